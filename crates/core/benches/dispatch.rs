@@ -7,17 +7,19 @@ use std::time::Duration;
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Effect;
+use evenkeel_core::ids::{JobName, Member};
 use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::job::{Job, Placement, Spec, Work};
 use evenkeel_core::keys;
 use evenkeel_core::labels::Labels;
 use evenkeel_core::load::Score;
 use evenkeel_core::node::{Node, Quota, Settings, Spread};
-use evenkeel_core::record::{MemberInfo, Place, Plan, SpecRecord, decode, encode};
-use evenkeel_core::registry::{Batch, Change, Entry, Granted, LeaseId, Outcome, Revision, Value, Write};
+use evenkeel_core::record::{Assignment, MemberInfo, Plan, SpecRecord, decode, encode};
+use evenkeel_core::registry::{
+    Change, ChangeBatch, Entry, LeaseGrant, LeaseId, Revision, TxnOutcome, Value, Write,
+};
 use evenkeel_core::slots::{NodeSlots, SlotTimeline};
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
-use evenkeel_core::words::{JobName, Member};
 
 /// The first moment of a beat.
 const START: i64 = 1_767_225_600_000;
@@ -52,7 +54,7 @@ fn main() {
 fn plan() -> (usize, Duration) {
     let now = Now { mono: Mono(1_000), wall: Wall(START + 1_000) };
     let mut node = Node::new(settings());
-    let granted = Granted { lease: LeaseId(7), ttl: Millis::secs(1_000_000), clock: None, next_end: None };
+    let granted = LeaseGrant { lease: LeaseId(7), ttl: Millis::secs(1_000_000), clock: None, next_end: None };
     let mut effects = Vec::new();
     node.step(now, Input::Lease(LeaseEvent::Opened { asked: Mono(0), granted }), &mut effects);
     let mut revision = 0;
@@ -62,12 +64,12 @@ fn plan() -> (usize, Duration) {
         changes.push(change(&mut revision, keys::node(&member), encode(&info())));
     }
     for n in 0..JOBS {
-        let place = Place { epoch: 1, version: 1, planned: true, ..Place::default() };
+        let place = Assignment { epoch: 1, version: 1, planned: true, ..Assignment::default() };
         changes.push(change(&mut revision, keys::spec(&name(n)), encode(&spec(n))));
-        changes.push(change(&mut revision, keys::place(&name(n)), encode(&place)));
+        changes.push(change(&mut revision, keys::assignment(&name(n)), encode(&place)));
     }
     effects.clear();
-    node.step(now, Input::Listed(Some(Batch { changes, revision: Revision(revision) })), &mut effects);
+    node.step(now, Input::Listed(Some(ChangeBatch { changes, revision: Revision(revision) })), &mut effects);
     let (mut runs, mut spent) = (0, Duration::ZERO);
     let mut inputs = Vec::new();
     loop {
@@ -84,8 +86,10 @@ fn plan() -> (usize, Duration) {
                         runs += decode::<Plan>(value).map_or(0, |plan| plan.runs.len());
                     } else {
                         revision += 1;
-                        inputs
-                            .push(Input::Committed { ticket, outcome: Outcome::Applied(Revision(revision)) });
+                        inputs.push(Input::Committed {
+                            ticket,
+                            outcome: TxnOutcome::Applied(Revision(revision)),
+                        });
                     }
                 }
                 _ => {}
@@ -112,7 +116,7 @@ fn choose(runs: usize) -> Duration {
             let due = Wall(START + i64::try_from(run / JOBS).unwrap_or(0) * 1_000);
             slots.advance(due);
             if let Some((best, _)) = slots.best((), &all, |_| true) {
-                black_box(slots.give(best, due, Millis(500)));
+                black_box(slots.take_slot(best, due, Millis(500)));
             }
         }
     })
@@ -184,7 +188,7 @@ fn settings() -> Settings {
         early: Millis(0),
         notice: Millis::ZERO,
         operations_max: 4_096,
-        class: evenkeel_core::registry::Class::A,
+        class: evenkeel_core::registry::DurabilityClass::A,
         generation: 1,
         knows: evenkeel_core::record::Layouts::OWN,
     }

@@ -16,9 +16,9 @@ const ROUNDS: u32 = 15;
 const JOBS: usize = 1_000_000;
 
 /// A schedule, its zone, whether `croner` knows the same words, and what says the same to `jiff-cron`.
-type Case = (&'static str, &'static str, bool, &'static str);
+type ScheduleCase = (&'static str, &'static str, bool, &'static str);
 
-const CASES: &[Case] = &[
+const CASES: &[ScheduleCase] = &[
     ("* * * * *", "UTC", true, "0 * * * * *"),
     ("*/5 * * * *", "UTC", true, "0 */5 * * * *"),
     ("0 5 * * *", "UTC", true, "0 0 5 * * *"),
@@ -80,7 +80,7 @@ fn start(zone: &str) -> jiff::Zoned {
     start.to_zoned(jiff::tz::TimeZoneDatabase::bundled().get(zone).expect("a known zone"))
 }
 
-fn told((text, zone, knows, same): &Case) {
+fn print_row((text, zone, knows, same): &ScheduleCase) {
     let schedule = ours(text, zone);
     let us = row(&START, |now| schedule.next(*now));
     let beside = |them: Option<f64>| {
@@ -146,7 +146,7 @@ fn main() {
         "{:<20} {:<17} {:>8} {:>11} {:>8} {:>11} {:>8}",
         "schedule", "zone", "ns/next", "croner", "ratio", "jiff-cron", "ratio"
     );
-    CASES.iter().for_each(told);
+    CASES.iter().for_each(print_row);
     million();
     dearest();
 }

@@ -8,15 +8,15 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use evenkeel_core::effect::Effect;
-use evenkeel_core::input::{Ended, Input, LeaseEvent, RunEvent};
+use evenkeel_core::ids::{JobName, Member};
+use evenkeel_core::input::{Input, LeaseEvent, RunEvent, RunOutcome};
 use evenkeel_core::job::{Job, Spec, Work};
 use evenkeel_core::keys;
 use evenkeel_core::labels::Labels;
 use evenkeel_core::node::{Node, Quota, Settings, Spread};
-use evenkeel_core::record::{MemberInfo, Place, SpecRecord, encode};
-use evenkeel_core::registry::{Batch, Change, Entry, Granted, LeaseId, Outcome, Revision, Value};
+use evenkeel_core::record::{Assignment, MemberInfo, SpecRecord, encode};
+use evenkeel_core::registry::{Change, ChangeBatch, Entry, LeaseGrant, LeaseId, Revision, TxnOutcome, Value};
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
-use evenkeel_core::words::{JobName, Member};
 
 const START: i64 = 1_767_225_600_000; // 2026-01-01T00:00:00Z
 
@@ -25,7 +25,7 @@ fn main() {
     let mut touched = Vec::new();
     for jobs in [1_000, 10_000, 100_000, 1_000_000] {
         let before = resident();
-        let (mut bench, listing) = Bench::new(jobs);
+        let (mut bench, listing) = StepBench::new(jobs);
         let bytes = resident().saturating_sub(before) / jobs;
         let news = bench.news();
         let fire = bench.fires();
@@ -37,7 +37,7 @@ fn main() {
     println!("a touched job among 1,000,000 costs {ratio:.2} times one among 1,000 (flat is 1)");
 }
 
-struct Bench {
+struct StepBench {
     node: Node,
     revision: u64,
     jobs: usize,
@@ -45,20 +45,20 @@ struct Bench {
     started: u32,
 }
 
-impl Bench {
+impl StepBench {
     /// A node that holds this many jobs, one due at each second and the others at some minute of the year.
     fn new(jobs: usize) -> (Self, Duration) {
         let mut bench = Self { node: Node::new(settings()), revision: 1, jobs, ms: 0, started: 0 };
         let granted =
-            Granted { lease: LeaseId(7), ttl: Millis::secs(1_000_000), clock: None, next_end: None };
+            LeaseGrant { lease: LeaseId(7), ttl: Millis::secs(1_000_000), clock: None, next_end: None };
         bench.step(Input::Lease(LeaseEvent::Opened { asked: Mono(0), granted }));
         let mut changes = vec![bench.change(keys::node(&me()), encode(&info()))];
         for i in 0..jobs {
-            let place = Place { owner: Some(me()), epoch: 2, version: 1, ..Place::default() };
+            let place = Assignment { owner: Some(me()), epoch: 2, version: 1, ..Assignment::default() };
             changes.push(bench.change(keys::spec(&name(i)), encode(&spec(i, 1))));
-            changes.push(bench.change(keys::place(&name(i)), encode(&place)));
+            changes.push(bench.change(keys::assignment(&name(i)), encode(&place)));
         }
-        let batch = Batch { changes, revision: Revision(1) };
+        let batch = ChangeBatch { changes, revision: Revision(1) };
         let took = clock(|| {
             bench.settle(Input::Listed(Some(batch)));
         });
@@ -89,10 +89,11 @@ impl Bench {
                 self.revision += 1;
                 let job = 1 + i * 7_919 % (self.jobs - 1);
                 let version = 2 + i as u64;
-                let place = Place { owner: Some(me()), epoch: 1 + version, version, ..Place::default() };
+                let place =
+                    Assignment { owner: Some(me()), epoch: 1 + version, version, ..Assignment::default() };
                 let spec = self.change(keys::spec(&name(job)), encode(&spec(job, version)));
-                let place = self.change(keys::place(&name(job)), encode(&place));
-                Input::Changed(Batch { changes: vec![spec, place], revision: Revision(self.revision) })
+                let place = self.change(keys::assignment(&name(job)), encode(&place));
+                Input::Changed(ChangeBatch { changes: vec![spec, place], revision: Revision(self.revision) })
             })
             .collect();
         let took = clock(|| {
@@ -130,14 +131,14 @@ impl Bench {
         match effect {
             Effect::Commit { ticket, .. } => {
                 self.revision += 1;
-                Some(Input::Committed { ticket, outcome: Outcome::Applied(Revision(self.revision)) })
+                Some(Input::Committed { ticket, outcome: TxnOutcome::Applied(Revision(self.revision)) })
             }
             Effect::Start(run) => {
                 self.started += 1;
                 Some(Input::Run {
                     id: run.id,
                     attempt: run.attempt,
-                    event: RunEvent::Ended(Ended::Succeeded),
+                    event: RunEvent::Ended(RunOutcome::Succeeded),
                 })
             }
             _ => None,
@@ -201,7 +202,7 @@ fn settings() -> Settings {
         early: Millis(0),
         notice: Millis::ZERO,
         operations_max: 4_096,
-        class: evenkeel_core::registry::Class::A,
+        class: evenkeel_core::registry::DurabilityClass::A,
         generation: 1,
         knows: evenkeel_core::record::Layouts::OWN,
     }

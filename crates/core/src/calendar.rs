@@ -3,7 +3,7 @@
 //! A calendar is a set of local times. It has no zone of its own: each job reads it on the clock of its own zone.
 
 mod lines;
-mod set;
+mod local_times;
 #[cfg(test)]
 mod tests;
 
@@ -13,9 +13,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-use crate::words::CalendarName;
-pub(crate) use set::Effort;
-pub use set::LocalTimes;
+use crate::ids::CalendarName;
+pub use local_times::LocalTimes;
+pub(crate) use local_times::SearchBudget;
 
 /// The most lines of each kind that a calendar may have.
 pub const LINES_MAX: usize = 2_000;
@@ -23,7 +23,7 @@ pub const LINES_MAX: usize = 2_000;
 const DESCRIPTION_MAX: usize = 4_096;
 
 /// Reads a line into a set.
-type Reader = fn(&str, &mut set::Draft) -> Result<(), String>;
+type LineParser = fn(&str, &mut local_times::LocalTimesBuilder) -> Result<(), String>;
 
 /// A calendar as declared. It holds every local time that any of its lines names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -75,8 +75,8 @@ impl Calendar {
         if self.description.len() > DESCRIPTION_MAX {
             return Err(fail(format!("description is longer than {DESCRIPTION_MAX} bytes: shorten it")));
         }
-        let mut set = set::Draft::default();
-        let kinds: [(&str, &[String], Reader); 3] = [
+        let mut set = local_times::LocalTimesBuilder::default();
+        let kinds: [(&str, &[String], LineParser); 3] = [
             ("days", &self.days, lines::days),
             ("weekdays", &self.weekdays, lines::weekdays),
             ("windows", &self.windows, lines::window),

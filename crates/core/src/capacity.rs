@@ -5,15 +5,15 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use crate::ids::NodeName;
 use crate::rules::claims::quota;
-use crate::words::NodeName;
 
 /// With fewer nodes one loss leaves no second pair of ears, and no spare for a drain (S1-93).
 pub const NODES_ADVISED: usize = 3;
 
 /// A living node, as capacity sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Standing {
+pub struct CapacityNode {
     /// Its name.
     pub name: NodeName,
     /// How many jobs it holds (X).
@@ -47,21 +47,21 @@ pub struct Capacity {
     /// For how many of them there is none: a group's room is of no use to another one.
     pub short: usize,
     /// Node by node, in the order of their names.
-    pub shares: Vec<Share>,
+    pub quotas: Vec<NodeQuota>,
 }
 
 /// Jobs that name the same nodes, and those nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Group {
+pub struct CapacityGroup {
     /// How many may be held (K of the group).
     pub jobs: usize,
     /// The nodes that fit, and how many of them each holds.
-    pub nodes: Vec<Standing>,
+    pub nodes: Vec<CapacityNode>,
 }
 
 /// What a node has and may have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Share {
+pub struct NodeQuota {
     /// Its name.
     pub name: NodeName,
     /// How many jobs it holds (X).
@@ -75,10 +75,10 @@ pub struct Share {
 impl Capacity {
     /// How things stand with K jobs and these nodes.
     #[must_use]
-    pub fn of(jobs: usize, nodes: &[Standing]) -> Self {
-        let mut shares: Vec<Share> = nodes
+    pub fn of(jobs: usize, nodes: &[CapacityNode]) -> Self {
+        let mut shares: Vec<NodeQuota> = nodes
             .iter()
-            .map(|node| Share {
+            .map(|node| NodeQuota {
                 name: node.name.clone(),
                 held: node.held,
                 quota: quota(jobs, nodes.len(), node.tolerance),
@@ -89,12 +89,12 @@ impl Capacity {
         let room = shares.iter().filter(|share| share.works).map(|share| share.quota).sum();
         let held: usize = nodes.iter().map(|node| node.held).sum();
         let (free, short) = (jobs.saturating_sub(held), jobs.saturating_sub(room));
-        Self { jobs, nodes: nodes.len(), free, room, short, shares }
+        Self { jobs, nodes: nodes.len(), free, room, short, quotas: shares }
     }
 
     /// How things stand with all groups; the first is of the jobs that any node may hold.
     #[must_use]
-    pub fn of_all(groups: &[Group]) -> Self {
+    pub fn of_all(groups: &[CapacityGroup]) -> Self {
         let all = groups.iter().map(|group| Self::of(group.jobs, &group.nodes));
         all.reduce(Self::and).unwrap_or_else(|| Self::of(0, &[]))
     }
@@ -107,14 +107,14 @@ impl Capacity {
         self.free += other.free;
         self.room += other.room;
         self.short += other.short;
-        for more in other.shares {
-            match self.shares.iter_mut().find(|share| share.name == more.name) {
+        for more in other.quotas {
+            match self.quotas.iter_mut().find(|share| share.name == more.name) {
                 // What a node may hold counts where there is something to hold.
                 Some(share) if other.jobs > 0 => {
                     (share.held, share.quota) = (share.held + more.held, share.quota + more.quota)
                 }
                 Some(share) => share.held += more.held,
-                None => self.shares.push(more),
+                None => self.quotas.push(more),
             }
         }
         self
@@ -129,17 +129,17 @@ impl Capacity {
     /// How many nodes take jobs.
     #[must_use]
     pub fn working(&self) -> usize {
-        self.shares.iter().filter(|share| share.works).count()
+        self.quotas.iter().filter(|share| share.works).count()
     }
 
     /// Gives what nobody holds to whoever has least and still has room: where claims come to rest.
     #[must_use]
     fn settled(mut self) -> Self {
-        let given = |share: &Share, level: usize| match share.works {
+        let given = |share: &NodeQuota, level: usize| match share.works {
             true => level.min(share.quota).saturating_sub(share.held),
             false => 0,
         };
-        let taken = |level: usize| self.shares.iter().map(|share| given(share, level)).sum::<usize>();
+        let taken = |level: usize| self.quotas.iter().map(|share| given(share, level)).sum::<usize>();
         // The highest level to which all can be filled, then one more each for as many as there are jobs left.
         let (mut low, mut high) = (0, self.jobs);
         while low < high {
@@ -147,7 +147,7 @@ impl Capacity {
             if taken(middle) <= self.free { low = middle } else { high = middle - 1 }
         }
         for level in [low, low + 1] {
-            for share in &mut self.shares {
+            for share in &mut self.quotas {
                 let more = given(share, level).min(self.free);
                 share.held += more;
                 self.free -= more;
@@ -159,7 +159,7 @@ impl Capacity {
 
 /// What would be right after the moment, before the others have heard that anybody is gone; and where it comes to rest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Outlook {
+pub struct CapacityForecast {
     /// The others' quotas as they stand: what n-fault tolerance counts on (S1-22).
     pub at_once: Capacity,
     /// Once everybody knows and what was given up is claimed again.
@@ -168,31 +168,32 @@ pub struct Outlook {
 
 /// What would be (S1-63).
 #[must_use]
-pub fn outlook(jobs: usize, nodes: &[Standing], what_if: &WhatIf) -> Outlook {
-    let drained = |node: &Standing| node.drained || what_if.drained.contains(&node.name);
-    let stands = |node: &Standing| Standing { drained: drained(node), ..node.clone() };
-    let all: Vec<Standing> = nodes.iter().map(stands).collect();
+pub fn forecast(jobs: usize, nodes: &[CapacityNode], what_if: &WhatIf) -> CapacityForecast {
+    let drained = |node: &CapacityNode| node.drained || what_if.drained.contains(&node.name);
+    let stands = |node: &CapacityNode| CapacityNode { drained: drained(node), ..node.clone() };
+    let all: Vec<CapacityNode> = nodes.iter().map(stands).collect();
     let mut at_once = Capacity::of(jobs, &all);
-    at_once.shares.retain(|share| !what_if.lost.contains(&share.name));
-    at_once.room = at_once.shares.iter().filter(|share| share.works).map(|share| share.quota).sum();
+    at_once.quotas.retain(|share| !what_if.lost.contains(&share.name));
+    at_once.room = at_once.quotas.iter().filter(|share| share.works).map(|share| share.quota).sum();
     at_once.short = jobs.saturating_sub(at_once.room);
-    at_once.free = jobs.saturating_sub(at_once.shares.iter().map(|share| share.held).sum());
+    at_once.free = jobs.saturating_sub(at_once.quotas.iter().map(|share| share.held).sum());
     // What is drained by then has given everything up.
     let left = all.into_iter().filter(|node| !what_if.lost.contains(&node.name));
-    let emptied = |node: Standing| Standing { held: if node.drained { 0 } else { node.held }, ..node };
-    let left: Vec<Standing> = left.map(emptied).collect();
-    Outlook { at_once, then: Capacity::of(jobs, &left).settled() }
+    let emptied =
+        |node: CapacityNode| CapacityNode { held: if node.drained { 0 } else { node.held }, ..node };
+    let left: Vec<CapacityNode> = left.map(emptied).collect();
+    CapacityForecast { at_once, then: Capacity::of(jobs, &left).settled() }
 }
 
 /// What would be, with all groups; the first is of the jobs that any node may hold.
 #[must_use]
-pub fn outlook_of_all(groups: &[Group], what_if: &WhatIf) -> Outlook {
-    let all = groups.iter().map(|group| outlook(group.jobs, &group.nodes, what_if));
-    let and = |one: Outlook, other: Outlook| Outlook {
+pub fn forecast_groups(groups: &[CapacityGroup], what_if: &WhatIf) -> CapacityForecast {
+    let all = groups.iter().map(|group| forecast(group.jobs, &group.nodes, what_if));
+    let and = |one: CapacityForecast, other: CapacityForecast| CapacityForecast {
         at_once: one.at_once.and(other.at_once),
         then: one.then.and(other.then),
     };
-    all.reduce(and).unwrap_or_else(|| outlook(0, &[], what_if))
+    all.reduce(and).unwrap_or_else(|| forecast(0, &[], what_if))
 }
 
 #[cfg(test)]
@@ -202,8 +203,8 @@ mod tests {
 
     use super::*;
 
-    fn standing(name: &str, held: usize, tolerance: u32) -> Standing {
-        Standing { name: name.parse().unwrap(), held, tolerance, drained: false }
+    fn node(name: &str, held: usize, tolerance: u32) -> CapacityNode {
+        CapacityNode { name: name.parse().unwrap(), held, tolerance, drained: false }
     }
 
     fn names(list: &[&str]) -> BTreeSet<NodeName> {
@@ -216,20 +217,20 @@ mod tests {
 
     fn face(capacity: &Capacity) -> String {
         let shares: Vec<String> =
-            capacity.shares.iter().map(|s| format!("{}={}/{}", s.name, s.held, s.quota)).collect();
+            capacity.quotas.iter().map(|s| format!("{}={}/{}", s.name, s.held, s.quota)).collect();
         format!("{} room {} free {}", shares.join(" "), capacity.room, capacity.free)
     }
 
     /// The five nodes of the source's table, K = 10.
-    fn uneven() -> Vec<Standing> {
-        [("a", 1), ("b", 1), ("c", 2), ("d", 3), ("e", 4)].map(|(name, n)| standing(name, 2, n)).into()
+    fn uneven() -> Vec<CapacityNode> {
+        [("a", 1), ("b", 1), ("c", 2), ("d", 3), ("e", 4)].map(|(name, n)| node(name, 2, n)).into()
     }
 
     /// proves: S1-54, S1-63
     #[test]
     fn a_set_may_drain_while_the_quotas_of_the_others_cover_all_jobs() {
         let nodes = uneven();
-        let may = |drained: &[&str]| outlook(10, &nodes, &without(drained, &[])).at_once.covers();
+        let may = |drained: &[&str]| forecast(10, &nodes, &without(drained, &[])).at_once.covers();
         assert!(may(&["a", "b", "c", "d"]), "e alone has room for 11");
         assert!(may(&["a", "b", "e"]), "c and d have room for 4 and 6");
         assert!(!may(&["b", "c", "e"]), "a and d have room for 3 and 6");
@@ -240,10 +241,10 @@ mod tests {
     /// proves: S1-63
     #[test]
     fn what_is_drained_already_gives_no_room() {
-        let mut nodes: Vec<Standing> = [("a", 7), ("b", 6), ("c", 6)].map(|(m, x)| standing(m, x, 1)).into();
-        assert!(outlook(19, &nodes, &without(&["c"], &[])).at_once.covers(), "20 of 19");
+        let mut nodes: Vec<CapacityNode> = [("a", 7), ("b", 6), ("c", 6)].map(|(m, x)| node(m, x, 1)).into();
+        assert!(forecast(19, &nodes, &without(&["c"], &[])).at_once.covers(), "20 of 19");
         nodes[1].drained = true;
-        let outlook = outlook(19, &nodes, &without(&["c"], &[]));
+        let outlook = forecast(19, &nodes, &without(&["c"], &[]));
         assert!(!outlook.at_once.covers());
         assert_eq!(face(&outlook.at_once), "a=7/10 b=6/10 c=6/10 room 10 free 0");
         assert_eq!(face(&outlook.then), "a=10/10 b=0/10 c=0/10 room 10 free 9");
@@ -251,33 +252,33 @@ mod tests {
 
     #[test]
     fn the_jobs_of_the_lost_go_to_whoever_has_least() {
-        let nodes: Vec<Standing> = [("a", 9), ("b", 7), ("c", 3)].map(|(m, x)| standing(m, x, 1)).into();
-        let outlook = outlook(19, &nodes, &without(&[], &["b"]));
+        let nodes: Vec<CapacityNode> = [("a", 9), ("b", 7), ("c", 3)].map(|(m, x)| node(m, x, 1)).into();
+        let outlook = forecast(19, &nodes, &without(&[], &["b"]));
         assert_eq!(face(&outlook.at_once), "a=9/10 c=3/10 room 20 free 7");
         assert_eq!(face(&outlook.then), "a=10/20 c=9/20 room 40 free 0");
     }
 
     #[test]
     fn nobody_left_has_room_for_nothing() {
-        let one = [standing("a", 3, 1)];
-        let outlook = outlook(3, &one, &without(&[], &["a"]));
+        let one = [node("a", 3, 1)];
+        let outlook = forecast(3, &one, &without(&[], &["a"]));
         assert_eq!((outlook.at_once.room, outlook.then.free, outlook.then.working()), (0, 3, 0));
         assert!(!outlook.then.covers());
-        assert!(super::outlook(0, &one, &without(&["a"], &[])).at_once.covers(), "no job needs room");
+        assert!(super::forecast(0, &one, &without(&["a"], &[])).at_once.covers(), "no job needs room");
     }
 
     #[test]
     fn the_room_of_one_group_is_of_no_use_to_another() {
         let everywhere =
-            Group { jobs: 2, nodes: [("a", 1), ("b", 1)].map(|(m, x)| standing(m, x, 1)).into() };
-        let only_a = Group { jobs: 3, nodes: [standing("a", 3, 1)].into() };
+            CapacityGroup { jobs: 2, nodes: [("a", 1), ("b", 1)].map(|(m, x)| node(m, x, 1)).into() };
+        let only_a = CapacityGroup { jobs: 3, nodes: [node("a", 3, 1)].into() };
         let groups = [everywhere, only_a];
         let now = Capacity::of_all(&groups);
         assert_eq!(face(&now), "a=4/7 b=1/3 room 10 free 0");
         assert_eq!((now.jobs, now.nodes, now.covers()), (5, 2, true));
-        let without_b = outlook_of_all(&groups, &without(&["b"], &[]));
+        let without_b = forecast_groups(&groups, &without(&["b"], &[]));
         assert!(without_b.at_once.covers());
-        let without_a = outlook_of_all(&groups, &without(&["a"], &[]));
+        let without_a = forecast_groups(&groups, &without(&["a"], &[]));
         assert_eq!((without_a.at_once.room, without_a.at_once.short), (3, 3), "b has room of no use");
         assert!(!without_a.at_once.covers() && !without_a.then.covers());
     }
@@ -290,9 +291,9 @@ mod tests {
                 let nodes = uneven();
                 let gone: Vec<&str> =
                     (0..5).filter(|n| kept >> n & 1 == 0).map(|n| ["a", "b", "c", "d", "e"][n]).collect();
-                let drained = outlook(
+                let drained = forecast(
                     jobs,
-                    &nodes.iter().map(|n| Standing { held: 0, ..n.clone() }).collect::<Vec<_>>(),
+                    &nodes.iter().map(|n| CapacityNode { held: 0, ..n.clone() }).collect::<Vec<_>>(),
                     &without(&gone, &[]),
                 );
                 assert_eq!(drained.then.free == 0, drained.at_once.covers(), "{jobs} jobs without {gone:?}");

@@ -54,9 +54,9 @@ pub enum CommitKind {
     /// The leader of a sharded job is gone.
     Depose,
     /// Shares are to be cut anew.
-    MarkShares,
+    RequestReshard,
     /// Shares are cut.
-    CutShares,
+    Reshard,
     /// What stands of a deleted job, or of a member that is gone, is removed.
     Retire,
     /// A member that is gone leaves the shares.
@@ -165,14 +165,14 @@ impl CommitKind {
 /// The words of the name, such as `claim fire`.
 impl fmt::Display for CommitKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(Words(f), "{self:?}")
+        write!(WordSplitter(f), "{self:?}")
     }
 }
 
 /// Writes each upper-case letter as the beginning of a word.
-struct Words<'a, 'f>(&'a mut fmt::Formatter<'f>);
+struct WordSplitter<'a, 'f>(&'a mut fmt::Formatter<'f>);
 
-impl fmt::Write for Words<'_, '_> {
+impl fmt::Write for WordSplitter<'_, '_> {
     fn write_str(&mut self, name: &str) -> fmt::Result {
         for (at, letter) in name.char_indices() {
             if at > 0 && letter.is_ascii_uppercase() {

@@ -11,7 +11,7 @@ const SPREAD_MIN: Millis = Millis::secs(2);
 pub const FORGOTTEN: &str = "history lost: it may have run, and delivery is at_most_once";
 
 /// What fires there are.
-pub trait Fires {
+pub trait FireSource {
     /// The first one strictly after `after`.
     fn next(&self, after: Wall) -> Option<Wall>;
 
@@ -19,7 +19,7 @@ pub trait Fires {
     fn latest(&self, after: Wall, until: Wall) -> Option<Wall>;
 }
 
-impl Fires for Schedule {
+impl FireSource for Schedule {
     fn next(&self, after: Wall) -> Option<Wall> {
         self.next(after)
     }
@@ -31,7 +31,7 @@ impl Fires for Schedule {
 
 /// What becomes of fires that are late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct MisfirePolicy {
     /// Up to so late they start as if they were not.
     pub grace: Millis,
     /// Which of the older ones are made up.
@@ -39,7 +39,7 @@ pub struct Policy {
     /// How old one may be that is made up.
     pub age: Option<Millis>,
     /// Over which span those that are made up are spread.
-    pub spread: Option<Turns>,
+    pub spread: Option<CatchUpSpread>,
     /// Whether of those that are due only the latest is to start, however short they are late.
     pub newest: bool,
     /// What was due by this moment may have run though nobody knows, and is not to run twice.
@@ -48,7 +48,7 @@ pub struct Policy {
 
 /// A span in which each job has its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Turns {
+pub struct CatchUpSpread {
     /// How long it is.
     pub span: Millis,
     /// What decides the job's moment in it.
@@ -57,7 +57,7 @@ pub struct Turns {
 
 /// The next fire of a job, and the fires before it that nobody will run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Next {
+pub struct NextFire {
     /// When it is due; `None` when the schedule is over.
     pub due: Option<Wall>,
     /// The moment before which it is not to start: its own, or its turn when it is made up.
@@ -71,23 +71,23 @@ pub struct Next {
 
 /// The next fire after `floor` as of `now`: every fire within the grace, in order; of older ones what the policy says.
 #[must_use]
-pub fn next(schedule: &impl Fires, floor: Wall, now: Wall, policy: &Policy) -> Next {
-    let Some(first) = schedule.next(floor) else { return Next::default() };
+pub fn next(schedule: &impl FireSource, floor: Wall, now: Wall, policy: &MisfirePolicy) -> NextFire {
+    let Some(first) = schedule.next(floor) else { return NextFire::default() };
     if let Some(lost) = policy.lost.filter(|lost| *lost >= first) {
         let last = schedule.latest(floor, lost).unwrap_or(first);
-        let rest = next(schedule, lost, now, &Policy { lost: None, ..*policy });
+        let rest = next(schedule, lost, now, &MisfirePolicy { lost: None, ..*policy });
         let skipped = Some((first, rest.skipped.map_or(last, |(_, last)| last)));
-        return Next { skipped, ..rest };
+        return NextFire { skipped, ..rest };
     }
     let edge = now - policy.grace - Millis(1);
     let newest = if policy.newest { schedule.latest(floor, now) } else { None };
     if let Some(newest) = newest.filter(|newest| *newest > first.max(edge)) {
         let before = schedule.latest(floor, newest - Millis(1)).unwrap_or(first);
         let (due, skipped) = (Some(newest), Some((first, before)));
-        return Next { due, from: due, skipped, until: None };
+        return NextFire { due, from: due, skipped, until: None };
     }
     if first > edge {
-        return Next { due: Some(first), from: Some(first), ..Next::default() };
+        return NextFire { due: Some(first), from: Some(first), ..NextFire::default() };
     }
     let last = schedule.latest(floor, edge).unwrap_or(first);
     let due = match policy.catch_up {
@@ -99,16 +99,16 @@ pub fn next(schedule: &impl Fires, floor: Wall, now: Wall, policy: &Policy) -> N
     let due = due.and_then(|due| if due >= young { Some(due) } else { schedule.next(young - Millis(1)) });
     let Some(due) = due.filter(|due| *due <= last) else {
         let due = schedule.next(last);
-        return Next { due, from: due, skipped: Some((first, last)), until: None };
+        return NextFire { due, from: due, skipped: Some((first, last)), until: None };
     };
     let skipped = schedule.latest(floor, due - Millis(1)).map(|before| (first, before));
     let displaced = schedule.next(last).map(|next| next + policy.grace + Millis(1));
-    let until = [displaced, policy.ends(due), policy.turn_changes(schedule, due, now)];
+    let until = [displaced, policy.ends(due), policy.spread_changes_at(schedule, due, now)];
     let until = until.into_iter().flatten().min();
-    Next { due: Some(due), from: Some(policy.turn(schedule, due, now)), until, skipped }
+    NextFire { due: Some(due), from: Some(policy.spread_start(schedule, due, now)), until, skipped }
 }
 
-impl Policy {
+impl MisfirePolicy {
     /// How many fires may be made up.
     #[must_use]
     pub fn most(&self) -> u32 {
@@ -128,7 +128,7 @@ impl Policy {
     /// When a fire that is made up may get another turn, though nothing ran: the next one that comes due may lie nearer to the
     /// one after it. `None` when it has no turn.
     #[must_use]
-    pub fn turn_changes(&self, schedule: &impl Fires, due: Wall, now: Wall) -> Option<Wall> {
+    pub fn spread_changes_at(&self, schedule: &impl FireSource, due: Wall, now: Wall) -> Option<Wall> {
         self.spread.filter(|_| due < now - self.grace)?;
         schedule.next(now)
     }
@@ -138,7 +138,7 @@ impl Policy {
     /// Turns are moments of the clock, one in each span, so nothing has to be remembered between them. The span is shortened
     /// until making up all of them takes less than lies between two fires: the next ones would wait for ever otherwise.
     #[must_use]
-    pub fn turn(&self, schedule: &impl Fires, due: Wall, now: Wall) -> Wall {
+    pub fn spread_start(&self, schedule: &impl FireSource, due: Wall, now: Wall) -> Wall {
         let Some(spread) = self.spread.filter(|_| due < now - self.grace) else { return due };
         let before = schedule.latest(due - Millis(1), now).unwrap_or(due);
         let room =
@@ -153,7 +153,7 @@ impl Policy {
 }
 
 /// The first of the last `n` fires in `(floor, last]`.
-fn oldest_kept(schedule: &impl Fires, floor: Wall, last: Wall, n: u32) -> Wall {
+fn oldest_kept(schedule: &impl FireSource, floor: Wall, last: Wall, n: u32) -> Wall {
     let mut fires =
         core::iter::successors(schedule.next(floor), |t| schedule.next(*t)).take_while(|t| *t <= last);
     let first = fires.next().unwrap_or(last);
@@ -175,12 +175,19 @@ mod tests {
         Wall(secs * 1000)
     }
 
-    fn policy(catch_up: CatchUp) -> Policy {
-        Policy { grace: Millis::secs(60), catch_up, age: None, spread: None, newest: false, lost: None }
+    fn policy(catch_up: CatchUp) -> MisfirePolicy {
+        MisfirePolicy {
+            grace: Millis::secs(60),
+            catch_up,
+            age: None,
+            spread: None,
+            newest: false,
+            lost: None,
+        }
     }
 
     /// What is due, and what is skipped before.
-    fn told(floor: i64, policy: &Policy) -> (Option<Wall>, Option<(Wall, Wall)>) {
+    fn due_and_skipped(floor: i64, policy: &MisfirePolicy) -> (Option<Wall>, Option<(Wall, Wall)>) {
         let next = next(&every_10s(), at(floor), at(1000), policy);
         assert_eq!(next.from, next.due, "without a spread nothing waits");
         (next.due, next.skipped)
@@ -191,21 +198,26 @@ mod tests {
     fn within_the_grace_every_fire_runs_in_order() {
         let next = |floor| super::next(&every_10s(), at(floor), at(100), &policy(CatchUp::Latest));
         for (floor, due) in [(40, 50), (30, 40), (95, 100)] {
-            assert_eq!(next(floor), Next { due: Some(at(due)), from: Some(at(due)), ..Next::default() });
+            assert_eq!(
+                next(floor),
+                NextFire { due: Some(at(due)), from: Some(at(due)), ..NextFire::default() }
+            );
         }
     }
 
     /// proves: I1, I16
     #[test]
     fn what_may_have_run_is_given_up_whatever_the_policy_says_of_the_rest() {
-        let told = |floor, lost, catch_up| told(floor, &Policy { lost: Some(at(lost)), ..policy(catch_up) });
+        let told = |floor, lost, catch_up| {
+            due_and_skipped(floor, &MisfirePolicy { lost: Some(at(lost)), ..policy(catch_up) })
+        };
         assert_eq!(told(900, 899, CatchUp::Latest), (Some(at(930)), Some((at(910), at(920)))));
         assert_eq!(told(900, 925, CatchUp::All(9)), (Some(at(930)), Some((at(910), at(920)))));
         assert_eq!(told(900, 905, CatchUp::Skip), (Some(at(940)), Some((at(910), at(930)))));
         assert_eq!(told(900, 910, CatchUp::Skip), (Some(at(940)), Some((at(910), at(930)))));
         assert_eq!(told(980, 1000, CatchUp::All(9)), (Some(at(1010)), Some((at(990), at(1000)))));
         let over = Schedule::parse("at 1970-01-01T00:15:00", "").unwrap();
-        let lost = Policy { lost: Some(at(950)), ..policy(CatchUp::Latest) };
+        let lost = MisfirePolicy { lost: Some(at(950)), ..policy(CatchUp::Latest) };
         let next = next(&over, at(0), at(1000), &lost);
         assert_eq!((next.due, next.skipped), (None, Some((at(900), at(900)))));
     }
@@ -213,7 +225,7 @@ mod tests {
     /// proves: I16, I23
     #[test]
     fn of_older_fires_the_policy_keeps_some_and_names_the_rest() {
-        let told = |floor, catch_up| told(floor, &policy(catch_up));
+        let told = |floor, catch_up| due_and_skipped(floor, &policy(catch_up));
         assert_eq!(told(0, CatchUp::Latest), (Some(at(930)), Some((at(10), at(920)))));
         assert_eq!(told(920, CatchUp::Latest), (Some(at(930)), None));
         assert_eq!(told(0, CatchUp::Skip), (Some(at(940)), Some((at(10), at(930)))));
@@ -225,8 +237,9 @@ mod tests {
     /// proves: I23
     #[test]
     fn what_is_older_than_the_age_is_not_made_up() {
-        let told =
-            |floor, catch_up, age| told(floor, &Policy { age: Some(Millis::secs(age)), ..policy(catch_up) });
+        let told = |floor, catch_up, age| {
+            due_and_skipped(floor, &MisfirePolicy { age: Some(Millis::secs(age)), ..policy(catch_up) })
+        };
         assert_eq!(told(0, CatchUp::All(9), 90), (Some(at(910)), Some((at(10), at(900)))));
         assert_eq!(told(0, CatchUp::All(2), 90), (Some(at(920)), Some((at(10), at(910)))));
         assert_eq!(told(0, CatchUp::Latest, 70), (Some(at(930)), Some((at(10), at(920)))));
@@ -235,9 +248,9 @@ mod tests {
     }
 
     /// Every day at six, and made up in one of ten minutes.
-    fn daily(seed: u64, catch_up: CatchUp) -> (Schedule, Policy) {
-        let spread = Some(Turns { span: Millis::secs(600), seed });
-        (Schedule::parse("0 6 * * *", "").unwrap(), Policy { spread, ..policy(catch_up) })
+    fn daily(seed: u64, catch_up: CatchUp) -> (Schedule, MisfirePolicy) {
+        let spread = Some(CatchUpSpread { span: Millis::secs(600), seed });
+        (Schedule::parse("0 6 * * *", "").unwrap(), MisfirePolicy { spread, ..policy(catch_up) })
     }
 
     /// proves: I23
@@ -264,8 +277,8 @@ mod tests {
     fn a_turn_stands_until_a_fire_that_leaves_less_room_for_it() {
         // Three seconds before the next, and then long nothing.
         let schedule = Schedule::parse("0,3 30 * * * *", "").unwrap();
-        let spread = Some(Turns { span: Millis::secs(1200), seed: 299_000 });
-        let policy = Policy { spread, ..policy(CatchUp::Latest) };
+        let spread = Some(CatchUpSpread { span: Millis::secs(1200), seed: 299_000 });
+        let policy = MisfirePolicy { spread, ..policy(CatchUp::Latest) };
         let (due, now) = (at(3600 + 1803), at(7200 + 1799));
         let found = next(&schedule, at(0), now, &policy);
         assert_eq!((found.due, found.until), (Some(due), Some(at(7200 + 1800))));
@@ -279,8 +292,8 @@ mod tests {
     fn making_up_takes_less_than_the_time_between_two_fires() {
         for (text, span, count) in [("@every 10m", 600, 5), ("@every 60s", 86_400, 3), ("@hourly", 900, 24)] {
             let schedule = Schedule::parse(text, "").unwrap();
-            let spread = Some(Turns { span: Millis::secs(span), seed: 0x5eed });
-            let policy = Policy { spread, ..policy(CatchUp::All(count)) };
+            let spread = Some(CatchUpSpread { span: Millis::secs(span), seed: 0x5eed });
+            let policy = MisfirePolicy { spread, ..policy(CatchUp::All(count)) };
             let begun = at(1_000_000);
             let (mut floor, mut now, mut made_up) = (at(0), begun, 0);
             loop {

@@ -8,15 +8,15 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::commit_kind::CommitKind;
-use crate::input::{Answer, AskId, Offer};
-use crate::job::{Backoff, Priority, Setting, Work};
+use crate::ids::{JobName, Member, NodeName, RequestId, RunId, Token, counted};
+use crate::input::{Answer, CommandId, Offer};
+use crate::job::{Backoff, LaunchSettings, Priority, Work};
 use crate::keys::Key;
-use crate::labels::Nodes;
-use crate::record::{Shut, UnknownLayout};
+use crate::labels::NodeSelector;
+use crate::record::{JoinRefusal, UnknownLayout};
 use crate::registry::{LeaseId, Txn};
 use crate::shards::ShardSet;
 use crate::time::{Millis, Mono, Wall};
-use crate::words::{JobName, Member, NodeName, RequestId, RunId, Token, counted};
 
 /// The number of a commit under way; its outcome comes back under it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,7 +49,7 @@ pub struct Run {
     /// What to do.
     pub work: Work,
     /// How a command is started.
-    pub setting: Box<Setting>,
+    pub setting: Box<LaunchSettings>,
     /// How long it may take.
     pub timeout: Option<Millis>,
     /// Whether and when another attempt follows one that failed.
@@ -81,7 +81,7 @@ impl Run {
 /// Why a run is ended from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum StopReason {
     /// Somebody asked for it.
     Killed,
     /// It took longer than the job allows.
@@ -119,7 +119,7 @@ pub enum Event {
     /// An entry could not be read; it is left alone.
     Unreadable(Key),
     /// There are jobs for nodes like these, and none of those there are is: nothing of them runs until one is.
-    FitsNobody(Nodes),
+    Unschedulable(NodeSelector),
     /// This node is drained, or ends, and owns nothing more: it may be stopped (S1-39, S1-61). Raised once, when that becomes so.
     Drained,
     /// This node stands for the leadership of a job (S3-05).
@@ -127,7 +127,7 @@ pub enum Event {
     /// This node leads a job (S3-05).
     Elected(JobName),
     /// The shards of a job were cut again while these still ran, which stay where they are until they have ended (I2-13).
-    Pinned(JobName, ShardSet),
+    ShardsDraining(JobName, ShardSet),
     /// A run by hand was asked for while these shards still ran, or their next run was claimed already, so they do not run for it (I2-08).
     Rejected(JobName, RequestId, ShardSet),
     /// The registry answers again, or for the first time (S4-13: connected).
@@ -155,7 +155,7 @@ pub enum Event {
     /// Two nodes say that they serve, which must never be (S4-39).
     MultiLeader(NodeName, NodeName),
     /// The registry takes no members: its cluster was moved, or is not there yet.
-    Shut(Shut),
+    Shut(JoinRefusal),
     /// The tree is written in a layout that this program does not know: it decides nothing any more.
     UnknownLayout(UnknownLayout),
     /// A generation has begun that is above this node's: it decides nothing any more (`I1`).
@@ -240,13 +240,13 @@ pub enum Effect {
     /// Start this attempt.
     Start(Run),
     /// End this run's process group.
-    Stop(RunId, Reason),
+    Stop(RunId, StopReason),
     /// Write this verdict to the history, under (run, attempt) as its key; answered by `Recorded`.
     Record(Verdict),
     /// Tell the world.
     Announce(Event),
     /// Answer a command.
-    Answer(AskId, Answer),
+    Answer(CommandId, Answer),
 }
 
 /// What to do about a name that another member has.
@@ -269,7 +269,7 @@ impl fmt::Display for Event {
                 write!(f, "clock differs from the registry's by {by}: no fire is claimed")
             }
             Self::Unreadable(key) => write!(f, "entry {key} cannot be read and is left alone"),
-            Self::FitsNobody(nodes) => {
+            Self::Unschedulable(nodes) => {
                 write!(
                     f,
                     "no living node fits jobs for {nodes}: start one with these labels, or change the jobs"
@@ -300,7 +300,7 @@ impl fmt::Display for Event {
             }
             Self::Electing(job) => write!(f, "elect a new leader of job {job} now"),
             Self::Elected(job) => write!(f, "leader election of job {job} completed: this node leads"),
-            Self::Pinned(job, shards) => {
+            Self::ShardsDraining(job, shards) => {
                 write!(f, "job {job}: shards {shards} still run, the others were cut again without them")
             }
             Self::Rejected(job, request, shards) => {

@@ -6,19 +6,19 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::Calendar;
-use crate::effect::{Reason, Ticket};
+use crate::effect::{StopReason, Ticket};
+use crate::ids::{CalendarName, JobName, LockName, Member, NodeName, Operation, RequestId, RunId, Token};
 use crate::job::{Job, Occasion};
-use crate::load::Sample;
-use crate::record::{Count, Handover, PlannerKind};
-use crate::registry::{AskedAt, Batch, Change, Granted, LeaseId, Outcome};
+use crate::load::HostLoad;
+use crate::record::{Handover, PlannerKind, ProcessedItems};
+use crate::registry::{Change, ChangeBatch, LeaseGrant, LeaseId, RequestedAt, TxnOutcome};
 use crate::settings::Spread;
 use crate::shards::ShardSet;
 use crate::time::Wall;
-use crate::words::{CalendarName, JobName, LockName, Member, NodeName, Operation, RequestId, RunId, Token};
 
 /// The number of a command, chosen by the driver; its answer comes back under it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AskId(pub u64);
+pub struct CommandId(pub u64);
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,9 +28,9 @@ pub enum Input {
     /// News of the lease.
     Lease(LeaseEvent),
     /// All cold entries, as asked for by `Effect::List`; `None` when they could not be read.
-    Listed(Option<Batch>),
+    Listed(Option<ChangeBatch>),
     /// News from the feed. A feed that ended or had a gap shows as `Gap`.
-    Changed(Batch),
+    Changed(ChangeBatch),
     /// The feed ended: news may be missing.
     Gap,
     /// The entries asked for by `Effect::Read`; `None` when they could not be read.
@@ -40,7 +40,7 @@ pub enum Input {
         /// Which.
         ticket: Ticket,
         /// How.
-        outcome: Outcome,
+        outcome: TxnOutcome,
     },
     /// News of a run.
     Run {
@@ -63,9 +63,9 @@ pub enum Input {
         /// Which life of it was asked.
         member: Member,
         /// When.
-        asked: AskedAt,
+        asked: RequestedAt,
         /// What it said; `None` when it could not be reached.
-        answer: Option<Role>,
+        answer: Option<ProbeReply>,
     },
     /// What became of an offer.
     Offered {
@@ -77,15 +77,15 @@ pub enum Input {
         answer: OfferAnswer,
     },
     /// What was measured of this host.
-    Sampled(Sample),
+    Sampled(HostLoad),
     /// Whether this node can do its work: its disks take writes and its executor lives (law 7).
     Able(bool),
     /// Whether the node is to begin nothing new, because it is about to be passed on to another program.
     Rest(bool),
     /// Somebody wants something.
-    Asked(AskId, Command),
+    Asked(CommandId, Command),
     /// The same; the text is the name that the request gave of the one who asks.
-    AskedBy(AskId, String, Command),
+    AskedBy(CommandId, String, Command),
 }
 
 /// News of the lease.
@@ -94,16 +94,16 @@ pub enum LeaseEvent {
     /// `open` was answered.
     Opened {
         /// When it was asked.
-        asked: AskedAt,
+        asked: RequestedAt,
         /// The answer.
-        granted: Granted,
+        granted: LeaseGrant,
     },
     /// `renew` was answered.
     Renewed {
         /// When it was asked.
-        asked: AskedAt,
+        asked: RequestedAt,
         /// The answer.
-        granted: Granted,
+        granted: LeaseGrant,
     },
     /// The engine says that this lease has ended.
     Gone(LeaseId),
@@ -117,19 +117,19 @@ pub enum RunEvent {
     /// It did not start and will not: it was too late, or there was no means. The attempt may be given again.
     NotStarted,
     /// It ended.
-    Ended(Ended),
+    Ended(RunOutcome),
 }
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ended {
+pub enum RunOutcome {
     /// As it should.
     Succeeded,
     /// With an error of its own; a command with this exit code, unless a signal ended it or it could not be started.
     Failed(Option<u8>),
     /// From outside.
-    Stopped(Reason),
+    Stopped(StopReason),
 }
 
 /// What somebody may want of a node.
@@ -178,15 +178,15 @@ pub enum Command {
     /// Take an operation for this beat, for an embedder (S0-24).
     Beat(Operation),
     /// Tell people that a fire of a job is late, or absent: who is answered `Done` is the one who tells.
-    Tell(JobName, Occasion, Wall),
+    Notify(JobName, Occasion, Wall),
     /// Set something for the whole cluster.
-    Configure(Setting),
+    Configure(ClusterSetting),
     /// Write the tree in the newest layout that a member knows, if all members know it.
     FinalizeUpgrade,
     /// Take a node for online again, whatever strikes it has (S0-52).
     Activate(NodeName),
     /// Write down what this node processed of a job's data in the interval that is over, for embedders (S2-21).
-    Count(JobName, Count),
+    Count(JobName, ProcessedItems),
     /// Hand everything over, so that the process may end: finish what runs, claim nothing, then close the lease.
     Leave,
 }
@@ -214,14 +214,14 @@ pub enum OfferAnswer {
 
 /// What a node says of itself when it is probed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Role {
+pub struct ProbeReply {
     /// The epoch under which it serves as the leader; `None` when it does not.
     pub serves: Option<u64>,
 }
 
 /// One thing to be set for the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Setting {
+pub enum ClusterSetting {
     /// Who plans dispatched jobs.
     Planner(PlannerKind),
     /// The length of a beat in seconds, 1 to 3,600.
@@ -247,7 +247,7 @@ pub enum NodeSwitch {
 
 /// Free jobs that a node does not claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Left {
+pub struct UnclaimedJobs {
     /// How many they are.
     pub jobs: usize,
     /// Why it does not, in words.
@@ -260,11 +260,11 @@ pub enum Answer {
     /// Done.
     Done,
     /// Done, job by job: what each became.
-    Applied(Vec<(JobName, Applied)>),
+    Applied(Vec<(JobName, ApplyResult)>),
     /// The layout in which the tree is written now; whether it was raised.
-    Layout(u32, Applied),
+    Layout(u32, ApplyResult),
     /// What an applied calendar became.
-    Calendar(CalendarName, Applied),
+    Calendar(CalendarName, ApplyResult),
     /// The request stands under this run.
     Accepted(RunId, Wall),
     /// How many jobs this node claims now, and how many it leaves without a holder.
@@ -272,7 +272,7 @@ pub enum Answer {
         /// Claims sent.
         claims: usize,
         /// The jobs that it leaves, by the first reason for it.
-        left: Vec<Left>,
+        left: Vec<UnclaimedJobs>,
     },
     /// The lock is held, under this token, so many times over.
     Locked(Token, u32),
@@ -292,7 +292,7 @@ pub enum Answer {
 /// What an applied declaration did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Applied {
+pub enum ApplyResult {
     /// It is new.
     Created,
     /// It replaces another.

@@ -3,8 +3,8 @@
 mod calendars;
 mod dataflow;
 pub mod http;
-mod late;
 mod limits;
+mod misfire;
 mod notify;
 mod overlap;
 mod placement;
@@ -24,22 +24,22 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-use crate::due::Turns;
-use crate::labels::Nodes;
-use crate::registry::Class;
-use crate::schedule::{Dst, Schedule, Times};
-use crate::share::{Order, Strategy};
-use crate::words::{CalendarName, JobName};
+use crate::due::CatchUpSpread;
+use crate::ids::{CalendarName, JobName};
+use crate::labels::NodeSelector;
+use crate::registry::DurabilityClass;
+use crate::schedule::{Dst, Schedule, ScheduleSpec};
+use crate::sharding_strategy::{NodeOrder, ShardingStrategy};
 
 pub use dataflow::Dataflow;
 pub use http::Http;
-pub use late::{Late, default_grace};
-pub use limits::{Ceilings, Cores, Limits, Together, Totals};
+pub use limits::{Cores, LimitValues, Limits, RunLimitValues, RunLimits};
+pub use misfire::{MisfireSettings, default_grace};
 pub use notify::{Notify, Occasion};
 pub use overlap::Overlap;
 pub use pool::Pool;
 pub use priority::Priority;
-pub use program::{Program, SHELL, Setting};
+pub use program::{LaunchSettings, Program, SHELL};
 pub use retry::{Backoff, Retry};
 pub use spec::{EnabledSwitch, OperatorSwitches, Spec, SwitchOrigin};
 
@@ -88,8 +88,8 @@ pub struct Job {
     pub placement: Placement,
     /// Which nodes it may run on: conditions on their labels, such as `gpu`, `zone=eu|us`, `!spot` or `name=n1`, all of which
     /// hold; on every node when empty.
-    #[serde(default, skip_serializing_if = "Nodes::is_everywhere")]
-    pub node_selector: Nodes,
+    #[serde(default, skip_serializing_if = "NodeSelector::is_everywhere")]
+    pub node_selector: NodeSelector,
     /// Which runs start first where slots are short: 0 those of last, 9 those of first.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: Priority,
@@ -108,10 +108,10 @@ pub struct Job {
     pub parameter: String,
     /// How the shards of a sharded job are cut.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub strategy: Strategy,
+    pub strategy: ShardingStrategy,
     /// In which order nodes are dealt shards.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub order: Order,
+    pub order: NodeOrder,
     /// Shards stay with the names of the nodes that got them first, whoever comes or goes.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub sticky_shards: bool,
@@ -134,7 +134,7 @@ pub struct Job {
     pub delivery: Delivery,
     /// What the registry's claims must be worth: the job is refused where they are worth less. Whatever there is when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub min_durability: Option<Class>,
+    pub min_durability: Option<DurabilityClass>,
     /// The program to run and its arguments, or a text for the shell where `shell` is set. Exactly one of `command`,
     /// `function` and `http` is given.
     #[serde(default, skip_serializing_if = "Program::is_none")]
@@ -320,14 +320,14 @@ impl Job {
             exclude_calendars: Vec::new(),
             require_calendars: Vec::new(),
             placement: Placement::default(),
-            node_selector: Nodes::default(),
+            node_selector: NodeSelector::default(),
             priority: Priority::default(),
             pool: None,
             shards: 1,
             shard_parameters: Vec::new(),
             parameter: String::new(),
-            strategy: Strategy::default(),
-            order: Order::default(),
+            strategy: ShardingStrategy::default(),
+            order: NodeOrder::default(),
             sticky_shards: false,
             one_per_host: false,
             monitor_execution: true,
@@ -386,7 +386,7 @@ impl Job {
     ///
     /// # Errors
     /// The job asks for more, and the error says what to do.
-    pub fn suits(&self, class: Class) -> Result<(), JobError> {
+    pub fn suits(&self, class: DurabilityClass) -> Result<(), JobError> {
         let Some(asked) = self.min_durability.filter(|asked| *asked > class) else { return Ok(()) };
         Err(JobError(format!(
             "job {}: it asks for min_durability = \"{asked:?}\", and this cluster's registry is of class {class:?}: see \
@@ -407,7 +407,7 @@ impl Job {
             ));
         }
         if let Err(e) = self.schedule() {
-            let place = e.place().map_or_else(String::new, |at| match at.line {
+            let place = e.span().map_or_else(String::new, |at| match at.line {
                 0 => format!(" (at character {} of its schedule)", at.column + 1),
                 n => format!(" (at character {} of its rule {})", at.column + 1, n + 1),
             });
@@ -435,7 +435,7 @@ impl Job {
         {
             return fail(format!("catch_up.all is {n}, allowed are 1 to {CATCH_UP_MAX}"));
         }
-        if let Err(e) = self.late() {
+        if let Err(e) = self.misfire_settings() {
             return fail(e.to_string());
         }
         let refined = !self.catch_up_window.is_empty() || !self.catch_up_spread.is_empty();
@@ -482,8 +482,8 @@ impl Job {
     /// # Errors
     /// The text or the zone makes no sense.
     pub fn schedule(&self) -> Result<Option<Schedule>, crate::schedule::ScheduleError> {
-        let times = self.times();
-        if times == (Times { name: times.name, ..Times::default() }) {
+        let times = self.schedule_spec();
+        if times == (ScheduleSpec { name: times.name, ..ScheduleSpec::default() }) {
             return Ok(None);
         }
         Schedule::read(&times).map(Some)
@@ -493,25 +493,26 @@ impl Job {
     ///
     /// # Errors
     /// A span makes no sense.
-    pub fn late(&self) -> Result<Late, crate::schedule::ScheduleError> {
+    pub fn misfire_settings(&self) -> Result<MisfireSettings, crate::schedule::ScheduleError> {
         let span = |word, text: &str| match text {
             "" => Ok(None),
             _ => crate::schedule::span(word, text).map(Some),
         };
         let spread = span("catch_up_spread", &self.catch_up_spread)?;
-        Ok(Late {
+        Ok(MisfireSettings {
             grace: self.misfire_grace,
             catch_up: self.catch_up,
             overlap: self.overlap,
             age: span("catch_up_window", &self.catch_up_window)?,
-            spread: spread.map(|span| Turns { span, seed: crate::schedule::seed(self.name.as_str()) }),
+            spread: spread
+                .map(|span| CatchUpSpread { span, seed: crate::schedule::seed(self.name.as_str()) }),
         })
     }
 
     /// What it says of its times but for calendars. Whoever changes any of this changes when it is due.
     #[must_use]
-    pub fn times(&self) -> Times<'_> {
-        Times {
+    pub fn schedule_spec(&self) -> ScheduleSpec<'_> {
+        ScheduleSpec {
             text: &self.schedule,
             timezone: &self.timezone,
             name: self.name.as_str(),
@@ -571,7 +572,8 @@ mod tests {
     /// proves: I23
     #[test]
     fn spans_of_late_fires_are_read_and_go_with_making_up() {
-        let late = read(r#""catch_up_window":"1h30m","catch_up_spread":"10m""#).unwrap().late().unwrap();
+        let late =
+            read(r#""catch_up_window":"1h30m","catch_up_spread":"10m""#).unwrap().misfire_settings().unwrap();
         assert_eq!(
             (late.age, late.spread.map(|turns| turns.span)),
             (Some(Millis(5_400_000)), Some(Millis(600_000)))

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-use crate::words::{CalendarName, JobName, LockName, Member, NodeName, Operation, PoolName};
+use crate::ids::{CalendarName, JobName, LockName, Member, NodeName, Operation, PoolName};
 
 /// The address of one entry. It is in many hands at once, so a copy is cheap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,26 +68,26 @@ pub fn spec(job: &JobName) -> Key {
 
 /// Who holds a job.
 #[must_use]
-pub fn place(job: &JobName) -> Key {
+pub fn assignment(job: &JobName) -> Key {
     spelt(&["job/", job.as_str(), "/place"])
 }
 
 /// Requests to run a job now, remembered after they are done.
 #[must_use]
-pub fn asked(job: &JobName) -> Key {
+pub fn triggers(job: &JobName) -> Key {
     spelt(&["job/", job.as_str(), "/asked"])
 }
 
 /// A claimed job's watermark and open fire. It belongs to the job and passes from holder to holder with the place.
 #[must_use]
-pub fn lane(job: &JobName) -> Key {
+pub fn run_state(job: &JobName) -> Key {
     spelt(&[HOT_ROOT, job.as_str(), "/claim"])
 }
 
 /// A sharded job's state on one member: the shards it answers for and what runs of them. Written only by that member,
 /// and after its end by those who settle what it left.
 #[must_use]
-pub fn shard_lane(job: &JobName, member: &Member) -> Key {
+pub fn shard_run_state(job: &JobName, member: &Member) -> Key {
     Key(format!("lane/{job}/{member}").into())
 }
 
@@ -159,7 +159,7 @@ pub fn lock(name: &LockName) -> Key {
 
 /// Up to which fire of a job people were told that it was late, or absent.
 #[must_use]
-pub fn told(job: &JobName) -> Key {
+pub fn notifications(job: &JobName) -> Key {
     Key(format!("told/{job}").into())
 }
 
@@ -183,19 +183,19 @@ pub fn calendar(name: &CalendarName) -> Key {
 
 /// What a key addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Parsed {
+pub enum ParsedKey {
     /// See [`node`].
     Node(Member),
     /// See [`spec`].
     Spec(JobName),
     /// See [`place`].
-    Place(JobName),
+    Assignment(JobName),
     /// See [`asked`].
-    Asked(JobName),
+    Triggers(JobName),
     /// See [`lane`].
-    Lane(JobName),
+    RunState(JobName),
     /// See [`shard_lane`].
-    ShardLane(JobName, Member),
+    ShardRunState(JobName, Member),
     /// See [`switches`].
     Switches(NodeName, JobName),
     /// See [`intent`].
@@ -225,35 +225,39 @@ pub enum Parsed {
     /// See [`pool`].
     Pool(PoolName),
     /// See [`told`].
-    Told(JobName),
+    Notifications(JobName),
 }
 
 /// The way back from a key. `None` for keys of other layouts, which are left alone.
 #[must_use]
-pub fn parse(key: &Key) -> Option<Parsed> {
+pub fn parse(key: &Key) -> Option<ParsedKey> {
     let mut parts = key.0.split('/');
     let parsed = match (parts.next()?, parts.next(), parts.next()) {
-        ("node", Some(member), None) => Parsed::Node(member.parse().ok()?),
-        ("job", Some(job), Some("spec")) => Parsed::Spec(job.parse().ok()?),
-        ("job", Some(job), Some("place")) => Parsed::Place(job.parse().ok()?),
-        ("job", Some(job), Some("asked")) => Parsed::Asked(job.parse().ok()?),
-        ("lane", Some(job), Some("claim")) => Parsed::Lane(job.parse().ok()?),
-        ("lane", Some(job), Some("plan")) => Parsed::Plan(job.parse().ok()?),
-        ("lane", Some(job), Some(member)) => Parsed::ShardLane(job.parse().ok()?, member.parse().ok()?),
-        ("intent", Some(node), Some(job)) => Parsed::Switches(node.parse().ok()?, job.parse().ok()?),
-        ("intent", Some(node), None) => Parsed::Intent(node.parse().ok()?),
-        ("lock", Some(name), None) => Parsed::Lock(name.parse().ok()?),
-        ("beat", Some(operation), None) => Parsed::Beat(operation.parse().ok()?),
-        ("load", Some(node), None) => Parsed::Load(node.parse().ok()?),
-        ("count", Some(node), Some(job)) => Parsed::Count(node.parse().ok()?, job.parse().ok()?),
-        ("strike", Some(node), Some(observer)) => Parsed::Strike(node.parse().ok()?, observer.parse().ok()?),
-        ("offline", Some(node), None) => Parsed::Offline(node.parse().ok()?),
-        ("serving", None, None) => Parsed::Serving,
-        ("settings", None, None) => Parsed::Settings,
-        ("calendar", Some(name), None) => Parsed::Calendar(name.parse().ok()?),
-        ("cluster", None, None) => Parsed::Cluster,
-        ("pool", Some(name), None) => Parsed::Pool(name.parse().ok()?),
-        ("told", Some(job), None) => Parsed::Told(job.parse().ok()?),
+        ("node", Some(member), None) => ParsedKey::Node(member.parse().ok()?),
+        ("job", Some(job), Some("spec")) => ParsedKey::Spec(job.parse().ok()?),
+        ("job", Some(job), Some("place")) => ParsedKey::Assignment(job.parse().ok()?),
+        ("job", Some(job), Some("asked")) => ParsedKey::Triggers(job.parse().ok()?),
+        ("lane", Some(job), Some("claim")) => ParsedKey::RunState(job.parse().ok()?),
+        ("lane", Some(job), Some("plan")) => ParsedKey::Plan(job.parse().ok()?),
+        ("lane", Some(job), Some(member)) => {
+            ParsedKey::ShardRunState(job.parse().ok()?, member.parse().ok()?)
+        }
+        ("intent", Some(node), Some(job)) => ParsedKey::Switches(node.parse().ok()?, job.parse().ok()?),
+        ("intent", Some(node), None) => ParsedKey::Intent(node.parse().ok()?),
+        ("lock", Some(name), None) => ParsedKey::Lock(name.parse().ok()?),
+        ("beat", Some(operation), None) => ParsedKey::Beat(operation.parse().ok()?),
+        ("load", Some(node), None) => ParsedKey::Load(node.parse().ok()?),
+        ("count", Some(node), Some(job)) => ParsedKey::Count(node.parse().ok()?, job.parse().ok()?),
+        ("strike", Some(node), Some(observer)) => {
+            ParsedKey::Strike(node.parse().ok()?, observer.parse().ok()?)
+        }
+        ("offline", Some(node), None) => ParsedKey::Offline(node.parse().ok()?),
+        ("serving", None, None) => ParsedKey::Serving,
+        ("settings", None, None) => ParsedKey::Settings,
+        ("calendar", Some(name), None) => ParsedKey::Calendar(name.parse().ok()?),
+        ("cluster", None, None) => ParsedKey::Cluster,
+        ("pool", Some(name), None) => ParsedKey::Pool(name.parse().ok()?),
+        ("told", Some(job), None) => ParsedKey::Notifications(job.parse().ok()?),
         _ => return None,
     };
     parts.next().is_none().then_some(parsed)
@@ -268,35 +272,35 @@ mod tests {
         let job: JobName = "j.1".parse().unwrap();
         let member: Member = "a@7".parse().unwrap();
         for (key, parsed) in [
-            (node(&member), Parsed::Node(member.clone())),
-            (spec(&job), Parsed::Spec(job.clone())),
-            (place(&job), Parsed::Place(job.clone())),
-            (asked(&job), Parsed::Asked(job.clone())),
-            (lane(&job), Parsed::Lane(job.clone())),
-            (shard_lane(&job, &member), Parsed::ShardLane(job.clone(), member.clone())),
-            (switches(&member.node, &job), Parsed::Switches(member.node.clone(), job.clone())),
-            (intent(&member.node), Parsed::Intent(member.node.clone())),
-            (lock(&"l".parse().unwrap()), Parsed::Lock("l".parse().unwrap())),
-            (plan(&job), Parsed::Plan(job.clone())),
-            (beat(&"dispatch".parse().unwrap()), Parsed::Beat("dispatch".parse().unwrap())),
-            (load(&member.node), Parsed::Load(member.node.clone())),
-            (count(&member.node, &job), Parsed::Count(member.node.clone(), job.clone())),
+            (node(&member), ParsedKey::Node(member.clone())),
+            (spec(&job), ParsedKey::Spec(job.clone())),
+            (assignment(&job), ParsedKey::Assignment(job.clone())),
+            (triggers(&job), ParsedKey::Triggers(job.clone())),
+            (run_state(&job), ParsedKey::RunState(job.clone())),
+            (shard_run_state(&job, &member), ParsedKey::ShardRunState(job.clone(), member.clone())),
+            (switches(&member.node, &job), ParsedKey::Switches(member.node.clone(), job.clone())),
+            (intent(&member.node), ParsedKey::Intent(member.node.clone())),
+            (lock(&"l".parse().unwrap()), ParsedKey::Lock("l".parse().unwrap())),
+            (plan(&job), ParsedKey::Plan(job.clone())),
+            (beat(&"dispatch".parse().unwrap()), ParsedKey::Beat("dispatch".parse().unwrap())),
+            (load(&member.node), ParsedKey::Load(member.node.clone())),
+            (count(&member.node, &job), ParsedKey::Count(member.node.clone(), job.clone())),
             (
                 strike(&member.node, &"b".parse().unwrap()),
-                Parsed::Strike(member.node.clone(), "b".parse().unwrap()),
+                ParsedKey::Strike(member.node.clone(), "b".parse().unwrap()),
             ),
-            (offline(&member.node), Parsed::Offline(member.node.clone())),
-            (serving(), Parsed::Serving),
-            (settings(), Parsed::Settings),
-            (cluster(), Parsed::Cluster),
-            (calendar(&"c".parse().unwrap()), Parsed::Calendar("c".parse().unwrap())),
-            (pool(&"p".parse().unwrap()), Parsed::Pool("p".parse().unwrap())),
-            (told(&job), Parsed::Told(job.clone())),
+            (offline(&member.node), ParsedKey::Offline(member.node.clone())),
+            (serving(), ParsedKey::Serving),
+            (settings(), ParsedKey::Settings),
+            (cluster(), ParsedKey::Cluster),
+            (calendar(&"c".parse().unwrap()), ParsedKey::Calendar("c".parse().unwrap())),
+            (pool(&"p".parse().unwrap()), ParsedKey::Pool("p".parse().unwrap())),
+            (notifications(&job), ParsedKey::Notifications(job.clone())),
         ] {
-            assert_eq!(key.is_of_a_member(), matches!(parsed, Parsed::ShardLane(..)), "{key}");
+            assert_eq!(key.is_of_a_member(), matches!(parsed, ParsedKey::ShardRunState(..)), "{key}");
             assert_eq!(parse(&key), Some(parsed), "{key}");
         }
-        assert!(!lane(&job).is_cold() && !plan(&job).is_cold() && place(&job).is_cold());
+        assert!(!run_state(&job).is_cold() && !plan(&job).is_cold() && assignment(&job).is_cold());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
-use crate::words::{NodeName, WordError};
+use crate::ids::{IdError, NodeName};
 
 /// The longest word or value in bytes.
 const WORD_MAX: usize = 63;
@@ -48,7 +48,7 @@ pub struct Condition {
 /// condition once, so that what means the same is the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Condition>", into = "Vec<Condition>")]
-pub struct Nodes(Vec<Condition>);
+pub struct NodeSelector(Vec<Condition>);
 
 impl Labels {
     /// The labels.
@@ -67,7 +67,7 @@ impl Labels {
     }
 }
 
-impl Nodes {
+impl NodeSelector {
     /// Whether every node will do.
     #[must_use]
     pub fn is_everywhere(&self) -> bool {
@@ -106,28 +106,28 @@ impl Condition {
 }
 
 /// Words and values stand in flags, files and URLs, hence the narrow alphabet.
-fn check(what: &str, text: &str) -> Result<String, WordError> {
+fn check(what: &str, text: &str) -> Result<String, IdError> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'/' | b':');
     if !text.is_empty() && text.len() <= WORD_MAX && text.bytes().all(allowed) {
         return Ok(text.to_string());
     }
     let shown: String = text.chars().take(40).collect();
-    Err(WordError::new(format!(
+    Err(IdError::new(format!(
         "{what} {shown:?} is not allowed: use 1 to {WORD_MAX} of A-Z a-z 0-9 . _ - / :"
     )))
 }
 
 impl FromStr for Label {
-    type Err = WordError;
+    type Err = IdError;
 
-    fn from_str(text: &str) -> Result<Self, WordError> {
+    fn from_str(text: &str) -> Result<Self, IdError> {
         let (word, value) = match text.split_once('=') {
             Some((word, value)) => (word, Some(check("the value of a label", value)?)),
             None => (text, None),
         };
         let word = check("label", word)?;
         if word == NAME {
-            return Err(WordError::new(
+            return Err(IdError::new(
                 "the label \"name\" is the node's name, which every node has: choose another word"
                     .to_string(),
             ));
@@ -137,9 +137,9 @@ impl FromStr for Label {
 }
 
 impl FromStr for Condition {
-    type Err = WordError;
+    type Err = IdError;
 
-    fn from_str(text: &str) -> Result<Self, WordError> {
+    fn from_str(text: &str) -> Result<Self, IdError> {
         let (not, rest) = match text.strip_prefix('!') {
             Some(rest) => (true, rest),
             None => (false, text),
@@ -152,10 +152,10 @@ impl FromStr for Condition {
         };
         let (word, mut values): (_, Vec<String>) = (check("label", word)?, values?);
         if word == NAME && values.is_empty() {
-            return Err(WordError::new(format!("nodes has {text:?}: say which node, as name=n1")));
+            return Err(IdError::new(format!("nodes has {text:?}: say which node, as name=n1")));
         }
         if values.len() > LIST_MAX {
-            return Err(WordError::new(format!(
+            return Err(IdError::new(format!(
                 "nodes has {} values for {word}, allowed are {LIST_MAX}: give those nodes a label of their own",
                 values.len()
             )));
@@ -167,31 +167,31 @@ impl FromStr for Condition {
 }
 
 impl TryFrom<Vec<Label>> for Labels {
-    type Error = WordError;
+    type Error = IdError;
 
-    fn try_from(mut labels: Vec<Label>) -> Result<Self, WordError> {
+    fn try_from(mut labels: Vec<Label>) -> Result<Self, IdError> {
         labels.sort_unstable();
         labels.dedup();
         if labels.len() > LIST_MAX {
-            return Err(WordError::new(format!("there are {} labels, allowed are {LIST_MAX}", labels.len())));
+            return Err(IdError::new(format!("there are {} labels, allowed are {LIST_MAX}", labels.len())));
         }
         match labels.windows(2).find(|pair| pair[0].word == pair[1].word) {
             Some(pair) => {
-                Err(WordError::new(format!("the labels {} and {} are one: choose", pair[0], pair[1])))
+                Err(IdError::new(format!("the labels {} and {} are one: choose", pair[0], pair[1])))
             }
             None => Ok(Self(labels)),
         }
     }
 }
 
-impl TryFrom<Vec<Condition>> for Nodes {
-    type Error = WordError;
+impl TryFrom<Vec<Condition>> for NodeSelector {
+    type Error = IdError;
 
-    fn try_from(mut conditions: Vec<Condition>) -> Result<Self, WordError> {
+    fn try_from(mut conditions: Vec<Condition>) -> Result<Self, IdError> {
         conditions.sort_unstable();
         conditions.dedup();
         if conditions.len() > LIST_MAX {
-            return Err(WordError::new(format!(
+            return Err(IdError::new(format!(
                 "nodes has {} conditions, allowed are {LIST_MAX}: give those nodes a label of their own",
                 conditions.len()
             )));
@@ -200,7 +200,7 @@ impl TryFrom<Vec<Condition>> for Nodes {
             !one.not && conditions.iter().any(|other| *other == Condition { not: true, ..(*one).clone() })
         };
         match conditions.iter().find(denied) {
-            Some(one) => Err(WordError::new(format!(
+            Some(one) => Err(IdError::new(format!(
                 "nodes has both {:?} and {:?}, which no node can meet: leave one out",
                 one.to_string(),
                 format!("!{one}")
@@ -211,17 +211,17 @@ impl TryFrom<Vec<Condition>> for Nodes {
 }
 
 impl TryFrom<String> for Label {
-    type Error = WordError;
+    type Error = IdError;
 
-    fn try_from(text: String) -> Result<Self, WordError> {
+    fn try_from(text: String) -> Result<Self, IdError> {
         text.parse()
     }
 }
 
 impl TryFrom<String> for Condition {
-    type Error = WordError;
+    type Error = IdError;
 
-    fn try_from(text: String) -> Result<Self, WordError> {
+    fn try_from(text: String) -> Result<Self, IdError> {
         text.parse()
     }
 }
@@ -244,8 +244,8 @@ impl From<Labels> for Vec<Label> {
     }
 }
 
-impl From<Nodes> for Vec<Condition> {
-    fn from(nodes: Nodes) -> Self {
+impl From<NodeSelector> for Vec<Condition> {
+    fn from(nodes: NodeSelector) -> Self {
         nodes.0
     }
 }
@@ -275,7 +275,7 @@ impl fmt::Display for Labels {
     }
 }
 
-impl fmt::Display for Nodes {
+impl fmt::Display for NodeSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         list(f, &self.0)
     }
@@ -290,19 +290,19 @@ fn list(f: &mut fmt::Formatter<'_>, items: &[impl fmt::Display]) -> fmt::Result 
 
 /// Reads labels written one after another with commas, as in a flag.
 impl FromStr for Labels {
-    type Err = WordError;
+    type Err = IdError;
 
-    fn from_str(text: &str) -> Result<Self, WordError> {
+    fn from_str(text: &str) -> Result<Self, IdError> {
         let labels = text.split(',').map(str::trim).filter(|label| !label.is_empty());
         labels.map(str::parse).collect::<Result<Vec<Label>, _>>()?.try_into()
     }
 }
 
 /// Reads conditions written one after another with commas.
-impl FromStr for Nodes {
-    type Err = WordError;
+impl FromStr for NodeSelector {
+    type Err = IdError;
 
-    fn from_str(text: &str) -> Result<Self, WordError> {
+    fn from_str(text: &str) -> Result<Self, IdError> {
         let conditions = text.split(',').map(str::trim).filter(|condition| !condition.is_empty());
         conditions.map(str::parse).collect::<Result<Vec<Condition>, _>>()?.try_into()
     }
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     fn fits(nodes: &str, labels: &str) -> bool {
-        let nodes: Nodes = nodes.parse().unwrap();
+        let nodes: NodeSelector = nodes.parse().unwrap();
         nodes.fits(&"n1".parse().unwrap(), &labels.parse().unwrap())
     }
 
@@ -350,10 +350,10 @@ mod tests {
 
     #[test]
     fn what_means_the_same_is_the_same() {
-        let nodes = |text: &str| text.parse::<Nodes>().unwrap();
+        let nodes = |text: &str| text.parse::<NodeSelector>().unwrap();
         assert_eq!(nodes("gpu,zone=us|eu,gpu"), nodes("zone=eu|us|eu,gpu"));
         assert_eq!(nodes("!spot,zone=us|eu").to_string(), "!spot,zone=eu|us");
-        let read: Nodes = serde_json::from_str(r#"["zone=eu","!spot"]"#).unwrap();
+        let read: NodeSelector = serde_json::from_str(r#"["zone=eu","!spot"]"#).unwrap();
         assert_eq!(serde_json::to_string(&read).unwrap(), r#"["!spot","zone=eu"]"#);
         let labels: Labels = serde_json::from_str(r#"["zone=eu","gpu"]"#).unwrap();
         assert_eq!(labels.to_string(), "gpu,zone=eu");
@@ -371,7 +371,7 @@ mod tests {
             ("!!gpu", "label \"!gpu\""),
             ("gpu,!gpu", "which no node can meet"),
         ] {
-            let said = wrong.parse::<Nodes>().unwrap_err().to_string();
+            let said = wrong.parse::<NodeSelector>().unwrap_err().to_string();
             assert!(said.contains(why), "{wrong}: {said}");
         }
         for (wrong, why) in [

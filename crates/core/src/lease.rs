@@ -1,9 +1,9 @@
 //! The lease and the window in which it may be trusted.
 
-use crate::baton::PassedLease;
 use crate::effect::Effect;
+use crate::handoff::HandoffLease;
 use crate::input::LeaseEvent;
-use crate::registry::{Granted, LeaseId};
+use crate::registry::{LeaseGrant, LeaseId};
 use crate::time::{Millis, Mono, Now, Wall};
 
 /// How soon after a renewal another one may follow for the sake of somebody else's lease.
@@ -11,11 +11,11 @@ const SOONEST: Millis = Millis(100);
 
 /// Proof that a node may act now: its lease cannot have ended. Only this file can make one (law 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Trusted {
+pub struct LeaseProof {
     until: Mono,
 }
 
-impl Trusted {
+impl LeaseProof {
     /// From this moment on the lease is not trusted any more.
     #[must_use]
     pub fn until(self) -> Mono {
@@ -28,18 +28,18 @@ impl Trusted {
 pub struct Lease {
     ttl: Millis,
     early: Millis,
-    held: Option<Held>,
+    held: Option<ConfirmedLease>,
     /// An `open` or `renew` without an answer yet, by when it was asked.
     asked: Option<Mono>,
     /// No request before this moment.
     not_before: Mono,
     /// Since when it is not trusted; a node that cannot regain trust gives its lease up (law 7).
     distrusted: Option<Mono>,
-    clock: Option<Sample>,
+    clock: Option<ClockReading>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Held {
+struct ConfirmedLease {
     id: LeaseId,
     ttl: Millis,
     /// When the last confirmed request was asked.
@@ -49,7 +49,7 @@ struct Held {
 
 /// The registry's clock, read somewhere between two moments of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Sample {
+struct ClockReading {
     clock: Wall,
     asked: Mono,
     answered: Mono,
@@ -80,10 +80,10 @@ impl Lease {
 
     /// The lease that an earlier program of this process held, trusted as long as that one might. It is renewed at once: some
     /// engines keep a lease by a connection, and that one went with the program.
-    pub fn resume(&mut self, id: LeaseId, passed: &PassedLease) {
+    pub fn resume(&mut self, id: LeaseId, passed: &HandoffLease) {
         let confirmed = Mono(passed.confirmed);
-        self.held = Some(Held { id, ttl: passed.ttl, confirmed, next_end: Some(confirmed) });
-        self.clock = passed.clock.map(|(clock, asked, answered)| Sample {
+        self.held = Some(ConfirmedLease { id, ttl: passed.ttl, confirmed, next_end: Some(confirmed) });
+        self.clock = passed.clock.map(|(clock, asked, answered)| ClockReading {
             clock,
             asked: Mono(asked),
             answered: Mono(answered),
@@ -92,10 +92,10 @@ impl Lease {
 
     /// What is passed on of it; `None` without a lease.
     #[must_use]
-    pub fn passed(&self) -> Option<PassedLease> {
-        let Held { ttl, confirmed, .. } = self.held?;
-        let clock = self.clock.map(|Sample { clock, asked, answered }| (clock, asked.0, answered.0));
-        Some(PassedLease { ttl, confirmed: confirmed.0, clock })
+    pub fn handoff(&self) -> Option<HandoffLease> {
+        let ConfirmedLease { ttl, confirmed, .. } = self.held?;
+        let clock = self.clock.map(|ClockReading { clock, asked, answered }| (clock, asked.0, answered.0));
+        Some(HandoffLease { ttl, confirmed: confirmed.0, clock })
     }
 
     /// The lease held, trusted or not.
@@ -112,10 +112,10 @@ impl Lease {
 
     /// Proof of trust, if there is trust.
     #[must_use]
-    pub fn trusted(&self, now: Mono) -> Option<Trusted> {
+    pub fn trusted(&self, now: Mono) -> Option<LeaseProof> {
         let held = self.held?;
         let until = held.confirmed + usable(held.ttl, self.early);
-        (now < until).then_some(Trusted { until })
+        (now < until).then_some(LeaseProof { until })
     }
 
     /// Takes news of the lease. Returns a lease that nobody needs and that should be closed.
@@ -151,10 +151,10 @@ impl Lease {
         None
     }
 
-    fn confirm(&mut self, now: Mono, asked: Mono, granted: &Granted) {
+    fn confirm(&mut self, now: Mono, asked: Mono, granted: &LeaseGrant) {
         let next_end = granted.next_end.map(|span| now + span);
-        self.held = Some(Held { id: granted.lease, ttl: granted.ttl, confirmed: asked, next_end });
-        self.clock = granted.clock.map(|clock| Sample { clock, asked, answered: now });
+        self.held = Some(ConfirmedLease { id: granted.lease, ttl: granted.ttl, confirmed: asked, next_end });
+        self.clock = granted.clock.map(|clock| ClockReading { clock, asked, answered: now });
         self.not_before = Mono(i64::MIN);
     }
 
@@ -226,7 +226,7 @@ impl Lease {
     /// What the registry's clock shows at least; `None` when it has none or none was read.
     #[must_use]
     pub fn registry_time(&self, now: Now) -> Option<Wall> {
-        self.clock.map(|Sample { clock, answered, .. }| clock + (now.mono - answered))
+        self.clock.map(|ClockReading { clock, answered, .. }| clock + (now.mono - answered))
     }
 
     /// By how much our wall clock is certainly off the registry's; `None` when the registry has no clock or none was
@@ -234,7 +234,7 @@ impl Lease {
     #[must_use]
     pub fn difference(&self, now: Now) -> Option<Millis> {
         let earliest = self.registry_time(now)?;
-        let Sample { clock, asked, .. } = self.clock?;
+        let ClockReading { clock, asked, .. } = self.clock?;
         let latest = clock + (now.mono - asked);
         let off = (earliest - now.wall).max(now.wall - latest);
         Some(off.max(Millis::ZERO))
@@ -245,8 +245,8 @@ impl Lease {
 mod tests {
     use super::*;
 
-    fn granted(lease: u64, ttl: i64) -> Granted {
-        Granted { lease: LeaseId(lease), ttl: Millis(ttl), clock: None, next_end: None }
+    fn granted(lease: u64, ttl: i64) -> LeaseGrant {
+        LeaseGrant { lease: LeaseId(lease), ttl: Millis(ttl), clock: None, next_end: None }
     }
 
     fn at(ms: i64) -> Now {
@@ -259,7 +259,7 @@ mod tests {
         let mut lease = Lease::new(Millis(15_000), Millis(0));
         assert_eq!(lease.decide(at(0), Millis(500)).0, Some(Effect::Open { ttl: Millis(15_000) }));
         lease.absorb(Mono(4_000), &LeaseEvent::Opened { asked: Mono(0), granted: granted(7, 15_000) });
-        assert_eq!(lease.trusted(Mono(9_999)).map(Trusted::until), Some(Mono(10_000)));
+        assert_eq!(lease.trusted(Mono(9_999)).map(LeaseProof::until), Some(Mono(10_000)));
         assert_eq!(lease.trusted(Mono(10_000)), None);
         assert_eq!(lease.decide(at(5_000), Millis(500)).0, Some(Effect::Renew(LeaseId(7))));
         lease.absorb(Mono(5_010), &LeaseEvent::Failed);
@@ -273,7 +273,7 @@ mod tests {
         lease.absorb(Mono(0), &LeaseEvent::Opened { asked: Mono(0), granted: granted(1, 3_000) });
         lease.absorb(Mono(900), &LeaseEvent::Renewed { asked: Mono(800), granted: granted(1, 3_000) });
         lease.absorb(Mono(950), &LeaseEvent::Renewed { asked: Mono(700), granted: granted(1, 3_000) });
-        assert_eq!(lease.trusted(Mono(1_000)).map(Trusted::until), Some(Mono(2_800)));
+        assert_eq!(lease.trusted(Mono(1_000)).map(LeaseProof::until), Some(Mono(2_800)));
         lease.absorb(Mono(1_000), &LeaseEvent::Gone(LeaseId(1)));
         lease.absorb(Mono(1_100), &LeaseEvent::Renewed { asked: Mono(1_050), granted: granted(1, 3_000) });
         assert_eq!(lease.trusted(Mono(1_100)), None);
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn the_time_an_answer_took_is_no_clock_difference() {
         let mut lease = Lease::new(Millis(15_000), Millis(0));
-        let slow = Granted { clock: Some(Wall(1_000)), ..granted(1, 15_000) };
+        let slow = LeaseGrant { clock: Some(Wall(1_000)), ..granted(1, 15_000) };
         lease.absorb(Mono(2_000), &LeaseEvent::Opened { asked: Mono(0), granted: slow });
         let now = |mono, wall| Now { mono: Mono(mono), wall: Wall(wall) };
         assert_eq!(lease.difference(now(2_000, 2_000)), Some(Millis(0)));

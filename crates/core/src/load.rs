@@ -17,9 +17,9 @@ const WHOLE: u32 = 10_000;
 /// A part of a whole in hundredths of a percent, 0 to 10,000.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "u32", into = "u32")]
-pub struct Part(u32);
+pub struct Utilization(u32);
 
-impl Part {
+impl Utilization {
     /// A measured fraction, held within 0 and 1; `None` for what is no number.
     #[must_use]
     pub fn measured(fraction: f64) -> Option<Self> {
@@ -41,27 +41,27 @@ impl Part {
     }
 }
 
-impl From<u32> for Part {
+impl From<u32> for Utilization {
     fn from(hundredths: u32) -> Self {
         Self(hundredths.min(WHOLE))
     }
 }
 
-impl From<Part> for u32 {
-    fn from(part: Part) -> Self {
+impl From<Utilization> for u32 {
+    fn from(part: Utilization) -> Self {
         part.0
     }
 }
 
 /// What was measured of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Sample {
+pub struct HostLoad {
     /// How much of all its processors is in use; `None` when that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<Part>,
+    pub cpu: Option<Utilization>,
     /// How much of its memory is in use; `None` when that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Part>,
+    pub memory: Option<Utilization>,
 }
 
 /// A load score in hundredths: 4100 is 41.00.
@@ -76,8 +76,8 @@ impl Score {
     /// The score of a host with so many slots of which so many are busy. What cannot be measured counts as fully used, so
     /// that such a node does not win by accident; so do the slots of a node that has none (S0-29 … S0-32, I0-01 … I0-04).
     #[must_use]
-    pub fn of(sample: Sample, busy: u32, slots: u32) -> Self {
-        let part = |part: Option<Part>| u64::from(part.map_or(WHOLE, |part| part.0));
+    pub fn of(sample: HostLoad, busy: u32, slots: u32) -> Self {
+        let part = |part: Option<Utilization>| u64::from(part.map_or(WHOLE, |part| part.0));
         let (busy, slots) = if slots == 0 { (1, 1) } else { (busy.min(slots), slots) };
         let (busy, slots) = (u64::from(busy), u64::from(slots));
         // Hundredths of points, times 100 × slots, so that only the last step rounds.
@@ -106,8 +106,8 @@ mod tests {
     use super::*;
     use alloc::string::ToString;
 
-    fn sample(cpu: f64, memory: f64) -> Sample {
-        Sample { cpu: Part::measured(cpu), memory: Part::measured(memory) }
+    fn sample(cpu: f64, memory: f64) -> HostLoad {
+        HostLoad { cpu: Utilization::measured(cpu), memory: Utilization::measured(memory) }
     }
 
     /// proves: S0-08, S0-28, S0-32, S0-34, I43
@@ -153,7 +153,7 @@ mod tests {
                 }
             }
         }
-        let unknown = Score::of(Sample::default(), 0, 8);
+        let unknown = Score::of(HostLoad::default(), 0, 8);
         assert_eq!(unknown, Score(6800), "a node that cannot measure itself never wins by it");
         assert_eq!(Score::of(sample(0.0, 0.0), 0, 0), Score(3200), "no slots are no free slots");
     }

@@ -8,40 +8,40 @@ use alloc::vec::Vec;
 use crate::calendar::Calendar;
 use crate::commit_kind::CommitKind;
 use crate::effect::{Event, Ticket};
-use crate::input::{Answer, Applied, AskId, Ended, NodeSwitch, Setting};
+use crate::ids::{
+    CalendarName, Fire, JobName, LockName, Member, NodeName, Operation, PoolName, RequestId, RunId, Shard,
+};
+use crate::input::{Answer, ApplyResult, ClusterSetting, CommandId, NodeSwitch, RunOutcome};
 use crate::job::{Backoff, Job, Occasion};
 use crate::lease::Lease;
-use crate::record::{Count, Lane};
+use crate::record::{ProcessedItems, RunState};
 use crate::registry::{LeaseId, Revision, Txn};
 use crate::settings::Settings;
 use crate::shards::ShardSet;
 use crate::time::{Millis, Mono, Wall};
 use crate::view::JobId;
-use crate::words::{
-    CalendarName, Fire, JobName, LockName, Member, NodeName, Operation, PoolName, RequestId, RunId, Shard,
-};
 
-mod acts;
-mod pace;
-mod peers;
-mod queue;
-mod seekers;
+mod commit_counts;
+mod commit_pacer;
+mod fair_queue;
+mod peer_state;
+mod pool_waiters;
 
-pub use acts::Acts;
-pub use pace::Pace;
-pub use peers::{Contact, OfferState, Peers, Placing, Reign, Sent};
-pub use queue::{Queue, Waiter};
-pub use seekers::Seekers;
+pub use commit_counts::CommitCounts;
+pub use commit_pacer::CommitPacer;
+pub use fair_queue::{FairQueue, Waiter};
+pub use peer_state::{Contact, LeaderTerm, OfferState, PeerState, PlansInFlight, SentOffer};
+pub use pool_waiters::PoolWaiters;
 
 /// What a commit is about. One commit at a time is under way for each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Subject {
+pub enum CommitScope {
     /// The node's own membership.
-    Me,
+    Membership,
     /// A job that this node holds or wants to hold.
     Job(JobId),
     /// A wish of somebody, by its command and its place in it.
-    Wish(AskId, u32),
+    Item(CommandId, u32),
     /// A lock that this node holds and nobody here wants any more.
     Lock(LockName),
     /// How busy this node is.
@@ -62,15 +62,15 @@ pub enum Subject {
 
 /// A commit under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Pending {
+pub struct PendingCommit {
     /// About what.
-    pub subject: Subject,
+    pub scope: CommitScope,
     /// What it does.
     pub kind: CommitKind,
     /// The transaction, to be sent again while its outcome is unknown (law 5).
     pub txn: Txn,
     /// The lane that its first write writes, where firing had it at hand: then it need not be decoded.
-    pub lane: Option<Lane>,
+    pub run_state: Option<RunState>,
     /// When it was sent first.
     pub since: Mono,
     /// How many paced ones were under way then, with this one.
@@ -78,7 +78,7 @@ pub struct Pending {
     /// How often it was sent.
     pub tries: u32,
     /// What is to be told once it is applied.
-    pub news: Vec<Event>,
+    pub events: Vec<Event>,
     /// Whose run may be accepted once it is applied. Whoever is told before reads the entry as it was.
     pub next: Option<(RunId, Member)>,
 }
@@ -91,7 +91,7 @@ pub struct Given {
     /// Which attempt.
     pub attempt: u32,
     /// How it ended, once it has, and when.
-    pub ended: Option<(Ended, Mono)>,
+    pub ended: Option<(RunOutcome, Mono)>,
     /// Whether its end was asked for.
     pub stopping: bool,
     /// Whether it is one of a sharded job's: those take their slots only when they start.
@@ -110,7 +110,7 @@ impl Given {
 
 /// How many runs of a sharded job were given to executors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Tally {
+pub struct ShardRunCounts {
     /// Those that go on.
     pub running: usize,
     /// Those that have ended and wait to be closed.
@@ -119,7 +119,7 @@ pub struct Tally {
 
 /// One thing somebody wants, cut out of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Wish {
+pub enum CommandItem {
     /// This declaration.
     Job(Box<Job>),
     /// This calendar.
@@ -127,7 +127,7 @@ pub enum Wish {
     /// This calendar deleted.
     DeleteCalendar(CalendarName),
     /// This switch of this job.
-    Switch(JobName, Switch),
+    Switch(JobName, JobSwitch),
     /// A run by hand; on one node only, if one is named.
     RunNow(JobName, RequestId, Option<NodeName>),
     /// This switch of this job on this node.
@@ -141,20 +141,20 @@ pub enum Wish {
     /// An operation, for this beat.
     Beat(Operation),
     /// The right to tell that this fire of a job is late, or absent.
-    Tell(JobName, Occasion, Wall),
+    Notify(JobName, Occasion, Wall),
     /// Something set for the whole cluster.
-    Configure(Setting),
+    Configure(ClusterSetting),
     /// A node taken for online again.
     Activate(NodeName),
     /// The tree in the newest layout that a member knows.
     FinalizeUpgrade,
     /// What this node processed of a job's data.
-    Count(JobName, Count),
+    Count(JobName, ProcessedItems),
     /// This run neither started nor attempted again.
-    CallOff(RunId),
+    Cancel(RunId),
 }
 
-impl Wish {
+impl CommandItem {
     /// What to say to whoever waited for somebody else, or for the registry, and must not wait for ever; `None` where nobody
     /// need wait.
     #[must_use]
@@ -162,7 +162,7 @@ impl Wish {
         match self {
             Self::Lock(_) => Some("another node holds the lock: try again later"),
             Self::FinalizeUpgrade => Some("the registry was not listed in time: try again"),
-            Self::CallOff(_) => Some("the run was not ended in time: try again"),
+            Self::Cancel(_) => Some("the run was not ended in time: try again"),
             _ => None,
         }
     }
@@ -179,7 +179,7 @@ impl Wish {
 
 /// The switches of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Switch {
+pub enum JobSwitch {
     /// Whether only requests by hand fire it.
     Paused(bool),
     /// Whether it may be held.
@@ -192,7 +192,7 @@ pub enum Switch {
 
 /// A command whose wishes are not all settled.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Asking {
+pub struct PendingCommand {
     /// Without a settled outcome by then the command is given up.
     pub until: Mono,
     /// How many wishes are open.
@@ -202,7 +202,7 @@ pub struct Asking {
     /// The name that the request gave of the one who asks, to be kept with what is switched; empty where it gave none.
     pub by: String,
     /// What was applied.
-    pub applied: Vec<(JobName, Applied)>,
+    pub applied: Vec<(JobName, ApplyResult)>,
     /// The last answer to a wish.
     pub answer: Option<Answer>,
 }
@@ -215,7 +215,7 @@ pub struct Local {
     /// The lease.
     pub lease: Lease,
     /// What it knows of its peers at first hand.
-    pub peers: Peers,
+    pub peers: PeerState,
     /// An earlier life of this node that is certainly over; its membership may be deleted.
     pub predecessor: Option<u64>,
     /// Since when the node cannot do its work; `None` while it can (law 7).
@@ -227,15 +227,15 @@ pub struct Local {
     /// Whether a wish was settled on which another one may have waited.
     pub again: bool,
     /// Commits under way, by ticket.
-    pub pending: BTreeMap<Ticket, Box<Pending>>,
+    pub pending: BTreeMap<Ticket, Box<PendingCommit>>,
     /// What they are about.
-    pub busy: BTreeSet<Subject>,
+    pub busy: BTreeSet<CommitScope>,
     /// How many of each act are under way.
-    pub acts: Acts,
+    pub acts: CommitCounts,
     /// How many claims and confirmations of fires the registry answers in time, as far as it has shown.
-    pub pace: Pace,
+    pub pace: CommitPacer,
     /// Transactions refused since the view last changed about their subject; not sent again.
-    pub spent: BTreeMap<Subject, Txn>,
+    pub spent: BTreeMap<CommitScope, Txn>,
     /// Runs given to executors, in the order of their jobs, shards and fires.
     pub given: BTreeMap<(JobId, Shard, Fire), Given>,
     /// Runs that an earlier program of this process gave, until the jobs have their numbers.
@@ -249,7 +249,7 @@ pub struct Local {
     /// Whether it begins nothing new, because it is about to be passed on.
     pub resting: bool,
     /// How many of them each sharded job has; none where it has none.
-    pub tallies: BTreeMap<JobId, Tally>,
+    pub tallies: BTreeMap<JobId, ShardRunCounts>,
     /// How many of them are of sharded jobs and still run.
     pub shards_running: usize,
     /// Lanes being read.
@@ -259,17 +259,17 @@ pub struct Local {
     /// Locks held, and how many times over.
     pub locks: BTreeMap<LockName, u32>,
     /// What somebody wants.
-    pub wishes: BTreeMap<(AskId, u32), Wish>,
+    pub wishes: BTreeMap<(CommandId, u32), CommandItem>,
     /// The runs that somebody wants neither started nor attempted again.
-    pub called_off: BTreeSet<(RunId, AskId)>,
+    pub called_off: BTreeSet<(RunId, CommandId)>,
     /// Those of them that have no commit under way.
-    pub todo: BTreeSet<(AskId, u32)>,
+    pub todo: BTreeSet<(CommandId, u32)>,
     /// Who wants it.
-    pub asking: BTreeMap<AskId, Asking>,
+    pub asking: BTreeMap<CommandId, PendingCommand>,
     /// Those waiting for the listing that a call for claims set off.
-    pub claiming: BTreeSet<AskId>,
+    pub claiming: BTreeSet<CommandId>,
     /// Those waiting for the hand-over.
-    pub departing: BTreeSet<AskId>,
+    pub departing: BTreeSet<CommandId>,
     /// What was announced and still holds, so that it is announced once.
     pub announced: Vec<Event>,
     /// Jobs to look at.
@@ -289,9 +289,9 @@ pub struct Local {
     /// Whether the node gave up its jobs when those it holds were last looked at.
     pub yielding: bool,
     /// Jobs due but without a slot: the one whose turn it is gets the next one.
-    pub waiting: Queue,
+    pub waiting: FairQueue,
     /// What waits for a seat in a pool.
-    pub seekers: Seekers,
+    pub seekers: PoolWaiters,
     /// When the registry was last listed.
     pub listed: Option<Mono>,
     /// When a listing was asked for that was not answered yet.
@@ -320,7 +320,7 @@ impl Local {
     pub fn new(settings: Settings) -> Self {
         Self {
             lease: Lease::new(settings.ttl, settings.early),
-            peers: Peers::default(),
+            peers: PeerState::default(),
             predecessor: settings.predecessor,
             settings,
             unable: None,
@@ -329,8 +329,8 @@ impl Local {
             again: false,
             pending: BTreeMap::new(),
             busy: BTreeSet::new(),
-            acts: Acts::default(),
-            pace: Pace::default(),
+            acts: CommitCounts::default(),
+            pace: CommitPacer::default(),
             spent: BTreeMap::new(),
             given: BTreeMap::new(),
             passed: Vec::new(),
@@ -360,8 +360,8 @@ impl Local {
             epoch: None,
             put_off: BTreeMap::new(),
             yielding: false,
-            waiting: Queue::default(),
-            seekers: Seekers::default(),
+            waiting: FairQueue::default(),
+            seekers: PoolWaiters::default(),
             listed: None,
             listing: None,
             list_at: Mono(i64::MAX),
@@ -394,10 +394,10 @@ impl Local {
 
     /// Whether somebody wants a run neither started nor attempted again.
     #[must_use]
-    pub fn calls_off(&self, run: &RunId) -> bool {
+    pub fn is_cancelled(&self, run: &RunId) -> bool {
         // Nearly always there is none.
         !self.called_off.is_empty()
-            && self.called_off.range((run.clone(), AskId(0))..).next().is_some_and(|(of, _)| of == run)
+            && self.called_off.range((run.clone(), CommandId(0))..).next().is_some_and(|(of, _)| of == run)
     }
 
     /// Remembers a run.
@@ -430,7 +430,7 @@ impl Local {
     }
 
     /// A run has ended.
-    pub fn end_given(&mut self, job: JobId, run: &RunId, ended: (Ended, Mono)) {
+    pub fn end_given(&mut self, job: JobId, run: &RunId, ended: (RunOutcome, Mono)) {
         let Some(given) = self.given.get_mut(&key(job, run)).filter(|given| given.ended.is_none()) else {
             return;
         };
@@ -443,7 +443,7 @@ impl Local {
 
     /// What of a sharded job was given to executors.
     #[must_use]
-    pub fn tally(&self, job: JobId) -> Tally {
+    pub fn shard_runs(&self, job: JobId) -> ShardRunCounts {
         self.tallies.get(&job).copied().unwrap_or_default()
     }
 
@@ -456,7 +456,7 @@ impl Local {
         if goes_on {
             by(&mut self.shards_running);
         }
-        if *tally == Tally::default() {
+        if *tally == ShardRunCounts::default() {
             self.tallies.remove(&job);
         }
     }
@@ -494,7 +494,7 @@ fn key(job: JobId, run: &RunId) -> (JobId, Shard, Fire) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::Ended;
+    use crate::input::RunOutcome;
     use crate::settings::{Quota, Spread};
 
     fn settings() -> Settings {
@@ -519,7 +519,7 @@ mod tests {
             early: Millis(0),
             notice: Millis(0),
             operations_max: 128,
-            class: crate::registry::Class::A,
+            class: crate::registry::DurabilityClass::A,
             generation: 1,
         }
     }
@@ -538,16 +538,29 @@ mod tests {
         };
         (0..3).for_each(|shard| local.give(job, given(shard, true)));
         local.give(other, given(0, false));
-        assert_eq!((local.tally(job), local.shards_running), (Tally { running: 3, ended: 0 }, 3));
-        assert_eq!(local.tally(other), Tally::default(), "a claimed job's run takes no slot of its own");
+        assert_eq!(
+            (local.shard_runs(job), local.shards_running),
+            (ShardRunCounts { running: 3, ended: 0 }, 3)
+        );
+        assert_eq!(
+            local.shard_runs(other),
+            ShardRunCounts::default(),
+            "a claimed job's run takes no slot of its own"
+        );
         // The same end told twice is one, and an attempt given anew takes the place of the one before.
         let run = |shard| given(shard, true).run;
-        (0..2).for_each(|_| local.end_given(job, &run(1), (Ended::Succeeded, Mono(5))));
+        (0..2).for_each(|_| local.end_given(job, &run(1), (RunOutcome::Succeeded, Mono(5))));
         local.give(job, given(2, true));
-        assert_eq!((local.tally(job), local.shards_running), (Tally { running: 2, ended: 1 }, 2));
+        assert_eq!(
+            (local.shard_runs(job), local.shards_running),
+            (ShardRunCounts { running: 2, ended: 1 }, 2)
+        );
         local.forget_ended();
         local.forget_given(job, &run(0));
-        assert_eq!((local.tally(job), local.shards_running), (Tally { running: 1, ended: 0 }, 1));
+        assert_eq!(
+            (local.shard_runs(job), local.shards_running),
+            (ShardRunCounts { running: 1, ended: 0 }, 1)
+        );
         local.forget_given(job, &run(2));
         assert!(local.tallies.is_empty() && local.shards_running == 0);
     }

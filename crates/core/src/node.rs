@@ -5,24 +5,24 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::effect::{Effect, Event};
+use crate::ids::Member;
 use crate::input::Input;
-use crate::lease::Trusted;
+use crate::lease::LeaseProof;
 use crate::local::Local;
 use crate::registry::LeaseId;
-use crate::rules::dispatch::Batch;
+use crate::rule_context::{Rule, RuleAction, RuleContext, RuleFn, RuleOutput};
+use crate::rules::dispatch::CandidateNodes;
 use crate::rules::{self, firing};
-use crate::scene::{Decide, Decision, Decisions, Rule, Scene};
 pub use crate::settings::{Quota, Settings, Spread};
 use crate::time::{Millis, Mono, Now};
 use crate::view::{GroupId, JobId, View};
-use crate::words::Member;
 
 mod absorb;
-mod ask;
+mod commands;
 mod emit;
+mod handoff;
 mod layouts;
 mod lease;
-mod pass;
 mod peers;
 mod streams;
 
@@ -47,12 +47,12 @@ pub struct Wake {
 pub struct Node {
     view: View,
     local: Local,
-    rules: Rules,
+    rules: RuleSet,
 }
 
 /// The rules a node follows, equal when they are named the same.
 #[derive(Clone, Copy, Debug)]
-struct Rules(&'static [Rule]);
+struct RuleSet(&'static [Rule]);
 
 impl Node {
     /// A node that has heard nothing yet.
@@ -64,7 +64,7 @@ impl Node {
     /// A node that follows other rules: the simulator plants faults in them and expects to catch each.
     #[must_use]
     pub fn with_rules(settings: Settings, rules: &'static [Rule]) -> Self {
-        Self { view: View::new(settings.name.clone()), local: Local::new(settings), rules: Rules(rules) }
+        Self { view: View::new(settings.name.clone()), local: Local::new(settings), rules: RuleSet(rules) }
     }
 
     /// What the node believes.
@@ -89,7 +89,7 @@ impl Node {
     /// Until when the node may act; `None` while it may not. Executors end runs at this moment (law 4).
     #[must_use]
     pub fn trusted_until(&self, now: Mono) -> Option<Mono> {
-        self.local.lease.trusted(now).map(Trusted::until)
+        self.local.lease.trusted(now).map(LeaseProof::until)
     }
 
     /// Takes one input, appends what to do, returns when and why to be woken next.
@@ -111,15 +111,15 @@ impl Node {
 
     /// Decides about what the view and the node's own affairs have become.
     fn go_on(&mut self, now: Now, effects: &mut Vec<Effect>) -> Option<Wake> {
-        let mut wake = Earliest::default();
+        let mut wake = EarliestWake::default();
         self.notice_eviction(now, effects);
         self.tend_lease(now, effects, &mut wake);
         self.resend(now, effects, &mut wake);
         self.list_for_layout(now);
         self.tend_listing(now, effects, &mut wake);
-        self.expire_wishes(now, effects, &mut wake);
+        self.expire_items(now, effects, &mut wake);
         self.resume_put_off(now, &mut wake);
-        self.read_passed(effects);
+        self.read_handoff(effects);
         self.forget_news();
         if !self.local.resting
             && let Some(lease) = self.local.lease.trusted(now.mono)
@@ -152,7 +152,7 @@ impl Node {
     /// mattered. Jobs that wait for a slot or for certainty are called when there is one. The simulator checks that after
     /// each step.
     #[must_use]
-    pub fn overlooked(&self, now: Now) -> Vec<Decision> {
+    pub fn overlooked(&self, now: Now) -> Vec<RuleAction> {
         let (Some(lease), Some(member)) = (self.local.lease.trusted(now.mono), self.member()) else {
             return Vec::new();
         };
@@ -161,64 +161,64 @@ impl Node {
         }
         let put_off = |id: &JobId| self.local.uncertain.contains(id) || self.local.waiting.contains(*id);
         let out = self.decide(now, lease, &member, self.view.ids().filter(|id| !put_off(id)));
-        out.list.into_iter().filter(|decision| self.would_act(decision)).collect()
+        out.actions.into_iter().filter(|decision| self.has_effect(decision)).collect()
     }
 
     fn decide(
         &self,
         now: Now,
-        lease: Trusted,
+        lease: LeaseProof,
         member: &Member,
         focus: impl Iterator<Item = JobId>,
-    ) -> Decisions {
-        let scene = self.scene(now, lease, member);
+    ) -> RuleOutput {
+        let scene = self.context(now, lease, member);
         if let Some(unknown) = self.unknown_layout() {
-            let mut out = Decisions::default();
-            out.add(Decision::Announce(Event::UnknownLayout(unknown)));
+            let mut out = RuleOutput::default();
+            out.add(RuleAction::Announce(Event::UnknownLayout(unknown)));
             return out;
         }
         let cluster = self.view.cluster().value.as_ref();
         if let Some(begun) = cluster.and_then(|cluster| cluster.outdates(self.local.settings.generation)) {
-            let mut out = Decisions::default();
-            out.add(Decision::Announce(Event::Outdated(begun)));
+            let mut out = RuleOutput::default();
+            out.add(RuleAction::Announce(Event::Outdated(begun)));
             return out;
         }
         let focus: Vec<JobId> = focus.filter(|id| !self.local.unread.contains(id)).collect();
-        let mut out = Decisions::default();
+        let mut out = RuleOutput::default();
         for rule in self.rules.0 {
             match rule.decide {
-                Decide::Node(decide) => decide(&scene, &mut out),
-                Decide::Job(decide) => focus.iter().for_each(|id| decide(&scene, *id, &mut out)),
-                Decide::Jobs(decide) => decide(&scene, &focus, &mut out),
+                RuleFn::Node(decide) => decide(&scene, &mut out),
+                RuleFn::Job(decide) => focus.iter().for_each(|id| decide(&scene, *id, &mut out)),
+                RuleFn::Jobs(decide) => decide(&scene, &focus, &mut out),
             }
         }
         out
     }
 
-    fn scene<'a>(&'a self, now: Now, lease: Trusted, member: &'a Member) -> Scene<'a> {
-        Scene { now, lease, member, me: self.view.member(member), view: &self.view, local: &self.local }
+    fn context<'a>(&'a self, now: Now, lease: LeaseProof, member: &'a Member) -> RuleContext<'a> {
+        RuleContext { now, lease, member, me: self.view.member(member), view: &self.view, local: &self.local }
     }
 
     /// What was announced of jobs that no node fits is said anew when it comes about again.
     fn forget_news(&mut self) {
         let view = &self.view;
         self.local.announced.retain(|event| match event {
-            Event::FitsNobody(nodes) => view.names_nobody(nodes),
+            Event::Unschedulable(nodes) => view.is_selector_unschedulable(nodes),
             _ => true,
         });
     }
 
     /// What could be given to nobody is planned once there is somebody.
-    fn revisit_unplaced(&mut self, now: Now, lease: Trusted, member: &Member) {
+    fn revisit_unplaced(&mut self, now: Now, lease: LeaseProof, member: &Member) {
         if self.local.peers.unplaced.is_empty() {
             return;
         }
-        let (mut batch, view) = (Batch::new(&self.scene(now, lease, member)), &self.view);
+        let (mut batch, view) = (CandidateNodes::new(&self.context(now, lease, member)), &self.view);
         // Many jobs are of few groups.
         let mut groups: BTreeMap<GroupId, bool> = BTreeMap::new();
         let has_anybody = |id: &JobId| {
             let group = view.job(*id).group();
-            *groups.entry(group).or_insert_with(|| batch.has_anybody(view, group))
+            *groups.entry(group).or_insert_with(|| batch.has_candidate(view, group))
         };
         let (placed, unplaced) =
             core::mem::take(&mut self.local.peers.unplaced).into_iter().partition(has_anybody);
@@ -227,7 +227,7 @@ impl Node {
     }
 
     /// Waits that were made under other clocks or another trust are not worth keeping.
-    fn revisit_waits(&mut self, now: Now, lease: Trusted) {
+    fn revisit_waits(&mut self, now: Now, lease: LeaseProof) {
         let local = &mut self.local;
         let off = local.lease.difference(now);
         let certainty = (lease.until(), off.is_none_or(|by| by <= local.settings.max_clock_skew));
@@ -268,7 +268,7 @@ impl Node {
         // Those that waited go first, by their priorities and then in turn: no job gets a slot by its place in the view.
         let room = if self.local.waiting.is_empty() { 0 } else { self.free_slots().min(FOCUS_MAX) };
         self.local.waiting.come(now.wall);
-        let mut focus = self.local.waiting.next_turns(now.wall, room);
+        let mut focus = self.local.waiting.next_ranked(now.wall, room);
         for id in &focus {
             self.local.waiting.remove(*id);
             self.local.agenda.remove(id);
@@ -288,11 +288,11 @@ impl Node {
     }
 
     /// Jobs that take a slot, or a seat in a pool, in this step have had their turns.
-    fn note_served(&mut self, out: &Decisions) {
+    fn note_served(&mut self, out: &RuleOutput) {
         for id in &out.served {
             self.local.waiting.served(self.view.job(*id).priority(), *id);
         }
-        for (pool, id) in &out.seated {
+        for (pool, id) in &out.permits {
             self.local.seekers.served(pool, self.view.job(*id).priority(), *id);
         }
     }
@@ -308,7 +308,7 @@ impl Node {
         !local.agenda.is_empty() || slots || local.seekers.has_more() || local.again
     }
 
-    fn wake_for_jobs(&self, now: Now, wake: &mut Earliest) {
+    fn wake_for_jobs(&self, now: Now, wake: &mut EarliestWake) {
         if self.has_more() {
             wake.at(now.mono, "more to look at");
         }
@@ -325,14 +325,14 @@ impl Node {
             self.local.joined = Some(member.clone());
             self.local.predecessor = None;
             // What is said of the cluster was not said of the life that is over.
-            self.local.announced.retain(|event| matches!(event, Event::FitsNobody(_)));
+            self.local.announced.retain(|event| matches!(event, Event::Unschedulable(_)));
             // What plans say of an earlier life is this one's to tell.
             self.local.agenda.extend(self.view.dispatched());
             effects.push(Effect::Announce(Event::Joined));
         }
     }
 
-    fn resend(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut Earliest) {
+    fn resend(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut EarliestWake) {
         if self.unknown_layout().is_some() {
             return;
         }
@@ -349,7 +349,7 @@ impl Node {
         }
     }
 
-    fn tend_listing(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut Earliest) {
+    fn tend_listing(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut EarliestWake) {
         let local = &mut self.local;
         // A listing costs what there is, so a node with very many jobs lists less often.
         let rescan =
@@ -369,7 +369,7 @@ impl Node {
         wake.at(now.mono + LISTING_PATIENCE, "list again");
     }
 
-    fn resume_put_off(&mut self, now: Now, wake: &mut Earliest) {
+    fn resume_put_off(&mut self, now: Now, wake: &mut EarliestWake) {
         let local = &mut self.local;
         let over = local.put_off.extract_if(.., |_, at| *at <= now.mono).map(|(id, _)| id);
         local.agenda.extend(over);
@@ -381,7 +381,7 @@ impl Node {
 
 /// The earliest wish to be woken.
 #[derive(Default)]
-struct Earliest(Option<Wake>);
+struct EarliestWake(Option<Wake>);
 
 /// Takes the first of a list of waits if its moment has come.
 fn take_due<T: Copy + Ord>(waits: &mut BTreeSet<(T, JobId)>, now: T) -> Option<JobId> {
@@ -390,7 +390,7 @@ fn take_due<T: Copy + Ord>(waits: &mut BTreeSet<(T, JobId)>, now: T) -> Option<J
     Some(first.1)
 }
 
-impl Earliest {
+impl EarliestWake {
     fn at(&mut self, at: Mono, why: &'static str) {
         if self.0.is_none_or(|wake| at < wake.at) {
             self.0 = Some(Wake { at, why });
@@ -398,15 +398,15 @@ impl Earliest {
     }
 }
 
-impl PartialEq for Rules {
+impl PartialEq for RuleSet {
     fn eq(&self, other: &Self) -> bool {
         self.0.iter().map(|r| r.name).eq(other.0.iter().map(|r| r.name))
     }
 }
 
-impl Eq for Rules {}
+impl Eq for RuleSet {}
 
-impl core::hash::Hash for Rules {
+impl core::hash::Hash for RuleSet {
     fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
         self.0.iter().for_each(|rule| rule.name.hash(state));
     }

@@ -7,32 +7,32 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 
-use crate::record::{Lane, Plan, ShardLane, Sharding};
+use crate::ids::{Fire, Member};
+use crate::record::{Plan, RunState, ShardRunState, Sharding};
 use crate::schedule::Schedule;
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
-use crate::words::{Fire, Member};
 
 /// What the registry has of a job's fires, by its placement.
 #[derive(Clone, Copy, Debug)]
-pub enum Books<'a> {
+pub enum FireRecords<'a> {
     /// Of a claimed job its lane, if it ever fired, who holds it, and how many of its runs may go on beside each other.
-    Claimed(Option<&'a Lane>, Option<&'a Member>, usize),
+    Claimed(Option<&'a RunState>, Option<&'a Member>, usize),
     /// Of a dispatched job its plan, if anything of it was ever planned.
     Planned(Option<&'a Plan>),
     /// Of a sharded job its shares and lanes, and the shards that nobody expects to fire.
-    Sharded(&'a Sharding, &'a BTreeMap<Member, ShardLane>, &'a ShardSet),
+    Sharded(&'a Sharding, &'a BTreeMap<Member, ShardRunState>, &'a ShardSet),
 }
 
 /// How a fire stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stand {
+pub enum FireStatus {
     /// It has not begun, or not all of it; the text says what is in its way, as far as the books know.
-    Waits(String),
+    Waiting(String),
     /// It has begun and has no outcome yet; the text says where.
-    Goes(String),
+    Running(String),
     /// It has its outcome, which history knows.
-    Over,
+    Finished,
 }
 
 /// The latest fire that should have come to something by now: due after `since`, and longer ago than `limit`.
@@ -43,37 +43,43 @@ pub fn expected(schedule: &Schedule, since: Wall, now: Wall, limit: Millis) -> O
 
 /// When the first fire after this one is due to be looked at; `None` when there is none.
 #[must_use]
-pub fn next_look(schedule: &Schedule, after: Wall, limit: Millis) -> Option<Wall> {
+pub fn next_check(schedule: &Schedule, after: Wall, limit: Millis) -> Option<Wall> {
     schedule.next(after).map(|due| due + limit + Millis(1))
 }
 
 /// How the fire due at this moment stands. `lives` says who is a member.
 #[must_use]
-pub fn stand(fire: Wall, now: Wall, books: Books<'_>, lives: &dyn Fn(&Member) -> bool) -> Stand {
+pub fn fire_status(
+    fire: Wall,
+    now: Wall,
+    books: FireRecords<'_>,
+    lives: &dyn Fn(&Member) -> bool,
+) -> FireStatus {
     match books {
-        Books::Claimed(lane, holder, beside) => claimed(fire, now, (lane, holder, beside), lives),
-        Books::Planned(plan) => planned(fire, now, plan, lives),
-        Books::Sharded(sharding, lanes, off) => sharded(fire, now, (sharding, lanes, off), lives),
+        FireRecords::Claimed(lane, holder, beside) => claimed(fire, now, (lane, holder, beside), lives),
+        FireRecords::Planned(plan) => planned(fire, now, plan, lives),
+        FireRecords::Sharded(sharding, lanes, off) => sharded(fire, now, (sharding, lanes, off), lives),
     }
 }
 
 fn claimed(
     fire: Wall,
     now: Wall,
-    (lane, holder, beside): (Option<&Lane>, Option<&Member>, usize),
+    (lane, holder, beside): (Option<&RunState>, Option<&Member>, usize),
     lives: &dyn Fn(&Member) -> bool,
-) -> Stand {
+) -> FireStatus {
     if let Some(open) = lane.and_then(|lane| lane.open_of(&Fire::Due(fire))) {
-        return going(open.from, open.attempt, &open.by, now, lives);
+        return running(open.from, open.attempt, &open.by, now, lives);
     }
-    if lane.is_some_and(|lane| lane.watermark >= fire || lane.passed.iter().any(|passed| passed.holds(fire)))
+    if lane
+        .is_some_and(|lane| lane.watermark >= fire || lane.passed.iter().any(|passed| passed.contains(fire)))
     {
-        return Stand::Over;
+        return FireStatus::Finished;
     }
     let open = lane.map_or(&[][..], |lane| &lane.open);
     // While fewer go on than may, none of them is in its way.
     let full = open.first().filter(|_| open.len() >= beside);
-    Stand::Waits(match (full, holder) {
+    FireStatus::Waiting(match (full, holder) {
         (Some(first), _) if beside > 1 => {
             let (n, due, node) = (open.len(), first.due, &first.by.node);
             format!("{n} runs of it go on, as many as may; the first is that of {due} on {node}")
@@ -89,46 +95,50 @@ fn claimed(
     })
 }
 
-fn planned(fire: Wall, now: Wall, plan: Option<&Plan>, lives: &dyn Fn(&Member) -> bool) -> Stand {
+fn planned(fire: Wall, now: Wall, plan: Option<&Plan>, lives: &dyn Fn(&Member) -> bool) -> FireStatus {
     let run = plan.and_then(|plan| plan.runs.iter().find(|run| run.fire == Fire::Due(fire)));
     match run {
         Some(run) => match run.from {
-            Some(from) => going(from, run.attempt, &run.by, now, lives),
+            Some(from) => running(from, run.attempt, &run.by, now, lives),
             None if run.attempt > 1 => {
-                Stand::Goes(format!("attempt {} waits on {}", run.attempt, run.by.node))
+                FireStatus::Running(format!("attempt {} waits on {}", run.attempt, run.by.node))
             }
-            None if !lives(&run.by) => Stand::Waits(format!("it is planned for {}, which is gone", run.by)),
-            None => Stand::Waits(format!(
+            None if !lives(&run.by) => {
+                FireStatus::Waiting(format!("it is planned for {}, which is gone", run.by))
+            }
+            None => FireStatus::Waiting(format!(
                 "it is planned for {}, which has not accepted it: has it a free slot?",
                 run.by.node
             )),
         },
         None if plan.is_some_and(|plan| {
-            plan.watermark >= fire || plan.passed.iter().any(|passed| passed.holds(fire))
+            plan.watermark >= fire || plan.passed.iter().any(|passed| passed.contains(fire))
         }) =>
         {
-            Stand::Over
+            FireStatus::Finished
         }
-        None => Stand::Waits("nobody has planned it: is there a planner, and a node with room?".into()),
+        None => {
+            FireStatus::Waiting("nobody has planned it: is there a planner, and a node with room?".into())
+        }
     }
 }
 
 fn sharded(
     fire: Wall,
     now: Wall,
-    (sharding, lanes, off): (&Sharding, &BTreeMap<Member, ShardLane>, &ShardSet),
+    (sharding, lanes, off): (&Sharding, &BTreeMap<Member, ShardRunState>, &ShardSet),
     lives: &dyn Fn(&Member) -> bool,
-) -> Stand {
+) -> FireStatus {
     if sharding.cut.number == 0 {
-        return Stand::Waits("its shards were never cut: is there a node that takes part?".into());
+        return FireStatus::Waiting("its shards were never cut: is there a node that takes part?".into());
     }
     let (mut waits, mut goes) = (ShardSet::empty(), None);
     for (member, lane) in lanes {
         let late = lane.groups.iter().filter(|group| group.watermark < fire);
         waits = late.fold(waits, |all, group| all.or(&group.shards));
         for open in lane.open.iter().filter(|open| open.fire == Fire::Due(fire)) {
-            match going(open.from, open.attempt, member, now, lives) {
-                Stand::Waits(_) => waits = waits.or(&open.shards),
+            match running(open.from, open.attempt, member, now, lives) {
+                FireStatus::Waiting(_) => waits = waits.or(&open.shards),
                 _ => goes = goes.or(Some((member, &open.shards))),
             }
         }
@@ -136,21 +146,23 @@ fn sharded(
     let waits = waits.minus(off);
     match goes {
         _ if !waits.is_empty() && sharding.mark.is_some() => {
-            Stand::Waits(format!("shards {waits} wait for the shares to be cut again"))
+            FireStatus::Waiting(format!("shards {waits} wait for the shares to be cut again"))
         }
-        _ if !waits.is_empty() => Stand::Waits(format!("shards {waits} have not begun")),
-        Some((member, shards)) => Stand::Goes(format!("shards {shards} are not over on {}", member.node)),
-        None => Stand::Over,
+        _ if !waits.is_empty() => FireStatus::Waiting(format!("shards {waits} have not begun")),
+        Some((member, shards)) => {
+            FireStatus::Running(format!("shards {shards} are not over on {}", member.node))
+        }
+        None => FireStatus::Finished,
     }
 }
 
 /// How a fire stands that somebody claimed. A claim names a moment that may be to come: then nothing has begun.
-fn going(from: Wall, attempt: u32, by: &Member, now: Wall, lives: &dyn Fn(&Member) -> bool) -> Stand {
+fn running(from: Wall, attempt: u32, by: &Member, now: Wall, lives: &dyn Fn(&Member) -> bool) -> FireStatus {
     if from > now && attempt == 1 {
-        return Stand::Waits(format!("{} has claimed it and starts it at {from}", by.node));
+        return FireStatus::Waiting(format!("{} has claimed it and starts it at {from}", by.node));
     }
     let gone = if lives(by) { "" } else { ", which is gone" };
-    Stand::Goes(format!("attempt {attempt} of it is not over on {}{gone}", by.node))
+    FireStatus::Running(format!("attempt {attempt} of it is not over on {}{gone}", by.node))
 }
 
 #[cfg(test)]
@@ -158,8 +170,8 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::overlap::Passed;
-    use crate::record::{Cut, Group, Mark, Open, OpenShards, Planned};
+    use crate::overlap::SkippedSpan;
+    use crate::record::{Open, OpenShards, Planned, ReshardPending, ShardGroup, ShardMap};
 
     fn at(secs: i64) -> Wall {
         Wall(secs * 1000)
@@ -173,12 +185,12 @@ mod tests {
         member.node.as_str() != "gone"
     }
 
-    fn waits(stand: &Stand, says: &str) {
-        assert!(matches!(stand, Stand::Waits(text) if text.contains(says)), "{stand:?}");
+    fn waits(stand: &FireStatus, says: &str) {
+        assert!(matches!(stand, FireStatus::Waiting(text) if text.contains(says)), "{stand:?}");
     }
 
-    fn goes(stand: &Stand, says: &str) {
-        assert!(matches!(stand, Stand::Goes(text) if text.contains(says)), "{stand:?}");
+    fn goes(stand: &FireStatus, says: &str) {
+        assert!(matches!(stand, FireStatus::Running(text) if text.contains(says)), "{stand:?}");
     }
 
     fn open(due: i64, from: i64, by: &str, attempt: u32) -> Open {
@@ -186,8 +198,8 @@ mod tests {
         Open { fire, due, from, by: member(by), attempt, seq: 1, back, wait: None, began: None }
     }
 
-    fn lane(watermark: i64, open: Option<Open>) -> Lane {
-        Lane { watermark: at(watermark), seq: 1, open: open.into_iter().collect(), ..Lane::default() }
+    fn run_state_with(watermark: i64, open: Option<Open>) -> RunState {
+        RunState { watermark: at(watermark), seq: 1, open: open.into_iter().collect(), ..RunState::default() }
     }
 
     #[test]
@@ -198,38 +210,51 @@ mod tests {
         assert_eq!(expected(&schedule, at(0), at(15), limit), Some(at(10)));
         assert_eq!(expected(&schedule, at(0), at(99), limit), Some(at(90)));
         assert_eq!(expected(&schedule, at(90), at(99), limit), None, "nothing before it counts");
-        assert_eq!(next_look(&schedule, at(10), limit), Some(at(25) + Millis(1)));
+        assert_eq!(next_check(&schedule, at(10), limit), Some(at(25) + Millis(1)));
     }
 
     #[test]
     fn a_claimed_fire_waits_until_it_is_claimed_and_goes_until_its_lane_is_closed() {
         let (a, gone) = (member("a@1"), member("gone@1"));
-        let stand =
-            |lane: Option<&Lane>, holder| stand(at(100), at(160), Books::Claimed(lane, holder, 1), &lives);
+        let stand = |lane: Option<&RunState>, holder| {
+            fire_status(at(100), at(160), FireRecords::Claimed(lane, holder, 1), &lives)
+        };
         waits(&stand(None, None), "no node holds it");
-        waits(&stand(Some(&lane(40, None)), Some(&gone)), "gone@1 is gone");
-        waits(&stand(Some(&lane(40, None)), Some(&a)), "has it a free slot?");
+        waits(&stand(Some(&run_state_with(40, None)), Some(&gone)), "gone@1 is gone");
+        waits(&stand(Some(&run_state_with(40, None)), Some(&a)), "has it a free slot?");
         waits(
-            &stand(Some(&lane(40, Some(open(40, 40, "a@1", 1)))), Some(&a)),
+            &stand(Some(&run_state_with(40, Some(open(40, 40, "a@1", 1)))), Some(&a)),
             "its run of 1970-01-01T00:00:40",
         );
-        waits(&stand(Some(&lane(100, Some(open(100, 200, "a@1", 1)))), Some(&a)), "starts it at");
-        goes(&stand(Some(&lane(100, Some(open(100, 100, "a@1", 1)))), Some(&a)), "not over on a");
-        goes(&stand(Some(&lane(100, Some(open(100, 200, "a@1", 2)))), Some(&a)), "attempt 2");
-        goes(&stand(Some(&lane(100, Some(open(100, 100, "gone@1", 1)))), Some(&gone)), "which is gone");
-        assert_eq!(stand(Some(&lane(100, None)), None), Stand::Over);
-        let passed = [Passed { after: at(90), until: at(110) }].into();
-        let behind = Lane { passed, ..lane(40, None) };
-        assert_eq!(stand(Some(&behind), Some(&a)), Stand::Over, "a run was in its way, and history knows");
-        assert_eq!(stand(Some(&lane(130, Some(open(130, 130, "a@1", 1)))), Some(&a)), Stand::Over);
+        waits(&stand(Some(&run_state_with(100, Some(open(100, 200, "a@1", 1)))), Some(&a)), "starts it at");
+        goes(&stand(Some(&run_state_with(100, Some(open(100, 100, "a@1", 1)))), Some(&a)), "not over on a");
+        goes(&stand(Some(&run_state_with(100, Some(open(100, 200, "a@1", 2)))), Some(&a)), "attempt 2");
+        goes(
+            &stand(Some(&run_state_with(100, Some(open(100, 100, "gone@1", 1)))), Some(&gone)),
+            "which is gone",
+        );
+        assert_eq!(stand(Some(&run_state_with(100, None)), None), FireStatus::Finished);
+        let passed = [SkippedSpan { after: at(90), until: at(110) }].into();
+        let behind = RunState { passed, ..run_state_with(40, None) };
+        assert_eq!(
+            stand(Some(&behind), Some(&a)),
+            FireStatus::Finished,
+            "a run was in its way, and history knows"
+        );
+        assert_eq!(
+            stand(Some(&run_state_with(130, Some(open(130, 130, "a@1", 1)))), Some(&a)),
+            FireStatus::Finished
+        );
     }
 
     #[test]
     fn runs_that_may_go_on_beside_it_are_not_in_its_way() {
         let a = member("a@1");
         let two = [open(40, 40, "a@1", 1), open(70, 70, "a@1", 1)].into();
-        let lane = Lane { open: two, ..lane(70, None) };
-        let stand = |beside| stand(at(100), at(160), Books::Claimed(Some(&lane), Some(&a), beside), &lives);
+        let lane = RunState { open: two, ..run_state_with(70, None) };
+        let stand = |beside| {
+            fire_status(at(100), at(160), FireRecords::Claimed(Some(&lane), Some(&a), beside), &lives)
+        };
         waits(&stand(3), "a holds it and has not claimed the fire: has it a free slot?");
         waits(&stand(2), "2 runs of it go on, as many as may; the first is that of 1970-01-01T00:00:40");
     }
@@ -253,20 +278,23 @@ mod tests {
             .into(),
             ..Plan::default()
         };
-        let stand = |plan: Option<&Plan>| stand(at(100), at(160), Books::Planned(plan), &lives);
+        let stand = |plan: Option<&Plan>| fire_status(at(100), at(160), FireRecords::Planned(plan), &lives);
         waits(&stand(None), "nobody has planned it");
         waits(&stand(Some(&run("a@1", 1, None))), "which has not accepted it");
         waits(&stand(Some(&run("gone@1", 1, None))), "which is gone");
         goes(&stand(Some(&run("a@1", 1, Some(100)))), "not over on a");
         goes(&stand(Some(&run("a@1", 2, None))), "attempt 2 waits");
-        assert_eq!(stand(Some(&Plan { watermark: at(100), ..Plan::default() })), Stand::Over);
+        assert_eq!(stand(Some(&Plan { watermark: at(100), ..Plan::default() })), FireStatus::Finished);
     }
 
     #[test]
     fn a_sharded_fire_has_begun_when_every_shard_that_is_on_has() {
-        let sharding =
-            |number, mark| Sharding { cut: Cut { number, ..Cut::default() }, mark, ..Sharding::default() };
-        let group = |watermark, shards| Group { watermark: at(watermark), shards };
+        let sharding = |number, mark| Sharding {
+            cut: ShardMap { number, ..ShardMap::default() },
+            mark,
+            ..Sharding::default()
+        };
+        let group = |watermark, shards| ShardGroup { watermark: at(watermark), shards };
         let claim = |shards, from: i64| OpenShards {
             fire: Fire::Due(at(100)),
             due: at(100),
@@ -279,29 +307,29 @@ mod tests {
             wait: None,
             began: None,
         };
-        let lanes = |of_b: Group, open: Vec<OpenShards>| {
+        let lanes = |of_b: ShardGroup, open: Vec<OpenShards>| {
             let of_a = [group(100, ShardSet::range(0, 2))].into();
             BTreeMap::from([
-                (member("a@1"), ShardLane { groups: of_a, open, ..ShardLane::default() }),
-                (member("b@1"), ShardLane { groups: [of_b].into(), ..ShardLane::default() }),
+                (member("a@1"), ShardRunState { groups: of_a, open, ..ShardRunState::default() }),
+                (member("b@1"), ShardRunState { groups: [of_b].into(), ..ShardRunState::default() }),
             ])
         };
         let stand = |sharding: &Sharding, lanes: &BTreeMap<_, _>, off: &ShardSet| {
-            stand(at(100), at(160), Books::Sharded(sharding, lanes, off), &lives)
+            fire_status(at(100), at(160), FireRecords::Sharded(sharding, lanes, off), &lives)
         };
         let (none, cut) = (ShardSet::empty(), sharding(3, None));
         waits(&stand(&sharding(0, None), &BTreeMap::new(), &none), "never cut");
         let behind = lanes(group(40, ShardSet::range(2, 4)), Vec::new());
         waits(&stand(&cut, &behind, &none), "shards 2-3 have not begun");
-        assert_eq!(stand(&cut, &behind, &ShardSet::range(2, 4)), Stand::Over, "nobody expects them");
-        let mark = Mark { since: at(0), why: crate::record::Cause::Nodes };
+        assert_eq!(stand(&cut, &behind, &ShardSet::range(2, 4)), FireStatus::Finished, "nobody expects them");
+        let mark = ReshardPending { since: at(0), why: crate::record::ReshardCause::Nodes };
         waits(&stand(&sharding(3, Some(mark)), &behind, &none), "cut again");
         let even = |open| lanes(group(100, ShardSet::range(2, 4)), open);
         goes(
-            &stand(&cut, &even([claim(ShardSet::one(crate::words::Shard(1)), 100)].into()), &none),
+            &stand(&cut, &even([claim(ShardSet::one(crate::ids::Shard(1)), 100)].into()), &none),
             "shards 1 are",
         );
         waits(&stand(&cut, &even([claim(ShardSet::range(0, 2), 200)].into()), &none), "shards 0-1");
-        assert_eq!(stand(&cut, &even(Vec::new()), &none), Stand::Over);
+        assert_eq!(stand(&cut, &even(Vec::new()), &none), FireStatus::Finished);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::due::Fires;
+use crate::due::FireSource;
 use crate::schedule::Schedule;
 use crate::time::{Millis, Wall};
 
@@ -13,24 +13,24 @@ pub(crate) const SUPERSEDED: &str = "a later fire took its place";
 
 /// Fires that came due while a run went on and that nobody will run. Older ones may still be waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Passed {
+pub struct SkippedSpan {
     /// They were due after this moment.
     pub after: Wall,
     /// When the last of them was due.
     pub until: Wall,
 }
 
-impl Passed {
+impl SkippedSpan {
     /// Whether a fire of this moment is one of them.
     #[must_use]
-    pub fn holds(self, due: Wall) -> bool {
+    pub fn contains(self, due: Wall) -> bool {
         self.after < due && due <= self.until
     }
 }
 
 /// First and last of the fires in `(began, now]`, in which a run went on, that are not to wait: all but the latest `keep`.
 #[must_use]
-pub fn surplus(fires: &impl Fires, (began, now): (Wall, Wall), keep: usize) -> Option<(Wall, Wall)> {
+pub fn surplus(fires: &impl FireSource, (began, now): (Wall, Wall), keep: usize) -> Option<(Wall, Wall)> {
     let mut last = fires.latest(began, now);
     for _ in 0..keep {
         last = last.and_then(|due| fires.latest(began, due - Millis(1)));
@@ -40,23 +40,23 @@ pub fn surplus(fires: &impl Fires, (began, now): (Wall, Wall), keep: usize) -> O
 
 /// A schedule without the fires that are nobody's.
 #[derive(Clone, Copy, Debug)]
-pub struct Timetable<'a> {
+pub struct EffectiveSchedule<'a> {
     /// The schedule.
     pub schedule: &'a Schedule,
     /// What of it is nobody's.
-    pub passed: &'a [Passed],
+    pub skipped: &'a [SkippedSpan],
 }
 
-impl Timetable<'_> {
-    fn passed(&self, due: Wall) -> Option<&Passed> {
-        self.passed.iter().find(|passed| passed.holds(due))
+impl EffectiveSchedule<'_> {
+    fn skipped_span(&self, due: Wall) -> Option<&SkippedSpan> {
+        self.skipped.iter().find(|passed| passed.contains(due))
     }
 }
 
-impl Fires for Timetable<'_> {
+impl FireSource for EffectiveSchedule<'_> {
     fn next(&self, after: Wall) -> Option<Wall> {
         let mut due = self.schedule.next(after)?;
-        while let Some(passed) = self.passed(due) {
+        while let Some(passed) = self.skipped_span(due) {
             due = self.schedule.next(passed.until)?;
         }
         Some(due)
@@ -64,7 +64,7 @@ impl Fires for Timetable<'_> {
 
     fn latest(&self, after: Wall, until: Wall) -> Option<Wall> {
         let mut due = self.schedule.latest(after, until)?;
-        while let Some(passed) = self.passed(due) {
+        while let Some(passed) = self.skipped_span(due) {
             due = self.schedule.latest(after, passed.after)?;
         }
         Some(due)

@@ -11,31 +11,36 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::effect::Verdict;
+use crate::ids::{Fire, Member, NodeName, RequestId};
 use crate::job::Spec;
 use crate::labels::Labels;
-use crate::overlap::Passed;
+use crate::overlap::SkippedSpan;
 use crate::registry::Value;
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
-use crate::words::{Fire, Member, NodeName, RequestId};
 
 mod calendar;
 mod cluster;
+mod notification;
 mod peers;
 mod pool;
 mod sharded;
-mod told;
 
 pub use calendar::{CalendarRecord, CalendarSpec};
-pub use cluster::{ClusterRecord, LAYOUT, Layouts, Seen, Shut, Stands, UnknownLayout};
-pub use peers::{
-    BeatRecord, ClusterSettings, Count, CountRecord, Handover, LoadRecord, OfflineRecord, Plan, Planned,
-    Planner, PlannerKind, ServingRecord, StrikeRecord,
+pub use cluster::{
+    ClusterRecord, JoinRefusal, LAYOUT, Layouts, RegistryBookmark, RegistryPosition, UnknownLayout,
 };
-pub use pool::{PoolRecord, Seat};
+pub use notification::NotificationRecord;
+pub use peers::{
+    BeatRecord, ClusterSettings, CountRecord, Handover, LoadRecord, OfflineRecord, Plan, Planned, Planner,
+    PlannerKind, ProcessedItems, ServingRecord, StrikeRecord,
+};
+pub use pool::{PoolPermit, PoolRecord};
 pub(crate) use sharded::regroup;
-pub use sharded::{Cause, Cut, Group, Mark, OpenShards, Portion, ShardLane, Sharding, Switches};
-pub use told::ToldRecord;
+pub use sharded::{
+    NodeSwitches, OpenShards, ReshardCause, ReshardPending, ShardAssignment, ShardGroup, ShardMap,
+    ShardRunState, Sharding,
+};
 
 /// A member, under `keys::node`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -100,7 +105,7 @@ impl SpecRecord {
 /// Who holds a job, under `keys::place`. Also written with every change of the spec, so that one guard covers both; but
 /// news of the two may come apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Place {
+pub struct Assignment {
     /// The holder; persistent, and to be taken over only in a commit guarded by the holder's absence.
     pub owner: Option<Member>,
     /// Rises with every write.
@@ -119,7 +124,7 @@ pub struct Place {
     pub waits: bool,
 }
 
-impl Place {
+impl Assignment {
     /// The same holder, written once more.
     #[must_use]
     pub fn next(self) -> Self {
@@ -129,7 +134,7 @@ impl Place {
 
 /// A claimed job's hot state, under `keys::lane`; written only by its holder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Lane {
+pub struct RunState {
     /// The watermark: no fire due up to here is ever claimed again.
     pub watermark: Wall,
     /// Counts claims, attempts and withdrawals; the lower part of tokens. Rises with every write.
@@ -142,16 +147,16 @@ pub struct Lane {
     pub verdicts: Vec<Verdict>,
     /// Fires behind the watermark that came due while runs went on, and that nobody will run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub passed: Vec<Passed>,
+    pub passed: Vec<SkippedSpan>,
 }
 
-impl Default for Lane {
+impl Default for RunState {
     fn default() -> Self {
         Self { watermark: Wall::MIN, seq: 0, open: Vec::new(), verdicts: Vec::new(), passed: Vec::new() }
     }
 }
 
-impl Lane {
+impl RunState {
     /// What is open of a fire.
     #[must_use]
     pub fn open_of(&self, fire: &Fire) -> Option<&Open> {
@@ -191,7 +196,7 @@ pub struct Open {
     pub back: Wall,
     /// The attempt before failed, and this one is not claimed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait: Option<Wait>,
+    pub wait: Option<RetryWait>,
     /// When the first attempt could start; `None` in the first itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began: Option<Wall>,
@@ -211,14 +216,14 @@ const SET_BACK: Millis = Millis::secs(60);
 /// What lies between an attempt that failed and the next one. Nothing of the run goes on in it, so whoever takes the entry over
 /// is in no doubt; the next attempt takes another commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Wait {
+pub struct RetryWait {
     /// The moment from which on the run may be attempted again.
     pub until: Wall,
     /// How long that was when it began.
     pub length: Millis,
 }
 
-impl Wait {
+impl RetryWait {
     /// When it began.
     #[must_use]
     pub fn since(self) -> Wall {
@@ -234,14 +239,14 @@ impl Wait {
 
 /// Requests to run a job now, under `keys::asked`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct AskedRecord {
+pub struct TriggerRecord {
     /// Oldest first; remembered after they were taken, so that asking twice asks once (I24).
-    pub requests: Vec<Request>,
+    pub requests: Vec<TriggerRequest>,
 }
 
 /// One request to run a job now.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Request {
+pub struct TriggerRequest {
     /// Its id, chosen by whoever asked.
     pub id: RequestId,
     /// When it was asked.
@@ -279,7 +284,7 @@ pub struct LockRecord {
 /// The wish that a node be drained, under `keys::intent`. Taken back it stays as a tombstone: were it deleted, an order
 /// that came late could make it again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Intent {
+pub struct DrainIntent {
     /// Since when it is, or is not, wished.
     pub since: Wall,
     /// Whether it is wished.

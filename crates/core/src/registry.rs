@@ -142,7 +142,7 @@ pub struct Change {
 
 /// News: what a listing or a feed carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Batch {
+pub struct ChangeBatch {
     /// In the registry's order.
     pub changes: Vec<Change>,
     /// Everything up to here is in this batch or an earlier one.
@@ -151,7 +151,7 @@ pub struct Batch {
 
 /// The answer to one transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum TxnOutcome {
     /// It was made, at this revision.
     Applied(Revision),
     /// A guard did not hold and nothing was written. Carries every key the transaction names, as it stands.
@@ -162,7 +162,7 @@ pub enum Outcome {
 
 /// The answer to `open` and `renew`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Granted {
+pub struct LeaseGrant {
     /// The lease.
     pub lease: LeaseId,
     /// Its term as the engine granted it, at least the engine's minimum.
@@ -176,7 +176,7 @@ pub struct Granted {
 
 /// How far an engine's word can be trusted (reliability §2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Class {
+pub enum DurabilityClass {
     /// Efficiency only: claims may be forgotten.
     C,
     /// As A, except for a stated window of loss.
@@ -196,11 +196,11 @@ pub enum FeedKind {
 
 /// What an engine says of itself. Constant while it is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Facts {
+pub struct EngineFacts {
     /// The engine's name, as in its URL.
     pub engine: &'static str,
     /// What its claims are worth.
-    pub class: Class,
+    pub class: DurabilityClass,
     /// How news comes.
     pub feed: FeedKind,
     /// Worst time from losing a lease to noticing, for a holder that keeps no deadline (S4's T1).
@@ -220,7 +220,7 @@ pub struct Facts {
 }
 
 /// The moment a request left, kept beside its answer: trust is counted from here (law 1).
-pub type AskedAt = Mono;
+pub type RequestedAt = Mono;
 
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

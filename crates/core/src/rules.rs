@@ -1,6 +1,6 @@
 //! The rules, in the order in which they are asked.
 
-use crate::scene::{Decide, Rule};
+use crate::rule_context::{Rule, RuleFn};
 
 pub mod beat;
 pub mod claims;
@@ -24,32 +24,32 @@ pub static ALL: &[Rule] = &[
 ];
 
 /// See [`membership`].
-pub const MEMBERSHIP: Rule = Rule { name: "membership", decide: Decide::Node(membership::decide) };
+pub const MEMBERSHIP: Rule = Rule { name: "membership", decide: RuleFn::Node(membership::decide) };
 /// See [`control`].
-pub const CONTROL: Rule = Rule { name: "control", decide: Decide::Node(control::decide) };
+pub const CONTROL: Rule = Rule { name: "control", decide: RuleFn::Node(control::decide) };
 /// See [`locks`].
-pub const LOCKS: Rule = Rule { name: "locks", decide: Decide::Node(locks::decide) };
+pub const LOCKS: Rule = Rule { name: "locks", decide: RuleFn::Node(locks::decide) };
 /// See [`pools`].
-pub const POOLS: Rule = Rule { name: "pools", decide: Decide::Node(pools::decide) };
+pub const POOLS: Rule = Rule { name: "pools", decide: RuleFn::Node(pools::decide) };
 /// See [`promotion`].
-pub const PROMOTION: Rule = Rule { name: "promotion", decide: Decide::Node(promotion::decide) };
+pub const PROMOTION: Rule = Rule { name: "promotion", decide: RuleFn::Node(promotion::decide) };
 /// See [`beat`].
-pub const BEAT: Rule = Rule { name: "beat", decide: Decide::Node(beat::decide) };
+pub const BEAT: Rule = Rule { name: "beat", decide: RuleFn::Node(beat::decide) };
 /// See [`health`].
-pub const HEALTH: Rule = Rule { name: "health", decide: Decide::Node(health::decide) };
+pub const HEALTH: Rule = Rule { name: "health", decide: RuleFn::Node(health::decide) };
 /// See [`dispatch`].
-pub const DISPATCH: Rule = Rule { name: "dispatch", decide: Decide::Jobs(dispatch::decide) };
+pub const DISPATCH: Rule = Rule { name: "dispatch", decide: RuleFn::Jobs(dispatch::decide) };
 /// See [`claims`].
-pub const CLAIMS: Rule = Rule { name: "claims", decide: Decide::Node(claims::decide) };
+pub const CLAIMS: Rule = Rule { name: "claims", decide: RuleFn::Node(claims::decide) };
 /// See [`drain`].
-pub const DRAIN: Rule = Rule { name: "drain", decide: Decide::Job(drain::decide) };
+pub const DRAIN: Rule = Rule { name: "drain", decide: RuleFn::Job(drain::decide) };
 /// See [`drain::tell`].
-pub const DRAINED: Rule = Rule { name: "drained", decide: Decide::Node(drain::tell) };
+pub const DRAINED: Rule = Rule { name: "drained", decide: RuleFn::Node(drain::report_drained) };
 /// See [`election`].
-pub const ELECTION: Rule = Rule { name: "election", decide: Decide::Job(election::decide) };
+pub const ELECTION: Rule = Rule { name: "election", decide: RuleFn::Job(election::decide) };
 /// See [`failover`].
-pub const FAILOVER: Rule = Rule { name: "failover", decide: Decide::Job(failover::decide) };
+pub const FAILOVER: Rule = Rule { name: "failover", decide: RuleFn::Job(failover::decide) };
 /// See [`sharding`].
-pub const SHARDING: Rule = Rule { name: "sharding", decide: Decide::Job(sharding::decide) };
+pub const SHARDING: Rule = Rule { name: "sharding", decide: RuleFn::Job(sharding::decide) };
 /// See [`firing`].
-pub const FIRING: Rule = Rule { name: "firing", decide: Decide::Job(firing::decide) };
+pub const FIRING: Rule = Rule { name: "firing", decide: RuleFn::Job(firing::decide) };

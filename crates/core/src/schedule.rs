@@ -8,25 +8,25 @@
 //! `under` leaves out what the calendars of a job close; `edit` compares two schedules.
 
 mod bounds;
-mod calendar;
+mod calendar_filter;
 mod cron;
+mod cron_fields;
 mod edit;
 mod error;
 mod field;
 mod foreign;
+mod name_hash;
 mod named;
 mod notes;
 mod seconds;
-mod spread;
 #[cfg(test)]
 mod tests;
-mod under;
 mod zone;
 
-pub use edit::{Edit, Fate};
-pub use error::{Place, ScheduleError};
+pub use calendar_filter::CalendarFilter;
+pub use edit::{EditEffect, ScheduleEdit};
+pub use error::{ErrorSpan, ScheduleError};
 pub use seconds::Seconds;
-pub use under::Calendars;
 pub use zone::Dst;
 
 use crate::steps::step;
@@ -34,13 +34,13 @@ use crate::time::{Millis, Wall};
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use bounds::Bounds;
-use calendar::Calendar;
+use bounds::ScheduleBounds;
 use core::fmt;
 use core::hash::{Hash, Hasher};
-use field::Dialect;
+use cron_fields::CronFields;
+use field::CronDialect;
 use jiff::Timestamp;
-use spread::Spread;
+use name_hash::NameHash;
 use zone::Zone;
 
 /// The longest text that is looked at, in bytes; anything longer is refused unread.
@@ -54,7 +54,7 @@ const RECENT: Wall = Wall(1_735_689_600_000);
 
 /// What a job says of its times, as written; what is empty is not said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Times<'a> {
+pub struct ScheduleSpec<'a> {
     /// Its rules, one a line.
     pub text: &'a str,
     /// The IANA zone in which all of this is read; UTC when empty.
@@ -78,44 +78,44 @@ pub struct Times<'a> {
 pub struct Schedule {
     text: Arc<str>,
     zone: Zone,
-    rules: Rules,
+    rules: ScheduleRules,
     dst: Option<Dst>,
     /// The job's name, if it matters.
-    spread: Option<Spread>,
-    bounds: Option<Arc<Bounds>>,
+    spread: Option<NameHash>,
+    bounds: Option<Arc<ScheduleBounds>>,
     /// The calendars that leave fires out.
-    calendars: Option<Arc<Calendars>>,
+    calendars: Option<Arc<CalendarFilter>>,
 }
 
 /// All that makes a schedule what it is, its rules as text.
-type Said<'a> = (&'a str, &'a str, Option<Dst>, Option<Spread>, Option<&'a Bounds>, Option<&'a Calendars>);
+type ScheduleIdentity<'a> =
+    (&'a str, &'a str, Option<Dst>, Option<NameHash>, Option<&'a ScheduleBounds>, Option<&'a CalendarFilter>);
 
 /// One rule as nearly all schedules have it, or several.
 #[derive(Clone, Debug)]
-enum Rules {
-    One(Rule),
-    Many(Arc<[Rule]>),
+enum ScheduleRules {
+    One(ScheduleRule),
+    Many(Arc<[ScheduleRule]>),
 }
 
 /// What one line of the text says.
 #[derive(Clone, Debug)]
-enum Rule {
+enum ScheduleRule {
     /// Local times of the zone's calendar.
-    Calendar(Calendar, Dst),
+    Cron(CronFields, Dst),
     /// Every so many milliseconds, counted from so many after the Unix epoch.
     Every(i64, i64),
     /// So many milliseconds after whatever it is counted from: the end of the run before.
-    After(i64),
+    AfterCompletion(i64),
     /// One moment.
     Once(Wall),
 }
 
-impl Rule {
-    fn parse(text: &str, zone: &Zone, times: &Times<'_>) -> Result<Self, ScheduleError> {
-        let spread = Spread::of(times.name);
+impl ScheduleRule {
+    fn parse(text: &str, zone: &Zone, times: &ScheduleSpec<'_>) -> Result<Self, ScheduleError> {
+        let spread = NameHash::of(times.name);
         let cron = |text: &str, dialect| {
-            cron::parse(text.trim_ascii(), dialect, spread)
-                .map(|(calendar, dst)| Self::Calendar(calendar, dst))
+            cron::parse(text.trim_ascii(), dialect, spread).map(|(calendar, dst)| Self::Cron(calendar, dst))
         };
         if let Some(refused) = foreign::refuse(text) {
             return Err(refused);
@@ -125,14 +125,14 @@ impl Rule {
         } else if let Some(moment) = text.strip_prefix("at ").or_else(|| text.strip_prefix("at\t")) {
             Self::Once(named::moment("at", moment.trim_ascii(), zone)?)
         } else if let Some(line) = text.strip_prefix("vixie:") {
-            cron(line, Some(Dialect::Vixie))?
+            cron(line, Some(CronDialect::Vixie))?
         } else if let Some(line) = text.strip_prefix("quartz:") {
-            cron(line, Some(Dialect::Quartz))?
+            cron(line, Some(CronDialect::Quartz))?
         } else {
             cron(text, None)?
         };
         let rule = match (rule, times.dst) {
-            (Self::Calendar(calendar, _), Some(dst)) => Self::Calendar(calendar, dst),
+            (Self::Cron(calendar, _), Some(dst)) => Self::Cron(calendar, dst),
             (rule, _) => rule,
         };
         rule.refuse_never(text, zone)?;
@@ -142,7 +142,7 @@ impl Rule {
     /// The first fire strictly after `after`.
     fn next(&self, zone: &Zone, after: Wall) -> Option<Wall> {
         match self {
-            Self::Calendar(calendar, dst) => {
+            Self::Cron(calendar, dst) => {
                 let from = after.0.div_euclid(1000) + 1;
                 let due = zone.first(from, *dst, |local| calendar.first(local))?;
                 Some(Wall(due.checked_mul(1000)?))
@@ -154,7 +154,7 @@ impl Rule {
                 Timestamp::from_millisecond(due).ok()?;
                 Some(Wall(due))
             }
-            Self::After(delay) => Self::Every(*delay, within(after)).next(zone, after),
+            Self::AfterCompletion(delay) => Self::Every(*delay, within(after)).next(zone, after),
             Self::Once(due) => Some(*due).filter(|due| *due > after),
         }
     }
@@ -162,9 +162,9 @@ impl Rule {
     /// Refuses a rule whose fields can never meet, such as 30 February.
     fn refuse_never(&self, text: &str, zone: &Zone) -> Result<(), ScheduleError> {
         let start = match self {
-            Self::Calendar(calendar, _) if calendar.every_year() => RECENT,
-            Self::Calendar(..) => Wall(-zone::REACH * 1000),
-            Self::Every(..) | Self::After(_) | Self::Once(_) => return Ok(()),
+            Self::Cron(calendar, _) if calendar.every_year() => RECENT,
+            Self::Cron(..) => Wall(-zone::REACH * 1000),
+            Self::Every(..) | Self::AfterCompletion(_) | Self::Once(_) => return Ok(()),
         };
         match self.next(zone, start) {
             Some(_) => Ok(()),
@@ -185,7 +185,7 @@ impl Schedule {
     /// # Errors
     /// As [`Self::read`].
     pub fn parse(text: &str, zone: &str) -> Result<Self, ScheduleError> {
-        Self::read(&Times { text, timezone: zone, ..Times::default() })
+        Self::read(&ScheduleSpec { text, timezone: zone, ..ScheduleSpec::default() })
     }
 
     /// Reads everything that a job says of its times.
@@ -193,11 +193,11 @@ impl Schedule {
     /// # Errors
     /// When the text is no schedule, when it can never fire, or when the zone is unknown. The error says which part is
     /// wrong and what is allowed there.
-    pub fn read(times: &Times<'_>) -> Result<Self, ScheduleError> {
+    pub fn read(times: &ScheduleSpec<'_>) -> Result<Self, ScheduleError> {
         Self::read_unplaced(times).map_err(|error| error.within(times.text))
     }
 
-    fn read_unplaced(times: &Times<'_>) -> Result<Self, ScheduleError> {
+    fn read_unplaced(times: &ScheduleSpec<'_>) -> Result<Self, ScheduleError> {
         if times.text.len() > MAX_TEXT {
             return Err(ScheduleError::new(format_args!(
                 "the schedule is {} bytes long; at most {MAX_TEXT} are read",
@@ -211,20 +211,21 @@ impl Schedule {
             return Err(ScheduleError::new(format_args!("a schedule has at most {MAX_RULES} rules")));
         }
         let rules = if text.contains('\n') {
-            let rules: Result<Vec<_>, _> = lines().map(|line| Rule::parse(line, &zone, times)).collect();
-            let rules: Arc<[Rule]> = rules?.into();
-            if rules.iter().any(|rule| matches!(rule, Rule::After(_))) {
+            let rules: Result<Vec<_>, _> =
+                lines().map(|line| ScheduleRule::parse(line, &zone, times)).collect();
+            let rules: Arc<[ScheduleRule]> = rules?.into();
+            if rules.iter().any(|rule| matches!(rule, ScheduleRule::AfterCompletion(_))) {
                 return Err(ScheduleError::new(
                     "`@after` stands alone: it is counted from runs, and no other rule is",
                 ));
             }
-            Rules::Many(rules)
+            ScheduleRules::Many(rules)
         } else {
-            Rules::One(Rule::parse(text, &zone, times)?)
+            ScheduleRules::One(ScheduleRule::parse(text, &zone, times)?)
         };
-        let bounds = Bounds::read(times, &zone)?.map(Arc::new);
+        let bounds = ScheduleBounds::read(times, &zone)?.map(Arc::new);
         let hashes = text.contains(['H', 'h']) || bounds.as_ref().is_some_and(|bounds| bounds.moves());
-        let spread = hashes.then(|| Spread::of(times.name));
+        let spread = hashes.then(|| NameHash::of(times.name));
         let schedule =
             Self { text: text.into(), zone, rules, dst: times.dst, spread, bounds, calendars: None };
         schedule.refuse_empty()?;
@@ -239,15 +240,20 @@ impl Schedule {
     /// Whether each fire is counted from the end of the run before.
     #[must_use]
     pub fn follows_runs(&self) -> bool {
-        matches!(self.rules, Rules::One(Rule::After(_)))
+        matches!(self.rules, ScheduleRules::One(ScheduleRule::AfterCompletion(_)))
     }
 
     /// The fires as they are when the last run ended at this moment and no other follows. Only where fires
     /// [follow runs](Self::follows_runs) this differs from the schedule itself.
     #[must_use]
     pub fn counted_from(&self, end: Wall) -> Cow<'_, Self> {
-        let Rules::One(Rule::After(delay)) = self.rules else { return Cow::Borrowed(self) };
-        Cow::Owned(Self { rules: Rules::One(Rule::Every(delay, within(end))), ..self.clone() })
+        let ScheduleRules::One(ScheduleRule::AfterCompletion(delay)) = self.rules else {
+            return Cow::Borrowed(self);
+        };
+        Cow::Owned(Self {
+            rules: ScheduleRules::One(ScheduleRule::Every(delay, within(end))),
+            ..self.clone()
+        })
     }
 
     /// The first fire strictly after `after`, or `None` when there is none (any more).
@@ -266,30 +272,31 @@ impl Schedule {
 
     /// The same schedule under these calendars. They judge the moments that the rules name, before a jitter moves them.
     #[must_use]
-    pub fn under(self, calendars: Calendars) -> Self {
+    pub fn under(self, calendars: CalendarFilter) -> Self {
         Self { calendars: (!calendars.is_empty()).then(|| Arc::new(calendars)), ..self }
     }
 
     /// What the rules name first after a moment that no calendar leaves out, before bounds and jitter.
     fn named(&self, after: Wall) -> Option<Wall> {
         let Some(calendars) = &self.calendars else { return self.ruled(after) };
-        let open = |rule: &Rule| calendars.next(&self.zone, after, |after| rule.next(&self.zone, after));
+        let open =
+            |rule: &ScheduleRule| calendars.next(&self.zone, after, |after| rule.next(&self.zone, after));
         match &self.rules {
-            Rules::One(rule) => open(rule),
-            Rules::Many(rules) => rules.iter().filter_map(open).min(),
+            ScheduleRules::One(rule) => open(rule),
+            ScheduleRules::Many(rules) => rules.iter().filter_map(open).min(),
         }
     }
 
     /// What the rules name first after a moment, whatever calendars say.
     fn ruled(&self, after: Wall) -> Option<Wall> {
         match &self.rules {
-            Rules::One(rule) => rule.next(&self.zone, after),
-            Rules::Many(rules) => rules.iter().filter_map(|rule| rule.next(&self.zone, after)).min(),
+            ScheduleRules::One(rule) => rule.next(&self.zone, after),
+            ScheduleRules::Many(rules) => rules.iter().filter_map(|rule| rule.next(&self.zone, after)).min(),
         }
     }
 
-    fn seed(&self) -> Spread {
-        self.spread.unwrap_or_else(|| Spread::of(""))
+    fn seed(&self) -> NameHash {
+        self.spread.unwrap_or_else(|| NameHash::of(""))
     }
 
     /// Whether a fire is due at exactly this moment; of those that follow runs one may be.
@@ -325,7 +332,7 @@ impl Schedule {
     }
 
     /// What equality and hashes go by.
-    fn said(&self) -> Said<'_> {
+    fn said(&self) -> ScheduleIdentity<'_> {
         let (bounds, calendars) = (self.bounds.as_deref(), self.calendars.as_deref());
         (&self.text, self.zone(), self.dst, self.spread, bounds, calendars)
     }
@@ -355,7 +362,7 @@ pub fn duration(text: &str) -> Result<Millis, ScheduleError> {
 /// What decides a job's moment in a span.
 #[must_use]
 pub fn seed(name: &str) -> u64 {
-    Spread::of(name).of_field("catch_up_spread")
+    NameHash::of(name).of_field("catch_up_spread")
 }
 
 /// The last fire in `(after, until]` of those that `next` finds, by halving.

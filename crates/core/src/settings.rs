@@ -4,11 +4,11 @@ use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::NodeName;
 use crate::labels::Labels;
 use crate::record::Layouts;
-use crate::registry::Class;
+use crate::registry::DurabilityClass;
 use crate::time::Millis;
-use crate::words::NodeName;
 
 /// What a node is told at its start. It does not change while the node lives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -54,7 +54,7 @@ pub struct Settings {
     /// The most guards and writes that the engine takes in one transaction.
     pub operations_max: usize,
     /// What the registry's claims are worth.
-    pub class: Class,
+    pub class: DurabilityClass,
     /// The registry's generation, for tokens.
     pub generation: u16,
 }

@@ -7,8 +7,8 @@ use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
+use crate::ids::{IdError, Shard};
 use crate::job::SHARDS_MAX;
-use crate::words::{Shard, WordError};
 
 /// A set of shards of one job. Equal sets are equal values.
 ///
@@ -164,9 +164,9 @@ impl fmt::Display for ShardSet {
 }
 
 impl FromStr for ShardSet {
-    type Err = WordError;
-    fn from_str(text: &str) -> Result<Self, WordError> {
-        let bad = || WordError::new(format!("{text:?} names no shards: write them as 0,2 or 0-3,7"));
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let bad = || IdError::new(format!("{text:?} names no shards: write them as 0,2 or 0-3,7"));
         if let Some(digits) = text.strip_prefix('x') {
             return from_bitmap(digits).ok_or_else(bad);
         }
@@ -200,8 +200,8 @@ fn from_bitmap(digits: &str) -> Option<ShardSet> {
 }
 
 impl TryFrom<String> for ShardSet {
-    type Error = WordError;
-    fn try_from(text: String) -> Result<Self, WordError> {
+    type Error = IdError;
+    fn try_from(text: String) -> Result<Self, IdError> {
         text.parse()
     }
 }

@@ -8,9 +8,9 @@ use core::cmp::Reverse;
 use crate::load::Score;
 use crate::time::{Millis, Wall};
 
-mod order;
+mod ranking;
 
-use order::{Order, Rank};
+use ranking::{NodeRank, NodeRanking};
 
 /// The slots of the nodes while one step hands out runs in the order in which they are due. Nodes are known by their places
 /// in the order of their names, so that ties fall alike on every node.
@@ -24,20 +24,20 @@ pub struct SlotTimeline<G> {
     /// For each node that runs were given, when the first of them is expected to end; perhaps once too often.
     ends: BinaryHeap<Reverse<(Wall, usize)>>,
     /// The sets of nodes that runs are chosen from.
-    orders: BTreeMap<G, Order>,
-    changed: Changed,
+    orders: BTreeMap<G, NodeRanking>,
+    changed: SlotChanges,
 }
 
 /// The latest changes of nodes' slots, as many as there are nodes: with more of them an order is made anew.
 #[derive(Clone, Debug, Default)]
-struct Changed {
+struct SlotChanges {
     /// The places of the nodes, the latest last.
     latest: VecDeque<usize>,
     /// How many changes there were.
     count: usize,
 }
 
-impl Changed {
+impl SlotChanges {
     fn note(&mut self, at: usize, nodes: usize) {
         self.latest.push_back(at);
         self.count += 1;
@@ -107,7 +107,7 @@ impl NodeSlots {
     }
 
     /// How many runs it was given for each of its slots, in millionths.
-    fn given_share(&self) -> i64 {
+    fn load_per_slot(&self) -> i64 {
         self.given * 1_000_000 / i64::from(self.slots.max(1))
     }
 
@@ -117,8 +117,8 @@ impl NodeSlots {
     }
 
     /// Where it stands in the order of choice, at this place in the order of the nodes' names; the highest is chosen.
-    fn rank(&self, at: usize) -> Rank {
-        let even = (Reverse(self.next_end()), Reverse(self.given_share()));
+    fn rank(&self, at: usize) -> NodeRank {
+        let even = (Reverse(self.next_end()), Reverse(self.load_per_slot()));
         (self.free, even, Reverse(self.score), Reverse(at))
     }
 }
@@ -126,7 +126,7 @@ impl NodeSlots {
 impl<G: Ord> SlotTimeline<G> {
     /// The snapshot that a batch begins with: the nodes in the order of their names.
     pub fn new(nodes: impl IntoIterator<Item = NodeSlots>) -> Self {
-        let (ends, orders, changed) = (BinaryHeap::new(), BTreeMap::new(), Changed::default());
+        let (ends, orders, changed) = (BinaryHeap::new(), BTreeMap::new(), SlotChanges::default());
         Self { nodes: nodes.into_iter().collect(), now: Wall::MIN, ends, orders, changed }
     }
 
@@ -154,7 +154,7 @@ impl<G: Ord> SlotTimeline<G> {
     /// there are none.
     pub fn best(&mut self, group: G, among: &[usize], may: impl Fn(&usize) -> bool) -> Option<(usize, i64)> {
         let (nodes, changed) = (&self.nodes, &self.changed);
-        let order = self.orders.entry(group).or_insert_with(|| Order::new(nodes.len()));
+        let order = self.orders.entry(group).or_insert_with(|| NodeRanking::new(nodes.len()));
         let rank = |at: usize| nodes[at].rank(at);
         match order.seen.and_then(|seen| changed.since(seen)) {
             Some(since) => since.for_each(|at| order.moved(at, rank)),
@@ -178,7 +178,7 @@ impl<G: Ord> SlotTimeline<G> {
     }
 
     /// Gives a node a run that is due now and expected to take so long. Says how many slots the node had free before.
-    pub fn give(&mut self, at: usize, due: Wall, length: Millis) -> Option<i64> {
+    pub fn take_slot(&mut self, at: usize, due: Wall, length: Millis) -> Option<i64> {
         let nodes = self.nodes.len();
         let node = self.nodes.get_mut(at)?;
         let (free, before) = (node.free, node.next_end());
@@ -195,33 +195,33 @@ impl<G: Ord> SlotTimeline<G> {
 mod tests {
     use super::*;
 
-    type Timeline = SlotTimeline<u32>;
+    type TestTimeline = SlotTimeline<u32>;
 
-    fn timeline(free: &[u32]) -> Timeline {
+    fn timeline(free: &[u32]) -> TestTimeline {
         SlotTimeline::new(free.iter().map(|slots| NodeSlots::new(*slots, 0, Score(0))))
     }
 
     /// The best of all nodes that may be given a run.
-    fn best(slots: &mut Timeline, may: impl Fn(&usize) -> bool) -> Option<(usize, i64)> {
+    fn best(slots: &mut TestTimeline, may: impl Fn(&usize) -> bool) -> Option<(usize, i64)> {
         let all: Vec<usize> = (0..slots.nodes.len()).collect();
         slots.best(0, &all, may)
     }
 
     /// Gives so many runs of this length, all due at one moment, and says to whom.
-    fn give(slots: &mut Timeline, times: usize, due: i64, length: i64) -> Vec<usize> {
+    fn give(slots: &mut TestTimeline, times: usize, due: i64, length: i64) -> Vec<usize> {
         slots.advance(Wall(due));
         let one = |_| {
             let (at, free) = best(slots, |_| true).unwrap();
-            assert_eq!(slots.give(at, Wall(due), Millis(length)), Some(free));
+            assert_eq!(slots.take_slot(at, Wall(due), Millis(length)), Some(free));
             at
         };
         (0..times).map(one).collect()
     }
 
     /// The same nodes, of which each is looked at for each choice.
-    struct Scan(Vec<NodeSlots>);
+    struct LinearScan(Vec<NodeSlots>);
 
-    impl Scan {
+    impl LinearScan {
         fn best(&self, among: impl Iterator<Item = usize>) -> Option<(usize, i64)> {
             among.max_by_key(|at| self.0[*at].rank(*at)).map(|at| (at, self.0[at].free))
         }
@@ -243,7 +243,8 @@ mod tests {
             let nodes: Vec<NodeSlots> = (0..=small(20)).map(|_| node(small(9), small(4), small(3))).collect();
             let groups: Vec<Vec<usize>> =
                 (0..4).map(|_| (0..nodes.len()).filter(|_| small(3) > 0).collect()).collect();
-            let (mut slots, mut scan, mut now) = (Timeline::new(nodes.clone()), Scan(nodes), Wall(0));
+            let (mut slots, mut scan, mut now) =
+                (TestTimeline::new(nodes.clone()), LinearScan(nodes), Wall(0));
             for step in 0..400 {
                 // Nearly always a moment or none; now and then so long that runs end on many nodes.
                 now = now + span(next(2) * next(40) + next(2) * next(2) * next(900));
@@ -262,7 +263,7 @@ mod tests {
                 let Some(at) = chosen.map(|(at, _)| at).filter(|_| !other).or(other.then_some(any)) else {
                     continue;
                 };
-                assert_eq!(slots.give(at, now, length), Some(scan.0[at].free));
+                assert_eq!(slots.take_slot(at, now, length), Some(scan.0[at].free));
                 scan.0[at].take(now, now, length);
             }
         }
@@ -310,7 +311,7 @@ mod tests {
                     continue;
                 }
                 let length = 1 + next(5_000);
-                slots.give(at, Wall(now), Millis(length));
+                slots.take_slot(at, Wall(now), Millis(length));
                 given.push((at, now + length));
             }
         }
@@ -320,9 +321,9 @@ mod tests {
     #[test]
     fn of_equals_the_idler_one_is_taken_and_then_the_first_by_name() {
         let scores = [900, 100, 100];
-        let mut slots = Timeline::new(scores.map(|score| NodeSlots::new(2, 0, Score(score))));
+        let mut slots = TestTimeline::new(scores.map(|score| NodeSlots::new(2, 0, Score(score))));
         assert_eq!(give(&mut slots, 3, 0, 1_000), [1, 2, 0]);
-        assert_eq!(Timeline::new([]).best(0, &[0], |_| true), None);
+        assert_eq!(TestTimeline::new([]).best(0, &[0], |_| true), None);
     }
 
     /// proves: S0-12, S0-27

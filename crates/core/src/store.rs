@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::keys::Key;
-use crate::registry::{Batch, Change, Entry, Guard, LeaseId, Outcome, Revision, Txn, Write};
+use crate::registry::{Change, ChangeBatch, Entry, Guard, LeaseId, Revision, Txn, TxnOutcome, Write};
 use crate::time::{Millis, Mono};
 
 /// How many changes the feed remembers before a slow listener must list again.
@@ -15,7 +15,7 @@ const LOG_MAX: usize = 65_536;
 pub struct Store {
     revision: Revision,
     entries: BTreeMap<Key, Entry>,
-    leases: BTreeMap<LeaseId, Lease>,
+    leases: BTreeMap<LeaseId, StoredLease>,
     last_lease: u64,
     /// When the engine last acted for anybody; a long gap means it was away and nobody could renew.
     clock: Mono,
@@ -24,7 +24,7 @@ pub struct Store {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Lease {
+struct StoredLease {
     ttl: Millis,
     ends: Mono,
     owned: BTreeSet<Key>,
@@ -42,7 +42,7 @@ impl Store {
         self.sweep(now);
         self.last_lease += 1;
         let id = LeaseId(self.last_lease);
-        self.leases.insert(id, Lease { ttl, ends: now + ttl, owned: BTreeSet::new() });
+        self.leases.insert(id, StoredLease { ttl, ends: now + ttl, owned: BTreeSet::new() });
         id
     }
 
@@ -108,10 +108,10 @@ impl Store {
     }
 
     /// Makes all of a transaction or nothing of it.
-    pub fn commit(&mut self, now: Mono, txn: &Txn) -> Outcome {
+    pub fn commit(&mut self, now: Mono, txn: &Txn) -> TxnOutcome {
         self.sweep(now);
         if !txn.guards.iter().all(|guard| self.holds(guard)) {
-            return Outcome::Refused(self.found(txn));
+            return TxnOutcome::Refused(self.found(txn));
         }
         let owners = txn.writes.iter().filter_map(|w| match w {
             Write::Put { owner, .. } => *owner,
@@ -119,7 +119,7 @@ impl Store {
         });
         // An entry cannot live by a lease that has ended, so such a transaction is refused as if it had said so.
         if owners.into_iter().any(|id| !self.is_open(id)) {
-            return Outcome::Refused(self.found(txn));
+            return TxnOutcome::Refused(self.found(txn));
         }
         if txn.writes.iter().any(|w| self.changes(w)) {
             self.revision.0 += 1;
@@ -127,7 +127,7 @@ impl Store {
         for write in &txn.writes {
             self.write(write);
         }
-        Outcome::Applied(self.revision)
+        TxnOutcome::Applied(self.revision)
     }
 
     fn holds(&self, guard: &Guard) -> bool {
@@ -209,20 +209,20 @@ impl Store {
 
     /// Every cold entry.
     #[must_use]
-    pub fn list(&self) -> Batch {
+    pub fn list(&self) -> ChangeBatch {
         let cold = self.entries.keys().filter(|key| key.is_cold());
-        Batch { changes: cold.map(|key| self.state(key)).collect(), revision: self.revision }
+        ChangeBatch { changes: cold.map(|key| self.state(key)).collect(), revision: self.revision }
     }
 
     /// What changed among the cold entries after `after`, in order; `None` when that is no longer known and the
     /// listener must list again.
     #[must_use]
-    pub fn changes_after(&self, after: Revision) -> Option<Batch> {
+    pub fn changes_after(&self, after: Revision) -> Option<ChangeBatch> {
         if after < self.log_floor {
             return None;
         }
         let start = self.log.partition_point(|c| c.revision <= after);
-        Some(Batch { changes: self.log[start..].to_vec(), revision: self.revision })
+        Some(ChangeBatch { changes: self.log[start..].to_vec(), revision: self.revision })
     }
 
     /// Drops the feed's memory up to now, as an engine's compaction does.
@@ -270,10 +270,10 @@ mod tests {
         let mut store = Store::default();
         assert_eq!(
             store.commit(Mono(0), &txn(vec![], vec![put("a", "1", None)])),
-            Outcome::Applied(Revision(1))
+            TxnOutcome::Applied(Revision(1))
         );
         let refused = store.commit(Mono(0), &txn(vec![Guard::Absent(key("a"))], vec![put("b", "2", None)]));
-        let Outcome::Refused(found) = refused else { panic!("applied") };
+        let TxnOutcome::Refused(found) = refused else { panic!("applied") };
         assert_eq!(found.len(), 2);
         assert!(found[0].entry.is_some() && found[1].entry.is_none());
         assert_eq!(store.revision(), Revision(1));
@@ -331,7 +331,7 @@ mod tests {
         assert!(store.open(Mono(0), Millis(100)) > lease);
         assert_eq!(store.changes_after(lost), None, "whoever heard what is gone lists again");
         let again = store.commit(Mono(0), &txn(vec![], vec![put("b", "3", None)]));
-        assert!(matches!(again, Outcome::Applied(at) if at > lost));
+        assert!(matches!(again, TxnOutcome::Applied(at) if at > lost));
     }
 
     #[test]

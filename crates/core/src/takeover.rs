@@ -4,27 +4,32 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use crate::effect::{Verdict, VerdictState};
+use crate::ids::{RunId, Shard};
 use crate::job::Delivery;
 use crate::keys;
-use crate::record::{Lane, Open, Place, encode};
+use crate::record::{Assignment, Open, RunState, encode};
 use crate::registry::{Guard, Txn, Write};
+use crate::rule_context::RuleContext;
 use crate::rules::firing::given_up;
-use crate::scene::Scene;
 use crate::shards::ShardSet;
-use crate::view::{JobView, Known};
-use crate::words::{RunId, Shard};
+use crate::view::{JobView, KnownEntry};
 
 /// The transaction. `gone` guards that the old holder is no member.
-pub(crate) fn txn(scene: &Scene<'_>, job: &JobView<'_>, lane: &Known<Lane>, gone: Guard) -> Txn {
-    let lane_key = keys::lane(job.name());
-    let guards = scene.born().into_iter().chain([job.place_guard(), gone, lane.guard(lane_key.clone())]);
+pub(crate) fn txn(
+    scene: &RuleContext<'_>,
+    job: &JobView<'_>,
+    lane: &KnownEntry<RunState>,
+    gone: Guard,
+) -> Txn {
+    let lane_key = keys::run_state(job.name());
+    let guards = scene.born().into_iter().chain([job.assignment_guard(), gone, lane.guard(lane_key.clone())]);
     // A job that may not be held is let go; but somebody has to tell history what became of its last run.
     let told = lane.value.as_ref().is_none_or(|l| l.open.is_empty() && l.verdicts.is_empty());
     let stays = job.is_enabled() && job.fits(scene.member);
     let owner = (stays || !told).then(|| scene.member.clone());
-    let place = Place { owner, ..job.place().next() };
+    let place = Assignment { owner, ..job.assignment().next() };
     let mut writes =
-        Vec::from([Write::Put { key: keys::place(job.name()), value: encode(&place), owner: None }]);
+        Vec::from([Write::Put { key: keys::assignment(job.name()), value: encode(&place), owner: None }]);
     if let Some(lane) = lane.value.as_ref().filter(|l| !l.open.is_empty()) {
         let settled = settle(scene, job, lane, |_| true, "its node is gone");
         writes.push(Write::Put { key: lane_key, value: encode(&settled), owner: None });
@@ -34,13 +39,13 @@ pub(crate) fn txn(scene: &Scene<'_>, job: &JobView<'_>, lane: &Known<Lane>, gone
 
 /// The lane once its doubtful runs are settled as the job's delivery says: given up, or attempted again by this node.
 pub(crate) fn settle(
-    scene: &Scene<'_>,
+    scene: &RuleContext<'_>,
     job: &JobView<'_>,
-    lane: &Lane,
+    lane: &RunState,
     is_doubtful: impl Fn(&Open) -> bool,
     why: &str,
-) -> Lane {
-    let mut settled = Lane { open: Vec::new(), seq: lane.seq + 1, ..lane.clone() };
+) -> RunState {
+    let mut settled = RunState { open: Vec::new(), seq: lane.seq + 1, ..lane.clone() };
     for open in &lane.open {
         match is_doubtful(open) {
             true => settle_one(scene, job, &mut settled, open.clone(), why),
@@ -50,7 +55,7 @@ pub(crate) fn settle(
     settled
 }
 
-fn settle_one(scene: &Scene<'_>, job: &JobView<'_>, lane: &mut Lane, open: Open, why: &str) {
+fn settle_one(scene: &RuleContext<'_>, job: &JobView<'_>, lane: &mut RunState, open: Open, why: &str) {
     if open.wait.is_some() {
         // Nothing went on, so nothing is in doubt.
         return lane.open.push(Open { by: scene.member.clone(), ..open });

@@ -5,32 +5,33 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::job::{Delivery, Late, Notify, Placement, Priority, Spec};
+use crate::ids::{CalendarName, Fire, JobName, LockName, Member, NodeName};
+use crate::job::{Delivery, MisfireSettings, Notify, Placement, Priority, Spec};
 use crate::keys::{self, Key};
 use crate::record::{
-    AskedRecord, Intent, Lane, LockRecord, MemberInfo, Open, Place, SpecRecord, Switches, decode,
+    Assignment, DrainIntent, LockRecord, MemberInfo, NodeSwitches, Open, RunState, SpecRecord, TriggerRecord,
+    decode,
 };
 use crate::registry::{Guard, Revision, Value};
 use crate::schedule::Schedule;
 use crate::time::{Mono, Wall};
-use crate::words::{CalendarName, Fire, JobName, LockName, Member, NodeName};
 
 mod absorb;
 mod calendars;
+mod cluster;
 mod dispatched;
 mod groups;
 mod index;
 mod names;
-mod no_node;
 mod notify;
-mod peers;
 mod pools;
 mod sharded;
+mod unschedulable;
 
-pub use absorb::Absorbed;
-pub use dispatched::{Dispatched, KnownPlan};
+pub use absorb::ViewChanges;
+pub use dispatched::{DispatchedState, KnownPlan};
 pub use groups::GroupId;
-pub use sharded::{KnownLane, ShardTerms, Sharded};
+pub use sharded::{KnownShardState, ShardTerms, ShardedState};
 
 /// A job's number within one view. Numbers are local to a node and never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +39,7 @@ pub struct JobId(pub(crate) u32);
 
 /// An entry's record beside the revision it was read at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Known<T> {
+pub struct KnownEntry<T> {
     /// The record; `None` when the entry is absent or unreadable.
     pub value: Option<T>,
     /// When it was written, or found absent.
@@ -46,7 +47,7 @@ pub struct Known<T> {
     absent: bool,
 }
 
-impl<T> Known<T> {
+impl<T> KnownEntry<T> {
     /// The guard that the entry under `key` is still as it is known.
     #[must_use]
     pub fn guard(&self, key: Key) -> Guard {
@@ -72,7 +73,7 @@ impl<T> Known<T> {
     }
 }
 
-impl<T> Default for Known<T> {
+impl<T> Default for KnownEntry<T> {
     fn default() -> Self {
         Self::absent(Revision(0))
     }
@@ -82,7 +83,7 @@ impl<T> Default for Known<T> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct JobState {
     pub(crate) name: JobName,
-    pub(crate) spec: Known<Value>,
+    pub(crate) spec: KnownEntry<Value>,
     pub(crate) enabled: bool,
     pub(crate) live: bool,
     pub(crate) placement: Placement,
@@ -91,7 +92,7 @@ pub(crate) struct JobState {
     pub(crate) group: GroupId,
     pub(crate) owner: Option<Arc<Member>>,
     pub(crate) epoch: u64,
-    pub(crate) place: Revision,
+    pub(crate) assignment: Revision,
     /// Whether nobody holds it while its run waits for another attempt.
     pub(crate) waits: bool,
     /// The version of the spec, and the one that the place goes with.
@@ -109,7 +110,7 @@ pub(crate) struct JobState {
 
 /// What firing needs of a job's declaration, decoded once for the jobs held here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Terms {
+pub struct JobTerms {
     /// The schedule, under the calendars that the job names; `None` for a job that runs only by hand, and while one of its
     /// calendars is missing.
     pub schedule: Option<Schedule>,
@@ -122,20 +123,20 @@ pub struct Terms {
     /// What doubt means.
     pub delivery: Delivery,
     /// What becomes of fires that are late.
-    pub late: Late,
+    pub misfire: MisfireSettings,
     /// What only sharded jobs have.
     pub shards: Option<Box<ShardTerms>>,
 }
 
 /// What is known of a lane, and the decoded terms of its job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Held {
+pub struct OwnedJob {
     /// The lane; `None` while it was not read yet.
-    pub lane: Option<Known<Lane>>,
+    pub run_state: Option<KnownEntry<RunState>>,
     /// Where the lane and the place of a job of ours are: they are named with each fire, and not spelt anew.
     pub keys: Option<(Key, Key)>,
     /// The job's terms; `None` when the job is deleted or unreadable.
-    pub terms: Option<Box<Terms>>,
+    pub terms: Option<Box<JobTerms>>,
     /// Whether a fire is open that this node runs in this life.
     opens: usize,
 }
@@ -168,27 +169,27 @@ pub struct View {
     members: BTreeMap<Member, MemberState>,
     /// Since when, by our clock, these holders have not been members.
     dead: BTreeMap<Arc<Member>, Mono>,
-    intents: BTreeMap<NodeName, Known<Intent>>,
-    locks: BTreeMap<LockName, Known<LockRecord>>,
+    intents: BTreeMap<NodeName, KnownEntry<DrainIntent>>,
+    locks: BTreeMap<LockName, KnownEntry<LockRecord>>,
     /// The locks that this node holds in this life.
     own_locks: BTreeSet<LockName>,
     jobs: Vec<JobState>,
-    names: names::Names,
-    groups: groups::Groups,
+    names: names::NameIndex,
+    groups: groups::JobGroups,
     owned: BTreeMap<Arc<Member>, BTreeSet<JobId>>,
-    asked: BTreeMap<JobId, Known<AskedRecord>>,
-    held: BTreeMap<JobId, Held>,
+    triggers: BTreeMap<JobId, KnownEntry<TriggerRecord>>,
+    held: BTreeMap<JobId, OwnedJob>,
     /// What is known of sharded jobs, and of what is left of them.
-    sharded: BTreeMap<JobId, Sharded>,
+    sharded: BTreeMap<JobId, ShardedState>,
     /// Lanes of sharded jobs: this life's own, and those of others that were read.
-    lanes: BTreeMap<(JobId, Member), KnownLane>,
-    switches: BTreeMap<(JobName, NodeName), Known<Switches>>,
+    shard_run_states: BTreeMap<(JobId, Member), KnownShardState>,
+    switches: BTreeMap<(JobName, NodeName), KnownEntry<NodeSwitches>>,
     /// What is known of dispatched jobs, and of what is left of them.
-    dispatched: BTreeMap<JobId, Dispatched>,
+    dispatched: BTreeMap<JobId, DispatchedState>,
     planned_runs: dispatched::PlannedRuns,
-    peers: peers::Peers,
-    calendars: calendars::Shared,
-    pools: pools::Pools,
+    peers: cluster::ClusterEntries,
+    calendars: calendars::CalendarIndex,
+    pools: pools::PoolIndex,
     /// The living jobs whose fires may be late or absent.
     watched: BTreeSet<JobId>,
     enabled: usize,
@@ -221,19 +222,19 @@ impl View {
             locks: BTreeMap::new(),
             own_locks: BTreeSet::new(),
             jobs: Vec::new(),
-            names: names::Names::default(),
-            groups: groups::Groups::default(),
+            names: names::NameIndex::default(),
+            groups: groups::JobGroups::default(),
             owned: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            triggers: BTreeMap::new(),
             held: BTreeMap::new(),
             sharded: BTreeMap::new(),
-            lanes: BTreeMap::new(),
+            shard_run_states: BTreeMap::new(),
             switches: BTreeMap::new(),
             dispatched: BTreeMap::new(),
             planned_runs: dispatched::PlannedRuns::default(),
-            peers: peers::Peers::default(),
-            calendars: calendars::Shared::default(),
-            pools: pools::Pools::default(),
+            peers: cluster::ClusterEntries::default(),
+            calendars: calendars::CalendarIndex::default(),
+            pools: pools::PoolIndex::default(),
             watched: BTreeSet::new(),
             enabled: 0,
             open: 0,
@@ -244,7 +245,7 @@ impl View {
     pub fn begin_life(&mut self, life: Option<Member>) {
         self.life = life;
         self.held.clear();
-        self.lanes.clear();
+        self.shard_run_states.clear();
         self.forget_plans();
         self.open = 0;
         self.pools.begin_life();
@@ -310,8 +311,8 @@ impl View {
     /// Whether any lane known here has a fire opened by this member, but for those that wait for their next attempt.
     #[must_use]
     pub fn opened_by(&self, member: &Member) -> bool {
-        let opens = |lane: &Lane| lane.open.iter().any(|open| open.wait.is_none() && open.by == *member);
-        self.held.values().filter_map(Held::record).any(opens)
+        let opens = |lane: &RunState| lane.open.iter().any(|open| open.wait.is_none() && open.by == *member);
+        self.held.values().filter_map(OwnedJob::record).any(opens)
             || self.shards_opened_by(member)
             || self.accepted_count() > 0
     }
@@ -347,13 +348,13 @@ impl View {
 
     /// What is known of the wish to drain a node, taken back or not.
     #[must_use]
-    pub fn intent_entry(&self, node: &NodeName) -> Option<&Known<Intent>> {
+    pub fn intent_entry(&self, node: &NodeName) -> Option<&KnownEntry<DrainIntent>> {
         self.intents.get(node)
     }
 
     /// What is known of a lock.
     #[must_use]
-    pub fn lock(&self, name: &LockName) -> Option<&Known<LockRecord>> {
+    pub fn lock(&self, name: &LockName) -> Option<&KnownEntry<LockRecord>> {
         self.locks.get(name)
     }
 
@@ -381,10 +382,10 @@ impl View {
 
     /// The jobs of which requests wait that no run was claimed for, or not by all who should.
     pub fn requested(&self) -> impl Iterator<Item = JobId> {
-        let waits = |known: &Known<AskedRecord>| {
+        let waits = |known: &KnownEntry<TriggerRecord>| {
             known.value.as_ref().is_some_and(|record| record.requests.iter().any(|request| !request.taken))
         };
-        self.asked.iter().filter(move |(_, known)| waits(known)).map(|(id, _)| *id)
+        self.triggers.iter().filter(move |(_, known)| waits(known)).map(|(id, _)| *id)
     }
 
     /// Every job number there is.
@@ -393,11 +394,11 @@ impl View {
     }
 }
 
-impl Held {
+impl OwnedJob {
     /// The lane's record; `None` while it is unread or absent.
     #[must_use]
-    pub fn record(&self) -> Option<&Lane> {
-        self.lane.as_ref()?.value.as_ref()
+    pub fn record(&self) -> Option<&RunState> {
+        self.run_state.as_ref()?.value.as_ref()
     }
 }
 
@@ -428,29 +429,29 @@ impl<'a> JobView<'a> {
 
     /// Its place as it stands in the registry.
     #[must_use]
-    pub fn place(&self) -> Place {
+    pub fn assignment(&self) -> Assignment {
         let (owner, (_, version)) = (self.state.owner.as_deref().cloned(), self.state.versions);
         let sharding = self.sharding().cloned().map(Box::new);
         let planned = self.dispatched().is_some_and(|job| job.planned);
-        Place { owner, epoch: self.state.epoch, version, sharding, planned, waits: self.state.waits }
+        Assignment { owner, epoch: self.state.epoch, version, sharding, planned, waits: self.state.waits }
     }
 
     /// Whether spec and place go together. News of the two may come apart, and a guard on the place vouches only for the
     /// spec that it was written with.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
+    pub fn is_consistent(&self) -> bool {
         self.state.versions.0 == self.state.versions.1
     }
 
     /// The guard that the place is still as this view has it. Written places count from 1.
     #[must_use]
-    pub fn place_guard(&self) -> Guard {
-        self.place_guard_at(keys::place(self.name()))
+    pub fn assignment_guard(&self) -> Guard {
+        self.assignment_guard_at(keys::assignment(self.name()))
     }
 
     /// The same by whoever has spelt the key.
-    pub(crate) fn place_guard_at(&self, key: Key) -> Guard {
-        if self.state.epoch == 0 { Guard::Absent(key) } else { Guard::At(key, self.state.place) }
+    pub(crate) fn assignment_guard_at(&self, key: Key) -> Guard {
+        if self.state.epoch == 0 { Guard::Absent(key) } else { Guard::At(key, self.state.assignment) }
     }
 
     /// The guard that the spec is still as this view has it.
@@ -482,22 +483,22 @@ impl<'a> JobView<'a> {
 
     /// The requests to run it now.
     #[must_use]
-    pub fn asked(&self) -> Option<&'a Known<AskedRecord>> {
-        self.view.asked.get(&self.id)
+    pub fn triggers(&self) -> Option<&'a KnownEntry<TriggerRecord>> {
+        self.view.triggers.get(&self.id)
     }
 
     /// Its lane and terms, where they matter to this node.
     #[must_use]
-    pub fn held(&self) -> Option<&'a Held> {
+    pub fn held(&self) -> Option<&'a OwnedJob> {
         self.view.held.get(&self.id)
     }
 
     /// How many of its runs may go on beside each other.
     #[must_use]
-    pub fn beside(&self) -> usize {
+    pub fn max_concurrent_runs(&self) -> usize {
         let planned = || self.dispatched().and_then(|state| state.terms.as_deref());
         let terms = self.held().and_then(|held| held.terms.as_deref()).or_else(planned);
-        terms.map_or(1, |terms| terms.late.overlap.beside())
+        terms.map_or(1, |terms| terms.misfire.overlap.max_concurrent_runs())
     }
 
     /// When a job of which this node holds something, or that it plans, fires next after a moment.
@@ -522,7 +523,7 @@ impl<'a> JobView<'a> {
     }
 }
 
-impl Terms {
+impl JobTerms {
     fn of(spec: &Spec, view: &View) -> Option<Self> {
         let job = &spec.job;
         // A declaration was checked before it was written; one that this version cannot read is left alone.
@@ -533,7 +534,7 @@ impl Terms {
             paused: spec.paused,
             enabled: job.enabled,
             delivery: job.delivery,
-            late: job.late().ok()?,
+            misfire: job.misfire_settings().ok()?,
             shards: ShardTerms::of(spec).map(Box::new),
         })
     }

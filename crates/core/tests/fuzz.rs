@@ -2,7 +2,7 @@
 //! changes it at random, the same way each time; `EVENKEEL_FUZZ_ROUNDS` and `EVENKEEL_FUZZ_SEED` choose other ways.
 
 use evenkeel_core::calendar::Calendar;
-use evenkeel_core::schedule::{Calendars, Dst, Schedule, Times};
+use evenkeel_core::schedule::{CalendarFilter, Dst, Schedule, ScheduleSpec};
 use evenkeel_core::time::{Millis, Wall};
 
 const CORPUS: &str = include_str!("corpus/schedules.txt");
@@ -21,9 +21,9 @@ const ZONES: &[&str] =
     &["", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "Africa/Casablanca"];
 const BOUNDS: &[&str] = &["", "", "", "2026-03-29T02:30:00", "2027-01-01", "soon"];
 
-struct Random(u64);
+struct FuzzRandom(u64);
 
-impl Random {
+impl FuzzRandom {
     fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -37,7 +37,7 @@ impl Random {
 }
 
 /// A text of the corpus, changed in a few places.
-fn changed(corpus: &[String], alphabet: &[&str], r: &mut Random) -> String {
+fn changed(corpus: &[String], alphabet: &[&str], r: &mut FuzzRandom) -> String {
     let mut text: Vec<char> = corpus[r.below(corpus.len())].chars().collect();
     for _ in 0..r.below(5) {
         let (from, to) = (r.below(text.len() + 1), r.below(text.len() + 1));
@@ -67,7 +67,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 #[test]
 fn whatever_is_written_is_refused_or_keeps_its_promises() {
     let corpus: Vec<String> = CORPUS.lines().map(|line| line.replace("\\n", "\n")).collect();
-    let r = &mut Random(number("EVENKEEL_FUZZ_SEED", 1));
+    let r = &mut FuzzRandom(number("EVENKEEL_FUZZ_SEED", 1));
     let mut read = 0;
     for round in 0..number("EVENKEEL_FUZZ_ROUNDS", ROUNDS) {
         let text = match corpus.get(round as usize) {
@@ -75,7 +75,7 @@ fn whatever_is_written_is_refused_or_keeps_its_promises() {
             None => changed(&corpus, ALPHABET, r),
         };
         let dst = [None, Some(Dst::Skip), Some(Dst::Shift), Some(Dst::Once), Some(Dst::Twice)][r.below(5)];
-        let times = Times {
+        let times = ScheduleSpec {
             text: &text,
             timezone: r.pick(ZONES),
             name: "fuzz",
@@ -93,7 +93,7 @@ fn whatever_is_written_is_refused_or_keeps_its_promises() {
                 let said = error.to_string();
                 assert!(!said.is_empty() && said.len() < 600 && !said.contains('\n'), "{text:?}: {said}");
                 let marked = error.marked(&text);
-                assert_eq!(marked.is_some(), error.place().is_some(), "{text:?}: {said}");
+                assert_eq!(marked.is_some(), error.span().is_some(), "{text:?}: {said}");
                 assert!(marked.is_none_or(|marked| marked.ends_with('^')), "{text:?}: {said}");
             }
         }
@@ -102,9 +102,9 @@ fn whatever_is_written_is_refused_or_keeps_its_promises() {
 }
 
 /// Strictly onwards, the same when read from what it shows, and `latest` where `next` arrives.
-fn keeps(schedule: &Schedule, times: &Times<'_>, r: &mut Random) {
-    let again =
-        Schedule::read(&Times { text: &schedule.to_string(), ..*times }).expect("it reads what it shows");
+fn keeps(schedule: &Schedule, times: &ScheduleSpec<'_>, r: &mut FuzzRandom) {
+    let again = Schedule::read(&ScheduleSpec { text: &schedule.to_string(), ..*times })
+        .expect("it reads what it shows");
     assert_eq!(*schedule, again, "{times:?}");
     let start = Wall(r.below(4_000_000_000) as i64 * 1000 - 500_000_000_000);
     let mut walked = vec![];
@@ -148,7 +148,7 @@ fn calendar(lines: &[String]) -> Calendar {
 #[test]
 fn whatever_is_written_as_a_calendar_is_refused_or_keeps_its_promises() {
     let corpus: Vec<String> = CALENDARS.lines().map(ToOwned::to_owned).collect();
-    let r = &mut Random(number("EVENKEEL_FUZZ_SEED", 1));
+    let r = &mut FuzzRandom(number("EVENKEEL_FUZZ_SEED", 1));
     let rules = ["*/7 * * * *", "30 2 * * *", "@every 90s", "0 0 29 2 *", "at 2026-12-25T12:00:00"];
     let mut read = 0;
     for round in 0..number("EVENKEEL_FUZZ_ROUNDS", ROUNDS) {
@@ -171,8 +171,8 @@ fn whatever_is_written_as_a_calendar_is_refused_or_keeps_its_promises() {
         let rule = Schedule::parse(r.pick(&rules), zone).expect("a rule");
         let named = vec![(calendar.name.clone(), times.into())];
         let (shut, inside) = (
-            rule.clone().under(Calendars::new(named.clone(), vec![])),
-            rule.clone().under(Calendars::new(vec![], named)),
+            rule.clone().under(CalendarFilter::new(named.clone(), vec![])),
+            rule.clone().under(CalendarFilter::new(vec![], named)),
         );
         // What is due is due either without the calendar or within it, and nothing is due else.
         let start = Wall(1_600_000_000_000 + r.below(1_000_000_000) as i64 * 1000);

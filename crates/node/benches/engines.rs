@@ -16,14 +16,14 @@ use std::time::Duration;
 
 use evenkeel::core::job::Delivery;
 use evenkeel::core::keys::{self, Key};
-use evenkeel::core::registry::{FeedKind, Guard, Outcome, Revision, Txn, Write};
+use evenkeel::core::registry::{FeedKind, Guard, Revision, Txn, TxnOutcome, Write};
 use evenkeel::core::time::{Millis, Mono};
 use evenkeel::{Config, Functions, clock};
-use evenkeel_registry::bench::{ByHand, VALUE, by_hand, nth_row, row_key};
+use evenkeel_registry::bench::{BaselineClient, VALUE, baseline_client, nth_row, row_key};
 use evenkeel_registry::clock::Stopwatch;
-use evenkeel_registry::conformance::fresh;
+use evenkeel_registry::conformance::with_fresh_namespace;
 use evenkeel_registry::{Registry, open};
-use jobs::{Seen, fill, fill_with, until_held};
+use jobs::{FireLog, fill, fill_with, until_held};
 use mimalloc::MiMalloc;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -38,21 +38,33 @@ const BATCH: usize = 1_000;
 const ROWS: u32 = 20_000;
 
 /// How long everything takes.
-struct Effort {
+struct BenchEffort {
     rate: Duration,
     /// How often fires are counted, each time between two counts by hand.
     rounds: usize,
     watch: i64,
-    news: usize,
+    propagations: usize,
     deaths: usize,
     jobs_max: usize,
 }
 
-const THOROUGH: Effort =
-    Effort { rate: Duration::from_secs(2), rounds: 3, watch: 5, news: 200, deaths: 30, jobs_max: 100_000 };
+const THOROUGH: BenchEffort = BenchEffort {
+    rate: Duration::from_secs(2),
+    rounds: 3,
+    watch: 5,
+    propagations: 200,
+    deaths: 30,
+    jobs_max: 100_000,
+};
 /// `cargo test --benches` only wants to know that it runs.
-const BRIEF: Effort =
-    Effort { rate: Duration::from_millis(50), rounds: 1, watch: 1, news: 3, deaths: 1, jobs_max: 100 };
+const BRIEF: BenchEffort = BenchEffort {
+    rate: Duration::from_millis(50),
+    rounds: 1,
+    watch: 1,
+    propagations: 3,
+    deaths: 1,
+    jobs_max: 100,
+};
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
@@ -62,7 +74,7 @@ fn main() {
     for engine in ENGINES.into_iter().filter(|engine| asked.is_empty() || asked.iter().any(|it| it == engine))
     {
         let folder = tempfile::tempdir().unwrap();
-        let Some(place) = Place::find(engine, folder.path()) else {
+        let Some(place) = BenchEngine::find(engine, folder.path()) else {
             println!("{engine}: skipped, EVENKEEL_TEST_{} names no server", engine.to_uppercase());
             continue;
         };
@@ -74,13 +86,13 @@ fn main() {
 }
 
 /// Where an engine is, and a folder for what nodes leave.
-struct Place<'a> {
+struct BenchEngine<'a> {
     engine: &'static str,
     url: String,
     folder: &'a Path,
 }
 
-impl<'a> Place<'a> {
+impl<'a> BenchEngine<'a> {
     fn find(engine: &'static str, folder: &'a Path) -> Option<Self> {
         let url = match engine {
             "sqlite" => format!("sqlite:{}", folder.display()),
@@ -91,7 +103,7 @@ impl<'a> Place<'a> {
 
     /// A registry that nobody has used.
     fn empty(&self) -> String {
-        fresh(&self.url)
+        with_fresh_namespace(&self.url)
     }
 
     fn config(&self, name: &str, registry: &str) -> Config {
@@ -99,9 +111,9 @@ impl<'a> Place<'a> {
         Config::new(name.parse().unwrap(), registry, data)
     }
 
-    async fn by_hand(&self, together: bool) -> Box<dyn ByHand> {
+    async fn native_client(&self, together: bool) -> Box<dyn BaselineClient> {
         let url = if self.engine == "sqlite" { format!("{}/by-hand", self.url) } else { self.url.clone() };
-        by_hand(&url, ROWS, together).await.unwrap()
+        baseline_client(&url, ROWS, together).await.unwrap()
     }
 
     /// Whether the engine also takes commits side by side, each as a transaction of its own.
@@ -127,12 +139,12 @@ const HEAD: [&str; 14] = [
     "after p50/p99 ms",
 ];
 
-async fn measure(place: &Place<'_>, effort: &Effort) -> [String; 14] {
-    let mut hand = place.by_hand(true).await;
+async fn measure(place: &BenchEngine<'_>, effort: &BenchEffort) -> [String; 14] {
+    let mut hand = place.native_client(true).await;
     let hand_one = rate(1, effort.rate, async |pairs| hand.commit(pairs).await.unwrap()).await;
     let hand_each = match place.takes_each_by_itself() {
         true => {
-            let mut hand = place.by_hand(false).await;
+            let mut hand = place.native_client(false).await;
             let each = rate(BATCH, effort.rate, async |pairs| hand.commit(pairs).await.unwrap()).await;
             format!("{each:.0}")
         }
@@ -141,32 +153,32 @@ async fn measure(place: &Place<'_>, effort: &Effort) -> [String; 14] {
     let mut by_hand =
         async || rate(BATCH, effort.rate, async |pairs| hand.commit(pairs).await.unwrap()).await;
     let before = by_hand().await;
-    let mut ours = Ours::make(&place.empty()).await;
+    let mut ours = RegistryRows::make(&place.empty()).await;
     let ours_one = rate(1, effort.rate, async |pairs| ours.commit(pairs).await).await;
     let ours_many = rate(BATCH, effort.rate, async |pairs| ours.commit(pairs).await).await;
     let pushed = ours.registry.facts().feed == FeedKind::Pushed;
     drop(ours);
     let mut after = by_hand().await;
-    let batched = Round { ours: ours_many, by_hand: f64::midpoint(before, after) };
+    let batched = BenchRound { ours: ours_many, native: f64::midpoint(before, after) };
     let jobs = (after.min(ours_many) * 1.3) as usize;
     let mut rounds = Vec::new();
     for _ in 0..effort.rounds {
         let (before, fires) = (after, flood(place, jobs.clamp(100, effort.jobs_max), effort.watch).await);
         after = by_hand().await;
-        rounds.push(Round { ours: fires, by_hand: f64::midpoint(before, after) });
+        rounds.push(BenchRound { ours: fires, native: f64::midpoint(before, after) });
     }
     let fires = median(rounds);
     let late = steady(place, effort.watch).await;
-    let news = news(place, effort.news).await;
+    let news = propagation(place, effort.propagations).await;
     let (expiry, after): (Vec<_>, Vec<_>) = deaths(place, effort.deaths).await.into_iter().unzip();
     let share = |part: f64, of: f64| format!("{:.0} %", part / of * 100.0);
     [
         format!("{} ({})", place.engine, if pushed { "pushed" } else { "polled" }),
-        share(fires.ours, fires.by_hand),
-        share(batched.ours, batched.by_hand),
+        share(fires.ours, fires.native),
+        share(batched.ours, batched.native),
         share(ours_one, hand_one),
         format!("{hand_one:.0}"),
-        format!("{:.0}", fires.by_hand),
+        format!("{:.0}", fires.native),
         hand_each,
         format!("{ours_one:.0}"),
         format!("{ours_many:.0}"),
@@ -181,14 +193,14 @@ async fn measure(place: &Place<'_>, effort: &Effort) -> [String; 14] {
 /// What was counted of ours, and by hand right before and after it: what a shared machine gives changes from minute to
 /// minute, so only what was measured side by side is compared.
 #[derive(Clone, Copy, Debug)]
-struct Round {
+struct BenchRound {
     ours: f64,
-    by_hand: f64,
+    native: f64,
 }
 
 /// The one in the middle by its ratio.
-fn median(mut rounds: Vec<Round>) -> Round {
-    rounds.sort_by(|a, b| (a.ours / a.by_hand).total_cmp(&(b.ours / b.by_hand)));
+fn median(mut rounds: Vec<BenchRound>) -> BenchRound {
+    rounds.sort_by(|a, b| (a.ours / a.native).total_cmp(&(b.ours / b.native)));
     rounds[rounds.len() / 2]
 }
 
@@ -196,23 +208,23 @@ fn median(mut rounds: Vec<Round>) -> Round {
 async fn rate(batch: usize, span: Duration, mut commit: impl AsyncFnMut(&[[u32; 2]])) -> f64 {
     let (mut nth, mut made) = (0, 0);
     let watch = Stopwatch::start();
-    while watch.passed() < span {
+    while watch.elapsed() < span {
         let pairs = (0..batch as u32).map(|pair| [nth + 2 * pair, nth + 2 * pair + 1]);
         let pairs: Vec<_> = pairs.map(|pair| pair.map(|row| nth_row(row, ROWS))).collect();
         commit(&pairs).await;
         nth = (nth + 2 * batch as u32) % ROWS;
         made += batch;
     }
-    made as f64 / watch.passed().as_secs_f64()
+    made as f64 / watch.elapsed().as_secs_f64()
 }
 
 /// The same rows in a registry, as lanes.
-struct Ours {
+struct RegistryRows {
     registry: Arc<dyn Registry>,
     revisions: Vec<Revision>,
 }
 
-impl Ours {
+impl RegistryRows {
     async fn make(url: &str) -> Self {
         let mut ours =
             Self { registry: open(url).await.unwrap(), revisions: vec![Revision(0); ROWS as usize] };
@@ -234,8 +246,8 @@ impl Ours {
         let txn = |pair: &[u32; 2]| Txn { guards: pair.map(guard).into(), writes: pair.map(put).into() };
         let outcomes = self.registry.commit(pairs.iter().map(txn).collect()).await;
         for (pair, outcome) in pairs.iter().zip(outcomes) {
-            let Outcome::Applied(revision) = outcome else {
-                panic!("{outcome:?}: {:?}", self.registry.trouble())
+            let TxnOutcome::Applied(revision) = outcome else {
+                panic!("{outcome:?}: {:?}", self.registry.last_error())
             };
             pair.iter().for_each(|row| self.revisions[*row as usize] = revision);
         }
@@ -243,8 +255,8 @@ impl Ours {
 }
 
 /// Fires a second of more jobs than can be fired, each with its claim in the registry before it starts.
-async fn flood(place: &Place<'_>, jobs: usize, seconds: i64) -> f64 {
-    let (seen, url) = (Arc::new(Seen::default()), place.empty());
+async fn flood(place: &BenchEngine<'_>, jobs: usize, seconds: i64) -> f64 {
+    let (seen, url) = (Arc::new(FireLog::default()), place.empty());
     fill(&url, jobs, "* * * * * *").await;
     let mut config = place.config("a", &url).with(seen.functions());
     config.slots = jobs as u32;
@@ -257,8 +269,8 @@ async fn flood(place: &Place<'_>, jobs: usize, seconds: i64) -> f64 {
 }
 
 /// How late 100 jobs start that are due on every second.
-async fn steady(place: &Place<'_>, seconds: i64) -> [i64; 3] {
-    let (seen, url) = (Arc::new(Seen::default()), place.empty());
+async fn steady(place: &BenchEngine<'_>, seconds: i64) -> [i64; 3] {
+    let (seen, url) = (Arc::new(FireLog::default()), place.empty());
     fill(&url, 100, "* * * * * *").await;
     let node = evenkeel::open(place.config("a", &url).with(seen.functions())).await.unwrap();
     until_held(&node, 100).await;
@@ -269,29 +281,29 @@ async fn steady(place: &Place<'_>, seconds: i64) -> [i64; 3] {
 }
 
 /// From asking for a commit on one connection to hearing of it on another, in ms.
-async fn news(place: &Place<'_>, times: usize) -> Vec<f64> {
+async fn propagation(place: &BenchEngine<'_>, times: usize) -> Vec<f64> {
     let url = place.empty();
     let (writer, listener) = (open(&url).await.unwrap(), open(&url).await.unwrap());
     let mut feed = listener.watch(listener.list().await.unwrap().revision).await.unwrap();
     let mut took = Vec::new();
     for _ in 0..times {
         let put = Write::Put {
-            key: keys::place(&"a".parse().unwrap()),
+            key: keys::assignment(&"a".parse().unwrap()),
             value: VALUE.as_slice().into(),
             owner: None,
         };
         let watch = Stopwatch::start();
         let made = writer.commit(vec![Txn { guards: vec![], writes: vec![put] }]).await.remove(0);
-        let Outcome::Applied(revision) = made else { panic!("{made:?}") };
+        let TxnOutcome::Applied(revision) = made else { panic!("{made:?}") };
         while feed.next().await.unwrap().revision < revision {}
-        took.push(watch.passed().as_secs_f64() * 1e3);
+        took.push(watch.elapsed().as_secs_f64() * 1e3);
     }
     took
 }
 
 /// A node dies without a word, again and again: how long until its lease is seen to end, and from there until its
 /// successor starts its job, in ms.
-async fn deaths(place: &Place<'_>, times: usize) -> Vec<(f64, f64)> {
+async fn deaths(place: &BenchEngine<'_>, times: usize) -> Vec<(f64, f64)> {
     let mut seen = Vec::new();
     for _ in 0..times {
         let url = place.empty();
@@ -311,8 +323,8 @@ async fn deaths(place: &Place<'_>, times: usize) -> Vec<(f64, f64)> {
         let victim = evenkeel::open(config("a", begun)).await.unwrap();
         begins.recv().await.unwrap();
         let successor = evenkeel::open(config("b", succeeded)).await.unwrap();
-        let (member, watcher) = (victim.look(|node| node.member().unwrap()), open(&url).await.unwrap());
-        while successor.look(|node| node.member().is_none()) {
+        let (member, watcher) = (victim.with_node(|node| node.member().unwrap()), open(&url).await.unwrap());
+        while successor.with_node(|node| node.member().is_none()) {
             sleep(Duration::from_millis(20)).await;
         }
         let mut feed = watcher.watch(watcher.list().await.unwrap().revision).await.unwrap();

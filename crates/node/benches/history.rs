@@ -12,7 +12,7 @@ mod past;
 use std::path::Path;
 
 use evenkeel_registry::conformance;
-use past::Figures;
+use past::PageTimes;
 
 const SIZES: [u64; 2] = [10_000, 1_000_000];
 
@@ -28,25 +28,25 @@ fn main() {
             continue;
         }
         let server = std::env::var(format!("EVENKEEL_TEST_{}", engine.to_uppercase())).ok();
-        let mut first: Option<Vec<Figures>> = None;
+        let mut first: Option<Vec<PageTimes>> = None;
         for rows in &sizes {
             let folder = tempfile::tempdir().unwrap();
             let history = match (engine, &server) {
                 ("sqlite", _) => format!("sqlite:{}", folder.path().join("history").display()),
-                (_, Some(url)) => conformance::fresh(url),
+                (_, Some(url)) => conformance::with_fresh_namespace(url),
                 (_, None) => {
                     println!("{engine}: skipped, EVENKEEL_TEST_{} names no server", engine.to_uppercase());
                     break;
                 }
             };
             let figures = runtime.block_on(measure(folder.path(), &history, *rows));
-            tell(engine, *rows, &figures, first.as_deref());
+            print_times(engine, *rows, &figures, first.as_deref());
             first.get_or_insert(figures);
         }
     }
 }
 
-async fn measure(folder: &Path, history: &str, rows: u64) -> Vec<Figures> {
+async fn measure(folder: &Path, history: &str, rows: u64) -> Vec<PageTimes> {
     let node = past::open(folder, history).await;
     past::fill(history, rows).await;
     let figures = past::pages(&node, rows).await;
@@ -54,7 +54,7 @@ async fn measure(folder: &Path, history: &str, rows: u64) -> Vec<Figures> {
     figures
 }
 
-fn tell(engine: &str, rows: u64, figures: &[Figures], first: Option<&[Figures]>) {
+fn print_times(engine: &str, rows: u64, figures: &[PageTimes], first: Option<&[PageTimes]>) {
     println!("| {engine}, {rows} attempts | median ms | longest ms | ÷ first size |\n|---|---|---|---|");
     let millis = |span: std::time::Duration| span.as_secs_f64() * 1000.0;
     for (n, of) in figures.iter().enumerate() {

@@ -14,11 +14,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use evenkeel::core::keys;
-use evenkeel::core::registry::{Guard, Outcome, Txn, Write};
+use evenkeel::core::registry::{Guard, Txn, TxnOutcome, Write};
 use evenkeel::core::time::Wall;
 use evenkeel::{Config, Functions, Job, Program, clock};
-use evenkeel_registry::bench::{VALUE, ceiling};
-use jobs::{Seen, fill, fill_with, until, until_held};
+use evenkeel_registry::bench::{VALUE, sqlite_ceiling};
+use jobs::{FireLog, fill, fill_with, until, until_held};
 use mimalloc::MiMalloc;
 use tokio::time::sleep;
 
@@ -51,30 +51,30 @@ fn main() {
     }
 }
 
-fn books(folder: &Path) -> String {
+fn registry_url(folder: &Path) -> String {
     format!("sqlite:{}", folder.join("books").display())
 }
 
 fn config(folder: &Path, slots: u32) -> Config {
-    let mut config = Config::new("a".parse().unwrap(), books(folder), folder.join("a"));
+    let mut config = Config::new("a".parse().unwrap(), registry_url(folder), folder.join("a"));
     config.slots = slots;
     config
 }
 
 async fn revision(folder: &Path) -> u64 {
-    let registry = evenkeel_registry::open(&books(folder)).await.unwrap();
+    let registry = evenkeel_registry::open(&registry_url(folder)).await.unwrap();
     registry.list().await.unwrap().revision.0
 }
 
-fn lateness(seen: &Seen) -> String {
+fn lateness(seen: &FireLog) -> String {
     let [p50, p99, max] = seen.lateness();
     format!("lateness ms p50 {p50} p99 {p99} max {max}")
 }
 
 /// 1,000 jobs due on every second: how late do they start, and what does a fire cost?
 async fn steady(folder: &Path) {
-    let seen = Arc::new(Seen::default());
-    fill(&books(folder), 1_000, "* * * * * *").await;
+    let seen = Arc::new(FireLog::default());
+    fill(&registry_url(folder), 1_000, "* * * * * *").await;
     let node = evenkeel::open(config(folder, 2_000).with(seen.functions())).await.unwrap();
     until_held(&node, 1_000).await;
     sleep(Duration::from_secs(2)).await;
@@ -101,25 +101,28 @@ async fn engine(folder: &Path) -> f64 {
     let registry = evenkeel_registry::open(&url).await.unwrap();
     let job = |i: usize| format!("job-{i:07}").parse().unwrap();
     let put = |key| Write::Put { key, value: VALUE.as_slice().into(), owner: None };
-    let all = (0..2 * BATCH).map(|i| Txn { guards: vec![], writes: vec![put(keys::place(&job(i)))] });
+    let all = (0..2 * BATCH).map(|i| Txn { guards: vec![], writes: vec![put(keys::assignment(&job(i)))] });
     let places = registry.commit(all.collect()).await;
     let mut lanes = vec![None; 2 * BATCH];
     let begin = clock::now().mono;
     for _ in 0..ROUNDS {
         let half = |half: usize| {
             let txns = (half * BATCH..(half + 1) * BATCH).map(|i| {
-                let Outcome::Applied(place) = places[i] else { panic!("{:?}", places[i]) };
-                let lane = keys::lane(&job(i));
+                let TxnOutcome::Applied(place) = places[i] else { panic!("{:?}", places[i]) };
+                let lane = keys::run_state(&job(i));
                 let known = lanes[i].map_or(Guard::Absent(lane.clone()), |at| Guard::At(lane.clone(), at));
-                let guards =
-                    vec![known, Guard::At(keys::place(&job(i)), place), Guard::Present(keys::place(&job(0)))];
+                let guards = vec![
+                    known,
+                    Guard::At(keys::assignment(&job(i)), place),
+                    Guard::Present(keys::assignment(&job(0))),
+                ];
                 Txn { guards, writes: vec![put(lane)] }
             });
             registry.commit(txns.collect())
         };
         let (first, second) = tokio::join!(half(0), half(1));
         for (lane, outcome) in lanes.iter_mut().zip(first.into_iter().chain(second)) {
-            let Outcome::Applied(at) = outcome else { panic!("{outcome:?}") };
+            let TxnOutcome::Applied(at) = outcome else { panic!("{outcome:?}") };
             *lane = Some(at);
         }
     }
@@ -128,10 +131,10 @@ async fn engine(folder: &Path) -> f64 {
 
 /// Far more jobs than can be fired in a second: how many are, beside what SQLite itself could write?
 async fn flood(folder: &Path) {
-    let writes = ceiling(&folder.join("ceiling"), 20_000, 1_000, 200).unwrap();
+    let writes = sqlite_ceiling(&folder.join("ceiling"), 20_000, 1_000, 200).unwrap();
     let engine = engine(folder).await;
-    let seen = Arc::new(Seen::default());
-    fill(&books(folder), FLOOD, "* * * * * *").await;
+    let seen = Arc::new(FireLog::default());
+    fill(&registry_url(folder), FLOOD, "* * * * * *").await;
     let node = evenkeel::open(config(folder, FLOOD as u32).with(seen.functions())).await.unwrap();
     until_held(&node, FLOOD).await;
     sleep(Duration::from_secs(2)).await;
@@ -151,8 +154,8 @@ async fn flood(folder: &Path) {
 /// 100,000 jobs due at one moment: how long until the last one has started?
 async fn burst(folder: &Path) {
     const JOBS: usize = 100_000;
-    let seen = Arc::new(Seen::default());
-    fill(&books(folder), JOBS, "0 * * * * *").await;
+    let seen = Arc::new(FireLog::default());
+    fill(&registry_url(folder), JOBS, "0 * * * * *").await;
     let node = evenkeel::open(config(folder, JOBS as u32).with(seen.functions())).await.unwrap();
     until_held(&node, JOBS).await;
     // The minute after the next one is surely not yet claimed.
@@ -180,7 +183,7 @@ async fn commands(folder: &Path) {
         assert!(Command::new("true").status().unwrap().success());
     }
     let alone = (children_seconds() - before) / f64::from(ALONE);
-    fill_with(&books(folder), A_SECOND, "* * * * * *", run_true).await;
+    fill_with(&registry_url(folder), A_SECOND, "* * * * * *", run_true).await;
     let before = children_seconds();
     let node = evenkeel::open(config(folder, 2 * A_SECOND as u32).with(Functions::new())).await.unwrap();
     until_held(&node, A_SECOND).await;
@@ -201,7 +204,7 @@ async fn commands(folder: &Path) {
 /// its guard?
 async fn starts(folder: &Path) {
     const SECONDS: u64 = 20;
-    fill_with(&books(folder), 2_000, "* * * * * *", run_true).await;
+    fill_with(&registry_url(folder), 2_000, "* * * * * *", run_true).await;
     let node = evenkeel::open(config(folder, 64).with(Functions::new())).await.unwrap();
     until_held(&node, 2_000).await;
     sleep(Duration::from_secs(2)).await;
@@ -233,7 +236,7 @@ fn outputs(folder: &Path) -> usize {
 /// A million jobs that are hardly ever due: how long does a node take to start, and what does it cost to have them?
 async fn million(folder: &Path) {
     const JOBS: usize = 1_000_000;
-    fill(&books(folder), JOBS, "0 0 1 1 *").await;
+    fill(&registry_url(folder), JOBS, "0 0 1 1 *").await;
     let memory_before = memory_mb();
     let begin = clock::now().mono;
     let node = evenkeel::open(config(folder, 64)).await.unwrap();

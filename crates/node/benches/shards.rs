@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use evenkeel::core::ids::JobName;
 use evenkeel::core::job::Placement;
-use evenkeel::core::share::Strategy;
-use evenkeel::core::words::JobName;
+use evenkeel::core::sharding_strategy::ShardingStrategy;
 use evenkeel::{Command, Config, Functions, Handle, Job, RunContext, Work};
-use evenkeel_registry::bench::ceiling;
+use evenkeel_registry::bench::sqlite_ceiling;
 use mimalloc::MiMalloc;
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};
@@ -33,7 +33,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    tracing::subscriber::set_global_default(Ear).unwrap();
+    tracing::subscriber::set_global_default(EffectTrace).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     println!("{:<58} {:>9} {:>9} {:>9}  goal", "", "p50", "p99", "max");
     for part in PARTS.iter().filter(|part| asked.is_empty() || asked.iter().any(|arg| arg == *part)) {
@@ -44,7 +44,7 @@ fn main() {
                 "spread" => spread(folder.path()).await,
                 "recut" => {
                     for (shards, goal) in [(1_000, 50), (5_000, 100), (20_000, 300)] {
-                        recut(&folder.path().join(shards.to_string()), shards, goal).await;
+                        reshard(&folder.path().join(shards.to_string()), shards, goal).await;
                     }
                 }
                 _ => requests(folder.path()).await,
@@ -61,7 +61,7 @@ fn micros() -> i64 {
 }
 
 /// One line of the table, of figures in microseconds.
-fn line(what: &str, mut figures: Vec<i64>, goal: &str) {
+fn print_row(what: &str, mut figures: Vec<i64>, goal: &str) {
     figures.sort_unstable();
     let at = |share: f64| match figures.len() {
         0 => "none".to_string(),
@@ -72,26 +72,26 @@ fn line(what: &str, mut figures: Vec<i64>, goal: &str) {
 
 /// What the function `note` saw.
 #[derive(Default)]
-struct Seen {
-    starts: Mutex<Vec<Start>>,
+struct StartLog {
+    starts: Mutex<Vec<ShardStart>>,
     count: AtomicUsize,
 }
 
 #[derive(Clone)]
-struct Start {
+struct ShardStart {
     at: i64,
     due: i64,
     job: JobName,
     node: &'static str,
 }
 
-impl Seen {
+impl StartLog {
     fn functions(self: &Arc<Self>, node: &'static str) -> Functions {
         let seen = self.clone();
         Functions::new().add("note", move |run: RunContext| {
             let at = micros();
             let run = run.run();
-            let start = Start { at, due: run.due.0 * 1000, job: run.id.job.clone(), node };
+            let start = ShardStart { at, due: run.due.0 * 1000, job: run.id.job.clone(), node };
             seen.starts.lock().unwrap().push(start);
             seen.count.fetch_add(1, Ordering::Relaxed);
             async {}
@@ -106,7 +106,7 @@ impl Seen {
     }
 
     /// What starts in these seconds, from the next whole one on.
-    async fn watch(&self, seconds: i64) -> Vec<Start> {
+    async fn watch(&self, seconds: i64) -> Vec<ShardStart> {
         let from = (micros() / 1_000_000 + 1) * 1_000_000 + 500_000;
         sleep_until(from).await;
         self.starts.lock().unwrap().clear();
@@ -115,7 +115,7 @@ impl Seen {
     }
 
     /// Waits until so many have started since the last time.
-    async fn wait(&self, n: usize) -> Vec<Start> {
+    async fn wait(&self, n: usize) -> Vec<ShardStart> {
         while self.count.load(Ordering::Relaxed) < n {
             sleep(Duration::from_millis(5)).await;
         }
@@ -147,9 +147,9 @@ fn job(name: &str, schedule: &str, shards: u32) -> Job {
 }
 
 /// Until the shares of all these jobs are cut for so many nodes.
-async fn until_cut(node: &Handle, jobs: &[Job], nodes: usize) {
+async fn until_resharded(node: &Handle, jobs: &[Job], nodes: usize) {
     let cut = |job: &Job| {
-        let sharding = node.look(|node| node.view().find(&job.name)?.sharding().cloned());
+        let sharding = node.with_node(|node| node.view().find(&job.name)?.sharding().cloned());
         sharding.is_some_and(|sharding| sharding.cut.among.len() == nodes && sharding.mark.is_none())
     };
     while !jobs.iter().all(cut) {
@@ -165,33 +165,36 @@ async fn stop(nodes: Vec<Handle>) {
 
 /// One job of 10 shards, each second, on 2 nodes.
 async fn lateness(folder: &Path) {
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(StartLog::default());
     let nodes = vec![seen.open(folder, "a").await, seen.open(folder, "b").await];
     let jobs = vec![job("ten", "* * * * * *", 10)];
     nodes[0].apply(jobs.clone()).await.unwrap();
-    until_cut(&nodes[0], &jobs, 2).await;
+    until_resharded(&nodes[0], &jobs, 2).await;
     let (starts, bare) = tokio::join!(seen.watch(40), bare_timer(38));
     assert_eq!(starts.len(), 400, "every shard ran each second");
     let late = starts.iter().map(|start| start.at - start.due).collect();
-    line("10 shards each second on 2 nodes: lateness", late, "p50 ≤ 2 ms, p99 ≤ 5 ms");
-    line("  beside it: a bare timer of this process", bare, "");
+    print_row("10 shards each second on 2 nodes: lateness", late, "p50 ≤ 2 ms, p99 ≤ 5 ms");
+    print_row("  beside it: a bare timer of this process", bare, "");
     stop(nodes).await;
 }
 
 /// 100 jobs of one shard in the same second on 2 nodes.
 async fn spread(folder: &Path) {
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(StartLog::default());
     let nodes = vec![seen.open(folder, "a").await, seen.open(folder, "b").await];
     let jobs: Vec<Job> = (0..100)
-        .map(|i| Job { strategy: Strategy::Rotate, ..job(&format!("one-{i:03}"), "*/2 * * * * *", 1) })
+        .map(|i| Job {
+            strategy: ShardingStrategy::Rotate,
+            ..job(&format!("one-{i:03}"), "*/2 * * * * *", 1)
+        })
         .collect();
     nodes[0].apply(jobs.clone()).await.unwrap();
-    until_cut(&nodes[0], &jobs, 2).await;
+    until_resharded(&nodes[0], &jobs, 2).await;
     let (starts, bare) = tokio::join!(seen.watch(40), bare_timer(38));
     assert_eq!(starts.len(), 2_000, "every job ran each two seconds");
     let late = starts.iter().map(|start| start.at - start.due).collect();
-    line("100 jobs of one shard in one second on 2 nodes: lateness", late, "p50 ≤ 5 ms, p99 ≤ 20 ms");
-    line("  beside it: a bare timer of this process", bare, "");
+    print_row("100 jobs of one shard in one second on 2 nodes: lateness", late, "p50 ≤ 5 ms, p99 ≤ 20 ms");
+    print_row("  beside it: a bare timer of this process", bare, "");
     let share = |name| starts.iter().filter(|start| start.node == name).count() / 20;
     let names: std::collections::BTreeSet<_> = starts.iter().map(|start| &start.job).collect();
     println!("  jobs on each node: {} and {}, of {}; goal even", share("a"), share("b"), names.len());
@@ -199,10 +202,10 @@ async fn spread(folder: &Path) {
 }
 
 /// A third node joins, a run is asked for: how long until the first shard starts under the new cut?
-async fn recut(folder: &Path, shards: u32, goal: i64) {
+async fn reshard(folder: &Path, shards: u32, goal: i64) {
     const ROUNDS: usize = 7;
     std::fs::create_dir(folder).unwrap();
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(StartLog::default());
     let nodes = vec![seen.open(folder, "a").await, seen.open(folder, "b").await];
     let jobs = vec![job("wide", "", shards)];
     nodes[0].apply(jobs.clone()).await.unwrap();
@@ -211,14 +214,14 @@ async fn recut(folder: &Path, shards: u32, goal: i64) {
     until_rest(&nodes[0]).await;
     let mut figures: [Vec<i64>; 5] = Default::default();
     for round in 0..ROUNDS {
-        Ear::listen();
+        EffectTrace::listen();
         let third = seen.open(folder, NAMES[2]).await;
         let joined = micros();
-        until_marked(&nodes[0]).await;
+        until_reshard_pending(&nodes[0]).await;
         let asked = micros();
         ask(&nodes[0], &format!("joined-{round}")).await;
         let starts = seen.wait(shards as usize).await;
-        let heard = Ear::told();
+        let heard = EffectTrace::counts();
         let cut = heard.get("commit cut").map_or(0, |told| told.last);
         let first = starts.iter().map(|start| start.at).min().unwrap();
         let last = starts.iter().map(|start| start.at).max().unwrap();
@@ -229,20 +232,20 @@ async fn recut(folder: &Path, shards: u32, goal: i64) {
             figures.push(since);
         }
         third.leave(Duration::from_secs(5)).await;
-        until_marked(&nodes[0]).await;
+        until_reshard_pending(&nodes[0]).await;
         ask(&nodes[0], &format!("left-{round}")).await;
         seen.wait(shards as usize).await;
         until_rest(&nodes[0]).await;
     }
     let goal = format!("≤ {goal} ms");
     let [joined, asked, cut, all, wait] = figures;
-    line(&format!("re-cut of {shards} shards on 3 nodes: joined to first start"), joined, &goal);
-    line("  asked for to first start", asked, &goal);
-    line("  asked for to cut", wait, "");
-    line("  cut to first start", cut, &goal);
-    line("  cut to last start", all, "");
-    let commit = (1_000_000.0 / ceiling(&folder.join("ceiling"), 20, 1, 200).unwrap()) as i64;
-    line("  beside it: a commit of one row by hand, on average", vec![commit], "");
+    print_row(&format!("re-cut of {shards} shards on 3 nodes: joined to first start"), joined, &goal);
+    print_row("  asked for to first start", asked, &goal);
+    print_row("  asked for to cut", wait, "");
+    print_row("  cut to first start", cut, &goal);
+    print_row("  cut to last start", all, "");
+    let commit = (1_000_000.0 / sqlite_ceiling(&folder.join("ceiling"), 20, 1, 200).unwrap()) as i64;
+    print_row("  beside it: a commit of one row by hand, on average", vec![commit], "");
     stop(nodes).await;
 }
 
@@ -255,14 +258,14 @@ async fn ask(node: &Handle, request: &str) {
 /// Until no run of the fire before is open: a new cut waits for those, and that is not what is measured.
 async fn until_rest(node: &Handle) {
     let wide = "wide".parse().unwrap();
-    while !node.lanes(&wide).await.unwrap().values().all(|lane| lane.open.is_empty()) {
+    while !node.shard_run_states(&wide).await.unwrap().values().all(|lane| lane.open.is_empty()) {
         sleep(Duration::from_millis(20)).await;
     }
 }
 
-async fn until_marked(node: &Handle) {
+async fn until_reshard_pending(node: &Handle) {
     let wide = "wide".parse().unwrap();
-    let marked = || node.look(|n| Some(n.view().find(&wide)?.sharding()?.mark.is_some()));
+    let marked = || node.with_node(|n| Some(n.view().find(&wide)?.sharding()?.mark.is_some()));
     while marked() != Some(true) {
         sleep(Duration::from_millis(1)).await;
     }
@@ -271,21 +274,21 @@ async fn until_marked(node: &Handle) {
 /// One job of 1,000 shards on 3 nodes: what does a fire ask of the registry?
 async fn requests(folder: &Path) {
     const FIRES: usize = 10;
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(StartLog::default());
     let mut nodes = Vec::new();
     for name in NAMES {
         nodes.push(seen.open(folder, name).await);
     }
     let jobs = vec![job("thousand", "*/2 * * * * *", 1_000)];
     nodes[0].apply(jobs.clone()).await.unwrap();
-    until_cut(&nodes[0], &jobs, 3).await;
+    until_resharded(&nodes[0], &jobs, 3).await;
     seen.watch(2).await;
-    Ear::listen();
+    EffectTrace::listen();
     let starts = seen.watch(2 * FIRES as i64).await;
-    let heard = Ear::told();
+    let heard = EffectTrace::counts();
     assert_eq!(starts.len(), 1_000 * FIRES, "every shard ran each two seconds");
     let late = starts.iter().map(|start| start.at - start.due).collect();
-    line("1,000 shards each two seconds on 3 nodes: lateness", late, "");
+    print_row("1,000 shards each two seconds on 3 nodes: lateness", late, "");
     let asks = |kind: &str| !(kind.starts_with("start") || kind.starts_with("announce"));
     let total: usize = heard.iter().filter(|(kind, _)| asks(kind)).map(|(_, told)| told.count).sum();
     let kinds: Vec<String> = heard
@@ -301,31 +304,31 @@ async fn requests(folder: &Path) {
 }
 
 /// Listens to what the nodes' drivers ask of the world, by their own trace.
-struct Ear;
+struct EffectTrace;
 
 /// What was heard of one kind of effect.
 #[derive(Clone, Copy, Default)]
-struct Told {
+struct EffectCount {
     count: usize,
     last: i64,
 }
 
 static LISTENING: AtomicBool = AtomicBool::new(false);
-static HEARD: Mutex<BTreeMap<String, Told>> = Mutex::new(BTreeMap::new());
+static EFFECTS: Mutex<BTreeMap<String, EffectCount>> = Mutex::new(BTreeMap::new());
 
-impl Ear {
+impl EffectTrace {
     fn listen() {
-        HEARD.lock().unwrap().clear();
+        EFFECTS.lock().unwrap().clear();
         LISTENING.store(true, Ordering::SeqCst);
     }
 
-    fn told() -> BTreeMap<String, Told> {
+    fn counts() -> BTreeMap<String, EffectCount> {
         LISTENING.store(false, Ordering::SeqCst);
-        std::mem::take(&mut *HEARD.lock().unwrap())
+        std::mem::take(&mut *EFFECTS.lock().unwrap())
     }
 }
 
-impl Subscriber for Ear {
+impl Subscriber for EffectTrace {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         LISTENING.load(Ordering::Relaxed) && metadata.target() == "evenkeel::driver"
     }
@@ -335,7 +338,7 @@ impl Subscriber for Ear {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut said = Said::default();
+        let mut said = EventPrefix::default();
         event.record(&mut said);
         // Of a commit the act, of anything else its first word.
         let mut words = said.0.split(' ');
@@ -347,9 +350,9 @@ impl Subscriber for Ear {
             }
             first => first.unwrap_or("").to_string(),
         };
-        let mut heard = HEARD.lock().unwrap();
+        let mut heard = EFFECTS.lock().unwrap();
         let told = heard.entry(kind).or_default();
-        *told = Told { count: told.count + 1, last: micros() };
+        *told = EffectCount { count: told.count + 1, last: micros() };
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -364,9 +367,9 @@ impl Subscriber for Ear {
 
 /// The first words of an event.
 #[derive(Default)]
-struct Said(String);
+struct EventPrefix(String);
 
-impl Visit for Said {
+impl Visit for EventPrefix {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() == "message" {
             // Ends with an error when enough was said.
@@ -375,7 +378,7 @@ impl Visit for Said {
     }
 }
 
-impl fmt::Write for Said {
+impl fmt::Write for EventPrefix {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.0.push_str(text);
         if self.0.len() > 40 { Err(fmt::Error) } else { Ok(()) }

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use evenkeel_core::input::{Command, NodeSwitch, Setting};
+use evenkeel_core::ids::{JobName, NodeName, counted, is_unseen};
+use evenkeel_core::input::{ClusterSetting, Command, NodeSwitch};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{JobName, NodeName, counted, is_unseen};
 use serde::{Deserialize, Serialize};
 
 /// The most characters kept of what somebody says of himself, and of what names an object.
-const SAID_MAX: usize = 120;
+const CLAIMS_MAX: usize = 120;
 /// So many of the jobs that are declared together are named.
 const NAMED_MAX: usize = 20;
 
@@ -56,7 +56,7 @@ impl Proof {
 
 /// Whoever asks for a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asker {
+pub struct Requester {
     /// What was proved of him.
     pub proof: Proof,
     /// The address of the request; of one that another node hands on `via` that node, and what it claims of its caller. Empty
@@ -66,11 +66,11 @@ pub struct Asker {
     pub claims: String,
 }
 
-impl Asker {
+impl Requester {
     /// Somebody of whom this was proved, at this address, who says this of himself.
     #[must_use]
     pub fn new(proof: Proof, from: &str, claims: &str) -> Self {
-        Self { proof, from: cut(from), claims: cut(claims) }
+        Self { proof, from: truncate(from), claims: truncate(claims) }
     }
 
     /// The name that is kept with what is switched: what the request says of itself, or else what was proved of it.
@@ -88,7 +88,7 @@ impl Asker {
 
 /// What somebody wants changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deed {
+pub struct AuditAction {
     /// A word: `apply`, `delete`, `run`, `drain` …
     pub verb: String,
     /// Which thing, in words: `job backup`, `node n2`, `settings`.
@@ -101,11 +101,11 @@ pub struct Deed {
     pub what: String,
 }
 
-impl Deed {
+impl AuditAction {
     /// Something that is done to this.
     #[must_use]
     pub fn new(verb: &str, object: &str) -> Self {
-        Self { verb: cut(verb), object: cut(object), job: None, about: None, what: String::new() }
+        Self { verb: truncate(verb), object: truncate(object), job: None, about: None, what: String::new() }
     }
 
     /// The same, about this job.
@@ -128,7 +128,7 @@ impl Deed {
         Self::new(verb, &format!("node {node}")).of_node(Some(node.clone()))
     }
 
-    fn saying(self, what: String) -> Self {
+    fn with_detail(self, what: String) -> Self {
         Self { what, ..self }
     }
 
@@ -142,7 +142,7 @@ impl Deed {
                     let more = if jobs.len() > NAMED_MAX { " …" } else { "" };
                     let names: Vec<_> = jobs.iter().take(NAMED_MAX).map(|job| job.name.as_str()).collect();
                     Self::new("apply", &counted(jobs.len(), "job"))
-                        .saying(format!("{}{more}", names.join(", ")))
+                        .with_detail(format!("{}{more}", names.join(", ")))
                 }
             },
             Command::Calendar(calendar) => Self::new("apply", &format!("calendar {}", calendar.name)),
@@ -153,10 +153,10 @@ impl Deed {
             Command::Disable(job) => Self::on_job("disable", job),
             Command::Delete(job) => Self::on_job("delete", job),
             Command::Shutdown(job) => Self::on_job("shutdown", job),
-            Command::RunNow(job, id) => Self::on_job("run", job).saying(format!("request {id}")),
+            Command::RunNow(job, id) => Self::on_job("run", job).with_detail(format!("request {id}")),
             Command::RunOn(job, id, node) => Self::on_job("run", job)
                 .of_node(Some(node.clone()))
-                .saying(format!("request {id}, on node {node} alone")),
+                .with_detail(format!("request {id}, on node {node} alone")),
             Command::Switch(job, node, switch) => {
                 let verb = match switch {
                     NodeSwitch::Paused(true) => "pause",
@@ -165,11 +165,13 @@ impl Deed {
                     NodeSwitch::Disabled(false) => "enable",
                     NodeSwitch::Shutdown => "shutdown",
                 };
-                Self::on_job(verb, job).of_node(Some(node.clone())).saying(format!("on node {node} alone"))
+                Self::on_job(verb, job)
+                    .of_node(Some(node.clone()))
+                    .with_detail(format!("on node {node} alone"))
             }
             Command::Shards(job, shards, on) => {
                 let verb = if *on { "enable" } else { "disable" };
-                Self::on_job(verb, job).saying(cut(&format!("shards {shards}")))
+                Self::on_job(verb, job).with_detail(truncate(&format!("shards {shards}")))
             }
             Command::Claim => Self::on_node("claim", me),
             Command::Drain(node) => Self::on_node("drain", node),
@@ -180,19 +182,19 @@ impl Deed {
             Command::FinalizeUpgrade => Self::new("finalize-upgrade", "layout"),
             Command::Configure(setting) => {
                 let what = match setting {
-                    Setting::Planner(_) => "planner",
-                    Setting::Beat(_) => "beat",
-                    Setting::Strikes(_) => "strikes",
-                    Setting::Handover(_) => "handover",
-                    Setting::Spread(_) => "spread",
+                    ClusterSetting::Planner(_) => "planner",
+                    ClusterSetting::Beat(_) => "beat",
+                    ClusterSetting::Strikes(_) => "strikes",
+                    ClusterSetting::Handover(_) => "handover",
+                    ClusterSetting::Spread(_) => "spread",
                 };
-                Self::new("set", "settings").saying(what.to_owned())
+                Self::new("set", "settings").with_detail(what.to_owned())
             }
             Command::Lock(_)
             | Command::Unlock(_)
             | Command::Offer(_)
             | Command::Beat(_)
-            | Command::Tell(..)
+            | Command::Notify(..)
             | Command::Count(..) => return None,
         })
     }
@@ -201,7 +203,7 @@ impl Deed {
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum AuditOutcome {
     /// It was asked for, and nothing is known yet.
     Asked,
     /// It was done.
@@ -216,7 +218,7 @@ pub enum Outcome {
     Unknown,
 }
 
-impl Outcome {
+impl AuditOutcome {
     /// Every outcome, in the order of their numbers in the tables.
     pub const ALL: [Self; 6] =
         [Self::Asked, Self::Applied, Self::Unchanged, Self::Refused, Self::Denied, Self::Unknown];
@@ -241,7 +243,7 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for AuditOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -259,7 +261,7 @@ pub struct AuditRecord {
     /// The node that decided.
     pub node: String,
     /// Who asked.
-    pub asker: Asker,
+    pub asker: Requester,
     /// A word: `apply`, `delete`, `run`, `drain` …
     pub verb: String,
     /// Which thing, in words.
@@ -269,7 +271,7 @@ pub struct AuditRecord {
     /// The node that it is about, where it is about one.
     pub about: Option<NodeName>,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: AuditOutcome,
     /// The version before; `None` where there was none.
     pub before: Option<u64>,
     /// The version that it made.
@@ -304,9 +306,9 @@ impl Default for AuditFilter {
 }
 
 /// A short text in one line, whoever wrote it.
-fn cut(text: &str) -> String {
+fn truncate(text: &str) -> String {
     let plain = |c: char| if is_unseen(c) { '\u{fffd}' } else { c };
-    text.chars().take(SAID_MAX).map(plain).collect()
+    text.chars().take(CLAIMS_MAX).map(plain).collect()
 }
 
 #[cfg(test)]
@@ -316,9 +318,9 @@ mod tests {
     #[test]
     fn what_somebody_says_of_himself_is_one_short_line() {
         let said = format!("a\r\nb\u{202e}\u{200b}{}", "x".repeat(1_000));
-        let asker = Asker::new(Proof::Nobody, "127.0.0.1", &said);
+        let asker = Requester::new(Proof::Nobody, "127.0.0.1", &said);
         assert!(asker.claims.starts_with("a\u{fffd}\u{fffd}b\u{fffd}\u{fffd}x"));
-        assert_eq!(asker.claims.chars().count(), SAID_MAX);
+        assert_eq!(asker.claims.chars().count(), CLAIMS_MAX);
     }
 
     #[test]
@@ -328,7 +330,7 @@ mod tests {
             assert_eq!(Proof::parse(proof.as_str()), Some(proof));
             assert_eq!(serde_json::to_value(proof).unwrap(), proof.as_str());
         }
-        for outcome in Outcome::ALL {
+        for outcome in AuditOutcome::ALL {
             assert_eq!(serde_json::to_value(outcome).unwrap(), outcome.as_str());
         }
     }
@@ -343,11 +345,11 @@ mod tests {
             )
         };
         let me = "a".parse().unwrap();
-        let one = Deed::of(&Command::Apply(vec![job(7)]), &me).unwrap();
+        let one = AuditAction::of(&Command::Apply(vec![job(7)]), &me).unwrap();
         assert_eq!((one.object.as_str(), one.job), ("job j7", Some("j7".parse().unwrap())));
-        let many = Deed::of(&Command::Apply((0..50).map(job).collect()), &me).unwrap();
+        let many = AuditAction::of(&Command::Apply((0..50).map(job).collect()), &me).unwrap();
         assert_eq!((many.object.as_str(), many.job), ("50 jobs", None));
         assert!(many.what.starts_with("j0, j1,") && many.what.ends_with(" …"), "{}", many.what);
-        assert_eq!(Deed::of(&Command::Lock("l".parse().unwrap()), &me), None);
+        assert_eq!(AuditAction::of(&Command::Lock("l".parse().unwrap()), &me), None);
     }
 }

@@ -29,7 +29,7 @@ pub(crate) async fn of(registry: &Arc<dyn Registry>) -> Result<Wall, RegistryErr
 /// A moment of the runtime's own clock, so many milliseconds from now: for waits within this process, which no other
 /// process and no lease depends on.
 #[must_use]
-pub(crate) fn after(span: std::time::Duration) -> tokio::time::Instant {
+pub(crate) fn deadline_after(span: std::time::Duration) -> tokio::time::Instant {
     tokio::time::Instant::now() + span
 }
 

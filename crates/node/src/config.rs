@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_core::ids::NodeName;
 use evenkeel_core::labels::Labels;
 use evenkeel_core::node::{Quota, Spread};
-use evenkeel_core::registry::Facts;
+use evenkeel_core::registry::EngineFacts;
 use evenkeel_core::time::Millis;
-use evenkeel_core::words::NodeName;
 
 use crate::executors::{Functions, Network};
 use crate::notify::Notifier;
-use crate::peers::{Nobody, Peers};
+use crate::peers::{NoPeers, PeerRpc};
 
 /// How a node is to live. [`Config::new`] fills in every default; change the fields you care about.
 #[derive(Clone)]
@@ -61,14 +61,14 @@ pub struct Config {
     /// may use is run and not bounded.
     pub cgroups: bool,
     /// How much is kept of what runs leave behind.
-    pub keep: Keep,
+    pub retention: Retention,
     /// How it reaches other nodes; nobody by default. Dispatched jobs then start a little later, and nobody is probed.
-    pub peers: Arc<dyn Peers>,
+    pub peers: Arc<dyn PeerRpc>,
 }
 
 /// How much is kept of what runs leave behind (`I48`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep {
+pub struct Retention {
     /// The most bytes of output kept of one attempt; what comes after is read and dropped.
     pub output: u64,
     /// The most bytes a second of a command's output, ten seconds' worth at once; what comes faster is counted and dropped. `None`
@@ -86,7 +86,7 @@ pub struct Keep {
     pub runs: u64,
 }
 
-impl Default for Keep {
+impl Default for Retention {
     fn default() -> Self {
         Self {
             output: 10 << 20,
@@ -141,13 +141,13 @@ impl Config {
             secrets: None,
             executable: None,
             cgroups: true,
-            keep: Keep::default(),
-            peers: Arc::new(Nobody),
+            retention: Retention::default(),
+            peers: Arc::new(NoPeers),
         }
     }
 
     /// How long the node's leases last in a registry of these facts.
-    pub(crate) fn term(&self, facts: &Facts) -> Millis {
+    pub(crate) fn term(&self, facts: &EngineFacts) -> Millis {
         Millis(i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX)).max(facts.ttl_min)
     }
 

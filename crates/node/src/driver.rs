@@ -3,57 +3,57 @@
 //! It decides nothing. Each effect becomes one request whose answer, failure included, comes back as one input. One
 //! task owns the node; whatever may wait runs beside it and reports through the [`inbox`].
 
-mod aside;
-mod asks;
 mod changes;
 mod cluster;
 mod commits;
+mod data_folder;
 mod feed;
-mod folder;
+mod handoff;
 mod inbox;
 mod joining;
 mod lease;
-mod life;
-mod pass;
+mod lifecycle;
+mod overdue_watch;
 mod peers;
+mod pending_audit;
+mod registry_thread;
+mod requests;
 mod runs;
 mod timer;
-mod trails;
-mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use evenkeel_core::effect::{Effect, Event, Reason, Run};
-use evenkeel_core::input::{AskId, Input, RunEvent};
+use evenkeel_core::effect::{Effect, Event, Run, StopReason};
+use evenkeel_core::ids::{Fire, JobName, Member, NodeName, RunId};
+use evenkeel_core::input::{CommandId, Input, RunEvent};
 use evenkeel_core::job::Occasion;
-use evenkeel_core::load::Part;
+use evenkeel_core::load::Utilization;
 use evenkeel_core::node::{Node, Wake};
-use evenkeel_core::record::Seen;
+use evenkeel_core::record::RegistryBookmark;
 use evenkeel_core::time::{Millis, Mono};
-use evenkeel_core::words::{Fire, JobName, Member, NodeName, RunId};
 use evenkeel_registry::Registry;
 use tokio::sync::{Notify, mpsc, watch as watching};
 
 use crate::clock;
-use crate::executor::{Executor, News, Trust};
-use crate::handle::Order;
-use crate::history::{Entry, History, LoadPoint, Told, Wish};
+use crate::executor::{ExecutorEvent, Executors, TrustDeadline};
+use crate::handle::HandleRequest;
+use crate::history::{History, HistoryEvent, HistoryWrite, LoadPoint, NoticePolicy};
 use crate::notify::Notifiers;
-use asks::Asking;
-pub(crate) use asks::ENDED;
-use commits::{Commits, Made};
-use feed::Listening;
-use inbox::{Happening, Inbox, Sender};
+use commits::{CommitProgress, CommitQueue};
+use feed::FeedListener;
+use inbox::{DriverEvent, EventSender, Inbox};
 use lease::Leases;
-use peers::Reach;
-use runs::Runs;
+use overdue_watch::LateStart;
+use peers::DriverPeers;
+use pending_audit::PendingAudit;
+pub(crate) use requests::ENDED;
+use requests::PendingAnswer;
+use runs::RunTracker;
 use timer::Timer;
-use trails::Trails;
-use watch::LateStart;
 
-pub(crate) use life::begin;
-pub(crate) use pass::Upgrade;
+pub(crate) use handoff::NodeUpgrade;
+pub(crate) use lifecycle::begin;
 
 /// How many inputs are taken before what they caused goes out together.
 const TOGETHER: u64 = 1_000;
@@ -68,20 +68,20 @@ struct Driver {
     node: Arc<RwLock<Node>>,
     registry: Arc<dyn Registry>,
     inbox: Inbox,
-    sender: Sender,
+    sender: EventSender,
     leases: Leases,
-    listening: Listening,
-    commits: Commits,
-    executor: Executor,
-    reach: Reach,
-    runs: Runs,
+    feed: FeedListener,
+    commits: CommitQueue,
+    executor: Executors,
+    peers: DriverPeers,
+    runs: RunTracker,
     history: History,
     changed: Arc<Notify>,
-    asking: BTreeMap<AskId, Asking>,
-    trails: Trails,
+    pending_answers: BTreeMap<CommandId, PendingAnswer>,
+    pending_audit: PendingAudit,
     wake: Option<Wake>,
-    trust: Option<Trust>,
-    able: Able,
+    trust: Option<TrustDeadline>,
+    readiness: Readiness,
     /// Whether the node is a member, or why it cannot become one; watched by whoever opens it.
     joined: watching::Sender<Option<Event>>,
     effects: Vec<Effect>,
@@ -93,57 +93,59 @@ struct Driver {
     /// The latest alarm that was not told yet: each claim above the threshold raises one, many of them are told as one.
     alarm: Option<Event>,
     notifiers: Notifiers,
-    upgrading: pass::Upgrading,
+    upgrading: handoff::UpgradeState,
     /// Where fires go that began later than their jobs allow.
     late: mpsc::UnboundedSender<LateStart>,
 }
 
 /// What must work for the node to take on work (law 7).
-struct Able {
+struct Readiness {
     history: bool,
     executor: bool,
 }
 
 /// Why a driver stops.
-enum End {
+enum DriverExit {
     /// Somebody asked, or nobody holds a handle any more.
-    Asked,
+    Requested,
     /// The registry cannot be used any more.
     Fatal(String),
 }
 
 /// What is to be told of a job, and to whom, as the node knows it now.
-fn whom<'a>(
+fn notice_policies<'a>(
     node: &'a RwLock<Node>,
     notifiers: &'a Notifiers,
     me: NodeName,
-) -> impl Fn(&JobName) -> Option<Box<Wish>> + 'a {
+) -> impl Fn(&JobName) -> Option<Box<NoticePolicy>> + 'a {
     move |job| {
         let node = node.read().unwrap_or_else(PoisonError::into_inner);
         let notify = node.view().find(job).and_then(|job| job.notify());
-        notifiers.wish(notify, me.as_str())
+        notifiers.policy(notify, me.as_str())
     }
 }
 
 impl Driver {
-    async fn run(&mut self) -> End {
+    async fn run(&mut self) -> DriverExit {
         self.step(Input::Tick);
         self.commits.flush(&self.registry, &self.sender).await;
         loop {
             let tick = self.set_timer();
-            let Some(happening) = self.inbox.next(&mut self.timer).await else { return End::Asked };
+            let Some(happening) = self.inbox.next(&mut self.timer).await else {
+                return DriverExit::Requested;
+            };
             let mut next = Some(happening);
             let enough = self.taken + TOGETHER;
             while self.taken < enough {
                 match next {
-                    Some(Happening::Order(Order::Halt)) => return End::Asked,
-                    Some(Happening::Fatal(why)) => return End::Fatal(why),
-                    Some(Happening::Failed(why)) => {
-                        self.tell(Event::StorageFailed(why.clone()));
-                        return End::Fatal(why);
+                    Some(DriverEvent::Request(HandleRequest::Halt)) => return DriverExit::Requested,
+                    Some(DriverEvent::Fatal(why)) => return DriverExit::Fatal(why),
+                    Some(DriverEvent::Failed(why)) => {
+                        self.report_event(Event::StorageFailed(why.clone()));
+                        return DriverExit::Fatal(why);
                     }
-                    Some(Happening::Woken) if !tick => {}
-                    Some(happening) => self.take(happening),
+                    Some(DriverEvent::Woken) if !tick => {}
+                    Some(happening) => self.on_event(happening),
                     None => break,
                 }
                 next = self.inbox.ready();
@@ -152,12 +154,12 @@ impl Driver {
                 self.inbox.put_back(happening);
             }
             if let Some(alarm) = self.alarm.take() {
-                self.tell(alarm);
+                self.report_event(alarm);
             }
             self.executor.fence(clock::now().mono);
             self.refuse_unwritten();
             self.commits.flush(&self.registry, &self.sender).await;
-            self.go_on_upgrading().await;
+            self.continue_upgrade().await;
         }
     }
 
@@ -166,7 +168,7 @@ impl Driver {
         let now = clock::now().mono;
         let wake = self.wake.map(|wake| wake.at);
         let fence = self.trust.map(|trust| trust.until).filter(|until| *until > now);
-        let patience = self.trails.patience().into_iter().chain(self.upgrading.until());
+        let patience = self.pending_audit.patience().into_iter().chain(self.upgrading.until());
         let first = wake.into_iter().chain(fence).chain(patience).min();
         self.timer.set(first);
         first.is_some() && first == wake
@@ -176,36 +178,36 @@ impl Driver {
     /// the job next closes them. How far the registry was is noted for the node's next life.
     async fn end_runs(&mut self) {
         self.leases.note(self.seen());
-        let runs: Vec<RunId> = self.runs.under_way().cloned().collect();
-        runs.iter().for_each(|run| self.executor.stop(run, Reason::Fenced));
-        while self.runs.under_way().next().is_some()
-            && let Some(news) = self.inbox.news().await
+        let runs: Vec<RunId> = self.runs.running().cloned().collect();
+        runs.iter().for_each(|run| self.executor.stop(run, StopReason::Fenced));
+        while self.runs.running().next().is_some()
+            && let Some(news) = self.inbox.next_executor_event().await
         {
             self.ended(news);
         }
     }
 
-    fn ended(&mut self, news: News) -> Option<(RunId, u32, RunEvent)> {
-        let wish = whom(&self.node, &self.notifiers, self.runs.node().clone());
+    fn ended(&mut self, news: ExecutorEvent) -> Option<(RunId, u32, RunEvent)> {
+        let wish = notice_policies(&self.node, &self.notifiers, self.runs.node().clone());
         self.runs.ended(news, &mut self.executor, &self.history, &wish)
     }
 
     /// What the node hears of an executor's news.
-    fn told(&mut self, news: News) -> Option<Input> {
-        if let News::Able(able) = news {
-            self.able.executor = able;
+    fn on_executor_event(&mut self, news: ExecutorEvent) -> Option<Input> {
+        if let ExecutorEvent::Able(able) = news {
+            self.readiness.executor = able;
             return Some(self.is_able());
         }
         self.ended(news).map(|(id, attempt, event)| Input::Run { id, attempt, event })
     }
 
-    fn take(&mut self, happening: Happening) {
+    fn on_event(&mut self, happening: DriverEvent) {
         match happening {
-            Happening::Woken => self.step(Input::Tick),
-            Happening::Inputs(inputs) => inputs.into_iter().for_each(|input| self.step(input)),
-            Happening::Committed(outcomes, made) => {
+            DriverEvent::Woken => self.step(Input::Tick),
+            DriverEvent::Inputs(inputs) => inputs.into_iter().for_each(|input| self.step(input)),
+            DriverEvent::Committed(outcomes, made) => {
                 self.commits.returned();
-                self.leases.note_made(made);
+                self.leases.note_progress(made);
                 let mut outcomes = outcomes.into_iter();
                 while outcomes.len() > 0 {
                     let some = outcomes.by_ref().take(AT_ONCE);
@@ -213,61 +215,70 @@ impl Driver {
                     self.step_all(inputs);
                 }
             }
-            Happening::News(news) => {
+            DriverEvent::Executor(news) => {
                 let (mut inputs, mut next) = (Vec::new(), Some(news));
                 while let Some(news) = next.take() {
-                    inputs.extend(self.told(news));
-                    next = if inputs.len() < AT_ONCE { self.inbox.ready_news() } else { None };
+                    inputs.extend(self.on_executor_event(news));
+                    next = if inputs.len() < AT_ONCE { self.inbox.ready_executor_event() } else { None };
                 }
                 self.step_all(inputs);
             }
-            Happening::Sampled(sample) => {
+            DriverEvent::Sampled(sample) => {
                 self.step(Input::Sampled(sample));
-                self.keep_load();
+                self.record_load();
             }
-            Happening::Told(Told::Recorded { run, attempt }) => self.step(Input::Recorded { run, attempt }),
-            Happening::Told(Told::Noted(ask)) => self.noted(ask),
-            Happening::Told(Told::Able(able)) => {
-                self.able.history = able;
+            DriverEvent::History(HistoryEvent::Recorded { run, attempt }) => {
+                self.step(Input::Recorded { run, attempt })
+            }
+            DriverEvent::History(HistoryEvent::AuditWritten(ask)) => self.on_audit_written(ask),
+            DriverEvent::History(HistoryEvent::Writable(able)) => {
+                self.readiness.history = able;
                 self.refuse_unwritten();
                 if able {
                     self.sum_up();
                 }
                 self.step(self.is_able());
             }
-            Happening::Told(Told::Harmed(why)) => self.tell(Event::StorageFailed(why)),
-            Happening::Told(Told::Notice(notice)) => {
-                tracing::info!("{}", notice.text);
-                self.notifiers.notice(clock::now(), self.runs.node().as_str(), &notice);
+            DriverEvent::History(HistoryEvent::StorageFailed(why)) => {
+                self.report_event(Event::StorageFailed(why))
             }
-            Happening::Order(Order::Upgrade(upgrade)) => self.begin_upgrade(*upgrade),
-            Happening::Order(Order::Ask(command, answer)) => self.ask(command, answer),
-            Happening::Order(Order::Change(asker, command, answer)) => self.change(asker, command, answer),
-            Happening::Order(Order::Decided(asker, deed, outcome)) => self.decided(asker, deed, outcome),
-            Happening::Order(Order::Read(keys, answer)) => {
+            DriverEvent::History(HistoryEvent::Notice(notice)) => {
+                tracing::info!("{}", notice.text);
+                self.notifiers.send_notice(clock::now(), self.runs.node().as_str(), &notice);
+            }
+            DriverEvent::Request(HandleRequest::Upgrade(upgrade)) => self.begin_upgrade(*upgrade),
+            DriverEvent::Request(HandleRequest::Ask(command, answer)) => self.ask(command, answer),
+            DriverEvent::Request(HandleRequest::Change(asker, command, answer)) => {
+                self.change(asker, command, answer)
+            }
+            DriverEvent::Request(HandleRequest::LogDecision(asker, deed, outcome)) => {
+                self.log_decision(asker, deed, outcome)
+            }
+            DriverEvent::Request(HandleRequest::Read(keys, answer)) => {
                 let registry = self.registry.clone();
                 tokio::spawn(async move { answer.send(registry.read(keys).await) });
             }
-            Happening::Order(Order::Halt) | Happening::Fatal(_) | Happening::Failed(_) => {}
+            DriverEvent::Request(HandleRequest::Halt) | DriverEvent::Fatal(_) | DriverEvent::Failed(_) => {}
         }
     }
 
     /// History gets a point a minute.
-    fn keep_load(&mut self) {
+    fn record_load(&mut self) {
         let now = clock::now();
         if now.mono < self.load_at {
             return;
         }
         self.load_at = now.mono + LOAD_EVERY;
         let (sample, busy, slots, score) = self.node.read().unwrap_or_else(PoisonError::into_inner).load();
-        let (cpu, memory) = (sample.cpu.map(Part::hundredths), sample.memory.map(Part::hundredths));
+        let (cpu, memory) =
+            (sample.cpu.map(Utilization::hundredths), sample.memory.map(Utilization::hundredths));
         let (node, at, score) = (self.runs.node().to_string(), now.wall, score.0);
         let point = LoadPoint { node, at, cpu, memory, busy, slots, score };
-        self.history.put(Entry::Load(Box::new(point)));
+        self.history.put(HistoryWrite::Load(Box::new(point)));
     }
 
     fn is_able(&self) -> Input {
-        Input::Able(self.able.history && self.able.executor)
+        Input::Able(self.readiness.history && self.readiness.executor)
     }
 
     /// One input in, all its effects out.
@@ -298,7 +309,7 @@ impl Driver {
         self.changed.notify_one();
         for effect in effects.drain(..) {
             tracing::trace!("{effect}");
-            self.carry_out(effect);
+            self.apply_effect(effect);
         }
         self.effects = effects;
         self.executor.go();
@@ -306,15 +317,15 @@ impl Driver {
     }
 
     /// How far the registry surely is. What was only heard of is left out: some engines tell it before it is kept.
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> RegistryBookmark {
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         let generation = node.local().settings.generation;
-        let Made { revision, entry } = self.leases.made();
+        let CommitProgress { revision, entry } = self.leases.progress();
         let entry = entry.as_ref().map(|(key, at)| (key.as_str().to_owned(), *at));
-        Seen { engine: self.registry.facts().generation, generation, revision: *revision, entry }
+        RegistryBookmark { engine: self.registry.facts().generation, generation, revision: *revision, entry }
     }
 
-    fn carry_out(&mut self, effect: Effect) {
+    fn apply_effect(&mut self, effect: Effect) {
         match effect {
             Effect::Open { ttl } => self.leases.open(ttl, &self.registry, &self.sender),
             Effect::Renew(lease) => {
@@ -322,18 +333,18 @@ impl Driver {
                 self.leases.note(self.seen());
             }
             Effect::Close(lease) => self.leases.close(lease, &self.registry),
-            Effect::List => self.listening.list(&self.registry, &self.sender),
+            Effect::List => self.feed.list(&self.registry, &self.sender),
             Effect::Read(keys) => feed::read(keys, &self.registry, &self.sender),
             Effect::Commit { ticket, txn, .. } => {
-                if !self.trails.is_idle() {
+                if !self.pending_audit.is_idle() {
                     let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
-                    self.trails.sent(&node, ticket, &txn);
+                    self.pending_audit.sent(&node, ticket, &txn);
                 }
                 self.commits.add(ticket, txn);
             }
-            Effect::Probe { to, address } => self.reach.probe(self.member(), to, address, &self.sender),
+            Effect::Probe { to, address } => self.peers.probe(self.member(), to, address, &self.sender),
             Effect::Offer { to, address, runs } => {
-                self.reach.offer(self.member(), to, address, runs, &self.sender);
+                self.peers.offer(self.member(), to, address, runs, &self.sender);
             }
             Effect::Start(run) => {
                 self.note_late(&run);
@@ -342,11 +353,12 @@ impl Driver {
             }
             Effect::Stop(run, reason) => self.executor.stop(&run, reason),
             Effect::Record(verdict) => {
-                let wish = whom(&self.node, &self.notifiers, self.runs.node().clone())(&verdict.run.job);
-                self.history.put(Entry::Verdict(Box::new(verdict), wish));
+                let wish =
+                    notice_policies(&self.node, &self.notifiers, self.runs.node().clone())(&verdict.run.job);
+                self.history.put(HistoryWrite::Verdict(Box::new(verdict), wish));
             }
             Effect::Announce(alarm @ Event::Alarm { .. }) => self.alarm = Some(alarm),
-            Effect::Announce(event) => self.tell(event),
+            Effect::Announce(event) => self.report_event(event),
             Effect::Answer(ask, answer) => self.answer(ask, answer),
         }
     }
@@ -366,7 +378,7 @@ impl Driver {
         self.node.read().unwrap_or_else(PoisonError::into_inner).member()
     }
 
-    fn tell(&mut self, event: Event) {
+    fn report_event(&mut self, event: Event) {
         let text = event.to_string();
         let kind = match &event {
             Event::Joined => "joined",
@@ -378,11 +390,11 @@ impl Driver {
             Event::NameTaken(_) => "name_taken",
             Event::ClockDiffers(_) => "clock_differs",
             Event::Unreadable(_) => "unreadable",
-            Event::FitsNobody(_) => "fits_nobody",
+            Event::Unschedulable(_) => "fits_nobody",
             Event::Drained => "drained",
             Event::Electing(_) => "electing",
             Event::Elected(_) => "elected",
-            Event::Pinned(..) => "pinned",
+            Event::ShardsDraining(..) => "pinned",
             Event::Rejected(..) => "rejected",
             Event::Closed => "closed",
             Event::Connected => "connected",
@@ -417,10 +429,10 @@ impl Driver {
             _ => tracing::warn!("{text}"),
         }
         let (now, node) = (clock::now(), self.runs.node().to_string());
-        self.notifiers.tell(now, &node, kind, &event, &text);
+        self.notifiers.notify(now, &node, kind, &event, &text);
         // One that is gone tells nothing itself.
         let about = if let Event::NodeLeft(left, _) = &event { left.node.to_string() } else { node };
-        self.history.put(Entry::Event { at: now.wall, node: about, kind, text: text.clone() });
+        self.history.put(HistoryWrite::Event { at: now.wall, node: about, kind, text: text.clone() });
         let over = match &event {
             // What this node knew of the registry is over, its generation too: it begins anew or not at all.
             Event::Shut(shut) => Some(shut.to_string()),
@@ -428,7 +440,7 @@ impl Driver {
             _ => None,
         };
         if let Some(why) = over {
-            self.inbox.put_back(Happening::Fatal(why));
+            self.inbox.put_back(DriverEvent::Fatal(why));
         }
         if matches!(event, Event::Joined | Event::Upgraded(_) | Event::NameTaken(_)) {
             self.joined.send_replace(Some(event));

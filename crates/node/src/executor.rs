@@ -2,18 +2,18 @@
 
 use std::borrow::Cow;
 
-use evenkeel_core::effect::{Reason, Run};
-use evenkeel_core::input::Ended;
+use evenkeel_core::effect::{Run, StopReason};
+use evenkeel_core::ids::RunId;
+use evenkeel_core::input::RunOutcome;
 use evenkeel_core::job::Work;
 use evenkeel_core::time::{Mono, Wall};
-use evenkeel_core::words::RunId;
 
 use crate::clock;
-use crate::executors::{CommandRuns, FunctionRuns, HttpRuns};
+use crate::executors::{CommandExecutor, FunctionExecutor, HttpExecutor};
 
 /// Until when runs may act, and by when they must be dead (law 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Trust {
+pub(crate) struct TrustDeadline {
     /// From here on runs are asked to end.
     pub(crate) until: Mono,
     /// From here on they are killed.
@@ -22,21 +22,21 @@ pub(crate) struct Trust {
 
 /// What an executor tells. Every start is followed by exactly one `NotStarted` or `Ended`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum ExecutorEvent {
     /// It did not start and will not.
     NotStarted { run: RunId, attempt: u32 },
     /// It ended.
-    Ended(Finish),
+    Ended(AttemptResult),
     /// Whether commands can be executed at all.
     Able(bool),
 }
 
 /// How an attempt ended, in full.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Finish {
+pub(crate) struct AttemptResult {
     pub(crate) run: RunId,
     pub(crate) attempt: u32,
-    pub(crate) ended: Ended,
+    pub(crate) ended: RunOutcome,
     /// In words; empty when there is nothing to add.
     pub(crate) reason: Cow<'static, str>,
     /// A command's exit code.
@@ -47,14 +47,14 @@ pub(crate) struct Finish {
     pub(crate) at: Wall,
 }
 
-impl Finish {
+impl AttemptResult {
     /// A failure as of now.
     pub(crate) fn failed(run: &Run, reason: impl Into<Cow<'static, str>>) -> Self {
         let now = clock::now().wall;
         Self {
             run: run.id.clone(),
             attempt: run.attempt,
-            ended: Ended::Failed(None),
+            ended: RunOutcome::Failed(None),
             reason: reason.into(),
             code: None,
             output: 0,
@@ -65,13 +65,13 @@ impl Finish {
 }
 
 /// Every kind of executor.
-pub(crate) struct Executor {
-    pub(crate) functions: FunctionRuns,
-    pub(crate) commands: CommandRuns,
-    pub(crate) http: HttpRuns,
+pub(crate) struct Executors {
+    pub(crate) functions: FunctionExecutor,
+    pub(crate) commands: CommandExecutor,
+    pub(crate) http: HttpExecutor,
 }
 
-impl Executor {
+impl Executors {
     /// The run starts at the latest with the next [`go`](Self::go).
     pub(crate) fn start(&mut self, run: Run) {
         match run.work.clone() {
@@ -87,14 +87,14 @@ impl Executor {
     }
 
     /// Ends a run; one that is not under way here is left alone.
-    pub(crate) fn stop(&mut self, run: &RunId, reason: Reason) {
+    pub(crate) fn stop(&mut self, run: &RunId, reason: StopReason) {
         self.functions.stop(run, reason);
         self.commands.stop(run, reason);
         self.http.stop(run, reason);
     }
 
     /// Moves the trust deadline.
-    pub(crate) fn trust(&mut self, trust: Trust) {
+    pub(crate) fn trust(&mut self, trust: TrustDeadline) {
         self.functions.trust(trust);
         self.commands.trust(trust);
         self.http.trust(trust);

@@ -7,11 +7,11 @@ mod function;
 mod http;
 mod report;
 
-pub(crate) use command::CommandRuns;
-pub(crate) use counts::Counts;
-pub(crate) use dataflow::Ends;
+pub(crate) use command::CommandExecutor;
+pub(crate) use counts::ItemCounts;
 pub use dataflow::FetchOutput;
-pub(crate) use function::FunctionRuns;
+pub(crate) use dataflow::StreamEndCheck;
+pub(crate) use function::FunctionExecutor;
 pub use function::{FunctionOutput, Functions, RunContext};
-pub(crate) use http::HttpRuns;
+pub(crate) use http::HttpExecutor;
 pub use http::Network;

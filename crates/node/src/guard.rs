@@ -7,16 +7,16 @@
 
 mod cgroup;
 mod child;
+mod client;
 mod environment;
-mod keeper;
-mod kept;
+mod handoff;
 mod limits;
+mod orphans;
 mod output;
 mod process;
 mod shim;
 mod signals;
 mod starts;
-mod strays;
 mod user;
 mod wire;
 
@@ -24,10 +24,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::upgrade;
 
+pub(crate) use client::{GuardClient, GuardConnection};
 pub(crate) use environment::withhold_own;
-pub(crate) use keeper::{Guard, Keeper};
-pub(crate) use kept::{Kept, Passing, Pipes};
-pub(crate) use wire::{Attempt, Launch, Order, WIRE};
+pub(crate) use handoff::{GuardHandoff, GuardPipes, GuardTransfer};
+pub(crate) use wire::{AttemptId, GuardRequest, LaunchSpec, WIRE};
 
 /// The environment variable that gives a fresh process its role.
 pub(crate) const ROLE: &str = "EVENKEEL_ROLE";
@@ -40,7 +40,7 @@ pub(crate) const LOCK: &str = "guard.lock";
 pub(crate) const BE_ALONE: &str = "call evenkeel::guard::run_if_asked() first in main, before #[tokio::main] or anything else starts \
                                    a thread";
 
-static ASKED: AtomicBool = AtomicBool::new(false);
+static CAN_GUARD: AtomicBool = AtomicBool::new(false);
 
 /// Call this first in `main` of every program that runs command jobs.
 ///
@@ -48,11 +48,11 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 /// A guard copies itself for each run and so must be alone in its process: where threads were started before this, no
 /// commands are run. Programs whose jobs are all functions need no guard.
 pub fn run_if_asked() {
-    ASKED.store(is_alone(), Ordering::Relaxed);
+    CAN_GUARD.store(is_alone(), Ordering::Relaxed);
     let Some(role) = std::env::var_os(ROLE) else { return };
     match role.to_str() {
         Some("guard") => std::process::exit(process::main(std::env::args_os().skip(1))),
-        Some(upgrade::ASKED) => std::process::exit(upgrade::say()),
+        Some(upgrade::INFO_ROLE) => std::process::exit(upgrade::print_info()),
         _ => {}
     }
 }
@@ -65,5 +65,5 @@ fn is_alone() -> bool {
 
 /// Whether this program can be its own guard.
 pub(crate) fn is_possible() -> bool {
-    ASKED.load(Ordering::Relaxed)
+    CAN_GUARD.load(Ordering::Relaxed)
 }

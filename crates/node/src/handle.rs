@@ -6,25 +6,25 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use evenkeel_core::input::{Answer, Applied, Command, Refusal};
+use evenkeel_core::ids::{JobName, LockName, Member, NodeName, Operation, RunId, Token};
+use evenkeel_core::input::{Answer, ApplyResult, Command, Refusal};
 use evenkeel_core::job::Job;
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{Lane, Plan, ShardLane, decode};
-use evenkeel_core::registry::{Change, Facts};
+use evenkeel_core::record::{Plan, RunState, ShardRunState, decode};
+use evenkeel_core::registry::{Change, EngineFacts};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{JobName, LockName, Member, NodeName, Operation, RunId, Token};
 use evenkeel_registry::RegistryError;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::audit::{Asker, AuditFilter, AuditRecord, Deed, Outcome, UPGRADE_BEGINS};
-use crate::driver::{ENDED, Upgrade};
+use crate::audit::{AuditAction, AuditFilter, AuditOutcome, AuditRecord, Requester, UPGRADE_BEGINS};
+use crate::driver::{ENDED, NodeUpgrade};
 use crate::history::{
     EventFilter, EventRecord, HistoryError, HistoryReader, LoadPoint, RunFilter, RunRecord,
 };
 use crate::lock::LockGuard;
 use crate::logs::{LogChunk, Logs};
-use crate::upgrade::Program;
+use crate::upgrade::ProgramFile;
 
 /// How often [`Handle::wait`] looks when another node executes the run.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
@@ -32,15 +32,15 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// A living node. Clones are doors to the same one; when the last of them is dropped the node stops.
 #[derive(Clone)]
 pub struct Handle {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<HandleState>,
 }
 
 /// What all clones of a handle share.
-pub(crate) struct Shared {
+pub(crate) struct HandleState {
     pub(crate) name: NodeName,
-    pub(crate) facts: Facts,
+    pub(crate) facts: EngineFacts,
     pub(crate) node: Arc<RwLock<Node>>,
-    pub(crate) orders: mpsc::Sender<Order>,
+    pub(crate) requests: mpsc::Sender<HandleRequest>,
     pub(crate) history: HistoryReader,
     /// Whether the other nodes write into the same history.
     pub(crate) shares_history: bool,
@@ -51,23 +51,23 @@ pub(crate) struct Shared {
 }
 
 /// What a handle sends to its node.
-pub(crate) enum Order {
+pub(crate) enum HandleRequest {
     /// A command of the node's own work.
     Ask(Command, oneshot::Sender<Answer>),
     /// A command of somebody.
-    Change(Asker, Command, oneshot::Sender<Answer>),
+    Change(Requester, Command, oneshot::Sender<Answer>),
     /// Something that was decided beside the node goes into the audit log.
-    Decided(Asker, Deed, (Outcome, String)),
+    LogDecision(Requester, AuditAction, (AuditOutcome, String)),
     /// Read these entries, which are in nobody's feed.
     Read(Vec<Key>, oneshot::Sender<Result<Vec<Change>, RegistryError>>),
     /// Go on in another program.
-    Upgrade(Box<Upgrade>),
+    Upgrade(Box<NodeUpgrade>),
     Halt,
 }
 
 /// How a node left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum LeaveOutcome {
     /// Its runs ended, its jobs are free and its lease is closed.
     Cleanly,
     /// Its time was up first: what still ran was ended, and its jobs pass to others when its lease does.
@@ -91,7 +91,7 @@ pub struct ApplyError(String);
 /// Lanes were not read. The text says why and the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct LanesError(String);
+pub struct RunStateError(String);
 
 impl Handle {
     /// The node's name.
@@ -102,30 +102,36 @@ impl Handle {
 
     /// What the registry's engine says of itself.
     #[must_use]
-    pub fn facts(&self) -> Facts {
+    pub fn facts(&self) -> EngineFacts {
         self.shared.facts
     }
 
     /// Asks the node for something and waits for its answer, which may take as long as the registry does. The audit log tells
     /// of a change as one that this process asked for.
     pub async fn ask(&self, command: Command) -> Answer {
-        self.ask_for(Asker::process(), command).await
+        self.ask_as(Requester::process(), command).await
     }
 
     /// The same in somebody's name, for programs that know who asks them.
-    pub async fn ask_for(&self, asker: Asker, command: Command) -> Answer {
+    pub async fn ask_as(&self, asker: Requester, command: Command) -> Answer {
         let (answer, answered) = oneshot::channel();
         let gone = || Answer::Refused(Refusal::Unavailable, ENDED.into());
-        if self.shared.orders.send(Order::Change(asker, command, answer)).await.is_err() {
+        if self.shared.requests.send(HandleRequest::Change(asker, command, answer)).await.is_err() {
             return gone();
         }
         answered.await.unwrap_or_else(|_| gone())
     }
 
     /// Writes into the audit log what was decided beside the node, such as a refusal of the program's own.
-    pub async fn note(&self, asker: Asker, deed: Deed, outcome: Outcome, why: String) {
+    pub async fn log_decision(
+        &self,
+        asker: Requester,
+        deed: AuditAction,
+        outcome: AuditOutcome,
+        why: String,
+    ) {
         // A node that has stopped decides nothing more, and has nothing to write with.
-        let _ = self.shared.orders.send(Order::Decided(asker, deed, (outcome, why))).await;
+        let _ = self.shared.requests.send(HandleRequest::LogDecision(asker, deed, (outcome, why))).await;
     }
 
     /// Who asked for which change, the latest first, as far as this history has it.
@@ -140,7 +146,7 @@ impl Handle {
     ///
     /// # Errors
     /// A declaration makes no sense, then none is made; or the registry is out of reach.
-    pub async fn apply(&self, jobs: Vec<Job>) -> Result<Vec<(JobName, Applied)>, ApplyError> {
+    pub async fn apply(&self, jobs: Vec<Job>) -> Result<Vec<(JobName, ApplyResult)>, ApplyError> {
         match self.ask(Command::Apply(jobs)).await {
             Answer::Applied(applied) => Ok(applied),
             Answer::Refused(_, why) => Err(ApplyError(why)),
@@ -149,7 +155,7 @@ impl Handle {
     }
 
     /// Looks at the node's mind. It thinks nothing meanwhile, so keep it short and copy what is needed.
-    pub fn look<R>(&self, f: impl FnOnce(&Node) -> R) -> R {
+    pub fn with_node<R>(&self, f: impl FnOnce(&Node) -> R) -> R {
         f(&self.shared.node.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -157,16 +163,20 @@ impl Handle {
     ///
     /// # Errors
     /// The registry is out of reach, or the node has stopped.
-    pub async fn lanes(&self, job: &JobName) -> Result<BTreeMap<Member, ShardLane>, LanesError> {
-        let sharding = self.look(|node| node.view().find(job).and_then(|job| job.sharding().cloned()));
+    pub async fn shard_run_states(
+        &self,
+        job: &JobName,
+    ) -> Result<BTreeMap<Member, ShardRunState>, RunStateError> {
+        let sharding = self.with_node(|node| node.view().find(job).and_then(|job| job.sharding().cloned()));
         let sharding = sharding.unwrap_or_default();
-        let keys = sharding.lanes.iter().map(|member| keys::shard_lane(job, member)).collect();
+        let keys = sharding.lanes.iter().map(|member| keys::shard_run_state(job, member)).collect();
         let found = self.read(keys).await?;
         let lane = |member: &Member| {
-            let entry = found.get(&keys::shard_lane(job, member))?.entry.as_ref()?;
-            decode::<ShardLane>(&entry.value)
+            let entry = found.get(&keys::shard_run_state(job, member))?.entry.as_ref()?;
+            decode::<ShardRunState>(&entry.value)
         };
-        let adopted = |member: &Member| (member.clone(), sharding.lane_of(member, lane(member).as_ref()));
+        let adopted =
+            |member: &Member| (member.clone(), sharding.run_state_of(member, lane(member).as_ref()));
         Ok(sharding.lanes.iter().map(adopted).collect())
     }
 
@@ -175,9 +185,13 @@ impl Handle {
     ///
     /// # Errors
     /// The registry is out of reach, or the node has stopped.
-    pub async fn claims(&self, jobs: &[JobName]) -> Result<BTreeMap<JobName, Lane>, LanesError> {
-        let found = self.read(jobs.iter().map(keys::lane).collect()).await?;
-        let lane = |job: &JobName| decode::<Lane>(&found.get(&keys::lane(job))?.entry.as_ref()?.value);
+    pub async fn claimed_run_states(
+        &self,
+        jobs: &[JobName],
+    ) -> Result<BTreeMap<JobName, RunState>, RunStateError> {
+        let found = self.read(jobs.iter().map(keys::run_state).collect()).await?;
+        let lane =
+            |job: &JobName| decode::<RunState>(&found.get(&keys::run_state(job))?.entry.as_ref()?.value);
         Ok(jobs.iter().filter_map(|job| Some((job.clone(), lane(job)?))).collect())
     }
 
@@ -186,17 +200,17 @@ impl Handle {
     ///
     /// # Errors
     /// The registry is out of reach, or the node has stopped.
-    pub async fn plans(&self, jobs: &[JobName]) -> Result<BTreeMap<JobName, Plan>, LanesError> {
+    pub async fn plans(&self, jobs: &[JobName]) -> Result<BTreeMap<JobName, Plan>, RunStateError> {
         let found = self.read(jobs.iter().map(keys::plan).collect()).await?;
         let plan = |job: &JobName| decode::<Plan>(&found.get(&keys::plan(job))?.entry.as_ref()?.value);
         Ok(jobs.iter().filter_map(|job| Some((job.clone(), plan(job)?))).collect())
     }
 
-    async fn read(&self, keys: Vec<Key>) -> Result<BTreeMap<Key, Change>, LanesError> {
+    async fn read(&self, keys: Vec<Key>) -> Result<BTreeMap<Key, Change>, RunStateError> {
         let (answer, answered) = oneshot::channel();
-        let gone = || LanesError("this node has stopped: ask another one".into());
-        self.shared.orders.send(Order::Read(keys, answer)).await.map_err(|_| gone())?;
-        let found = answered.await.map_err(|_| gone())?.map_err(|e| LanesError(e.to_string()))?;
+        let gone = || RunStateError("this node has stopped: ask another one".into());
+        self.shared.requests.send(HandleRequest::Read(keys, answer)).await.map_err(|_| gone())?;
+        let found = answered.await.map_err(|_| gone())?.map_err(|e| RunStateError(e.to_string()))?;
         Ok(found.into_iter().map(|change| (change.key.clone(), change)).collect())
     }
 
@@ -261,15 +275,15 @@ impl Handle {
     /// # Errors
     /// A file cannot be removed.
     pub async fn remove_log(&self, run: &RunId) -> std::io::Result<usize> {
-        let removed = self.remove_log_noted(run).await;
-        let deed = Deed::new("forget", &format!("run {run}")).of_job(Some(run.job.clone()));
+        let removed = self.remove_log_unaudited(run).await;
+        let deed = AuditAction::new("forget", &format!("run {run}")).of_job(Some(run.job.clone()));
         let (outcome, why) = match &removed {
-            Ok(0) => (Outcome::Unchanged, String::new()),
-            Ok(_) => (Outcome::Applied, String::new()),
+            Ok(0) => (AuditOutcome::Unchanged, String::new()),
+            Ok(_) => (AuditOutcome::Applied, String::new()),
             // Some of it may have gone.
-            Err(e) => (Outcome::Unknown, e.to_string()),
+            Err(e) => (AuditOutcome::Unknown, e.to_string()),
         };
-        self.note(Asker::process(), deed, outcome, why).await;
+        self.log_decision(Requester::process(), deed, outcome, why).await;
         removed
     }
 
@@ -277,7 +291,7 @@ impl Handle {
     ///
     /// # Errors
     /// A file cannot be removed.
-    pub async fn remove_log_noted(&self, run: &RunId) -> std::io::Result<usize> {
+    pub async fn remove_log_unaudited(&self, run: &RunId) -> std::io::Result<usize> {
         let (logs, run) = (self.shared.logs.clone(), run.clone());
         tokio::task::spawn_blocking(move || logs.remove(&run))
             .await
@@ -339,9 +353,9 @@ impl Handle {
     /// Hands everything over: claims nothing more, lets runs finish, frees the jobs, closes the lease, stops.
     ///
     /// What is not done within `bound` is cut short as by [`stop_now`](Self::stop_now).
-    pub async fn leave(&self, bound: Duration) -> Left {
+    pub async fn leave(&self, bound: Duration) -> LeaveOutcome {
         let answer = tokio::time::timeout(bound, self.ask(Command::Leave)).await;
-        let left = if answer == Ok(Answer::Done) { Left::Cleanly } else { Left::InHaste };
+        let left = if answer == Ok(Answer::Done) { LeaveOutcome::Cleanly } else { LeaveOutcome::InHaste };
         self.stop_now().await;
         left
     }
@@ -356,36 +370,36 @@ impl Handle {
     /// It was not possible, and the node goes on as if nothing had been; the text says why and the fix.
     pub async fn upgrade(
         &self,
-        program: Program,
+        program: ProgramFile,
         listener: Option<OwnedFd>,
         wait: Duration,
     ) -> Result<Infallible, String> {
-        let deed = Deed::on_node("upgrade", self.name());
-        self.note(Asker::process(), deed, Outcome::Applied, UPGRADE_BEGINS.to_owned()).await;
-        self.upgrade_noted(program, listener, wait).await
+        let deed = AuditAction::on_node("upgrade", self.name());
+        self.log_decision(Requester::process(), deed, AuditOutcome::Applied, UPGRADE_BEGINS.to_owned()).await;
+        self.upgrade_unaudited(program, listener, wait).await
     }
 
     /// The same for a program that tells the audit log who asked for it, by [`note`](Self::note).
     ///
     /// # Errors
     /// As of [`upgrade`](Self::upgrade).
-    pub async fn upgrade_noted(
+    pub async fn upgrade_unaudited(
         &self,
-        program: Program,
+        program: ProgramFile,
         listener: Option<OwnedFd>,
         wait: Duration,
     ) -> Result<Infallible, String> {
         let (refused, why) = oneshot::channel();
-        let order = Order::Upgrade(Box::new(Upgrade { program, listener, wait, refused }));
+        let order = HandleRequest::Upgrade(Box::new(NodeUpgrade { program, listener, wait, refused }));
         let gone = || "this node has stopped".to_owned();
-        self.shared.orders.send(order).await.map_err(|_| gone())?;
+        self.shared.requests.send(order).await.map_err(|_| gone())?;
         Err(why.await.unwrap_or_else(|_| gone()))
     }
 
     /// Stops the node at once: runs are ended, the history is written, the lease is left to end by itself. The node's
     /// next life on the same data folder ends it (law 8).
     pub async fn stop_now(&self) {
-        let _ = self.shared.orders.send(Order::Halt).await;
+        let _ = self.shared.requests.send(HandleRequest::Halt).await;
         let _ = self.stopped().await;
     }
 

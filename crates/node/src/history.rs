@@ -10,11 +10,11 @@
 //! - [`audit`] is the log of who asked for which change. [`query`] is what is asked; [`retention`] forgets.
 
 mod audit;
+mod connection;
 mod dialect;
 mod draft;
-mod link;
+mod location;
 mod notice;
-mod place;
 mod query;
 mod record;
 mod retention;
@@ -29,53 +29,53 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use evenkeel_core::input::AskId;
-use evenkeel_core::words::RunId;
+use evenkeel_core::ids::RunId;
+use evenkeel_core::input::CommandId;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use crate::config::Keep;
+use crate::config::Retention;
 
-pub(crate) use audit::{Fate, Noted};
-pub(crate) use notice::{Notice, Wish};
-pub(crate) use place::Place;
+pub(crate) use audit::{AuditDisposition, AuditEntry};
+pub(crate) use location::HistoryLocation;
+pub(crate) use notice::{Notice, NoticePolicy};
 pub use query::HistoryError;
 pub(crate) use query::HistoryReader;
-pub use record::{EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord, State};
-pub(crate) use write::Entry;
-use writer::Writer;
+pub use record::{AttemptState, EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord};
+pub(crate) use write::HistoryWrite;
+use writer::HistoryWriter;
 
 /// What history tells the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum HistoryEvent {
     /// This verdict is there for good.
     Recorded { run: RunId, attempt: u32 },
     /// This entry of the audit log is there for good, so what it tells of may be tried.
-    Noted(AskId),
+    AuditWritten(CommandId),
     /// Whether the database takes entries.
-    Able(bool),
+    Writable(bool),
     /// A file was deleted, replaced or damaged while in use, or a folder takes no writes: which one, and what to do.
-    Harmed(String),
+    StorageFailed(String),
     /// This is there for good and to be told.
     Notice(Box<Notice>),
 }
 
 /// The one writer.
 pub(crate) struct History {
-    queue: mpsc::UnboundedSender<Entry>,
-    progress: Progress,
+    queue: mpsc::UnboundedSender<HistoryWrite>,
+    progress: WriteProgress,
     done: oneshot::Receiver<()>,
 }
 
 /// How far the writer is.
 #[derive(Clone)]
-struct Progress {
+struct WriteProgress {
     /// How many entries were handed over.
     put: Arc<AtomicU64>,
     /// How many of them the writer is done with.
     written: watch::Receiver<u64>,
 }
 
-impl Progress {
+impl WriteProgress {
     /// Waits until everything handed over so far is there for good, at most this long. Returns whether it is.
     async fn settle(&self, bound: Duration) -> bool {
         let (put, mut written) = (self.put.load(Ordering::Relaxed), self.written.clone());
@@ -86,11 +86,11 @@ impl Progress {
 
 /// A door for those who may still have something to say when history has ended.
 #[derive(Clone)]
-pub(crate) struct WeakHistory(mpsc::WeakUnboundedSender<Entry>, Arc<AtomicU64>);
+pub(crate) struct WeakHistory(mpsc::WeakUnboundedSender<HistoryWrite>, Arc<AtomicU64>);
 
 impl WeakHistory {
     /// Hands over an entry, unless history has ended.
-    pub(crate) fn put(&self, entry: Entry) {
+    pub(crate) fn put(&self, entry: HistoryWrite) {
         if let Some(queue) = self.0.upgrade() {
             self.1.fetch_add(1, Ordering::Relaxed);
             let _ = queue.send(entry);
@@ -104,10 +104,10 @@ impl History {
     /// # Errors
     /// It cannot be written to; the text says why.
     pub(crate) async fn open(
-        place: Place,
+        place: HistoryLocation,
         name: &str,
-        keep: Keep,
-        told: mpsc::UnboundedSender<Told>,
+        keep: Retention,
+        told: mpsc::UnboundedSender<HistoryEvent>,
         changed: Arc<Notify>,
     ) -> Result<(Self, HistoryReader), String> {
         let (queue, entries) = mpsc::unbounded_channel();
@@ -115,13 +115,13 @@ impl History {
         let (opened, ready) = oneshot::channel();
         let (ended, done) = oneshot::channel();
         let (trouble, troubled) = watch::channel(None);
-        let progress = Progress { put: Arc::default(), written };
+        let progress = WriteProgress { put: Arc::default(), written };
         let reader = HistoryReader::start(place.clone(), troubled, progress.clone())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| e.to_string())?;
-        let (name, sweeper) = (name.to_owned(), retention::Sweeper::new(keep));
+        let (name, sweeper) = (name.to_owned(), retention::RetentionSweeper::new(keep));
         let write = async move {
-            match Writer::open(place, &name, sweeper, entries, (told, changed, count, trouble)).await {
+            match HistoryWriter::open(place, &name, sweeper, entries, (told, changed, count, trouble)).await {
                 Ok(writer) => {
                     // Whoever opened it may have given up; then its queue is closed, and the writer ends.
                     let _ = opened.send(Ok(()));
@@ -143,7 +143,7 @@ impl History {
     }
 
     /// Hands over an entry; it is there for good a little later.
-    pub(crate) fn put(&self, entry: Entry) {
+    pub(crate) fn put(&self, entry: HistoryWrite) {
         self.progress.put.fetch_add(1, Ordering::Relaxed);
         // The writer ends only after this sender is gone.
         let _ = self.queue.send(entry);

@@ -28,9 +28,9 @@
 //! - [`clock`]: the one file that reads time.
 
 pub mod audit;
-pub mod carry;
+pub mod backup;
 pub mod clock;
-pub mod doctor;
+pub mod diagnose;
 pub mod guard;
 pub mod upgrade;
 
@@ -49,18 +49,18 @@ mod peers;
 
 pub use evenkeel_core as core;
 
-pub use config::{Config, Keep};
+pub use config::{Config, Retention};
 pub use error::OpenError;
 pub use evenkeel_core::input::{Answer, Command};
 pub use evenkeel_core::job::{Dataflow, Http, Job, Program, Work};
-pub use evenkeel_core::labels::{Labels, Nodes};
+pub use evenkeel_core::labels::{Labels, NodeSelector};
 pub use executors::{FetchOutput, FunctionOutput, Functions, Network, RunContext};
-pub use handle::{ApplyError, Beat, Handle, LanesError, Left};
-pub use history::{EventFilter, EventRecord, HistoryError, LoadPoint, RunFilter, RunRecord, State};
+pub use handle::{ApplyError, Beat, Handle, LeaveOutcome, RunStateError};
+pub use history::{AttemptState, EventFilter, EventRecord, HistoryError, LoadPoint, RunFilter, RunRecord};
 pub use lock::LockGuard;
 pub use logs::LogChunk;
-pub use notify::{Email, Means, Notifier, Password, event_kind, event_kinds};
-pub use peers::{Call, Peers, Reply};
+pub use notify::{Email, Notifier, NotifyChannel, Password, event_kind, event_kinds};
+pub use peers::{PeerCall, PeerReply, PeerRpc};
 
 /// Opens a node: joins the cluster whose books the registry keeps, and starts to work.
 ///
@@ -78,6 +78,6 @@ pub async fn open(config: Config) -> Result<Handle, OpenError> {
 ///
 /// # Errors
 /// As [`open`].
-pub async fn resume(config: Config, passed: upgrade::Passed) -> Result<Handle, OpenError> {
+pub async fn resume(config: Config, passed: upgrade::ReceivedHandoff) -> Result<Handle, OpenError> {
     driver::begin(config, Some(passed)).await
 }

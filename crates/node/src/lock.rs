@@ -1,9 +1,9 @@
 //! A lock of the cluster in an embedder's hand.
 
+use evenkeel_core::ids::{LockName, Token};
 use evenkeel_core::input::{Answer, Command, Refusal};
-use evenkeel_core::words::{LockName, Token};
 
-use crate::handle::{Handle, Order};
+use crate::handle::{Handle, HandleRequest};
 
 /// A lock that is held. Dropping it gives it back, once for each time it was taken (`S1-09`).
 pub struct LockGuard {
@@ -44,9 +44,9 @@ impl Drop for LockGuard {
         let unlock = Command::Unlock(self.name.clone());
         let (answer, _) = tokio::sync::oneshot::channel();
         if let Err(tokio::sync::mpsc::error::TrySendError::Full(order)) =
-            self.handle.shared.orders.try_send(Order::Ask(unlock, answer))
+            self.handle.shared.requests.try_send(HandleRequest::Ask(unlock, answer))
         {
-            let orders = self.handle.shared.orders.clone();
+            let orders = self.handle.shared.requests.clone();
             // The queue is full for a moment. Without a runtime nobody could wait, and the lease bounds the lock.
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                 runtime.spawn(async move { orders.send(order).await });

@@ -1,6 +1,6 @@
 //! The output of runs: one file an attempt, read by offset, kept for a while.
 
-mod pace;
+mod rate_limit;
 mod writer;
 
 use std::cmp::Reverse;
@@ -9,13 +9,13 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use evenkeel_core::ids::{Fire, RunId};
 use evenkeel_core::time::{Millis, Wall};
-use evenkeel_core::words::{Fire, RunId};
 use serde::{Deserialize, Serialize};
 
-use crate::config::Keep;
+use crate::config::Retention;
 
-pub(crate) use writer::{Bounds, LogWriter};
+pub(crate) use writer::{LogLimits, LogWriter};
 
 /// The folder of all output.
 #[derive(Clone, Debug)]
@@ -81,12 +81,13 @@ impl Logs {
     }
 
     /// Removes what is too old, too many or too much, oldest first; returns how many files went (`I48`).
-    pub(crate) fn sweep(&self, now: Wall, keep: &Keep) -> io::Result<usize> {
+    pub(crate) fn sweep(&self, now: Wall, keep: &Retention) -> io::Result<usize> {
         let oldest = now - Millis(i64::try_from(keep.age.as_millis()).unwrap_or(i64::MAX));
         let mut kept = Vec::new();
         let mut removed = 0;
         for job in entries(&self.folder)? {
-            let mut files: Vec<Output> = entries(&job)?.iter().filter_map(|path| Output::at(path)).collect();
+            let mut files: Vec<LogFile> =
+                entries(&job)?.iter().filter_map(|path| LogFile::at(path)).collect();
             files.sort_by_key(|file| Reverse(file.written));
             let young = files.partition_point(|file| file.written >= oldest);
             let gone = files.split_off(young.min(keep.runs_of_job as usize));
@@ -118,13 +119,13 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-struct Output {
+struct LogFile {
     path: PathBuf,
     written: Wall,
     size: u64,
 }
 
-impl Output {
+impl LogFile {
     fn at(path: &Path) -> Option<Self> {
         let about = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
         let written = Wall(about.mtime().saturating_mul(1000).saturating_add(about.mtime_nsec() / 1_000_000));
@@ -204,7 +205,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let logs = Logs::new(folder.path().to_path_buf());
         let now = Wall(1_763_749_200_000);
-        let keep = Keep { age: Duration::from_secs(100), runs_of_job: 3, outputs: 25, ..Keep::default() };
+        let keep =
+            Retention { age: Duration::from_secs(100), runs_of_job: 3, outputs: 25, ..Retention::default() };
         for (id, age, size) in [
             ("old:1:0", 101, 1),
             ("many:1:0", 5, 10),

@@ -14,15 +14,15 @@ mod worker;
 use std::time::Duration;
 
 use evenkeel_core::effect::Event;
+use evenkeel_core::ids::NotifierName;
 use evenkeel_core::job::Occasion;
 use evenkeel_core::time::Now;
-use evenkeel_core::words::NotifierName;
 
 use crate::history::WeakHistory;
 pub use email::{Email, Password};
 use message::Message;
-use window::{Telling, Window};
-use worker::Worker;
+use window::{DedupDecision, DedupWindow};
+use worker::NotifyWorker;
 
 /// Every kind of event that notifiers can be told of, as history, notifiers and `event list` write them.
 pub(crate) const KINDS: [&str; 37] = [
@@ -85,7 +85,7 @@ pub struct Notifier {
     /// What jobs call it.
     name: Option<NotifierName>,
     on: Vec<String>,
-    means: Means,
+    channel: NotifyChannel,
     /// Before each further try it waits this long.
     pauses: [Duration; 2],
     /// The same kind about the same subject is told once within this; how many more there were is told with the next.
@@ -96,7 +96,7 @@ pub struct Notifier {
 
 /// How somebody is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Means {
+pub enum NotifyChannel {
     /// The event is posted to this address as JSON.
     Webhook(String),
     /// This program is started, with the event as JSON on its standard input and in its environment.
@@ -110,7 +110,7 @@ impl Notifier {
     ///
     /// # Errors
     /// There is no such kind, or the means make no sense; the text says the fix.
-    pub fn new(on: Vec<String>, means: Means) -> Result<Self, String> {
+    pub fn new(on: Vec<String>, means: NotifyChannel) -> Result<Self, String> {
         if on.is_empty() {
             return Err("say on = [\"alarm\", …], or on = [\"*\"] for all events".to_owned());
         }
@@ -121,7 +121,7 @@ impl Notifier {
     ///
     /// # Errors
     /// There is no such kind, or the means make no sense; the text says the fix.
-    pub fn named(name: NotifierName, on: Vec<String>, means: Means) -> Result<Self, String> {
+    pub fn named(name: NotifierName, on: Vec<String>, means: NotifyChannel) -> Result<Self, String> {
         Self::checked(Some(name), on, means)
     }
 
@@ -131,19 +131,26 @@ impl Notifier {
         self.name.as_ref()
     }
 
-    fn checked(name: Option<NotifierName>, on: Vec<String>, means: Means) -> Result<Self, String> {
+    fn checked(name: Option<NotifierName>, on: Vec<String>, means: NotifyChannel) -> Result<Self, String> {
         if let Some(unknown) = on.iter().find(|kind| *kind != "*" && event_kind(kind).is_none()) {
             return Err(format!("no event is called {unknown:?}: use \"*\" or some of {}", KINDS.join(", ")));
         }
         match &means {
-            Means::Webhook(url) => send::check(url)?,
-            Means::Command(argv) if argv.first().is_none_or(String::is_empty) => {
+            NotifyChannel::Webhook(url) => send::check(url)?,
+            NotifyChannel::Command(argv) if argv.first().is_none_or(String::is_empty) => {
                 return Err("the command is empty: write command = [\"/path/to/program\", …]".to_owned());
             }
-            Means::Command(_) | Means::Email(_) => {}
+            NotifyChannel::Command(_) | NotifyChannel::Email(_) => {}
         }
         let pauses = [Duration::from_secs(1), Duration::from_secs(5)];
-        Ok(Self { name, on, means, pauses, window: Duration::from_mins(5), timeout: Duration::from_secs(10) })
+        Ok(Self {
+            name,
+            on,
+            channel: means,
+            pauses,
+            window: Duration::from_mins(5),
+            timeout: Duration::from_secs(10),
+        })
     }
 
     fn wants(&self, kind: &str) -> bool {
@@ -153,9 +160,9 @@ impl Notifier {
 
 /// All notifiers of a node.
 pub(crate) struct Notifiers {
-    all: Vec<(Notifier, Window, Worker)>,
+    all: Vec<(Notifier, DedupWindow, NotifyWorker)>,
     /// What some of them want to hear of every job.
-    asked: Vec<Occasion>,
+    occasions: Vec<Occasion>,
     history: WeakHistory,
 }
 
@@ -165,20 +172,20 @@ impl Notifiers {
         let asked = |occasion: &Occasion| all.iter().any(|notifier| notifier.wants(occasion.kind()));
         let asked = Occasion::ALL.into_iter().filter(asked).collect();
         let started = all.into_iter().map(|notifier| {
-            let worker = Worker::start(notifier.clone(), node.to_owned(), history.clone())?;
-            let window = Window::new(notifier.window);
+            let worker = NotifyWorker::start(notifier.clone(), node.to_owned(), history.clone())?;
+            let window = DedupWindow::new(notifier.window);
             Ok((notifier, window, worker))
         });
         let all = started.collect::<std::io::Result<_>>()?;
-        Ok(Self { all, asked, history: history.clone() })
+        Ok(Self { all, occasions: asked, history: history.clone() })
     }
 
     /// Hands an event over to whoever wants it.
-    pub(crate) fn tell(&mut self, now: Now, node: &str, kind: &'static str, event: &Event, text: &str) {
+    pub(crate) fn notify(&mut self, now: Now, node: &str, kind: &'static str, event: &Event, text: &str) {
         let mut message = None;
         for (_, window, worker) in self.all.iter_mut().filter(|(notifier, ..)| notifier.wants(kind)) {
             let message = message.get_or_insert_with(|| Message::of(now.wall, node, kind, event, text));
-            if let Telling::Now { suppressed } = window.ask(now.mono, kind, &message.subject) {
+            if let DedupDecision::Send { suppressed } = window.ask(now.mono, kind, &message.subject) {
                 worker.put(Message { suppressed, ..message.clone() }, None);
             }
         }

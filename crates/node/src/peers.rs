@@ -7,12 +7,12 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 use std::time::Duration;
 
-use evenkeel_core::input::{Offer, OfferAnswer, Role};
-use evenkeel_core::words::Member;
+use evenkeel_core::ids::Member;
+use evenkeel_core::input::{Offer, OfferAnswer, ProbeReply};
 
 /// From whom to whom, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct PeerCall {
     /// Who asks.
     pub from: Member,
     /// Who is asked: this life of it and no other.
@@ -24,28 +24,28 @@ pub struct Call {
 }
 
 /// An answer that comes in its own time.
-pub type Reply<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub type PeerReply<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// How a node reaches others. It must be the very life that is asked who answers, and nobody else may be able to answer in
 /// its place.
-pub trait Peers: Debug + Send + Sync {
+pub trait PeerRpc: Debug + Send + Sync {
     /// Asks a node whether it is there, and who it is; `None` when it could not be reached.
-    fn probe(&self, call: Call) -> Reply<Option<Role>>;
+    fn probe(&self, call: PeerCall) -> PeerReply<Option<ProbeReply>>;
 
     /// Offers runs to a node.
-    fn offer(&self, call: Call, runs: Vec<Offer>) -> Reply<OfferAnswer>;
+    fn offer(&self, call: PeerCall, runs: Vec<Offer>) -> PeerReply<OfferAnswer>;
 }
 
 /// The means of somebody who has none.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Nobody;
+pub(crate) struct NoPeers;
 
-impl Peers for Nobody {
-    fn probe(&self, _: Call) -> Reply<Option<Role>> {
+impl PeerRpc for NoPeers {
+    fn probe(&self, _: PeerCall) -> PeerReply<Option<ProbeReply>> {
         Box::pin(ready(None))
     }
 
-    fn offer(&self, _: Call, _: Vec<Offer>) -> Reply<OfferAnswer> {
+    fn offer(&self, _: PeerCall, _: Vec<Offer>) -> PeerReply<OfferAnswer> {
         Box::pin(ready(OfferAnswer::Unreachable))
     }
 }

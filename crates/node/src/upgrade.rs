@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use evenkeel_core::baton::{BATON, Baton};
+use evenkeel_core::handoff::{HANDOFF_VERSION, NodeHandoff};
 use evenkeel_core::job::Backoff;
 use evenkeel_core::record::Layouts;
 use nix::sys::signal::{SigSet, Signal};
@@ -28,36 +28,36 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::guard::{self, Kept, Pipes, ROLE};
+use crate::guard::{self, GuardHandoff, GuardPipes, ROLE};
 use crate::history::RunRecord;
 
 /// The signal that asks for an upgrade.
 const UPGRADE: Signal = Signal::SIGUSR2;
 /// Says that the standard input brings what was passed on.
-const PASSED: &str = "EVENKEEL_PASSED";
+const HANDOFF_VARIABLE: &str = "EVENKEEL_PASSED";
 /// The role of a program that is asked what it can go on with.
-pub(crate) const ASKED: &str = "upgrade";
+pub(crate) const INFO_ROLE: &str = "upgrade";
 /// How many descriptors are passed on at most: what is known, the guard's two pipes, the listener.
 const DESCRIPTORS: usize = 4;
 /// The most that a program may say of itself.
-const WORDS_MAX: u64 = 64 * 1024;
+const INFO_MAX: u64 = 64 * 1024;
 
 /// What a program says of itself when it is asked.
 #[derive(Debug, Serialize, Deserialize)]
-struct Accepts {
+struct ProgramInfo {
     version: String,
     /// Which ways of writing what is passed on it reads.
     baton: Vec<u32>,
     /// Which ways of speaking with a guard it knows.
     wire: Vec<u32>,
     /// Which layouts of the tree it knows; who says nothing of them knows the first.
-    #[serde(default = "Layouts::first")]
+    #[serde(default = "Layouts::first_layout")]
     knows: Layouts,
 }
 
 /// A program that can go on where this one stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Next {
+pub struct NextProgram {
     /// Its version.
     pub version: String,
     /// The layouts of the tree that it knows.
@@ -66,35 +66,35 @@ pub struct Next {
 
 /// What is passed on.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct HandoffState {
     /// Which registry the lease is of, without its password.
     pub(crate) registry: String,
-    pub(crate) node: Baton,
+    pub(crate) node: NodeHandoff,
     /// Whatever history is still to hear of.
-    pub(crate) runs: Vec<PassedRun>,
-    pub(crate) guard: Option<Kept>,
+    pub(crate) runs: Vec<HandoffRecord>,
+    pub(crate) guard: Option<GuardHandoff>,
     /// Whether a listener is among the descriptors.
     listener: bool,
 }
 
 /// A run that goes on, as history has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct PassedRun {
+pub(crate) struct HandoffRecord {
     pub(crate) record: RunRecord,
     pub(crate) retry: Option<Box<Backoff>>,
 }
 
 /// What an earlier program of this process passed on.
 #[derive(Debug)]
-pub struct Passed {
-    pub(crate) state: State,
-    pub(crate) pipes: Option<Pipes>,
+pub struct ReceivedHandoff {
+    pub(crate) state: HandoffState,
+    pub(crate) pipes: Option<GuardPipes>,
     listener: Option<std::net::TcpListener>,
 }
 
 /// The program that this process was started from, as a file that may be another one by now.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct ProgramFile {
     path: PathBuf,
     arguments: Vec<OsString>,
 }
@@ -102,9 +102,9 @@ pub struct Program {
 /// Why a program cannot go on where this one stops. The text says the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unfit(String);
+pub struct UpgradeError(String);
 
-impl Program {
+impl ProgramFile {
     /// This process's own, under the name that it was started by: a link that was moved to another build since leads there.
     ///
     /// # Errors
@@ -131,21 +131,23 @@ impl Program {
     ///
     /// # Errors
     /// It cannot.
-    pub async fn check(&self, patience: Duration) -> Result<Next, Unfit> {
+    pub async fn check(&self, patience: Duration) -> Result<NextProgram, UpgradeError> {
         let place = self.path.display();
         let mut command = Command::new(&self.path);
         guard::withhold_own(&mut command);
-        command.env(ROLE, ASKED).stdin(Stdio::null()).stderr(Stdio::null());
+        command.env(ROLE, INFO_ROLE).stdin(Stdio::null()).stderr(Stdio::null());
         let mut command = tokio::process::Command::from(command);
         let asked = command.stdout(Stdio::piped()).kill_on_drop(true).spawn();
         let mut asked = asked.map_err(|e| {
-            Unfit(format!("{place} cannot be started ({e}): install the new program there, then try again"))
+            UpgradeError(format!(
+                "{place} cannot be started ({e}): install the new program there, then try again"
+            ))
         })?;
         let mut said = Vec::new();
         let heard = async {
             if let Some(words) = asked.stdout.take() {
                 tokio::io::AsyncReadExt::read_to_end(
-                    &mut tokio::io::AsyncReadExt::take(words, WORDS_MAX),
+                    &mut tokio::io::AsyncReadExt::take(words, INFO_MAX),
                     &mut said,
                 )
                 .await?;
@@ -154,28 +156,28 @@ impl Program {
         };
         let heard = tokio::time::timeout(patience, heard).await;
         let ended =
-            heard.map_err(|_| Unfit(format!("{place} did not say within {patience:?} what it is")))?;
+            heard.map_err(|_| UpgradeError(format!("{place} did not say within {patience:?} what it is")))?;
         let whole = ended.is_ok_and(|status| status.success());
-        let accepts = whole.then(|| serde_json::from_slice::<Accepts>(&said).ok()).flatten();
-        let Some(Accepts { version, baton, wire, knows }) = accepts else {
-            return Err(Unfit(format!(
+        let accepts = whole.then(|| serde_json::from_slice::<ProgramInfo>(&said).ok()).flatten();
+        let Some(ProgramInfo { version, baton, wire, knows }) = accepts else {
+            return Err(UpgradeError(format!(
                 "{place} does not say what it is: no evenkeel that can take over runs"
             )));
         };
-        if baton.contains(&BATON) && wire.contains(&guard::WIRE) {
-            return Ok(Next { version, knows });
+        if baton.contains(&HANDOFF_VERSION) && wire.contains(&guard::WIRE) {
+            return Ok(NextProgram { version, knows });
         }
-        Err(Unfit(format!(
+        Err(UpgradeError(format!(
             "{place} is {version}, which cannot take over runs from {}: drain the node and restart it instead",
             env!("CARGO_PKG_VERSION")
         )))
     }
 
     /// Goes on in the program, which gets what is passed on. Returns only when that is not possible.
-    pub(crate) fn go_on(
+    pub(crate) fn hand_over(
         &self,
-        mut state: State,
-        pipes: Option<Pipes>,
+        mut state: HandoffState,
+        pipes: Option<GuardPipes>,
         listener: Option<&OwnedFd>,
     ) -> io::Error {
         state.listener = listener.is_some();
@@ -196,7 +198,7 @@ impl Program {
             name.push(value);
             text(name)
         };
-        let passed = (OsString::from(PASSED), OsString::from("1"));
+        let passed = (OsString::from(HANDOFF_VARIABLE), OsString::from("1"));
         let environment: Vec<CString> =
             std::env::vars_os().chain([passed]).map(pair).collect::<Result<_, _>>()?;
         let before = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 0)?;
@@ -206,7 +208,7 @@ impl Program {
         let failed = nix::unistd::execve(&path, &arguments, &environment);
         // Else the guard's pipes would stay open in there, and it would never hear that the node is gone.
         nix::unistd::dup2_stdin(before)?;
-        hears_signal()?;
+        unblock_signal()?;
         failed.map_err(io::Error::from)
     }
 }
@@ -216,17 +218,17 @@ impl Program {
 ///
 /// # Errors
 /// The operating system refuses.
-pub fn hears_signal() -> io::Result<()> {
+pub fn unblock_signal() -> io::Result<()> {
     Ok(SigSet::from(UPGRADE).thread_unblock()?)
 }
 
-impl Passed {
+impl ReceivedHandoff {
     /// What was passed on to this program, if anything was. To be called once, before anything reads the standard input.
     ///
     /// # Errors
     /// It cannot be read. Then the runs are ended as after a crash, and the node is to begin anew.
     pub fn receive() -> io::Result<Option<Self>> {
-        match std::env::var_os(PASSED) {
+        match std::env::var_os(HANDOFF_VARIABLE) {
             Some(_) => unpack().map(Some),
             None => Ok(None),
         }
@@ -238,21 +240,27 @@ impl Passed {
     }
 
     /// Whether it was passed on by this node of this cluster.
-    pub(crate) fn is_of(&self, node: &evenkeel_core::words::NodeName, registry: &str) -> bool {
+    pub(crate) fn is_of(&self, node: &evenkeel_core::ids::NodeName, registry: &str) -> bool {
         self.state.node.member.node == *node && self.state.registry == registry
     }
 }
 
-impl State {
-    pub(crate) fn new(registry: String, node: Baton, runs: Vec<PassedRun>, guard: Option<Kept>) -> Self {
+impl HandoffState {
+    pub(crate) fn new(
+        registry: String,
+        node: NodeHandoff,
+        runs: Vec<HandoffRecord>,
+        guard: Option<GuardHandoff>,
+    ) -> Self {
         Self { registry, node, runs, guard, listener: false }
     }
 }
 
 /// Says what this program can go on with; the role of a process that was started for that.
-pub(crate) fn say() -> i32 {
+pub(crate) fn print_info() -> i32 {
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let accepts = Accepts { version, baton: vec![BATON], wire: vec![guard::WIRE], knows: Layouts::OWN };
+    let accepts =
+        ProgramInfo { version, baton: vec![HANDOFF_VERSION], wire: vec![guard::WIRE], knows: Layouts::OWN };
     let said = serde_json::to_vec(&accepts).map_err(io::Error::from);
     match said.and_then(|said| io::stdout().write_all(&said)) {
         Ok(()) => 0,
@@ -268,12 +276,12 @@ fn found(name: &Path) -> Option<PathBuf> {
 }
 
 /// Puts all of it into a socket whose other end is gone: it stays in there until it is taken out, or nobody can.
-fn pack(state: &State, pipes: Option<&Pipes>, listener: Option<&OwnedFd>) -> io::Result<OwnedFd> {
+fn pack(state: &HandoffState, pipes: Option<&GuardPipes>, listener: Option<&OwnedFd>) -> io::Result<OwnedFd> {
     let mut file = File::from(rustix::fs::memfd_create("evenkeel", MemfdFlags::CLOEXEC)?);
     serde_json::to_writer(&file, state)?;
     file.rewind()?;
     let mut descriptors = vec![file.as_fd()];
-    descriptors.extend(pipes.into_iter().flat_map(|pipes| [pipes.orders.as_fd(), pipes.words.as_fd()]));
+    descriptors.extend(pipes.into_iter().flat_map(|pipes| [pipes.requests.as_fd(), pipes.events.as_fd()]));
     descriptors.extend(listener.map(AsFd::as_fd));
     let (near, far) = UnixStream::pair()?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
@@ -285,7 +293,7 @@ fn pack(state: &State, pipes: Option<&Pipes>, listener: Option<&OwnedFd>) -> io:
     Ok(OwnedFd::from(far))
 }
 
-fn unpack() -> io::Result<Passed> {
+fn unpack() -> io::Result<ReceivedHandoff> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
@@ -302,14 +310,14 @@ fn unpack() -> io::Result<Passed> {
     let missing = || io::Error::other("a descriptor is missing");
     let mut written = Vec::new();
     File::from(descriptors.next().ok_or_else(missing)?).read_to_end(&mut written)?;
-    let state: State = serde_json::from_slice(&written)?;
+    let state: HandoffState = serde_json::from_slice(&written)?;
     let pipes = match state.guard {
         Some(_) => {
             let (orders, words) = descriptors.next().zip(descriptors.next()).ok_or_else(missing)?;
-            Some(Pipes { orders, words })
+            Some(GuardPipes { requests: orders, events: words })
         }
         None => None,
     };
     let listener = if state.listener { descriptors.next() } else { None };
-    Ok(Passed { state, pipes, listener: listener.map(std::net::TcpListener::from) })
+    Ok(ReceivedHandoff { state, pipes, listener: listener.map(std::net::TcpListener::from) })
 }

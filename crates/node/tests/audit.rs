@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use evenkeel::audit::{AuditFilter, Outcome, Proof};
+use evenkeel::audit::{AuditFilter, AuditOutcome, Proof};
 use evenkeel::{Config, Handle, Job, Work};
 
 #[path = "common/alone.rs"]
@@ -25,7 +25,7 @@ fn job(name: &str) -> Job {
 async fn log(node: &Handle) -> Vec<evenkeel::audit::AuditRecord> {
     loop {
         let entries = node.audit(AuditFilter::default()).await.unwrap();
-        if entries.iter().all(|entry| entry.outcome != Outcome::Asked) {
+        if entries.iter().all(|entry| entry.outcome != AuditOutcome::Asked) {
             return entries;
         }
         tokio::task::yield_now().await;
@@ -42,7 +42,7 @@ async fn nothing_is_changed_that_cannot_be_written_down_first() {
     file.execute_batch("BEGIN IMMEDIATE").unwrap();
     let why = node.apply(vec![job("meanwhile")]).await.unwrap_err().to_string();
     assert!(why.contains("the history takes no entries"), "{why}");
-    let known = |name: &str| node.look(|node| node.view().find(&name.parse().unwrap()).is_some());
+    let known = |name: &str| node.with_node(|node| node.view().find(&name.parse().unwrap()).is_some());
     assert!(known("before") && !known("meanwhile"));
     file.execute_batch("COMMIT").unwrap();
     // The database is waited for in turns of half a second.
@@ -52,14 +52,22 @@ async fn nothing_is_changed_that_cannot_be_written_down_first() {
     }
     assert!(known("after") && !known("meanwhile"));
     let entries = log(&node).await;
-    let of = |name: &str, outcome: Outcome| {
+    let of = |name: &str, outcome: AuditOutcome| {
         let about = |entry: &&evenkeel::audit::AuditRecord| {
             entry.job.as_ref().is_some_and(|job| job.as_str() == name) && entry.outcome == outcome
         };
         entries.iter().filter(about).count()
     };
-    assert_eq!([of("before", Outcome::Applied), of("after", Outcome::Applied)], [1, 1], "{entries:?}");
-    assert_eq!([of("meanwhile", Outcome::Refused), of("meanwhile", Outcome::Applied)], [1, 0], "{entries:?}");
+    assert_eq!(
+        [of("before", AuditOutcome::Applied), of("after", AuditOutcome::Applied)],
+        [1, 1],
+        "{entries:?}"
+    );
+    assert_eq!(
+        [of("meanwhile", AuditOutcome::Refused), of("meanwhile", AuditOutcome::Applied)],
+        [1, 0],
+        "{entries:?}"
+    );
     assert!(entries.iter().all(|entry| entry.asker.proof == Proof::Process));
     // Those that came while it was known that nothing is written are one entry together, however many they were.
     let summed: Vec<usize> = entries
@@ -67,7 +75,7 @@ async fn nothing_is_changed_that_cannot_be_written_down_first() {
         .filter_map(|entry| entry.what.split_once(" changes were refused")?.0.parse().ok())
         .collect();
     assert!(summed.len() <= 1, "{entries:?}");
-    assert_eq!(summed.iter().sum::<usize>() + of("after", Outcome::Refused), refused, "{entries:?}");
+    assert_eq!(summed.iter().sum::<usize>() + of("after", AuditOutcome::Refused), refused, "{entries:?}");
     node.stop_now().await;
 }
 
@@ -93,7 +101,7 @@ async fn many_that_are_refused_in_vain_are_one_entry() {
         }
     };
     assert!(entries.len() < 10, "{entries:?}");
-    assert!(entries.iter().all(|entry| entry.outcome == Outcome::Refused), "{entries:?}");
+    assert!(entries.iter().all(|entry| entry.outcome == AuditOutcome::Refused), "{entries:?}");
     let (sum, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.object == "several");
     // The removal that removed nothing is one of them; whoever was the first after those with entries is named.
     let (first, told) = (others.len(), 201 - others.len());
@@ -117,7 +125,7 @@ async fn what_was_answered_is_never_listed_as_undecided() {
         assert!(matches!(answer, evenkeel_core::input::Answer::Refused(..)), "{answer:?}");
         let entries = node.audit(AuditFilter::default()).await.unwrap();
         assert_eq!(entries.len(), n + 1);
-        assert!(entries.iter().all(|entry| entry.outcome == Outcome::Refused), "{entries:?}");
+        assert!(entries.iter().all(|entry| entry.outcome == AuditOutcome::Refused), "{entries:?}");
     }
     node.stop_now().await;
 }
@@ -130,7 +138,7 @@ async fn what_an_embedder_does_without_a_command_is_told_too() {
     node.remove_log(&"j:1:0".parse().unwrap()).await.unwrap();
     // A node that holds a lock cannot be upgraded, whatever the program.
     let _lock = node.lock("l".parse().unwrap()).await.unwrap();
-    let program = evenkeel::upgrade::Program::own().unwrap();
+    let program = evenkeel::upgrade::ProgramFile::own().unwrap();
     let why = node.upgrade(program, None, Duration::ZERO).await.unwrap_err();
     assert!(why.contains("it holds locks"), "{why}");
     let entries = loop {
@@ -140,8 +148,8 @@ async fn what_an_embedder_does_without_a_command_is_told_too() {
         }
     };
     let told = |n: usize| (entries[n].verb.as_str(), entries[n].object.as_str(), entries[n].outcome);
-    assert_eq!(told(1), ("forget", "run j:1:0", Outcome::Unchanged));
-    assert_eq!(told(0), ("upgrade", "node a", Outcome::Applied));
+    assert_eq!(told(1), ("forget", "run j:1:0", AuditOutcome::Unchanged));
+    assert_eq!(told(0), ("upgrade", "node a", AuditOutcome::Applied));
     assert!(entries[0].what.contains("not_upgraded"), "{entries:?}");
     assert!(entries.iter().all(|entry| entry.asker.proof == Proof::Process));
     node.stop_now().await;

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::core::input::{Applied, Refusal};
+use evenkeel::core::ids::Member;
+use evenkeel::core::input::{ApplyResult, Refusal};
 use evenkeel::core::keys;
 use evenkeel::core::record::{ClusterRecord, Layouts, MemberInfo, decode, encode};
-use evenkeel::core::registry::{Guard, LeaseId, Outcome, Txn, Write};
+use evenkeel::core::registry::{Guard, LeaseId, Txn, TxnOutcome, Write};
 use evenkeel::core::time::Millis;
-use evenkeel::core::words::Member;
 use evenkeel::{Answer, Command, Config, Handle, OpenError};
 use evenkeel_registry::Registry;
 use tempfile::TempDir;
@@ -32,7 +32,7 @@ async fn node(name: &str, folder: &TempDir) -> Result<Handle, OpenError> {
 async fn until(node: &Handle, so: impl Fn(&evenkeel::core::view::View) -> bool) {
     let mut changes = node.changes();
     let seen = async {
-        while !node.look(|node| so(node.view())) {
+        while !node.with_node(|node| so(node.view())) {
             changes.changed().await.unwrap();
         }
     };
@@ -41,7 +41,7 @@ async fn until(node: &Handle, so: impl Fn(&evenkeel::core::view::View) -> bool) 
 
 async fn commit(registry: &Arc<dyn Registry>, txn: Txn) {
     let outcome = registry.commit(vec![txn]).await.pop().unwrap();
-    assert!(matches!(outcome, Outcome::Applied(_)), "{outcome:?}");
+    assert!(matches!(outcome, TxnOutcome::Applied(_)), "{outcome:?}");
 }
 
 async fn cluster(registry: &Arc<dyn Registry>) -> ClusterRecord {
@@ -60,12 +60,12 @@ async fn set(registry: &Arc<dyn Registry>, record: &ClusterRecord) {
 async fn a_layout_that_a_member_does_not_know_is_not_raised() {
     let folder = tempfile::tempdir().unwrap();
     let first = node("a", &folder).await.unwrap();
-    assert_eq!(first.ask(Command::FinalizeUpgrade).await, Answer::Layout(2, Applied::Unchanged));
+    assert_eq!(first.ask(Command::FinalizeUpgrade).await, Answer::Layout(2, ApplyResult::Unchanged));
     // A member of the next version.
     let registry = evenkeel_registry::open(&url(&folder)).await.unwrap();
     let LeaseId(incarnation) = registry.open(Millis::secs(60)).await.unwrap().lease;
     let later = Member { node: "z".parse().unwrap(), incarnation };
-    let mine = first.look(|node| node.view().member(&node.member().unwrap()).unwrap().info.clone());
+    let mine = first.with_node(|node| node.view().member(&node.member().unwrap()).unwrap().info.clone());
     let value = encode(&MemberInfo { knows: 3, ..mine });
     let put = Write::Put { key: keys::node(&later), value, owner: Some(LeaseId(incarnation)) };
     commit(&registry, Txn { guards: vec![Guard::Absent(keys::node(&later))], writes: vec![put] }).await;
@@ -85,7 +85,7 @@ async fn a_layout_that_a_member_does_not_know_is_not_raised() {
     assert_eq!((taken_back.layout, taken_back.wanted), (2, None));
     registry.close(LeaseId(incarnation)).await.unwrap();
     until(&first, |view| view.member(&later).is_none()).await;
-    assert_eq!(first.ask(Command::FinalizeUpgrade).await, Answer::Layout(2, Applied::Unchanged));
+    assert_eq!(first.ask(Command::FinalizeUpgrade).await, Answer::Layout(2, ApplyResult::Unchanged));
     first.stop_now().await;
     second.stop_now().await;
 }

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use evenkeel::core::input::Setting;
-use evenkeel::{Answer, Command, Config, EventFilter, Handle, Means, Notifier};
+use evenkeel::core::input::ClusterSetting;
+use evenkeel::{Answer, Command, Config, EventFilter, Handle, Notifier, NotifyChannel};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -44,7 +44,7 @@ async fn node(name: &str, data: &TempDir, url: &str) -> Handle {
     let mut config = Config::new(name.parse().unwrap(), registry, data.path().join(name));
     config.ttl = Duration::from_secs(30);
     config.address = "127.0.0.1:1".into();
-    let means = Means::Webhook(url.to_owned());
+    let means = NotifyChannel::Webhook(url.to_owned());
     let mut notifier = Notifier::new(vec!["node.offline".into()], means).unwrap();
     notifier.window = Duration::ZERO;
     notifier.timeout = Duration::from_secs(60);
@@ -58,7 +58,7 @@ async fn a_node_going_offline_is_told_once_though_all_others_notice() {
     let (url, posts) = listener();
     let data = tempfile::tempdir().unwrap();
     let first = node("a", &data, &url).await;
-    assert_eq!(first.ask(Command::Configure(Setting::Beat(1))).await, Answer::Done);
+    assert_eq!(first.ask(Command::Configure(ClusterSetting::Beat(1))).await, Answer::Done);
     let others = [node("b", &data, &url).await, node("c", &data, &url).await];
     // Each of the three cannot reach the two others; strikes of both make a node offline.
     let mut told: BTreeMap<String, usize> = BTreeMap::new();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Guard, Outcome, Revision, Txn, Write};
-use evenkeel_registry::bench::{VALUE, ceiling, nth_row, row_key};
+use evenkeel_core::registry::{Guard, Revision, Txn, TxnOutcome, Write};
+use evenkeel_registry::bench::{VALUE, nth_row, row_key, sqlite_ceiling};
 use evenkeel_registry::clock::Stopwatch;
 use evenkeel_registry::{Registry, open};
 
@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         if std::env::args().any(|a| a == "--bench") { (ROUNDS, MILLION) } else { (2, 1_000) };
     let folder = tempfile::tempdir()?;
     for rows in [2 * BATCH, 100_000] {
-        let raw = ceiling(&folder.path().join(format!("raw-{rows}.db")), rows, 2 * BATCH, rounds)?;
+        let raw = sqlite_ceiling(&folder.path().join(format!("raw-{rows}.db")), rows, 2 * BATCH, rounds)?;
         println!("{rows:>6} rows: by hand           {raw:>8.0} rows/s, {} a transaction", 2 * BATCH);
         for root in ["lane/job", "job/job"] {
             let txns = commits(folder.path(), root, rows, rounds).await?;
@@ -61,7 +61,7 @@ async fn commits(
     let mut at = vec![Revision(0); rows as usize];
     for first in (0..rows).step_by(1_000) {
         let fill = (first..first + 1_000).map(|row| put(name(row))).collect();
-        let [Outcome::Applied(revision)] = registry.commit(vec![txn(vec![], fill)]).await[..] else {
+        let [TxnOutcome::Applied(revision)] = registry.commit(vec![txn(vec![], fill)]).await[..] else {
             return Err("could not fill the registry".into());
         };
         at[first as usize..first as usize + 1_000].fill(revision);
@@ -77,9 +77,9 @@ async fn commits(
         let batch: Vec<_> = chosen.chunks(2).map(one).collect();
         let watch = Stopwatch::start();
         let outcomes = registry.commit(batch).await;
-        spent += watch.passed();
+        spent += watch.elapsed();
         for (pair, outcome) in chosen.chunks(2).zip(outcomes) {
-            let Outcome::Applied(revision) = outcome else {
+            let TxnOutcome::Applied(revision) = outcome else {
                 return Err(format!("not made: {outcome:?}").into());
             };
             pair.iter().for_each(|row| at[*row as usize] = revision);
@@ -96,9 +96,9 @@ async fn news(folder: &Path, times: u32) -> Result<(), Box<dyn std::error::Error
     for _ in 0..times {
         let watch = Stopwatch::start();
         writer.commit(vec![txn(vec![], vec![put("job/a/place".into())])]).await;
-        answered.push(watch.passed());
+        answered.push(watch.elapsed());
         feed.next().await.ok_or("the feed ended")?;
-        took.push(watch.passed());
+        took.push(watch.elapsed());
     }
     took.sort_unstable();
     answered.sort_unstable();
@@ -125,11 +125,11 @@ async fn listing(folder: &Path, jobs: u32) -> Result<(), Box<dyn std::error::Err
         };
         registry.commit((first..first + BATCH).map(one).collect()).await;
     }
-    println!("{jobs} jobs      registered in {:?}", watch.passed());
+    println!("{jobs} jobs      registered in {:?}", watch.elapsed());
     drop(registry);
     let watch = Stopwatch::start();
     let registry = engine(folder, "million.db").await?;
     let listed = registry.list().await?;
-    println!("{jobs} jobs      opened and {} entries listed in {:?}", listed.changes.len(), watch.passed());
+    println!("{jobs} jobs      opened and {} entries listed in {:?}", listed.changes.len(), watch.elapsed());
     Ok(())
 }

@@ -30,7 +30,7 @@ pub const VALUE: [u8; 96] = [7; 96];
 #[must_use]
 pub fn row_key(row: u32) -> String {
     let job = format!("job-{row:07}").parse().expect("such a name is allowed");
-    evenkeel_core::keys::lane(&job).to_string()
+    evenkeel_core::keys::run_state(&job).to_string()
 }
 
 /// Which row is the `n`th to be replaced: all over the table, each once before any comes again.
@@ -47,7 +47,7 @@ pub fn nth_row(n: u32, rows: u32) -> u32 {
 ///
 /// # Errors
 /// What SQLite says.
-pub fn ceiling(path: &Path, rows: u32, batch: u32, rounds: u32) -> rusqlite::Result<f64> {
+pub fn sqlite_ceiling(path: &Path, rows: u32, batch: u32, rounds: u32) -> rusqlite::Result<f64> {
     drop(Connection::open(path)?);
     let mut connection = connect(path)?;
     connection.execute_batch(
@@ -73,21 +73,21 @@ pub fn ceiling(path: &Path, rows: u32, batch: u32, rounds: u32) -> rusqlite::Res
         }
         drop(update);
         connection.execute_batch("COMMIT")?;
-        spent += watch.passed();
+        spent += watch.elapsed();
     }
     Ok(f64::from(batch * rounds) / spent.as_secs_f64())
 }
 
 /// What a client by hand may die of.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub type BenchError = Box<dyn std::error::Error + Send + Sync>;
 
 /// An engine's own client, driven by hand: the ceiling for whoever commits through it.
 ///
 /// Rows are named by [`row_key`] and hold [`VALUE`]. A commit replaces two of them, each guarded on being as it was left,
 /// as the two writes of one fire are.
-pub trait ByHand: Send {
+pub trait BaselineClient: Send {
     /// Makes these commits. No row is named twice.
-    fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), Failure>>;
+    fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), BenchError>>;
 }
 
 /// Connects by hand to the engine at a URL (of SQLite: a file that does not exist yet) and makes so many rows there.
@@ -97,22 +97,26 @@ pub trait ByHand: Send {
 ///
 /// # Errors
 /// What the client says; an engine that this program was built without.
-pub async fn by_hand(url: &str, rows: u32, together: bool) -> Result<Box<dyn ByHand>, Failure> {
+pub async fn baseline_client(
+    url: &str,
+    rows: u32,
+    together: bool,
+) -> Result<Box<dyn BaselineClient>, BenchError> {
     if let Some(path) = url.strip_prefix("sqlite:") {
-        return Ok(Box::new(file::Rows::make(Path::new(path), rows)?));
+        return Ok(Box::new(file::SqliteBaseline::make(Path::new(path), rows)?));
     }
     let url = EngineUrl::parse(url)?;
     match url.scheme() {
         #[cfg(feature = "postgres")]
-        "postgres" => Ok(Box::new(postgres::Rows::make(&url, rows).await?)),
+        "postgres" => Ok(Box::new(postgres::SqlBaseline::make(&url, rows).await?)),
         #[cfg(feature = "mysql")]
-        "mysql" => Ok(Box::new(mysql::Rows::make(&url, rows).await?)),
+        "mysql" => Ok(Box::new(mysql::SqlBaseline::make(&url, rows).await?)),
         #[cfg(feature = "redis")]
-        "redis" => Ok(Box::new(redis::Rows::make(&url, rows).await?)),
+        "redis" => Ok(Box::new(redis::RedisBaseline::make(&url, rows).await?)),
         #[cfg(feature = "etcd")]
-        "etcd" => Ok(Box::new(crate::etcd::Rows::make(&url, rows, together).await?)),
+        "etcd" => Ok(Box::new(crate::etcd::EtcdBaseline::make(&url, rows, together).await?)),
         #[cfg(feature = "zookeeper")]
-        "zookeeper" => Ok(Box::new(zookeeper::Rows::make(&url, rows, together).await?)),
+        "zookeeper" => Ok(Box::new(zookeeper::ZookeeperBaseline::make(&url, rows, together).await?)),
         scheme => Err(format!("nobody drives {scheme} by hand").into()),
     }
 }

@@ -16,7 +16,7 @@ pub trait Clock: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the host does not tell.
-    fn boot(&self) -> io::Result<String>;
+    fn boot_id(&self) -> io::Result<String>;
 }
 
 /// The clocks of this host: `CLOCK_BOOTTIME`, which counts suspend and never steps, and the calendar.
@@ -31,7 +31,7 @@ impl Clock for HostClock {
         }
     }
 
-    fn boot(&self) -> io::Result<String> {
+    fn boot_id(&self) -> io::Result<String> {
         Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().into())
     }
 }
@@ -53,25 +53,25 @@ impl Stopwatch {
 
     /// How long ago that was.
     #[must_use]
-    pub fn passed(&self) -> Duration {
+    pub fn elapsed(&self) -> Duration {
         (clock_gettime(ClockId::Monotonic) - self.0).try_into().unwrap_or_default()
     }
 }
 
 /// A clock that moves when it is told to, for tests.
 #[derive(Debug)]
-pub struct HandClock(Mutex<(Now, u32)>);
+pub struct ManualClock(Mutex<(Now, u32)>);
 
-impl Default for HandClock {
+impl Default for ManualClock {
     fn default() -> Self {
         let start = Now { mono: Mono(1_000_000), wall: Wall(1_763_749_200_000) };
         Self(Mutex::new((start, 1)))
     }
 }
 
-impl HandClock {
+impl ManualClock {
     /// Lets time pass on both clocks.
-    pub fn pass(&self, span: Millis) {
+    pub fn advance(&self, span: Millis) {
         let mut state = self.state();
         state.0.mono = state.0.mono + span;
         state.0.wall = state.0.wall + span;
@@ -89,12 +89,12 @@ impl HandClock {
     }
 }
 
-impl Clock for HandClock {
+impl Clock for ManualClock {
     fn now(&self) -> Now {
         self.state().0
     }
 
-    fn boot(&self) -> io::Result<String> {
+    fn boot_id(&self) -> io::Result<String> {
         Ok(format!("boot-{}", self.state().1))
     }
 }
@@ -108,7 +108,7 @@ mod tests {
         let (first, second) = (HostClock.now(), HostClock.now());
         assert!(first.mono <= second.mono && first.mono > Mono(0));
         assert!(first.wall > Wall(1_700_000_000_000));
-        assert_eq!(HostClock.boot().unwrap(), HostClock.boot().unwrap());
-        assert!(HostClock.boot().unwrap().len() > 7);
+        assert_eq!(HostClock.boot_id().unwrap(), HostClock.boot_id().unwrap());
+        assert!(HostClock.boot_id().unwrap().len() > 7);
     }
 }

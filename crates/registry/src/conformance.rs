@@ -16,21 +16,21 @@ pub mod differential;
 pub mod feeds;
 #[doc(hidden)]
 pub mod guards;
-mod history;
 #[doc(hidden)]
 pub mod leases;
 #[doc(hidden)]
 pub mod limits;
 #[doc(hidden)]
 pub mod linear;
+mod linearizability;
 mod list;
-mod pace;
-mod patience;
 #[doc(hidden)]
 pub mod races;
 #[doc(hidden)]
 pub mod reads;
 mod server;
+mod timeouts;
+mod timing;
 #[doc(hidden)]
 pub mod transactions;
 #[doc(hidden)]
@@ -41,16 +41,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Batch, Change, Entry, Granted, Guard, LeaseId, Outcome, Revision, Txn, Write};
+use evenkeel_core::registry::{
+    Change, ChangeBatch, Entry, Guard, LeaseGrant, LeaseId, Revision, Txn, TxnOutcome, Write,
+};
 use evenkeel_core::time::Millis;
 
-use crate::clock::HandClock;
+use crate::clock::ManualClock;
 use crate::{BoxFuture, Feed, Registry, RegistryError};
-use pace::{ATTEMPTS, Time};
-use patience::{Noted, Notes};
+use timeouts::{TimeoutLog, TimeoutMonitor};
+use timing::{ATTEMPTS, StageTime};
 
-pub use pace::{Held, Pace, Real, Stalled, Verdict};
-pub use server::{Server, fresh, server};
+pub use server::{ServerEngine, server_url, with_fresh_namespace};
+pub use timing::{CaseResult, MachineStall, ServerTiming, TimeSource, TimedLease};
 
 /// One registry of an engine, however many connect to it. Dropped when its case is over.
 pub trait Engine: Send + Sync + 'static {
@@ -58,12 +60,12 @@ pub trait Engine: Send + Sync + 'static {
     fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>>;
 
     /// How its time passes.
-    fn pace(&self) -> Pace {
-        Pace::Hand
+    fn time_source(&self) -> TimeSource {
+        TimeSource::Manual
     }
 
     /// Whether it can be played on at all; whoever says no has said why.
-    fn is_there(&self) -> bool {
+    fn is_available(&self) -> bool {
         true
     }
 }
@@ -78,12 +80,12 @@ impl<E: Engine> Engine for Option<E> {
         }
     }
 
-    fn pace(&self) -> Pace {
-        self.as_ref().map_or(Pace::Hand, Engine::pace)
+    fn time_source(&self) -> TimeSource {
+        self.as_ref().map_or(TimeSource::Manual, Engine::time_source)
     }
 
-    fn is_there(&self) -> bool {
-        self.as_ref().is_some_and(Engine::is_there)
+    fn is_available(&self) -> bool {
+        self.as_ref().is_some_and(Engine::is_available)
     }
 }
 
@@ -91,7 +93,7 @@ impl<E: Engine> Engine for Option<E> {
 pub struct Stage {
     /// A connection to it.
     pub registry: Arc<dyn Registry>,
-    time: Time,
+    time: StageTime,
     engine: Box<dyn Engine>,
 }
 
@@ -105,13 +107,13 @@ const TTL: Millis = Millis::secs(10);
 ///
 /// # Panics
 /// When the engine does not do as the case says.
-pub fn run<E: Engine, F: Future<Output: Verdict>>(
-    engine: impl Fn(Arc<HandClock>) -> E,
+pub fn run<E: Engine, F: Future<Output: CaseResult>>(
+    engine: impl Fn(Arc<ManualClock>) -> E,
     case: impl Fn(Stage) -> F,
 ) {
     for attempt in 0..ATTEMPTS {
-        let notes = Notes::start();
-        let played = AssertUnwindSafe(|| play(attempt, &notes, &engine, &case));
+        let notes = TimeoutLog::start();
+        let played = AssertUnwindSafe(|| run_attempt(attempt, &notes, &engine, &case));
         let played = catch_unwind(played);
         assert!(!notes.too_soon(), "the engine is unavailable, and it cannot have waited for long");
         match played {
@@ -126,33 +128,33 @@ pub fn run<E: Engine, F: Future<Output: Verdict>>(
 }
 
 /// Plays a case for the `nth` time, counted from 0. Returns whether it has to begin again.
-fn play<E: Engine, F: Future<Output: Verdict>>(
+fn run_attempt<E: Engine, F: Future<Output: CaseResult>>(
     nth: u32,
-    notes: &Notes,
-    engine: impl Fn(Arc<HandClock>) -> E,
+    notes: &TimeoutLog,
+    engine: impl Fn(Arc<ManualClock>) -> E,
     case: impl Fn(Stage) -> F,
 ) -> bool {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a test may start threads").block_on(async {
-        let clock = Arc::new(HandClock::default());
-        let engine = Box::new(Noted { inner: engine(clock.clone()), notes: notes.clone() });
-        if !engine.is_there() {
+        let clock = Arc::new(ManualClock::default());
+        let engine = Box::new(TimeoutMonitor { inner: engine(clock.clone()), log: notes.clone() });
+        if !engine.is_available() {
             return false;
         }
-        let time = match engine.pace() {
-            Pace::Hand => Time::Hand(clock),
-            Pace::Real(real) => Time::Real(real.attempt(nth)),
+        let time = match engine.time_source() {
+            TimeSource::Manual => StageTime::Manual(clock),
+            TimeSource::Server(real) => StageTime::Server(real.for_attempt(nth)),
         };
         let registry = engine.connect().await.expect("the engine connects");
-        let longest = WAIT * 4 * linear::times();
+        let longest = WAIT * 4 * linear::time_factor();
         let verdict = tokio::time::timeout(longest, case(Stage { registry, time, engine })).await;
-        verdict.expect("the case ends").stalled()
+        verdict.expect("the case ends").is_stalled()
     })
 }
 
 impl Stage {
     /// Another connection to the same registry.
-    pub async fn another(&self) -> Arc<dyn Registry> {
+    pub async fn connect_again(&self) -> Arc<dyn Registry> {
         self.engine.connect().await.expect("the engine connects again")
     }
 
@@ -165,16 +167,20 @@ impl Stage {
     }
 
     /// Sends one transaction.
-    pub async fn commit(&self, txn: Txn) -> Outcome {
+    pub async fn commit(&self, txn: Txn) -> TxnOutcome {
         let mut outcomes = self.registry.commit(vec![txn]).await;
         assert_eq!(outcomes.len(), 1, "one answer a transaction");
         outcomes.remove(0)
     }
 
     /// Sends one that must be made.
-    pub async fn made(&self, guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>) -> Revision {
+    pub async fn commit_applied(
+        &self,
+        guards: impl Into<Vec<Guard>>,
+        writes: impl Into<Vec<Write>>,
+    ) -> Revision {
         match self.commit(txn(guards, writes)).await {
-            Outcome::Applied(revision) => revision,
+            TxnOutcome::Applied(revision) => revision,
             other => panic!("should have been made: {other:?}"),
         }
     }
@@ -182,14 +188,18 @@ impl Stage {
     /// Makes many writes, in as few transactions as the engine takes.
     pub async fn fill(&self, writes: Vec<Write>) {
         for part in writes.chunks(self.registry.facts().operations_max) {
-            self.made([], part).await;
+            self.commit_applied([], part).await;
         }
     }
 
     /// Sends one that must be refused, and returns what was found.
-    pub async fn refused(&self, guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>) -> Vec<Change> {
+    pub async fn commit_refused(
+        &self,
+        guards: impl Into<Vec<Guard>>,
+        writes: impl Into<Vec<Write>>,
+    ) -> Vec<Change> {
         match self.commit(txn(guards, writes)).await {
-            Outcome::Refused(found) => found,
+            TxnOutcome::Refused(found) => found,
             other => panic!("should have been refused: {other:?}"),
         }
     }
@@ -197,24 +207,24 @@ impl Stage {
     /// Whether guards hold, asked by a transaction that writes nothing.
     pub async fn holds(&self, guards: impl Into<Vec<Guard>>) -> bool {
         match self.commit(txn(guards, [])).await {
-            Outcome::Applied(_) => true,
-            Outcome::Refused(_) => false,
-            Outcome::Unknown => panic!("should have been answered"),
+            TxnOutcome::Applied(_) => true,
+            TxnOutcome::Refused(_) => false,
+            TxnOutcome::Unknown => panic!("should have been answered"),
         }
     }
 
     /// Opens a lease that is not going to be waited for.
     pub async fn lease(&self) -> LeaseId {
-        self.open(self.long()).await.lease
+        self.open(self.long_ttl()).await.lease
     }
 
     /// Opens a lease.
-    pub async fn open(&self, ttl: Millis) -> Granted {
+    pub async fn open(&self, ttl: Millis) -> LeaseGrant {
         self.registry.open(ttl).await.expect("a lease")
     }
 
     /// Renews a lease.
-    pub async fn renew(&self, lease: LeaseId) -> Option<Granted> {
+    pub async fn renew(&self, lease: LeaseId) -> Option<LeaseGrant> {
         self.registry.renew(lease).await.expect("an answer to the renewal")
     }
 
@@ -239,7 +249,7 @@ impl Stage {
     }
 
     /// Lists.
-    pub async fn list(&self) -> Batch {
+    pub async fn list(&self) -> ChangeBatch {
         self.registry.list().await.expect("the listing")
     }
 
@@ -250,15 +260,15 @@ impl Stage {
 }
 
 /// The next batch, which must come.
-async fn news(feed: &mut Feed) -> Batch {
+async fn next_batch(feed: &mut Feed) -> ChangeBatch {
     let next = tokio::time::timeout(WAIT, feed.next()).await.expect("news in time");
     next.expect("news without a gap")
 }
 
 /// The next batch that has changes, which must come.
-async fn changes(feed: &mut Feed) -> Batch {
+async fn next_changes(feed: &mut Feed) -> ChangeBatch {
     loop {
-        let batch = news(feed).await;
+        let batch = next_batch(feed).await;
         if !batch.changes.is_empty() {
             return batch;
         }
@@ -266,10 +276,10 @@ async fn changes(feed: &mut Feed) -> Batch {
 }
 
 /// Every change up to a revision, which must come.
-async fn news_until(feed: &mut Feed, revision: Revision) -> Vec<Change> {
+async fn changes_until(feed: &mut Feed, revision: Revision) -> Vec<Change> {
     let mut changes = Vec::new();
     loop {
-        let batch = news(feed).await;
+        let batch = next_batch(feed).await;
         changes.extend(batch.changes);
         if batch.revision >= revision {
             return changes;
@@ -314,9 +324,9 @@ fn born(key_text: &str, revision: Revision) -> Guard {
 }
 
 /// Chance that can be repeated (xorshift).
-struct Dice(u64);
+struct Xorshift(u64);
 
-impl Dice {
+impl Xorshift {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -336,13 +346,13 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use super::{Engine, Stage, Stalled, run};
+    use super::{Engine, MachineStall, Stage, run};
     use crate::memory::Memory;
     use crate::{BoxFuture, Registry, RegistryError};
 
-    struct Process(Arc<Memory>);
+    struct InProcessEngine(Arc<Memory>);
 
-    impl Engine for Process {
+    impl Engine for InProcessEngine {
         fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>> {
             Box::pin(async { Ok(self.0.clone() as Arc<dyn Registry>) })
         }
@@ -350,15 +360,15 @@ mod tests {
 
     #[test]
     fn a_case_begins_again_where_the_machine_stood_still_and_not_where_it_fails() {
-        let memory = |clock: Arc<crate::clock::HandClock>| Process(Arc::new(Memory::new(clock)));
+        let memory = |clock: Arc<crate::clock::ManualClock>| InProcessEngine(Arc::new(Memory::new(clock)));
         let attempts = AtomicU32::new(0);
         let begun = || attempts.fetch_add(1, Ordering::Relaxed);
-        run(memory, async |_: Stage| if begun() < 2 { Err(Stalled) } else { Ok(()) });
+        run(memory, async |_: Stage| if begun() < 2 { Err(MachineStall) } else { Ok(()) });
         assert_eq!(attempts.swap(0, Ordering::Relaxed), 3);
         let fails = || run(memory, async |_: Stage| assert_eq!(begun(), 7, "it fails"));
         assert!(catch_unwind(AssertUnwindSafe(fails)).is_err());
         assert_eq!(attempts.swap(0, Ordering::Relaxed), 1);
-        let stalls = || run(memory, async |_: Stage| if begun() < 100 { Err(Stalled) } else { Ok(()) });
+        let stalls = || run(memory, async |_: Stage| if begun() < 100 { Err(MachineStall) } else { Ok(()) });
         assert!(catch_unwind(AssertUnwindSafe(stalls)).is_err());
         assert_eq!(attempts.load(Ordering::Relaxed), super::ATTEMPTS);
     }

@@ -9,7 +9,7 @@ use rustls::{ClientConfig, RootCertStore};
 use crate::{EngineUrl, RegistryError};
 
 /// Certificates and a key, as PEM.
-pub(crate) struct Pems {
+pub(crate) struct PemBundle {
     /// Who vouches for the server; `None` for those this host trusts.
     pub(crate) ca: Option<Vec<u8>>,
     /// Our certificate and its key, where the server wants to see one.
@@ -20,11 +20,11 @@ pub(crate) struct Pems {
 ///
 /// # Errors
 /// [`RegistryError::Refused`] for options that do not go together and for a file that cannot be read.
-pub(crate) fn pems(url: &EngineUrl) -> Result<Option<Pems>, RegistryError> {
+pub(crate) fn read_pems(url: &EngineUrl) -> Result<Option<PemBundle>, RegistryError> {
     let Some(tls) = url.tls()? else { return Ok(None) };
     let read = |path: &Path| {
         std::fs::read(path).map_err(|error| {
-            url.refused(&format!("names the file {}, which cannot be read: {error}", path.display()))
+            url.refusal(&format!("names the file {}, which cannot be read: {error}", path.display()))
         })
     };
     let ca = tls.ca.as_deref().map(read).transpose()?;
@@ -33,19 +33,19 @@ pub(crate) fn pems(url: &EngineUrl) -> Result<Option<Pems>, RegistryError> {
     let identity = match &tls.identity {
         Some((cert, key)) => {
             let (cert_pem, key_pem) = (read(cert)?, read(key)?);
-            check(&cert_pem, &key_pem).map_err(|why| {
+            check_key_pair(&cert_pem, &key_pem).map_err(|why| {
                 let (cert, key) = (cert.display(), key.display());
-                url.refused(&format!("has a certificate {cert} with a key {key} that cannot be used: {why}"))
+                url.refusal(&format!("has a certificate {cert} with a key {key} that cannot be used: {why}"))
             })?;
             Some((cert_pem, key_pem))
         }
         None => None,
     };
-    Ok(Some(Pems { ca, identity }))
+    Ok(Some(PemBundle { ca, identity }))
 }
 
 /// Clients tell of these when they connect, and not all so that it can be told from a server that is out of reach.
-fn check(cert: &[u8], key: &[u8]) -> Result<(), String> {
+fn check_key_pair(cert: &[u8], key: &[u8]) -> Result<(), String> {
     let certs: Vec<_> = CertificateDer::pem_slice_iter(cert)
         .collect::<Result<_, _>>()
         .map_err(|error| format!("the certificate is no PEM: {error}"))?;

@@ -3,38 +3,39 @@
 //! Guards are comparisons of an etcd transaction, revisions and leases are etcd's own. Transactions travel many at once
 //! over one connection; etcd orders them, and puts those that wait into one write of its log.
 
+mod baseline;
 mod bundle;
-mod by_hand;
+mod client;
 mod commit;
-mod doctor;
-mod fault;
+mod errors;
+#[cfg(test)]
+mod fake_server;
 mod feed;
+mod health;
+mod keyspace;
 mod leader;
 mod lease;
 mod login;
 mod message;
 mod meta;
 mod read;
-#[cfg(test)]
-mod script;
-mod tree;
-mod wire;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{
-    Batch, Change, Class, Facts, FeedKind, Granted, LeaseId, Outcome, Revision, Txn,
+    Change, ChangeBatch, DurabilityClass, EngineFacts, FeedKind, LeaseGrant, LeaseId, Revision, Txn,
+    TxnOutcome,
 };
 use evenkeel_core::time::Millis;
 use tokio::sync::{Semaphore, watch};
 
-use crate::examine::Examined;
 use crate::feed::Feed;
+use crate::health::HealthReport;
 use crate::{BoxFuture, EngineUrl, Registry, RegistryError};
-pub(crate) use by_hand::Rows;
-use tree::Tree;
-use wire::Wire;
+pub(crate) use baseline::EtcdBaseline;
+use client::EtcdClient;
+use keyspace::EtcdKeyspace;
 
 /// The largest value; a transaction may have several as long as it stays below [`REQUEST_MAX`].
 const VALUE_MAX: usize = 1 << 20;
@@ -50,23 +51,23 @@ const UNDER_WAY_MAX: usize = 256;
 
 /// A registry in etcd.
 pub struct Etcd {
-    shared: Arc<Shared>,
+    shared: Arc<EtcdShared>,
 }
 
 /// What the verbs, and the listeners beside them, work with.
-struct Shared {
-    facts: Facts,
+struct EtcdShared {
+    facts: EngineFacts,
     version: String,
-    tree: Tree,
+    keyspace: EtcdKeyspace,
     /// When the generation was written that this is of.
     since: Revision,
-    wire: Arc<Wire>,
-    turns: Semaphore,
-    trouble: Mutex<Option<Arc<RegistryError>>>,
+    client: Arc<EtcdClient>,
+    permits: Semaphore,
+    last_error: Mutex<Option<Arc<RegistryError>>>,
     /// The latest revision that somebody was told. Rings.
-    told: watch::Sender<Revision>,
+    announced: watch::Sender<Revision>,
     /// The revision of the last mark that was written here.
-    marked: tokio::sync::Mutex<Revision>,
+    progress_written: tokio::sync::Mutex<Revision>,
 }
 
 impl Etcd {
@@ -76,17 +77,17 @@ impl Etcd {
     /// [`RegistryError::Refused`] when this URL, this user or this etcd will not do, [`RegistryError::Unavailable`] while
     /// no member that has a leader can be reached.
     pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
-        url.only(&[])?;
-        let ([], namespace) = url.places([])?;
-        let tree = Tree::new(namespace);
-        let wire = Wire::new(url, &tree)?;
+        url.allow_options(&[])?;
+        let ([], namespace) = url.path_segments([])?;
+        let tree = EtcdKeyspace::new(namespace);
+        let wire = EtcdClient::new(url, &tree)?;
         let version = meta::version(&wire).await?;
-        let meta::Adopted { generation, since } = meta::adopt(&wire, &tree, None).await?;
-        let facts = Facts {
+        let meta::EtcdGeneration { generation, since } = meta::adopt_generation(&wire, &tree, None).await?;
+        let facts = EngineFacts {
             engine: "etcd",
-            class: Class::A,
+            class: DurabilityClass::A,
             feed: FeedKind::Pushed,
-            notice: Millis(i64::try_from(wire::UNNOTICED.as_millis()).unwrap_or(i64::MAX)),
+            notice: Millis(i64::try_from(client::UNNOTICED.as_millis()).unwrap_or(i64::MAX)),
             early: Millis::ZERO,
             ttl_min: Millis::secs(meta::least_term(&wire).await?),
             value_max: VALUE_MAX,
@@ -94,17 +95,17 @@ impl Etcd {
             bytes_max: BYTES_MAX,
             generation,
         };
-        keep_generation(url.clone(), namespace.to_owned(), &wire, generation);
-        let shared = Shared {
+        raise_generation_on_loss(url.clone(), namespace.to_owned(), &wire, generation);
+        let shared = EtcdShared {
             facts,
             version,
-            tree,
+            keyspace: tree,
             since,
-            wire,
-            turns: Semaphore::new(UNDER_WAY_MAX),
-            trouble: Mutex::new(None),
-            told: watch::Sender::new(Revision(0)),
-            marked: tokio::sync::Mutex::new(Revision(0)),
+            client: wire,
+            permits: Semaphore::new(UNDER_WAY_MAX),
+            last_error: Mutex::new(None),
+            announced: watch::Sender::new(Revision(0)),
+            progress_written: tokio::sync::Mutex::new(Revision(0)),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -112,45 +113,45 @@ impl Etcd {
 
 /// Should etcd go back in time while we look, whoever connects next must get a new generation. So nobody is told that it
 /// is over before that is written: who only hears that etcd does not answer goes on asking.
-fn keep_generation(url: EngineUrl, namespace: String, wire: &Arc<Wire>, generation: u16) {
-    let (mut losses, wire) = (wire.losses(), Arc::downgrade(wire));
+fn raise_generation_on_loss(url: EngineUrl, namespace: String, wire: &Arc<EtcdClient>, generation: u16) {
+    let (mut losses, wire) = (wire.subscribe_lost(), Arc::downgrade(wire));
     tokio::spawn(async move {
         let Ok(Some(why)) = losses.wait_for(Option::is_some).await.map(|why| why.clone()) else { return };
-        let tree = Tree::new(&namespace);
-        while let Ok(fresh) = Wire::new(&url, &tree) {
-            match meta::adopt(&fresh, &tree, Some(generation)).await {
-                Err(RegistryError::Unavailable(_)) => tokio::time::sleep(wire::PATIENCE).await,
+        let tree = EtcdKeyspace::new(&namespace);
+        while let Ok(fresh) = EtcdClient::new(&url, &tree) {
+            match meta::adopt_generation(&fresh, &tree, Some(generation)).await {
+                Err(RegistryError::Unavailable(_)) => tokio::time::sleep(client::PATIENCE).await,
                 _ => break,
             }
         }
-        wire.upgrade().iter().for_each(|wire| wire.give_up(why.clone()));
+        wire.upgrade().iter().for_each(|wire| wire.fail_permanently(why.clone()));
     });
 }
 
-impl Shared {
-    fn note_trouble(&self, error: Option<RegistryError>) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+impl EtcdShared {
+    fn set_last_error(&self, error: Option<RegistryError>) {
+        let mut trouble = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
         if trouble.as_deref() != error.as_ref() {
             *trouble = error.map(Arc::new);
         }
     }
 
     /// Somebody was told this revision, and every listener is to hear of it.
-    fn tell_of(&self, revision: Revision) {
-        self.told.send_if_modified(|told| revision > std::mem::replace(told, revision.max(*told)));
+    fn announce(&self, revision: Revision) {
+        self.announced.send_if_modified(|told| revision > std::mem::replace(told, revision.max(*told)));
     }
 }
 
 impl Registry for Etcd {
-    fn facts(&self) -> Facts {
+    fn facts(&self) -> EngineFacts {
         self.shared.facts
     }
 
-    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>> {
+    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<LeaseGrant, RegistryError>> {
         Box::pin(self.shared.open(ttl))
     }
 
-    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<Granted>, RegistryError>> {
+    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<LeaseGrant>, RegistryError>> {
         Box::pin(self.shared.renew(lease))
     }
 
@@ -158,11 +159,11 @@ impl Registry for Etcd {
         Box::pin(self.shared.close(lease))
     }
 
-    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>> {
+    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<TxnOutcome>> {
         Box::pin(commit::commit(&self.shared, txns))
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Batch, RegistryError>> {
+    fn list(&self) -> BoxFuture<'_, Result<ChangeBatch, RegistryError>> {
         Box::pin(self.shared.list())
     }
 
@@ -174,12 +175,12 @@ impl Registry for Etcd {
         Box::pin(feed::listen(&self.shared, after))
     }
 
-    fn examine(&self) -> BoxFuture<'_, Result<Examined, RegistryError>> {
-        Box::pin(self.shared.examine())
+    fn check_health(&self) -> BoxFuture<'_, Result<HealthReport, RegistryError>> {
+        Box::pin(self.shared.check_health())
     }
 
-    fn trouble(&self) -> Option<Arc<RegistryError>> {
-        self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn last_error(&self) -> Option<Arc<RegistryError>> {
+        self.shared.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -188,7 +189,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
     use std::time::Duration;
 
-    use super::message::{Header, KeyValue, PutResponse, RangeResponse, ResponseOp, TxnResponse};
+    use super::message::{KeyValue, PutResponse, RangeResponse, ResponseHeader, ResponseOp, TxnResponse};
     use super::*;
 
     #[tokio::test]
@@ -196,18 +197,22 @@ mod tests {
         let (revision, full, tries) =
             (AtomicI64::new(9), Arc::new(AtomicBool::new(true)), Arc::<AtomicU32>::default());
         let (is_full, tried) = (full.clone(), tries.clone());
-        let shared = script::play("", move |path| {
+        let shared = fake_server::start("", move |path| {
             // Each looks at a time before that of the last.
             let revision = revision.fetch_sub(1, Ordering::Relaxed).max(1);
-            let header = Some(Header { cluster_id: 1, revision, raft_term: 1 });
+            let header = Some(ResponseHeader { cluster_id: 1, revision, raft_term: 1 });
             match path {
                 "/etcdserverpb.KV/Range" => {
-                    vec![script::bytes(&RangeResponse { header, ..RangeResponse::default() })]
+                    vec![fake_server::bytes(&RangeResponse { header, ..RangeResponse::default() })]
                 }
-                "/etcdserverpb.KV/Put" => vec![script::bytes(&PutResponse { header })],
+                "/etcdserverpb.KV/Put" => vec![fake_server::bytes(&PutResponse { header })],
                 _ if tried.fetch_add(1, Ordering::Relaxed) < 1 || is_full.load(Ordering::Relaxed) => vec![],
                 _ => {
-                    vec![script::bytes(&TxnResponse { header, succeeded: true, ..TxnResponse::default() })]
+                    vec![fake_server::bytes(&TxnResponse {
+                        header,
+                        succeeded: true,
+                        ..TxnResponse::default()
+                    })]
                 }
             }
         })
@@ -234,26 +239,26 @@ mod tests {
     #[tokio::test]
     async fn a_member_that_answers_with_what_was_is_no_etcd_that_went_back() {
         // The second does not even say how far it is, which is not to have gone back either.
-        let header = Some(Header { cluster_id: 1, revision: 10, raft_term: 1 });
+        let header = Some(ResponseHeader { cluster_id: 1, revision: 10, raft_term: 1 });
         for (header, says) in [(header, "a while ago"), (None, "how far it is")] {
-            answers_with_what_was(PutResponse { header }, says).await;
+            check_outdated_answer(PutResponse { header }, says).await;
         }
     }
 
-    async fn answers_with_what_was(written: PutResponse, says: &str) {
+    async fn check_outdated_answer(written: PutResponse, says: &str) {
         let (asked, raised) = (AtomicI64::new(0), Arc::<AtomicU32>::default());
         let raises = raised.clone();
-        let shared = script::play("", move |path| {
-            let header = |revision| Some(Header { cluster_id: 1, revision, raft_term: 1 });
+        let shared = fake_server::start("", move |path| {
+            let header = |revision| Some(ResponseHeader { cluster_id: 1, revision, raft_term: 1 });
             match path {
                 "/etcdserverpb.KV/Range" => {
                     let revision = if asked.fetch_add(1, Ordering::Relaxed) == 1 { 3 } else { 9 };
-                    vec![script::bytes(&RangeResponse {
+                    vec![fake_server::bytes(&RangeResponse {
                         header: header(revision),
                         ..RangeResponse::default()
                     })]
                 }
-                "/etcdserverpb.KV/Put" => vec![script::bytes(&written)],
+                "/etcdserverpb.KV/Put" => vec![fake_server::bytes(&written)],
                 _ => {
                     raises.fetch_add(1, Ordering::Relaxed);
                     vec![]
@@ -275,16 +280,16 @@ mod tests {
             ResponseOp { range: Some(RangeResponse { kvs: vec![kv], ..RangeResponse::default() }) }
         };
         let entry = ResponseOp { range: Some(RangeResponse::default()) };
-        let ours = i64::try_from(script::SINCE.0).unwrap();
+        let ours = i64::try_from(fake_server::SINCE.0).unwrap();
         for (responses, goes_on) in [
             (vec![entry.clone(), of(ours)], true),
             (vec![entry.clone(), of(ours + 1)], false),
             (vec![entry.clone(), entry], false),
         ] {
-            let shared = script::play("", move |path| match path {
+            let shared = fake_server::start("", move |path| match path {
                 "/etcdserverpb.KV/Range" => vec![],
-                _ => vec![script::bytes(&TxnResponse {
-                    header: Some(Header { cluster_id: 1, revision: 9, raft_term: 1 }),
+                _ => vec![fake_server::bytes(&TxnResponse {
+                    header: Some(ResponseHeader { cluster_id: 1, revision: 9, raft_term: 1 }),
                     succeeded: false,
                     responses: responses.clone(),
                 })],
@@ -295,8 +300,8 @@ mod tests {
                 writes: vec![evenkeel_core::registry::Write::Delete { key: Key::from_stored("a") }],
             };
             let outcome = shared.commit_one(txn).await;
-            let over = matches!(&*shared.trouble.lock().unwrap(), Some(why) if why.to_string().contains("new generation"));
-            assert_eq!((matches!(outcome, Outcome::Refused(_)), over), (goes_on, !goes_on), "{outcome:?}");
+            let over = matches!(&*shared.last_error.lock().unwrap(), Some(why) if why.to_string().contains("new generation"));
+            assert_eq!((matches!(outcome, TxnOutcome::Refused(_)), over), (goes_on, !goes_on), "{outcome:?}");
         }
     }
 }

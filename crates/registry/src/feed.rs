@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::registry::{Batch, Revision};
+use evenkeel_core::registry::{ChangeBatch, Revision};
 use tokio::sync::watch;
 use tokio::time::Sleep;
 
@@ -17,83 +17,83 @@ const QUIET: Duration = Duration::from_millis(100);
 const REST: Duration = Duration::from_millis(10);
 
 /// Where an engine remembers what changed.
-pub trait Log: Send + Sync + 'static {
+pub trait ChangeLog: Send + Sync + 'static {
     /// What changed among the cold entries after a revision, in order; `None` when that is no longer known.
     ///
     /// Several changes of one key may be told as the last of them: what is told was true at the revision it bears.
     fn changes_after(
         self: Arc<Self>,
         after: Revision,
-    ) -> BoxFuture<'static, Result<Option<Batch>, RegistryError>>;
+    ) -> BoxFuture<'static, Result<Option<ChangeBatch>, RegistryError>>;
 }
 
 /// A listener. Ordered, at least once, and without a gap: where one would be, it ends.
 pub struct Feed {
-    log: Arc<dyn Log>,
+    log: Arc<dyn ChangeLog>,
     /// Rings with each revision that is there to be read.
     bell: watch::Receiver<Revision>,
     /// Read up to here.
     read: Revision,
     /// Told up to here.
-    told: Revision,
+    reported: Revision,
     /// Runs while `read` is ahead of `told`. Kept here so that a dropped `next` does not start it anew.
-    quiet: Option<Pin<Box<Sleep>>>,
+    quiet_timer: Option<Pin<Box<Sleep>>>,
     /// Until when the log is left alone.
-    rest: Option<Pin<Box<Sleep>>>,
+    rest_timer: Option<Pin<Box<Sleep>>>,
     /// Why it ended.
-    why: Option<RegistryError>,
+    error: Option<RegistryError>,
 }
 
 impl Feed {
     /// Listens to `log` from `after` on, woken by `bell`, and ends when the bell's owner is gone.
     #[must_use]
-    pub fn new(log: Arc<dyn Log>, bell: watch::Receiver<Revision>, after: Revision) -> Self {
-        Self { log, bell, read: after, told: after, quiet: None, rest: None, why: None }
+    pub fn new(log: Arc<dyn ChangeLog>, bell: watch::Receiver<Revision>, after: Revision) -> Self {
+        Self { log, bell, read: after, reported: after, quiet_timer: None, rest_timer: None, error: None }
     }
 
     /// The next news; `None` after a gap or when the engine is gone: list again.
     ///
     /// A batch without changes says how far the order has gone when nothing in it was for listeners; it comes within
     /// about 100 ms and only when something was written. May be dropped at any point without losing news.
-    pub async fn next(&mut self) -> Option<Batch> {
+    pub async fn next(&mut self) -> Option<ChangeBatch> {
         loop {
-            if !self.woken().await? {
-                self.quiet = None;
-                self.told = self.read;
-                return Some(Batch { changes: Vec::new(), revision: self.read });
+            if !self.wait_readable().await? {
+                self.quiet_timer = None;
+                self.reported = self.read;
+                return Some(ChangeBatch { changes: Vec::new(), revision: self.read });
             }
             let batch = match self.log.clone().changes_after(self.read).await {
                 Ok(batch) => batch?,
                 Err(why) => {
-                    self.why = Some(why);
+                    self.error = Some(why);
                     return None;
                 }
             };
             if batch.changes.is_empty() && batch.revision <= self.read {
-                self.rest = Some(Box::pin(tokio::time::sleep(REST)));
+                self.rest_timer = Some(Box::pin(tokio::time::sleep(REST)));
             }
             self.read = self.read.max(batch.revision);
             if !batch.changes.is_empty() {
-                self.quiet = None;
-                self.told = self.read;
+                self.quiet_timer = None;
+                self.reported = self.read;
                 return Some(batch);
             }
-            if self.read > self.told && self.quiet.is_none() {
-                self.quiet = Some(Box::pin(tokio::time::sleep(QUIET)));
+            if self.read > self.reported && self.quiet_timer.is_none() {
+                self.quiet_timer = Some(Box::pin(tokio::time::sleep(QUIET)));
             }
         }
     }
 
     /// Why it ended, where that was a failure of the engine; `None` after a gap.
     #[must_use]
-    pub fn why(&self) -> Option<&RegistryError> {
-        self.why.as_ref()
+    pub fn error(&self) -> Option<&RegistryError> {
+        self.error.as_ref()
     }
 
     /// Waits until there is something to read (`true`) or the quiet has lasted (`false`); `None` at the end.
-    async fn woken(&mut self) -> Option<bool> {
+    async fn wait_readable(&mut self) -> Option<bool> {
         let read = self.read;
-        let (bell, rest) = (&mut self.bell, &mut self.rest);
+        let (bell, rest) = (&mut self.bell, &mut self.rest_timer);
         let rung = async {
             if let Some(rest) = rest {
                 rest.await;
@@ -101,7 +101,7 @@ impl Feed {
             *rest = None;
             bell.wait_for(|revision| *revision > read).await.map(drop)
         };
-        match &mut self.quiet {
+        match &mut self.quiet_timer {
             None => rung.await.ok().map(|()| true),
             Some(quiet) => tokio::select! {
                 biased;
@@ -119,17 +119,17 @@ mod tests {
     use super::*;
 
     /// A log that has nothing before it was asked so often, then fails.
-    struct Behind(AtomicU64);
+    struct LaggingLog(AtomicU64);
 
-    impl Log for Behind {
+    impl ChangeLog for LaggingLog {
         fn changes_after(
             self: Arc<Self>,
             after: Revision,
-        ) -> BoxFuture<'static, Result<Option<Batch>, RegistryError>> {
+        ) -> BoxFuture<'static, Result<Option<ChangeBatch>, RegistryError>> {
             Box::pin(async move {
                 match self.0.fetch_add(1, Ordering::Relaxed) {
                     100.. => Err(RegistryError::Unavailable("out of reach".into())),
-                    _ => Ok(Some(Batch { changes: Vec::new(), revision: after })),
+                    _ => Ok(Some(ChangeBatch { changes: Vec::new(), revision: after })),
                 }
             })
         }
@@ -137,20 +137,20 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_log_that_is_behind_its_bell_is_asked_from_time_to_time_and_its_failure_is_told() {
-        let (bell, log) = (watch::Sender::new(Revision(9)), Arc::new(Behind(AtomicU64::new(0))));
+        let (bell, log) = (watch::Sender::new(Revision(9)), Arc::new(LaggingLog(AtomicU64::new(0))));
         let mut feed = Feed::new(log.clone(), bell.subscribe(), Revision(7));
         let waited = tokio::time::timeout(Duration::from_millis(505), feed.next()).await;
         assert!(waited.is_err(), "there is no news: {waited:?}");
         let asked = log.0.load(Ordering::Relaxed);
         assert!((40..=60).contains(&asked), "{asked} times in half a second");
-        assert_eq!(feed.why(), None);
+        assert_eq!(feed.error(), None);
         assert_eq!(feed.next().await, None);
-        assert_eq!(feed.why(), Some(&RegistryError::Unavailable("out of reach".into())));
+        assert_eq!(feed.error(), Some(&RegistryError::Unavailable("out of reach".into())));
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_asks_anew_all_the_time_does_not_keep_the_log_at_rest() {
-        let (bell, log) = (watch::Sender::new(Revision(9)), Arc::new(Behind(AtomicU64::new(0))));
+        let (bell, log) = (watch::Sender::new(Revision(9)), Arc::new(LaggingLog(AtomicU64::new(0))));
         let mut feed = Feed::new(log.clone(), bell.subscribe(), Revision(7));
         for _ in 0..500 {
             let waited = tokio::time::timeout(Duration::from_millis(1), feed.next()).await;

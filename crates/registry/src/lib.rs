@@ -8,7 +8,7 @@
 //! - [`memory`] keeps everything in this process; [`sqlite`] shares one file between the processes of one host.
 //! - `postgres` and `mysql` share a server between hosts; `sql` is how they are spoken to, for whoever keeps tables of
 //!   their own there.
-//! - [`witness`] says whether a SQLite file is still whole while it is in use.
+//! - [`file_integrity`] says whether a SQLite file is still whole while it is in use.
 //! - [`feed`] carries news of the cold entries; [`clock`] is where engines read time.
 //! - [`mod@conformance`] is the suite, [`mod@bench`] the engine's own ceiling to compare with.
 
@@ -21,8 +21,8 @@ mod encryption;
 mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
-pub mod examine;
 pub mod feed;
+pub mod health;
 pub mod memory;
 #[cfg(feature = "mysql")]
 pub mod mysql;
@@ -35,8 +35,8 @@ pub mod redis;
 pub mod sql;
 pub mod sqlite;
 
+pub mod file_integrity;
 mod url;
-pub mod witness;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;
 
@@ -44,13 +44,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Batch, Change, Facts, Granted, LeaseId, Outcome, Revision, Txn};
+use evenkeel_core::registry::{
+    Change, ChangeBatch, EngineFacts, LeaseGrant, LeaseId, Revision, Txn, TxnOutcome,
+};
 use evenkeel_core::time::Millis;
 
 pub use error::RegistryError;
-pub use examine::Examined;
 pub use feed::Feed;
-pub use url::{EngineUrl, Exposure, Host, PASSWORD, Purpose, Tls, exists, exposure, open, redacted};
+pub use health::HealthReport;
+pub use url::{
+    EngineAddress, EngineUrl, Exposure, PASSWORD, TlsFiles, UrlPurpose, exists, exposure, open, redacted,
+};
 
 /// A future behind a pointer, so that [`Registry`] can be used as `dyn Registry`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -63,13 +67,13 @@ pub const TTL_MAX: Millis = Millis::secs(86_400);
 /// Every future may be dropped at any point: what it asked for may then be done or not, as with a lost answer.
 pub trait Registry: Send + Sync + 'static {
     /// What the engine says of itself; constant while connected.
-    fn facts(&self) -> Facts;
+    fn facts(&self) -> EngineFacts;
 
     /// Grants a new lease of `ttl`, held between [`Facts::ttl_min`] and [`TTL_MAX`].
-    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>>;
+    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<LeaseGrant, RegistryError>>;
 
     /// Prolongs a living lease by its term; `None` when it has ended, for good (I10).
-    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<Granted>, RegistryError>>;
+    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<LeaseGrant>, RegistryError>>;
 
     /// Ends a lease and deletes what lives by it. Ending one that has ended is no change.
     fn close(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), RegistryError>>;
@@ -82,10 +86,10 @@ pub trait Registry: Send + Sync + 'static {
     /// (etcd cannot). Those
     /// that name none of the entries that another one writes may be made in any order and at one revision; of others, the earlier
     /// goes first.
-    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>>;
+    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<TxnOutcome>>;
 
     /// Every cold entry at one revision.
-    fn list(&self) -> BoxFuture<'_, Result<Batch, RegistryError>>;
+    fn list(&self) -> BoxFuture<'_, Result<ChangeBatch, RegistryError>>;
 
     /// The entries asked for, hot or cold, at one revision and in the order asked, absent ones included.
     fn read(&self, keys: Vec<Key>) -> BoxFuture<'_, Result<Vec<Change>, RegistryError>>;
@@ -95,18 +99,18 @@ pub trait Registry: Send + Sync + 'static {
     fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>>;
 
     /// What the engine finds when it looks at itself and at the server behind it. Writes nothing.
-    fn examine(&self) -> BoxFuture<'_, Result<Examined, RegistryError>> {
-        Box::pin(async { Ok(Examined::default()) })
+    fn check_health(&self) -> BoxFuture<'_, Result<HealthReport, RegistryError>> {
+        Box::pin(async { Ok(HealthReport::default()) })
     }
 
     /// Why outcomes are unknown at the moment; `None` when the last transaction was answered.
-    fn trouble(&self) -> Option<Arc<RegistryError>> {
+    fn last_error(&self) -> Option<Arc<RegistryError>> {
         None
     }
 }
 
 /// Whether an engine with these facts can hold the transaction at all.
-pub(crate) fn fits(facts: &Facts, txn: &Txn) -> bool {
+pub(crate) fn fits(facts: &EngineFacts, txn: &Txn) -> bool {
     use evenkeel_core::registry::Write;
     let small = |write: &Write| match write {
         Write::Put { value, .. } => value.len() <= facts.value_max,

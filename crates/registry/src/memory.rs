@@ -5,20 +5,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{
-    Batch, Change, Class, Facts, FeedKind, Granted, LeaseId, Outcome, Revision, Txn,
+    Change, ChangeBatch, DurabilityClass, EngineFacts, FeedKind, LeaseGrant, LeaseId, Revision, Txn,
+    TxnOutcome,
 };
 use evenkeel_core::store::Store;
 use evenkeel_core::time::Millis;
 use tokio::sync::watch;
 
 use crate::clock::{Clock, HostClock};
-use crate::examine::Examined;
-use crate::feed::{Feed, Log};
+use crate::feed::{ChangeLog, Feed};
+use crate::health::HealthReport;
 use crate::{BoxFuture, Registry, RegistryError, TTL_MAX, fits};
 
-const FACTS: Facts = Facts {
+const FACTS: EngineFacts = EngineFacts {
     engine: "memory",
-    class: Class::C,
+    class: DurabilityClass::C,
     feed: FeedKind::Pushed,
     notice: Millis::ZERO,
     early: Millis::ZERO,
@@ -31,12 +32,12 @@ const FACTS: Facts = Facts {
 
 /// A registry in this process. Its claims are forgotten when the process ends, hence class C.
 pub struct Memory {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
     bell: watch::Sender<Revision>,
     clock: Arc<dyn Clock>,
 }
 
-struct Shared(Mutex<Store>);
+struct SharedStore(Mutex<Store>);
 
 static NAMED: Mutex<BTreeMap<String, Weak<Memory>>> = Mutex::new(BTreeMap::new());
 
@@ -44,7 +45,7 @@ impl Memory {
     /// A new, empty registry that lives by `clock`.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        let shared = Arc::new(Shared(Mutex::new(Store::default())));
+        let shared = Arc::new(SharedStore(Mutex::new(Store::default())));
         Self { shared, bell: watch::Sender::new(Revision(0)), clock }
     }
 
@@ -62,7 +63,7 @@ impl Memory {
     }
 
     /// Does something with the store and rings when that made news.
-    fn with<T>(&self, act: impl FnOnce(&mut Store) -> T) -> T {
+    fn update<T>(&self, act: impl FnOnce(&mut Store) -> T) -> T {
         let mut store = self.shared.store();
         let answer = act(&mut store);
         let revision = store.revision();
@@ -71,46 +72,46 @@ impl Memory {
         answer
     }
 
-    fn granted(&self, store: &Store, lease: LeaseId, ttl: Millis) -> Granted {
+    fn granted(&self, store: &Store, lease: LeaseId, ttl: Millis) -> LeaseGrant {
         let now = self.clock.now();
         let next_end = store.next_end().map(|end| end - now.mono);
-        Granted { lease, ttl, clock: Some(now.wall), next_end }
+        LeaseGrant { lease, ttl, clock: Some(now.wall), next_end }
     }
 }
 
-impl Shared {
+impl SharedStore {
     fn store(&self) -> MutexGuard<'_, Store> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Log for Shared {
+impl ChangeLog for SharedStore {
     fn changes_after(
         self: Arc<Self>,
         after: Revision,
-    ) -> BoxFuture<'static, Result<Option<Batch>, RegistryError>> {
+    ) -> BoxFuture<'static, Result<Option<ChangeBatch>, RegistryError>> {
         Box::pin(async move { Ok(self.store().changes_after(after)) })
     }
 }
 
 impl Registry for Memory {
-    fn facts(&self) -> Facts {
+    fn facts(&self) -> EngineFacts {
         FACTS
     }
 
-    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>> {
+    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<LeaseGrant, RegistryError>> {
         Box::pin(async move {
             let ttl = ttl.clamp(FACTS.ttl_min, TTL_MAX);
-            Ok(self.with(|store| {
+            Ok(self.update(|store| {
                 let lease = store.open(self.clock.now().mono, ttl);
                 self.granted(store, lease, ttl)
             }))
         })
     }
 
-    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<Granted>, RegistryError>> {
+    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<LeaseGrant>, RegistryError>> {
         Box::pin(async move {
-            Ok(self.with(|store| {
+            Ok(self.update(|store| {
                 let alive = store.renew(self.clock.now().mono, lease);
                 let ttl = store.term(lease).filter(|_| alive)?;
                 Some(self.granted(store, lease, ttl))
@@ -120,20 +121,20 @@ impl Registry for Memory {
 
     fn close(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), RegistryError>> {
         Box::pin(async move {
-            self.with(|store| store.close(lease));
+            self.update(|store| store.close(lease));
             Ok(())
         })
     }
 
-    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>> {
+    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<TxnOutcome>> {
         let answer = |store: &mut Store, txn: &Txn| match fits(&FACTS, txn) {
             true => store.commit(self.clock.now().mono, txn),
-            false => Outcome::Refused(store.found(txn)),
+            false => TxnOutcome::Refused(store.found(txn)),
         };
-        Box::pin(async move { self.with(|store| txns.iter().map(|txn| answer(store, txn)).collect()) })
+        Box::pin(async move { self.update(|store| txns.iter().map(|txn| answer(store, txn)).collect()) })
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Batch, RegistryError>> {
+    fn list(&self) -> BoxFuture<'_, Result<ChangeBatch, RegistryError>> {
         Box::pin(async { Ok(self.shared.store().list()) })
     }
 
@@ -145,8 +146,8 @@ impl Registry for Memory {
         Box::pin(async move { Ok(Feed::new(self.shared.clone(), self.bell.subscribe(), after)) })
     }
 
-    fn examine(&self) -> BoxFuture<'_, Result<Examined, RegistryError>> {
+    fn check_health(&self) -> BoxFuture<'_, Result<HealthReport, RegistryError>> {
         let version = Some(env!("CARGO_PKG_VERSION").to_owned());
-        Box::pin(async { Ok(Examined { version, ..Examined::default() }) })
+        Box::pin(async { Ok(HealthReport { version, ..HealthReport::default() }) })
     }
 }

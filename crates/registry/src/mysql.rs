@@ -1,32 +1,35 @@
 //! The engine on MySQL and MariaDB: what their dialect says differently, and what makes their promises good.
 
-use evenkeel_core::registry::Class;
+use evenkeel_core::registry::DurabilityClass;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use sqlx::{ConnectOptions as _, Error};
 
 use crate::RegistryError;
-use crate::sql::{Arg, Config, Dialect, Link, Server, Sql, Statement, Tables, Target, Tongue};
+use crate::sql::{
+    RegistryDialect, Sql, SqlArg, SqlConfig, SqlConnection, SqlDialect, SqlServerInfo, SqlStatement,
+    SqlTarget, TableNames,
+};
 use crate::url::EngineUrl;
 
 /// What the server must take in one statement: pieces are of a quarter of it.
 const PACKET_MIN: i64 = 16 << 20;
 
 /// What its statements say differently.
-pub(crate) static TONGUE: Tongue = Tongue {
+pub(crate) static SQL_DIALECT: SqlDialect = SqlDialect {
     numbered: false,
     quote: '`',
     now: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000)",
     ignore: ("IGNORE", ""),
-    unhurried: None,
+    no_ddl_timeout: None,
 };
 
-static DIALECT: Dialect = Dialect {
+static DIALECT: RegistryDialect = RegistryDialect {
     name: "mysql",
-    tongue: &TONGUE,
+    sql: &SQL_DIALECT,
     // Whoever is frozen inside a transaction, or has gone without a word, must not hold up the others.
     // MariaDB can tell a transaction that waits from a connection that does, also one that has only locked; MySQL cannot.
     // What a server was told to do for all its users, against slips of theirs, is not for us.
-    greeting: "SET SESSION autocommit = 1, SESSION sql_safe_updates = 0, \
+    session_setup: "SET SESSION autocommit = 1, SESSION sql_safe_updates = 0, \
                SESSION innodb_lock_wait_timeout = 2, SESSION wait_timeout = 5 \
                /*M!100300 , SESSION idle_transaction_timeout = 1 */; \
                SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
@@ -41,7 +44,7 @@ static DIALECT: Dialect = Dialect {
     replace_lease: " ON DUPLICATE KEY UPDATE ttl = VALUES(ttl), ends = VALUES(ends)",
     notify: None,
     // InnoDB lets others see a commit before its log is on the disk, unless there is a binary log to be kept in step with.
-    keeps_first: false,
+    durable_before_visible: false,
     first_layout,
     inspect: |link, tables| Box::pin(inspect(link, tables)),
 };
@@ -59,7 +62,7 @@ impl MySql {
     /// [`RegistryError::Unavailable`] while the server is out of reach or read-only.
     pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
         let (target, namespace) = target(url)?;
-        Sql::connect(Config::new(&DIALECT, target, url, namespace)).await.map(Self)
+        Sql::connect(SqlConfig::new(&DIALECT, target, url, namespace)).await.map(Self)
     }
 
     /// Whether the tables are there. Makes none.
@@ -68,17 +71,17 @@ impl MySql {
     /// As [`connect`](Self::connect).
     pub async fn exists(url: &EngineUrl) -> Result<bool, RegistryError> {
         let (target, namespace) = target(url)?;
-        Sql::exists(&Config::new(&DIALECT, target, url, namespace)).await
+        Sql::exists(&SqlConfig::new(&DIALECT, target, url, namespace)).await
     }
 }
 
 /// Where the server is, who asks, and the namespace there.
-pub(crate) fn target(url: &EngineUrl) -> Result<(Target, &str), RegistryError> {
-    url.only(&[])?;
-    let ([database], namespace) = url.places(["DATABASE"])?;
-    let host = url.host()?;
+pub(crate) fn target(url: &EngineUrl) -> Result<(SqlTarget, &str), RegistryError> {
+    url.allow_options(&[])?;
+    let ([database], namespace) = url.path_segments(["DATABASE"])?;
+    let host = url.single_address()?;
     let Some(user) = url.user() else {
-        return Err(url.refused("names no user: write mysql://USER@HOST/DATABASE"));
+        return Err(url.refusal("names no user: write mysql://USER@HOST/DATABASE"));
     };
     let mut options = MySqlConnectOptions::new()
         .host(&host.name)
@@ -100,11 +103,11 @@ pub(crate) fn target(url: &EngineUrl) -> Result<(Target, &str), RegistryError> {
             options = options.ssl_client_cert(cert).ssl_client_key(key);
         }
     }
-    Ok((Target::MySql(options), namespace))
+    Ok((SqlTarget::MySql(options), namespace))
 }
 
-fn first_layout(tables: &Tables) -> Vec<String> {
-    let Tables { entry, lease, change, owned, .. } = tables;
+fn first_layout(tables: &TableNames) -> Vec<String> {
+    let TableNames { entry, lease, change, owned, .. } = tables;
     vec![
         format!(
             "CREATE TABLE IF NOT EXISTS {entry} (k VARBINARY(700) PRIMARY KEY, value LONGBLOB NOT NULL,
@@ -134,31 +137,31 @@ const MYSQL: &str = "SELECT CAST(@@server_uuid AS CHAR)";
 const MADE: &str = "SELECT CAST(CREATE_TIME AS CHAR) FROM information_schema.tables \
     WHERE table_schema = DATABASE() AND table_name = ";
 
-async fn inspect(link: &mut Link, tables: &Tables) -> Result<Server, Error> {
-    let row = link.row(Statement::new(&DIALECT, SERVER)).await?;
+async fn inspect(link: &mut SqlConnection, tables: &TableNames) -> Result<SqlServerInfo, Error> {
+    let row = link.query_one(SqlStatement::new(&DIALECT, SERVER)).await?;
     let writable = matches!(row.text(0)?.as_str(), "0" | "OFF");
     let (flushes, logs, syncs, packet) = (row.int(1)? == 1, row.int(2)? != 0, row.int(3)? == 1, row.int(4)?);
     let identity = if row.text(5)?.contains("MariaDB") { MARIADB } else { MYSQL };
-    let identity = link.row(Statement::new(&DIALECT, identity)).await?.text(0)?;
-    let made = Statement::new(&DIALECT, MADE).with(Arg::Text(&tables.counter));
-    let made = link.rows(made).await?.first().map(|row| row.text(0)).transpose()?;
+    let identity = link.query_one(SqlStatement::new(&DIALECT, identity)).await?.text(0)?;
+    let made = SqlStatement::new(&DIALECT, MADE).with(SqlArg::Text(&tables.counter));
+    let made = link.query(made).await?.first().map(|row| row.text(0)).transpose()?;
     let identity = made.map(|made| format!("{identity}/{made}"));
     // In a Galera cluster a lock is one server's own.
-    let galera = link.rows(Statement::new(&DIALECT, "SHOW VARIABLES LIKE 'wsrep_on'")).await?;
+    let galera = link.query(SqlStatement::new(&DIALECT, "SHOW VARIABLES LIKE 'wsrep_on'")).await?;
     let galera = galera.first().map(|row| row.text(1)).transpose()?.is_some_and(|on| on == "ON");
     // Without it a page that was half written when the host died is lost.
-    let twice = link.rows(Statement::new(&DIALECT, "SHOW VARIABLES LIKE 'innodb_doublewrite'")).await?;
+    let twice = link.query(SqlStatement::new(&DIALECT, "SHOW VARIABLES LIKE 'innodb_doublewrite'")).await?;
     let twice = twice.first().map(|row| row.text(1)).transpose()?;
     let torn = twice.is_some_and(|twice| matches!(twice.as_str(), "OFF" | "DETECT_ONLY"));
     let (class, lacks) = match (flushes, !logs || syncs, !galera) {
-        _ if torn => (Class::C, "innodb_doublewrite is off"),
-        (true, true, true) => (Class::A, ""),
-        (false, ..) => (Class::B, "innodb_flush_log_at_trx_commit is not 1"),
-        (_, false, _) => (Class::B, "sync_binlog is not 1"),
-        _ => (Class::B, "wsrep_on is on"),
+        _ if torn => (DurabilityClass::C, "innodb_doublewrite is off"),
+        (true, true, true) => (DurabilityClass::A, ""),
+        (false, ..) => (DurabilityClass::B, "innodb_flush_log_at_trx_commit is not 1"),
+        (_, false, _) => (DurabilityClass::B, "sync_binlog is not 1"),
+        _ => (DurabilityClass::B, "wsrep_on is on"),
     };
     let refused = (packet < PACKET_MIN).then(|| {
         format!("takes statements of {packet} bytes only: set max_allowed_packet to {PACKET_MIN} or more")
     });
-    Ok(Server { identity, writable, class, lacks, refused })
+    Ok(SqlServerInfo { identity, writable, class, weakness: lacks, refusal: refused })
 }

@@ -1,29 +1,32 @@
 //! The engine on PostgreSQL: what its dialect says differently, and what makes its promises good.
 
-use evenkeel_core::registry::Class;
+use evenkeel_core::registry::DurabilityClass;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{ConnectOptions as _, Error};
 
 use crate::RegistryError;
-use crate::sql::{Arg, Config, Dialect, Link, Server, Sql, Statement, Tables, Target, Tongue};
+use crate::sql::{
+    RegistryDialect, Sql, SqlArg, SqlConfig, SqlConnection, SqlDialect, SqlServerInfo, SqlStatement,
+    SqlTarget, TableNames,
+};
 use crate::url::EngineUrl;
 
 /// What its statements say differently.
-pub(crate) static TONGUE: Tongue = Tongue {
+pub(crate) static SQL_DIALECT: SqlDialect = SqlDialect {
     numbered: true,
     quote: '"',
     now: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
     ignore: ("", "ON CONFLICT DO NOTHING"),
-    unhurried: Some(("BEGIN; SET LOCAL statement_timeout = 0", "COMMIT")),
+    no_ddl_timeout: Some(("BEGIN; SET LOCAL statement_timeout = 0", "COMMIT")),
 };
 
-static DIALECT: Dialect = Dialect {
+static DIALECT: RegistryDialect = RegistryDialect {
     name: "postgres",
-    tongue: &TONGUE,
+    sql: &SQL_DIALECT,
     // All that is asked is found by its key, in the order of its keys. A planner that knows nothing yet of young tables
     // would read them whole: measured, 0.9 s instead of 0.1 ms for the news among 300,000 entries.
     // Whoever is frozen inside a transaction, or has gone without a word, must not hold up the others.
-    greeting: "SET lock_timeout = '2s'; SET statement_timeout = '5s'; \
+    session_setup: "SET lock_timeout = '2s'; SET statement_timeout = '5s'; \
                SET idle_in_transaction_session_timeout = '1s'; SET client_min_messages = 'warning'; \
                SET jit = off; SET enable_seqscan = off; SET enable_bitmapscan = off; \
                SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_sort = off; \
@@ -38,7 +41,7 @@ static DIALECT: Dialect = Dialect {
                     born = excluded.born, owner = excluded.owner",
     replace_lease: " ON CONFLICT (id) DO UPDATE SET ttl = excluded.ttl, ends = excluded.ends",
     notify: Some("pg_notify"),
-    keeps_first: true,
+    durable_before_visible: true,
     first_layout,
     inspect: |link, tables| Box::pin(inspect(link, tables)),
 };
@@ -56,7 +59,7 @@ impl Postgres {
     /// [`RegistryError::Unavailable`] while the server is out of reach or read-only.
     pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
         let (target, namespace) = target(url)?;
-        Sql::connect(Config::new(&DIALECT, target, url, namespace)).await.map(Self)
+        Sql::connect(SqlConfig::new(&DIALECT, target, url, namespace)).await.map(Self)
     }
 
     /// Whether the tables are there. Makes none.
@@ -65,17 +68,17 @@ impl Postgres {
     /// As [`connect`](Self::connect).
     pub async fn exists(url: &EngineUrl) -> Result<bool, RegistryError> {
         let (target, namespace) = target(url)?;
-        Sql::exists(&Config::new(&DIALECT, target, url, namespace)).await
+        Sql::exists(&SqlConfig::new(&DIALECT, target, url, namespace)).await
     }
 }
 
 /// Where the server is, who asks, and the namespace there.
-pub(crate) fn target(url: &EngineUrl) -> Result<(Target, &str), RegistryError> {
-    url.only(&[])?;
-    let ([database], namespace) = url.places(["DATABASE"])?;
-    let host = url.host()?;
+pub(crate) fn target(url: &EngineUrl) -> Result<(SqlTarget, &str), RegistryError> {
+    url.allow_options(&[])?;
+    let ([database], namespace) = url.path_segments(["DATABASE"])?;
+    let host = url.single_address()?;
     let Some(user) = url.user() else {
-        return Err(url.refused("names no user: write postgres://USER@HOST/DATABASE"));
+        return Err(url.refusal("names no user: write postgres://USER@HOST/DATABASE"));
     };
     let mut options = PgConnectOptions::new_without_pgpass()
         .host(&host.name)
@@ -100,11 +103,11 @@ pub(crate) fn target(url: &EngineUrl) -> Result<(Target, &str), RegistryError> {
             options = options.ssl_client_cert(cert).ssl_client_key(key);
         }
     }
-    Ok((Target::Postgres(options), namespace))
+    Ok((SqlTarget::Postgres(options), namespace))
 }
 
-fn first_layout(tables: &Tables) -> Vec<String> {
-    let Tables { entry, lease, change, owned, .. } = tables;
+fn first_layout(tables: &TableNames) -> Vec<String> {
+    let TableNames { entry, lease, change, owned, .. } = tables;
     vec![
         format!(
             "CREATE TABLE IF NOT EXISTS {entry} (k TEXT COLLATE \"C\" PRIMARY KEY, value BYTEA NOT NULL,
@@ -144,16 +147,24 @@ const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE \
                      WHERE slot_type = 'logical' AND active_pid IS NOT NULL)), \
     coalesce(to_regclass(";
 
-async fn inspect(link: &mut Link, tables: &Tables) -> Result<Server, Error> {
-    let server = Statement::new(&DIALECT, SERVER).with(Arg::Text(&tables.meta));
-    let row = link.row(server.then(")::oid::bigint, 0)")).await?;
+async fn inspect(link: &mut SqlConnection, tables: &TableNames) -> Result<SqlServerInfo, Error> {
+    let server = SqlStatement::new(&DIALECT, SERVER).with(SqlArg::Text(&tables.meta));
+    let row = link.query_one(server.then(")::oid::bigint, 0)")).await?;
     let [read_only, durable, waits, standbys] = [row.int(1)?, row.int(2)?, row.int(3)?, row.int(4)?];
     let (class, lacks) = match (durable, waits, standbys) {
-        (0, ..) => (Class::C, "fsync or full_page_writes is off"),
+        (0, ..) => (DurabilityClass::C, "fsync or full_page_writes is off"),
         // One that takes over may not have heard the last commits.
-        (_, _, 1..) => (Class::B, "a standby follows that is not named in synchronous_standby_names"),
-        _ => (Class::A, ""),
+        (_, _, 1..) => {
+            (DurabilityClass::B, "a standby follows that is not named in synchronous_standby_names")
+        }
+        _ => (DurabilityClass::A, ""),
     };
     let identity = format!("{}/{}", row.text(0)?, row.int(5)?);
-    Ok(Server { identity: Some(identity), writable: read_only == 0, class, lacks, refused: None })
+    Ok(SqlServerInfo {
+        identity: Some(identity),
+        writable: read_only == 0,
+        class,
+        weakness: lacks,
+        refusal: None,
+    })
 }

@@ -3,12 +3,12 @@
 //! What many callers ask goes to the server in one call (`act.lua`), what is read is read at one moment (`look.lua`), and
 //! each new connection finds out whether the history behind it is still the one we know (`adopt.lua`).
 
-mod doctor;
-mod door;
-mod fault;
-mod link;
+mod connector;
+mod errors;
+mod health;
 mod listener;
 mod reader;
+mod session;
 mod wire;
 mod writer;
 
@@ -16,17 +16,18 @@ use std::sync::{Arc, OnceLock};
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{
-    Batch, Change, Class, Facts, FeedKind, Granted, LeaseId, Outcome, Revision, Txn,
+    Change, ChangeBatch, DurabilityClass, EngineFacts, FeedKind, LeaseGrant, LeaseId, Revision, Txn,
+    TxnOutcome,
 };
 use evenkeel_core::time::Millis;
 use tokio::task::AbortHandle;
 
-use crate::examine::Examined;
 use crate::feed::Feed;
-use crate::queue::Asker;
+use crate::health::HealthReport;
+use crate::queue::WriterHandle;
 use crate::{BoxFuture, EngineUrl, Registry, RegistryError};
-use door::Door;
-use link::{ANSWER, Link, Shared};
+use connector::RedisConnector;
+use session::{ANSWER, RedisSession, SharedSession};
 use writer::TICK;
 
 /// By how much the registry's time goes on at most when the server's clock is set forward, and with it the most that a
@@ -34,9 +35,9 @@ use writer::TICK;
 const TIME_STEP: Millis = Millis(500);
 
 /// The facts that are the same for every server.
-const FACTS: Facts = Facts {
+const FACTS: EngineFacts = EngineFacts {
     engine: "redis",
-    class: Class::C,
+    class: DurabilityClass::C,
     feed: FeedKind::Pushed,
     // Somebody who keeps no deadline asks at each tick, and waits for the answer.
     notice: Millis(TICK.0 + ANSWER.0),
@@ -50,9 +51,9 @@ const FACTS: Facts = Facts {
 
 /// A registry in one database of a Redis server, below one namespace. Dropping it sends what was asked so far.
 pub struct Redis {
-    facts: Facts,
-    link: Shared,
-    writer: Asker,
+    facts: EngineFacts,
+    session: SharedSession,
+    writer: WriterHandle,
     listener: OnceLock<AbortHandle>,
 }
 
@@ -64,20 +65,20 @@ impl Redis {
     /// [`RegistryError::Refused`] says what to change in the URL or on the server; [`RegistryError::Unavailable`] while
     /// the server is out of reach, loads its data or is a replica.
     pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
-        url.only(&[])?;
-        let ([db], namespace) = url.places(["DB"])?;
-        let link = Arc::new(Link::new(Door::new(url, db)?, namespace));
-        link.enter().await?;
-        let known = link.known().clone();
+        url.allow_options(&[])?;
+        let ([db], namespace) = url.path_segments(["DB"])?;
+        let link = Arc::new(RedisSession::new(RedisConnector::new(url, db)?, namespace));
+        link.ensure_connected().await?;
+        let known = link.state().clone();
         let class = known.class.unwrap_or(FACTS.class);
-        let facts = Facts { class, generation: known.generation, ..FACTS };
-        Ok(Self { facts, writer: writer::start(link.clone()), link, listener: OnceLock::new() })
+        let facts = EngineFacts { class, generation: known.generation, ..FACTS };
+        Ok(Self { facts, writer: writer::start(link.clone()), session: link, listener: OnceLock::new() })
     }
 }
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        self.link.silence();
+        self.session.close_feeds();
         if let Some(listener) = self.listener.get() {
             listener.abort();
         }
@@ -85,15 +86,15 @@ impl Drop for Redis {
 }
 
 impl Registry for Redis {
-    fn facts(&self) -> Facts {
+    fn facts(&self) -> EngineFacts {
         self.facts
     }
 
-    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>> {
+    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<LeaseGrant, RegistryError>> {
         Box::pin(self.writer.open(ttl))
     }
 
-    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<Granted>, RegistryError>> {
+    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<LeaseGrant>, RegistryError>> {
         Box::pin(self.writer.renew(lease))
     }
 
@@ -101,32 +102,32 @@ impl Registry for Redis {
         Box::pin(self.writer.close(lease))
     }
 
-    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>> {
+    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<TxnOutcome>> {
         Box::pin(self.writer.commit(txns))
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Batch, RegistryError>> {
-        Box::pin(self.link.list())
+    fn list(&self) -> BoxFuture<'_, Result<ChangeBatch, RegistryError>> {
+        Box::pin(self.session.list())
     }
 
     fn read(&self, keys: Vec<Key>) -> BoxFuture<'_, Result<Vec<Change>, RegistryError>> {
-        Box::pin(self.link.read(keys))
+        Box::pin(self.session.read(keys))
     }
 
     fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>> {
         Box::pin(async move {
-            let bell = self.link.bell()?;
+            let bell = self.session.subscribe()?;
             self.listener
-                .get_or_init(|| tokio::spawn(listener::run(Arc::downgrade(&self.link))).abort_handle());
-            Ok(Feed::new(self.link.clone(), bell, after))
+                .get_or_init(|| tokio::spawn(listener::run(Arc::downgrade(&self.session))).abort_handle());
+            Ok(Feed::new(self.session.clone(), bell, after))
         })
     }
 
-    fn examine(&self) -> BoxFuture<'_, Result<Examined, RegistryError>> {
-        Box::pin(self.link.door().examine())
+    fn check_health(&self) -> BoxFuture<'_, Result<HealthReport, RegistryError>> {
+        Box::pin(self.session.connector().check_health())
     }
 
-    fn trouble(&self) -> Option<Arc<RegistryError>> {
-        self.writer.trouble()
+    fn last_error(&self) -> Option<Arc<RegistryError>> {
+        self.writer.last_error()
     }
 }

@@ -6,14 +6,14 @@
 //!
 //! [`Link`], [`Statement`] and [`Layout`] are for others too who keep tables of their own on such a server.
 
-mod book;
-mod ear;
-mod fault;
+mod clock_step;
+mod connection;
+mod errors;
 mod layout;
-mod ledger;
-mod link;
+mod listener;
 mod reader;
-mod sight;
+mod snapshot;
+mod state;
 mod statement;
 mod writer;
 
@@ -22,23 +22,24 @@ use std::time::Duration;
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{
-    Batch, Change, Class, Facts, FeedKind, Granted, LeaseId, Outcome, Revision, Txn,
+    Change, ChangeBatch, DurabilityClass, EngineFacts, FeedKind, LeaseGrant, LeaseId, Revision, Txn,
+    TxnOutcome,
 };
 use evenkeel_core::time::Millis;
 use tokio::sync::watch;
 
-use crate::examine::Examined;
 use crate::feed::Feed;
-use crate::queue::Asker;
+use crate::health::HealthReport;
+use crate::queue::WriterHandle;
 use crate::url::EngineUrl;
 use crate::{BoxFuture, Registry, RegistryError, fits};
-pub use fault::explain;
-pub use layout::Layout;
-pub use link::{Answer, Link, Row, Target, late};
-use reader::Readers;
-use sight::Sight;
-pub use statement::{Arg, ROWS_MAX, Statement, Tongue, pieces};
-pub(crate) use statement::{Dialect, Tables};
+use clock_step::ClockObservation;
+pub use connection::{SqlConnection, SqlResult, SqlRow, SqlTarget, timeout_error};
+pub use errors::explain;
+pub use layout::TableLayout;
+use reader::SqlReaders;
+pub use statement::{ROWS_MAX, SqlArg, SqlDialect, SqlStatement, pieces};
+pub(crate) use statement::{RegistryDialect, TableNames};
 
 /// How often a server that cannot send word is asked, and how often one that can, lest word was lost.
 const POLL: Millis = Millis(100);
@@ -58,52 +59,52 @@ const KEY_MAX: usize = 700;
 
 /// A registry on an SQL server. Made by [`Postgres`](crate::postgres::Postgres) and [`MySql`](crate::mysql::MySql).
 pub(crate) struct Sql {
-    facts: Facts,
-    config: Arc<Config>,
-    readers: Arc<Readers>,
-    writer: Asker,
+    facts: EngineFacts,
+    config: Arc<SqlConfig>,
+    readers: Arc<SqlReaders>,
+    writer: WriterHandle,
     bell: Arc<watch::Sender<Revision>>,
-    ear: OnceLock<()>,
+    listener_started: OnceLock<()>,
 }
 
 /// Where a registry is, and how it is spoken to.
-pub(crate) struct Config {
-    dialect: &'static Dialect,
-    target: Target,
-    tables: Tables,
+pub(crate) struct SqlConfig {
+    dialect: &'static RegistryDialect,
+    target: SqlTarget,
+    tables: TableNames,
     /// What it is, and its URL without what is secret.
-    place: String,
+    label: String,
 }
 
 /// What a server says of itself.
-pub(crate) struct Server {
+pub(crate) struct SqlServerInfo {
     /// Another server has another, another history of the same one, and a counter that was restored; `None` while there
     /// is no counter.
     pub(crate) identity: Option<String>,
     /// Whether it may be written to.
     pub(crate) writable: bool,
     /// What its promises are worth, and why no more.
-    pub(crate) class: Class,
-    pub(crate) lacks: &'static str,
+    pub(crate) class: DurabilityClass,
+    pub(crate) weakness: &'static str,
     /// Why it cannot be used as it is.
-    pub(crate) refused: Option<String>,
+    pub(crate) refusal: Option<String>,
 }
 
 /// The server that was adopted.
-struct Adopted {
+struct SqlServerIdentity {
     identity: String,
-    class: Class,
+    class: DurabilityClass,
 }
 
 /// What an engine can hold.
 #[derive(Clone, Copy)]
-struct Limits {
-    facts: Facts,
+struct SqlLimits {
+    facts: EngineFacts,
     ttl_min: Millis,
 }
 
-impl Limits {
-    fn fit(&self, txn: &Txn) -> bool {
+impl SqlLimits {
+    fn accepts(&self, txn: &Txn) -> bool {
         fits(&self.facts, txn) && txn.keys().all(storable)
     }
 }
@@ -113,80 +114,88 @@ fn storable(key: &Key) -> bool {
     key.as_str().len() <= KEY_MAX && !key.as_str().contains('\0')
 }
 
-impl Config {
-    pub(crate) fn new(dialect: &'static Dialect, target: Target, url: &EngineUrl, namespace: &str) -> Self {
-        Self { dialect, target, tables: Tables::new(dialect, namespace), place: url.place() }
+impl SqlConfig {
+    pub(crate) fn new(
+        dialect: &'static RegistryDialect,
+        target: SqlTarget,
+        url: &EngineUrl,
+        namespace: &str,
+    ) -> Self {
+        Self { dialect, target, tables: TableNames::new(dialect, namespace), label: url.label() }
     }
 
     /// Asks a server whether it can be used.
-    async fn inspect(&self, link: &mut Link) -> Result<Server, RegistryError> {
-        let server = in_time((self.dialect.inspect)(link, &self.tables)).await;
-        let server = server.map_err(|error| fault::explain(&self.place, &error))?;
-        if let Some(why) = &server.refused {
-            return Err(RegistryError::Refused(format!("{} {why}", self.place)));
+    async fn inspect(&self, link: &mut SqlConnection) -> Result<SqlServerInfo, RegistryError> {
+        let server = with_timeout((self.dialect.inspect)(link, &self.tables)).await;
+        let server = server.map_err(|error| errors::explain(&self.label, &error))?;
+        if let Some(why) = &server.refusal {
+            return Err(RegistryError::Refused(format!("{} {why}", self.label)));
         }
         if !server.writable {
             return Err(RegistryError::Unavailable(format!(
                 "{} is read-only here: point the URL at the server that is written to",
-                self.place
+                self.label
             )));
         }
         Ok(server)
     }
 
     /// A new connection to the server that was adopted, and to no other.
-    async fn come_back(&self, adopted: &Adopted) -> Result<Link, RegistryError> {
+    async fn reconnect(&self, adopted: &SqlServerIdentity) -> Result<SqlConnection, RegistryError> {
         let come = async {
-            let opened = Link::open(&self.target, self.dialect.greeting).await;
-            let mut link = opened.map_err(|error| fault::explain(&self.place, &error))?;
+            let opened = SqlConnection::open(&self.target, self.dialect.session_setup).await;
+            let mut link = opened.map_err(|error| errors::explain(&self.label, &error))?;
             let server = self.inspect(&mut link).await?;
             if server.identity.as_ref() != Some(&adopted.identity) {
                 return Err(RegistryError::Fatal(format!(
                     "{} is kept by another server than before: start this node again",
-                    self.place
+                    self.label
                 )));
             }
             if server.class < adopted.class {
                 return Err(RegistryError::Fatal(format!(
                     "{} promises less than when this node started ({}): set it right, or start this node again",
-                    self.place, server.lacks
+                    self.label, server.weakness
                 )));
             }
             Ok(link)
         };
-        let late = |_| Err(fault::explain(&self.place, &late("no connection", PATIENCE)));
+        let late = |_| Err(errors::explain(&self.label, &timeout_error("no connection", PATIENCE)));
         tokio::time::timeout(PATIENCE, come).await.unwrap_or_else(late)
     }
 }
 
 impl Sql {
     /// Connects, and looks whether the tables are there.
-    pub(crate) async fn exists(config: &Config) -> Result<bool, RegistryError> {
-        let explain = |error| fault::explain(&config.place, &error);
-        let mut link = Link::open(&config.target, config.dialect.greeting).await.map_err(explain)?;
-        layout::of(config).is_there(&mut link).await
+    pub(crate) async fn exists(config: &SqlConfig) -> Result<bool, RegistryError> {
+        let explain = |error| errors::explain(&config.label, &error);
+        let mut link =
+            SqlConnection::open(&config.target, config.dialect.session_setup).await.map_err(explain)?;
+        layout::registry_layout(config).exists(&mut link).await
     }
 
     /// Connects, makes or updates the tables, and starts to write.
-    pub(crate) async fn connect(config: Config) -> Result<Self, RegistryError> {
-        let explain = |error| fault::explain(&config.place, &error);
-        let mut link = Link::open(&config.target, config.dialect.greeting).await.map_err(explain)?;
+    pub(crate) async fn connect(config: SqlConfig) -> Result<Self, RegistryError> {
+        let explain = |error| errors::explain(&config.label, &error);
+        let mut link =
+            SqlConnection::open(&config.target, config.dialect.session_setup).await.map_err(explain)?;
         config.inspect(&mut link).await?;
-        layout::of(&config).prepare(&mut link).await?;
+        layout::registry_layout(&config).prepare(&mut link).await?;
         let server = config.inspect(&mut link).await?;
         let identity = server.identity.ok_or_else(|| {
             RegistryError::Unavailable(format!(
                 "{} lost the table that it had just made: see who else works in this database",
-                config.place
+                config.label
             ))
         })?;
-        let generation = in_time(layout::adopt(&mut link, &config, &identity)).await.map_err(explain)?;
-        let facts = Facts {
+        let generation =
+            with_timeout(layout::record_server(&mut link, &config, &identity)).await.map_err(explain)?;
+        let facts = EngineFacts {
             engine: config.dialect.name,
             class: server.class,
             feed: if config.dialect.notify.is_some() { FeedKind::Pushed } else { FeedKind::Polled(POLL) },
             notice: if config.dialect.notify.is_some() { NOTICE_PUSHED } else { POLL },
-            early: sight::MISSED,
+            early: clock_step::MISSED,
             ttl_min: Millis::secs(2),
             value_max: VALUE_MAX,
             operations_max: 4_096,
@@ -194,28 +203,28 @@ impl Sql {
             generation,
         };
         let config = Arc::new(config);
-        let adopted = Arc::new(Adopted { identity, class: server.class });
+        let adopted = Arc::new(SqlServerIdentity { identity, class: server.class });
         let bell = Arc::new(watch::Sender::new(Revision(0)));
-        let readers = Arc::new(Readers::new(config.clone(), adopted.clone(), bell.clone()));
+        let readers = Arc::new(SqlReaders::new(config.clone(), adopted.clone(), bell.clone()));
         bell.send_replace(readers.revision().await?);
-        let limits = Limits { facts, ttl_min: facts.ttl_min };
-        let sight = Sight::first(&mut link, &config).await;
-        let sight = sight.map_err(|error| fault::explain(&config.place, &error))?;
-        let writer = writer::start((link, sight), config.clone(), limits, adopted, bell.clone());
-        Ok(Self { facts, config, readers, writer, bell, ear: OnceLock::new() })
+        let limits = SqlLimits { facts, ttl_min: facts.ttl_min };
+        let observation = ClockObservation::observe_first(&mut link, &config).await;
+        let observation = observation.map_err(|error| errors::explain(&config.label, &error))?;
+        let writer = writer::start((link, observation), config.clone(), limits, adopted, bell.clone());
+        Ok(Self { facts, config, readers, writer, bell, listener_started: OnceLock::new() })
     }
 }
 
 impl Registry for Sql {
-    fn facts(&self) -> Facts {
+    fn facts(&self) -> EngineFacts {
         self.facts
     }
 
-    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>> {
+    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<LeaseGrant, RegistryError>> {
         Box::pin(self.writer.open(ttl))
     }
 
-    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<Granted>, RegistryError>> {
+    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<LeaseGrant>, RegistryError>> {
         Box::pin(self.writer.renew(lease))
     }
 
@@ -223,11 +232,11 @@ impl Registry for Sql {
         Box::pin(self.writer.close(lease))
     }
 
-    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>> {
+    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<TxnOutcome>> {
         Box::pin(self.writer.commit(txns))
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Batch, RegistryError>> {
+    fn list(&self) -> BoxFuture<'_, Result<ChangeBatch, RegistryError>> {
         Box::pin(self.readers.list())
     }
 
@@ -237,53 +246,61 @@ impl Registry for Sql {
 
     fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>> {
         Box::pin(async move {
-            self.ear.get_or_init(|| ear::start(self.config.clone(), &self.readers, &self.bell));
+            self.listener_started
+                .get_or_init(|| listener::start(self.config.clone(), &self.readers, &self.bell));
             Ok(Feed::new(self.readers.clone(), self.bell.subscribe(), after))
         })
     }
 
-    fn examine(&self) -> BoxFuture<'_, Result<Examined, RegistryError>> {
+    fn check_health(&self) -> BoxFuture<'_, Result<HealthReport, RegistryError>> {
         Box::pin(async move {
-            let Config { target, dialect, tables, .. } = self.config.as_ref();
+            let SqlConfig { target, dialect, tables, .. } = self.config.as_ref();
             let told = async {
-                let mut link = Link::open(target, dialect.greeting).await?;
-                let version = link.row(Statement::new(dialect, "SELECT VERSION()")).await?.text(0)?;
+                let mut link = SqlConnection::open(target, dialect.session_setup).await?;
+                let version =
+                    link.query_one(SqlStatement::new(dialect, "SELECT VERSION()")).await?.text(0)?;
                 let server = (dialect.inspect)(&mut link, tables).await?;
-                link.say(dialect.begin).await?;
-                let isolation = link.row(Statement::new(dialect, dialect.isolation)).await?.text(1)?;
-                link.say("ROLLBACK").await?;
+                link.execute_text(dialect.begin).await?;
+                let isolation =
+                    link.query_one(SqlStatement::new(dialect, dialect.isolation)).await?.text(1)?;
+                link.execute_text("ROLLBACK").await?;
                 Ok((version, server, isolation))
             };
-            let told = in_time(told).await.map_err(|error| fault::explain(&self.config.place, &error))?;
-            Ok(examined(&told.0, &told.1, &told.2))
+            let told =
+                with_timeout(told).await.map_err(|error| errors::explain(&self.config.label, &error))?;
+            Ok(health_report(&told.0, &told.1, &told.2))
         })
     }
 
-    fn trouble(&self) -> Option<Arc<RegistryError>> {
-        self.writer.trouble()
+    fn last_error(&self) -> Option<Arc<RegistryError>> {
+        self.writer.last_error()
     }
 }
 
 /// Waits for a server's answer, not for ever.
-async fn in_time<T>(answer: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
-    tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(late("no answer", PATIENCE)))
+async fn with_timeout<T>(answer: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
+    tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(timeout_error("no answer", PATIENCE)))
 }
 
 /// What an examination comes to.
-fn examined(version: &str, server: &Server, isolation: &str) -> Examined {
+fn health_report(version: &str, server: &SqlServerInfo, isolation: &str) -> HealthReport {
     // PostgreSQL says its name first, and then on what and by what it was built.
     let version = version.trim_start_matches("PostgreSQL ").split(' ').next().map(str::to_owned);
-    let mut found = Examined { version, ..Examined::default() };
-    match server.lacks {
-        "" => found.tell("durability", "an answer is given after a sync"),
-        lacks => {
-            found.fault("durability", lacks, "set it right where that can be, and start the nodes again")
-        }
+    let mut found = HealthReport { version, ..HealthReport::default() };
+    match server.weakness {
+        "" => found.add_check("durability", "an answer is given after a sync"),
+        lacks => found.add_problem(
+            "durability",
+            lacks,
+            "set it right where that can be, and start the nodes again",
+        ),
     }
     let isolation = isolation.to_lowercase().replace('-', " ");
     match isolation.as_str() {
-        "read committed" => found.tell("isolation", "read committed, behind a row that every writer locks"),
-        _ => found.fault(
+        "read committed" => {
+            found.add_check("isolation", "read committed, behind a row that every writer locks")
+        }
+        _ => found.add_problem(
             "isolation",
             isolation,
             "let nothing between the nodes and the server change what they ask for",
@@ -296,22 +313,25 @@ fn examined(version: &str, server: &Server, isolation: &str) -> Examined {
 macro_rules! engine {
     ($name:ident) => {
         impl $crate::Registry for $name {
-            fn facts(&self) -> evenkeel_core::registry::Facts {
+            fn facts(&self) -> evenkeel_core::registry::EngineFacts {
                 self.0.facts()
             }
 
             fn open(
                 &self,
                 ttl: evenkeel_core::time::Millis,
-            ) -> $crate::BoxFuture<'_, Result<evenkeel_core::registry::Granted, $crate::RegistryError>> {
+            ) -> $crate::BoxFuture<'_, Result<evenkeel_core::registry::LeaseGrant, $crate::RegistryError>>
+            {
                 self.0.open(ttl)
             }
 
             fn renew(
                 &self,
                 lease: evenkeel_core::registry::LeaseId,
-            ) -> $crate::BoxFuture<'_, Result<Option<evenkeel_core::registry::Granted>, $crate::RegistryError>>
-            {
+            ) -> $crate::BoxFuture<
+                '_,
+                Result<Option<evenkeel_core::registry::LeaseGrant>, $crate::RegistryError>,
+            > {
                 self.0.renew(lease)
             }
 
@@ -325,13 +345,14 @@ macro_rules! engine {
             fn commit(
                 &self,
                 txns: Vec<evenkeel_core::registry::Txn>,
-            ) -> $crate::BoxFuture<'_, Vec<evenkeel_core::registry::Outcome>> {
+            ) -> $crate::BoxFuture<'_, Vec<evenkeel_core::registry::TxnOutcome>> {
                 self.0.commit(txns)
             }
 
             fn list(
                 &self,
-            ) -> $crate::BoxFuture<'_, Result<evenkeel_core::registry::Batch, $crate::RegistryError>> {
+            ) -> $crate::BoxFuture<'_, Result<evenkeel_core::registry::ChangeBatch, $crate::RegistryError>>
+            {
                 self.0.list()
             }
 
@@ -350,12 +371,14 @@ macro_rules! engine {
                 self.0.watch(after)
             }
 
-            fn examine(&self) -> $crate::BoxFuture<'_, Result<$crate::Examined, $crate::RegistryError>> {
-                self.0.examine()
+            fn check_health(
+                &self,
+            ) -> $crate::BoxFuture<'_, Result<$crate::HealthReport, $crate::RegistryError>> {
+                self.0.check_health()
             }
 
-            fn trouble(&self) -> Option<std::sync::Arc<$crate::RegistryError>> {
-                self.0.trouble()
+            fn last_error(&self) -> Option<std::sync::Arc<$crate::RegistryError>> {
+                self.0.last_error()
             }
         }
     };

@@ -4,13 +4,13 @@
 //! commit, durable by `synchronous=FULL`); readers see snapshots beside it; a poller hears what other
 //! processes committed.
 
-mod book;
-mod doctor;
-mod fault;
+mod errors;
 mod file;
+mod health;
 mod poller;
 mod reader;
 mod statements;
+mod transaction;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -18,25 +18,26 @@ use std::sync::{Arc, OnceLock};
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{
-    Batch, Change, Class, Facts, FeedKind, Granted, LeaseId, Outcome, Revision, Txn,
+    Change, ChangeBatch, DurabilityClass, EngineFacts, FeedKind, LeaseGrant, LeaseId, Revision, Txn,
+    TxnOutcome,
 };
 use evenkeel_core::time::Millis;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::examine::Examined;
 use crate::feed::Feed;
+use crate::health::HealthReport;
 use crate::{BoxFuture, Registry, RegistryError};
-use file::File;
-use reader::Readers;
-use writer::Writer;
+use file::SqliteFile;
+use reader::SqliteReaders;
+use writer::SqliteWriter;
 
 pub(crate) use file::connect;
 
 /// The facts that are the same for every file.
-const FACTS: Facts = Facts {
+const FACTS: EngineFacts = EngineFacts {
     engine: "sqlite",
-    class: Class::A,
+    class: DurabilityClass::A,
     feed: FeedKind::Polled(poller::PERIOD),
     notice: poller::PERIOD,
     early: Millis::ZERO,
@@ -49,12 +50,12 @@ const FACTS: Facts = Facts {
 
 /// A registry in a SQLite file. Dropping it answers what was asked so far, then lets go of the file.
 pub struct Sqlite {
-    facts: Facts,
-    file: Arc<File>,
-    readers: Arc<Readers>,
-    writer: Writer,
+    facts: EngineFacts,
+    file: Arc<SqliteFile>,
+    readers: Arc<SqliteReaders>,
+    writer: SqliteWriter,
     bell: Arc<watch::Sender<Revision>>,
-    poller: OnceLock<()>,
+    poller_started: OnceLock<()>,
 }
 
 impl Sqlite {
@@ -71,39 +72,39 @@ impl Sqlite {
     }
 
     fn open_now(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, RegistryError> {
-        let (file, connection) = File::open(path)?;
+        let (file, connection) = SqliteFile::open(path)?;
         let file = Arc::new(file);
-        let adopted = book::adopt(&connection, &file, clock.as_ref())?;
+        let adopted = transaction::adopt_file(&connection, &file, clock.as_ref())?;
         let bell = Arc::new(watch::Sender::new(adopted.revision));
-        let writer = Writer::start(connection, file.clone(), clock, bell.clone())?;
-        let facts = Facts { generation: adopted.generation, ..FACTS };
-        let readers = Arc::new(Readers::new(file.clone()));
-        Ok(Self { facts, file, readers, writer, bell, poller: OnceLock::new() })
+        let writer = SqliteWriter::start(connection, file.clone(), clock, bell.clone())?;
+        let facts = EngineFacts { generation: adopted.generation, ..FACTS };
+        let readers = Arc::new(SqliteReaders::new(file.clone()));
+        Ok(Self { facts, file, readers, writer, bell, poller_started: OnceLock::new() })
     }
 }
 
 impl Registry for Sqlite {
-    fn facts(&self) -> Facts {
+    fn facts(&self) -> EngineFacts {
         self.facts
     }
 
-    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>> {
-        Box::pin(self.writer.asker().open(ttl))
+    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<LeaseGrant, RegistryError>> {
+        Box::pin(self.writer.handle().open(ttl))
     }
 
-    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<Granted>, RegistryError>> {
-        Box::pin(self.writer.asker().renew(lease))
+    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<LeaseGrant>, RegistryError>> {
+        Box::pin(self.writer.handle().renew(lease))
     }
 
     fn close(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), RegistryError>> {
-        Box::pin(self.writer.asker().close(lease))
+        Box::pin(self.writer.handle().close(lease))
     }
 
-    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>> {
-        Box::pin(self.writer.asker().commit(txns))
+    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<TxnOutcome>> {
+        Box::pin(self.writer.handle().commit(txns))
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Batch, RegistryError>> {
+    fn list(&self) -> BoxFuture<'_, Result<ChangeBatch, RegistryError>> {
         Box::pin(self.readers.list())
     }
 
@@ -112,15 +113,15 @@ impl Registry for Sqlite {
     }
 
     fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>> {
-        self.poller.get_or_init(|| poller::start(self.file.clone(), Arc::downgrade(&self.bell)));
+        self.poller_started.get_or_init(|| poller::start(self.file.clone(), Arc::downgrade(&self.bell)));
         Box::pin(async move { Ok(Feed::new(self.readers.clone(), self.bell.subscribe(), after)) })
     }
 
-    fn examine(&self) -> BoxFuture<'_, Result<Examined, RegistryError>> {
+    fn check_health(&self) -> BoxFuture<'_, Result<HealthReport, RegistryError>> {
         Box::pin(async { Ok(self.file.examine()) })
     }
 
-    fn trouble(&self) -> Option<Arc<RegistryError>> {
-        self.writer.asker().trouble()
+    fn last_error(&self) -> Option<Arc<RegistryError>> {
+        self.writer.handle().last_error()
     }
 }

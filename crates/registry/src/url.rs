@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::clock::HostClock;
+use crate::file_integrity::is_truncated;
 use crate::memory::Memory;
 use crate::sqlite::Sqlite;
-use crate::witness::is_cut;
 use crate::{Registry, RegistryError};
 
-pub use engine::{EngineUrl, Exposure, Host, PASSWORD, Purpose, Tls};
+pub use engine::{EngineAddress, EngineUrl, Exposure, PASSWORD, TlsFiles, UrlPurpose};
 
 const KNOWN: &str = "use sqlite:PATH (a file that the processes of this host share), memory: (this process only), \
                      postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, redis://HOST/DB, etcd://HOST,HOST,HOST or \
@@ -31,7 +31,7 @@ pub async fn open(url: &str) -> Result<Arc<dyn Registry>, RegistryError> {
         Some(("memory", "")) => Ok(Arc::new(Memory::new(Arc::new(HostClock)))),
         Some(("memory", name)) => Ok(Memory::named(name)),
         Some(("sqlite", "" | ":memory:")) => Err(refused("names no file".into())),
-        Some(("sqlite", rest)) => Ok(Arc::new(Sqlite::open(path_of(rest), Arc::new(HostClock)).await?)),
+        Some(("sqlite", rest)) => Ok(Arc::new(Sqlite::open(sqlite_path(rest), Arc::new(HostClock)).await?)),
         Some(("postgres" | "mysql" | "redis" | "etcd" | "zookeeper", _)) => {
             connect(&EngineUrl::parse(url)?).await
         }
@@ -49,8 +49,8 @@ pub async fn exists(url: &str) -> Result<bool, RegistryError> {
     match url.split_once(':') {
         Some(("sqlite", rest)) if !["", ":memory:"].contains(&rest) => {
             // An empty file is one in which nothing was made yet, or one that was cut.
-            let path = path_of(rest);
-            Ok(is_cut(path) || std::fs::metadata(path).is_ok_and(|found| found.len() > 0))
+            let path = sqlite_path(rest);
+            Ok(is_truncated(path) || std::fs::metadata(path).is_ok_and(|found| found.len() > 0))
         }
         #[cfg(feature = "postgres")]
         Some(("postgres", _)) => crate::postgres::Postgres::exists(&EngineUrl::parse(url)?).await,
@@ -74,7 +74,7 @@ pub fn exposure(url: &str) -> Result<Option<Exposure>, RegistryError> {
 }
 
 /// The path in what stands behind `sqlite:`: `sqlite:///var/x` is how others write `sqlite:/var/x`.
-fn path_of(rest: &str) -> &Path {
+fn sqlite_path(rest: &str) -> &Path {
     Path::new(rest.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(rest))
 }
 
@@ -101,7 +101,7 @@ async fn connect(url: &EngineUrl) -> Result<Arc<dyn Registry>, RegistryError> {
         "redis" => Ok(Arc::new(crate::redis::Redis::connect(url).await?)),
         #[cfg(feature = "etcd")]
         "etcd" => Ok(Arc::new(crate::etcd::Etcd::connect(url).await?)),
-        scheme => Err(url.refused(&format!(
+        scheme => Err(url.refusal(&format!(
             "needs the engine {scheme}, which this program was built without: build it with the feature {scheme}"
         ))),
     }

@@ -4,39 +4,40 @@
 //! something changed. What that takes is written down where it is done: `plan.rs`, `reader.rs`, `listener.rs`.
 
 mod commit;
-mod doctor;
 mod encryption;
-mod fault;
+mod entry_cache;
+mod errors;
+mod four_letter;
+mod health;
 mod history;
 mod leases;
-mod link;
 mod listener;
-mod memory;
+mod paths;
 mod plan;
 mod reader;
-mod tree;
-mod words;
+mod session;
 
 use std::sync::Arc;
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{
-    Batch, Change, Class, Facts, FeedKind, Granted, LeaseId, Outcome, Revision, Txn, Write,
+    Change, ChangeBatch, DurabilityClass, EngineFacts, FeedKind, LeaseGrant, LeaseId, Revision, Txn,
+    TxnOutcome, Write,
 };
 use evenkeel_core::time::Millis;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
-use crate::examine::Examined;
 use crate::feed::Feed;
+use crate::health::HealthReport;
 use crate::{BoxFuture, EngineUrl, Registry, RegistryError};
-use link::{ANSWER, Link};
 use listener::TICK;
+use session::{ANSWER, ZookeeperSession};
 
 /// The facts that are the same for every ensemble.
-const FACTS: Facts = Facts {
+const FACTS: EngineFacts = EngineFacts {
     engine: "zookeeper",
-    class: Class::A,
+    class: DurabilityClass::A,
     feed: FeedKind::Pushed,
     notice: Millis(TICK.0 + ANSWER.0),
     early: Millis::ZERO,
@@ -77,8 +78,8 @@ fn packet_bytes(txn: &Txn) -> usize {
 
 /// A registry below one node of a ZooKeeper ensemble. Dropping it lets go of its leases without ending them.
 pub struct Zookeeper {
-    facts: Facts,
-    link: Arc<Link>,
+    facts: EngineFacts,
+    session: Arc<ZookeeperSession>,
     room: Semaphore,
     listener: AbortHandle,
 }
@@ -90,81 +91,81 @@ impl Zookeeper {
     /// [`RegistryError::Refused`] says what to change in the URL or on the server; [`RegistryError::Unavailable`] while
     /// no majority of the ensemble can be reached.
     pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
-        url.only(&[])?;
-        let ([], namespace) = url.places([])?;
-        let link = Arc::new(Link::new(url, namespace)?);
-        let generation = link.enter().await?;
+        url.allow_options(&[])?;
+        let ([], namespace) = url.path_segments([])?;
+        let link = Arc::new(ZookeeperSession::new(url, namespace)?);
+        let generation = link.create_namespace().await?;
         let least = link.connect(PROBE, false).await?.session_timeout().as_millis();
         // The least term is two ticks, unless `minSessionTimeout` is set lower, which only a server that says so tells.
         let least = Millis(i64::try_from(least).unwrap_or(i64::MAX) / 2);
-        let tick = link.told_tick().await.map_or(least, |told| least.max(told));
+        let tick = link.longest_tick().await.map_or(least, |told| least.max(told));
         let silence = *link.silence.get_or_init(|| tick.max(SILENCE_MIN));
         // A follower tells the leader twice a tick whom it heard of, and may die with what it did not tell. Then what it had
         // heard before counts, which the client says something for: when half of the time has passed after which it goes.
         let early = Millis(i64::midpoint(silence.0, tick.0));
         let ttl_min = FACTS.ttl_min.max(Millis(tick.0.saturating_mul(3)));
-        let facts = Facts { early, ttl_min, generation, ..FACTS };
+        let facts = EngineFacts { early, ttl_min, generation, ..FACTS };
         link.refresh(true).await?;
         let listener = tokio::spawn(listener::run(link.clone())).abort_handle();
-        Ok(Self { facts, link, room: Semaphore::new(WAITING_MAX), listener })
+        Ok(Self { facts, session: link, room: Semaphore::new(WAITING_MAX), listener })
     }
 }
 
 impl Drop for Zookeeper {
     fn drop(&mut self) {
         self.listener.abort();
-        self.link.leave();
+        self.session.detach();
     }
 }
 
 impl Registry for Zookeeper {
-    fn facts(&self) -> Facts {
+    fn facts(&self) -> EngineFacts {
         self.facts
     }
 
-    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>> {
-        Box::pin(self.link.open(ttl, self.facts.ttl_min))
+    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<LeaseGrant, RegistryError>> {
+        Box::pin(self.session.open(ttl, self.facts.ttl_min))
     }
 
-    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<Granted>, RegistryError>> {
-        Box::pin(self.link.renew(lease))
+    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<LeaseGrant>, RegistryError>> {
+        Box::pin(self.session.renew(lease))
     }
 
     fn close(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), RegistryError>> {
-        Box::pin(self.link.close(lease))
+        Box::pin(self.session.close(lease))
     }
 
-    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>> {
+    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<TxnOutcome>> {
         Box::pin(async move {
             let _room = self.room.acquire().await;
-            self.link.commit(&txns).await
+            self.session.commit(&txns).await
         })
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Batch, RegistryError>> {
-        Box::pin(self.link.list())
+    fn list(&self) -> BoxFuture<'_, Result<ChangeBatch, RegistryError>> {
+        Box::pin(self.session.list())
     }
 
     fn read(&self, keys: Vec<Key>) -> BoxFuture<'_, Result<Vec<Change>, RegistryError>> {
-        Box::pin(self.link.read(keys))
+        Box::pin(self.session.read(keys))
     }
 
     fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>> {
-        Box::pin(async move { Ok(Feed::new(self.link.clone(), self.link.bell()?, after)) })
+        Box::pin(async move { Ok(Feed::new(self.session.clone(), self.session.subscribe()?, after)) })
     }
 
-    fn examine(&self) -> BoxFuture<'_, Result<Examined, RegistryError>> {
-        Box::pin(self.link.examine())
+    fn check_health(&self) -> BoxFuture<'_, Result<HealthReport, RegistryError>> {
+        Box::pin(self.session.check_health())
     }
 
-    fn trouble(&self) -> Option<Arc<RegistryError>> {
-        self.link.trouble()
+    fn last_error(&self) -> Option<Arc<RegistryError>> {
+        self.session.last_error()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::words::NAME_MAX;
+    use evenkeel_core::ids::NAME_MAX;
 
     use super::*;
 

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Entry, Guard, LeaseId, Outcome, Revision, Txn, Write};
+use evenkeel_core::registry::{Entry, Guard, LeaseId, Revision, Txn, TxnOutcome, Write};
 use evenkeel_core::time::Millis;
-use evenkeel_registry::clock::{HandClock, HostClock};
+use evenkeel_registry::clock::{HostClock, ManualClock};
 use evenkeel_registry::sqlite::Sqlite;
 use evenkeel_registry::{Registry, RegistryError, open};
 use rusqlite::Connection;
@@ -27,17 +27,17 @@ fn folder() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-async fn by_clock(path: &Path, clock: &Arc<HandClock>) -> Result<Sqlite, RegistryError> {
+async fn open_with_clock(path: &Path, clock: &Arc<ManualClock>) -> Result<Sqlite, RegistryError> {
     Sqlite::open(path, clock.clone()).await
 }
 
-async fn by_path(path: &Path) -> Result<Arc<dyn Registry>, RegistryError> {
+async fn open_path(path: &Path) -> Result<Arc<dyn Registry>, RegistryError> {
     open(&format!("sqlite:{}", path.display())).await
 }
 
 /// The error of an opening that must fail.
 async fn refused(path: &Path) -> String {
-    match by_path(path).await.map(drop) {
+    match open_path(path).await.map(drop) {
         Err(RegistryError::Refused(why)) => why,
         other => panic!("should have been refused: {other:?}"),
     }
@@ -51,14 +51,14 @@ fn put(at: &str, value: &[u8], owner: Option<LeaseId>) -> Write {
     Write::Put { key: key(at), value: value.into(), owner }
 }
 
-async fn commit(registry: &dyn Registry, writes: Vec<Write>) -> Outcome {
+async fn commit(registry: &dyn Registry, writes: Vec<Write>) -> TxnOutcome {
     registry.commit(vec![Txn { guards: vec![], writes }]).await.remove(0)
 }
 
 async fn made(registry: &dyn Registry, writes: Vec<Write>) -> Revision {
     match commit(registry, writes).await {
-        Outcome::Applied(revision) => revision,
-        other => panic!("should have been made: {other:?}, {:?}", registry.trouble()),
+        TxnOutcome::Applied(revision) => revision,
+        other => panic!("should have been made: {other:?}, {:?}", registry.last_error()),
     }
 }
 
@@ -74,7 +74,7 @@ fn process(part: &str, path: &Path) -> Command {
 }
 
 /// The file of a child process; `None` in the parent, which leaves the child's part alone.
-fn played() -> Option<PathBuf> {
+fn child_file() -> Option<PathBuf> {
     std::env::var_os(FILE).map(PathBuf::from)
 }
 
@@ -87,7 +87,7 @@ fn numbers<'a>(child: &'a mut Child, mark: &'a str) -> impl Iterator<Item = u64>
 #[tokio::test]
 async fn the_file_is_nobody_elses_to_read() {
     let (folder, path) = folder();
-    let registry = by_path(&path).await.unwrap();
+    let registry = open_path(&path).await.unwrap();
     made(registry.as_ref(), vec![put("a", b"1", None)]).await;
     let mut names = Vec::new();
     for file in std::fs::read_dir(folder.path()).unwrap() {
@@ -109,7 +109,7 @@ async fn nodes_that_start_at_once_make_the_file_once() {
             let (path, start) = (path.clone(), start.clone());
             tokio::spawn(async move {
                 start.wait().await;
-                by_path(&path).await.map(drop)
+                open_path(&path).await.map(drop)
             })
         };
         for opened in [(); 4].map(open) {
@@ -154,7 +154,7 @@ async fn the_database_of_another_program_is_refused_and_left_alone() {
 #[tokio::test]
 async fn a_newer_layout_is_refused_and_left_alone() {
     let (_folder, path) = folder();
-    drop(by_path(&path).await.unwrap());
+    drop(open_path(&path).await.unwrap());
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 2).unwrap();
     let why = refused(&path).await;
     assert!(why.contains("layout 2") && why.contains("newer evenkeel"), "{why}");
@@ -163,7 +163,7 @@ async fn a_newer_layout_is_refused_and_left_alone() {
 #[tokio::test]
 async fn a_damaged_file_is_an_error_and_no_panic() {
     let (_folder, path) = folder();
-    let registry = by_path(&path).await.unwrap();
+    let registry = open_path(&path).await.unwrap();
     let rows = (0..2_000).map(|i| put(&format!("k{i}"), &[7; 100], None)).collect();
     made(registry.as_ref(), rows).await;
     drop(registry);
@@ -171,7 +171,7 @@ async fn a_damaged_file_is_an_error_and_no_panic() {
     let middle = content.len() / 2;
     content[middle..middle + 40_960].fill(0x5a);
     std::fs::write(&path, &content).unwrap();
-    let told = match by_path(&path).await {
+    let told = match open_path(&path).await {
         Ok(registry) => registry.list().await.unwrap_err(),
         Err(error) => error,
     };
@@ -182,46 +182,46 @@ async fn a_damaged_file_is_an_error_and_no_panic() {
 #[tokio::test]
 async fn a_locked_file_is_waited_for_told_and_got_over() {
     let (_folder, path) = folder();
-    let registry = by_path(&path).await.unwrap();
+    let registry = open_path(&path).await.unwrap();
     let lease = registry.open(TTL).await.unwrap().lease;
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let (outcome, renewal, second) = tokio::join!(
         commit(registry.as_ref(), vec![put("a", b"1", None)]),
         registry.renew(lease),
-        by_path(&path)
+        open_path(&path)
     );
-    assert_eq!(outcome, Outcome::Unknown);
+    assert_eq!(outcome, TxnOutcome::Unknown);
     let Err(RegistryError::Unavailable(why)) = renewal else { panic!("{renewal:?}") };
     assert!(why.contains("locked") && why.contains("end the transaction"), "{why}");
-    assert!(matches!(registry.trouble().as_deref(), Some(RegistryError::Unavailable(_))));
+    assert!(matches!(registry.last_error().as_deref(), Some(RegistryError::Unavailable(_))));
     assert!(matches!(second.map(drop), Err(RegistryError::Unavailable(_))));
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(entry(registry.as_ref(), "a").await, None, "what was unknown was not made");
     made(registry.as_ref(), vec![put("a", b"1", None)]).await;
-    assert_eq!(registry.trouble(), None);
+    assert_eq!(registry.last_error(), None);
 }
 
 #[tokio::test]
 async fn a_short_lock_of_another_program_only_delays() {
     let (_folder, path) = folder();
-    let registry = by_path(&path).await.unwrap();
+    let registry = open_path(&path).await.unwrap();
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let waiting = tokio::spawn(async move { commit(registry.as_ref(), vec![put("a", b"1", None)]).await });
     tokio::task::yield_now().await;
     other.execute_batch("COMMIT").unwrap();
-    assert!(matches!(waiting.await.unwrap(), Outcome::Applied(_)));
+    assert!(matches!(waiting.await.unwrap(), TxnOutcome::Applied(_)));
 }
 
 #[tokio::test]
 async fn another_boot_of_the_host_ends_every_lease() {
-    let ((_folder, path), clock) = (folder(), Arc::new(HandClock::default()));
-    let before = by_clock(&path, &clock).await.unwrap();
+    let ((_folder, path), clock) = (folder(), Arc::new(ManualClock::default()));
+    let before = open_with_clock(&path, &clock).await.unwrap();
     let lease = before.open(TTL).await.unwrap().lease;
     let written = made(&before, vec![put("node/a@1", b"", Some(lease)), put("job/a/place", b"", None)]).await;
     clock.reboot();
-    let after = by_clock(&path, &clock).await.unwrap();
+    let after = open_with_clock(&path, &clock).await.unwrap();
     assert_eq!(after.renew(lease).await, Ok(None));
     assert_eq!(entry(&after, "node/a@1").await, None);
     assert!(entry(&after, "job/a/place").await.is_some());
@@ -230,14 +230,14 @@ async fn another_boot_of_the_host_ends_every_lease() {
     // Whoever still counts from the boot before is on another host: two hosts must not share the file.
     let told = before.renew(lease).await.unwrap_err();
     assert!(matches!(&told, RegistryError::Fatal(why) if why.contains("another host")), "{told}");
-    assert_eq!(commit(&before, vec![put("b", b"", None)]).await, Outcome::Unknown);
+    assert_eq!(commit(&before, vec![put("b", b"", None)]).await, TxnOutcome::Unknown);
 }
 
 #[tokio::test]
 async fn the_same_boot_ends_no_lease() {
-    let ((_folder, path), clock) = (folder(), Arc::new(HandClock::default()));
-    let lease = by_clock(&path, &clock).await.unwrap().open(TTL).await.unwrap().lease;
-    assert!(by_clock(&path, &clock).await.unwrap().renew(lease).await.unwrap().is_some());
+    let ((_folder, path), clock) = (folder(), Arc::new(ManualClock::default()));
+    let lease = open_with_clock(&path, &clock).await.unwrap().open(TTL).await.unwrap().lease;
+    assert!(open_with_clock(&path, &clock).await.unwrap().renew(lease).await.unwrap().is_some());
 }
 
 /// proves: I1
@@ -246,9 +246,9 @@ async fn a_restored_copy_is_a_new_generation() {
     let (folder, path) = folder();
     let backup = folder.path().join("backup.db");
     for generation in 0..3 {
-        assert_eq!(by_path(&path).await.unwrap().facts().generation, generation);
+        assert_eq!(open_path(&path).await.unwrap().facts().generation, generation);
         assert_eq!(
-            by_path(&path).await.unwrap().facts().generation,
+            open_path(&path).await.unwrap().facts().generation,
             generation,
             "opening alone changes nothing"
         );
@@ -263,13 +263,13 @@ async fn a_copy_that_was_given_the_number_of_the_old_file_is_a_new_generation() 
     let (folder, path) = folder();
     let backup = folder.path().join("backup.db");
     for generation in 0..3 {
-        assert_eq!(by_path(&path).await.unwrap().facts().generation, generation);
+        assert_eq!(open_path(&path).await.unwrap().facts().generation, generation);
         std::fs::copy(&path, &backup).unwrap();
         // Some file systems give the next file the number that has just become free.
         std::fs::remove_file(&path).unwrap();
         std::fs::copy(&backup, &path).unwrap();
     }
-    let registry = by_path(&path).await.unwrap();
+    let registry = open_path(&path).await.unwrap();
     assert_eq!(registry.facts().generation, 3);
     std::fs::remove_file(&path).unwrap();
     std::fs::copy(&backup, &path).unwrap();
@@ -280,13 +280,13 @@ async fn a_copy_that_was_given_the_number_of_the_old_file_is_a_new_generation() 
 #[tokio::test]
 async fn a_file_that_is_replaced_while_in_use_stops_its_users() {
     let (_folder, path) = folder();
-    let registry = by_path(&path).await.unwrap();
+    let registry = open_path(&path).await.unwrap();
     let lease = registry.open(TTL).await.unwrap().lease;
     std::fs::remove_file(&path).unwrap();
     for told in [registry.renew(lease).await.unwrap_err(), registry.list().await.unwrap_err()] {
         assert!(matches!(&told, RegistryError::Fatal(why) if why.contains("replaced or deleted")), "{told}");
     }
-    assert_eq!(commit(registry.as_ref(), vec![put("a", b"", None)]).await, Outcome::Unknown);
+    assert_eq!(commit(registry.as_ref(), vec![put("a", b"", None)]).await, TxnOutcome::Unknown);
 }
 
 #[tokio::test]
@@ -295,7 +295,7 @@ async fn a_file_that_is_truncated_or_overwritten_while_in_use_stops_its_users() 
         [|path| std::fs::write(path, "").unwrap(), |path| std::fs::write(path, [7_u8; 100_000]).unwrap()];
     for harm in harms {
         let (_folder, path) = folder();
-        let (registry, other) = (by_path(&path).await.unwrap(), by_path(&path).await.unwrap());
+        let (registry, other) = (open_path(&path).await.unwrap(), open_path(&path).await.unwrap());
         let lease = registry.open(TTL).await.unwrap().lease;
         made(registry.as_ref(), vec![put("a", b"1", Some(lease))]).await;
         harm(&path);
@@ -305,12 +305,12 @@ async fn a_file_that_is_truncated_or_overwritten_while_in_use_stops_its_users() 
                 matches!(&told, RegistryError::Fatal(why) if why.contains("restore it from a backup")),
                 "{told}"
             );
-            assert_eq!(commit(registry.as_ref(), vec![put("b", b"", None)]).await, Outcome::Unknown);
+            assert_eq!(commit(registry.as_ref(), vec![put("b", b"", None)]).await, TxnOutcome::Unknown);
             assert!(registry.list().await.is_err());
         }
         // Whoever opens it now finds all of it in the log, or would take it for a new one.
         let before = std::fs::read(&path).unwrap();
-        let told = by_path(&path).await.err().expect("it is harmed").to_string();
+        let told = open_path(&path).await.err().expect("it is harmed").to_string();
         assert!(told.contains("mkdir") && told.contains("evenkeel cluster restore"), "{told}");
         assert_eq!(std::fs::read(&path).unwrap(), before, "and it is left as it is");
     }
@@ -319,7 +319,7 @@ async fn a_file_that_is_truncated_or_overwritten_while_in_use_stops_its_users() 
 #[tokio::test]
 async fn a_feed_ends_with_its_registry() {
     let (_folder, path) = folder();
-    let registry = by_path(&path).await.unwrap();
+    let registry = open_path(&path).await.unwrap();
     let mut feed = registry.watch(Revision(0)).await.unwrap();
     made(registry.as_ref(), vec![put("a", b"1", None)]).await;
     assert_eq!(feed.next().await.map(|batch| batch.changes.len()), Some(1));
@@ -334,7 +334,7 @@ async fn a_feed_ends_with_its_registry() {
 #[tokio::test]
 async fn a_process_killed_while_it_writes_leaves_nothing_half_done() {
     let (_folder, path) = folder();
-    let survivor = by_path(&path).await.unwrap();
+    let survivor = open_path(&path).await.unwrap();
     for round in 1..=8 {
         let mut child = process("writes_pairs_until_killed", &path).spawn().unwrap();
         let told = numbers(&mut child, "told ").nth(round * 7).unwrap();
@@ -350,8 +350,8 @@ async fn a_process_killed_while_it_writes_leaves_nothing_half_done() {
 
 #[tokio::test]
 async fn writes_pairs_until_killed() {
-    let Some(path) = played() else { return };
-    let registry = by_path(&path).await.unwrap();
+    let Some(path) = child_file() else { return };
+    let registry = open_path(&path).await.unwrap();
     let first = entry(registry.as_ref(), "left")
         .await
         .map_or(0, |e| String::from_utf8_lossy(&e.value).parse().unwrap());
@@ -359,7 +359,7 @@ async fn writes_pairs_until_killed() {
         let text = number.to_string().into_bytes();
         let pair = || vec![put("left", &text, None), put("right", &text, None)];
         // Beside others that write without a pause a process may find the file locked for longer than it waits.
-        while commit(registry.as_ref(), pair()).await == Outcome::Unknown {}
+        while commit(registry.as_ref(), pair()).await == TxnOutcome::Unknown {}
         println!("told {number}");
     }
 }
@@ -368,7 +368,7 @@ async fn writes_pairs_until_killed() {
 #[tokio::test]
 async fn a_process_killed_inside_a_transaction_holds_up_nobody() {
     let (_folder, path) = folder();
-    let survivor = by_path(&path).await.unwrap();
+    let survivor = open_path(&path).await.unwrap();
     let before = made(survivor.as_ref(), vec![put("a", b"1", None)]).await;
     let mut child = process("stops_inside_a_transaction", &path).stdin(Stdio::piped()).spawn().unwrap();
     assert_eq!(numbers(&mut child, "inside ").next(), Some(1));
@@ -380,7 +380,7 @@ async fn a_process_killed_inside_a_transaction_holds_up_nobody() {
 
 #[tokio::test]
 async fn stops_inside_a_transaction() {
-    let Some(path) = played() else { return };
+    let Some(path) = child_file() else { return };
     let file = Connection::open(path).unwrap();
     let half = "BEGIN IMMEDIATE; INSERT INTO entry VALUES ('half', x'00', 1000, 1000, NULL)";
     file.execute_batch(half).unwrap();
@@ -392,7 +392,7 @@ async fn stops_inside_a_transaction() {
 #[tokio::test]
 async fn processes_share_the_file() {
     let (_folder, path) = folder();
-    let registry = by_path(&path).await.unwrap();
+    let registry = open_path(&path).await.unwrap();
     let mut feed = registry.watch(Revision(0)).await.unwrap();
     let mut children: Vec<_> =
         (0..3).map(|_| process("writes_pairs_until_killed", &path).spawn().unwrap()).collect();
@@ -429,8 +429,8 @@ fn a_full_disk_is_told_and_got_over() {
 
 #[tokio::test]
 async fn fills_its_disk() {
-    let Some(path) = played() else { return };
-    let registry = by_path(&path).await.unwrap();
+    let Some(path) = child_file() else { return };
+    let registry = open_path(&path).await.unwrap();
     let lease = registry.open(TTL).await.unwrap().lease;
     made(registry.as_ref(), vec![put("count", b"0", None)]).await;
     let ballast = path.with_file_name("ballast");
@@ -446,7 +446,7 @@ async fn fills_its_disk() {
     // Somebody frees space; nothing is restarted.
     std::fs::remove_file(&ballast).unwrap();
     made(registry.as_ref(), vec![put("count", b"after", None), put("large", &[1; 4096], None)]).await;
-    assert_eq!(registry.trouble(), None);
+    assert_eq!(registry.last_error(), None);
     assert!(registry.renew(lease).await.unwrap().is_some());
     drop(registry);
     let again = Sqlite::open(&path, Arc::new(HostClock)).await.unwrap();
@@ -465,9 +465,9 @@ async fn write_until_full(registry: &dyn Registry) -> (u32, String) {
         ];
         let guard = Guard::Absent(key(&format!("k{number}")));
         match registry.commit(vec![Txn { guards: vec![guard], writes }]).await.remove(0) {
-            Outcome::Applied(_) => {}
-            Outcome::Unknown => return (number - 1, registry.trouble().expect("a reason").to_string()),
-            Outcome::Refused(found) => panic!("{found:?}"),
+            TxnOutcome::Applied(_) => {}
+            TxnOutcome::Unknown => return (number - 1, registry.last_error().expect("a reason").to_string()),
+            TxnOutcome::Refused(found) => panic!("{found:?}"),
         }
     }
     panic!("the disk never filled");

@@ -6,12 +6,12 @@ use evenkeel_registry::conformance::Engine;
 use evenkeel_registry::memory::Memory;
 use evenkeel_registry::{BoxFuture, Registry, RegistryError, conformance};
 
-struct Process(Arc<Memory>);
+struct MemoryEngine(Arc<Memory>);
 
-impl Engine for Process {
+impl Engine for MemoryEngine {
     fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>> {
         Box::pin(async { Ok(self.0.clone() as Arc<dyn Registry>) })
     }
 }
 
-conformance!(|clock| Process(Arc::new(Memory::new(clock))));
+conformance!(|clock| MemoryEngine(Arc::new(Memory::new(clock))));

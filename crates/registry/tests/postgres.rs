@@ -2,8 +2,9 @@
 
 use evenkeel_core::time::Millis;
 use evenkeel_registry::conformance;
-use evenkeel_registry::conformance::{Real, Server};
+use evenkeel_registry::conformance::{ServerEngine, ServerTiming};
 
-const REAL: Real = Real { ttl: Millis::secs(3), late: Millis(200), shared: false, remembers: Some(80_000) };
+const REAL: ServerTiming =
+    ServerTiming { ttl: Millis::secs(3), late: Millis(200), shared: false, remembers: Some(80_000) };
 
-conformance!(server: |_| Server::find("POSTGRES", REAL));
+conformance!(server: |_| ServerEngine::find("POSTGRES", REAL));

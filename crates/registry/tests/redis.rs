@@ -2,9 +2,9 @@
 
 use evenkeel_core::time::Millis;
 use evenkeel_registry::conformance;
-use evenkeel_registry::conformance::{Real, Server};
+use evenkeel_registry::conformance::{ServerEngine, ServerTiming};
 
-const REAL: Real =
-    Real { ttl: Millis::secs(2), late: Millis::secs(1), shared: false, remembers: Some(70_000) };
+const REAL: ServerTiming =
+    ServerTiming { ttl: Millis::secs(2), late: Millis::secs(1), shared: false, remembers: Some(70_000) };
 
-conformance!(server: |_| Server::find("REDIS", REAL));
+conformance!(server: |_| ServerEngine::find("REDIS", REAL));

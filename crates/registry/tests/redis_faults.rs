@@ -7,16 +7,19 @@
 
 #[path = "redis_faults/access.rs"]
 mod access;
-#[path = "common/asks.rs"]
-mod asks;
 #[path = "common/certificates.rs"]
 mod certificates;
-#[path = "sql_faults/cut.rs"]
-mod cut;
+#[path = "common/counting.rs"]
+mod counting;
+#[path = "sql_faults/fault_proxy.rs"]
+mod fault_proxy;
 #[path = "redis_faults/generations.rs"]
 mod generations;
 #[path = "common/host.rs"]
 mod host;
+#[path = "common/lease_terms.rs"]
+#[expect(dead_code, reason = "these tests write nothing that needs an open lease")]
+mod lease_terms;
 #[path = "redis_faults/leases.rs"]
 mod leases;
 #[path = "common/listening.rs"]
@@ -26,15 +29,12 @@ mod process;
 #[path = "common/proxy.rs"]
 #[expect(dead_code, reason = "Redis' requests have no kinds by which to hold them")]
 mod proxy;
+#[path = "common/requests.rs"]
+mod requests;
 #[path = "redis_faults/server.rs"]
 mod server;
 #[path = "common/still.rs"]
 mod still;
-#[path = "common/storm.rs"]
-mod storm;
-#[path = "common/terms.rs"]
-#[expect(dead_code, reason = "these tests write nothing that needs an open lease")]
-mod terms;
 #[path = "common/until.rs"]
 mod until;
 
@@ -42,24 +42,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use asks::{Engine, commit, connect, entry, key, made, next, put, refused, txn};
 use certificates::Certificates;
-use cut::{Cutter, Fault};
-use evenkeel_core::registry::{Batch, Class, Guard, Outcome, Revision, Write};
+use counting::{CountingClient, histories_hold};
+use evenkeel_core::registry::{ChangeBatch, DurabilityClass, Guard, Revision, TxnOutcome, Write};
 use evenkeel_core::time::Millis;
 use evenkeel_registry::clock::Stopwatch;
-use evenkeel_registry::conformance::Stalled;
+use evenkeel_registry::conformance::MachineStall;
 use evenkeel_registry::{RegistryError, open};
-use proxy::{Proxy, Way};
-use server::{ALWAYS, Server};
-use storm::{Counter, histories_hold};
-use terms::{Term, with_a_term};
+use fault_proxy::{AnswerFault, FaultProxy};
+use lease_terms::{LeaseTerm, with_a_term};
+use proxy::{Proxy, ProxyMode};
+use requests::{SharedRegistry, commit, connect, entry, key, made, next, put, refused, txn};
+use server::{ALWAYS, RedisServer};
 use until::until;
 
 /// A term that no test waits for.
 const TTL: Millis = Millis::secs(600);
 
-async fn is_over(registry: &Engine) -> String {
+async fn is_over(registry: &SharedRegistry) -> String {
     until("the end of this registry", || async {
         match registry.list().await {
             Err(RegistryError::Fatal(why)) => Some(why),
@@ -88,45 +88,45 @@ async fn best_within(promised: Duration, attempt: impl AsyncFn() -> Duration) {
 #[tokio::test]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_lost_answer_is_unknown_and_settled_by_sending_again() {
-    let Some(server) = Server::start(ALWAYS) else { return };
-    let cutter = Cutter::start(server.at().port()).await;
+    let Some(server) = RedisServer::start(ALWAYS) else { return };
+    let cutter = FaultProxy::start(server.at().port()).await;
     let (near, far) =
         (connect(&server.url()).await, connect(&format!("redis://127.0.0.1:{}/0", cutter.port)).await);
     let place = made(&near, vec![], vec![put("job/a/place", "free", None)]).await;
     let claim = txn(vec![Guard::At(key("job/a/place"), place)], vec![put("job/a/place", "nonce 17", None)]);
-    cutter.set("nonce 17", Fault::Cut);
-    assert_eq!(commit(&far, claim.clone()).await, Outcome::Unknown);
+    cutter.set("nonce 17", AnswerFault::Cut);
+    assert_eq!(commit(&far, claim.clone()).await, TxnOutcome::Unknown);
     cutter.sprung(1).await;
-    assert!(matches!(far.trouble().as_deref(), Some(RegistryError::Unavailable(_))));
+    assert!(matches!(far.last_error().as_deref(), Some(RegistryError::Unavailable(_))));
     let settled = commit(&far, claim).await;
-    let Outcome::Refused(found) = settled else { panic!("made twice: {settled:?}") };
+    let TxnOutcome::Refused(found) = settled else { panic!("made twice: {settled:?}") };
     assert_eq!(found[0].entry.as_ref().map(|e| &*e.value), Some(&b"nonce 17"[..]));
     assert_eq!(entry(&near, "job/a/place").await, found[0].entry);
-    assert_eq!(far.trouble(), None);
+    assert_eq!(far.last_error(), None);
 
     let lease = far.open(TTL).await.unwrap().lease;
-    cutter.set("\r\n77777\r\n", Fault::Cut);
+    cutter.set("\r\n77777\r\n", AnswerFault::Cut);
     assert!(matches!(far.open(Millis(77_777)).await, Err(RegistryError::Unavailable(_))));
     cutter.sprung(2).await;
     let next = far.open(Millis(77_777)).await.unwrap().lease;
     assert_eq!(next.0, lease.0 + 2, "the one that nobody heard of has its number for ever");
 
-    cutter.set("\r\nR\r\n", Fault::Cut);
+    cutter.set("\r\nR\r\n", AnswerFault::Cut);
     assert!(matches!(far.renew(next).await, Err(RegistryError::Unavailable(_))));
     cutter.sprung(3).await;
     assert_eq!(far.renew(next).await.unwrap().map(|granted| granted.lease), Some(next));
 
-    cutter.set("\r\nread\r\n", Fault::Cut);
+    cutter.set("\r\nread\r\n", AnswerFault::Cut);
     assert!(matches!(far.read(vec![key("job/a/place")]).await, Err(RegistryError::Unavailable(_))));
     cutter.sprung(4).await;
     assert_eq!(entry(&far, "job/a/place").await, found[0].entry);
 
-    cutter.set("\r\npage\r\n", Fault::Cut);
+    cutter.set("\r\npage\r\n", AnswerFault::Cut);
     assert!(matches!(far.list().await, Err(RegistryError::Unavailable(_))));
     cutter.sprung(5).await;
     assert_eq!(far.list().await.unwrap().changes[0].entry, found[0].entry);
 
-    cutter.set("\r\nC\r\n", Fault::Cut);
+    cutter.set("\r\nC\r\n", AnswerFault::Cut);
     assert!(matches!(far.close(next).await, Err(RegistryError::Unavailable(_))));
     cutter.sprung(6).await;
     assert_eq!(near.renew(next).await, Ok(None), "it was closed");
@@ -139,25 +139,25 @@ async fn a_lost_answer_is_unknown_and_settled_by_sending_again() {
 #[tokio::test]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_way_on_which_no_answer_comes_back_is_told_of_until_it_is_good() {
-    let Some(server) = Server::start(ALWAYS) else { return };
+    let Some(server) = RedisServer::start(ALWAYS) else { return };
     let proxy = Proxy::start(server.at()).await;
     let far = connect(&format!("redis://{}/0", proxy.at())).await;
     let lease = far.open(TTL).await.unwrap().lease;
     let claim = txn(vec![Guard::Absent(key("a"))], vec![put("a", "nonce 17", None)]);
     // A call of a script passes, its answer does not, nor what comes after it.
-    proxy.set(Way::NoAnswersFrom(*b"\nEVA"));
-    assert_eq!(commit(&far, claim.clone()).await, Outcome::Unknown);
+    proxy.set(ProxyMode::NoAnswersFrom(*b"\nEVA"));
+    assert_eq!(commit(&far, claim.clone()).await, TxnOutcome::Unknown);
     assert!(matches!(far.open(TTL).await, Err(RegistryError::Unavailable(_))));
     assert!(matches!(far.renew(lease).await, Err(RegistryError::Unavailable(_))));
     assert!(matches!(far.close(lease).await, Err(RegistryError::Unavailable(_))));
     assert!(matches!(far.list().await, Err(RegistryError::Unavailable(_))));
     assert!(matches!(far.read(vec![key("a")]).await, Err(RegistryError::Unavailable(_))));
-    proxy.set(Way::Open);
+    proxy.set(ProxyMode::Open);
     let settled = until("an answer", || async {
-        Some(commit(&far, claim.clone()).await).filter(|outcome| *outcome != Outcome::Unknown)
+        Some(commit(&far, claim.clone()).await).filter(|outcome| *outcome != TxnOutcome::Unknown)
     })
     .await;
-    assert!(matches!(settled, Outcome::Refused(_)), "made twice: {settled:?}");
+    assert!(matches!(settled, TxnOutcome::Refused(_)), "made twice: {settled:?}");
     until("the close", || async { far.close(lease).await.ok() }).await;
     assert_eq!(far.renew(lease).await, Ok(None));
 }
@@ -165,17 +165,17 @@ async fn a_way_on_which_no_answer_comes_back_is_told_of_until_it_is_good() {
 #[tokio::test]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_server_that_says_nothing_is_given_up_in_time() {
-    let Some(server) = Server::start(ALWAYS) else { return };
+    let Some(server) = RedisServer::start(ALWAYS) else { return };
     let proxy = Proxy::start(server.at()).await;
     let registry = connect(&format!("redis://{}/0", proxy.at())).await;
     let lease = registry.open(TTL).await.unwrap().lease;
     best_within(Duration::from_secs(9), async || {
-        proxy.set(Way::Held);
+        proxy.set(ProxyMode::Held);
         let asked = Stopwatch::start();
         let told = registry.renew(lease).await;
-        let took = asked.passed();
+        let took = asked.elapsed();
         assert!(matches!(told, Err(RegistryError::Unavailable(_))), "{told:?}");
-        proxy.set(Way::Open);
+        proxy.set(ProxyMode::Open);
         until("a renewal", || async { registry.renew(lease).await.ok().flatten() }).await;
         took
     })
@@ -185,10 +185,10 @@ async fn a_server_that_says_nothing_is_given_up_in_time() {
 #[tokio::test]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn forgotten_scripts_are_sent_again() {
-    let Some(server) = Server::start(ALWAYS) else { return };
+    let Some(server) = RedisServer::start(ALWAYS) else { return };
     let registry = connect(&server.url()).await;
     for i in 0..5 {
-        server.say("SCRIPT", &["FLUSH"]);
+        server.command("SCRIPT", &["FLUSH"]);
         made(&registry, vec![], vec![put("a", &i.to_string(), None)]).await;
         assert_eq!(registry.list().await.unwrap().changes.len(), 1);
     }
@@ -198,11 +198,11 @@ async fn forgotten_scripts_are_sent_again() {
 #[tokio::test]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_listener_blocks_for_long_on_one_connection() {
-    let Some(server) = Server::start(ALWAYS) else { return };
+    let Some(server) = RedisServer::start(ALWAYS) else { return };
     let registry = connect(&server.url()).await;
     let mut feed = registry.watch(Revision(0)).await.unwrap();
     let blocked = || {
-        let list = server.say("CLIENT", &["LIST"]);
+        let list = server.command("CLIENT", &["LIST"]);
         let line = list.lines().find(|line| line.contains("cmd=xread"))?;
         line.split(' ').next().map(str::to_owned)
     };
@@ -226,11 +226,11 @@ async fn a_listener_blocks_for_long_on_one_connection() {
 #[tokio::test]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_storm_of_cut_connections_loses_no_increment() {
-    let Some(server) = Server::start(ALWAYS) else { return };
+    let Some(server) = RedisServer::start(ALWAYS) else { return };
     let registry = connect(&server.url()).await;
-    let counter = Counter::start(&registry, &registry, 200).await;
+    let counter = CountingClient::start(&registry, &registry, 200).await;
     for _ in 0..20 {
-        server.say("CLIENT", &["KILL", "TYPE", "normal"]);
+        server.command("CLIENT", &["KILL", "TYPE", "normal"]);
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
     counter.check(&registry).await;
@@ -240,19 +240,19 @@ async fn a_storm_of_cut_connections_loses_no_increment() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_history_in_a_storm_can_have_happened_one_after_the_other() {
-    let Some(server) = Server::start(ALWAYS) else { return };
+    let Some(server) = RedisServer::start(ALWAYS) else { return };
     let proxy = Proxy::start(server.at()).await;
     let (near, far) = (server.url(), format!("redis://{}/0", proxy.at()));
     let near = [connect(&near).await, connect(&near).await];
     let far = [connect(&far).await, connect(&far).await];
-    histories_hold((&near, &far), (&proxy, [Way::NoAnswers, Way::Closed]), 2_000).await;
+    histories_hold((&near, &far), (&proxy, [ProxyMode::NoAnswers, ProxyMode::Closed]), 2_000).await;
 }
 
 /// Pages are read one after the other while two entries, on different pages, are always written together.
 #[tokio::test]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_listing_of_many_pages_is_of_one_moment() {
-    let Some(server) = Server::start(ALWAYS) else { return };
+    let Some(server) = RedisServer::start(ALWAYS) else { return };
     let registry = connect(&server.url()).await;
     let many: Vec<_> = (0..4_000).map(|i| put(&format!("k{i}"), "x", None)).collect();
     made(&registry, vec![], many).await;

@@ -12,14 +12,14 @@ macro_rules! both {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             #[ignore = "soak: kills, freezes or cuts off real servers"]
             async fn $case() {
-                super::$case(super::Kind::Postgres).await;
+                super::$case(super::SqlServerKind::Postgres).await;
             })+
         }
         mod mysql {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             #[ignore = "soak: kills, freezes or cuts off real servers"]
             async fn $case() {
-                super::$case(super::Kind::MySql).await;
+                super::$case(super::SqlServerKind::MySql).await;
             })+
         }
     };
@@ -27,14 +27,17 @@ macro_rules! both {
 
 #[path = "sql_faults/access.rs"]
 mod access;
-#[path = "sql_faults/cut.rs"]
-mod cut;
+#[path = "sql_faults/fault_proxy.rs"]
+mod fault_proxy;
 #[path = "sql_faults/generations.rs"]
 mod generations;
 #[path = "common/host.rs"]
 mod host;
 #[path = "sql_faults/layouts.rs"]
 mod layouts;
+#[path = "common/lease_terms.rs"]
+#[expect(dead_code, reason = "these tests wait for few terms")]
+mod lease_terms;
 #[path = "common/listening.rs"]
 mod listening;
 #[path = "sql_faults/lost.rs"]
@@ -43,9 +46,6 @@ mod lost;
 mod server;
 #[path = "common/still.rs"]
 mod still;
-#[path = "common/terms.rs"]
-#[expect(dead_code, reason = "these tests wait for few terms")]
-mod terms;
 #[path = "common/until.rs"]
 mod until;
 
@@ -54,18 +54,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use cut::{Cutter, Fault};
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Class, Entry, FeedKind, Guard, LeaseId, Outcome, Revision, Txn, Write};
+use evenkeel_core::registry::{
+    DurabilityClass, Entry, FeedKind, Guard, LeaseId, Revision, Txn, TxnOutcome, Write,
+};
 use evenkeel_core::time::Millis;
 use evenkeel_registry::clock::Stopwatch;
-use evenkeel_registry::conformance::Stalled;
+use evenkeel_registry::conformance::MachineStall;
 use evenkeel_registry::mysql::MySql;
 use evenkeel_registry::postgres::Postgres;
-use evenkeel_registry::sql::{Layout, Link, Target};
+use evenkeel_registry::sql::{SqlConnection, SqlTarget, TableLayout};
 use evenkeel_registry::{EngineUrl, Registry, RegistryError};
-use server::{Kind, Server};
-use terms::Term;
+use fault_proxy::{AnswerFault, FaultProxy};
+use lease_terms::LeaseTerm;
+use server::{SqlServer, SqlServerKind};
 use until::until;
 
 both! {
@@ -82,28 +84,28 @@ both! {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn an_answer_lost_by_postgres_is_settled_by_sending_again() {
-    a_commit_whose_answer_is_lost_is_unknown_and_settled_by_sending_again(Kind::Postgres).await;
+    a_commit_whose_answer_is_lost_is_unknown_and_settled_by_sending_again(SqlServerKind::Postgres).await;
 }
 
 /// proves: I46
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn an_answer_lost_by_mysql_is_settled_by_sending_again() {
-    a_commit_whose_answer_is_lost_is_unknown_and_settled_by_sending_again(Kind::MySql).await;
+    a_commit_whose_answer_is_lost_is_unknown_and_settled_by_sending_again(SqlServerKind::MySql).await;
 }
 
 /// proves: I46
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn what_postgres_answered_survives_a_kill() {
-    what_was_answered_survives_a_kill(Kind::Postgres).await;
+    what_was_answered_survives_a_kill(SqlServerKind::Postgres).await;
 }
 
 /// proves: I46
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn what_mysql_answered_survives_a_kill() {
-    what_was_answered_survives_a_kill(Kind::MySql).await;
+    what_was_answered_survives_a_kill(SqlServerKind::MySql).await;
 }
 
 /// How long anything may take before a test gives up. No promise: the limit of a wait that hangs.
@@ -122,9 +124,9 @@ async fn best_within(promised: Duration, attempt: impl AsyncFn(u32) -> Duration)
     panic!("not once within {promised:?}, but {took:?}");
 }
 
-type Engine = Arc<dyn Registry>;
+type SqlRegistry = Arc<dyn Registry>;
 
-async fn connect(url: &EngineUrl) -> Result<Engine, RegistryError> {
+async fn connect(url: &EngineUrl) -> Result<SqlRegistry, RegistryError> {
     match url.scheme() {
         "postgres" => Ok(Arc::new(Postgres::connect(url).await?)),
         _ => Ok(Arc::new(MySql::connect(url).await?)),
@@ -155,52 +157,52 @@ fn once(at: &str) -> Txn {
     Txn { guards: vec![Guard::Absent(key(at))], writes: vec![put(at, "1")] }
 }
 
-async fn commit(registry: &Engine, txn: Txn) -> Outcome {
+async fn commit(registry: &SqlRegistry, txn: Txn) -> TxnOutcome {
     registry.commit(vec![txn]).await.remove(0)
 }
 
-async fn made(registry: &Engine, writes: Vec<Write>) -> Revision {
+async fn made(registry: &SqlRegistry, writes: Vec<Write>) -> Revision {
     match commit(registry, Txn { guards: vec![], writes }).await {
-        Outcome::Applied(revision) => revision,
-        other => panic!("should have been made: {other:?} {:?}", registry.trouble()),
+        TxnOutcome::Applied(revision) => revision,
+        other => panic!("should have been made: {other:?} {:?}", registry.last_error()),
     }
 }
 
 /// Sends the same until it is known what became of it.
-async fn settled(registry: &Engine, txn: &Txn) -> Outcome {
+async fn settled(registry: &SqlRegistry, txn: &Txn) -> TxnOutcome {
     until("an answer", async || {
-        Some(commit(registry, txn.clone()).await).filter(|outcome| *outcome != Outcome::Unknown)
+        Some(commit(registry, txn.clone()).await).filter(|outcome| *outcome != TxnOutcome::Unknown)
     })
     .await
 }
 
-async fn entry(registry: &Engine, at: &str) -> Option<Entry> {
+async fn entry(registry: &SqlRegistry, at: &str) -> Option<Entry> {
     registry.read(vec![key(at)]).await.unwrap().remove(0).entry
 }
 
-async fn is_open(registry: &Engine, lease: LeaseId) -> bool {
+async fn is_open(registry: &SqlRegistry, lease: LeaseId) -> bool {
     match commit(registry, Txn { guards: vec![Guard::Open(lease)], writes: vec![] }).await {
-        Outcome::Applied(_) => true,
-        Outcome::Refused(_) => false,
-        Outcome::Unknown => panic!("should have been answered: {:?}", registry.trouble()),
+        TxnOutcome::Applied(_) => true,
+        TxnOutcome::Refused(_) => false,
+        TxnOutcome::Unknown => panic!("should have been answered: {:?}", registry.last_error()),
     }
 }
 
-async fn a_commit_whose_answer_is_lost_is_unknown_and_settled_by_sending_again(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
-    let cutter = Cutter::start(server.port).await;
+async fn a_commit_whose_answer_is_lost_is_unknown_and_settled_by_sending_again(kind: SqlServerKind) {
+    let Some(server) = SqlServer::start(kind, &[]).await else { return };
+    let cutter = FaultProxy::start(server.port).await;
     let registry = connect(&server.url_at(cutter.port, "cut")).await.unwrap();
     // PostgreSQL's requests end with a zero, and its `BEGIN` says COMMITTED.
-    let word = if kind == Kind::Postgres { "COMMIT\0" } else { "COMMIT" };
-    cutter.set(word, Fault::Cut);
-    assert_eq!(commit(&registry, once("a")).await, Outcome::Unknown);
-    assert!(matches!(registry.trouble().as_deref(), Some(RegistryError::Unavailable(_))));
+    let word = if kind == SqlServerKind::Postgres { "COMMIT\0" } else { "COMMIT" };
+    cutter.set(word, AnswerFault::Cut);
+    assert_eq!(commit(&registry, once("a")).await, TxnOutcome::Unknown);
+    assert!(matches!(registry.last_error().as_deref(), Some(RegistryError::Unavailable(_))));
     // It was made, and whoever sends it again learns so.
-    let Outcome::Refused(found) = settled(&registry, &once("a")).await else { panic!("made twice") };
+    let TxnOutcome::Refused(found) = settled(&registry, &once("a")).await else { panic!("made twice") };
     assert!(found[0].entry.as_ref().is_some_and(|entry| entry.born == entry.revision));
-    assert_eq!(registry.trouble(), None);
+    assert_eq!(registry.last_error(), None);
     // The same for a lease: its holder never heard of it, and it is not given to anybody else.
-    cutter.set(word, Fault::Cut);
+    cutter.set(word, AnswerFault::Cut);
     assert!(matches!(registry.open(Millis::secs(10)).await, Err(RegistryError::Unavailable(_))));
     let (first, second) =
         (registry.open(Millis::secs(10)).await.unwrap(), registry.open(Millis::secs(10)).await);
@@ -208,23 +210,23 @@ async fn a_commit_whose_answer_is_lost_is_unknown_and_settled_by_sending_again(k
     assert_eq!(first.lease, LeaseId(2), "the one that nobody heard of has its number for ever");
 }
 
-async fn what_was_cut_before_its_commit_is_done_again(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
-    let cutter = Cutter::start(server.port).await;
+async fn what_was_cut_before_its_commit_is_done_again(kind: SqlServerKind) {
+    let Some(server) = SqlServer::start(kind, &[]).await else { return };
+    let cutter = FaultProxy::start(server.port).await;
     for (i, word) in ["FOR UPDATE", "again_entry", "again_change"].into_iter().enumerate() {
         // A statement is sent as text once a connection.
         let registry = connect(&server.url_at(cutter.port, "again")).await.unwrap();
-        cutter.set(word, Fault::Cut);
+        cutter.set(word, AnswerFault::Cut);
         let outcome = commit(&registry, once(&format!("k{i}"))).await;
-        assert!(matches!(outcome, Outcome::Applied(_)), "{word}: {outcome:?} {:?}", registry.trouble());
+        assert!(matches!(outcome, TxnOutcome::Applied(_)), "{word}: {outcome:?} {:?}", registry.last_error());
         cutter.sprung(u32::try_from(i).unwrap() + 1).await;
     }
     let registry = connect(&server.url("again")).await.unwrap();
     assert_eq!(registry.list().await.unwrap().changes.len(), 3);
 }
 
-async fn what_was_answered_survives_a_kill(kind: Kind) {
-    let Some(mut server) = Server::start(kind, &[]).await else { return };
+async fn what_was_answered_survives_a_kill(kind: SqlServerKind) {
+    let Some(mut server) = SqlServer::start(kind, &[]).await else { return };
     let registry = connect(&server.url("kill")).await.unwrap();
     let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
     let (told, mut heard) = tokio::sync::watch::channel(0);
@@ -235,7 +237,7 @@ async fn what_was_answered_survives_a_kill(kind: Kind) {
             for i in 0.. {
                 let at = format!("k{i}");
                 match commit(&registry, once(&at)).await {
-                    Outcome::Applied(revision) => applied.push((at, revision)),
+                    TxnOutcome::Applied(revision) => applied.push((at, revision)),
                     _ => return (applied, at),
                 }
                 told.send_replace(i);
@@ -258,8 +260,8 @@ async fn what_was_answered_survives_a_kill(kind: Kind) {
     assert!(registry.open(Millis::secs(60)).await.unwrap().lease > lease);
 }
 
-async fn a_server_that_is_frozen_leaves_nobody_waiting(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
+async fn a_server_that_is_frozen_leaves_nobody_waiting(kind: SqlServerKind) {
+    let Some(server) = SqlServer::start(kind, &[]).await else { return };
     let registry = connect(&server.url("frozen")).await.unwrap();
     let lease = registry.open(Millis::secs(600)).await.unwrap().lease;
     let mut feed = registry.watch(Revision(0)).await.unwrap();
@@ -271,11 +273,11 @@ async fn a_server_that_is_frozen_leaves_nobody_waiting(kind: Kind) {
             commit(&registry, once(&name)),
             registry.renew(lease),
             registry.read(vec![key(&name)]),
-            registry.examine()
+            registry.check_health()
         );
-        let took = watch.passed();
+        let took = watch.elapsed();
         server.thaw();
-        assert_eq!(outcome, Outcome::Unknown);
+        assert_eq!(outcome, TxnOutcome::Unknown);
         assert!(matches!(renewed, Err(RegistryError::Unavailable(_))), "{renewed:?}");
         assert!(matches!(read, Err(RegistryError::Unavailable(_))), "{read:?}");
         assert!(matches!(examined, Err(RegistryError::Unavailable(_))), "{examined:?}");
@@ -288,30 +290,30 @@ async fn a_server_that_is_frozen_leaves_nobody_waiting(kind: Kind) {
     assert!(told.is_none_or(|batch| batch.changes.iter().any(|change| change.key == key("a0"))));
 }
 
-async fn a_writer_that_is_frozen_holds_up_nobody_for_long(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
-    let cutter = Cutter::start(server.port).await;
+async fn a_writer_that_is_frozen_holds_up_nobody_for_long(kind: SqlServerKind) {
+    let Some(server) = SqlServer::start(kind, &[]).await else { return };
+    let cutter = FaultProxy::start(server.port).await;
     let other = connect(&server.url("held")).await.unwrap();
     best_within(Duration::from_secs(5), async |nth| {
         let frozen = connect(&server.url_at(cutter.port, "held")).await.unwrap();
         // Its request to lock the counter has arrived, and then it says nothing more.
-        cutter.set("FOR UPDATE", Fault::Hold);
+        cutter.set("FOR UPDATE", AnswerFault::Hold);
         let stuck = tokio::spawn(async move { commit(&frozen, once(&format!("a{nth}"))).await });
         cutter.sprung(nth + 1).await;
         let watch = Stopwatch::start();
         let outcome = settled(&other, &once(&format!("b{nth}"))).await;
-        let took = watch.passed();
-        assert!(matches!(outcome, Outcome::Applied(_)), "{outcome:?}");
-        assert_eq!(stuck.await.unwrap(), Outcome::Unknown);
+        let took = watch.elapsed();
+        assert!(matches!(outcome, TxnOutcome::Applied(_)), "{outcome:?}");
+        assert_eq!(stuck.await.unwrap(), TxnOutcome::Unknown);
         took
     })
     .await;
 }
 
-async fn nothing_is_lost_or_doubled_while_connections_die(kind: Kind) {
+async fn nothing_is_lost_or_doubled_while_connections_die(kind: SqlServerKind) {
     const WRITERS: usize = 6;
     const EACH: usize = 30;
-    let Some(server) = Server::start(kind, &[]).await else { return };
+    let Some(server) = SqlServer::start(kind, &[]).await else { return };
     let registries =
         [connect(&server.url("storm")).await.unwrap(), connect(&server.url("storm")).await.unwrap()];
     let listener = tokio::spawn(follow(registries[0].clone(), WRITERS * EACH));
@@ -328,7 +330,7 @@ async fn nothing_is_lost_or_doubled_while_connections_die(kind: Kind) {
         })
         .collect();
     while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
-        server.cut_everybody().await;
+        server.disconnect_clients().await;
         tokio::time::sleep(Duration::from_millis(15)).await;
     }
     for writer in writers {
@@ -344,7 +346,7 @@ async fn nothing_is_lost_or_doubled_while_connections_die(kind: Kind) {
 }
 
 /// Lists and listens, and does so again where the feed ends, until so many keys are known.
-async fn follow(registry: Engine, enough: usize) -> BTreeSet<Key> {
+async fn follow(registry: SqlRegistry, enough: usize) -> BTreeSet<Key> {
     loop {
         let Ok(listed) = registry.list().await else { continue };
         let mut known: BTreeSet<_> = listed.changes.into_iter().map(|change| change.key).collect();
@@ -359,64 +361,66 @@ async fn follow(registry: Engine, enough: usize) -> BTreeSet<Key> {
     }
 }
 
-async fn the_facts_are_those_of_the_server(kind: Kind) {
+async fn the_facts_are_those_of_the_server(kind: SqlServerKind) {
     let (weak, class) = match kind {
-        Kind::Postgres => ("fsync=off", Class::C),
-        Kind::MySql => ("innodb-flush-log-at-trx-commit=2", Class::B),
+        SqlServerKind::Postgres => ("fsync=off", DurabilityClass::C),
+        SqlServerKind::MySql => ("innodb-flush-log-at-trx-commit=2", DurabilityClass::B),
     };
-    let Some(good) = Server::start(kind, &[]).await else { return };
+    let Some(good) = SqlServer::start(kind, &[]).await else { return };
     let facts = connect(&good.url("facts")).await.unwrap().facts();
     let feed = match kind {
-        Kind::Postgres => FeedKind::Pushed,
-        Kind::MySql => FeedKind::Polled(Millis(100)),
+        SqlServerKind::Postgres => FeedKind::Pushed,
+        SqlServerKind::MySql => FeedKind::Polled(Millis(100)),
     };
-    assert_eq!((facts.class, facts.feed, facts.generation), (Class::A, feed, 0));
+    assert_eq!((facts.class, facts.feed, facts.generation), (DurabilityClass::A, feed, 0));
     assert_eq!(
         (facts.early, facts.ttl_min),
         (Millis(600), Millis::secs(2)),
         "what a clock set forward may take"
     );
-    if kind == Kind::Postgres {
+    if kind == SqlServerKind::Postgres {
         // What copies the server is no standby.
         let mut copy = good.copied().await;
-        assert_eq!(connect(&good.url("facts")).await.unwrap().facts().class, Class::A);
+        assert_eq!(connect(&good.url("facts")).await.unwrap().facts().class, DurabilityClass::A);
         copy.kill().unwrap();
         copy.wait().unwrap();
     }
-    let found = connect(&good.url("facts")).await.unwrap().examine().await.unwrap();
-    let told: Vec<_> = found.told.iter().map(|(name, _)| *name).collect();
-    assert_eq!((found.faults, told), (vec![], vec!["durability", "isolation"]));
+    let found = connect(&good.url("facts")).await.unwrap().check_health().await.unwrap();
+    let told: Vec<_> = found.checks.iter().map(|(name, _)| *name).collect();
+    assert_eq!((found.problems, told), (vec![], vec!["durability", "isolation"]));
     drop(good);
-    let Some(poor) = Server::start(kind, &[weak]).await else { return };
+    let Some(poor) = SqlServer::start(kind, &[weak]).await else { return };
     let registry = connect(&poor.url("facts")).await.unwrap();
     assert_eq!(registry.facts().class, class);
-    let faults = registry.examine().await.unwrap().faults;
+    let faults = registry.check_health().await.unwrap().problems;
     let lacks = weak.split('=').next().unwrap().replace('-', "_");
     assert!(
-        matches!(&faults[..], [fault] if fault.name == "durability" && fault.what.contains(&lacks)),
+        matches!(&faults[..], [fault] if fault.name == "durability" && fault.detail.contains(&lacks)),
         "{faults:?}"
     );
-    if kind == Kind::MySql {
+    if kind == SqlServerKind::MySql {
         // What guards its users against their slips is switched off for ours.
-        let Some(wary) = Server::start(kind, &["autocommit=0", "sql-safe-updates=1"]).await else { return };
+        let Some(wary) = SqlServer::start(kind, &["autocommit=0", "sql-safe-updates=1"]).await else {
+            return;
+        };
         let first = connect(&wary.url("wary")).await.unwrap();
         let lease = first.open(Millis::secs(20)).await.unwrap().lease;
         made(&first, vec![put_by(lease, "a")]).await;
         let second = connect(&wary.url("wary")).await.unwrap();
         assert!(second.renew(lease).await.unwrap().is_some() && entry(&second, "a").await.is_some());
         drop((first, second, wary));
-        let Some(torn) = Server::start(kind, &["innodb-doublewrite=0"]).await else { return };
-        assert_eq!(connect(&torn.url("facts")).await.unwrap().facts().class, Class::C);
+        let Some(torn) = SqlServer::start(kind, &["innodb-doublewrite=0"]).await else { return };
+        assert_eq!(connect(&torn.url("facts")).await.unwrap().facts().class, DurabilityClass::C);
     }
-    if kind == Kind::Postgres {
+    if kind == SqlServerKind::Postgres {
         // What a session may set for itself the engine sets.
-        let Some(lazy) = Server::start(kind, &["synchronous_commit=off"]).await else { return };
-        assert_eq!(connect(&lazy.url("facts")).await.unwrap().facts().class, Class::A);
+        let Some(lazy) = SqlServer::start(kind, &["synchronous_commit=off"]).await else { return };
+        assert_eq!(connect(&lazy.url("facts")).await.unwrap().facts().class, DurabilityClass::A);
     }
 }
 
-async fn absence_prolongs_leases_and_a_clock_set_back_takes_them_along(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
+async fn absence_prolongs_leases_and_a_clock_set_back_takes_them_along(kind: SqlServerKind) {
+    let Some(server) = SqlServer::start(kind, &[]).await else { return };
     let registry = connect(&server.url("time")).await.unwrap();
     let lease = registry.open(Millis::secs(20)).await.unwrap().lease;
     made(&registry, vec![put_by(lease, "a")]).await;
@@ -443,7 +447,7 @@ async fn absence_prolongs_leases_and_a_clock_set_back_takes_them_along(kind: Kin
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_clock_of_postgres_set_forward_ends_no_lease() {
     const TTL: Millis = Millis::secs(3);
-    let Some(server) = Server::start(Kind::Postgres, &[]).await else { return };
+    let Some(server) = SqlServer::start(SqlServerKind::Postgres, &[]).await else { return };
     server
         .sql(
             "CREATE TABLE step AS SELECT 0 AS secs; \
@@ -469,14 +473,14 @@ async fn a_clock_of_postgres_set_forward_ends_no_lease() {
 
 /// Sets the clock to so many seconds ahead while two leases are renewed and a third one is not. Returns how long that one lived.
 async fn lived_through_a_step(
-    server: &Server,
+    server: &SqlServer,
     url: &EngineUrl,
     ttl: Millis,
     secs: u32,
-) -> Result<Duration, Stalled> {
+) -> Result<Duration, MachineStall> {
     let [first, second] = [connect(url).await.unwrap(), connect(url).await.unwrap()];
-    let [mut one, mut two] = [Term::open(&first, ttl).await, Term::open(&second, ttl).await];
-    let (dead, opened) = (Term::open(&first, ttl).await, Stopwatch::start());
+    let [mut one, mut two] = [LeaseTerm::open(&first, ttl).await, LeaseTerm::open(&second, ttl).await];
+    let (dead, opened) = (LeaseTerm::open(&first, ttl).await, Stopwatch::start());
     let told = first.renew(one.lease).await.unwrap().and_then(|renewed| renewed.clock);
     let Some(told) = told else { return Err(one.ended()) };
     server.sql(&format!("UPDATE step SET secs = {secs}")).await;
@@ -491,24 +495,24 @@ async fn lived_through_a_step(
         assert!(renewed.clock.unwrap() - told >= Millis::secs(6), "the clock was set");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert!(dead.may_be_over(), "{secs}: ended after {:?}", opened.passed());
-    Ok(opened.passed())
+    assert!(dead.may_be_over(), "{secs}: ended after {:?}", opened.elapsed());
+    Ok(opened.elapsed())
 }
 
-async fn keys_that_no_server_takes_are_refused_alone(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
+async fn keys_that_no_server_takes_are_refused_alone(kind: SqlServerKind) {
+    let Some(server) = SqlServer::start(kind, &[]).await else { return };
     let registry = connect(&server.url("keys")).await.unwrap();
     for odd in ["a\0b".to_owned(), "k".repeat(701)] {
         let batch = vec![once(&format!("l{}", odd.len())), once(&odd), once(&format!("r{}", odd.len()))];
         let outcomes = registry.commit(batch).await;
         assert!(
-            matches!(&outcomes[..], [Outcome::Applied(_), Outcome::Refused(_), Outcome::Applied(_)]),
+            matches!(&outcomes[..], [TxnOutcome::Applied(_), TxnOutcome::Refused(_), TxnOutcome::Applied(_)]),
             "{outcomes:?} {:?}",
-            registry.trouble()
+            registry.last_error()
         );
         assert_eq!(entry(&registry, &odd).await, None);
     }
     let longest = "k".repeat(700);
-    assert!(matches!(commit(&registry, once(&longest)).await, Outcome::Applied(_)));
+    assert!(matches!(commit(&registry, once(&longest)).await, TxnOutcome::Applied(_)));
     assert!(entry(&registry, &longest).await.is_some());
 }

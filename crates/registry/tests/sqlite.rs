@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use evenkeel_registry::clock::HandClock;
+use evenkeel_registry::clock::ManualClock;
 use evenkeel_registry::conformance::Engine;
 use evenkeel_registry::sqlite::Sqlite;
 use evenkeel_registry::{BoxFuture, Registry, RegistryError, conformance};
 
-struct OneFile(tempfile::TempDir, Arc<HandClock>);
+struct SqliteFileEngine(tempfile::TempDir, Arc<ManualClock>);
 
-impl Engine for OneFile {
+impl Engine for SqliteFileEngine {
     fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>> {
         Box::pin(async {
             let opened = Sqlite::open(&self.0.path().join("registry.db"), self.1.clone()).await?;
@@ -18,4 +18,4 @@ impl Engine for OneFile {
     }
 }
 
-conformance!(|clock| OneFile(tempfile::tempdir().unwrap(), clock));
+conformance!(|clock| SqliteFileEngine(tempfile::tempdir().unwrap(), clock));

@@ -2,8 +2,9 @@
 
 use evenkeel_core::time::Millis;
 use evenkeel_registry::conformance;
-use evenkeel_registry::conformance::{Real, Server};
+use evenkeel_registry::conformance::{ServerEngine, ServerTiming};
 
-const REAL: Real = Real { ttl: Millis::secs(3), late: Millis::secs(1), shared: true, remembers: None };
+const REAL: ServerTiming =
+    ServerTiming { ttl: Millis::secs(3), late: Millis::secs(1), shared: true, remembers: None };
 
-conformance!(server: |_| Server::find("ZOOKEEPER", REAL));
+conformance!(server: |_| ServerEngine::find("ZOOKEEPER", REAL));

@@ -1,26 +1,26 @@
 //! The HTTP interface: one router for people, programs and peers (S0-20).
 
+mod access;
 mod audit;
-mod bodies;
 mod body;
+mod body_budget;
 mod calendars;
 pub(crate) mod changes;
 mod cluster;
+mod console_feed;
 mod denials;
-mod elsewhere;
 mod error;
 mod events;
 mod explain;
+mod fanout;
 mod fires;
 mod follow;
-mod gate;
 mod jobs;
-mod live;
-mod named;
 mod nodes;
 pub(crate) mod output;
-mod queries;
+mod query_keys;
 mod relay;
+mod run_target;
 mod running;
 mod runs;
 mod search;
@@ -38,39 +38,39 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use evenkeel::Handle;
-use evenkeel_core::words::NotifierName;
+use evenkeel_core::ids::NotifierName;
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::board;
 use crate::console;
-use crate::peer::{self, Ear, Line};
-use crate::upgrade::Upgrades;
-pub(crate) use denials::Denials;
-pub(crate) use elsewhere::found;
+use crate::peer::{self, PeerHttpClient, PeerServer};
+use crate::queries;
+use crate::upgrade::UpgradeHandle;
+pub(crate) use access::AccessPolicy;
+pub(crate) use console_feed::{ConsoleFeed, ConsoleSnapshot, RemoteHistories};
+pub(crate) use denials::DenialLog;
 pub(crate) use error::{ApiError, REPLAYED, STALE, done, read_body};
-pub(crate) use gate::Door;
-pub(crate) use live::{Live, Others, Picture};
-pub(crate) use search::Searches;
+pub(crate) use fanout::fetch_rows;
+pub(crate) use search::SearchLimiter;
 
 /// What every handler knows.
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) handle: Handle,
-    pub(crate) door: Arc<Door>,
-    pub(crate) live: Arc<Live>,
+    pub(crate) access: Arc<AccessPolicy>,
+    pub(crate) live: Arc<ConsoleFeed>,
     /// Who was not let in lately.
-    pub(crate) denials: Arc<Denials>,
+    pub(crate) denials: Arc<DenialLog>,
     /// How other nodes are asked.
-    pub(crate) line: Line,
+    pub(crate) line: PeerHttpClient,
     /// What was asked by them.
-    pub(crate) ear: Arc<Ear>,
+    pub(crate) peer_server: Arc<PeerServer>,
     /// What jobs may call the notifiers of this node.
     pub(crate) notifiers: Arc<BTreeSet<NotifierName>>,
     /// The turns of searches through output.
-    pub(crate) searches: Searches,
+    pub(crate) searches: SearchLimiter,
     /// Where an upgrade of this node is asked for.
-    pub(crate) upgrades: Upgrades,
+    pub(crate) upgrades: UpgradeHandle,
     /// Whether the process ends, so that answers which would go on for ever end too.
     pub(crate) ending: watch::Receiver<bool>,
 }
@@ -84,7 +84,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/favicon.svg", get(console::icon))
         .route("/favicon.ico", get(console::icon))
         .route("/api/v1/health", get(health))
-        .layer(axum::middleware::from_fn(queries::known));
+        .layer(axum::middleware::from_fn(query_keys::known));
     let keyed = Router::new()
         .route("/jobs", get(jobs::list))
         .route("/jobs/apply", post(jobs::apply))
@@ -116,10 +116,10 @@ pub(crate) fn router(app: App) -> Router {
         .route("/cluster/finalize-upgrade", post(settings::finalize))
         .route("/events", get(events::list))
         .route("/audit", get(audit::list))
-        .route("/live", get(live::stream))
-        .layer(axum::middleware::from_fn(queries::known))
+        .route("/live", get(console_feed::stream))
+        .layer(axum::middleware::from_fn(query_keys::known))
         .layer(axum::middleware::from_fn_with_state(app.clone(), changes::noted))
-        .layer(axum::middleware::from_fn_with_state(app.clone(), gate::key));
+        .layer(axum::middleware::from_fn_with_state(app.clone(), access::key));
     Router::new()
         .merge(open)
         .merge(peer::router(&app))
@@ -128,15 +128,15 @@ pub(crate) fn router(app: App) -> Router {
         .method_not_allowed_fallback(wrong_method)
         // Bodies are bounded where they are taken in.
         .layer(DefaultBodyLimit::disable())
-        .layer(axum::middleware::from_fn_with_state(app.clone(), gate::guard))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), access::guard))
         .with_state(app)
 }
 
 /// Whether this node is a member that may act and means to stay; needs no key, so it says nothing else.
 async fn health(State(app): State<App>) -> Response {
     let trouble = app.handle.history_trouble();
-    let (status, word) = match (board::is_leaving(&app.handle), board::is_member(&app.handle)) {
-        _ if board::is_closed(&app.handle) => {
+    let (status, word) = match (queries::is_leaving(&app.handle), queries::is_member(&app.handle)) {
+        _ if queries::is_closed(&app.handle) => {
             (StatusCode::SERVICE_UNAVAILABLE, "closed from outside: start it again")
         }
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "leaving"),

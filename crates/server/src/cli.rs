@@ -1,8 +1,8 @@
 //! The command line: noun, verb, and what each means.
 
 mod audit;
+mod backup;
 mod calendars;
-mod carry;
 mod cluster;
 mod docs;
 mod doctor;
@@ -27,8 +27,8 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand}
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::exit::{Exit, Failure};
-use crate::output::{self, Output};
+use crate::exit::{CliError, ExitKind};
+use crate::output::{self, OutputFormat};
 use crate::zones;
 pub(crate) use events::kind as event_kind;
 
@@ -37,61 +37,61 @@ pub(crate) use events::kind as event_kind;
 #[command(name = "evenkeel", version, max_term_width = 100, disable_help_subcommand = true)]
 struct Cli {
     #[command(flatten)]
-    anywhere: Anywhere,
+    anywhere: GlobalArgs,
     #[command(subcommand)]
-    verb: Verb,
+    verb: CliCommand,
 }
 
 /// The flags of [`Reach`](crate::client::Reach), which may stand before the verb that takes them too. Clap carries what is said
 /// here to the verb, which shows and explains them.
 #[derive(Debug, Args)]
-struct Anywhere {
+struct GlobalArgs {
     #[arg(long, global = true, hide = true, value_name = "URL", value_delimiter = ',')]
     server: Vec<String>,
     #[arg(long, global = true, hide = true, value_name = "FILE")]
     cluster_key_file: Option<PathBuf>,
     #[arg(short, long, global = true, hide = true, value_enum, default_value_t)]
-    output: Output,
+    output: OutputFormat,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum CliCommand {
     /// Start one node for a trial, with its registry in a folder and two harmless demo jobs
-    Dev(serve::Dev),
+    Dev(serve::DevArgs),
     /// Start a node of a cluster
-    Serve(serve::Serve),
+    Serve(serve::ServeArgs),
     /// Declare, show, switch and run jobs
     #[command(subcommand)]
-    Job(jobs::Verb),
+    Job(jobs::JobCommand),
     /// Declare, show and delete calendars, which jobs share
     #[command(subcommand)]
-    Calendar(calendars::Verb),
+    Calendar(calendars::CalendarCommand),
     /// List, enable and disable the shards of a sharded job
     #[command(subcommand)]
-    Shard(shards::Verb),
+    Shard(shards::ShardCommand),
     /// Show, wait for, end and restart runs, and read their output
     #[command(subcommand)]
-    Run(runs::Verb),
+    Run(runs::RunCommand),
     /// Show, drain and upgrade nodes
     #[command(subcommand)]
-    Node(nodes::Verb),
+    Node(nodes::NodeCommand),
     /// Explain why a job or a run is on its node
     #[command(subcommand)]
-    Explain(explain::Verb),
+    Explain(explain::ExplainCommand),
     /// Show the events of nodes
     #[command(subcommand)]
-    Event(events::Verb),
+    Event(events::EventCommand),
     /// Show the audit log: each requested change, its caller and its outcome
-    Audit(audit::List),
+    Audit(audit::AuditListArgs),
     /// Inspect and configure the cluster; check, back up, restore or move its registry
     #[command(subcommand)]
-    Cluster(cluster::Verb),
+    Cluster(cluster::ClusterCommand),
     /// Import jobs from other schedulers
     #[command(subcommand)]
-    Import(import::Verb),
+    Import(import::ImportCommand),
     /// Print the generated references
     #[command(subcommand, hide = true)]
-    Docs(docs::Verb),
+    Docs(docs::DocsCommand),
 }
 
 /// Reads the command line and does what it says.
@@ -101,29 +101,29 @@ pub(crate) fn run() -> ExitCode {
         Err(code) => return code,
     };
     for (flag, fix) in exposed(std::env::args_os()) {
-        output::tell(&format!(
+        output::print_message(&format!(
             "warning: the password in {flag} stands in the list of processes and in the shell's history: leave it out of \
              the URL and {fix}"
         ));
     }
     let done = match cli.verb {
-        Verb::Dev(args) => serve::dev(&args),
-        Verb::Serve(args) => serve::serve(args),
-        Verb::Job(verb) => jobs::run(verb),
-        Verb::Calendar(verb) => calendars::run(verb),
-        Verb::Shard(verb) => shards::run(verb),
-        Verb::Run(verb) => runs::run(verb),
-        Verb::Node(verb) => nodes::run(verb),
-        Verb::Explain(verb) => explain::run(verb),
-        Verb::Event(verb) => events::run(verb),
-        Verb::Audit(list) => audit::run(&list),
-        Verb::Cluster(verb) => cluster::run(verb),
-        Verb::Import(verb) => import::run(verb),
-        Verb::Docs(verb) => docs::run(&verb, Cli::command()),
+        CliCommand::Dev(args) => serve::dev(&args),
+        CliCommand::Serve(args) => serve::serve(args),
+        CliCommand::Job(verb) => jobs::run(verb),
+        CliCommand::Calendar(verb) => calendars::run(verb),
+        CliCommand::Shard(verb) => shards::run(verb),
+        CliCommand::Run(verb) => runs::run(verb),
+        CliCommand::Node(verb) => nodes::run(verb),
+        CliCommand::Explain(verb) => explain::run(verb),
+        CliCommand::Event(verb) => events::run(verb),
+        CliCommand::Audit(list) => audit::run(&list),
+        CliCommand::Cluster(verb) => cluster::run(verb),
+        CliCommand::Import(verb) => import::run(verb),
+        CliCommand::Docs(verb) => docs::run(&verb, Cli::command()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => complain(&failure),
+        Err(failure) => report_error(&failure),
     }
 }
 
@@ -137,19 +137,19 @@ fn parsed() -> Result<Cli, ExitCode> {
         Cli::from_arg_matches(&matches)
     });
     cli.map_err(|error| {
-        if !error.use_stderr() || output::chosen() == Output::Table {
+        if !error.use_stderr() || output::chosen() == OutputFormat::Table {
             let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8));
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(ExitKind::Usage as u8));
         }
         let text = error.render().to_string();
-        complain(&Failure::usage(text.trim_start_matches("error: ").trim()))
+        report_error(&CliError::usage(text.trim_start_matches("error: ").trim()))
     })
 }
 
 /// How the verb is to print its answer.
-fn output_of(matches: &ArgMatches) -> Output {
+fn output_of(matches: &ArgMatches) -> OutputFormat {
     let verb = leaf(matches).1;
-    verb.try_get_one::<Output>("output").ok().flatten().copied().unwrap_or_default()
+    verb.try_get_one::<OutputFormat>("output").ok().flatten().copied().unwrap_or_default()
 }
 
 /// The verb that was given, by its words, and what stood behind it.
@@ -181,12 +181,12 @@ fn misplaced(matches: &ArgMatches) -> Result<(), clap::Error> {
 }
 
 /// How answers are to be printed by a line that clap could not read.
-fn wanted(args: impl Iterator<Item = OsString>) -> Output {
+fn wanted(args: impl Iterator<Item = OsString>) -> OutputFormat {
     let args: Vec<_> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
     let apart =
         args.windows(2).any(|pair| ["-o", "--output"].contains(&pair[0].as_str()) && pair[1] == "json");
     let joined = args.iter().any(|arg| ["-ojson", "-o=json", "--output=json"].contains(&arg.as_str()));
-    if apart || joined { Output::Json } else { Output::Table }
+    if apart || joined { OutputFormat::Json } else { OutputFormat::Table }
 }
 
 /// The flags whose URLs were written with a password, and what to do instead.
@@ -217,11 +217,12 @@ fn when(text: &str) -> Result<String, String> {
 
 /// One of the words that are written for this.
 fn chosen<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(text.into()).map_err(|e: serde_json::Error| crate::written::query(&e.to_string()))
+    serde_json::from_value(text.into())
+        .map_err(|e: serde_json::Error| crate::text_input::query(&e.to_string()))
 }
 
-fn complain(failure: &Failure) -> ExitCode {
-    if !failure.message.is_empty() && output::chosen() == Output::Json {
+fn report_error(failure: &CliError) -> ExitCode {
+    if !failure.message.is_empty() && output::chosen() == OutputFormat::Json {
         let (code, exit) = (failure.exit.name(), failure.exit as u8);
         eprintln!("{}", json!({ "error": { "code": code, "exit": exit, "message": failure.message } }));
     } else if !failure.message.is_empty() {
@@ -245,19 +246,24 @@ mod tests {
             "evenkeel job list --server http://h:1 -o json",
             "evenkeel -o json job list --server http://h:1",
         ] {
-            let Verb::Job(jobs::Verb::List { reach, .. }) = read(line).verb else { panic!("{line}") };
+            let CliCommand::Job(jobs::JobCommand::List { reach, .. }) = read(line).verb else {
+                panic!("{line}")
+            };
             assert_eq!(
                 (reach.server.as_slice(), reach.output),
-                (&["http://h:1".to_owned()][..], Output::Json),
+                (&["http://h:1".to_owned()][..], OutputFormat::Json),
                 "{line}"
             );
         }
         let two = read("evenkeel --server http://h:1,http://h:2 job list");
-        let Verb::Job(jobs::Verb::List { reach, .. }) = two.verb else { panic!("it lists") };
+        let CliCommand::Job(jobs::JobCommand::List { reach, .. }) = two.verb else { panic!("it lists") };
         assert_eq!(reach.server, ["http://h:1", "http://h:2"]);
         let none = read("evenkeel job list");
-        let Verb::Job(jobs::Verb::List { reach, .. }) = none.verb else { panic!("it lists") };
-        assert_eq!((reach.server, reach.output), (vec!["http://127.0.0.1:7700".to_owned()], Output::Table));
+        let CliCommand::Job(jobs::JobCommand::List { reach, .. }) = none.verb else { panic!("it lists") };
+        assert_eq!(
+            (reach.server, reach.output),
+            (vec!["http://127.0.0.1:7700".to_owned()], OutputFormat::Table)
+        );
     }
 
     #[test]

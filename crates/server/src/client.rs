@@ -13,9 +13,9 @@ use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Body, Timeout};
 
 use crate::bounded;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::host;
-use crate::output::Output;
+use crate::output::OutputFormat;
 
 /// Answers are bounded, so that a wrong address cannot fill the memory.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -52,7 +52,7 @@ pub(crate) const CLIENT: &str = "evenkeel-client";
 
 /// Where the node is, how to be let in, and how to print: every client verb takes these.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Reach {
+pub(crate) struct ConnectArgs {
     /// The address of any node. Give several with commas or by repeating the flag; the first that answers gets the request
     #[arg(
         long,
@@ -67,12 +67,12 @@ pub(crate) struct Reach {
     pub(crate) cluster_key_file: Option<PathBuf>,
     /// The format of the answer
     #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputFormat,
 }
 
 /// A node, as far as a client sees it.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct ApiClient {
     agent: Agent,
     /// Where nodes may answer, in the order in which they are tried.
     bases: Vec<String>,
@@ -83,31 +83,31 @@ pub(crate) struct Client {
 
 /// The members of a cluster, as a node lists them.
 #[derive(Deserialize)]
-struct Nodes {
-    nodes: Vec<Named>,
+struct MemberList {
+    nodes: Vec<ListedMember>,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct ListedMember {
     address: String,
 }
 
-impl Reach {
+impl ConnectArgs {
     /// A client of that node.
     ///
     /// # Errors
     /// The address is none, or the key cannot be read.
-    pub(crate) fn client(&self) -> Result<Client, Failure> {
+    pub(crate) fn client(&self) -> Result<ApiClient, CliError> {
         let bases = self.server.iter().map(|base| base.trim().trim_end_matches('/'));
         let bases: Vec<String> = bases.filter(|base| !base.is_empty()).map(ToOwned::to_owned).collect();
         if let Some(base) = bases.iter().find(|base| !base.starts_with("http://")) {
-            return Err(Failure::usage(format!("--server is {base:?}: write http://HOST:PORT")));
+            return Err(CliError::usage(format!("--server is {base:?}: write http://HOST:PORT")));
         }
         if bases.is_empty() {
-            return Err(Failure::usage("--server is empty: write http://HOST:PORT"));
+            return Err(CliError::usage("--server is empty: write http://HOST:PORT"));
         }
         let key = self.cluster_key_file.as_deref().map(read_key).transpose()?;
-        Ok(Client { agent: agent(CONNECT, Some(ANSWER)), bases, chosen: OnceCell::new(), key })
+        Ok(ApiClient { agent: agent(CONNECT, Some(ANSWER)), bases, chosen: OnceCell::new(), key })
     }
 }
 
@@ -127,9 +127,9 @@ fn agent(connect: Duration, answer: Option<Duration>) -> Agent {
 ///
 /// # Errors
 /// It cannot be read, or is too short to keep anybody out.
-pub(crate) fn read_key(path: &Path) -> Result<String, Failure> {
+pub(crate) fn read_key(path: &Path) -> Result<String, CliError> {
     let text = bounded::text(path, KEY_BYTES_MAX)
-        .map_err(|e| Failure::unreadable(format!("cluster key {}", path.display()), e))?;
+        .map_err(|e| CliError::unreadable(format!("cluster key {}", path.display()), e))?;
     if let Ok(meta) = std::fs::metadata(path) {
         let mode = meta.permissions().mode() & 0o777;
         if mode & OPEN != 0 {
@@ -142,7 +142,7 @@ pub(crate) fn read_key(path: &Path) -> Result<String, Failure> {
     let key = text.lines().next().unwrap_or_default().trim();
     let printable = key.bytes().all(|b| b.is_ascii_graphic());
     if key.len() < 16 || !printable {
-        return Err(Failure::usage(format!(
+        return Err(CliError::usage(format!(
             "cluster key {}: the first line must be 16 or more printable characters without blanks; \
              make one with: head -c 32 /dev/urandom | base64 > {}",
             path.display(),
@@ -152,10 +152,10 @@ pub(crate) fn read_key(path: &Path) -> Result<String, Failure> {
     Ok(key.to_owned())
 }
 
-impl Client {
+impl ApiClient {
     /// The first address at which a node answers; of a node that is no member only where no other answers. Some answers take
     /// long, so a node that is frozen is told by another question, which is answered at once.
-    fn base(&self) -> Result<&str, Failure> {
+    fn base(&self) -> Result<&str, CliError> {
         if let Some(base) = self.chosen.get() {
             return Ok(base);
         }
@@ -163,20 +163,20 @@ impl Client {
         let (mut fallback, mut whys) = (None, Vec::new());
         for base in &self.bases {
             let request = Request::builder().uri(format!("{base}/api/v1/health")).body(());
-            let request = request.map_err(|e| Failure::usage(format!("--server is {base:?}: {e}")))?;
+            let request = request.map_err(|e| CliError::usage(format!("--server is {base:?}: {e}")))?;
             match asker.run(request) {
                 Ok(answer) if answer.status().is_success() => {
                     return Ok(self.chosen.get_or_init(|| base.clone()));
                 }
                 Ok(_) => fallback = fallback.or(Some(base)),
                 // Somebody was there: the question itself may be asked again.
-                Err(e) if is_cut(&e) => fallback = fallback.or(Some(base)),
+                Err(e) if is_broken_connection(&e) => fallback = fallback.or(Some(base)),
                 Err(e) => whys.push(format!("no node answers at {base}: {e}")),
             }
         }
         match fallback {
             Some(base) => Ok(self.chosen.get_or_init(|| base.clone())),
-            None => Err(Failure::new(Exit::Unreachable, format!("{}\n{START}", whys.join("\n")))),
+            None => Err(CliError::new(ExitKind::Unreachable, format!("{}\n{START}", whys.join("\n")))),
         }
     }
 
@@ -189,13 +189,13 @@ impl Client {
     ///
     /// # Errors
     /// Nobody answers, or the answer is a refusal.
-    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
         let mut repeats = REPEATS;
         loop {
             let response = self.send(Method::GET, path, None)?;
             let status = response.status().as_u16();
-            match whole(response) {
-                Err(e) if is_cut(&e) && repeats > 0 => repeats -= 1,
+            match read_body(response) {
+                Err(e) if is_broken_connection(&e) && repeats > 0 => repeats -= 1,
                 heard => return self.understand(status, heard),
             }
             std::thread::sleep(BREATH);
@@ -206,8 +206,8 @@ impl Client {
     ///
     /// # Errors
     /// Nobody answers, or the answer is a refusal.
-    pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Failure> {
-        let body = serde_json::to_vec(body).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, CliError> {
+        let body = serde_json::to_vec(body).map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
         self.read(self.send(Method::POST, path, Some(body))?)
     }
 
@@ -215,8 +215,8 @@ impl Client {
     ///
     /// # Errors
     /// Nobody answers, or the answer is a refusal.
-    pub(crate) fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Failure> {
-        let body = serde_json::to_vec(body).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    pub(crate) fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, CliError> {
+        let body = serde_json::to_vec(body).map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
         self.read(self.send(Method::PUT, path, Some(body))?)
     }
 
@@ -224,7 +224,7 @@ impl Client {
     ///
     /// # Errors
     /// Nobody answers, or the answer is a refusal.
-    pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+    pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
         self.read(self.send(Method::DELETE, path, None)?)
     }
 
@@ -235,14 +235,14 @@ impl Client {
     pub(crate) fn stream(
         &self,
         path: &str,
-        mut each: impl FnMut(&[u8]) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        mut each: impl FnMut(&[u8]) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
         let response = self.send(Method::GET, path, None)?;
         if !response.status().is_success() {
             return Err(self
                 .read::<serde_json::Value>(response)
                 .err()
-                .unwrap_or_else(|| self.odd("no error")));
+                .unwrap_or_else(|| self.unexpected_answer("no error")));
         }
         let mut reader = response.into_body().into_reader();
         let mut buffer = vec![0; 64 * 1024];
@@ -250,13 +250,15 @@ impl Client {
             match reader.read(&mut buffer) {
                 Ok(0) => return Ok(()),
                 Ok(n) => each(buffer.get(..n).unwrap_or_default())?,
-                Err(e) => return Err(Failure::new(Exit::Failed, format!("{} broke off: {e}", self.shown()))),
+                Err(e) => {
+                    return Err(CliError::new(ExitKind::Failed, format!("{} broke off: {e}", self.shown())));
+                }
             }
         }
     }
 
     /// Sends it, and once more to the serving leader when the node says that it is another one.
-    fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Response<Body>, Failure> {
+    fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Response<Body>, CliError> {
         let response = self.sent(self.base()?, method.clone(), path, body.clone())?;
         let Some(leader) = response.headers().get(LEADER) else { return Ok(response) };
         let leader = String::from_utf8_lossy(leader.as_bytes()).into_owned();
@@ -266,16 +268,16 @@ impl Client {
 
     /// Makes sure that this is where a member of the cluster answers: the request may carry the key, and is an order to whoever
     /// gets it. Who is a member, the node says that the user named, to which the key was shown already.
-    fn is_member(&self, leader: &str) -> Result<(), Failure> {
+    fn is_member(&self, leader: &str) -> Result<(), CliError> {
         let doubt = |why: &str| {
             let text = format!(
                 "{} says that {leader:?} serves, which {why}: nothing was sent there; if it is right, name it with --server",
                 self.chosen.get().map_or("the server", String::as_str)
             );
-            Failure::new(Exit::Denied, text)
+            CliError::new(ExitKind::Denied, text)
         };
         let address = leader.strip_prefix("http://").ok_or_else(|| doubt("is no http://HOST:PORT"))?;
-        let nodes: Nodes = self
+        let nodes: MemberList = self
             .read(self.sent(self.base()?, Method::GET, "/nodes", None)?)
             .map_err(|_| doubt("cannot be looked up in its list of nodes"))?;
         match nodes.nodes.iter().any(|node| node.address == address) {
@@ -290,18 +292,18 @@ impl Client {
         method: Method,
         path: &str,
         body: Option<Vec<u8>>,
-    ) -> Result<Response<Body>, Failure> {
+    ) -> Result<Response<Body>, CliError> {
         let mut repeats = if method == Method::GET { REPEATS } else { 0 };
         let sent = loop {
             match self.sent_once(base, &method, path, body.as_deref())? {
-                Err(e) if is_cut(&e) && repeats > 0 => repeats -= 1,
+                Err(e) if is_broken_connection(&e) && repeats > 0 => repeats -= 1,
                 sent => break sent,
             }
             std::thread::sleep(BREATH);
         };
         sent.map_err(|e| match method != Method::GET && may_be_done(&e) {
-            true => Failure::new(Exit::Unknown, format!("{base} broke off ({e}): {UNKNOWN}")),
-            false => Failure::new(Exit::Unreachable, format!("no node answers at {base}: {e}\n{START}")),
+            true => CliError::new(ExitKind::Unknown, format!("{base} broke off ({e}): {UNKNOWN}")),
+            false => CliError::new(ExitKind::Unreachable, format!("no node answers at {base}: {e}\n{START}")),
         })
     }
 
@@ -311,13 +313,13 @@ impl Client {
         method: &Method,
         path: &str,
         body: Option<&[u8]>,
-    ) -> Result<Result<Response<Body>, ureq::Error>, Failure> {
+    ) -> Result<Result<Response<Body>, ureq::Error>, CliError> {
         let mut request = Request::builder().method(method).uri(format!("{base}/api/v1{path}"));
         request = request.header(CLIENT, host::whoami());
         if let Some(key) = &self.key {
             request = request.header("authorization", format!("Bearer {key}"));
         }
-        let bad = |e: ureq::http::Error| Failure::usage(format!("--server is {base:?}: {e}"));
+        let bad = |e: ureq::http::Error| CliError::usage(format!("--server is {base:?}: {e}"));
         Ok(match body {
             Some(body) => {
                 self.agent.run(request.header("content-type", "application/json").body(body).map_err(bad)?)
@@ -327,10 +329,10 @@ impl Client {
     }
 
     /// The answer to a change.
-    fn read<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, Failure> {
+    fn read<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, CliError> {
         let status = response.status().as_u16();
-        let heard = whole(response).map_err(|e| {
-            Failure::new(Exit::Unknown, format!("{} broke off ({e}): {UNKNOWN}", self.shown()))
+        let heard = read_body(response).map_err(|e| {
+            CliError::new(ExitKind::Unknown, format!("{} broke off ({e}): {UNKNOWN}", self.shown()))
         })?;
         self.understand(status, Ok(heard))
     }
@@ -339,33 +341,37 @@ impl Client {
         &self,
         status: u16,
         text: Result<Vec<u8>, ureq::Error>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, CliError> {
         let text =
-            text.map_err(|e| Failure::new(Exit::Failed, format!("{} broke off: {e}", self.shown())))?;
+            text.map_err(|e| CliError::new(ExitKind::Failed, format!("{} broke off: {e}", self.shown())))?;
         if (200..300).contains(&status) {
-            return serde_json::from_slice(&text).map_err(|e| self.odd(&e.to_string()));
+            return serde_json::from_slice(&text).map_err(|e| self.unexpected_answer(&e.to_string()));
         }
         let exit = match status {
-            400 | 413 | 415 | 422 => Exit::Invalid,
-            401 | 403 => Exit::Denied,
-            404 => Exit::NotFound,
-            409 => Exit::Conflict,
-            408 | 503 => Exit::Unavailable,
-            504 => Exit::Unknown,
-            _ => Exit::Failed,
+            400 | 413 | 415 | 422 => ExitKind::Invalid,
+            401 | 403 => ExitKind::Denied,
+            404 => ExitKind::NotFound,
+            409 => ExitKind::Conflict,
+            408 | 503 => ExitKind::Unavailable,
+            504 => ExitKind::Unknown,
+            _ => ExitKind::Failed,
         };
         let error = serde_json::from_slice::<serde_json::Value>(&text).ok();
         let message = error.as_ref().and_then(|e| e.pointer("/error/message")?.as_str());
-        Err(message.map_or_else(|| self.odd(&format!("status {status}")), |m| Failure::new(exit, m)))
+        Err(message
+            .map_or_else(|| self.unexpected_answer(&format!("status {status}")), |m| CliError::new(exit, m)))
     }
 
-    fn odd(&self, what: &str) -> Failure {
-        Failure::new(Exit::Failed, format!("what answers at {} is no evenkeel node: {what}", self.shown()))
+    fn unexpected_answer(&self, what: &str) -> CliError {
+        CliError::new(
+            ExitKind::Failed,
+            format!("what answers at {} is no evenkeel node: {what}", self.shown()),
+        )
     }
 }
 
 /// The whole of an answer.
-fn whole(response: Response<Body>) -> Result<Vec<u8>, ureq::Error> {
+fn read_body(response: Response<Body>) -> Result<Vec<u8>, ureq::Error> {
     response.into_body().with_config().limit(ANSWER_BYTES_MAX).read_to_vec()
 }
 
@@ -373,11 +379,11 @@ fn whole(response: Response<Body>) -> Result<Vec<u8>, ureq::Error> {
 fn may_be_done(error: &ureq::Error) -> bool {
     let late =
         matches!(error, ureq::Error::Timeout(at) if !matches!(at, Timeout::Connect | Timeout::Resolve));
-    late || is_cut(error)
+    late || is_broken_connection(error)
 }
 
 /// Somebody was there, and then was not: the answer is unknown.
-fn is_cut(error: &ureq::Error) -> bool {
+fn is_broken_connection(error: &ureq::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     let ureq::Error::Io(e) = error else { return false };
     matches!(e.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
@@ -405,10 +411,10 @@ mod tests {
     use super::*;
 
     /// Answers each caller by one of these and hangs up; nobody listens after the last of them. Ends once all were asked for.
-    fn answering(answers: Vec<&'static str>) -> (Client, std::thread::JoinHandle<()>) {
+    fn answering(answers: Vec<&'static str>) -> (ApiClient, std::thread::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let base = format!("http://{}", listener.local_addr().expect("bound"));
-        let client = Client {
+        let client = ApiClient {
             agent: agent(CONNECT, Some(ANSWER)),
             bases: vec![base.clone()],
             chosen: OnceCell::from(base),
@@ -444,13 +450,15 @@ mod tests {
         (base, answer_each(listener, answers))
     }
 
-    fn with_key(base: String) -> Client {
+    fn with_key(base: String) -> ApiClient {
         let (agent, chosen) = (agent(CONNECT, Some(ANSWER)), OnceCell::from(base.clone()));
-        Client { agent, bases: vec![base], chosen, key: Some(KEY.to_owned()) }
+        ApiClient { agent, bases: vec![base], chosen, key: Some(KEY.to_owned()) }
     }
 
-    fn of(server: Vec<String>) -> Client {
-        Reach { server, cluster_key_file: None, output: Output::Table }.client().expect("addresses")
+    fn of(server: Vec<String>) -> ApiClient {
+        ConnectArgs { server, cluster_key_file: None, output: OutputFormat::Table }
+            .client()
+            .expect("addresses")
     }
 
     #[test]
@@ -464,7 +472,7 @@ mod tests {
         assert_eq!(client.get::<u32>("/nodes").expect("an answer"), 17);
         callers.join().expect("it was asked twice");
         let alone = of(vec![frozen_at.clone()]).get::<u32>("/nodes").expect_err("nobody answers");
-        assert_eq!(alone.exit, Exit::Unreachable);
+        assert_eq!(alone.exit, ExitKind::Unreachable);
         assert!(alone.message.starts_with(&format!("no node answers at {frozen_at}")), "{}", alone.message);
     }
 
@@ -540,7 +548,7 @@ mod tests {
             let named = server(vec![lie, nodes], named);
             let client = with_key(format!("http://{at}"));
             let refused = client.post::<u32>("/jobs/a/run", &()).expect_err("it lies");
-            assert_eq!(refused.exit, Exit::Denied);
+            assert_eq!(refused.exit, ExitKind::Denied);
             assert!(refused.message.contains("nothing was sent there"), "{}", refused.message);
             named.join().expect("it was asked");
             thief.set_nonblocking(true).expect("a socket");
@@ -565,7 +573,7 @@ mod tests {
             let named =
                 server([Some(lie), has_scheme.then_some(nodes)].into_iter().flatten().collect(), named);
             let client = with_key(format!("http://{at}"));
-            assert_eq!(client.get::<u32>("/nodes").expect_err("it lies").exit, Exit::Denied, "{lead}");
+            assert_eq!(client.get::<u32>("/nodes").expect_err("it lies").exit, ExitKind::Denied, "{lead}");
             named.join().expect("it was asked");
         }
     }
@@ -578,7 +586,7 @@ mod tests {
             named,
         );
         let client = with_key(format!("http://{at}"));
-        assert_eq!(client.get::<u32>("/nodes").expect_err("it is no answer").exit, Exit::Failed);
+        assert_eq!(client.get::<u32>("/nodes").expect_err("it is no answer").exit, ExitKind::Failed);
         named.join().expect("it was asked");
         thief.set_nonblocking(true).expect("a socket");
         assert!(thief.accept().is_err());
@@ -594,7 +602,7 @@ mod tests {
     fn order_whose_answer_is_cut(cut: &'static str) {
         let (client, callers) = answering(vec![cut]);
         let failed = client.post::<u32>("/jobs/a/run", &()).expect_err("nobody answered");
-        assert_eq!(failed.exit, Exit::Unknown);
+        assert_eq!(failed.exit, ExitKind::Unknown);
         assert!(failed.message.contains("not known whether that was done"), "{}", failed.message);
         callers.join().expect("it came");
     }

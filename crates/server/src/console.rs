@@ -14,9 +14,9 @@ use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Deserialize;
 
-use crate::api::{App, Others, Picture};
-use crate::board;
-use crate::rows::{FoldedRow, JobRow, NodeRow, RunRow, ShardPage};
+use crate::api::{App, ConsoleSnapshot, RemoteHistories};
+use crate::api_types::{JobRow, NodeRow, RunRow, ShardPage, ShardRangeRow};
+use crate::queries;
 
 /// `/console.css`.
 pub(crate) async fn style() -> Response {
@@ -36,7 +36,7 @@ pub(crate) async fn icon() -> Response {
 
 /// What the page is asked for.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct ConsoleQuery {
     /// The job whose shards are shown too.
     #[serde(default)]
     job: String,
@@ -48,23 +48,28 @@ pub(crate) struct Asked {
 /// `/`, `/?job=NAME` and `/?find=TEXT`. Where a cluster key is asked for, the page comes empty and the script asks for the key.
 pub(crate) async fn page(
     State(app): State<App>,
-    asked: Result<Query<Asked>, QueryRejection>,
+    asked: Result<Query<ConsoleQuery>, QueryRejection>,
 ) -> Html<String> {
-    let locked = app.door.key().is_some();
+    let locked = app.access.key().is_some();
     if locked {
-        return Html(whole(&Picture::default(), None, "", true).into_string());
+        return Html(whole(&ConsoleSnapshot::default(), None, "", true).into_string());
     }
-    let asked = asked.map_or_else(|_| Asked::default(), |Query(asked)| asked);
+    let asked = asked.map_or_else(|_| ConsoleQuery::default(), |Query(asked)| asked);
     let find = asked.find.trim();
-    let picture = Picture::find(&app, &Others::hear(&app).await, find).await;
+    let picture = ConsoleSnapshot::find(&app, &RemoteHistories::collect(&app).await, find).await;
     let shards = match asked.job.parse().ok() {
-        Some(job) => board::shards(&app.handle, &job).await.ok().flatten().map(board::folded),
+        Some(job) => queries::shards(&app.handle, &job).await.ok().flatten().map(queries::folded),
         None => None,
     };
     Html(whole(&picture, shards.as_ref(), find, false).into_string())
 }
 
-fn whole(picture: &Picture, shared: Option<&ShardPage<FoldedRow>>, find: &str, locked: bool) -> Markup {
+fn whole(
+    picture: &ConsoleSnapshot,
+    shared: Option<&ShardPage<ShardRangeRow>>,
+    find: &str,
+    locked: bool,
+) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -115,7 +120,7 @@ fn unlock() -> Markup {
     }
 }
 
-fn summary(picture: &Picture) -> Markup {
+fn summary(picture: &ConsoleSnapshot) -> Markup {
     html! {
         dl.summary {
             div { dt { "jobs that may fire" } dd #count-jobs { (picture.enabled) } }
@@ -126,7 +131,7 @@ fn summary(picture: &Picture) -> Markup {
     }
 }
 
-fn jobs(picture: &Picture, find: &str) -> Markup {
+fn jobs(picture: &ConsoleSnapshot, find: &str) -> Markup {
     let none = picture.jobs.is_empty();
     html! {
         section #jobs {
@@ -192,7 +197,7 @@ fn due(job: &JobRow) -> Markup {
     }
 }
 
-fn runs(picture: &Picture) -> Markup {
+fn runs(picture: &ConsoleSnapshot) -> Markup {
     let runs = &picture.runs;
     html! {
         section #runs {

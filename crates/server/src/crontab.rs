@@ -7,16 +7,16 @@ mod seconds;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use evenkeel_core::ids::JobName;
 use evenkeel_core::job::{CatchUp, Job, Program, SHELL, Work};
 use evenkeel_core::schedule::Schedule;
-use evenkeel_core::words::JobName;
 
-use crate::exit::Failure;
-use line::{Entry, Line};
+use crate::exit::CliError;
+use line::{CrontabEntry, CrontabLine};
 
 /// The two forms of a crontab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum CrontabFormat {
     /// As `crontab -e` shows it: five fields and a command.
     User,
     /// As `/etc/crontab` and `/etc/cron.d/*` have it: a user name stands before the command.
@@ -25,13 +25,13 @@ pub(crate) enum Form {
 
 /// What must be known beside the text.
 #[derive(Clone, Debug)]
-pub(crate) struct Origin {
+pub(crate) struct CrontabSource {
     /// The file's name as shown in messages.
     pub(crate) shown: String,
     /// What the jobs' names begin with.
     pub(crate) prefix: String,
     /// The form; `None` to find it out.
-    pub(crate) form: Option<Form>,
+    pub(crate) form: Option<CrontabFormat>,
     /// Whether the first of six or seven fields is the second.
     pub(crate) seconds: bool,
     /// The zone of lines without `CRON_TZ`: cron's own local zone. Empty for UTC.
@@ -44,7 +44,7 @@ pub(crate) struct Origin {
     pub(crate) known: BTreeMap<String, String>,
 }
 
-impl Origin {
+impl CrontabSource {
     /// What the descriptions of all jobs of this crontab begin with.
     pub(crate) fn description(&self) -> String {
         format!("imported from {}", self.shown)
@@ -53,14 +53,14 @@ impl Origin {
 
 /// Something that an entry loses, or that a reader must know, by line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Remark {
+pub(crate) struct CrontabRemark {
     /// Counted from 1.
     pub(crate) line: usize,
     /// What.
     pub(crate) text: String,
 }
 
-impl fmt::Display for Remark {
+impl fmt::Display for CrontabRemark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}", self.line, self.text)
     }
@@ -68,16 +68,16 @@ impl fmt::Display for Remark {
 
 /// A crontab as jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Import {
+pub(crate) struct CrontabImport {
     /// One an entry, in the order of the lines.
     pub(crate) jobs: Vec<Job>,
     /// What could not be carried over as it was.
-    pub(crate) remarks: Vec<Remark>,
+    pub(crate) remarks: Vec<CrontabRemark>,
 }
 
 /// What the lines above an entry have set.
 #[derive(Clone, Debug)]
-struct Setting {
+struct CrontabContext {
     shell: String,
     home: String,
     zone: String,
@@ -85,11 +85,11 @@ struct Setting {
 }
 
 /// An entry that becomes a job, and what held for it.
-struct Taken {
+struct ImportedEntry {
     line: usize,
-    entry: Entry,
+    entry: CrontabEntry,
     schedule: String,
-    set: Setting,
+    set: CrontabContext,
 }
 
 /// Reads a crontab. Nothing is returned unless every line makes sense, as cron itself refuses a file with a mistake; what makes
@@ -97,20 +97,20 @@ struct Taken {
 ///
 /// # Errors
 /// A line is none of cron's; the text names it and the fix.
-pub(crate) fn read(text: &str, origin: &Origin) -> Result<Import, Failure> {
-    let mut import = Import::default();
+pub(crate) fn read(text: &str, origin: &CrontabSource) -> Result<CrontabImport, CliError> {
+    let mut import = CrontabImport::default();
     let text = match text.strip_prefix('\u{feff}') {
         Some(rest) => {
             let what = line::named('\u{feff}');
             let text =
                 format!("{what} begins the file and is skipped: save it without one, cron stumbles over it");
-            import.remarks.push(Remark { line: 1, text });
+            import.remarks.push(CrontabRemark { line: 1, text });
             rest
         }
         None => text,
     };
     let form = form(text, origin)?;
-    let mut setting = Setting {
+    let mut setting = CrontabContext {
         shell: SHELL.to_owned(),
         home: String::new(),
         zone: origin.zone.clone(),
@@ -119,12 +119,12 @@ pub(crate) fn read(text: &str, origin: &Origin) -> Result<Import, Failure> {
     let mut taken = Vec::new();
     for (index, text) in text.lines().enumerate() {
         let number = index + 1;
-        let wrong = |why: String| Failure::invalid(format!("{}:{number}: {why}", origin.shown));
-        let mut remark = |text: String| import.remarks.push(Remark { line: number, text });
+        let wrong = |why: String| CliError::invalid(format!("{}:{number}: {why}", origin.shown));
+        let mut remark = |text: String| import.remarks.push(CrontabRemark { line: number, text });
         match line::parse(text, form, origin.seconds).map_err(wrong)? {
-            Line::Nothing => {}
-            Line::Setting { name, value } => setting.take(name, value, &mut remark).map_err(wrong)?,
-            Line::Entry(entry) => {
+            CrontabLine::Nothing => {}
+            CrontabLine::Setting { name, value } => setting.take(name, value, &mut remark).map_err(wrong)?,
+            CrontabLine::Entry(entry) => {
                 if let Some(loss) = entry.loss(&origin.users) {
                     remark(loss);
                     continue;
@@ -138,7 +138,7 @@ pub(crate) fn read(text: &str, origin: &Origin) -> Result<Import, Failure> {
                     read => read.map_err(|why| wrong(why.to_string()))?,
                 };
                 entry.remarks(&origin.user, &mut remark);
-                taken.push(Taken { line: number, entry, schedule, set: setting.clone() });
+                taken.push(ImportedEntry { line: number, entry, schedule, set: setting.clone() });
             }
         }
     }
@@ -147,11 +147,11 @@ pub(crate) fn read(text: &str, origin: &Origin) -> Result<Import, Failure> {
 }
 
 /// The form that is said, or that the sixth words show.
-fn form(text: &str, origin: &Origin) -> Result<Form, Failure> {
+fn form(text: &str, origin: &CrontabSource) -> Result<CrontabFormat, CliError> {
     if let Some(form) = origin.form {
         return Ok(form);
     }
-    let wrong = |why: &str| Failure::invalid(format!("{}: {why}", origin.shown));
+    let wrong = |why: &str| CliError::invalid(format!("{}: {why}", origin.shown));
     match line::form(text, &origin.users) {
         Ok(Some(form)) => Ok(form),
         Ok(None) => Err(wrong(
@@ -163,24 +163,24 @@ fn form(text: &str, origin: &Origin) -> Result<Form, Failure> {
 }
 
 /// The jobs that do what cron did for these entries.
-fn jobs(taken: &[Taken], origin: &Origin) -> Result<Vec<Job>, Failure> {
-    let named = |taken: &Taken| {
-        let Taken { entry, schedule, set, .. } = taken;
+fn jobs(taken: &[ImportedEntry], origin: &CrontabSource) -> Result<Vec<Job>, CliError> {
+    let named = |taken: &ImportedEntry| {
+        let ImportedEntry { entry, schedule, set, .. } = taken;
         let more = format!("{} {:?} {:?}", set.zone, entry.user, entry.input);
-        name::Named { command: entry.command.clone(), schedule: schedule.clone(), more }
+        name::NameCandidate { command: entry.command.clone(), schedule: schedule.clone(), more }
     };
     let entries: Vec<_> = taken.iter().map(named).collect();
     let names = name::all(&origin.prefix, &entries, &origin.known);
     let jobs = taken.iter().zip(names).map(|(taken, name)| {
-        let wrong = |why: String| Failure::invalid(format!("{}:{}: {why}", origin.shown, taken.line));
+        let wrong = |why: String| CliError::invalid(format!("{}:{}: {why}", origin.shown, taken.line));
         job(taken, &name, origin).map_err(wrong)
     });
     jobs.collect()
 }
 
 /// The job that does what cron did for this entry.
-fn job(taken: &Taken, name: &str, origin: &Origin) -> Result<Job, String> {
-    let Taken { entry, schedule, set, .. } = taken;
+fn job(taken: &ImportedEntry, name: &str, origin: &CrontabSource) -> Result<Job, String> {
+    let ImportedEntry { entry, schedule, set, .. } = taken;
     let name: JobName = name.parse().map_err(|e| format!("{e}"))?;
     let mut job = Job::new(name, schedule, Work::Command(Vec::new()));
     if set.shell == SHELL {
@@ -205,7 +205,7 @@ fn job(taken: &Taken, name: &str, origin: &Origin) -> Result<Job, String> {
     Ok(job)
 }
 
-impl Setting {
+impl CrontabContext {
     fn take(&mut self, name: String, value: String, remark: &mut impl FnMut(String)) -> Result<(), String> {
         match name.as_str() {
             "CRON_TZ" => {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_core::job::{Job, Program};
 
-use crate::crontab::{self, Origin};
+use crate::crontab::{self, CrontabSource};
 use crate::files;
 
 /// Programs of Debian's essential packages, and words of the shell.
@@ -77,7 +77,7 @@ fn each_example_of_jobs_is_read_and_names_programs_that_are_there() {
 #[test]
 fn each_example_of_a_crontab_is_read_and_names_programs_that_are_there() {
     for path in examples("crontab") {
-        let origin = Origin {
+        let origin = CrontabSource {
             shown: path.display().to_string(),
             prefix: "example".to_owned(),
             form: None,

@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 /// Why a verb did not do what was asked. Its number is the process's exit code and part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub(crate) enum ExitKind {
     /// It was tried and failed; also a run that was waited for and did not succeed.
     Failed = 1,
     /// The command line or the settings make no sense, or a file that they name cannot be read.
@@ -25,7 +25,7 @@ pub(crate) enum Exit {
     Unknown = 9,
 }
 
-impl Exit {
+impl ExitKind {
     /// Every code with its name, as `-o json` prints it, and its meaning, as the reference prints it.
     pub(crate) const ALL: [(Self, &'static str, &'static str); 9] = [
         (
@@ -75,22 +75,22 @@ impl Exit {
 
 /// A failure on its way to the person who typed the command.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CliError {
     /// The exit code.
-    pub(crate) exit: Exit,
+    pub(crate) exit: ExitKind,
     /// What happened and the fix.
     pub(crate) message: String,
 }
 
-impl Failure {
+impl CliError {
     /// A failure of this kind.
-    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+    pub(crate) fn new(exit: ExitKind, message: impl Into<String>) -> Self {
         Self { exit, message: message.into() }
     }
 
     /// What was given makes no sense.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Self::new(Exit::Invalid, message)
+        Self::new(ExitKind::Invalid, message)
     }
 
     /// A file that was named cannot be read.
@@ -101,34 +101,34 @@ impl Failure {
     /// The same of a file whose contents are the input: what is in it may be at fault.
     pub(crate) fn unreadable_input(file: impl fmt::Display, why: &io::Error) -> Self {
         let is_contents = matches!(why.kind(), io::ErrorKind::InvalidData | io::ErrorKind::FileTooLarge);
-        let exit = if is_contents { Exit::Invalid } else { Exit::Usage };
+        let exit = if is_contents { ExitKind::Invalid } else { ExitKind::Usage };
         Self { exit, ..Self::unreadable(file, why) }
     }
 
     /// A file that was named cannot be written.
     pub(crate) fn unwritable(file: impl fmt::Display, why: impl fmt::Display) -> Self {
-        Self::new(Exit::Failed, format!("{file}: cannot be written: {why}: choose another place"))
+        Self::new(ExitKind::Failed, format!("{file}: cannot be written: {why}: choose another place"))
     }
 
     /// The command line or the settings make no sense.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::new(Exit::Usage, message)
+        Self::new(ExitKind::Usage, message)
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for CliError {}
 
-impl From<anyhow::Error> for Failure {
+impl From<anyhow::Error> for CliError {
     fn from(error: anyhow::Error) -> Self {
         match error.downcast::<Self>() {
             Ok(failure) => failure,
-            Err(error) => Self::new(Exit::Failed, format!("{error:#}")),
+            Err(error) => Self::new(ExitKind::Failed, format!("{error:#}")),
         }
     }
 }
@@ -139,9 +139,10 @@ mod tests {
 
     #[test]
     fn every_code_has_a_name_and_a_number_of_its_own() {
-        let numbers: Vec<u8> = Exit::ALL.iter().map(|(exit, ..)| *exit as u8).collect();
+        let numbers: Vec<u8> = ExitKind::ALL.iter().map(|(exit, ..)| *exit as u8).collect();
         assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
-        let names: std::collections::BTreeSet<_> = Exit::ALL.iter().map(|(exit, ..)| exit.name()).collect();
+        let names: std::collections::BTreeSet<_> =
+            ExitKind::ALL.iter().map(|(exit, ..)| exit.name()).collect();
         assert_eq!(names.len(), numbers.len());
     }
 }

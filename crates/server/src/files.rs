@@ -9,8 +9,8 @@ use evenkeel_core::job::Job;
 use serde::Deserialize;
 
 use crate::bounded;
-use crate::exit::Failure;
-use crate::written::{self, Kind, Language, Mistake};
+use crate::exit::CliError;
+use crate::text_input::{self, InputError, ReadTarget, TextFormat};
 
 /// Far more than a person writes, far less than the memory of a small machine.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -20,7 +20,7 @@ const STDIN: &str = "standard input";
 /// A job file as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct JobFile {
     #[serde(default)]
     job: Vec<Job>,
     #[serde(default)]
@@ -29,18 +29,18 @@ struct File {
 
 /// What job files declare.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Declared {
+pub(crate) struct Declarations {
     /// To be applied first, since jobs may name them.
     pub(crate) calendars: Vec<Calendar>,
     pub(crate) jobs: Vec<Job>,
 }
 
 /// The language of a job file, by its name.
-fn language(path: &Path) -> Option<Language> {
+fn language(path: &Path) -> Option<TextFormat> {
     match path.extension()?.to_str()? {
-        "toml" => Some(Language::Toml),
-        "yaml" | "yml" => Some(Language::Yaml),
-        "json" => Some(Language::Json),
+        "toml" => Some(TextFormat::Toml),
+        "yaml" | "yml" => Some(TextFormat::Yaml),
+        "json" => Some(TextFormat::Json),
         _ => None,
     }
 }
@@ -51,10 +51,10 @@ fn language(path: &Path) -> Option<Language> {
 ///
 /// # Errors
 /// Something cannot be read, or makes no sense; the text says the file, the line and what is allowed.
-pub(crate) fn read(path: &Path) -> Result<Declared, Failure> {
+pub(crate) fn read(path: &Path) -> Result<Declarations, CliError> {
     let all = both(path)?;
     if all.jobs.is_empty() && all.calendars.is_empty() {
-        return Err(Failure::invalid(format!("{}: holds no job: {}", shown(path), empty(path))));
+        return Err(CliError::invalid(format!("{}: holds no job: {}", shown(path), empty(path))));
     }
     Ok(all)
 }
@@ -63,10 +63,10 @@ pub(crate) fn read(path: &Path) -> Result<Declared, Failure> {
 ///
 /// # Errors
 /// As [`read`].
-pub(crate) fn calendars(path: &Path) -> Result<Vec<Calendar>, Failure> {
+pub(crate) fn calendars(path: &Path) -> Result<Vec<Calendar>, CliError> {
     let all = both(path)?.calendars;
     if all.is_empty() {
-        return Err(Failure::invalid(format!(
+        return Err(CliError::invalid(format!(
             "{}: holds no calendar: write [[calendar]] with its name, and days, weekdays or windows",
             shown(path)
         )));
@@ -77,10 +77,10 @@ pub(crate) fn calendars(path: &Path) -> Result<Vec<Calendar>, Failure> {
 /// How a first job is written.
 fn empty(path: &Path) -> &'static str {
     match language(path) {
-        Some(Language::Yaml) => {
+        Some(TextFormat::Yaml) => {
             "write job: and below it a list of jobs, each with its name, schedule and command"
         }
-        Some(Language::Json) => "write {\"job\": [{\"name\": …, \"schedule\": …, \"command\": […]}]}",
+        Some(TextFormat::Json) => "write {\"job\": [{\"name\": …, \"schedule\": …, \"command\": […]}]}",
         _ => "write [[job]] and its name, schedule and command",
     }
 }
@@ -89,35 +89,35 @@ fn shown(path: &Path) -> String {
     if path == Path::new("-") { STDIN.to_owned() } else { path.display().to_string() }
 }
 
-fn both(path: &Path) -> Result<Declared, Failure> {
-    let mut all = Declared::default();
+fn both(path: &Path) -> Result<Declarations, CliError> {
+    let mut all = Declarations::default();
     let (mut seen, mut named) = (BTreeMap::new(), BTreeMap::new());
     for (shown, language, text) in texts(path)? {
-        let File { job: jobs, calendar: calendars } =
-            parse(language, &text).map_err(|e| Failure::invalid(format!("{shown}:{e}")))?;
-        let mut lines = NameLines::new(&text);
+        let JobFile { job: jobs, calendar: calendars } =
+            parse(language, &text).map_err(|e| CliError::invalid(format!("{shown}:{e}")))?;
+        let mut lines = JobLineFinder::new(&text);
         for calendar in calendars {
             let at = format!("{shown}:{}", lines.of(calendar.name.as_str()));
-            calendar.read().map_err(|e| Failure::invalid(format!("{at}: {e}")))?;
+            calendar.read().map_err(|e| CliError::invalid(format!("{at}: {e}")))?;
             if let Some(first) = named.insert(calendar.name.clone(), at.clone()) {
                 let name = &calendar.name;
-                return Err(Failure::invalid(format!(
+                return Err(CliError::invalid(format!(
                     "{at}: calendar {name} is already declared at {first}"
                 )));
             }
             all.calendars.push(calendar);
         }
-        let mut lines = NameLines::new(&text);
+        let mut lines = JobLineFinder::new(&text);
         for job in jobs {
             let at = format!("{shown}:{}", lines.of(job.name.as_str()));
             job.validate().map_err(|e| {
                 let (said, own) = (e.to_string(), format!("job {}: ", job.name));
                 let line = lines.of_key(said.strip_prefix(&own).unwrap_or(&said));
-                Failure::invalid(format!("{shown}:{line}: {said}"))
+                CliError::invalid(format!("{shown}:{line}: {said}"))
             })?;
             if let Some(first) = seen.insert(job.name.clone(), at.clone()) {
                 let name = &job.name;
-                return Err(Failure::invalid(format!("{at}: job {name} is already declared at {first}")));
+                return Err(CliError::invalid(format!("{at}: job {name} is already declared at {first}")));
             }
             all.jobs.push(job);
         }
@@ -126,11 +126,11 @@ fn both(path: &Path) -> Result<Declared, Failure> {
 }
 
 /// The texts to read, each with the name shown for it.
-fn texts(path: &Path) -> Result<Vec<(String, Language, String)>, Failure> {
-    let cannot = |path: &Path, why: &dyn std::fmt::Display| Failure::unreadable(path.display(), why);
+fn texts(path: &Path) -> Result<Vec<(String, TextFormat, String)>, CliError> {
+    let cannot = |path: &Path, why: &dyn std::fmt::Display| CliError::unreadable(path.display(), why);
     if path == Path::new("-") {
-        let text = bounded::text(path, FILE_BYTES_MAX).map_err(|e| Failure::unreadable_input(STDIN, &e))?;
-        return Ok(vec![(STDIN.to_owned(), Language::Toml, written::plain(text))]);
+        let text = bounded::text(path, FILE_BYTES_MAX).map_err(|e| CliError::unreadable_input(STDIN, &e))?;
+        return Ok(vec![(STDIN.to_owned(), TextFormat::Toml, text_input::plain(text))]);
     }
     let meta = fs::metadata(path).map_err(|e| cannot(path, &e))?;
     let paths =
@@ -144,8 +144,8 @@ fn texts(path: &Path) -> Result<Vec<(String, Language, String)>, Failure> {
             return Err(cannot(&path, &"a job file is named *.toml, *.yaml, *.yml or *.json"));
         };
         let text = bounded::text(&path, FILE_BYTES_MAX)
-            .map_err(|e| Failure::unreadable_input(path.display(), &e))?;
-        texts.push((path.display().to_string(), language, written::plain(text)));
+            .map_err(|e| CliError::unreadable_input(path.display(), &e))?;
+        texts.push((path.display().to_string(), language, text_input::plain(text)));
     }
     Ok(texts)
 }
@@ -162,21 +162,21 @@ fn folder(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn parse(language: Language, text: &str) -> Result<File, Mistake> {
+fn parse(language: TextFormat, text: &str) -> Result<JobFile, InputError> {
     match language {
-        Language::Yaml | Language::Json if text.trim().is_empty() => Ok(File::default()),
-        _ => written::read(language, text, Kind::JobFile),
+        TextFormat::Yaml | TextFormat::Json if text.trim().is_empty() => Ok(JobFile::default()),
+        _ => text_input::read(language, text, ReadTarget::JobFile),
     }
 }
 
 /// Finds the line on which each job is named, going down the file as the jobs do.
-struct NameLines<'a> {
+struct JobLineFinder<'a> {
     ahead: std::iter::Enumerate<std::str::Lines<'a>>,
     /// The line of the last one, counted from 1.
     last: usize,
 }
 
-impl<'a> NameLines<'a> {
+impl<'a> JobLineFinder<'a> {
     fn new(text: &'a str) -> Self {
         Self { ahead: text.lines().enumerate(), last: 1 }
     }
@@ -239,11 +239,11 @@ fn names(line: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn mistake(language: Language, text: &str) -> String {
+    fn mistake(language: TextFormat, text: &str) -> String {
         parse(language, text).expect_err("it is a mistake").to_string()
     }
 
-    fn jobs(language: Language, text: &str) -> Result<Vec<Job>, String> {
+    fn jobs(language: TextFormat, text: &str) -> Result<Vec<Job>, String> {
         parse(language, text).map(|file| file.job).map_err(|e| e.to_string())
     }
 
@@ -251,14 +251,14 @@ mod tests {
     fn both_languages_say_the_same() {
         let toml = "[[job]]\nname = \"a\"\nschedule = \"@every 5s\"\ncommand = [\"/bin/true\"]\ncatch_up = { all = 3 }\n";
         let yaml = "job:\n  - name: a\n    schedule: '@every 5s'\n    command: [/bin/true]\n    catch_up: {all: 3}\n";
-        assert_eq!(jobs(Language::Toml, toml), jobs(Language::Yaml, yaml));
-        assert_eq!(jobs(Language::Toml, toml).map(|jobs| jobs.len()), Ok(1));
+        assert_eq!(jobs(TextFormat::Toml, toml), jobs(TextFormat::Yaml, yaml));
+        assert_eq!(jobs(TextFormat::Toml, toml).map(|jobs| jobs.len()), Ok(1));
         let toml = "[[calendar]]\nname = \"c\"\ndays = [\"12-25\"]\n";
         let yaml = "calendar:\n  - {name: c, days: [12-25]}\n";
         let calendars =
             |language, text| parse(language, text).map(|file| file.calendar).map_err(|e| e.to_string());
-        assert_eq!(calendars(Language::Toml, toml), calendars(Language::Yaml, yaml));
-        assert_eq!(calendars(Language::Toml, toml).map(|calendars| calendars.len()), Ok(1));
+        assert_eq!(calendars(TextFormat::Toml, toml), calendars(TextFormat::Yaml, yaml));
+        assert_eq!(calendars(TextFormat::Toml, toml).map(|calendars| calendars.len()), Ok(1));
     }
 
     /// proves: S2-18, S2-19
@@ -272,8 +272,8 @@ mod tests {
                     order: descending, sticky_shards: true, one_per_host: true, monitor_execution: false, max_clock_skew: 2s,\n   \
                     reshard_timeout: 3s, catch_up: skip, command: [/bin/true]}\n";
         let written = jobs;
-        let jobs = written(Language::Toml, toml).expect("it is right");
-        assert_eq!(Ok(&jobs), written(Language::Yaml, yaml).as_ref());
+        let jobs = written(TextFormat::Toml, toml).expect("it is right");
+        assert_eq!(Ok(&jobs), written(TextFormat::Yaml, yaml).as_ref());
         assert_eq!(jobs[0].shard_parameters, ["x", "", "z"]);
         let json = serde_json::to_string(&jobs).expect("plain data");
         assert_eq!(serde_json::from_str::<Vec<Job>>(&json).expect("it is read back"), jobs);
@@ -288,12 +288,12 @@ mod tests {
         let yaml = "job:\n- {name: a, shell: true, command: x | y, directory: /tmp, environment: {A: '1'}, inherit: [B],\n   \
                     stdin: \"in\\n\", user: u, limits: {cpu: 5s, memory: 1G, files: 9, processes: 7}}\n";
         let written = jobs;
-        let jobs = written(Language::Toml, toml).expect("it is right");
-        assert_eq!(Ok(&jobs), written(Language::Yaml, yaml).as_ref());
+        let jobs = written(TextFormat::Toml, toml).expect("it is right");
+        assert_eq!(Ok(&jobs), written(TextFormat::Yaml, yaml).as_ref());
         assert_eq!(jobs[0].validate(), Ok(()));
         let json = serde_json::to_string(&jobs).expect("plain data");
         assert_eq!(serde_json::from_str::<Vec<Job>>(&json).expect("it is read back"), jobs);
-        let text = mistake(Language::Toml, "[[job]]\nname = \"a\"\ncommand = 7\n");
+        let text = mistake(TextFormat::Toml, "[[job]]\nname = \"a\"\ncommand = 7\n");
         assert!(
             text.starts_with("3:11: ") && text.contains("the program and its arguments as a list"),
             "{text}"
@@ -303,28 +303,28 @@ mod tests {
     #[test]
     fn what_lies_too_deep_is_refused_before_it_costs_anything() {
         for (language, text) in [
-            (Language::Yaml, "[".repeat(200_000)),
-            (Language::Yaml, "{".repeat(200_000)),
-            (Language::Yaml, "- ".repeat(200_000)),
-            (Language::Yaml, "? ".repeat(200_000)),
-            (Language::Yaml, format!("job:\n- name: a\n  command: {}", "[".repeat(200_000))),
-            (Language::Yaml, (0..2_000).map(|n| format!("{}a:\n", " ".repeat(n))).collect()),
-            (Language::Toml, format!("job = {}", "[".repeat(200_000))),
-            (Language::Toml, format!("job = {}", "{a=".repeat(200_000))),
-            (Language::Toml, format!("{} = 1", vec!["a"; 200_000].join("."))),
-            (Language::Toml, format!("[{}]", vec!["a"; 200_000].join("."))),
+            (TextFormat::Yaml, "[".repeat(200_000)),
+            (TextFormat::Yaml, "{".repeat(200_000)),
+            (TextFormat::Yaml, "- ".repeat(200_000)),
+            (TextFormat::Yaml, "? ".repeat(200_000)),
+            (TextFormat::Yaml, format!("job:\n- name: a\n  command: {}", "[".repeat(200_000))),
+            (TextFormat::Yaml, (0..2_000).map(|n| format!("{}a:\n", " ".repeat(n))).collect()),
+            (TextFormat::Toml, format!("job = {}", "[".repeat(200_000))),
+            (TextFormat::Toml, format!("job = {}", "{a=".repeat(200_000))),
+            (TextFormat::Toml, format!("{} = 1", vec!["a"; 200_000].join("."))),
+            (TextFormat::Toml, format!("[{}]", vec!["a"; 200_000].join("."))),
         ] {
             let refused = mistake(language, &text);
             assert!(refused.len() < 500, "{language:?} {}: {refused}", &text[..20]);
         }
-        let refused = mistake(Language::Yaml, &"[".repeat(200_000));
+        let refused = mistake(TextFormat::Yaml, &"[".repeat(200_000));
         assert!(refused.starts_with("1:65: ") && refused.contains("64"), "{refused}");
     }
 
     #[test]
     fn aliases_repeat_no_more_than_a_file_may_hold() {
         let yaml = "job:\n- {name: a, environment: &e {A: '1'}, command: [x]}\n- {name: b, environment: *e, command: [x]}\n";
-        let read = jobs(Language::Yaml, yaml).expect("a few are fine");
+        let read = jobs(TextFormat::Yaml, yaml).expect("a few are fine");
         assert_eq!(read[0].environment, read[1].environment);
         let long = format!(
             "job:\n- &a {{name: a, description: {}}}\n{}",
@@ -335,24 +335,24 @@ mod tests {
         let laughs: String =
             (1..12).map(|n| format!("- &x{n} [{}]\n", vec![format!("*x{}", n - 1); 9].join(", "))).collect();
         for text in [long, many] {
-            let refused = mistake(Language::Yaml, &text);
+            let refused = mistake(TextFormat::Yaml, &text);
             assert!(refused.contains("write it out, or split the file"), "{refused}");
         }
-        assert!(jobs(Language::Yaml, &format!("job:\n- &x0 [a]\n{laughs}")).is_err(), "nor do they nest");
+        assert!(jobs(TextFormat::Yaml, &format!("job:\n- &x0 [a]\n{laughs}")).is_err(), "nor do they nest");
     }
 
     #[test]
     fn a_wrong_name_is_refused_where_it_stands() {
-        let text = mistake(Language::Toml, "[[job]]\nname = \"a b\"\n");
+        let text = mistake(TextFormat::Toml, "[[job]]\nname = \"a b\"\n");
         assert!(text.starts_with("2:8: job name \"a b\" is not allowed"), "{text}");
-        let text = mistake(Language::Yaml, "job:\n  - name: a b\n");
+        let text = mistake(TextFormat::Yaml, "job:\n  - name: a b\n");
         assert!(text.starts_with("2:"), "{text}");
     }
 
     #[test]
     fn each_job_is_found_on_its_own_line() {
         let text = "[[job]]\nname = \"ab\"\n[[job]]\nname = 'a'\n\n[[job]]\nname=\"a\"\n";
-        let mut lines = NameLines::new(text);
+        let mut lines = JobLineFinder::new(text);
         assert_eq!([lines.of("ab"), lines.of("a"), lines.of("a"), lines.of("zz")], [2, 4, 7, 1]);
     }
 
@@ -360,7 +360,7 @@ mod tests {
     fn a_wrong_value_is_found_on_the_line_of_its_key() {
         let text = "[[job]]\nname = \"a\"\ntimeout = \"0s\"\nretry = { max_retries = 0 }\n\n[job.notify]\non = [\"late\"]\n\n\
                     [[job]]\nname = \"b\"\n\ntimeout = \"0s\"\n";
-        let mut lines = NameLines::new(text);
+        let mut lines = JobLineFinder::new(text);
         lines.of("a");
         let keys =
             ["timeout is 0 seconds", "retry.times is 0", "notify.on has", "shards is 0", "it does nothing"];
@@ -368,7 +368,7 @@ mod tests {
         lines.of("b");
         assert_eq!(["timeout is 0", "retry.times is 0"].map(|key| lines.of_key(key)), [12, 10]);
         let yaml = "job:\n- name: a\n  shards: 0\n- name: b\n  shards: 0\n";
-        let mut lines = NameLines::new(yaml);
+        let mut lines = JobLineFinder::new(yaml);
         lines.of("a");
         assert_eq!(lines.of_key("shards is 0"), 3);
     }

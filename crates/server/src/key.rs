@@ -6,9 +6,9 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 /// The cluster's key.
-pub(crate) struct Key(String);
+pub(crate) struct ClusterKey(String);
 
-impl Key {
+impl ClusterKey {
     /// Takes it as it was read from its file.
     pub(crate) fn new(text: String) -> Self {
         Self(text)
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_key_is_only_itself() {
-        let key = Key::new("0123456789abcdef".to_owned());
+        let key = ClusterKey::new("0123456789abcdef".to_owned());
         assert!(key.is(b"0123456789abcdef"));
         for guess in
             [&b""[..], b"0123456789abcde", b"0123456789abcdef0", b"0123456789abcdeF", b"0123456789abcdef\0"]
@@ -76,7 +76,7 @@ mod tests {
     /// The second test case of RFC 4231, so that another program may sign too.
     #[test]
     fn a_signature_is_hmac_sha256() {
-        let key = Key::new("Jefe".to_owned());
+        let key = ClusterKey::new("Jefe".to_owned());
         let text = "what do ya want for nothing?";
         let signature = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
         assert_eq!(key.sign(text), signature);
@@ -92,7 +92,7 @@ mod tests {
         ] {
             assert!(!key.signed(text, signature), "{signature}");
         }
-        assert!(!Key::new("jefe".to_owned()).signed(text, signature));
+        assert!(!ClusterKey::new("jefe".to_owned()).signed(text, signature));
         assert_eq!(digest(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     }
 }

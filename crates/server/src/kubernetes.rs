@@ -4,8 +4,8 @@ use evenkeel_core::job::{CatchUp, Job, Overlap, Retry, Work};
 use serde::Deserialize;
 use serde_yaml_ng::Value;
 
-use crate::exit::Failure;
-use crate::written;
+use crate::exit::CliError;
+use crate::text_input;
 
 /// How often Kubernetes tries a failed pod again where a manifest does not say.
 const BACKOFF_LIMIT: u32 = 6;
@@ -14,7 +14,7 @@ const TIMES_MAX: u32 = 100;
 
 /// Manifests as jobs.
 #[derive(Debug, Default)]
-pub(crate) struct Import {
+pub(crate) struct KubernetesImport {
     pub(crate) jobs: Vec<Job>,
     /// What could not be carried over as it was.
     pub(crate) remarks: Vec<String>,
@@ -23,30 +23,30 @@ pub(crate) struct Import {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct CronJob {
-    metadata: Metadata,
-    spec: Spec,
+    metadata: ObjectMeta,
+    spec: CronJobSpec,
 }
 
 #[derive(Deserialize)]
-struct Metadata {
+struct ObjectMeta {
     name: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Spec {
+struct CronJobSpec {
     schedule: String,
     time_zone: Option<String>,
     #[serde(default)]
-    concurrency_policy: Policy,
+    concurrency_policy: ConcurrencyPolicy,
     starting_deadline_seconds: Option<u64>,
     #[serde(default)]
     suspend: bool,
-    job_template: Template<JobSpec>,
+    job_template: SpecTemplate<BatchJobSpec>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
-enum Policy {
+enum ConcurrencyPolicy {
     #[default]
     Allow,
     Forbid,
@@ -54,20 +54,20 @@ enum Policy {
 }
 
 #[derive(Deserialize)]
-struct Template<T> {
+struct SpecTemplate<T> {
     spec: T,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct JobSpec {
+struct BatchJobSpec {
     backoff_limit: Option<u32>,
     active_deadline_seconds: Option<u64>,
-    template: Template<Pod>,
+    template: SpecTemplate<PodSpec>,
 }
 
 #[derive(Deserialize)]
-struct Pod {
+struct PodSpec {
     containers: Vec<Container>,
 }
 
@@ -80,12 +80,12 @@ struct Container {
     #[serde(default)]
     args: Vec<String>,
     #[serde(default)]
-    env: Vec<Variable>,
+    env: Vec<EnvVar>,
     working_dir: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Variable {
+struct EnvVar {
     name: String,
     value: Option<String>,
 }
@@ -94,10 +94,10 @@ struct Variable {
 ///
 /// # Errors
 /// One makes no sense as a CronJob, or none is one; the text names it and the fix.
-pub(crate) fn read(text: &str, shown: &str) -> Result<Import, Failure> {
-    let wrong = |why: &dyn std::fmt::Display| Failure::invalid(format!("{shown}: {why}"));
-    written::within_limits(text).map_err(|mistake| wrong(&mistake))?;
-    let mut import = Import::default();
+pub(crate) fn read(text: &str, shown: &str) -> Result<KubernetesImport, CliError> {
+    let wrong = |why: &dyn std::fmt::Display| CliError::invalid(format!("{shown}: {why}"));
+    text_input::within_limits(text).map_err(|mistake| wrong(&mistake))?;
+    let mut import = KubernetesImport::default();
     for document in serde_yaml_ng::Deserializer::from_str(text) {
         let document = Value::deserialize(document).map_err(|e| wrong(&e))?;
         let items = match (kind(&document), document.get("items")) {
@@ -111,7 +111,7 @@ pub(crate) fn read(text: &str, shown: &str) -> Result<Import, Failure> {
                     let name = name.unwrap_or("without a name").to_owned();
                     let wrong = |why: &dyn std::fmt::Display| wrong(&format!("CronJob {name}: {why}"));
                     let cron: CronJob = serde_yaml_ng::from_value(item)
-                        .map_err(|e| wrong(&written::query(&e.to_string())))?;
+                        .map_err(|e| wrong(&text_input::query(&e.to_string())))?;
                     import.jobs.push(job(cron, shown, &mut import.remarks).map_err(|e| wrong(&e))?);
                 }
                 "" => {}
@@ -134,7 +134,7 @@ fn kind(manifest: &Value) -> &str {
 fn job(cron: CronJob, shown: &str, remarks: &mut Vec<String>) -> Result<Job, String> {
     let name = cron.metadata.name.parse().map_err(|e| format!("{e}"))?;
     let mut remark = |text: String| remarks.push(format!("CronJob {}: {text}", cron.metadata.name));
-    let JobSpec { backoff_limit, active_deadline_seconds, template } = cron.spec.job_template.spec;
+    let BatchJobSpec { backoff_limit, active_deadline_seconds, template } = cron.spec.job_template.spec;
     let mut containers = template.spec.containers.into_iter();
     let (Some(container), None) = (containers.next(), containers.next()) else {
         return Err("a job has one command: write a CronJob for each container".to_owned());
@@ -152,7 +152,7 @@ fn job(cron: CronJob, shown: &str, remarks: &mut Vec<String>) -> Result<Job, Str
             "the image {image} is left out: the command runs on the node itself, where its program must be"
         ));
     }
-    for Variable { name, value } in container.env {
+    for EnvVar { name, value } in container.env {
         match value {
             Some(value) => drop(job.environment.insert(name, value)),
             None => remark(format!(
@@ -164,9 +164,9 @@ fn job(cron: CronJob, shown: &str, remarks: &mut Vec<String>) -> Result<Job, Str
     job.timezone = cron.spec.time_zone.unwrap_or_default();
     job.enabled = !cron.spec.suspend;
     job.overlap = match cron.spec.concurrency_policy {
-        Policy::Allow => Overlap::Allow,
-        Policy::Forbid => Overlap::Forbid,
-        Policy::Replace => Overlap::Replace,
+        ConcurrencyPolicy::Allow => Overlap::Allow,
+        ConcurrencyPolicy::Forbid => Overlap::Forbid,
+        ConcurrencyPolicy::Replace => Overlap::Replace,
     };
     job.misfire_grace = cron.spec.starting_deadline_seconds;
     if job.misfire_grace.is_some() {

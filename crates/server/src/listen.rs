@@ -1,8 +1,8 @@
 //! Connections: how many there may be, and how long one may take to say what it wants and to hear the answer.
 
+mod connections;
 mod head;
-mod table;
-mod wire;
+mod stream;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -26,10 +26,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tower::Service as _;
 
-pub(crate) use head::Fault;
-use head::Heads;
-use table::{Bounds, Place, Table};
-use wire::Wire;
+use connections::{ConnectionLimits, ConnectionSlot, ConnectionTable};
+pub(crate) use head::HeadError;
+use head::HeadParser;
+use stream::ConnectionStream;
 
 /// How many connections there may be, where this process may open as many files.
 const CONNECTIONS_MAX: usize = 1024;
@@ -52,24 +52,24 @@ pub(crate) struct Caller(pub(crate) SocketAddr);
 
 /// An open connection; every request carries it along.
 #[derive(Debug)]
-pub(crate) struct Open {
-    place: Place,
-    heads: Mutex<Heads>,
+pub(crate) struct OpenConnection {
+    slot: ConnectionSlot,
+    heads: Mutex<HeadParser>,
     of_node: AtomicBool,
 }
 
-impl Open {
-    fn new(place: Place) -> Self {
-        Self { place, heads: Mutex::default(), of_node: AtomicBool::new(false) }
+impl OpenConnection {
+    fn new(place: ConnectionSlot) -> Self {
+        Self { slot: place, heads: Mutex::default(), of_node: AtomicBool::new(false) }
     }
 
     /// Whether only nodes and `health` are answered on it, since all others are taken.
     pub(crate) fn is_spare(&self) -> bool {
-        self.place.spare
+        self.slot.spare
     }
 
     /// What is wrong with what came on it.
-    pub(crate) fn fault(&self) -> Option<Fault> {
+    pub(crate) fn fault(&self) -> Option<HeadError> {
         self.heads().fault()
     }
 
@@ -78,7 +78,7 @@ impl Open {
         self.of_node.store(true, Ordering::Relaxed);
     }
 
-    fn heads(&self) -> MutexGuard<'_, Heads> {
+    fn heads(&self) -> MutexGuard<'_, HeadParser> {
         self.heads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -91,33 +91,33 @@ impl Open {
     }
 
     fn is_busy(&self) -> bool {
-        self.place.is_busy()
+        self.slot.is_busy()
     }
 }
 
 /// A request under way; its end is noted when it is dropped.
-struct UnderWay(Arc<Open>);
+struct RequestGuard(Arc<OpenConnection>);
 
-impl UnderWay {
-    fn new(open: Arc<Open>) -> Self {
-        open.place.begins();
+impl RequestGuard {
+    fn new(open: Arc<OpenConnection>) -> Self {
+        open.slot.begins();
         Self(open)
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
-        self.0.place.ends(self.0.of_node.load(Ordering::Relaxed));
+        self.0.slot.ends(self.0.of_node.load(Ordering::Relaxed));
     }
 }
 
 /// The body of an answer, which is under way as long as there is more of it.
-struct Answer {
+struct ResponseBody {
     body: Body,
-    _under_way: UnderWay,
+    _under_way: RequestGuard,
 }
 
-impl HttpBody for Answer {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -140,7 +140,7 @@ impl HttpBody for Answer {
 /// Serves until the process ends, then lets answers under way end.
 pub(crate) async fn serve(listener: Arc<TcpListener>, router: Router, mut ending: watch::Receiver<bool>) {
     let graceful = GracefulShutdown::new();
-    let table = Arc::new(Table::new(bounds(getrlimit(Resource::Nofile).current)));
+    let table = Arc::new(ConnectionTable::new(bounds(getrlimit(Resource::Nofile).current)));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEADERS_PATIENCE)
@@ -169,24 +169,24 @@ pub(crate) async fn serve(listener: Arc<TcpListener>, router: Router, mut ending
 }
 
 /// How many connections there may be where the process may open so many files.
-fn bounds(files: Option<u64>) -> Bounds {
+fn bounds(files: Option<u64>) -> ConnectionLimits {
     let files = files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
     let most = (files / FILES_PER_CONNECTION).clamp(SHARES, CONNECTIONS_MAX);
-    Bounds { most, share: most / SHARES, reserve: RESERVE }
+    ConnectionLimits { total: most, per_address: most / SHARES, reserve: RESERVE }
 }
 
 /// Answers on a connection until it ends, or is to be closed for another one.
 fn connection(
     (http, graceful): (&http1::Builder, &GracefulShutdown),
     stream: TcpStream,
-    (caller, place): (SocketAddr, Place),
+    (caller, place): (SocketAddr, ConnectionSlot),
     router: Router,
 ) -> impl Future<Output = ()> + Send + use<> {
     let close = place.close.clone();
-    let open = Arc::new(Open::new(place));
-    let wire = Wire::new(stream, open.clone());
+    let open = Arc::new(OpenConnection::new(place));
+    let wire = ConnectionStream::new(stream, open.clone());
     let answer = service::service_fn(move |mut request: Request<Incoming>| {
-        let under_way = UnderWay::new(open.clone());
+        let under_way = RequestGuard::new(open.clone());
         request.extensions_mut().insert(Caller(caller));
         request.extensions_mut().insert(open.clone());
         let last = open.is_spare() || open.heads().is_last();
@@ -198,7 +198,7 @@ fn connection(
             if last {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(response.map(|body| Body::new(Answer { body, _under_way: under_way })))
+            Ok::<_, Infallible>(response.map(|body| Body::new(ResponseBody { body, _under_way: under_way })))
         }
     });
     let connection = graceful.watch(http.serve_connection(TokioIo::new(wire), answer));
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn connections_leave_files_for_everything_else() {
         let of = |files| {
-            let Bounds { most, share, reserve } = bounds(files);
+            let ConnectionLimits { total: most, per_address: share, reserve } = bounds(files);
             (most, share, reserve)
         };
         assert_eq!(of(None), (1024, 256, 32));

@@ -1,12 +1,14 @@
 //! The binary `evenkeel`: a node with its HTTP interface and console, and the command line that talks to one.
 
 mod api;
-mod board;
+mod api_types;
 mod bounded;
 mod cli;
 mod client;
+mod compat;
 mod console;
 mod crontab;
+mod escaping;
 #[cfg(test)]
 mod examples;
 mod exit;
@@ -15,17 +17,15 @@ mod host;
 mod key;
 mod kubernetes;
 mod listen;
+mod log_dedup;
 mod output;
 mod peer;
-mod repeats;
+mod queries;
 mod request;
-mod rows;
 mod serve;
 mod settings;
-mod tree;
+mod text_input;
 mod upgrade;
-mod visible;
-mod written;
 mod zones;
 
 use std::process::ExitCode;

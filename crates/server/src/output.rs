@@ -6,23 +6,23 @@ use std::sync::OnceLock;
 use clap::ValueEnum;
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
+use evenkeel_core::ids::is_unseen;
 use evenkeel_core::job::Placement;
-use evenkeel_core::words::is_unseen;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::exit::{Exit, Failure};
-use crate::rows::{
-    AuditRow, BalanceRow, CalendarRow, EventRow, FoldedRow, JobRow, LayoutRow, LeaderUnknown, LoadRow,
-    NodeRow, Point, RunRow, ServiceRow, SettingsRow, ShareRow, Then, word,
+use crate::api_types::{
+    AssignmentRow, AuditRow, BalanceRow, CalendarRow, EventRow, ExplanationStep, JobRow, LayoutRow,
+    LeaderUnknown, LoadRow, NodeRow, ProjectedLoad, RunRow, ServiceRow, SettingsRow, ShardRangeRow, word,
 };
-use crate::visible::{self, Visible, visible};
+use crate::escaping::{self, ControlEscaper, visible};
+use crate::exit::{CliError, ExitKind};
 
 /// How a verb prints its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
+pub(crate) enum OutputFormat {
     /// For people.
     #[default]
     Table,
@@ -31,36 +31,36 @@ pub(crate) enum Output {
 }
 
 /// How this process prints, also what is beside an answer and why it failed.
-static CHOSEN: OnceLock<Output> = OnceLock::new();
+static CHOSEN: OnceLock<OutputFormat> = OnceLock::new();
 
 /// Says how this process prints; the first to say so is heard.
-pub(crate) fn choose(output: Output) {
+pub(crate) fn choose(output: OutputFormat) {
     let _ = CHOSEN.set(output);
 }
 
 /// How this process prints.
 #[must_use]
-pub(crate) fn chosen() -> Output {
+pub(crate) fn chosen() -> OutputFormat {
     CHOSEN.get().copied().unwrap_or_default()
 }
 
 /// Says something beside the answer.
-pub(crate) fn tell(text: &str) {
+pub(crate) fn print_message(text: &str) {
     match chosen() {
-        Output::Json => eprintln!("{}", serde_json::json!({ "warning": text })),
-        Output::Table => eprintln!("evenkeel: {}", plain(text)),
+        OutputFormat::Json => eprintln!("{}", serde_json::json!({ "warning": text })),
+        OutputFormat::Table => eprintln!("evenkeel: {}", plain(text)),
     }
 }
 
 /// Something that can stand in a table.
-pub(crate) trait Row: Serialize {
+pub(crate) trait TableRow: Serialize {
     /// The heads of its columns.
     const HEADS: &'static [&'static str];
     /// Its cells, in the order of the heads.
     fn cells(&self) -> Vec<String>;
 }
 
-impl Row for JobRow {
+impl TableRow for JobRow {
     const HEADS: &'static [&'static str] =
         &["name", "schedule", "timezone", "placement", "owner", "next", "paused"];
     fn cells(&self) -> Vec<String> {
@@ -81,7 +81,7 @@ impl Row for JobRow {
     }
 }
 
-impl Row for CalendarRow {
+impl TableRow for CalendarRow {
     const HEADS: &'static [&'static str] = &["name", "lines", "jobs", "changed", "description"];
     fn cells(&self) -> Vec<String> {
         vec![
@@ -94,7 +94,7 @@ impl Row for CalendarRow {
     }
 }
 
-impl Row for RunRow {
+impl TableRow for RunRow {
     const HEADS: &'static [&'static str] =
         &["run", "node", "attempt", "state", "due", "started", "ended", "reason"];
     fn cells(&self) -> Vec<String> {
@@ -113,7 +113,7 @@ impl Row for RunRow {
     }
 }
 
-impl Row for SettingsRow {
+impl TableRow for SettingsRow {
     const HEADS: &'static [&'static str] = &["planner", "beat", "strikes", "handover", "spread", "leader"];
     fn cells(&self) -> Vec<String> {
         vec![
@@ -134,21 +134,21 @@ impl Row for SettingsRow {
     }
 }
 
-impl Row for LayoutRow {
+impl TableRow for LayoutRow {
     const HEADS: &'static [&'static str] = &["layout", "applied"];
     fn cells(&self) -> Vec<String> {
         vec![self.layout.to_string(), word(&self.applied)]
     }
 }
 
-impl Row for ServiceRow {
+impl TableRow for ServiceRow {
     const HEADS: &'static [&'static str] = &["node", "address", "score"];
     fn cells(&self) -> Vec<String> {
         vec![self.node.clone(), self.address.clone(), score(self.score)]
     }
 }
 
-impl Row for LoadRow {
+impl TableRow for LoadRow {
     const HEADS: &'static [&'static str] = &["at", "cpu", "memory", "busy", "score"];
     fn cells(&self) -> Vec<String> {
         vec![
@@ -161,7 +161,7 @@ impl Row for LoadRow {
     }
 }
 
-impl Row for NodeRow {
+impl TableRow for NodeRow {
     const HEADS: &'static [&'static str] = &[
         "name", "state", "version", "held", "quota", "shards", "alarm", "busy", "cpu", "memory", "score",
         "as of", "labels", "address",
@@ -197,7 +197,7 @@ impl Row for NodeRow {
     }
 }
 
-impl Row for BalanceRow {
+impl TableRow for BalanceRow {
     const HEADS: &'static [&'static str] = &["name", "state", "held", "quota", "alarm", "slots", "score"];
     fn cells(&self) -> Vec<String> {
         let node = &self.node;
@@ -215,14 +215,14 @@ impl Row for BalanceRow {
 
 /// The same when it is asked what would be.
 #[derive(Serialize)]
-pub(crate) struct Simulated<'a>(pub(crate) &'a BalanceRow);
+pub(crate) struct SimulatedBalanceRow<'a>(pub(crate) &'a BalanceRow);
 
-impl Row for Simulated<'_> {
+impl TableRow for SimulatedBalanceRow<'_> {
     const HEADS: &'static [&'static str] =
         &["name", "state", "held", "then", "quota", "then", "alarm", "slots", "score"];
     fn cells(&self) -> Vec<String> {
         let mut cells = self.0.cells();
-        let then = |part: fn(&Then) -> usize| {
+        let then = |part: fn(&ProjectedLoad) -> usize| {
             self.0.then.as_ref().map_or_else(|| "-".to_owned(), |then| part(then).to_string())
         };
         cells.insert(4, then(|then| then.quota));
@@ -231,42 +231,42 @@ impl Row for Simulated<'_> {
     }
 }
 
-impl Row for EventRow {
+impl TableRow for EventRow {
     const HEADS: &'static [&'static str] = &["at", "node", "kind", "what"];
     fn cells(&self) -> Vec<String> {
         vec![local(Some(&self.at)), self.node.clone(), self.kind.clone(), self.text.clone()]
     }
 }
 
-impl Row for AuditRow {
+impl TableRow for AuditRow {
     const HEADS: &'static [&'static str] = &["at", "who", "asked for", "outcome", "what", "node"];
     fn cells(&self) -> Vec<String> {
         vec![
             local(Some(&self.at)),
-            self.who_says(),
+            self.actor_text(),
             format!("{} {}", self.verb, self.object),
             self.outcome.clone(),
-            self.what_says(),
+            self.change_text(),
             self.node.clone(),
         ]
     }
 }
 
-impl Row for Point {
+impl TableRow for ExplanationStep {
     const HEADS: &'static [&'static str] = &["about", "rule", "says"];
     fn cells(&self) -> Vec<String> {
         vec![self.about.clone(), or_dash(self.rule.as_deref()), self.says.clone()]
     }
 }
 
-impl Row for ShareRow {
+impl TableRow for AssignmentRow {
     const HEADS: &'static [&'static str] = &["node", "shards", "state"];
     fn cells(&self) -> Vec<String> {
         vec![self.node.clone(), or_dash(Some(&self.shards)), self.state.replace('_', " ")]
     }
 }
 
-impl Row for FoldedRow {
+impl TableRow for ShardRangeRow {
     const HEADS: &'static [&'static str] =
         &["shards", "node", "state", "fire", "attempt", "failed over", "parameter", "last began"];
     fn cells(&self) -> Vec<String> {
@@ -317,14 +317,14 @@ fn owner(job: &JobRow) -> String {
 /// Says what the node wants thought of, beside the answer. Returns whether there is anything.
 pub(crate) fn warn(answer: &Value) -> bool {
     let warnings = answer["warnings"].as_array().into_iter().flatten();
-    let told = warnings.filter_map(Value::as_str).map(tell);
+    let told = warnings.filter_map(Value::as_str).map(print_message);
     told.count() > 0
 }
 
 /// Says whose history is not in a list.
 pub(crate) fn missing(nodes: &[String]) {
     for node in nodes {
-        tell(&format!("node {node} does not answer: what only its history has is not in the list"));
+        print_message(&format!("node {node} does not answer: what only its history has is not in the list"));
     }
 }
 
@@ -332,17 +332,17 @@ pub(crate) fn missing(nodes: &[String]) {
 ///
 /// # Errors
 /// Nobody reads standard output any more.
-pub(crate) fn list<R: Row>(output: Output, rows: &[R], empty: &str) -> Result<(), Failure> {
+pub(crate) fn list<R: TableRow>(output: OutputFormat, rows: &[R], empty: &str) -> Result<(), CliError> {
     match output {
-        Output::Json => json(&rows),
-        Output::Table if rows.is_empty() => line(empty),
-        Output::Table => line(&table(rows)),
+        OutputFormat::Json => json(&rows),
+        OutputFormat::Table if rows.is_empty() => line(empty),
+        OutputFormat::Table => line(&table(rows)),
     }
 }
 
 /// A list for people.
 #[must_use]
-pub(crate) fn table<R: Row>(rows: &[R]) -> String {
+pub(crate) fn table<R: TableRow>(rows: &[R]) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(R::HEADS.iter().map(|head| head.to_uppercase()));
@@ -361,16 +361,17 @@ pub(crate) fn table<R: Row>(rows: &[R]) -> String {
 ///
 /// # Errors
 /// Nobody reads standard output any more.
-pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
-    line(&visible::json(&text))
+pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), CliError> {
+    let text =
+        serde_json::to_string_pretty(value).map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
+    line(&escaping::json(&text))
 }
 
 /// Prints a line, or several; whatever a terminal would obey or hide is written out.
 ///
 /// # Errors
 /// Nobody reads standard output any more.
-pub(crate) fn line(text: &str) -> Result<(), Failure> {
+pub(crate) fn line(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     written(writeln!(out, "{}", visible(text)).and_then(|()| out.flush()))
 }
@@ -381,12 +382,12 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
 /// What `come` says, or nobody reads standard output any more.
 pub(crate) fn stream(
     raw: bool,
-    come: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    come: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<(), CliError>) -> Result<(), CliError>,
+) -> Result<(), CliError> {
     if raw {
         return come(&mut |piece| bytes(piece));
     }
-    let mut shown = Visible::default();
+    let mut shown = ControlEscaper::default();
     let come = come(&mut |piece| bytes(shown.take(piece).as_bytes()));
     bytes(shown.end().as_bytes())?;
     come
@@ -396,16 +397,16 @@ pub(crate) fn stream(
 ///
 /// # Errors
 /// Nobody reads standard output any more.
-pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn bytes(bytes: &[u8]) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     written(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-fn written(result: std::io::Result<()>) -> Result<(), Failure> {
+fn written(result: std::io::Result<()>) -> Result<(), CliError> {
     result.map_err(|e| match e.kind() {
         // Whoever reads has seen enough, as `head` has: that is nothing to tell.
-        std::io::ErrorKind::BrokenPipe => Failure::new(Exit::Failed, ""),
-        _ => Failure::new(Exit::Failed, format!("cannot write to standard output: {e}")),
+        std::io::ErrorKind::BrokenPipe => CliError::new(ExitKind::Failed, ""),
+        _ => CliError::new(ExitKind::Failed, format!("cannot write to standard output: {e}")),
     })
 }
 

@@ -5,24 +5,24 @@
 //! - [`gate`]: the side that is asked. [`routes`]: what it answers.
 //! - [`line`]: the side that asks. [`reach`]: what the node asks by itself.
 
+mod caller;
 mod envelope;
 #[cfg(test)]
 mod fixtures;
 mod gate;
-mod line;
-mod reach;
+mod http_peers;
+mod replay;
 mod routes;
-mod seen;
 
 use std::sync::Mutex;
 use std::time::Duration;
 
 use evenkeel_core::time::Millis;
 
-pub(crate) use line::{Heard, Line, Unheard};
-pub(crate) use reach::Reach;
-pub(crate) use routes::{Found, Health, Piece, Wanted, router};
-use seen::Seen;
+pub(crate) use caller::{PeerCallError, PeerHttpClient, PeerResponse};
+pub(crate) use http_peers::HttpPeers;
+use replay::ReplayWindow;
+pub(crate) use routes::{HistoryHealth, LogPieceQuery, PeerHistoryPage, PeerRunQuery, router};
 
 /// So far may a request's time lie from the time here: what two clocks differ and the way takes.
 pub(crate) const WINDOW: Millis = Millis::secs(30);
@@ -38,13 +38,13 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 const OUTPUT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the side that is asked keeps in mind.
-pub(crate) struct Ear {
-    seen: Mutex<Seen>,
+pub(crate) struct PeerServer {
+    seen: Mutex<ReplayWindow>,
 }
 
-impl Ear {
+impl PeerServer {
     /// One that has heard nothing yet.
     pub(crate) fn new() -> Self {
-        Self { seen: Mutex::new(Seen::new(WINDOW, SEEN_MAX)) }
+        Self { seen: Mutex::new(ReplayWindow::new(WINDOW, SEEN_MAX)) }
     }
 }

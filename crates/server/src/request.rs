@@ -3,16 +3,16 @@
 use std::fs::File;
 use std::io::Read;
 
-use evenkeel_core::words::{RequestId, RunId, Shard, WordError};
+use evenkeel_core::ids::{IdError, RequestId, RunId, Shard};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::key::digest;
 
 /// A new request id of twelve letters and digits.
 ///
 /// # Errors
 /// The host has no source of chance.
-pub(crate) fn fresh() -> Result<String, Failure> {
+pub(crate) fn fresh() -> Result<String, CliError> {
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     let bytes: [u8; 12] = chance()?;
     Ok(bytes.iter().map(|b| char::from(LETTERS[usize::from(b % 32)])).collect())
@@ -22,7 +22,7 @@ pub(crate) fn fresh() -> Result<String, Failure> {
 ///
 /// # Errors
 /// It is no request id, which cannot be.
-pub(crate) fn named_after(run: &RunId) -> Result<RequestId, WordError> {
+pub(crate) fn named_after(run: &RunId) -> Result<RequestId, IdError> {
     let fire = RunId { shard: Shard(0), ..run.clone() };
     let digest = digest(fire.to_string().as_bytes());
     format!("again-{}", digest.get(..20).unwrap_or(&digest)).parse()
@@ -32,11 +32,11 @@ pub(crate) fn named_after(run: &RunId) -> Result<RequestId, WordError> {
 ///
 /// # Errors
 /// The host has no source of chance.
-pub(crate) fn chance<const N: usize>() -> Result<[u8; N], Failure> {
+pub(crate) fn chance<const N: usize>() -> Result<[u8; N], CliError> {
     let mut bytes = [0; N];
     File::open("/dev/urandom")
         .and_then(|mut chance| chance.read_exact(&mut bytes))
-        .map_err(|e| Failure::new(Exit::Failed, format!("/dev/urandom cannot be read: {e}")))?;
+        .map_err(|e| CliError::new(ExitKind::Failed, format!("/dev/urandom cannot be read: {e}")))?;
     Ok(bytes)
 }
 

@@ -6,19 +6,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::{Handle, Left};
+use evenkeel::{Handle, LeaveOutcome};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
-use crate::api::{App, Denials, Door, Live, Searches, router};
-use crate::exit::{Exit, Failure};
-use crate::key::Key;
-use crate::peer::{Ear, Line, Reach};
-use crate::repeats::Repeats;
-use crate::settings::Meant;
-use crate::upgrade::{self, Upgrades, Wish};
-use crate::{board, listen};
+use crate::api::{AccessPolicy, App, ConsoleFeed, DenialLog, SearchLimiter, router};
+use crate::exit::{CliError, ExitKind};
+use crate::key::ClusterKey;
+use crate::log_dedup::RepeatFilter;
+use crate::peer::{HttpPeers, PeerHttpClient, PeerServer};
+use crate::settings::ServerSettings;
+use crate::upgrade::{self, UpgradeHandle, UpgradeTrigger};
+use crate::{listen, queries};
 
 /// A hand-over waits this long for runs to end before it is cut short; a second signal cuts it short at once.
 const HAND_OVER: Duration = Duration::from_secs(600);
@@ -29,41 +29,41 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// It cannot begin, or the node stops by itself.
-pub(crate) fn live<F: Future<Output = Result<(), Failure>>>(
-    meant: Meant,
-    repeats: Repeats,
+pub(crate) fn run_node<F: Future<Output = Result<(), CliError>>>(
+    meant: ServerSettings,
+    repeats: RepeatFilter,
     born: impl FnOnce(Handle, SocketAddr) -> F,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| Failure::new(Exit::Failed, format!("no runtime: {e}")))?;
+    let runtime = runtime.map_err(|e| CliError::new(ExitKind::Failed, format!("no runtime: {e}")))?;
     runtime.spawn(repeats.clone().keep_counting());
-    let ended = runtime.block_on(life(meant, born));
+    let ended = runtime.block_on(run_process(meant, born));
     runtime.shutdown_timeout(LAST_ANSWERS);
     repeats.close();
     ended
 }
 
-async fn life<F: Future<Output = Result<(), Failure>>>(
-    mut meant: Meant,
+async fn run_process<F: Future<Output = Result<(), CliError>>>(
+    mut meant: ServerSettings,
     born: impl FnOnce(Handle, SocketAddr) -> F,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let mut signals = Signals::new()?;
-    let mut passed = upgrade::passed();
+    let mut passed = upgrade::receive_handoff();
     // Before anything else: a node whose port is taken must never become a member (S0-21).
     let listener = match upgrade::listener(passed.as_mut(), meant.listen) {
         Some(listener) => listener,
         None => bind(meant.listen).await?,
     };
     let listener = Arc::new(listener);
-    let address = listener.local_addr().map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    let address = listener.local_addr().map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
     meant.node.address = meant.advertise.unwrap_or_else(|| address.to_string());
     let names = [address.ip().to_string(), meant.node.address.clone()].map(|name| host(&name));
     let names: Vec<String> = names.into_iter().chain(meant.hosts).collect();
     let home = meant.node.home.clone();
     let notifiers = meant.node.notify.iter().filter_map(|notifier| notifier.name().cloned()).collect();
-    let key = meant.key.map(|text| Arc::new(Key::new(text)));
-    let line = Line::new(key.clone());
-    meant.node.peers = Arc::new(Reach::new(line.clone()));
+    let key = meant.key.map(|text| Arc::new(ClusterKey::new(text)));
+    let line = PeerHttpClient::new(key.clone());
+    meant.node.peers = Arc::new(HttpPeers::new(line.clone()));
     let opened = match passed {
         Some(passed) => evenkeel::resume(meant.node, passed).await,
         // It may wait for a registry that is away, or until other nodes have noticed that the registry went back in time.
@@ -75,33 +75,33 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
             }
         },
     };
-    let handle = opened.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
-    let (upgrades, mut asked) = Upgrades::new();
+    let handle = opened.map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
+    let (upgrades, mut asked) = UpgradeHandle::new();
     let (end, ending) = watch::channel(false);
     let app = App {
-        door: Arc::new(Door::new(names, key)),
+        access: Arc::new(AccessPolicy::new(names, key)),
         line,
-        ear: Arc::new(Ear::new()),
-        live: Arc::new(Live::default()),
-        denials: Arc::new(Denials::default()),
-        searches: Searches::new(),
+        peer_server: Arc::new(PeerServer::new()),
+        live: Arc::new(ConsoleFeed::default()),
+        denials: Arc::new(DenialLog::default()),
+        searches: SearchLimiter::new(),
         handle: handle.clone(),
         notifiers: Arc::new(notifiers),
         upgrades: upgrades.clone(),
         ending: ending.clone(),
     };
-    Live::follow(app.clone());
-    tokio::spawn(warn_of_strangers(handle.clone(), home));
+    ConsoleFeed::follow(app.clone());
+    tokio::spawn(warn_of_foreign_homes(handle.clone(), home));
     let served = tokio::spawn(listen::serve(listener.clone(), router(app), ending));
     let ended = tokio::select! {
         done = async {
             born(handle.clone(), address).await?;
-            live_on(&handle, &listener, &mut signals, (&upgrades, &mut asked)).await;
+            keep_running(&handle, &listener, &mut signals, (&upgrades, &mut asked)).await;
             Ok(())
         } => done,
         stopped = handle.stopped() => {
             let why = stopped.err().unwrap_or_else(|| "see its log".to_owned());
-            Err(Failure::new(Exit::Failed, format!("the node has stopped by itself: {why}")))
+            Err(CliError::new(ExitKind::Failed, format!("the node has stopped by itself: {why}")))
         }
     };
     if ended.is_ok() {
@@ -115,21 +115,21 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
 }
 
 /// Lives until a signal ends the process politely; when asked to, it goes on in another program.
-async fn live_on(
+async fn keep_running(
     handle: &Handle,
     listener: &TcpListener,
     signals: &mut Signals,
-    (upgrades, asked): (&Upgrades, &mut mpsc::Receiver<Duration>),
+    (upgrades, asked): (&UpgradeHandle, &mut mpsc::Receiver<Duration>),
 ) {
     loop {
         let wish = tokio::select! {
             () = signals.end.next() => return,
-            _ = signals.upgrade.recv() => Wish::Signal,
-            Some(wait) = asked.recv() => Wish::Caller(wait),
+            _ = signals.upgrade.recv() => UpgradeTrigger::Signal,
+            Some(wait) = asked.recv() => UpgradeTrigger::Caller(wait),
         };
         let refused = tokio::select! {
             () = signals.end.next() => return,
-            refused = upgrades.go_on(handle, listener, wish) => refused,
+            refused = upgrades.execute(handle, listener, wish) => refused,
         };
         let Err(why) = refused;
         upgrade::refused(&why);
@@ -144,18 +144,18 @@ async fn hand_over(handle: &Handle, signals: &mut Signals) {
         left = handle.leave(HAND_OVER) => left,
         () = signals.end.next() => {
             handle.stop_now().await;
-            Left::InHaste
+            LeaveOutcome::InHaste
         }
     };
     match left {
-        Left::Cleanly => tracing::info!("everything is handed over"),
-        Left::InHaste => {
+        LeaveOutcome::Cleanly => tracing::info!("everything is handed over"),
+        LeaveOutcome::InHaste => {
             tracing::warn!("left in haste: what still ran was ended, others take over when the lease ends")
         }
     }
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
     TcpListener::bind(address).await.map_err(|e| {
         let fix = match e.kind() {
             std::io::ErrorKind::AddrInUse => {
@@ -166,7 +166,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
             }
             _ => e.to_string(),
         };
-        Failure::new(Exit::Failed, format!("cannot listen on {address}: {fix}"))
+        CliError::new(ExitKind::Failed, format!("cannot listen on {address}: {fix}"))
     })
 }
 
@@ -179,11 +179,11 @@ fn host(address: &str) -> String {
 }
 
 /// All nodes run from the same folder, or their commands do not mean the same (S0-04).
-async fn warn_of_strangers(handle: Handle, home: String) {
+async fn warn_of_foreign_homes(handle: Handle, home: String) {
     let mut warned = BTreeSet::new();
     let mut changes = handle.changes();
     loop {
-        for (node, folder) in board::strangers(&handle, &home) {
+        for (node, folder) in queries::foreign_homes(&handle, &home) {
             if warned.insert((node.clone(), folder.clone())) {
                 tracing::warn!(
                     "node {node} is installed in {folder}, this one in {home}: install both in the same folder, or \
@@ -199,30 +199,33 @@ async fn warn_of_strangers(handle: Handle, home: String) {
 
 /// What the process is asked by signals.
 struct Signals {
-    end: Ends,
+    end: TerminationSignals,
     /// To go on in the program that is in its file now.
     upgrade: Signal,
 }
 
 /// What ends a process politely.
-struct Ends {
+struct TerminationSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Self, Failure> {
-        let hear = |kind| signal(kind).map_err(|e| Failure::new(Exit::Failed, format!("no signals: {e}")));
-        let end =
-            Ends { terminate: hear(SignalKind::terminate())?, interrupt: hear(SignalKind::interrupt())? };
+    fn new() -> Result<Self, CliError> {
+        let hear =
+            |kind| signal(kind).map_err(|e| CliError::new(ExitKind::Failed, format!("no signals: {e}")));
+        let end = TerminationSignals {
+            terminate: hear(SignalKind::terminate())?,
+            interrupt: hear(SignalKind::interrupt())?,
+        };
         let upgrade = hear(SignalKind::user_defined2())?;
-        evenkeel::upgrade::hears_signal()
-            .map_err(|e| Failure::new(Exit::Failed, format!("no signals: {e}")))?;
+        evenkeel::upgrade::unblock_signal()
+            .map_err(|e| CliError::new(ExitKind::Failed, format!("no signals: {e}")))?;
         Ok(Self { end, upgrade })
     }
 }
 
-impl Ends {
+impl TerminationSignals {
     async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use evenkeel_core::ids::NodeName;
 use evenkeel_core::node::Quota;
-use evenkeel_core::words::NodeName;
 use serde::Deserialize;
 
 use crate::bounded;
 use crate::client::read_key;
-use crate::exit::Failure;
-use crate::written::{self, Kind, Language};
-use notify::WrittenNotifier;
+use crate::exit::CliError;
+use crate::text_input::{self, ReadTarget, TextFormat};
+use notify::NotifierConfig;
 
 /// The port when nobody says one (S0-06).
 pub(crate) const PORT: u16 = 7700;
@@ -32,7 +32,7 @@ const AUDIT_KEEP_MIN: Duration = Duration::from_hours(24);
 /// The settings as written: by flag, in the environment, or in the file.
 #[derive(Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Written {
+pub(crate) struct SettingsArgs {
     /// The address of the registry: sqlite:PATH, or an engine, such as etcd://HOST,HOST,HOST or postgres://USER@HOST/DATABASE
     #[arg(long, value_name = "URL", env = "EVENKEEL_REGISTRY", hide_env_values = true)]
     pub(crate) registry: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) struct Written {
     pub(crate) name: Option<String>,
     /// The port of the HTTP interface; 7700 by default
     #[arg(long, env = "EVENKEEL_PORT", value_parser = port)]
-    pub(crate) port: Option<Port>,
+    pub(crate) port: Option<PortSetting>,
     /// The node's data folder; each node needs its own
     #[arg(long, value_name = "DIR", env = "EVENKEEL_DATA")]
     pub(crate) data: Option<PathBuf>,
@@ -102,15 +102,15 @@ pub(crate) struct Written {
     /// Whom to tell of which events; only in the file.
     #[arg(skip)]
     #[serde(default)]
-    pub(crate) notify: Vec<WrittenNotifier>,
+    pub(crate) notify: Vec<NotifierConfig>,
 }
 
 /// A port; none where the environment says something else by the name of its variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Port(Option<u16>);
+pub(crate) struct PortSetting(Option<u16>);
 
-impl From<u16> for Port {
+impl From<u16> for PortSetting {
     fn from(port: u16) -> Self {
         Self(Some(port))
     }
@@ -118,28 +118,28 @@ impl From<u16> for Port {
 
 /// Reads a port. Kubernetes sets `EVENKEEL_PORT` to an address in each container beside a Service called evenkeel; that is no
 /// setting of this node.
-fn port(text: &str) -> Result<Port, String> {
+fn port(text: &str) -> Result<PortSetting, String> {
     if ["tcp://", "udp://", "sctp://"].iter().any(|scheme| text.starts_with(scheme)) {
         eprintln!(
             "evenkeel: EVENKEEL_PORT={text} is ignored: Kubernetes sets it for a Service called evenkeel; give the port with --port, \
              or set enableServiceLinks: false"
         );
-        return Ok(Port(None));
+        return Ok(PortSetting(None));
     }
     text.parse()
-        .map(|port| Port(Some(port)))
+        .map(|port| PortSetting(Some(port)))
         .map_err(|_| "write a number from 0 to 65535, as 7700".to_owned())
 }
 
 /// Addresses may have passwords in them.
-impl fmt::Debug for Written {
+impl fmt::Debug for SettingsArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Written").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
 /// The settings as meant.
-pub(crate) struct Meant {
+pub(crate) struct ServerSettings {
     /// Everything the node itself needs; its address is set once the port is bound.
     pub(crate) node: evenkeel::Config,
     /// Where to listen.
@@ -153,29 +153,29 @@ pub(crate) struct Meant {
 }
 
 /// The cluster's key is nobody's to see.
-impl fmt::Debug for Meant {
+impl fmt::Debug for ServerSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Meant").field("node", &self.node).finish_non_exhaustive()
     }
 }
 
-impl Written {
+impl SettingsArgs {
     /// Reads a settings file.
     ///
     /// # Errors
     /// It cannot be read or holds something unknown; the text says the line.
-    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn read(path: &Path) -> Result<Self, CliError> {
         let shown = path.display();
         let text = bounded::text(path, SETTINGS_BYTES_MAX)
-            .map_err(|e| Failure::unreadable(format!("settings {shown}"), e))?;
-        let text = written::plain(text);
-        written::read(Language::Toml, &text, Kind::Settings)
-            .map_err(|e| Failure::usage(format!("settings {shown}:{}: {}", e.line, e.text)))
+            .map_err(|e| CliError::unreadable(format!("settings {shown}"), e))?;
+        let text = text_input::plain(text);
+        text_input::read(TextFormat::Toml, &text, ReadTarget::Settings)
+            .map_err(|e| CliError::usage(format!("settings {shown}:{}: {}", e.line, e.text)))
     }
 
     /// These settings, and where they say nothing those.
     #[must_use]
-    pub(crate) fn over(self, below: Self) -> Self {
+    pub(crate) fn merged_over(self, below: Self) -> Self {
         Self {
             registry: self.registry.or(below.registry),
             name: self.name.or(below.name),
@@ -206,9 +206,9 @@ impl Written {
     ///
     /// # Errors
     /// Something is missing or makes no sense; the text says the fix.
-    pub(crate) fn meant(self) -> Result<Meant, Failure> {
+    pub(crate) fn resolve(self) -> Result<ServerSettings, CliError> {
         let name = needed(self.name, "--name NAME: what the node is called in the cluster")?;
-        let name: NodeName = name.parse().map_err(|e| Failure::usage(format!("--name: {e}")))?;
+        let name: NodeName = name.parse().map_err(|e| CliError::usage(format!("--name: {e}")))?;
         let registry = needed(
             self.registry,
             "--registry URL: where the cluster keeps its books, sqlite:PATH or an engine such as etcd://HOST,HOST,HOST",
@@ -218,31 +218,31 @@ impl Written {
         let mut node = evenkeel::Config::new(name, registry, data);
         if let Some(text) = self.ttl {
             node.ttl = span(&text).filter(|ttl| (TTL_MIN..=TTL_MAX).contains(ttl)).ok_or_else(|| {
-                Failure::usage(format!("--ttl is {text:?}: write a time from 2s to 1h, like 15s or 1m"))
+                CliError::usage(format!("--ttl is {text:?}: write a time from 2s to 1h, like 15s or 1m"))
             })?;
         }
         node.tolerance = at_least_one("--tolerance", self.tolerance, node.tolerance)?;
         node.quota = self.quota.as_deref().map_or(Ok(Quota::Now), quota)?;
         node.alarm = at_least_one("--alarm", self.alarm, node.alarm)?;
         node.slots = at_least_one("--slots", self.slots, node.slots)?;
-        node.labels = self.label.join(",").parse().map_err(|e| Failure::usage(format!("--label: {e}")))?;
+        node.labels = self.label.join(",").parse().map_err(|e| CliError::usage(format!("--label: {e}")))?;
         node.history = self.history;
         node.cgroups = self.cgroups.as_deref().map_or(Ok(node.cgroups), cgroups)?;
         node.secrets = self.secrets.map(secrets).transpose()?;
-        node.keep.output = self.output_max.unwrap_or(node.keep.output);
-        node.keep.output_rate =
-            self.output_rate.map_or(node.keep.output_rate, |rate| Some(rate).filter(|rate| *rate > 0));
+        node.retention.output = self.output_max.unwrap_or(node.retention.output);
+        node.retention.output_rate =
+            self.output_rate.map_or(node.retention.output_rate, |rate| Some(rate).filter(|rate| *rate > 0));
         if let Some(text) = self.audit_keep {
-            node.keep.audit = span(&text).filter(|age| *age >= AUDIT_KEEP_MIN).ok_or_else(|| {
-                Failure::usage(format!(
+            node.retention.audit = span(&text).filter(|age| *age >= AUDIT_KEEP_MIN).ok_or_else(|| {
+                CliError::usage(format!(
                     "--audit-keep is {text:?}: write a time of at least 1d, like 90d or 800d"
                 ))
             })?;
         }
-        node.notify = self.notify.into_iter().map(WrittenNotifier::meant).collect::<Result<_, _>>()?;
+        node.notify = self.notify.into_iter().map(NotifierConfig::resolve).collect::<Result<_, _>>()?;
         let networks = self.http_allow.iter().map(|text| text.trim().parse());
         node.http_allow =
-            networks.collect::<Result<_, _>>().map_err(|e| Failure::usage(format!("--http-allow: {e}")))?;
+            networks.collect::<Result<_, _>>().map_err(|e| CliError::usage(format!("--http-allow: {e}")))?;
         node.home = home();
         let listen = SocketAddr::new(
             self.listen.unwrap_or(Ipv4Addr::LOCALHOST.into()),
@@ -250,7 +250,7 @@ impl Written {
         );
         let key = self.cluster_key_file.as_deref().map(read_key).transpose()?;
         if !listen.ip().is_loopback() && key.is_none() {
-            return Err(Failure::usage(format!(
+            return Err(CliError::usage(format!(
                 "--listen {} lets others in, so a key is needed: make one with `head -c 32 /dev/urandom | base64 > key`, \
                  give it to every node with --cluster-key-file key, or listen on 127.0.0.1",
                 listen.ip()
@@ -259,59 +259,59 @@ impl Written {
         if let Some(address) = &self.advertise {
             advertised(address)?;
         } else if listen.ip().is_unspecified() {
-            return Err(Failure::usage(format!(
+            return Err(CliError::usage(format!(
                 "--listen {} is no address that others can reach: say it with --advertise IP:PORT",
                 listen.ip()
             )));
         }
         let hosts = self.allowed_host.iter().map(|host| allowed(host)).collect::<Result<_, _>>()?;
-        Ok(Meant { node, listen, advertise: self.advertise, hosts, key })
+        Ok(ServerSettings { node, listen, advertise: self.advertise, hosts, key })
     }
 }
 
-fn needed<T>(value: Option<T>, what: &str) -> Result<T, Failure> {
-    value.ok_or_else(|| Failure::usage(format!("say {what}")))
+fn needed<T>(value: Option<T>, what: &str) -> Result<T, CliError> {
+    value.ok_or_else(|| CliError::usage(format!("say {what}")))
 }
 
-fn at_least_one(flag: &str, value: Option<u32>, default: u32) -> Result<u32, Failure> {
+fn at_least_one(flag: &str, value: Option<u32>, default: u32) -> Result<u32, CliError> {
     match value.unwrap_or(default) {
-        0 => Err(Failure::usage(format!("{flag} is 0: it must be at least 1"))),
+        0 => Err(CliError::usage(format!("{flag} is 0: it must be at least 1"))),
         n => Ok(n),
     }
 }
 
-fn quota(word: &str) -> Result<Quota, Failure> {
+fn quota(word: &str) -> Result<Quota, CliError> {
     match word {
         "now" => Ok(Quota::Now),
         "larger" => Ok(Quota::Larger),
-        _ => Err(Failure::usage(format!("--quota is {word:?}: write now or larger"))),
+        _ => Err(CliError::usage(format!("--quota is {word:?}: write now or larger"))),
     }
 }
 
-fn cgroups(word: &str) -> Result<bool, Failure> {
+fn cgroups(word: &str) -> Result<bool, CliError> {
     match word {
         "auto" => Ok(true),
         "off" => Ok(false),
-        _ => Err(Failure::usage(format!("--cgroups is {word:?}: write auto or off"))),
+        _ => Err(CliError::usage(format!("--cgroups is {word:?}: write auto or off"))),
     }
 }
 
 /// A folder that is there, and that nobody but its owner can put a secret into.
-fn secrets(folder: PathBuf) -> Result<PathBuf, Failure> {
+fn secrets(folder: PathBuf) -> Result<PathBuf, CliError> {
     let shown = folder.display();
     let meta = std::fs::metadata(&folder).map_err(|e| {
-        Failure::usage(format!(
+        CliError::usage(format!(
             "--secrets {shown}: cannot be read ({e}): make the folder with `mkdir -m 700 {shown}`, or leave the flag out"
         ))
     })?;
     if !meta.is_dir() {
-        return Err(Failure::usage(format!(
+        return Err(CliError::usage(format!(
             "--secrets {shown}: it is no folder: name one that holds a file for each secret"
         )));
     }
     let mode = meta.permissions().mode() & 0o777;
     if mode & 0o002 != 0 {
-        return Err(Failure::usage(format!(
+        return Err(CliError::usage(format!(
             "--secrets {shown}: everybody on this host may put files there (mode {mode:03o}): chmod 700 {shown}"
         )));
     }
@@ -320,7 +320,7 @@ fn secrets(folder: PathBuf) -> Result<PathBuf, Failure> {
 
 /// A host name or an address, as it stands in a request, without a port. Names are compared whole, for whoever may choose a
 /// part of one could point it at this node.
-fn allowed(text: &str) -> Result<String, Failure> {
+fn allowed(text: &str) -> Result<String, CliError> {
     let host = text.trim().trim_end_matches('.');
     let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
     if let Ok(IpAddr::V6(ip)) = bare.parse() {
@@ -329,14 +329,14 @@ fn allowed(text: &str) -> Result<String, Failure> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
     match !host.is_empty() && host.chars().all(is_name) {
         true => Ok(host.to_owned()),
-        false => Err(Failure::usage(format!(
+        false => Err(CliError::usage(format!(
             "--allowed-host is {text:?}: write a host name without port or wildcard, like jobs.example.org"
         ))),
     }
 }
 
 /// `HOST:PORT`, where the host is a name or an address.
-fn advertised(text: &str) -> Result<(), Failure> {
+fn advertised(text: &str) -> Result<(), CliError> {
     let parts = text.rsplit_once(':').filter(|(host, _)| {
         let name = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
         let address = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
@@ -344,7 +344,7 @@ fn advertised(text: &str) -> Result<(), Failure> {
     });
     match parts.and_then(|(_, port)| port.parse::<u16>().ok()) {
         Some(port) if port != 0 => Ok(()),
-        _ => Err(Failure::usage(format!("--advertise is {text:?}: write IP:PORT, like 10.0.0.7:7700"))),
+        _ => Err(CliError::usage(format!("--advertise is {text:?}: write IP:PORT, like 10.0.0.7:7700"))),
     }
 }
 
@@ -364,19 +364,19 @@ pub(crate) fn home() -> String {
 mod tests {
     use super::*;
 
-    fn least() -> Written {
-        Written {
+    fn least() -> SettingsArgs {
+        SettingsArgs {
             registry: Some("sqlite:/r".to_owned()),
             name: Some("a".to_owned()),
             data: Some("/d".into()),
-            ..Written::default()
+            ..SettingsArgs::default()
         }
     }
 
     /// proves: S0-06
     #[test]
     fn the_defaults_are_as_documented() {
-        let meant = least().meant().expect("it makes sense");
+        let meant = least().resolve().expect("it makes sense");
         assert_eq!(meant.listen.to_string(), "127.0.0.1:7700");
         let node = meant.node;
         assert_eq!((node.ttl.as_secs(), node.tolerance, node.alarm, node.slots), (15, 1, 100, 64));
@@ -386,28 +386,28 @@ mod tests {
     #[test]
     fn flags_win_over_the_file() {
         let networks = |text: &str| vec![text.to_owned()];
-        let file = Written {
-            port: Some(Port::from(1)),
+        let file = SettingsArgs {
+            port: Some(PortSetting::from(1)),
             tolerance: Some(3),
             alarm: Some(7),
             http_allow: networks("10.0.0.0/8"),
             ..least()
         };
-        let flags = Written { port: Some(Port::from(2)), ..Written::default() };
-        let linked = Written { port: port("tcp://10.96.0.5:7700").ok(), ..Written::default() };
-        assert_eq!(linked.over(file.clone()).meant().expect("it makes sense").listen.port(), 1);
+        let flags = SettingsArgs { port: Some(PortSetting::from(2)), ..SettingsArgs::default() };
+        let linked = SettingsArgs { port: port("tcp://10.96.0.5:7700").ok(), ..SettingsArgs::default() };
+        assert_eq!(linked.merged_over(file.clone()).resolve().expect("it makes sense").listen.port(), 1);
         assert!(port("tcp").is_err());
-        let meant = flags.clone().over(file.clone()).meant().expect("it makes sense");
+        let meant = flags.clone().merged_over(file.clone()).resolve().expect("it makes sense");
         assert_eq!((meant.listen.port(), meant.node.tolerance, meant.node.alarm), (2, 3, 7));
         assert_eq!(meant.node.http_allow[0].to_string(), "10.0.0.0/8");
         assert!(meant.node.cgroups);
-        let off = Written { cgroups: Some("off".to_owned()), ..least() };
-        let kept = Written { cgroups: Some("auto".to_owned()), ..least() }
-            .over(off.clone())
-            .meant()
+        let off = SettingsArgs { cgroups: Some("off".to_owned()), ..least() };
+        let kept = SettingsArgs { cgroups: Some("auto".to_owned()), ..least() }
+            .merged_over(off.clone())
+            .resolve()
             .expect("it makes sense");
-        assert!(kept.node.cgroups && !off.meant().expect("it makes sense").node.cgroups);
-        let meant = Written { http_allow: networks("::1"), ..flags }.over(file).meant();
+        assert!(kept.node.cgroups && !off.resolve().expect("it makes sense").node.cgroups);
+        let meant = SettingsArgs { http_allow: networks("::1"), ..flags }.merged_over(file).resolve();
         let allowed = meant.expect("it makes sense").node.http_allow;
         assert_eq!(allowed.iter().map(ToString::to_string).collect::<Vec<_>>(), ["::1/128"]);
     }
@@ -419,49 +419,58 @@ mod tests {
         let text = |text: &str| Some(text.to_owned());
         let labels = |list: &[&str]| list.iter().map(ToString::to_string).collect();
         for (written, says) in [
-            (Written { name: None, ..least() }, "say --name NAME"),
-            (Written { registry: None, ..least() }, "say --registry URL"),
-            (Written { data: None, ..least() }, "say --data DIR"),
-            (Written { name: text("a b"), ..least() }, "node name \"a b\" is not allowed"),
-            (Written { ttl: text("1s"), ..least() }, "from 2s to 1h"),
-            (Written { ttl: text("15"), ..least() }, "from 2s to 1h"),
-            (Written { ttl: text("99999999999999999999h"), ..least() }, "from 2s to 1h"),
-            (Written { tolerance: Some(0), ..least() }, "at least 1"),
-            (Written { slots: Some(0), ..least() }, "at least 1"),
-            (Written { audit_keep: text("23h"), ..least() }, "at least 1d"),
-            (Written { quota: text("most"), ..least() }, "write now or larger"),
-            (Written { cgroups: text("on"), ..least() }, "write auto or off"),
-            (Written { listen: ip("0.0.0.0"), ..least() }, "a key is needed"),
-            (Written { listen: ip("10.0.0.7"), ..least() }, "a key is needed"),
-            (Written { listen: ip("::"), ..least() }, "a key is needed"),
-            (Written { advertise: text("10.0.0.7"), ..least() }, "write IP:PORT"),
+            (SettingsArgs { name: None, ..least() }, "say --name NAME"),
+            (SettingsArgs { registry: None, ..least() }, "say --registry URL"),
+            (SettingsArgs { data: None, ..least() }, "say --data DIR"),
+            (SettingsArgs { name: text("a b"), ..least() }, "node name \"a b\" is not allowed"),
+            (SettingsArgs { ttl: text("1s"), ..least() }, "from 2s to 1h"),
+            (SettingsArgs { ttl: text("15"), ..least() }, "from 2s to 1h"),
+            (SettingsArgs { ttl: text("99999999999999999999h"), ..least() }, "from 2s to 1h"),
+            (SettingsArgs { tolerance: Some(0), ..least() }, "at least 1"),
+            (SettingsArgs { slots: Some(0), ..least() }, "at least 1"),
+            (SettingsArgs { audit_keep: text("23h"), ..least() }, "at least 1d"),
+            (SettingsArgs { quota: text("most"), ..least() }, "write now or larger"),
+            (SettingsArgs { cgroups: text("on"), ..least() }, "write auto or off"),
+            (SettingsArgs { listen: ip("0.0.0.0"), ..least() }, "a key is needed"),
+            (SettingsArgs { listen: ip("10.0.0.7"), ..least() }, "a key is needed"),
+            (SettingsArgs { listen: ip("::"), ..least() }, "a key is needed"),
+            (SettingsArgs { advertise: text("10.0.0.7"), ..least() }, "write IP:PORT"),
             (
-                Written { http_allow: vec!["lan".to_owned()], ..least() },
+                SettingsArgs { http_allow: vec!["lan".to_owned()], ..least() },
                 "--http-allow: \"lan\" is no network",
             ),
-            (Written { http_allow: vec!["10.1.0.0/8".to_owned()], ..least() }, "write 10.0.0.0/8"),
-            (Written { advertise: text("a b:1"), ..least() }, "write IP:PORT"),
-            (Written { data: Some("".into()), ..least() }, "say --data DIR"),
+            (SettingsArgs { http_allow: vec!["10.1.0.0/8".to_owned()], ..least() }, "write 10.0.0.0/8"),
+            (SettingsArgs { advertise: text("a b:1"), ..least() }, "write IP:PORT"),
+            (SettingsArgs { data: Some("".into()), ..least() }, "say --data DIR"),
             (
-                Written { secrets: Some("/nonexistent".into()), ..least() },
+                SettingsArgs { secrets: Some("/nonexistent".into()), ..least() },
                 "make the folder with `mkdir -m 700 /nonexistent`",
             ),
             (
-                Written { secrets: Some("/dev/null".into()), ..least() },
+                SettingsArgs { secrets: Some("/dev/null".into()), ..least() },
                 "--secrets /dev/null: it is no folder",
             ),
             (
-                Written { secrets: Some("/tmp".into()), ..least() },
+                SettingsArgs { secrets: Some("/tmp".into()), ..least() },
                 "everybody on this host may put files there (mode 777): chmod 700 /tmp",
             ),
-            (Written { allowed_host: labels(&["*.example.org"]), ..least() }, "without port or wildcard"),
-            (Written { allowed_host: labels(&["a.example.org:80"]), ..least() }, "without port or wildcard"),
-            (Written { allowed_host: labels(&[""]), ..least() }, "without port or wildcard"),
-            (Written { label: labels(&["g p u"]), ..least() }, "--label: label \"g p u\" is not allowed"),
-            (Written { label: labels(&["name=n1"]), ..least() }, "choose another word"),
-            (Written { label: labels(&["zone=eu", "zone=us"]), ..least() }, "are one: choose"),
+            (
+                SettingsArgs { allowed_host: labels(&["*.example.org"]), ..least() },
+                "without port or wildcard",
+            ),
+            (
+                SettingsArgs { allowed_host: labels(&["a.example.org:80"]), ..least() },
+                "without port or wildcard",
+            ),
+            (SettingsArgs { allowed_host: labels(&[""]), ..least() }, "without port or wildcard"),
+            (
+                SettingsArgs { label: labels(&["g p u"]), ..least() },
+                "--label: label \"g p u\" is not allowed",
+            ),
+            (SettingsArgs { label: labels(&["name=n1"]), ..least() }, "choose another word"),
+            (SettingsArgs { label: labels(&["zone=eu", "zone=us"]), ..least() }, "are one: choose"),
         ] {
-            let failure = written.clone().meant().expect_err("it is nonsense");
+            let failure = written.clone().resolve().expect_err("it is nonsense");
             assert!(failure.message.contains(says), "{written:?}: {failure}");
         }
     }

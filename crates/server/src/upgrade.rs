@@ -6,8 +6,8 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use evenkeel::Handle;
-use evenkeel::audit::{Asker, Deed, Outcome, UPGRADE_BEGINS};
-use evenkeel::upgrade::{Passed, Program};
+use evenkeel::audit::{AuditAction, AuditOutcome, Requester, UPGRADE_BEGINS};
+use evenkeel::upgrade::{ProgramFile, ReceivedHandoff};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
@@ -22,16 +22,16 @@ const ANSWER: Duration = Duration::from_millis(200);
 
 /// Where an upgrade is asked for.
 #[derive(Clone)]
-pub(crate) struct Upgrades {
-    program: Option<Program>,
+pub(crate) struct UpgradeHandle {
+    program: Option<ProgramFile>,
     orders: mpsc::Sender<Duration>,
 }
 
-impl Upgrades {
+impl UpgradeHandle {
     /// A door for whoever asks, and what comes in by it.
     pub(crate) fn new() -> (Self, mpsc::Receiver<Duration>) {
         let (orders, asked) = mpsc::channel(1);
-        let program = Program::own().inspect_err(|e| tracing::debug!("no upgrade will be possible: {e}"));
+        let program = ProgramFile::own().inspect_err(|e| tracing::debug!("no upgrade will be possible: {e}"));
         (Self { program: program.ok(), orders }, asked)
     }
 
@@ -55,38 +55,38 @@ impl Upgrades {
     }
 
     /// Goes on in the new program, and comes back only with the reason why not.
-    pub(crate) async fn go_on(
+    pub(crate) async fn execute(
         &self,
         handle: &Handle,
         listener: &TcpListener,
-        wish: Wish,
+        wish: UpgradeTrigger,
     ) -> Result<Infallible, String> {
         let version = match self.check().await {
             Ok(version) => version,
             Err(why) => {
-                wish.note(handle, Outcome::Refused, why.clone()).await;
+                wish.note(handle, AuditOutcome::Refused, why.clone()).await;
                 return Err(why);
             }
         };
-        wish.note(handle, Outcome::Applied, UPGRADE_BEGINS.to_owned()).await;
+        wish.note(handle, AuditOutcome::Applied, UPGRADE_BEGINS.to_owned()).await;
         let Some(program) = self.program.clone() else { return Err(lost()) };
         tracing::info!("upgrading to {version}");
         let listener = std::os::fd::AsFd::as_fd(listener).try_clone_to_owned();
         let listener: Option<OwnedFd> = listener.inspect_err(|e| tracing::warn!("callers wait: {e}")).ok();
-        handle.upgrade_noted(program, listener, wish.wait()).await
+        handle.upgrade_unaudited(program, listener, wish.wait()).await
     }
 }
 
 /// By what an upgrade is asked for, and how long runs inside the process are waited for.
 #[derive(Clone, Copy)]
-pub(crate) enum Wish {
+pub(crate) enum UpgradeTrigger {
     /// By a signal, of which nobody else tells the audit log.
     Signal,
     /// By a caller, who has his entry.
     Caller(Duration),
 }
 
-impl Wish {
+impl UpgradeTrigger {
     fn wait(self) -> Duration {
         match self {
             Self::Signal => WAIT,
@@ -94,11 +94,11 @@ impl Wish {
         }
     }
 
-    async fn note(self, handle: &Handle, outcome: Outcome, why: String) {
+    async fn note(self, handle: &Handle, outcome: AuditOutcome, why: String) {
         if let Self::Signal = self {
-            let deed = Deed::new("upgrade", &format!("node {}", handle.name()));
+            let deed = AuditAction::new("upgrade", &format!("node {}", handle.name()));
             let deed = deed.of_node(Some(handle.name().clone()));
-            handle.note(Asker::process(), deed, outcome, why).await;
+            handle.log_decision(Requester::process(), deed, outcome, why).await;
         }
     }
 }
@@ -108,8 +108,8 @@ fn lost() -> String {
 }
 
 /// What an earlier program of this process passed on, if any did.
-pub(crate) fn passed() -> Option<Passed> {
-    let passed = Passed::receive();
+pub(crate) fn receive_handoff() -> Option<ReceivedHandoff> {
+    let passed = ReceivedHandoff::receive();
     let passed = passed.inspect_err(|e| {
         tracing::error!("what the earlier program passed on cannot be read ({e}): its runs are ended");
     });
@@ -117,7 +117,7 @@ pub(crate) fn passed() -> Option<Passed> {
 }
 
 /// The listener of the earlier program, if it is where this one is to listen: no caller is refused meanwhile.
-pub(crate) fn listener(passed: Option<&mut Passed>, wanted: SocketAddr) -> Option<TcpListener> {
+pub(crate) fn listener(passed: Option<&mut ReceivedHandoff>, wanted: SocketAddr) -> Option<TcpListener> {
     let listener = passed?.listener()?;
     let at = listener.local_addr().ok()?;
     let same = at.ip() == wanted.ip() && (wanted.port() == 0 || at.port() == wanted.port());

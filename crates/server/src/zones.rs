@@ -4,7 +4,7 @@ use evenkeel_core::time::{Millis, Wall};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::exit::Failure;
+use crate::exit::CliError;
 use crate::settings;
 
 /// The wall clock.
@@ -31,9 +31,9 @@ pub(crate) fn when(text: &str, now: Wall) -> Result<Wall, String> {
 ///
 /// # Errors
 /// It is no such moment.
-pub(crate) fn just_before(text: &str) -> Result<Wall, Failure> {
+pub(crate) fn just_before(text: &str) -> Result<Wall, CliError> {
     let moment = text.parse::<Timestamp>().map_err(|_| {
-        Failure::usage(format!("{text:?} is no moment: write it with an offset, like 2026-03-29T00:00:00Z"))
+        CliError::usage(format!("{text:?} is no moment: write it with an offset, like 2026-03-29T00:00:00Z"))
     })?;
     Ok(Wall(moment.as_millisecond().saturating_sub(1)))
 }
@@ -42,20 +42,20 @@ pub(crate) fn just_before(text: &str) -> Result<Wall, Failure> {
 ///
 /// # Errors
 /// There is none of that name.
-pub(crate) fn named(name: &str) -> Result<TimeZone, Failure> {
+pub(crate) fn named(name: &str) -> Result<TimeZone, CliError> {
     TimeZone::get(name)
-        .map_err(|_| Failure::usage(format!("no zone is named {name:?}: use a name like Europe/Berlin")))
+        .map_err(|_| CliError::usage(format!("no zone is named {name:?}: use a name like Europe/Berlin")))
 }
 
 /// This host's own zone by its IANA name.
 ///
 /// # Errors
 /// The host does not say one.
-pub(crate) fn of_host() -> Result<String, Failure> {
+pub(crate) fn of_host() -> Result<String, CliError> {
     let zone = TimeZone::try_system().ok();
     let name = zone.as_ref().and_then(|zone| zone.iana_name().map(ToOwned::to_owned));
     name.ok_or_else(|| {
-        Failure::usage(
+        CliError::usage(
             "this host does not say its zone: give it with --timezone, like --timezone Europe/Berlin",
         )
     })

@@ -24,7 +24,7 @@ pub(crate) use kinds;
 
 kinds! {
     /// A kind of fault.
-    Fault:
+    SimFault:
     /// A request never reaches the registry.
     RequestLost = "request lost",
     /// A request was carried out and its answer never comes.
@@ -93,7 +93,7 @@ kinds! {
     PutBack = "put back as it was",
 }
 
-impl Fault {
+impl SimFault {
     /// Those of hosts and of the way to the registry.
     #[must_use]
     pub fn of_hosts() -> Vec<Self> {
@@ -109,11 +109,11 @@ impl Fault {
 
 /// How often each fault happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally(std::collections::BTreeMap<Fault, u64>);
+pub struct FaultCounts(std::collections::BTreeMap<SimFault, u64>);
 
-impl Tally {
+impl FaultCounts {
     /// One more of these.
-    pub fn count(&mut self, fault: Fault) {
+    pub fn count(&mut self, fault: SimFault) {
         *self.0.entry(fault).or_default() += 1;
     }
 
@@ -126,20 +126,20 @@ impl Tally {
 
     /// How often it happened.
     #[must_use]
-    pub fn of(&self, fault: Fault) -> u64 {
+    pub fn of(&self, fault: SimFault) -> u64 {
         self.0.get(&fault).copied().unwrap_or(0)
     }
 }
 
 /// The faults that strike single messages and starts, and how often: so many in a thousand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Weather {
-    rates: std::collections::BTreeMap<Fault, u32>,
+pub struct FaultRates {
+    rates: std::collections::BTreeMap<SimFault, u32>,
     /// How long a message is under way at most when all is well, in milliseconds.
     pub delay: i64,
 }
 
-impl Weather {
+impl FaultRates {
     /// Nothing goes wrong; messages take up to this many milliseconds.
     #[must_use]
     pub fn calm(delay: i64) -> Self {
@@ -148,14 +148,14 @@ impl Weather {
 
     /// With this fault, so many times in a thousand.
     #[must_use]
-    pub fn with(mut self, fault: Fault, per_mille: u32) -> Self {
+    pub fn with(mut self, fault: SimFault, per_mille: u32) -> Self {
         self.rates.insert(fault, per_mille);
         self
     }
 
     /// How often a fault strikes, in a thousand.
     #[must_use]
-    pub fn rate(&self, fault: Fault) -> u32 {
+    pub fn rate(&self, fault: SimFault) -> u32 {
         self.rates.get(&fault).copied().unwrap_or(0)
     }
 }

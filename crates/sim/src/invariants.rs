@@ -8,40 +8,40 @@ use std::fmt;
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Ticket, Verdict};
+use evenkeel_core::ids::{JobName, LockName, Member, NodeName, RunId, Token};
 use evenkeel_core::record::Layouts;
 use evenkeel_core::registry::{Change, Txn};
 use evenkeel_core::time::Mono;
-use evenkeel_core::words::{JobName, LockName, Member, NodeName, RunId, Token};
 
 use crate::faults::kinds;
 
-mod after;
-mod book;
+mod after_completion;
+mod assignments;
+mod belief_checks;
 mod calendars;
-mod called_off;
+mod cancels;
 mod dispatched;
-pub(crate) mod healed;
+mod generations;
 mod labels;
-mod lanes;
-mod minds;
+mod node_choices;
 mod overlap;
-mod past;
 mod peers;
-mod picks;
-mod places;
 mod plans;
 mod pools;
+pub(crate) mod quiet_cluster;
 mod retries;
+mod run_states;
 mod runs;
-mod shares;
+mod sharding;
 mod tickets;
+mod tracks;
 mod versions;
 
-pub(crate) use book::JobBook;
-pub(crate) use called_off::is_by_hand;
+pub(crate) use cancels::is_manual;
+pub(crate) use tracks::JobTrack;
 
-use minds::MindBook;
-use tickets::TicketBook;
+use belief_checks::BeliefTrack;
+use tickets::TicketTrack;
 
 kinds! {
     /// What the watch looks after. The numbers are those of `docs/invariants.md`.
@@ -145,12 +145,12 @@ kinds! {
     /// Deciding about everything is deciding about what was touched.
     Touched = "touched",
     /// Broken on purpose, to see that it is told.
-    Canary = "canary",
+    Sentinel = "canary",
 }
 
 /// An invariant that broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
+pub struct InvariantViolation {
     /// Which.
     pub invariant: Invariant,
     /// When, in milliseconds since the world began.
@@ -159,14 +159,14 @@ pub struct Broken {
     pub text: String,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for InvariantViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {}: {}", self.invariant, crate::trace::seconds(self.at), self.text)
     }
 }
 
 /// A transaction that the registry answered.
-pub(crate) struct Act<'a> {
+pub(crate) struct CommittedTxn<'a> {
     pub at: i64,
     /// Whose, and which process.
     pub node: &'a NodeName,
@@ -183,73 +183,73 @@ pub(crate) struct Act<'a> {
 
 /// What the watch found: how often each invariant was put to the test, and the first that broke.
 #[derive(Clone, Debug)]
-pub(crate) struct Findings {
+pub(crate) struct InvariantResults {
     /// In the order of [`Invariant::ALL`].
     tested: [u64; Invariant::ALL.len()],
-    broken: Option<Broken>,
+    broken: Option<InvariantViolation>,
 }
 
-impl Default for Findings {
+impl Default for InvariantResults {
     fn default() -> Self {
         Self { tested: [0; Invariant::ALL.len()], broken: None }
     }
 }
 
-impl Findings {
+impl InvariantResults {
     /// The invariant was put to the test, and holds if `holds`.
     pub(crate) fn test(&mut self, at: i64, invariant: Invariant, holds: bool, text: impl FnOnce() -> String) {
         self.tested[invariant as usize] += 1;
         if !holds && self.broken.is_none() {
-            self.broken = Some(Broken { invariant, at, text: text() });
+            self.broken = Some(InvariantViolation { invariant, at, text: text() });
         }
     }
 }
 
 /// The verdicts that history holds.
-pub(crate) type Verdicts = BTreeMap<(RunId, u32), Verdict>;
+pub(crate) type RecordedVerdicts = BTreeMap<(RunId, u32), Verdict>;
 
 /// The watch.
 #[derive(Clone)]
-pub struct Watch {
-    findings: Findings,
-    jobs: BTreeMap<JobName, JobBook>,
-    minds: BTreeMap<NodeName, MindBook>,
-    tickets: BTreeMap<(NodeName, u64, Ticket), TicketBook>,
+pub struct InvariantChecker {
+    findings: InvariantResults,
+    jobs: BTreeMap<JobName, JobTrack>,
+    beliefs: BTreeMap<NodeName, BeliefTrack>,
+    tickets: BTreeMap<(NodeName, u64, Ticket), TicketTrack>,
     lock_tokens: BTreeMap<(LockName, Token), Member>,
-    peers: peers::PeersBook,
-    calendars: calendars::Standing,
+    peers: peers::PeerTrack,
+    calendars: calendars::StoredCalendars,
     /// The layouts that the program of each member knows.
     knows: BTreeMap<Member, Layouts>,
     /// Members that joined and whose entry is gone.
     gone: BTreeSet<Member>,
-    past: past::PastBook,
+    past: generations::GenerationTrack,
     starts: u64,
-    canary: bool,
+    sentinel: bool,
 }
 
-impl Watch {
+impl InvariantChecker {
     /// A watch that has seen nothing. With `canary` it finds the first start wrong.
     #[must_use]
     pub fn new(canary: bool) -> Self {
         Self {
-            findings: Findings::default(),
+            findings: InvariantResults::default(),
             jobs: BTreeMap::new(),
-            minds: BTreeMap::new(),
+            beliefs: BTreeMap::new(),
             tickets: BTreeMap::new(),
             lock_tokens: BTreeMap::new(),
-            peers: peers::PeersBook::default(),
-            calendars: calendars::Standing::new(),
+            peers: peers::PeerTrack::default(),
+            calendars: calendars::StoredCalendars::new(),
             knows: BTreeMap::new(),
             gone: BTreeSet::new(),
-            past: past::PastBook::default(),
+            past: generations::GenerationTrack::default(),
             starts: 0,
-            canary,
+            sentinel: canary,
         }
     }
 
     /// The first invariant that broke, if one did.
     #[must_use]
-    pub fn broken(&self) -> Option<&Broken> {
+    pub fn broken(&self) -> Option<&InvariantViolation> {
         self.findings.broken.as_ref()
     }
 
@@ -267,11 +267,11 @@ impl Watch {
     }
 
     /// The books of all jobs.
-    pub(crate) fn jobs(&self) -> &BTreeMap<JobName, JobBook> {
+    pub(crate) fn jobs(&self) -> &BTreeMap<JobName, JobTrack> {
         &self.jobs
     }
 
-    pub(crate) fn findings(&mut self) -> &mut Findings {
+    pub(crate) fn findings(&mut self) -> &mut InvariantResults {
         &mut self.findings
     }
 }

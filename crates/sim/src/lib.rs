@@ -6,17 +6,17 @@
 //! - [`model`] tries everything that can happen to two nodes and one job.
 #![forbid(unsafe_code)]
 
+mod fault_driver;
 pub mod faults;
 pub mod invariants;
 pub mod model;
 pub mod mutants;
+pub mod mutation;
 pub mod random;
 pub mod scenario;
 pub mod seed;
-mod storm;
-pub mod swarm;
-pub mod tamper;
 pub mod trace;
+pub mod workload;
 pub mod world;
 
-pub use seed::{Failure, Report, run_seed};
+pub use seed::{SeedFailure, SeedReport, run_seed};

@@ -11,22 +11,22 @@ use evenkeel_core::input::{Command, NodeSwitch};
 use evenkeel_core::job::Delivery;
 
 mod act;
+mod action_text;
+mod choices;
+mod fault_steps;
+mod fingerprint;
 mod flaw;
 mod ledger;
-mod outlook;
-mod print;
-mod shares;
+mod sharding;
 mod state;
-mod strike;
-mod tell;
 
-pub use flaw::Flaw;
-use outlook::Act;
-use state::State;
+use choices::ModelAction;
+pub use flaw::ProtocolFlaw;
+use state::ModelState;
 
 /// How wide a search is.
 #[derive(Clone, Debug)]
-pub struct Scope {
+pub struct ModelScope {
     /// What doubt about a run of the job means.
     pub delivery: Delivery,
     /// Into how many shards a fire is cut; `None` for a job that is claimed.
@@ -48,22 +48,22 @@ pub struct Scope {
     /// Of a sharded job, the only shard whose run lasts: the others' end before time goes on. `None`: all last.
     pub lasting: Option<u32>,
     /// How many wishes somebody may have.
-    pub wishes: u8,
+    pub commands: u8,
     /// Which.
-    pub choice: &'static [Wish],
+    pub choice: &'static [ModelCommand],
     /// From this moment on, in ms, no fault begins, troubles end and runs end.
     pub heal: i64,
     /// By this moment, in ms, every fire must have its outcome.
     pub end: i64,
     /// The rule that is taken away, to see whether the search notices.
-    pub flaw: Option<Flaw>,
+    pub flaw: Option<ProtocolFlaw>,
     /// After so many states the search stops, incomplete.
     pub states: usize,
 }
 
 /// What somebody may ask of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum ModelCommand {
     /// Pause the job.
     Pause,
     /// Disable the job.
@@ -78,7 +78,7 @@ pub enum Wish {
     SwitchOff,
 }
 
-impl Wish {
+impl ModelCommand {
     const CLAIMED: &'static [Self] = &[Self::Pause, Self::Disable, Self::Delete, Self::Drain, Self::Leave];
     const SHARDED: &'static [Self] =
         &[Self::Pause, Self::Disable, Self::Delete, Self::Drain, Self::Leave, Self::SwitchOff];
@@ -97,7 +97,7 @@ impl Wish {
 
 /// What a search found.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct SearchReport {
     /// Distinct states.
     pub states: usize,
     /// Steps from state to state, those to states seen before included.
@@ -109,12 +109,12 @@ pub struct Report {
     /// Whether every state within the scope was seen.
     pub complete: bool,
     /// What broke, and how.
-    pub failure: Option<Failure>,
+    pub failure: Option<Counterexample>,
 }
 
 /// A broken invariant and the way to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct Counterexample {
     /// Which invariant, and by what.
     pub broken: String,
     /// How many steps lead there.
@@ -125,14 +125,14 @@ pub struct Failure {
 
 /// The order in which states are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum SearchOrder {
     /// Near ones first: finds a shortest way to a failure, and remembers wide layers.
     Breadth,
     /// Far ones first: needs little memory.
     Depth,
 }
 
-impl Scope {
+impl ModelScope {
     /// Two nodes that race for the job and its two fires, without a fault: every message in every order.
     #[must_use]
     pub fn race(delivery: Delivery) -> Self {
@@ -152,8 +152,8 @@ impl Scope {
             faults: 1,
             plain: false,
             lasting: None,
-            wishes: 0,
-            choice: Wish::CLAIMED,
+            commands: 0,
+            choice: ModelCommand::CLAIMED,
             heal: 5_000,
             end: 13_000,
             flaw: None,
@@ -163,20 +163,20 @@ impl Scope {
 
     /// Two nodes that have joined, two fires, one wish at any moment: every message in every order.
     #[must_use]
-    pub fn wish(delivery: Delivery) -> Self {
-        Self { split: true, faults: 0, wishes: 1, ..Self::fault(delivery) }
+    pub fn one_command(delivery: Delivery) -> Self {
+        Self { split: true, faults: 0, commands: 1, ..Self::fault(delivery) }
     }
 
     /// A sharded job of two shards and one fire; both nodes have joined and have one each; one fault at any moment.
     #[must_use]
     pub fn shards(delivery: Delivery) -> Self {
-        Self { shards: Some(2), due: vec![2_000], choice: Wish::SHARDED, ..Self::fault(delivery) }
+        Self { shards: Some(2), due: vec![2_000], choice: ModelCommand::SHARDED, ..Self::fault(delivery) }
     }
 
     /// The same with the plainest faults only, all mended soon, and one shard whose run lasts: the leader's is 0, the
     /// other's 1.
     #[must_use]
-    pub fn rescue(delivery: Delivery, lasting: u32) -> Self {
+    pub fn failover(delivery: Delivery, lasting: u32) -> Self {
         Self { plain: true, lasting: Some(lasting), heal: 3_500, ..Self::shards(delivery) }
     }
 
@@ -189,8 +189,8 @@ impl Scope {
 
     /// The same without a fault: two nodes that have joined, and one wish at any moment, so that the shares are cut anew.
     #[must_use]
-    pub fn recut(delivery: Delivery) -> Self {
-        Self { faults: 0, wishes: 1, due: vec![2_000], ..Self::shards(delivery) }
+    pub fn reshard(delivery: Delivery) -> Self {
+        Self { faults: 0, commands: 1, due: vec![2_000], ..Self::shards(delivery) }
     }
 
     /// A dispatched job with one fire: two nodes that have joined take a beat, plan, offer, accept, and plan again; one of
@@ -202,22 +202,25 @@ impl Scope {
 
     /// The scope in which a flaw shows soonest.
     #[must_use]
-    pub fn of(flaw: Flaw) -> Self {
+    pub fn of(flaw: ProtocolFlaw) -> Self {
         let shown = match flaw {
             // A takeover from the living needs news that lags behind an answer, as in a race.
-            Flaw::TakeoverUnguarded => Self::race(Delivery::AtMostOnce),
-            Flaw::OpenRunDropped => {
+            ProtocolFlaw::TakeoverUnguarded => Self::race(Delivery::AtMostOnce),
+            ProtocolFlaw::OpenRunDropped => {
                 Self { due: vec![1_000], heal: 3_000, end: 6_000, ..Self::fault(Delivery::AtMostOnce) }
             }
-            Flaw::ElectionUnguarded => Self::election(Delivery::AtMostOnce),
-            Flaw::FailoverCopies => Self::rescue(Delivery::AtLeastOnce, 1),
-            Flaw::ClaimUnguarded => {
-                Self { choice: &[Wish::SwitchOff, Wish::Drain], ..Self::recut(Delivery::AtMostOnce) }
-            }
-            Flaw::AcceptUnguarded | Flaw::PlanUnguarded => {
+            ProtocolFlaw::ElectionUnguarded => Self::election(Delivery::AtMostOnce),
+            ProtocolFlaw::FailoverCopies => Self::failover(Delivery::AtLeastOnce, 1),
+            ProtocolFlaw::ClaimUnguarded => Self {
+                choice: &[ModelCommand::SwitchOff, ModelCommand::Drain],
+                ..Self::reshard(Delivery::AtMostOnce)
+            },
+            ProtocolFlaw::AcceptUnguarded | ProtocolFlaw::PlanUnguarded => {
                 Self { plain: false, ..Self::plan(Delivery::AtMostOnce) }
             }
-            Flaw::NoGuardProcess | Flaw::NotAfterIgnored => Self::fault(Delivery::AtLeastOnce),
+            ProtocolFlaw::NoGuardProcess | ProtocolFlaw::NotAfterIgnored => {
+                Self::fault(Delivery::AtLeastOnce)
+            }
             _ => Self::fault(Delivery::AtMostOnce),
         };
         Self { flaw: Some(flaw), ..shown }
@@ -225,15 +228,15 @@ impl Scope {
 }
 
 /// Every flaw, and what the search in its scope says: each must be found.
-pub fn mutants() -> impl Iterator<Item = (Flaw, Report)> {
-    Flaw::ALL.into_iter().map(|flaw| (flaw, explore(&Scope::of(flaw), Order::Breadth)))
+pub fn mutants() -> impl Iterator<Item = (ProtocolFlaw, SearchReport)> {
+    ProtocolFlaw::ALL.into_iter().map(|flaw| (flaw, explore(&ModelScope::of(flaw), SearchOrder::Breadth)))
 }
 
 /// The way to a state, as a chain through an arena.
 #[derive(Clone, Copy)]
-struct Link {
+struct PathStep {
     parent: u32,
-    act: Act,
+    act: ModelAction,
 }
 
 /// The parent of the first step.
@@ -241,18 +244,18 @@ const ROOT: u32 = u32::MAX;
 
 /// Looks at every state within the scope, or stops at the first that breaks an invariant.
 #[must_use]
-pub fn explore(scope: &Scope, order: Order) -> Report {
-    let mut report = Report { complete: true, ..Report::default() };
-    let mut links: Vec<Link> = Vec::new();
-    let mut first = State::first(scope);
+pub fn explore(scope: &ModelScope, order: SearchOrder) -> SearchReport {
+    let mut report = SearchReport { complete: true, ..SearchReport::default() };
+    let mut links: Vec<PathStep> = Vec::new();
+    let mut first = ModelState::first(scope);
     let mut seen = BTreeSet::from([first.print()]);
     let mut open = VecDeque::from([(first, ROOT, 0_usize)]);
     'search: while let Some((state, link, depth)) = match order {
-        Order::Breadth => open.pop_front(),
-        Order::Depth => open.pop_back(),
+        SearchOrder::Breadth => open.pop_front(),
+        SearchOrder::Depth => open.pop_back(),
     } {
         report.depth = report.depth.max(depth);
-        let acts = state.outlook(scope);
+        let acts = state.choices(scope);
         if acts.is_empty() {
             report.ends += 1;
             if let Err(broken) = state.judge(scope) {
@@ -268,7 +271,7 @@ pub fn explore(scope: &Scope, order: Order) -> Report {
                 break 'search;
             }
             if seen.insert(next.print()) {
-                links.push(Link { parent: link, act });
+                links.push(PathStep { parent: link, act });
                 let id = u32::try_from(links.len() - 1).expect("fewer than 2^32 states fit in memory");
                 open.push_back((next, id, depth + 1));
             }
@@ -283,23 +286,29 @@ pub fn explore(scope: &Scope, order: Order) -> Report {
 }
 
 /// Goes the way to a failure once more, and writes down what happens.
-fn retrace(scope: &Scope, links: &[Link], mut at: u32, last: Option<Act>, broken: String) -> Failure {
-    let mut acts: Vec<Act> = last.into_iter().collect();
+fn retrace(
+    scope: &ModelScope,
+    links: &[PathStep],
+    mut at: u32,
+    last: Option<ModelAction>,
+    broken: String,
+) -> Counterexample {
+    let mut acts: Vec<ModelAction> = last.into_iter().collect();
     while let Some(link) = links.get(at as usize) {
         acts.push(link.act);
         at = link.parent;
     }
     acts.reverse();
     let mut log = Some(String::new());
-    let mut state = State::first(scope);
+    let mut state = ModelState::first(scope);
     for act in &acts {
         // The last act breaks the invariant again; its line is in the log by then.
         let _ = state.apply(scope, *act, &mut log);
     }
-    Failure { broken, length: acts.len(), trace: log.unwrap_or_default() }
+    Counterexample { broken, length: acts.len(), trace: log.unwrap_or_default() }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SearchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { states, steps, ends, depth, .. } = self;
         let extent = if self.complete { "all" } else { "the first" };
@@ -311,7 +320,7 @@ impl fmt::Display for Report {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for Counterexample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\n{}", self.broken, self.trace.trim_start_matches('\n'))
     }

@@ -3,11 +3,11 @@
 
 /// A stream of numbers, fixed by a seed and a label (splitmix64).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Random {
+pub struct SimRandom {
     state: u64,
 }
 
-impl Random {
+impl SimRandom {
     /// The stream of this seed under this label.
     #[must_use]
     pub fn new(seed: u64, label: &str) -> Self {
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn streams_of_one_seed_differ_and_repeat() {
         let draws = |label| {
-            let mut random = Random::new(7, label);
+            let mut random = SimRandom::new(7, label);
             [random.draw(), random.draw(), random.draw()]
         };
         assert_eq!(draws("faults"), draws("faults"));
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn both_ends_of_a_range_are_drawn() {
-        let mut random = Random::new(1, "range");
+        let mut random = SimRandom::new(1, "range");
         let drawn: std::collections::BTreeSet<i64> = (0..1000).map(|_| random.between(-2, 2)).collect();
         assert_eq!(drawn.into_iter().collect::<Vec<_>>(), [-2, -1, 0, 1, 2]);
     }

@@ -11,25 +11,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use evenkeel_core::effect::Event;
-use evenkeel_core::input::{Answer, AskId};
-use evenkeel_core::words::{JobName, NodeName, RunId};
+use evenkeel_core::ids::{JobName, NodeName, RunId};
+use evenkeel_core::input::{Answer, CommandId};
 
 use crate::trace::seconds;
-use crate::world::{Options, World};
-use command::Command;
+use crate::world::{SimWorld, WorldOptions};
+use command::ScenarioCommand;
 
 /// A cluster that a scenario plays with.
-pub struct Scenario {
-    world: World,
+pub struct ScenarioRunner {
+    world: SimWorld,
     /// How many jobs were made so far: they are called j1, j2, …
     made: usize,
     /// Up to where announcements, traces and answers were shown.
-    shown: Shown,
-    awaited: Vec<(String, AskId)>,
+    shown: ScenarioCursor,
+    awaited: Vec<(String, CommandId)>,
 }
 
 #[derive(Default)]
-struct Shown {
+struct ScenarioCursor {
     events: usize,
     announced: usize,
     trace: usize,
@@ -39,16 +39,16 @@ struct Shown {
     verdicts: BTreeSet<(RunId, u32)>,
 }
 
-impl Scenario {
+impl ScenarioRunner {
     /// An empty cluster; messages take the order of this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let world = World::new(Options { seed, keeps_text: true, ..Options::default() });
-        Self { world, made: 0, shown: Shown::default(), awaited: Vec::new() }
+        let world = SimWorld::new(WorldOptions { seed, keeps_text: true, ..WorldOptions::default() });
+        Self { world, made: 0, shown: ScenarioCursor::default(), awaited: Vec::new() }
     }
 
     fn play(&mut self, line: &str) -> Result<String, String> {
-        let command: Command = line.parse()?;
+        let command: ScenarioCommand = line.parse()?;
         let out = command.run(self)?;
         if let Some(broken) = self.world.broken() {
             return Err(format!("an invariant broke: {broken:?}"));
@@ -148,7 +148,7 @@ impl Scenario {
         let mut open = Vec::new();
         for (what, ask) in std::mem::take(&mut self.awaited) {
             match self.world.answer(ask) {
-                Some(answer) => writeln!(text, "{what}: {}", said(answer)).expect("a text grows"),
+                Some(answer) => writeln!(text, "{what}: {}", answer_text(answer)).expect("a text grows"),
                 None => open.push((what, ask)),
             }
         }
@@ -160,7 +160,7 @@ impl Scenario {
     }
 }
 
-fn said(answer: &Answer) -> String {
+fn answer_text(answer: &Answer) -> String {
     match answer {
         Answer::Done => "done".to_owned(),
         Answer::Applied(jobs) => jobs
@@ -191,7 +191,7 @@ fn said(answer: &Answer) -> String {
 /// A command makes no sense, or an invariant broke; the text names the line.
 pub fn replay(file: &str) -> Result<String, String> {
     let seed = file.lines().find_map(|line| line.strip_prefix("# seed: ")?.trim().parse().ok()).unwrap_or(1);
-    let mut scenario = Scenario::new(seed);
+    let mut scenario = ScenarioRunner::new(seed);
     let (mut out, mut block, mut expected) = (String::new(), Vec::new(), false);
     for (index, line) in file.lines().enumerate() {
         let plain = line.trim();

@@ -2,21 +2,21 @@
 
 use std::fmt;
 
-use evenkeel_core::input::{Command, Setting};
+use evenkeel_core::input::{ClusterSetting, Command};
 
-use crate::faults::{Fault, Tally};
-use crate::invariants::{Broken, Invariant, healed};
-use crate::storm::Storm;
-use crate::swarm::{Span, Swarm};
-use crate::tamper::{Honest, Tamper};
-use crate::world::{Options, World};
+use crate::fault_driver::FaultDriver;
+use crate::faults::{FaultCounts, SimFault};
+use crate::invariants::{Invariant, InvariantViolation, quiet_cluster};
+use crate::mutation::{Mutation, NoMutation};
+use crate::workload::{SimDuration, Workload};
+use crate::world::{SimWorld, WorldOptions};
 
 /// Every so many seeds each step is compared with one that decides about everything, which takes as long as all the rest.
 const THOROUGH: u64 = 16;
 
 /// What a seed came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct SeedReport {
     /// Simulated time, in milliseconds.
     pub simulated: i64,
     /// Steps of all nodes.
@@ -26,48 +26,48 @@ pub struct Report {
     /// A number over the whole trace.
     pub hash: u64,
     /// How often each fault happened.
-    pub tally: Tally,
+    pub tally: FaultCounts,
     /// How often each invariant was put to the test.
     pub tested: std::collections::BTreeMap<Invariant, u64>,
 }
 
 /// A seed in which an invariant broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct SeedFailure {
     /// Which seed.
     pub seed: u64,
     /// How long it was to be played.
-    pub span: Span,
+    pub span: SimDuration,
     /// What broke first.
-    pub broken: Broken,
+    pub broken: InvariantViolation,
 }
 
 /// The one line that repeats it.
-impl fmt::Display for Failure {
+impl fmt::Display for SeedFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let brief = if self.span == Span::Brief { "--brief " } else { "" };
+        let brief = if self.span == SimDuration::Brief { "--brief " } else { "" };
         write!(f, "cargo xtask sim {brief}{:#x} # {}", self.seed, self.broken)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for SeedFailure {}
 
 /// How a seed is run.
 #[derive(Clone, Copy)]
-pub struct Manner {
+pub struct SeedOptions {
     /// How long.
-    pub span: Span,
+    pub span: SimDuration,
     /// Whether the text of the trace is kept.
     pub keeps_text: bool,
     /// The fault that is planted, if any.
-    pub tamper: &'static dyn Tamper,
+    pub mutation: &'static dyn Mutation,
     /// Whether an invariant is broken on purpose.
-    pub canary: bool,
+    pub sentinel: bool,
 }
 
-impl Default for Manner {
+impl Default for SeedOptions {
     fn default() -> Self {
-        Self { span: Span::default(), keeps_text: false, tamper: &Honest, canary: false }
+        Self { span: SimDuration::default(), keeps_text: false, mutation: &NoMutation, sentinel: false }
     }
 }
 
@@ -75,8 +75,8 @@ impl Default for Manner {
 ///
 /// # Errors
 /// An invariant broke.
-pub fn run_seed(seed: u64, span: Span) -> Result<Report, Failure> {
-    let world = play(seed, Manner { span, ..Manner::default() });
+pub fn run_seed(seed: u64, span: SimDuration) -> Result<SeedReport, SeedFailure> {
+    let world = play(seed, SeedOptions { span, ..SeedOptions::default() });
     judge(seed, span, &world)
 }
 
@@ -84,35 +84,35 @@ pub fn run_seed(seed: u64, span: Span) -> Result<Report, Failure> {
 ///
 /// # Errors
 /// An invariant broke.
-pub fn judge(seed: u64, span: Span, world: &World) -> Result<Report, Failure> {
+pub fn judge(seed: u64, span: SimDuration, world: &SimWorld) -> Result<SeedReport, SeedFailure> {
     if let Some(broken) = world.broken() {
-        return Err(Failure { seed, span, broken: broken.clone() });
+        return Err(SeedFailure { seed, span, broken: broken.clone() });
     }
-    Ok(Report {
+    Ok(SeedReport {
         simulated: world.now(),
         steps: world.steps(),
-        starts: world.watch().starts(),
+        starts: world.checker().starts(),
         hash: world.trace().hash(),
         tally: world.tally().clone(),
-        tested: world.watch().tested(),
+        tested: world.checker().tested(),
     })
 }
 
 /// Plays one seed to its end, or until an invariant breaks.
 #[must_use]
-pub fn play(seed: u64, manner: Manner) -> World {
-    let swarm = Swarm::new(seed, manner.span);
-    let mut world = World::new(Options {
+pub fn play(seed: u64, manner: SeedOptions) -> SimWorld {
+    let swarm = Workload::new(seed, manner.span);
+    let mut world = SimWorld::new(WorldOptions {
         seed,
         keeps_text: manner.keeps_text,
         thorough: seed.is_multiple_of(THOROUGH),
         sweeps: swarm.sweeps,
         early: swarm.early,
         gathers: swarm.busy,
-        tamper: manner.tamper,
-        canary: manner.canary,
+        mutation: manner.mutation,
+        sentinel: manner.sentinel,
     });
-    if swarm.versions || swarm.lapses {
+    if swarm.versions || swarm.rewinds {
         world.found();
     }
     for (settings, clock) in &swarm.nodes {
@@ -123,9 +123,9 @@ pub fn play(seed: u64, manner: Manner) -> World {
         world.run_for(200);
         if let Some(peers) = &swarm.peers {
             let settings = [
-                Setting::Beat(peers.beat),
-                Setting::Strikes(peers.strikes),
-                Setting::Handover(peers.handover),
+                ClusterSetting::Beat(peers.beat),
+                ClusterSetting::Strikes(peers.strikes),
+                ClusterSetting::Handover(peers.handover),
             ];
             settings.into_iter().for_each(|setting| {
                 world.ask(&first.name, Command::Configure(setting));
@@ -140,22 +140,22 @@ pub fn play(seed: u64, manner: Manner) -> World {
         world.ask(&first.name, Command::Apply(swarm.jobs.clone()));
         if let Some(peers) = &swarm.peers {
             world.run_for(1_000);
-            world.ask(&first.name, Command::Configure(Setting::Planner(peers.planner)));
+            world.ask(&first.name, Command::Configure(ClusterSetting::Planner(peers.planner)));
         }
         world.run_for(1_000);
     }
-    world.set_weather(swarm.weather.clone());
-    if swarm.faults.contains(&Fault::Drift) {
-        swarm.nodes.iter().for_each(|_| world.count(Fault::Drift));
+    world.set_fault_rates(swarm.weather.clone());
+    if swarm.faults.contains(&SimFault::Drift) {
+        swarm.nodes.iter().for_each(|_| world.count(SimFault::Drift));
     }
-    let mut storm = Storm::new(seed, &swarm);
-    storm.rage(&mut world, swarm.faults_last);
+    let mut storm = FaultDriver::new(seed, &swarm);
+    storm.inject_until(&mut world, swarm.faults_last);
     if world.broken().is_none() {
         storm.end(&mut world);
         storm.heal(&mut world);
     }
     if world.broken().is_none() {
-        healed::look(&mut world, &swarm);
+        quiet_cluster::check_quiet_cluster(&mut world, &swarm);
     }
     world
 }

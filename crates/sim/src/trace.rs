@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use evenkeel_core::input::{Input, LeaseEvent, RunEvent};
-use evenkeel_core::registry::{Change, Outcome};
+use evenkeel_core::registry::{Change, TxnOutcome};
 
 /// A number over everything that was noted, and the text if it is kept.
 #[derive(Clone, Debug, Default)]
@@ -92,9 +92,9 @@ pub(crate) fn describe(input: &Input) -> String {
         Input::Read(None) => "reading failed".to_owned(),
         Input::Read(Some(found)) => format!("read{}", changes(found)),
         Input::Committed { ticket, outcome } => match outcome {
-            Outcome::Applied(revision) => format!("#{} applied at {revision}", ticket.0),
-            Outcome::Refused(found) => format!("#{} refused, found{}", ticket.0, changes(found)),
-            Outcome::Unknown => format!("#{} unknown", ticket.0),
+            TxnOutcome::Applied(revision) => format!("#{} applied at {revision}", ticket.0),
+            TxnOutcome::Refused(found) => format!("#{} refused, found{}", ticket.0, changes(found)),
+            TxnOutcome::Unknown => format!("#{} unknown", ticket.0),
         },
         Input::Run { id, attempt, event: RunEvent::NotStarted } => {
             format!("{id} attempt {attempt} not started")

@@ -6,17 +6,17 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::effect::{Effect, Event as Announced, Run, Verdict};
-use evenkeel_core::input::{Answer, AskId, Command, Input, LeaseEvent};
+use evenkeel_core::ids::{NodeName, RunId};
+use evenkeel_core::input::{Answer, Command, CommandId, Input, LeaseEvent};
 use evenkeel_core::node::{Node, Settings, Wake};
 use evenkeel_core::registry::Revision;
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Now};
-use evenkeel_core::words::{NodeName, RunId};
 
-use crate::faults::{Tally, Weather};
-use crate::invariants::{Broken, Watch};
-use crate::random::Random;
-use crate::tamper::{Honest, Tamper};
+use crate::faults::{FaultCounts, FaultRates};
+use crate::invariants::{InvariantChecker, InvariantViolation};
+use crate::mutation::{Mutation, NoMutation};
+use crate::random::SimRandom;
 use crate::trace::{Trace, describe};
 
 mod actor;
@@ -26,22 +26,22 @@ mod feed;
 mod gather;
 mod history;
 mod operate;
-mod past;
 mod peers;
 mod query;
 mod queue;
 mod registry;
+mod rewind;
 
-pub use actor::Link;
-pub(crate) use actor::{Actor, Physical};
-use clock::Clock;
-pub use past::Past;
-use registry::Request;
+pub use actor::RegistryLink;
+pub(crate) use actor::{HostedRun, SimNode};
+use clock::SimClock;
+use registry::SimRequest;
 pub(crate) use registry::TIMEOUT;
+pub use rewind::RegistrySnapshot;
 
 /// What a world is made with.
 #[derive(Clone, Copy)]
-pub struct Options {
+pub struct WorldOptions {
     /// Where chance comes from.
     pub seed: u64,
     /// Whether the text of the trace is kept.
@@ -55,12 +55,12 @@ pub struct Options {
     /// Whether nodes take answers and ends of runs that came together in one step, as busy ones do.
     pub gathers: bool,
     /// The fault that is planted, if any.
-    pub tamper: &'static dyn Tamper,
+    pub mutation: &'static dyn Mutation,
     /// Whether an invariant is broken on purpose, to see that it is told.
-    pub canary: bool,
+    pub sentinel: bool,
 }
 
-impl Default for Options {
+impl Default for WorldOptions {
     fn default() -> Self {
         Self {
             seed: 0,
@@ -69,15 +69,15 @@ impl Default for Options {
             sweeps: true,
             early: 0,
             gathers: false,
-            tamper: &Honest,
-            canary: false,
+            mutation: &NoMutation,
+            sentinel: false,
         }
     }
 }
 
 /// Something that is going to happen.
 #[derive(Clone, Debug)]
-enum Event {
+enum WorldEvent {
     Wake {
         node: NodeName,
         life: u64,
@@ -94,7 +94,7 @@ enum Event {
     },
     Arrive {
         node: NodeName,
-        request: Request,
+        request: SimRequest,
     },
     Start {
         node: NodeName,
@@ -106,7 +106,7 @@ enum Event {
         run: RunId,
         attempt: u32,
         number: u64,
-        ended: evenkeel_core::input::Ended,
+        ended: evenkeel_core::input::RunOutcome,
     },
     Guard {
         node: NodeName,
@@ -117,7 +117,7 @@ enum Event {
         verdict: Box<Verdict>,
     },
     /// A call arrives at another node.
-    Knock(u64, Box<peers::Call>),
+    Knock(u64, Box<peers::SimCall>),
     /// Its answer arrives.
     Reply {
         number: u64,
@@ -135,31 +135,31 @@ enum Event {
 }
 
 /// A world.
-pub struct World {
-    options: Options,
+pub struct SimWorld {
+    options: WorldOptions,
     at: i64,
     number: u64,
-    queue: queue::Queue,
+    queue: queue::EventQueue,
     store: Store,
     /// Up to where the watch was told of the registry's changes.
     told: Revision,
     /// What the registry knows of having gone back in time.
-    past: past::Lapses,
-    actors: BTreeMap<NodeName, Actor>,
-    weather: Weather,
-    network: Random,
-    hosts: Random,
+    past: rewind::RewindCounts,
+    actors: BTreeMap<NodeName, SimNode>,
+    weather: FaultRates,
+    network: SimRandom,
+    hosts: SimRandom,
     /// How long what came together waits for its step.
-    gathering: Random,
-    tally: Tally,
-    history: history::History,
-    peers: peers::Peers,
-    answers: BTreeMap<AskId, Answer>,
+    gathering: SimRandom,
+    tally: FaultCounts,
+    history: history::SimHistory,
+    peers: peers::PeerNetwork,
+    answers: BTreeMap<CommandId, Answer>,
     /// Runs that somebody wants ended which did not go on when he asked.
-    kills: BTreeMap<AskId, RunId>,
+    kills: BTreeMap<CommandId, RunId>,
     next_ask: u64,
     events: Vec<(i64, NodeName, Announced)>,
-    watch: Watch,
+    checker: InvariantChecker,
     trace: Trace,
     steps: u64,
     /// How many steps were made at this moment.
@@ -169,51 +169,51 @@ pub struct World {
 /// How often a registry that ends leases by itself looks for them.
 const SWEEP: i64 = 100;
 
-impl World {
+impl SimWorld {
     /// A world without nodes, in calm weather.
     #[must_use]
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: WorldOptions) -> Self {
         let mut world = Self {
             options,
             at: 0,
             number: 0,
-            queue: queue::Queue::default(),
+            queue: queue::EventQueue::default(),
             store: Store::default(),
             told: Revision(0),
-            past: past::Lapses::default(),
+            past: rewind::RewindCounts::default(),
             actors: BTreeMap::new(),
-            weather: Weather::calm(4),
-            network: Random::new(options.seed, "network"),
-            hosts: Random::new(options.seed, "hosts"),
-            gathering: Random::new(options.seed, "gathering"),
-            tally: Tally::default(),
-            history: history::History::default(),
-            peers: peers::Peers::new(options.seed),
+            weather: FaultRates::calm(4),
+            network: SimRandom::new(options.seed, "network"),
+            hosts: SimRandom::new(options.seed, "hosts"),
+            gathering: SimRandom::new(options.seed, "gathering"),
+            tally: FaultCounts::default(),
+            history: history::SimHistory::default(),
+            peers: peers::PeerNetwork::new(options.seed),
             answers: BTreeMap::new(),
             kills: BTreeMap::new(),
             next_ask: 0,
             events: Vec::new(),
-            watch: Watch::new(options.canary),
+            checker: InvariantChecker::new(options.sentinel),
             trace: Trace::new(options.keeps_text),
             steps: 0,
             rounds: (0, 0),
         };
         if options.sweeps {
-            world.after(SWEEP, Event::Sweep);
+            world.after(SWEEP, WorldEvent::Sweep);
         }
         world
     }
 
     /// Adds a node on a host with these clocks, and starts it.
-    pub fn add(&mut self, settings: Settings, clock: Clock) {
+    pub fn add(&mut self, settings: Settings, clock: SimClock) {
         let name = settings.name.clone();
-        self.actors.insert(name.clone(), Actor::new(settings, clock));
+        self.actors.insert(name.clone(), SimNode::new(settings, clock));
         self.start(&name);
     }
 
     /// Lets time pass up to this moment, in milliseconds since the world began, or until an invariant breaks.
     pub fn run_until(&mut self, until: i64) {
-        while self.watch.broken().is_none()
+        while self.checker.broken().is_none()
             && let Some((at, event)) = self.queue.take(until)
         {
             self.at = at;
@@ -229,47 +229,47 @@ impl World {
 
     /// The first invariant that broke, if one did.
     #[must_use]
-    pub fn broken(&self) -> Option<&Broken> {
-        self.watch.broken()
+    pub fn broken(&self) -> Option<&InvariantViolation> {
+        self.checker.broken()
     }
 
-    fn after(&mut self, ms: i64, event: Event) {
+    fn after(&mut self, ms: i64, event: WorldEvent) {
         self.at_moment(self.at + ms, event);
     }
 
-    fn at_moment(&mut self, at: i64, event: Event) {
+    fn at_moment(&mut self, at: i64, event: WorldEvent) {
         self.number += 1;
         self.queue.add(at.max(self.at), self.number, event);
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: WorldEvent) {
         match event {
-            Event::Wake { node, life, number } => {
+            WorldEvent::Wake { node, life, number } => {
                 if self.actors.get(&node).is_some_and(|a| a.life == life && a.wake == number) {
                     self.give(&node, Input::Tick);
                 }
             }
-            Event::Give { node, life, input } => {
-                if self.actors.get(&node).is_some_and(|a| a.hears(life, &input)) {
-                    self.hand(&node, input);
+            WorldEvent::Give { node, life, input } => {
+                if self.actors.get(&node).is_some_and(|a| a.accepts(life, &input)) {
+                    self.deliver(&node, input);
                 }
             }
-            Event::GiveAll { node } => self.hand_all(&node),
-            Event::Arrive { node, request } => self.arrive(&node, request),
-            Event::Start { node, life, run } => self.start_run(&node, life, *run),
-            Event::End { node, run, attempt, number, ended } => {
+            WorldEvent::GiveAll { node } => self.deliver_all(&node),
+            WorldEvent::Arrive { node, request } => self.arrive(&node, request),
+            WorldEvent::Start { node, life, run } => self.start_run(&node, life, *run),
+            WorldEvent::End { node, run, attempt, number, ended } => {
                 self.end_run(&node, run, attempt, number, ended);
             }
-            Event::Guard { node } => self.guard(&node),
-            Event::Record { node, life, verdict } => self.record(&node, life, *verdict),
-            Event::Knock(number, call) => self.knock(number, *call),
-            Event::Reply { number, by, input } => self.replied(number, &by, *input),
-            Event::GiveUp(number) => self.give_up(number),
-            Event::Waited { node, life } => self.waited(&node, life),
-            Event::Sweep => {
+            WorldEvent::Guard { node } => self.guard(&node),
+            WorldEvent::Record { node, life, verdict } => self.record(&node, life, *verdict),
+            WorldEvent::Knock(number, call) => self.deliver_call(number, *call),
+            WorldEvent::Reply { number, by, input } => self.replied(number, &by, *input),
+            WorldEvent::GiveUp(number) => self.give_up(number),
+            WorldEvent::Waited { node, life } => self.waited(&node, life),
+            WorldEvent::Sweep => {
                 self.store.sweep(evenkeel_core::time::Mono(self.at));
                 self.registry_moved(None);
-                self.after(SWEEP, Event::Sweep);
+                self.after(SWEEP, WorldEvent::Sweep);
             }
         }
     }
@@ -290,7 +290,7 @@ impl World {
         let now = actor.clock.read(self.at);
         self.steps += 1;
         self.rounds = if self.rounds.0 == self.at { (self.at, self.rounds.1 + 1) } else { (self.at, 1) };
-        self.watch.busy(self.at, name, self.rounds.1);
+        self.checker.busy(self.at, name, self.rounds.1);
         let slept = Millis(actor.slept);
         let (mut listed, mut heard) = (None, Vec::new());
         for input in &mut inputs {
@@ -298,11 +298,11 @@ impl World {
             if let Input::Listed(Some(batch)) = input {
                 listed = Some(batch.revision);
             }
-            heard.push(self.watch.hears(name, actor.life, input));
+            heard.push(self.checker.observe_input(name, actor.life, input));
             if let Input::Committed { ticket, outcome } = input {
-                actor.made.hear(*ticket, outcome);
+                actor.made.record_outcome(*ticket, outcome);
             }
-            self.options.tamper.input(node, now, input);
+            self.options.mutation.input(node, now, input);
             if let Input::Lease(LeaseEvent::Opened { asked, .. } | LeaseEvent::Renewed { asked, .. })
             | Input::Probed { asked, .. } = input
             {
@@ -312,13 +312,13 @@ impl World {
         let mut effects = Vec::new();
         let wake = node.step_all(Now { mono: now.mono - slept, ..now }, inputs, &mut effects);
         let wake = wake.map(|wake| Wake { at: wake.at + slept, ..wake });
-        self.options.tamper.effects(node, &mut effects);
+        self.options.mutation.effects(node, &mut effects);
         for effect in &effects {
             self.trace.note(self.at, name.as_str(), effect, || format!("  → {effect}"));
         }
-        self.watch.stepped(self.at, name, actor.life, node, now, heard, &effects);
+        self.checker.check_step(self.at, name, actor.life, node, now, heard, &effects);
         if self.options.thorough {
-            self.watch.overlooked(self.at, name, node, now);
+            self.checker.check_overlooked(self.at, name, node, now);
         }
         if let Some(member) = node.member() {
             actor.folder = Some(member.incarnation);
@@ -331,7 +331,7 @@ impl World {
         let lost = effects.iter().any(is_over);
         self.ask_for_wake(name, wake);
         effects.into_iter().for_each(|effect| self.carry_out(name, effect));
-        self.tell_guard(name, trust);
+        self.notify_guard(name, trust);
         if let Some(revision) = listed {
             self.take_up_feed(name, revision);
         }
@@ -348,7 +348,7 @@ impl World {
         actor.wake += 1;
         let Some(wake) = wake else { return };
         let at = actor.clock.when(wake.at).max(self.at);
-        let event = Event::Wake { node: name.clone(), life: actor.life, number: actor.wake };
+        let event = WorldEvent::Wake { node: name.clone(), life: actor.life, number: actor.wake };
         self.at_moment(at, event);
     }
 
@@ -375,9 +375,9 @@ impl World {
     }
 
     /// Puts a command to a node; its answer is found under the number returned.
-    pub fn ask(&mut self, name: &NodeName, command: Command) -> AskId {
+    pub fn ask(&mut self, name: &NodeName, command: Command) -> CommandId {
         self.next_ask += 1;
-        let ask = AskId(self.next_ask);
+        let ask = CommandId(self.next_ask);
         if let Some(actor) = self.actors.get_mut(name).filter(|a| a.node.is_some()) {
             actor.asked.insert(ask);
         }
@@ -394,8 +394,8 @@ impl World {
         self.join_generation(name);
         let Some(actor) = self.actors.get_mut(name) else { return };
         let mut settings = Settings { predecessor: actor.folder, ..actor.settings.clone() };
-        self.options.tamper.settings(&mut settings);
-        actor.node = Some(Node::with_rules(settings, self.options.tamper.rules()));
+        self.options.mutation.settings(&mut settings);
+        actor.node = Some(Node::with_rules(settings, self.options.mutation.rules()));
         self.trace.note(self.at, name.as_str(), &actor.life, || "starts".to_owned());
         self.give(name, Input::Tick);
     }
@@ -403,7 +403,7 @@ impl World {
     fn end_process(&mut self, name: &NodeName) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         self.trace.note(self.at, name.as_str(), &actor.life, || "ends".to_owned());
-        self.watch.process_ended(name, actor.life);
+        self.checker.process_ended(name, actor.life);
         actor.end_process();
     }
 }

@@ -1,13 +1,13 @@
 //! The exhaustive model: what it searches is clean, and each rule it is taken away from is missed.
 
 use evenkeel_core::job::Delivery;
-use evenkeel_sim::model::{Flaw, Order, Scope, Wish, explore, mutants};
+use evenkeel_sim::model::{ModelCommand, ModelScope, ProtocolFlaw, SearchOrder, explore, mutants};
 
 /// proves: I1, I3, I14, I15, I16, I18, I19, I22
 #[test]
 #[ignore = "soak: 600,000 states"]
 fn two_nodes_that_race_for_a_job_run_each_fire_once_in_every_order() {
-    let report = explore(&Scope::race(Delivery::AtMostOnce), Order::Depth);
+    let report = explore(&ModelScope::race(Delivery::AtMostOnce), SearchOrder::Depth);
     assert!(report.failure.is_none(), "{report}");
     assert!(report.complete && report.states > 600_000, "{report}");
 }
@@ -18,8 +18,8 @@ fn two_nodes_that_race_for_a_job_run_each_fire_once_in_every_order() {
 #[test]
 fn a_fire_has_its_outcome_whatever_fault_happens_when() {
     for delivery in [Delivery::AtMostOnce, Delivery::AtLeastOnce] {
-        let scope = Scope { due: vec![1_000], heal: 4_000, ..Scope::fault(delivery) };
-        let report = explore(&scope, Order::Depth);
+        let scope = ModelScope { due: vec![1_000], heal: 4_000, ..ModelScope::fault(delivery) };
+        let report = explore(&scope, SearchOrder::Depth);
         assert!(report.failure.is_none(), "{report}");
         assert!(report.complete && report.states > 10_000, "{report}");
     }
@@ -28,8 +28,8 @@ fn a_fire_has_its_outcome_whatever_fault_happens_when() {
 /// proves: S1-33, I14, I15, I38, I41
 #[test]
 fn a_job_or_its_node_is_given_up_at_any_moment() {
-    let scope = Scope { due: vec![1_000], ..Scope::wish(Delivery::AtLeastOnce) };
-    let report = explore(&scope, Order::Depth);
+    let scope = ModelScope { due: vec![1_000], ..ModelScope::one_command(Delivery::AtLeastOnce) };
+    let report = explore(&scope, SearchOrder::Depth);
     assert!(report.failure.is_none(), "{report}");
     assert!(report.complete && report.states > 10_000, "{report}");
 }
@@ -42,7 +42,8 @@ fn a_job_or_its_node_is_given_up_at_any_moment() {
 #[ignore = "soak: a wide scope"]
 fn each_shard_has_its_outcome_whatever_happened_before_its_fire() {
     for delivery in [Delivery::AtMostOnce, Delivery::AtLeastOnce] {
-        let report = explore(&Scope { heal: 1_100, ..Scope::rescue(delivery, 1) }, Order::Depth);
+        let report =
+            explore(&ModelScope { heal: 1_100, ..ModelScope::failover(delivery, 1) }, SearchOrder::Depth);
         assert!(report.failure.is_none(), "{report}");
         assert!(report.complete && report.states > 1_000, "{report}");
     }
@@ -55,8 +56,8 @@ fn each_shard_has_its_outcome_whatever_happened_before_its_fire() {
 #[ignore = "soak: a wide scope"]
 fn shards_are_taken_over_once() {
     for lasting in [0, 1] {
-        let scope = Scope { states: 60_000, ..Scope::rescue(Delivery::AtLeastOnce, lasting) };
-        let report = explore(&scope, Order::Depth);
+        let scope = ModelScope { states: 60_000, ..ModelScope::failover(Delivery::AtLeastOnce, lasting) };
+        let report = explore(&scope, SearchOrder::Depth);
         assert!(report.failure.is_none(), "{report}");
         assert!(report.ends > 100, "{report}");
     }
@@ -69,13 +70,13 @@ fn shards_are_taken_over_once() {
 #[test]
 #[ignore = "soak: a wide scope"]
 fn shares_are_cut_anew_before_a_fire() {
-    let scope = Scope {
+    let scope = ModelScope {
         lasting: Some(1),
-        choice: &[Wish::SwitchOff],
+        choice: &[ModelCommand::SwitchOff],
         heal: 1_100,
-        ..Scope::recut(Delivery::AtMostOnce)
+        ..ModelScope::reshard(Delivery::AtMostOnce)
     };
-    let report = explore(&scope, Order::Depth);
+    let report = explore(&scope, SearchOrder::Depth);
     assert!(report.failure.is_none(), "{report}");
     assert!(report.complete && report.states > 500, "{report}");
 }
@@ -92,8 +93,8 @@ fn each_rule_taken_away_is_missed() {
 /// A state is judged by what it leads to: the same search twice finds the same.
 #[test]
 fn a_search_repeats() {
-    let scope = Scope { due: vec![1_000], ..Scope::of(Flaw::NoGuardProcess) };
-    let [first, second] = [0, 1].map(|_| explore(&scope, Order::Breadth));
+    let scope = ModelScope { due: vec![1_000], ..ModelScope::of(ProtocolFlaw::NoGuardProcess) };
+    let [first, second] = [0, 1].map(|_| explore(&scope, SearchOrder::Breadth));
     assert_eq!(first.failure, second.failure);
     assert_eq!((first.states, first.steps), (second.states, second.steps));
 }
@@ -106,10 +107,12 @@ fn a_search_repeats() {
 #[ignore = "soak: a wide scope"]
 fn a_planned_run_is_accepted_once_by_the_node_that_it_is_planned_for() {
     for delivery in [Delivery::AtMostOnce, Delivery::AtLeastOnce] {
-        let report = explore(&Scope { faults: 0, split: true, ..Scope::plan(delivery) }, Order::Depth);
+        let report =
+            explore(&ModelScope { faults: 0, split: true, ..ModelScope::plan(delivery) }, SearchOrder::Depth);
         assert!(report.failure.is_none(), "{report}");
         assert!(report.complete && report.ends > 0, "{report}");
-        let report = explore(&Scope { states: 60_000, ..Scope::plan(delivery) }, Order::Depth);
+        let report =
+            explore(&ModelScope { states: 60_000, ..ModelScope::plan(delivery) }, SearchOrder::Depth);
         assert!(report.failure.is_none(), "{report}");
         assert!(report.ends > 100, "{report}");
     }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_sim::faults::{Fault, Tally};
+use evenkeel_sim::faults::{FaultCounts, SimFault};
 use evenkeel_sim::invariants::Invariant;
 use evenkeel_sim::run_seed;
-use evenkeel_sim::swarm::{Span, Swarm};
+use evenkeel_sim::workload::{SimDuration, Workload};
 
 const SEEDS: u64 = 200;
 const LONG_SEEDS: u64 = 16;
@@ -15,16 +15,16 @@ const LONG_SEEDS: u64 = 16;
 #[test]
 fn no_invariant_breaks_and_each_is_put_to_the_test() {
     let mut tested: BTreeSet<Invariant> = BTreeSet::new();
-    let mut tally = Tally::default();
+    let mut tally = FaultCounts::default();
     for seed in 0..SEEDS {
-        let report = run_seed(seed, Span::Brief).unwrap_or_else(|failure| panic!("{failure}"));
+        let report = run_seed(seed, SimDuration::Brief).unwrap_or_else(|failure| panic!("{failure}"));
         tested.extend(report.tested.keys());
         tally.add(&report.tally);
     }
     let idle: Vec<_> =
-        Invariant::ALL.iter().filter(|i| **i != Invariant::Canary && !tested.contains(i)).collect();
+        Invariant::ALL.iter().filter(|i| **i != Invariant::Sentinel && !tested.contains(i)).collect();
     assert!(idle.is_empty(), "never put to the test: {idle:?}");
-    let absent: Vec<_> = Fault::ALL.iter().filter(|f| tally.of(**f) == 0).collect();
+    let absent: Vec<_> = SimFault::ALL.iter().filter(|f| tally.of(**f) == 0).collect();
     assert!(absent.is_empty(), "never happened: {absent:?}");
 }
 
@@ -32,7 +32,7 @@ fn no_invariant_breaks_and_each_is_put_to_the_test() {
 #[test]
 fn a_seed_run_twice_is_the_same_world() {
     for seed in [3, 8, 21, 0xbeef] {
-        let run = |seed| run_seed(seed, Span::Brief).unwrap();
+        let run = |seed| run_seed(seed, SimDuration::Brief).unwrap();
         let (once, again) = (run(seed), run(seed));
         assert_eq!(once, again);
         assert_ne!(once.hash, run(seed + 1).hash);
@@ -46,7 +46,7 @@ fn a_seed_run_twice_is_the_same_world() {
 #[test]
 fn seeds_that_once_found_something_are_clean() {
     for seed in [0x1e9, 0x30f, 0x454, 0x503, 0x780, 0x1c6b, 0x1cd0] {
-        run_seed(seed, Span::Brief).unwrap_or_else(|failure| panic!("{failure}"));
+        run_seed(seed, SimDuration::Brief).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }
 
@@ -57,9 +57,9 @@ fn seeds_that_once_found_something_are_clean() {
 #[ignore = "soak: long worlds"]
 fn a_long_seed_lasts_ten_minutes_and_faults_rage_for_most_of_them() {
     for seed in 0..LONG_SEEDS {
-        let long = run_seed(seed, Span::Long).unwrap_or_else(|failure| panic!("{failure}"));
+        let long = run_seed(seed, SimDuration::Long).unwrap_or_else(|failure| panic!("{failure}"));
         assert!((600_000..=640_000).contains(&long.simulated), "{seed}: {} ms", long.simulated);
-        let swarm = Swarm::new(seed, Span::Long);
+        let swarm = Workload::new(seed, SimDuration::Long);
         assert!(swarm.faults_last > 360_000, "{seed}: {} ms of faults", swarm.faults_last);
     }
 }
@@ -71,6 +71,6 @@ fn a_long_seed_lasts_ten_minutes_and_faults_rage_for_most_of_them() {
 #[test]
 fn long_seeds_that_once_found_something_are_clean() {
     for seed in [0xc3e8, 0xc4e6, 0xc975, 0x2a9, 0x460] {
-        run_seed(seed, Span::Long).unwrap_or_else(|failure| panic!("{failure}"));
+        run_seed(seed, SimDuration::Long).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }

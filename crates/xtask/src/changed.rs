@@ -1,6 +1,6 @@
 //! What a change touches: a part of the gate that only one crate can break is run when that crate changed.
 
-use crate::tree::Tree;
+use crate::tree::SourceTree;
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn registry_since(base: &str) -> Result<Option<String>> {
         return Ok(Some(format!("{file} changed since {base}")));
     }
     let old = git(&["show", &format!("{base}:Cargo.lock")])?;
-    let tree = Tree::read(&crate::root())?;
+    let tree = SourceTree::read(&crate::root())?;
     let new = tree.text("Cargo.lock").context("there is no Cargo.lock")?;
     let (old, new) = (dependencies(&old, REGISTRY)?, dependencies(new, REGISTRY)?);
     let changed = old.symmetric_difference(&new).next();
@@ -55,7 +55,7 @@ const REGISTRY_SOURCES: &[&str] = &[
     "crates/core/src/store*",
     "crates/core/src/keys.rs",
     "crates/core/src/time.rs",
-    "crates/core/src/words*",
+    "crates/core/src/ids*",
     "Cargo.toml",
 ];
 

@@ -1,8 +1,8 @@
 //! The gate: what CI runs, and the shorter list that README names. Nothing in it depends on how fast the machine is.
 
-use crate::parts::{Part, PartTable, Work};
-use crate::step::Step;
-use crate::tools::{self, Runner};
+use crate::cargo_command::CargoCommand;
+use crate::parts::{GatePart, GateWork, PartTable};
+use crate::tools::{self, TestRunner};
 use crate::{changed, engines};
 use anyhow::{Result, bail};
 use std::path::Path;
@@ -28,7 +28,7 @@ pub fn test(args: &[String]) -> Result<ExitCode> {
 pub fn ci(args: &[String]) -> Result<ExitCode> {
     let runner = runner(args)?;
     finish(|table| {
-        table.run(house_parts())?;
+        table.run(source_parts())?;
         println!("\n==== cargo xtask test");
         table.run(test_parts(runner, true))
     })
@@ -43,32 +43,32 @@ fn finish(work: impl FnOnce(&mut PartTable) -> Result<()>) -> Result<ExitCode> {
     result.map(|()| ExitCode::SUCCESS)
 }
 
-fn runner(args: &[String]) -> Result<Runner> {
+fn runner(args: &[String]) -> Result<TestRunner> {
     if crate::only_flag(args, "--no-nextest")? {
-        return Ok(Runner::Cargo);
+        return Ok(TestRunner::Cargo);
     }
     Ok(tools::runner())
 }
 
-fn house_parts() -> Vec<Part> {
+fn source_parts() -> Vec<GatePart> {
     let doc = ["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"];
     vec![
-        Part::steps(
+        GatePart::steps(
             "format",
             "every file as rustfmt writes it",
-            vec![Step::cargo(&["fmt", "--all", "--check"])],
+            vec![CargoCommand::cargo(&["fmt", "--all", "--check"])],
         ),
-        Part::own("tidy", "the rules of the source tree", tidy),
-        Part::steps("clippy", "no warning anywhere", clippy()),
-        Part::own(
+        GatePart::own("tidy", "the rules of the source tree", tidy),
+        GatePart::steps("clippy", "no warning anywhere", clippy()),
+        GatePart::own(
             "core alone",
             "core is built without its neighbours and without the standard library",
             core_alone,
         ),
-        Part::steps(
+        GatePart::steps(
             "docs",
             "documentation is built, and its links lead somewhere",
-            vec![Step::cargo(&doc).with("RUSTDOCFLAGS", DOC_LINTS)],
+            vec![CargoCommand::cargo(&doc).with("RUSTDOCFLAGS", DOC_LINTS)],
         ),
     ]
 }
@@ -76,37 +76,41 @@ fn house_parts() -> Vec<Part> {
 /// Private items are documented too, so links to them lead somewhere.
 const DOC_LINTS: &str = "-D warnings -A rustdoc::private-intra-doc-links";
 
-fn clippy() -> Vec<Step> {
+fn clippy() -> Vec<CargoCommand> {
     let all = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     // `--all-targets` leaves out the targets that run only when asked for.
     let slow = ["clippy", "--workspace", "--test", "chaos", "--locked", "--", "-D", "warnings"];
-    vec![Step::cargo(&all), Step::cargo(&slow)]
+    vec![CargoCommand::cargo(&all), CargoCommand::cargo(&slow)]
 }
 
 /// Every target that the tests are in. All steps name the same packages and the same profile, so that nothing is compiled twice.
 pub(crate) const TARGETS: [&str; 6] = ["--workspace", "--lib", "--bins", "--tests", "--examples", "--locked"];
 
 /// What tests the house; with `all`, an engine that is missing is a failure.
-fn test_parts(runner: Runner, all: bool) -> Vec<Part> {
-    let required = |step: Step| if all { step.with("REQUIRE", "all") } else { step };
+fn test_parts(runner: TestRunner, all: bool) -> Vec<GatePart> {
+    let required = |step: CargoCommand| if all { step.with("REQUIRE", "all") } else { step };
     let build: &[&str] = match runner {
-        Runner::Nextest => &["nextest", "run", "--no-run"],
-        Runner::Cargo => &["test", "--no-run"],
+        TestRunner::Nextest => &["nextest", "run", "--no-run"],
+        TestRunner::Cargo => &["test", "--no-run"],
     };
     let mut build_chaos = chaos();
     build_chaos.args.push("--no-run".to_owned());
     let doc = ["test", "--workspace", "--doc", "--locked"];
     vec![
-        Part::steps(
+        GatePart::steps(
             "build",
             "everything is compiled once, for all that follows",
-            vec![Step::cargo(&[build, &TARGETS].concat()), build_chaos],
+            vec![CargoCommand::cargo(&[build, &TARGETS].concat()), build_chaos],
         ),
-        Part::own("engines", "real engines are started on loopback", engines::bring_up),
+        GatePart::own("engines", "real engines are started on loopback", engines::bring_up),
         tests(runner, required),
         servers(runner, required),
-        Part::steps("doctests", "the examples in the documentation work", vec![Step::cargo(&doc)]),
-        Part::steps(
+        GatePart::steps(
+            "doctests",
+            "the examples in the documentation work",
+            vec![CargoCommand::cargo(&doc)],
+        ),
+        GatePart::steps(
             "chaos",
             "real processes are killed and stopped on two engines, and no fire is lost or doubled",
             vec![required(chaos())],
@@ -117,27 +121,32 @@ fn test_parts(runner: Runner, all: bool) -> Vec<Part> {
 /// The tests of the registry crate that need a real engine, by the names of their binaries.
 const SERVERS: [&str; 5] = ["etcd", "zookeeper", "redis", "mysql", "postgres"];
 
-fn tests(runner: Runner, required: impl Fn(Step) -> Step) -> Part {
+fn tests(runner: TestRunner, required: impl Fn(CargoCommand) -> CargoCommand) -> GatePart {
     let does =
         "unit tests, scenarios, 200 simulated worlds, planted faults, two models, and nodes as processes";
     let step = match runner {
-        Runner::Nextest => nextest(&format!("not ({})", server_filter())),
-        Runner::Cargo => Step::cargo(&[["test"].as_slice(), &TARGETS].concat()),
+        TestRunner::Nextest => nextest(&format!("not ({})", server_filter())),
+        TestRunner::Cargo => CargoCommand::cargo(&[["test"].as_slice(), &TARGETS].concat()),
     };
-    Part::steps("tests", does, vec![required(step)])
+    GatePart::steps("tests", does, vec![required(step)])
 }
 
 /// The conformance suite on every real engine: nothing but the registry crate can break it. Plain cargo has run it among all tests.
-fn servers(runner: Runner, required: impl Fn(Step) -> Step) -> Part {
+fn servers(runner: TestRunner, required: impl Fn(CargoCommand) -> CargoCommand) -> GatePart {
     let name = "real engines";
-    let skipped =
-        |does: &str, why: &str| Part { name, does: does.to_owned(), work: Work::Skipped(why.to_owned()) };
+    let skipped = |does: &str, why: &str| GatePart {
+        name,
+        about: does.to_owned(),
+        work: GateWork::Skipped(why.to_owned()),
+    };
     let does = "the conformance suite of the registry on every real engine";
-    if runner == Runner::Cargo {
+    if runner == TestRunner::Cargo {
         return skipped(does, "plain cargo has run it among the tests");
     }
     match changed::registry() {
-        Some(why) => Part::steps(name, format!("{does}: {why}"), vec![required(nextest(&server_filter()))]),
+        Some(why) => {
+            GatePart::steps(name, format!("{does}: {why}"), vec![required(nextest(&server_filter()))])
+        }
         None => {
             skipped(does, "neither the registry nor its dependencies changed; `cargo xtask soak` runs it")
         }
@@ -149,10 +158,10 @@ fn server_filter() -> String {
     format!("package(evenkeel-registry) & ({})", binaries.join(" | "))
 }
 
-fn nextest(filter: &str) -> Step {
+fn nextest(filter: &str) -> CargoCommand {
     let threads = threads();
     let run = ["nextest", "run", "--test-threads", &threads, "-E", filter];
-    Step::cargo(&[run.as_slice(), &TARGETS].concat())
+    CargoCommand::cargo(&[run.as_slice(), &TARGETS].concat())
 }
 
 /// How many tests run at once: half as many again as there are cores, since many wait for a moment to come or for a server.
@@ -162,9 +171,9 @@ fn threads() -> String {
 }
 
 /// The chaos trials that the gate runs.
-pub(crate) fn chaos() -> Step {
+pub(crate) fn chaos() -> CargoCommand {
     // All packages, as the other tests name them: with one package alone its dependencies would be compiled once more.
-    Step::cargo(&["test", "--locked", "--workspace", "--test", "chaos"])
+    CargoCommand::cargo(&["test", "--locked", "--workspace", "--test", "chaos"])
 }
 
 /// Looks over the walls and prints what they say.
@@ -183,7 +192,7 @@ pub(crate) fn tidy(root: &Path) -> Result<()> {
 /// library hides anywhere beneath core, the compiler finds two of them and refuses.
 fn core_alone(_: &Path) -> Result<()> {
     let check = ["check", "--package", "evenkeel-core", "--locked", "--message-format", "json"];
-    let told = Step::cargo(&check).output()?;
+    let told = CargoCommand::cargo(&check).output()?;
     let of_core = told.lines().filter(|line| line.contains("\"name\":\"evenkeel_core\""));
     let core = of_core.flat_map(|line| line.split('"')).find(|word| word.ends_with(".rmeta"));
     let Some(core) = core.map(Path::new) else {
@@ -219,7 +228,8 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
 /// A feature named `std` beneath core is refused by name, which is easier to mend than what the compiler says.
 fn no_std_features() -> Result<()> {
     let edges = ["--edges", "normal,no-proc-macro,features", "--prefix", "none", "--locked"];
-    let tree = Step::cargo(&[["tree", "--package", "evenkeel-core"].as_slice(), &edges].concat()).output()?;
+    let tree = CargoCommand::cargo(&[["tree", "--package", "evenkeel-core"].as_slice(), &edges].concat())
+        .output()?;
     let guilty: Vec<_> = tree.lines().filter(|line| line.contains("feature \"std\"")).collect();
     if !guilty.is_empty() {
         bail!("core must not ask for the standard library: turn off {}", guilty.join(", "));

@@ -1,7 +1,7 @@
 //! The binary that is given away: optimised, stripped, and the same byte by byte wherever it is built.
 
+use crate::cargo_command::{CargoCommand, quoted};
 use crate::parts::{minutes, timed};
-use crate::step::{Step, quoted};
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -39,13 +39,14 @@ pub fn build(source: &Path, target: &Path) -> Result<PathBuf> {
         .iter()
         .map(|(from, to)| quoted(&format!("-ffile-prefix-map={from}={to}")).into_owned())
         .collect();
-    let step = Step::cargo(&["build", "--profile", "dist", "--locked", "--package", "evenkeel-server"])
-        // Paths may contain spaces, which the encoded form allows.
-        .with("CARGO_ENCODED_RUSTFLAGS", &flags.join("\u{1f}"))
-        .with("CFLAGS", &c_flags.join(" "))
-        .with("CC_SHELL_ESCAPED_FLAGS", "1")
-        // What C calls the time of the build, which an allocator would print.
-        .with("SOURCE_DATE_EPOCH", "0");
+    let step =
+        CargoCommand::cargo(&["build", "--profile", "dist", "--locked", "--package", "evenkeel-server"])
+            // Paths may contain spaces, which the encoded form allows.
+            .with("CARGO_ENCODED_RUSTFLAGS", &flags.join("\u{1f}"))
+            .with("CFLAGS", &c_flags.join(" "))
+            .with("CC_SHELL_ESCAPED_FLAGS", "1")
+            // What C calls the time of the build, which an allocator would print.
+            .with("SOURCE_DATE_EPOCH", "0");
     let status = step
         .command()
         .current_dir(source)

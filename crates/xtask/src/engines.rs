@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// One kind of engine.
-pub(crate) struct Kind {
+pub(crate) struct EngineKind {
     /// As in a URL, and what it is when it is more than one server.
     name: &'static str,
     /// Whether it is three servers that are one.
@@ -24,15 +24,15 @@ pub(crate) struct Kind {
     /// Finds its program; `None` where it is not installed.
     program: fn() -> Option<PathBuf>,
     /// Starts it in a folder of its own.
-    start: fn(&launch::Place) -> Result<launch::Started>,
+    start: fn(&launch::EngineSite) -> Result<launch::StartedEngine>,
     /// Whether it answers by now.
-    answers: fn(&launch::Place) -> bool,
+    answers: fn(&launch::EngineSite) -> bool,
     /// What asks it to stop.
     stop: &'static str,
 }
 
-const KINDS: &[Kind] = &[
-    Kind {
+const KINDS: &[EngineKind] = &[
+    EngineKind {
         name: "etcd",
         quorum: false,
         package: "etcd-server",
@@ -41,7 +41,7 @@ const KINDS: &[Kind] = &[
         answers: launch::etcd_answers,
         stop: "TERM",
     },
-    Kind {
+    EngineKind {
         name: "zookeeper",
         quorum: false,
         package: "zookeeper",
@@ -50,7 +50,7 @@ const KINDS: &[Kind] = &[
         answers: launch::zookeeper_answers,
         stop: "TERM",
     },
-    Kind {
+    EngineKind {
         name: "redis",
         quorum: false,
         package: "redis-server",
@@ -59,7 +59,7 @@ const KINDS: &[Kind] = &[
         answers: launch::redis_answers,
         stop: "TERM",
     },
-    Kind {
+    EngineKind {
         name: "mysql",
         quorum: false,
         package: "mariadb-server",
@@ -68,7 +68,7 @@ const KINDS: &[Kind] = &[
         answers: launch::mysql_answers,
         stop: "TERM",
     },
-    Kind {
+    EngineKind {
         name: "postgres",
         quorum: false,
         package: "postgresql",
@@ -77,7 +77,7 @@ const KINDS: &[Kind] = &[
         answers: launch::postgres_answers,
         stop: "INT",
     },
-    Kind {
+    EngineKind {
         name: "etcd-quorum",
         quorum: true,
         package: "etcd-server",
@@ -86,7 +86,7 @@ const KINDS: &[Kind] = &[
         answers: quorum::etcds_answer,
         stop: "TERM",
     },
-    Kind {
+    EngineKind {
         name: "zookeeper-quorum",
         quorum: true,
         package: "zookeeper",
@@ -113,12 +113,12 @@ pub(crate) fn command(args: &[String]) -> Result<ExitCode> {
     match verb.as_str() {
         "install" => install::install(&chosen)?,
         "up" => {
-            let meant = |kind: &&Kind| !names.is_empty() || kind.quorum != flags.is_empty();
-            up(&chosen.into_iter().filter(meant).collect::<Vec<_>>(), Owner::Person)?;
+            let meant = |kind: &&EngineKind| !names.is_empty() || kind.quorum != flags.is_empty();
+            up(&chosen.into_iter().filter(meant).collect::<Vec<_>>(), EngineOwner::Person)?;
         }
         "down" => chosen.iter().try_for_each(|kind| running::stop(kind))?,
         "restart" => {
-            let meant = |kind: &&&Kind| !names.is_empty() || running::find(kind).is_some();
+            let meant = |kind: &&&EngineKind| !names.is_empty() || running::find(kind).is_some();
             chosen.iter().filter(meant).try_for_each(|kind| running::restart(kind))?;
         }
         "status" => chosen.iter().try_for_each(|kind| writeln!(stdout(), "{}", status(kind)))?,
@@ -130,7 +130,7 @@ pub(crate) fn command(args: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static Kind>> {
+fn chosen(names: &[String]) -> Result<Vec<&'static EngineKind>> {
     if names.is_empty() {
         return Ok(KINDS.iter().collect());
     }
@@ -146,7 +146,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Kind>> {
 
 /// Who stops an engine.
 #[derive(Clone, Copy, PartialEq)]
-enum Owner {
+enum EngineOwner {
     /// The person who started it.
     Person,
     /// The tests, when they are over or when the next ones begin.
@@ -154,20 +154,21 @@ enum Owner {
 }
 
 /// Starts what is installed and does not run yet, and says where each is.
-fn up(kinds: &[&'static Kind], owner: Owner) -> Result<()> {
+fn up(kinds: &[&'static EngineKind], owner: EngineOwner) -> Result<()> {
     for kind in kinds {
         if (kind.program)().is_none() {
             println!("{} absent: `cargo xtask engines install` gets Debian's {}", kind.name, kind.package);
             continue;
         }
         if running::find(kind).is_some() {
-            running::mend(kind).with_context(|| format!("a member of {} did not start", kind.name))?;
+            running::restart_dead(kind)
+                .with_context(|| format!("a member of {} did not start", kind.name))?;
         } else {
             // What an earlier start left behind: processes of which one is gone, and a folder.
             running::stop(kind)?;
             // Marked first, so that the next run of the tests stops it though this one is cut short.
-            if owner == Owner::Tests {
-                running::mark_ours(kind)?;
+            if owner == EngineOwner::Tests {
+                running::mark_started_by_tests(kind)?;
             }
             running::start(kind).with_context(|| format!("{} did not start", kind.name))?;
         }
@@ -176,7 +177,7 @@ fn up(kinds: &[&'static Kind], owner: Owner) -> Result<()> {
     Ok(())
 }
 
-fn status(kind: &Kind) -> String {
+fn status(kind: &EngineKind) -> String {
     match running::find(kind) {
         Some(found) => {
             let pids: Vec<_> = found.alive().map(|member| member.pid.to_string()).collect();
@@ -202,12 +203,12 @@ fn bring_up_all(quorum: bool) -> Result<()> {
     if let Err(error) = install::install(&all) {
         println!("{error:#}: its tests are skipped");
     }
-    up(&all, Owner::Tests)
+    up(&all, EngineOwner::Tests)
 }
 
 /// Stops what [`bring_up`] started, in this process or in one that was cut short.
 pub(crate) fn take_down() -> Result<()> {
-    KINDS.iter().filter(|kind| running::is_ours(kind)).try_for_each(running::stop)
+    KINDS.iter().filter(|kind| running::is_started_by_tests(kind)).try_for_each(running::stop)
 }
 
 /// How tests find the engines that run: `EVENKEEL_TEST_<NAME>`, where nobody has said otherwise.

@@ -3,9 +3,10 @@
 //! - [`tidy`] holds the walls; [`tree`], [`rust`], [`modules`] and [`markdown`] are their eyes.
 //! - [`requirements`] reads what must hold and who proves it; [`references`] keeps generated pages from drifting.
 //! - [`engines`] brings up the real engines that tests want to speak to.
-//! - [`step`] is one cargo command, [`parts`] runs and times many; [`ci`] lists those of the gate, [`soak`] those of the long runs.
+//! - [`cargo_command`] is one cargo command, [`parts`] runs and times many; [`ci`] lists those of the gate, [`soak`] those of the long runs.
 //! - [`tools`] gets what those need, [`changed`] says what a change touches, [`dist`] builds the binary that is given away.
 
+pub mod cargo_command;
 pub mod changed;
 pub mod ci;
 pub mod dist;
@@ -17,72 +18,81 @@ pub mod references;
 pub mod requirements;
 pub mod rust;
 pub mod soak;
-pub mod step;
 pub mod tidy;
 pub mod tools;
 pub mod tree;
 
 use anyhow::{Result, bail};
+use cargo_command::CargoCommand;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use step::Step;
-use tree::Tree;
+use tree::SourceTree;
 
-struct Command {
+struct XtaskCommand {
     name: &'static str,
     args: &'static str,
     about: &'static str,
     run: fn(&[String]) -> Result<ExitCode>,
 }
 
-const COMMANDS: &[Command] = &[
-    Command {
+const COMMANDS: &[XtaskCommand] = &[
+    XtaskCommand {
         name: "ci",
         args: "[--no-nextest]",
         about: "everything that CI runs, with the minutes of each part",
         run: ci::ci,
     },
-    Command {
+    XtaskCommand {
         name: "test",
         args: "[--no-nextest]",
         about: "build the house and prove that it works",
         run: ci::test,
     },
-    Command { name: "tidy", args: "[FOLDER]", about: "look over the walls of the house", run: tidy_command },
-    Command {
+    XtaskCommand {
+        name: "tidy",
+        args: "[FOLDER]",
+        about: "look over the walls of the house",
+        run: tidy_command,
+    },
+    XtaskCommand {
         name: "requirements",
         args: "[--check]",
         about: "what must hold, and which tests prove it",
         run: requirements_command,
     },
-    Command {
+    XtaskCommand {
         name: "references",
         args: "[--check]",
         about: "write the generated pages anew",
         run: references_command,
     },
-    Command { name: "sim", args: "SEED | --seeds N | …", about: "the simulator", run: sim },
-    Command {
+    XtaskCommand { name: "sim", args: "SEED | --seeds N | …", about: "the simulator", run: sim },
+    XtaskCommand {
         name: "oracle",
         args: "[CASES [SEED]]",
         about: "schedules against a brute-force judge",
         run: oracle,
     },
-    Command {
+    XtaskCommand {
         name: "engines",
         args: "install|up [--quorum]|down|restart|status|env [NAME…]",
         about: "real engines for the tests, on loopback",
         run: engines::command,
     },
-    Command {
+    XtaskCommand {
         name: "soak",
         args: "[PART…] [--hours N] [--again]",
         about: "the long runs that the gate leaves out",
         run: soak::command,
     },
-    Command { name: "dist", args: "", about: "the small, fast, reproducible binary", run: dist::command },
-    Command { name: "bench", args: "[NAME]", about: "the benchmarks", run: bench },
-    Command { name: "help", args: "", about: "this page", run: help },
+    XtaskCommand {
+        name: "dist",
+        args: "",
+        about: "the small, fast, reproducible binary",
+        run: dist::command,
+    },
+    XtaskCommand { name: "bench", args: "[NAME]", about: "the benchmarks", run: bench },
+    XtaskCommand { name: "help", args: "", about: "this page", run: help },
 ];
 
 /// Commands that answer `--help` themselves.
@@ -98,7 +108,9 @@ pub fn run(args: &[String]) -> Result<ExitCode> {
         return help(&[]);
     }
     match COMMANDS.iter().find(|command| command.name == name) {
-        Some(Command { args, about, .. }) if asks_for_help(rest) && !HAVE_HELP.contains(&name.as_str()) => {
+        Some(XtaskCommand { args, about, .. })
+            if asks_for_help(rest) && !HAVE_HELP.contains(&name.as_str()) =>
+        {
             println!("cargo xtask {name} {args}\n\n{about}");
             Ok(ExitCode::SUCCESS)
         }
@@ -145,12 +157,12 @@ pub(crate) fn only_flag(args: &[String], name: &str) -> Result<bool> {
 fn help(_: &[String]) -> Result<ExitCode> {
     use std::fmt::Write as _;
     let mut out = String::from("cargo xtask COMMAND\n\n");
-    for Command { name, args, about, .. } in COMMANDS {
+    for XtaskCommand { name, args, about, .. } in COMMANDS {
         let _ = writeln!(out, "  {:<34} {about}", format!("{name} {args}"));
     }
     out.push_str("\nThe walls that `tidy` looks over keep out:\n");
-    for wall in tidy::WALLS {
-        let _ = writeln!(out, "  {:<14} {}", wall.name, wall.keeps_out);
+    for wall in tidy::CHECKS {
+        let _ = writeln!(out, "  {:<14} {}", wall.name, wall.forbids);
     }
     show(&out)
 }
@@ -170,24 +182,24 @@ fn tidy_command(args: &[String]) -> Result<ExitCode> {
     }
     let folder = args.first().map_or_else(root, PathBuf::from);
     ci::tidy(&folder)?;
-    println!("tidy: {} walls, nothing to complain about", tidy::WALLS.len());
+    println!("tidy: {} walls, nothing to complain about", tidy::CHECKS.len());
     Ok(ExitCode::SUCCESS)
 }
 
 fn requirements_command(args: &[String]) -> Result<ExitCode> {
     let check = only_flag(args, "--check")?;
-    let tree = Tree::read(&root())?;
+    let tree = SourceTree::read(&root())?;
     if !check {
         return show(&requirements::report(&tree));
     }
-    let said: Vec<_> = ["proofs", "mentions"].iter().flat_map(|wall| tidy::look(&tree, wall)).collect();
+    let said: Vec<_> = ["proofs", "mentions"].iter().flat_map(|wall| tidy::run_check(&tree, wall)).collect();
     said.iter().for_each(|complaint| println!("{complaint}"));
     Ok(if said.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn references_command(args: &[String]) -> Result<ExitCode> {
     let check = only_flag(args, "--check")?;
-    let tree = Tree::read(&root())?;
+    let tree = SourceTree::read(&root())?;
     if check {
         references::check(&tree)?
     } else {
@@ -198,15 +210,15 @@ fn references_command(args: &[String]) -> Result<ExitCode> {
 
 fn sim(args: &[String]) -> Result<ExitCode> {
     let run = ["run", "--quiet", "--locked", "--package", "evenkeel-sim", "--bin", "sim", "--"];
-    let mut step = Step::cargo(&run);
+    let mut step = CargoCommand::cargo(&run);
     step.args.extend_from_slice(args);
-    step.pass_on()
+    step.run_in_place()
 }
 
 /// The comparison of schedules with a brute-force judge.
-pub(crate) fn oracle_step() -> Step {
+pub(crate) fn oracle_step() -> CargoCommand {
     let test = ["test", "--quiet", "--locked", "--package", "evenkeel-core", "--test", "oracle"];
-    Step::cargo(&[test.as_slice(), &["--", "--nocapture", "the_oracle"]].concat())
+    CargoCommand::cargo(&[test.as_slice(), &["--", "--nocapture", "the_oracle"]].concat())
 }
 
 fn oracle(args: &[String]) -> Result<ExitCode> {
@@ -220,11 +232,11 @@ fn oracle(args: &[String]) -> Result<ExitCode> {
         }
         step = step.with(name, value);
     }
-    step.pass_on()
+    step.run_in_place()
 }
 
 fn bench(args: &[String]) -> Result<ExitCode> {
-    let tree = Tree::read(&root())?;
+    let tree = SourceTree::read(&root())?;
     let all: Vec<_> = modules::benches(&tree).collect();
     let chosen: Vec<_> = all.iter().filter(|(_, name)| args.is_empty() || args.contains(name)).collect();
     if chosen.is_empty() {
@@ -232,7 +244,7 @@ fn bench(args: &[String]) -> Result<ExitCode> {
         bail!("there is no such benchmark: there are {}", names.join(", "));
     }
     for (package, name) in chosen {
-        Step::cargo(&["bench", "--package", package, "--bench", name]).run()?;
+        CargoCommand::cargo(&["bench", "--package", package, "--bench", name]).run()?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// A link as it stands on a page.
-pub struct Link {
+pub struct MarkdownLink {
     /// Its line, counted from 0.
     pub line: usize,
     /// What is between the parentheses.
@@ -12,17 +12,17 @@ pub struct Link {
 
 /// All links of a page, those in code left out.
 #[must_use]
-pub fn links(text: &str) -> Vec<Link> {
+pub fn links(text: &str) -> Vec<MarkdownLink> {
     let mut found = Vec::new();
     for (line, text) in prose(text) {
         for (at, _) in text.match_indices("](") {
             if let Some((target, _)) = text[at + 2..].split_once(')') {
                 let target = target.split(' ').next().unwrap_or_default();
-                found.push(Link { line, target: target.trim_matches(['<', '>']).to_owned() });
+                found.push(MarkdownLink { line, target: target.trim_matches(['<', '>']).to_owned() });
             }
         }
         if let Some((_, target)) = text.strip_prefix('[').and_then(|text| text.split_once("]: ")) {
-            found.push(Link { line, target: target.trim().to_owned() });
+            found.push(MarkdownLink { line, target: target.trim().to_owned() });
         }
     }
     found

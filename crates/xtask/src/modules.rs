@@ -1,23 +1,23 @@
 //! Which Rust files the compiler reaches, and which of them only for tests.
 
 use crate::markdown::resolve;
-use crate::rust::{Rust, words};
-use crate::tree::Tree;
+use crate::rust::{RustSource, words};
+use crate::tree::SourceTree;
 use std::collections::BTreeMap;
 
 /// Every file that is reached from a crate root by `mod`, and whether it is reached for tests, benches or examples only.
 #[must_use]
-pub fn reached(tree: &Tree) -> BTreeMap<String, bool> {
+pub fn reached(tree: &SourceTree) -> BTreeMap<String, bool> {
     let mut found = BTreeMap::new();
     for (path, _) in tree.rust_in(&["crates/"]) {
         if let Some(test) = root(tree, path) {
-            follow(tree, path, &parent(path), test, &mut found);
+            visit(tree, path, &parent(path), test, &mut found);
         }
     }
     found
 }
 
-fn follow(tree: &Tree, path: &str, folder: &str, test: bool, found: &mut BTreeMap<String, bool>) {
+fn visit(tree: &SourceTree, path: &str, folder: &str, test: bool, found: &mut BTreeMap<String, bool>) {
     if found.get(path).is_some_and(|known| !known || test) {
         return;
     }
@@ -26,18 +26,18 @@ fn follow(tree: &Tree, path: &str, folder: &str, test: bool, found: &mut BTreeMa
     for (name, at) in declared(rust) {
         let test = test || rust.in_test(rust.code[..at].matches('\n').count());
         if let Some(elsewhere) = named_path(rust, at).and_then(|target| resolve(path, target)) {
-            follow(tree, &elsewhere.0, &parent(&elsewhere.0), test, found);
+            visit(tree, &elsewhere.0, &parent(&elsewhere.0), test, found);
             continue;
         }
         let plain = format!("{folder}/{name}.rs");
         let nested = format!("{folder}/{name}/mod.rs");
         let child = if tree.rust(&plain).is_some() { plain } else { nested };
-        follow(tree, &child, &format!("{folder}/{name}"), test, found);
+        visit(tree, &child, &format!("{folder}/{name}"), test, found);
     }
 }
 
 /// Names and places of `mod name;`.
-fn declared(rust: &Rust) -> Vec<(String, usize)> {
+fn declared(rust: &RustSource) -> Vec<(String, usize)> {
     let mut names = Vec::new();
     for at in words(&rust.code, "mod") {
         let Some((name, _)) = rust.code[at + 3..].split_once([';', '{']) else { continue };
@@ -49,14 +49,14 @@ fn declared(rust: &Rust) -> Vec<(String, usize)> {
 }
 
 /// What the attribute `#[path = "…"]` of the `mod` at this place says.
-fn named_path(rust: &Rust, at: usize) -> Option<&str> {
+fn named_path(rust: &RustSource, at: usize) -> Option<&str> {
     let literal = rust.literals.iter().rev().find(|literal| literal.at < at)?;
     let is_path = rust.code[..literal.at].trim_end().ends_with("#[path =");
     (is_path && !rust.code[literal.at..at].contains([';', '{', '}'])).then_some(literal.value.as_str())
 }
 
 /// Whether the compiler starts at this file, and if so, whether only for tests, benches or examples.
-fn root(tree: &Tree, path: &str) -> Option<bool> {
+fn root(tree: &SourceTree, path: &str) -> Option<bool> {
     let (name, rest) = path.strip_prefix("crates/")?.split_once('/')?;
     let parts: Vec<_> = rest.split('/').collect();
     match parts[..] {
@@ -76,7 +76,7 @@ fn parent(path: &str) -> String {
 }
 
 /// Package and name of each benchmark.
-pub fn benches(tree: &Tree) -> impl Iterator<Item = (String, String)> {
+pub fn benches(tree: &SourceTree) -> impl Iterator<Item = (String, String)> {
     tree.rust_in(&["crates/"]).filter_map(|(path, _)| {
         let (folder, name) = path.strip_prefix("crates/")?.strip_suffix(".rs")?.split_once("/benches/")?;
         if name.contains('/') {

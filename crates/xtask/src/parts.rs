@@ -1,42 +1,42 @@
 //! Parts of a long run: each is announced, timed and listed in a table. Time never fails a part.
 
-use crate::step::Step;
+use crate::cargo_command::CargoCommand;
 use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// One part of a run.
-pub struct Part {
+pub struct GatePart {
     /// A word or two, for the table.
     pub name: &'static str,
     /// What the part does, in plain words.
-    pub does: String,
+    pub about: String,
     /// How the part does it.
-    pub work: Work,
+    pub work: GateWork,
 }
 
 /// How a part does its work.
-pub enum Work {
+pub enum GateWork {
     /// By cargo commands, one after another.
-    Steps(Vec<Step>),
+    Steps(Vec<CargoCommand>),
     /// By a function, which gets the root of the repository.
     Own(fn(&Path) -> Result<()>),
     /// Not at all in this run, for the reason given.
     Skipped(String),
 }
 
-impl Part {
+impl GatePart {
     /// A part made of cargo commands.
     #[must_use]
-    pub fn steps(name: &'static str, does: impl Into<String>, steps: Vec<Step>) -> Self {
-        Self { name, does: does.into(), work: Work::Steps(steps) }
+    pub fn steps(name: &'static str, does: impl Into<String>, steps: Vec<CargoCommand>) -> Self {
+        Self { name, about: does.into(), work: GateWork::Steps(steps) }
     }
 
     /// A part that is a function.
     #[must_use]
     pub fn own(name: &'static str, does: impl Into<String>, work: fn(&Path) -> Result<()>) -> Self {
-        Self { name, does: does.into(), work: Work::Own(work) }
+        Self { name, about: does.into(), work: GateWork::Own(work) }
     }
 }
 
@@ -51,13 +51,13 @@ impl PartTable {
     ///
     /// # Errors
     /// Names the part that failed.
-    pub fn run(&mut self, parts: Vec<Part>) -> Result<()> {
+    pub fn run(&mut self, parts: Vec<GatePart>) -> Result<()> {
         for part in parts {
-            println!("\n== {}: {}", part.name, part.does);
+            println!("\n== {}: {}", part.name, part.about);
             let (took, result) = timed(|| match &part.work {
-                Work::Steps(steps) => steps.iter().try_for_each(Step::run),
-                Work::Own(work) => work(&crate::root()),
-                Work::Skipped(why) => {
+                GateWork::Steps(steps) => steps.iter().try_for_each(CargoCommand::run),
+                GateWork::Own(work) => work(&crate::root()),
+                GateWork::Skipped(why) => {
                     println!("skipped: {why}");
                     Ok(())
                 }
@@ -103,9 +103,10 @@ mod tests {
     #[test]
     fn parts_run_in_order_until_one_fails() {
         let mut table = PartTable::default();
-        let skipped = Part { name: "b", does: String::new(), work: Work::Skipped("no need".to_owned()) };
-        table.run(vec![Part::own("a", "", |_| Ok(())), skipped]).unwrap();
-        let rest = vec![Part::own("c", "", |_| bail!("broken")), Part::own("d", "", |_| Ok(()))];
+        let skipped =
+            GatePart { name: "b", about: String::new(), work: GateWork::Skipped("no need".to_owned()) };
+        table.run(vec![GatePart::own("a", "", |_| Ok(())), skipped]).unwrap();
+        let rest = vec![GatePart::own("c", "", |_| bail!("broken")), GatePart::own("d", "", |_| Ok(()))];
         let error = table.run(rest).unwrap_err();
         assert_eq!(format!("{error:#}"), "c failed after 0.0 minutes: broken");
         let names: Vec<_> = table.rows.iter().map(|(name, _)| *name).collect();

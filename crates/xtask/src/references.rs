@@ -1,39 +1,39 @@
 //! Pages that are written from the house itself and may not drift from it.
 
+use crate::cargo_command::CargoCommand;
 use crate::requirements;
-use crate::step::Step;
-use crate::tree::Tree;
+use crate::tree::SourceTree;
 use anyhow::{Result, bail};
 
 /// A page and how to make it. To add one, add a line to [`REFERENCES`].
-pub struct Reference {
+pub struct GeneratedPage {
     /// The file, from the root.
     pub path: &'static str,
     /// Where its text comes from.
-    pub from: Source,
+    pub source: PageSource,
 }
 
 /// What makes a page.
-pub enum Source {
+pub enum PageSource {
     /// A function of ours.
-    Own(fn(&Tree) -> Result<String>),
+    Own(fn(&SourceTree) -> Result<String>),
     /// What the program itself prints, given these arguments.
     Program(&'static [&'static str]),
 }
 
 /// All of them.
-pub const REFERENCES: &[Reference] = &[
-    Reference { path: requirements::PAGES[0], from: Source::Own(requirements::with_counts) },
-    Reference { path: "docs/cli.md", from: Source::Program(&["docs", "cli"]) },
+pub const REFERENCES: &[GeneratedPage] = &[
+    GeneratedPage { path: requirements::PAGES[0], source: PageSource::Own(requirements::with_counts) },
+    GeneratedPage { path: "docs/cli.md", source: PageSource::Program(&["docs", "cli"]) },
 ];
 
-impl Reference {
-    fn make(&self, tree: &Tree) -> Result<String> {
-        match self.from {
-            Source::Own(make) => make(tree),
-            Source::Program(args) => {
+impl GeneratedPage {
+    fn make(&self, tree: &SourceTree) -> Result<String> {
+        match self.source {
+            PageSource::Own(make) => make(tree),
+            PageSource::Program(args) => {
                 let run = ["run", "--quiet", "--locked", "--package", "evenkeel-server", "--"];
-                Step::cargo(&[run.as_slice(), args].concat()).output()
+                CargoCommand::cargo(&[run.as_slice(), args].concat()).output()
             }
         }
     }
@@ -43,7 +43,7 @@ impl Reference {
 ///
 /// # Errors
 /// Names the pages that drifted.
-pub fn check(tree: &Tree) -> Result<()> {
+pub fn check(tree: &SourceTree) -> Result<()> {
     let mut drifted = Vec::new();
     for reference in REFERENCES {
         if tree.text(reference.path) != Some(&reference.make(tree)?) {
@@ -60,7 +60,7 @@ pub fn check(tree: &Tree) -> Result<()> {
 ///
 /// # Errors
 /// When one cannot be made or written.
-pub fn write(tree: &Tree) -> Result<()> {
+pub fn write(tree: &SourceTree) -> Result<()> {
     for reference in REFERENCES {
         std::fs::write(tree.root.join(reference.path), reference.make(tree)?)?;
         println!("wrote {}", reference.path);
@@ -75,8 +75,9 @@ mod tests {
     /// What the program prints is compared by the tests of the program: this one builds none.
     #[test]
     fn our_own_references_agree_with_the_house() {
-        let tree = Tree::read(&crate::root()).unwrap();
-        for reference in REFERENCES.iter().filter(|reference| matches!(reference.from, Source::Own(_))) {
+        let tree = SourceTree::read(&crate::root()).unwrap();
+        for reference in REFERENCES.iter().filter(|reference| matches!(reference.source, PageSource::Own(_)))
+        {
             assert_eq!(tree.text(reference.path), Some(reference.make(&tree).unwrap().as_str()));
         }
     }

@@ -1,8 +1,8 @@
 //! What is required, what is tested, and which tests say so.
 
 use crate::rust::words;
-use crate::tidy::Complaint;
-use crate::tree::Tree;
+use crate::tidy::TidyViolation;
+use crate::tree::SourceTree;
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -40,12 +40,12 @@ pub struct Citations {
     /// Who cites each id.
     pub by_id: BTreeMap<String, Vec<Citation>>,
     /// Citations that stand above no test.
-    pub misplaced: Vec<Complaint>,
+    pub misplaced: Vec<TidyViolation>,
 }
 
 /// Every requirement and invariant, in the order of the pages.
 #[must_use]
-pub fn listed(tree: &Tree) -> Vec<Requirement> {
+pub fn listed(tree: &SourceTree) -> Vec<Requirement> {
     let mut found = Vec::new();
     for page in PAGES {
         for (line, text) in tree.text(page).unwrap_or_default().lines().enumerate() {
@@ -63,7 +63,7 @@ pub fn listed(tree: &Tree) -> Vec<Requirement> {
 impl Requirement {
     /// The page and the words that say it, of advice and limits that no test can show.
     #[must_use]
-    pub fn said_in(&self) -> Option<(&str, &str)> {
+    pub fn documented_in(&self) -> Option<(&str, &str)> {
         let (page, words) = self.state.strip_prefix("said in ")?.split_once(": ")?;
         matches!(self.kind.as_str(), "adv" | "scope").then_some((page, words))
     }
@@ -79,7 +79,7 @@ fn is_id(text: &str) -> bool {
 
 /// Everything that tests and scenarios say they prove.
 #[must_use]
-pub fn citations(tree: &Tree) -> Citations {
+pub fn citations(tree: &SourceTree) -> Citations {
     let mut found = Citations { by_id: BTreeMap::new(), misplaced: Vec::new() };
     for (path, text) in tree.texts() {
         let lines: Vec<&str> = text.lines().collect();
@@ -103,13 +103,13 @@ impl Citations {
     fn add(&mut self, path: &str, line: usize, (ids, test): (&str, Option<String>)) {
         let Some(test) = test else {
             let message = "`proves:` stands above no test: move it to the comment of the test that proves it";
-            self.misplaced.push(Complaint::at(path, line, message));
+            self.misplaced.push(TidyViolation::at(path, line, message));
             return;
         };
         for id in ids.split(',').map(str::trim) {
             if !is_id(id) {
                 let message = format!("`{id}` is no requirement id: write `proves: S1-24, I35`");
-                self.misplaced.push(Complaint::at(path, line, message));
+                self.misplaced.push(TidyViolation::at(path, line, message));
                 continue;
             }
             let citation = Citation { path: path.to_owned(), line, test: test.clone() };
@@ -119,7 +119,7 @@ impl Citations {
 }
 
 /// The name of the test function whose comment holds this line.
-fn test_below(tree: &Tree, path: &str, lines: &[&str], at: usize) -> Option<String> {
+fn test_below(tree: &SourceTree, path: &str, lines: &[&str], at: usize) -> Option<String> {
     let is_head = |line: &&&str| line.trim_start().starts_with(['/', '#']);
     let above = lines[..at].iter().rev().take_while(is_head);
     let below = lines[at..].iter().take_while(is_head);
@@ -132,7 +132,7 @@ fn test_below(tree: &Tree, path: &str, lines: &[&str], at: usize) -> Option<Stri
 }
 
 /// Whether the file belongs to tests that have a `main` of their own, and some list there names the function.
-fn is_listed(tree: &Tree, path: &str, name: &str) -> bool {
+fn is_listed(tree: &SourceTree, path: &str, name: &str) -> bool {
     let Some((folder, _)) = path.rsplit_once('/').filter(|(folder, _)| folder.contains("/tests/")) else {
         return false;
     };
@@ -152,7 +152,7 @@ fn is_test_mark(line: &str) -> bool {
 
 /// The table of `cargo xtask requirements`: id, state, who cites it.
 #[must_use]
-pub fn report(tree: &Tree) -> String {
+pub fn report(tree: &SourceTree) -> String {
     let Citations { by_id, .. } = citations(tree);
     let mut out = String::new();
     let (mut tested, mut cited) = (0, 0);
@@ -177,7 +177,7 @@ const COUNTS: (&str, &str) = ("<!-- counts: written by `cargo xtask references` 
 ///
 /// # Errors
 /// When the page has no place for the counts.
-pub fn with_counts(tree: &Tree) -> Result<String> {
+pub fn with_counts(tree: &SourceTree) -> Result<String> {
     let page = tree.text(PAGES[0]).context("docs/requirements.md is missing")?;
     let split = page.split_once(COUNTS.0).and_then(|(head, rest)| Some((head, rest.split_once(COUNTS.1)?.1)));
     let (head, tail) = split.with_context(|| {

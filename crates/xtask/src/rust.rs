@@ -5,21 +5,21 @@
 use std::ops::Range;
 
 /// One Rust file, taken apart. Lines count from 0 here; complaints count from 1.
-pub struct Rust {
+pub struct RustSource {
     /// The file with every comment and the inside of every literal blanked: same length, same lines.
     pub code: String,
     /// String literals in the order they stand in.
-    pub literals: Vec<Literal>,
+    pub literals: Vec<StringLiteral>,
     /// Which lines hold code or a literal: neither blank nor only a comment.
     pub solid: Vec<bool>,
     /// Lines of `#[cfg(test)]` things.
     pub tests: Vec<Range<usize>>,
     /// Functions with a body, outer before inner.
-    pub functions: Vec<Function>,
+    pub functions: Vec<RustFunction>,
 }
 
 /// A string literal.
-pub struct Literal {
+pub struct StringLiteral {
     /// The line it begins on.
     pub line: usize,
     /// Where its opening quote stands in the file.
@@ -29,14 +29,14 @@ pub struct Literal {
 }
 
 /// A function with a body.
-pub struct Function {
+pub struct RustFunction {
     /// Its name.
     pub name: String,
     /// From the line of `fn` to the line of its last brace, the latter included.
     pub lines: Range<usize>,
 }
 
-impl Rust {
+impl RustSource {
     /// Takes `text` apart. Never fails: what is not Rust comes out as something harmless.
     #[must_use]
     pub fn read(text: &str) -> Self {
@@ -46,7 +46,7 @@ impl Rust {
             let lines = literal.value.matches('\n').count();
             solid[literal.line..=literal.line + lines].fill(true);
         }
-        let lines = Lines::of(&code);
+        let lines = LineIndex::of(&code);
         let tests = test_ranges(&code, &lines);
         let functions = functions(&code, &lines);
         Self { code, literals, solid, tests, functions }
@@ -85,9 +85,9 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-struct Lines(Vec<usize>);
+struct LineIndex(Vec<usize>);
 
-impl Lines {
+impl LineIndex {
     fn of(text: &str) -> Self {
         Self(text.match_indices('\n').map(|(at, _)| at).collect())
     }
@@ -98,30 +98,30 @@ impl Lines {
 }
 
 /// What the scanner found at a place: how long it is, and, of a string literal, where its inside begins and ends.
-enum Found {
+enum RustToken {
     Code(usize),
     Comment(usize),
     Text { len: usize, inside: Range<usize> },
     Char(usize),
 }
 
-fn blank(text: &str) -> (String, Vec<Literal>) {
+fn blank(text: &str) -> (String, Vec<StringLiteral>) {
     let mut code = String::with_capacity(text.len());
     let mut literals = Vec::new();
     let (mut at, mut line) = (0, 0);
     while at < text.len() {
         let rest = &text[at..];
         let len = match scan(&text[..at], rest) {
-            Found::Code(len) => {
+            RustToken::Code(len) => {
                 code.push_str(&rest[..len]);
                 len
             }
-            Found::Comment(len) | Found::Char(len) => {
+            RustToken::Comment(len) | RustToken::Char(len) => {
                 push_blank(&mut code, &rest[..len]);
                 len
             }
-            Found::Text { len, inside } => {
-                literals.push(Literal { line, at, value: rest[inside].to_owned() });
+            RustToken::Text { len, inside } => {
+                literals.push(StringLiteral { line, at, value: rest[inside].to_owned() });
                 push_blank(&mut code, &rest[..len]);
                 len
             }
@@ -136,16 +136,16 @@ fn push_blank(code: &mut String, hidden: &str) {
     code.extend(hidden.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
 }
 
-fn scan(before: &str, rest: &str) -> Found {
+fn scan(before: &str, rest: &str) -> RustToken {
     if rest.starts_with("//") {
-        return Found::Comment(rest.find('\n').unwrap_or(rest.len()));
+        return RustToken::Comment(rest.find('\n').unwrap_or(rest.len()));
     }
     if rest.starts_with("/*") {
-        return Found::Comment(block_comment(rest));
+        return RustToken::Comment(block_comment(rest));
     }
     if rest.starts_with('"') {
         let end = closing_quote(rest);
-        return Found::Text { len: end + 1, inside: 1..end }.within(rest);
+        return RustToken::Text { len: end + 1, inside: 1..end }.within(rest);
     }
     if rest.starts_with('r') && !before.trim_end_matches(['b', 'c']).ends_with(is_name) {
         let hashes = rest[1..].bytes().take_while(|byte| *byte == b'#').count();
@@ -153,7 +153,7 @@ fn scan(before: &str, rest: &str) -> Found {
             let inside = 2 + hashes;
             let close = format!("\"{}", "#".repeat(hashes));
             let end = rest[inside..].find(&close).map_or(rest.len(), |end| inside + end);
-            return Found::Text { len: end + close.len(), inside: inside..end }.within(rest);
+            return RustToken::Text { len: end + close.len(), inside: inside..end }.within(rest);
         }
     }
     if let Some(after) = rest.strip_prefix('\'') {
@@ -165,18 +165,18 @@ fn scan(before: &str, rest: &str) -> Found {
                     .skip(2)
                     .find(|(_, c)| *c == '\'')
                     .map_or(after.len(), |(end, _)| end + 1);
-                Found::Char(1 + end)
+                RustToken::Char(1 + end)
             }
-            Some(c) if chars.next() == Some('\'') => Found::Char(2 + c.len_utf8()),
-            _ => Found::Code(1),
+            Some(c) if chars.next() == Some('\'') => RustToken::Char(2 + c.len_utf8()),
+            _ => RustToken::Code(1),
         };
     }
     // On to the next byte that may begin something else.
     let plain = rest.bytes().skip(1).position(|byte| matches!(byte, b'/' | b'"' | b'\'' | b'r'));
-    Found::Code(plain.map_or(rest.len(), |plain| plain + 1))
+    RustToken::Code(plain.map_or(rest.len(), |plain| plain + 1))
 }
 
-impl Found {
+impl RustToken {
     /// Keeps an unfinished literal inside the file.
     fn within(self, rest: &str) -> Self {
         match self {
@@ -256,7 +256,7 @@ fn closing_brace(code: &str, open: usize) -> usize {
     code.len()
 }
 
-fn test_ranges(code: &str, lines: &Lines) -> Vec<Range<usize>> {
+fn test_ranges(code: &str, lines: &LineIndex) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     for (at, _) in code.match_indices("#[cfg(") {
         let Some(len) = code[at..].find(']') else { continue };
@@ -270,7 +270,7 @@ fn test_ranges(code: &str, lines: &Lines) -> Vec<Range<usize>> {
     ranges
 }
 
-fn functions(code: &str, lines: &Lines) -> Vec<Function> {
+fn functions(code: &str, lines: &LineIndex) -> Vec<RustFunction> {
     let mut found = Vec::new();
     for at in words(code, "fn") {
         let after = code[at + 2..].trim_start();
@@ -279,7 +279,7 @@ fn functions(code: &str, lines: &Lines) -> Vec<Function> {
             continue; // the type of a function pointer
         }
         if let (end, Some(_)) = end_of_thing(code, at) {
-            found.push(Function { name, lines: lines.line(at)..lines.line(end) + 1 });
+            found.push(RustFunction { name, lines: lines.line(at)..lines.line(end) + 1 });
         }
     }
     found
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn comments_and_literals_are_blanked_and_nothing_else() {
         let text = "let a = \"x // y\"; // \"z\"\nlet b = r#\"{\"#; /* { /* } */ */ let c = '{'; let d: &'a u8 = b'\\'';\n";
-        let rust = Rust::read(text);
+        let rust = RustSource::read(text);
         assert_eq!(rust.code.len(), text.len());
         assert!(!rust.code.contains(['{', '"', 'x', 'y', 'z']), "{}", rust.code);
         assert!(rust.code.contains("let d: &'a u8 = b"), "{}", rust.code);
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn functions_end_at_their_own_brace_whatever_the_strings_say() {
-        let rust = Rust::read(
+        let rust = RustSource::read(
             "fn a() {\n  let s = \"}\";\n  // }\n}\ntrait T { fn b(&self); }\nfn c(x: [u8; 2]) -> fn(u8) {\n}\n",
         );
         let found: Vec<_> = rust.functions.iter().map(|f| (f.name.as_str(), f.lines.clone())).collect();
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn tests_are_told_from_the_rest() {
-        let rust = Rust::read(
+        let rust = RustSource::read(
             "fn a() {}\n#[cfg(test)]\nmod tests {\n  fn b() {}\n}\n#[cfg(not(test))]\nfn c() {}\n#[cfg(test)]\nmod d;\nfn e() {}\n",
         );
         let inside: Vec<_> = (0..10).filter(|line| rust.in_test(*line)).collect();
@@ -321,14 +321,15 @@ mod tests {
 
     #[test]
     fn a_word_is_a_whole_word() {
-        let rust = Rust::read("MyInstant::now();\nInstant::now();\nInstant::nowish();\n// Instant::now()\n");
+        let rust =
+            RustSource::read("MyInstant::now();\nInstant::now();\nInstant::nowish();\n// Instant::now()\n");
         assert_eq!(rust.mentions("Instant::now").collect::<Vec<_>>(), [1]);
     }
 
     #[test]
     fn unfinished_text_does_no_harm() {
         for text in ["\"", "r#\"", "'", "'\\", "/*", "fn a() {", "#[cfg(test)]", "b\"é"] {
-            assert_eq!(Rust::read(text).code.len(), text.len(), "{text}");
+            assert_eq!(RustSource::read(text).code.len(), text.len(), "{text}");
         }
     }
 }

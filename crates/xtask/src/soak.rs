@@ -10,14 +10,14 @@ use crate::parts::{minutes, timed};
 use crate::{changed, engines, tools};
 use anyhow::{Context as _, Result, bail};
 use list::{SoakStep, SoakWork};
-use record::{Record, StepResult};
+use record::{SoakRecord, StepResult};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// What a person asked for.
 #[derive(Debug, Default, PartialEq)]
-struct Request {
+struct SoakRequest {
     /// Names of parts; all parts where there are none.
     parts: Vec<String>,
     /// How long steps are started anew, with other seeds; without it each step runs once.
@@ -36,10 +36,10 @@ pub fn command(args: &[String]) -> Result<ExitCode> {
     }
     let request = parse(args)?;
     let needs_tests = list::PARTS.iter().any(|part| part.tests && request.has_part(part.name));
-    let runner = if needs_tests { tools::runner() } else { tools::Runner::Cargo };
+    let runner = if needs_tests { tools::runner() } else { tools::TestRunner::Cargo };
     let tree = source_tree()?;
     let forgotten = |part: &str| request.again && request.has_part(part);
-    let mut record = Record::open(&crate::target().join("soak"), &tree, forgotten)?;
+    let mut record = SoakRecord::open(&crate::target().join("soak"), &tree, forgotten)?;
     bring_up_engines(&request)?;
     let mut spent = Duration::ZERO;
     let is_over = |spent| request.limit.is_some_and(|limit| spent >= limit);
@@ -102,8 +102,8 @@ do not run again. The end is a table and, for each failure, one line that repeat
     out
 }
 
-fn parse(args: &[String]) -> Result<Request> {
-    let mut request = Request::default();
+fn parse(args: &[String]) -> Result<SoakRequest> {
+    let mut request = SoakRequest::default();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -124,7 +124,7 @@ fn parse(args: &[String]) -> Result<Request> {
     Ok(request)
 }
 
-impl Request {
+impl SoakRequest {
     /// Whether a part is asked for.
     fn has_part(&self, part: &str) -> bool {
         self.parts.is_empty() || self.parts.iter().any(|name| name == part)
@@ -132,7 +132,7 @@ impl Request {
 }
 
 /// Starts the engines that the chosen parts need.
-fn bring_up_engines(request: &Request) -> Result<()> {
+fn bring_up_engines(request: &SoakRequest) -> Result<()> {
     if list::PARTS.iter().any(|part| part.engines && request.has_part(part.name)) {
         engines::bring_up(&crate::root())?;
         engines::bring_up_quorums()?;
@@ -157,7 +157,7 @@ fn source_tree() -> Result<String> {
 }
 
 /// Runs one step to its end. A step that fails ends no other.
-fn run(step: &SoakStep, round: u64, record: &Record) -> Result<StepResult> {
+fn run(step: &SoakStep, round: u64, record: &SoakRecord) -> Result<StepResult> {
     println!(
         "\n== {}: {}{}",
         step.part,
@@ -186,7 +186,7 @@ fn run(step: &SoakStep, round: u64, record: &Record) -> Result<StepResult> {
 }
 
 /// A line for each part that was asked for: its steps, those that failed, and its minutes.
-fn table(record: &Record, request: &Request) -> String {
+fn table(record: &SoakRecord, request: &SoakRequest) -> String {
     use std::fmt::Write as _;
     let mut rows: BTreeMap<&str, (u32, u32, Duration)> = BTreeMap::new();
     for (key, result) in record.results().filter(|(key, _)| request.has_part(record::part(key))) {
@@ -205,13 +205,13 @@ fn table(record: &Record, request: &Request) -> String {
 mod tests {
     use super::*;
 
-    fn parsed(words: &str) -> Result<Request> {
+    fn parsed(words: &str) -> Result<SoakRequest> {
         parse(&words.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn parts_hours_and_again_are_understood() {
-        assert_eq!(parsed("").unwrap(), Request::default());
+        assert_eq!(parsed("").unwrap(), SoakRequest::default());
         let request = parsed("worlds --hours 1.5 chaos --again").unwrap();
         assert_eq!(request.parts, ["worlds", "chaos"]);
         assert_eq!((request.limit, request.again), (Some(Duration::from_secs(5_400)), true));
@@ -237,16 +237,16 @@ mod tests {
     #[test]
     fn the_table_counts_steps_and_failures_of_a_part() {
         let folder = tempfile::tempdir().unwrap();
-        let mut record = Record::open(folder.path(), "tree", |_| false).unwrap();
+        let mut record = SoakRecord::open(folder.path(), "tree", |_| false).unwrap();
         let minute = |failures: &[&str]| StepResult {
             took: Duration::from_secs(60),
             failures: failures.iter().map(|line| (*line).to_owned()).collect(),
         };
         record.add("worlds: 0".to_owned(), minute(&[])).unwrap();
         record.add("worlds: 1000".to_owned(), minute(&["cargo xtask sim 7"])).unwrap();
-        let text = table(&record, &Request::default());
+        let text = table(&record, &SoakRequest::default());
         assert!(text.contains("worlds                    2       1     2.00"), "{text}");
-        let other = Request { parts: vec!["chaos".to_owned()], ..Request::default() };
+        let other = SoakRequest { parts: vec!["chaos".to_owned()], ..SoakRequest::default() };
         assert!(!table(&record, &other).contains("worlds"), "it was not asked for");
     }
 }

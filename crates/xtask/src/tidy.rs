@@ -5,6 +5,7 @@ mod clocks;
 mod dead;
 mod edges;
 mod figures;
+mod forbidden_words;
 mod keys;
 mod links;
 mod lock;
@@ -15,16 +16,15 @@ mod shape;
 mod slow;
 mod std_free;
 mod unsafe_code;
-mod words;
 
-use crate::tree::Tree;
+use crate::tree::SourceTree;
 use anyhow::Result;
 use std::fmt;
 use std::path::Path;
 
 /// Something a wall refuses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Complaint {
+pub struct TidyViolation {
     /// The file, from the root.
     pub path: String,
     /// The line, counted from 1; 0 when the whole file is meant.
@@ -34,52 +34,72 @@ pub struct Complaint {
 }
 
 /// A wall: its name, what it keeps out, and the look-out.
-pub struct Wall {
+pub struct TidyCheck {
     /// One word or two, as `cargo xtask tidy` prints it.
     pub name: &'static str,
     /// What stays outside.
-    pub keeps_out: &'static str,
+    pub forbids: &'static str,
     /// Looks at the whole tree.
-    pub check: fn(&Tree) -> Vec<Complaint>,
+    pub check: fn(&SourceTree) -> Vec<TidyViolation>,
 }
 
 /// All walls.
-pub const WALLS: &[Wall] = &[
-    Wall { name: "edges", keeps_out: "a crate that depends on what it must not know", check: edges::check },
-    Wall { name: "std", keeps_out: "the standard library in core", check: std_free::check },
-    Wall { name: "unsafe", keeps_out: "unsafe code", check: unsafe_code::check },
-    Wall { name: "lock", keeps_out: "a Cargo.lock that does not fit the manifests", check: lock::check },
-    Wall { name: "clocks", keeps_out: "a clock read outside the one file that may", check: clocks::check },
-    Wall { name: "order", keeps_out: "hash order in core and sim", check: order::check },
-    Wall { name: "keys", keeps_out: "a registry key spelt outside core's keys.rs", check: keys::check },
-    Wall { name: "sentence", keeps_out: "a Rust file that does not say what it is", check: shape::sentence },
-    Wall { name: "long files", keeps_out: "a file of more than 400 source lines", check: shape::long_files },
-    Wall {
+pub const CHECKS: &[TidyCheck] = &[
+    TidyCheck {
+        name: "edges",
+        forbids: "a crate that depends on what it must not know",
+        check: edges::check,
+    },
+    TidyCheck { name: "std", forbids: "the standard library in core", check: std_free::check },
+    TidyCheck { name: "unsafe", forbids: "unsafe code", check: unsafe_code::check },
+    TidyCheck { name: "lock", forbids: "a Cargo.lock that does not fit the manifests", check: lock::check },
+    TidyCheck { name: "clocks", forbids: "a clock read outside the one file that may", check: clocks::check },
+    TidyCheck { name: "order", forbids: "hash order in core and sim", check: order::check },
+    TidyCheck { name: "keys", forbids: "a registry key spelt outside core's keys.rs", check: keys::check },
+    TidyCheck {
+        name: "sentence",
+        forbids: "a Rust file that does not say what it is",
+        check: shape::sentence,
+    },
+    TidyCheck {
+        name: "long files",
+        forbids: "a file of more than 400 source lines",
+        check: shape::long_files,
+    },
+    TidyCheck {
         name: "long functions",
-        keeps_out: "a function of more than 70 source lines",
+        forbids: "a function of more than 70 source lines",
         check: shape::long_functions,
     },
-    Wall { name: "rules", keeps_out: "a rule without its concept page or its scenario", check: rules::check },
-    Wall { name: "proofs", keeps_out: "a tested requirement that no test cites", check: proofs::check },
-    Wall { name: "mentions", keeps_out: "a requirement id that does not exist", check: proofs::mentions },
-    Wall { name: "dead code", keeps_out: "a Rust file the compiler never reaches", check: dead::code },
-    Wall { name: "dead pages", keeps_out: "a page of docs/ that nothing links to", check: dead::pages },
-    Wall { name: "links", keeps_out: "a link that points nowhere", check: links::check },
-    Wall { name: "words", keeps_out: "words that do not belong in the repository", check: words::check },
-    Wall {
+    TidyCheck {
+        name: "rules",
+        forbids: "a rule without its concept page or its scenario",
+        check: rules::check,
+    },
+    TidyCheck { name: "proofs", forbids: "a tested requirement that no test cites", check: proofs::check },
+    TidyCheck { name: "mentions", forbids: "a requirement id that does not exist", check: proofs::mentions },
+    TidyCheck { name: "dead code", forbids: "a Rust file the compiler never reaches", check: dead::code },
+    TidyCheck { name: "dead pages", forbids: "a page of docs/ that nothing links to", check: dead::pages },
+    TidyCheck { name: "links", forbids: "a link that points nowhere", check: links::check },
+    TidyCheck {
+        name: "words",
+        forbids: "words that do not belong in the repository",
+        check: forbidden_words::check,
+    },
+    TidyCheck {
         name: "changelog",
-        keeps_out: "a changelog without a place for what is new",
+        forbids: "a changelog without a place for what is new",
         check: changelog::check,
     },
-    Wall {
+    TidyCheck {
         name: "figures",
-        keeps_out: "a transcript that shows other figures than its source",
+        forbids: "a transcript that shows other figures than its source",
         check: figures::check,
     },
-    Wall { name: "slow tests", keeps_out: "a long test that runs unasked", check: slow::check },
+    TidyCheck { name: "slow tests", forbids: "a long test that runs unasked", check: slow::check },
 ];
 
-impl Complaint {
+impl TidyViolation {
     /// A complaint about one line, counted from 0 as [`crate::rust::Rust`] counts.
     pub fn at(path: &str, line: usize, message: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line: line + 1, message: message.into() }
@@ -91,7 +111,7 @@ impl Complaint {
     }
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for TidyViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             0 => write!(f, "{}: {}", self.path, self.message),
@@ -104,15 +124,15 @@ impl fmt::Display for Complaint {
 ///
 /// # Errors
 /// When the files cannot be read.
-pub fn tidy(root: &Path) -> Result<Vec<(&'static str, Complaint)>> {
-    let tree = Tree::read(root)?;
-    Ok(WALLS.iter().flat_map(|wall| (wall.check)(&tree).into_iter().map(|said| (wall.name, said))).collect())
+pub fn tidy(root: &Path) -> Result<Vec<(&'static str, TidyViolation)>> {
+    let tree = SourceTree::read(root)?;
+    Ok(CHECKS.iter().flat_map(|wall| (wall.check)(&tree).into_iter().map(|said| (wall.name, said))).collect())
 }
 
 /// What the wall of this name says.
 #[must_use]
-pub fn look(tree: &Tree, name: &str) -> Vec<Complaint> {
-    WALLS.iter().filter(|wall| wall.name == name).flat_map(|wall| (wall.check)(tree)).collect()
+pub fn run_check(tree: &SourceTree, name: &str) -> Vec<TidyViolation> {
+    CHECKS.iter().filter(|wall| wall.name == name).flat_map(|wall| (wall.check)(tree)).collect()
 }
 
 #[cfg(test)]

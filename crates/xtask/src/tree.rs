@@ -1,23 +1,23 @@
 //! The files of the repository as the walls see them: read once, named by their path from the root.
 
 use crate::modules;
-use crate::rust::Rust;
+use crate::rust::RustSource;
 use anyhow::{Context as _, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The repository, or a copy of it.
-pub struct Tree {
+pub struct SourceTree {
     /// Where it lies.
     pub root: PathBuf,
     paths: BTreeSet<String>,
     texts: BTreeMap<String, String>,
-    rust: BTreeMap<String, Rust>,
+    rust: BTreeMap<String, RustSource>,
     reached: BTreeMap<String, bool>,
 }
 
-impl Tree {
+impl SourceTree {
     /// Reads every file that git keeps or would keep; where there is no git, every file that is not built or hidden.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl Tree {
         let rust = texts
             .iter()
             .filter(|(path, _)| path.ends_with(".rs"))
-            .map(|(path, text)| (path.clone(), Rust::read(text)));
+            .map(|(path, text)| (path.clone(), RustSource::read(text)));
         let mut tree =
             Self { root: root.to_owned(), rust: rust.collect(), paths, texts, reached: BTreeMap::new() };
         tree.reached = modules::reached(&tree);
@@ -53,7 +53,7 @@ impl Tree {
     }
 
     /// Every Rust file whose path begins with one of these folders.
-    pub fn rust_in<'a>(&'a self, folders: &'a [&str]) -> impl Iterator<Item = (&'a str, &'a Rust)> {
+    pub fn rust_in<'a>(&'a self, folders: &'a [&str]) -> impl Iterator<Item = (&'a str, &'a RustSource)> {
         self.rust
             .iter()
             .filter(move |(path, _)| folders.iter().any(|folder| path.starts_with(folder)))
@@ -62,7 +62,7 @@ impl Tree {
 
     /// One Rust file.
     #[must_use]
-    pub fn rust(&self, path: &str) -> Option<&Rust> {
+    pub fn rust(&self, path: &str) -> Option<&RustSource> {
         self.rust.get(path)
     }
 

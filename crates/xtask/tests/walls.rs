@@ -3,13 +3,13 @@
 
 use std::path::PathBuf;
 use tempfile::TempDir;
-use xtask::tidy::{self, WALLS};
-use xtask::tree::{self, Tree};
+use xtask::tidy::{self, CHECKS};
+use xtask::tree::{self, SourceTree};
 
 /// A copy of every file that is kept, in a folder of its own.
-struct House(TempDir);
+struct TreeCopy(TempDir);
 
-impl House {
+impl TreeCopy {
     fn copy() -> Self {
         let house = Self(TempDir::new().unwrap());
         for path in tree::paths(&xtask::root()).unwrap() {
@@ -36,18 +36,18 @@ impl House {
         self.write(path, &new);
     }
 
-    fn said(&self, wall: &str) -> Vec<String> {
-        let tree = Tree::read(self.0.path()).unwrap();
-        tidy::look(&tree, wall).iter().map(ToString::to_string).collect()
+    fn violations(&self, wall: &str) -> Vec<String> {
+        let tree = SourceTree::read(self.0.path()).unwrap();
+        tidy::run_check(&tree, wall).iter().map(ToString::to_string).collect()
     }
 
-    fn is_silent(&self, wall: &str, about: &str) {
-        let said = self.said(wall);
+    fn reports_nothing(&self, wall: &str, about: &str) {
+        let said = self.violations(wall);
         assert!(!said.iter().any(|said| said.contains(about)), "{wall} says {said:#?}");
     }
 
-    fn says(&self, wall: &str, expected: &str) {
-        let said = self.said(wall);
+    fn reports(&self, wall: &str, expected: &str) {
+        let said = self.violations(wall);
         assert!(
             said.iter().any(|said| said.contains(expected)),
             "{wall} should say {expected:?}, and says {said:#?}"
@@ -56,20 +56,20 @@ impl House {
 }
 
 /// The house as it is does not have `expected` said about it, and with the violation it does.
-fn bites(wall: &str, expected: &str, plant: impl Fn(&House)) {
-    let house = House::copy();
-    house.is_silent(wall, expected);
+fn check_catches(wall: &str, expected: &str, plant: impl Fn(&TreeCopy)) {
+    let house = TreeCopy::copy();
+    house.reports_nothing(wall, expected);
     plant(&house);
-    house.says(wall, expected);
+    house.reports(wall, expected);
 }
 
 /// The same for several violations, one after another in one house.
-fn each_bites(wall: &str, expected: &str, planted: &[&str], plant: impl Fn(&House, &str)) {
-    let house = House::copy();
-    house.is_silent(wall, expected);
+fn each_check_catches(wall: &str, expected: &str, planted: &[&str], plant: impl Fn(&TreeCopy, &str)) {
+    let house = TreeCopy::copy();
+    house.reports_nothing(wall, expected);
     for one in planted {
         plant(&house, one);
-        house.says(wall, expected);
+        house.reports(wall, expected);
     }
 }
 
@@ -80,20 +80,20 @@ fn dependency(name: &'static str) -> impl Fn(&str) -> String {
 #[test]
 fn edges_between_crates_of_the_house() {
     let expected = "crates/server/Cargo.toml: server may not depend on evenkeel-registry";
-    bites("edges", expected, |house| {
+    check_catches("edges", expected, |house| {
         house.edit("crates/server/Cargo.toml", dependency("evenkeel-registry.workspace = true"));
     });
 }
 
 #[test]
 fn edges_to_crates_of_others() {
-    bites("edges", "core may not depend on tokio, only on serde, serde_json, jiff", |house| {
+    check_catches("edges", "core may not depend on tokio, only on serde, serde_json, jiff", |house| {
         house.edit("crates/core/Cargo.toml", dependency("tokio.workspace = true"));
     });
-    bites("edges", "sim may not depend on tokio", |house| {
+    check_catches("edges", "sim may not depend on tokio", |house| {
         house.edit("crates/sim/Cargo.toml", dependency("renamed = { package = \"tokio\", version = \"1\" }"));
     });
-    bites("edges", "core may not depend on rustix", |house| {
+    check_catches("edges", "core may not depend on rustix", |house| {
         let on_unix = "\n[target.'cfg(unix)'.dependencies]\nrustix.workspace = true\n";
         house.edit("crates/core/Cargo.toml", |manifest| format!("{manifest}{on_unix}"));
     });
@@ -101,42 +101,42 @@ fn edges_to_crates_of_others() {
 
 #[test]
 fn edges_of_a_crate_nobody_knows() {
-    bites("edges", "crates/util/Cargo.toml: a new crate: say in", |house| {
+    check_catches("edges", "crates/util/Cargo.toml: a new crate: say in", |house| {
         house.write("crates/util/Cargo.toml", "[package]\nname = \"util\"\n");
     });
 }
 
 #[test]
 fn std_in_core() {
-    bites("std", "crates/core/src/planted.rs:2: core may not use std", |house| {
+    check_catches("std", "crates/core/src/planted.rs:2: core may not use std", |house| {
         house.write("crates/core/src/planted.rs", "//! A planted file.\nuse std::time::Duration;\n");
     });
-    bites("std", "core must say `#![no_std]`", |house| {
+    check_catches("std", "core must say `#![no_std]`", |house| {
         house.edit("crates/core/src/lib.rs", |text| text.replace("#![no_std]", "// #![no_std]"));
     });
 }
 
 #[test]
 fn std_in_tests_of_core_is_fine() {
-    let house = House::copy();
+    let house = TreeCopy::copy();
     let text = "//! A planted file, without std.\n#[cfg(test)]\nextern crate std;\n#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n";
     house.write("crates/core/src/planted.rs", text);
-    house.is_silent("std", "planted");
+    house.reports_nothing("std", "planted");
 }
 
 #[test]
 fn unsafe_code() {
-    bites("unsafe", "Cargo.toml: say `unsafe_code = \"forbid\"`", |house| {
+    check_catches("unsafe", "Cargo.toml: say `unsafe_code = \"forbid\"`", |house| {
         house.edit("Cargo.toml", |text| text.replace("unsafe_code = \"forbid\"", "unsafe_code = \"deny\""));
     });
-    bites("unsafe", "crates/node/Cargo.toml: say `workspace = true` under [lints]", |house| {
+    check_catches("unsafe", "crates/node/Cargo.toml: say `workspace = true` under [lints]", |house| {
         house.edit("crates/node/Cargo.toml", |text| text.replace("[lints]\nworkspace = true", ""));
     });
 }
 
 #[test]
 fn lock_that_drifted() {
-    bites("lock", "Cargo.lock: does not fit the manifests: run `cargo check`", |house| {
+    check_catches("lock", "Cargo.lock: does not fit the manifests: run `cargo check`", |house| {
         house.edit("Cargo.toml", |text| text.replace("version = \"0.1.0\"", "version = \"0.1.99\""));
     });
 }
@@ -149,7 +149,7 @@ fn clocks_read_in_the_wrong_place() {
         "jiff::Timestamp::now()",
         "clock_gettime(ClockId::Boottime)",
     ];
-    each_bites("clocks", "crates/server/src/planted.rs:3: `", &planted, |house, read| {
+    each_check_catches("clocks", "crates/server/src/planted.rs:3: `", &planted, |house, read| {
         let text =
             format!("//! A planted file, not Instant::now.\nfn read() {{\n    let now = {read};\n}}\n");
         house.write("crates/server/src/planted.rs", &text);
@@ -159,27 +159,27 @@ fn clocks_read_in_the_wrong_place() {
 #[test]
 fn clocks_in_tests_say_why() {
     let text = "//! A planted test.\n#[test]\nfn read() {\n    let now = Instant::now();\n}\n";
-    bites("clocks", "crates/node/tests/planted.rs:4: `Instant::now` needs #[expect", |house| {
+    check_catches("clocks", "crates/node/tests/planted.rs:4: `Instant::now` needs #[expect", |house| {
         house.write("crates/node/tests/planted.rs", text);
     });
-    let house = House::copy();
+    let house = TreeCopy::copy();
     for form in [
         "[expect(clippy::disallowed_methods, reason = \"a test\")]",
         "[expect(\n    clippy::disallowed_methods,\n    reason = \"a test\"\n)]",
     ] {
         house.write("crates/node/tests/planted.rs", &text.replace("fn read", &format!("#{form}\nfn read")));
-        house.is_silent("clocks", "planted");
+        house.reports_nothing("clocks", "planted");
     }
     house.write(
         "crates/node/tests/planted.rs",
         &text.replace("#[test]", "#![expect(clippy::disallowed_methods, reason = \"tests\")]\n\n#[test]"),
     );
-    house.is_silent("clocks", "planted");
+    house.reports_nothing("clocks", "planted");
 }
 
 #[test]
 fn order_of_hashes() {
-    bites(
+    check_catches(
         "order",
         "crates/core/src/planted.rs:2: `HashMap` has no order of its own: use BTreeMap",
         |house| {
@@ -189,7 +189,7 @@ fn order_of_hashes() {
             );
         },
     );
-    bites("order", "crates/sim/src/planted.rs:2: `HashSet`", |house| {
+    check_catches("order", "crates/sim/src/planted.rs:2: `HashSet`", |house| {
         house.write("crates/sim/src/planted.rs", "//! A planted file.\nuse std::collections::HashSet;\n");
     });
 }
@@ -202,17 +202,17 @@ fn keys_spelt_elsewhere() {
         "Key::from_stored(\"x\")",
         "r = \"cluster\"",
     ];
-    each_bites("keys", "crates/registry/src/planted.rs:2: the key", &planted, |house, line| {
+    each_check_catches("keys", "crates/registry/src/planted.rs:2: the key", &planted, |house, line| {
         house.write("crates/registry/src/planted.rs", &format!("//! A planted file.\n{line};\n"));
     });
 }
 
 #[test]
 fn keys_in_sentences_and_tests_are_fine() {
-    let house = House::copy();
+    let house = TreeCopy::copy();
     let lines = "// \"job/a/spec\"\nlet a = \"node/ holds members\";\nlet b = \"/job/a\";\n#[cfg(test)]\nmod tests {\n    const A: &str = \"job/a\";\n}\n";
     house.write("crates/registry/src/planted.rs", &format!("//! A planted file.\n{lines}"));
-    house.is_silent("keys", "planted");
+    house.reports_nothing("keys", "planted");
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn sentence_at_the_top() {
         "//! A planted file without an end\n\nfn a() {}\n",
         "// A planted file.\n",
     ];
-    each_bites(
+    each_check_catches(
         "sentence",
         "crates/core/src/planted.rs:1: begin with a `//!` sentence",
         &planted,
@@ -240,12 +240,16 @@ fn long_files() {
         let tests = "    const B: u8 = 1;\n".repeat(500);
         format!("//! A planted file.\n{product}#[cfg(test)]\nmod tests {{\n{tests}}}\n")
     };
-    bites("long files", "crates/node/src/planted.rs: 401 source lines, and 400 is the limit", |house| {
-        house.write("crates/node/src/planted.rs", &planted(401));
-    });
-    let house = House::copy();
+    check_catches(
+        "long files",
+        "crates/node/src/planted.rs: 401 source lines, and 400 is the limit",
+        |house| {
+            house.write("crates/node/src/planted.rs", &planted(401));
+        },
+    );
+    let house = TreeCopy::copy();
     house.write("crates/node/src/planted.rs", &planted(400));
-    house.is_silent("long files", "planted");
+    house.reports_nothing("long files", "planted");
 }
 
 #[test]
@@ -254,51 +258,51 @@ fn long_functions() {
         let body = "    a(\"}\");\n\n    // }\n".repeat(lines - 2);
         format!("//! A planted file.\nfn short() {{}}\nfn long() {{\n{body}}}\n")
     };
-    bites(
+    check_catches(
         "long functions",
         "crates/node/src/planted.rs:3: `long` has 71 source lines, and 70 is the limit",
         |house| {
             house.write("crates/node/src/planted.rs", &planted(71));
         },
     );
-    let house = House::copy();
+    let house = TreeCopy::copy();
     house.write("crates/node/src/planted.rs", &planted(70));
-    house.is_silent("long functions", "planted");
+    house.reports_nothing("long functions", "planted");
 }
 
 #[test]
 fn rules_without_page_or_scenario() {
-    let rule = |house: &House| house.write("crates/core/src/rules/planted.rs", "//! A planted rule.\n");
-    bites(
+    let rule = |house: &TreeCopy| house.write("crates/core/src/rules/planted.rs", "//! A planted rule.\n");
+    check_catches(
         "rules",
         "crates/core/src/rules/planted.rs: this rule has no page: write docs/concepts/planted.md",
         rule,
     );
-    bites(
+    check_catches(
         "rules",
         "crates/core/src/rules/planted.rs: no scenario plays this rule: add `# rule: planted`",
         rule,
     );
-    let house = House::copy();
+    let house = TreeCopy::copy();
     rule(&house);
     house.write("docs/concepts/planted.md", "# Planted\n");
     house.write("crates/sim/scenarios/planted.txt", "# rule: planted\n");
-    house.is_silent("rules", "planted");
+    house.reports_nothing("rules", "planted");
 }
 
 #[test]
 fn proofs_that_are_missing() {
-    bites("proofs", "I99 is marked tested and no test cites it", |house| {
+    check_catches("proofs", "I99 is marked tested and no test cites it", |house| {
         house.edit("docs/invariants.md", |text| format!("{text}| I99 | planted | tested |\n"));
     });
-    bites("proofs", "I99 has the state `perhaps`", |house| {
+    check_catches("proofs", "I99 has the state `perhaps`", |house| {
         house.edit("docs/invariants.md", |text| format!("{text}| I99 | planted | perhaps |\n"));
     });
     let advice = |kind: &str| format!("| I97 | {kind} | planted | said in README.md: planted words |\n");
-    bites("proofs", "README.md does not say `planted words`", |house| {
+    check_catches("proofs", "README.md does not say `planted words`", |house| {
         house.edit("docs/requirements.md", |text| text.to_owned() + &advice("adv"));
     });
-    bites("proofs", "I97 has the state `said in README.md: planted words`", |house| {
+    check_catches("proofs", "I97 has the state `said in README.md: planted words`", |house| {
         house.edit("docs/requirements.md", |text| text.to_owned() + &advice("req"));
     });
 }
@@ -306,86 +310,90 @@ fn proofs_that_are_missing() {
 #[test]
 fn proofs_of_nothing() {
     let planted = |marks: &str| format!("//! A planted test.\n/// proves: I98\n{marks}fn planted() {{}}\n");
-    bites("proofs", "crates/node/tests/planted.rs:2: I98 is cited and listed nowhere", |house| {
+    check_catches("proofs", "crates/node/tests/planted.rs:2: I98 is cited and listed nowhere", |house| {
         house.write("crates/node/tests/planted.rs", &planted("#[tokio::test(start_paused = true)]\n"));
     });
-    bites("proofs", "crates/node/tests/planted.rs:2: `proves:` stands above no test", |house| {
+    check_catches("proofs", "crates/node/tests/planted.rs:2: `proves:` stands above no test", |house| {
         house.write("crates/node/tests/planted.rs", &planted(""));
     });
-    bites("proofs", "`all` is no requirement id", |house| {
+    check_catches("proofs", "`all` is no requirement id", |house| {
         house.write("crates/sim/scenarios/planted.txt", "# proves: all\n");
     });
 }
 
 #[test]
 fn proofs_that_count() {
-    let house = House::copy();
+    let house = TreeCopy::copy();
     house.edit("docs/invariants.md", |text| {
         format!("{text}| I98 | planted | tested |\n| I99 | planted | tested |\n")
     });
     let text = "//! A planted test.\n/// Says more.\n/// proves: I98\n#[test]\nfn planted() {}\n";
     house.write("crates/node/tests/planted.rs", text);
     house.write("crates/sim/scenarios/planted.txt", "# proves: I99\n");
-    house.is_silent("proofs", "I98");
-    house.is_silent("proofs", "I99");
+    house.reports_nothing("proofs", "I98");
+    house.reports_nothing("proofs", "I99");
     // Tests with a main of their own name their functions in a list.
     house.write(
         "crates/node/tests/planted/more.rs",
         "//! A planted test.\n/// proves: I98\npub fn listed() {}\n",
     );
-    house.says("proofs", "stands above no test");
+    house.reports("proofs", "stands above no test");
     house.write(
         "crates/node/tests/planted/main.rs",
         "//! A planted test.\nmod more;\nfn main() {\n    more::listed();\n}\n",
     );
-    house.is_silent("proofs", "stands above no test");
+    house.reports_nothing("proofs", "stands above no test");
 }
 
 #[test]
 fn mentions_of_what_is_not_required() {
     let unknown = format!("S1-{}", 96);
-    bites("mentions", &format!("crates/node/src/planted.rs:2: there is no requirement {unknown}"), |house| {
-        house.write(
-            "crates/node/src/planted.rs",
-            &format!("//! A planted file.\n// see {unknown} and S1-95\n"),
-        );
-    });
+    check_catches(
+        "mentions",
+        &format!("crates/node/src/planted.rs:2: there is no requirement {unknown}"),
+        |house| {
+            house.write(
+                "crates/node/src/planted.rs",
+                &format!("//! A planted file.\n// see {unknown} and S1-95\n"),
+            );
+        },
+    );
 }
 
 #[test]
 fn dead_code() {
-    bites("dead code", "crates/node/src/planted/deep.rs: no `mod` leads here", |house| {
+    check_catches("dead code", "crates/node/src/planted/deep.rs: no `mod` leads here", |house| {
         house.write("crates/node/src/planted/deep.rs", "//! A planted file.\n");
     });
-    let house = House::copy();
+    let house = TreeCopy::copy();
     house.write("crates/node/src/planted/deep.rs", "//! A planted file.\n");
     house.write("crates/node/src/planted.rs", "//! A planted file.\nmod deep;\n");
     house.edit("crates/node/src/lib.rs", |text| format!("{text}\nmod planted;\n"));
-    house.is_silent("dead code", "planted");
+    house.reports_nothing("dead code", "planted");
     house.write(
         "crates/node/src/planted.rs",
         "//! A planted file.\n#[path = \"planted/deep.rs\"]\nmod other;\n",
     );
-    house.is_silent("dead code", "planted");
+    house.reports_nothing("dead code", "planted");
 }
 
 #[test]
 fn dead_pages() {
-    bites("dead pages", "docs/planted.md: no other page links here", |house| {
+    check_catches("dead pages", "docs/planted.md: no other page links here", |house| {
         house.write("docs/planted.md", "# Planted\n\n[itself](planted.md)\n");
     });
 }
 
 #[test]
 fn links_that_lead_nowhere() {
-    bites(
+    check_catches(
         "links",
         "docs/planted.md:1: the link to `gone.md` leads nowhere: there is no docs/gone.md",
         |house| {
             house.write("docs/planted.md", "see [this](gone.md)\n");
         },
     );
-    bites("links", "docs/planted.md:1: the link to `requirements.md#gone` leads nowhere", |house| {
+    check_catches("links", "docs/planted.md:1: the link to `requirements.md#gone` leads nowhere", |house| {
         house.write(
             "docs/planted.md",
             "see [this](requirements.md#gone), [that](requirements.md#requirements)\n",
@@ -398,7 +406,7 @@ fn words_that_do_not_belong() {
     for line in
         ["// TODO: more", "see /work/shared/notes", "as in ../shared/spec", "this page is AI-generated."]
     {
-        bites("words", "docs/planted.md:2: `", |house| {
+        check_catches("words", "docs/planted.md:2: `", |house| {
             house.write("docs/planted.md", &format!("# Planted\n{line}\n"));
         });
     }
@@ -406,16 +414,16 @@ fn words_that_do_not_belong() {
 
 #[test]
 fn changelog_without_a_place_for_what_is_new() {
-    let house = House::copy();
+    let house = TreeCopy::copy();
     house.write("CHANGELOG.md", "# Changes\n\n## Unreleased\n");
-    house.is_silent("changelog", "Unreleased");
+    house.reports_nothing("changelog", "Unreleased");
     house.write("CHANGELOG.md", "# Changes\n\n## 0.1.0\n");
-    house.says("changelog", "CHANGELOG.md: add a heading `## Unreleased`");
+    house.reports("changelog", "CHANGELOG.md: add a heading `## Unreleased`");
 }
 
 #[test]
 fn slow_tests_that_run_unasked() {
-    bites(
+    check_catches(
         "slow tests",
         "crates/server/Cargo.toml: say `test = false` in a [[test]] section named chaos",
         |house| {
@@ -429,7 +437,7 @@ fn slow_tests_that_run_unasked() {
 
 #[test]
 fn figures_other_than_the_sources() {
-    bites(
+    check_catches(
         "figures",
         "seed-001-three-nodes-crash.txt does not show what S1-80 says: A={K=19 S=2 N=20 X=13 M=10}",
         |house| {
@@ -444,7 +452,7 @@ fn figures_other_than_the_sources() {
 fn ignored_tests_that_do_not_name_the_soak() {
     let ignored = |reason: &str| format!("//! A planted test.\n#[test]\n#[ignore{reason}]\nfn slow() {{}}\n");
     for reason in ["", " = \"takes long\""] {
-        bites(
+        check_catches(
             "slow tests",
             "crates/node/tests/planted.rs:3: say why only the soak runs this test",
             |house| {
@@ -452,16 +460,17 @@ fn ignored_tests_that_do_not_name_the_soak() {
             },
         );
     }
-    let house = House::copy();
+    let house = TreeCopy::copy();
     house.write("crates/node/tests/planted.rs", &ignored(" = \"soak: takes long\""));
-    house.is_silent("slow tests", "planted.rs");
+    house.reports_nothing("slow tests", "planted.rs");
 }
 
 #[test]
 fn every_wall_has_its_test() {
     let here = include_str!("walls.rs");
-    let calls: Vec<_> = here.split("bites(").chain(here.split(".says(")).map(str::trim_start).collect();
-    for wall in WALLS {
+    let calls: Vec<_> =
+        here.split("check_catches(").chain(here.split(".reports(")).map(str::trim_start).collect();
+    for wall in CHECKS {
         let name = format!("\"{}\",", wall.name);
         assert!(calls.iter().any(|call| call.starts_with(&name)), "plant something for {}", wall.name);
     }

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use super::set::{DAY, Draft};
+use super::local_times::{DAY, LocalTimesBuilder};
 use jiff::civil::Date;
 
 /// The longest line that is looked at, in bytes.
@@ -17,7 +17,7 @@ const A_WEEKDAY: &str =
 const A_WINDOW: &str = "write hours as `22:00..06:00`, `mon-fri 09:00..17:00`, `fri 22:00..mon 06:00` or \
                         `2026-12-24T18:00..2026-12-27T06:00`";
 
-type Read = Result<(), String>;
+type LineResult = Result<(), String>;
 
 /// Foreign text in backquotes, made harmless for a terminal and cut when it is long.
 pub(super) fn quote(text: &str) -> String {
@@ -37,7 +37,7 @@ fn short(text: &str) -> Result<&str, String> {
 }
 
 /// Reads a line of `days`.
-pub(super) fn days(text: &str, set: &mut Draft) -> Read {
+pub(super) fn days(text: &str, set: &mut LocalTimesBuilder) -> LineResult {
     let text = short(text)?;
     let (first, last) = text.split_once("..").map_or((text, text), |(a, b)| (a.trim_ascii(), b.trim_ascii()));
     if let (Some(first), Some(last)) = (date(first), date(last)) {
@@ -57,14 +57,14 @@ pub(super) fn days(text: &str, set: &mut Draft) -> Read {
 }
 
 /// Reads a line of `weekdays`.
-pub(super) fn weekdays(text: &str, set: &mut Draft) -> Read {
+pub(super) fn weekdays(text: &str, set: &mut LocalTimesBuilder) -> LineResult {
     let found = weekday_set(short(text)?).ok_or(A_WEEKDAY)?;
     (0..7).filter(|day| found & (1 << day) != 0).for_each(|day| set.weekly(day * DAY, (day + 1) * DAY));
     Ok(())
 }
 
 /// Reads a line of `windows`.
-pub(super) fn window(text: &str, set: &mut Draft) -> Read {
+pub(super) fn window(text: &str, set: &mut LocalTimesBuilder) -> LineResult {
     let (first, last) = short(text)?.split_once("..").ok_or(A_WINDOW)?;
     let (first, last) = (first.trim_ascii(), last.trim_ascii());
     if first.contains(['T', 't']) && first.starts_with(|c: char| c.is_ascii_digit()) {

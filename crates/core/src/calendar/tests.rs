@@ -18,7 +18,7 @@ fn local(text: &str) -> i64 {
 /// Each stretch that it holds from here on, until there are so many.
 fn stretches(calendar: &Calendar, from: &str, n: usize) -> Vec<String> {
     let times = calendar.read().unwrap();
-    let effort = Effort::new(100_000);
+    let effort = SearchBudget::new(100_000);
     let shown = |at: i64| jiff::Timestamp::from_second(at).unwrap().to_string().replace(":00Z", "");
     let mut found = vec![];
     let mut at = local(from);

@@ -5,8 +5,8 @@ use alloc::format;
 use alloc::string::String;
 
 use super::Job;
-use crate::schedule::{Calendars, Schedule};
-use crate::words::CalendarName;
+use crate::ids::CalendarName;
+use crate::schedule::{CalendarFilter, Schedule};
 
 /// The most calendars that a job may name: each of its transactions guards on all of them.
 const CALENDARS_MAX: usize = 8;
@@ -20,7 +20,7 @@ impl Job {
     /// When it is due under these calendars, which are those that it names; `None` for a job that runs only by hand, and
     /// where one of them is missing.
     #[must_use]
-    pub fn schedule_under(&self, calendars: Option<&Calendars>) -> Option<Schedule> {
+    pub fn schedule_with_calendars(&self, calendars: Option<&CalendarFilter>) -> Option<Schedule> {
         Some(self.schedule().ok()??.under(calendars?.clone()))
     }
 

@@ -15,7 +15,7 @@ const FETCH_MAX: u32 = 1_000_000;
 
 /// How data is fetched, processed and counted. Each setting is also read under the name that Elastic-Job-Lite gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "DataflowFields")]
 pub struct Dataflow {
     /// Over how many seconds successes and failures are counted (S2-21).
     #[serde(with = "super::written::span", skip_serializing_if = "is_interval")]
@@ -34,7 +34,7 @@ pub struct Dataflow {
 /// The same as it is read.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct DataflowFields {
     #[serde(default, with = "super::written::span_or_none")]
     interval: Option<u64>,
     #[serde(default, rename = "processCountIntervalSeconds")]
@@ -47,11 +47,11 @@ struct Written {
     streaming: bool,
 }
 
-impl TryFrom<Written> for Dataflow {
+impl TryFrom<DataflowFields> for Dataflow {
     type Error = &'static str;
 
-    fn try_from(written: Written) -> Result<Self, Self::Error> {
-        let Written { interval: span, interval_seconds, threads, fetch, streaming } = written;
+    fn try_from(written: DataflowFields) -> Result<Self, Self::Error> {
+        let DataflowFields { interval: span, interval_seconds, threads, fetch, streaming } = written;
         if span.is_some() && interval_seconds.is_some() {
             return Err("interval and processCountIntervalSeconds are the same key: leave one out");
         }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::{Job, is_default, is_yes, yes};
 use crate::time::Millis;
 
-pub use codes::Codes;
-pub use template::{BODY_MAX, Piece, fill, read};
+pub use codes::StatusCodes;
+pub use template::{BODY_MAX, TemplatePart, fill, read};
 
 /// How long a request may take whose job has no `timeout`: none waits for ever.
 pub const HTTP_TIMEOUT: Millis = Millis::secs(300);
@@ -62,7 +62,7 @@ pub struct Http {
     pub body: String,
     /// Which answers are good; 200-299 when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub success: Codes,
+    pub success: StatusCodes,
     /// How many redirects are followed; none when absent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub redirects: u32,
@@ -83,7 +83,7 @@ impl Http {
             method: String::new(),
             headers: BTreeMap::new(),
             body: String::new(),
-            success: Codes::default(),
+            success: StatusCodes::default(),
             redirects: 0,
             ca: String::new(),
             verify: true,

@@ -33,13 +33,13 @@ pub struct Limits {
     pub processes: Option<u64>,
     /// How much all processes of a run may use together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub together: Option<Together>,
+    pub together: Option<RunLimits>,
 }
 
 /// Limits of a whole run, whatever processes it has, as declared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Together {
+pub struct RunLimits {
     /// How much memory they may have, such as `512M`.
     #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub memory: String,
@@ -86,8 +86,8 @@ impl Serialize for Cores {
 
 impl<'de> Deserialize<'de> for Cores {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        struct Written;
-        impl Written {
+        struct CoresVisitor;
+        impl CoresVisitor {
             fn read<E: de::Error>(text: &str) -> Result<Cores, E> {
                 let wrong = || {
                     E::custom(format!(
@@ -98,7 +98,7 @@ impl<'de> Deserialize<'de> for Cores {
                 Cores::read(text).ok_or_else(wrong)
             }
         }
-        impl Visitor<'_> for Written {
+        impl Visitor<'_> for CoresVisitor {
             type Value = Cores;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a number of cores, as 1.5")
@@ -114,13 +114,13 @@ impl<'de> Deserialize<'de> for Cores {
                 Self::read(&format!("{cores}"))
             }
         }
-        input.deserialize_any(Written)
+        input.deserialize_any(CoresVisitor)
     }
 }
 
 /// The same as numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ceilings {
+pub struct LimitValues {
     /// In seconds.
     pub cpu: Option<u64>,
     /// In bytes.
@@ -130,12 +130,12 @@ pub struct Ceilings {
     /// Processes of one user.
     pub processes: Option<u64>,
     /// Of all processes of a run together.
-    pub together: Totals,
+    pub together: RunLimitValues,
 }
 
 /// Limits of a whole run as numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct RunLimitValues {
     /// In bytes.
     pub memory: Option<u64>,
     /// Cores kept busy.
@@ -149,7 +149,7 @@ impl Limits {
     ///
     /// # Errors
     /// One makes no sense; the text says which and what is allowed.
-    pub fn read(&self) -> Result<Ceilings, String> {
+    pub fn read(&self) -> Result<LimitValues, String> {
         let cpu = match self.cpu.as_str() {
             "" => None,
             text => Some(crate::schedule::span("limits.cpu", text).map_err(|e| e.to_string())?),
@@ -167,13 +167,13 @@ impl Limits {
             return Err("limits.processes is 0: the command itself is one".to_string());
         }
         let cpu = cpu.map(|span| span.0.unsigned_abs().div_ceil(1000));
-        let together = self.together.as_ref().map_or(Ok(Totals::default()), Together::read)?;
-        Ok(Ceilings { cpu, memory, files: self.files, processes: self.processes, together })
+        let together = self.together.as_ref().map_or(Ok(RunLimitValues::default()), RunLimits::read)?;
+        Ok(LimitValues { cpu, memory, files: self.files, processes: self.processes, together })
     }
 }
 
-impl Together {
-    fn read(&self) -> Result<Totals, String> {
+impl RunLimits {
+    fn read(&self) -> Result<RunLimitValues, String> {
         let memory = match self.memory.as_str() {
             "" => None,
             text => Some(memory("limits.together.memory", text)?),
@@ -191,7 +191,7 @@ impl Together {
                 "limits.together says nothing: give memory, cores or processes, or leave it out".to_string()
             );
         }
-        Ok(Totals { memory, cores: self.cores, processes: self.processes })
+        Ok(RunLimitValues { memory, cores: self.cores, processes: self.processes })
     }
 }
 
@@ -219,22 +219,22 @@ fn memory(field: &str, text: &str) -> Result<u64, String> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Ceilings, String> {
+    fn read(text: &str) -> Result<LimitValues, String> {
         serde_json::from_str::<Limits>(text).map_err(|e| e.to_string())?.read()
     }
 
     #[test]
     fn limits_are_read_or_refused_with_what_is_allowed() {
         let all = read(r#"{"cpu":"1m30s","memory":"512M","files":64,"processes":9}"#).unwrap();
-        let expected = Ceilings {
+        let expected = LimitValues {
             cpu: Some(90),
             memory: Some(512 << 20),
             files: Some(64),
             processes: Some(9),
-            ..Ceilings::default()
+            ..LimitValues::default()
         };
         assert_eq!(all, expected);
-        assert_eq!(read("{}").unwrap(), Ceilings::default());
+        assert_eq!(read("{}").unwrap(), LimitValues::default());
         assert_eq!(read(r#"{"memory":"1024K"}"#).unwrap().memory, Some(1 << 20));
         for (wrong, why) in [
             (r#"{"cpu":"90"}"#, "limits.cpu"),

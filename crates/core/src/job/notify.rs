@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::Job;
+use crate::ids::NotifierName;
 use crate::schedule;
 use crate::time::Millis;
-use crate::words::NotifierName;
 
 /// Something that becomes of a job's fires and that people want to hear of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use super::{CatchUp, Job, Notify, Placement};
 /// The most fires that may wait for the end of a run.
 const QUEUE_MAX: u32 = 100;
 /// The most runs of one job that may go on beside each other: all of them stand in one entry.
-const BESIDE_MAX: u32 = 64;
+const CONCURRENT_RUNS_MAX: u32 = 64;
 
 /// What becomes of fires that come due while a run of their job goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ pub enum Overlap {
 impl Overlap {
     /// How many of them may wait; `None` where their lateness alone decides.
     #[must_use]
-    pub fn keeps(self) -> Option<usize> {
+    pub fn queue_limit(self) -> Option<usize> {
         match self {
             Self::Skip => Some(0),
             Self::Queue(n) => Some(n as usize),
@@ -43,10 +43,10 @@ impl Overlap {
 
     /// How many runs may go on beside each other.
     #[must_use]
-    pub fn beside(self) -> usize {
+    pub fn max_concurrent_runs(self) -> usize {
         match self {
             Self::Forbid | Self::Skip | Self::Queue(_) | Self::Replace => 1,
-            Self::Allow => BESIDE_MAX as usize,
+            Self::Allow => CONCURRENT_RUNS_MAX as usize,
             Self::Limit(n) => n as usize,
         }
     }
@@ -100,8 +100,8 @@ impl Job {
             Overlap::Queue(n) if self.catch_up != CatchUp::Latest => {
                 Err(format!("overlap.queue says already that the latest {n} are made up: leave catch_up out"))
             }
-            Overlap::Limit(n) if !(2..=BESIDE_MAX).contains(&n) => Err(format!(
-                "overlap.limit is {n}, allowed are 2 to {BESIDE_MAX}; one at a time is \"forbid\""
+            Overlap::Limit(n) if !(2..=CONCURRENT_RUNS_MAX).contains(&n) => Err(format!(
+                "overlap.limit is {n}, allowed are 2 to {CONCURRENT_RUNS_MAX}; one at a time is \"forbid\""
             )),
             _ => Ok(()),
         }

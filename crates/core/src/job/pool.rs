@@ -5,7 +5,7 @@ use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
 use super::Job;
-use crate::words::PoolName;
+use crate::ids::PoolName;
 
 /// The most runs of one pool that may go on at once: each has its seat in one entry.
 const AT_MOST_MAX: u32 = 500;

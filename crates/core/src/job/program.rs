@@ -66,8 +66,8 @@ impl Serialize for Program {
 
 impl<'de> Deserialize<'de> for Program {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        struct Written;
-        impl<'de> Visitor<'de> for Written {
+        struct ProgramVisitor;
+        impl<'de> Visitor<'de> for ProgramVisitor {
             type Value = Program;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a program and its arguments as a list, or a text with shell = true")
@@ -80,14 +80,14 @@ impl<'de> Deserialize<'de> for Program {
                 argv.collect::<Result<_, _>>().map(Program::Argv)
             }
         }
-        input.deserialize_any(Written)
+        input.deserialize_any(ProgramVisitor)
     }
 }
 
 /// How a command or a function is started, whatever it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Setting {
+pub struct LaunchSettings {
     /// The folder in which it starts; the node's own when empty.
     pub directory: String,
     /// Variables that it gets.
@@ -108,8 +108,8 @@ pub struct Setting {
 impl Job {
     /// How its command is started.
     #[must_use]
-    pub fn setting(&self) -> Setting {
-        Setting {
+    pub fn launch_settings(&self) -> LaunchSettings {
+        LaunchSettings {
             directory: self.directory.clone(),
             environment: self.environment.clone(),
             inherit: self.inherit.clone(),
@@ -256,7 +256,8 @@ mod tests {
         let fields = r#""command":["a"],"directory":"/tmp","environment":{"A":"1"},"inherit":["B"],"stdin":"x","user":"u","limits":{"files":9}"#;
         let job = read(fields).unwrap();
         assert_eq!(serde_json::to_string(&job).unwrap(), format!(r#"{{"name":"j",{fields}}}"#));
-        let Setting { directory, environment, inherit, stdin, user, limits, dataflow } = job.setting();
+        let LaunchSettings { directory, environment, inherit, stdin, user, limits, dataflow } =
+            job.launch_settings();
         assert_eq!(dataflow, None);
         assert_eq!((user.as_str(), limits.files), ("u", Some(9)));
         assert_eq!((directory.as_str(), stdin.as_str()), ("/tmp", "x"));

@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::Job;
-use crate::effect::Reason;
-use crate::input::Ended;
+use crate::effect::StopReason;
+use crate::ids::{RunId, Shard};
+use crate::input::RunOutcome;
 use crate::schedule;
 use crate::time::Millis;
-use crate::words::{RunId, Shard};
 
 /// The most attempts that may follow the first one.
 const TIMES_MAX: u32 = 100;
@@ -104,11 +104,14 @@ impl Backoff {
     /// A wait is shorter by up to half of it, by what the run's name and attempt decide: so jobs that fail together do not
     /// come back together, and every node computes the same.
     #[must_use]
-    pub fn after(&self, run: &RunId, attempt: u32, ended: Ended) -> Option<Millis> {
+    pub fn delay_after(&self, run: &RunId, attempt: u32, ended: RunOutcome) -> Option<Millis> {
         let failed = match ended {
-            Ended::Failed(code) => self.codes.is_empty() || code.is_some_and(|c| self.codes.contains(&c)),
-            Ended::Stopped(Reason::TimedOut) => self.codes.is_empty(),
-            Ended::Succeeded | Ended::Stopped(Reason::Killed | Reason::Fenced | Reason::Replaced) => false,
+            RunOutcome::Failed(code) => {
+                self.codes.is_empty() || code.is_some_and(|c| self.codes.contains(&c))
+            }
+            RunOutcome::Stopped(StopReason::TimedOut) => self.codes.is_empty(),
+            RunOutcome::Succeeded
+            | RunOutcome::Stopped(StopReason::Killed | StopReason::Fenced | StopReason::Replaced) => false,
         };
         if !failed || attempt > self.times {
             return None;
@@ -136,8 +139,8 @@ fn span(word: &str, text: &str) -> Result<Option<Millis>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{Fire, Shard};
     use crate::time::Wall;
-    use crate::words::{Fire, Shard};
 
     fn retry(times: u32, wait: &str, up_to: &str, codes: &[u8]) -> Result<Backoff, String> {
         Retry { max_retries: times, delay: wait.into(), max_delay: up_to.into(), exit_codes: codes.into() }
@@ -152,7 +155,9 @@ mod tests {
     fn waits_double_up_to_the_longest_and_are_shortened_by_half_at_most() {
         let backoff = retry(6, "10s", "1m", &[]).unwrap();
         let waits = |job: &str| -> Vec<Option<Millis>> {
-            (1..=7).map(|attempt| backoff.after(&run(job), attempt, Ended::Failed(Some(1)))).collect()
+            (1..=7)
+                .map(|attempt| backoff.delay_after(&run(job), attempt, RunOutcome::Failed(Some(1))))
+                .collect()
         };
         let full = [10, 20, 40, 60, 60, 60].map(Millis::secs);
         for (wait, full) in waits("j").iter().zip(full) {
@@ -167,15 +172,15 @@ mod tests {
     fn what_is_attempted_again() {
         let any = retry(1, "", "", &[]).unwrap();
         let some = retry(1, "", "", &[75, 111]).unwrap();
-        let again = |backoff: &Backoff, ended| backoff.after(&run("j"), 1, ended).is_some();
+        let again = |backoff: &Backoff, ended| backoff.delay_after(&run("j"), 1, ended).is_some();
         for (ended, by_any, by_some) in [
-            (Ended::Succeeded, false, false),
-            (Ended::Failed(None), true, false),
-            (Ended::Failed(Some(1)), true, false),
-            (Ended::Failed(Some(75)), true, true),
-            (Ended::Stopped(Reason::TimedOut), true, false),
-            (Ended::Stopped(Reason::Killed), false, false),
-            (Ended::Stopped(Reason::Fenced), false, false),
+            (RunOutcome::Succeeded, false, false),
+            (RunOutcome::Failed(None), true, false),
+            (RunOutcome::Failed(Some(1)), true, false),
+            (RunOutcome::Failed(Some(75)), true, true),
+            (RunOutcome::Stopped(StopReason::TimedOut), true, false),
+            (RunOutcome::Stopped(StopReason::Killed), false, false),
+            (RunOutcome::Stopped(StopReason::Fenced), false, false),
         ] {
             assert_eq!((again(&any, ended), again(&some, ended)), (by_any, by_some), "{ended:?}");
         }
@@ -198,6 +203,6 @@ mod tests {
         }
         // A longer first wait than the longest by default is one nevertheless.
         let backoff = retry(2, "1h", "", &[]).unwrap();
-        assert!(backoff.after(&run("j"), 2, Ended::Failed(None)).unwrap() >= Millis::secs(1_800));
+        assert!(backoff.delay_after(&run("j"), 2, RunOutcome::Failed(None)).unwrap() >= Millis::secs(1_800));
     }
 }

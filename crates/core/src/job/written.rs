@@ -20,8 +20,8 @@ pub(super) mod rules {
     const EMPTY: &str = "is empty: write when the job is due, as \"0 5 * * *\", or leave the key out for a job that runs only by hand";
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
-        struct Written;
-        impl<'de> Visitor<'de> for Written {
+        struct ScheduleVisitor;
+        impl<'de> Visitor<'de> for ScheduleVisitor {
             type Value = String;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a schedule, or a list of schedules")
@@ -41,7 +41,7 @@ pub(super) mod rules {
                 }
             }
         }
-        input.deserialize_any(Written)
+        input.deserialize_any(ScheduleVisitor)
     }
 
     pub(crate) fn serialize<S: Serializer>(text: &str, output: S) -> Result<S::Ok, S::Error> {
@@ -105,8 +105,8 @@ pub(super) mod span_or_none {
 
 /// Parameters as a list, or as `0=a,1=b`.
 pub(super) fn parameters<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Error> {
-    struct Written;
-    impl<'de> Visitor<'de> for Written {
+    struct ParametersVisitor;
+    impl<'de> Visitor<'de> for ParametersVisitor {
         type Value = Vec<String>;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a list of texts, or a text as 0=north,1=south")
@@ -118,7 +118,7 @@ pub(super) fn parameters<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Stri
             core::iter::from_fn(|| list.next_element().transpose()).take(SHARDS_MAX as usize + 1).collect()
         }
     }
-    input.deserialize_any(Written)
+    input.deserialize_any(ParametersVisitor)
 }
 
 /// Reads `0=a,1=b` (S2-18).

@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 use super::Node;
 use crate::commit_kind::CommitKind;
 use crate::effect::{Effect, Event, Ticket};
+use crate::ids::{Fire, Member, RunId, Shard};
 use crate::input::{Input, LeaseEvent, RunEvent};
-use crate::keys::{Key, Parsed, parse};
-use crate::local::{Given, Pending, Subject};
-use crate::registry::{Change, Entry, Guard, Outcome, Revision, Txn, Write};
+use crate::keys::{Key, ParsedKey, parse};
+use crate::local::{CommitScope, Given, PendingCommit};
+use crate::registry::{Change, Entry, Guard, Revision, Txn, TxnOutcome, Write};
 use crate::rules::firing;
 use crate::time::{Millis, Now, Wall};
-use crate::view::{Absorbed, Held, JobId, JobView};
-use crate::words::{Fire, Member, RunId, Shard};
+use crate::view::{JobId, JobView, OwnedJob, ViewChanges};
 
 /// The first wait before a transaction of unknown outcome is sent again; doubled each time.
 const RESEND: Millis = Millis(50);
@@ -29,7 +29,7 @@ impl Node {
             Input::Lease(event) => self.absorb_lease(now, &event, effects),
             Input::Listed(batch) => self.absorb_listing(now, batch.as_ref(), effects),
             Input::Changed(batch) => {
-                let touched = self.view.hear(now.mono, &batch.changes);
+                let touched = self.view.absorb_change(now.mono, &batch.changes);
                 self.sound_late_alarms(&touched, effects);
                 self.touch(now, touched, effects);
             }
@@ -55,8 +55,8 @@ impl Node {
                 self.revisit_held();
             }
             Input::Rest(rest) => self.local.resting = rest,
-            Input::Asked(ask, command) => self.ask(now, (ask, String::new()), command, effects),
-            Input::AskedBy(ask, by, command) => self.ask(now, (ask, by), command, effects),
+            Input::Asked(ask, command) => self.accept_command(now, (ask, String::new()), command, effects),
+            Input::AskedBy(ask, by, command) => self.accept_command(now, (ask, by), command, effects),
         }
     }
 
@@ -99,7 +99,7 @@ impl Node {
     fn absorb_listing(
         &mut self,
         now: Now,
-        batch: Option<&crate::registry::Batch>,
+        batch: Option<&crate::registry::ChangeBatch>,
         effects: &mut Vec<Effect>,
     ) {
         self.local.listing = None;
@@ -110,7 +110,7 @@ impl Node {
         self.local.listed = Some(now.mono);
         self.local.spent.clear();
         let touched = self.view.list(now.mono, batch);
-        self.settle_passed(effects);
+        self.settle_handoff(effects);
         self.sound_late_alarms(&touched, effects);
         self.note_loaded(now, batch.revision);
         self.touch(now, touched, effects);
@@ -121,8 +121,9 @@ impl Node {
         match changes {
             Some(changes) => {
                 for change in &changes {
-                    if let Some(Parsed::Lane(job) | Parsed::ShardLane(job, _) | Parsed::Plan(job)) =
-                        parse(&change.key)
+                    if let Some(
+                        ParsedKey::RunState(job) | ParsedKey::ShardRunState(job, _) | ParsedKey::Plan(job),
+                    ) = parse(&change.key)
                         && let Some(id) = self.view.id(&job)
                     {
                         self.local.reading.remove(&id);
@@ -134,7 +135,7 @@ impl Node {
                         self.local.agenda.insert(id);
                     }
                 }
-                let touched = self.view.hear(now.mono, &changes);
+                let touched = self.view.absorb_change(now.mono, &changes);
                 self.touch(now, touched, effects);
             }
             // Which of several readings failed is not said, and reading twice does no harm.
@@ -146,11 +147,11 @@ impl Node {
     }
 
     /// Jobs that news touched are looked at again; what was refused about them may be tried again.
-    fn touch(&mut self, now: Now, touched: Absorbed, effects: &mut Vec<Effect>) {
+    fn touch(&mut self, now: Now, touched: ViewChanges, effects: &mut Vec<Effect>) {
         effects.extend(touched.unreadable.into_iter().map(|key| Effect::Announce(Event::Unreadable(key))));
         for id in touched.jobs {
             self.touch_job(id);
-            if !self.view.job(id).is_whole() {
+            if !self.view.job(id).is_consistent() {
                 // Half of a change: the other half is under way, or was lost.
                 self.local.list_at = self.local.list_at.min(now.mono + RETRY);
             }
@@ -163,7 +164,9 @@ impl Node {
             self.note_planner(now, effects);
         }
         if touched.peers {
-            self.local.spent.retain(|subject, _| matches!(subject, Subject::Job(_) | Subject::Me));
+            self.local
+                .spent
+                .retain(|subject, _| matches!(subject, CommitScope::Job(_) | CommitScope::Membership));
         }
         if touched.nodes {
             self.note_nodes(now, effects);
@@ -179,7 +182,7 @@ impl Node {
 
     /// A job is looked at again, and what was refused about it may be tried again.
     fn recall(&mut self, id: JobId) {
-        self.local.spent.remove(&Subject::Job(id));
+        self.local.spent.remove(&CommitScope::Job(id));
         self.local.agenda.insert(id);
     }
 
@@ -247,8 +250,11 @@ impl Node {
         let first = RunId { job: job.name().clone(), fire: Fire::Due(Wall::MIN), shard: Shard(0) };
         let range =
             self.local.recording.range((first, 0)..).take_while(|((run, _), _)| run.job == *job.name());
-        let claimed = job.held().and_then(Held::record).map(|lane| lane.verdicts.as_slice());
-        let own = self.member().and_then(|me| job.lane_of(&me)).and_then(|known| known.lane.value.as_ref());
+        let claimed = job.held().and_then(OwnedJob::record).map(|lane| lane.verdicts.as_slice());
+        let own = self
+            .member()
+            .and_then(|me| job.run_state_of(&me))
+            .and_then(|known| known.run_state.value.as_ref());
         let planned =
             job.plan().and_then(|plan| plan.known.value.as_ref()).map(|plan| plan.verdicts.as_slice());
         let verdicts = own.map(|lane| lane.verdicts.as_slice()).or(claimed).or(planned).unwrap_or_default();
@@ -260,72 +266,73 @@ impl Node {
         }
     }
 
-    fn absorb_outcome(&mut self, now: Now, ticket: Ticket, outcome: Outcome, effects: &mut Vec<Effect>) {
+    fn absorb_outcome(&mut self, now: Now, ticket: Ticket, outcome: TxnOutcome, effects: &mut Vec<Effect>) {
         // An answer that comes twice finds nothing under way.
         let Some(mut pending) = self.local.pending.remove(&ticket) else { return };
         match outcome {
-            Outcome::Unknown => {
+            TxnOutcome::Unknown => {
                 let wait = Millis(RESEND.0 << pending.tries.min(6)).min(RESEND_MAX);
                 self.local.unknown.insert((now.mono + wait, ticket));
                 self.local.pending.insert(ticket, pending);
             }
-            Outcome::Applied(revision) => {
+            TxnOutcome::Applied(revision) => {
                 self.conclude(now, &pending, ticket);
                 let mut rest = pending.txn.writes.as_slice();
-                if let (Subject::Job(id), Some(lane)) = (&pending.subject, pending.lane.take()) {
+                if let (CommitScope::Job(id), Some(lane)) = (&pending.scope, pending.run_state.take()) {
                     rest = &rest[1..];
-                    if self.view.wrote_lane(*id, lane, revision) {
+                    if self.view.note_run_state(*id, lane, revision) {
                         self.touch_job(*id);
                     }
                 }
                 // Nearly all that is written is a lane.
                 if !rest.is_empty() {
-                    let touched = self.view.hear(now.mono, &written(&pending.txn.guards, rest, revision));
+                    let touched =
+                        self.view.absorb_change(now.mono, &written(&pending.txn.guards, rest, revision));
                     self.touch(now, touched, effects);
                 }
                 self.settle_applied(&pending, effects);
                 self.sound_alarm(&pending, effects);
-                self.tell_applied(*pending, effects);
+                self.notify_applied(*pending, effects);
             }
-            Outcome::Refused(found) => {
+            TxnOutcome::Refused(found) => {
                 self.conclude(now, &pending, ticket);
                 let landed = landed(&pending.txn, &found);
-                let touched = self.view.hear(now.mono, &found);
+                let touched = self.view.absorb_change(now.mono, &found);
                 let explained = landed || !touched.jobs.is_empty() || touched.nodes;
                 self.touch(now, touched, effects);
                 self.sound_alarm(&pending, effects);
                 if landed {
                     self.settle_applied(&pending, effects);
-                    self.tell_applied(*pending, effects);
+                    self.notify_applied(*pending, effects);
                 } else if !explained {
                     // Nothing we know says why; listing may, and until then the same would be refused again.
-                    self.local.spent.insert(pending.subject, pending.txn);
+                    self.local.spent.insert(pending.scope, pending.txn);
                     self.local.list_at = self.local.list_at.min(now.mono + RETRY);
                 }
             }
         }
     }
 
-    fn conclude(&mut self, now: Now, pending: &Pending, ticket: Ticket) {
+    fn conclude(&mut self, now: Now, pending: &PendingCommit, ticket: Ticket) {
         self.local.unknown.retain(|(_, t)| *t != ticket);
-        self.local.busy.remove(&pending.subject);
+        self.local.busy.remove(&pending.scope);
         if pending.kind.is_paced() {
             self.local.pace.answered(now.mono - pending.since, pending.among);
         }
         self.local.acts.end(pending.kind);
-        match pending.subject {
-            Subject::Job(id) => {
+        match pending.scope {
+            CommitScope::Job(id) => {
                 self.local.peers.placing.end(id);
                 self.recall(id);
             }
-            Subject::Wish(ask, n) if self.local.wishes.contains_key(&(ask, n)) => {
+            CommitScope::Item(ask, n) if self.local.wishes.contains_key(&(ask, n)) => {
                 self.local.todo.insert((ask, n));
             }
             // Whoever was giving the lead back, or taking it up, may plan from here on or not any more.
-            Subject::Serving => self.local.agenda.extend(self.view.dispatched()),
-            Subject::Pool(ref pool) => {
+            CommitScope::Serving => self.local.agenda.extend(self.view.dispatched()),
+            CommitScope::Pool(ref pool) => {
                 self.local.seekers.open(pool);
-                self.local.agenda.extend(self.view.seated(pool));
+                self.local.agenda.extend(self.view.permit_holders(pool));
             }
             _ => {}
         }
@@ -333,9 +340,9 @@ impl Node {
 
     /// Each claim above the threshold raises the alarm, on the node that claimed (S1-25, S1-48); also one whose answer was
     /// lost and whose entry somebody has written since.
-    fn sound_alarm(&self, pending: &Pending, effects: &mut Vec<Effect>) {
-        let (Subject::Job(id), CommitKind::ClaimJob | CommitKind::TakeOver) =
-            (&pending.subject, pending.kind)
+    fn sound_alarm(&self, pending: &PendingCommit, effects: &mut Vec<Effect>) {
+        let (CommitScope::Job(id), CommitKind::ClaimJob | CommitKind::TakeOver) =
+            (&pending.scope, pending.kind)
         else {
             return;
         };
@@ -351,15 +358,15 @@ impl Node {
 
     /// A first try that was long under way may be made after a later one was refused. Then nobody answers for the claim, and
     /// only news tell of it.
-    fn sound_late_alarms(&self, touched: &Absorbed, effects: &mut Vec<Effect>) {
+    fn sound_late_alarms(&self, touched: &ViewChanges, effects: &mut Vec<Effect>) {
         let Some(member) = self.member().filter(|_| !touched.won.is_empty()) else { return };
         let (held, alarm) = (self.view.count(&member), self.local.settings.alarm as usize);
-        let late = touched.won.iter().filter(|id| !self.local.busy.contains(&Subject::Job(**id)));
+        let late = touched.won.iter().filter(|id| !self.local.busy.contains(&CommitScope::Job(**id)));
         effects.extend(late.filter(|_| held > alarm).map(|_| Effect::Announce(Event::Alarm { held, alarm })));
     }
 
     fn absorb_run(&mut self, now: Now, run: &RunId, attempt: u32, event: &RunEvent) {
-        if self.hears_of_passed(now.mono, run, attempt, event) {
+        if self.absorb_handoff_run(now.mono, run, attempt, event) {
             return;
         }
         let Some(id) = self.view.id(&run.job) else { return };
@@ -375,9 +382,9 @@ impl Node {
             }
             RunEvent::Ended(ended) => {
                 self.local.end_given(id, run, (*ended, now.mono));
-                match self.gathers(id, run) {
+                match self.gather_delay(id, run) {
                     // Looking at the job with each end would cost the square of its shards.
-                    Some(wait) if self.local.tally(id).ended == 1 => {
+                    Some(wait) if self.local.shard_runs(id).ended == 1 => {
                         self.local.timers.insert((now.mono + wait, id));
                     }
                     Some(_) => {}
@@ -388,9 +395,9 @@ impl Node {
     }
 
     /// How long the end of a shard's run may wait for others of its job, whose ends are then told with it.
-    fn gathers(&self, id: JobId, run: &RunId) -> Option<Millis> {
+    fn gather_delay(&self, id: JobId, run: &RunId) -> Option<Millis> {
         let given = self.local.given_to(id, run).filter(|given| given.sharded)?;
-        firing::gathers(&self.local, &self.view.job(id), self.member().as_ref(), given)
+        firing::gather_delay(&self.local, &self.view.job(id), self.member().as_ref(), given)
     }
 
     fn absorb_recorded(&mut self, run: RunId, attempt: u32) {

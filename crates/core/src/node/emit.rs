@@ -5,23 +5,23 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::{Earliest, Node};
+use super::{EarliestWake, Node};
 use crate::commit_kind::CommitKind;
 use crate::effect::{Effect, Event, Run, Ticket};
-use crate::input::{Answer, Applied, Offer};
+use crate::ids::{Member, RunId, Token};
+use crate::input::{Answer, ApplyResult, Offer};
 use crate::job::Work;
 use crate::keys::Key;
-use crate::local::{Contact, Given, OfferState, Pending, Sent, Subject, Waiter, Wish};
-use crate::record::{BeatRecord, Lane, decode};
+use crate::local::{CommandItem, CommitScope, Contact, Given, OfferState, PendingCommit, SentOffer, Waiter};
+use crate::record::{BeatRecord, RunState, decode};
 use crate::registry::{Txn, Write};
-use crate::scene::{Decision, Decisions, News, Settled};
+use crate::rule_context::{CommitNotice, ItemOutcome, RuleAction, RuleOutput};
 use crate::time::{Now, Wall};
 use crate::view::JobId;
-use crate::words::{Member, RunId, Token};
 
 /// What of one step goes out together.
 #[derive(Default)]
-struct Bundle {
+struct OutgoingBatch {
     reads: Vec<Key>,
     offers: BTreeMap<Member, Vec<Offer>>,
     /// Whether the node has handed everything over.
@@ -32,20 +32,20 @@ impl Node {
     pub(super) fn emit(
         &mut self,
         now: Now,
-        mut out: Decisions,
+        mut out: RuleOutput,
         effects: &mut Vec<Effect>,
-        wake: &mut Earliest,
+        wake: &mut EarliestWake,
     ) {
         (self.local.eager, self.local.again) = (false, false);
-        let mut bundle = Bundle::default();
-        for decision in core::mem::take(&mut out.list) {
-            if !self.would_act(&decision) {
-                if let Decision::Wake(at, why) = decision {
+        let mut bundle = OutgoingBatch::default();
+        for decision in core::mem::take(&mut out.actions) {
+            if !self.has_effect(&decision) {
+                if let RuleAction::Wake(at, why) = decision {
                     wake.at(at, why);
                 }
                 self.note(now, decision);
-            } else if let Decision::Commit(subject, kind, txn) = decision {
-                if let Subject::Job(id) = subject
+            } else if let RuleAction::Commit(subject, kind, txn) = decision {
+                if let CommitScope::Job(id) = subject
                     && let Some(to) = out.placing.remove(&id)
                 {
                     // Where a job's runs go counts from now on.
@@ -53,7 +53,7 @@ impl Node {
                 }
                 self.send(now, subject, kind, txn, &mut out, effects);
             } else {
-                self.act(now, decision, &mut bundle, effects);
+                self.perform(now, decision, &mut bundle, effects);
             }
         }
         if !bundle.reads.is_empty() {
@@ -71,115 +71,121 @@ impl Node {
     }
 
     /// Carries out what is no transaction.
-    fn act(&mut self, now: Now, decision: Decision, bundle: &mut Bundle, effects: &mut Vec<Effect>) {
+    fn perform(
+        &mut self,
+        now: Now,
+        decision: RuleAction,
+        bundle: &mut OutgoingBatch,
+        effects: &mut Vec<Effect>,
+    ) {
         match decision {
-            Decision::Start(id, run) => self.start(now, id, run, effects),
-            Decision::Probe(to, address, beat) => {
+            RuleAction::Start(id, run) => self.start(now, id, run, effects),
+            RuleAction::Probe(to, address, beat) => {
                 let contact = self.local.peers.contacts.entry(to.clone()).or_default();
                 *contact = Contact { beat, asking: true, reachable: None, ..*contact };
                 effects.push(Effect::Probe { to, address });
             }
-            Decision::Offer(id, run, to, must) => {
+            RuleAction::Offer(id, run, to, must) => {
                 self.note_offer(id, &run, &to);
                 bundle.offers.entry(to).or_default().push(Offer { run, must });
             }
-            Decision::Stop(id, run, reason) => {
+            RuleAction::Stop(id, run, reason) => {
                 self.local.stop_given(id, &run);
                 effects.push(Effect::Stop(run, reason));
             }
-            Decision::Read(id, keys) => {
+            RuleAction::Read(id, keys) => {
                 self.local.reading.insert(id);
                 bundle.reads.extend(keys);
             }
-            Decision::Record(verdict) => {
+            RuleAction::Record(verdict) => {
                 self.local.recording.insert((verdict.run.clone(), verdict.attempt), false);
                 effects.push(Effect::Record(verdict));
             }
-            Decision::Announce(event) => {
+            RuleAction::Announce(event) => {
                 self.local.announced.push(event.clone());
                 effects.push(Effect::Announce(event));
             }
-            Decision::Settled(ask, n, settled) => {
-                self.settle_wish(ask, n, settled, effects);
+            RuleAction::CompleteItem(ask, n, settled) => {
+                self.complete_item(ask, n, settled, effects);
                 self.local.again = !self.local.wishes.is_empty();
             }
-            Decision::Departed => bundle.departs = true,
-            Decision::Commit(..)
-            | Decision::Hold(..)
-            | Decision::JobAt(..)
-            | Decision::JobAfter(..)
-            | Decision::JobUncertain(_)
-            | Decision::JobUnplaced(_)
-            | Decision::JobSpread(_)
-            | Decision::JobWaits(..)
-            | Decision::JobSeeks(..)
-            | Decision::Reread(..)
-            | Decision::Wake(..) => {}
+            RuleAction::Departed => bundle.departs = true,
+            RuleAction::Commit(..)
+            | RuleAction::SetLockCount(..)
+            | RuleAction::JobAt(..)
+            | RuleAction::JobAfter(..)
+            | RuleAction::JobAwaitsTrust(_)
+            | RuleAction::JobUnplaced(_)
+            | RuleAction::JobSpread(_)
+            | RuleAction::JobAwaitsSlot(..)
+            | RuleAction::JobAwaitsPermit(..)
+            | RuleAction::Reread(..)
+            | RuleAction::Wake(..) => {}
         }
     }
 
     /// Whether a decision leads to an effect now.
-    pub(super) fn would_act(&self, decision: &Decision) -> bool {
+    pub(super) fn has_effect(&self, decision: &RuleAction) -> bool {
         let local = &self.local;
         match decision {
-            Decision::Commit(subject, _, txn) => {
+            RuleAction::Commit(subject, _, txn) => {
                 !local.busy.contains(subject) && local.spent.get(subject) != Some(txn)
             }
             // A commit about the job may be taking the fire back at this very moment.
-            Decision::Start(id, run) => {
+            RuleAction::Start(id, run) => {
                 let is_given = match self.view.job(*id).is_sharded() {
                     true => local.is_given(*id, run.id.shard),
                     false => local.given_to(*id, &run.id).is_some(),
                 };
-                !local.busy.contains(&Subject::Job(*id)) && !is_given
+                !local.busy.contains(&CommitScope::Job(*id)) && !is_given
             }
-            Decision::Stop(id, run, _) => local.given_to(*id, run).is_some_and(|g| !g.stopping),
-            Decision::Read(id, _) => !local.reading.contains(id) && !local.put_off.contains_key(id),
-            Decision::Record(verdict) => {
+            RuleAction::Stop(id, run, _) => local.given_to(*id, run).is_some_and(|g| !g.stopping),
+            RuleAction::Read(id, _) => !local.reading.contains(id) && !local.put_off.contains_key(id),
+            RuleAction::Record(verdict) => {
                 !local.recording.contains_key(&(verdict.run.clone(), verdict.attempt))
             }
-            Decision::Announce(event) => !local.announced.iter().any(|said| same_news(said, event)),
-            Decision::Settled(ask, n, _) => local.wishes.contains_key(&(*ask, *n)),
-            Decision::Departed => !local.departed,
-            Decision::Probe(member, ..) => {
+            RuleAction::Announce(event) => !local.announced.iter().any(|said| same_news(said, event)),
+            RuleAction::CompleteItem(ask, n, _) => local.wishes.contains_key(&(*ask, *n)),
+            RuleAction::Departed => !local.departed,
+            RuleAction::Probe(member, ..) => {
                 !local.peers.contacts.get(member).is_some_and(|contact| contact.asking)
             }
-            Decision::Offer(id, run, to, _) => {
+            RuleAction::Offer(id, run, to, _) => {
                 let sent = local.peers.offers.get(&(*id, run.fire.clone()));
                 sent.is_none_or(|sent| sent.to != *to || sent.is_open())
             }
-            Decision::Hold(..)
-            | Decision::JobAt(..)
-            | Decision::JobAfter(..)
-            | Decision::JobUncertain(_)
-            | Decision::JobUnplaced(_)
-            | Decision::JobSpread(_)
-            | Decision::JobWaits(..)
-            | Decision::JobSeeks(..)
-            | Decision::Reread(..)
-            | Decision::Wake(..) => false,
+            RuleAction::SetLockCount(..)
+            | RuleAction::JobAt(..)
+            | RuleAction::JobAfter(..)
+            | RuleAction::JobAwaitsTrust(_)
+            | RuleAction::JobUnplaced(_)
+            | RuleAction::JobSpread(_)
+            | RuleAction::JobAwaitsSlot(..)
+            | RuleAction::JobAwaitsPermit(..)
+            | RuleAction::Reread(..)
+            | RuleAction::Wake(..) => false,
         }
     }
 
     /// What a decision leaves in the node's own affairs without an effect.
-    fn note(&mut self, now: Now, decision: Decision) {
+    fn note(&mut self, now: Now, decision: RuleAction) {
         match decision {
-            Decision::JobAt(id, at) => {
+            RuleAction::JobAt(id, at) => {
                 self.local.wheel.insert((at, id));
             }
-            Decision::JobAfter(id, at) => {
+            RuleAction::JobAfter(id, at) => {
                 self.local.timers.insert((at, id));
             }
-            Decision::JobUncertain(id) => {
+            RuleAction::JobAwaitsTrust(id) => {
                 self.local.uncertain.insert(id);
             }
-            Decision::JobUnplaced(id) => {
+            RuleAction::JobUnplaced(id) => {
                 self.local.peers.unplaced.insert(id);
             }
-            Decision::JobSpread(id) => {
+            RuleAction::JobSpread(id) => {
                 self.local.peers.spread.remove(&id);
             }
-            Decision::JobWaits(id, due) => {
+            RuleAction::JobAwaitsSlot(id, due) => {
                 let job = self.view.job(id);
                 let (priority, again) = (Reverse(job.priority()), job.fires_after(now.wall.max(due)));
                 // Then its place is another one.
@@ -189,20 +195,20 @@ impl Node {
                 // Until there is a slot another node may have taken it.
                 self.local.peers.set_overdue_read(id, false);
             }
-            Decision::JobSeeks(pool, id, due, was_first) => {
+            RuleAction::JobAwaitsPermit(pool, id, due, was_first) => {
                 let priority = Reverse(self.view.job(id).priority());
                 self.local.seekers.wait(pool, Waiter { priority, due, again: Wall::MAX, id }, was_first);
             }
-            Decision::Reread(id, at) => {
+            RuleAction::Reread(id, at) => {
                 // The earliest moment that was named stands: looking in the meantime puts nothing off.
                 let named = self.local.peers.reread.entry(id).or_insert(at);
                 *named = at.min(*named);
                 self.local.wheel.insert((*named, id));
             }
-            Decision::Hold(lock, 0) => {
+            RuleAction::SetLockCount(lock, 0) => {
                 self.local.locks.remove(&lock);
             }
-            Decision::Hold(lock, times) => {
+            RuleAction::SetLockCount(lock, times) => {
                 self.local.locks.insert(lock, times);
             }
             _ => {}
@@ -212,30 +218,40 @@ impl Node {
     fn send(
         &mut self,
         now: Now,
-        subject: Subject,
+        subject: CommitScope,
         kind: CommitKind,
         txn: Txn,
-        out: &mut Decisions,
+        out: &mut RuleOutput,
         effects: &mut Vec<Effect>,
     ) {
         let ticket = Ticket(self.local.next_ticket);
         self.local.next_ticket += 1;
         self.local.busy.insert(subject.clone());
-        if let Subject::Wish(ask, n) = subject {
+        if let CommitScope::Item(ask, n) = subject {
             self.local.todo.remove(&(ask, n));
             self.local.again = !self.local.todo.is_empty();
         }
         self.local.acts.begin(kind);
-        let (sent, applied): (Vec<News>, Vec<News>) =
-            out.news.extract_if(.., |news| news.subject == subject).partition(|news| news.sent);
-        let next = out.nudges.extract_if(.., |(job, ..)| subject == Subject::Job(*job)).next();
+        let (sent, applied): (Vec<CommitNotice>, Vec<CommitNotice>) =
+            out.notices.extract_if(.., |news| news.scope == subject).partition(|news| news.sent);
+        let next = out.acceptable_runs.extract_if(.., |(job, ..)| subject == CommitScope::Job(*job)).next();
         effects.extend(sent.into_iter().map(|news| Effect::Announce(news.event)));
         let among = self.local.paced();
         let news = applied.into_iter().map(|news| news.event).collect();
         let next = next.map(|(_, run, to)| (run, to));
         let since = now.mono;
-        let lane = written_lane(&subject, &txn, out);
-        let pending = Pending { subject, kind, txn: txn.clone(), lane, since, among, tries: 1, news, next };
+        let lane = written_run_state(&subject, &txn, out);
+        let pending = PendingCommit {
+            scope: subject,
+            kind,
+            txn: txn.clone(),
+            run_state: lane,
+            since,
+            among,
+            tries: 1,
+            events: news,
+            next,
+        };
         self.local.pending.insert(ticket, Box::new(pending));
         effects.push(Effect::Commit { ticket, kind, txn });
     }
@@ -247,7 +263,7 @@ impl Node {
         }
         let sharded = job.is_sharded();
         // A run that nobody monitors is closed as soon as it was given, and one beside which others may go on is followed.
-        if job.terms().is_some_and(|(_, shards)| !shards.monitor) || job.beside() > 1 {
+        if job.terms().is_some_and(|(_, shards)| !shards.monitor) || job.max_concurrent_runs() > 1 {
             self.local.agenda.insert(id);
         }
         let (attempt, ended, retry) = (run.attempt, None, run.retry.clone());
@@ -259,12 +275,12 @@ impl Node {
     fn note_offer(&mut self, id: JobId, run: &RunId, to: &Member) {
         let sent = self.local.peers.offers.entry((id, run.fire.clone()));
         let sent =
-            sent.or_insert_with(|| Sent { to: to.clone(), state: OfferState::Asked, busy: Vec::new() });
+            sent.or_insert_with(|| SentOffer { to: to.clone(), state: OfferState::Asked, busy: Vec::new() });
         (sent.to, sent.state) = (to.clone(), OfferState::Asked);
     }
 
     /// What the beat that a transaction took is worth.
-    fn granted(&self, pending: &Pending) -> Option<Answer> {
+    fn granted(&self, pending: &PendingCommit) -> Option<Answer> {
         let Write::Put { value, .. } = pending.txn.writes.first()? else { return None };
         let record: BeatRecord = decode(value)?;
         let token = Token::new(self.local.settings.generation, record.seq);
@@ -272,8 +288,8 @@ impl Node {
     }
 
     /// A transaction was applied: whoever waits for that is told.
-    pub(super) fn tell_applied(&self, pending: Pending, effects: &mut Vec<Effect>) {
-        effects.extend(pending.news.into_iter().map(Effect::Announce));
+    pub(super) fn notify_applied(&self, pending: PendingCommit, effects: &mut Vec<Effect>) {
+        effects.extend(pending.events.into_iter().map(Effect::Announce));
         if let Some((run, to)) = pending.next
             && let Some(state) = self.view.member(&to)
         {
@@ -283,64 +299,67 @@ impl Node {
     }
 
     /// A wish's transaction was applied, so the wish is settled.
-    pub(super) fn settle_applied(&mut self, pending: &Pending, effects: &mut Vec<Effect>) {
-        let Subject::Wish(ask, n) = pending.subject else { return };
+    pub(super) fn settle_applied(&mut self, pending: &PendingCommit, effects: &mut Vec<Effect>) {
+        let CommitScope::Item(ask, n) = pending.scope else { return };
         let applied = match (pending.kind, self.local.wishes.get(&(ask, n))) {
-            (CommitKind::CreateJob, Some(Wish::Job(job))) => {
-                Settled::Applied(job.name.clone(), Applied::Created)
+            (CommitKind::CreateJob, Some(CommandItem::Job(job))) => {
+                ItemOutcome::Applied(job.name.clone(), ApplyResult::Created)
             }
-            (_, Some(Wish::Job(job))) => Settled::Applied(job.name.clone(), Applied::Updated),
-            (kind, Some(Wish::Calendar(calendar))) => {
-                let applied =
-                    if kind == CommitKind::CreateCalendar { Applied::Created } else { Applied::Updated };
-                Settled::Answer(Answer::Calendar(calendar.name.clone(), applied))
+            (_, Some(CommandItem::Job(job))) => ItemOutcome::Applied(job.name.clone(), ApplyResult::Updated),
+            (kind, Some(CommandItem::Calendar(calendar))) => {
+                let applied = if kind == CommitKind::CreateCalendar {
+                    ApplyResult::Created
+                } else {
+                    ApplyResult::Updated
+                };
+                ItemOutcome::Answer(Answer::Calendar(calendar.name.clone(), applied))
             }
-            (_, Some(Wish::Beat(_))) => {
+            (_, Some(CommandItem::Beat(_))) => {
                 let Some(answer) = self.granted(pending) else { return };
-                Settled::Answer(answer)
+                ItemOutcome::Answer(answer)
             }
-            (CommitKind::RaiseLayout, Some(Wish::FinalizeUpgrade)) => {
+            (CommitKind::RaiseLayout, Some(CommandItem::FinalizeUpgrade)) => {
                 let layout = self.view.cluster().value.as_ref().map_or(0, |cluster| cluster.layout);
-                Settled::Answer(Answer::Layout(layout, Applied::Updated))
+                ItemOutcome::Answer(Answer::Layout(layout, ApplyResult::Updated))
             }
             (
                 _,
                 Some(
-                    Wish::DeleteCalendar(_)
-                    | Wish::Switch(..)
-                    | Wish::OnNode(..)
-                    | Wish::Drain(..)
-                    | Wish::Configure(_)
-                    | Wish::Count(..)
-                    | Wish::Tell(..)
-                    | Wish::Activate(_),
+                    CommandItem::DeleteCalendar(_)
+                    | CommandItem::Switch(..)
+                    | CommandItem::OnNode(..)
+                    | CommandItem::Drain(..)
+                    | CommandItem::Configure(_)
+                    | CommandItem::Count(..)
+                    | CommandItem::Notify(..)
+                    | CommandItem::Activate(_),
                 ),
-            ) => Settled::Answer(crate::input::Answer::Done),
+            ) => ItemOutcome::Answer(crate::input::Answer::Done),
             // Runs by hand, asked for or ended, and locks are answered from the view, where their record now stands, and a wanted
             // layout is not raised.
             (
                 _,
                 Some(
-                    Wish::RunNow(..)
-                    | Wish::CallOff(_)
-                    | Wish::Lock(_)
-                    | Wish::Unlock(_)
-                    | Wish::FinalizeUpgrade,
+                    CommandItem::RunNow(..)
+                    | CommandItem::Cancel(_)
+                    | CommandItem::Lock(_)
+                    | CommandItem::Unlock(_)
+                    | CommandItem::FinalizeUpgrade,
                 )
                 | None,
             ) => return,
         };
-        self.settle_wish(ask, n, applied, effects);
+        self.complete_item(ask, n, applied, effects);
     }
 }
 
 /// The lane that a transaction's first write writes, if firing has left it. Several rules may have had something to write
 /// about a job, so what is written tells.
-fn written_lane(subject: &Subject, txn: &Txn, out: &mut Decisions) -> Option<Lane> {
-    let (Subject::Job(id), Some(Write::Put { value, .. })) = (subject, txn.writes.first()) else {
+fn written_run_state(subject: &CommitScope, txn: &Txn, out: &mut RuleOutput) -> Option<RunState> {
+    let (CommitScope::Job(id), Some(Write::Put { value, .. })) = (subject, txn.writes.first()) else {
         return None;
     };
-    let (written, lane) = out.lanes.remove(id)?;
+    let (written, lane) = out.run_states.remove(id)?;
     (written == *value).then_some(lane)
 }
 
@@ -359,18 +378,22 @@ mod tests {
 
     #[test]
     fn a_lane_that_is_not_what_a_transaction_writes_is_not_taken_for_it() {
-        let (id, lane) = (JobId(0), Lane { seq: 7, ..Lane::default() });
+        let (id, lane) = (JobId(0), RunState { seq: 7, ..RunState::default() });
         let txn = |value| Txn {
             guards: Vec::new(),
             writes: [Write::Put { key: Key::from_stored("lane/j"), value, owner: None }].into(),
         };
-        let taken = |subject: Subject, value| {
-            let mut out = Decisions::default();
-            out.lanes.insert(id, (encode(&lane), lane.clone()));
-            written_lane(&subject, &txn(value), &mut out)
+        let taken = |subject: CommitScope, value| {
+            let mut out = RuleOutput::default();
+            out.run_states.insert(id, (encode(&lane), lane.clone()));
+            written_run_state(&subject, &txn(value), &mut out)
         };
-        assert_eq!(taken(Subject::Job(id), encode(&lane)), Some(lane.clone()));
-        assert_eq!(taken(Subject::Job(id), encode(&Lane::default())), None, "another rule wrote first");
-        assert_eq!(taken(Subject::Me, encode(&lane)), None);
+        assert_eq!(taken(CommitScope::Job(id), encode(&lane)), Some(lane.clone()));
+        assert_eq!(
+            taken(CommitScope::Job(id), encode(&RunState::default())),
+            None,
+            "another rule wrote first"
+        );
+        assert_eq!(taken(CommitScope::Membership, encode(&lane)), None);
     }
 }

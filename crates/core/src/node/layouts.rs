@@ -1,7 +1,7 @@
 //! The layout in which the tree is written: what a node does where it does not know it, and before it is raised.
 
 use super::Node;
-use crate::local::Wish;
+use crate::local::CommandItem;
 use crate::record::UnknownLayout;
 use crate::time::Now;
 
@@ -19,7 +19,7 @@ impl Node {
             return;
         }
         let mut wishes = self.local.todo.iter().filter_map(|key| self.local.wishes.get(key));
-        if wishes.any(|wish| *wish == Wish::FinalizeUpgrade) {
+        if wishes.any(|wish| *wish == CommandItem::FinalizeUpgrade) {
             self.local.list_at = now.mono;
         }
     }

@@ -2,13 +2,13 @@
 
 use alloc::vec::Vec;
 
-use super::{Earliest, Node};
+use super::{EarliestWake, Node};
 use crate::effect::{Effect, Event};
-use crate::local::Queue;
+use crate::local::FairQueue;
 use crate::time::{Millis, Now};
 
 impl Node {
-    pub(super) fn tend_lease(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut Earliest) {
+    pub(super) fn tend_lease(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut EarliestWake) {
         if self.local.departed || self.local.closed {
             return;
         }
@@ -92,7 +92,7 @@ impl Node {
         local.uncertain.clear();
         local.put_off.clear();
         local.reading.clear();
-        local.waiting = Queue::default();
+        local.waiting = FairQueue::default();
         local.seekers.clear();
         self.end_part(effects);
     }

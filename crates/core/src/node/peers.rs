@@ -3,17 +3,17 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::{Earliest, Node};
+use super::{EarliestWake, Node};
 use crate::effect::{Effect, Event};
-use crate::input::{LeaseEvent, OfferAnswer, Role};
-use crate::load::{Sample, Score};
-use crate::local::{OfferState, Reign, Subject};
+use crate::eligibility::Leadership;
+use crate::ids::{Fire, Member, NodeName, RunId};
+use crate::input::{LeaseEvent, OfferAnswer, ProbeReply};
+use crate::load::{HostLoad, Score};
+use crate::local::{CommitScope, LeaderTerm, OfferState};
 use crate::registry::{LeaseId, Revision};
 use crate::rules::firing;
-use crate::standing::Leadership;
 use crate::time::{Mono, Now, Wall};
 use crate::view::JobId;
-use crate::words::{Fire, Member, NodeName, RunId};
 
 impl Node {
     /// Who leads the cluster, as far as this node can know at this moment (S4-13, I4).
@@ -28,17 +28,23 @@ impl Node {
 
     /// What the node says of itself to those who probe it.
     #[must_use]
-    pub fn role(&self, now: Mono) -> Role {
+    pub fn role(&self, now: Mono) -> ProbeReply {
         // While the lead is being given back it may be somebody else's already.
-        let acts = self.local.lease.trusted(now).is_some() && !self.local.busy.contains(&Subject::Serving);
-        Role {
-            serves: self.local.peers.reign.filter(|reign| acts && reign.serves.is_some()).map(|r| r.epoch),
+        let acts =
+            self.local.lease.trusted(now).is_some() && !self.local.busy.contains(&CommitScope::Serving);
+        ProbeReply {
+            serves: self
+                .local
+                .peers
+                .leader_term
+                .filter(|reign| acts && reign.serves.is_some())
+                .map(|r| r.epoch),
         }
     }
 
     /// How busy the node is: what was measured of its host, how many slots are busy and how many it has, and its score.
     #[must_use]
-    pub fn load(&self) -> (Sample, u32, u32, Score) {
+    pub fn load(&self) -> (HostLoad, u32, u32, Score) {
         let (sample, slots) = (self.local.peers.sample, self.local.settings.slots);
         let free = firing::free_slots(&self.view, &self.local);
         let busy = slots.saturating_sub(u32::try_from(free).unwrap_or(slots));
@@ -73,13 +79,14 @@ impl Node {
             return self.suspend(effects);
         }
         let peers = &mut self.local.peers;
-        if peers.reign.is_none_or(|reign| reign.epoch != record.epoch) {
-            peers.reign = Some(Reign { epoch: record.epoch, since: now.mono, loaded: false, serves: None });
+        if peers.leader_term.is_none_or(|reign| reign.epoch != record.epoch) {
+            peers.leader_term =
+                Some(LeaderTerm { epoch: record.epoch, since: now.mono, loaded: false, serves: None });
             effects.push(Effect::Announce(Event::Resuming(record.epoch)));
             // Everything is read again before it serves (S4-34).
             self.local.list_at = now.mono;
         }
-        if let Some(reign) = &mut self.local.peers.reign
+        if let Some(reign) = &mut self.local.peers.leader_term
             && record.serves
             && reign.serves.is_none()
         {
@@ -91,7 +98,7 @@ impl Node {
     /// A listing came: for a new leader it counts if it was taken after the lead was won.
     pub(super) fn note_loaded(&mut self, now: Now, revision: Revision) {
         let won = self.view.serving().revision;
-        if let Some(reign) = self.local.peers.reign.as_mut().filter(|reign| !reign.loaded) {
+        if let Some(reign) = self.local.peers.leader_term.as_mut().filter(|reign| !reign.loaded) {
             reign.loaded = revision >= won;
             if !reign.loaded {
                 self.local.list_at = now.mono;
@@ -100,7 +107,7 @@ impl Node {
     }
 
     fn suspend(&mut self, effects: &mut Vec<Effect>) {
-        if self.local.peers.reign.take().is_some() {
+        if self.local.peers.leader_term.take().is_some() {
             effects.push(Effect::Announce(Event::Suspended));
         }
     }
@@ -158,7 +165,7 @@ impl Node {
     }
 
     /// When nodes or jobs came or went, the planner looks at the runs of all jobs together.
-    pub(super) fn spread_runs(&mut self, now: Now, wake: &mut Earliest) {
+    pub(super) fn spread_runs(&mut self, now: Now, wake: &mut EarliestWake) {
         match self.local.peers.spread_at {
             Some(at) if at <= now.mono => {
                 self.local.peers.spread_at = None;

@@ -1,7 +1,7 @@
 //! When a run that could go on for ever, since its data streams, must come to an end by itself.
 
 use super::Node;
-use crate::words::{JobName, Shard};
+use crate::ids::{JobName, Shard};
 
 impl Node {
     /// Why a stream of this job should end on this node before its next fetch; `None` while it may go on.

@@ -6,52 +6,53 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::commit_kind::CommitKind;
-use crate::effect::{Reason, Run, Ticket, Verdict};
+use crate::effect::{Run, StopReason, Ticket, Verdict};
+use crate::ids::{NodeName, RunId};
 use crate::input::{
-    Answer, Applied, AskId, Command, Ended, LeaseEvent, OfferAnswer, Refusal, RunEvent, Setting,
+    Answer, ApplyResult, ClusterSetting, Command, CommandId, LeaseEvent, OfferAnswer, Refusal, RunEvent,
+    RunOutcome,
 };
 use crate::job::{Job, Retry, Work};
-use crate::registry::{Batch, Class, Granted, Outcome, Revision, Txn};
+use crate::registry::{ChangeBatch, DurabilityClass, LeaseGrant, Revision, Txn, TxnOutcome};
 use crate::store::Store;
 use crate::time::Wall;
-use crate::words::{NodeName, RunId};
 
-mod after;
+mod after_completion;
 mod alarms;
 mod balance;
-mod beside;
+mod batched_inputs;
+mod broadcast;
 mod calendars;
-mod called_off;
-mod carried;
+mod cancellation;
 mod claiming;
 mod cluster;
-mod crowded;
+mod concurrency;
 mod dataflow;
 mod dispatched;
 mod drained;
-mod every_node;
-mod fair;
+mod fairness;
+mod handoff;
 mod health;
 mod labels;
-mod late;
+mod large_fleets;
 mod layouts;
 mod lead;
 mod listing;
-mod lost;
+mod migrated;
+mod misfire;
 mod no_node;
+mod notifications;
 mod overlap;
-mod passed;
 mod pools;
 mod priority;
+mod registry_rollback;
 mod retries;
 mod run_timeout;
 mod sharded;
 mod switched;
-mod together;
-mod told;
 mod unanswered;
 
-struct Actor {
+struct TestNode {
     node: Node,
     wake: Option<Mono>,
     heard: Revision,
@@ -60,10 +61,10 @@ struct Actor {
 
 /// A world in which every effect is carried out at once.
 #[derive(Default)]
-struct World {
+struct TestCluster {
     now: i64,
     store: Store,
-    actors: BTreeMap<NodeName, Actor>,
+    actors: BTreeMap<NodeName, TestNode>,
     starts: Vec<(String, Run)>,
     /// When each of these was.
     started: Vec<i64>,
@@ -73,7 +74,7 @@ struct World {
     takes: i64,
     ends: Vec<(i64, NodeName, Run)>,
     /// What was told to end, and will have in a moment.
-    stops: Vec<(i64, NodeName, Run, Reason)>,
+    stops: Vec<(i64, NodeName, Run, StopReason)>,
     /// How many attempts of each run fail, with exit code 1.
     fails: u32,
     /// What history was told.
@@ -125,7 +126,7 @@ fn settings(name: &str) -> Settings {
         early: Millis(0),
         notice: Millis(0),
         operations_max: OPERATIONS_MAX,
-        class: Class::A,
+        class: DurabilityClass::A,
         generation: 1,
         knows: crate::record::Layouts::OWN,
     }
@@ -135,7 +136,7 @@ fn job(name: &str, schedule: &str) -> Job {
     Job::new(name.parse().unwrap(), schedule, Work::Command(["true".to_string()].into()))
 }
 
-impl World {
+impl TestCluster {
     fn with(names: &[&str]) -> Self {
         let mut world = Self::default();
         names.iter().for_each(|name| world.add(settings(name)));
@@ -149,7 +150,7 @@ impl World {
     fn add_with(&mut self, settings: Settings, rules: &'static [Rule]) {
         let name = settings.name.clone();
         let node = Node::with_rules(settings, rules);
-        let actor = Actor { node, wake: None, heard: Revision(0), watching: false };
+        let actor = TestNode { node, wake: None, heard: Revision(0), watching: false };
         self.actors.insert(name.clone(), actor);
         self.give(&name, Input::Tick);
     }
@@ -158,9 +159,9 @@ impl World {
         Now { mono: Mono(self.now), wall: Wall(self.now + self.skew) }
     }
 
-    fn ask(&mut self, name: &str, command: Command) -> Answer {
+    fn send_command(&mut self, name: &str, command: Command) -> Answer {
         self.answers.clear();
-        self.give(&name.parse().unwrap(), Input::Asked(AskId(1), command));
+        self.give(&name.parse().unwrap(), Input::Asked(CommandId(1), command));
         self.run(50);
         self.answers.pop().unwrap()
     }
@@ -175,7 +176,7 @@ impl World {
             let overlooked = actor.node.overlooked(now);
             assert!(overlooked.is_empty(), "overlooked {overlooked:?}");
             let view = actor.node.view();
-            assert_eq!(view.unseated(), view.unseated_recounted());
+            assert_eq!(view.awaiting_permit(), view.awaiting_permit_recounted());
             for effect in effects {
                 inputs.extend(self.carry_out(name, effect));
             }
@@ -184,7 +185,7 @@ impl World {
 
     fn carry_out(&mut self, name: &NodeName, effect: Effect) -> Option<Input> {
         let mono = Mono(self.now);
-        let granted = |store: &Store, lease| Granted {
+        let granted = |store: &Store, lease| LeaseGrant {
             lease,
             ttl: Millis(4_000),
             clock: Some(Wall(mono.0)),
@@ -261,7 +262,7 @@ impl World {
                 let ids: Vec<RunId> = runs.iter().map(|offer| offer.run.clone()).collect();
                 let answer = if self.reached(name, &to).is_some() {
                     self.offers.extend(ids.iter().map(|run| (to.node.to_string(), run.to_string())));
-                    self.give(&to.node, Input::Asked(AskId(u64::MAX), Command::Offer(runs)));
+                    self.give(&to.node, Input::Asked(CommandId(u64::MAX), Command::Offer(runs)));
                     match self.answers.pop() {
                         Some(Answer::Busy(busy)) => OfferAnswer::Taken { busy },
                         other => panic!("an offer was answered with {other:?}"),
@@ -274,17 +275,17 @@ impl World {
         })
     }
 
-    fn commit(&mut self, txn: &Txn) -> Outcome {
+    fn commit(&mut self, txn: &Txn) -> TxnOutcome {
         let twice = |(at, guard)| txn.guards[..at].contains(guard);
         assert!(!txn.guards.iter().enumerate().any(twice), "a guard that stands there twice: {txn:?}");
         if txn.guards.len() + txn.writes.len() > OPERATIONS_MAX {
-            return Outcome::Refused(self.store.found(txn));
+            return TxnOutcome::Refused(self.store.found(txn));
         }
         self.store.commit(Mono(self.now), txn)
     }
 
     /// The node of a member, if it lives that life and no cut is between the two.
-    fn reached(&self, from: &NodeName, to: &Member) -> Option<&Actor> {
+    fn reached(&self, from: &NodeName, to: &Member) -> Option<&TestNode> {
         let cut = self.cuts.contains(&(from.to_string(), to.node.to_string()));
         self.actors.get(&to.node).filter(|actor| !cut && actor.node.member().as_ref() == Some(to))
     }
@@ -314,11 +315,15 @@ impl World {
             let over: Vec<(i64, NodeName, Run)> = over;
             for (_, name, run, reason) in self.stops.extract_if(.., |(at, ..)| *at <= now).collect::<Vec<_>>()
             {
-                let event = RunEvent::Ended(Ended::Stopped(reason));
+                let event = RunEvent::Ended(RunOutcome::Stopped(reason));
                 self.give(&name, Input::Run { id: run.id, attempt: run.attempt, event });
             }
             for (_, name, run) in over {
-                let ended = if run.attempt > self.fails { Ended::Succeeded } else { Ended::Failed(Some(1)) };
+                let ended = if run.attempt > self.fails {
+                    RunOutcome::Succeeded
+                } else {
+                    RunOutcome::Failed(Some(1))
+                };
                 let event = RunEvent::Ended(ended);
                 self.give(&name, Input::Run { id: run.id, attempt: run.attempt, event });
             }
@@ -333,7 +338,10 @@ impl World {
             let Some(batch) = self.store.changes_after(actor.heard) else { continue };
             actor.heard = batch.revision;
             if !batch.changes.is_empty() {
-                self.give(&name, Input::Changed(Batch { changes: batch.changes, revision: batch.revision }));
+                self.give(
+                    &name,
+                    Input::Changed(ChangeBatch { changes: batch.changes, revision: batch.revision }),
+                );
             }
         }
     }
@@ -351,9 +359,9 @@ impl World {
 /// proves: S1-47, I14, I17
 #[test]
 fn a_job_fires_on_each_second_once() {
-    let mut world = World::with(&["a", "b"]);
-    let applied = world.ask("a", Command::Apply([job("j", "@every 1s")].into()));
-    assert_eq!(applied, Answer::Applied([("j".parse().unwrap(), Applied::Created)].into()));
+    let mut world = TestCluster::with(&["a", "b"]);
+    let applied = world.send_command("a", Command::Apply([job("j", "@every 1s")].into()));
+    assert_eq!(applied, Answer::Applied([("j".parse().unwrap(), ApplyResult::Created)].into()));
     world.run(10_000);
     assert_eq!(world.dues("j"), (1..=10).map(|s| s * 1000).collect::<Vec<_>>());
     assert!(world.starts.windows(2).all(|w| w[0].1.token < w[1].1.token));
@@ -364,7 +372,7 @@ fn a_job_fires_on_each_second_once() {
 /// It does not decode what it wrote about a fire itself; so that must be what stands there.
 #[test]
 fn what_a_node_wrote_it_knows_as_it_stands() {
-    let mut world = World { takes: 300, fails: 1, delay: 20, ..World::with(&["a"]) };
+    let mut world = TestCluster { takes: 300, fails: 1, delay: 20, ..TestCluster::with(&["a"]) };
     let failing = Job {
         retry: Some(Retry {
             max_retries: 3,
@@ -374,20 +382,20 @@ fn what_a_node_wrote_it_knows_as_it_stands() {
         }),
         ..job("failing", "@every 2s")
     };
-    world.ask("a", Command::Apply([job("j", "@every 1s"), failing].into()));
+    world.send_command("a", Command::Apply([job("j", "@every 1s"), failing].into()));
     let (mut seen, mut sent) = (BTreeSet::new(), BTreeSet::new());
     for _ in 0..1_000 {
         world.run(10);
         let node = &world.actors.values().next().unwrap().node;
-        sent.extend(node.local().pending.values().map(|pending| (pending.kind, pending.lane.is_some())));
+        sent.extend(node.local().pending.values().map(|pending| (pending.kind, pending.run_state.is_some())));
         // What is under way may stand there already.
         if !node.local().pending.is_empty() {
             continue;
         }
         for name in ["j", "failing"] {
             let lane =
-                node.view().find(&name.parse().unwrap()).unwrap().held().unwrap().lane.clone().unwrap();
-            let stands = world.store.entry(&crate::keys::lane(&name.parse().unwrap())).cloned();
+                node.view().find(&name.parse().unwrap()).unwrap().held().unwrap().run_state.clone().unwrap();
+            let stands = world.store.entry(&crate::keys::run_state(&name.parse().unwrap())).cloned();
             seen.insert(stands.as_ref().map(|entry| entry.value.clone()));
             assert_eq!(lane.value, stands.as_ref().map(|entry| crate::record::decode(&entry.value).unwrap()));
             assert_eq!(lane.revision, stands.map_or(lane.revision, |entry| entry.revision));
@@ -403,13 +411,13 @@ fn what_a_node_wrote_it_knows_as_it_stands() {
 /// proves: S1-87, S1-88, I9
 #[test]
 fn the_same_declaration_twice_is_one() {
-    let mut world = World::with(&["a"]);
-    world.ask("a", Command::Apply([job("j", "@every 1s")].into()));
-    let again = world.ask("a", Command::Apply([job("j", "@every 1s")].into()));
-    assert_eq!(again, Answer::Applied([("j".parse().unwrap(), Applied::Unchanged)].into()));
+    let mut world = TestCluster::with(&["a"]);
+    world.send_command("a", Command::Apply([job("j", "@every 1s")].into()));
+    let again = world.send_command("a", Command::Apply([job("j", "@every 1s")].into()));
+    assert_eq!(again, Answer::Applied([("j".parse().unwrap(), ApplyResult::Unchanged)].into()));
     world.run(2_500 - world.now);
-    for applied in [Applied::Updated, Applied::Unchanged] {
-        let changed = world.ask("a", Command::Apply([job("j", "@every 2s")].into()));
+    for applied in [ApplyResult::Updated, ApplyResult::Unchanged] {
+        let changed = world.send_command("a", Command::Apply([job("j", "@every 2s")].into()));
         assert_eq!(changed, Answer::Applied([("j".parse().unwrap(), applied)].into()));
     }
     world.run(8_500 - world.now);
@@ -419,10 +427,11 @@ fn the_same_declaration_twice_is_one() {
 /// proves: S4-31
 #[test]
 fn of_two_declarations_at_once_neither_is_told_the_other_ones_end() {
-    let mut world = World::with(&["a"]);
+    let mut world = TestCluster::with(&["a"]);
     for (round, schedules) in [["@every 2s", "@every 3s"], ["@every 4s", "@every 5s"]].iter().enumerate() {
         // Both go out in one step, and both write the same place.
-        let applied = world.ask("a", Command::Apply(schedules.map(|schedule| job("j", schedule)).into()));
+        let applied =
+            world.send_command("a", Command::Apply(schedules.map(|schedule| job("j", schedule)).into()));
         let Answer::Applied(jobs) = applied else { panic!("{applied:?}") };
         assert_eq!(jobs.len(), 2);
         let node = &world.actors.values().next().unwrap().node;
@@ -434,8 +443,11 @@ fn of_two_declarations_at_once_neither_is_told_the_other_ones_end() {
 /// proves: S1-02, S1-04, S1-31, I34
 #[test]
 fn jobs_are_spread_evenly_and_eased_over_to_a_newcomer() {
-    let mut world = World::with(&["a", "b"]);
-    world.ask("a", Command::Apply((0..12).map(|i| job(&alloc::format!("j{i}"), "@every 60s")).collect()));
+    let mut world = TestCluster::with(&["a", "b"]);
+    world.send_command(
+        "a",
+        Command::Apply((0..12).map(|i| job(&alloc::format!("j{i}"), "@every 60s")).collect()),
+    );
     world.run(2_000);
     assert_eq!((world.held("a"), world.held("b")), (6, 6));
     assert_eq!((world.quota("a"), world.quota("b")), (13, 13));
@@ -448,15 +460,18 @@ fn jobs_are_spread_evenly_and_eased_over_to_a_newcomer() {
 /// proves: S1-70
 #[test]
 fn first_come_leaves_jobs_where_they_are_until_the_cluster_is_set_back_to_even() {
-    let mut world = World::with(&["a"]);
+    let mut world = TestCluster::with(&["a"]);
     world.run(1_500);
-    world.ask("a", Command::Configure(Setting::Spread(Spread::FirstCome)));
-    world.ask("a", Command::Apply((0..6).map(|n| job(&alloc::format!("j{n}"), "@every 60s")).collect()));
+    world.send_command("a", Command::Configure(ClusterSetting::Spread(Spread::FirstCome)));
+    world.send_command(
+        "a",
+        Command::Apply((0..6).map(|n| job(&alloc::format!("j{n}"), "@every 60s")).collect()),
+    );
     world.run(5_000);
     world.add(settings("b"));
     world.run(30_000);
     assert_eq!((world.held("a"), world.held("b")), (6, 0));
-    world.ask("b", Command::Configure(Setting::Spread(Spread::Even)));
+    world.send_command("b", Command::Configure(ClusterSetting::Spread(Spread::Even)));
     world.run(30_000);
     assert_eq!((world.held("a"), world.held("b")), (3, 3));
 }
@@ -466,8 +481,11 @@ fn first_come_leaves_jobs_where_they_are_until_the_cluster_is_set_back_to_even()
 fn the_jobs_of_a_dead_node_are_taken_over_within_its_lease_and_a_second() {
     let names = ["a", "b", "c"];
     for dead in names {
-        let mut world = World::with(&names);
-        world.ask("a", Command::Apply((0..30).map(|i| job(&alloc::format!("j{i}"), "@every 1s")).collect()));
+        let mut world = TestCluster::with(&names);
+        world.send_command(
+            "a",
+            Command::Apply((0..30).map(|i| job(&alloc::format!("j{i}"), "@every 1s")).collect()),
+        );
         world.run(3_000);
         let runs_on = |node| world.starts.iter().any(|(on, _)| on == node);
         assert!(names.into_iter().all(runs_on), "all three run some of them");
@@ -489,18 +507,21 @@ fn the_jobs_of_a_dead_node_are_taken_over_within_its_lease_and_a_second() {
 /// proves: S1-33, S1-39, S1-60, S1-61, I38, I39
 #[test]
 fn a_drained_node_ends_its_runs_and_gives_everything_back() {
-    let mut world = World::with(&["a", "b"]);
+    let mut world = TestCluster::with(&["a", "b"]);
     world.takes = 300;
-    world.ask("a", Command::Apply((0..10).map(|i| job(&alloc::format!("j{i}"), "@every 1s")).collect()));
+    world.send_command(
+        "a",
+        Command::Apply((0..10).map(|i| job(&alloc::format!("j{i}"), "@every 1s")).collect()),
+    );
     world.run(3_000);
-    assert_eq!(world.ask("a", Command::Drain("b".parse().unwrap())), Answer::Done);
+    assert_eq!(world.send_command("a", Command::Drain("b".parse().unwrap())), Answer::Done);
     assert_eq!((world.held("b"), world.stops.len()), (5, 0), "its runs go on");
     world.run(1_000);
     assert_eq!((world.held("a"), world.held("b")), (10, 0));
     world.starts.clear();
     world.run(3_000);
     assert!(world.starts.iter().all(|(node, _)| node == "a") && world.starts.len() == 30);
-    assert_eq!(world.ask("a", Command::Undrain("b".parse().unwrap())), Answer::Done);
+    assert_eq!(world.send_command("a", Command::Undrain("b".parse().unwrap())), Answer::Done);
     world.run(20_000);
     assert_eq!((world.held("a"), world.held("b")), (5, 5));
 }
@@ -508,11 +529,11 @@ fn a_drained_node_ends_its_runs_and_gives_everything_back() {
 /// proves: I24
 #[test]
 fn a_run_asked_for_twice_under_one_id_runs_once() {
-    let mut world = World::with(&["a"]);
-    world.ask("a", Command::Apply([job("j", "")].into()));
+    let mut world = TestCluster::with(&["a"]);
+    world.send_command("a", Command::Apply([job("j", "")].into()));
     world.run(100);
     for _ in 0..2 {
-        let answer = world.ask("a", Command::RunNow("j".parse().unwrap(), "r1".parse().unwrap()));
+        let answer = world.send_command("a", Command::RunNow("j".parse().unwrap(), "r1".parse().unwrap()));
         assert!(matches!(answer, Answer::Accepted(..)), "{answer:?}");
     }
     world.run(3_000);
@@ -523,14 +544,14 @@ fn a_run_asked_for_twice_under_one_id_runs_once() {
 /// proves: S1-29, I41
 #[test]
 fn pausing_or_deleting_takes_back_what_was_claimed_ahead() {
-    let mut world = World::with(&["a"]);
-    world.ask("a", Command::Apply([job("j", "@every 2s"), job("k", "@every 2s")].into()));
+    let mut world = TestCluster::with(&["a"]);
+    world.send_command("a", Command::Apply([job("j", "@every 2s"), job("k", "@every 2s")].into()));
     world.run(1_500);
-    assert_eq!(world.ask("a", Command::Pause("j".parse().unwrap())), Answer::Done);
-    assert_eq!(world.ask("a", Command::Delete("k".parse().unwrap())), Answer::Done);
+    assert_eq!(world.send_command("a", Command::Pause("j".parse().unwrap())), Answer::Done);
+    assert_eq!(world.send_command("a", Command::Delete("k".parse().unwrap())), Answer::Done);
     world.run(5_000);
     assert_eq!((world.dues("j").len(), world.dues("k").len()), (0, 0));
-    assert_eq!(world.ask("a", Command::Resume("j".parse().unwrap())), Answer::Done);
+    assert_eq!(world.send_command("a", Command::Resume("j".parse().unwrap())), Answer::Done);
     world.run(4_000);
     assert_eq!(world.dues("j"), [8_000, 10_000]);
     assert_eq!(world.held("a"), 1);
@@ -539,18 +560,18 @@ fn pausing_or_deleting_takes_back_what_was_claimed_ahead() {
 /// proves: S1-09
 #[test]
 fn a_lock_is_taken_twice_and_must_be_given_back_twice() {
-    let mut world = World::with(&["a", "b"]);
+    let mut world = TestCluster::with(&["a", "b"]);
     world.run(100);
     let lock = || Command::Lock("l".parse().unwrap());
     let unlock = || Command::Unlock("l".parse().unwrap());
-    let Answer::Locked(first, 1) = world.ask("a", lock()) else { panic!("not locked") };
-    assert_eq!(world.ask("a", lock()), Answer::Locked(first, 2));
-    world.give(&"b".parse().unwrap(), Input::Asked(AskId(2), lock()));
+    let Answer::Locked(first, 1) = world.send_command("a", lock()) else { panic!("not locked") };
+    assert_eq!(world.send_command("a", lock()), Answer::Locked(first, 2));
+    world.give(&"b".parse().unwrap(), Input::Asked(CommandId(2), lock()));
     world.answers.clear();
-    world.ask("a", unlock());
+    world.send_command("a", unlock());
     world.run(1_000);
     assert!(world.answers.is_empty());
-    world.give(&"a".parse().unwrap(), Input::Asked(AskId(3), unlock()));
+    world.give(&"a".parse().unwrap(), Input::Asked(CommandId(3), unlock()));
     world.run(100);
     let second =
         world.answers.iter().find_map(|a| if let Answer::Locked(t, 1) = a { Some(*t) } else { None });
@@ -560,12 +581,15 @@ fn a_lock_is_taken_twice_and_must_be_given_back_twice() {
 /// proves: S1-11, S1-16, S1-33
 #[test]
 fn leaving_hands_everything_over_at_once() {
-    let mut world = World::with(&["a", "b"]);
+    let mut world = TestCluster::with(&["a", "b"]);
     world.takes = 400;
-    world.ask("a", Command::Apply((0..10).map(|i| job(&alloc::format!("j{i}"), "@every 1s")).collect()));
+    world.send_command(
+        "a",
+        Command::Apply((0..10).map(|i| job(&alloc::format!("j{i}"), "@every 1s")).collect()),
+    );
     world.run(3_200);
     world.answers.clear();
-    world.give(&"b".parse().unwrap(), Input::Asked(AskId(9), Command::Leave));
+    world.give(&"b".parse().unwrap(), Input::Asked(CommandId(9), Command::Leave));
     assert_eq!(world.counts("a"), (10, 2));
     world.run(1_500);
     assert_eq!(world.answers, [Answer::Done]);
@@ -581,9 +605,11 @@ fn leaving_hands_everything_over_at_once() {
 /// proves: S1-41, S1-75, I37
 #[test]
 fn a_node_that_starts_again_takes_thousands_of_jobs_back() {
-    let mut world = World::with(&["a"]);
-    world
-        .ask("a", Command::Apply((0..2_500).map(|i| job(&alloc::format!("j{i}"), "@every 3600s")).collect()));
+    let mut world = TestCluster::with(&["a"]);
+    world.send_command(
+        "a",
+        Command::Apply((0..2_500).map(|i| job(&alloc::format!("j{i}"), "@every 3600s")).collect()),
+    );
     world.run(2_000);
     assert_eq!(world.held("a"), 2_500);
     let name: NodeName = "a".parse().unwrap();
@@ -596,7 +622,7 @@ fn a_node_that_starts_again_takes_thousands_of_jobs_back() {
 /// proves: S1-34
 #[test]
 fn a_member_is_an_entry_with_an_address_that_lives_by_the_lease() {
-    let mut world = World::default();
+    let mut world = TestCluster::default();
     world.add(Settings { address: "10.0.0.7:7700".to_string(), ..settings("a") });
     world.run(100);
     let member = world.actors[&"a".parse::<NodeName>().unwrap()].node.member().unwrap();
@@ -608,15 +634,15 @@ fn a_member_is_an_entry_with_an_address_that_lives_by_the_lease() {
 
 #[test]
 fn a_job_that_asks_for_more_than_the_registry_gives_is_refused_with_all_that_came_with_it() {
-    let mut world = World::default();
-    world.add(Settings { class: Class::B, ..settings("n1") });
+    let mut world = TestCluster::default();
+    world.add(Settings { class: DurabilityClass::B, ..settings("n1") });
     let asking = |name: &str, guarantee| Job { min_durability: guarantee, ..job(name, "@every 10s") };
-    let both = [asking("b", Some(Class::B)), asking("pay", Some(Class::A))];
-    let refused = world.ask("n1", Command::Apply(both.to_vec()));
+    let both = [asking("b", Some(DurabilityClass::B)), asking("pay", Some(DurabilityClass::A))];
+    let refused = world.send_command("n1", Command::Apply(both.to_vec()));
     let Answer::Refused(Refusal::Invalid, text) = refused else { panic!("{refused:?}") };
     assert!(text.contains("pay: it asks for min_durability = \"A\"") && text.contains("class B"), "{text}");
     let specs = world.actors.values().map(|actor| actor.node.view().ids().count()).sum::<usize>();
     assert_eq!(specs, 0);
     let [modest, _] = both;
-    assert!(matches!(world.ask("n1", Command::Apply([modest].to_vec())), Answer::Applied(_)));
+    assert!(matches!(world.send_command("n1", Command::Apply([modest].to_vec())), Answer::Applied(_)));
 }

@@ -29,7 +29,7 @@ impl Layouts {
 
     /// Those of a program that says nothing of them.
     #[must_use]
-    pub fn first() -> Self {
+    pub fn first_layout() -> Self {
         Self { oldest: 1, newest: 1 }
     }
 
@@ -96,7 +96,7 @@ pub struct ClusterRecord {
     pub generation: u16,
     /// Why nobody may join here; `None` as a rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shut: Option<Shut>,
+    pub shut: Option<JoinRefusal>,
     /// From what its books were put in here, in the words of [`Shut::Filling`]; `None` where they began here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filled: Option<String>,
@@ -156,7 +156,7 @@ impl ClusterRecord {
     /// Whether a registry that stands so, on an engine of this generation, has less than a node saw there before: it went back in
     /// time while nobody was there, and nobody has seen to that yet.
     #[must_use]
-    pub fn is_behind(&self, seen: &Seen, engine: u16, stands: Stands) -> bool {
+    pub fn is_behind(&self, seen: &RegistryBookmark, engine: u16, stands: RegistryPosition) -> bool {
         match self.generation_on(engine).cmp(&seen.generation) {
             Ordering::Less => true,
             Ordering::Equal => engine != seen.engine || stands.is_before(seen),
@@ -166,7 +166,7 @@ impl ClusterRecord {
 
     /// The same in a generation above the one that was seen, found at this moment to have gone back until now.
     #[must_use]
-    pub fn gone_back(&self, seen: &Seen, engine: u16, now: Wall) -> Self {
+    pub fn gone_back(&self, seen: &RegistryBookmark, engine: u16, now: Wall) -> Self {
         let added = seen.generation.saturating_add(1).saturating_sub(engine);
         Self {
             generation: self.generation.max(added),
@@ -193,7 +193,7 @@ impl ClusterRecord {
 
 /// How a node saw a registry last. It remembers that itself, for a registry that went back in time does not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct RegistryBookmark {
     /// The engine's own generation.
     pub engine: u16,
     /// The one that tokens carried.
@@ -208,16 +208,16 @@ pub struct Seen {
 
 /// How far a registry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stands {
+pub struct RegistryPosition {
     /// How far the order has gone.
     pub revision: Revision,
     /// When the entry that a node remembers was last written; `None` where it is not there, or where none is remembered.
     pub entry: Option<Revision>,
 }
 
-impl Stands {
+impl RegistryPosition {
     /// Whether it has come less far than was seen. An entry that is not there says nothing: somebody may have deleted it by hand.
-    fn is_before(self, seen: &Seen) -> bool {
+    fn is_before(self, seen: &RegistryBookmark) -> bool {
         let written = self.entry.zip(seen.entry.as_ref());
         self.revision < seen.revision || written.is_some_and(|(found, (_, seen))| found < *seen)
     }
@@ -226,7 +226,7 @@ impl Stands {
 /// Why nobody may join a cluster in this registry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Shut {
+pub enum JoinRefusal {
     /// The cluster's books are elsewhere now.
     Moved {
         /// Where, without a password.
@@ -241,7 +241,7 @@ pub enum Shut {
     },
 }
 
-impl fmt::Display for Shut {
+impl fmt::Display for JoinRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Moved { to, .. } => {

@@ -5,13 +5,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use super::Wait;
+use super::RetryWait;
 use crate::effect::Verdict;
-use crate::load::{Sample, Score};
-use crate::overlap::Passed;
+use crate::ids::{Fire, Member};
+use crate::load::{HostLoad, Score};
+use crate::overlap::SkippedSpan;
 use crate::settings::Spread;
 use crate::time::{Millis, Wall};
-use crate::words::{Fire, Member};
 
 /// The runs of a dispatched job that are planned or going on, under `keys::plan`. Written by the planner, and by the node
 /// of each run for that run.
@@ -46,7 +46,7 @@ pub struct Plan {
     pub verdicts: Vec<Verdict>,
     /// Fires that came due while runs went on, and that nobody will run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub passed: Vec<Passed>,
+    pub passed: Vec<SkippedSpan>,
 }
 
 impl Default for Plan {
@@ -101,7 +101,7 @@ pub struct Planned {
     pub from: Option<Wall>,
     /// The attempt before failed, and this one is not accepted yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait: Option<Wait>,
+    pub wait: Option<RetryWait>,
     /// When the first attempt could start; `None` in the first itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began: Option<Wall>,
@@ -172,7 +172,7 @@ pub struct LoadRecord {
     pub at: Wall,
     /// What it measured of its host.
     #[serde(flatten)]
-    pub sample: Sample,
+    pub sample: HostLoad,
     /// How many of its slots were busy.
     pub busy: u32,
     /// How many of these were busy with runs of dispatched jobs.
@@ -188,7 +188,7 @@ pub struct LoadRecord {
 
 /// How many items of a job were processed between two moments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Count {
+pub struct ProcessedItems {
     /// From this moment on.
     pub from: Wall,
     /// Up to this one.
@@ -204,7 +204,7 @@ pub struct Count {
 pub struct CountRecord {
     /// What it counted.
     #[serde(flatten)]
-    pub count: Count,
+    pub count: ProcessedItems,
     /// Rises with every write.
     pub seq: u64,
 }

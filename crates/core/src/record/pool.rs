@@ -3,21 +3,21 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::words::{Member, RunId};
+use crate::ids::{Member, RunId};
 
 /// Which runs of a pool go on, or are about to start, under `keys::pool`. One that is absent has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PoolRecord {
     /// A seat for each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub seats: Vec<Seat>,
+    pub seats: Vec<PoolPermit>,
     /// Rises with every write.
     pub seq: u64,
 }
 
 /// A run's place in its pool, from right before it starts until it has ended or its node is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Seat {
+pub struct PoolPermit {
     /// Which run.
     pub run: RunId,
     /// Who runs it.
@@ -29,7 +29,7 @@ pub struct Seat {
 impl PoolRecord {
     /// How many runs may go on at once with one more that allows so many: the least that any of them allows.
     #[must_use]
-    pub fn most(&self, limit: u32) -> usize {
+    pub fn limit(&self, limit: u32) -> usize {
         self.seats.iter().map(|seat| seat.limit).fold(limit, u32::min) as usize
     }
 }

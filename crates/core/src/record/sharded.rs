@@ -6,13 +6,13 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use super::Wait;
+use super::RetryWait;
 use crate::effect::Verdict;
+use crate::ids::{Fire, Member, Shard};
 use crate::job::{Job, SwitchOrigin};
+use crate::sharding_strategy::{NodeOrder, ShardingStrategy};
 use crate::shards::ShardSet;
-use crate::share::{Order, Strategy};
 use crate::time::Wall;
-use crate::words::{Fire, Member, Shard};
 
 /// The part of a sharded job's place that its leader writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,31 +22,31 @@ pub struct Sharding {
     pub leader: Option<Member>,
     /// Set when the shares must be cut again: from then on nobody claims a fire, until they are (S2-54).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mark: Option<Mark>,
+    pub mark: Option<ReshardPending>,
     /// The shares.
     #[serde(default)]
-    pub cut: Cut,
+    pub cut: ShardMap,
     /// Everyone who may have a lane: whoever got a portion or settled for another, until it is gone and its lane empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<Member>,
     /// What lanes held that went ahead of the next cut, as there were too many for it; of one listed again it is no more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub kept: Vec<Portion>,
+    pub kept: Vec<ShardAssignment>,
 }
 
 /// The wish that the shares be cut again before the next fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Mark {
+pub struct ReshardPending {
     /// Since when.
     pub since: Wall,
     /// What made it necessary first.
-    pub why: Cause,
+    pub why: ReshardCause,
 }
 
 /// What makes a new cut necessary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
+pub enum ReshardCause {
     /// A leader was elected.
     Elected,
     /// Nodes came, went, or were switched on or off.
@@ -63,7 +63,7 @@ pub enum Cause {
 
 /// The shares as they were cut last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Cut {
+pub struct ShardMap {
     /// The place's epoch when they were cut; 0 when they never were.
     #[serde(default)]
     pub number: u64,
@@ -78,16 +78,16 @@ pub struct Cut {
     pub total: u32,
     /// In which way.
     #[serde(default)]
-    pub strategy: Strategy,
+    pub strategy: ShardingStrategy,
     /// In which order of nodes.
     #[serde(default)]
-    pub order: Order,
+    pub order: NodeOrder,
     /// For whom, by name; also those who got nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub among: Vec<Member>,
     /// What each got.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub portions: Vec<Portion>,
+    pub portions: Vec<ShardAssignment>,
     /// Shards that were running for too long to be waited for, and stayed with whoever runs them.
     #[serde(default, skip_serializing_if = "ShardSet::is_empty")]
     pub pinned: ShardSet,
@@ -95,16 +95,16 @@ pub struct Cut {
 
 /// What one member got.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Portion {
+pub struct ShardAssignment {
     /// Who.
     pub holder: Member,
     /// Its shards, each with its watermark at the cut.
-    pub groups: Vec<Group>,
+    pub groups: Vec<ShardGroup>,
 }
 
 /// Shards of one watermark.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Group {
+pub struct ShardGroup {
     /// No fire due up to here is ever claimed again for them.
     pub watermark: Wall,
     /// Which.
@@ -113,14 +113,14 @@ pub struct Group {
 
 /// A member's own part of a sharded job, under `keys::shard_lane`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ShardLane {
+pub struct ShardRunState {
     /// The cut that its groups belong to. Those of an older one are in that cut's successor.
     pub cut: u64,
     /// Counts claims, attempts and withdrawals; the lower part of tokens. Rises with every write.
     pub seq: u64,
     /// The shards it answers for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<Group>,
+    pub groups: Vec<ShardGroup>,
     /// What is claimed and not finished; no shard is in two of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<OpenShards>,
@@ -157,7 +157,7 @@ pub struct OpenShards {
     pub shards: ShardSet,
     /// The attempt before failed, and this one is not claimed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait: Option<Wait>,
+    pub wait: Option<RetryWait>,
     /// When the first attempt could start; `None` in the first itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began: Option<Wall>,
@@ -173,7 +173,7 @@ impl OpenShards {
 
 /// What an operator has switched for one job on one node, under `keys::switches`. Each switch has its own way back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Switches {
+pub struct NodeSwitches {
     /// The node keeps its shards and fires them only by hand; until resumed, also through restarts (S2-38).
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub paused: bool,
@@ -193,7 +193,7 @@ pub struct Switches {
 impl Sharding {
     /// Out of what a member's lane begins: what it got at the last cut, or what its lane held when it went.
     #[must_use]
-    pub fn portion(&self, member: &Member) -> &[Group] {
+    pub fn assignment_of(&self, member: &Member) -> &[ShardGroup] {
         let all = if self.lanes.contains(member) { &self.cut.portions } else { &self.kept };
         let portion = all.iter().find(|portion| portion.holder == *member);
         portion.map_or(&[], |portion| &portion.groups)
@@ -201,18 +201,18 @@ impl Sharding {
 
     /// A member's lane as it counts under this cut: one of an earlier cut begins anew, but for what still runs in it.
     #[must_use]
-    pub fn lane_of(&self, member: &Member, lane: Option<&ShardLane>) -> ShardLane {
+    pub fn run_state_of(&self, member: &Member, lane: Option<&ShardRunState>) -> ShardRunState {
         let mut lane = lane.cloned().unwrap_or_default();
         if lane.cut != self.cut.number {
             lane.cut = self.cut.number;
             lane.seq = lane.seq.max(self.cut.seq);
-            lane.groups = self.portion(member).to_vec();
+            lane.groups = self.assignment_of(member).to_vec();
         }
         lane
     }
 }
 
-impl Cut {
+impl ShardMap {
     /// Into how many shards the next fire is cut, as far as it is known: where each node has one, into as many as now.
     #[must_use]
     pub fn total_of(&self, job: &Job) -> u32 {
@@ -222,7 +222,7 @@ impl Cut {
     /// Whether each node has one shard, beside those that stay where they run.
     #[must_use]
     pub fn is_one_each(&self) -> bool {
-        let own = |portion: &Portion| portion.shards().minus(&self.pinned).len();
+        let own = |portion: &ShardAssignment| portion.shards().minus(&self.pinned).len();
         let has_one = |member: &Member| {
             self.portions.iter().find(|portion| portion.holder == *member).is_some_and(|p| own(p) == 1)
         };
@@ -232,12 +232,12 @@ impl Cut {
     /// Who has this shard.
     #[must_use]
     pub fn holder(&self, shard: Shard) -> Option<&Member> {
-        let has = |p: &&Portion| p.groups.iter().any(|group| group.shards.contains(shard));
+        let has = |p: &&ShardAssignment| p.groups.iter().any(|group| group.shards.contains(shard));
         self.portions.iter().find(has).map(|portion| &portion.holder)
     }
 }
 
-impl Portion {
+impl ShardAssignment {
     /// All shards of it, whatever their watermarks.
     #[must_use]
     pub fn shards(&self) -> ShardSet {
@@ -245,7 +245,7 @@ impl Portion {
     }
 }
 
-impl ShardLane {
+impl ShardRunState {
     /// The shards it answers for.
     #[must_use]
     pub fn shards(&self) -> ShardSet {
@@ -273,7 +273,7 @@ impl ShardLane {
     /// Whether a fire that was open before is to come after all.
     #[must_use]
     pub fn takes_back(&self, before: &Self) -> bool {
-        let back = |o: &OpenShards, g: &Group| g.watermark == o.back && g.shards.meets(&o.shards);
+        let back = |o: &OpenShards, g: &ShardGroup| g.watermark == o.back && g.shards.meets(&o.shards);
         let mut due = before.open.iter().filter(|open| matches!(open.fire, Fire::Due(_)));
         due.any(|open| self.groups.iter().any(|group| back(open, group)))
     }
@@ -308,7 +308,7 @@ impl ShardLane {
 }
 
 /// Gives shards another watermark within groups.
-pub(crate) fn regroup(groups: &mut Vec<Group>, shards: &ShardSet, watermark: Wall) {
+pub(crate) fn regroup(groups: &mut Vec<ShardGroup>, shards: &ShardSet, watermark: Wall) {
     if shards.is_empty() {
         return;
     }
@@ -316,7 +316,7 @@ pub(crate) fn regroup(groups: &mut Vec<Group>, shards: &ShardSet, watermark: Wal
     groups.retain(|group| !group.shards.is_empty());
     match groups.iter_mut().find(|group| group.watermark == watermark) {
         Some(group) => group.shards = group.shards.or(shards),
-        None => groups.push(Group { watermark, shards: shards.clone() }),
+        None => groups.push(ShardGroup { watermark, shards: shards.clone() }),
     }
     groups.sort_by_key(|group| group.watermark);
 }

@@ -8,18 +8,18 @@
 use alloc::format;
 
 use crate::commit_kind::CommitKind;
-use crate::input::{Answer, AskId, Refusal};
+use crate::eligibility::{self, DISPATCH};
+use crate::ids::Operation;
+use crate::input::{Answer, CommandId, Refusal};
 use crate::keys;
-use crate::local::{Subject, Wish};
+use crate::local::{CommandItem, CommitScope};
 use crate::record::{BeatRecord, LoadRecord, PlannerKind, encode};
 use crate::registry::{Guard, Txn, Write};
-use crate::scene::{Decision, Decisions, Scene, Settled};
-use crate::standing::{self, DISPATCH};
+use crate::rule_context::{ItemOutcome, RuleAction, RuleContext, RuleOutput};
 use crate::time::Wall;
-use crate::words::Operation;
 
 /// Tells how busy this node is, and takes what is to be taken.
-pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     if scene.me.is_none() {
         return;
     }
@@ -28,25 +28,25 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     if settings.planner == PlannerKind::Beat
         && scene.view.has_dispatched()
         && let Some(operation) = dispatch(scene)
-        && let Turn::Take(kind, txn) = turn(scene, &operation, out)
+        && let BeatDecision::Take(kind, txn) = decide_beat(scene, &operation, out)
     {
-        out.commit(Subject::Beat(operation), kind, txn);
+        out.commit(CommitScope::Beat(operation), kind, txn);
     }
     for (ask, n) in scene.local.todo.iter().copied() {
-        if let Some(Wish::Beat(operation)) = scene.local.wishes.get(&(ask, n)) {
+        if let Some(CommandItem::Beat(operation)) = scene.local.wishes.get(&(ask, n)) {
             grant(scene, ask, n, operation, out);
         }
     }
 }
 
 /// The operation of planning.
-fn dispatch(scene: &Scene<'_>) -> Option<Operation> {
+fn dispatch(scene: &RuleContext<'_>) -> Option<Operation> {
     let known = scene.view.beat_known(DISPATCH).map(|(operation, _)| operation.clone());
     known.or_else(|| DISPATCH.parse().ok())
 }
 
 /// Once a beat each node says how busy it is.
-fn publish(scene: &Scene<'_>, out: &mut Decisions) {
+fn publish(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     let settings = scene.view.settings();
     let (now, node) = (scene.now.wall, &scene.member.node);
     let beat = settings.beat_of(now);
@@ -57,28 +57,28 @@ fn publish(scene: &Scene<'_>, out: &mut Decisions) {
     // Just after its start a node does not know its processors yet.
     let learnt = |record: &LoadRecord| record.sample.cpu.is_none() && scene.local.peers.sample.cpu.is_some();
     let is_told = told.is_some_and(|record| settings.beat_of(record.at) == beat && !learnt(record));
-    if is_told || !scene.is_idle(&Subject::Load) {
+    if is_told || !scene.is_idle(&CommitScope::Load) {
         return;
     }
     let record = LoadRecord {
         incarnation: scene.member.incarnation,
         at: now,
         sample: scene.local.peers.sample,
-        busy: standing::busy(scene),
+        busy: eligibility::busy_slots(scene),
         dispatched: u32::try_from(scene.view.accepted_count()).unwrap_or(u32::MAX),
         slots: scene.local.settings.slots,
-        score: standing::score(scene),
+        score: eligibility::load_score(scene),
         seq: last.map_or(0, |record| record.seq) + 1,
     };
     let key = keys::load(node);
     let known = known.cloned().unwrap_or_default();
     let guards = scene.born().into_iter().chain([known.guard(key.clone())]).collect();
     let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
-    out.commit(Subject::Load, CommitKind::PublishLoad, Txn { guards, writes });
+    out.commit(CommitScope::Load, CommitKind::PublishLoad, Txn { guards, writes });
 }
 
 /// What a node's turn at an operation comes to.
-enum Turn {
+enum BeatDecision {
     /// It takes it.
     Take(CommitKind, Txn),
     /// Idler ones go first.
@@ -86,12 +86,12 @@ enum Turn {
     /// It is taken for this beat.
     Taken(BeatRecord),
     /// It is not for this node.
-    NotMine,
+    NotEligible,
 }
 
-fn turn(scene: &Scene<'_>, operation: &Operation, out: &mut Decisions) -> Turn {
-    if !standing::may_lead(scene) {
-        return Turn::NotMine;
+fn decide_beat(scene: &RuleContext<'_>, operation: &Operation, out: &mut RuleOutput) -> BeatDecision {
+    if !eligibility::may_lead(scene) {
+        return BeatDecision::NotEligible;
     }
     let settings = scene.view.settings();
     let beat = settings.beat_of(scene.now.wall);
@@ -100,15 +100,15 @@ fn turn(scene: &Scene<'_>, operation: &Operation, out: &mut Decisions) -> Turn {
     let (mut kind, mut absent) = (CommitKind::TakeBeat, None);
     if let Some(record) = last.filter(|record| record.beat >= beat) {
         if record.beat > beat || scene.view.member(&record.holder).is_some() {
-            return Turn::Taken(record.clone());
+            return BeatDecision::Taken(record.clone());
         }
         absent = Some(Guard::Absent(keys::node(&record.holder)));
         kind = CommitKind::TakeBeatOver;
     } else {
-        let moment = settings.start_of(beat) + standing::score(scene).wait();
+        let moment = settings.start_of(beat) + eligibility::load_score(scene).wait();
         if scene.now.wall < moment {
             wake_at(scene, moment, "idler ones go first", out);
-            return Turn::Later;
+            return BeatDecision::Later;
         }
     }
     let seq = last.map_or(0, |record| record.seq) + 1;
@@ -118,27 +118,30 @@ fn turn(scene: &Scene<'_>, operation: &Operation, out: &mut Decisions) -> Turn {
     let numbered = scene.view.settings_entry().guard(keys::settings());
     let known = known.cloned().unwrap_or_default();
     let guards = scene.born().into_iter().chain([known.guard(key.clone()), numbered]).chain(absent).collect();
-    Turn::Take(kind, Txn { guards, writes: [Write::Put { key, value: encode(&record), owner: None }].into() })
+    BeatDecision::Take(
+        kind,
+        Txn { guards, writes: [Write::Put { key, value: encode(&record), owner: None }].into() },
+    )
 }
 
 /// An embedder wants an operation for this beat: the first to ask gets it, on whichever node (S0-23).
-fn grant(scene: &Scene<'_>, ask: AskId, n: u32, operation: &Operation, out: &mut Decisions) {
+fn grant(scene: &RuleContext<'_>, ask: CommandId, n: u32, operation: &Operation, out: &mut RuleOutput) {
     let refuse = |text| Answer::Refused(Refusal::Conflict, text);
-    let answer = match turn(scene, operation, out) {
-        Turn::Take(kind, txn) => return out.commit(Subject::Wish(ask, n), kind, txn),
-        Turn::Later => return,
-        Turn::Taken(record) => refuse(format!(
+    let answer = match decide_beat(scene, operation, out) {
+        BeatDecision::Take(kind, txn) => return out.commit(CommitScope::Item(ask, n), kind, txn),
+        BeatDecision::Later => return,
+        BeatDecision::Taken(record) => refuse(format!(
             "operation {operation} is taken for beat {} by {}: ask again in the next one",
             record.beat, record.holder.node
         )),
-        Turn::NotMine => refuse(format!(
+        BeatDecision::NotEligible => refuse(format!(
             "this node takes no beats now: it is drained, offline, or its clock differs; ask for {operation} on another \
              node"
         )),
     };
-    out.add(Decision::Settled(ask, n, Settled::Answer(answer)));
+    out.add(RuleAction::CompleteItem(ask, n, ItemOutcome::Answer(answer)));
 }
 
-fn wake_at(scene: &Scene<'_>, at: Wall, why: &'static str, out: &mut Decisions) {
-    out.add(Decision::Wake(scene.now.mono + (at - scene.now.wall), why));
+fn wake_at(scene: &RuleContext<'_>, at: Wall, why: &'static str, out: &mut RuleOutput) {
+    out.add(RuleAction::Wake(scene.now.mono + (at - scene.now.wall), why));
 }

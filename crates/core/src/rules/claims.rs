@@ -14,17 +14,17 @@ use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
 use crate::effect::Event;
-use crate::input::Left;
+use crate::ids::Member;
+use crate::input::UnclaimedJobs;
 use crate::keys;
-use crate::local::{Local, Subject};
+use crate::local::{CommitScope, Local};
 use crate::node::{Quota, Settings, Spread};
-use crate::record::{Place, encode};
+use crate::record::{Assignment, encode};
 use crate::registry::{Guard, Txn, Write};
-use crate::scene::{Decision, Decisions, Scene};
+use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::takeover;
 use crate::time::{Millis, Mono};
 use crate::view::{GroupId, JobId, JobView, View};
-use crate::words::Member;
 
 /// How many claims are under way at most; more are sent when half of them are answered, so that what is under way is
 /// passed over seldom.
@@ -60,7 +60,7 @@ pub fn quota_of(view: &View, member: &Member, tolerance: u32) -> usize {
 
 /// How many free jobs a node claims that looks at all of them now, and why it leaves the others, for the first reason each.
 #[must_use]
-pub fn prospect(view: &View, local: &Local, me: Option<&Member>) -> (usize, Vec<Left>) {
+pub fn prospect(view: &View, local: &Local, me: Option<&Member>) -> (usize, Vec<UnclaimedJobs>) {
     let node = &local.settings.name;
     let none = match me {
         None => Some(format!("node {node} is no member of the cluster now")),
@@ -88,7 +88,7 @@ pub fn prospect(view: &View, local: &Local, me: Option<&Member>) -> (usize, Vec<
                 let most = quota_in(view, &local.settings, group);
                 format!("node {node} holds as many such jobs as its quota allows, {most}")
             };
-            left.push(Left { jobs, why: why.unwrap_or_else(quota) });
+            left.push(UnclaimedJobs { jobs, why: why.unwrap_or_else(quota) });
         }
     }
     (claims, left)
@@ -102,18 +102,18 @@ fn unmet(view: &View, group: GroupId, me: Option<&Member>) -> Option<String> {
 }
 
 /// Claims what is free, up to the quotas; says aloud of which jobs nobody may run any.
-pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     // One voice is enough: the first by name.
     if scene.me.is_some() && scene.view.members().next().is_some_and(|(first, _)| first == scene.member) {
-        let nowhere = scene.view.groups().filter(|group| scene.view.fits_nobody(*group));
-        let said = nowhere.map(|group| Event::FitsNobody(scene.view.nodes_named(group).clone()));
-        out.list.extend(said.map(Decision::Announce));
+        let nowhere = scene.view.groups().filter(|group| scene.view.is_unschedulable(*group));
+        let said = nowhere.map(|group| Event::Unschedulable(scene.view.nodes_named(group).clone()));
+        out.actions.extend(said.map(RuleAction::Announce));
     }
     decide_within(scene, |group| quota_in(scene.view, &scene.local.settings, group), out);
 }
 
 /// Claims what is free, up to any quotas; the rule itself gives its own.
-pub fn decide_within(scene: &Scene<'_>, quota: impl Fn(GroupId) -> usize, out: &mut Decisions) {
+pub fn decide_within(scene: &RuleContext<'_>, quota: impl Fn(GroupId) -> usize, out: &mut RuleOutput) {
     if scene.me.is_none() || scene.gives_up() || scene.local.unable.is_some() {
         return;
     }
@@ -122,8 +122,14 @@ pub fn decide_within(scene: &Scene<'_>, quota: impl Fn(GroupId) -> usize, out: &
     if claiming + scene.local.reading.len() > BATCH / 2 {
         return;
     }
-    let mut rooms =
-        Rooms { scene, quota: &quota, claiming, left: BATCH - claiming, of: BTreeMap::new(), gave: false };
+    let mut rooms = ClaimBudget {
+        scene,
+        quota: &quota,
+        claiming,
+        left: BATCH - claiming,
+        of: BTreeMap::new(),
+        gave: false,
+    };
     let free = |group: &GroupId| view.free_count_of(*group) > 0 && view.fits(*group, scene.member);
     for group in view.groups().filter(free) {
         claim_free(scene, group, &mut rooms, out);
@@ -137,44 +143,49 @@ pub fn decide_within(scene: &Scene<'_>, quota: impl Fn(GroupId) -> usize, out: &
     }
 }
 
-fn claim_free(scene: &Scene<'_>, group: GroupId, rooms: &mut Rooms<'_, '_>, out: &mut Decisions) {
+fn claim_free(
+    scene: &RuleContext<'_>,
+    group: GroupId,
+    rooms: &mut ClaimBudget<'_, '_>,
+    out: &mut RuleOutput,
+) {
     rooms.gave = true;
     for id in scene.view.free_of(group) {
         let job = scene.job(id);
         if !rooms.admits(group, job.free_since(), out) {
             return;
         }
-        if scene.is_idle(&Subject::Job(id)) && job.is_whole() {
+        if scene.is_idle(&CommitScope::Job(id)) && job.is_consistent() {
             rooms.take(group);
-            out.commit(Subject::Job(id), CommitKind::ClaimJob, claim(scene, &job));
+            out.commit(CommitScope::Job(id), CommitKind::ClaimJob, claim(scene, &job));
         }
     }
 }
 
 /// How many more jobs may be claimed in this step.
-struct Rooms<'a, 's> {
-    scene: &'a Scene<'s>,
+struct ClaimBudget<'a, 's> {
+    scene: &'a RuleContext<'s>,
     quota: &'a dyn Fn(GroupId) -> usize,
     /// How many claims are under way. Of which groups nobody counts, so each has all of them for its own until they are
     /// answered.
     claiming: usize,
     left: usize,
     /// Those of them that were looked at.
-    of: BTreeMap<GroupId, Room>,
+    of: BTreeMap<GroupId, GroupBudget>,
     /// Whether there was anything to claim.
     gave: bool,
 }
 
 /// The same of the jobs of one group.
-struct Room {
+struct GroupBudget {
     held: usize,
     quota: usize,
     /// The part of the jobs that is this node's where all nodes have equally many.
     fair: usize,
 }
 
-impl Rooms<'_, '_> {
-    fn room(&mut self, group: GroupId) -> &mut Room {
+impl ClaimBudget<'_, '_> {
+    fn group_budget(&mut self, group: GroupId) -> &mut GroupBudget {
         let Self { scene, quota, claiming, .. } = *self;
         self.of.entry(group).or_insert_with(|| {
             let quota = if scene.view.fits(group, scene.member) { quota(group) } else { 0 };
@@ -183,47 +194,53 @@ impl Rooms<'_, '_> {
             let fair = scene.view.jobs_of(group).div_ceil(working.max(1));
             let first_come = spread(scene) == Spread::FirstCome || scene.local.eager;
             let held = scene.view.held_of(group, scene.member) + claiming;
-            Room { held, quota, fair: if first_come { quota } else { fair } }
+            GroupBudget { held, quota, fair: if first_come { quota } else { fair } }
         })
     }
 
     /// Whether one more job of a group, free since then, may be claimed; asks to be woken when only patience forbids it.
-    fn admits(&mut self, group: GroupId, since: Mono, out: &mut Decisions) -> bool {
+    fn admits(&mut self, group: GroupId, since: Mono, out: &mut RuleOutput) -> bool {
         let (left, now) = (self.left, self.scene.now.mono);
-        let room = self.room(group);
+        let room = self.group_budget(group);
         if room.held >= room.quota || left == 0 {
             return false;
         }
         let ripe = since + PATIENCE;
         if room.held >= room.fair && now < ripe {
-            out.add(Decision::Wake(ripe, "others go first"));
+            out.add(RuleAction::Wake(ripe, "others go first"));
             return false;
         }
         true
     }
 
     fn take(&mut self, group: GroupId) {
-        self.room(group).held += 1;
+        self.group_budget(group).held += 1;
         self.left -= 1;
     }
 }
 
 /// The members that take jobs of a group.
-fn working<'a>(scene: &Scene<'a>, group: GroupId) -> impl Iterator<Item = &'a Member> {
+fn working<'a>(scene: &RuleContext<'a>, group: GroupId) -> impl Iterator<Item = &'a Member> {
     let view = scene.view;
     view.fitting(group).filter(|member| view.intent(&member.node).is_none())
 }
 
-fn claim(scene: &Scene<'_>, job: &JobView<'_>) -> Txn {
-    let place = Place { owner: Some(scene.member.clone()), waits: false, ..job.place().next() };
+fn claim(scene: &RuleContext<'_>, job: &JobView<'_>) -> Txn {
+    let place = Assignment { owner: Some(scene.member.clone()), waits: false, ..job.assignment().next() };
     Txn {
-        guards: scene.born().into_iter().chain([job.place_guard()]).collect(),
-        writes: [Write::Put { key: keys::place(job.name()), value: encode(&place), owner: None }].into(),
+        guards: scene.born().into_iter().chain([job.assignment_guard()]).collect(),
+        writes: [Write::Put { key: keys::assignment(job.name()), value: encode(&place), owner: None }].into(),
     }
 }
 
 /// Takes jobs over from a holder that is gone. Their lanes are read first, for open runs are settled in the same commit.
-fn inherit(scene: &Scene<'_>, dead: &Member, since: Mono, rooms: &mut Rooms<'_, '_>, out: &mut Decisions) {
+fn inherit(
+    scene: &RuleContext<'_>,
+    dead: &Member,
+    since: Mono,
+    rooms: &mut ClaimBudget<'_, '_>,
+    out: &mut RuleOutput,
+) {
     let jobs = || scene.view.owned(dead);
     // Survivors begin at different places, so that they seldom want the same job at the same time.
     let start = scene.member.node.as_str().bytes().fold(0_usize, |sum, b| sum * 31 % 65_521 + usize::from(b));
@@ -234,27 +251,32 @@ fn inherit(scene: &Scene<'_>, dead: &Member, since: Mono, rooms: &mut Rooms<'_, 
             return;
         }
         // A job that may not be held, by nobody or by no living node, has only its open run to settle, which takes no room.
-        let stays = job.is_enabled() && !scene.view.fits_nobody(job.group());
+        let stays = job.is_enabled() && !scene.view.is_unschedulable(job.group());
         if stays && !rooms.admits(job.group(), since, out) {
             continue;
         }
-        if !scene.is_idle(&Subject::Job(id)) || !job.is_whole() || scene.local.reading.contains(&id) {
+        if !scene.is_idle(&CommitScope::Job(id)) || !job.is_consistent() || scene.local.reading.contains(&id)
+        {
             continue;
         }
         rooms.left -= 1;
-        match job.held().and_then(|h| h.lane.as_ref()) {
-            None => out.add(Decision::Read(id, [keys::lane(job.name())].into())),
+        match job.held().and_then(|h| h.run_state.as_ref()) {
+            None => out.add(RuleAction::Read(id, [keys::run_state(job.name())].into())),
             Some(lane) => {
-                rooms.room(job.group()).held += usize::from(stays);
+                rooms.group_budget(job.group()).held += usize::from(stays);
                 let gone = Guard::Absent(keys::node(dead));
-                out.commit(Subject::Job(id), CommitKind::TakeOver, takeover::txn(scene, &job, lane, gone));
+                out.commit(
+                    CommitScope::Job(id),
+                    CommitKind::TakeOver,
+                    takeover::txn(scene, &job, lane, gone),
+                );
             }
         }
     }
 }
 
 /// How free jobs are spread: as the cluster or this node says, where either says `first_come`.
-fn spread(scene: &Scene<'_>) -> Spread {
+fn spread(scene: &RuleContext<'_>) -> Spread {
     match scene.view.settings().spread {
         Spread::Even => scene.local.settings.spread,
         Spread::FirstCome => Spread::FirstCome,
@@ -262,7 +284,7 @@ fn spread(scene: &Scene<'_>) -> Spread {
 }
 
 /// Releases one job of a group of which this node holds more than its fair share while somebody holds at least two fewer.
-fn ease(scene: &Scene<'_>, claiming: usize, out: &mut Decisions) {
+fn ease(scene: &RuleContext<'_>, claiming: usize, out: &mut RuleOutput) {
     let view = scene.view;
     // What is being claimed counts, and of which groups it is nobody knows.
     if spread(scene) != Spread::Even || scene.local.under_way(CommitKind::HandOver) + claiming > 0 {
@@ -279,13 +301,13 @@ fn ease(scene: &Scene<'_>, claiming: usize, out: &mut Decisions) {
         let restful = |id: &JobId| {
             let job = scene.job(*id);
             job.group() == group
-                && scene.is_idle(&Subject::Job(*id))
+                && scene.is_idle(&CommitScope::Job(*id))
                 && crate::rules::drain::release(scene, &job).is_some()
         };
         if let Some(id) = view.owned(scene.member).rev().take(BATCH).find(restful)
             && let Some(txn) = crate::rules::drain::release(scene, &scene.job(id))
         {
-            return out.commit(Subject::Job(id), CommitKind::HandOver, txn);
+            return out.commit(CommitScope::Job(id), CommitKind::HandOver, txn);
         }
     }
 }

@@ -8,37 +8,39 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 
 use crate::commit_kind::CommitKind;
-use crate::input::{Answer, Applied, AskId, Refusal};
+use crate::eligibility;
+use crate::ids::{Fire, JobName, NodeName, RequestId, RunId, Shard};
+use crate::input::{Answer, ApplyResult, CommandId, Refusal};
 use crate::job::{Job, OperatorSwitches, Placement, Spec, SwitchOrigin};
 use crate::keys;
-use crate::local::{Subject, Switch, Wish};
-use crate::record::{AskedRecord, Intent, Place, REQUESTS_MAX, Request, SpecRecord, encode};
+use crate::local::{CommandItem, CommitScope, JobSwitch};
+use crate::record::{
+    Assignment, DrainIntent, REQUESTS_MAX, SpecRecord, TriggerRecord, TriggerRequest, encode,
+};
 use crate::registry::{Guard, Txn, Write};
-use crate::scene::{Decision, Decisions, Scene, Settled};
+use crate::rule_context::{ItemOutcome, RuleAction, RuleContext, RuleOutput};
 use crate::shards::ShardSet;
-use crate::standing;
 use crate::view::JobView;
-use crate::words::{Fire, JobName, NodeName, RequestId, RunId, Shard};
 
 mod calendars;
 pub(crate) mod cluster;
 mod nodes;
+mod notification;
 mod requests;
-mod told;
 
 /// How many wishes one step looks at.
 const BATCH: usize = 1_000;
 
 /// What a wish comes to in this scene.
-enum Turn {
+enum ItemDecision {
     Commit(CommitKind, Txn),
-    Settled(Settled),
+    Complete(ItemOutcome),
     /// It is looked at again when the view has moved.
-    Waits,
+    Wait,
 }
 
 /// Looks at the wishes that have no commit under way.
-pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     if scene.local.todo.is_empty() {
         return;
     }
@@ -47,60 +49,68 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     for ((ask, n), wish) in wishes.take(BATCH) {
         let order = matches!(
             wish,
-            Wish::Job(_)
-                | Wish::Calendar(_)
-                | Wish::DeleteCalendar(_)
-                | Wish::Switch(..)
-                | Wish::OnNode(..)
-                | Wish::RunNow(..)
+            CommandItem::Job(_)
+                | CommandItem::Calendar(_)
+                | CommandItem::DeleteCalendar(_)
+                | CommandItem::Switch(..)
+                | CommandItem::OnNode(..)
+                | CommandItem::RunNow(..)
         );
         let turn = match wish {
-            _ if order && standing::on_standby(scene) => standby(scene),
-            Wish::Job(job) => declare(scene, job),
-            Wish::Calendar(calendar) => calendars::declare(scene, calendar),
-            Wish::DeleteCalendar(name) => calendars::delete(scene, name),
-            Wish::Switch(name, switch) => flip(scene, name, switch, origin(scene, *ask)),
-            Wish::OnNode(name, node, switch) => {
+            _ if order && eligibility::on_standby(scene) => standby(scene),
+            CommandItem::Job(job) => declare(scene, job),
+            CommandItem::Calendar(calendar) => calendars::declare(scene, calendar),
+            CommandItem::DeleteCalendar(name) => calendars::delete(scene, name),
+            CommandItem::Switch(name, switch) => flip(scene, name, switch, origin(scene, *ask)),
+            CommandItem::OnNode(name, node, switch) => {
                 nodes::switch(scene, name, (node, *switch), origin(scene, *ask))
             }
-            Wish::RunNow(name, request, node) => run_now(scene, name, request, node.as_ref()),
-            Wish::Drain(node, wanted) => drain(scene, node, *wanted),
-            Wish::Configure(setting) => cluster::configure(scene, *setting),
-            Wish::Tell(job, occasion, due) => told::tell(scene, job, *occasion, *due),
-            Wish::FinalizeUpgrade => cluster::finalize(scene),
-            Wish::Activate(node) => cluster::activate(scene, node, Subject::Wish(*ask, *n), out),
-            Wish::Count(name, count) => nodes::count(scene, name, *count),
-            Wish::CallOff(run) => requests::call_off(scene, run, out),
-            Wish::Lock(_) | Wish::Unlock(_) | Wish::Beat(_) => continue,
+            CommandItem::RunNow(name, request, node) => run_now(scene, name, request, node.as_ref()),
+            CommandItem::Drain(node, wanted) => drain(scene, node, *wanted),
+            CommandItem::Configure(setting) => cluster::configure(scene, *setting),
+            CommandItem::Notify(job, occasion, due) => {
+                notification::claim_notification(scene, job, *occasion, *due)
+            }
+            CommandItem::FinalizeUpgrade => cluster::finalize(scene),
+            CommandItem::Activate(node) => cluster::activate(scene, node, CommitScope::Item(*ask, *n), out),
+            CommandItem::Count(name, count) => nodes::count(scene, name, *count),
+            CommandItem::Cancel(run) => requests::cancel(scene, run, out),
+            CommandItem::Lock(_) | CommandItem::Unlock(_) | CommandItem::Beat(_) => continue,
         };
         // Whoever orders as the leader is refused once another one leads (I6).
-        let lead = standing::serves(scene).filter(|_| order);
+        let lead = eligibility::serves(scene).filter(|_| order);
         let lead = lead.map(|_| scene.view.serving().guard(keys::serving()));
         emit(*ask, *n, turn, lead.into_iter().chain([born.clone()]), out);
     }
 }
 
-fn emit(ask: AskId, n: u32, turn: Turn, guards: impl Iterator<Item = Guard>, out: &mut Decisions) {
+fn emit(
+    ask: CommandId,
+    n: u32,
+    turn: ItemDecision,
+    guards: impl Iterator<Item = Guard>,
+    out: &mut RuleOutput,
+) {
     match turn {
-        Turn::Waits => {}
-        Turn::Settled(settled) => out.add(Decision::Settled(ask, n, settled)),
-        Turn::Commit(kind, mut txn) => {
+        ItemDecision::Wait => {}
+        ItemDecision::Complete(settled) => out.add(RuleAction::CompleteItem(ask, n, settled)),
+        ItemDecision::Commit(kind, mut txn) => {
             txn.guards.extend(guards);
-            out.commit(Subject::Wish(ask, n), kind, txn);
+            out.commit(CommitScope::Item(ask, n), kind, txn);
         }
     }
 }
 
-fn answer(answer: Answer) -> Turn {
-    Turn::Settled(Settled::Answer(answer))
+fn answer(answer: Answer) -> ItemDecision {
+    ItemDecision::Complete(ItemOutcome::Answer(answer))
 }
 
-fn refuse(kind: Refusal, text: alloc::string::String) -> Turn {
+fn refuse(kind: Refusal, text: alloc::string::String) -> ItemDecision {
     answer(Answer::Refused(kind, text))
 }
 
 /// Orders are for the serving leader (S4-33).
-fn standby(scene: &Scene<'_>) -> Turn {
+fn standby(scene: &RuleContext<'_>) -> ItemDecision {
     let leader = scene.view.leader().and_then(|leader| Some((leader, scene.view.member(leader)?)));
     refuse(
         Refusal::Standby,
@@ -113,11 +123,11 @@ fn standby(scene: &Scene<'_>) -> Turn {
     )
 }
 
-fn no_job(name: &JobName) -> Turn {
+fn no_job(name: &JobName) -> ItemDecision {
     refuse(Refusal::NotFound, format!("there is no job {name}: `job list` shows those there are"))
 }
 
-fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
+fn declare(scene: &RuleContext<'_>, job: &Job) -> ItemDecision {
     let known = scene.view.id(&job.name).map(|id| scene.job(id));
     let record = known.as_ref().and_then(JobView::spec_record);
     let (old, version) = match record {
@@ -128,7 +138,7 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
     if let Some(old) = &old
         && old.declared() == *job
     {
-        return Turn::Settled(Settled::Applied(job.name.clone(), Applied::Unchanged));
+        return ItemDecision::Complete(ItemOutcome::Applied(job.name.clone(), ApplyResult::Unchanged));
     }
     if let Some(text) = misplaced(known.as_ref(), old.as_deref(), job) {
         return refuse(Refusal::Conflict, text);
@@ -142,9 +152,15 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
     let job = &job;
     // What came due beside runs that went on was never in their way.
     let times = |job: &Job| {
-        (job.exclude_calendars.clone(), job.require_calendars.clone(), job.enabled, job.overlap.beside() > 1)
+        (
+            job.exclude_calendars.clone(),
+            job.require_calendars.clone(),
+            job.enabled,
+            job.overlap.max_concurrent_runs() > 1,
+        )
     };
-    let same_times = |old: &Spec| old.job.times() == job.times() && times(&old.job) == times(job);
+    let same_times =
+        |old: &Spec| old.job.schedule_spec() == job.schedule_spec() && times(&old.job) == times(job);
     let fixed = if job.is_broadcast() { 0 } else { job.shards };
     let spec = Spec {
         version: old.as_ref().map(|o| o.version).or(version).unwrap_or(0) + 1,
@@ -158,7 +174,7 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
     let kind = if old.is_some() { CommitKind::UpdateJob } else { CommitKind::CreateJob };
     let mut txn = rewrite(scene, &job.name, known, &SpecRecord::Live(Box::new(spec)));
     txn.guards.extend(job.calendars().map(|name| scene.view.calendar_guard(name)));
-    Turn::Commit(kind, txn)
+    ItemDecision::Commit(kind, txn)
 }
 
 /// A job is placed in one way for its whole life, since its runs would have no owner while that changes. `sharded` and `broadcast`
@@ -185,40 +201,40 @@ fn misplaced(known: Option<&JobView<'_>>, old: Option<&Spec>, job: &Job) -> Opti
 
 /// Spec and place in one transaction. A job that nobody will hold and whose run waits for another attempt goes to this node, to
 /// give that up aloud.
-fn rewrite(scene: &Scene<'_>, name: &JobName, known: Option<JobView<'_>>, record: &SpecRecord) -> Txn {
-    let (spec_key, place_key) = (keys::spec(name), keys::place(name));
+fn rewrite(scene: &RuleContext<'_>, name: &JobName, known: Option<JobView<'_>>, record: &SpecRecord) -> Txn {
+    let (spec_key, place_key) = (keys::spec(name), keys::assignment(name));
     let guards = match &known {
-        Some(job) => [job.spec_guard(), job.place_guard()],
+        Some(job) => [job.spec_guard(), job.assignment_guard()],
         None => [Guard::Absent(spec_key.clone()), Guard::Absent(place_key.clone())],
     };
-    let old = known.map(|job| job.place()).unwrap_or_default();
+    let old = known.map(|job| job.assignment()).unwrap_or_default();
     let dispatched = matches!(record, SpecRecord::Live(spec) if spec.job.placement == Placement::Dispatched);
     let enabled = matches!(record, SpecRecord::Live(spec) if spec.job.enabled);
     // Every wish is guarded on its node, so this one's owner is there.
     let inherits = old.waits && old.owner.is_none() && !enabled;
     let owner = if inherits { Some(scene.member.clone()) } else { old.owner.clone() };
     let (planned, waits) = (old.planned || dispatched, old.waits && !inherits);
-    let place = Place { version: record.version(), planned, waits, owner, ..old.next() };
+    let place = Assignment { version: record.version(), planned, waits, owner, ..old.next() };
     let puts = [(spec_key, encode(record)), (place_key, encode(&place))];
     let writes = puts.map(|(key, value)| Write::Put { key, value, owner: None });
     Txn { guards: guards.into(), writes: writes.into() }
 }
 
 /// When and under which name the switch is set that this command asks for.
-fn origin(scene: &Scene<'_>, ask: AskId) -> SwitchOrigin {
+fn origin(scene: &RuleContext<'_>, ask: CommandId) -> SwitchOrigin {
     let by = scene.local.asking.get(&ask).map(|asking| asking.by.clone());
     SwitchOrigin { at: scene.now.wall, by: by.unwrap_or_default() }
 }
 
-fn flip(scene: &Scene<'_>, name: &JobName, switch: &Switch, origin: SwitchOrigin) -> Turn {
+fn flip(scene: &RuleContext<'_>, name: &JobName, switch: &JobSwitch, origin: SwitchOrigin) -> ItemDecision {
     let Some(job) = scene.view.find(name) else { return no_job(name) };
     let Some(mut spec) = job.spec() else { return no_job(name) };
     spec.version += 1;
     let record = match switch {
-        Switch::Deleted => SpecRecord::Deleted { version: spec.version },
-        Switch::Paused(on) if spec.paused == *on => return unchanged(&spec, switch),
-        Switch::Enabled(on) if spec.job.enabled == *on => return unchanged(&spec, switch),
-        Switch::Shards(shards, on) => {
+        JobSwitch::Deleted => SpecRecord::Deleted { version: spec.version },
+        JobSwitch::Paused(on) if spec.paused == *on => return unchanged(&spec, switch),
+        JobSwitch::Enabled(on) if spec.job.enabled == *on => return unchanged(&spec, switch),
+        JobSwitch::Shards(shards, on) => {
             if let Some(text) = nodes::wrong_shards(&spec.job, shards) {
                 return refuse(Refusal::Invalid, text);
             }
@@ -230,37 +246,37 @@ fn flip(scene: &Scene<'_>, name: &JobName, switch: &Switch, origin: SwitchOrigin
             spec.off = off;
             SpecRecord::Live(Box::new(spec))
         }
-        Switch::Paused(on) => {
+        JobSwitch::Paused(on) => {
             spec.paused = *on;
             spec.operator.paused = on.then_some(origin);
             spec.since = if *on { spec.since } else { scene.now.wall };
             SpecRecord::Live(Box::new(spec))
         }
-        Switch::Enabled(on) => {
+        JobSwitch::Enabled(on) => {
             spec.switch_enabled(*on, origin);
             spec.since = if *on { scene.now.wall } else { spec.since };
             SpecRecord::Live(Box::new(spec))
         }
     };
     let kind = match switch {
-        Switch::Deleted => CommitKind::DeleteJob,
-        Switch::Paused(_) => CommitKind::PauseOrResume,
-        Switch::Enabled(_) => CommitKind::EnableOrDisable,
-        Switch::Shards(..) => CommitKind::SwitchShards,
+        JobSwitch::Deleted => CommitKind::DeleteJob,
+        JobSwitch::Paused(_) => CommitKind::PauseOrResume,
+        JobSwitch::Enabled(_) => CommitKind::EnableOrDisable,
+        JobSwitch::Shards(..) => CommitKind::SwitchShards,
     };
-    Turn::Commit(kind, rewrite(scene, name, Some(job), &record))
+    ItemDecision::Commit(kind, rewrite(scene, name, Some(job), &record))
 }
 
 /// The answer to a switch that stands already: refused where another switch keeps the job from firing all the same.
-fn unchanged(spec: &Spec, switch: &Switch) -> Turn {
+fn unchanged(spec: &Spec, switch: &JobSwitch) -> ItemDecision {
     let name = &spec.job.name;
     match switch {
-        Switch::Paused(false) if !spec.job.enabled => {
+        JobSwitch::Paused(false) if !spec.job.enabled => {
             let text =
                 format!("job {name} is not paused but disabled: enable it with `evenkeel job enable {name}`");
             refuse(Refusal::Conflict, text)
         }
-        Switch::Enabled(true) if spec.paused => {
+        JobSwitch::Enabled(true) if spec.paused => {
             let text =
                 format!("job {name} is not disabled but paused: resume it with `evenkeel job resume {name}`");
             refuse(Refusal::Conflict, text)
@@ -269,10 +285,10 @@ fn unchanged(spec: &Spec, switch: &Switch) -> Turn {
     }
 }
 
-fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId, node: Option<&NodeName>) -> Turn {
+fn run_now(scene: &RuleContext<'_>, name: &JobName, id: &RequestId, node: Option<&NodeName>) -> ItemDecision {
     let Some(job) = scene.view.find(name) else { return no_job(name) };
-    let known = job.asked().cloned().unwrap_or_default();
-    let mut record: AskedRecord = known.value.clone().unwrap_or_default();
+    let known = job.triggers().cloned().unwrap_or_default();
+    let mut record: TriggerRecord = known.value.clone().unwrap_or_default();
     if let Some(request) = record.requests.iter().find(|r| r.id == *id) {
         let run = RunId { job: name.clone(), fire: Fire::Asked(id.clone()), shard: Shard(0) };
         return answer(Answer::Accepted(run, request.at));
@@ -291,7 +307,7 @@ fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId, node: Option<&Node
         };
         record.requests.remove(oldest);
     }
-    record.requests.push(Request {
+    record.requests.push(TriggerRequest {
         id: id.clone(),
         at: scene.moment(),
         taken: false,
@@ -300,8 +316,8 @@ fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId, node: Option<&Node
         former: BTreeSet::new(),
         taken_back: None,
     });
-    let key = keys::asked(name);
-    Turn::Commit(
+    let key = keys::triggers(name);
+    ItemDecision::Commit(
         CommitKind::RequestRun,
         Txn {
             guards: [known.guard(key.clone()), job.spec_guard()].into(),
@@ -310,7 +326,7 @@ fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId, node: Option<&Node
     )
 }
 
-fn drain(scene: &Scene<'_>, node: &NodeName, wanted: bool) -> Turn {
+fn drain(scene: &RuleContext<'_>, node: &NodeName, wanted: bool) -> ItemDecision {
     if scene.view.intent(node).is_some() == wanted {
         return answer(Answer::Done);
     }
@@ -321,8 +337,8 @@ fn drain(scene: &Scene<'_>, node: &NodeName, wanted: bool) -> Turn {
     let key = keys::intent(node);
     let known = scene.view.intent_entry(node).cloned().unwrap_or_default();
     let seq = known.value.as_ref().map_or(0, |intent| intent.seq) + 1;
-    let value = encode(&Intent { since: scene.now.wall, wanted, drained: None, seq });
+    let value = encode(&DrainIntent { since: scene.now.wall, wanted, drained: None, seq });
     let guards = [known.guard(key.clone())].into();
     let writes = [Write::Put { key, value, owner: None }].into();
-    Turn::Commit(if wanted { CommitKind::Drain } else { CommitKind::Undrain }, Txn { guards, writes })
+    ItemDecision::Commit(if wanted { CommitKind::Drain } else { CommitKind::Undrain }, Txn { guards, writes })
 }

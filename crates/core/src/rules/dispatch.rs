@@ -11,28 +11,28 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
-use crate::due::{self, Policy};
+use crate::due::{self, MisfirePolicy};
 use crate::effect::{Event, Verdict, VerdictState};
+use crate::eligibility::{self, PlanningRight};
+use crate::ids::{Fire, Member, RunId, Shard};
 use crate::job::Delivery;
 use crate::keys;
-use crate::local::{OfferState, Subject};
-use crate::overlap::Timetable;
-use crate::record::{AskedRecord, Plan, Planned, encode};
+use crate::local::{CommitScope, OfferState};
+use crate::overlap::EffectiveSchedule;
+use crate::record::{Plan, Planned, TriggerRecord, encode};
 use crate::registry::{Guard, Txn, Write};
+use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::rules::firing;
-use crate::scene::{Decision, Decisions, Scene};
 use crate::shards::ShardSet;
-use crate::standing::{self, Right};
 use crate::time::{Millis, Wall};
-use crate::view::{Dispatched, JobId, JobView, KnownPlan, Terms};
-use crate::words::{Fire, Member, RunId, Shard};
+use crate::view::{DispatchedState, JobId, JobTerms, JobView, KnownPlan};
 
-mod batch;
-mod give;
+mod candidates;
+mod placement;
 mod verdicts;
 
-pub use batch::Batch;
-use give::{Target, Want};
+pub use candidates::CandidateNodes;
+use placement::{PendingPlacement, PlacementChoice};
 pub(super) use verdicts::{is_stale, lost_verdict, missed, no_more, too_old};
 
 /// The most runs that a plan holds; what is due later is planned when some are gone.
@@ -48,64 +48,81 @@ const COMMIT: usize = 7;
 const VERDICTS_MAX: usize = 100;
 
 /// Looks at the jobs of a step together, so that the runs of all are given in the order in which they are due.
-pub fn decide(scene: &Scene<'_>, focus: &[JobId], out: &mut Decisions) {
-    let Some(right) = standing::right(scene) else { return };
+pub fn decide(scene: &RuleContext<'_>, focus: &[JobId], out: &mut RuleOutput) {
+    let Some(right) = eligibility::planning_right(scene) else { return };
     let (mut batch, mut desks) = (None, Vec::new());
     for id in focus {
-        let Some(mut desk) = Desk::open(scene, *id, &right, out) else { continue };
-        desk.look(batch.get_or_insert_with(|| Batch::new(scene)), out);
+        let Some(mut desk) = PlanWriter::open(scene, *id, &right, out) else { continue };
+        desk.revise(batch.get_or_insert_with(|| CandidateNodes::new(scene)), out);
         desks.push(desk);
     }
     let Some(mut batch) = batch else { return };
-    give::give(scene, &right, &mut desks, &mut batch);
+    placement::place_runs(scene, &right, &mut desks, &mut batch);
     for desk in desks {
         if scene.local.peers.spread.contains(&desk.job.id) {
-            out.add(Decision::JobSpread(desk.job.id));
+            out.add(RuleAction::JobSpread(desk.job.id));
         }
         match desk.kind {
             Some(kind) => desk.commit(kind, out),
-            None => desk.tell(out),
+            None => desk.follow_up(out),
         }
     }
 }
 
 /// A job's plan, and what becomes of it.
-struct Desk<'a> {
-    scene: &'a Scene<'a>,
+struct PlanWriter<'a> {
+    scene: &'a RuleContext<'a>,
     job: JobView<'a>,
-    state: &'a Dispatched,
+    state: &'a DispatchedState,
     plan: &'a KnownPlan,
     draft: Plan,
-    right: &'a Right,
+    right: &'a PlanningRight,
     /// Runs of the draft that are to be given to nodes.
-    wants: Vec<Want>,
+    placements: Vec<PendingPlacement>,
     /// The act, once the draft is worth a commit.
     kind: Option<CommitKind>,
     /// What it is guarded by besides.
     guards: Vec<Guard>,
-    asked: Option<AskedRecord>,
+    triggers: Option<TriggerRecord>,
     /// What was planned before the schedule changed, and is planned anew.
     anew: Vec<Planned>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> PlanWriter<'a> {
     /// Opens a job's plan, if it has one that may be written now. One that was not read since the right was won is read first.
-    fn open(scene: &'a Scene<'a>, id: JobId, right: &'a Right, out: &mut Decisions) -> Option<Self> {
+    fn open(
+        scene: &'a RuleContext<'a>,
+        id: JobId,
+        right: &'a PlanningRight,
+        out: &mut RuleOutput,
+    ) -> Option<Self> {
         let job = scene.job(id);
         let state = job.dispatched()?;
-        if !job.is_whole() || !scene.is_idle(&Subject::Job(id)) {
+        if !job.is_consistent() || !scene.is_idle(&CommitScope::Job(id)) {
             return None;
         }
         let Some(plan) = state.plan.as_ref().filter(|plan| plan.as_of >= right.since) else {
-            out.add(Decision::Read(id, [keys::plan(job.name())].into()));
+            out.add(RuleAction::Read(id, [keys::plan(job.name())].into()));
             return None;
         };
         let draft = plan.known.value.clone().unwrap_or_default();
         let (wants, guards, anew) = (Vec::new(), Vec::new(), Vec::new());
-        Some(Desk { scene, job, state, plan, draft, right, wants, kind: None, guards, asked: None, anew })
+        Some(PlanWriter {
+            scene,
+            job,
+            state,
+            plan,
+            draft,
+            right,
+            placements: wants,
+            kind: None,
+            guards,
+            triggers: None,
+            anew,
+        })
     }
 
-    fn look(&mut self, batch: &mut Batch, out: &mut Decisions) {
+    fn revise(&mut self, batch: &mut CandidateNodes, out: &mut RuleOutput) {
         self.record(out);
         self.settle(batch, out);
         match self.state.terms.as_deref().filter(|terms| terms.enabled) {
@@ -113,8 +130,8 @@ impl<'a> Desk<'a> {
                 // Once the beat is long over, what is due since belongs to the next one, also what is too old by then.
                 let in_time = !terms.paused && self.scene.now.wall <= self.right.horizon;
                 let plans = in_time && self.follow(terms, out);
-                self.place_again(batch);
-                self.plan_asked(terms, batch, out);
+                self.reassign(batch);
+                self.plan_triggered(terms, batch, out);
                 if plans {
                     self.plan_due(terms, batch, out);
                 }
@@ -124,7 +141,7 @@ impl<'a> Desk<'a> {
     }
 
     /// What is to be done about a plan that stands as it should.
-    fn tell(&self, out: &mut Decisions) {
+    fn follow_up(&self, out: &mut RuleOutput) {
         match self.state.terms {
             None => self.retire(out),
             Some(_) => self.offer(out),
@@ -132,7 +149,7 @@ impl<'a> Desk<'a> {
     }
 
     /// An act names the commit unless a weightier one did already.
-    fn act(&mut self, kind: CommitKind) {
+    fn set_kind(&mut self, kind: CommitKind) {
         self.kind.get_or_insert(kind);
     }
 
@@ -141,21 +158,21 @@ impl<'a> Desk<'a> {
     }
 
     /// Hands verdicts to history, and forgets those it has.
-    fn record(&mut self, out: &mut Decisions) {
+    fn record(&mut self, out: &mut RuleOutput) {
         let recording = &self.scene.local.recording;
         let known = |v: &Verdict| recording.get(&(v.run.clone(), v.attempt)).copied();
         for verdict in self.draft.verdicts.iter().filter(|v| known(v).is_none()) {
-            out.add(Decision::Record(verdict.clone()));
+            out.add(RuleAction::Record(verdict.clone()));
         }
         let before = self.draft.verdicts.len();
         self.draft.verdicts.retain(|v| known(v) != Some(true));
         if self.draft.verdicts.len() < before {
-            self.act(CommitKind::ClearVerdicts);
+            self.set_kind(CommitKind::ClearVerdicts);
         }
     }
 
     /// What a node that is gone had accepted is in doubt: nobody repeats it, or another attempt follows.
-    fn settle(&mut self, batch: &mut Batch, out: &mut Decisions) {
+    fn settle(&mut self, batch: &mut CandidateNodes, out: &mut RuleOutput) {
         let dead = |run: &Planned| run.is_accepted() && self.scene.view.member(&run.by).is_none();
         if !self.draft.runs.iter().any(dead) {
             return;
@@ -174,7 +191,7 @@ impl<'a> Desk<'a> {
             }
             if repeats && !batch.can_place(self.scene, &self.job) {
                 // With nobody to repeat it, it waits for somebody.
-                out.add(Decision::JobUnplaced(self.job.id));
+                out.add(RuleAction::JobUnplaced(self.job.id));
                 self.draft.runs.push(run);
                 continue;
             }
@@ -188,16 +205,16 @@ impl<'a> Desk<'a> {
             if repeats {
                 let (began, attempt) = (run.began(), run.attempt + 1);
                 let next = Planned { began, attempt, seq: 0, from: None, planned_for: None, ..run };
-                self.want(next, Target::MostSlots);
+                self.want(next, PlacementChoice::MostSlots);
             }
-            self.act(CommitKind::Settle);
+            self.set_kind(CommitKind::Settle);
         }
     }
 
     /// After a change of the schedule, or of a calendar, everything behind the furthest fire that was ever accepted is planned
     /// anew, in the same commit: what is accepted between two would be planned twice. Says whether the plan goes by what is
     /// declared.
-    fn follow(&mut self, terms: &Terms, out: &mut Decisions) -> bool {
+    fn follow(&mut self, terms: &JobTerms, out: &mut RuleOutput) -> bool {
         let version = self.job.spec_record().map_or(0, |record| record.version());
         let calendars = self.job.calendars_version();
         if (self.draft.version, self.draft.calendars) == (version, calendars) {
@@ -218,49 +235,49 @@ impl<'a> Desk<'a> {
         let (anew, kept) = core::mem::take(&mut self.draft.runs).into_iter().partition(anew);
         (self.anew, self.draft.runs) = (anew, kept);
         if self.plan.known.value.is_some() {
-            self.act(CommitKind::FollowSchedule);
+            self.set_kind(CommitKind::FollowSchedule);
         }
         true
     }
 
     /// By a clock that is off nothing is due.
-    fn doubt_clock(&self, out: &mut Decisions) {
-        out.add(Decision::Announce(Event::ClockDiffers(self.scene.local.settings.max_clock_skew)));
-        out.add(Decision::JobUncertain(self.job.id));
+    fn doubt_clock(&self, out: &mut RuleOutput) {
+        out.add(RuleAction::Announce(Event::ClockDiffers(self.scene.local.settings.max_clock_skew)));
+        out.add(RuleAction::JobAwaitsTrust(self.job.id));
     }
 
     /// A run of the draft that is new, and is to be given to a node.
-    fn want(&mut self, run: Planned, to: Target) {
-        self.wants.push(Want { fire: run.fire.clone(), passed: Vec::new(), to });
+    fn want(&mut self, run: Planned, to: PlacementChoice) {
+        self.placements.push(PendingPlacement { fire: run.fire.clone(), busy: Vec::new(), to });
         self.draft.runs.push(run);
     }
 
     /// Whether a run of the draft is to be given to a node.
-    fn wants(&self, fire: &Fire) -> bool {
-        self.wants.iter().any(|want| want.fire == *fire)
+    fn awaits_placement(&self, fire: &Fire) -> bool {
+        self.placements.iter().any(|want| want.fire == *fire)
     }
 
     /// A run was given to a node.
-    fn place(&mut self, want: &Want, by: Member, free: i64) {
+    fn place(&mut self, want: &PendingPlacement, by: Member, free: i64) {
         let Some(run) = self.draft.runs.iter_mut().find(|run| run.fire == want.fire) else { return };
-        if want.to != Target::Better {
+        if want.to != PlacementChoice::Better {
             (run.by, run.free) = (by, free);
         } else if run.by != by {
             (run.by, run.free) = (by, free);
             // It outweighs new runs: what these are given depends on it.
             self.kind = self.kind.filter(|kind| *kind != CommitKind::Plan);
-            self.act(CommitKind::PlanAgain);
+            self.set_kind(CommitKind::PlanAgain);
         }
     }
 
     /// Runs that are not accepted go to others where their nodes should not have them, and where the runs of all jobs are
     /// spread anew.
-    fn place_again(&mut self, batch: &mut Batch) {
+    fn reassign(&mut self, batch: &mut CandidateNodes) {
         let scene = self.scene;
         let spreads = scene.local.peers.spread.contains(&self.job.id);
         let soon = scene.now.wall + SOON;
         for run in &self.draft.runs {
-            if run.is_accepted() || self.wants(&run.fire) {
+            if run.is_accepted() || self.awaits_placement(&run.fire) {
                 continue;
             }
             let sent = scene.local.peers.offers.get(&(self.job.id, run.fire.clone()));
@@ -268,20 +285,24 @@ impl<'a> Desk<'a> {
             // Who cannot be reached is tried again in the next beat (S0-43); once a run has come round to a node that was busy
             // before, it queues there.
             let refused = sent.is_some_and(|sent| sent.state == OfferState::Busy && !sent.is_settled());
-            let may_stay = !refused && batch.may_have(scene, &self.job, &run.by);
+            let may_stay = !refused && batch.may_run(scene, &self.job, &run.by);
             if may_stay && !(spreads && run.due > soon) {
                 continue;
             }
             if batch.can_place(scene, &self.job) {
                 let passed = sent.map(|sent| sent.busy.clone()).unwrap_or_default();
-                self.wants.push(Want { fire: run.fire.clone(), passed, to: Target::Better });
+                self.placements.push(PendingPlacement {
+                    fire: run.fire.clone(),
+                    busy: passed,
+                    to: PlacementChoice::Better,
+                });
             }
         }
     }
 
     /// The requests by hand that have no run yet go to the least loaded node (S0-54).
-    fn plan_asked(&mut self, terms: &Terms, batch: &mut Batch, out: &mut Decisions) {
-        let Some(mut record) = self.job.asked().and_then(|known| known.value.clone()) else { return };
+    fn plan_triggered(&mut self, terms: &JobTerms, batch: &mut CandidateNodes, out: &mut RuleOutput) {
+        let Some(mut record) = self.job.triggers().and_then(|known| known.value.clone()) else { return };
         for request in record.requests.iter_mut().filter(|request| !request.taken) {
             if self.draft.runs.len() >= RUNS_MAX {
                 break;
@@ -292,37 +313,40 @@ impl<'a> Desk<'a> {
                 }
                 request.taken = true;
                 let fire = Fire::Asked(request.id.clone());
-                let verdict = self.given_up(&fire, (request.at, request.at), why.into());
+                let verdict = self.skipped_verdict(&fire, (request.at, request.at), why.into());
                 self.draft.verdicts.push(verdict);
                 continue;
             }
-            if !batch.has_anybody(self.scene.view, self.job.group()) {
-                out.add(Decision::JobUnplaced(self.job.id));
+            if !batch.has_candidate(self.scene.view, self.job.group()) {
+                out.add(RuleAction::JobUnplaced(self.job.id));
                 break;
             }
             request.taken = true;
-            self.want(self.first_attempt(Fire::Asked(request.id.clone()), request.at), Target::LeastLoaded);
+            self.want(
+                self.first_attempt(Fire::Asked(request.id.clone()), request.at),
+                PlacementChoice::LeastLoaded,
+            );
         }
-        if self.job.asked().and_then(|known| known.value.as_ref()) != Some(&record) {
-            self.asked = Some(record);
-            self.act(CommitKind::Plan);
+        if self.job.triggers().and_then(|known| known.value.as_ref()) != Some(&record) {
+            self.triggers = Some(record);
+            self.set_kind(CommitKind::Plan);
         }
     }
 
     /// Plans every fire up to the horizon; of those that are too old, what the job's catch-up says (I0-07).
-    fn plan_due(&mut self, terms: &Terms, batch: &mut Batch, out: &mut Decisions) {
+    fn plan_due(&mut self, terms: &JobTerms, batch: &mut CandidateNodes, out: &mut RuleOutput) {
         let Some(schedule) = &terms.schedule else { return };
         let (now, policy) = (self.scene.now.wall, self.scene.policy(terms));
         let grace = policy.grace;
         loop {
             let floor = self.draft.watermark.max(terms.since);
-            let timetable = Timetable { schedule, passed: &self.draft.passed };
+            let timetable = EffectiveSchedule { schedule, skipped: &self.draft.passed };
             let next = due::next(&timetable, floor, now, &policy);
             let near = next.due.filter(|due| *due <= self.right.horizon);
             if near.is_none() && next.skipped.is_none() {
                 // A beat's horizon stands still, and the next beat looks at every job again.
                 if let Some(due) = next.due.filter(|_| self.right.slides) {
-                    out.add(Decision::JobAt(self.job.id, due - (self.right.horizon - now)));
+                    out.add(RuleAction::JobAt(self.job.id, due - (self.right.horizon - now)));
                 }
                 return;
             }
@@ -331,7 +355,7 @@ impl<'a> Desk<'a> {
             }
             if self.draft.runs.len() >= RUNS_MAX || self.draft.verdicts.len() >= VERDICTS_MAX {
                 let last = self.draft.runs.iter().map(|run| run.due).max().unwrap_or(now);
-                return out.add(Decision::JobAt(self.job.id, (last - AHEAD).max(now + Millis::secs(1))));
+                return out.add(RuleAction::JobAt(self.job.id, (last - AHEAD).max(now + Millis::secs(1))));
             }
             if let Some((from, last)) = next.skipped {
                 self.skip(from, last, &policy);
@@ -340,23 +364,23 @@ impl<'a> Desk<'a> {
             let fire = Fire::Due(due);
             let is_known = self.draft.runs.iter().any(|run| run.fire == fire);
             if !is_known && !self.plan_fire(fire, due, batch) {
-                out.add(Decision::JobUnplaced(self.job.id));
+                out.add(RuleAction::JobUnplaced(self.job.id));
                 // One that is kept though it is old gives way to the next one that becomes so, or to its age.
                 let first = schedule.next((now - grace - Millis(1)).max(floor));
                 let looks = first.map(|due| due + grace + Millis(1)).into_iter();
                 let looks = looks.chain(next.until.filter(|until| *until > now));
                 let looks = looks.chain(schedule.next(due.max(now)).filter(|_| policy.newest));
-                return out.list.extend(looks.map(|at| Decision::JobAt(self.job.id, at)));
+                return out.actions.extend(looks.map(|at| RuleAction::JobAt(self.job.id, at)));
             }
             self.draft.watermark = due;
-            self.act(CommitKind::Plan);
+            self.set_kind(CommitKind::Plan);
         }
     }
 
     /// Plans a fire, if somebody can be given it. One that was planned already stays where it is.
-    fn plan_fire(&mut self, fire: Fire, due: Wall, batch: &mut Batch) -> bool {
+    fn plan_fire(&mut self, fire: Fire, due: Wall, batch: &mut CandidateNodes) -> bool {
         if let Some(old) = self.anew.iter().find(|run| run.fire == fire)
-            && batch.may_have(self.scene, &self.job, &old.by)
+            && batch.may_run(self.scene, &self.job, &old.by)
         {
             let (by, free) = (old.by.clone(), old.free);
             self.draft.runs.push(Planned { by, free, ..self.first_attempt(fire, due) });
@@ -364,7 +388,7 @@ impl<'a> Desk<'a> {
         }
         let can = batch.can_place(self.scene, &self.job);
         if can {
-            self.want(self.first_attempt(fire, due), Target::MostSlots);
+            self.want(self.first_attempt(fire, due), PlacementChoice::MostSlots);
         }
         can
     }
@@ -386,22 +410,22 @@ impl<'a> Desk<'a> {
         }
     }
 
-    fn given_up(&self, fire: &Fire, (from, due): (Wall, Wall), reason: String) -> Verdict {
+    fn skipped_verdict(&self, fire: &Fire, (from, due): (Wall, Wall), reason: String) -> Verdict {
         let (run, node) = (self.run_id(fire), self.scene.member.node.as_str().into());
         let (state, shards) = (VerdictState::Skipped, ShardSet::empty());
         Verdict { run, attempt: 0, due, state, reason, node, from, shards }
     }
 
-    fn skip(&mut self, from: Wall, last: Wall, policy: &Policy) {
+    fn skip(&mut self, from: Wall, last: Wall, policy: &MisfirePolicy) {
         let reason = too_old(from, last, policy, self.scene.now.wall);
-        let verdict = self.given_up(&Fire::Due(last), (from, last), reason);
+        let verdict = self.skipped_verdict(&Fire::Due(last), (from, last), reason);
         // Those that were planned once and wait still are among them.
         let given_up = |run: &Planned| matches!(run.fire, Fire::Due(due) if from <= due && due <= last);
         self.draft.runs.retain(|run| run.is_accepted() || run.attempt > 1 || !given_up(run));
         self.draft.watermark = last;
         self.draft.reached = self.draft.reached.max(last);
         self.draft.verdicts.push(verdict);
-        self.act(CommitKind::Skip);
+        self.set_kind(CommitKind::Skip);
     }
 
     /// A job that is disabled or gone has no runs but those that go on.
@@ -414,7 +438,7 @@ impl<'a> Desk<'a> {
         }
         if !gone.is_empty() {
             self.draft.watermark = self.draft.watermark.min(self.draft.reached);
-            self.act(CommitKind::Withdraw);
+            self.set_kind(CommitKind::Withdraw);
         }
     }
 
@@ -425,32 +449,40 @@ impl<'a> Desk<'a> {
     }
 
     /// A deleted job whose plan is empty says so in its place: then the name may be placed in another way.
-    fn retire(&self, out: &mut Decisions) {
+    fn retire(&self, out: &mut RuleOutput) {
         if !self.state.planned || !self.draft.runs.is_empty() || !self.draft.verdicts.is_empty() {
             return;
         }
-        let place = crate::record::Place { planned: false, ..self.job.place().next() };
-        let key = keys::place(self.job.name());
+        let place = crate::record::Assignment { planned: false, ..self.job.assignment().next() };
+        let key = keys::assignment(self.job.name());
         let guards = self.scene.born().into_iter().chain([
             self.right.guard.clone(),
-            self.job.place_guard(),
+            self.job.assignment_guard(),
             self.plan.known.guard(keys::plan(self.job.name())),
         ]);
         let writes = [Write::Put { key, value: encode(&place), owner: None }].into();
-        out.commit(Subject::Job(self.job.id), CommitKind::Retire, Txn { guards: guards.collect(), writes });
+        out.commit(
+            CommitScope::Job(self.job.id),
+            CommitKind::Retire,
+            Txn { guards: guards.collect(), writes },
+        );
     }
 
-    fn commit(mut self, kind: CommitKind, out: &mut Decisions) {
+    fn commit(mut self, kind: CommitKind, out: &mut RuleOutput) {
         self.draft.seq += 1;
         self.draft.planner = Some(self.right.planner.clone());
         let key = keys::plan(self.job.name());
         let mut guards: Vec<Guard> = self.scene.born().into_iter().collect();
-        guards.extend([self.right.guard.clone(), self.plan.known.guard(key.clone()), self.job.place_guard()]);
+        guards.extend([
+            self.right.guard.clone(),
+            self.plan.known.guard(key.clone()),
+            self.job.assignment_guard(),
+        ]);
         guards.extend(self.job.calendar_guards());
         guards.append(&mut self.guards);
         let mut writes = Vec::from([Write::Put { key, value: encode(&self.draft), owner: None }]);
-        if let (Some(record), Some(known)) = (self.asked.take(), self.job.asked()) {
-            let key = keys::asked(self.job.name());
+        if let (Some(record), Some(known)) = (self.triggers.take(), self.job.triggers()) {
+            let key = keys::triggers(self.job.name());
             guards.push(known.guard(key.clone()));
             writes.push(Write::Put { key, value: encode(&record), owner: None });
         }
@@ -459,14 +491,14 @@ impl<'a> Desk<'a> {
         let placed = |run: &&Planned| !known.iter().any(|old| old.fire == run.fire && old.by == run.by);
         let terms = self.state.terms.as_deref();
         let span = |run: &Planned| {
-            (run.by.clone(), give::begin(run), give::length(&self.draft, terms, run, self.right))
+            (run.by.clone(), placement::begin(run), placement::length(&self.draft, terms, run, self.right))
         };
         out.placing.insert(self.job.id, self.draft.runs.iter().filter(placed).map(span).collect());
-        out.commit(Subject::Job(self.job.id), kind, Txn { guards, writes });
+        out.commit(CommitScope::Job(self.job.id), kind, Txn { guards, writes });
     }
 
     /// Tells the nodes of runs that they do not know of yet.
-    fn offer(&self, out: &mut Decisions) {
+    fn offer(&self, out: &mut RuleOutput) {
         let waiting = self.draft.runs.iter().filter(|run| !run.is_accepted() && run.by != *self.scene.member);
         for run in waiting {
             let sent = self.scene.local.peers.offers.get(&(self.job.id, run.fire.clone()));
@@ -474,7 +506,7 @@ impl<'a> Desk<'a> {
                 continue;
             }
             let must = sent.is_some_and(|sent| sent.busy.contains(&run.by));
-            out.add(Decision::Offer(self.job.id, self.run_id(&run.fire), run.by.clone(), must));
+            out.add(RuleAction::Offer(self.job.id, self.run_id(&run.fire), run.by.clone(), must));
         }
     }
 }

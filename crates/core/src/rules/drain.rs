@@ -7,34 +7,34 @@ use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
 use crate::effect::{Event, Verdict};
+use crate::ids::Fire;
 use crate::keys;
-use crate::local::Subject;
-use crate::record::{Intent, Lane, Open, Place, encode};
+use crate::local::CommitScope;
+use crate::record::{Assignment, DrainIntent, Open, RunState, encode};
 use crate::registry::{Txn, Write};
-use crate::scene::{Decisions, News, Scene};
+use crate::rule_context::{CommitNotice, RuleContext, RuleOutput};
 use crate::takeover;
 use crate::view::{JobId, JobView};
-use crate::words::Fire;
 
 /// Releases the job, with a fire that was claimed ahead and not started; a run that goes on is waited for.
-pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
+pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     let job = scene.job(id);
     let unwanted = !job.is_enabled() || scene.gives_up() || !job.fits(scene.member);
     if !unwanted
-        || !job.is_whole()
+        || !job.is_consistent()
         || scene.me.is_none()
         || !scene.holds(&job)
-        || !scene.is_idle(&Subject::Job(id))
+        || !scene.is_idle(&CommitScope::Job(id))
     {
         return;
     }
     // A node that leaves need not release job by job: others take everything over once its member entry is gone.
     if scene.local.leaving && job.is_enabled() {
         if let Some(txn) = withdraw_last(scene, &job) {
-            out.commit(Subject::Job(id), CommitKind::Withdraw, txn);
+            out.commit(CommitScope::Job(id), CommitKind::Withdraw, txn);
         }
     } else if let Some(txn) = release(scene, &job) {
-        out.commit(Subject::Job(id), CommitKind::Release, txn);
+        out.commit(CommitScope::Job(id), CommitKind::Release, txn);
     }
 }
 
@@ -42,7 +42,7 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
 ///
 /// Should it own something again, it takes that back: a job that is deleted while an attempt waits goes to the node that was
 /// asked to delete it.
-pub fn tell(scene: &Scene<'_>, out: &mut Decisions) {
+pub fn report_drained(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     let node = &scene.member.node;
     let Some(known) = scene.view.intent_entry(node) else { return };
     let Some(intent) = known.value.as_ref().filter(|intent| intent.wanted) else { return };
@@ -51,8 +51,9 @@ pub fn tell(scene: &Scene<'_>, out: &mut Decisions) {
         return;
     }
     // What is under way may make something this node's.
-    let may_own =
-        |subject: &Subject| matches!(subject, Subject::Job(_) | Subject::Wish(..) | Subject::Drained);
+    let may_own = |subject: &CommitScope| {
+        matches!(subject, CommitScope::Job(_) | CommitScope::Item(..) | CommitScope::Drained)
+    };
     if scene.me.is_none() || scene.local.busy.iter().any(may_own) {
         return;
     }
@@ -62,18 +63,18 @@ pub fn tell(scene: &Scene<'_>, out: &mut Decisions) {
         return;
     }
     let key = keys::intent(node);
-    let record = Intent { drained, seq: intent.seq + 1, ..intent.clone() };
+    let record = DrainIntent { drained, seq: intent.seq + 1, ..intent.clone() };
     let guards = scene.born().into_iter().chain([known.guard(key.clone())]).collect();
     let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
     if drained.is_some() {
-        out.news.push(News { subject: Subject::Drained, sent: false, event: Event::Drained });
+        out.notices.push(CommitNotice { scope: CommitScope::Drained, sent: false, event: Event::Drained });
     }
     let kind = if drained.is_some() { CommitKind::MarkDrained } else { CommitKind::MarkNotDrained };
-    out.commit(Subject::Drained, kind, Txn { guards, writes });
+    out.commit(CommitScope::Drained, kind, Txn { guards, writes });
 }
 
 /// Whether this node holds a job, has a shard that another one can take, leads, or has a run that goes on or is accepted.
-fn owns_anything(scene: &Scene<'_>) -> bool {
+fn owns_anything(scene: &RuleContext<'_>) -> bool {
     let (view, me) = (scene.view, scene.member);
     let leader = view.serving().value.as_ref().and_then(|serving| serving.leader.as_ref());
     view.count(me) > 0
@@ -85,14 +86,14 @@ fn owns_anything(scene: &Scene<'_>) -> bool {
 }
 
 /// The transaction that takes a claimed, unstarted fire back, with its watermark; `None` when there is none.
-fn withdraw_last(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
+fn withdraw_last(scene: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn> {
     withdraw(scene, job, job.held()?.record()?.open.last()?)
 }
 
 /// The transaction that takes this fire back, with its watermark; `None` when it may have started.
-pub(super) fn withdraw(scene: &Scene<'_>, job: &JobView<'_>, open: &Open) -> Option<Txn> {
-    let (known, back) = (job.held()?.lane.as_ref()?, withdrawn(scene, job, open)?);
-    let key = keys::lane(job.name());
+pub(super) fn withdraw(scene: &RuleContext<'_>, job: &JobView<'_>, open: &Open) -> Option<Txn> {
+    let (known, back) = (job.held()?.run_state.as_ref()?, withdrawn(scene, job, open)?);
+    let key = keys::run_state(job.name());
     Some(Txn {
         guards: scene.born().into_iter().chain([known.guard(key.clone())]).collect(),
         writes: [Write::Put { key, value: encode(&back), owner: None }].into(),
@@ -100,14 +101,14 @@ pub(super) fn withdraw(scene: &Scene<'_>, job: &JobView<'_>, open: &Open) -> Opt
 }
 
 /// The lane without a fire that was claimed ahead, and after which none was; `None` when it is not to be taken back.
-fn withdrawn(scene: &Scene<'_>, job: &JobView<'_>, open: &Open) -> Option<Lane> {
+fn withdrawn(scene: &RuleContext<'_>, job: &JobView<'_>, open: &Open) -> Option<RunState> {
     let lane = job.held()?.record()?;
     let started = scene.local.given_to(job.id, &takeover::run_id(job, open)).is_some();
     let last = open.fire == Fire::Due(lane.watermark);
     if started || !last || open.by != *scene.member || open.attempt > 1 {
         return None;
     }
-    let mut lane = Lane { watermark: open.back, seq: lane.seq + 1, ..lane.clone() };
+    let mut lane = RunState { watermark: open.back, seq: lane.seq + 1, ..lane.clone() };
     lane.close(&open.fire);
     Some(lane)
 }
@@ -116,15 +117,15 @@ fn withdrawn(scene: &Scene<'_>, job: &JobView<'_>, open: &Open) -> Option<Lane> 
 ///
 /// Verdicts that history lacks stay in the lane and are handed to it by the next holder; so a job that will have none is
 /// kept until history has them. That is also one that no living node may run.
-pub(super) fn release(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
-    if !job.is_whole() || scene.local.given_of(job.id).next().is_some() {
+pub(super) fn release(scene: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn> {
+    if !job.is_consistent() || scene.local.given_of(job.id).next().is_some() {
         return None;
     }
-    let known = job.held()?.lane.as_ref()?;
+    let known = job.held()?.run_state.as_ref()?;
     let told = |v: &Verdict| scene.local.recording.get(&(v.run.clone(), v.attempt)) == Some(&true);
     let verdicts = || known.value.iter().flat_map(|lane| &lane.verdicts);
     if match job.is_enabled() {
-        true => scene.view.fits_nobody(job.group()) && !verdicts().all(told),
+        true => scene.view.is_unschedulable(job.group()) && !verdicts().all(told),
         false => verdicts().next().is_some(),
     } {
         return None;
@@ -137,11 +138,11 @@ pub(super) fn release(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
     if waits && !job.is_enabled() || left.any(|open| open.wait.is_none()) {
         return None;
     }
-    let lane_key = keys::lane(job.name());
+    let lane_key = keys::run_state(job.name());
     let mut writes = Vec::new();
     writes.extend(back.map(|back| Write::Put { key: lane_key.clone(), value: encode(&back), owner: None }));
-    let place = Place { owner: None, waits, ..job.place().next() };
-    writes.push(Write::Put { key: keys::place(job.name()), value: encode(&place), owner: None });
-    let guards = scene.born().into_iter().chain([job.place_guard(), known.guard(lane_key)]);
+    let place = Assignment { owner: None, waits, ..job.assignment().next() };
+    writes.push(Write::Put { key: keys::assignment(job.name()), value: encode(&place), owner: None });
+    let guards = scene.born().into_iter().chain([job.assignment_guard(), known.guard(lane_key)]);
     Some(Txn { guards: guards.collect(), writes })
 }

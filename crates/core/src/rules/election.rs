@@ -9,15 +9,15 @@
 use crate::commit_kind::CommitKind;
 use crate::effect::Event;
 use crate::keys;
-use crate::record::{Cause, Mark, Sharding};
+use crate::record::{ReshardCause, ReshardPending, Sharding};
 use crate::registry::Guard;
-use crate::scene::{Decisions, News, Scene};
-use crate::table::Table;
+use crate::rule_context::{CommitNotice, RuleContext, RuleOutput};
+use crate::sharded_job::ShardedJob;
 use crate::view::JobId;
 
 /// Stands for the leadership, or gives it back.
-pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
-    let Some(table) = Table::of(scene, id) else { return };
+pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
+    let Some(table) = ShardedJob::of(scene, id) else { return };
     let leader = table.sharding.leader.as_ref();
     let mine = leader == Some(scene.member);
     if leader.is_some_and(|leader| !mine && !table.is_dead(leader)) {
@@ -29,16 +29,16 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
         (true, _) if mine => {}
         (true, gone) => {
             let guard = gone.map(|gone| Guard::Absent(keys::node(gone)));
-            let mark = Mark { since: scene.now.wall, why: Cause::Elected };
+            let mark = ReshardPending { since: scene.now.wall, why: ReshardCause::Elected };
             let sharding = Sharding {
                 leader: Some(scene.member.clone()),
                 mark: Some(table.sharding.mark.unwrap_or(mark)),
                 ..table.sharding.clone()
             };
-            let (subject, name) = (table.subject(), table.job.name().clone());
-            out.news.extend([
-                News { subject: subject.clone(), sent: true, event: Event::Electing(name.clone()) },
-                News { subject: subject.clone(), sent: false, event: Event::Elected(name) },
+            let (subject, name) = (table.scope(), table.job.name().clone());
+            out.notices.extend([
+                CommitNotice { scope: subject.clone(), sent: true, event: Event::Electing(name.clone()) },
+                CommitNotice { scope: subject.clone(), sent: false, event: Event::Elected(name) },
             ]);
             out.commit(subject, CommitKind::Elect, table.txn(guard, [table.put(sharding)].into()));
         }
@@ -51,7 +51,7 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     }
 }
 
-fn resign(table: &Table<'_>, guard: Option<Guard>, kind: CommitKind, out: &mut Decisions) {
+fn resign(table: &ShardedJob<'_>, guard: Option<Guard>, kind: CommitKind, out: &mut RuleOutput) {
     let sharding = Sharding { leader: None, ..table.sharding.clone() };
-    out.commit(table.subject(), kind, table.txn(guard, [table.put(sharding)].into()));
+    out.commit(table.scope(), kind, table.txn(guard, [table.put(sharding)].into()));
 }

@@ -10,33 +10,33 @@ use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
 use crate::effect::{Verdict, VerdictState};
+use crate::ids::{Member, RunId, Shard};
 use crate::job::Delivery;
 use crate::keys;
-use crate::record::{OpenShards, ShardLane, Sharding};
+use crate::record::{OpenShards, ShardRunState, Sharding};
 use crate::registry::Guard;
+use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::rules::{firing, sharding};
-use crate::scene::{Decision, Decisions, Scene};
+use crate::sharded_job::ShardedJob;
 use crate::shards::ShardSet;
-use crate::table::Table;
 use crate::time::Millis;
 use crate::view::JobId;
-use crate::words::{Member, RunId, Shard};
 
 /// How long a node that took its part leaves the rest to the others.
 const PATIENCE: Millis = Millis(100);
 
 /// Looks for lanes whose member is gone, and settles what is open in them.
-pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
-    let Some(table) = Table::of(scene, id) else { return };
+pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
+    let Some(table) = ShardedJob::of(scene, id) else { return };
     let dead: Vec<&Member> = table.sharding.lanes.iter().filter(|member| table.is_dead(member)).collect();
     let unread = dead.iter().filter(|member| table.known(member).is_none());
-    let unread: Vec<_> = unread.map(|member| keys::shard_lane(table.job.name(), member)).collect();
+    let unread: Vec<_> = unread.map(|member| keys::shard_run_state(table.job.name(), member)).collect();
     if !unread.is_empty() {
-        out.add(Decision::Read(id, unread));
+        out.add(RuleAction::Read(id, unread));
     }
     for member in dead {
-        let Some(lane) = table.lane(member).filter(|lane| !lane.is_empty()) else { continue };
-        let legacy = Legacy { table: &table, member, lane };
+        let Some(lane) = table.run_state(member).filter(|lane| !lane.is_empty()) else { continue };
+        let legacy = DeadMemberRuns { sharded: &table, member, run_state: lane };
         if legacy.settle(out) {
             return;
         }
@@ -44,42 +44,42 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
 }
 
 /// What a dead member left.
-struct Legacy<'a> {
-    table: &'a Table<'a>,
+struct DeadMemberRuns<'a> {
+    sharded: &'a ShardedJob<'a>,
     member: &'a Member,
-    lane: ShardLane,
+    run_state: ShardRunState,
 }
 
-impl Legacy<'_> {
+impl DeadMemberRuns<'_> {
     /// Moves what this node should take into its own lane. Returns whether there was anything.
-    fn settle(&self, out: &mut Decisions) -> bool {
-        let table = self.table;
+    fn settle(&self, out: &mut RuleOutput) -> bool {
+        let table = self.sharded;
         let steward = table.is_steward();
         let repeats = table.terms.is_some_and(|(t, _)| t.enabled && t.delivery == Delivery::AtLeastOnce);
         // Between two attempts nothing went on, so whatever the delivery nothing is in doubt. But where each node runs a
         // shard of its own, no other one goes on with it.
         let alone = table.terms.is_some_and(|(_, shards)| shards.total.is_none());
         let (goes_on, doubtful): (Vec<_>, Vec<_>) =
-            self.lane.open.iter().partition(|open| !alone && (repeats || open.wait.is_some()));
+            self.run_state.open.iter().partition(|open| !alone && (repeats || open.wait.is_some()));
         let [goes_on, doubtful] = [goes_on, doubtful].map(|open| shards_of(&open));
         let take = self.part(&goes_on, out);
         let lost = if steward { doubtful } else { ShardSet::empty() };
-        let tells = steward && !self.lane.verdicts.is_empty();
+        let tells = steward && !self.run_state.verdicts.is_empty();
         if take.is_empty() && lost.is_empty() && !tells {
             return false;
         }
-        let Some(mut own) = table.lane(table.scene.member) else { return false };
-        let mut left = self.lane.clone();
+        let Some(mut own) = table.run_state(table.scene.member) else { return false };
+        let mut left = self.run_state.clone();
         own.seq = own.seq.max(left.seq) + 1;
         left.seq += 1;
         if steward {
             own.verdicts.append(&mut left.verdicts);
         }
-        for open in &self.lane.open {
+        for open in &self.run_state.open {
             self.take_over(&mut own, open, open.shards.and(&take), repeats);
             self.lose(&mut own, open, open.shards.and(&lost), repeats);
         }
-        for group in &self.lane.groups {
+        for group in &self.run_state.groups {
             own.set_watermark(&group.shards.and(&take), group.watermark);
         }
         left.remove(&take);
@@ -96,8 +96,8 @@ impl Legacy<'_> {
 
     /// As many unfinished shards as this node has slots for, but no more than its part; the leader takes what nobody had a
     /// slot for in all the time that a cut waits.
-    fn part(&self, unfinished: &ShardSet, out: &mut Decisions) -> ShardSet {
-        let (table, scene) = (self.table, self.table.scene);
+    fn part(&self, unfinished: &ShardSet, out: &mut RuleOutput) -> ShardSet {
+        let (table, scene) = (self.sharded, self.sharded.scene);
         let available = table.job.available();
         if unfinished.is_empty() || !available.contains(&scene.member) || !table.may_take_part() {
             return ShardSet::empty();
@@ -107,8 +107,8 @@ impl Legacy<'_> {
         }
         let free = firing::free_slots(scene.view, scene.local).saturating_sub(out.claimed);
         if free == 0 {
-            let due = self.lane.open.iter().map(|open| open.due).min().unwrap_or(scene.now.wall);
-            out.add(Decision::JobWaits(table.job.id, due));
+            let due = self.run_state.open.iter().map(|open| open.due).min().unwrap_or(scene.now.wall);
+            out.add(RuleAction::JobAwaitsSlot(table.job.id, due));
         }
         let most =
             if self.is_left_over(out) { free } else { free.min(self.fair(unfinished, available.len())) };
@@ -117,27 +117,27 @@ impl Legacy<'_> {
 
     /// What this node's part is of what the dead member left, with what it has of it already.
     fn fair(&self, unfinished: &ShardSet, nodes: usize) -> usize {
-        let Some(own) = self.table.lane(self.table.scene.member) else { return 0 };
+        let Some(own) = self.sharded.run_state(self.sharded.scene.member) else { return 0 };
         let left = |open: &OpenShards| {
-            self.lane.open.iter().any(|o| o.fire == open.fire && o.attempt < open.attempt)
+            self.run_state.open.iter().any(|o| o.fire == open.fire && o.attempt < open.attempt)
         };
         let mine: usize = own.open.iter().filter(|open| left(open)).map(|open| open.shards.len()).sum();
         (unfinished.len() + mine).div_ceil(nodes).saturating_sub(mine)
     }
 
     /// Whether the others have had time to take theirs.
-    fn is_left_over(&self, out: &mut Decisions) -> bool {
-        let now = self.table.scene.now;
-        let Some(known) = self.table.job.lane_of(self.member) else { return false };
+    fn is_left_over(&self, out: &mut RuleOutput) -> bool {
+        let now = self.sharded.scene.now;
+        let Some(known) = self.sharded.job.run_state_of(self.member) else { return false };
         let ripe = known.heard + PATIENCE;
         if now.mono < ripe {
-            out.add(Decision::JobAfter(self.table.job.id, ripe));
+            out.add(RuleAction::JobAfter(self.sharded.job.id, ripe));
         }
         now.mono >= ripe
     }
 
     /// A run that waits for its next attempt goes on waiting; of one that was going on another attempt follows.
-    fn take_over(&self, own: &mut ShardLane, open: &OpenShards, shards: ShardSet, repeats: bool) {
+    fn take_over(&self, own: &mut ShardRunState, open: &OpenShards, shards: ShardSet, repeats: bool) {
         if shards.is_empty() {
             return;
         }
@@ -145,16 +145,16 @@ impl Legacy<'_> {
             return own.add_open(OpenShards { shards, ..open.clone() });
         }
         self.lose(own, open, shards.clone(), repeats);
-        let from = self.table.scene.now.wall.max(open.due);
+        let from = self.sharded.scene.now.wall.max(open.due);
         let (attempt, seq) = (open.attempt + 1, own.seq);
         own.add_open(OpenShards { from, attempt, seq, shards, began: Some(open.began()), ..open.clone() });
         own.began = Some(from);
     }
 
     /// What was going on is in doubt, and history hears of it.
-    fn lose(&self, own: &mut ShardLane, open: &OpenShards, shards: ShardSet, repeats: bool) {
+    fn lose(&self, own: &mut ShardRunState, open: &OpenShards, shards: ShardSet, repeats: bool) {
         let Some(first) = shards.first() else { return };
-        let table = self.table;
+        let table = self.sharded;
         if open.wait.is_some() {
             let run = RunId { job: table.job.name().clone(), fire: open.fire.clone(), shard: first };
             let told =
@@ -172,18 +172,19 @@ impl Legacy<'_> {
         }
     }
 
-    fn commit(&self, own: &ShardLane, left: &ShardLane, kind: CommitKind, out: &mut Decisions) {
-        let (table, me) = (self.table, self.table.scene.member);
+    fn commit(&self, own: &ShardRunState, left: &ShardRunState, kind: CommitKind, out: &mut RuleOutput) {
+        let (table, me) = (self.sharded, self.sharded.scene.member);
         let gone = Guard::Absent(keys::node(self.member));
-        let guards = table.lane_guard(self.member).into_iter().chain(table.lane_guard(me)).chain([gone]);
-        let mut writes = Vec::from([table.put_lane(self.member, left), table.put_lane(me, own)]);
+        let guards =
+            table.run_state_guard(self.member).into_iter().chain(table.run_state_guard(me)).chain([gone]);
+        let mut writes = Vec::from([table.put_run_state(self.member, left), table.put_run_state(me, own)]);
         // Whoever has a lane is listed, so that it is looked for should that member die in turn.
         if !table.sharding.lanes.contains(me) {
             let mut sharding: Sharding = table.sharding.clone();
             sharding.lanes.push(me.clone());
             writes.push(table.put(sharding));
         }
-        out.commit(table.subject(), kind, table.txn(guards, writes));
+        out.commit(table.scope(), kind, table.txn(guards, writes));
     }
 }
 
@@ -192,7 +193,7 @@ fn shards_of(open: &[&OpenShards]) -> ShardSet {
 }
 
 fn lost(
-    table: &Table<'_>,
+    table: &ShardedJob<'_>,
     member: &Member,
     open: &OpenShards,
     shards: &ShardSet,

@@ -8,35 +8,35 @@ use alloc::boxed::Box;
 use alloc::string::String;
 
 use crate::commit_kind::CommitKind;
-use crate::effect::{Reason, Run, Verdict};
-use crate::input::Ended;
+use crate::effect::{Run, StopReason, Verdict};
+use crate::ids::{Fire, RunId, Token};
+use crate::input::RunOutcome;
 use crate::job::Job;
 use crate::keys;
-use crate::local::{Given, Subject};
+use crate::local::{CommitScope, Given};
 use crate::overlap::SUPERSEDED;
-use crate::record::{AskedRecord, Lane, Open, encode};
+use crate::record::{Open, RunState, TriggerRecord, encode};
 use crate::registry::{Txn, Write};
+use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::rules::drain;
-use crate::scene::{Decision, Decisions, Scene};
 use crate::takeover;
 use crate::time::{Millis, Mono, Wall};
-use crate::view::{Held, JobId, JobView, Known};
-use crate::words::{Fire, RunId, Token};
+use crate::view::{JobId, JobView, KnownEntry, OwnedJob};
 
-mod called_off;
+mod cancel;
 mod claim;
+mod dispatched;
 mod overlap;
-mod planned;
 mod retry;
 mod room;
 mod shards;
 
-pub use called_off::{BY_HAND, awaits, is_called_off, is_request, is_unclaimed, taken_back};
-pub use planned::is_open as is_open_planned;
+pub use cancel::{MANUAL, awaits, is_cancelled, is_request, is_unclaimed, taken_back};
+pub use dispatched::is_open as is_open_planned;
 pub(crate) use retry::given_up;
 pub use room::free_slots;
-use room::{PACE_AGAIN, is_admitted, keeps_pace};
-pub use shards::{closed as closed_shards, gathers};
+use room::{PACE_AGAIN, is_admitted, is_within_pace};
+pub use shards::{closed as closed_shards, gather_delay};
 
 /// How long after its moment a claimed fire may start without another commit.
 const START_WINDOW: Millis = Millis::secs(1);
@@ -44,35 +44,39 @@ const START_WINDOW: Millis = Millis::secs(1);
 const VERDICTS_MAX: usize = 100;
 
 /// Looks at one job.
-pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
+pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     let job = scene.job(id);
     if job.is_sharded() {
         return shards::decide(scene, &job, out);
     }
     if job.is_dispatched() {
-        return planned::decide(scene, &job, out);
+        return dispatched::decide(scene, &job, out);
     }
-    stop_strays(scene, &job, out);
-    if scene.me.is_none() || !scene.holds(&job) || !job.is_whole() || !scene.is_idle(&Subject::Job(id)) {
+    stop_orphans(scene, &job, out);
+    if scene.me.is_none()
+        || !scene.holds(&job)
+        || !job.is_consistent()
+        || !scene.is_idle(&CommitScope::Job(id))
+    {
         return;
     }
     let Some(held) = job.held() else { return };
-    let Some(known) = &held.lane else {
+    let Some(known) = &held.run_state else {
         if !scene.local.reading.contains(&id) {
-            out.add(Decision::Read(id, [keys::lane(job.name())].into()));
+            out.add(RuleAction::Read(id, [keys::run_state(job.name())].into()));
         }
         return;
     };
-    let desk = Desk { scene, job, held, known };
+    let desk = ClaimedRuns { scene, job, held, known };
     desk.record(out);
-    if desk.call_off_asked(out) {
+    if desk.cancel_trigger(out) {
         return;
     }
     let mut going = scene.local.given_of(id).count();
     for open in desk.open() {
-        let before = out.list.len();
+        let before = out.actions.len();
         desk.attend(open, going, out);
-        if out.commits_since(before, &Subject::Job(id)) {
+        if out.commits_since(before, &CommitScope::Job(id)) {
             return;
         }
         going += out.starts_since(before);
@@ -81,17 +85,17 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
 }
 
 /// A run whose place in the registry is gone must end, whatever became of it.
-fn stop_strays(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
+fn stop_orphans(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
     for (_, given) in scene.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
-        stop_stray(scene, job, given, out);
+        stop_orphan(scene, job, given, out);
     }
 }
 
-fn stop_stray(scene: &Scene<'_>, job: &JobView<'_>, given: &Given, out: &mut Decisions) {
+fn stop_orphan(scene: &RuleContext<'_>, job: &JobView<'_>, given: &Given, out: &mut RuleOutput) {
     let open = job.open_of(&given.run.fire);
     let ours = open.is_some_and(|open| open.by == *scene.member && open.attempt == given.attempt);
     if !(ours && scene.holds(job)) {
-        out.add(Decision::Stop(job.id, given.run.clone(), Reason::Fenced));
+        out.add(RuleAction::Stop(job.id, given.run.clone(), StopReason::Fenced));
     }
 }
 
@@ -108,7 +112,7 @@ fn is_misdated(from: Wall, due: Wall, now: Wall) -> bool {
 
 /// An attempt at the run of a job with one shard, as whoever executes it gets it.
 fn run_of(
-    scene: &Scene<'_>,
+    scene: &RuleContext<'_>,
     id: RunId,
     due: Wall,
     (attempt, seq): (u32, u64),
@@ -127,7 +131,7 @@ fn run_of(
         token: Token::new(scene.local.settings.generation, seq),
         sent: String::new(),
         work: declared.work(),
-        setting: declared.setting().into(),
+        setting: declared.launch_settings().into(),
         retry: declared.backoff().map(Box::new),
         timeout: declared.attempt_time(began, scene.now.wall),
         not_after,
@@ -135,21 +139,21 @@ fn run_of(
 }
 
 /// One job that this node holds, with everything about it at hand.
-struct Desk<'a> {
-    scene: &'a Scene<'a>,
+struct ClaimedRuns<'a> {
+    scene: &'a RuleContext<'a>,
     job: JobView<'a>,
-    held: &'a Held,
-    known: &'a Known<Lane>,
+    held: &'a OwnedJob,
+    known: &'a KnownEntry<RunState>,
 }
 
-impl Desk<'_> {
+impl ClaimedRuns<'_> {
     /// The fires that are open.
     fn open(&self) -> &[Open] {
         self.known.value.as_ref().map_or(&[], |lane| &lane.open)
     }
 
     /// The lane as it would be written next: without the verdicts that history has.
-    fn lane(&self) -> Lane {
+    fn run_state(&self) -> RunState {
         let mut lane = self.known.value.clone().unwrap_or_default();
         let recorded =
             |v: &Verdict| self.scene.local.recording.get(&(v.run.clone(), v.attempt)) == Some(&true);
@@ -157,44 +161,51 @@ impl Desk<'_> {
         lane
     }
 
-    fn commit(&self, kind: CommitKind, lane: Lane, out: &mut Decisions) {
+    fn commit(&self, kind: CommitKind, lane: RunState, out: &mut RuleOutput) {
         self.commit_with(kind, lane, None, out);
     }
 
-    fn commit_with(&self, kind: CommitKind, lane: Lane, asked: Option<AskedRecord>, out: &mut Decisions) {
+    fn commit_with(
+        &self,
+        kind: CommitKind,
+        lane: RunState,
+        asked: Option<TriggerRecord>,
+        out: &mut RuleOutput,
+    ) {
         let name = self.job.name();
-        let (key, place) = self.held.keys.clone().unwrap_or_else(|| (keys::lane(name), keys::place(name)));
+        let (key, place) =
+            self.held.keys.clone().unwrap_or_else(|| (keys::run_state(name), keys::assignment(name)));
         let value = encode(&lane);
-        out.lanes.insert(self.job.id, (value.clone(), lane));
+        out.run_states.insert(self.job.id, (value.clone(), lane));
         let mut txn = Txn {
             guards: self
                 .scene
                 .born()
                 .into_iter()
-                .chain([self.known.guard(key.clone()), self.job.place_guard_at(place)])
+                .chain([self.known.guard(key.clone()), self.job.assignment_guard_at(place)])
                 .chain(self.job.calendar_guards())
                 .collect(),
             writes: [Write::Put { key, value, owner: None }].into(),
         };
-        if let (Some(record), Some(known)) = (asked, self.job.asked()) {
-            let key = keys::asked(self.job.name());
+        if let (Some(record), Some(known)) = (asked, self.job.triggers()) {
+            let key = keys::triggers(self.job.name());
             txn.guards.push(known.guard(key.clone()));
             txn.writes.push(Write::Put { key, value: encode(&record), owner: None });
         }
-        out.commit(Subject::Job(self.job.id), kind, txn);
+        out.commit(CommitScope::Job(self.job.id), kind, txn);
     }
 
     /// Hands verdicts to history that it was not given yet.
-    fn record(&self, out: &mut Decisions) {
+    fn record(&self, out: &mut RuleOutput) {
         for verdict in self.known.value.iter().flat_map(|lane| &lane.verdicts) {
             if !self.scene.local.recording.contains_key(&(verdict.run.clone(), verdict.attempt)) {
-                out.add(Decision::Record(verdict.clone()));
+                out.add(RuleAction::Record(verdict.clone()));
             }
         }
     }
 
     /// A fire is open: started, or closed, in every pass (law 3).
-    fn attend(&self, open: &Open, going: usize, out: &mut Decisions) {
+    fn attend(&self, open: &Open, going: usize, out: &mut RuleOutput) {
         if open.by != *self.scene.member {
             // Only the holder writes the lane, so this is left over from a holder whose place we took without it.
             let left = |open: &Open| open.by != *self.scene.member;
@@ -202,18 +213,18 @@ impl Desk<'_> {
         }
         let Some(given) = self.given_to(open) else {
             return match open.wait {
-                _ if self.scene.local.calls_off(&takeover::run_id(&self.job, open)) => {
-                    self.call_off(open, BY_HAND, out);
+                _ if self.scene.local.is_cancelled(&takeover::run_id(&self.job, open)) => {
+                    self.cancel(open, MANUAL, out);
                 }
                 // Also of fires that were open before the job let fewer of them go on.
-                _ if going >= self.job.beside() => {}
+                _ if going >= self.job.max_concurrent_runs() => {}
                 Some(wait) => self.await_retry(open, wait, out),
                 None => self.start(open, out),
             };
         };
         let ours = given.attempt == open.attempt;
         match given.ended {
-            Some((Ended::Stopped(Reason::Fenced), _)) if ours => {
+            Some((RunOutcome::Stopped(StopReason::Fenced), _)) if ours => {
                 self.settle(|other| other.fire == open.fire, "ended when trust ran out", out);
             }
             Some((_, over)) if ours => match retry::wait_after(given) {
@@ -230,20 +241,20 @@ impl Desk<'_> {
         self.scene.local.given_to(self.job.id, &takeover::run_id(&self.job, open))
     }
 
-    fn settle(&self, is_doubtful: impl Fn(&Open) -> bool, why: &str, out: &mut Decisions) {
-        let settled = takeover::settle(self.scene, &self.job, &self.lane(), is_doubtful, why);
+    fn settle(&self, is_doubtful: impl Fn(&Open) -> bool, why: &str, out: &mut RuleOutput) {
+        let settled = takeover::settle(self.scene, &self.job, &self.run_state(), is_doubtful, why);
         self.commit(CommitKind::Settle, settled, out);
     }
 
-    fn start(&self, open: &Open, out: &mut Decisions) {
+    fn start(&self, open: &Open, out: &mut RuleOutput) {
         let now = self.scene.now;
         let fits = self.job.fits(self.scene.member);
         if open.attempt == 1 && (self.is_stale(open) || !fits) {
             match drain::withdraw(self.scene, &self.job, open) {
-                Some(txn) => return out.commit(Subject::Job(self.job.id), CommitKind::Withdraw, txn),
+                Some(txn) => return out.commit(CommitScope::Job(self.job.id), CommitKind::Withdraw, txn),
                 // A later one was claimed after it, so the watermark cannot go back for it.
                 None if self.is_stale(open) => {
-                    return self.call_off(open, "its job was changed before it could start", out);
+                    return self.cancel(open, "its job was changed before it could start", out);
                 }
                 None => {}
             }
@@ -255,12 +266,12 @@ impl Desk<'_> {
             return;
         }
         if self.is_superseded(open, out) {
-            return self.call_off(open, SUPERSEDED, out);
+            return self.cancel(open, SUPERSEDED, out);
         }
         let moment = moment(&open.fire, open.due, now.wall);
         let misdated = is_misdated(open.from, moment, now.wall);
         if now.wall < open.from && !misdated {
-            return out.add(Decision::JobAt(self.job.id, open.from));
+            return out.add(RuleAction::JobAt(self.job.id, open.from));
         }
         if !self.clock_agrees(out) {
             return;
@@ -271,10 +282,10 @@ impl Desk<'_> {
         }
         let latest = open.from + START_WINDOW;
         if now.wall > latest || misdated {
-            if !keeps_pace(self.scene.local, out) {
-                return out.add(Decision::JobAfter(self.job.id, now.mono + PACE_AGAIN));
+            if !is_within_pace(self.scene.local, out) {
+                return out.add(RuleAction::JobAfter(self.job.id, now.mono + PACE_AGAIN));
             }
-            let mut lane = self.lane();
+            let mut lane = self.run_state();
             lane.seq += 1;
             lane.put_open(Open { from: now.wall.max(moment), ..open.clone() });
             return self.commit(CommitKind::Confirm, lane, out);
@@ -282,18 +293,18 @@ impl Desk<'_> {
         let Some(spec) = spec else {
             // The declaration went between claim and start; nothing is left to run.
             return if open.attempt > 1 {
-                self.call_off(open, "its job was deleted", out)
+                self.cancel(open, "its job was deleted", out)
             } else {
                 self.finish(open, None, out)
             };
         };
         if let Some(why) = self.time_is_over(&spec.job, open) {
-            return self.call_off(open, &why, out);
+            return self.cancel(open, &why, out);
         }
         let not_after = self.scene.lease.until().min(now.mono + (latest - now.wall));
         let declared = (&spec.job, open.began());
         let run = run_of(self.scene, id, open.due, (open.attempt, open.seq), declared, not_after);
-        out.add(Decision::Start(self.job.id, run));
+        out.add(RuleAction::Start(self.job.id, run));
     }
 
     /// Whether a fire claimed ahead is none any more: the job was paused, disabled, deleted or given another schedule, also by
@@ -307,8 +318,8 @@ impl Desk<'_> {
     }
 
     /// Closes the open fire, which ran in this `span` if it did; the next claim rides along when it is near.
-    fn finish(&self, open: &Open, span: Option<(Wall, Mono)>, out: &mut Decisions) {
-        let mut lane = self.lane();
+    fn finish(&self, open: &Open, span: Option<(Wall, Mono)>, out: &mut RuleOutput) {
+        let mut lane = self.run_state();
         lane.seq += 1;
         lane.close(&open.fire);
         if let Some(span) = span {
@@ -321,23 +332,23 @@ impl Desk<'_> {
     }
 
     /// Where fires follow runs, the next one is counted from this end.
-    fn count_from(&self, lane: &mut Lane, over: Mono) {
+    fn count_from(&self, lane: &mut RunState, over: Mono) {
         let schedule = self.held.terms.as_ref().and_then(|terms| terms.schedule.as_ref());
         let end = schedule.filter(|schedule| schedule.follows_runs()).and_then(|_| self.time_of(over));
         lane.watermark = end.map_or(lane.watermark, |end| end.max(lane.watermark));
     }
 
     /// What is open needs nothing.
-    fn rest(&self, out: &mut Decisions) {
+    fn rest(&self, out: &mut RuleOutput) {
         if !self.has_room(self.open()) {
             return;
         }
-        let lane = self.lane();
+        let lane = self.run_state();
         if self.claim(&lane, out) || !lane.open.is_empty() {
             return;
         }
         if self.known.value.as_ref().is_some_and(|known| known.verdicts.len() != lane.verdicts.len()) {
-            self.commit(CommitKind::ClearVerdicts, Lane { seq: lane.seq + 1, ..lane }, out);
+            self.commit(CommitKind::ClearVerdicts, RunState { seq: lane.seq + 1, ..lane }, out);
         }
     }
 }

@@ -13,25 +13,25 @@ use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
 use crate::effect::Event;
+use crate::eligibility;
+use crate::ids::{Member, NodeName};
 use crate::keys;
-use crate::local::{Contact, Subject};
+use crate::local::{CommitScope, Contact};
 use crate::record::{OfflineRecord, StrikeRecord, encode};
 use crate::registry::{Guard, Txn, Write};
-use crate::scene::{Decision, Decisions, News, Scene};
-use crate::standing;
+use crate::rule_context::{CommitNotice, RuleAction, RuleContext, RuleOutput};
 use crate::time::Mono;
 use crate::view::MemberState;
-use crate::words::{Member, NodeName};
 
 /// Probes, strikes, and takes nodes for offline or online.
-pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     if scene.me.is_none() {
         return;
     }
     let settings = scene.view.settings();
     let beat = settings.beat_of(scene.now.wall);
     come_online(scene, beat, out);
-    if !standing::speaks(scene) {
+    if !eligibility::has_address(scene) {
         return;
     }
     let others: Vec<(&Member, &MemberState)> = scene
@@ -41,9 +41,9 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
         .collect();
     let contact = |member: &Member| scene.local.peers.contacts.get(member).copied().unwrap_or_default();
     if others.iter().all(|(member, _)| !contact(member).asking)
-        && let Some((member, state)) = next_to_ask(scene, beat, &others)
+        && let Some((member, state)) = next_to_probe(scene, beat, &others)
     {
-        out.add(Decision::Probe((*member).clone(), state.info.address.clone(), beat));
+        out.add(RuleAction::Probe((*member).clone(), state.info.address.clone(), beat));
     }
     for (member, _) in &others {
         count(scene, member, contact(member), out);
@@ -59,8 +59,8 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
 ///
 /// One after another (S0-46): a node that is slow to answer costs time and not connections. So those that are offline are
 /// asked last.
-fn next_to_ask<'b, 'a>(
-    scene: &Scene<'a>,
+fn next_to_probe<'b, 'a>(
+    scene: &RuleContext<'a>,
     beat: u64,
     others: &'b [(&'a Member, &'a MemberState)],
 ) -> Option<&'b (&'a Member, &'a MemberState)> {
@@ -73,7 +73,7 @@ fn next_to_ask<'b, 'a>(
 }
 
 /// A strike for whom this node could not reach in the beat of the last try; none any more for whom it reached.
-fn count(scene: &Scene<'_>, member: &Member, contact: Contact, out: &mut Decisions) {
+fn count(scene: &RuleContext<'_>, member: &Member, contact: Contact, out: &mut RuleOutput) {
     // Beats are counted by the clock.
     let Some(reachable) = contact.reachable.filter(|_| scene.clock_agrees()) else { return };
     let (node, me) = (&member.node, &scene.member.node);
@@ -98,7 +98,7 @@ fn count(scene: &Scene<'_>, member: &Member, contact: Contact, out: &mut Decisio
             (counts.map_or(0, |strike| strike.count) + 1, beats.split_off(beats.len().saturating_sub(limit)))
         }
     };
-    let subject = Subject::Strike(node.clone());
+    let subject = CommitScope::Strike(node.clone());
     if !scene.is_idle(&subject) {
         return;
     }
@@ -121,7 +121,7 @@ fn count(scene: &Scene<'_>, member: &Member, contact: Contact, out: &mut Decisio
 }
 
 /// Strikes in enough beats: whoever commits it first takes the node for offline, and tells (S0-51).
-fn judge(scene: &Scene<'_>, member: &Member, beat: u64, out: &mut Decisions) {
+fn judge(scene: &RuleContext<'_>, member: &Member, beat: u64, out: &mut RuleOutput) {
     let node = &member.node;
     let limit = scene.view.settings().strikes.max(1);
     // Both lives of a node have one entry; it is about the later one.
@@ -137,7 +137,7 @@ fn judge(scene: &Scene<'_>, member: &Member, beat: u64, out: &mut Decisions) {
             break;
         }
     }
-    let subject = Subject::Offline(node.clone());
+    let subject = CommitScope::Offline(node.clone());
     if !scene.is_idle(&subject) {
         return;
     }
@@ -145,13 +145,13 @@ fn judge(scene: &Scene<'_>, member: &Member, beat: u64, out: &mut Decisions) {
 }
 
 /// An offline node that this one reaches is online again, unless another living node has strikes against it (S0-52).
-fn come_back(scene: &Scene<'_>, member: &Member, contact: Contact, beat: u64, out: &mut Decisions) {
+fn come_back(scene: &RuleContext<'_>, member: &Member, contact: Contact, beat: u64, out: &mut RuleOutput) {
     let is_reached = contact.reachable == Some(true) && contact.beat >= beat && scene.clock_agrees();
     if !is_reached || scene.view.is_replaced(member) {
         return;
     }
     let lives = |observer: &NodeName| scene.view.members().any(|(other, _)| other.node == *observer);
-    let subject = Subject::Offline(member.node.clone());
+    let subject = CommitScope::Offline(member.node.clone());
     if scene.view.strikes(member).any(|(observer, ..)| lives(observer)) || !scene.is_idle(&subject) {
         return;
     }
@@ -159,23 +159,23 @@ fn come_back(scene: &Scene<'_>, member: &Member, contact: Contact, beat: u64, ou
 }
 
 /// A node that starts again is online again (S0-52).
-fn come_online(scene: &Scene<'_>, beat: u64, out: &mut Decisions) {
+fn come_online(scene: &RuleContext<'_>, beat: u64, out: &mut RuleOutput) {
     let node = &scene.member.node;
     let record = scene.view.offline_entry(node).and_then(|known| known.value.as_ref());
     let earlier = record.is_some_and(|r| r.offline && r.incarnation < scene.member.incarnation);
-    let subject = Subject::Offline(node.clone());
+    let subject = CommitScope::Offline(node.clone());
     if earlier && scene.is_idle(&subject) {
         set_offline(scene, scene.member, false, beat, (subject, Vec::from_iter(scene.born())), out);
     }
 }
 
 fn set_offline(
-    scene: &Scene<'_>,
+    scene: &RuleContext<'_>,
     member: &Member,
     offline: bool,
     beat: u64,
-    (subject, mut guards): (Subject, Vec<Guard>),
-    out: &mut Decisions,
+    (subject, mut guards): (CommitScope, Vec<Guard>),
+    out: &mut RuleOutput,
 ) {
     let (kind, event) = match offline {
         true => (CommitKind::MarkOffline, Event::Offline(member.node.clone())),
@@ -184,12 +184,17 @@ fn set_offline(
     };
     let (guard, write) = offline_write(scene, member, offline, beat);
     guards.push(guard);
-    out.news.push(News { subject: subject.clone(), sent: false, event });
+    out.notices.push(CommitNotice { scope: subject.clone(), sent: false, event });
     out.commit(subject, kind, Txn { guards, writes: [write].into() });
 }
 
 /// The guard and the write that make a node offline or online.
-pub(super) fn offline_write(scene: &Scene<'_>, member: &Member, offline: bool, beat: u64) -> (Guard, Write) {
+pub(super) fn offline_write(
+    scene: &RuleContext<'_>,
+    member: &Member,
+    offline: bool,
+    beat: u64,
+) -> (Guard, Write) {
     let known = scene.view.offline_entry(&member.node).cloned().unwrap_or_default();
     let key = keys::offline(&member.node);
     let record = OfflineRecord {
@@ -205,10 +210,10 @@ pub(super) fn offline_write(scene: &Scene<'_>, member: &Member, offline: bool, b
 
 /// The spans in which nodes were heard to say that they serve.
 fn claims<'a>(
-    scene: &Scene<'a>,
+    scene: &RuleContext<'a>,
     others: &[(&'a Member, &'a MemberState)],
 ) -> impl Iterator<Item = (&'a NodeName, Mono, Mono)> {
-    let me = standing::serves(scene).and(scene.local.peers.reign);
+    let me = eligibility::serves(scene).and(scene.local.peers.leader_term);
     let me = me.and_then(|reign| Some((&scene.member.node, reign.serves?, scene.now.mono)));
     let heard = others.iter().filter_map(|(member, _)| {
         let (_, first, last) = scene.local.peers.contacts.get(*member)?.serves?;
@@ -219,7 +224,7 @@ fn claims<'a>(
 
 /// Of two that say they serve, the one asked first is asked once more: it may have handed over since.
 fn doubtful<'b, 'a>(
-    scene: &Scene<'a>,
+    scene: &RuleContext<'a>,
     others: &'b [(&'a Member, &'a MemberState)],
 ) -> Option<&'b (&'a Member, &'a MemberState)> {
     let mut said: Vec<_> = claims(scene, others).collect();
@@ -243,9 +248,9 @@ fn conflict<'a>(said: &[(&'a NodeName, Mono, Mono)]) -> Option<(&'a NodeName, &'
 }
 
 /// Two leaders at once must never be, and everybody watches for it (S4-39).
-fn watch_leaders(scene: &Scene<'_>, others: &[(&Member, &MemberState)], out: &mut Decisions) {
+fn watch_leaders(scene: &RuleContext<'_>, others: &[(&Member, &MemberState)], out: &mut RuleOutput) {
     let said: Vec<_> = claims(scene, others).collect();
     if let Some((a, b)) = conflict(&said) {
-        out.add(Decision::Announce(Event::MultiLeader(a.clone(), b.clone())));
+        out.add(RuleAction::Announce(Event::MultiLeader(a.clone(), b.clone())));
     }
 }

@@ -7,17 +7,17 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 
 use crate::commit_kind::CommitKind;
-use crate::input::{Answer, AskId, Refusal};
+use crate::ids::{LockName, Token};
+use crate::input::{Answer, CommandId, Refusal};
 use crate::keys;
-use crate::local::{Pending, Subject, Wish};
+use crate::local::{CommandItem, CommitScope, PendingCommit};
 use crate::record::{LockRecord, encode};
 use crate::registry::{Guard, Txn, Write};
-use crate::scene::{Decision, Decisions, Scene, Settled};
-use crate::view::Known;
-use crate::words::{LockName, Token};
+use crate::rule_context::{ItemOutcome, RuleAction, RuleContext, RuleOutput};
+use crate::view::KnownEntry;
 
 /// Looks at the wishes about locks.
-pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     if scene.local.todo.is_empty() && scene.view.own_locks().next().is_none() {
         return;
     }
@@ -25,27 +25,29 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     // One wish a lock and step: the next one counts on from what this one leaves.
     let mut seen = under_way(scene);
     for (ask, n) in scene.local.todo.iter().copied() {
-        let Some(wish @ (Wish::Lock(name) | Wish::Unlock(name))) = scene.local.wishes.get(&(ask, n)) else {
+        let Some(wish @ (CommandItem::Lock(name) | CommandItem::Unlock(name))) =
+            scene.local.wishes.get(&(ask, n))
+        else {
             continue;
         };
         if !seen.insert(name) {
             continue;
         }
         match wish {
-            Wish::Unlock(_) => give_back(scene, ask, n, name, &born, out),
+            CommandItem::Unlock(_) => give_back(scene, ask, n, name, &born, out),
             _ => take(scene, ask, n, name, &born, out),
         }
     }
-    give_back_strays(scene, &seen, &born, out);
+    release_orphans(scene, &seen, &born, out);
 }
 
 /// Who asked for a lock may have given up before his order was carried out: a lock that nobody here knows of is given
 /// back.
-fn give_back_strays(scene: &Scene<'_>, seen: &BTreeSet<&LockName>, born: &Guard, out: &mut Decisions) {
+fn release_orphans(scene: &RuleContext<'_>, seen: &BTreeSet<&LockName>, born: &Guard, out: &mut RuleOutput) {
     let local = scene.local;
     let wanted = |name: &LockName| local.wishes.values().any(|wish| wish.lock() == Some(name));
     for name in scene.view.own_locks().filter(|name| !local.locks.contains_key(*name)) {
-        let subject = Subject::Lock(name.clone());
+        let subject = CommitScope::Lock(name.clone());
         if seen.contains(name) || !scene.is_idle(&subject) || wanted(name) {
             continue;
         }
@@ -56,7 +58,7 @@ fn give_back_strays(scene: &Scene<'_>, seen: &BTreeSet<&LockName>, born: &Guard,
 }
 
 /// The transaction that gives a lock back.
-fn release(name: &LockName, known: &Known<LockRecord>, born: &Guard) -> Txn {
+fn release(name: &LockName, known: &KnownEntry<LockRecord>, born: &Guard) -> Txn {
     let key = keys::lock(name);
     let seq = known.value.as_ref().map_or(0, |r| r.seq);
     let writes =
@@ -66,27 +68,34 @@ fn release(name: &LockName, known: &Known<LockRecord>, born: &Guard) -> Txn {
 }
 
 /// The locks about which a commit is under way.
-fn under_way<'a>(scene: &'a Scene<'_>) -> BTreeSet<&'a LockName> {
+fn under_way<'a>(scene: &'a RuleContext<'_>) -> BTreeSet<&'a LockName> {
     let local = scene.local;
     if local.under_way(CommitKind::Lock) + local.under_way(CommitKind::Unlock) == 0 {
         return BTreeSet::new();
     }
-    let name = |pending: &'a Pending| match &pending.subject {
-        Subject::Wish(ask, n) => local.wishes.get(&(*ask, *n)).and_then(Wish::lock),
-        Subject::Lock(name) => Some(name),
+    let name = |pending: &'a PendingCommit| match &pending.scope {
+        CommitScope::Item(ask, n) => local.wishes.get(&(*ask, *n)).and_then(CommandItem::lock),
+        CommitScope::Lock(name) => Some(name),
         _ => None,
     };
     local.pending.values().map(AsRef::as_ref).filter_map(name).collect()
 }
 
-fn take(scene: &Scene<'_>, ask: AskId, n: u32, name: &LockName, born: &Guard, out: &mut Decisions) {
-    let known: Known<LockRecord> = scene.view.lock(name).cloned().unwrap_or_default();
+fn take(
+    scene: &RuleContext<'_>,
+    ask: CommandId,
+    n: u32,
+    name: &LockName,
+    born: &Guard,
+    out: &mut RuleOutput,
+) {
+    let known: KnownEntry<LockRecord> = scene.view.lock(name).cloned().unwrap_or_default();
     let record = known.value.clone().unwrap_or_default();
     if record.holder.as_ref() == Some(scene.member) {
         let times = scene.local.locks.get(name).copied().unwrap_or(0) + 1;
         let token = Token::new(scene.local.settings.generation, record.seq);
-        out.add(Decision::Hold(name.clone(), times));
-        return out.add(Decision::Settled(ask, n, Settled::Answer(Answer::Locked(token, times))));
+        out.add(RuleAction::SetLockCount(name.clone(), times));
+        return out.add(RuleAction::CompleteItem(ask, n, ItemOutcome::Answer(Answer::Locked(token, times))));
     }
     let key = keys::lock(name);
     let mut guards = [born.clone(), known.guard(key.clone())].to_vec();
@@ -98,12 +107,19 @@ fn take(scene: &Scene<'_>, ask: AskId, n: u32, name: &LockName, born: &Guard, ou
     }
     let record = LockRecord { holder: Some(scene.member.clone()), seq: record.seq + 1 };
     let writes = [Write::Put { key, value: encode(&record), owner: None }];
-    out.commit(Subject::Wish(ask, n), CommitKind::Lock, Txn { guards, writes: writes.into() });
+    out.commit(CommitScope::Item(ask, n), CommitKind::Lock, Txn { guards, writes: writes.into() });
 }
 
-fn give_back(scene: &Scene<'_>, ask: AskId, n: u32, name: &LockName, born: &Guard, out: &mut Decisions) {
+fn give_back(
+    scene: &RuleContext<'_>,
+    ask: CommandId,
+    n: u32,
+    name: &LockName,
+    born: &Guard,
+    out: &mut RuleOutput,
+) {
     let times = scene.local.locks.get(name).copied().unwrap_or(0);
-    let done = |answer| Decision::Settled(ask, n, Settled::Answer(answer));
+    let done = |answer| RuleAction::CompleteItem(ask, n, ItemOutcome::Answer(answer));
     let ours = scene
         .view
         .lock(name)
@@ -111,15 +127,15 @@ fn give_back(scene: &Scene<'_>, ask: AskId, n: u32, name: &LockName, born: &Guar
     let Some(known) = ours else {
         if times > 0 {
             // Our own release was applied, perhaps without an answer.
-            out.add(Decision::Hold(name.clone(), 0));
+            out.add(RuleAction::SetLockCount(name.clone(), 0));
             return out.add(done(Answer::Done));
         }
         return out
             .add(done(Answer::Refused(Refusal::Conflict, format!("lock {name} is not held by this node"))));
     };
     if times > 1 {
-        out.add(Decision::Hold(name.clone(), times - 1));
+        out.add(RuleAction::SetLockCount(name.clone(), times - 1));
         return out.add(done(Answer::Done));
     }
-    out.commit(Subject::Wish(ask, n), CommitKind::Unlock, release(name, known, born));
+    out.commit(CommitScope::Item(ask, n), CommitKind::Unlock, release(name, known, born));
 }

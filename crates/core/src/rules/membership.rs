@@ -3,29 +3,29 @@
 use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
-use crate::effect::{Event, Reason};
+use crate::effect::{Event, StopReason};
+use crate::ids::Member;
 use crate::keys;
-use crate::local::Subject;
+use crate::local::CommitScope;
 use crate::record::{MemberInfo, encode};
 use crate::registry::{Guard, LeaseId, Txn, Write};
-use crate::scene::{Decision, Decisions, Scene};
-use crate::words::Member;
+use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 
 /// Joins, or says why not.
-pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     if scene.local.leaving {
         return depart(scene, out);
     }
-    if !scene.is_idle(&Subject::Me) {
+    if !scene.is_idle(&CommitScope::Membership) {
         return;
     }
     if let Some(born) = scene.born() {
-        return tell(scene, born, out);
+        return update_member(scene, born, out);
     }
     // What an earlier life still runs would run beside its successor's (law 8).
     if !scene.local.given.is_empty() {
         for (id, given) in scene.local.given.iter().filter(|(_, g)| g.ended.is_none() && !g.stopping) {
-            out.add(Decision::Stop(id.0, given.run.clone(), Reason::Fenced));
+            out.add(RuleAction::Stop(id.0, given.run.clone(), StopReason::Fenced));
         }
         return;
     }
@@ -35,22 +35,22 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     let taken =
         |m: &&Member| m.node == scene.member.node && *m != scene.member && Some(*m) != predecessor.as_ref();
     if scene.view.members().any(|(m, _)| taken(&m)) {
-        out.add(Decision::Announce(Event::NameTaken(scene.member.node.clone())));
+        out.add(RuleAction::Announce(Event::NameTaken(scene.member.node.clone())));
         return;
     }
     if let Some(shut) = scene.view.cluster().value.as_ref().and_then(|cluster| cluster.shut.as_ref()) {
-        out.add(Decision::Announce(Event::Shut(shut.clone())));
+        out.add(RuleAction::Announce(Event::Shut(shut.clone())));
         return;
     }
     // Whose registry this is nobody can say. That was announced when it was heard.
     if scene.view.cluster().is_unreadable() {
         return;
     }
-    out.commit(Subject::Me, CommitKind::Join, join(scene, predecessor));
+    out.commit(CommitScope::Membership, CommitKind::Join, join(scene, predecessor));
 }
 
 /// Says what it knows by now: a node that went on in a newer program would otherwise keep the layout where it is.
-fn tell(scene: &Scene<'_>, born: Guard, out: &mut Decisions) {
+fn update_member(scene: &RuleContext<'_>, born: Guard, out: &mut RuleOutput) {
     let settings = &scene.local.settings;
     let Some(state) =
         scene.view.member(scene.member).filter(|state| state.info.knows < settings.knows.newest)
@@ -62,22 +62,22 @@ fn tell(scene: &Scene<'_>, born: Guard, out: &mut Decisions) {
     let value = encode(&MemberInfo { version, knows, ..state.info.clone() });
     let guards = Vec::from([Guard::At(key.clone(), state.revision), born]);
     out.commit(
-        Subject::Me,
+        CommitScope::Membership,
         CommitKind::UpdateMember,
         Txn { guards, writes: Vec::from([Write::Put { key, value, owner }]) },
     );
 }
 
 /// Leaves once nothing of this life is open: the others take everything over as soon as the member entry is gone.
-fn depart(scene: &Scene<'_>, out: &mut Decisions) {
+fn depart(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     let local = scene.local;
     let quiet = local.given.is_empty() && local.pending.is_empty() && local.agenda.is_empty();
     if quiet && !scene.view.opened_by(scene.member) && !scene.view.leads(scene.member) {
-        out.add(Decision::Departed);
+        out.add(RuleAction::Departed);
     }
 }
 
-fn join(scene: &Scene<'_>, predecessor: Option<Member>) -> Txn {
+fn join(scene: &RuleContext<'_>, predecessor: Option<Member>) -> Txn {
     let settings = &scene.local.settings;
     let lease = LeaseId(scene.member.incarnation);
     let key = keys::node(scene.member);

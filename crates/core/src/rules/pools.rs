@@ -8,26 +8,26 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::commit_kind::CommitKind;
+use crate::ids::{Member, PoolName, RunId};
 use crate::job::{Job, Pool};
 use crate::keys;
-use crate::local::{Subject, Waiter};
-use crate::record::{PoolRecord, Seat, encode};
+use crate::local::{CommitScope, Waiter};
+use crate::record::{PoolPermit, PoolRecord, encode};
 use crate::registry::{Guard, Txn, Write};
+use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::rules::firing;
-use crate::scene::{Decision, Decisions, Scene};
 use crate::time::Wall;
-use crate::view::{JobId, JobView, Known};
-use crate::words::{Member, PoolName, RunId};
+use crate::view::{JobId, JobView, KnownEntry};
 
 /// The act of taking seats.
 /// What a commit consists of beside the seats that it strikes out: the guards on this node and on the entry, and the entry.
 const BASE: usize = 3;
 
 /// Gives back the seats of runs that go on no more.
-pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     for (name, known) in scene.view.pools() {
         let Some(record) = &known.value else { continue };
-        let over = |seat: &&Seat| seat.by == *scene.member && !needs(scene, &seat.run);
+        let over = |seat: &&PoolPermit| seat.by == *scene.member && !needs(scene, &seat.run);
         if !record.seats.iter().any(|seat| over(&seat)) || !is_idle(scene, name, out) {
             continue;
         }
@@ -39,17 +39,18 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
 /// Those of these runs of one fire that may start now: all, where the job is in no pool. For the others seats are taken, if there
 /// are any, and the job is called when there may be.
 pub(super) fn admitted(
-    scene: &Scene<'_>,
+    scene: &RuleContext<'_>,
     (id, job): (JobId, &Job),
     due: Wall,
     runs: Vec<RunId>,
-    out: &mut Decisions,
+    out: &mut RuleOutput,
 ) -> Vec<RunId> {
     let Some(Pool { name, limit }) = &job.pool else { return runs };
     let known = scene.view.pool(name);
     let seats = known.value.iter().flat_map(|record| &record.seats).cloned();
     let seats = seats.filter(|seat| seat.by != *scene.member || needs(scene, &seat.run));
-    let (seats, gone): (Vec<Seat>, Vec<Seat>) = seats.partition(|seat| scene.view.member(&seat.by).is_some());
+    let (seats, gone): (Vec<PoolPermit>, Vec<PoolPermit>) =
+        seats.partition(|seat| scene.view.member(&seat.by).is_some());
     let sits = |run: &RunId| seats.iter().any(|seat| seat.run == *run && seat.by == *scene.member);
     let (seated, wanting): (Vec<RunId>, Vec<RunId>) = runs.into_iter().partition(sits);
     // What is under way may give up a seat that is still to be seen; after it whoever has one is looked at again.
@@ -60,12 +61,12 @@ pub(super) fn admitted(
     }
     let waiter = Waiter { priority: Reverse(job.priority), due, again: Wall::MAX, id };
     let is_first = scene.local.seekers.is_first(name, &waiter);
-    out.add(Decision::JobSeeks(name.clone(), id, due, is_first));
+    out.add(RuleAction::JobAwaitsPermit(name.clone(), id, due, is_first));
     let mut record = PoolRecord { seats, seq: known.value.as_ref().map_or(0, |record| record.seq) };
-    let room = record.most(*limit).saturating_sub(record.seats.len());
+    let room = record.limit(*limit).saturating_sub(record.seats.len());
     if idle && room > 0 && is_first {
         if firing::free_slots(scene.view, scene.local) <= out.claimed {
-            out.add(Decision::JobWaits(id, due));
+            out.add(RuleAction::JobAwaitsSlot(id, due));
             return seated;
         }
         // A shard takes its slot when it starts.
@@ -73,11 +74,11 @@ pub(super) fn admitted(
             true => out.claimed += 1,
             false => out.take_slot(id),
         }
-        out.seated.push((name.clone(), id));
+        out.permits.push((name.clone(), id));
         // With others waiting they get their turns in between.
         let rivals = scene.local.seekers.has_rivals(name, (job.priority, id));
         let room = if rivals { 1 } else { room };
-        let seat = |run| Seat { run, by: scene.member.clone(), limit: *limit };
+        let seat = |run| PoolPermit { run, by: scene.member.clone(), limit: *limit };
         record.seats.extend(wanting.into_iter().take(room).map(seat));
         commit(scene, (name, &known), CommitKind::EnterPool, record.seats, gone, out);
     }
@@ -85,14 +86,14 @@ pub(super) fn admitted(
 }
 
 /// Whether nobody here writes the pool's entry, nor is about to.
-fn is_idle(scene: &Scene<'_>, name: &PoolName, out: &Decisions) -> bool {
-    let subject = Subject::Pool(name.clone());
-    let writes = |decision: &Decision| matches!(decision, Decision::Commit(of, ..) if *of == subject);
-    scene.is_idle(&subject) && !out.list.iter().any(writes)
+fn is_idle(scene: &RuleContext<'_>, name: &PoolName, out: &RuleOutput) -> bool {
+    let subject = CommitScope::Pool(name.clone());
+    let writes = |decision: &RuleAction| matches!(decision, RuleAction::Commit(of, ..) if *of == subject);
+    scene.is_idle(&subject) && !out.actions.iter().any(writes)
 }
 
 /// Whether a run of this node goes on, or is to start as soon as it has a seat.
-fn needs(scene: &Scene<'_>, run: &RunId) -> bool {
+fn needs(scene: &RuleContext<'_>, run: &RunId) -> bool {
     let Some(id) = scene.view.id(&run.job) else { return false };
     match scene.local.given_to(id, run) {
         Some(given) => given.ended.is_none(),
@@ -103,7 +104,7 @@ fn needs(scene: &Scene<'_>, run: &RunId) -> bool {
 /// Whether a run is claimed by this node, and does not wait for its next attempt.
 fn is_open(job: &JobView<'_>, me: &Member, run: &RunId) -> bool {
     if job.is_sharded() {
-        let lane = job.lane_of(me).and_then(|known| known.lane.value.as_ref());
+        let lane = job.run_state_of(me).and_then(|known| known.run_state.value.as_ref());
         let open = lane.into_iter().flat_map(|lane| &lane.open);
         return open
             .filter(|open| open.wait.is_none())
@@ -119,12 +120,12 @@ fn is_open(job: &JobView<'_>, me: &Member, run: &RunId) -> bool {
 
 /// Writes the pool's entry, without the seats of as many of those that are gone as one transaction can guard on.
 fn commit(
-    scene: &Scene<'_>,
-    (name, known): (&PoolName, &Known<PoolRecord>),
+    scene: &RuleContext<'_>,
+    (name, known): (&PoolName, &KnownEntry<PoolRecord>),
     kind: CommitKind,
-    mut seats: Vec<Seat>,
-    mut gone: Vec<Seat>,
-    out: &mut Decisions,
+    mut seats: Vec<PoolPermit>,
+    mut gone: Vec<PoolPermit>,
+    out: &mut RuleOutput,
 ) {
     let most = scene.local.settings.operations_max.saturating_sub(BASE);
     let mut members: Vec<Member> = gone.iter().map(|seat| seat.by.clone()).collect();
@@ -138,5 +139,5 @@ fn commit(
     let guards = scene.born().into_iter().chain([known.guard(key.clone())]).chain(absent).collect();
     let seq = known.value.as_ref().map_or(0, |record| record.seq) + 1;
     let writes = [Write::Put { key, value: encode(&PoolRecord { seats, seq }), owner: None }].into();
-    out.commit(Subject::Pool(name.clone()), kind, Txn { guards, writes });
+    out.commit(CommitScope::Pool(name.clone()), kind, Txn { guards, writes });
 }

@@ -8,16 +8,16 @@
 use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
+use crate::eligibility;
 use crate::keys;
-use crate::local::Subject;
+use crate::local::CommitScope;
 use crate::record::{PlannerKind, ServingRecord, encode};
 use crate::registry::{Guard, Txn, Write};
-use crate::scene::{Decision, Decisions, Scene};
-use crate::standing;
+use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::time::Millis;
 
 /// Stands for the lead, begins to serve, or gives it back.
-pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     let settings = scene.view.settings();
     let wanted = settings.planner == PlannerKind::Leader;
     let known = scene.view.serving().value.as_ref();
@@ -27,21 +27,21 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
         Some(leader) => leader != scene.member && scene.view.member(leader).is_some(),
         None => !wanted,
     };
-    if settled || !scene.is_idle(&Subject::Serving) {
+    if settled || !scene.is_idle(&CommitScope::Serving) {
         return;
     }
     let Some(born) = scene.born() else { return };
     let record = known.cloned().unwrap_or_default();
     if record.leader.as_ref() == Some(scene.member) {
-        let leads = wanted && standing::candidates(scene).contains(&scene.member);
+        let leads = wanted && eligibility::candidates(scene).contains(&scene.member);
         match (leads, record.serves) {
-            (false, _) => give_back(scene, &record, born, out),
-            (true, false) => begin(scene, &record, standing::wait(scene, &settings), born, out),
+            (false, _) => release_lead(scene, &record, born, out),
+            (true, false) => begin(scene, &record, eligibility::handover_wait(scene, &settings), born, out),
             (true, true) => {}
         }
         return;
     }
-    if !wanted || !standing::may_lead(scene) {
+    if !wanted || !eligibility::may_lead(scene) {
         return;
     }
     // Whoever it was is gone.
@@ -57,24 +57,26 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
 }
 
 /// Serves once everything that there was when the lead was won is loaded, and the wait is over.
-fn begin(scene: &Scene<'_>, record: &ServingRecord, wait: Millis, born: Guard, out: &mut Decisions) {
-    let Some(reign) = scene.local.peers.reign.filter(|reign| reign.epoch == record.epoch) else { return };
+fn begin(scene: &RuleContext<'_>, record: &ServingRecord, wait: Millis, born: Guard, out: &mut RuleOutput) {
+    let Some(reign) = scene.local.peers.leader_term.filter(|reign| reign.epoch == record.epoch) else {
+        return;
+    };
     let from = if record.released { reign.since } else { reign.since + wait };
     if !reign.loaded {
         return;
     }
     if scene.now.mono < from {
-        return out.add(Decision::Wake(from, "until no earlier leader can act"));
+        return out.add(RuleAction::Wake(from, "until no earlier leader can act"));
     }
     let next = ServingRecord { serves: true, released: false, ..record.clone() };
     commit(scene, CommitKind::Serve, &next, Vec::from([born]), out);
 }
 
 /// Gives the lead back once nothing that was planned under it is under way.
-fn give_back(scene: &Scene<'_>, record: &ServingRecord, born: Guard, out: &mut Decisions) {
+fn release_lead(scene: &RuleContext<'_>, record: &ServingRecord, born: Guard, out: &mut RuleOutput) {
     let local = scene.local;
     if !local.peers.placing.is_empty()
-        || local.pending.values().any(|p| matches!(p.subject, Subject::Wish(..)))
+        || local.pending.values().any(|p| matches!(p.scope, CommitScope::Item(..)))
     {
         return;
     }
@@ -83,15 +85,15 @@ fn give_back(scene: &Scene<'_>, record: &ServingRecord, born: Guard, out: &mut D
 }
 
 fn commit(
-    scene: &Scene<'_>,
+    scene: &RuleContext<'_>,
     kind: CommitKind,
     record: &ServingRecord,
     mut guards: Vec<Guard>,
-    out: &mut Decisions,
+    out: &mut RuleOutput,
 ) {
     let key = keys::serving();
     guards.push(scene.view.serving().guard(key.clone()));
     let record = ServingRecord { seq: record.seq + 1, ..record.clone() };
     let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
-    out.commit(Subject::Serving, kind, Txn { guards, writes });
+    out.commit(CommitScope::Serving, kind, Txn { guards, writes });
 }

@@ -10,22 +10,25 @@ use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
 use crate::effect::Event;
+use crate::ids::{Member, NodeName};
 use crate::keys;
-use crate::record::{Cause, Cut, Group, Mark, Portion, ShardLane, Sharding, encode, regroup};
+use crate::record::{
+    ReshardCause, ReshardPending, ShardAssignment, ShardGroup, ShardMap, ShardRunState, Sharding, encode,
+    regroup,
+};
 use crate::registry::{Guard, Write};
-use crate::scene::{Decision, Decisions, News, Scene};
+use crate::rule_context::{CommitNotice, RuleAction, RuleContext, RuleOutput};
+use crate::sharded_job::ShardedJob;
+use crate::sharding_strategy;
 use crate::shards::ShardSet;
-use crate::share;
-use crate::table::Table;
 use crate::time::{Millis, Wall};
 use crate::view::{JobId, ShardTerms};
-use crate::words::{Member, NodeName};
 
-use every_node::Dealt;
-pub(super) use every_node::MOVED;
+use broadcast::BroadcastReshard;
+pub(super) use broadcast::MOVED;
 
+mod broadcast;
 mod delist;
-mod every_node;
 
 /// How long before fires may be claimed the shares are cut for them.
 const AHEAD: Millis = Millis::secs(1);
@@ -35,32 +38,32 @@ const POLL: Millis = Millis(100);
 const AMONG_MAX: usize = 100;
 
 /// Marks the shares, cuts them, or takes leave of a deleted job.
-pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
-    let Some(table) = Table::of(scene, id) else { return };
+pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
+    let Some(table) = ShardedJob::of(scene, id) else { return };
     let Some((_, terms)) = table.terms else { return retire(&table, out) };
     if delist::leave(&table, || among(&table, terms), out) {
         return;
     }
     if !table.is_enabled() || table.sharding.leader.as_ref() != Some(scene.member) {
-        return unpin(&table, out);
+        return clear_draining(&table, out);
     }
     let among = among(&table, terms);
     match (&table.sharding.mark, cause(&table, terms, &among)) {
         (Some(mark), _) => prepare(&table, *mark, terms, &among, out),
-        (None, Some(why)) => mark(&table, why, out),
-        (None, None) => unpin(&table, out),
+        (None, Some(why)) => request_reshard(&table, why, out),
+        (None, None) => clear_draining(&table, out),
     }
 }
 
 /// Whether runs have kept a new cut waiting for longer than the job allows.
-pub(super) fn is_overdue(table: &Table<'_>) -> bool {
+pub(super) fn is_overdue(table: &ShardedJob<'_>) -> bool {
     let Some(((_, terms), mark)) = table.terms.zip(table.sharding.mark) else { return false };
     let leads = table.sharding.leader.as_ref() == Some(table.scene.member);
     leads && table.scene.now.wall >= mark.since + terms.reshard_timeout
 }
 
 /// Among whom the shards belong. Static shares stay with the names that got them first.
-fn among(table: &Table<'_>, terms: &ShardTerms) -> Vec<Member> {
+fn among(table: &ShardedJob<'_>, terms: &ShardTerms) -> Vec<Member> {
     let available = table.job.available();
     let cut = &table.sharding.cut;
     if !terms.sticky_shards || cut.number == 0 || Some(cut.total) != terms.total {
@@ -71,120 +74,126 @@ fn among(table: &Table<'_>, terms: &ShardTerms) -> Vec<Member> {
 }
 
 /// Why the shares are not what they should be.
-fn cause(table: &Table<'_>, terms: &ShardTerms, among: &[Member]) -> Option<Cause> {
+fn cause(table: &ShardedJob<'_>, terms: &ShardTerms, among: &[Member]) -> Option<ReshardCause> {
     let cut = &table.sharding.cut;
     let shares = || cut.portions.iter().flat_map(|portion| &portion.groups);
     let dealt = shares().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
     // Shards may stay where they ran with somebody who takes no part any more, but not when that one is gone.
-    let runs = |portion: &Portion| {
+    let runs = |portion: &ShardAssignment| {
         !table.is_dead(&portion.holder)
             && portion.groups.iter().all(|group| group.shards.minus(&cut.pinned).is_empty())
     };
-    let stray = |portion: &Portion| !cut.among.contains(&portion.holder) && !runs(portion);
+    let stray = |portion: &ShardAssignment| !cut.among.contains(&portion.holder) && !runs(portion);
     let whole = dealt == ShardSet::all(cut.total)
         && shares().map(|group| group.shards.len()).sum::<usize>() == cut.total as usize
         && !cut.portions.iter().any(stray);
     match cut {
-        _ if cut.among != among => Some(Cause::Nodes),
-        _ if terms.total.is_some_and(|total| cut.total != total) => Some(Cause::Shards),
-        _ if terms.total.is_none() && !cut.is_one_each() => Some(Cause::Shards),
-        _ if (cut.strategy, cut.order) != (terms.strategy, terms.order) => Some(Cause::Strategy),
-        _ if !whole => Some(Cause::Repair),
+        _ if cut.among != among => Some(ReshardCause::Nodes),
+        _ if terms.total.is_some_and(|total| cut.total != total) => Some(ReshardCause::Shards),
+        _ if terms.total.is_none() && !cut.is_one_each() => Some(ReshardCause::Shards),
+        _ if (cut.strategy, cut.order) != (terms.strategy, terms.order) => Some(ReshardCause::Strategy),
+        _ if !whole => Some(ReshardCause::Repair),
         _ => None,
     }
 }
 
-fn mark(table: &Table<'_>, why: Cause, out: &mut Decisions) {
-    let mark = Mark { since: table.scene.now.wall, why };
+fn request_reshard(table: &ShardedJob<'_>, why: ReshardCause, out: &mut RuleOutput) {
+    let mark = ReshardPending { since: table.scene.now.wall, why };
     let sharding = Sharding { mark: Some(mark), ..table.sharding.clone() };
-    out.commit(table.subject(), CommitKind::MarkShares, table.txn(None, [table.put(sharding)].into()));
+    out.commit(table.scope(), CommitKind::RequestReshard, table.txn(None, [table.put(sharding)].into()));
 }
 
 /// A shard that was left where it ran goes where it belongs at the next cut, which its holder asks for when it has ended.
-fn unpin(table: &Table<'_>, out: &mut Decisions) {
-    let Some(lane) = table.lane(table.scene.member) else { return };
+fn clear_draining(table: &ShardedJob<'_>, out: &mut RuleOutput) {
+    let Some(lane) = table.run_state(table.scene.member) else { return };
     // Also one that was taken over from whoever it was left with.
     let pinned = table.sharding.cut.pinned.and(&lane.shards());
     if !pinned.is_empty() && table.sharding.mark.is_none() && !lane.unfinished().meets(&pinned) {
-        mark(table, Cause::Pinned, out);
+        request_reshard(table, ReshardCause::Pinned, out);
     }
 }
 
 /// Waits until a fire is near and the lanes are at rest, then cuts.
-fn prepare(table: &Table<'_>, mark: Mark, terms: &ShardTerms, among: &[Member], out: &mut Decisions) {
+fn prepare(
+    table: &ShardedJob<'_>,
+    mark: ReshardPending,
+    terms: &ShardTerms,
+    among: &[Member],
+    out: &mut RuleOutput,
+) {
     let (scene, id) = (table.scene, table.job.id);
     let unread = table.sharding.lanes.iter().filter(|member| table.known(member).is_none());
-    let unread: Vec<_> = unread.map(|member| keys::shard_lane(table.job.name(), member)).collect();
+    let unread: Vec<_> = unread.map(|member| keys::shard_run_state(table.job.name(), member)).collect();
     if !unread.is_empty() {
-        return out.add(Decision::Read(id, unread));
+        return out.add(RuleAction::Read(id, unread));
     }
-    let lanes = standing(table);
+    let lanes = active_run_states(table);
     if !delist::makes_room(table, &lanes, out) {
         return watch(table, &lanes, out);
     }
     let furthest = furthest(&table.sharding.cut, lanes.values());
-    let total = terms.total.unwrap_or_else(|| every_node::counted(&table.sharding.cut, &lanes));
+    let total = terms.total.unwrap_or_else(|| broadcast::counted(&table.sharding.cut, &lanes));
     let state = collect(&lanes, total, furthest);
-    let near = table.next_due(state.iter()).into_iter().chain(table.asked_at()).min();
+    let near = table.next_due(state.iter()).into_iter().chain(table.triggered_at()).min();
     let start = match near {
         _ if frees_a_node(table, terms) => mark.since,
         Some(near) => near - scene.local.settings.lead - AHEAD,
         None => return,
     };
     if scene.now.wall < start {
-        return out.add(Decision::JobAt(id, start));
+        return out.add(RuleAction::JobAt(id, start));
     }
     let running = lanes.values().any(|lane| !lane.open.is_empty());
     let until = mark.since.max(start) + terms.reshard_timeout;
     if running && scene.now.wall < until {
-        out.add(Decision::JobAt(id, until));
+        out.add(RuleAction::JobAt(id, until));
         return watch(table, &lanes, out);
     }
     // What the dead left running is settled first, by the rule for it; it looks again at the same lanes.
     if lanes.iter().any(|(member, lane)| table.is_dead(member) && !lane.open.is_empty()) {
         return watch(table, &lanes, out);
     }
-    cut(table, terms, among, &lanes, &state, out);
+    reshard(table, terms, among, &lanes, &state, out);
 }
 
 /// Whether a cut takes shards from a node that is drained and lives.
-fn frees_a_node(table: &Table<'_>, terms: &ShardTerms) -> bool {
+fn frees_a_node(table: &ShardedJob<'_>, terms: &ShardTerms) -> bool {
     let drains = |holder: &Member| !table.is_dead(holder) && table.scene.view.intent(&holder.node).is_some();
     let mut portions = table.sharding.cut.portions.iter();
     !terms.sticky_shards && portions.any(|portion| !portion.groups.is_empty() && drains(&portion.holder))
 }
 
 /// Every lane with something in it: those that are listed, and what is kept of others.
-fn standing<'t>(table: &Table<'t>) -> BTreeMap<&'t Member, ShardLane> {
+fn active_run_states<'t>(table: &ShardedJob<'t>) -> BTreeMap<&'t Member, ShardRunState> {
     let sharding = table.sharding;
-    let kept = sharding.kept.iter().map(|kept| (&kept.holder, sharding.lane_of(&kept.holder, None)));
-    let listed = sharding.lanes.iter().filter_map(|member| Some((member, table.lane(member)?)));
+    let kept = sharding.kept.iter().map(|kept| (&kept.holder, sharding.run_state_of(&kept.holder, None)));
+    let listed = sharding.lanes.iter().filter_map(|member| Some((member, table.run_state(member)?)));
     kept.chain(listed).collect()
 }
 
 /// Reads the lanes that are waited for again, if it is time.
-fn watch(table: &Table<'_>, lanes: &BTreeMap<&Member, ShardLane>, out: &mut Decisions) {
+fn watch(table: &ShardedJob<'_>, lanes: &BTreeMap<&Member, ShardRunState>, out: &mut RuleOutput) {
     let now = table.scene.now;
     let open = lanes.iter().filter(|(member, lane)| !lane.open.is_empty() && **member != table.scene.member);
-    let heard = open.filter_map(|(member, _)| Some((member, table.job.lane_of(member)?.heard)));
+    let heard = open.filter_map(|(member, _)| Some((member, table.job.run_state_of(member)?.heard)));
     let (stale, fresh): (Vec<_>, Vec<_>) = heard.partition(|(_, heard)| *heard + POLL <= now.mono);
     if !stale.is_empty() {
-        let keys = stale.iter().map(|(member, _)| keys::shard_lane(table.job.name(), member)).collect();
-        out.add(Decision::Read(table.job.id, keys));
+        let keys = stale.iter().map(|(member, _)| keys::shard_run_state(table.job.name(), member)).collect();
+        out.add(RuleAction::Read(table.job.id, keys));
     } else if let Some(heard) = fresh.iter().map(|(_, heard)| *heard).min() {
-        out.add(Decision::JobAfter(table.job.id, heard + POLL));
+        out.add(RuleAction::JobAfter(table.job.id, heard + POLL));
     }
 }
 
 /// How far any shard ever came, also one of those that there are no more; `None` before the first fire.
-fn furthest<'a>(cut: &Cut, lanes: impl Iterator<Item = &'a ShardLane>) -> Option<Wall> {
+fn furthest<'a>(cut: &ShardMap, lanes: impl Iterator<Item = &'a ShardRunState>) -> Option<Wall> {
     let watermarks = lanes.flat_map(|lane| &lane.groups).map(|group| group.watermark);
     watermarks.chain(cut.furthest).max()
 }
 
 /// Every shard's watermark. One that is new begins where the furthest is.
-fn collect(lanes: &BTreeMap<&Member, ShardLane>, total: u32, furthest: Option<Wall>) -> Vec<Group> {
-    let mut found: Vec<&Group> = lanes.values().flat_map(|lane| &lane.groups).collect();
+fn collect(lanes: &BTreeMap<&Member, ShardRunState>, total: u32, furthest: Option<Wall>) -> Vec<ShardGroup> {
+    let mut found: Vec<&ShardGroup> = lanes.values().flat_map(|lane| &lane.groups).collect();
     found.sort_by_key(|group| group.watermark);
     let (mut state, all) = (Vec::new(), ShardSet::all(total));
     regroup(&mut state, &all, furthest.unwrap_or(Wall::MIN));
@@ -194,22 +203,29 @@ fn collect(lanes: &BTreeMap<&Member, ShardLane>, total: u32, furthest: Option<Wa
     state
 }
 
-fn cut(
-    table: &Table<'_>,
+fn reshard(
+    table: &ShardedJob<'_>,
     terms: &ShardTerms,
     among: &[Member],
-    lanes: &BTreeMap<&Member, ShardLane>,
-    state: &[Group],
-    out: &mut Decisions,
+    lanes: &BTreeMap<&Member, ShardRunState>,
+    state: &[ShardGroup],
+    out: &mut RuleOutput,
 ) {
     let old = &table.sharding.cut;
-    let Dealt { total, portions, pinned, left, asked } = match terms.total {
-        Some(total) => {
-            let (portions, pinned) = portions(table, terms, total, among, lanes, state);
-            Dealt { total, portions, pinned, left: Vec::new(), asked: None }
-        }
-        None => every_node::deal(table, among, lanes, state),
-    };
+    let BroadcastReshard { total, assignments: portions, draining: pinned, missed: left, triggers: asked } =
+        match terms.total {
+            Some(total) => {
+                let (portions, pinned) = assignments(table, terms, total, among, lanes, state);
+                BroadcastReshard {
+                    total,
+                    assignments: portions,
+                    draining: pinned,
+                    missed: Vec::new(),
+                    triggers: None,
+                }
+            }
+            None => broadcast::distribute(table, among, lanes, state),
+        };
     // The first cut begins above whatever the job counted when it was claimed, as an earlier life of it may have been.
     let first = u64::try_from(table.terms.map_or(0, |(t, _)| t.since.0)).unwrap_or(0);
     let seq = lanes.values().map(|lane| lane.seq).chain([old.seq, first]).max().unwrap_or(0);
@@ -224,8 +240,8 @@ fn cut(
         mark: None,
         lanes: listed.into_iter().cloned().collect(),
         kept: Vec::new(),
-        cut: Cut {
-            number: table.job.place().epoch + 1,
+        cut: ShardMap {
+            number: table.job.assignment().epoch + 1,
             seq,
             furthest: furthest(old, lanes.values()),
             total,
@@ -242,60 +258,66 @@ fn cut(
         leaves
             .iter()
             .filter(present)
-            .map(|member| Write::Delete { key: keys::shard_lane(table.job.name(), member) }),
+            .map(|member| Write::Delete { key: keys::shard_run_state(table.job.name(), member) }),
     );
     let gone = leaves.iter().map(|member| Guard::Absent(keys::node(member)));
-    let held = table.sharding.lanes.iter().filter_map(|member| table.lane_guard(member));
+    let held = table.sharding.lanes.iter().filter_map(|member| table.run_state_guard(member));
     let mut guards: Vec<_> = held.chain(gone).collect();
-    if let Some(mut own) = table.lane(table.scene.member).filter(|_| !left.is_empty()) {
+    if let Some(mut own) = table.run_state(table.scene.member).filter(|_| !left.is_empty()) {
         if !table.sharding.lanes.contains(table.scene.member) {
-            guards.extend(table.lane_guard(table.scene.member));
+            guards.extend(table.run_state_guard(table.scene.member));
         }
         (own.seq, own.verdicts) = (seq + 1, [own.verdicts, left].concat());
-        writes.push(table.put_lane(table.scene.member, &own));
+        writes.push(table.put_run_state(table.scene.member, &own));
     }
-    if let (Some(record), Some(known)) = (asked, table.job.asked()) {
-        let key = keys::asked(table.job.name());
+    if let (Some(record), Some(known)) = (asked, table.job.triggers()) {
+        let key = keys::triggers(table.job.name());
         guards.push(known.guard(key.clone()));
         writes.push(Write::Put { key, value: encode(&record), owner: None });
     }
     if !pinned.is_empty() {
-        let event = Event::Pinned(table.job.name().clone(), pinned);
-        out.news.push(News { subject: table.subject(), sent: false, event });
+        let event = Event::ShardsDraining(table.job.name().clone(), pinned);
+        out.notices.push(CommitNotice { scope: table.scope(), sent: false, event });
     }
-    out.commit(table.subject(), CommitKind::CutShares, table.txn(guards, writes));
+    out.commit(table.scope(), CommitKind::Reshard, table.txn(guards, writes));
 }
 
 /// What each gets, and the shards that stay where they run.
-fn portions(
-    table: &Table<'_>,
+fn assignments(
+    table: &ShardedJob<'_>,
     terms: &ShardTerms,
     total: u32,
     among: &[Member],
-    lanes: &BTreeMap<&Member, ShardLane>,
-    state: &[Group],
-) -> (Vec<Portion>, ShardSet) {
+    lanes: &BTreeMap<&Member, ShardRunState>,
+    state: &[ShardGroup],
+) -> (Vec<ShardAssignment>, ShardSet) {
     let all = ShardSet::all(total);
     let still: BTreeMap<&Member, ShardSet> =
         lanes.iter().map(|(member, lane)| (*member, lane.unfinished().and(&all))).collect();
     let pinned = still.values().fold(ShardSet::empty(), |all, shards| all.or(shards));
-    let mut dealt: BTreeMap<Member, ShardSet> = deal(table, terms, total, among);
+    let mut dealt: BTreeMap<Member, ShardSet> = distribute(table, terms, total, among);
     dealt.values_mut().for_each(|shards| *shards = shards.minus(&pinned));
     for (member, shards) in still.into_iter().filter(|(_, shards)| !shards.is_empty()) {
         let portion = dealt.entry(member.clone()).or_default();
         *portion = portion.or(&shards);
     }
     let groups = |shards: &ShardSet| {
-        let group = |g: &Group| Group { watermark: g.watermark, shards: g.shards.and(shards) };
+        let group = |g: &ShardGroup| ShardGroup { watermark: g.watermark, shards: g.shards.and(shards) };
         state.iter().map(group).filter(|group| !group.shards.is_empty()).collect()
     };
     let dealt = dealt.into_iter().filter(|(_, shards)| !shards.is_empty());
-    let portions = dealt.map(|(holder, shards)| Portion { groups: groups(&shards), holder }).collect();
+    let portions =
+        dealt.map(|(holder, shards)| ShardAssignment { groups: groups(&shards), holder }).collect();
     (portions, pinned)
 }
 
 /// Who should have what.
-fn deal(table: &Table<'_>, terms: &ShardTerms, total: u32, among: &[Member]) -> BTreeMap<Member, ShardSet> {
+fn distribute(
+    table: &ShardedJob<'_>,
+    terms: &ShardTerms,
+    total: u32,
+    among: &[Member],
+) -> BTreeMap<Member, ShardSet> {
     let old = &table.sharding.cut;
     if terms.sticky_shards && old.number > 0 && old.total == total {
         let had = |node: &NodeName| {
@@ -311,39 +333,40 @@ fn deal(table: &Table<'_>, terms: &ShardTerms, total: u32, among: &[Member]) -> 
         }
     }
     let names: Vec<&str> = among.iter().map(|member| member.node.as_str()).collect();
-    let portions = share::cut(terms.strategy, terms.order, table.job.name(), total, &names);
+    let portions =
+        sharding_strategy::assign_shards(terms.strategy, terms.order, table.job.name(), total, &names);
     among.iter().cloned().zip(portions).collect()
 }
 
 /// A deleted job's lanes go, each when nothing is left in it; the count of its tokens stays.
-fn retire(table: &Table<'_>, out: &mut Decisions) {
+fn retire(table: &ShardedJob<'_>, out: &mut RuleOutput) {
     let me = table.scene.member;
     let done = |member: &&Member| {
         let settles = *member == me || (table.is_dead(member) && table.is_steward());
-        settles && table.lane(member).is_some_and(|lane| lane.is_empty())
+        settles && table.run_state(member).is_some_and(|lane| lane.is_empty())
     };
     let busy = table.scene.local.given_of(table.job.id).next().is_some();
     let Some(member) = table.sharding.lanes.iter().filter(|m| *m != me || !busy).find(done) else { return };
-    let (Some(lane), Some(guard)) = (table.lane(member), table.lane_guard(member)) else { return };
+    let (Some(lane), Some(guard)) = (table.run_state(member), table.run_state_guard(member)) else { return };
     let written = table.known(member).and_then(|known| known.value);
     let mut sharding = table.sharding.clone();
     sharding.lanes.retain(|other| other != member);
-    let Cut { number, seq, mut portions, .. } = sharding.cut.clone();
+    let ShardMap { number, seq, mut portions, .. } = sharding.cut.clone();
     // The others' lanes stay what they are, for what they take back yet; nobody begins this one again.
     portions.retain(|portion| portion.holder != *member);
     sharding.kept.clear();
-    sharding.cut = Cut {
+    sharding.cut = ShardMap {
         number,
         seq: seq.max(lane.seq),
         // How far its shards had come must not be forgotten, for the job may be created again.
         furthest: furthest(&sharding.cut, written.iter().chain([&lane])),
         portions,
-        ..Cut::default()
+        ..ShardMap::default()
     };
     let mut writes = Vec::from([table.put(sharding)]);
     if written.is_some() {
-        writes.push(Write::Delete { key: keys::shard_lane(table.job.name(), member) });
+        writes.push(Write::Delete { key: keys::shard_run_state(table.job.name(), member) });
     }
     let gone = table.is_dead(member).then(|| Guard::Absent(keys::node(member)));
-    out.commit(table.subject(), CommitKind::Retire, table.txn([guard].into_iter().chain(gone), writes));
+    out.commit(table.scope(), CommitKind::Retire, table.txn([guard].into_iter().chain(gone), writes));
 }

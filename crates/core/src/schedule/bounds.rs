@@ -1,9 +1,9 @@
 //! What a job says beside its rules: the first and the last moment, and how far fires may be moved.
 
 use super::error::ScheduleError;
-use super::spread::Spread;
+use super::name_hash::NameHash;
 use super::zone::Zone;
-use super::{Times, latest, named};
+use super::{ScheduleSpec, latest, named};
 use crate::time::{Millis, Wall};
 
 /// The furthest that a fire may be moved, in milliseconds.
@@ -11,15 +11,15 @@ const JITTER_MAX: i64 = 86_400_000;
 
 /// Moments between which fires lie, and a jitter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Bounds {
+pub(super) struct ScheduleBounds {
     from: Wall,
     until: Wall,
     jitter: Millis,
 }
 
-impl Bounds {
+impl ScheduleBounds {
     /// Reads them; `None` when none is given.
-    pub(super) fn read(times: &Times<'_>, zone: &Zone) -> Result<Option<Self>, ScheduleError> {
+    pub(super) fn read(times: &ScheduleSpec<'_>, zone: &Zone) -> Result<Option<Self>, ScheduleError> {
         if times.start_at.is_empty() && times.end_at.is_empty() && times.jitter.is_empty() {
             return Ok(None);
         }
@@ -60,7 +60,7 @@ impl Bounds {
     pub(super) fn next(
         &self,
         after: Wall,
-        spread: Spread,
+        spread: NameHash,
         named: impl Fn(Wall) -> Option<Wall>,
         ruled: impl Fn(Wall) -> Option<Wall>,
     ) -> Option<Wall> {
@@ -76,7 +76,7 @@ impl Bounds {
     }
 
     /// Where a named moment is moved: by whole seconds, never as far as the next one.
-    fn moved(&self, due: Wall, spread: Spread, next: Option<Wall>) -> Wall {
+    fn moved(&self, due: Wall, spread: NameHash, next: Option<Wall>) -> Wall {
         let room = (next.unwrap_or(self.until) - due).min(self.jitter);
         due + Millis::secs((spread.of_moment(due) % (room.0 as u64).div_ceil(1000).max(1)) as i64)
     }

@@ -1,9 +1,9 @@
 //! The two cron languages: 5 fields as Vixie cron, 6 or 7 fields as Quartz.
 
-use super::calendar::{Calendar, Years};
+use super::cron_fields::{CronFields, Years};
 use super::error::ScheduleError;
-use super::field::{Dialect, Field, digits};
-use super::spread::Spread;
+use super::field::{CronDialect, CronField, digits};
+use super::name_hash::NameHash;
 use super::zone::Dst;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -12,16 +12,23 @@ const MONTHS: &[&str] = &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG"
 const WEEKDAYS: &[&str] = &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
 /// A field of plain numbers.
-fn plain(name: &'static str, min: u16, max: u16, (dialect, spread): (Dialect, Spread)) -> Field {
-    Field { name, min, max, names: &[], hash: spread.of_field(name), wraps: dialect == Dialect::Quartz }
+fn plain(name: &'static str, min: u16, max: u16, (dialect, spread): (CronDialect, NameHash)) -> CronField {
+    CronField {
+        name,
+        min,
+        max,
+        names: &[],
+        hash: spread.of_field(name),
+        wraps: dialect == CronDialect::Quartz,
+    }
 }
 
 /// Reads a cron line, in this dialect or in the one that the number of its fields says.
 pub(super) fn parse(
     text: &str,
-    dialect: Option<Dialect>,
-    spread: Spread,
-) -> Result<(Calendar, Dst), ScheduleError> {
+    dialect: Option<CronDialect>,
+    spread: NameHash,
+) -> Result<(CronFields, Dst), ScheduleError> {
     // Eight are enough to see that there are too many.
     let mut fields = [""; 8];
     let mut count = 0;
@@ -30,13 +37,13 @@ pub(super) fn parse(
         count += 1;
     }
     match (dialect, count) {
-        (Some(Dialect::Vixie), n) if n != 5 => {
+        (Some(CronDialect::Vixie), n) if n != 5 => {
             return Err(ScheduleError::new(
                 "a schedule in vixie's words has 5 fields: minute hour day-of-month month day-of-week",
             )
             .on(text));
         }
-        (Some(Dialect::Quartz), n) if !(6..=7).contains(&n) => {
+        (Some(CronDialect::Quartz), n) if !(6..=7).contains(&n) => {
             return Err(ScheduleError::new(
                 "a schedule in quartz's words has 6 or 7 fields: second minute hour day-of-month month day-of-week [year]",
             )
@@ -64,11 +71,11 @@ fn vixie(
     dom: &str,
     month: &str,
     dow: &str,
-    spread: Spread,
-) -> Result<(Calendar, Dst), ScheduleError> {
-    let d = (Dialect::Vixie, spread);
+    spread: NameHash,
+) -> Result<(CronFields, Dst), ScheduleError> {
+    let d = (CronDialect::Vixie, spread);
     let star = |field: &str| field.starts_with('*');
-    let weekdays = Field {
+    let weekdays = CronField {
         name: "day-of-week",
         min: 0,
         max: 7,
@@ -78,7 +85,7 @@ fn vixie(
     };
     // Both 0 and 7 are Sunday.
     let week = |set: u64| (set | set >> 7) as u8 & 0x7f;
-    let calendar = Calendar {
+    let calendar = CronFields {
         seconds: 1,
         minutes: numbers(&plain("minute", 0, 59, d), d, minute)?,
         hours: numbers(&plain("hour", 0, 23, d), d, hour)? as u32,
@@ -86,7 +93,7 @@ fn vixie(
         months: numbers(&months(d), d, month)? as u16,
         weekdays: week(numbers(&weekdays, d, dow)?),
         either_day: !star(dom) && !star(dow),
-        ..Calendar::default()
+        ..CronFields::default()
     };
     let often = |field: &str| star(field) || field.starts_with("H/") || field.starts_with("h/");
     let dst = if often(minute) || often(hour) { Dst::Twice } else { Dst::Once };
@@ -98,16 +105,16 @@ fn quartz(
     dom: &str,
     month: &str,
     dow: &str,
-    (year, spread): (&str, Spread),
-) -> Result<(Calendar, Dst), ScheduleError> {
-    let d = (Dialect::Quartz, spread);
+    (year, spread): (&str, NameHash),
+) -> Result<(CronFields, Dst), ScheduleError> {
+    let d = (CronDialect::Quartz, spread);
     let [second, minute, hour] = time;
-    let mut calendar = Calendar {
+    let mut calendar = CronFields {
         seconds: numbers(&plain("second", 0, 59, d), d, second)?,
         minutes: numbers(&plain("minute", 0, 59, d), d, minute)?,
         hours: numbers(&plain("hour", 0, 23, d), d, hour)? as u32,
         months: numbers(&months(d), d, month)? as u16,
-        ..Calendar::default()
+        ..CronFields::default()
     };
     let free = |field: &str| matches!(field, "*" | "?");
     if dom == "?" && dow == "?" {
@@ -124,7 +131,7 @@ fn quartz(
     days(&mut calendar, if free(dom) { "*" } else { dom }, d)?;
     weekdays(&mut calendar, if free(dow) { "*" } else { dow }, d)?;
     if year != "*" {
-        let field = Field { wraps: false, ..plain("year", Years::FIRST, Years::LAST, d) };
+        let field = CronField { wraps: false, ..plain("year", Years::FIRST, Years::LAST, d) };
         let mut years = Years::default();
         field.list(year, |part| match part.as_bytes() {
             [b'H' | b'h', ..] => Err("`H` is for every field but the year".to_string()),
@@ -143,12 +150,16 @@ fn every(field: &str) -> bool {
         .any(|part| part.starts_with('*') || part.split_once('/').is_some_and(|(r, _)| !r.contains('-')))
 }
 
-fn months(d: (Dialect, Spread)) -> Field {
-    Field { names: MONTHS, ..plain("month", 1, 12, d) }
+fn months(d: (CronDialect, NameHash)) -> CronField {
+    CronField { names: MONTHS, ..plain("month", 1, 12, d) }
 }
 
 /// A field without special words, as bits.
-fn numbers(field: &Field, (dialect, _): (Dialect, Spread), text: &str) -> Result<u64, ScheduleError> {
+fn numbers(
+    field: &CronField,
+    (dialect, _): (CronDialect, NameHash),
+    text: &str,
+) -> Result<u64, ScheduleError> {
     let mut bits = 0;
     field.list(text, |part| match part {
         "?" => Err("`?` is for day-of-month and day-of-week in schedules of 6 or 7 fields".to_string()),
@@ -158,19 +169,19 @@ fn numbers(field: &Field, (dialect, _): (Dialect, Spread), text: &str) -> Result
 }
 
 /// Says where Quartz's words would be understood, when they stand in a line of 5 fields.
-fn hint(dialect: Dialect, part: &str, reason: String) -> String {
+fn hint(dialect: CronDialect, part: &str, reason: String) -> String {
     let special = |word: &str| match word.as_bytes() {
         [b'L' | b'l', ..] | [.., b'L' | b'l' | b'W' | b'w'] => true,
         _ => word.contains('#'),
     };
-    if dialect == Dialect::Vixie && special(part) {
+    if dialect == CronDialect::Vixie && special(part) {
         return format!("{reason}; `L`, `W` and `#` need 6 fields, seconds first");
     }
     reason
 }
 
 /// Quartz's day-of-month: also `L`, `L-3`, `LW`, `L-3W` and `15W`.
-fn days(calendar: &mut Calendar, text: &str, d: (Dialect, Spread)) -> Result<(), ScheduleError> {
+fn days(calendar: &mut CronFields, text: &str, d: (CronDialect, NameHash)) -> Result<(), ScheduleError> {
     let field = plain("day-of-month", 1, 31, d);
     field.list(text, |part| {
         let (base, nearest) = match part.strip_suffix(['W', 'w']) {
@@ -189,15 +200,15 @@ fn days(calendar: &mut Calendar, text: &str, d: (Dialect, Spread)) -> Result<(),
                 field.number(base).map_err(|reason| format!("`W` follows one day, as in `15W`: {reason}"))?;
             calendar.nearest |= 1 << day;
         } else {
-            field.numbers(Dialect::Quartz, part, |n| calendar.days |= 1 << n)?;
+            field.numbers(CronDialect::Quartz, part, |n| calendar.days |= 1 << n)?;
         }
         Ok(())
     })
 }
 
 /// Quartz's day-of-week, 1 to 7 from Sunday: also `L` (Saturday), `6L` and `6#3`.
-fn weekdays(calendar: &mut Calendar, text: &str, d: (Dialect, Spread)) -> Result<(), ScheduleError> {
-    let field = Field { names: WEEKDAYS, ..plain("day-of-week", 1, 7, d) };
+fn weekdays(calendar: &mut CronFields, text: &str, d: (CronDialect, NameHash)) -> Result<(), ScheduleError> {
+    let field = CronField { names: WEEKDAYS, ..plain("day-of-week", 1, 7, d) };
     field.list(text, |part| {
         if let Some((day, nth)) = part.split_once('#') {
             let day = field.number(day)? - 1;
@@ -213,7 +224,9 @@ fn weekdays(calendar: &mut Calendar, text: &str, d: (Dialect, Spread)) -> Result
                 true => format!("{why}; with 6 fields Sunday is 1 or SUN, as in Quartz"),
                 false => why,
             };
-            field.numbers(Dialect::Quartz, part, |n| calendar.weekdays |= 1 << (n - 1)).map_err(sunday)?;
+            field
+                .numbers(CronDialect::Quartz, part, |n| calendar.weekdays |= 1 << (n - 1))
+                .map_err(sunday)?;
         }
         Ok(())
     })

@@ -9,7 +9,7 @@ const LOOKED_AT: usize = 4_000;
 
 /// What an edit does to one fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum EditEffect {
     /// It is due from now on, and was not before.
     Added,
     /// It was due, and is not any more.
@@ -20,16 +20,16 @@ pub enum Fate {
 
 /// What an edit does, as far as it was looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Edit {
+pub struct ScheduleEdit {
     /// The fires that it changes, in order.
-    pub changes: Vec<(Wall, Fate)>,
+    pub changes: Vec<(Wall, EditEffect)>,
     /// How many stay as they are.
     pub kept: usize,
     /// The last fire that was looked at; `None` when there was none.
     pub until: Option<Wall>,
 }
 
-impl Edit {
+impl ScheduleEdit {
     /// Compares the fires after `now`, until `most` of them have changed or a few thousand were looked at. `None` stands for a
     /// job that has none: not there, paused, disabled, or run only by hand.
     #[must_use]
@@ -44,10 +44,10 @@ impl Edit {
             edit.until = Some(due);
             match (was == Some(due), is == Some(due)) {
                 (true, true) => edit.kept += 1,
-                (true, false) => edit.changes.push((due, Fate::Dropped)),
+                (true, false) => edit.changes.push((due, EditEffect::Dropped)),
                 (false, _) => {
                     let past = old.zip(new).and_then(|(old, new)| repeated(old, new, due, now));
-                    edit.changes.push((due, past.map_or(Fate::Added, Fate::Repeats)));
+                    edit.changes.push((due, past.map_or(EditEffect::Added, EditEffect::Repeats)));
                 }
             }
             was = was.filter(|was| *was > due).or_else(|| after(old, due));
@@ -84,14 +84,14 @@ mod tests {
     #[test]
     fn fires_of_both_are_neither_added_nor_dropped() {
         let (old, new) = (schedule("0 */2 * * *", ""), schedule("0 */3 * * *", ""));
-        let edit = Edit::of(Some(&old), Some(&new), at("2026-11-22T00:30:00Z"), 5);
+        let edit = ScheduleEdit::of(Some(&old), Some(&new), at("2026-11-22T00:30:00Z"), 5);
         let told: Vec<_> = edit.changes.iter().map(|(due, fate)| (due.to_string(), *fate)).collect();
         let expected = [
-            ("02", Fate::Dropped),
-            ("03", Fate::Added),
-            ("04", Fate::Dropped),
-            ("08", Fate::Dropped),
-            ("09", Fate::Added),
+            ("02", EditEffect::Dropped),
+            ("03", EditEffect::Added),
+            ("04", EditEffect::Dropped),
+            ("08", EditEffect::Dropped),
+            ("09", EditEffect::Added),
         ];
         let expected = expected.map(|(hour, fate)| (alloc::format!("2026-11-22T{hour}:00:00.000Z"), fate));
         assert_eq!(told, expected);
@@ -103,12 +103,12 @@ mod tests {
         let daily = schedule("@daily", "");
         let now = at("2026-11-22T00:30:00Z");
         let fates = |old, new| {
-            Edit::of(old, new, now, 3).changes.into_iter().map(|(_, fate)| fate).collect::<Vec<_>>()
+            ScheduleEdit::of(old, new, now, 3).changes.into_iter().map(|(_, fate)| fate).collect::<Vec<_>>()
         };
-        assert_eq!(fates(None, Some(&daily)), [Fate::Added; 3]);
-        assert_eq!(fates(Some(&daily), None), [Fate::Dropped; 3]);
+        assert_eq!(fates(None, Some(&daily)), [EditEffect::Added; 3]);
+        assert_eq!(fates(Some(&daily), None), [EditEffect::Dropped; 3]);
         assert_eq!(fates(None, None), []);
-        assert_eq!(Edit::of(Some(&daily), Some(&daily), now, 3).kept, LOOKED_AT);
+        assert_eq!(ScheduleEdit::of(Some(&daily), Some(&daily), now, 3).kept, LOOKED_AT);
     }
 
     #[test]
@@ -117,24 +117,33 @@ mod tests {
             (schedule("30 2 * * *", "Europe/Berlin"), schedule("30 2 * * *", "America/New_York"));
         // It is five in the morning in Berlin, and eleven in the evening before in New York.
         let now = at("2026-11-22T04:00:00Z");
-        let west = Edit::of(Some(&berlin), Some(&york), now, 3);
-        assert_eq!(west.changes[0], (at("2026-11-22T07:30:00Z"), Fate::Repeats(at("2026-11-22T01:30:00Z"))));
-        assert_eq!(west.changes[1], (at("2026-11-23T01:30:00Z"), Fate::Dropped));
-        assert_eq!(west.changes[2], (at("2026-11-23T07:30:00Z"), Fate::Added));
-        let east = Edit::of(Some(&york), Some(&berlin), now, 2);
+        let west = ScheduleEdit::of(Some(&berlin), Some(&york), now, 3);
+        assert_eq!(
+            west.changes[0],
+            (at("2026-11-22T07:30:00Z"), EditEffect::Repeats(at("2026-11-22T01:30:00Z")))
+        );
+        assert_eq!(west.changes[1], (at("2026-11-23T01:30:00Z"), EditEffect::Dropped));
+        assert_eq!(west.changes[2], (at("2026-11-23T07:30:00Z"), EditEffect::Added));
+        let east = ScheduleEdit::of(Some(&york), Some(&berlin), now, 2);
         assert_eq!(
             east.changes,
-            [(at("2026-11-22T07:30:00Z"), Fate::Dropped), (at("2026-11-23T01:30:00Z"), Fate::Added)]
+            [
+                (at("2026-11-22T07:30:00Z"), EditEffect::Dropped),
+                (at("2026-11-23T01:30:00Z"), EditEffect::Added)
+            ]
         );
     }
 
     #[test]
     fn the_comparison_ends_with_the_schedules() {
         let (old, new) = (schedule("at 2026-11-23T00:00:00Z", ""), schedule("at 2026-11-24T00:00:00Z", ""));
-        let edit = Edit::of(Some(&old), Some(&new), at("2026-11-22T00:00:00Z"), 10);
+        let edit = ScheduleEdit::of(Some(&old), Some(&new), at("2026-11-22T00:00:00Z"), 10);
         assert_eq!(
             edit.changes,
-            [(at("2026-11-23T00:00:00Z"), Fate::Dropped), (at("2026-11-24T00:00:00Z"), Fate::Added)]
+            [
+                (at("2026-11-23T00:00:00Z"), EditEffect::Dropped),
+                (at("2026-11-24T00:00:00Z"), EditEffect::Added)
+            ]
         );
     }
 }

@@ -3,7 +3,7 @@
 use alloc::string::{String, ToString};
 use core::fmt;
 
-use crate::words::is_unseen;
+use crate::ids::is_unseen;
 
 /// Why a text is no schedule: it points at the part that is wrong and says what is allowed there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,13 +11,13 @@ pub struct ScheduleError {
     message: String,
     /// The address and the length of the wrong part, while the text is still at hand.
     part: Option<(usize, usize)>,
-    place: Option<Place>,
+    span: Option<ErrorSpan>,
     never: bool,
 }
 
 /// Where in the text of a schedule something is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ErrorSpan {
     /// Which line, from 0.
     pub line: usize,
     /// Which character of that line, from 0.
@@ -28,7 +28,7 @@ pub struct Place {
 
 impl ScheduleError {
     pub(super) fn new(message: impl fmt::Display) -> Self {
-        Self { message: message.to_string(), part: None, place: None, never: false }
+        Self { message: message.to_string(), part: None, span: None, never: false }
     }
 
     /// The text is a schedule, and never due.
@@ -51,11 +51,11 @@ impl ScheduleError {
     /// Says where in `text` the part lies that was pointed at, which may be no part of it.
     pub(super) fn within(mut self, text: &str) -> Self {
         let begin = text.as_ptr() as usize;
-        self.place = self.part.take().and_then(|(at, length)| {
+        self.span = self.part.take().and_then(|(at, length)| {
             let (before, rest) = text.split_at_checked(at.checked_sub(begin)?)?;
             let part = rest.get(..length)?;
             let line = before.rfind('\n').map_or(before, |end| &before[end + 1..]);
-            Some(Place {
+            Some(ErrorSpan {
                 line: before.matches('\n').count(),
                 column: line.chars().count(),
                 length: part.chars().count().max(1),
@@ -66,15 +66,15 @@ impl ScheduleError {
 
     /// Where in the text it is wrong, if one part is to blame.
     #[must_use]
-    pub fn place(&self) -> Option<Place> {
-        self.place
+    pub fn span(&self) -> Option<ErrorSpan> {
+        self.span
     }
 
     /// The line of `text` that is wrong, and below it marks under the wrong part; nothing when the text as a whole is.
     #[must_use]
     pub fn marked(&self, text: &str) -> Option<String> {
         const SHOWN: usize = 100;
-        let place = self.place?;
+        let place = self.span?;
         let line: alloc::vec::Vec<char> = text.split('\n').nth(place.line)?.chars().collect();
         let begin = place.column.saturating_sub(SHOWN / 2);
         let seen = line.iter().skip(begin).take(SHOWN);

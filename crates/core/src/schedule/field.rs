@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 
 /// Which of the two cron languages a line is written in; a word before it says so, or else the number of its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum CronDialect {
     /// 5 fields, as cron on Debian reads them.
     Vixie,
     /// 6 or 7 fields, seconds first.
@@ -18,7 +18,7 @@ pub(super) enum Dialect {
 const LIST: usize = 256;
 
 /// What one field may hold.
-pub(super) struct Field {
+pub(super) struct CronField {
     /// What people call it.
     pub(super) name: &'static str,
     /// Its smallest number.
@@ -33,7 +33,7 @@ pub(super) struct Field {
     pub(super) wraps: bool,
 }
 
-impl Field {
+impl CronField {
     /// Reads the field's list and hands every part to `part`; the reason it gives is put behind the field's name.
     pub(super) fn list(
         &self,
@@ -58,7 +58,7 @@ impl Field {
     /// Reads `*`, `5`, `1-5`, `*/2`, `1-5/2` (and Quartz's `5/15`, `/15`) and hands every number meant to `set`.
     pub(super) fn numbers(
         &self,
-        dialect: Dialect,
+        dialect: CronDialect,
         part: &str,
         mut set: impl FnMut(u16),
     ) -> Result<(), String> {
@@ -117,16 +117,16 @@ impl Field {
         }
     }
 
-    fn range(&self, dialect: Dialect, text: &str, step: Option<u16>) -> Result<(u16, u16), String> {
-        if text == "*" || (text.is_empty() && step.is_some() && dialect == Dialect::Quartz) {
+    fn range(&self, dialect: CronDialect, text: &str, step: Option<u16>) -> Result<(u16, u16), String> {
+        if text == "*" || (text.is_empty() && step.is_some() && dialect == CronDialect::Quartz) {
             return Ok((self.min, self.max));
         }
         let Some((from, to)) = text.split_once('-') else {
             let from = self.number(text)?;
             return match (step, dialect) {
                 (None, _) => Ok((from, from)),
-                (Some(_), Dialect::Quartz) => Ok((from, self.max)),
-                (Some(step), Dialect::Vixie) => {
+                (Some(_), CronDialect::Quartz) => Ok((from, self.max)),
+                (Some(step), CronDialect::Vixie) => {
                     Err(format!("a step needs a range; write `{text}-{}/{step}`", self.max))
                 }
             };

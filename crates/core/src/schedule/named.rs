@@ -1,9 +1,9 @@
 //! Schedules in words: `@daily` and its kin, `@every 90s`, `@after 90s`, and `at` one moment.
 
 use super::error::{ScheduleError, quote};
-use super::spread::Spread;
+use super::name_hash::NameHash;
 use super::zone::{Dst, REACH, Zone};
-use super::{Rule, cron};
+use super::{ScheduleRule, cron};
 use crate::steps::step;
 use crate::time::Wall;
 use alloc::format;
@@ -29,7 +29,7 @@ const UNITS: &[(&str, i64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_
 pub(super) const LONG: i64 = 36_500;
 
 /// Reads a schedule that begins with `@`.
-pub(super) fn at_sign(text: &str, spread: Spread) -> Result<Rule, ScheduleError> {
+pub(super) fn at_sign(text: &str, spread: NameHash) -> Result<ScheduleRule, ScheduleError> {
     let (word, rest) = match text.split_once([' ', '\t']) {
         Some((word, rest)) => (word, rest.trim_ascii()),
         None => (text, ""),
@@ -39,7 +39,7 @@ pub(super) fn at_sign(text: &str, spread: Spread) -> Result<Rule, ScheduleError>
         return every(rest);
     }
     if is("@after") {
-        return span("@after", rest, 1_000).map(Rule::After);
+        return span("@after", rest, 1_000).map(ScheduleRule::AfterCompletion);
     }
     if is("@reboot") {
         return Err(ScheduleError::new(
@@ -51,7 +51,7 @@ pub(super) fn at_sign(text: &str, spread: Spread) -> Result<Rule, ScheduleError>
             Err(ScheduleError::new(format_args!("{name} stands alone, without {}", quote(rest))).on(rest))
         }
         Some((_, line)) => {
-            cron::parse(line, None, spread).map(|(calendar, dst)| Rule::Calendar(calendar, dst))
+            cron::parse(line, None, spread).map(|(calendar, dst)| ScheduleRule::Cron(calendar, dst))
         }
         None => Err(ScheduleError::new(format_args!(
             "{} is unknown; write @yearly, @monthly, @weekly, @daily, @hourly, `@every 90s` or `@after 90s`",
@@ -62,7 +62,7 @@ pub(super) fn at_sign(text: &str, spread: Spread) -> Result<Rule, ScheduleError>
 }
 
 /// Reads what stands behind `@every`, such as `1h30m` or `1h offset 15m`.
-fn every(text: &str) -> Result<Rule, ScheduleError> {
+fn every(text: &str) -> Result<ScheduleRule, ScheduleError> {
     let (period, phase) = match text.split_once(" offset ") {
         Some((period, phase)) => (period.trim_ascii(), Some(phase.trim_ascii())),
         None => (text, None),
@@ -79,7 +79,7 @@ fn every(text: &str) -> Result<Rule, ScheduleError> {
         ))
         .on(phase))
     })?;
-    Ok(Rule::Every(every, phase))
+    Ok(ScheduleRule::Every(every, phase))
 }
 
 /// Reads a span such as `1h30m`, in milliseconds, of at most a year.

@@ -1,7 +1,7 @@
 //! What is odd about one fire, in words for people: clock changes, what calendars left out before it, jitter, the last one.
 
-use super::zone::Oddity;
-use super::{Rule, Rules, Schedule};
+use super::zone::ClockChange;
+use super::{Schedule, ScheduleRule, ScheduleRules};
 use crate::time::{Millis, Wall};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -44,12 +44,12 @@ impl Schedule {
     /// What a clock change has to do with it.
     fn oddity(&self, due: Wall) -> Option<&'static str> {
         let rules = match &self.rules {
-            Rules::One(rule) => core::slice::from_ref(rule),
-            Rules::Many(rules) => rules,
+            ScheduleRules::One(rule) => core::slice::from_ref(rule),
+            ScheduleRules::Many(rules) => rules,
         };
         let calendars = || {
             rules.iter().filter_map(|rule| match rule {
-                Rule::Calendar(calendar, _) if rule.next(&self.zone, due - Millis(1)) == Some(due) => {
+                ScheduleRule::Cron(calendar, _) if rule.next(&self.zone, due - Millis(1)) == Some(due) => {
                     Some(calendar)
                 }
                 _ => None,
@@ -58,9 +58,9 @@ impl Schedule {
         calendars().next()?;
         let names = |local: i64| calendars().any(|calendar| calendar.names(local));
         Some(match self.zone.oddity(due.0.div_euclid(1000), names)? {
-            Oddity::Skipped => "the clock goes forward and skips the time this stands for",
-            Oddity::First => "the clock goes back: this is the first time it shows this",
-            Oddity::Second => "the clock went back: this is the second time it shows this",
+            ClockChange::Skipped => "the clock goes forward and skips the time this stands for",
+            ClockChange::First => "the clock goes back: this is the first time it shows this",
+            ClockChange::Second => "the clock went back: this is the second time it shows this",
         })
     }
 

@@ -49,8 +49,8 @@ impl Serialize for Seconds {
 
 impl<'de> Deserialize<'de> for Seconds {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        struct Written;
-        impl Visitor<'_> for Written {
+        struct SecondsVisitor;
+        impl Visitor<'_> for SecondsVisitor {
             type Value = Seconds;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a span such as \"90s\" or \"1h30m\"")
@@ -68,6 +68,6 @@ impl<'de> Deserialize<'de> for Seconds {
                 text.parse().map_err(E::custom)
             }
         }
-        input.deserialize_any(Written)
+        input.deserialize_any(SecondsVisitor)
     }
 }

@@ -1,12 +1,12 @@
 //! What schedules say, told by examples.
 
+mod calendar_filter;
 mod clock_changes;
 mod cost;
-mod lines;
+mod cron_lines;
+mod declaration;
 mod oracles;
 mod page;
-mod said;
-mod under;
 
 use super::*;
 use alloc::format;
@@ -345,8 +345,8 @@ fn schedules_are_values() {
 
 /// What a schedule feeds to a hasher, as one number.
 fn hashed(schedule: &Schedule) -> u64 {
-    struct Sum(u64);
-    impl Hasher for Sum {
+    struct SumHasher(u64);
+    impl Hasher for SumHasher {
         fn write(&mut self, bytes: &[u8]) {
             self.0 =
                 bytes.iter().fold(self.0, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
@@ -355,7 +355,7 @@ fn hashed(schedule: &Schedule) -> u64 {
             self.0
         }
     }
-    let mut sum = Sum(7);
+    let mut sum = SumHasher(7);
     schedule.hash(&mut sum);
     sum.finish()
 }
@@ -378,7 +378,12 @@ fn what_follows_runs_is_counted_from_their_end() {
         assert!(next.is_none_or(|next| next > moment || next > at(0)));
     }
     let bounded = |from, until| {
-        Schedule::read(&Times { text: "@after 10m", start_at: from, end_at: until, ..Times::default() })
+        Schedule::read(&ScheduleSpec {
+            text: "@after 10m",
+            start_at: from,
+            end_at: until,
+            ..ScheduleSpec::default()
+        })
     };
     let bounded = bounded("2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z").unwrap();
     let from: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
@@ -387,7 +392,11 @@ fn what_follows_runs_is_counted_from_their_end() {
     assert_eq!(first, from + Millis(510_000), "the first one that is not before it");
     assert_eq!(bounded.counted_from(from).next(from + Millis(50 * 60_000)), None);
     assert!(
-        Schedule::read(&Times { text: "@after 1h", end_at: "2026-01-01T00:00:00Z", ..Times::default() })
-            .is_ok()
+        Schedule::read(&ScheduleSpec {
+            text: "@after 1h",
+            end_at: "2026-01-01T00:00:00Z",
+            ..ScheduleSpec::default()
+        })
+        .is_ok()
     );
 }

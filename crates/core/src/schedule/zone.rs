@@ -41,7 +41,7 @@ pub enum Dst {
 pub(super) struct Zone(TimeZone);
 
 /// A stretch of time with one offset; times are seconds since the Unix epoch, offsets are seconds east of UTC.
-struct Span {
+struct OffsetSpan {
     /// Its first instant.
     from: i64,
     /// The first instant after it.
@@ -52,7 +52,7 @@ struct Span {
 }
 
 /// What is known of the first fire without a look at clock changes.
-enum Far {
+enum FirstEstimate {
     /// It is at this instant: none is near.
     Due(i64),
     /// It is at this instant or later: none is near `from`.
@@ -63,7 +63,7 @@ enum Far {
 
 /// What a clock change has to do with a fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Oddity {
+pub(super) enum ClockChange {
     /// The clock skipped the local time it stands for.
     Skipped,
     /// The clock shows its local time twice, and this is the first time.
@@ -111,9 +111,9 @@ impl Zone {
         let mut from = from.max(Timestamp::MIN.as_second() + REACH);
         for _ in 0..2 {
             match self.first_far_from_changes(from, &find) {
-                Far::Due(due) => return Some(due),
-                Far::NotBefore(at) => from = at,
-                Far::Near => break,
+                FirstEstimate::Due(due) => return Some(due),
+                FirstEstimate::NotBefore(at) => from = at,
+                FirstEstimate::Near => break,
             }
         }
         for _ in 0..MAX_CHANGES {
@@ -147,33 +147,33 @@ impl Zone {
     }
 
     /// The same, when no clock change is near enough to matter; that is nearly always.
-    fn first_far_from_changes(&self, from: i64, find: impl Fn(i64) -> Option<i64>) -> Far {
-        let Ok(now) = Timestamp::from_second(from) else { return Far::Near };
+    fn first_far_from_changes(&self, from: i64, find: impl Fn(i64) -> Option<i64>) -> FirstEstimate {
+        let Ok(now) = Timestamp::from_second(from) else { return FirstEstimate::Near };
         let offset = self.offset(now);
-        let Some(due) = find(from + offset).map(|local| local - offset) else { return Far::Near };
-        let Ok(before) = Timestamp::from_second(from - REACH) else { return Far::Near };
+        let Some(due) = find(from + offset).map(|local| local - offset) else { return FirstEstimate::Near };
+        let Ok(before) = Timestamp::from_second(from - REACH) else { return FirstEstimate::Near };
         let change = self.change_after(before);
         match due - REACH {
-            _ if change > due => Far::Due(due),
+            _ if change > due => FirstEstimate::Due(due),
             // The clock stands still around `from`, and nothing is due further than REACH from both `from` and `due`.
-            near if change > from + REACH && near > from => Far::NotBefore(near),
-            _ => Far::Near,
+            near if change > from + REACH && near > from => FirstEstimate::NotBefore(near),
+            _ => FirstEstimate::Near,
         }
     }
 
     /// What the clock does around an instant at which it shows a due time: nothing as a rule.
-    pub(super) fn oddity(&self, at: i64, names: impl Fn(i64) -> bool) -> Option<Oddity> {
+    pub(super) fn oddity(&self, at: i64, names: impl Fn(i64) -> bool) -> Option<ClockChange> {
         let span = self.span(at)?;
         let local = at + span.offset;
         let gap = span.offset - span.before;
         if gap > 0 && at - span.from <= gap && !names(local) {
-            return Some(Oddity::Skipped);
+            return Some(ClockChange::Skipped);
         }
         if local < span.from + span.before {
-            return Some(Oddity::Second);
+            return Some(ClockChange::Second);
         }
         let next = Timestamp::from_second(span.until).map_or(span.offset, |until| self.offset(until));
-        (local >= span.until.saturating_add(next)).then_some(Oddity::First)
+        (local >= span.until.saturating_add(next)).then_some(ClockChange::First)
     }
 
     /// The local time that the clock shows at an instant.
@@ -181,7 +181,7 @@ impl Zone {
         Some(at + self.offset(Timestamp::from_second(at).ok()?))
     }
 
-    fn span(&self, at: i64) -> Option<Span> {
+    fn span(&self, at: i64) -> Option<OffsetSpan> {
         let now = Timestamp::from_second(at).ok()?;
         let offset = self.offset(now);
         let from = self.0.preceding(Timestamp::from_second(at + 1).ok()?).next();
@@ -189,7 +189,7 @@ impl Zone {
             Some(from) => (from, self.offset(Timestamp::from_second(from - 1).ok()?)),
             None => (Timestamp::MIN.as_second(), offset),
         };
-        Some(Span { from, until: self.change_after(now), offset, before })
+        Some(OffsetSpan { from, until: self.change_after(now), offset, before })
     }
 
     fn offset(&self, at: Timestamp) -> i64 {

@@ -4,17 +4,17 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::{GroupId, JobId, Known, MemberState, View};
+use super::{GroupId, JobId, KnownEntry, MemberState, View};
+use crate::ids::{JobName, LockName, Member, NodeName, PoolName};
 use crate::job::{Placement, Priority};
-use crate::keys::{Key, Parsed, parse};
+use crate::keys::{Key, ParsedKey, parse};
 use crate::record::{LockRecord, SpecRecord, decode};
-use crate::registry::{Batch, Change, Entry, Revision};
+use crate::registry::{Change, ChangeBatch, Entry, Revision};
 use crate::time::Mono;
-use crate::words::{JobName, LockName, Member, NodeName, PoolName};
 
 /// What a piece of news touched.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Absorbed {
+pub struct ViewChanges {
     /// Jobs that must be looked at again.
     pub jobs: BTreeSet<JobId>,
     /// Those of them that this node was not told before to hold.
@@ -35,8 +35,8 @@ pub struct Absorbed {
 
 impl View {
     /// Takes a listing: all cold entries as of one revision. What it does not name is gone.
-    pub fn list(&mut self, now: Mono, batch: &Batch) -> Absorbed {
-        let mut touched = Absorbed::default();
+    pub fn list(&mut self, now: Mono, batch: &ChangeBatch) -> ViewChanges {
+        let mut touched = ViewChanges::default();
         self.listing = self.listing.wrapping_add(1);
         // What was heard after the listing was taken stays as it was heard.
         self.gone.retain(|_, revision| *revision > batch.revision);
@@ -44,12 +44,12 @@ impl View {
         for change in &batch.changes {
             let Some(parsed) = parse(&change.key) else { continue };
             match &parsed {
-                Parsed::Spec(job) => {
+                ParsedKey::Spec(job) => {
                     let id = self.intern(job);
                     let listing = self.listing;
                     self.state(id).listing = listing;
                 }
-                Parsed::Place(_) | Parsed::Asked(_) => {}
+                ParsedKey::Assignment(_) | ParsedKey::Triggers(_) => {}
                 _ => {
                     rest.insert(&change.key);
                 }
@@ -63,7 +63,13 @@ impl View {
         touched
     }
 
-    fn drop_unlisted(&mut self, now: Mono, as_of: Revision, listed: &BTreeSet<&Key>, touched: &mut Absorbed) {
+    fn drop_unlisted(
+        &mut self,
+        now: Mono,
+        as_of: Revision,
+        listed: &BTreeSet<&Key>,
+        touched: &mut ViewChanges,
+    ) {
         let mut gone: Vec<Key> = Vec::new();
         gone.extend(self.members.keys().map(crate::keys::node));
         gone.extend(self.intents.keys().map(crate::keys::intent));
@@ -84,8 +90,8 @@ impl View {
     }
 
     /// Takes a piece of the feed, in any order, any number of times.
-    pub fn hear(&mut self, now: Mono, changes: &[Change]) -> Absorbed {
-        let mut touched = Absorbed::default();
+    pub fn absorb_change(&mut self, now: Mono, changes: &[Change]) -> ViewChanges {
+        let mut touched = ViewChanges::default();
         for change in changes {
             let old = change.entry.as_ref().map_or(change.revision, |e| e.revision);
             if let Some(parsed) = parse(&change.key)
@@ -97,41 +103,43 @@ impl View {
         touched
     }
 
-    fn absorb(&mut self, now: Mono, parsed: Parsed, change: &Change, touched: &mut Absorbed) {
+    fn absorb(&mut self, now: Mono, parsed: ParsedKey, change: &Change, touched: &mut ViewChanges) {
         if let Some(entry) = &change.entry
             && self.gone.get(&change.key).is_some_and(|gone| *gone >= entry.revision)
         {
             return;
         }
         match parsed {
-            Parsed::Node(member) => self.absorb_member(now, member, change, touched),
-            Parsed::Spec(job) => self.absorb_spec(now, &job, change, touched),
-            Parsed::Place(job) => self.absorb_place(now, &job, change, touched),
-            Parsed::Asked(job) => self.absorb_asked(&job, change, touched),
-            Parsed::Lane(job) => self.absorb_lane(&job, change, touched),
-            Parsed::ShardLane(job, member) => self.absorb_shard_lane(now, &job, member, change, touched),
-            Parsed::Switches(node, job) => self.absorb_switches(node, &job, change, touched),
-            Parsed::Intent(node) => self.absorb_intent(node, change, touched),
-            Parsed::Lock(name) => self.absorb_lock(name, change, touched),
-            Parsed::Plan(job) => self.absorb_plan(&job, change, touched),
-            Parsed::Calendar(name) => self.absorb_calendar(name, change, touched),
-            Parsed::Pool(name) => self.absorb_pool(name, change, touched),
+            ParsedKey::Node(member) => self.absorb_member(now, member, change, touched),
+            ParsedKey::Spec(job) => self.absorb_spec(now, &job, change, touched),
+            ParsedKey::Assignment(job) => self.absorb_assignment(now, &job, change, touched),
+            ParsedKey::Triggers(job) => self.absorb_triggers(&job, change, touched),
+            ParsedKey::RunState(job) => self.absorb_run_state(&job, change, touched),
+            ParsedKey::ShardRunState(job, member) => {
+                self.absorb_shard_run_state(now, &job, member, change, touched)
+            }
+            ParsedKey::Switches(node, job) => self.absorb_switches(node, &job, change, touched),
+            ParsedKey::Intent(node) => self.absorb_intent(node, change, touched),
+            ParsedKey::Lock(name) => self.absorb_lock(name, change, touched),
+            ParsedKey::Plan(job) => self.absorb_plan(&job, change, touched),
+            ParsedKey::Calendar(name) => self.absorb_calendar(name, change, touched),
+            ParsedKey::Pool(name) => self.absorb_pool(name, change, touched),
             other => self.absorb_peers(other, change, touched),
         }
     }
 
-    fn absorb_member(&mut self, now: Mono, member: Member, change: &Change, touched: &mut Absorbed) {
+    fn absorb_member(&mut self, now: Mono, member: Member, change: &Change, touched: &mut ViewChanges) {
         let known = self.members.get(&member).map(|m| m.revision);
         match newer(known, change) {
-            News::Old => return,
-            News::Gone(revision) => {
+            EntryUpdate::Stale => return,
+            EntryUpdate::Gone(revision) => {
                 self.gone.insert(change.key.clone(), revision);
                 if self.members.remove(&member).is_none() {
                     return;
                 }
                 touched.pools.extend(self.pools_of(&member));
             }
-            News::Put(entry) => {
+            EntryUpdate::Put(entry) => {
                 let Some(info) = decode(&entry.value) else {
                     touched.unreadable.push(change.key.clone());
                     return;
@@ -145,29 +153,29 @@ impl View {
         touched.nodes = true;
     }
 
-    fn absorb_intent(&mut self, node: NodeName, change: &Change, touched: &mut Absorbed) {
+    fn absorb_intent(&mut self, node: NodeName, change: &Change, touched: &mut ViewChanges) {
         match newer(self.intents.get(&node).map(|i| i.revision), change) {
-            News::Old => return,
-            News::Gone(revision) => {
+            EntryUpdate::Stale => return,
+            EntryUpdate::Gone(revision) => {
                 self.gone.insert(change.key.clone(), revision);
                 self.intents.remove(&node);
             }
-            News::Put(entry) => {
-                self.intents.insert(node, Known::present(decode(&entry.value), entry.revision));
+            EntryUpdate::Put(entry) => {
+                self.intents.insert(node, KnownEntry::present(decode(&entry.value), entry.revision));
             }
         }
         touched.nodes = true;
     }
 
-    fn absorb_lock(&mut self, name: LockName, change: &Change, touched: &mut Absorbed) {
+    fn absorb_lock(&mut self, name: LockName, change: &Change, touched: &mut ViewChanges) {
         match newer(self.locks.get(&name).map(|l| l.revision), change) {
-            News::Old => return,
-            News::Gone(revision) => {
+            EntryUpdate::Stale => return,
+            EntryUpdate::Gone(revision) => {
                 self.gone.insert(change.key.clone(), revision);
                 self.own_locks.remove(&name);
                 self.locks.remove(&name);
             }
-            News::Put(entry) => {
+            EntryUpdate::Put(entry) => {
                 let record: Option<LockRecord> = decode(&entry.value);
                 let holder = record.as_ref().and_then(|r| r.holder.as_ref());
                 if holder.is_some() && holder == self.life.as_ref() {
@@ -175,19 +183,19 @@ impl View {
                 } else {
                     self.own_locks.remove(&name);
                 }
-                self.locks.insert(name, Known::present(record, entry.revision));
+                self.locks.insert(name, KnownEntry::present(record, entry.revision));
             }
         }
         touched.nodes = true;
     }
 
-    fn absorb_spec(&mut self, now: Mono, job: &JobName, change: &Change, touched: &mut Absorbed) {
+    fn absorb_spec(&mut self, now: Mono, job: &JobName, change: &Change, touched: &mut ViewChanges) {
         let id = self.intern(job);
         let known = self.state(id).spec.revision;
         let spec = match newer(Some(known), change) {
-            News::Old => return,
-            News::Gone(revision) => Known::absent(revision),
-            News::Put(entry) => Known::present(Some(entry.value.clone()), entry.revision),
+            EntryUpdate::Stale => return,
+            EntryUpdate::Gone(revision) => KnownEntry::absent(revision),
+            EntryUpdate::Put(entry) => KnownEntry::present(Some(entry.value.clone()), entry.revision),
         };
         let record = spec.value.as_ref().map(|value| decode::<SpecRecord>(value));
         if record.as_ref().is_some_and(Option::is_none) {
@@ -229,13 +237,13 @@ impl View {
         touched.jobs.insert(id);
     }
 
-    fn absorb_place(&mut self, now: Mono, job: &JobName, change: &Change, touched: &mut Absorbed) {
+    fn absorb_assignment(&mut self, now: Mono, job: &JobName, change: &Change, touched: &mut ViewChanges) {
         let id = self.intern(job);
-        let known = self.state(id).place;
+        let known = self.state(id).assignment;
         let (place, revision) = match newer(Some(known), change) {
-            News::Old => return,
-            News::Gone(revision) => (crate::record::Place::default(), revision),
-            News::Put(entry) => match decode::<crate::record::Place>(&entry.value) {
+            EntryUpdate::Stale => return,
+            EntryUpdate::Gone(revision) => (crate::record::Assignment::default(), revision),
+            EntryUpdate::Put(entry) => match decode::<crate::record::Assignment>(&entry.value) {
                 Some(place) => (place, entry.revision),
                 None => {
                     touched.unreadable.push(change.key.clone());
@@ -252,12 +260,12 @@ impl View {
         let first = place.epoch <= 2;
         self.set_sharding(id, place.sharding);
         self.set_planned(id, place.planned);
-        let owner = place.owner.map(|owner| self.share(owner));
+        let owner = place.owner.map(|owner| self.intern_member(owner));
         self.change(now, id, |state| {
             state.owner = owner;
             state.epoch = place.epoch;
             state.waits = place.waits;
-            state.place = revision;
+            state.assignment = revision;
             state.versions.1 = place.version;
         });
         if mine {
@@ -274,56 +282,56 @@ impl View {
             return;
         }
         let terms = self.terms_of(self.job(id).spec_record().as_ref());
-        let lane = crate::keys::lane(self.job(id).name());
+        let lane = crate::keys::run_state(self.job(id).name());
         let held = self.held_mut(id);
         held.terms = terms;
         held.keys = Some((lane, place.clone()));
-        if first && held.lane.is_none() {
-            held.lane = Some(Known::default());
+        if first && held.run_state.is_none() {
+            held.run_state = Some(KnownEntry::default());
         }
     }
 
-    fn absorb_asked(&mut self, job: &JobName, change: &Change, touched: &mut Absorbed) {
+    fn absorb_triggers(&mut self, job: &JobName, change: &Change, touched: &mut ViewChanges) {
         let id = self.intern(job);
-        let asked = match newer(self.asked.get(&id).map(|a| a.revision), change) {
-            News::Old => return,
-            News::Gone(revision) => Known::absent(revision),
-            News::Put(entry) => Known::present(decode(&entry.value), entry.revision),
+        let asked = match newer(self.triggers.get(&id).map(|a| a.revision), change) {
+            EntryUpdate::Stale => return,
+            EntryUpdate::Gone(revision) => KnownEntry::absent(revision),
+            EntryUpdate::Put(entry) => KnownEntry::present(decode(&entry.value), entry.revision),
         };
-        self.asked.insert(id, asked);
+        self.triggers.insert(id, asked);
         touched.jobs.insert(id);
     }
 
-    fn absorb_lane(&mut self, job: &JobName, change: &Change, touched: &mut Absorbed) {
+    fn absorb_run_state(&mut self, job: &JobName, change: &Change, touched: &mut ViewChanges) {
         let id = self.intern(job);
-        let known = self.lane_revision(id);
+        let known = self.run_state_revision(id);
         let lane = match &change.entry {
             Some(entry) if known.is_none_or(|k| k < entry.revision) => match decode(&entry.value) {
-                Some(lane) => Known::present(Some(lane), entry.revision),
+                Some(lane) => KnownEntry::present(Some(lane), entry.revision),
                 None => {
                     touched.unreadable.push(change.key.clone());
                     return;
                 }
             },
-            None if known.is_none() => Known::default(),
+            None if known.is_none() => KnownEntry::default(),
             _ => return,
         };
-        self.set_lane(id, lane);
+        self.set_run_state(id, lane);
         touched.jobs.insert(id);
     }
 }
 
-pub(super) enum News<'a> {
-    Old,
+pub(super) enum EntryUpdate<'a> {
+    Stale,
     Gone(Revision),
     Put(&'a Entry),
 }
 
-pub(super) fn newer(known: Option<Revision>, change: &Change) -> News<'_> {
+pub(super) fn newer(known: Option<Revision>, change: &Change) -> EntryUpdate<'_> {
     let known = known.unwrap_or_default();
     match &change.entry {
-        Some(entry) if entry.revision > known => News::Put(entry),
-        None if change.revision >= known => News::Gone(change.revision),
-        _ => News::Old,
+        Some(entry) if entry.revision > known => EntryUpdate::Put(entry),
+        None if change.revision >= known => EntryUpdate::Gone(change.revision),
+        _ => EntryUpdate::Stale,
     }
 }

@@ -5,33 +5,33 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::absorb::{News, newer};
-use super::{Absorbed, JobId, JobView, Known, Terms, View};
+use super::absorb::{EntryUpdate, newer};
+use super::{JobId, JobTerms, JobView, KnownEntry, View, ViewChanges};
 use crate::calendar::LocalTimes;
+use crate::ids::CalendarName;
 use crate::job::{Job, Spec};
 use crate::keys;
 use crate::record::{CalendarRecord, CalendarSpec, SpecRecord, decode};
 use crate::registry::{Change, Guard};
-use crate::schedule::{Calendars, Schedule};
+use crate::schedule::{CalendarFilter, Schedule};
 use crate::time::Wall;
-use crate::words::CalendarName;
 
 /// A calendar's entry, and its lines as they were read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct KnownCalendar {
-    entry: Known<CalendarRecord>,
+    entry: KnownEntry<CalendarRecord>,
     /// `None` for one that is deleted, or that this version cannot read.
     times: Option<Arc<LocalTimes>>,
 }
 
 /// All calendars, and who names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Shared {
+pub(super) struct CalendarIndex {
     known: BTreeMap<CalendarName, KnownCalendar>,
     users: BTreeMap<CalendarName, BTreeSet<JobId>>,
 }
 
-impl Shared {
+impl CalendarIndex {
     /// The keys of all entries.
     pub(super) fn keys(&self) -> impl Iterator<Item = keys::Key> {
         self.known.keys().map(keys::calendar)
@@ -52,7 +52,7 @@ impl View {
 
     /// What is known of a calendar's entry.
     #[must_use]
-    pub fn calendar_entry(&self, name: &CalendarName) -> Option<&Known<CalendarRecord>> {
+    pub fn calendar_entry(&self, name: &CalendarName) -> Option<&KnownEntry<CalendarRecord>> {
         Some(&self.calendars.known.get(name)?.entry)
     }
 
@@ -81,16 +81,16 @@ impl View {
     /// calendars are not all there.
     #[must_use]
     pub fn schedule_of(&self, job: &Job) -> Option<Schedule> {
-        job.schedule_under(self.calendars_of(job).as_ref())
+        job.schedule_with_calendars(self.calendars_of(job).as_ref())
     }
 
     /// The calendars that a job names, read; `None` while one of them is missing.
     #[must_use]
-    pub fn calendars_of(&self, job: &Job) -> Option<Calendars> {
+    pub fn calendars_of(&self, job: &Job) -> Option<CalendarFilter> {
         let list = |names: &[CalendarName]| -> Option<Vec<_>> {
             names.iter().map(|name| Some((name.clone(), self.times_of(name)?.clone()))).collect()
         };
-        Some(Calendars::new(list(&job.exclude_calendars)?, list(&job.require_calendars)?))
+        Some(CalendarFilter::new(list(&job.exclude_calendars)?, list(&job.require_calendars)?))
     }
 
     /// Up to when fires of a job are nobody's: its own last change of the kind, or that of a calendar that it names.
@@ -105,9 +105,9 @@ impl View {
     }
 
     /// What firing needs of a declaration.
-    pub(super) fn terms_of(&self, record: Option<&SpecRecord>) -> Option<Box<Terms>> {
+    pub(super) fn terms_of(&self, record: Option<&SpecRecord>) -> Option<Box<JobTerms>> {
         match record? {
-            SpecRecord::Live(spec) => Terms::of(spec, self).map(Box::new),
+            SpecRecord::Live(spec) => JobTerms::of(spec, self).map(Box::new),
             SpecRecord::Deleted { .. } => None,
         }
     }
@@ -129,21 +129,21 @@ impl View {
         }
     }
 
-    pub(super) fn absorb_calendar(&mut self, name: CalendarName, change: &Change, touched: &mut Absorbed) {
+    pub(super) fn absorb_calendar(&mut self, name: CalendarName, change: &Change, touched: &mut ViewChanges) {
         match newer(self.calendar_entry(&name).map(|entry| entry.revision), change) {
-            News::Old => return,
-            News::Gone(revision) => {
+            EntryUpdate::Stale => return,
+            EntryUpdate::Gone(revision) => {
                 self.gone.insert(change.key.clone(), revision);
                 self.calendars.known.remove(&name);
             }
-            News::Put(entry) => {
+            EntryUpdate::Put(entry) => {
                 let record: Option<CalendarRecord> = decode(&entry.value);
                 let live = record.as_ref().and_then(CalendarRecord::live);
                 let times = live.and_then(|spec| spec.calendar.read().ok()).map(Arc::new);
                 if record.is_none() || (live.is_some() && times.is_none()) {
                     touched.unreadable.push(change.key.clone());
                 }
-                let entry = Known::present(record, entry.revision);
+                let entry = KnownEntry::present(record, entry.revision);
                 self.calendars.known.insert(name.clone(), KnownCalendar { entry, times });
             }
         }

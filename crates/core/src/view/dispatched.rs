@@ -3,20 +3,20 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use super::absorb::{News, newer};
-use super::{Absorbed, JobId, JobView, Known, Terms, View};
+use super::absorb::{EntryUpdate, newer};
+use super::{JobId, JobTerms, JobView, KnownEntry, View, ViewChanges};
+use crate::ids::{JobName, Member};
 use crate::job::Placement;
 use crate::record::{Plan, SpecRecord, decode};
 use crate::registry::{Change, Revision};
-use crate::words::{JobName, Member};
 
 /// What is known of a dispatched job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Dispatched {
+pub struct DispatchedState {
     /// Its plan; `None` while it was not read in this life.
     pub plan: Option<KnownPlan>,
     /// Its terms; `None` when it is deleted, not dispatched any more, or unreadable.
-    pub terms: Option<Box<Terms>>,
+    pub terms: Option<Box<JobTerms>>,
     /// Whether its place says that runs may stand in its plan.
     pub planned: bool,
 }
@@ -25,7 +25,7 @@ pub struct Dispatched {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KnownPlan {
     /// As it was then.
-    pub known: Known<Plan>,
+    pub known: KnownEntry<Plan>,
     /// Then.
     pub as_of: Revision,
 }
@@ -63,7 +63,7 @@ impl View {
     }
 
     /// A number for a job of which only its name was heard, so that its plan can be read.
-    pub(crate) fn hear_of(&mut self, job: &JobName) -> JobId {
+    pub(crate) fn add_job(&mut self, job: &JobName) -> JobId {
         self.intern(job)
     }
 
@@ -97,7 +97,7 @@ impl View {
 
     /// A job that is gone, and whose plan is empty for good, is forgotten.
     fn drop_dispatched(&mut self, id: JobId) {
-        let gone = |job: &Dispatched| job.terms.is_none() && !job.planned;
+        let gone = |job: &DispatchedState| job.terms.is_none() && !job.planned;
         if self.dispatched.get(&id).is_some_and(gone) {
             self.index_plan(id, None);
             self.dispatched.remove(&id);
@@ -105,18 +105,18 @@ impl View {
         }
     }
 
-    pub(super) fn absorb_plan(&mut self, job: &JobName, change: &Change, touched: &mut Absorbed) {
+    pub(super) fn absorb_plan(&mut self, job: &JobName, change: &Change, touched: &mut ViewChanges) {
         let id = self.intern(job);
         let known = self.dispatched.get(&id).and_then(|job| job.plan.as_ref());
         let as_of = change.revision.max(known.map(|known| known.as_of).unwrap_or_default());
         let plan = match newer(known.map(|known| known.known.revision), change) {
-            News::Gone(revision) => Known::absent(revision),
-            News::Put(entry) => match decode(&entry.value) {
-                Some(plan) => Known::present(Some(plan), entry.revision),
+            EntryUpdate::Gone(revision) => KnownEntry::absent(revision),
+            EntryUpdate::Put(entry) => match decode(&entry.value) {
+                Some(plan) => KnownEntry::present(Some(plan), entry.revision),
                 None => return touched.unreadable.push(change.key.clone()),
             },
             // The same once more, read anew: known to stand as of now.
-            News::Old => match known {
+            EntryUpdate::Stale => match known {
                 Some(known) => known.known.clone(),
                 None => return,
             },
@@ -160,7 +160,7 @@ impl<'a> JobView<'a> {
 
     /// What is known of it as a dispatched job.
     #[must_use]
-    pub fn dispatched(&self) -> Option<&'a Dispatched> {
+    pub fn dispatched(&self) -> Option<&'a DispatchedState> {
         self.view.dispatched.get(&self.id)
     }
 

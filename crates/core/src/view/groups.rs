@@ -5,9 +5,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{JobId, JobState, JobView, View};
+use crate::ids::{Member, NodeName};
 use crate::job::Placement;
-use crate::labels::Nodes;
-use crate::words::{Member, NodeName};
+use crate::labels::NodeSelector;
 
 /// A group's number within one view. Numbers are local to a node and never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,8 +20,8 @@ impl GroupId {
 
 /// What is known of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Group {
-    nodes: Nodes,
+struct GroupState {
+    nodes: NodeSelector,
     /// The living members that fit.
     fitting: BTreeSet<Member>,
     /// How many of its jobs are enabled, and how many of those are claimed.
@@ -37,21 +37,21 @@ struct Group {
 
 /// All groups there ever were in this view.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Groups {
-    list: Vec<Group>,
-    ids: BTreeMap<Nodes, GroupId>,
+pub(super) struct JobGroups {
+    list: Vec<GroupState>,
+    ids: BTreeMap<NodeSelector, GroupId>,
 }
 
 /// What of a job the groups count.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct GroupedJob {
     group: GroupId,
     enabled: bool,
     pub(super) claimable: bool,
     pub(super) owner: Option<Arc<Member>>,
 }
 
-impl Counted {
+impl GroupedJob {
     pub(super) fn of(state: &JobState) -> Self {
         Self {
             group: state.group,
@@ -67,24 +67,24 @@ impl Counted {
     }
 }
 
-impl Default for Groups {
+impl Default for JobGroups {
     fn default() -> Self {
-        let ids = BTreeMap::from([(Nodes::default(), GroupId::EVERYWHERE)]);
-        Self { list: Vec::from([Group::default()]), ids }
+        let ids = BTreeMap::from([(NodeSelector::default(), GroupId::EVERYWHERE)]);
+        Self { list: Vec::from([GroupState::default()]), ids }
     }
 }
 
-impl Groups {
-    fn get(&self, id: GroupId) -> &Group {
+impl JobGroups {
+    fn get(&self, id: GroupId) -> &GroupState {
         &self.list[id.0 as usize]
     }
 
-    fn get_mut(&mut self, id: GroupId) -> &mut Group {
+    fn get_mut(&mut self, id: GroupId) -> &mut GroupState {
         &mut self.list[id.0 as usize]
     }
 
     /// A job counts otherwise than before. Says whether it is free from now on.
-    pub(super) fn recount(&mut self, order: (u64, JobId), before: &Counted, after: &Counted) -> bool {
+    pub(super) fn recount(&mut self, order: (u64, JobId), before: &GroupedJob, after: &GroupedJob) -> bool {
         let old = self.get_mut(before.group);
         old.enabled -= usize::from(before.enabled);
         old.claimable -= usize::from(before.claimable);
@@ -112,7 +112,7 @@ impl Groups {
 
 impl View {
     /// The group of the jobs that name these nodes, which is new if nobody named them before.
-    pub(super) fn group_of(&mut self, nodes: &Nodes) -> GroupId {
+    pub(super) fn group_of(&mut self, nodes: &NodeSelector) -> GroupId {
         if let Some(id) = self.groups.ids.get(nodes) {
             return *id;
         }
@@ -120,7 +120,7 @@ impl View {
         let members = self.members.iter();
         let fitting = members.filter(|(member, state)| nodes.fits(&member.node, &state.info.labels));
         let fitting = fitting.map(|(member, _)| member.clone()).collect();
-        self.groups.list.push(Group { nodes: nodes.clone(), fitting, ..Group::default() });
+        self.groups.list.push(GroupState { nodes: nodes.clone(), fitting, ..GroupState::default() });
         self.groups.ids.insert(nodes.clone(), id);
         id
     }
@@ -152,7 +152,7 @@ impl View {
 
     /// The nodes that a group's jobs name.
     #[must_use]
-    pub fn nodes_named(&self, group: GroupId) -> &Nodes {
+    pub fn nodes_named(&self, group: GroupId) -> &NodeSelector {
         &self.groups.get(group).nodes
     }
 
@@ -169,15 +169,15 @@ impl View {
 
     /// Whether there are enabled jobs that no living node may run.
     #[must_use]
-    pub fn fits_nobody(&self, group: GroupId) -> bool {
+    pub fn is_unschedulable(&self, group: GroupId) -> bool {
         let group = self.groups.get(group);
         group.enabled > 0 && group.fitting.is_empty()
     }
 
     /// The same of the group that names these nodes.
     #[must_use]
-    pub fn names_nobody(&self, nodes: &Nodes) -> bool {
-        self.groups.ids.get(nodes).is_some_and(|group| self.fits_nobody(*group))
+    pub fn is_selector_unschedulable(&self, nodes: &NodeSelector) -> bool {
+        self.groups.ids.get(nodes).is_some_and(|group| self.is_unschedulable(*group))
     }
 
     /// S of a group: how many nodes it has, by name; two lives of one node count once.

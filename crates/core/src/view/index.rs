@@ -2,14 +2,14 @@
 
 use alloc::sync::Arc;
 
-use super::groups::{Counted, GroupId};
+use super::groups::{GroupId, GroupedJob};
 use super::names::order;
-use super::{Held, JobId, JobState, Known, View};
+use super::{JobId, JobState, KnownEntry, OwnedJob, View};
+use crate::ids::{JobName, Member};
 use crate::job::{Placement, Priority};
-use crate::record::{Lane, Open};
+use crate::record::{Open, RunState};
 use crate::registry::Revision;
 use crate::time::Mono;
-use crate::words::{JobName, Member};
 
 impl View {
     /// The number of a job, which is new if the name is.
@@ -26,7 +26,7 @@ impl View {
         let order = order(self.me.as_str(), name.as_str());
         self.jobs.push(JobState {
             name: name.clone(),
-            spec: super::Known::default(),
+            spec: super::KnownEntry::default(),
             enabled: false,
             live: false,
             placement: Placement::default(),
@@ -34,7 +34,7 @@ impl View {
             group: GroupId::EVERYWHERE,
             owner: None,
             epoch: 0,
-            place: Revision(0),
+            assignment: Revision(0),
             versions: (0, 0),
             free_since: Mono(0),
             order,
@@ -54,9 +54,9 @@ impl View {
     /// Changes a job through `change` and brings the indexes up to date.
     pub(super) fn change(&mut self, now: Mono, id: JobId, change: impl FnOnce(&mut JobState)) {
         let state = &mut self.jobs[id.0 as usize];
-        let before = Counted::of(state);
+        let before = GroupedJob::of(state);
         change(state);
-        let after = Counted::of(state);
+        let after = GroupedJob::of(state);
         if before == after {
             return;
         }
@@ -88,7 +88,7 @@ impl View {
     }
 
     /// One shared copy of a member's name, however many jobs it holds.
-    pub(super) fn share(&self, member: Member) -> Arc<Member> {
+    pub(super) fn intern_member(&self, member: Member) -> Arc<Member> {
         match self.owned.get_key_value(&member) {
             Some((shared, _)) => shared.clone(),
             None => Arc::new(member),
@@ -110,26 +110,26 @@ impl View {
     }
 
     /// A lane as this node wrote it. Says whether nothing newer is known.
-    pub(crate) fn wrote_lane(&mut self, id: JobId, lane: Lane, revision: Revision) -> bool {
-        let is_newer = self.lane_revision(id).is_none_or(|known| known < revision);
+    pub(crate) fn note_run_state(&mut self, id: JobId, lane: RunState, revision: Revision) -> bool {
+        let is_newer = self.run_state_revision(id).is_none_or(|known| known < revision);
         if is_newer {
-            self.set_lane(id, Known::present(Some(lane), revision));
+            self.set_run_state(id, KnownEntry::present(Some(lane), revision));
         }
         is_newer
     }
 
     /// When the lane that is known of a job was written, or found absent.
-    pub(super) fn lane_revision(&self, id: JobId) -> Option<Revision> {
-        self.held.get(&id)?.lane.as_ref().map(|lane| lane.revision)
+    pub(super) fn run_state_revision(&self, id: JobId) -> Option<Revision> {
+        self.held.get(&id)?.run_state.as_ref().map(|lane| lane.revision)
     }
 
-    pub(super) fn set_lane(&mut self, id: JobId, lane: Known<Lane>) {
+    pub(super) fn set_run_state(&mut self, id: JobId, lane: KnownEntry<RunState>) {
         // A lane read for a takeover that somebody else won takes no slot of ours, nor does a run between two attempts.
         let takes_slot = |open: &&Open| open.wait.is_none() && Some(&open.by) == self.life.as_ref();
         let opens = lane.value.iter().flat_map(|lane| &lane.open).filter(takes_slot).count();
         let held = self.held.entry(id).or_default();
         let opened = core::mem::replace(&mut held.opens, opens);
-        held.lane = Some(lane);
+        held.run_state = Some(lane);
         self.open = self.open + opens - opened;
         self.note_opened(id);
     }
@@ -139,7 +139,7 @@ impl View {
         self.note_opened(id);
     }
 
-    pub(super) fn held_mut(&mut self, id: JobId) -> &mut Held {
+    pub(super) fn held_mut(&mut self, id: JobId) -> &mut OwnedJob {
         self.held.entry(id).or_default()
     }
 }

@@ -4,18 +4,18 @@ use alloc::collections::BTreeMap;
 use core::ops::Bound::{Excluded, Unbounded};
 
 use super::{JobId, View};
-use crate::words::JobName;
+use crate::ids::JobName;
 
 /// Nearly all that happens names a job. On the way down a tree of names each step reads one somewhere in memory; on the way
 /// down a tree of numbers it reads none, so a number that was made of the name is looked for first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Names {
+pub(super) struct NameIndex {
     sorted: BTreeMap<JobName, JobId>,
     /// The first job of each [order](super::JobState::order).
     by_order: BTreeMap<u64, JobId>,
 }
 
-impl Names {
+impl NameIndex {
     pub(super) fn add(&mut self, name: JobName, order: u64, id: JobId) {
         self.by_order.entry(order).or_insert(id);
         self.sorted.insert(name, id);

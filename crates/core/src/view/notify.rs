@@ -2,7 +2,7 @@
 
 use super::{JobId, JobView, View};
 use crate::job::{Notify, Occasion};
-use crate::record::{SpecRecord, ToldRecord};
+use crate::record::{NotificationRecord, SpecRecord};
 
 impl View {
     /// The living jobs that say when a fire of theirs is late or absent.
@@ -36,8 +36,8 @@ impl<'a> JobView<'a> {
 
     /// Up to which of its fires people were told that they were late, or absent.
     #[must_use]
-    pub fn told(&self) -> Option<&'a ToldRecord> {
-        self.view.told(self.name())?.value.as_ref()
+    pub fn notifications(&self) -> Option<&'a NotificationRecord> {
+        self.view.notifications(self.name())?.value.as_ref()
     }
 
     /// The version of its declaration, as far as it is known here.

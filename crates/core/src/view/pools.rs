@@ -3,26 +3,26 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::absorb::{Absorbed, News, newer};
-use super::{JobId, Known, View};
+use super::absorb::{EntryUpdate, ViewChanges, newer};
+use super::{JobId, KnownEntry, View};
+use crate::ids::{Fire, Member, PoolName};
 use crate::keys::{self, Key};
 use crate::record::{PoolRecord, decode};
 use crate::registry::Change;
-use crate::words::{Fire, Member, PoolName};
 
 /// All pools that have an entry, and who is in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Pools {
-    entries: BTreeMap<PoolName, Known<PoolRecord>>,
+pub(super) struct PoolIndex {
+    entries: BTreeMap<PoolName, KnownEntry<PoolRecord>>,
     /// The living jobs that are in a pool.
     of: BTreeMap<JobId, PoolName>,
     /// The jobs of one shard in a pool that have runs open in this life of this node, and how many of those have no seat.
     opened: BTreeMap<JobId, usize>,
     /// How many runs that is together: every step asks.
-    unseated: usize,
+    awaiting_permit: usize,
 }
 
-impl Pools {
+impl PoolIndex {
     pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
         self.entries.keys().map(keys::pool)
     }
@@ -38,25 +38,25 @@ impl Pools {
     /// The node has another lease, or none.
     pub(super) fn begin_life(&mut self) {
         self.opened.clear();
-        self.unseated = 0;
+        self.awaiting_permit = 0;
     }
 }
 
 impl View {
     /// All pools that have an entry, by name.
-    pub fn pools(&self) -> impl Iterator<Item = (&PoolName, &Known<PoolRecord>)> {
+    pub fn pools(&self) -> impl Iterator<Item = (&PoolName, &KnownEntry<PoolRecord>)> {
         self.pools.entries.iter()
     }
 
     /// What is known of a pool's entry; that it is absent, where there is none.
     #[must_use]
-    pub fn pool(&self, name: &PoolName) -> Known<PoolRecord> {
+    pub fn pool(&self, name: &PoolName) -> KnownEntry<PoolRecord> {
         self.pools.entries.get(name).cloned().unwrap_or_default()
     }
 
     /// The pools in which this member has a seat.
     pub(super) fn pools_of(&self, member: &Member) -> impl Iterator<Item = PoolName> {
-        let sits = |known: &Known<PoolRecord>| {
+        let sits = |known: &KnownEntry<PoolRecord>| {
             known.value.iter().flat_map(|record| &record.seats).any(|seat| seat.by == *member)
         };
         self.pools.entries.iter().filter(move |(_, known)| sits(known)).map(|(name, _)| name.clone())
@@ -72,26 +72,26 @@ impl View {
     pub fn crowded(&self) -> impl Iterator<Item = JobId> {
         let is_full = |pool: &PoolName| {
             let record = self.pools.entries.get(pool).and_then(|known| known.value.as_ref());
-            record.is_some_and(|record| record.seats.len() >= record.most(u32::MAX))
+            record.is_some_and(|record| record.seats.len() >= record.limit(u32::MAX))
         };
         self.pools.of.iter().filter(move |(_, pool)| is_full(pool)).map(|(id, _)| *id)
     }
 
     /// How many runs this node has claimed or accepted that wait for a seat: they take no slot until they have one.
     #[must_use]
-    pub fn unseated(&self) -> usize {
-        self.pools.unseated
+    pub fn awaiting_permit(&self) -> usize {
+        self.pools.awaiting_permit
     }
 
     /// The same, counted anew.
     #[cfg(test)]
-    pub(crate) fn unseated_recounted(&self) -> usize {
+    pub(crate) fn awaiting_permit_recounted(&self) -> usize {
         let pooled = self.ids().filter_map(|id| Some((id, self.pools.of.get(&id)?)));
-        pooled.map(|(id, pool)| self.opened(id).filter(|fire| !self.sits(id, fire, pool)).count()).sum()
+        pooled.map(|(id, pool)| self.opened(id).filter(|fire| !self.has_permit(id, fire, pool)).count()).sum()
     }
 
     /// Whether a run of this node has a seat, of a job with one shard.
-    fn sits(&self, id: JobId, fire: &Fire, pool: &PoolName) -> bool {
+    fn has_permit(&self, id: JobId, fire: &Fire, pool: &PoolName) -> bool {
         let seats =
             self.pools.entries.get(pool).and_then(|known| known.value.as_ref()).map(|pool| &pool.seats);
         let name = self.job(id).name();
@@ -103,7 +103,7 @@ impl View {
     /// The runs that this node has open of a job with one shard, and that do not wait for another attempt.
     fn opened(&self, id: JobId) -> impl Iterator<Item = &Fire> {
         let me = self.life.as_ref();
-        let lane = self.held.get(&id).and_then(|held| held.lane.as_ref()?.value.as_ref());
+        let lane = self.held.get(&id).and_then(|held| held.run_state.as_ref()?.value.as_ref());
         let claimed = lane.into_iter().flat_map(|lane| &lane.open);
         let claimed = claimed.filter(move |open| open.wait.is_none() && Some(&open.by) == me);
         let plan = self.dispatched.get(&id).and_then(|job| job.plan.as_ref()?.known.value.as_ref());
@@ -116,17 +116,17 @@ impl View {
     pub(super) fn note_opened(&mut self, id: JobId) {
         let opened = self.pools.of.get(&id).and_then(|pool| {
             let first = self.opened(id).next();
-            first.map(|_| self.opened(id).filter(|fire| !self.sits(id, fire, pool)).count())
+            first.map(|_| self.opened(id).filter(|fire| !self.has_permit(id, fire, pool)).count())
         });
         let before = match opened {
             Some(unseated) => self.pools.opened.insert(id, unseated),
             None => self.pools.opened.remove(&id),
         };
-        self.pools.unseated = self.pools.unseated + opened.unwrap_or(0) - before.unwrap_or(0);
+        self.pools.awaiting_permit = self.pools.awaiting_permit + opened.unwrap_or(0) - before.unwrap_or(0);
     }
 
     /// Who has a seat in a pool has changed.
-    fn note_seats(&mut self, pool: &PoolName) {
+    fn note_permits(&mut self, pool: &PoolName) {
         let opened = self.pools.opened.keys();
         let concerned: Vec<JobId> =
             opened.filter(|id| self.pools.of.get(id) == Some(pool)).copied().collect();
@@ -134,7 +134,7 @@ impl View {
     }
 
     /// The jobs of which this node has runs with a seat in a pool.
-    pub fn seated(&self, pool: &PoolName) -> impl Iterator<Item = JobId> {
+    pub fn permit_holders(&self, pool: &PoolName) -> impl Iterator<Item = JobId> {
         let seats = self
             .pools
             .entries
@@ -146,26 +146,26 @@ impl View {
         mine.filter_map(|seat| self.id(&seat.run.job))
     }
 
-    pub(super) fn absorb_pool(&mut self, name: PoolName, change: &Change, touched: &mut Absorbed) {
+    pub(super) fn absorb_pool(&mut self, name: PoolName, change: &Change, touched: &mut ViewChanges) {
         // Who had a seat may have to take another one.
-        let had: Vec<JobId> = self.seated(&name).collect();
+        let had: Vec<JobId> = self.permit_holders(&name).collect();
         match newer(self.pools.entries.get(&name).map(|known| known.revision), change) {
-            News::Old => return,
-            News::Gone(revision) => {
+            EntryUpdate::Stale => return,
+            EntryUpdate::Gone(revision) => {
                 self.gone.insert(change.key.clone(), revision);
                 self.pools.entries.remove(&name);
             }
-            News::Put(entry) => {
+            EntryUpdate::Put(entry) => {
                 let Some(record) = decode::<PoolRecord>(&entry.value) else {
                     touched.unreadable.push(change.key.clone());
                     return;
                 };
-                self.pools.entries.insert(name.clone(), Known::present(Some(record), entry.revision));
+                self.pools.entries.insert(name.clone(), KnownEntry::present(Some(record), entry.revision));
             }
         }
-        self.note_seats(&name);
+        self.note_permits(&name);
         touched.jobs.extend(had);
-        touched.jobs.extend(self.seated(&name));
+        touched.jobs.extend(self.permit_holders(&name));
         touched.pools.insert(name);
     }
 }

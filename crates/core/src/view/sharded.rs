@@ -3,15 +3,15 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::absorb::{News, newer};
-use super::{Absorbed, JobId, JobView, Known, Terms, View};
+use super::absorb::{EntryUpdate, newer};
+use super::{JobId, JobTerms, JobView, KnownEntry, View, ViewChanges};
+use crate::ids::{JobName, Member, NodeName};
 use crate::job::{Placement, Spec};
-use crate::record::{ShardLane, Sharding, SpecRecord, Switches, decode};
+use crate::record::{NodeSwitches, ShardRunState, Sharding, SpecRecord, decode};
 use crate::registry::Change;
+use crate::sharding_strategy::{NodeOrder, ShardingStrategy};
 use crate::shards::ShardSet;
-use crate::share::{Order, Strategy};
 use crate::time::{Millis, Mono};
-use crate::words::{JobName, Member, NodeName};
 
 /// What only sharded jobs declare, decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,9 +21,9 @@ pub struct ShardTerms {
     /// Shards that an operator has switched off.
     pub off: ShardSet,
     /// How shares are cut.
-    pub strategy: Strategy,
+    pub strategy: ShardingStrategy,
     /// In which order of nodes.
-    pub order: Order,
+    pub order: NodeOrder,
     /// Shards stay with the names that got them first.
     pub sticky_shards: bool,
     /// One node a host.
@@ -38,18 +38,18 @@ pub struct ShardTerms {
 
 /// What is known of a sharded job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Sharded {
+pub struct ShardedState {
     /// Who leads and who has what, as the place has it.
     pub sharding: Sharding,
     /// The job's terms; `None` when the job is deleted, not sharded any more, or unreadable.
-    pub terms: Option<Box<Terms>>,
+    pub terms: Option<Box<JobTerms>>,
 }
 
 /// A lane of a sharded job, and when it was heard of. Lanes are in nobody's feed, so what is known of another's grows old.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct KnownLane {
+pub struct KnownShardState {
     /// As it was then.
-    pub lane: Known<ShardLane>,
+    pub run_state: KnownEntry<ShardRunState>,
     /// When, by our clock.
     pub heard: Mono,
 }
@@ -81,9 +81,9 @@ impl View {
 
     /// Whether a member runs, or has claimed, any shard that this view knows of.
     pub(super) fn shards_opened_by(&self, member: &Member) -> bool {
-        let claimed = |lane: &ShardLane| lane.open.iter().any(|open| open.wait.is_none());
-        let opens = |known: &KnownLane| known.lane.value.as_ref().is_some_and(claimed);
-        self.lanes.iter().any(|((_, holder), known)| holder == member && opens(known))
+        let claimed = |lane: &ShardRunState| lane.open.iter().any(|open| open.wait.is_none());
+        let opens = |known: &KnownShardState| known.run_state.value.as_ref().is_some_and(claimed);
+        self.shard_run_states.iter().any(|((_, holder), known)| holder == member && opens(known))
     }
 
     /// Whether a member has shards that another node can take: those of enabled jobs in which another node takes part. Static
@@ -108,12 +108,12 @@ impl View {
 
     /// What an operator has switched for a job on a node.
     #[must_use]
-    pub fn switches(&self, job: &JobName, node: &NodeName) -> Option<&Known<Switches>> {
+    pub fn switches(&self, job: &JobName, node: &NodeName) -> Option<&KnownEntry<NodeSwitches>> {
         self.switches.get(&(job.clone(), node.clone()))
     }
 
     /// All nodes for which something of a job was ever switched.
-    pub fn switched(&self, job: &JobName) -> impl Iterator<Item = (&NodeName, Switches)> {
+    pub fn switched(&self, job: &JobName) -> impl Iterator<Item = (&NodeName, NodeSwitches)> {
         let first = (job.clone(), Member::least().node);
         let all = self.switches.range(first..).take_while(move |((name, _), _)| name == job);
         all.filter_map(|((_, node), known)| Some((node, known.value.clone()?)))
@@ -124,65 +124,65 @@ impl View {
         node: NodeName,
         job: &JobName,
         change: &Change,
-        touched: &mut Absorbed,
+        touched: &mut ViewChanges,
     ) {
         let id = self.intern(job);
         let key = (job.clone(), node);
         match newer(self.switches.get(&key).map(|known| known.revision), change) {
-            News::Old => return,
-            News::Gone(revision) => {
+            EntryUpdate::Stale => return,
+            EntryUpdate::Gone(revision) => {
                 self.gone.insert(change.key.clone(), revision);
                 self.switches.remove(&key);
             }
-            News::Put(entry) => {
-                self.switches.insert(key, Known::present(decode(&entry.value), entry.revision));
+            EntryUpdate::Put(entry) => {
+                self.switches.insert(key, KnownEntry::present(decode(&entry.value), entry.revision));
             }
         }
         touched.jobs.insert(id);
     }
 
-    pub(super) fn absorb_shard_lane(
+    pub(super) fn absorb_shard_run_state(
         &mut self,
         now: Mono,
         job: &JobName,
         member: Member,
         change: &Change,
-        touched: &mut Absorbed,
+        touched: &mut ViewChanges,
     ) {
         let id = self.intern(job);
         let key = (id, member);
         // A lane that others write is known as of the place at least, or not at all.
-        let place = self.state(id).place;
+        let place = self.state(id).assignment;
         if change.revision < place && self.members.contains_key(&key.1) && self.life.as_ref() != Some(&key.1)
         {
             touched.jobs.insert(id);
             return;
         }
-        let known = self.lanes.get(&key);
-        let lane = match newer(known.map(|known| known.lane.revision), change) {
+        let known = self.shard_run_states.get(&key);
+        let lane = match newer(known.map(|known| known.run_state.revision), change) {
             // The same once more, read anew: known to stand as of now.
-            News::Old
+            EntryUpdate::Stale
                 if known.is_some_and(|k| {
-                    change.entry.as_ref().is_some_and(|e| e.revision == k.lane.revision)
+                    change.entry.as_ref().is_some_and(|e| e.revision == k.run_state.revision)
                 }) =>
             {
-                if let Some(known) = self.lanes.get_mut(&key) {
+                if let Some(known) = self.shard_run_states.get_mut(&key) {
                     known.heard = now;
                 }
                 touched.jobs.insert(id);
                 return;
             }
-            News::Old => return,
-            News::Gone(revision) => Known::absent(revision),
-            News::Put(entry) => match decode(&entry.value) {
-                Some(lane) => Known::present(Some(lane), entry.revision),
+            EntryUpdate::Stale => return,
+            EntryUpdate::Gone(revision) => KnownEntry::absent(revision),
+            EntryUpdate::Put(entry) => match decode(&entry.value) {
+                Some(lane) => KnownEntry::present(Some(lane), entry.revision),
                 None => {
                     touched.unreadable.push(change.key.clone());
                     return;
                 }
             },
         };
-        self.lanes.insert(key, KnownLane { lane, heard: now });
+        self.shard_run_states.insert(key, KnownShardState { run_state: lane, heard: now });
         touched.jobs.insert(id);
     }
 
@@ -207,12 +207,12 @@ impl View {
         let (life, members) = (&self.life, &self.members);
         let (first, last) = ((id, Member::least()), (JobId(id.0 + 1), Member::least()));
         let stale = |holder: &Member| !sharding.lanes.contains(holder) || members.contains_key(holder);
-        let gone: Vec<(JobId, Member)> = (self.lanes.range(first..last).map(|(key, _)| key))
+        let gone: Vec<(JobId, Member)> = (self.shard_run_states.range(first..last).map(|(key, _)| key))
             .filter(|(_, holder)| Some(holder) != life.as_ref() && stale(holder))
             .cloned()
             .collect();
         for key in gone {
-            self.lanes.remove(&key);
+            self.shard_run_states.remove(&key);
         }
         self.sharded.entry(id).or_default().sharding = *sharding;
     }
@@ -228,7 +228,7 @@ impl<'a> JobView<'a> {
 
     /// What is known of it, if it is sharded, or was.
     #[must_use]
-    pub fn sharded(&self) -> Option<&'a Sharded> {
+    pub fn sharded(&self) -> Option<&'a ShardedState> {
         self.view.sharded.get(&self.id)
     }
 
@@ -240,26 +240,26 @@ impl<'a> JobView<'a> {
 
     /// The terms of a job that is declared as sharded.
     #[must_use]
-    pub fn terms(&self) -> Option<(&'a Terms, &'a ShardTerms)> {
+    pub fn terms(&self) -> Option<(&'a JobTerms, &'a ShardTerms)> {
         let terms = self.sharded()?.terms.as_deref()?;
         Some((terms, terms.shards.as_deref()?))
     }
 
     /// What is known of a member's lane.
     #[must_use]
-    pub fn lane_of(&self, member: &Member) -> Option<&'a KnownLane> {
-        self.view.lanes.get(&(self.id, member.clone()))
+    pub fn run_state_of(&self, member: &Member) -> Option<&'a KnownShardState> {
+        self.view.shard_run_states.get(&(self.id, member.clone()))
     }
 
     /// What an operator has switched for it on a node.
     #[must_use]
-    pub fn switches(&self, node: &NodeName) -> Switches {
+    pub fn switches(&self, node: &NodeName) -> NodeSwitches {
         let known = self.view.switches(self.name(), node);
         known.and_then(|known| known.value.clone()).unwrap_or_default()
     }
 
     /// Everything that operators have switched for it, by node.
-    pub fn switched(&self) -> impl Iterator<Item = (&'a NodeName, &'a Switches)> + use<'a> {
+    pub fn switched(&self) -> impl Iterator<Item = (&'a NodeName, &'a NodeSwitches)> + use<'a> {
         let (name, first) = (self.name(), (self.name().clone(), Member::least().node));
         let of_job = self.view.switches.range(first..).take_while(move |((job, _), _)| job == name);
         of_job.filter_map(|((_, node), known)| Some((node, known.value.as_ref()?)))

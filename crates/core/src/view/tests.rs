@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::job::{Job, Work};
 use crate::record::{MemberInfo, encode};
-use crate::registry::{Batch, Change, Txn, Write};
+use crate::registry::{Change, ChangeBatch, Txn, Write};
 use crate::store::Store;
 use crate::time::Millis;
 
@@ -48,7 +48,7 @@ fn spec(n: u8, enabled: bool, version: u64) -> Value {
 
 /// One thing that happens to the registry.
 #[derive(Clone, Debug)]
-enum Act {
+enum RegistryStep {
     Join(u64),
     Die(u64),
     Declare(u8, bool),
@@ -57,30 +57,31 @@ enum Act {
     Drain(u64, bool),
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn registry_step() -> impl Strategy<Value = RegistryStep> {
     prop_oneof![
-        (0..6_u64).prop_map(Act::Join),
-        (0..6_u64).prop_map(Act::Die),
-        (0..4_u8, any::<bool>()).prop_map(|(j, on)| Act::Declare(j, on)),
-        (0..4_u8).prop_map(Act::Delete),
-        (0..4_u8, proptest::option::of(0..6_u64)).prop_map(|(j, m)| Act::Hold(j, m)),
-        (0..3_u64, any::<bool>()).prop_map(|(n, on)| Act::Drain(n, on)),
+        (0..6_u64).prop_map(RegistryStep::Join),
+        (0..6_u64).prop_map(RegistryStep::Die),
+        (0..4_u8, any::<bool>()).prop_map(|(j, on)| RegistryStep::Declare(j, on)),
+        (0..4_u8).prop_map(RegistryStep::Delete),
+        (0..4_u8, proptest::option::of(0..6_u64)).prop_map(|(j, m)| RegistryStep::Hold(j, m)),
+        (0..3_u64, any::<bool>()).prop_map(|(n, on)| RegistryStep::Drain(n, on)),
     ]
 }
 
-fn perform(store: &mut Store, version: u64, act: &Act) {
+fn perform(store: &mut Store, version: u64, act: &RegistryStep) {
     let intent = |n: u64| keys::intent(&member(n).node);
     let write = match *act {
-        Act::Join(m) => put(keys::node(&member(m)), info()),
-        Act::Die(m) => Write::Delete { key: keys::node(&member(m)) },
-        Act::Declare(j, on) => put(keys::spec(&job(j)), spec(j, on, version)),
-        Act::Delete(j) => put(keys::spec(&job(j)), encode(&SpecRecord::Deleted { version })),
-        Act::Hold(j, m) => {
-            let place = Place { owner: m.map(member), epoch: version + 3, version: 0, ..Place::default() };
-            put(keys::place(&job(j)), encode(&place))
+        RegistryStep::Join(m) => put(keys::node(&member(m)), info()),
+        RegistryStep::Die(m) => Write::Delete { key: keys::node(&member(m)) },
+        RegistryStep::Declare(j, on) => put(keys::spec(&job(j)), spec(j, on, version)),
+        RegistryStep::Delete(j) => put(keys::spec(&job(j)), encode(&SpecRecord::Deleted { version })),
+        RegistryStep::Hold(j, m) => {
+            let place =
+                Assignment { owner: m.map(member), epoch: version + 3, version: 0, ..Assignment::default() };
+            put(keys::assignment(&job(j)), encode(&place))
         }
-        Act::Drain(n, wanted) => {
-            put(intent(n), encode(&Intent { since: Wall(0), wanted, drained: None, seq: version }))
+        RegistryStep::Drain(n, wanted) => {
+            put(intent(n), encode(&DrainIntent { since: Wall(0), wanted, drained: None, seq: version }))
         }
     };
     store.commit(Mono(0), &Txn { guards: vec![], writes: vec![write] });
@@ -111,7 +112,7 @@ proptest! {
     /// proves: S1-84, S1-86, S1-90, I37
     #[test]
     fn lost_order_and_repetition_do_not_matter(
-        acts in proptest::collection::vec(act(), 1..40),
+        acts in proptest::collection::vec(registry_step(), 1..40),
         listed_at in 0..40_usize,
         shuffle in proptest::collection::vec(any::<prop::sample::Index>(), 0..120),
     ) {
@@ -129,18 +130,18 @@ proptest! {
         // Some news comes early, some twice, then all of it in reverse.
         for index in shuffle {
             if !news.is_empty() {
-                view.hear(Mono(1), &[news[index.index(news.len())].clone()]);
+                view.absorb_change(Mono(1), &[news[index.index(news.len())].clone()]);
             }
         }
         news.reverse();
-        view.hear(Mono(2), &news);
+        view.absorb_change(Mono(2), &news);
         prop_assert_eq!(face(&view), face(&fresh(&store)));
     }
 
     /// proves: S1-83, S1-84, I37
     #[test]
     fn a_listing_makes_up_for_everything_that_was_never_heard(
-        acts in proptest::collection::vec(act(), 1..40),
+        acts in proptest::collection::vec(registry_step(), 1..40),
         heard in proptest::collection::vec(any::<bool>(), 40),
     ) {
         let mut store = Store::default();
@@ -149,7 +150,7 @@ proptest! {
             let before = store.revision();
             perform(&mut store, n as u64 + 1, act);
             if heard[n] {
-                view.hear(Mono(1), &store.changes_after(before).unwrap().changes);
+                view.absorb_change(Mono(1), &store.changes_after(before).unwrap().changes);
             }
         }
         view.list(Mono(2), &store.list());
@@ -160,20 +161,26 @@ proptest! {
 #[test]
 fn news_from_before_a_listing_brings_nobody_back() {
     let mut store = Store::default();
-    perform(&mut store, 1, &Act::Join(1));
+    perform(&mut store, 1, &RegistryStep::Join(1));
     let joined = store.changes_after(Revision(0)).unwrap();
-    perform(&mut store, 2, &Act::Die(1));
+    perform(&mut store, 2, &RegistryStep::Die(1));
     let mut view = fresh(&store);
-    let touched = view.hear(Mono(1), &joined.changes);
-    assert_eq!((view.nodes(), touched), (0, Absorbed::default()));
+    let touched = view.absorb_change(Mono(1), &joined.changes);
+    assert_eq!((view.nodes(), touched), (0, ViewChanges::default()));
 }
 
 /// proves: S1-89, I37
 #[test]
 fn the_jobs_of_a_holder_that_is_gone_are_known_at_once() {
     let mut store = Store::default();
-    for (n, act) in
-        [Act::Join(1), Act::Declare(0, true), Act::Hold(0, Some(1)), Act::Die(1)].iter().enumerate()
+    for (n, act) in [
+        RegistryStep::Join(1),
+        RegistryStep::Declare(0, true),
+        RegistryStep::Hold(0, Some(1)),
+        RegistryStep::Die(1),
+    ]
+    .iter()
+    .enumerate()
     {
         perform(&mut store, n as u64 + 1, act);
     }
@@ -186,21 +193,24 @@ fn the_jobs_of_a_holder_that_is_gone_are_known_at_once() {
 fn half_of_a_change_is_known_for_what_it_is() {
     let mut view = View::new("n0".parse().unwrap());
     let mut store = Store::default();
-    let place = |version| encode(&Place { owner: None, epoch: version, version, ..Place::default() });
+    let place =
+        |version| encode(&Assignment { owner: None, epoch: version, version, ..Assignment::default() });
     let mut declare = |version| {
-        let writes =
-            vec![put(keys::spec(&job(0)), spec(0, true, version)), put(keys::place(&job(0)), place(version))];
+        let writes = vec![
+            put(keys::spec(&job(0)), spec(0, true, version)),
+            put(keys::assignment(&job(0)), place(version)),
+        ];
         store.commit(Mono(0), &Txn { guards: vec![], writes });
         store.changes_after(Revision(version - 1)).unwrap().changes
     };
     let (first, second) = (declare(1), declare(2));
-    let whole = |view: &View| view.job(view.id(&job(0)).unwrap()).is_whole();
-    view.hear(Mono(0), &first[..2]);
+    let whole = |view: &View| view.job(view.id(&job(0)).unwrap()).is_consistent();
+    view.absorb_change(Mono(0), &first[..2]);
     assert!(whole(&view));
     // The place alone, as a refused commit shows it.
-    view.hear(Mono(0), &second[1..]);
+    view.absorb_change(Mono(0), &second[1..]);
     assert!(!whole(&view));
-    view.hear(Mono(0), &second[..1]);
+    view.absorb_change(Mono(0), &second[..1]);
     assert!(whole(&view));
 }
 
@@ -209,7 +219,7 @@ fn an_unreadable_entry_is_named_and_left_alone() {
     let mut view = View::new("n0".parse().unwrap());
     let mut store = Store::default();
     let junk = || Value::from(&b"{\"live\":"[..]);
-    for key in [keys::spec(&job(0)), keys::place(&job(1)), keys::node(&member(1))] {
+    for key in [keys::spec(&job(0)), keys::assignment(&job(1)), keys::node(&member(1))] {
         store.commit(Mono(0), &Txn { guards: vec![], writes: vec![put(key, junk())] });
     }
     let touched = view.list(Mono(0), &store.list());
@@ -220,18 +230,18 @@ fn an_unreadable_entry_is_named_and_left_alone() {
 #[test]
 fn a_batch_of_hot_keys_is_heard_whatever_was_listed() {
     let mut view = View::new("n0".parse().unwrap());
-    view.list(Mono(0), &Batch { changes: vec![], revision: Revision(100) });
-    let lane = Lane { watermark: Wall(5), seq: 1, ..Lane::default() };
+    view.list(Mono(0), &ChangeBatch { changes: vec![], revision: Revision(100) });
+    let lane = RunState { watermark: Wall(5), seq: 1, ..RunState::default() };
     let entry = crate::registry::Entry {
         value: encode(&lane),
         revision: Revision(7),
         born: Revision(7),
         owner: None,
     };
-    let change = Change { key: keys::lane(&job(0)), entry: Some(entry), revision: Revision(120) };
-    view.hear(Mono(0) + Millis(1), &[change]);
+    let change = Change { key: keys::run_state(&job(0)), entry: Some(entry), revision: Revision(120) };
+    view.absorb_change(Mono(0) + Millis(1), &[change]);
     let id = view.id(&job(0)).unwrap();
-    assert_eq!(view.job(id).held().and_then(Held::record), Some(&lane));
+    assert_eq!(view.job(id).held().and_then(OwnedJob::record), Some(&lane));
 }
 
 /// proves: S4-32

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::calendar::Calendar;
-use evenkeel_core::job::http::Codes;
+use evenkeel_core::job::http::StatusCodes;
 use evenkeel_core::job::*;
 use evenkeel_core::record::{CalendarRecord, CalendarSpec, SpecRecord};
-use evenkeel_core::registry::Class;
+use evenkeel_core::registry::DurabilityClass;
 use evenkeel_core::schedule::Dst;
+use evenkeel_core::sharding_strategy::{NodeOrder, ShardingStrategy};
 use evenkeel_core::shards::ShardSet;
-use evenkeel_core::share::{Order, Strategy};
 
 use super::tree::AT;
-use super::{Line, every, line};
+use super::{LayoutLine, every, line};
 
 /// Whether a field that is not known makes all of it unreadable.
 pub(crate) fn is_strict(name: &str) -> bool {
@@ -38,7 +38,7 @@ pub(crate) fn parts(name: &str) -> &'static [&'static str] {
     }
 }
 
-pub(crate) fn lines() -> Vec<Line> {
+pub(crate) fn lines() -> Vec<LayoutLine> {
     let operator = OperatorSwitches::default();
     let spec = Spec { job: job(), version: 5, since: AT, paused: true, off: ShardSet::range(0, 2), operator };
     let mut simple = Job::new("j".parse().expect("a name"), "@daily", Work::Function("f".into()));
@@ -66,7 +66,7 @@ pub(crate) fn lines() -> Vec<Line> {
         line("deliveries", every!(Delivery: AtMostOnce, AtLeastOnce)),
         line("occasions", every!(Occasion: Failure, Recovery, Miss, Late, Absent, Lost)),
         line("clock changes", every!(Dst: Skip, Shift, Once, Twice)),
-        line("classes", every!(Class: C, B, A)),
+        line("classes", every!(DurabilityClass: C, B, A)),
         line("catch-ups", catch_ups()),
         line("overlaps", overlaps()),
     ]
@@ -108,15 +108,15 @@ fn job() -> Job {
         shards: 4,
         shard_parameters: vec!["a".into(), "b".into()],
         parameter: "p".into(),
-        strategy: Strategy::OddEven,
-        order: Order::Descending,
+        strategy: ShardingStrategy::OddEven,
+        order: NodeOrder::Descending,
         sticky_shards: true,
         one_per_host: true,
         monitor_execution: false,
         max_clock_skew: Some(2),
         reshard_timeout: 7,
         delivery: Delivery::AtLeastOnce,
-        min_durability: Some(Class::B),
+        min_durability: Some(DurabilityClass::B),
         command: Program::Argv(vec!["/bin/true".into()]),
         shell: true,
         directory: "/tmp".into(),
@@ -129,7 +129,7 @@ fn job() -> Job {
             memory: "1MiB".into(),
             files: Some(9),
             processes: Some(5),
-            together: Some(Together {
+            together: Some(RunLimits {
                 memory: "512M".into(),
                 cores: Some(serde_json::from_str("1.5").expect("cores")),
                 processes: Some(50),
@@ -142,7 +142,7 @@ fn job() -> Job {
             method: "PUT".into(),
             headers: BTreeMap::from([("h".into(), "v".into())]),
             body: "b".into(),
-            success: Codes::new(vec![(200, 299), (404, 404)]),
+            success: StatusCodes::new(vec![(200, 299), (404, 404)]),
             redirects: 2,
             ca: "ca.pem".into(),
             verify: false,

@@ -20,19 +20,26 @@ use serde_json::Value;
 const LINES: &str = include_str!("2.txt");
 
 /// A value as it is written.
-struct Line {
+struct LayoutLine {
     name: &'static str,
     text: String,
     /// Whether a text is read as the same value.
     reads: Box<dyn Fn(&str) -> bool>,
 }
 
-fn line<T: Serialize + DeserializeOwned + PartialEq + Debug + 'static>(name: &'static str, value: T) -> Line {
+fn line<T: Serialize + DeserializeOwned + PartialEq + Debug + 'static>(
+    name: &'static str,
+    value: T,
+) -> LayoutLine {
     let text = String::from_utf8(encode(&value).to_vec()).expect("JSON is text");
-    Line { name, text, reads: Box::new(move |text| decode::<T>(text.as_bytes()).as_ref() == Some(&value)) }
+    LayoutLine {
+        name,
+        text,
+        reads: Box::new(move |text| decode::<T>(text.as_bytes()).as_ref() == Some(&value)),
+    }
 }
 
-fn lines() -> Vec<Line> {
+fn lines() -> Vec<LayoutLine> {
     tree::lines().into_iter().chain(declared::lines()).chain(exchanged::lines()).collect()
 }
 

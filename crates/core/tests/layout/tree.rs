@@ -2,18 +2,18 @@
 
 use evenkeel_core::calendar::Calendar;
 use evenkeel_core::effect::{Verdict, VerdictState};
+use evenkeel_core::ids::{Fire, Member, RunId, Shard};
 use evenkeel_core::job::SwitchOrigin;
-use evenkeel_core::keys::{self, Parsed, parse};
-use evenkeel_core::load::{Part, Sample, Score};
+use evenkeel_core::keys::{self, ParsedKey, parse};
+use evenkeel_core::load::{HostLoad, Score, Utilization};
 use evenkeel_core::node::Spread;
-use evenkeel_core::overlap::Passed;
+use evenkeel_core::overlap::SkippedSpan;
 use evenkeel_core::record::*;
+use evenkeel_core::sharding_strategy::{NodeOrder, ShardingStrategy};
 use evenkeel_core::shards::ShardSet;
-use evenkeel_core::share::{Order, Strategy};
 use evenkeel_core::time::{Millis, Wall};
-use evenkeel_core::words::{Fire, Member, RunId, Shard};
 
-use super::{Line, every, line};
+use super::{LayoutLine, every, line};
 
 pub(crate) const AT: Wall = Wall(1_763_749_200_000);
 
@@ -46,16 +46,16 @@ fn verdict() -> Verdict {
     }
 }
 
-fn wait() -> Wait {
-    Wait { until: later(9), length: Millis::secs(8) }
+fn wait() -> RetryWait {
+    RetryWait { until: later(9), length: Millis::secs(8) }
 }
 
-fn passed() -> Passed {
-    Passed { after: later(1), until: later(3) }
+fn passed() -> SkippedSpan {
+    SkippedSpan { after: later(1), until: later(3) }
 }
 
-fn part(hundredths: f64) -> Option<Part> {
-    Part::measured(hundredths)
+fn part(hundredths: f64) -> Option<Utilization> {
+    Utilization::measured(hundredths)
 }
 
 /// Whether it is one kind of several: a later version may know another kind, and not another field beside it.
@@ -63,23 +63,23 @@ pub(crate) fn is_kind(name: &str) -> bool {
     ["fire-due", "fire-asked", "job/deleted", "calendar/deleted"].contains(&name)
 }
 
-pub(crate) fn lines() -> Vec<Line> {
-    let all = [keys(), cluster(), node(), job(), lanes(), plans(), peers(), words()];
+pub(crate) fn lines() -> Vec<LayoutLine> {
+    let all = [keys(), cluster(), node(), job(), run_states(), plans(), peers(), words()];
     all.into_iter().flatten().collect()
 }
 
 /// Every kind of key, as it is written and read.
-fn keys() -> Vec<Line> {
+fn keys() -> Vec<LayoutLine> {
     let (job, node) = (run(Fire::Due(AT)).job, member().node);
     let (beat, lock) = ("dispatch".parse().expect("a name"), "l".parse().expect("a name"));
     let calendar = "c".parse().expect("a name");
     let all = [
         keys::node(&member()),
         keys::spec(&job),
-        keys::place(&job),
-        keys::asked(&job),
-        keys::lane(&job),
-        keys::shard_lane(&job, &member()),
+        keys::assignment(&job),
+        keys::triggers(&job),
+        keys::run_state(&job),
+        keys::shard_run_state(&job, &member()),
         keys::plan(&job),
         keys::switches(&node, &job),
         keys::intent(&node),
@@ -93,21 +93,28 @@ fn keys() -> Vec<Line> {
         keys::settings(),
         keys::cluster(),
         keys::calendar(&calendar),
-        keys::told(&job),
+        keys::notifications(&job),
         keys::pool(&"p".parse().expect("a name")),
     ];
-    let _complete = |it: Parsed| match it {
-        Parsed::Node(_) | Parsed::Spec(_) | Parsed::Place(_) | Parsed::Asked(_) | Parsed::Lane(_) => (),
-        Parsed::ShardLane(..) | Parsed::Switches(..) | Parsed::Intent(_) | Parsed::Lock(_) => (),
-        Parsed::Plan(_) | Parsed::Beat(_) | Parsed::Load(_) | Parsed::Count(..) => (),
-        Parsed::Strike(..) | Parsed::Offline(_) | Parsed::Serving | Parsed::Settings => (),
-        Parsed::Cluster | Parsed::Calendar(_) | Parsed::Told(_) | Parsed::Pool(_) => (),
+    let _complete = |it: ParsedKey| match it {
+        ParsedKey::Node(_)
+        | ParsedKey::Spec(_)
+        | ParsedKey::Assignment(_)
+        | ParsedKey::Triggers(_)
+        | ParsedKey::RunState(_) => (),
+        ParsedKey::ShardRunState(..)
+        | ParsedKey::Switches(..)
+        | ParsedKey::Intent(_)
+        | ParsedKey::Lock(_) => (),
+        ParsedKey::Plan(_) | ParsedKey::Beat(_) | ParsedKey::Load(_) | ParsedKey::Count(..) => (),
+        ParsedKey::Strike(..) | ParsedKey::Offline(_) | ParsedKey::Serving | ParsedKey::Settings => (),
+        ParsedKey::Cluster | ParsedKey::Calendar(_) | ParsedKey::Notifications(_) | ParsedKey::Pool(_) => (),
     };
     assert!(all.iter().all(|key| parse(key).is_some()));
     vec![line("keys", all.map(|key| key.to_string()).to_vec())]
 }
 
-fn cluster() -> Vec<Line> {
+fn cluster() -> Vec<LayoutLine> {
     let record = |shut| ClusterRecord {
         id: "c".into(),
         layout: 2,
@@ -127,11 +134,11 @@ fn cluster() -> Vec<Line> {
                 seq: 0,
                 generation: 0,
                 shut: None,
-                ..record(Shut::Filling { from: "".into() })
+                ..record(JoinRefusal::Filling { from: "".into() })
             },
         ),
-        line("cluster-moved", record(Shut::Moved { to: "sqlite:new".into(), at: AT })),
-        line("cluster-filling", record(Shut::Filling { from: "a backup".into() })),
+        line("cluster-moved", record(JoinRefusal::Moved { to: "sqlite:new".into(), at: AT })),
+        line("cluster-filling", record(JoinRefusal::Filling { from: "a backup".into() })),
         line(
             "cluster-filled",
             ClusterRecord { filled: Some("a backup".into()), ..ClusterRecord::new("c".into()) },
@@ -143,7 +150,7 @@ fn cluster() -> Vec<Line> {
     ]
 }
 
-fn node() -> Vec<Line> {
+fn node() -> Vec<LayoutLine> {
     let info = MemberInfo {
         address: "127.0.0.1:7".into(),
         home: "/opt".into(),
@@ -158,8 +165,8 @@ fn node() -> Vec<Line> {
     vec![line("node", info.clone()), line("node-first", MemberInfo { knows: 1, ..info })]
 }
 
-fn job() -> Vec<Line> {
-    let request = Request {
+fn job() -> Vec<LayoutLine> {
+    let request = TriggerRequest {
         id: "r1".parse().expect("a name"),
         at: AT,
         taken: true,
@@ -168,7 +175,7 @@ fn job() -> Vec<Line> {
         former: ["n2".parse().expect("a name")].into(),
         taken_back: None,
     };
-    let back = Request {
+    let back = TriggerRequest {
         id: "r2".parse().expect("a name"),
         at: AT,
         taken: true,
@@ -179,29 +186,29 @@ fn job() -> Vec<Line> {
     };
     let sharding = Sharding {
         leader: Some(member()),
-        mark: Some(Mark { since: AT, why: Cause::Nodes }),
-        cut: Cut {
+        mark: Some(ReshardPending { since: AT, why: ReshardCause::Nodes }),
+        cut: ShardMap {
             number: 3,
             seq: 9,
             furthest: Some(AT),
             total: 4,
-            strategy: Strategy::Rotate,
-            order: Order::Descending,
+            strategy: ShardingStrategy::Rotate,
+            order: NodeOrder::Descending,
             among: vec![member()],
-            portions: vec![Portion {
+            portions: vec![ShardAssignment {
                 holder: member(),
-                groups: vec![Group { watermark: AT, shards: shards() }],
+                groups: vec![ShardGroup { watermark: AT, shards: shards() }],
             }],
             pinned: shards(),
         },
         lanes: vec![member()],
-        kept: vec![Portion { holder: member(), groups: vec![] }],
+        kept: vec![ShardAssignment { holder: member(), groups: vec![] }],
     };
     vec![
         line("job/deleted", SpecRecord::Deleted { version: 5 }),
         line(
             "job/place",
-            Place {
+            Assignment {
                 owner: Some(member()),
                 epoch: 4,
                 version: 5,
@@ -210,13 +217,16 @@ fn job() -> Vec<Line> {
                 waits: true,
             },
         ),
-        line("job/asked", AskedRecord { requests: vec![request] }),
-        line("job/asked-taken-back", AskedRecord { requests: vec![back] }),
+        line("job/asked", TriggerRecord { requests: vec![request] }),
+        line("job/asked-taken-back", TriggerRecord { requests: vec![back] }),
         line(
             "pool",
-            PoolRecord { seats: vec![Seat { run: run(Fire::Due(AT)), by: member(), limit: 3 }], seq: 6 },
+            PoolRecord {
+                seats: vec![PoolPermit { run: run(Fire::Due(AT)), by: member(), limit: 3 }],
+                seq: 6,
+            },
         ),
-        line("told", ToldRecord { late: Some(AT), absent: Some(later(1)), by: member(), seq: 6 }),
+        line("told", NotificationRecord { late: Some(AT), absent: Some(later(1)), by: member(), seq: 6 }),
         line("calendar/deleted", CalendarRecord::Deleted { version: 5 }),
         line(
             "calendar/empty",
@@ -235,7 +245,7 @@ fn job() -> Vec<Line> {
     ]
 }
 
-fn lanes() -> Vec<Line> {
+fn run_states() -> Vec<LayoutLine> {
     let open = Open {
         fire: Fire::Due(AT),
         due: AT,
@@ -262,7 +272,7 @@ fn lanes() -> Vec<Line> {
     vec![
         line(
             "lane/claim",
-            Lane {
+            RunState {
                 watermark: AT,
                 seq: 9,
                 open: vec![open],
@@ -272,10 +282,10 @@ fn lanes() -> Vec<Line> {
         ),
         line(
             "lane/member",
-            ShardLane {
+            ShardRunState {
                 cut: 3,
                 seq: 9,
-                groups: vec![Group { watermark: AT, shards: shards() }],
+                groups: vec![ShardGroup { watermark: AT, shards: shards() }],
                 open: vec![shared],
                 verdicts: vec![verdict()],
                 began: Some(AT),
@@ -284,11 +294,11 @@ fn lanes() -> Vec<Line> {
         ),
         line(
             "intent/job",
-            Switches { paused: true, disabled: true, shutdown: Some(7), origin: None, seq: 3 },
+            NodeSwitches { paused: true, disabled: true, shutdown: Some(7), origin: None, seq: 3 },
         ),
         line(
             "intent/job-origin",
-            Switches {
+            NodeSwitches {
                 paused: true,
                 disabled: false,
                 shutdown: None,
@@ -299,7 +309,7 @@ fn lanes() -> Vec<Line> {
     ]
 }
 
-fn plans() -> Vec<Line> {
+fn plans() -> Vec<LayoutLine> {
     let planned = Planned {
         fire: Fire::Due(AT),
         due: AT,
@@ -334,7 +344,7 @@ fn plans() -> Vec<Line> {
     ]
 }
 
-fn peers() -> Vec<Line> {
+fn peers() -> Vec<LayoutLine> {
     vec![
         line("beat", BeatRecord { beat: 29_395_820, holder: member(), seq: 4 }),
         line(
@@ -346,7 +356,7 @@ fn peers() -> Vec<Line> {
             LoadRecord {
                 incarnation: 7,
                 at: AT,
-                sample: Sample { cpu: part(0.25), memory: part(0.5) },
+                sample: HostLoad { cpu: part(0.25), memory: part(0.5) },
                 busy: 3,
                 dispatched: 0,
                 slots: 64,
@@ -359,7 +369,7 @@ fn peers() -> Vec<Line> {
             LoadRecord {
                 incarnation: 7,
                 at: AT,
-                sample: Sample { cpu: part(0.25), memory: part(0.5) },
+                sample: HostLoad { cpu: part(0.25), memory: part(0.5) },
                 busy: 3,
                 dispatched: 1,
                 slots: 64,
@@ -369,7 +379,10 @@ fn peers() -> Vec<Line> {
         ),
         line(
             "count",
-            CountRecord { count: Count { from: AT, until: later(300), succeeded: 5, failed: 1 }, seq: 6 },
+            CountRecord {
+                count: ProcessedItems { from: AT, until: later(300), succeeded: 5, failed: 1 },
+                seq: 6,
+            },
         ),
         line(
             "strike",
@@ -412,21 +425,21 @@ fn peers() -> Vec<Line> {
             "settings-first-come",
             ClusterSettings { spread: Spread::FirstCome, ..ClusterSettings::default() },
         ),
-        line("intent/node", Intent { since: AT, wanted: true, drained: None, seq: 2 }),
-        line("intent/node-drained", Intent { since: AT, wanted: true, drained: Some(7), seq: 3 }),
+        line("intent/node", DrainIntent { since: AT, wanted: true, drained: None, seq: 2 }),
+        line("intent/node-drained", DrainIntent { since: AT, wanted: true, drained: Some(7), seq: 3 }),
         line("lock", LockRecord { holder: Some(member()), seq: 2 }),
     ]
 }
 
 /// The words of which records are made.
-fn words() -> Vec<Line> {
+fn words() -> Vec<LayoutLine> {
     vec![
-        line("causes", every!(Cause: Elected, Nodes, Shards, Strategy, Pinned, Repair)),
+        line("causes", every!(ReshardCause: Elected, Nodes, Shards, Strategy, Pinned, Repair)),
         line("planners", every!(PlannerKind: Beat, Leader)),
         line("handovers", every!(Handover: Fenced, Waited)),
         line("spreads", every!(Spread: Even, FirstCome)),
-        line("strategies", every!(Strategy: Average, OddEven, Rotate)),
-        line("orders", every!(Order: Ascending, Descending)),
+        line("strategies", every!(ShardingStrategy: Average, OddEven, Rotate)),
+        line("orders", every!(NodeOrder: Ascending, Descending)),
         line("verdicts", every!(VerdictState: Lost, Skipped)),
         line("fire-due", Fire::Due(AT)),
         line("fire-asked", Fire::Asked("r1".parse().expect("a name"))),

@@ -1,9 +1,9 @@
 //! Random calendars, and what they hold, asked second by second.
 
-use super::cases::Random;
-use super::zone::{Zone, date, length, weekday_of};
+use super::cases::OracleRandom;
+use super::zone::{OracleZone, date, length, weekday_of};
 use evenkeel_core::calendar::Calendar;
-use evenkeel_core::schedule::Calendars;
+use evenkeel_core::schedule::CalendarFilter;
 use std::sync::Arc;
 
 const DAY: i64 = 86_400;
@@ -11,7 +11,7 @@ const NAMES: [&str; 7] = ["sun", "mon", "Tue", "wed", "thu", "fri", "SAT"];
 
 /// One line: its kind, its text, and what it means. Local seconds, weekdays counted from Sunday.
 #[derive(Clone, Debug)]
-enum Line {
+enum OracleCalendarLine {
     /// From one day to another, both included.
     Days(i64, i64),
     /// From one day of the year to another.
@@ -28,21 +28,21 @@ enum Line {
 
 /// A calendar that a job names.
 #[derive(Clone, Debug)]
-pub(crate) struct Closing {
+pub(crate) struct OracleCalendar {
     /// Whether a moment that it holds is closed, or one that it does not.
     except: bool,
-    lines: Vec<Line>,
+    lines: Vec<OracleCalendarLine>,
 }
 
-impl Closing {
+impl OracleCalendar {
     /// Something with moments near this instant.
-    pub(crate) fn of(r: &mut Random, near: i64) -> Self {
-        let lines = (0..r.between(1, 4)).map(|_| Line::of(r, near)).collect();
+    pub(crate) fn of(r: &mut OracleRandom, near: i64) -> Self {
+        let lines = (0..r.between(1, 4)).map(|_| OracleCalendarLine::of(r, near)).collect();
         Self { except: r.percent(65), lines }
     }
 
     /// Whether none of these closes the moment at which a zone's clock shows what it shows at this instant.
-    pub(crate) fn leave(all: &[Self], zone: &Zone, instant: i64) -> bool {
+    pub(crate) fn leave(all: &[Self], zone: &OracleZone, instant: i64) -> bool {
         let local = instant + zone.offset(instant);
         all.iter().all(|one| one.lines.iter().any(|line| line.holds(local)) != one.except)
     }
@@ -56,9 +56,13 @@ impl Closing {
     pub(crate) fn lengthen(&mut self) {
         for line in &mut self.lines {
             match line {
-                Line::Daily(_, from, until) if *until < DAY && *until + 1 != *from => *until += 1,
-                Line::Weekly(from, until) if (*until + 1) % DAY != 0 && *until + 1 != *from => *until += 1,
-                Line::Dated(_, until) => *until += 1,
+                OracleCalendarLine::Daily(_, from, until) if *until < DAY && *until + 1 != *from => {
+                    *until += 1
+                }
+                OracleCalendarLine::Weekly(from, until) if (*until + 1) % DAY != 0 && *until + 1 != *from => {
+                    *until += 1
+                }
+                OracleCalendarLine::Dated(_, until) => *until += 1,
                 _ => {}
             }
         }
@@ -75,7 +79,7 @@ impl Closing {
     }
 
     /// What is given to the schedule.
-    pub(crate) fn declared(all: &[Self]) -> Calendars {
+    pub(crate) fn declared(all: &[Self]) -> CalendarFilter {
         let mut lists = [Vec::new(), Vec::new()];
         for (n, one) in all.iter().enumerate() {
             let mut calendar = Calendar::new(format!("calendar-{n}").parse().expect("a name"));
@@ -87,21 +91,21 @@ impl Closing {
             lists[usize::from(!one.except)].push((calendar.name, Arc::new(times)));
         }
         let [except, only] = lists;
-        Calendars::new(except, only)
+        CalendarFilter::new(except, only)
     }
 }
 
-impl Line {
-    fn of(r: &mut Random, near: i64) -> Self {
+impl OracleCalendarLine {
+    fn of(r: &mut OracleRandom, near: i64) -> Self {
         let day = near.div_euclid(DAY) + r.between(-20, 20);
-        let time = |r: &mut Random| {
+        let time = |r: &mut OracleRandom| {
             let step = *r.pick(&[3_600, 900, 60, 1]);
             r.between(0, DAY / step - 1) * step
         };
         match r.between(0, 6) {
             0 => Self::Days(day, day + if r.percent(50) { 0 } else { r.between(0, 40) }),
             1 => {
-                let any = |r: &mut Random| {
+                let any = |r: &mut OracleRandom| {
                     let month = r.between(1, 12);
                     (month, r.between(1, length(2024, month)))
                 };

@@ -1,12 +1,12 @@
 //! The oracle itself: looks at every day, minute and second of the local clock, and asks at which instants the clock shows
 //! it.
 
-use super::language::{Line, Rule};
-use super::zone::{Zone, days};
+use super::language::{OracleLine, OracleRule};
+use super::zone::{OracleZone, days};
 
 /// What becomes of local times that a clock change skips or shows twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dst {
+pub(crate) enum OracleDst {
     Skip,
     Shift,
     Once,
@@ -23,9 +23,9 @@ pub(crate) fn end_of_time() -> i64 {
 
 /// Every fire of several rules within `from..until`, at most `most` of them.
 pub(crate) fn fires(
-    rules: &[Rule],
-    zone: &Zone,
-    dst: Option<Dst>,
+    rules: &[OracleRule],
+    zone: &OracleZone,
+    dst: Option<OracleDst>,
     from: i64,
     until: i64,
     most: usize,
@@ -33,11 +33,11 @@ pub(crate) fn fires(
     let mut found: Vec<i64> = rules
         .iter()
         .flat_map(|rule| match rule {
-            Rule::Line(line) => of_line(line, zone, dst, from, until, most),
-            Rule::Every(period, phase) => {
+            OracleRule::Line(line) => of_line(line, zone, dst, from, until, most),
+            OracleRule::Every(period, phase) => {
                 (from..until).filter(|t| (t - phase).rem_euclid(*period) == 0).take(most).collect()
             }
-            Rule::Once(at) => Some(*at).filter(|at| (from..until).contains(at)).into_iter().collect(),
+            OracleRule::Once(at) => Some(*at).filter(|at| (from..until).contains(at)).into_iter().collect(),
         })
         .collect();
     found.sort_unstable();
@@ -47,14 +47,21 @@ pub(crate) fn fires(
 }
 
 /// The instant at which a local time is due that is written alone.
-pub(crate) fn moment(zone: &Zone, local: i64) -> i64 {
+pub(crate) fn moment(zone: &OracleZone, local: i64) -> i64 {
     let mut found = Vec::new();
-    shown(zone, Dst::Once, local, &mut found);
+    shown(zone, OracleDst::Once, local, &mut found);
     found[0]
 }
 
-fn of_line(line: &Line, zone: &Zone, dst: Option<Dst>, from: i64, until: i64, most: usize) -> Vec<i64> {
-    let dst = dst.unwrap_or(if line.often { Dst::Twice } else { Dst::Once });
+fn of_line(
+    line: &OracleLine,
+    zone: &OracleZone,
+    dst: Option<OracleDst>,
+    from: i64,
+    until: i64,
+    most: usize,
+) -> Vec<i64> {
+    let dst = dst.unwrap_or(if line.often { OracleDst::Twice } else { OracleDst::Once });
     let mut found = Vec::new();
     let (mut day, last) = ((from - FAR).div_euclid(86_400), (until + FAR).div_euclid(86_400));
     while day <= last.min(end_of_time()) {
@@ -78,7 +85,7 @@ fn of_line(line: &Line, zone: &Zone, dst: Option<Dst>, from: i64, until: i64, mo
 }
 
 /// Every local second of a day that the line names.
-fn times(line: &Line, day: i64) -> Vec<i64> {
+fn times(line: &OracleLine, day: i64) -> Vec<i64> {
     let mut found = Vec::new();
     for minute in 0..1440 {
         if line.hour[minute / 60] && line.minute[minute % 60] {
@@ -90,7 +97,7 @@ fn times(line: &Line, day: i64) -> Vec<i64> {
 }
 
 /// The instants at which a local time is due.
-fn shown(zone: &Zone, dst: Dst, local: i64, found: &mut Vec<i64>) {
+fn shown(zone: &OracleZone, dst: OracleDst, local: i64, found: &mut Vec<i64>) {
     let changes = zone.changes_in(local - FAR, local + FAR);
     let before = zone.offset(local - FAR - 1);
     if changes.is_empty() {
@@ -105,16 +112,16 @@ fn shown(zone: &Zone, dst: Dst, local: i64, found: &mut Vec<i64>) {
     instants.sort_unstable();
     instants.dedup();
     match (dst, instants.first()) {
-        (Dst::Twice, _) => found.extend(instants),
+        (OracleDst::Twice, _) => found.extend(instants),
         (_, Some(first)) => found.push(*first),
-        (Dst::Skip, None) => {}
-        (Dst::Once | Dst::Shift, None) => {
+        (OracleDst::Skip, None) => {}
+        (OracleDst::Once | OracleDst::Shift, None) => {
             let gap = changes.iter().find(|(at, offset)| {
                 let before = zone.offset(at - 1);
                 at + before <= local && local < at + offset
             });
             let (at, _) = gap.expect("what no clock shows lies in a gap");
-            found.push(if dst == Dst::Once { *at } else { local - zone.offset(at - 1) });
+            found.push(if dst == OracleDst::Once { *at } else { local - zone.offset(at - 1) });
         }
     }
 }

@@ -7,8 +7,8 @@ const WEEKDAYS: &str = "SUN MON TUE WED THU FRI SAT";
 
 /// One rule of a schedule.
 #[derive(Clone)]
-pub(crate) enum Rule {
-    Line(Line),
+pub(crate) enum OracleRule {
+    Line(OracleLine),
     /// A period and a phase, in seconds.
     Every(i64, i64),
     /// An instant.
@@ -38,13 +38,13 @@ fn mixed(bytes: impl Iterator<Item = u8>) -> u64 {
 
 /// A cron line.
 #[derive(Clone)]
-pub(crate) struct Line {
+pub(crate) struct OracleLine {
     pub(crate) second: Vec<bool>,
     pub(crate) minute: Vec<bool>,
     pub(crate) hour: Vec<bool>,
     month: Vec<bool>,
-    days: Vec<Month>,
-    weekdays: Vec<Week>,
+    days: Vec<MonthDay>,
+    weekdays: Vec<WeekdayMatch>,
     /// One day field that agrees is enough.
     either: bool,
     year: Option<Vec<bool>>,
@@ -54,7 +54,7 @@ pub(crate) struct Line {
 
 /// What a day-of-month field names.
 #[derive(Clone)]
-enum Month {
+enum MonthDay {
     Day(i64),
     Last(i64),
     Nearest(i64),
@@ -63,13 +63,13 @@ enum Month {
 
 /// What a day-of-week field names; weekdays count from Sunday = 0.
 #[derive(Clone)]
-enum Week {
+enum WeekdayMatch {
     Day(i64),
     Last(i64),
     Nth(i64, i64),
 }
 
-impl Line {
+impl OracleLine {
     /// Reads a line that is known to be right.
     pub(crate) fn read(text: &str, hash: &dyn Fn(&str) -> u64) -> Self {
         let fields: Vec<&str> = text.split_whitespace().collect();
@@ -83,10 +83,13 @@ impl Line {
                     minute: table(&field("minute", minute, 0, 59, ""), 60),
                     hour: table(&field("hour", hour, 0, 23, ""), 24),
                     month: table(&field("month", month, 1, 12, MONTHS), 13),
-                    days: numbers(day, 1, 31, "", hash("day-of-month")).into_iter().map(Month::Day).collect(),
+                    days: numbers(day, 1, 31, "", hash("day-of-month"))
+                        .into_iter()
+                        .map(MonthDay::Day)
+                        .collect(),
                     weekdays: numbers(weekday, 0, 7, WEEKDAYS, hash("day-of-week"))
                         .into_iter()
-                        .map(|n| Week::Day(n % 7))
+                        .map(|n| WeekdayMatch::Day(n % 7))
                         .collect(),
                     either: !star(day) && !star(weekday),
                     year: None,
@@ -144,16 +147,16 @@ impl Line {
             }
         };
         let by_day = self.days.iter().any(|named| match *named {
-            Month::Day(n) => day == n,
-            Month::Last(before) => last - before >= 1 && day == last - before,
-            Month::Nearest(n) => n <= last && day == nearest(n),
-            Month::NearestLast(before) => last - before >= 1 && day == nearest(last - before),
+            MonthDay::Day(n) => day == n,
+            MonthDay::Last(before) => last - before >= 1 && day == last - before,
+            MonthDay::Nearest(n) => n <= last && day == nearest(n),
+            MonthDay::NearestLast(before) => last - before >= 1 && day == nearest(last - before),
         });
         let weekday = weekday_of(at);
         let by_week = self.weekdays.iter().any(|named| match *named {
-            Week::Day(n) => weekday == n,
-            Week::Last(n) => weekday == n && day + 7 > last,
-            Week::Nth(n, nth) => weekday == n && (day + 6) / 7 == nth,
+            WeekdayMatch::Day(n) => weekday == n,
+            WeekdayMatch::Last(n) => weekday == n && day + 7 > last,
+            WeekdayMatch::Nth(n, nth) => weekday == n && (day + 6) / 7 == nth,
         });
         if self.either { by_day || by_week } else { by_day && by_week }
     }
@@ -203,30 +206,30 @@ fn numbers(text: &str, low: i64, high: i64, names: &str, hash: u64) -> Vec<i64> 
     found
 }
 
-fn month_days(part: &str, hash: u64) -> Vec<Month> {
+fn month_days(part: &str, hash: u64) -> Vec<MonthDay> {
     let upper = part.to_uppercase();
     let (text, nearest) = upper.strip_suffix('W').map_or((upper.as_str(), false), |text| (text, true));
     match text.strip_prefix('L') {
         Some(before) => {
             let before = before.trim_start_matches('-').parse().unwrap_or(0);
-            vec![if nearest { Month::NearestLast(before) } else { Month::Last(before) }]
+            vec![if nearest { MonthDay::NearestLast(before) } else { MonthDay::Last(before) }]
         }
-        None if nearest => vec![Month::Nearest(text.parse().expect("a number"))],
-        None => numbers(text, 1, 31, "", hash).into_iter().map(Month::Day).collect(),
+        None if nearest => vec![MonthDay::Nearest(text.parse().expect("a number"))],
+        None => numbers(text, 1, 31, "", hash).into_iter().map(MonthDay::Day).collect(),
     }
 }
 
-fn week_days(part: &str, hash: u64) -> Vec<Week> {
+fn week_days(part: &str, hash: u64) -> Vec<WeekdayMatch> {
     let upper = part.to_uppercase();
     let one = |text: &str| numbers(text, 1, 7, WEEKDAYS, 0)[0] - 1;
     if upper == "L" {
-        return vec![Week::Day(6)];
+        return vec![WeekdayMatch::Day(6)];
     }
     if let Some((day, nth)) = upper.split_once('#') {
-        return vec![Week::Nth(one(day), nth.parse().expect("a number"))];
+        return vec![WeekdayMatch::Nth(one(day), nth.parse().expect("a number"))];
     }
     if let Some(day) = upper.strip_suffix('L') {
-        return vec![Week::Last(one(day))];
+        return vec![WeekdayMatch::Last(one(day))];
     }
-    numbers(&upper, 1, 7, WEEKDAYS, hash).into_iter().map(|n| Week::Day(n - 1)).collect()
+    numbers(&upper, 1, 7, WEEKDAYS, hash).into_iter().map(|n| WeekdayMatch::Day(n - 1)).collect()
 }

@@ -13,13 +13,13 @@ mod spoil;
 mod years;
 mod zone;
 
-use calendars::Closing;
-use cases::{Random, Said};
-use evenkeel_core::schedule::{Dst, Schedule, Times};
+use calendars::OracleCalendar;
+use cases::{OracleRandom, OracleSpec};
+use evenkeel_core::schedule::{Dst, Schedule, ScheduleSpec};
 use evenkeel_core::time::Wall;
-use language::Rule;
+use language::OracleRule;
 use std::collections::BTreeSet;
-use zone::{Zone, date, days};
+use zone::{OracleZone, date, days};
 
 const YEARS: std::ops::RangeInclusive<i64> = 1970..=2100;
 const CASES: u64 = 100_000;
@@ -34,7 +34,7 @@ const RECENT: i64 = 1_735_689_600;
 
 /// What a part of the cases came to.
 #[derive(Default)]
-struct Tally {
+struct CaseTally {
     met: BTreeSet<(usize, i64)>,
     around: u64,
     under: u64,
@@ -52,13 +52,13 @@ fn number(name: &str, otherwise: u64) -> u64 {
 fn schedules_agree_with_the_oracle() {
     let begun = std::time::Instant::now();
     let (cases, seed) = (number("EVENKEEL_ORACLE_CASES", CASES), number("EVENKEEL_ORACLE_SEED", 1));
-    let world = World::new();
+    let world = OracleZones::new();
     let zones = &world.zones;
-    let parts: Vec<Tally> = std::thread::scope(|scope| {
+    let parts: Vec<CaseTally> = std::thread::scope(|scope| {
         let part = |n: u64| {
             let world = &world;
             scope.spawn(move || {
-                let mut tally = Tally::default();
+                let mut tally = CaseTally::default();
                 (n..cases).step_by(2).for_each(|case| judge(world, seed, case, &mut tally));
                 tally
             })
@@ -67,7 +67,7 @@ fn schedules_agree_with_the_oracle() {
     });
     let met: BTreeSet<_> = parts.iter().flat_map(|tally| tally.met.iter().copied()).collect();
     let (zones_met, years_met): (BTreeSet<_>, BTreeSet<_>) = met.iter().copied().unzip();
-    let sum = |count: fn(&Tally) -> u64| parts.iter().map(count).sum::<u64>();
+    let sum = |count: fn(&CaseTally) -> u64| parts.iter().map(count).sum::<u64>();
     println!(
         "oracle: {cases} cases agree ({} around a clock change, {} under calendars that left {} fires out, {} fires, {} refused as \
          never due), {} zones, {} years, {} of each \
@@ -90,16 +90,16 @@ fn schedules_agree_with_the_oracle() {
 }
 
 /// Every zone, and which of their clock changes between 1970 and 2100 are not by an hour.
-struct World {
-    zones: Vec<Zone>,
+struct OracleZones {
+    zones: Vec<OracleZone>,
     odd: Vec<(usize, i64)>,
 }
 
-impl World {
+impl OracleZones {
     fn new() -> Self {
         let zones = zone::all();
         let (since, until) = (days(*YEARS.start(), 1, 1) * 86_400, days(*YEARS.end(), 12, 31) * 86_400);
-        let odd = |(at, zone): (usize, &Zone)| {
+        let odd = |(at, zone): (usize, &OracleZone)| {
             let jump = |(at, offset): &(i64, i64)| (offset - zone.offset(at - 1)).abs();
             let changes = zone.changes_in(since, until).iter().filter(|change| jump(change) != 3_600);
             changes.map(|(change, _)| (at, *change)).collect::<Vec<_>>()
@@ -110,9 +110,9 @@ impl World {
 }
 
 /// What a job says, a zone, and the window in which its fires are listed.
-struct Case<'a> {
-    zone: &'a Zone,
-    said: Said,
+struct OracleCase<'a> {
+    zone: &'a OracleZone,
+    spec: OracleSpec,
     /// A clock change that it is about.
     change: Option<i64>,
     /// Which zone in which year.
@@ -120,11 +120,11 @@ struct Case<'a> {
     near: i64,
 }
 
-impl<'a> Case<'a> {
+impl<'a> OracleCase<'a> {
     /// The case of this number: around a clock change of its year if there is one. Once every zone was met in every year,
     /// clocks that do not jump by an hour come up more often than there are such.
-    fn of(world: &'a World, seed: u64, case: u64) -> Self {
-        let (random, zones) = (&mut Random::of(seed, case), &world.zones);
+    fn of(world: &'a OracleZones, seed: u64, case: u64) -> Self {
+        let (random, zones) = (&mut OracleRandom::of(seed, case), &world.zones);
         let (round, at) = (case as usize / zones.len(), case as usize % zones.len());
         let year = 1970 + round as i64 % YEARS.count() as i64;
         let odd = (round >= YEARS.count() && random.percent(25)).then(|| *random.pick(&world.odd));
@@ -132,16 +132,16 @@ impl<'a> Case<'a> {
         let zone = &zones[at];
         let (first, next) = (days(year, 1, 1) * 86_400, days(year + 1, 1, 1) * 86_400);
         let changes = zone.changes_in(first, next);
-        let some = |r: &mut Random| (!changes.is_empty() && r.percent(80)).then(|| r.pick(changes).0);
+        let some = |r: &mut OracleRandom| (!changes.is_empty() && r.percent(80)).then(|| r.pick(changes).0);
         let change = odd.map(|(_, change)| change).or_else(|| some(random));
         let near = change.unwrap_or_else(|| random.between(first, next - 1));
-        let said = Said::of(random, zone, near, change);
-        Self { zone, said, change, met: (at, year), near }
+        let said = OracleSpec::of(random, zone, near, change);
+        Self { zone, spec: said, change, met: (at, year), near }
     }
 
     /// From when until when fires are listed, and at most how many.
     fn window(&self) -> (i64, i64, usize) {
-        let (said, zone) = (&self.said, self.zone);
+        let (said, zone) = (&self.spec, self.zone);
         let (from, until, most) = match self.change {
             Some(change) if said.jitter.is_none() => around(said, zone, change),
             Some(change) => (change - AROUND / 2, change + ROW_YEARS * 365 * 86_400, ROW),
@@ -173,9 +173,9 @@ fn no_clock_is_changed_again_within_what_it_skipped() {
 }
 
 /// One case: the oracle and the schedule list the same.
-fn judge(world: &World, seed: u64, case: u64, tally: &mut Tally) {
-    let this = Case::of(world, seed, case);
-    let (said, zone) = (&this.said, this.zone);
+fn judge(world: &OracleZones, seed: u64, case: u64, tally: &mut CaseTally) {
+    let this = OracleCase::of(world, seed, case);
+    let (said, zone) = (&this.spec, this.zone);
     tally.met.insert(this.met);
     let Some(schedule) = parsed(said, zone) else {
         tally.refused += 1;
@@ -185,7 +185,7 @@ fn judge(world: &World, seed: u64, case: u64, tally: &mut Tally) {
     let (from, until, most) = this.window();
     let expected = due(said, zone, from, until, most);
     if !said.closing.is_empty() {
-        let open = Said { closing: Vec::new(), ..said.clone() };
+        let open = OracleSpec { closing: Vec::new(), ..said.clone() };
         tally.under += 1;
         tally.left_out += (due(&open, zone, from, until, most).len() - expected.len()) as u64;
     }
@@ -211,12 +211,12 @@ fn judge(world: &World, seed: u64, case: u64, tally: &mut Tally) {
 }
 
 /// What the oracle says is due.
-fn due(said: &Said, zone: &Zone, from: i64, until: i64, most: usize) -> Vec<i64> {
+fn due(said: &OracleSpec, zone: &OracleZone, from: i64, until: i64, most: usize) -> Vec<i64> {
     let reach = said.jitter.unwrap_or(0);
     let first = said.from.as_ref().map_or(i64::MIN, |(_, at)| *at).max(from - reach);
     let end = said.until.as_ref().map_or(i64::MAX, |(_, at)| *at).min(until);
     let named = clock::fires(&said.rules, zone, said.dst, first, end, most);
-    let open = |at: i64| Closing::leave(&said.closing, zone, at);
+    let open = |at: i64| OracleCalendar::leave(&said.closing, zone, at);
     let Some(jitter) = said.jitter else { return named.into_iter().filter(|at| open(*at)).collect() };
     // How far a fire is moved does not depend on what calendars leave out.
     let moved = named.windows(2).filter(|pair| open(pair[0])).map(|pair| {
@@ -227,17 +227,17 @@ fn due(said: &Said, zone: &Zone, from: i64, until: i64, most: usize) -> Vec<i64>
 }
 
 /// Where calendars leave some out, a window is judged whole: up to the last of so many that would be due without them.
-fn under(said: &Said, zone: &Zone, (from, until): (i64, i64), most: usize) -> (i64, usize) {
+fn under(said: &OracleSpec, zone: &OracleZone, (from, until): (i64, i64), most: usize) -> (i64, usize) {
     if most == usize::MAX || said.jitter.is_some() {
         return (until, most);
     }
-    let open = Said { closing: Vec::new(), ..said.clone() };
+    let open = OracleSpec { closing: Vec::new(), ..said.clone() };
     let listed = due(&open, zone, from, until, 4 * most);
     (if listed.len() < 4 * most { until } else { listed[listed.len() - 1] }, usize::MAX)
 }
 
 /// A window around a clock change, narrower where a schedule is due often.
-fn around(said: &Said, zone: &Zone, change: i64) -> (i64, i64, usize) {
+fn around(said: &OracleSpec, zone: &OracleZone, change: i64) -> (i64, i64, usize) {
     let mut half = AROUND;
     loop {
         let (from, until) = (change - half, change + half);
@@ -249,19 +249,19 @@ fn around(said: &Said, zone: &Zone, change: i64) -> (i64, i64, usize) {
 }
 
 /// What a job says, read by the schedule.
-fn read(said: &Said, zone: &str) -> Result<Schedule, String> {
+fn read(said: &OracleSpec, zone: &str) -> Result<Schedule, String> {
     let dst = said.dst.map(|dst| match dst {
-        clock::Dst::Skip => Dst::Skip,
-        clock::Dst::Shift => Dst::Shift,
-        clock::Dst::Once => Dst::Once,
-        clock::Dst::Twice => Dst::Twice,
+        clock::OracleDst::Skip => Dst::Skip,
+        clock::OracleDst::Shift => Dst::Shift,
+        clock::OracleDst::Once => Dst::Once,
+        clock::OracleDst::Twice => Dst::Twice,
     });
     let bound =
         |bound: &Option<(String, i64)>| bound.as_ref().map_or_else(String::new, |(text, _)| text.clone());
     let jitter = said.jitter.map_or_else(String::new, |secs| format!("{secs}s"));
     let (text, from, until) = (said.texts.join("\n"), bound(&said.from), bound(&said.until));
     let (name, from, until, jitter) = (said.name.as_str(), &*from, &*until, &*jitter);
-    let schedule = Schedule::read(&Times {
+    let schedule = Schedule::read(&ScheduleSpec {
         text: &text,
         timezone: zone,
         name,
@@ -270,26 +270,26 @@ fn read(said: &Said, zone: &str) -> Result<Schedule, String> {
         end_at: until,
         jitter,
     });
-    schedule.map(|it| it.under(Closing::declared(&said.closing))).map_err(|error| error.to_string())
+    schedule.map(|it| it.under(OracleCalendar::declared(&said.closing))).map_err(|error| error.to_string())
 }
 
 /// The schedule, unless it was refused because it is never due; then the oracle must say the same.
-fn parsed(said: &Said, zone: &Zone) -> Option<Schedule> {
+fn parsed(said: &OracleSpec, zone: &OracleZone) -> Option<Schedule> {
     let error = match read(said, zone.name) {
         Ok(schedule) => return Some(schedule),
         Err(error) => error,
     };
     let end = clock::end_of_time() * 86_400;
-    let never = |(rule, text): (&Rule, &String)| {
+    let never = |(rule, text): (&OracleRule, &String)| {
         let fields = text.trim_start_matches("quartz:").split_whitespace().count();
         let since = if fields == 7 { days(1970, 1, 1) * 86_400 } else { RECENT };
         clock::fires(std::slice::from_ref(rule), zone, said.dst, since, end, 1).is_empty()
     };
     let agreed = if error.contains("never fires") {
-        said.rules.iter().zip(&said.texts).filter(|(rule, _)| matches!(rule, Rule::Line(_))).any(never)
+        said.rules.iter().zip(&said.texts).filter(|(rule, _)| matches!(rule, OracleRule::Line(_))).any(never)
     } else if error.contains("is never due between") {
         due(
-            &Said { jitter: None, closing: Vec::new(), ..said.clone() },
+            &OracleSpec { jitter: None, closing: Vec::new(), ..said.clone() },
             zone,
             days(1902, 1, 1) * 86_400,
             end,

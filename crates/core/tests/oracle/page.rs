@@ -1,9 +1,9 @@
 //! The page about clock changes, written by the schedules themselves and checked by the oracle.
 
 use super::clock;
-use super::language::{Line, Rule};
+use super::language::{OracleLine, OracleRule};
 use super::zone;
-use evenkeel_core::schedule::{Dst, Schedule, Times};
+use evenkeel_core::schedule::{Dst, Schedule, ScheduleSpec};
 use evenkeel_core::time::Wall;
 use std::fmt::Write as _;
 
@@ -20,12 +20,12 @@ const SHOWN: &[(&str, (i64, i64, i64))] = &[
     ("Africa/Cairo", (2027, 1, 1)),
 ];
 
-const RULES: [Option<(Dst, clock::Dst)>; 5] = [
+const RULES: [Option<(Dst, clock::OracleDst)>; 5] = [
     None,
-    Some((Dst::Skip, clock::Dst::Skip)),
-    Some((Dst::Shift, clock::Dst::Shift)),
-    Some((Dst::Once, clock::Dst::Once)),
-    Some((Dst::Twice, clock::Dst::Twice)),
+    Some((Dst::Skip, clock::OracleDst::Skip)),
+    Some((Dst::Shift, clock::OracleDst::Shift)),
+    Some((Dst::Once, clock::OracleDst::Once)),
+    Some((Dst::Twice, clock::OracleDst::Twice)),
 ];
 
 const HEAD: &str = "# Clock changes, zone by zone
@@ -38,7 +38,7 @@ means that the job is not due that day.
 A test generates this page from the schedules, and compares it with an oracle that shares no code with them.
 ";
 
-fn local(zone: &zone::Zone, instant: i64, seconds_from: i64) -> String {
+fn local(zone: &zone::OracleZone, instant: i64, seconds_from: i64) -> String {
     let offset = zone.offset(instant);
     let (_, month, day) = zone::date((instant + offset).div_euclid(86_400));
     let time = (instant + offset).rem_euclid(86_400);
@@ -49,15 +49,22 @@ fn local(zone: &zone::Zone, instant: i64, seconds_from: i64) -> String {
 }
 
 /// The cell of one rule: what is due around a change.
-fn cell(zone: &zone::Zone, text: &str, rule: Option<(Dst, clock::Dst)>, from: i64, until: i64) -> String {
-    let times = Times { text, timezone: zone.name, dst: rule.map(|(dst, _)| dst), ..Times::default() };
+fn cell(
+    zone: &zone::OracleZone,
+    text: &str,
+    rule: Option<(Dst, clock::OracleDst)>,
+    from: i64,
+    until: i64,
+) -> String {
+    let times =
+        ScheduleSpec { text, timezone: zone.name, dst: rule.map(|(dst, _)| dst), ..ScheduleSpec::default() };
     let schedule = Schedule::read(&times).expect("the page's schedules are right");
     let next = |after: Wall| schedule.next(after);
     let found: Vec<i64> = std::iter::successors(next(Wall(from * 1000 - 1)), |last| next(*last))
         .map(|due| due.0 / 1000)
         .take_while(|due| *due < until)
         .collect();
-    let line = [Rule::Line(Line::read(text, &|_| 0))];
+    let line = [OracleRule::Line(OracleLine::read(text, &|_| 0))];
     let expected = clock::fires(&line, zone, rule.map(|(_, dst)| dst), from, until, usize::MAX);
     assert_eq!(found, expected, "{text} in {} by {rule:?}", zone.name);
     if found.is_empty() {
@@ -67,7 +74,7 @@ fn cell(zone: &zone::Zone, text: &str, rule: Option<(Dst, clock::Dst)>, from: i6
     found.iter().map(|due| local(zone, *due, dates)).collect::<Vec<_>>().join(", ")
 }
 
-fn rows(page: &mut String, zone: &zone::Zone, at: i64) {
+fn rows(page: &mut String, zone: &zone::OracleZone, at: i64) {
     let (before, after) = (zone.offset(at - 1), zone.offset(at));
     let jump = (after - before).abs();
     // In the middle of what is skipped or shown twice, at most half an hour into it.

@@ -1,13 +1,13 @@
 //! What a schedule that has a fault would take from what a job says: the same job, said as the faulty one reads it.
 
-use super::cases::Said;
-use super::clock::Dst;
+use super::cases::OracleSpec;
+use super::clock::OracleDst;
 
 /// The lowest and the highest number of each field of a line of six, seconds first.
 const FIELDS: [(i64, i64); 6] = [(0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (1, 7)];
 
 /// Every cron line with its fields changed; `change` is told which dialect it is, six fields or five.
-fn lines(said: &mut Said, change: impl Fn(&mut Vec<String>, bool)) {
+fn lines(said: &mut OracleSpec, change: impl Fn(&mut Vec<String>, bool)) {
     for text in &mut said.texts {
         if text.starts_with(['@', 'a']) {
             continue;
@@ -38,14 +38,14 @@ fn numbers(field: &mut String, change: impl Fn(i64) -> i64) {
 }
 
 /// One rule for clock changes taken for another; `None` is what suits how each line is written.
-pub(crate) fn dst(said: &mut Said, from: Option<Dst>, to: Dst) {
+pub(crate) fn dst(said: &mut OracleSpec, from: Option<OracleDst>, to: OracleDst) {
     if said.dst == from {
         said.dst = Some(to);
     }
 }
 
 /// `L` is the day before the last.
-pub(crate) fn last_day(said: &mut Said) {
+pub(crate) fn last_day(said: &mut OracleSpec) {
     lines(said, |fields, quartz| {
         let earlier = |part: &str| {
             let upper = part.to_uppercase();
@@ -62,7 +62,7 @@ pub(crate) fn last_day(said: &mut Said) {
 }
 
 /// `6#3` is the fourth.
-pub(crate) fn nth(said: &mut Said) {
+pub(crate) fn nth(said: &mut OracleSpec) {
     lines(said, |fields, quartz| {
         let later = |part: &str| match part.split_once('#') {
             Some((day, n)) => format!("{day}#{}", n.parse::<i64>().expect("a number") % 5 + 1),
@@ -75,7 +75,7 @@ pub(crate) fn nth(said: &mut Said) {
 }
 
 /// `6L` is every Friday.
-pub(crate) fn last_weekday(said: &mut Said) {
+pub(crate) fn last_weekday(said: &mut OracleSpec) {
     lines(said, |fields, quartz| {
         if quartz {
             parts(&mut fields[5], |part| match part.strip_suffix(['L', 'l']) {
@@ -87,7 +87,7 @@ pub(crate) fn last_weekday(said: &mut Said) {
 }
 
 /// `15W` is the 15th, whatever day that is.
-pub(crate) fn nearest(said: &mut Said) {
+pub(crate) fn nearest(said: &mut OracleSpec) {
     lines(said, |fields, quartz| {
         if quartz {
             parts(&mut fields[3], |part| part.trim_end_matches(['W', 'w']).to_owned());
@@ -96,7 +96,7 @@ pub(crate) fn nearest(said: &mut Said) {
 }
 
 /// Weeks begin on Monday: 1 is Monday in six fields.
-pub(crate) fn week_start(said: &mut Said) {
+pub(crate) fn week_start(said: &mut OracleSpec) {
     lines(said, |fields, quartz| {
         if quartz {
             numbers(&mut fields[5], |n| n % 7 + 1);
@@ -105,12 +105,12 @@ pub(crate) fn week_start(said: &mut Said) {
 }
 
 /// Months are counted from 0.
-pub(crate) fn months(said: &mut Said) {
+pub(crate) fn months(said: &mut OracleSpec) {
     lines(said, |fields, quartz| numbers(&mut fields[3 + usize::from(quartz)], |n| n % 12 + 1));
 }
 
 /// Steps are counted from the low end of the field, not of the range.
-pub(crate) fn steps(said: &mut Said) {
+pub(crate) fn steps(said: &mut OracleSpec) {
     lines(said, |fields, quartz| {
         let skipped = usize::from(!quartz);
         for (field, (low, high)) in fields.iter_mut().zip(&FIELDS[skipped..]) {
@@ -129,7 +129,7 @@ pub(crate) fn steps(said: &mut Said) {
 }
 
 /// `22-2` ends at 23.
-pub(crate) fn past_the_end(said: &mut Said) {
+pub(crate) fn past_the_end(said: &mut OracleSpec) {
     lines(said, |fields, quartz| {
         if !quartz {
             return;
@@ -150,12 +150,12 @@ pub(crate) fn past_the_end(said: &mut Said) {
 }
 
 /// The seventh field is not looked at.
-pub(crate) fn years(said: &mut Said) {
+pub(crate) fn years(said: &mut OracleSpec) {
     lines(said, |fields, _| fields.truncate(6));
 }
 
 /// Where both day fields of five are set, only this one counts.
-pub(crate) fn one_day_field(said: &mut Said, kept: usize) {
+pub(crate) fn one_day_field(said: &mut OracleSpec, kept: usize) {
     lines(said, |fields, quartz| {
         if !quartz && !fields[2].starts_with('*') && !fields[4].starts_with('*') {
             fields[6 - kept] = "*".to_owned();
@@ -164,14 +164,14 @@ pub(crate) fn one_day_field(said: &mut Said, kept: usize) {
 }
 
 /// `@every` knows no offset.
-pub(crate) fn phase(said: &mut Said) {
+pub(crate) fn phase(said: &mut OracleSpec) {
     for text in &mut said.texts {
         text.truncate(text.find(" offset ").unwrap_or(text.len()));
     }
 }
 
 /// Moments without an offset are read in UTC.
-pub(crate) fn local_moments(said: &mut Said) {
+pub(crate) fn local_moments(said: &mut OracleSpec) {
     let zoned = |text: &mut String| {
         if !text.ends_with('Z') {
             text.push('Z');

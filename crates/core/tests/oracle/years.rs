@@ -1,10 +1,10 @@
 //! Years of jobs whose clocks step and whose schedules are edited: what fires is the oracle's list, fire by fire.
 
-use super::calendars::Closing;
-use super::cases::{Random, Said};
+use super::calendars::OracleCalendar;
+use super::cases::{OracleRandom, OracleSpec};
 use super::{due, parsed};
-use crate::zone::{self, Zone, days};
-use evenkeel_core::due::{Policy, next};
+use crate::zone::{self, OracleZone, days};
+use evenkeel_core::due::{MisfirePolicy, next};
 use evenkeel_core::job::CatchUp;
 use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::{Millis, Wall};
@@ -17,7 +17,7 @@ const GRACE: Millis = Millis::secs(60);
 
 /// What became of the fires of all years.
 #[derive(Default)]
-struct Sum {
+struct YearTotals {
     fired: usize,
     skipped: usize,
     steps: usize,
@@ -25,21 +25,21 @@ struct Sum {
 }
 
 /// A job as it stands: its schedule, and what the oracle says is still to come.
-struct Standing {
+struct OracleJob {
     schedule: Schedule,
     list: Vec<i64>,
 }
 
-impl Standing {
+impl OracleJob {
     /// A new declaration at a moment, from which on fires are its own.
-    fn declared(r: &mut Random, zone: &Zone, since: i64, end: i64) -> Self {
+    fn declared(r: &mut OracleRandom, zone: &OracleZone, since: i64, end: i64) -> Self {
         loop {
-            let said = Said { jitter: None, ..Said::of(r, zone, since, None) };
+            let said = OracleSpec { jitter: None, ..OracleSpec::of(r, zone, since, None) };
             let Some(schedule) = parsed(&said, zone) else { continue };
-            let open = Said { closing: Vec::new(), ..said.clone() };
+            let open = OracleSpec { closing: Vec::new(), ..said.clone() };
             let list = due(&open, zone, since + 1, end, FIRES + 1);
             if list.len() <= FIRES {
-                let left = list.into_iter().filter(|at| Closing::leave(&said.closing, zone, *at));
+                let left = list.into_iter().filter(|at| OracleCalendar::leave(&said.closing, zone, *at));
                 return Self { schedule, list: left.collect() };
             }
         }
@@ -50,7 +50,7 @@ impl Standing {
 #[test]
 fn a_thousand_years_of_jobs_fire_as_the_oracle_lists() {
     let zones = zone::all();
-    let mut sum = Sum::default();
+    let mut sum = YearTotals::default();
     let mut met = BTreeSet::new();
     for n in 0..YEARS {
         let zone = &zones[n % zones.len()];
@@ -69,13 +69,13 @@ fn a_thousand_years_of_jobs_fire_as_the_oracle_lists() {
     assert!(sum.fired > 10_000 && sum.skipped > 1_000 && sum.steps > 1_000 && sum.edits > 100);
 }
 
-fn year(n: u64, zone: &Zone, sum: &mut Sum) {
-    let r = &mut Random::of(0x1ea5, n);
+fn year(n: u64, zone: &OracleZone, sum: &mut YearTotals) {
+    let r = &mut OracleRandom::of(0x1ea5, n);
     let start = days(1970 + (n as i64 * 7) % 130, 1, 1) * 86_400;
     let end = start + 366 * 86_400;
     let catch_up = [CatchUp::Skip, CatchUp::Latest, CatchUp::All(3)][n as usize % 3];
-    let policy = Policy { grace: GRACE, catch_up, age: None, spread: None, newest: false, lost: None };
-    let mut job = Standing::declared(r, zone, start, end);
+    let policy = MisfirePolicy { grace: GRACE, catch_up, age: None, spread: None, newest: false, lost: None };
+    let mut job = OracleJob::declared(r, zone, start, end);
     let (mut floor, mut now, mut at) = (start, start, 0);
     while now < end {
         let found = next(&job.schedule, Wall(floor * 1000), Wall(now * 1000), &policy);
@@ -99,14 +99,14 @@ fn year(n: u64, zone: &Zone, sum: &mut Sum) {
         // Whoever edits a job gives up what its old schedule named, and nothing of the past is the new one's.
         if r.percent(1) {
             floor = floor.max(now);
-            (job, at) = (Standing::declared(r, zone, floor, end), 0);
+            (job, at) = (OracleJob::declared(r, zone, floor, end), 0);
             sum.edits += 1;
         }
     }
 }
 
 /// Time passes until a moment, unless the clock is set: forward, or back to what it showed before.
-fn wait(r: &mut Random, until: i64, now: &mut i64, sum: &mut Sum) {
+fn wait(r: &mut OracleRandom, until: i64, now: &mut i64, sum: &mut YearTotals) {
     match r.between(0, 29) {
         0 => *now += r.between(1, 36 * 3600),
         1 => *now -= r.between(1, 3 * 3600),

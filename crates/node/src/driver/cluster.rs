@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::keys::{self, Key};
-use evenkeel_core::record::{ClusterRecord, Layouts, Seen, Stands, decode, encode};
-use evenkeel_core::registry::{Change, Guard, Outcome, Revision, Txn, Write};
+use evenkeel_core::record::{ClusterRecord, Layouts, RegistryBookmark, RegistryPosition, decode, encode};
+use evenkeel_core::registry::{Change, Guard, Revision, Txn, TxnOutcome, Write};
 use evenkeel_core::time::Millis;
 use evenkeel_registry::{Registry, RegistryError};
 
-use super::folder::Folder;
+use super::data_folder::DataFolder;
 use crate::clock;
 use crate::error::OpenError;
 
@@ -21,7 +21,7 @@ const ATTEMPTS: u32 = 20;
 pub(super) async fn check(
     registry: &Arc<dyn Registry>,
     url: &str,
-    folder: &Folder,
+    folder: &DataFolder,
     ttl: Millis,
 ) -> Result<u16, OpenError> {
     let engine = registry.facts().generation;
@@ -65,11 +65,11 @@ pub(super) async fn check(
             .map_err(|error| OpenError::Data { path: folder.cluster_file(), error })?,
     }
     let seen = folder.seen();
-    let found = found(registry, cluster, (engine, ttl), url, seen.as_ref()).await?;
+    let found = reconcile(registry, cluster, (engine, ttl), url, seen.as_ref()).await?;
     let generation = found.generation_on(engine);
     // How far it is will be known by what is made here.
     let same = seen.filter(|seen| (seen.engine, seen.generation) == (engine, generation));
-    folder.note_found(same.unwrap_or(Seen {
+    folder.note_found(same.unwrap_or(RegistryBookmark {
         engine,
         generation,
         revision: Revision::default(),
@@ -83,7 +83,10 @@ async fn read(registry: &Arc<dyn Registry>) -> Result<Option<ClusterRecord>, Ope
 }
 
 /// How far the registry is, also with what this node remembers of it.
-async fn stands(registry: &Arc<dyn Registry>, seen: Option<&Seen>) -> Result<Stands, OpenError> {
+async fn read_position(
+    registry: &Arc<dyn Registry>,
+    seen: Option<&RegistryBookmark>,
+) -> Result<RegistryPosition, OpenError> {
     let remembered = seen.and_then(|seen| seen.entry.as_ref());
     let mut keys = vec![keys::cluster()];
     keys.extend(remembered.map(|(key, _)| Key::from_stored(key)));
@@ -91,7 +94,7 @@ async fn stands(registry: &Arc<dyn Registry>, seen: Option<&Seen>) -> Result<Sta
     let silent = || RegistryError::Unavailable("the registry says nothing of its cluster: try again".into());
     let revision = found.first().ok_or_else(silent)?.revision;
     let entry = found.get(1).and_then(|change| change.entry.as_ref()).map(|entry| entry.revision);
-    Ok(Stands { revision, entry })
+    Ok(RegistryPosition { revision, entry })
 }
 
 /// Notes which generation the engine has now, and if that is another one, that what was done until now may be forgotten; so too
@@ -99,15 +102,15 @@ async fn stands(registry: &Arc<dyn Registry>, seen: Option<&Seen>) -> Result<Sta
 /// tell. No node joins before: each does this first, and nodes of an earlier generation are refused by the engine, or hear of
 /// it here. But they may not know yet, and have runs until they stop trusting their leases: so it is noted only when a lease
 /// could have ended since.
-async fn found(
+async fn reconcile(
     registry: &Arc<dyn Registry>,
     mut cluster: ClusterRecord,
     (engine, ttl): (u16, Millis),
     url: &str,
-    seen: Option<&Seen>,
+    seen: Option<&RegistryBookmark>,
 ) -> Result<ClusterRecord, OpenError> {
     // Before anything was written: what we or others write may carry a registry that went back past what was seen.
-    let (mut waited, stands) = (false, stands(registry, seen).await?);
+    let (mut waited, stands) = (false, read_position(registry, seen).await?);
     for _ in 0..ATTEMPTS {
         // Both may have come meanwhile: then this is not ours to write.
         if Layouts::OWN.lacks(cluster.layout).is_some() || cluster.shut.is_some() {
@@ -136,7 +139,7 @@ async fn found(
         if record(&change)?.as_ref() == Some(&cluster) {
             let guards = vec![Guard::At(key.clone(), entry.revision)];
             let writes = vec![Write::Put { key, value: encode(&new), owner: None }];
-            if let Some(Outcome::Applied(_)) = registry.commit(vec![Txn { guards, writes }]).await.pop() {
+            if let Some(TxnOutcome::Applied(_)) = registry.commit(vec![Txn { guards, writes }]).await.pop() {
                 if new.lost != cluster.lost {
                     tracing::warn!(
                         "jobs with delivery at_most_once skip what was due until now: it may have run, and be forgotten"
@@ -162,7 +165,7 @@ async fn create(registry: &Arc<dyn Registry>) -> Result<ClusterRecord, OpenError
         writes: vec![Write::Put { key, value: encode(&new), owner: None }],
     };
     match registry.commit(vec![txn]).await.pop() {
-        Some(Outcome::Applied(_)) => Ok(new),
+        Some(TxnOutcome::Applied(_)) => Ok(new),
         // Another node was faster, or our own first try had landed.
         _ => read(registry).await?.ok_or_else(|| {
             RegistryError::Unavailable("the cluster's entry could not be written: try again".into()).into()
@@ -192,7 +195,7 @@ mod tests {
         let url = format!("sqlite:{}", dir.path().join("registry.db").display());
         let registry = evenkeel_registry::open(&url).await.unwrap();
         let check = async || {
-            let folder = Folder::open(&dir.path().join("data"), &"a".parse().unwrap(), &url).unwrap();
+            let folder = DataFolder::open(&dir.path().join("data"), &"a".parse().unwrap(), &url).unwrap();
             let generation = check(&registry, &url, &folder, Millis(1)).await.unwrap();
             (folder, generation)
         };
@@ -200,7 +203,7 @@ mod tests {
         let writes = vec![Write::Put { key: key.clone(), value: b"1".as_slice().into(), owner: None }];
         let written = async || {
             let txn = Txn { guards: Vec::new(), writes: writes.clone() };
-            let Some(Outcome::Applied(at)) = registry.commit(vec![txn]).await.pop() else {
+            let Some(TxnOutcome::Applied(at)) = registry.commit(vec![txn]).await.pop() else {
                 panic!("not written")
             };
             at
@@ -209,21 +212,21 @@ mod tests {
         let at = written().await;
         let seen = |generation, key: &Key, at| {
             let entry = Some((key.as_str().to_owned(), at));
-            Seen { engine: first, generation, revision: Revision(1), entry }
+            RegistryBookmark { engine: first, generation, revision: Revision(1), entry }
         };
         let (folder, _) = check().await;
         folder.note_seen(seen(first, &key, at));
         drop(folder);
         let (folder, generation) = check().await;
         assert_eq!(generation, first, "it is as it was seen");
-        folder.note_seen(Seen {
+        folder.note_seen(RegistryBookmark {
             revision: Revision(2),
             ..seen(first, &Key::from_stored("job/b/place"), Revision(9_999))
         });
         drop(folder);
         let (folder, generation) = check().await;
         assert_eq!(generation, first, "deleted meanwhile, for all anybody knows");
-        folder.note_seen(Seen { revision: Revision(3), ..seen(first, &key, Revision(at.0 + 1)) });
+        folder.note_seen(RegistryBookmark { revision: Revision(3), ..seen(first, &key, Revision(at.0 + 1)) });
         drop(folder);
         let (folder, generation) = check().await;
         assert_eq!(generation, first + 1, "it was written later than that");

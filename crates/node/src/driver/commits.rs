@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use evenkeel_core::effect::Ticket;
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Outcome, Revision, Txn};
+use evenkeel_core::registry::{Revision, Txn, TxnOutcome};
 use evenkeel_registry::Registry;
 
-use super::inbox::{Happening, Sender};
+use super::inbox::{DriverEvent, EventSender};
 
 /// How many trips may be under way at once, so that the registry never waits for the node or the node for it.
 const TRIPS_MAX: usize = 4;
@@ -16,7 +16,7 @@ const TRIPS_MAX: usize = 4;
 const BATCH_MAX: usize = 1_000;
 
 /// Transactions that wait for a trip.
-pub(super) struct Commits {
+pub(super) struct CommitQueue {
     waiting: Vec<(Ticket, Txn)>,
     trips: usize,
     /// After so long the answer counts as lost.
@@ -25,19 +25,19 @@ pub(super) struct Commits {
 
 /// How far what was made of a batch has brought the registry.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Made {
+pub(super) struct CommitProgress {
     /// By all of it; 0 if nothing was made.
     pub(super) revision: Revision,
     /// The newest entry of it that stays for ever, and when it was written.
     pub(super) entry: Option<(Key, Revision)>,
 }
 
-impl Made {
+impl CommitProgress {
     /// By what became of transactions, each with what it keeps.
-    fn by(outcomes: &[Outcome], keeps: Vec<Option<Key>>) -> Self {
+    fn by(outcomes: &[TxnOutcome], keeps: Vec<Option<Key>>) -> Self {
         let mut made = Self::default();
         for (outcome, key) in outcomes.iter().zip(keeps) {
-            let Outcome::Applied(at) = *outcome else { continue };
+            let TxnOutcome::Applied(at) = *outcome else { continue };
             made.revision = made.revision.max(at);
             made.keep(key.map(|key| (key, at)));
         }
@@ -58,7 +58,7 @@ impl Made {
     }
 }
 
-impl Commits {
+impl CommitQueue {
     pub(super) fn new(patience: Duration) -> Self {
         Self { waiting: Vec::new(), trips: 0, patience }
     }
@@ -73,7 +73,7 @@ impl Commits {
     }
 
     /// Sends what waits, as far as trips allow. Trips begin when the driver lets other tasks have their turn.
-    pub(super) async fn flush(&mut self, registry: &Arc<dyn Registry>, sender: &Sender) {
+    pub(super) async fn flush(&mut self, registry: &Arc<dyn Registry>, sender: &EventSender) {
         let before = self.trips;
         while self.trips < TRIPS_MAX && !self.waiting.is_empty() {
             self.trips += 1;
@@ -85,14 +85,14 @@ impl Commits {
                 let keeps = txns.iter().map(|txn| txn.keeps().cloned()).collect();
                 let answered = tokio::time::timeout(patience, registry.commit(txns)).await;
                 let mut outcomes = answered.unwrap_or_default();
-                if let Some(trouble) = registry.trouble() {
+                if let Some(trouble) = registry.last_error() {
                     tracing::warn!("commits are not answered: {trouble}");
                 }
-                outcomes.resize(tickets.len(), Outcome::Unknown);
-                let made = Made::by(&outcomes, keeps);
+                outcomes.resize(tickets.len(), TxnOutcome::Unknown);
+                let made = CommitProgress::by(&outcomes, keeps);
                 let answers = tickets.into_iter().zip(outcomes).collect();
                 // A driver that has stopped needs no answers.
-                let _ = sender.registry.send(Happening::Committed(answers, made)).await;
+                let _ = sender.registry.send(DriverEvent::Committed(answers, made)).await;
             });
         }
         if self.trips > before {
@@ -107,18 +107,20 @@ mod tests {
 
     #[test]
     fn the_newest_that_was_made_and_stays_is_remembered() {
-        let applied = |at| Outcome::Applied(Revision(at));
+        let applied = |at| TxnOutcome::Applied(Revision(at));
         let [a, b, c] = ["a", "b", "c"].map(|key| Some(Key::from_stored(key)));
-        let by = |outcomes: &[Outcome]| Made::by(outcomes, vec![a.clone(), b.clone(), c.clone(), None]);
-        let made = |revision, key: &Option<Key>, at| Made {
+        let by = |outcomes: &[TxnOutcome]| {
+            CommitProgress::by(outcomes, vec![a.clone(), b.clone(), c.clone(), None])
+        };
+        let made = |revision, key: &Option<Key>, at| CommitProgress {
             revision: Revision(revision),
             entry: key.clone().map(|key| (key, Revision(at))),
         };
-        let refused = || Outcome::Refused(Vec::new());
+        let refused = || TxnOutcome::Refused(Vec::new());
         assert_eq!(by(&[applied(4), applied(6), applied(5), applied(7)]), made(7, &b, 6));
-        assert_eq!(by(&[applied(4), Outcome::Unknown, refused(), applied(7)]), made(7, &a, 4));
-        assert_eq!(by(&[Outcome::Unknown, refused(), Outcome::Unknown, applied(7)]), made(7, &None, 0));
-        assert_eq!(by(&[Outcome::Unknown, refused(), refused(), refused()]), Made::default());
+        assert_eq!(by(&[applied(4), TxnOutcome::Unknown, refused(), applied(7)]), made(7, &a, 4));
+        assert_eq!(by(&[TxnOutcome::Unknown, refused(), TxnOutcome::Unknown, applied(7)]), made(7, &None, 0));
+        assert_eq!(by(&[TxnOutcome::Unknown, refused(), refused(), refused()]), CommitProgress::default());
         let mut all = made(5, &a, 4);
         all.add(made(9, &None, 0));
         all.add(made(3, &b, 3));

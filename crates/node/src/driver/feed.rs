@@ -7,19 +7,19 @@ use evenkeel_core::keys::Key;
 use evenkeel_registry::Registry;
 use tokio::task::AbortHandle;
 
-use super::inbox::{Happening, Sender};
+use super::inbox::{DriverEvent, EventSender};
 
 /// The one feed that is listened to.
 #[derive(Default)]
-pub(super) struct Listening(Option<AbortHandle>);
+pub(super) struct FeedListener(Option<AbortHandle>);
 
-impl Listening {
+impl FeedListener {
     /// Reads everything, then listens from there on. The feed before it is left.
-    pub(super) fn list(&mut self, registry: &Arc<dyn Registry>, sender: &Sender) {
+    pub(super) fn list(&mut self, registry: &Arc<dyn Registry>, sender: &EventSender) {
         let (registry, sender) = (registry.clone(), sender.clone());
         let task = tokio::spawn(async move {
             // One sender for both, so that nothing heard comes before what was listed.
-            let tell = |input| sender.registry.send(Happening::Inputs(vec![input]));
+            let tell = |input| sender.registry.send(DriverEvent::Inputs(vec![input]));
             let listed = registry.list().await;
             let batch = match listed {
                 Ok(batch) => batch,
@@ -40,7 +40,7 @@ impl Listening {
                             return;
                         }
                     }
-                    feed.why().iter().for_each(|e| tracing::warn!("the registry's feed ended: {e}"));
+                    feed.error().iter().for_each(|e| tracing::warn!("the registry's feed ended: {e}"));
                 }
                 Err(e) => tracing::warn!("the registry's feed could not be opened: {e}"),
             }
@@ -52,7 +52,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for FeedListener {
     fn drop(&mut self) {
         if let Some(task) = self.0.take() {
             task.abort();
@@ -61,18 +61,20 @@ impl Drop for Listening {
 }
 
 /// Reads entries; what cannot be read is answered by `None`.
-pub(super) fn read(keys: Vec<Key>, registry: &Arc<dyn Registry>, sender: &Sender) {
+pub(super) fn read(keys: Vec<Key>, registry: &Arc<dyn Registry>, sender: &EventSender) {
     let (registry, sender) = (registry.clone(), sender.clone());
     tokio::spawn(async move {
         let read = registry.read(keys).await;
         let read = read.inspect_err(|e| tracing::warn!("entries could not be read: {e}")).ok();
-        let _ = sender.registry.send(Happening::Inputs(vec![Input::Read(read)])).await;
+        let _ = sender.registry.send(DriverEvent::Inputs(vec![Input::Read(read)])).await;
     });
 }
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::registry::{Batch, Change, Facts, Granted, LeaseId, Outcome, Revision, Txn};
+    use evenkeel_core::registry::{
+        Change, ChangeBatch, EngineFacts, LeaseGrant, LeaseId, Revision, Txn, TxnOutcome,
+    };
     use evenkeel_core::time::Millis;
     use evenkeel_registry::{BoxFuture, Feed, RegistryError};
     use tokio::sync::mpsc;
@@ -80,54 +82,54 @@ mod tests {
     use super::*;
 
     /// A registry whose feed cannot be opened, and which can be listed or not.
-    struct Mute {
+    struct MuteRegistry {
         lists: bool,
     }
 
-    type Answer<'a, T> = BoxFuture<'a, Result<T, RegistryError>>;
+    type RegistryFuture<'a, T> = BoxFuture<'a, Result<T, RegistryError>>;
 
-    fn away<T: Send + 'static>() -> Answer<'static, T> {
+    fn away<T: Send + 'static>() -> RegistryFuture<'static, T> {
         Box::pin(async { Err(RegistryError::Unavailable("the connection is lost".into())) })
     }
 
-    impl Registry for Mute {
-        fn facts(&self) -> Facts {
+    impl Registry for MuteRegistry {
+        fn facts(&self) -> EngineFacts {
             unreachable!("a feed asks for no facts")
         }
-        fn open(&self, _: Millis) -> Answer<'_, Granted> {
+        fn open(&self, _: Millis) -> RegistryFuture<'_, LeaseGrant> {
             away()
         }
-        fn renew(&self, _: LeaseId) -> Answer<'_, Option<Granted>> {
+        fn renew(&self, _: LeaseId) -> RegistryFuture<'_, Option<LeaseGrant>> {
             away()
         }
-        fn close(&self, _: LeaseId) -> Answer<'_, ()> {
+        fn close(&self, _: LeaseId) -> RegistryFuture<'_, ()> {
             away()
         }
-        fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>> {
-            Box::pin(async move { vec![Outcome::Unknown; txns.len()] })
+        fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<TxnOutcome>> {
+            Box::pin(async move { vec![TxnOutcome::Unknown; txns.len()] })
         }
-        fn list(&self) -> Answer<'_, Batch> {
+        fn list(&self) -> RegistryFuture<'_, ChangeBatch> {
             if !self.lists {
                 return away();
             }
-            Box::pin(async { Ok(Batch { changes: Vec::new(), revision: Revision(7) }) })
+            Box::pin(async { Ok(ChangeBatch { changes: Vec::new(), revision: Revision(7) }) })
         }
-        fn read(&self, _: Vec<Key>) -> Answer<'_, Vec<Change>> {
+        fn read(&self, _: Vec<Key>) -> RegistryFuture<'_, Vec<Change>> {
             away()
         }
-        fn watch(&self, _: Revision) -> Answer<'_, Feed> {
+        fn watch(&self, _: Revision) -> RegistryFuture<'_, Feed> {
             away()
         }
     }
 
     /// What a node hears when it lists this registry and then listens to it.
-    async fn heard(lists: bool) -> Vec<Input> {
+    async fn inputs(lists: bool) -> Vec<Input> {
         let ((lease, _), (sender, mut inbox)) = (mpsc::channel(1), mpsc::channel(1));
-        let registry: Arc<dyn Registry> = Arc::new(Mute { lists });
-        let mut listening = Listening::default();
-        listening.list(&registry, &Sender { lease, registry: sender });
+        let registry: Arc<dyn Registry> = Arc::new(MuteRegistry { lists });
+        let mut listening = FeedListener::default();
+        listening.list(&registry, &EventSender { lease, registry: sender });
         let mut heard = Vec::new();
-        while let Some(Happening::Inputs(inputs)) = inbox.recv().await {
+        while let Some(DriverEvent::Inputs(inputs)) = inbox.recv().await {
             heard.extend(inputs);
         }
         heard
@@ -138,9 +140,9 @@ mod tests {
     /// proves: S4-21
     #[tokio::test]
     async fn a_feed_that_cannot_be_opened_is_a_gap_and_a_registry_that_cannot_be_listed_says_so() {
-        let listed = heard(true).await;
+        let listed = inputs(true).await;
         assert!(matches!(&listed[..], [Input::Listed(Some(_)), Input::Gap]), "{listed:?}");
-        let failed = heard(false).await;
+        let failed = inputs(false).await;
         assert!(matches!(&failed[..], [Input::Listed(None)]), "{failed:?}");
     }
 }

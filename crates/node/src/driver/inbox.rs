@@ -4,15 +4,15 @@ use std::collections::VecDeque;
 
 use evenkeel_core::effect::Ticket;
 use evenkeel_core::input::Input;
-use evenkeel_core::load::Sample;
-use evenkeel_core::registry::Outcome;
+use evenkeel_core::load::HostLoad;
+use evenkeel_core::registry::TxnOutcome;
 use tokio::sync::mpsc;
 
-use super::commits::Made;
+use super::commits::CommitProgress;
 use super::timer::Timer;
-use crate::executor::News;
-use crate::handle::Order;
-use crate::history::Told;
+use crate::executor::ExecutorEvent;
+use crate::handle::HandleRequest;
+use crate::history::HistoryEvent;
 
 /// How many answers of the registry may wait. Senders wait when it is full, so news is never dropped.
 const WAITING_MAX: usize = 64;
@@ -20,24 +20,24 @@ const WAITING_MAX: usize = 64;
 /// has more to do than it can, the rest is always ready.
 const OTHERS_MAX: u32 = 8;
 /// How many commands may wait.
-pub(super) const ORDERS_MAX: usize = 256;
+pub(super) const REQUESTS_MAX: usize = 256;
 
 /// One thing that happened.
-pub(super) enum Happening {
+pub(super) enum DriverEvent {
     /// The time to sleep is over.
     Woken,
     /// News from the registry.
     Inputs(Vec<Input>),
     /// The answers to one batch of commits, and what was made by it.
-    Committed(Vec<(Ticket, Outcome)>, Made),
+    Committed(Vec<(Ticket, TxnOutcome)>, CommitProgress),
     /// What was measured of this host.
-    Sampled(Sample),
+    Sampled(HostLoad),
     /// News from an executor.
-    News(News),
+    Executor(ExecutorEvent),
     /// News from history.
-    Told(Told),
+    History(HistoryEvent),
     /// Somebody wants something.
-    Order(Order),
+    Request(HandleRequest),
     /// The registry cannot be used any more.
     Fatal(String),
     /// What the node keeps something in cannot be used any more: nothing goes on, and that is told.
@@ -46,92 +46,100 @@ pub(super) enum Happening {
 
 /// The ends that others send into.
 #[derive(Clone)]
-pub(super) struct Sender {
+pub(super) struct EventSender {
     /// The lease's own door: its news never waits behind other news.
-    pub(super) lease: mpsc::Sender<Happening>,
-    pub(super) registry: mpsc::Sender<Happening>,
+    pub(super) lease: mpsc::Sender<DriverEvent>,
+    pub(super) registry: mpsc::Sender<DriverEvent>,
 }
 
 /// The ends that the driver reads.
 pub(super) struct Inbox {
-    lease: mpsc::Receiver<Happening>,
-    registry: mpsc::Receiver<Happening>,
+    lease: mpsc::Receiver<DriverEvent>,
+    registry: mpsc::Receiver<DriverEvent>,
     /// Unbounded, since whoever reports an end must not wait; there are at most as many as runs were started.
-    news: mpsc::UnboundedReceiver<News>,
+    executor: mpsc::UnboundedReceiver<ExecutorEvent>,
     /// Unbounded for the same reason; there are at most as many as verdicts were given.
-    told: mpsc::UnboundedReceiver<Told>,
-    orders: mpsc::Receiver<Order>,
-    first: VecDeque<Happening>,
+    history: mpsc::UnboundedReceiver<HistoryEvent>,
+    requests: mpsc::Receiver<HandleRequest>,
+    first: VecDeque<DriverEvent>,
     /// How many were ready since a command was looked for.
     others: u32,
 }
 
 impl Inbox {
     pub(super) fn new(
-        news: mpsc::UnboundedReceiver<News>,
-        told: mpsc::UnboundedReceiver<Told>,
-        orders: mpsc::Receiver<Order>,
-    ) -> (Self, Sender) {
+        news: mpsc::UnboundedReceiver<ExecutorEvent>,
+        told: mpsc::UnboundedReceiver<HistoryEvent>,
+        orders: mpsc::Receiver<HandleRequest>,
+    ) -> (Self, EventSender) {
         let (to_lease, lease) = mpsc::channel(WAITING_MAX);
         let (to_registry, registry) = mpsc::channel(WAITING_MAX);
-        let inbox = Self { lease, registry, news, told, orders, first: VecDeque::new(), others: 0 };
-        (inbox, Sender { lease: to_lease, registry: to_registry })
+        let inbox = Self {
+            lease,
+            registry,
+            executor: news,
+            history: told,
+            requests: orders,
+            first: VecDeque::new(),
+            others: 0,
+        };
+        (inbox, EventSender { lease: to_lease, registry: to_registry })
     }
 
     /// The next happening, `Woken` when the timer rings; `None` when nobody holds a handle any more.
-    pub(super) async fn next(&mut self, timer: &mut Timer) -> Option<Happening> {
+    pub(super) async fn next(&mut self, timer: &mut Timer) -> Option<DriverEvent> {
         if let Some(first) = self.first.pop_front() {
             return Some(first);
         }
         tokio::select! {
             biased;
             Some(happening) = self.lease.recv() => Some(happening),
-            () = timer.rings() => Some(Happening::Woken),
-            Some(news) = self.news.recv() => Some(Happening::News(news)),
+            () = timer.rings() => Some(DriverEvent::Woken),
+            Some(news) = self.executor.recv() => Some(DriverEvent::Executor(news)),
             Some(happening) = self.registry.recv() => Some(happening),
-            Some(told) = self.told.recv() => Some(Happening::Told(told)),
-            order = self.orders.recv() => order.map(Happening::Order),
+            Some(told) = self.history.recv() => Some(DriverEvent::History(told)),
+            order = self.requests.recv() => order.map(DriverEvent::Request),
         }
     }
 
     /// Another one, if it is there already.
-    pub(super) fn ready(&mut self) -> Option<Happening> {
+    pub(super) fn ready(&mut self) -> Option<DriverEvent> {
         if let Some(urgent) = self.first.pop_front().or_else(|| self.lease.try_recv().ok()) {
             return Some(urgent);
         }
         self.others += 1;
         let in_turn = match self.others {
-            OTHERS_MAX => self.told.try_recv().ok().map(Happening::Told),
+            OTHERS_MAX => self.history.try_recv().ok().map(DriverEvent::History),
             others if others >= 2 * OTHERS_MAX => {
                 self.others = 0;
-                self.orders.try_recv().ok().map(Happening::Order)
+                self.requests.try_recv().ok().map(DriverEvent::Request)
             }
             _ => None,
         };
         in_turn
-            .or_else(|| self.news.try_recv().ok().map(Happening::News))
+            .or_else(|| self.executor.try_recv().ok().map(DriverEvent::Executor))
             .or_else(|| self.registry.try_recv().ok())
-            .or_else(|| self.told.try_recv().ok().map(Happening::Told))
-            .or_else(|| self.orders.try_recv().ok().map(Happening::Order))
+            .or_else(|| self.history.try_recv().ok().map(DriverEvent::History))
+            .or_else(|| self.requests.try_recv().ok().map(DriverEvent::Request))
     }
 
     /// News of a run that are there already.
-    pub(super) fn ready_news(&mut self) -> Option<News> {
-        self.news.try_recv().ok()
+    pub(super) fn ready_executor_event(&mut self) -> Option<ExecutorEvent> {
+        self.executor.try_recv().ok()
     }
 
     /// An order that is there already.
-    pub(super) fn ready_order(&mut self) -> Option<Order> {
-        self.orders.try_recv().ok()
+    pub(super) fn ready_request(&mut self) -> Option<HandleRequest> {
+        self.requests.try_recv().ok()
     }
 
     /// The next news of a run, whatever else waits.
-    pub(super) async fn news(&mut self) -> Option<News> {
-        self.news.recv().await
+    pub(super) async fn next_executor_event(&mut self) -> Option<ExecutorEvent> {
+        self.executor.recv().await
     }
 
     /// Comes first next time.
-    pub(super) fn put_back(&mut self, happening: Happening) {
+    pub(super) fn put_back(&mut self, happening: DriverEvent) {
         self.first.push_back(happening);
     }
 }
@@ -143,23 +151,25 @@ mod tests {
     #[test]
     fn a_command_is_heard_while_more_urgent_things_are_always_ready() {
         let ((news, to_news), (told, to_told), (orders, to_orders)) =
-            (mpsc::unbounded_channel(), mpsc::unbounded_channel(), mpsc::channel(ORDERS_MAX));
+            (mpsc::unbounded_channel(), mpsc::unbounded_channel(), mpsc::channel(REQUESTS_MAX));
         let (mut inbox, sender) = Inbox::new(to_news, to_told, to_orders);
-        assert!(orders.try_send(Order::Halt).is_ok() && told.send(Told::Able(false)).is_ok());
+        assert!(
+            orders.try_send(HandleRequest::Halt).is_ok() && told.send(HistoryEvent::Writable(false)).is_ok()
+        );
         let mut heard = Vec::new();
         // What comes first of all takes nothing of the turns, and drops nothing that had one.
         for _ in 0..2 * OTHERS_MAX {
-            inbox.put_back(Happening::Woken);
+            inbox.put_back(DriverEvent::Woken);
             heard.extend(inbox.ready());
         }
         for _ in 0..2 * OTHERS_MAX {
-            assert!(news.send(News::Able(true)).is_ok());
-            assert!(sender.registry.try_send(Happening::Inputs(Vec::new())).is_ok());
+            assert!(news.send(ExecutorEvent::Able(true)).is_ok());
+            assert!(sender.registry.try_send(DriverEvent::Inputs(Vec::new())).is_ok());
             heard.extend(inbox.ready());
         }
-        let of = |is: fn(&Happening) -> bool| heard.iter().position(is);
-        let word = of(|happening| matches!(happening, Happening::Told(_)));
-        let order = of(|happening| matches!(happening, Happening::Order(_)));
+        let of = |is: fn(&DriverEvent) -> bool| heard.iter().position(is);
+        let word = of(|happening| matches!(happening, DriverEvent::History(_)));
+        let order = of(|happening| matches!(happening, DriverEvent::Request(_)));
         assert!(word.is_some() && word < order, "{word:?} {order:?}");
     }
 }

@@ -6,66 +6,72 @@ use std::time::Duration;
 use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::lease::usable;
 use evenkeel_core::node::Node;
-use evenkeel_core::record::Seen;
+use evenkeel_core::record::RegistryBookmark;
 use evenkeel_core::registry::LeaseId;
 use evenkeel_core::time::{Millis, Now};
 use evenkeel_registry::{Registry, RegistryError};
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::commits::Made;
-use super::folder::Folder;
-use super::inbox::{Happening, Sender};
+use super::commits::CommitProgress;
+use super::data_folder::DataFolder;
+use super::inbox::{DriverEvent, EventSender};
 use crate::clock;
-use crate::executor::Trust;
-use crate::history::Told;
+use crate::executor::TrustDeadline;
+use crate::history::HistoryEvent;
 
 /// Opens, renews and closes.
 pub(super) struct Leases {
-    folder: Arc<Folder>,
+    folder: Arc<DataFolder>,
     /// How long an answer is waited for.
     patience: Duration,
     /// The request to open that is under way. A node that was frozen asks again; then the lease of the first answer would
     /// be nobody's, so it is not waited for and ends by itself.
     opening: Option<AbortHandle>,
     /// What was last made of this node's.
-    made: Made,
+    progress: CommitProgress,
     /// Under way, and waited for at the end: closings, and notes in the data folder.
     closing: JoinSet<()>,
 }
 
 impl Leases {
-    pub(super) fn new(folder: Arc<Folder>, ttl: Duration) -> Self {
-        Self { folder, patience: ttl / 3, opening: None, made: Made::default(), closing: JoinSet::new() }
+    pub(super) fn new(folder: Arc<DataFolder>, ttl: Duration) -> Self {
+        Self {
+            folder,
+            patience: ttl / 3,
+            opening: None,
+            progress: CommitProgress::default(),
+            closing: JoinSet::new(),
+        }
     }
 
     /// Remembers how far the order is by what was made for this node.
-    pub(super) fn note_made(&mut self, made: Made) {
-        self.made.add(made);
+    pub(super) fn note_progress(&mut self, made: CommitProgress) {
+        self.progress.add(made);
     }
 
-    pub(super) fn made(&self) -> &Made {
-        &self.made
+    pub(super) fn progress(&self) -> &CommitProgress {
+        &self.progress
     }
 
     /// Until when the guard may let runs live: the rest of the term after trust has ended is cut in half, one for runs
     /// to end by themselves, one for the kernel to bury what was killed (law 4).
-    pub(super) fn trust(node: &Node, now: Now) -> Option<Trust> {
+    pub(super) fn trust(node: &Node, now: Now) -> Option<TrustDeadline> {
         let until = node.trusted_until(now.mono)?;
         let local = node.local();
         let (ttl, early) = (local.lease.ttl(), local.settings.early);
         let rest = ttl - early - usable(ttl, early);
-        Some(Trust { until, kill: until + Millis((rest.0 / 2).max(0)) })
+        Some(TrustDeadline { until, kill: until + Millis((rest.0 / 2).max(0)) })
     }
 
     /// What is left of a trust that the node lost before its deadline, as when somebody deleted its entry: its successors need not
     /// wait, so runs end now, in the time that they would have had for it then.
-    pub(super) fn withdrawn(trust: Trust, now: Now) -> Trust {
+    pub(super) fn withdrawn(trust: TrustDeadline, now: Now) -> TrustDeadline {
         let grace = trust.kill - trust.until;
-        Trust { until: now.mono, kill: trust.kill.min(now.mono + grace) }
+        TrustDeadline { until: now.mono, kill: trust.kill.min(now.mono + grace) }
     }
 
     /// Opens a lease. Its number is in the data folder before anybody can see a member that lives by it (law 8).
-    pub(super) fn open(&mut self, ttl: Millis, registry: &Arc<dyn Registry>, sender: &Sender) {
+    pub(super) fn open(&mut self, ttl: Millis, registry: &Arc<dyn Registry>, sender: &EventSender) {
         let asked = clock::now().mono;
         let (registry, sender, folder) = (registry.clone(), sender.clone(), self.folder.clone());
         let patience = self.patience;
@@ -84,7 +90,7 @@ impl Leases {
                 Ok(Err(e)) => return sender.failed("open a lease", e).await,
                 Err(_) => LeaseEvent::Failed,
             };
-            sender.tell(event).await;
+            sender.send_lease_event(event).await;
         });
         if let Some(before) = self.opening.replace(opening.abort_handle()) {
             before.abort();
@@ -92,24 +98,24 @@ impl Leases {
     }
 
     /// Has the data folder remember how the registry was seen last.
-    pub(super) fn note(&mut self, seen: Seen) {
+    pub(super) fn note(&mut self, seen: RegistryBookmark) {
         let folder = self.folder.clone();
         self.closing.spawn_blocking(move || folder.note_seen(seen));
         while self.closing.try_join_next().is_some() {}
     }
 
-    pub(super) fn renew(&self, lease: LeaseId, registry: &Arc<dyn Registry>, sender: &Sender) {
+    pub(super) fn renew(&self, lease: LeaseId, registry: &Arc<dyn Registry>, sender: &EventSender) {
         let asked = clock::now().mono;
         let (registry, sender, patience) = (registry.clone(), sender.clone(), self.patience);
         let folder = self.folder.clone();
         tokio::spawn(async move {
             // A node whose folder is gone does not know in its next life what ran in this one.
             if let Err(why) = folder.verify().await {
-                let _ = sender.lease.send(Happening::Failed(why)).await;
+                let _ = sender.lease.send(DriverEvent::Failed(why)).await;
                 return;
             }
             if let Some(why) = folder.trouble() {
-                let _ = sender.lease.send(Happening::Told(Told::Harmed(why))).await;
+                let _ = sender.lease.send(DriverEvent::History(HistoryEvent::StorageFailed(why))).await;
             }
             let event = match tokio::time::timeout(patience, registry.renew(lease)).await {
                 Ok(Ok(Some(granted))) => LeaseEvent::Renewed { asked, granted },
@@ -120,7 +126,7 @@ impl Leases {
                     LeaseEvent::Failed
                 }
             };
-            sender.tell(event).await;
+            sender.send_lease_event(event).await;
         });
     }
 
@@ -140,18 +146,20 @@ impl Leases {
     }
 }
 
-impl Sender {
-    async fn tell(&self, event: LeaseEvent) {
+impl EventSender {
+    async fn send_lease_event(&self, event: LeaseEvent) {
         // A driver that has stopped needs no news.
-        let _ = self.lease.send(Happening::Inputs(vec![Input::Lease(event)])).await;
+        let _ = self.lease.send(DriverEvent::Inputs(vec![Input::Lease(event)])).await;
     }
 
     async fn failed(&self, what: &str, error: RegistryError) {
         tracing::warn!("the registry did not {what}: {error}");
         match error {
-            RegistryError::Unavailable(_) | RegistryError::Refused(_) => self.tell(LeaseEvent::Failed).await,
+            RegistryError::Unavailable(_) | RegistryError::Refused(_) => {
+                self.send_lease_event(LeaseEvent::Failed).await
+            }
             RegistryError::Fatal(why) => {
-                let _ = self.lease.send(Happening::Failed(why)).await;
+                let _ = self.lease.send(DriverEvent::Failed(why)).await;
             }
         }
     }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_core::ids::Member;
 use evenkeel_core::input::{Input, Offer, OfferAnswer};
-use evenkeel_core::words::Member;
 use tokio::time::timeout;
 
-use super::inbox::{Happening, Sender};
+use super::inbox::{DriverEvent, EventSender};
 use crate::clock;
-use crate::peers::{Call, Peers};
+use crate::peers::{PeerCall, PeerRpc};
 
 /// So long may the answer to a probe take; after it the node counts as unreachable (S0-46).
 const PROBE_PATIENCE: Duration = Duration::from_secs(2);
@@ -17,23 +17,23 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 const OFFER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The way to other nodes.
-pub(super) struct Reach(pub(super) Arc<dyn Peers>);
+pub(super) struct DriverPeers(pub(super) Arc<dyn PeerRpc>);
 
-impl Reach {
+impl DriverPeers {
     /// Asks a node whether it is there; one that is no member itself reaches nobody.
-    pub(super) fn probe(&self, from: Option<Member>, to: Member, address: String, sender: &Sender) {
+    pub(super) fn probe(&self, from: Option<Member>, to: Member, address: String, sender: &EventSender) {
         let (peers, inputs) = (self.0.clone(), sender.registry.clone());
         let asked = clock::now().mono;
         tokio::spawn(async move {
             let answer = match from {
                 Some(from) => {
-                    let call = Call { from, to: to.clone(), address, patience: PROBE_PATIENCE };
+                    let call = PeerCall { from, to: to.clone(), address, patience: PROBE_PATIENCE };
                     timeout(PROBE_PATIENCE, peers.probe(call)).await.unwrap_or_default()
                 }
                 None => None,
             };
             let input = Input::Probed { member: to, asked, answer };
-            let _ = inputs.send(Happening::Inputs(vec![input])).await;
+            let _ = inputs.send(DriverEvent::Inputs(vec![input])).await;
         });
     }
 
@@ -44,20 +44,20 @@ impl Reach {
         to: Member,
         address: String,
         offers: Vec<Offer>,
-        sender: &Sender,
+        sender: &EventSender,
     ) {
         let (peers, inputs) = (self.0.clone(), sender.registry.clone());
         tokio::spawn(async move {
             let runs = offers.iter().map(|offer| offer.run.clone()).collect();
             let answer = match from {
                 Some(from) => {
-                    let call = Call { from, to: to.clone(), address, patience: OFFER_PATIENCE };
+                    let call = PeerCall { from, to: to.clone(), address, patience: OFFER_PATIENCE };
                     let answer = timeout(OFFER_PATIENCE, peers.offer(call, offers)).await;
                     answer.unwrap_or(OfferAnswer::Unreachable)
                 }
                 None => OfferAnswer::Unreachable,
             };
-            let _ = inputs.send(Happening::Inputs(vec![Input::Offered { to, runs, answer }])).await;
+            let _ = inputs.send(DriverEvent::Inputs(vec![Input::Offered { to, runs, answer }])).await;
         });
     }
 }

@@ -2,55 +2,56 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_core::effect::{Reason, Run};
-use evenkeel_core::input::{Ended, RunEvent};
+use evenkeel_core::effect::{Run, StopReason};
+use evenkeel_core::ids::{JobName, NodeName, RunId};
+use evenkeel_core::input::{RunEvent, RunOutcome};
 use evenkeel_core::job::{Backoff, Work};
 use evenkeel_core::time::Millis;
-use evenkeel_core::words::{JobName, NodeName, RunId};
 
 use crate::clock;
-use crate::executor::{Executor, Finish, News};
-use crate::history::{Entry, History, RunRecord, State, Wish};
-use crate::upgrade::PassedRun;
+use crate::executor::{AttemptResult, ExecutorEvent, Executors};
+use crate::history::{AttemptState, History, HistoryWrite, NoticePolicy, RunRecord};
+use crate::upgrade::HandoffRecord;
 
 /// Runs given to an executor.
-pub(super) struct Runs {
+pub(super) struct RunTracker {
     node: NodeName,
-    under_way: BTreeMap<(RunId, u32), UnderWay>,
-    starting: Vec<UnderWay>,
+    running: BTreeMap<(RunId, u32), TrackedRun>,
+    starting: Vec<TrackedRun>,
 }
 
 /// A run, and whether another attempt follows it where it fails.
-struct UnderWay {
+struct TrackedRun {
     record: Box<RunRecord>,
     retry: Option<Box<Backoff>>,
     /// Whether it is executed in this process.
     inside: bool,
 }
 
-impl Runs {
+impl RunTracker {
     pub(super) fn new(node: NodeName) -> Self {
-        Self { node, under_way: BTreeMap::new(), starting: Vec::new() }
+        Self { node, running: BTreeMap::new(), starting: Vec::new() }
     }
 
     /// The same with runs that an earlier program of this process started.
-    pub(super) fn resume(mut self, passed: Vec<PassedRun>) -> Self {
-        for PassedRun { record, retry } in passed {
+    pub(super) fn resume(mut self, passed: Vec<HandoffRecord>) -> Self {
+        for HandoffRecord { record, retry } in passed {
             let key = (record.run.clone(), record.attempt);
-            self.under_way.insert(key, UnderWay { record: Box::new(record), retry, inside: false });
+            self.running.insert(key, TrackedRun { record: Box::new(record), retry, inside: false });
         }
         self
     }
 
     /// What the next program is to know of them.
-    pub(super) fn passed(&self) -> Vec<PassedRun> {
-        let passed = |run: &UnderWay| PassedRun { record: (*run.record).clone(), retry: run.retry.clone() };
-        self.under_way.values().map(passed).collect()
+    pub(super) fn handoff(&self) -> Vec<HandoffRecord> {
+        let passed =
+            |run: &TrackedRun| HandoffRecord { record: (*run.record).clone(), retry: run.retry.clone() };
+        self.running.values().map(passed).collect()
     }
 
     /// Those that are executed in this process, each with its attempt.
     pub(super) fn inside(&self) -> BTreeMap<&RunId, u32> {
-        let inside = self.under_way.iter().filter(|(_, run)| run.inside);
+        let inside = self.running.iter().filter(|(_, run)| run.inside);
         inside.map(|((run, attempt), _)| (run, *attempt)).collect()
     }
 
@@ -59,8 +60,8 @@ impl Runs {
     }
 
     /// Which runs have not ended.
-    pub(super) fn under_way(&self) -> impl Iterator<Item = &RunId> {
-        self.under_way.keys().map(|(run, _)| run)
+    pub(super) fn running(&self) -> impl Iterator<Item = &RunId> {
+        self.running.keys().map(|(run, _)| run)
     }
 
     /// A run is about to start. Its record is written when the step that decided it is over: every start comes first.
@@ -73,7 +74,7 @@ impl Runs {
             shard: run.id.shard,
             due: run.due,
             node: self.node.to_string(),
-            state: State::Running,
+            state: AttemptState::Running,
             reason: String::new(),
             sent: run.sent.clone(),
             code: None,
@@ -84,54 +85,54 @@ impl Runs {
             output: 0,
         };
         let inside = !matches!(run.work, Work::Command(_));
-        self.starting.push(UnderWay { record: Box::new(record), retry: run.retry.clone(), inside });
+        self.starting.push(TrackedRun { record: Box::new(record), retry: run.retry.clone(), inside });
     }
 
     /// History hears of what was started.
     pub(super) fn started(&mut self, history: &History) {
         for run in self.starting.drain(..) {
-            history.put(Entry::Attempt(run.record.clone()));
-            self.under_way.insert((run.record.run.clone(), run.record.attempt), run);
+            history.put(HistoryWrite::Attempt(run.record.clone()));
+            self.running.insert((run.record.run.clone(), run.record.attempt), run);
         }
     }
 
     /// A run came to its end, or never began. Returns what the node is to hear.
     pub(super) fn ended(
         &mut self,
-        news: News,
-        executor: &mut Executor,
+        news: ExecutorEvent,
+        executor: &mut Executors,
         history: &History,
-        wish: &dyn Fn(&JobName) -> Option<Box<Wish>>,
+        wish: &dyn Fn(&JobName) -> Option<Box<NoticePolicy>>,
     ) -> Option<(RunId, u32, RunEvent)> {
         match news {
-            News::NotStarted { run, attempt } => {
+            ExecutorEvent::NotStarted { run, attempt } => {
                 executor.forget(&run);
-                self.under_way.remove(&(run.clone(), attempt));
-                history.put(Entry::NotStarted { run: run.clone(), attempt });
+                self.running.remove(&(run.clone(), attempt));
+                history.put(HistoryWrite::NotStarted { run: run.clone(), attempt });
                 Some((run, attempt, RunEvent::NotStarted))
             }
-            News::Ended(finish) => {
+            ExecutorEvent::Ended(finish) => {
                 executor.forget(&finish.run);
                 let (run, attempt, ended) = (finish.run.clone(), finish.attempt, finish.ended);
-                if let Some(UnderWay { record, retry, .. }) = self.under_way.remove(&(run.clone(), attempt)) {
+                if let Some(TrackedRun { record, retry, .. }) = self.running.remove(&(run.clone(), attempt)) {
                     // With the end, so that nobody sees a run at its end that goes on.
-                    let wait = retry.and_then(|retry| retry.after(&run, attempt, ended));
+                    let wait = retry.and_then(|retry| retry.delay_after(&run, attempt, ended));
                     let next = wait.map(|wait| waiting(&record, wait));
                     let end = closed(record, finish);
                     match next {
                         Some(next) => {
-                            history.put(Entry::Attempt(end));
-                            history.put(Entry::Attempt(Box::new(next)));
+                            history.put(HistoryWrite::Attempt(end));
+                            history.put(HistoryWrite::Attempt(Box::new(next)));
                         }
                         None => {
                             let wish = wish(&end.job);
-                            history.put(Entry::Outcome(end, wish));
+                            history.put(HistoryWrite::Outcome(end, wish));
                         }
                     }
                 }
                 Some((run, attempt, RunEvent::Ended(ended)))
             }
-            News::Able(_) => None,
+            ExecutorEvent::Able(_) => None,
         }
     }
 }
@@ -140,7 +141,7 @@ impl Runs {
 fn waiting(record: &RunRecord, wait: Millis) -> RunRecord {
     RunRecord {
         attempt: record.attempt + 1,
-        state: State::Waiting,
+        state: AttemptState::Waiting,
         reason: format!(
             "attempt {} failed, and this one follows in about {} s",
             record.attempt,
@@ -154,19 +155,19 @@ fn waiting(record: &RunRecord, wait: Millis) -> RunRecord {
 }
 
 /// Why a run was ended for another one.
-const TOOK_ITS_PLACE: &str = "a later fire took its place";
+const REPLACED: &str = "a later fire took its place";
 
-fn closed(mut record: Box<RunRecord>, finish: Finish) -> Box<RunRecord> {
+fn closed(mut record: Box<RunRecord>, finish: AttemptResult) -> Box<RunRecord> {
     record.state = match finish.ended {
-        Ended::Succeeded => State::Succeeded,
-        Ended::Failed(_) => State::Failed,
-        Ended::Stopped(Reason::Killed | Reason::Replaced) => State::Killed,
-        Ended::Stopped(Reason::TimedOut) => State::TimedOut,
-        Ended::Stopped(Reason::Fenced) => State::Fenced,
+        RunOutcome::Succeeded => AttemptState::Succeeded,
+        RunOutcome::Failed(_) => AttemptState::Failed,
+        RunOutcome::Stopped(StopReason::Killed | StopReason::Replaced) => AttemptState::Killed,
+        RunOutcome::Stopped(StopReason::TimedOut) => AttemptState::TimedOut,
+        RunOutcome::Stopped(StopReason::Fenced) => AttemptState::Fenced,
     };
     record.reason = match finish.ended {
-        Ended::Stopped(Reason::Replaced) if finish.reason.is_empty() => TOOK_ITS_PLACE.to_owned(),
-        Ended::Stopped(Reason::Replaced) => format!("{TOOK_ITS_PLACE}: {}", finish.reason),
+        RunOutcome::Stopped(StopReason::Replaced) if finish.reason.is_empty() => REPLACED.to_owned(),
+        RunOutcome::Stopped(StopReason::Replaced) => format!("{REPLACED}: {}", finish.reason),
         _ => finish.reason.into_owned(),
     };
     record.code = finish.code;

@@ -1,42 +1,42 @@
 //! Runs that are programs, executed through the guard process.
 
-use evenkeel_core::effect::{Reason, Run};
-use evenkeel_core::words::{NodeName, RunId};
+use evenkeel_core::effect::{Run, StopReason};
+use evenkeel_core::ids::{NodeName, RunId};
 use tokio::sync::mpsc;
 
-use crate::executor::{Finish, News, Trust};
-use crate::guard::{Attempt, BE_ALONE, Launch, Order};
-use crate::logs::{Bounds, Logs};
+use crate::executor::{AttemptResult, ExecutorEvent, TrustDeadline};
+use crate::guard::{AttemptId, BE_ALONE, GuardRequest, LaunchSpec};
+use crate::logs::{LogLimits, Logs};
 
 /// The commands of this node.
-pub(crate) struct CommandRuns {
+pub(crate) struct CommandExecutor {
     /// `None` when this program cannot be its own guard.
-    orders: Option<mpsc::UnboundedSender<Order>>,
+    guard: Option<mpsc::UnboundedSender<GuardRequest>>,
     node: NodeName,
     logs: Logs,
-    bounds: Bounds,
-    news: mpsc::UnboundedSender<News>,
+    bounds: LogLimits,
+    events: mpsc::UnboundedSender<ExecutorEvent>,
 }
 
-impl CommandRuns {
+impl CommandExecutor {
     pub(crate) fn new(
-        orders: Option<mpsc::UnboundedSender<Order>>,
+        orders: Option<mpsc::UnboundedSender<GuardRequest>>,
         node: NodeName,
         logs: Logs,
-        bounds: Bounds,
-        news: mpsc::UnboundedSender<News>,
+        bounds: LogLimits,
+        news: mpsc::UnboundedSender<ExecutorEvent>,
     ) -> Self {
-        Self { orders, node, logs, bounds, news }
+        Self { guard: orders, node, logs, bounds, events: news }
     }
 
     pub(crate) fn start(&mut self, run: Run, argv: Vec<String>) {
-        let Some(orders) = &self.orders else {
+        let Some(orders) = &self.guard else {
             let reason = format!("this program runs no commands: {BE_ALONE}");
-            let _ = self.news.send(News::Ended(Finish::failed(&run, reason)));
+            let _ = self.events.send(ExecutorEvent::Ended(AttemptResult::failed(&run, reason)));
             return;
         };
         let environment = run.environment(&self.node);
-        let launch = Launch {
+        let launch = LaunchSpec {
             argv,
             environment: environment.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
             setting: *run.setting,
@@ -45,25 +45,25 @@ impl CommandRuns {
             log: self.logs.path(&run.id, run.attempt),
             keep: self.bounds.keep,
             rate: self.bounds.rate,
-            id: Attempt { run: run.id, attempt: run.attempt },
+            id: AttemptId { run: run.id, attempt: run.attempt },
             due: run.due,
             priority: run.priority,
             again: run.again,
         };
         // The keeper ends only after this sender is gone.
-        let _ = orders.send(Order::Start(Box::new(launch)));
+        let _ = orders.send(GuardRequest::Start(Box::new(launch)));
     }
 
-    pub(crate) fn stop(&mut self, run: &RunId, reason: Reason) {
-        self.order(Order::Stop { run: run.clone(), reason });
+    pub(crate) fn stop(&mut self, run: &RunId, reason: StopReason) {
+        self.send(GuardRequest::Stop { run: run.clone(), reason });
     }
 
-    pub(crate) fn trust(&mut self, trust: Trust) {
-        self.order(Order::Trust { until: trust.until.0, kill: trust.kill.0 });
+    pub(crate) fn trust(&mut self, trust: TrustDeadline) {
+        self.send(GuardRequest::Trust { until: trust.until.0, kill: trust.kill.0 });
     }
 
-    fn order(&self, order: Order) {
-        if let Some(orders) = &self.orders {
+    fn send(&self, order: GuardRequest) {
+        if let Some(orders) = &self.guard {
             let _ = orders.send(order);
         }
     }

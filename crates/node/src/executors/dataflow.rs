@@ -5,13 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::thread;
 
-use evenkeel_core::effect::{Reason, Run};
+use evenkeel_core::effect::{Run, StopReason};
 use evenkeel_core::job::Dataflow;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
-use super::counts::Counter;
-use super::function::{FunctionOutput, RunContext, Said};
+use super::counts::ItemCounter;
+use super::function::{FunctionOutput, FunctionResult, RunContext};
 
 /// After so many rounds in a row in which nothing succeeded a stream is given up: the same items come again and again.
 const HOPELESS: u32 = 100;
@@ -43,20 +43,20 @@ impl<T, E: fmt::Display> FetchOutput for Result<Vec<T>, E> {
 }
 
 /// Why a stream should end before its next fetch.
-pub(crate) type Ends = Arc<dyn Fn(&Run) -> Option<&'static str> + Send + Sync>;
+pub(crate) type StreamEndCheck = Arc<dyn Fn(&Run) -> Option<&'static str> + Send + Sync>;
 
 /// What a run of a dataflow has beside its context.
-pub(super) struct Flow {
+pub(super) struct DataflowTask {
     pub(super) settings: Dataflow,
-    pub(super) counter: Arc<Counter>,
-    pub(super) ends: Ends,
+    pub(super) counter: Arc<ItemCounter>,
+    pub(super) ends: StreamEndCheck,
     /// Held by whatever of the run is under way: it is over only when the last of these is dropped.
     pub(super) alive: mpsc::Sender<()>,
 }
 
 /// What became of the items of a run.
 #[derive(Default)]
-struct Tally {
+struct ItemTally {
     succeeded: u64,
     failed: u64,
     /// Why the latest item that failed did.
@@ -65,8 +65,8 @@ struct Tally {
     hopeless: u32,
 }
 
-impl Tally {
-    fn words(&self) -> String {
+impl ItemTally {
+    fn summary(&self) -> String {
         match self.failed {
             0 => format!("{} items processed", self.succeeded),
             n => format!("{} items processed, {n} failed, the last one with: {}", self.succeeded, self.last),
@@ -74,14 +74,19 @@ impl Tally {
     }
 }
 
-impl Flow {
+impl DataflowTask {
     fn threads(&self) -> usize {
         let twice = || thread::available_parallelism().map_or(2, |n| n.get().saturating_mul(2));
         self.settings.threads.map_or_else(twice, |n| usize::try_from(n).unwrap_or(usize::MAX)).max(1)
     }
 
     /// Fetches and processes: once, or until there is nothing more (S2-24, S2-61).
-    pub(super) async fn run<F, G, P, B>(self, context: RunContext, fetch: Arc<F>, process: Arc<P>) -> Said
+    pub(super) async fn run<F, G, P, B>(
+        self,
+        context: RunContext,
+        fetch: Arc<F>,
+        process: Arc<P>,
+    ) -> FunctionResult
     where
         F: Fn(RunContext, usize) -> G + Send + Sync + 'static,
         G: Future + Send + 'static,
@@ -91,31 +96,35 @@ impl Flow {
         B: Future + Send + 'static,
         B::Output: FunctionOutput,
     {
-        let mut tally = Tally::default();
+        let mut tally = ItemTally::default();
         let many = usize::try_from(self.settings.fetch).unwrap_or(usize::MAX);
         loop {
             if let Some(reason) = context.stop_reason() {
-                return Said::Stopped(reason, tally.words());
+                return FunctionResult::Stopped(reason, tally.summary());
             }
             let items = match fetch(context.clone(), many).await.items() {
                 Ok(items) => items,
-                Err(why) => return Said::Failed(format!("fetch failed: {why}; {}", tally.words())),
+                Err(why) => {
+                    return FunctionResult::Failed(format!("fetch failed: {why}; {}", tally.summary()));
+                }
             };
             if items.is_empty() {
-                return Said::Succeeded(tally.words());
+                return FunctionResult::Succeeded(tally.summary());
             }
             if let Some(reason) = self.round(&context, &process, items, &mut tally).await {
-                return Said::Stopped(reason, tally.words());
+                return FunctionResult::Stopped(reason, tally.summary());
             }
             if !self.settings.streaming {
-                return Said::Succeeded(tally.words());
+                return FunctionResult::Succeeded(tally.summary());
             }
             if tally.hopeless == HOPELESS {
-                let words = tally.words();
-                return Said::Failed(format!("given up after {HOPELESS} rounds without a success: {words}"));
+                let words = tally.summary();
+                return FunctionResult::Failed(format!(
+                    "given up after {HOPELESS} rounds without a success: {words}"
+                ));
             }
             if let Some(why) = (self.ends)(context.run()) {
-                return Said::Succeeded(format!("{}; it ended because {why}", tally.words()));
+                return FunctionResult::Succeeded(format!("{}; it ended because {why}", tally.summary()));
             }
         }
     }
@@ -126,8 +135,8 @@ impl Flow {
         context: &RunContext,
         process: &Arc<P>,
         items: Vec<T>,
-        tally: &mut Tally,
-    ) -> Option<Reason>
+        tally: &mut ItemTally,
+    ) -> Option<StopReason>
     where
         T: Send + 'static,
         P: Fn(RunContext, T) -> B + Send + Sync + 'static,
@@ -161,11 +170,11 @@ impl Flow {
         stopped
     }
 
-    fn count(&self, end: Result<Option<String>, JoinError>, tally: &mut Tally) {
+    fn count(&self, end: Result<Option<String>, JoinError>, tally: &mut ItemTally) {
         let failure = match end {
             Ok(failure) => failure,
             Err(error) => match error.try_into_panic() {
-                Ok(panic) => Some(format!("it panicked{}", said(&*panic))),
+                Ok(panic) => Some(format!("it panicked{}", panic_message(&*panic))),
                 // The runtime is shut down: nobody knows what became of it.
                 Err(_) => return,
             },
@@ -179,7 +188,7 @@ impl Flow {
 }
 
 /// What a panic said.
-fn said(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.map_or_else(String::new, |text| format!(": {text}"))

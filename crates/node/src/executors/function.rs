@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use evenkeel_core::effect::{Reason, Run};
-use evenkeel_core::input::Ended;
+use evenkeel_core::effect::{Run, StopReason};
+use evenkeel_core::ids::{NodeName, RunId};
+use evenkeel_core::input::RunOutcome;
 use evenkeel_core::time::{Millis, Mono};
-use evenkeel_core::words::{NodeName, RunId};
 use tokio::sync::{Notify, mpsc};
 
-use super::counts::Counts;
-use super::dataflow::{Ends, FetchOutput, Flow};
-use super::report::Report;
+use super::counts::ItemCounts;
+use super::dataflow::{DataflowTask, FetchOutput, StreamEndCheck};
+use super::report::EndReporter;
 use crate::clock;
-use crate::executor::{Finish, News, Trust};
+use crate::executor::{AttemptResult, ExecutorEvent, TrustDeadline};
 
 /// How long a function may still work after it was asked to stop; then it is dropped at its next `await`.
 const GRACE: Millis = Millis::secs(2);
@@ -26,33 +26,33 @@ const GONE: &str =
     "it never began: the runtime on which the node was opened, and which runs its functions, has ended";
 
 /// What a function came to, in words; empty when there is nothing to add.
-pub(super) enum Said {
+pub(super) enum FunctionResult {
     Succeeded(String),
     Failed(String),
     /// It found by itself that it must not go on.
-    Stopped(Reason, String),
+    Stopped(StopReason, String),
 }
 
-impl Said {
-    fn words(self) -> String {
+impl FunctionResult {
+    fn into_text(self) -> String {
         match self {
             Self::Succeeded(words) | Self::Failed(words) | Self::Stopped(_, words) => words,
         }
     }
 }
 
-type Body = Pin<Box<dyn Future<Output = Said> + Send>>;
+type FunctionFuture = Pin<Box<dyn Future<Output = FunctionResult> + Send>>;
 
 /// What the embedding program brought along.
 #[derive(Clone)]
-enum Function {
-    Plain(Arc<dyn Fn(RunContext) -> Body + Send + Sync>),
-    Flow(Arc<dyn Fn(RunContext, Flow) -> Body + Send + Sync>),
+enum RegisteredFunction {
+    Plain(Arc<dyn Fn(RunContext) -> FunctionFuture + Send + Sync>),
+    Flow(Arc<dyn Fn(RunContext, DataflowTask) -> FunctionFuture + Send + Sync>),
 }
 
 /// The functions that jobs may call, by name.
 #[derive(Clone, Default)]
-pub struct Functions(BTreeMap<String, Function>);
+pub struct Functions(BTreeMap<String, RegisteredFunction>);
 
 /// What a function may give back: `()`, or a `Result` whose error says why the run failed.
 pub trait FunctionOutput {
@@ -87,11 +87,13 @@ impl Functions {
         B: Future + Send + 'static,
         B::Output: FunctionOutput,
     {
-        let call = move |context| -> Body {
+        let call = move |context| -> FunctionFuture {
             let body = function(context);
-            Box::pin(async move { body.await.failure().map_or(Said::Succeeded(String::new()), Said::Failed) })
+            Box::pin(async move {
+                body.await.failure().map_or(FunctionResult::Succeeded(String::new()), FunctionResult::Failed)
+            })
         };
-        self.0.insert(name.to_string(), Function::Plain(Arc::new(call)));
+        self.0.insert(name.to_string(), RegisteredFunction::Plain(Arc::new(call)));
         self
     }
 
@@ -112,10 +114,10 @@ impl Functions {
         B::Output: FunctionOutput,
     {
         let (fetch, process) = (Arc::new(fetch), Arc::new(process));
-        let call = move |context, flow: Flow| -> Body {
+        let call = move |context, flow: DataflowTask| -> FunctionFuture {
             Box::pin(flow.run(context, fetch.clone(), process.clone()))
         };
-        self.0.insert(name.to_string(), Function::Flow(Arc::new(call)));
+        self.0.insert(name.to_string(), RegisteredFunction::Flow(Arc::new(call)));
         self
     }
 
@@ -133,21 +135,21 @@ impl fmt::Debug for Functions {
 
 /// What a function is told of its run.
 #[derive(Clone, Debug)]
-pub struct RunContext(Arc<UnderWay>);
+pub struct RunContext(Arc<FunctionRun>);
 
 /// What the function, its supervisor and the node share of a run.
 #[derive(Debug)]
-struct UnderWay {
+struct FunctionRun {
     run: Run,
     node: NodeName,
     /// Why it should stop; the first reason stands.
-    stop: OnceLock<Reason>,
+    stop: OnceLock<StopReason>,
     stopping: Notify,
     trusted_until: Arc<AtomicI64>,
 }
 
-impl UnderWay {
-    fn ask_to_stop(&self, reason: Reason) {
+impl FunctionRun {
+    fn ask_to_stop(&self, reason: StopReason) {
         if self.stop.set(reason).is_ok() {
             self.stopping.notify_waiters();
         }
@@ -172,13 +174,13 @@ impl RunContext {
     /// Past the node's trust deadline this says so by itself, even if the whole process was paused until just now: ask
     /// before each effect on the world, and send [`Run::token`] along with it (law 4).
     #[must_use]
-    pub fn stop_reason(&self) -> Option<Reason> {
+    pub fn stop_reason(&self) -> Option<StopReason> {
         let late = || clock::now().mono.0 >= self.0.trusted_until.load(Ordering::Acquire);
-        self.0.stop.get().copied().or_else(|| late().then_some(Reason::Fenced))
+        self.0.stop.get().copied().or_else(|| late().then_some(StopReason::Fenced))
     }
 
     /// Waits until the function should stop. Two seconds later it is dropped at its next `await`.
-    pub async fn stopped(&self) -> Reason {
+    pub async fn stopped(&self) -> StopReason {
         loop {
             // Listening comes before looking, so that no word falls between the two.
             let word = self.0.stopping.notified();
@@ -191,38 +193,38 @@ impl RunContext {
 }
 
 /// The functions under way on this node.
-pub(crate) struct FunctionRuns {
+pub(crate) struct FunctionExecutor {
     functions: Functions,
     node: NodeName,
     /// Where functions run: the embedder's runtime, so that what they do never delays the node.
     runtime: tokio::runtime::Handle,
-    under_way: BTreeMap<RunId, Arc<UnderWay>>,
+    running: BTreeMap<RunId, Arc<FunctionRun>>,
     trusted_until: Arc<AtomicI64>,
     grace_when_fenced: Millis,
-    counts: Arc<Counts>,
-    ends: Ends,
-    news: mpsc::UnboundedSender<News>,
-    starting: Vec<Start>,
+    counts: Arc<ItemCounts>,
+    ends: StreamEndCheck,
+    events: mpsc::UnboundedSender<ExecutorEvent>,
+    starting: Vec<FunctionStart>,
 }
 
 /// A run that is about to start, with all that it takes.
-struct Start {
-    function: Function,
-    under_way: Arc<UnderWay>,
+struct FunctionStart {
+    function: RegisteredFunction,
+    run: Arc<FunctionRun>,
     grace_when_fenced: Millis,
-    counts: Arc<Counts>,
-    ends: Ends,
+    counts: Arc<ItemCounts>,
+    ends: StreamEndCheck,
     /// From here on, for its task may be dropped before it begins.
-    report: Report,
+    report: EndReporter,
 }
 
-impl FunctionRuns {
+impl FunctionExecutor {
     pub(crate) fn new(
         functions: Functions,
         node: NodeName,
         runtime: tokio::runtime::Handle,
-        (counts, ends): (Arc<Counts>, Ends),
-        news: mpsc::UnboundedSender<News>,
+        (counts, ends): (Arc<ItemCounts>, StreamEndCheck),
+        news: mpsc::UnboundedSender<ExecutorEvent>,
     ) -> Self {
         let trusted_until = Arc::new(AtomicI64::new(i64::MIN));
         let under_way = BTreeMap::new();
@@ -232,18 +234,18 @@ impl FunctionRuns {
             functions,
             node,
             runtime,
-            under_way,
+            running: under_way,
             trusted_until,
             grace_when_fenced,
             counts,
             ends,
-            news,
+            events: news,
             starting,
         }
     }
 
     /// From now on functions may act until the new deadline.
-    pub(crate) fn trust(&mut self, trust: Trust) {
+    pub(crate) fn trust(&mut self, trust: TrustDeadline) {
         self.trusted_until.store(trust.until.0, Ordering::Release);
         self.grace_when_fenced = GRACE.min(trust.kill - trust.until);
     }
@@ -251,18 +253,18 @@ impl FunctionRuns {
     /// Asks every function to stop once the trust deadline has passed.
     pub(crate) fn fence(&mut self, now: Mono) {
         if now.0 >= self.trusted_until.load(Ordering::Acquire) {
-            self.under_way.values().for_each(|run| run.ask_to_stop(Reason::Fenced));
+            self.running.values().for_each(|run| run.ask_to_stop(StopReason::Fenced));
         }
     }
 
-    pub(crate) fn stop(&mut self, run: &RunId, reason: Reason) {
-        if let Some(run) = self.under_way.get(run) {
+    pub(crate) fn stop(&mut self, run: &RunId, reason: StopReason) {
+        if let Some(run) = self.running.get(run) {
             run.ask_to_stop(reason);
         }
     }
 
     pub(crate) fn forget(&mut self, run: &RunId) {
-        self.under_way.remove(run);
+        self.running.remove(run);
     }
 
     /// The run starts with the next [`go`](Self::go).
@@ -271,24 +273,24 @@ impl FunctionRuns {
             let reason = format!("this node has no function {name:?}: add it to the node's functions");
             return self.refuse(&run, reason);
         };
-        if matches!(function, Function::Plain(_)) && run.setting.dataflow.is_some() {
+        if matches!(function, RegisteredFunction::Plain(_)) && run.setting.dataflow.is_some() {
             let reason = format!(
                 "the function {name:?} fetches no data: add it with add_dataflow, or leave dataflow out of the job"
             );
             return self.refuse(&run, reason);
         }
-        let report = Report::new(self.news.clone(), &run, GONE);
-        let under_way = Arc::new(UnderWay {
+        let report = EndReporter::new(self.events.clone(), &run, GONE);
+        let under_way = Arc::new(FunctionRun {
             run,
             node: self.node.clone(),
             stop: OnceLock::new(),
             stopping: Notify::new(),
             trusted_until: self.trusted_until.clone(),
         });
-        self.under_way.insert(under_way.run.id.clone(), under_way.clone());
-        self.starting.push(Start {
+        self.running.insert(under_way.run.id.clone(), under_way.clone());
+        self.starting.push(FunctionStart {
             function,
-            under_way,
+            run: under_way,
             grace_when_fenced: self.grace_when_fenced,
             counts: self.counts.clone(),
             ends: self.ends.clone(),
@@ -309,13 +311,13 @@ impl FunctionRuns {
     }
 
     fn refuse(&self, run: &Run, reason: String) {
-        let _ = self.news.send(News::Ended(Finish::failed(run, reason)));
+        let _ = self.events.send(ExecutorEvent::Ended(AttemptResult::failed(run, reason)));
     }
 }
 
-impl Start {
+impl FunctionStart {
     async fn execute(self) {
-        let Self { function, under_way, grace_when_fenced, counts, ends, mut report } = self;
+        let Self { function, run: under_way, grace_when_fenced, counts, ends, mut report } = self;
         let run = &under_way.run;
         // Checked last, right before the call: the task may have waited long for its turn (law 2).
         if clock::now().mono >= run.not_after {
@@ -324,14 +326,14 @@ impl Start {
         report.begin("the function panicked");
         let context = RunContext(under_way.clone());
         let (ended, words) = match function {
-            Function::Plain(function) => {
+            RegisteredFunction::Plain(function) => {
                 supervise(|| function(context.clone()), &context, grace_when_fenced).await
             }
-            Function::Flow(function) => {
+            RegisteredFunction::Flow(function) => {
                 let settings = run.setting.dataflow.unwrap_or_default();
                 let counter = counts.of(&run.id.job, settings.interval, clock::now());
                 let (alive, mut over) = mpsc::channel(1);
-                let flow = Flow { settings, counter, ends, alive };
+                let flow = DataflowTask { settings, counter, ends, alive };
                 let end = supervise(|| function(context.clone(), flow), &context, grace_when_fenced).await;
                 // Whatever of it never awaits is not over yet, and the run is not either.
                 let _ = over.recv().await;
@@ -344,31 +346,31 @@ impl Start {
 
 /// Runs the function to its end, or until it has been asked to stop and had its grace.
 async fn supervise(
-    body: impl FnOnce() -> Body,
+    body: impl FnOnce() -> FunctionFuture,
     context: &RunContext,
     grace_when_fenced: Millis,
-) -> (Ended, String) {
+) -> (RunOutcome, String) {
     let timeout = context.run().timeout;
     let mut body = pin!(body());
     let reason = tokio::select! {
         biased;
         said = &mut body => return match (context.0.stop.get(), said) {
             // It was asked to stop and did, however it says so.
-            (Some(reason), said) => (Ended::Stopped(*reason), said.words()),
-            (None, Said::Stopped(reason, words)) => (Ended::Stopped(reason), words),
-            (None, Said::Succeeded(words)) => (Ended::Succeeded, words),
-            (None, Said::Failed(why)) => (Ended::Failed(None), why),
+            (Some(reason), said) => (RunOutcome::Stopped(*reason), said.into_text()),
+            (None, FunctionResult::Stopped(reason, words)) => (RunOutcome::Stopped(reason), words),
+            (None, FunctionResult::Succeeded(words)) => (RunOutcome::Succeeded, words),
+            (None, FunctionResult::Failed(why)) => (RunOutcome::Failed(None), why),
         },
         reason = context.stopped() => reason,
-        () = elapsed(timeout) => Reason::TimedOut,
+        () = elapsed(timeout) => StopReason::TimedOut,
     };
     context.0.ask_to_stop(reason);
-    let grace = if reason == Reason::Fenced { grace_when_fenced } else { GRACE };
+    let grace = if reason == StopReason::Fenced { grace_when_fenced } else { GRACE };
     let words = match tokio::time::timeout(duration(grace), body).await {
-        Ok(said) => said.words(),
+        Ok(said) => said.into_text(),
         Err(_) => "it did not stop when asked to, and was dropped".to_string(),
     };
-    (Ended::Stopped(reason), words)
+    (RunOutcome::Stopped(reason), words)
 }
 
 async fn elapsed(timeout: Option<Millis>) {

@@ -18,24 +18,24 @@ use std::task::Poll;
 use std::time::Duration;
 use std::{io, thread};
 
-use evenkeel_core::effect::{Reason, Run};
-use evenkeel_core::input::Ended;
+use evenkeel_core::effect::{Run, StopReason};
+use evenkeel_core::ids::{NodeName, RunId};
+use evenkeel_core::input::RunOutcome;
 use evenkeel_core::job::Http;
 use evenkeel_core::job::http::HTTP_TIMEOUT;
 use evenkeel_core::time::{Millis, Mono};
-use evenkeel_core::words::{NodeName, RunId};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{mpsc, oneshot};
 
-use super::report::Report;
+use super::report::EndReporter;
 use crate::clock;
 use crate::config::Config;
-use crate::executor::{Finish, News, Trust};
-use crate::logs::{Bounds, LogWriter, Logs};
-use connect::Reach;
-use egress::Egress;
-use exchange::Call;
-use secrets::Secrets;
+use crate::executor::{AttemptResult, ExecutorEvent, TrustDeadline};
+use crate::logs::{LogLimits, LogWriter, Logs};
+use connect::HttpContext;
+use egress::EgressPolicy;
+use exchange::HttpCall;
+use secrets::SecretFolder;
 
 pub use egress::Network;
 
@@ -45,25 +45,25 @@ const LOOKUPS: usize = 16;
 const DROPPED: &str = "the request was dropped; the server may go on with what it has";
 
 /// The requests of this node.
-pub(crate) struct HttpRuns {
+pub(crate) struct HttpExecutor {
     node: NodeName,
     logs: Logs,
     keep: u64,
-    news: mpsc::UnboundedSender<News>,
-    reach: Arc<Reach>,
-    secrets: Secrets,
-    under_way: BTreeMap<RunId, oneshot::Sender<Reason>>,
+    events: mpsc::UnboundedSender<ExecutorEvent>,
+    context: Arc<HttpContext>,
+    secrets: SecretFolder,
+    running: BTreeMap<RunId, oneshot::Sender<StopReason>>,
     trusted_until: Arc<AtomicI64>,
-    worker: Option<Worker>,
+    worker: Option<HttpWorker>,
 }
 
 /// The thread that has all requests; it ends when this is dropped, and they with it.
-struct Worker {
+struct HttpWorker {
     runtime: Handle,
     _until: oneshot::Sender<()>,
 }
 
-impl Worker {
+impl HttpWorker {
     fn start() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(LOOKUPS).build()?;
         let handle = runtime.handle().clone();
@@ -78,63 +78,63 @@ impl Worker {
     }
 }
 
-impl HttpRuns {
-    pub(crate) fn new(config: &Config, logs: Logs, news: mpsc::UnboundedSender<News>) -> Self {
+impl HttpExecutor {
+    pub(crate) fn new(config: &Config, logs: Logs, news: mpsc::UnboundedSender<ExecutorEvent>) -> Self {
         Self {
             node: config.name.clone(),
             logs,
-            keep: config.keep.output,
-            news,
-            reach: Reach::new(Egress::new(config.http_allow.clone())),
-            secrets: Secrets(config.secrets.clone()),
-            under_way: BTreeMap::new(),
+            keep: config.retention.output,
+            events: news,
+            context: HttpContext::new(EgressPolicy::new(config.http_allow.clone())),
+            secrets: SecretFolder(config.secrets.clone()),
+            running: BTreeMap::new(),
             trusted_until: Arc::new(AtomicI64::new(i64::MIN)),
             worker: None,
         }
     }
 
     /// From now on requests may be under way until the new deadline.
-    pub(crate) fn trust(&mut self, trust: Trust) {
+    pub(crate) fn trust(&mut self, trust: TrustDeadline) {
         self.trusted_until.store(trust.until.0, Ordering::Release);
     }
 
     /// Drops every request once the trust deadline has passed.
     pub(crate) fn fence(&mut self, now: Mono) {
         if now.0 >= self.trusted_until.load(Ordering::Acquire) {
-            for (_, stop) in std::mem::take(&mut self.under_way) {
-                let _ = stop.send(Reason::Fenced);
+            for (_, stop) in std::mem::take(&mut self.running) {
+                let _ = stop.send(StopReason::Fenced);
             }
         }
     }
 
-    pub(crate) fn stop(&mut self, run: &RunId, reason: Reason) {
-        if let Some(stop) = self.under_way.remove(run) {
+    pub(crate) fn stop(&mut self, run: &RunId, reason: StopReason) {
+        if let Some(stop) = self.running.remove(run) {
             let _ = stop.send(reason);
         }
     }
 
     pub(crate) fn forget(&mut self, run: &RunId) {
-        self.under_way.remove(run);
+        self.running.remove(run);
     }
 
     pub(crate) fn start(&mut self, run: Run, http: Box<Http>) {
-        let worker = match self.worker.take().map_or_else(Worker::start, Ok) {
+        let worker = match self.worker.take().map_or_else(HttpWorker::start, Ok) {
             Ok(worker) => worker,
             Err(e) => {
                 let reason = format!("no thread could be started for requests: {e}");
-                let _ = self.news.send(News::Ended(Finish::failed(&run, reason)));
+                let _ = self.events.send(ExecutorEvent::Ended(AttemptResult::failed(&run, reason)));
                 return;
             }
         };
         let (stop, stopped) = oneshot::channel();
-        self.under_way.insert(run.id.clone(), stop);
-        let task = Task {
+        self.running.insert(run.id.clone(), stop);
+        let task = HttpTask {
             log: (self.logs.clone(), self.keep),
-            news: self.news.clone(),
+            events: self.events.clone(),
             stopped,
             trusted_until: self.trusted_until.clone(),
-            reach: self.reach.clone(),
-            call: Call { facts: run.environment(&self.node), http, secrets: self.secrets.clone() },
+            context: self.context.clone(),
+            call: HttpCall { facts: run.environment(&self.node), http, secrets: self.secrets.clone() },
             run,
         };
         worker.runtime.spawn(task.execute());
@@ -143,45 +143,46 @@ impl HttpRuns {
 }
 
 /// One request, from its start to its end.
-struct Task {
+struct HttpTask {
     run: Run,
-    call: Call,
+    call: HttpCall,
     log: (Logs, u64),
-    news: mpsc::UnboundedSender<News>,
-    stopped: oneshot::Receiver<Reason>,
+    events: mpsc::UnboundedSender<ExecutorEvent>,
+    stopped: oneshot::Receiver<StopReason>,
     trusted_until: Arc<AtomicI64>,
-    reach: Arc<Reach>,
+    context: Arc<HttpContext>,
 }
 
-impl Task {
+impl HttpTask {
     async fn execute(self) {
-        let Self { run, call, log: (logs, keep), news, stopped, trusted_until, reach } = self;
+        let Self { run, call, log: (logs, keep), events: news, stopped, trusted_until, context: reach } =
+            self;
         // Checked last, right before anything is sent: the task may have waited long for its turn (law 2).
         if clock::now().mono >= run.not_after {
-            let _ = news.send(News::NotStarted { run: run.id.clone(), attempt: run.attempt });
+            let _ = news.send(ExecutorEvent::NotStarted { run: run.id.clone(), attempt: run.attempt });
             return;
         }
-        let mut report = Report::new(news, &run, "the request panicked");
+        let mut report = EndReporter::new(news, &run, "the request panicked");
         let path = logs.path(&run.id, run.attempt);
-        let mut log = LogWriter::new(&path, Bounds { keep, rate: None }, |e| {
+        let mut log = LogWriter::new(&path, LogLimits { keep, rate: None }, |e| {
             tracing::warn!("no answer is kept in {}: {e}", path.display());
         });
         let limit = run.timeout.unwrap_or(HTTP_TIMEOUT);
         let (ended, reason) = tokio::select! {
             biased;
             // Without anybody who could stop it, nobody would know of it either.
-            reason = stopped => (Ended::Stopped(reason.unwrap_or(Reason::Fenced)), DROPPED.to_owned()),
-            () = untrusted(&trusted_until) => (Ended::Stopped(Reason::Fenced), DROPPED.to_owned()),
+            reason = stopped => (RunOutcome::Stopped(reason.unwrap_or(StopReason::Fenced)), DROPPED.to_owned()),
+            () = untrusted(&trusted_until) => (RunOutcome::Stopped(StopReason::Fenced), DROPPED.to_owned()),
             end = exchange::make(&call, &reach, &mut log) => match end {
-                Ok(status) => (Ended::Succeeded, status),
-                Err(why) => (Ended::Failed(None), why),
+                Ok(status) => (RunOutcome::Succeeded, status),
+                Err(why) => (RunOutcome::Failed(None), why),
             },
             () = tokio::time::sleep(duration(limit)) => {
                 let said = format!("no whole answer within {limit}: {DROPPED}");
-                (Ended::Stopped(Reason::TimedOut), said)
+                (RunOutcome::Stopped(StopReason::TimedOut), said)
             }
         };
-        report.kept(log.kept());
+        report.set_output(log.written());
         report.end(ended, reason);
     }
 }

@@ -1,22 +1,22 @@
 //! The one word that follows each start within this process, come what may.
 
 use evenkeel_core::effect::Run;
-use evenkeel_core::input::Ended;
+use evenkeel_core::input::RunOutcome;
 use tokio::sync::mpsc;
 
 use crate::clock;
-use crate::executor::{Finish, News};
+use crate::executor::{AttemptResult, ExecutorEvent};
 
 /// Reports the end of a run when it is dropped, so that one that panics is reported as well.
-pub(super) struct Report {
-    news: mpsc::UnboundedSender<News>,
-    finish: Option<Finish>,
+pub(super) struct EndReporter {
+    events: mpsc::UnboundedSender<ExecutorEvent>,
+    finish: Option<AttemptResult>,
 }
 
-impl Report {
+impl EndReporter {
     /// What is told if nothing else is.
-    pub(super) fn new(news: mpsc::UnboundedSender<News>, run: &Run, panicked: &'static str) -> Self {
-        Self { news, finish: Some(Finish::failed(run, panicked)) }
+    pub(super) fn new(news: mpsc::UnboundedSender<ExecutorEvent>, run: &Run, panicked: &'static str) -> Self {
+        Self { events: news, finish: Some(AttemptResult::failed(run, panicked)) }
     }
 
     /// It begins now; what is told from here on if nothing else is.
@@ -29,13 +29,13 @@ impl Report {
 
     /// It did not start and will not.
     pub(super) fn not_started(mut self) {
-        if let Some(Finish { run, attempt, .. }) = self.finish.take() {
+        if let Some(AttemptResult { run, attempt, .. }) = self.finish.take() {
             // A driver that has ended wants no news; what it had open others settle by the registry.
-            let _ = self.news.send(News::NotStarted { run, attempt });
+            let _ = self.events.send(ExecutorEvent::NotStarted { run, attempt });
         }
     }
 
-    pub(super) fn end(&mut self, ended: Ended, reason: String) {
+    pub(super) fn end(&mut self, ended: RunOutcome, reason: String) {
         if let Some(finish) = &mut self.finish {
             finish.ended = ended;
             finish.reason = reason.into();
@@ -43,18 +43,18 @@ impl Report {
     }
 
     /// How many bytes of output were kept.
-    pub(super) fn kept(&mut self, output: u64) {
+    pub(super) fn set_output(&mut self, output: u64) {
         if let Some(finish) = &mut self.finish {
             finish.output = output;
         }
     }
 }
 
-impl Drop for Report {
+impl Drop for EndReporter {
     fn drop(&mut self) {
         if let Some(mut finish) = self.finish.take() {
             finish.at = clock::now().wall;
-            let _ = self.news.send(News::Ended(finish));
+            let _ = self.events.send(ExecutorEvent::Ended(finish));
         }
     }
 }

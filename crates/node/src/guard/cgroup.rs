@@ -5,24 +5,24 @@
 //! away once nothing is left in it. What a guard that was killed left behind is ended by the next one of the same data folder,
 //! before it says that it is ready.
 
-mod inside;
-mod place;
+mod members;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use evenkeel_core::job::Totals;
+use evenkeel_core::job::RunLimitValues;
 use rustix::process::{Pid, Signal};
 
-use super::wire::Attempt;
-use inside::{PROCS, in_dir, inside, is_empty, kill, members, remove, write_if_there};
-use place::{ASIDE, Controller, Tree};
+use super::wire::AttemptId;
+use members::{PROCS, in_dir, inside, is_empty, kill, members, remove, write_if_there};
+use tree::{CgroupTree, Controller, NODE_CGROUP};
 
-pub(crate) use place::Told;
+pub(crate) use tree::CgroupMounts;
 
 /// In which spans the kernel reckons how long a run may compute, in microseconds.
 const PERIOD: u64 = 100_000;
@@ -34,7 +34,7 @@ const CHARGED_AT_ONCE: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Cgroups {
     /// A folder in each tree; the first one tells which processes a run has.
-    folders: Vec<Folder>,
+    folders: Vec<CgroupFolder>,
     /// Why what is bounded nowhere is not.
     missing: Vec<(Controller, String)>,
     /// What could not be taken away yet: the kernel may hold one a little longer than its processes.
@@ -43,7 +43,7 @@ pub(crate) struct Cgroups {
 
 /// One node's folder in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Folder {
+struct CgroupFolder {
     path: PathBuf,
     unified: bool,
     controllers: Vec<Controller>,
@@ -69,10 +69,10 @@ impl Cgroups {
     }
 
     /// Finds out where they can be made, and stands aside with `us` where that is needed.
-    pub(crate) fn open(told: &Told, data: &Path, us: &[Pid]) -> io::Result<Self> {
+    pub(crate) fn open(told: &CgroupMounts, data: &Path, us: &[Pid]) -> io::Result<Self> {
         let name = name(data)?;
         let (mut folders, mut missing) = (Vec::new(), Vec::new());
-        for tree in place::trees(told) {
+        for tree in tree::trees(told) {
             match tree.prepare(&name, us) {
                 Ok(folder) => folders.push(folder),
                 Err(why) => missing.extend(tree.controllers.iter().map(|it| (*it, why.clone()))),
@@ -80,7 +80,7 @@ impl Cgroups {
         }
         let unseen = "the kernel has none here, or none is mounted";
         for controller in Controller::ALL {
-            let is_in = folders.iter().any(|folder: &Folder| folder.controllers.contains(&controller));
+            let is_in = folders.iter().any(|folder: &CgroupFolder| folder.controllers.contains(&controller));
             if !is_in && missing.iter().all(|(it, _)| *it != controller) {
                 missing.push((controller, unseen.to_string()));
             }
@@ -110,7 +110,11 @@ impl Cgroups {
     ///
     /// # Errors
     /// A limit cannot be kept; the text says why and what to do.
-    pub(super) fn enclose(&mut self, id: &Attempt, totals: Totals) -> Result<Option<Cgroup>, String> {
+    pub(super) fn enclose(
+        &mut self,
+        id: &AttemptId,
+        totals: RunLimitValues,
+    ) -> Result<Option<Cgroup>, String> {
         self.tidy();
         let wanted = wanted(totals);
         if let Some((field, (controller, why))) = wanted.iter().find_map(|(controller, field)| {
@@ -122,7 +126,7 @@ impl Cgroups {
                 controller.name()
             ));
         }
-        let matters = |folder: &Folder| wanted.iter().any(|(it, _)| folder.controllers.contains(it));
+        let matters = |folder: &CgroupFolder| wanted.iter().any(|(it, _)| folder.controllers.contains(it));
         let mut made = Cgroup { dirs: Vec::new(), bounded: !wanted.is_empty(), pids: None, memory: None };
         for (n, folder) in self.folders.iter().enumerate() {
             if n > 0 && !matters(folder) {
@@ -168,10 +172,10 @@ impl Cgroups {
 }
 
 /// Kills whatever is left of the runs of a folder whose guard is gone; says whether all of it has ended.
-pub(crate) fn end_all(told: &Told, data: &Path) -> bool {
+pub(crate) fn end_all(told: &CgroupMounts, data: &Path) -> bool {
     // Without it nobody knows which are its own; whoever asks does so for a while only.
     let Ok(name) = name(data) else { return false };
-    let runs = place::trees(told).into_iter().flat_map(|tree| inside(&tree.own.join(&name)));
+    let runs = tree::trees(told).into_iter().flat_map(|tree| inside(&tree.own.join(&name)));
     let runs: Vec<PathBuf> = runs.collect();
     runs.iter().for_each(|dir| kill(dir, None));
     runs.iter().all(|dir| is_empty(dir))
@@ -184,7 +188,7 @@ fn name(data: &Path) -> io::Result<String> {
 }
 
 /// What takes a controller, and in which field it was asked for.
-fn wanted(totals: Totals) -> Vec<(Controller, &'static str)> {
+fn wanted(totals: RunLimitValues) -> Vec<(Controller, &'static str)> {
     let all = [
         (totals.processes.is_some(), Controller::Pids, "processes"),
         (totals.memory.is_some(), Controller::Memory, "memory"),
@@ -193,13 +197,13 @@ fn wanted(totals: Totals) -> Vec<(Controller, &'static str)> {
     all.into_iter().filter(|(is, ..)| *is).map(|(_, controller, field)| (controller, field)).collect()
 }
 
-impl Tree {
+impl CgroupTree {
     /// Makes the node's folder in it.
-    fn prepare(&self, name: &str, us: &[Pid]) -> Result<Folder, String> {
+    fn prepare(&self, name: &str, us: &[Pid]) -> Result<CgroupFolder, String> {
         let path = self.own.join(name);
         let cannot = |e: io::Error| format!("{} cannot be written: {e}", self.own.display());
         if self.unified && !self.controllers.is_empty() {
-            self.stand_aside(us)?;
+            self.move_aside(us)?;
         }
         match fs::create_dir(&path) {
             Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(cannot(e)),
@@ -208,11 +212,11 @@ impl Tree {
         if self.unified {
             pass_down(&path, &self.controllers).map_err(cannot)?;
         }
-        Ok(Folder { path, unified: self.unified, controllers: self.controllers.clone() })
+        Ok(CgroupFolder { path, unified: self.unified, controllers: self.controllers.clone() })
     }
 
     /// A cgroup of the unified tree can bound those below it only while no process is in it itself.
-    fn stand_aside(&self, us: &[Pid]) -> Result<(), String> {
+    fn move_aside(&self, us: &[Pid]) -> Result<(), String> {
         let cannot = |e: io::Error| format!("{} cannot be written: {e}", self.own.display());
         let passed = fs::read_to_string(self.own.join("cgroup.subtree_control")).unwrap_or_default();
         let passed = Controller::named(&passed, ' ');
@@ -227,7 +231,7 @@ impl Tree {
                 other.as_raw_nonzero()
             ));
         }
-        let aside = self.own.join(ASIDE);
+        let aside = self.own.join(NODE_CGROUP);
         match fs::create_dir(&aside) {
             Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(cannot(e)),
             _ => {}
@@ -248,9 +252,9 @@ fn pass_down(dir: &Path, controllers: &[Controller]) -> io::Result<()> {
     }
 }
 
-impl Folder {
+impl CgroupFolder {
     /// Makes a run's own, with its limits.
-    fn furnish(&self, dir: &Path, totals: Totals) -> io::Result<()> {
+    fn furnish(&self, dir: &Path, totals: RunLimitValues) -> io::Result<()> {
         match fs::create_dir(dir) {
             Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
             _ => {}
@@ -267,7 +271,7 @@ impl Folder {
         Ok(())
     }
 
-    fn bound(&self, dir: &Path, controller: Controller, totals: Totals) -> io::Result<()> {
+    fn bound(&self, dir: &Path, controller: Controller, totals: RunLimitValues) -> io::Result<()> {
         let write = |file: &str, value: String| {
             fs::write(dir.join(file), &value).map_err(|e| {
                 io::Error::new(e.kind(), format!("{value} in {}: {e}", dir.join(file).display()))
@@ -298,7 +302,7 @@ impl Folder {
 }
 
 impl Cgroup {
-    fn add(&mut self, dir: PathBuf, folder: &Folder, totals: Totals) {
+    fn add(&mut self, dir: PathBuf, folder: &CgroupFolder, totals: RunLimitValues) {
         if folder.controllers.contains(&Controller::Pids) {
             self.pids = Some(dir.clone());
         }
@@ -314,7 +318,7 @@ impl Cgroup {
     }
 
     /// Where a process enters it.
-    pub(super) fn doors(&self) -> Vec<PathBuf> {
+    pub(super) fn procs_files(&self) -> Vec<PathBuf> {
         self.dirs.iter().map(|dir| dir.join(PROCS)).collect()
     }
 

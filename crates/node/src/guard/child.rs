@@ -5,18 +5,18 @@ use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use evenkeel_core::effect::Reason;
+use evenkeel_core::effect::StopReason;
 use evenkeel_core::time::{Millis, Mono};
 use rustix::process::{Pid, PidfdFlags, RawPid, Signal, WaitStatus};
 
 use super::cgroup::Cgroup;
-use super::output::Output;
-use super::shim::{self, Forked};
+use super::orphans::{RunOrphans, RunRoot};
+use super::output::RunOutput;
+use super::shim::{self, ShimProcess};
 use super::signals;
-use super::strays::{Family, Strays};
-use super::wire::{Attempt, End, Launch, Word};
+use super::wire::{AttemptId, GuardEvent, LaunchSpec, ProcessEnd};
 use crate::clock;
-use crate::logs::Bounds;
+use crate::logs::LogLimits;
 
 /// How long a group may take to end by itself after it was asked to, unless the trust deadline is nearer.
 const GRACE: Millis = Millis::secs(2);
@@ -26,8 +26,8 @@ const SHORT_GRACE: Millis = Millis::secs(1);
 const LOOK_AGAIN: Millis = Millis(10);
 
 /// An attempt of which something may be left.
-pub(super) struct Child {
-    pub(super) id: Attempt,
+pub(super) struct GuardedRun {
+    pub(super) id: AttemptId,
     /// Where all its processes are, whatever they do.
     cgroup: Option<Cgroup>,
     /// Its first process and its group.
@@ -36,53 +36,53 @@ pub(super) struct Child {
     /// Open until the shim became the run's program.
     status: Option<PipeReader>,
     /// What the shim said.
-    said: Vec<u8>,
-    pub(super) output: Output,
+    shim_error: Vec<u8>,
+    pub(super) output: RunOutput,
     exit: Option<WaitStatus>,
     started: Mono,
     timeout: Option<Mono>,
     /// Its processes outside the group that were asked to end.
-    asked: BTreeSet<RawPid>,
-    ending: Option<Ending>,
+    terminated: BTreeSet<RawPid>,
+    ending: Option<Termination>,
 }
 
-struct Ending {
+struct Termination {
     /// `None` when the run ended by itself and only leftovers are ended.
-    reason: Option<Reason>,
+    reason: Option<StopReason>,
     kill: Mono,
 }
 
 /// What is true for all children at a moment.
 #[derive(Clone, Copy)]
-pub(super) struct Moment {
+pub(super) struct GuardDeadlines {
     pub(super) now: Mono,
     pub(super) until: Mono,
     pub(super) kill: Mono,
     pub(super) node_gone: bool,
 }
 
-impl Child {
+impl GuardedRun {
     /// Forks the shim. Fails when the host has no means.
     pub(super) fn launch(
-        launch: &Launch,
+        launch: &LaunchSpec,
         cgroup: Option<&Cgroup>,
         lock: &mut Option<File>,
     ) -> io::Result<Self> {
         // Before it is there: what it starts must not seem to be of another time.
         let started = clock::now().mono;
-        let Forked { pid, status, output } = shim::start(launch, cgroup, lock)?;
+        let ShimProcess { pid, status, output } = shim::start(launch, cgroup, lock)?;
         Ok(Self {
             id: launch.id.clone(),
             cgroup: None,
             pid,
             pidfd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok(),
             status: Some(status),
-            said: Vec::new(),
-            output: Output::new(output, &launch.log, Bounds { keep: launch.keep, rate: launch.rate }),
+            shim_error: Vec::new(),
+            output: RunOutput::new(output, &launch.log, LogLimits { keep: launch.keep, rate: launch.rate }),
             exit: None,
             started,
             timeout: launch.timeout.map(|span| started + Millis(span)),
-            asked: BTreeSet::new(),
+            terminated: BTreeSet::new(),
             ending: None,
         })
     }
@@ -92,8 +92,8 @@ impl Child {
     }
 
     /// What its strays are known by.
-    pub(super) fn family(&self) -> Family<'_> {
-        Family { id: &self.id, first: self.pid, started: self.started }
+    pub(super) fn root(&self) -> RunRoot<'_> {
+        RunRoot { id: &self.id, first: self.pid, started: self.started }
     }
 
     /// Whether strays of it are to be looked for: it has ended, or is being ended.
@@ -102,7 +102,7 @@ impl Child {
     }
 
     /// Everything whose readiness concerns this child.
-    pub(super) fn bells(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub(super) fn poll_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let exit = self.pidfd.as_ref().filter(|_| self.exit.is_none()).map(AsFd::as_fd);
         let status = self.status.as_ref().map(AsFd::as_fd);
         let output = self.output.pipe().map(AsFd::as_fd);
@@ -111,7 +111,7 @@ impl Child {
 
     /// A process was reaped, whose number may be another's from now on.
     pub(super) fn forget(&mut self, pid: Pid) {
-        self.asked.remove(&pid.as_raw_nonzero().get());
+        self.terminated.remove(&pid.as_raw_nonzero().get());
     }
 
     /// Its first process was reaped.
@@ -121,19 +121,19 @@ impl Child {
     }
 
     /// Reads what the shim and the run have written; says so when the run's program has taken over.
-    pub(super) fn read(&mut self, piece: &mut Vec<u8>) -> Option<Word> {
+    pub(super) fn read(&mut self, piece: &mut Vec<u8>) -> Option<GuardEvent> {
         self.output.read(piece);
         let mut said = [0; 512];
         match self.status.as_mut()?.read(&mut said) {
             Ok(0) => self.status = None,
             Ok(n) => {
-                self.said.extend_from_slice(&said[..n]);
+                self.shim_error.extend_from_slice(&said[..n]);
                 return None;
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return None,
             Err(_) => self.status = None,
         }
-        self.said.is_empty().then(|| Word::Started {
+        self.shim_error.is_empty().then(|| GuardEvent::Started {
             id: self.id.clone(),
             group: self.pid.as_raw_nonzero().get(),
             at: clock::now().wall.0,
@@ -141,24 +141,24 @@ impl Child {
     }
 
     /// Asks the group to end and sets when it is killed. The first reason stands; the nearest kill counts.
-    pub(super) fn end(&mut self, reason: Option<Reason>, kill: Mono) {
+    pub(super) fn end(&mut self, reason: Option<StopReason>, kill: Mono) {
         match &mut self.ending {
             Some(ending) => ending.kill = ending.kill.min(kill),
             None => {
-                self.ending = Some(Ending { reason, kill });
+                self.ending = Some(Termination { reason, kill });
                 self.signal(Signal::TERM);
             }
         }
     }
 
     /// Ends it for somebody's reason.
-    pub(super) fn stop(&mut self, reason: Reason, at: Moment) {
+    pub(super) fn stop(&mut self, reason: StopReason, at: GuardDeadlines) {
         self.end(Some(reason), at.kill.min(at.now + GRACE));
     }
 
     /// Does what is due; returns when it wants to be looked at again, or `None` when nothing of it is left, neither in its
     /// group nor among the strays.
-    pub(super) fn advance(&mut self, at: Moment, strays: &Strays) -> Option<Mono> {
+    pub(super) fn advance(&mut self, at: GuardDeadlines, strays: &RunOrphans) -> Option<Mono> {
         // A cgroup knows all that is of it. It is a file to be read, so only where nothing else is left: this is asked of each run
         // whenever anything happens to any.
         let others = || self.cgroup.as_ref().map_or(strays.unsure, |cgroup| !cgroup.is_empty());
@@ -168,11 +168,11 @@ impl Child {
         if self.exit.is_some() && self.ending.is_none() {
             self.end(None, at.kill.min(at.now + SHORT_GRACE));
         } else if at.node_gone {
-            self.end(Some(Reason::Fenced), at.kill.min(at.now + SHORT_GRACE));
+            self.end(Some(StopReason::Fenced), at.kill.min(at.now + SHORT_GRACE));
         } else if at.now >= at.until {
-            self.end(Some(Reason::Fenced), at.kill);
+            self.end(Some(StopReason::Fenced), at.kill);
         } else if self.timeout.is_some_and(|timeout| at.now >= timeout) {
-            self.stop(Reason::TimedOut, at);
+            self.stop(StopReason::TimedOut, at);
         }
         let Some(ending) = &self.ending else {
             return Some(self.timeout.map_or(at.until, |timeout| timeout.min(at.until)));
@@ -185,7 +185,7 @@ impl Child {
             // The guard's own children, which it has not reaped: their numbers are nobody else's.
             if at.now >= kill {
                 let _ = rustix::process::kill_process(*stray, Signal::KILL);
-            } else if self.asked.insert(stray.as_raw_nonzero().get()) {
+            } else if self.terminated.insert(stray.as_raw_nonzero().get()) {
                 let _ = rustix::process::kill_process(*stray, Signal::TERM);
             }
         }
@@ -194,7 +194,9 @@ impl Child {
             let is_outside = |pid| rustix::process::getpgid(Some(pid)).is_ok_and(|group| group != self.pid);
             match at.now >= kill {
                 true => cgroup.kill(),
-                false => cgroup.ask(|pid| is_outside(pid) && self.asked.insert(pid.as_raw_nonzero().get())),
+                false => {
+                    cgroup.ask(|pid| is_outside(pid) && self.terminated.insert(pid.as_raw_nonzero().get()))
+                }
             }
         }
         let soon = self.exit.is_some() || at.now >= kill;
@@ -218,33 +220,34 @@ impl Child {
     }
 
     /// What to tell the node of an attempt of which nothing is left, and its cgroup, to be taken away.
-    pub(super) fn last_word(mut self, piece: &mut Vec<u8>) -> (Word, Option<Cgroup>) {
+    pub(super) fn into_ended(mut self, piece: &mut Vec<u8>) -> (GuardEvent, Option<Cgroup>) {
         let starved = self.cgroup.as_ref().and_then(Cgroup::out_of_memory);
         self.output.read_rest(piece);
         if let Some(status) = &mut self.status {
             // Whoever wrote is gone, so all of it is there, and "would block" is the end.
-            let _ = status.read_to_end(&mut self.said);
+            let _ = status.read_to_end(&mut self.shim_error);
         }
-        if self.said == shim::LATE.as_bytes() {
-            return (Word::NotStarted { id: self.id }, self.cgroup);
+        if self.shim_error == shim::LATE.as_bytes() {
+            return (GuardEvent::NotStarted { id: self.id }, self.cgroup);
         }
         let stopped = self.ending.and_then(|ending| ending.reason);
         let code = self.exit.and_then(WaitStatus::exit_status);
         let signal = self.exit.and_then(WaitStatus::terminating_signal);
-        let reason = match (self.said.is_empty(), stopped, code, signal) {
-            (false, ..) => String::from_utf8_lossy(&self.said).into_owned(),
+        let reason = match (self.shim_error.is_empty(), stopped, code, signal) {
+            (false, ..) => String::from_utf8_lossy(&self.shim_error).into_owned(),
             (_, None, Some(code), _) if code != 0 => match starved {
                 Some(starved) => format!("exit code {code}, {starved}"),
                 None => format!("exit code {code}"),
             },
             (_, None, _, Some(signal)) => {
                 let by_kernel = starved.filter(|_| signal == Signal::KILL.as_raw());
-                by_kernel.unwrap_or_else(|| signals::told(signal))
+                by_kernel.unwrap_or_else(|| signals::describe(signal))
             }
             _ => String::new(),
         };
-        let code = code.filter(|_| self.said.is_empty());
-        let end = End { stopped, code, reason, output: self.output.kept(), at: clock::now().wall.0 };
-        (Word::Ended { id: self.id, end }, self.cgroup)
+        let code = code.filter(|_| self.shim_error.is_empty());
+        let end =
+            ProcessEnd { stopped, code, reason, output: self.output.written(), at: clock::now().wall.0 };
+        (GuardEvent::Ended { id: self.id, end }, self.cgroup)
     }
 }

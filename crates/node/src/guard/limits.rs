@@ -1,6 +1,6 @@
 //! What a run may use of its host, set in its own process just before its program takes over.
 
-use evenkeel_core::job::Ceilings;
+use evenkeel_core::job::LimitValues;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// How many seconds lie between the signal that says that the time is used up and the one that nobody survives.
@@ -10,7 +10,7 @@ const CPU_GRACE: u64 = 5;
 ///
 /// # Errors
 /// The node may not give that much.
-pub(super) fn set(ceilings: Ceilings) -> Result<(), String> {
+pub(super) fn set(ceilings: LimitValues) -> Result<(), String> {
     set_one("processes", Resource::Nproc, ceilings.processes, 0)?;
     set_one("files", Resource::Nofile, ceilings.files, 0)?;
     set_one("cpu", Resource::Cpu, ceilings.cpu, CPU_GRACE)?;

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, PipeReader, Read};
 use std::path::Path;
 
-use crate::logs::{Bounds, LogWriter};
+use crate::logs::{LogLimits, LogWriter};
 
 /// How much is read at once; also how much memory the output of all runs takes together.
 const PIECE: usize = 64 * 1024;
@@ -11,15 +11,15 @@ const PIECE: usize = 64 * 1024;
 const PIECES: usize = 16;
 
 /// The reading end of a run's output and the file it goes to.
-pub(super) struct Output {
+pub(super) struct RunOutput {
     /// `None` when every writer is gone.
     pipe: Option<PipeReader>,
     log: LogWriter,
 }
 
-impl Output {
+impl RunOutput {
     /// `pipe` must not block. A file that cannot be opened costs the output and not the run.
-    pub(super) fn new(pipe: PipeReader, path: &Path, bounds: Bounds) -> Self {
+    pub(super) fn new(pipe: PipeReader, path: &Path, bounds: LogLimits) -> Self {
         let log = LogWriter::new(path, bounds, |e| {
             eprintln!("evenkeel guard: no output is kept in {}: {e}", path.display());
         });
@@ -32,8 +32,8 @@ impl Output {
     }
 
     /// Bytes kept so far.
-    pub(super) fn kept(&self) -> u64 {
-        self.log.kept()
+    pub(super) fn written(&self) -> u64 {
+        self.log.written()
     }
 
     /// Reads what is there, up to a fair share.

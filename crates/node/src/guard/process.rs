@@ -19,10 +19,10 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 
-use super::cgroup::{Cgroups, Told};
-use super::child::{Child, Moment};
-use super::strays::{Finder, Strays};
-use super::wire::{Attempt, End, Launch, Lines, Order, Word, line};
+use super::cgroup::{CgroupMounts, Cgroups};
+use super::child::{GuardDeadlines, GuardedRun};
+use super::orphans::{OrphanScan, RunOrphans};
+use super::wire::{AttemptId, GuardEvent, GuardRequest, LaunchSpec, LineReader, ProcessEnd, to_line};
 use super::{BE_ALONE, LOCK, NO_CGROUPS, is_alone};
 use crate::clock;
 
@@ -44,7 +44,7 @@ pub(super) fn main(mut told: impl Iterator<Item = OsString>) -> i32 {
             Some(word) if word == NO_CGROUPS => Cgroups::none(),
             _ => cgroups(data.as_ref())?,
         };
-        Guard::new(lock, cgroups)?.run()
+        GuardSupervisor::new(lock, cgroups)?.run()
     });
     match guarded {
         Ok(()) => 0,
@@ -87,7 +87,7 @@ fn cgroups(data: &Path) -> io::Result<Cgroups> {
     let node = rustix::process::getppid();
     let us: Vec<Pid> = [rustix::process::getpid()].into_iter().chain(node).collect();
     // A kernel that tells nothing has none.
-    let cgroups = Cgroups::open(&Told::read().unwrap_or_default(), data, &us)?;
+    let cgroups = Cgroups::open(&CgroupMounts::read().unwrap_or_default(), data, &us)?;
     while !cgroups.end_left() {
         // A node that has gone meanwhile changes nothing: what it started is to end.
         poll(&mut [], Some(&LOCK_AGAIN))?;
@@ -95,13 +95,13 @@ fn cgroups(data: &Path) -> io::Result<Cgroups> {
     Ok(cgroups)
 }
 
-struct Guard {
+struct GuardSupervisor {
     /// Held for as long as runs may live.
     lock: Option<File>,
-    orders: Lines,
-    words: VecDeque<u8>,
-    children: Vec<Child>,
-    finder: Finder,
+    requests: LineReader,
+    outbox: VecDeque<u8>,
+    children: Vec<GuardedRun>,
+    orphan_scan: OrphanScan,
     cgroups: Cgroups,
     until: Mono,
     kill: Mono,
@@ -112,7 +112,7 @@ struct Guard {
     piece: Vec<u8>,
 }
 
-impl Guard {
+impl GuardSupervisor {
     fn new(lock: File, cgroups: Cgroups) -> io::Result<Self> {
         // Orphans of a run become this process's children, so that their group can be seen to be empty.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -121,10 +121,10 @@ impl Guard {
         let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         let mut guard = Self {
             lock: Some(lock),
-            orders: Lines::default(),
-            words: VecDeque::new(),
+            requests: LineReader::default(),
+            outbox: VecDeque::new(),
             children: Vec::new(),
-            finder: Finder::default(),
+            orphan_scan: OrphanScan::default(),
             cgroups,
             until: Mono(i64::MIN),
             kill: Mono(i64::MIN),
@@ -132,18 +132,18 @@ impl Guard {
             timer,
             piece: Vec::new(),
         };
-        guard.say(&Word::Ready { lacking: guard.cgroups.lacking() });
+        guard.queue_event(&GuardEvent::Ready { lacking: guard.cgroups.lacking() });
         Ok(guard)
     }
 
     fn run(mut self) -> io::Result<()> {
         loop {
-            let mut next = self.look();
+            let mut next = self.turn_over();
             if self.cgroups.tidy() {
                 let again = clock::now().mono + TIDY_AGAIN;
                 next = Some(next.map_or(again, |next| next.min(again)));
             }
-            self.tell();
+            self.flush_events();
             if self.node_gone && self.children.is_empty() {
                 self.cgroups.close();
                 return Ok(());
@@ -154,14 +154,14 @@ impl Guard {
             }
             for index in rung {
                 if let Some(word) = self.children[index].read(&mut self.piece) {
-                    self.say(&word);
+                    self.queue_event(&word);
                 }
             }
         }
     }
 
     /// Does what is due. Who was seen to have ended is reaped before anything is said of the run: nothing of it is left.
-    fn look(&mut self) -> Option<Mono> {
+    fn turn_over(&mut self) -> Option<Mono> {
         loop {
             self.reap();
             let before = self.children.len();
@@ -175,7 +175,7 @@ impl Guard {
     /// Collects every child that has ended: first processes of runs, and orphans.
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-            self.finder.reaped(pid);
+            self.orphan_scan.reaped(pid);
             self.children.iter_mut().for_each(|child| child.forget(pid));
             if let Some(child) = self.children.iter_mut().find(|child| child.pid() == pid) {
                 child.exited(status);
@@ -186,8 +186,8 @@ impl Guard {
     /// Does what is due with every child, and tells of those of which nothing is left.
     fn advance(&mut self) -> Option<Mono> {
         let at = self.moment();
-        let none = Strays::default();
-        let mut strays = self.strays();
+        let none = RunOrphans::default();
+        let mut strays = self.find_orphans();
         let mut next: Option<Mono> = None;
         let mut index = 0;
         while let Some(child) = self.children.get_mut(index) {
@@ -201,11 +201,11 @@ impl Guard {
                     if index < strays.len() {
                         strays.swap_remove(index);
                     }
-                    let (word, cgroup) = child.last_word(&mut self.piece);
+                    let (word, cgroup) = child.into_ended(&mut self.piece);
                     if let Some(cgroup) = cgroup {
                         self.cgroups.leave(cgroup);
                     }
-                    self.say(&word);
+                    self.queue_event(&word);
                 }
             }
         }
@@ -213,26 +213,31 @@ impl Guard {
     }
 
     /// The strays of each child, looked for only where one of them ends.
-    fn strays(&mut self) -> Vec<Strays> {
-        if !self.children.iter().any(Child::is_ending) {
+    fn find_orphans(&mut self) -> Vec<RunOrphans> {
+        if !self.children.iter().any(GuardedRun::is_ending) {
             return Vec::new();
         }
-        self.finder.find(&self.children.iter().map(Child::family).collect::<Vec<_>>())
+        self.orphan_scan.find(&self.children.iter().map(GuardedRun::root).collect::<Vec<_>>())
     }
 
-    fn moment(&self) -> Moment {
-        Moment { now: clock::now().mono, until: self.until, kill: self.kill, node_gone: self.node_gone }
+    fn moment(&self) -> GuardDeadlines {
+        GuardDeadlines {
+            now: clock::now().mono,
+            until: self.until,
+            kill: self.kill,
+            node_gone: self.node_gone,
+        }
     }
 
-    fn say(&mut self, word: &Word) {
-        self.words.extend(line(word));
+    fn queue_event(&mut self, word: &GuardEvent) {
+        self.outbox.extend(to_line(word));
     }
 
     /// Writes what the node is ready to read.
-    fn tell(&mut self) {
-        while !self.words.is_empty() && !self.node_gone {
-            match rustix::io::write(io::stdout(), self.words.as_slices().0) {
-                Ok(n) => drop(self.words.drain(..n)),
+    fn flush_events(&mut self) {
+        while !self.outbox.is_empty() && !self.node_gone {
+            match rustix::io::write(io::stdout(), self.outbox.as_slices().0) {
+                Ok(n) => drop(self.outbox.drain(..n)),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return,
                 Err(_) => self.node_gone = true,
@@ -248,13 +253,13 @@ impl Guard {
         if !self.node_gone {
             bells.push(PollFd::new(&stdin, PollFlags::IN));
             // Even when there is nothing to tell, a closed pipe says that the node is gone.
-            let write = if self.words.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+            let write = if self.outbox.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
             bells.push(PollFd::new(&stdout, write));
         }
         let others = bells.len();
         let mut owners = Vec::new();
         for (index, child) in self.children.iter().enumerate() {
-            for bell in child.bells() {
+            for bell in child.poll_fds() {
                 bells.push(PollFd::from_borrowed_fd(bell, PollFlags::IN));
                 owners.push(index);
             }
@@ -290,7 +295,7 @@ impl Guard {
         match rustix::io::read(io::stdin(), &mut piece) {
             Ok(0) => self.node_gone = true,
             Ok(n) => {
-                for order in self.orders.take::<Order>(&piece[..n]) {
+                for order in self.requests.take::<GuardRequest>(&piece[..n]) {
                     match order {
                         Ok(order) => self.follow(order),
                         Err(e) => eprintln!("evenkeel guard: an order cannot be read: {e}"),
@@ -302,14 +307,14 @@ impl Guard {
         }
     }
 
-    fn follow(&mut self, order: Order) {
+    fn follow(&mut self, order: GuardRequest) {
         match order {
-            Order::Trust { until, kill } => {
+            GuardRequest::Trust { until, kill } => {
                 (self.until, self.kill) = (Mono(until), Mono(kill));
-                self.say(&Word::Trusted);
+                self.queue_event(&GuardEvent::Trusted);
             }
-            Order::Start(launch) => self.start(&launch),
-            Order::Stop { run, reason } => {
+            GuardRequest::Start(launch) => self.start(&launch),
+            GuardRequest::Stop { run, reason } => {
                 let at = self.moment();
                 for child in self.children.iter_mut().filter(|child| child.id.run == run) {
                     child.stop(reason, at);
@@ -318,22 +323,22 @@ impl Guard {
         }
     }
 
-    fn start(&mut self, launch: &Launch) {
+    fn start(&mut self, launch: &LaunchSpec) {
         let id = launch.id.clone();
         if clock::now().mono >= self.until {
-            return self.say(&Word::NotStarted { id });
+            return self.queue_event(&GuardEvent::NotStarted { id });
         }
         // What cannot be read is the shim's to tell, and starts nothing.
         let ceilings = launch.setting.limits.read().unwrap_or_default();
         let cgroup = match self.cgroups.enclose(&id, ceilings.together) {
             Ok(cgroup) => cgroup,
-            Err(why) => return self.say(&failed(id, why)),
+            Err(why) => return self.queue_event(&failed(id, why)),
         };
-        match Child::launch(launch, cgroup.as_ref(), &mut self.lock) {
+        match GuardedRun::launch(launch, cgroup.as_ref(), &mut self.lock) {
             Ok(child) => return self.children.push(child.within(cgroup)),
             Err(e) => {
                 eprintln!("evenkeel guard: {} did not start: {e}", id.run);
-                self.say(&Word::NotStarted { id });
+                self.queue_event(&GuardEvent::NotStarted { id });
             }
         }
         if let Some(cgroup) = cgroup {
@@ -343,7 +348,7 @@ impl Guard {
 }
 
 /// What is said of an attempt of which nothing was started, and nothing can be on any other try.
-fn failed(id: Attempt, reason: String) -> Word {
+fn failed(id: AttemptId, reason: String) -> GuardEvent {
     let at = clock::now().wall.0;
-    Word::Ended { id, end: End { stopped: None, code: None, reason, output: 0, at } }
+    GuardEvent::Ended { id, end: ProcessEnd { stopped: None, code: None, reason, output: 0, at } }
 }

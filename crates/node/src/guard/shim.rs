@@ -15,7 +15,7 @@ use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
 
-use evenkeel_core::job::Setting;
+use evenkeel_core::job::LaunchSettings;
 use fork::Fork;
 use rustix::fs::{MemfdFlags, OFlags};
 use rustix::process::{Pid, Signal};
@@ -23,15 +23,15 @@ use rustix::process::{Pid, Signal};
 use super::cgroup::Cgroup;
 use super::environment;
 use super::limits;
-use super::user::Runner;
-use super::wire::Launch;
+use super::user::RunUser;
+use super::wire::LaunchSpec;
 use crate::clock;
 
 /// What the shim writes when it was too late.
 pub(super) const LATE: &str = "late";
 
 /// What the guard has of a shim that it forked.
-pub(super) struct Forked {
+pub(super) struct ShimProcess {
     /// The process, which leads a group of its own.
     pub(super) pid: Pid,
     /// What comes here is why nothing was started; the end of it without a word means that the program took over.
@@ -41,7 +41,7 @@ pub(super) struct Forked {
 }
 
 /// What a run reads from and writes to.
-struct Streams {
+struct RunStreams {
     stdin: Stdio,
     stdout: PipeWriter,
     stderr: PipeWriter,
@@ -51,21 +51,25 @@ struct Streams {
 ///
 /// # Errors
 /// The host has no means, and may have some later: what can be lacking is made before the fork.
-pub(super) fn start(launch: &Launch, cgroup: Option<&Cgroup>, lock: &mut Option<File>) -> io::Result<Forked> {
+pub(super) fn start(
+    launch: &LaunchSpec,
+    cgroup: Option<&Cgroup>,
+    lock: &mut Option<File>,
+) -> io::Result<ShimProcess> {
     let (status, mut says) = io::pipe()?;
     let (output, stdout) = io::pipe()?;
     for reader in [status.as_fd(), output.as_fd()] {
         rustix::fs::fcntl_setfl(reader, OFlags::NONBLOCK)?;
     }
     let null = File::open("/dev/null")?;
-    let streams = Streams { stdin: stdin(&launch.setting)?, stderr: stdout.try_clone()?, stdout };
+    let streams = RunStreams { stdin: stdin(&launch.setting)?, stderr: stdout.try_clone()?, stdout };
     let guard = rustix::process::getpid();
     match fork::fork()? {
         Fork::Parent(pid) => {
             let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("a process without a number"))?;
             // Both sides do it, so that neither finds the group missing. It fails once the program took over.
             let _ = rustix::process::setpgid(Some(pid), Some(pid));
-            Ok(Forked { pid, status, output })
+            Ok(ShimProcess { pid, status, output })
         }
         Fork::Child => {
             // Whatever holds this process up below, it keeps neither the next guard waiting nor the node from hearing that this
@@ -92,13 +96,13 @@ pub(super) fn start(launch: &Launch, cgroup: Option<&Cgroup>, lock: &mut Option<
 
 fn become_the_run(
     guard: Pid,
-    launch: &Launch,
+    launch: &LaunchSpec,
     cgroup: Option<&Cgroup>,
-    streams: Streams,
+    streams: RunStreams,
 ) -> Result<Infallible, String> {
     bind_to(guard)?;
     rustix::process::setpgid(None, None).map_err(|e| format!("it cannot lead a group of its own: {e}"))?;
-    for door in cgroup.map(Cgroup::doors).unwrap_or_default() {
+    for door in cgroup.map(Cgroup::procs_files).unwrap_or_default() {
         // Nought is whoever writes. From here on all it starts is in there too.
         // Without limits it is as well off outside, where its strays are looked for in another way.
         if let Err(e) = std::fs::write(&door, "0")
@@ -112,11 +116,11 @@ fn become_the_run(
     };
     let setting = &launch.setting;
     let ceilings = setting.limits.read()?;
-    let runner = Runner::find(&setting.user)?;
+    let runner = RunUser::find(&setting.user)?;
     let mut run = Command::new(program);
     run.args(arguments).stdin(streams.stdin).stdout(streams.stdout).stderr(streams.stderr);
     run.env_clear().envs(environment::inherited(&setting.inherit));
-    run.envs(runner.iter().flat_map(Runner::variables));
+    run.envs(runner.iter().flat_map(RunUser::variables));
     run.envs(&setting.environment).envs(&launch.environment);
     // From here on no file can be opened, as the run may be allowed fewer than the guard has open.
     limits::set(ceilings)?;
@@ -153,7 +157,7 @@ fn bind_to(guard: Pid) -> Result<(), String> {
 }
 
 /// The run's standard input.
-fn stdin(setting: &Setting) -> io::Result<Stdio> {
+fn stdin(setting: &LaunchSettings) -> io::Result<Stdio> {
     if setting.stdin.is_empty() {
         return Ok(File::open("/dev/null")?.into());
     }

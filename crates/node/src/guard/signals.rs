@@ -24,7 +24,7 @@ const NAMES: &[(Signal, &str)] = &[
 ];
 
 /// How a run ended that this signal ended.
-pub(super) fn told(signal: i32) -> String {
+pub(super) fn describe(signal: i32) -> String {
     match NAMES.iter().find(|(known, _)| known.as_raw() == signal) {
         Some((_, name)) => format!("ended by signal {signal} ({name})"),
         None => format!("ended by signal {signal}"),

@@ -5,14 +5,14 @@ use std::ffi::CString;
 use nix::unistd::{Gid, Uid, User, getgrouplist, setgid, setgroups, setuid};
 
 /// A user that a run is to have, with everything looked up that takes memory and files.
-pub(super) struct Runner {
+pub(super) struct RunUser {
     user: User,
     groups: Vec<Gid>,
     /// Whether this process is that user already.
     same: bool,
 }
 
-impl Runner {
+impl RunUser {
     /// Finds the user; `None` where the job names none.
     ///
     /// # Errors

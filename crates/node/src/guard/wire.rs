@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use evenkeel_core::effect::Reason;
-use evenkeel_core::job::{Priority, Setting};
+use evenkeel_core::effect::StopReason;
+use evenkeel_core::ids::RunId;
+use evenkeel_core::job::{LaunchSettings, Priority};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::RunId;
 use serde::{Deserialize, Serialize};
 
 /// The way this is spoken. A guard stays the program it was started from, so after an upgrade the two may differ.
@@ -14,7 +14,7 @@ pub(crate) const WIRE: u32 = 2;
 
 /// One attempt of one run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Attempt {
+pub(crate) struct AttemptId {
     pub(crate) run: RunId,
     pub(crate) attempt: u32,
 }
@@ -22,25 +22,25 @@ pub(crate) struct Attempt {
 /// From the node. Moments are milliseconds of `CLOCK_BOOTTIME`, which is one clock for all processes of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Order {
+pub(crate) enum GuardRequest {
     /// Runs may live until `until` and must be dead soon after `kill` (law 4). Answered by `Trusted`.
     Trust { until: i64, kill: i64 },
     /// Start this attempt.
-    Start(Box<Launch>),
+    Start(Box<LaunchSpec>),
     /// End this run.
-    Stop { run: RunId, reason: Reason },
+    Stop { run: RunId, reason: StopReason },
 }
 
 /// Everything needed to start an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Launch {
-    pub(crate) id: Attempt,
+pub(crate) struct LaunchSpec {
+    pub(crate) id: AttemptId,
     pub(crate) argv: Vec<String>,
     /// What every run is told.
     pub(crate) environment: BTreeMap<String, String>,
     /// What the job says of how it starts.
     #[serde(default)]
-    pub(crate) setting: Setting,
+    pub(crate) setting: LaunchSettings,
     /// In milliseconds, from the start.
     pub(crate) timeout: Option<i64>,
     /// From this moment on it must not start (law 2).
@@ -69,25 +69,25 @@ pub(super) const DATA: &str = "EVENKEEL_DATA";
 /// From the guard. Each `Start` is answered by `NotStarted`, or by `Started` and then `Ended`, or by `Ended` alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Word {
+pub(crate) enum GuardEvent {
     /// The guard holds the data folder: the last one and all its runs are gone. `lacking` says which limits of whole runs it
     /// cannot keep, and why.
     Ready { lacking: Option<String> },
     /// The deadline was moved.
     Trusted,
     /// It runs, as the leader of this process group.
-    Started { id: Attempt, group: i32, at: i64 },
+    Started { id: AttemptId, group: i32, at: i64 },
     /// It did not start and will not.
-    NotStarted { id: Attempt },
+    NotStarted { id: AttemptId },
     /// It has ended, and nothing of its group is left.
-    Ended { id: Attempt, end: End },
+    Ended { id: AttemptId, end: ProcessEnd },
 }
 
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct End {
+pub(crate) struct ProcessEnd {
     /// Why the guard ended it; `None` when it ended by itself.
-    pub(crate) stopped: Option<Reason>,
+    pub(crate) stopped: Option<StopReason>,
     /// The exit code of its first process; `None` when a signal ended that.
     pub(crate) code: Option<i32>,
     /// In words; empty when there is nothing to add.
@@ -100,9 +100,9 @@ pub(crate) struct End {
 
 /// Reads lines out of pieces.
 #[derive(Debug, Default)]
-pub(crate) struct Lines(Vec<u8>);
+pub(crate) struct LineReader(Vec<u8>);
 
-impl Lines {
+impl LineReader {
     /// Goes on reading a line of which this much was read.
     pub(crate) fn begun(line: Vec<u8>) -> Self {
         Self(line)
@@ -127,7 +127,7 @@ impl Lines {
 }
 
 /// One object as a line.
-pub(crate) fn line<T: Serialize>(object: &T) -> Vec<u8> {
+pub(crate) fn to_line<T: Serialize>(object: &T) -> Vec<u8> {
     let mut line = serde_json::to_vec(object).expect("words and orders are plain data with text keys");
     line.push(b'\n');
     line
@@ -141,14 +141,14 @@ mod tests {
     fn lines_are_read_whatever_the_pieces() {
         let run: RunId = "j:1:0".parse().unwrap();
         let orders = [
-            Order::Trust { until: 5, kill: 6 },
-            Order::Stop { run, reason: Reason::Killed },
-            Order::Trust { until: i64::MIN, kill: i64::MAX },
+            GuardRequest::Trust { until: 5, kill: 6 },
+            GuardRequest::Stop { run, reason: StopReason::Killed },
+            GuardRequest::Trust { until: i64::MIN, kill: i64::MAX },
         ];
-        let bytes: Vec<u8> = orders.iter().flat_map(line).collect();
+        let bytes: Vec<u8> = orders.iter().flat_map(to_line).collect();
         for size in 1..bytes.len() {
-            let mut lines = Lines::default();
-            let read: Vec<Order> =
+            let mut lines = LineReader::default();
+            let read: Vec<GuardRequest> =
                 bytes.chunks(size).flat_map(|piece| lines.take(piece)).map(Result::unwrap).collect();
             assert_eq!(read, orders);
         }

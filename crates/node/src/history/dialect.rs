@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
-use evenkeel_registry::sql::Target;
+use evenkeel_registry::sql::SqlTarget;
 
 /// How one of them is spoken to.
 #[derive(Debug)]
-pub(super) struct Dialect {
+pub(super) struct HistoryDialect {
     /// Whether placeholders are `$1, $2` and not `?, ?`.
     pub(super) numbered: bool,
     /// What names are put in.
     pub(super) quote: char,
     /// What a connection to a server says first.
-    pub(super) greeting: &'static str,
+    pub(super) session_setup: &'static str,
     /// Begins a transaction that writes.
     pub(super) begin: &'static str,
     /// Whether a transaction that has begun still has to lock others out.
@@ -23,10 +23,10 @@ pub(super) struct Dialect {
     conflict: bool,
 }
 
-pub(super) static SQLITE: Dialect = Dialect {
+pub(super) static SQLITE: HistoryDialect = HistoryDialect {
     numbered: false,
     quote: '"',
-    greeting: "",
+    session_setup: "",
     begin: "BEGIN IMMEDIATE",
     locks: false,
     ignore: ("", " ON CONFLICT DO NOTHING"),
@@ -36,10 +36,10 @@ pub(super) static SQLITE: Dialect = Dialect {
 /// Whoever is frozen inside a transaction must not hold up the others for long; whoever only waits for its turn may take a
 /// little longer than that, for the turns of several may come before it. All that is asked is found by an index, in its
 /// order, whatever a planner thinks of a young table.
-static POSTGRES: Dialect = Dialect {
+static POSTGRES: HistoryDialect = HistoryDialect {
     numbered: true,
     quote: '"',
-    greeting: "SET lock_timeout = '10s'; SET statement_timeout = '15s'; \
+    session_setup: "SET lock_timeout = '10s'; SET statement_timeout = '15s'; \
                SET idle_in_transaction_session_timeout = '5s'; SET client_min_messages = 'warning'; \
                SET jit = off; SET enable_seqscan = off; SET enable_bitmapscan = off; \
                SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_sort = off; \
@@ -52,10 +52,10 @@ static POSTGRES: Dialect = Dialect {
 };
 
 /// MySQL cannot tell a transaction that waits for its client from a connection that does; MariaDB can.
-static MYSQL: Dialect = Dialect {
+static MYSQL: HistoryDialect = HistoryDialect {
     numbered: false,
     quote: '`',
-    greeting: "SET SESSION innodb_lock_wait_timeout = 10, SESSION wait_timeout = 5 \
+    session_setup: "SET SESSION innodb_lock_wait_timeout = 10, SESSION wait_timeout = 5 \
                /*M!100300 , SESSION wait_timeout = 600, SESSION idle_transaction_timeout = 5 */; \
                SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     begin: "START TRANSACTION READ WRITE",
@@ -65,14 +65,14 @@ static MYSQL: Dialect = Dialect {
 };
 
 /// How the server is spoken to.
-pub(super) fn of(target: &Target) -> &'static Dialect {
+pub(super) fn of(target: &SqlTarget) -> &'static HistoryDialect {
     match target {
-        Target::Postgres(_) => &POSTGRES,
-        Target::MySql(_) => &MYSQL,
+        SqlTarget::Postgres(_) => &POSTGRES,
+        SqlTarget::MySql(_) => &MYSQL,
     }
 }
 
-impl Dialect {
+impl HistoryDialect {
     /// What stands behind `VALUES …` where a row that has these keys already gets the new values of these columns.
     pub(super) fn update(&self, keys: &str, columns: &[&str]) -> String {
         let mut text = match self.conflict {

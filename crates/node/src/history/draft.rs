@@ -6,26 +6,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::effect::{Verdict, VerdictState};
+use evenkeel_core::ids::{JobName, RunId, Shard};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{JobName, RunId, Shard};
 
-use super::audit::Audits;
+use super::audit::AuditBatch;
 use super::notice::{self, Notice};
-use super::record::{EventRecord, LoadPoint, RunRecord, State};
-use super::write::Entry;
+use super::record::{AttemptState, EventRecord, LoadPoint, RunRecord};
+use super::write::HistoryWrite;
 
 /// A result that came after the end that stands.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Late {
+pub(super) struct LateResult {
     pub(super) run: RunId,
     pub(super) attempt: u32,
     pub(super) node: String,
-    pub(super) state: State,
+    pub(super) state: AttemptState,
 }
 
 /// An attempt, and whether the table has to hear of it.
 #[derive(Debug)]
-struct Line {
+struct AttemptDraft {
     record: RunRecord,
     stored: bool,
     touched: bool,
@@ -33,7 +33,7 @@ struct Line {
 
 /// The last number given in each list.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Last {
+pub(super) struct LastNumbers {
     pub(super) attempt: u64,
     pub(super) event: u64,
     pub(super) notice: i64,
@@ -41,39 +41,39 @@ pub(super) struct Last {
 
 /// A batch under way.
 #[derive(Debug, Default)]
-pub(super) struct Draft {
+pub(super) struct BatchDraft {
     pub(super) now: Wall,
-    pub(super) last: Last,
-    attempts: BTreeMap<RunId, Vec<Line>>,
+    pub(super) last: LastNumbers,
+    attempts: BTreeMap<RunId, Vec<AttemptDraft>>,
     /// Since when each shard of a job fails; as it was, and as it is by now.
     failing_before: BTreeMap<(JobName, Shard), Wall>,
     failing: BTreeMap<(JobName, Shard), Wall>,
     /// Rows to be deleted.
     pub(super) gone: Vec<u64>,
     /// With what each said, and only the first of the same.
-    pub(super) late: BTreeMap<Late, String>,
+    pub(super) late: BTreeMap<LateResult, String>,
     pub(super) events: Vec<EventRecord>,
-    pub(super) audits: Audits,
+    pub(super) audits: AuditBatch,
     pub(super) loads: BTreeMap<(String, Wall), LoadPoint>,
     /// What may be to tell, each once and with the node that tells it.
     pub(super) notices: Vec<(Notice, String)>,
     named: BTreeSet<String>,
     /// Notices that were told.
-    pub(super) told: Vec<i64>,
+    pub(super) sent_notices: Vec<i64>,
     /// Nodes that want what their earlier lives have not told.
-    pub(super) untold: Vec<String>,
+    pub(super) resend_for: Vec<String>,
     /// How many rows each job got.
     pub(super) jobs: BTreeMap<JobName, u32>,
 }
 
-impl Draft {
-    pub(super) fn new(now: Wall, last: Last) -> Self {
+impl BatchDraft {
+    pub(super) fn new(now: Wall, last: LastNumbers) -> Self {
         Self { now, last, ..Self::default() }
     }
 
     /// Takes in an attempt that the table has.
     pub(super) fn found(&mut self, record: RunRecord) {
-        let line = Line { record, stored: true, touched: false };
+        let line = AttemptDraft { record, stored: true, touched: false };
         self.attempts.entry(line.record.run.clone()).or_default().push(line);
     }
 
@@ -84,32 +84,34 @@ impl Draft {
     }
 
     /// Takes an entry of the batch.
-    pub(super) fn take(&mut self, entry: &Entry) {
+    pub(super) fn take(&mut self, entry: &HistoryWrite) {
         match entry {
-            Entry::Attempt(record) => {
+            HistoryWrite::Attempt(record) => {
                 self.put(record);
                 self.count(&record.job);
             }
-            Entry::Outcome(record, wish) => {
+            HistoryWrite::Outcome(record, wish) => {
                 if self.put(record) {
                     notice::of_outcome(self, record, wish.as_deref());
                 }
                 self.count(&record.job);
             }
-            Entry::NotStarted { run, attempt } => self.not_started(run, *attempt),
-            Entry::Verdict(verdict, wish) => {
+            HistoryWrite::NotStarted { run, attempt } => self.not_started(run, *attempt),
+            HistoryWrite::Verdict(verdict, wish) => {
                 let shards: Vec<Shard> = shards_of(verdict).collect();
                 let mut new = shards.clone();
                 new.retain(|shard| self.put(&of_verdict(verdict, *shard, self.now)));
                 notice::of_verdict(self, verdict, (&shards, &new), wish.as_deref());
                 self.count(&verdict.run.job);
             }
-            Entry::Notice(made, node) => self.tell((**made).clone(), node),
-            Entry::Noticed(seq) => self.told.push(*seq),
-            Entry::Untold(node) => self.untold.push(node.clone()),
-            Entry::Load(load) => drop(self.loads.insert((load.node.clone(), load.at), (**load).clone())),
-            Entry::Event { at, node, kind, text } => self.event(*at, node, kind, text),
-            Entry::Audit(noted) => self.audits.take(noted),
+            HistoryWrite::Notice(made, node) => self.add_notice((**made).clone(), node),
+            HistoryWrite::NoticeSent(seq) => self.sent_notices.push(*seq),
+            HistoryWrite::ResendNotices(node) => self.resend_for.push(node.clone()),
+            HistoryWrite::Load(load) => {
+                drop(self.loads.insert((load.node.clone(), load.at), (**load).clone()))
+            }
+            HistoryWrite::Event { at, node, kind, text } => self.event(*at, node, kind, text),
+            HistoryWrite::Audit(noted) => self.audits.take(noted),
         }
     }
 
@@ -124,7 +126,7 @@ impl Draft {
             None => {
                 self.last.attempt += 1;
                 let record = RunRecord { seq: self.last.attempt, ..record.clone() };
-                lines.push(Line { record, stored: false, touched: true });
+                lines.push(AttemptDraft { record, stored: false, touched: true });
                 true
             }
             Some(line) if !line.record.state.is_end() => {
@@ -136,7 +138,7 @@ impl Draft {
                 // The same end told twice is one.
                 if record.state.is_end() && record.state != line.record.state {
                     let RunRecord { run, attempt, node, state, reason, .. } = record.clone();
-                    self.late.entry(Late { run, attempt, node, state }).or_insert(reason);
+                    self.late.entry(LateResult { run, attempt, node, state }).or_insert(reason);
                 }
                 false
             }
@@ -148,11 +150,13 @@ impl Draft {
     /// Of a run that was attempted before something is to come; of another one there is nothing to tell.
     fn not_started(&mut self, run: &RunId, attempt: u32) {
         let Some(lines) = self.attempts.get_mut(run) else { return };
-        let runs = |line: &Line| line.record.attempt == attempt && line.record.state == State::Running;
+        let runs = |line: &AttemptDraft| {
+            line.record.attempt == attempt && line.record.state == AttemptState::Running
+        };
         let Some(nth) = lines.iter().position(runs) else { return };
         let line = &mut lines[nth];
         if attempt > 1 {
-            (line.record.state, line.touched) = (State::Waiting, true);
+            (line.record.state, line.touched) = (AttemptState::Waiting, true);
             return;
         }
         self.gone.extend(line.stored.then_some(line.record.seq));
@@ -160,7 +164,7 @@ impl Draft {
     }
 
     /// How an attempt stands, if anything is known of it.
-    pub(super) fn stands(&self, run: &RunId, attempt: u32) -> Option<State> {
+    pub(super) fn attempt_state(&self, run: &RunId, attempt: u32) -> Option<AttemptState> {
         let line = self.attempts.get(run)?.iter().find(|line| line.record.attempt == attempt);
         line.map(|line| line.record.state)
     }
@@ -176,7 +180,7 @@ impl Draft {
     }
 
     /// Something may be to tell.
-    pub(super) fn tell(&mut self, notice: Notice, node: &str) {
+    pub(super) fn add_notice(&mut self, notice: Notice, node: &str) {
         if self.named.insert(notice.id.clone()) {
             self.notices.push((notice, node.to_owned()));
         }
@@ -208,9 +212,9 @@ impl Draft {
 }
 
 /// Whoever had the attempts of a run before this one will not tell any more, or will be late.
-fn end_earlier(lines: &mut [Line], attempt: u32, now: Wall) {
+fn end_earlier(lines: &mut [AttemptDraft], attempt: u32, now: Wall) {
     for line in lines.iter_mut().filter(|line| line.record.attempt < attempt && !line.record.state.is_end()) {
-        line.record.state = State::Lost;
+        line.record.state = AttemptState::Lost;
         line.record.reason = "taken over by a later attempt".into();
         line.record.ended = Some(now);
         line.touched = true;
@@ -259,8 +263,8 @@ fn of_verdict(verdict: &Verdict, shard: Shard, now: Wall) -> RunRecord {
         due: verdict.due,
         node: verdict.node.clone(),
         state: match verdict.state {
-            VerdictState::Lost => State::Lost,
-            VerdictState::Skipped => State::Skipped,
+            VerdictState::Lost => AttemptState::Lost,
+            VerdictState::Skipped => AttemptState::Skipped,
         },
         reason: verdict.reason.clone(),
         code: None,

@@ -4,17 +4,17 @@
 //! once, whoever writes the same again, and a node that died before it told anybody tells it in its next life.
 
 use evenkeel_core::effect::{Verdict, VerdictState};
+use evenkeel_core::ids::{Fire, JobName, NotifierName, RunId, Shard};
 use evenkeel_core::job::{Notify, Occasion};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{Fire, JobName, NotifierName, RunId, Shard};
 use serde::{Deserialize, Serialize};
 
-use super::draft::Draft;
-use super::record::{RunRecord, State};
+use super::draft::BatchDraft;
+use super::record::{AttemptState, RunRecord};
 
 /// What is to be told of a job, and to whom, where history finds that it became true.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct NoticePolicy {
     /// The node that tells.
     node: String,
     occasions: Vec<Occasion>,
@@ -45,7 +45,7 @@ pub(crate) struct Notice {
     pub(crate) must: bool,
 }
 
-impl Wish {
+impl NoticePolicy {
     /// What a job that says this of being told comes to at a node whose settings ask for these occasions; `None` where nothing
     /// is to be told.
     pub(crate) fn of(notify: Option<&Notify>, asked: &[Occasion], node: &str) -> Option<Box<Self>> {
@@ -97,15 +97,15 @@ impl Wish {
 }
 
 /// Makes what follows from the last attempt of a run, of which history heard for the first time.
-pub(super) fn of_outcome(draft: &mut Draft, record: &RunRecord, wish: Option<&Wish>) {
+pub(super) fn of_outcome(draft: &mut BatchDraft, record: &RunRecord, wish: Option<&NoticePolicy>) {
     let RunRecord { job, run, attempt, node, .. } = record;
     let (occasion, text) = match record.state {
-        State::Failed | State::TimedOut => {
+        AttemptState::Failed | AttemptState::TimedOut => {
             draft.fail(job, record.shard);
             let why = if record.reason.is_empty() { record.state.as_str() } else { &record.reason };
             (Occasion::Failure, format!("job {job} failed on {node}: {why} (run {run}, attempt {attempt})"))
         }
-        State::Succeeded => match draft.heal(job, record.shard) {
+        AttemptState::Succeeded => match draft.heal(job, record.shard) {
             Some(since) => (
                 Occasion::Recovery,
                 format!(
@@ -115,25 +115,30 @@ pub(super) fn of_outcome(draft: &mut Draft, record: &RunRecord, wish: Option<&Wi
             None => return,
         },
         // Somebody ended it and knows; of one that was cut off a verdict follows.
-        State::Killed | State::Fenced | State::Lost | State::Skipped | State::Running | State::Waiting => {
+        AttemptState::Killed
+        | AttemptState::Fenced
+        | AttemptState::Lost
+        | AttemptState::Skipped
+        | AttemptState::Running
+        | AttemptState::Waiting => {
             return;
         }
     };
-    tell(draft, wish, occasion, run, (*attempt, record.due), text);
+    add_notice(draft, wish, occasion, run, (*attempt, record.due), text);
 }
 
 /// Makes what follows from a verdict on these shards of a fire; `new` are those of which history heard it for the first time.
 pub(super) fn of_verdict(
-    draft: &mut Draft,
+    draft: &mut BatchDraft,
     verdict: &Verdict,
     (shards, new): (&[Shard], &[Shard]),
-    wish: Option<&Wish>,
+    wish: Option<&NoticePolicy>,
 ) {
     let Verdict { run, attempt, due, reason, from, node, .. } = verdict;
     let job = &run.job;
-    let cut_off = |draft: &Draft, shard: Shard, attempt: u32| {
-        let stands = draft.stands(&RunId { shard, ..run.clone() }, attempt);
-        matches!(stands, Some(State::Lost | State::Fenced))
+    let cut_off = |draft: &BatchDraft, shard: Shard, attempt: u32| {
+        let stands = draft.attempt_state(&RunId { shard, ..run.clone() }, attempt);
+        matches!(stands, Some(AttemptState::Lost | AttemptState::Fenced))
     };
     let (failed, occasion, text): (Vec<Shard>, _, _) = match verdict.state {
         VerdictState::Lost => {
@@ -157,7 +162,7 @@ pub(super) fn of_verdict(
             };
             if !new.is_empty() {
                 let text = format!("job {job} does not run for {fires}: {reason}");
-                tell(draft, wish, Occasion::Miss, run, (*attempt, *due), text);
+                add_notice(draft, wish, Occasion::Miss, run, (*attempt, *due), text);
             }
             return;
         }
@@ -166,13 +171,13 @@ pub(super) fn of_verdict(
         draft.fail(job, *shard);
     }
     if !failed.is_empty() {
-        tell(draft, wish, occasion, run, (*attempt, *due), text);
+        add_notice(draft, wish, occasion, run, (*attempt, *due), text);
     }
 }
 
-fn tell(
-    draft: &mut Draft,
-    wish: Option<&Wish>,
+fn add_notice(
+    draft: &mut BatchDraft,
+    wish: Option<&NoticePolicy>,
     occasion: Occasion,
     run: &RunId,
     (attempt, due): (u32, Wall),
@@ -180,6 +185,6 @@ fn tell(
 ) {
     let Some(wish) = wish else { return };
     if let Some(notice) = wish.notice(occasion, run.clone(), (attempt, due), draft.now, text) {
-        draft.tell(notice, &wish.node);
+        draft.add_notice(notice, &wish.node);
     }
 }

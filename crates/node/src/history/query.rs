@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use evenkeel_core::ids::RunId;
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::RunId;
 use evenkeel_registry::BoxFuture;
-use evenkeel_registry::sql::{Arg, Statement};
+use evenkeel_registry::sql::{SqlArg, SqlStatement};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use super::Progress;
-use super::link::{Fault, Link, Row};
-use super::place::Place;
-use super::record::{EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord, State};
+use super::WriteProgress;
+use super::connection::{DatabaseError, HistoryConnection, HistoryRow};
+use super::location::HistoryLocation;
+use super::record::{AttemptState, EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord};
 use super::store::{COLUMNS, any_of, number, record};
 use crate::audit::{AuditFilter, AuditRecord};
 
@@ -33,32 +33,36 @@ pub struct HistoryError(String);
 /// A door for readers, beside the one writer.
 #[derive(Clone)]
 pub(crate) struct HistoryReader {
-    door: mpsc::UnboundedSender<Box<dyn Errand>>,
+    queries: mpsc::UnboundedSender<Box<dyn ErasedQuery>>,
     /// Why the database takes no entries; `None` while it does.
     trouble: watch::Receiver<Option<String>>,
-    progress: Progress,
+    progress: WriteProgress,
 }
 
 impl HistoryReader {
     /// Starts the thread that reads. It ends when nobody can ask it any more.
     pub(super) fn start(
-        place: Place,
+        place: HistoryLocation,
         trouble: watch::Receiver<Option<String>>,
-        progress: Progress,
+        progress: WriteProgress,
     ) -> Result<Self, String> {
-        let (door, mut errands) = mpsc::unbounded_channel::<Box<dyn Errand>>();
+        let (door, mut errands) = mpsc::unbounded_channel::<Box<dyn ErasedQuery>>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| e.to_string())?;
         let read = move || {
             runtime.block_on(async move {
-                let links = Arc::new(Links { place, idle: Mutex::default(), free: Semaphore::new(AT_ONCE) });
+                let links = Arc::new(ConnectionPool {
+                    location: place,
+                    idle: Mutex::default(),
+                    free: Semaphore::new(AT_ONCE),
+                });
                 while let Some(errand) = errands.recv().await {
-                    tokio::spawn(links.clone().carry_out(errand));
+                    tokio::spawn(links.clone().execute(errand));
                 }
             });
         };
         thread::Builder::new().name("evenkeel-reader".into()).spawn(read).map_err(|e| e.to_string())?;
-        Ok(Self { door, trouble, progress })
+        Ok(Self { queries: door, trouble, progress })
     }
 
     /// Why the database takes no entries; `None` while it does.
@@ -92,33 +96,36 @@ impl HistoryReader {
         since: Wall,
         limit: u32,
     ) -> Result<Vec<LoadPoint>, HistoryError> {
-        self.ask(Loads { node, since, limit }).await
+        self.ask(LoadQuery { node, since, limit }).await
     }
 
-    async fn ask<Q: Question>(&self, question: Q) -> Result<Vec<Q::Found>, HistoryError> {
+    async fn ask<Q: HistoryQuery>(&self, question: Q) -> Result<Vec<Q::Item>, HistoryError> {
         let (reply, replied) = oneshot::channel();
         // Without a thread nobody replies, and that is told below.
-        let _ = self.door.send(Box::new(Asked { question, reply: Some(reply) }));
+        let _ = self.queries.send(Box::new(PendingQuery { question, reply: Some(reply) }));
         let answer = replied.await.map_err(|_| HistoryError("its thread has ended: see the log".into()))?;
-        answer.map_err(|Fault(why)| HistoryError(why))
+        answer.map_err(|DatabaseError(why)| HistoryError(why))
     }
 }
 
 /// Something that can be asked.
-pub(super) trait Question: Send + Sync + 'static {
-    type Found: Send;
+pub(super) trait HistoryQuery: Send + Sync + 'static {
+    type Item: Send;
 
-    fn ask(&self, link: &mut Link) -> impl Future<Output = Result<Vec<Self::Found>, Fault>> + Send;
+    fn ask(
+        &self,
+        link: &mut HistoryConnection,
+    ) -> impl Future<Output = Result<Vec<Self::Item>, DatabaseError>> + Send;
 }
 
 /// A question and who waits for its answer.
-struct Asked<Q: Question> {
+struct PendingQuery<Q: HistoryQuery> {
     question: Q,
-    reply: Option<oneshot::Sender<Result<Vec<Q::Found>, Fault>>>,
+    reply: Option<oneshot::Sender<Result<Vec<Q::Item>, DatabaseError>>>,
 }
 
-impl<Q: Question> Asked<Q> {
-    fn answer(&mut self, answer: Result<Vec<Q::Found>, Fault>) {
+impl<Q: HistoryQuery> PendingQuery<Q> {
+    fn answer(&mut self, answer: Result<Vec<Q::Item>, DatabaseError>) {
         if let Some(reply) = self.reply.take() {
             // Who asked may be gone.
             let _ = reply.send(answer);
@@ -127,16 +134,16 @@ impl<Q: Question> Asked<Q> {
 }
 
 /// The same, whatever is asked.
-trait Errand: Send {
+trait ErasedQuery: Send {
     /// Asks, and answers if there is an answer.
-    fn put<'a>(&'a mut self, link: &'a mut Link) -> BoxFuture<'a, Result<(), Fault>>;
+    fn put<'a>(&'a mut self, link: &'a mut HistoryConnection) -> BoxFuture<'a, Result<(), DatabaseError>>;
 
     /// There will be none.
-    fn give_up(&mut self, fault: Fault);
+    fn give_up(&mut self, fault: DatabaseError);
 }
 
-impl<Q: Question> Errand for Asked<Q> {
-    fn put<'a>(&'a mut self, link: &'a mut Link) -> BoxFuture<'a, Result<(), Fault>> {
+impl<Q: HistoryQuery> ErasedQuery for PendingQuery<Q> {
+    fn put<'a>(&'a mut self, link: &'a mut HistoryConnection) -> BoxFuture<'a, Result<(), DatabaseError>> {
         Box::pin(async move {
             let found = self.question.ask(link).await?;
             self.answer(Ok(found));
@@ -144,20 +151,20 @@ impl<Q: Question> Errand for Asked<Q> {
         })
     }
 
-    fn give_up(&mut self, fault: Fault) {
+    fn give_up(&mut self, fault: DatabaseError) {
         self.answer(Err(fault));
     }
 }
 
 /// Connections that are not in use.
-struct Links {
-    place: Place,
-    idle: Mutex<Vec<Link>>,
+struct ConnectionPool {
+    location: HistoryLocation,
+    idle: Mutex<Vec<HistoryConnection>>,
     free: Semaphore,
 }
 
-impl Links {
-    async fn carry_out(self: Arc<Self>, mut errand: Box<dyn Errand>) {
+impl ConnectionPool {
+    async fn execute(self: Arc<Self>, mut errand: Box<dyn ErasedQuery>) {
         // It is never closed.
         let _turn = self.free.acquire().await;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -168,8 +175,8 @@ impl Links {
                 return self.keep(link);
             }
         }
-        match Link::open_to_read(&self.place).await {
-            Ok(link) if link.harm().is_some() => errand.give_up(Fault("its file is damaged".into())),
+        match HistoryConnection::open_to_read(&self.location).await {
+            Ok(link) if link.harm().is_some() => errand.give_up(DatabaseError("its file is damaged".into())),
             Ok(mut link) => match errand.put(&mut link).await {
                 Ok(()) => self.keep(link),
                 Err(fault) => errand.give_up(fault),
@@ -178,21 +185,21 @@ impl Links {
         }
     }
 
-    fn keep(&self, link: Link) {
+    fn keep(&self, link: HistoryConnection) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(link);
     }
 }
 
-impl Question for RunFilter {
-    type Found = RunRecord;
+impl HistoryQuery for RunFilter {
+    type Item = RunRecord;
 
-    async fn ask(&self, link: &mut Link) -> Result<Vec<RunRecord>, Fault> {
+    async fn ask(&self, link: &mut HistoryConnection) -> Result<Vec<RunRecord>, DatabaseError> {
         if !self.attempts.is_empty() {
             return attempts(link, &self.attempts).await;
         }
         let mut found = Vec::new();
         // Each state apart: so each is found in the order of an index, and not sorted.
-        let states: Vec<Option<State>> = match self.states.as_slice() {
+        let states: Vec<Option<AttemptState>> = match self.states.as_slice() {
             [] => vec![None],
             some => some.iter().copied().map(Some).collect(),
         };
@@ -210,7 +217,10 @@ impl Question for RunFilter {
 }
 
 /// What there is of these attempts.
-async fn attempts(link: &mut Link, wanted: &[(RunId, u32)]) -> Result<Vec<RunRecord>, Fault> {
+async fn attempts(
+    link: &mut HistoryConnection,
+    wanted: &[(RunId, u32)],
+) -> Result<Vec<RunRecord>, DatabaseError> {
     let runs: BTreeSet<String> = wanted.iter().map(|(run, _)| run.to_string()).collect();
     let asked = format!("SELECT {COLUMNS} FROM {} WHERE run IN ", link.table("attempt"));
     let rows = any_of(link, &asked, runs.iter().map(String::as_str)).await?;
@@ -222,26 +232,27 @@ async fn attempts(link: &mut Link, wanted: &[(RunId, u32)]) -> Result<Vec<RunRec
 }
 
 fn runs<'a>(
-    link: &Link,
+    link: &HistoryConnection,
     filter: &'a RunFilter,
     ends: Option<&'a (String, String)>,
-    state: Option<State>,
-) -> Statement<'a> {
+    state: Option<AttemptState>,
+) -> SqlStatement<'a> {
     let before = filter.before.map_or(i64::MAX, u64::cast_signed);
-    let asked = link.says(format!("SELECT {COLUMNS} FROM {} WHERE seq < ", link.table("attempt")));
-    let mut asked = asked.with(Arg::Int(before));
+    let asked = link.statement(format!("SELECT {COLUMNS} FROM {} WHERE seq < ", link.table("attempt")));
+    let mut asked = asked.with(SqlArg::Int(before));
     if let Some(job) = &filter.job {
-        asked = asked.then(" AND job = ").with(Arg::Text(job.as_str()));
+        asked = asked.then(" AND job = ").with(SqlArg::Text(job.as_str()));
     }
     if let Some((from, to)) = ends {
-        asked = asked.then(" AND run >= ").with(Arg::Text(from)).then(" AND run < ").with(Arg::Text(to));
+        asked =
+            asked.then(" AND run >= ").with(SqlArg::Text(from)).then(" AND run < ").with(SqlArg::Text(to));
     }
     asked = match (state.map(number), &filter.job) {
         (None, _) => asked,
         // A job has few attempts, and the cluster may have very many in that state: the sum keeps the states' index out.
         (Some(state), Some(_)) => asked.then(&format!(" AND state + 0 = {state}")),
         // Said in the index's own words too, or it might not be used.
-        (Some(state), None) if state != number(State::Succeeded) => {
+        (Some(state), None) if state != number(AttemptState::Succeeded) => {
             asked.then(&format!(" AND state = {state} AND state <> 1"))
         }
         (Some(state), None) => asked.then(&format!(" AND state = {state}")),
@@ -249,30 +260,30 @@ fn runs<'a>(
     asked.then(&format!(" ORDER BY seq DESC LIMIT {}", filter.limit.min(LIMIT_MAX)))
 }
 
-impl Question for RunId {
-    type Found = RunRecord;
+impl HistoryQuery for RunId {
+    type Item = RunRecord;
 
-    async fn ask(&self, link: &mut Link) -> Result<Vec<RunRecord>, Fault> {
+    async fn ask(&self, link: &mut HistoryConnection) -> Result<Vec<RunRecord>, DatabaseError> {
         let run = self.to_string();
-        let asked = link.says(format!("SELECT {COLUMNS} FROM {} WHERE run = ", link.table("attempt")));
-        let rows = link.rows(asked.with(Arg::Text(&run)).then(" ORDER BY attempt")).await?;
+        let asked = link.statement(format!("SELECT {COLUMNS} FROM {} WHERE run = ", link.table("attempt")));
+        let rows = link.rows(asked.with(SqlArg::Text(&run)).then(" ORDER BY attempt")).await?;
         rows.iter().map(record).collect()
     }
 }
 
-impl Question for EventFilter {
-    type Found = EventRecord;
+impl HistoryQuery for EventFilter {
+    type Item = EventRecord;
 
-    async fn ask(&self, link: &mut Link) -> Result<Vec<EventRecord>, Fault> {
+    async fn ask(&self, link: &mut HistoryConnection) -> Result<Vec<EventRecord>, DatabaseError> {
         let before = self.before.map_or(i64::MAX, u64::cast_signed);
         let asked = format!("SELECT seq, at, node, kind, text FROM {} WHERE seq < ", link.table("event"));
-        let mut asked = link.says(asked).with(Arg::Int(before));
+        let mut asked = link.statement(asked).with(SqlArg::Int(before));
         if let Some(since) = self.since {
-            asked = asked.then(" AND at >= ").with(Arg::Int(since.0));
+            asked = asked.then(" AND at >= ").with(SqlArg::Int(since.0));
         }
         for (column, wanted) in [("node", &self.node), ("kind", &self.kind)] {
             if let Some(wanted) = wanted {
-                asked = asked.then(&format!(" AND {column} = ")).with(Arg::Text(wanted));
+                asked = asked.then(&format!(" AND {column} = ")).with(SqlArg::Text(wanted));
             }
         }
         let asked = asked.then(&format!(" ORDER BY seq DESC LIMIT {}", self.limit.min(LIMIT_MAX)));
@@ -280,7 +291,7 @@ impl Question for EventFilter {
     }
 }
 
-fn event(row: &Row) -> Result<EventRecord, Fault> {
+fn event(row: &HistoryRow) -> Result<EventRecord, DatabaseError> {
     Ok(EventRecord {
         seq: row.int(0)?.cast_unsigned(),
         at: Wall(row.int(1)?),
@@ -291,26 +302,29 @@ fn event(row: &Row) -> Result<EventRecord, Fault> {
 }
 
 /// How busy a node was.
-struct Loads {
+struct LoadQuery {
     node: String,
     since: Wall,
     limit: u32,
 }
 
-impl Question for Loads {
-    type Found = LoadPoint;
+impl HistoryQuery for LoadQuery {
+    type Item = LoadPoint;
 
-    async fn ask(&self, link: &mut Link) -> Result<Vec<LoadPoint>, Fault> {
+    async fn ask(&self, link: &mut HistoryConnection) -> Result<Vec<LoadPoint>, DatabaseError> {
         let load = link.table("load");
         let asked = format!("SELECT node, at, cpu, memory, busy, slots, score FROM {load} WHERE node = ");
-        let asked =
-            link.says(asked).with(Arg::Text(&self.node)).then(" AND at >= ").with(Arg::Int(self.since.0));
+        let asked = link
+            .statement(asked)
+            .with(SqlArg::Text(&self.node))
+            .then(" AND at >= ")
+            .with(SqlArg::Int(self.since.0));
         let asked = asked.then(&format!(" ORDER BY at DESC LIMIT {}", self.limit.min(LIMIT_MAX)));
         link.rows(asked).await?.iter().map(point).collect()
     }
 }
 
-fn point(row: &Row) -> Result<LoadPoint, Fault> {
+fn point(row: &HistoryRow) -> Result<LoadPoint, DatabaseError> {
     Ok(LoadPoint {
         node: row.text(0)?,
         at: Wall(row.int(1)?),

@@ -1,13 +1,13 @@
 //! What history keeps of each attempt.
 
+use evenkeel_core::ids::{FireId, JobName, RunId, Shard, Token};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{FireId, JobName, RunId, Shard, Token};
 use serde::{Deserialize, Serialize};
 
 /// Where an attempt stands. Every state but `Running` and `Waiting` is an end, and an end is never overwritten (`I22`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum AttemptState {
     /// It was given to an executor.
     Running,
     /// It ended as it should.
@@ -28,7 +28,7 @@ pub enum State {
     Waiting,
 }
 
-impl State {
+impl AttemptState {
     /// Every state, in the order of their numbers in the file.
     pub const ALL: [Self; 9] = [
         Self::Running,
@@ -89,7 +89,7 @@ pub struct RunRecord {
     /// On which node, as `name` or `name@incarnation`.
     pub node: String,
     /// Where it stands.
-    pub state: State,
+    pub state: AttemptState,
     /// In words, for people; empty when there is nothing to add.
     pub reason: String,
     /// A command's exit code.
@@ -120,7 +120,7 @@ pub struct RunFilter {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<(RunId, u32)>,
     /// In one of these states only; empty for all.
-    pub states: Vec<State>,
+    pub states: Vec<AttemptState>,
     /// At most so many.
     pub limit: u32,
     /// Only those before this [`RunRecord::seq`]: the last one of the page before.
@@ -194,10 +194,10 @@ mod tests {
 
     #[test]
     fn states_are_read_back_as_written() {
-        for state in State::ALL {
-            assert_eq!(State::parse(state.as_str()), Some(state));
+        for state in AttemptState::ALL {
+            assert_eq!(AttemptState::parse(state.as_str()), Some(state));
             assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
         }
-        assert_eq!(State::parse("finished"), None);
+        assert_eq!(AttemptState::parse("finished"), None);
     }
 }

@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use evenkeel_core::ids::JobName;
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
-use evenkeel_core::words::JobName;
-use evenkeel_registry::sql::{Arg, Statement};
+use evenkeel_registry::sql::{SqlArg, SqlStatement};
 
-use super::link::{Fault, Link, Row};
+use super::connection::{DatabaseError, HistoryConnection, HistoryRow};
 use super::store::change;
-use crate::config::Keep;
+use crate::config::Retention;
 
 /// How often it looks, and how soon again when it left something.
 const EVERY: Millis = Millis::secs(5);
@@ -28,24 +28,24 @@ const BY_AGE: [(&str, &str); 5] =
     [("late", "heard"), ("event", "at"), ("load", "at"), ("notice", "at"), ("writer", "at")];
 
 /// Remembers what grew, and cuts it.
-pub(super) struct Sweeper {
-    keep: Keep,
+pub(super) struct RetentionSweeper {
+    keep: Retention,
     next: Mono,
     grown: BTreeMap<JobName, u32>,
 }
 
-impl Sweeper {
-    pub(super) fn new(keep: Keep) -> Self {
+impl RetentionSweeper {
+    pub(super) fn new(keep: Retention) -> Self {
         Self { keep, next: Mono(i64::MIN), grown: BTreeMap::new() }
     }
 
     /// Counts new rows, and deletes old ones when it is time to.
     pub(super) async fn sweep(
         &mut self,
-        link: &mut Link,
+        link: &mut HistoryConnection,
         jobs: BTreeMap<JobName, u32>,
         now: Now,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DatabaseError> {
         for (job, rows) in jobs {
             if self.grown.len() < JOBS_MAX || self.grown.contains_key(&job) {
                 *self.grown.entry(job).or_default() += rows;
@@ -71,21 +71,25 @@ impl Sweeper {
     }
 
     /// Of the oldest attempts, those that are too old or too many; says whether there may be more.
-    async fn sweep_attempts(&self, link: &mut Link, oldest: Wall) -> Result<bool, Fault> {
+    async fn sweep_attempts(
+        &self,
+        link: &mut HistoryConnection,
+        oldest: Wall,
+    ) -> Result<bool, DatabaseError> {
         let attempt = link.table("attempt");
-        let last = link.rows(link.says(format!("SELECT max(seq) FROM {attempt}"))).await?;
+        let last = link.rows(link.statement(format!("SELECT max(seq) FROM {attempt}"))).await?;
         let last = last.first().map_or(Ok(None), |row| row.maybe(0))?.unwrap_or_default();
         let few = last.saturating_sub(i64::try_from(self.keep.runs).unwrap_or(i64::MAX));
-        let found = link.says(format!(
+        let found = link.statement(format!(
             "SELECT seq FROM (SELECT seq, ended FROM {attempt} WHERE state <> 0 ORDER BY seq LIMIT {CHUNK}) oldest
              WHERE ended < "
         ));
-        let found = found.with(Arg::Int(oldest.0)).then(" OR seq <= ").with(Arg::Int(few));
+        let found = found.with(SqlArg::Int(oldest.0)).then(" OR seq <= ").with(SqlArg::Int(few));
         Ok(forget(link, &attempt, found).await? >= CHUNK as usize)
     }
 
     /// Of jobs that grew, what is beyond their latest attempts; says whether there may be more.
-    async fn sweep_jobs(&mut self, link: &mut Link) -> Result<bool, Fault> {
+    async fn sweep_jobs(&mut self, link: &mut HistoryConnection) -> Result<bool, DatabaseError> {
         let (mut gone, mut more) = (0, false);
         for job in self.grown_much() {
             if gone < CHUNK as usize {
@@ -118,32 +122,43 @@ fn before(at: Wall, age: Duration) -> Wall {
 }
 
 /// A job's attempts beyond its latest ones; says how many went.
-async fn sweep_job(link: &mut Link, job: &JobName, keep: u32) -> Result<usize, Fault> {
+async fn sweep_job(link: &mut HistoryConnection, job: &JobName, keep: u32) -> Result<usize, DatabaseError> {
     let attempt = link.table("attempt");
-    let first = link.says(format!("SELECT seq FROM {attempt} WHERE job = ")).with(Arg::Text(job.as_str()));
+    let first =
+        link.statement(format!("SELECT seq FROM {attempt} WHERE job = ")).with(SqlArg::Text(job.as_str()));
     let first = link.rows(first.then(&format!(" ORDER BY seq DESC LIMIT 1 OFFSET {keep}"))).await?;
     let Some(first) = first.first() else { return Ok(0) };
-    let found = link.says(format!("SELECT seq FROM {attempt} WHERE job = ")).with(Arg::Text(job.as_str()));
-    let found = found.then(" AND seq <= ").with(Arg::Int(first.int(0)?));
+    let found =
+        link.statement(format!("SELECT seq FROM {attempt} WHERE job = ")).with(SqlArg::Text(job.as_str()));
+    let found = found.then(" AND seq <= ").with(SqlArg::Int(first.int(0)?));
     forget(link, &attempt, found.then(&format!(" AND state <> 0 ORDER BY seq LIMIT {CHUNK}"))).await
 }
 
 /// Deletes the attempts whose numbers are found, and says how many.
-async fn forget(link: &mut Link, attempt: &str, found: Statement<'_>) -> Result<usize, Fault> {
+async fn forget(
+    link: &mut HistoryConnection,
+    attempt: &str,
+    found: SqlStatement<'_>,
+) -> Result<usize, DatabaseError> {
     let found = link.rows(found).await?;
-    let old = found.iter().map(|row: &Row| row.int(0)).collect::<Result<_, _>>()?;
+    let old = found.iter().map(|row: &HistoryRow| row.int(0)).collect::<Result<_, _>>()?;
     change(link, &format!("DELETE FROM {attempt} WHERE seq IN "), old).await?;
     Ok(found.len())
 }
 
 /// The oldest rows of a table that are too old; says whether there may be more.
-async fn sweep_by_age(link: &mut Link, table: &str, at: &str, oldest: Wall) -> Result<bool, Fault> {
+async fn sweep_by_age(
+    link: &mut HistoryConnection,
+    table: &str,
+    at: &str,
+    oldest: Wall,
+) -> Result<bool, DatabaseError> {
     let here = link.table(table);
-    let enough = link.says(format!("SELECT {at} FROM {here} WHERE {at} < ")).with(Arg::Int(oldest.0));
+    let enough = link.statement(format!("SELECT {at} FROM {here} WHERE {at} < ")).with(SqlArg::Int(oldest.0));
     let enough = link.rows(enough.then(&format!(" ORDER BY {at} LIMIT 1 OFFSET {CHUNK}"))).await?;
     // Of rows of one moment all go: they might be more than are deleted at once.
     let cut = enough.first().map_or(Ok(oldest.0 - 1), |row| row.int(0))?;
-    let old = link.says(format!("DELETE FROM {here} WHERE {at} <= ")).with(Arg::Int(cut));
+    let old = link.statement(format!("DELETE FROM {here} WHERE {at} <= ")).with(SqlArg::Int(cut));
     link.run(old).await?;
     Ok(!enough.is_empty())
 }

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use evenkeel_registry::witness::{Witness, is_cut, move_away};
+use evenkeel_registry::file_integrity::{FileIntegrity, is_truncated, move_away_command};
 use rusqlite::{Connection, OpenFlags};
 
-use super::link::explain;
+use super::connection::explain;
 
 /// Written into the file's header, so that another program's file is not taken for ours ("EvKh").
 const APPLICATION: i64 = 0x4576_4b68;
@@ -143,17 +143,17 @@ CREATE INDEX audit_of_request ON audit (request, outcome);
 ";
 
 /// Opens the file for writing and creates what is missing.
-pub(super) fn open(path: &Path) -> Result<(Connection, Witness), String> {
+pub(super) fn open(path: &Path) -> Result<(Connection, FileIntegrity), String> {
     let text = |e: rusqlite::Error| explain(&e);
     // SQLite would take it for a new file, and delete the log.
-    if is_cut(path) {
+    if is_truncated(path) {
         return Err(format!(
             "it was truncated: move it away with `{}`, and a new one is begun",
-            move_away(path)
+            move_away_command(path)
         ));
     }
     // What ran, and why it failed, is nobody else's business; SQLite gives the files beside it the same mode.
-    let witness = Witness::of(path).map_err(|e| e.to_string())?;
+    let witness = FileIntegrity::open_or_create(path).map_err(|e| e.to_string())?;
     let mut db = Connection::open(path).map_err(text)?;
     db.busy_timeout(PATIENCE).map_err(text)?;
     // A verdict is acknowledged when it is on the disk, hence FULL: WAL with NORMAL may forget commits at a power loss.
@@ -201,9 +201,9 @@ fn bring_up(db: &Connection, from: i64) -> Result<(), String> {
 }
 
 /// Opens the file for reading.
-pub(super) fn open_to_read(path: &Path) -> Result<(Connection, Witness), String> {
+pub(super) fn open_to_read(path: &Path) -> Result<(Connection, FileIntegrity), String> {
     let text = |e: rusqlite::Error| explain(&e);
-    let witness = Witness::found(path).map_err(|e| e.to_string())?;
+    let witness = FileIntegrity::open_existing(path).map_err(|e| e.to_string())?;
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(text)?;
     db.busy_timeout(PATIENCE).map_err(text)?;
     Ok((db, witness))

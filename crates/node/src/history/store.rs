@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use evenkeel_core::ids::{JobName, RunId, Shard, Token};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{JobName, RunId, Shard, Token};
-use evenkeel_registry::sql::{Arg, ROWS_MAX};
+use evenkeel_registry::sql::{ROWS_MAX, SqlArg};
 
-use super::audit::{self, Audits};
-use super::draft::{Draft, Last, shards_of};
-use super::link::{Fault, Link, Row, odd};
+use super::audit::{self, AuditBatch};
+use super::connection::{DatabaseError, HistoryConnection, HistoryRow, odd};
+use super::draft::{BatchDraft, LastNumbers, shards_of};
 use super::notice::Notice;
-use super::record::{EventRecord, LoadPoint, RunRecord, State};
-use super::write::{Entry, Stamp};
+use super::record::{AttemptState, EventRecord, LoadPoint, RunRecord};
+use super::write::{BatchId, HistoryWrite};
 
 /// The columns of an attempt, in the order in which [`record`] reads them.
 pub(super) const COLUMNS: &str = "seq, run, attempt, job, shard, due, node, state, reason, code, token, started, ended, \
@@ -22,7 +22,7 @@ const CHANGING: [&str; 9] =
     ["node", "state", "reason", "code", "token", "started", "ended", "output", "sent"];
 
 /// So many notices that an earlier life left untold are told in the next one.
-const UNTOLD_MAX: i64 = 200;
+const UNSENT_MAX: i64 = 200;
 
 /// Where no more shards fail than this all are read, rather than looked for by each of more jobs than this.
 pub(super) const FEW: usize = 100;
@@ -31,59 +31,68 @@ pub(super) const FEW: usize = 100;
 ///
 /// # Errors
 /// The database cannot be written to.
-pub(super) async fn enter(link: &mut Link, name: &str, now: Wall) -> Result<i64, Fault> {
+pub(super) async fn enter(link: &mut HistoryConnection, name: &str, now: Wall) -> Result<i64, DatabaseError> {
     link.lock().await?;
-    let known = link.says(format!("SELECT max(life) FROM {} WHERE name = ", link.table("writer")));
-    let known = link.rows(known.with(Arg::Text(name))).await?;
+    let known = link.statement(format!("SELECT max(life) FROM {} WHERE name = ", link.table("writer")));
+    let known = link.rows(known.with(SqlArg::Text(name))).await?;
     let life = known.first().map_or(Ok(None), |row| row.maybe(0))?.unwrap_or_default() + 1;
-    mark(link, &Stamp { name: name.into(), life, batch: 0 }, now).await?;
+    insert_batch_id(link, &BatchId { name: name.into(), life, batch: 0 }, now).await?;
     audit::close_earlier(link, name).await?;
     link.commit().await?;
     Ok(life)
 }
 
 /// Whether this batch is there already.
-pub(super) async fn has(link: &mut Link, stamp: &Stamp) -> Result<bool, Fault> {
-    let asked = link.says(format!("SELECT batch FROM {} WHERE name = ", link.table("writer")));
-    let asked = asked.with(Arg::Text(&stamp.name)).then(" AND life = ").with(Arg::Int(stamp.life));
+pub(super) async fn has(link: &mut HistoryConnection, stamp: &BatchId) -> Result<bool, DatabaseError> {
+    let asked = link.statement(format!("SELECT batch FROM {} WHERE name = ", link.table("writer")));
+    let asked = asked.with(SqlArg::Text(&stamp.name)).then(" AND life = ").with(SqlArg::Int(stamp.life));
     match link.rows(asked).await?.first() {
         Some(row) => Ok(row.int(0)? == stamp.batch),
         None => Ok(false),
     }
 }
 
-async fn mark(link: &mut Link, stamp: &Stamp, now: Wall) -> Result<(), Fault> {
-    let Stamp { name, life, batch } = stamp;
-    let mark = link.says(format!("INSERT INTO {} (name, life, batch, at) VALUES ", link.table("writer")));
-    let mark = mark.rows([[Arg::Text(name), Arg::Int(*life), Arg::Int(*batch), Arg::Int(now.0)]]);
+async fn insert_batch_id(
+    link: &mut HistoryConnection,
+    stamp: &BatchId,
+    now: Wall,
+) -> Result<(), DatabaseError> {
+    let BatchId { name, life, batch } = stamp;
+    let mark =
+        link.statement(format!("INSERT INTO {} (name, life, batch, at) VALUES ", link.table("writer")));
+    let mark = mark.rows([[SqlArg::Text(name), SqlArg::Int(*life), SqlArg::Int(*batch), SqlArg::Int(now.0)]]);
     let mark = mark.then(&link.dialect.update("name, life", &["batch", "at"]));
     link.run(mark).await.map(drop)
 }
 
 /// Reads what the batch names.
-pub(super) async fn load(link: &mut Link, batch: &[Entry], now: Wall) -> Result<Draft, Fault> {
-    let mut draft = Draft::new(now, last(link).await?);
-    draft.audits = Audits::load(link, batch).await?;
+pub(super) async fn load(
+    link: &mut HistoryConnection,
+    batch: &[HistoryWrite],
+    now: Wall,
+) -> Result<BatchDraft, DatabaseError> {
+    let mut draft = BatchDraft::new(now, last(link).await?);
+    draft.audits = AuditBatch::load(link, batch).await?;
     let (mut runs, mut jobs) = (Vec::new(), BTreeSet::new());
     for entry in batch {
         match entry {
-            Entry::Attempt(record) => runs.push(record.run.to_string()),
-            Entry::NotStarted { run, .. } => runs.push(run.to_string()),
-            Entry::Outcome(record, _) => {
+            HistoryWrite::Attempt(record) => runs.push(record.run.to_string()),
+            HistoryWrite::NotStarted { run, .. } => runs.push(run.to_string()),
+            HistoryWrite::Outcome(record, _) => {
                 runs.push(record.run.to_string());
                 jobs.insert(record.job.as_str());
             }
-            Entry::Verdict(verdict, _) => {
+            HistoryWrite::Verdict(verdict, _) => {
                 let run = |shard| RunId { shard, ..verdict.run.clone() }.to_string();
                 runs.extend(shards_of(verdict).map(run));
                 jobs.insert(verdict.run.job.as_str());
             }
-            Entry::Notice(..)
-            | Entry::Noticed(_)
-            | Entry::Untold(_)
-            | Entry::Load(_)
-            | Entry::Audit(_)
-            | Entry::Event { .. } => {}
+            HistoryWrite::Notice(..)
+            | HistoryWrite::NoticeSent(_)
+            | HistoryWrite::ResendNotices(_)
+            | HistoryWrite::Load(_)
+            | HistoryWrite::Audit(_)
+            | HistoryWrite::Event { .. } => {}
         }
     }
     runs.sort_unstable();
@@ -99,10 +108,13 @@ pub(super) async fn load(link: &mut Link, batch: &[Entry], now: Wall) -> Result<
 }
 
 /// Which shards of these jobs fail, and perhaps of others: where few do, all are read, and not one job after another.
-async fn failing(link: &mut Link, jobs: &BTreeSet<&str>) -> Result<Vec<Row>, Fault> {
+async fn failing(
+    link: &mut HistoryConnection,
+    jobs: &BTreeSet<&str>,
+) -> Result<Vec<HistoryRow>, DatabaseError> {
     let asked = format!("SELECT job, shard, since FROM {}", link.table("failing"));
     if jobs.len() > FEW {
-        let all = link.rows(link.says(format!("{asked} LIMIT {}", FEW + 1))).await?;
+        let all = link.rows(link.statement(format!("{asked} LIMIT {}", FEW + 1))).await?;
         if all.len() <= FEW {
             return Ok(all);
         }
@@ -111,36 +123,40 @@ async fn failing(link: &mut Link, jobs: &BTreeSet<&str>) -> Result<Vec<Row>, Fau
 }
 
 /// The last number given in each list.
-async fn last(link: &mut Link) -> Result<Last, Fault> {
+async fn last(link: &mut HistoryConnection) -> Result<LastNumbers, DatabaseError> {
     let [attempt, event, notice] = ["attempt", "event", "notice"]
         .map(|table| format!("coalesce((SELECT max(seq) FROM {}), 0)", link.table(table)));
     let asked = format!("SELECT {attempt}, {event}, {notice}");
-    let rows = link.rows(link.says(asked)).await?;
+    let rows = link.rows(link.statement(asked)).await?;
     let row = rows.first().ok_or_else(|| odd(0))?;
-    Ok(Last { attempt: row.number(0)?, event: row.number(1)?, notice: row.int(2)? })
+    Ok(LastNumbers { attempt: row.number(0)?, event: row.number(1)?, notice: row.int(2)? })
 }
 
 /// Asks for many at once.
 pub(super) async fn any_of<'a>(
-    link: &mut Link,
+    link: &mut HistoryConnection,
     text: &str,
     these: impl Iterator<Item = &'a str>,
-) -> Result<Vec<Row>, Fault> {
+) -> Result<Vec<HistoryRow>, DatabaseError> {
     let (these, mut found): (Vec<_>, _) = (these.collect(), Vec::new());
     for some in these.chunks(ROWS_MAX) {
-        let asked = link.says(text).any_of(some.iter().map(|text| Arg::Text(text)));
+        let asked = link.statement(text).any_of(some.iter().map(|text| SqlArg::Text(text)));
         found.extend(link.rows(asked).await?);
     }
     Ok(found)
 }
 
 /// Writes what a batch came to, and returns what is to be told: what earlier lives left, and what is new.
-pub(super) async fn save(link: &mut Link, draft: &mut Draft, stamp: &Stamp) -> Result<Vec<Notice>, Fault> {
-    let told = std::mem::take(&mut draft.told);
+pub(super) async fn save(
+    link: &mut HistoryConnection,
+    draft: &mut BatchDraft,
+    stamp: &BatchId,
+) -> Result<Vec<Notice>, DatabaseError> {
+    let told = std::mem::take(&mut draft.sent_notices);
     change(link, &format!("UPDATE {} SET told = 1 WHERE seq IN ", link.table("notice")), told).await?;
     let mut notices = Vec::new();
-    for node in std::mem::take(&mut draft.untold) {
-        notices.extend(untold(link, &node).await?);
+    for node in std::mem::take(&mut draft.resend_for) {
+        notices.extend(unsent_notices(link, &node).await?);
     }
     notices.extend(save_notices(link, draft).await?);
     let gone = draft.gone.iter().map(|seq| seq.cast_signed()).collect();
@@ -151,42 +167,46 @@ pub(super) async fn save(link: &mut Link, draft: &mut Draft, stamp: &Stamp) -> R
     save_events(link, &draft.events).await?;
     save_loads(link, draft.loads.values()).await?;
     draft.audits.save(link).await?;
-    mark(link, stamp, draft.now).await?;
+    insert_batch_id(link, stamp, draft.now).await?;
     Ok(notices)
 }
 
 /// Changes or deletes the rows of these numbers.
-pub(super) async fn change(link: &mut Link, text: &str, rows: Vec<i64>) -> Result<(), Fault> {
+pub(super) async fn change(
+    link: &mut HistoryConnection,
+    text: &str,
+    rows: Vec<i64>,
+) -> Result<(), DatabaseError> {
     for some in rows.chunks(ROWS_MAX) {
-        let these = link.says(text).any_of(some.iter().map(|seq| Arg::Int(*seq)));
+        let these = link.statement(text).any_of(some.iter().map(|seq| SqlArg::Int(*seq)));
         link.run(these).await?;
     }
     Ok(())
 }
 
-async fn save_attempts(link: &mut Link, records: &[&RunRecord]) -> Result<(), Fault> {
+async fn save_attempts(link: &mut HistoryConnection, records: &[&RunRecord]) -> Result<(), DatabaseError> {
     let texts: Vec<_> = records
         .iter()
         .map(|record| (record.run.to_string(), plain(&record.reason), plain(&record.sent)))
         .collect();
     let each = records.iter().zip(&texts).map(|(record, (run, reason, sent))| {
         [
-            Arg::Int(record.seq.cast_signed()),
-            Arg::Text(run),
-            Arg::Int(record.attempt.into()),
-            Arg::Text(record.job.as_str()),
-            Arg::Int(record.shard.0.into()),
-            Arg::Int(record.due.0),
-            Arg::Text(&record.node),
-            Arg::Int(number(record.state)),
-            Arg::Text(reason),
-            Arg::Maybe(record.code.map(i64::from)),
-            Arg::Maybe(record.token.map(|token| token.0.cast_signed())),
-            Arg::Maybe(record.started.map(|at| at.0)),
-            Arg::Maybe(record.ended.map(|at| at.0)),
-            Arg::Int(record.from.0),
-            Arg::Int(record.output.cast_signed()),
-            Arg::Text(sent),
+            SqlArg::Int(record.seq.cast_signed()),
+            SqlArg::Text(run),
+            SqlArg::Int(record.attempt.into()),
+            SqlArg::Text(record.job.as_str()),
+            SqlArg::Int(record.shard.0.into()),
+            SqlArg::Int(record.due.0),
+            SqlArg::Text(&record.node),
+            SqlArg::Int(number(record.state)),
+            SqlArg::Text(reason),
+            SqlArg::Maybe(record.code.map(i64::from)),
+            SqlArg::Maybe(record.token.map(|token| token.0.cast_signed())),
+            SqlArg::Maybe(record.started.map(|at| at.0)),
+            SqlArg::Maybe(record.ended.map(|at| at.0)),
+            SqlArg::Int(record.from.0),
+            SqlArg::Int(record.output.cast_signed()),
+            SqlArg::Text(sent),
         ]
     });
     let rows: Vec<_> = each.collect();
@@ -195,17 +215,17 @@ async fn save_attempts(link: &mut Link, records: &[&RunRecord]) -> Result<(), Fa
     link.insert((&before, &behind), &rows).await
 }
 
-async fn save_late(link: &mut Link, draft: &Draft) -> Result<(), Fault> {
+async fn save_late(link: &mut HistoryConnection, draft: &BatchDraft) -> Result<(), DatabaseError> {
     let runs: Vec<_> =
         draft.late.iter().map(|(late, reason)| (late.run.to_string(), plain(reason))).collect();
     let each = draft.late.keys().zip(&runs).map(|(late, (run, reason))| {
         [
-            Arg::Text(run),
-            Arg::Int(late.attempt.into()),
-            Arg::Text(&late.node),
-            Arg::Int(number(late.state)),
-            Arg::Text(reason),
-            Arg::Int(draft.now.0),
+            SqlArg::Text(run),
+            SqlArg::Int(late.attempt.into()),
+            SqlArg::Text(&late.node),
+            SqlArg::Int(number(late.state)),
+            SqlArg::Text(reason),
+            SqlArg::Int(draft.now.0),
         ]
     });
     let rows: Vec<_> = each.collect();
@@ -217,29 +237,29 @@ async fn save_late(link: &mut Link, draft: &Draft) -> Result<(), Fault> {
     link.insert((&before, behind), &rows).await
 }
 
-async fn save_failing(link: &mut Link, draft: &Draft) -> Result<(), Fault> {
+async fn save_failing(link: &mut HistoryConnection, draft: &BatchDraft) -> Result<(), DatabaseError> {
     let healed = format!("DELETE FROM {} WHERE job = ", link.table("failing"));
     for (job, shard) in draft.healed() {
-        let healed = link.says(&healed).with(Arg::Text(job.as_str()));
-        link.run(healed.then(" AND shard = ").with(Arg::Int(shard.0.into()))).await?;
+        let healed = link.statement(&healed).with(SqlArg::Text(job.as_str()));
+        link.run(healed.then(" AND shard = ").with(SqlArg::Int(shard.0.into()))).await?;
     }
-    let each = draft
-        .failed()
-        .map(|((job, shard), since)| [Arg::Text(job.as_str()), Arg::Int(shard.0.into()), Arg::Int(since.0)]);
+    let each = draft.failed().map(|((job, shard), since)| {
+        [SqlArg::Text(job.as_str()), SqlArg::Int(shard.0.into()), SqlArg::Int(since.0)]
+    });
     let rows: Vec<_> = each.collect();
     let before = format!("INSERT INTO {} (job, shard, since) VALUES ", link.table("failing"));
     link.insert((&before, ""), &rows).await
 }
 
-async fn save_events(link: &mut Link, events: &[EventRecord]) -> Result<(), Fault> {
+async fn save_events(link: &mut HistoryConnection, events: &[EventRecord]) -> Result<(), DatabaseError> {
     let texts: Vec<_> = events.iter().map(|event| plain(&event.text)).collect();
     let each = events.iter().zip(&texts).map(|(event, text)| {
         [
-            Arg::Int(event.seq.cast_signed()),
-            Arg::Int(event.at.0),
-            Arg::Text(&event.node),
-            Arg::Text(&event.kind),
-            Arg::Text(text),
+            SqlArg::Int(event.seq.cast_signed()),
+            SqlArg::Int(event.at.0),
+            SqlArg::Text(&event.node),
+            SqlArg::Text(&event.kind),
+            SqlArg::Text(text),
         ]
     });
     let rows: Vec<_> = each.collect();
@@ -247,16 +267,19 @@ async fn save_events(link: &mut Link, events: &[EventRecord]) -> Result<(), Faul
     link.insert((&before, ""), &rows).await
 }
 
-async fn save_loads(link: &mut Link, loads: impl Iterator<Item = &LoadPoint>) -> Result<(), Fault> {
+async fn save_loads(
+    link: &mut HistoryConnection,
+    loads: impl Iterator<Item = &LoadPoint>,
+) -> Result<(), DatabaseError> {
     let each = loads.map(|load| {
         [
-            Arg::Text(&load.node),
-            Arg::Int(load.at.0),
-            Arg::Maybe(load.cpu.map(i64::from)),
-            Arg::Maybe(load.memory.map(i64::from)),
-            Arg::Int(load.busy.into()),
-            Arg::Int(load.slots.into()),
-            Arg::Int(load.score.into()),
+            SqlArg::Text(&load.node),
+            SqlArg::Int(load.at.0),
+            SqlArg::Maybe(load.cpu.map(i64::from)),
+            SqlArg::Maybe(load.memory.map(i64::from)),
+            SqlArg::Int(load.busy.into()),
+            SqlArg::Int(load.slots.into()),
+            SqlArg::Int(load.score.into()),
         ]
     });
     let rows: Vec<_> = each.collect();
@@ -267,7 +290,10 @@ async fn save_loads(link: &mut Link, loads: impl Iterator<Item = &LoadPoint>) ->
 }
 
 /// Keeps the notices that are not there already until they are told, and an event of each.
-async fn save_notices(link: &mut Link, draft: &mut Draft) -> Result<Vec<Notice>, Fault> {
+async fn save_notices(
+    link: &mut HistoryConnection,
+    draft: &mut BatchDraft,
+) -> Result<Vec<Notice>, DatabaseError> {
     let wanted = std::mem::take(&mut draft.notices);
     let asked = format!("SELECT id FROM {} WHERE id IN ", link.table("notice"));
     let known = any_of(link, &asked, wanted.iter().map(|(notice, _)| notice.id.as_str())).await?;
@@ -278,11 +304,17 @@ async fn save_notices(link: &mut Link, draft: &mut Draft) -> Result<Vec<Notice>,
         notice.seq = draft.last.notice;
         notice.text = plain(&notice.text).into_owned();
         draft.event(notice.at, &node, notice.occasion.kind(), &notice.text);
-        bodies.push((node, serde_json::to_string(&notice).map_err(|e| Fault(e.to_string()))?));
+        bodies.push((node, serde_json::to_string(&notice).map_err(|e| DatabaseError(e.to_string()))?));
         made.push(notice);
     }
     let each = made.iter().zip(&bodies).map(|(notice, (node, body))| {
-        [Arg::Int(notice.seq), Arg::Text(&notice.id), Arg::Text(node), Arg::Int(notice.at.0), Arg::Text(body)]
+        [
+            SqlArg::Int(notice.seq),
+            SqlArg::Text(&notice.id),
+            SqlArg::Text(node),
+            SqlArg::Int(notice.at.0),
+            SqlArg::Text(body),
+        ]
     });
     let rows: Vec<_> = each.collect();
     let before = format!("INSERT INTO {} (seq, id, node, at, body) VALUES ", link.table("notice"));
@@ -291,10 +323,10 @@ async fn save_notices(link: &mut Link, draft: &mut Draft) -> Result<Vec<Notice>,
 }
 
 /// What this node made in an earlier life and has not told.
-async fn untold(link: &mut Link, node: &str) -> Result<Vec<Notice>, Fault> {
-    let asked = link.says(format!("SELECT seq, body FROM {} WHERE node = ", link.table("notice")));
+async fn unsent_notices(link: &mut HistoryConnection, node: &str) -> Result<Vec<Notice>, DatabaseError> {
+    let asked = link.statement(format!("SELECT seq, body FROM {} WHERE node = ", link.table("notice")));
     let asked =
-        asked.with(Arg::Text(node)).then(&format!(" AND told = 0 ORDER BY seq DESC LIMIT {UNTOLD_MAX}"));
+        asked.with(SqlArg::Text(node)).then(&format!(" AND told = 0 ORDER BY seq DESC LIMIT {UNSENT_MAX}"));
     let mut notices = Vec::new();
     for row in link.rows(asked).await?.iter().rev() {
         let seq = row.int(0)?;
@@ -306,7 +338,7 @@ async fn untold(link: &mut Link, node: &str) -> Result<Vec<Notice>, Fault> {
 }
 
 /// An attempt from a row of [`COLUMNS`].
-pub(super) fn record(row: &Row) -> Result<RunRecord, Fault> {
+pub(super) fn record(row: &HistoryRow) -> Result<RunRecord, DatabaseError> {
     let run: RunId = row.text(1)?.parse().map_err(|_| odd(1))?;
     let wall = |column| row.maybe(column).map(|at| at.map(Wall));
     Ok(RunRecord {
@@ -329,7 +361,7 @@ pub(super) fn record(row: &Row) -> Result<RunRecord, Fault> {
     })
 }
 
-fn job(row: &Row, at: usize) -> Result<JobName, Fault> {
+fn job(row: &HistoryRow, at: usize) -> Result<JobName, DatabaseError> {
     row.text(at)?.parse().map_err(|_| odd(at))
 }
 
@@ -339,11 +371,11 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
 }
 
 /// A state as the tables have it.
-pub(super) fn number(state: State) -> i64 {
-    State::ALL.iter().position(|s| *s == state).map_or(0, |n| n as i64)
+pub(super) fn number(state: AttemptState) -> i64 {
+    AttemptState::ALL.iter().position(|s| *s == state).map_or(0, |n| n as i64)
 }
 
 /// The way back.
-fn state(number: i64) -> Option<State> {
-    State::ALL.get(usize::try_from(number).ok()?).copied()
+fn state(number: i64) -> Option<AttemptState> {
+    AttemptState::ALL.get(usize::try_from(number).ok()?).copied()
 }

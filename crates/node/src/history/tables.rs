@@ -3,40 +3,43 @@
 //! They are those of the [file](super::schema), with the indexes that servers need to find in order what is listed in order.
 
 use evenkeel_registry::RegistryError;
-use evenkeel_registry::sql::{Layout, Link, Statement, Target};
+use evenkeel_registry::sql::{SqlConnection, SqlStatement, SqlTarget, TableLayout};
 
-use super::place::Server;
+use super::location::HistoryServer;
 
 /// Makes the tables, or waits for whoever is at it.
 ///
 /// # Errors
 /// The database cannot hold every text, a newer program made the tables, or the server did not do it.
-pub(super) async fn prepare(link: &mut Link, server: &Server) -> Result<(), RegistryError> {
-    if let Link::Postgres(_) = link {
+pub(super) async fn prepare(link: &mut SqlConnection, server: &HistoryServer) -> Result<(), RegistryError> {
+    if let SqlConnection::Postgres(_) = link {
         refuse_other_alphabets(link, server).await?;
     }
     layout(server).prepare(link).await
 }
 
 /// A text that the server's alphabet lacks would hold up all that comes after it.
-async fn refuse_other_alphabets(link: &mut Link, server: &Server) -> Result<(), RegistryError> {
-    let encoding = link.row(Statement::of(true, "SELECT current_setting('server_encoding')")).await;
+async fn refuse_other_alphabets(
+    link: &mut SqlConnection,
+    server: &HistoryServer,
+) -> Result<(), RegistryError> {
+    let encoding = link.query_one(SqlStatement::of(true, "SELECT current_setting('server_encoding')")).await;
     let encoding = encoding.and_then(|row| row.text(0));
-    let encoding = encoding.map_err(|error| evenkeel_registry::sql::explain(&server.place, &error))?;
+    let encoding = encoding.map_err(|error| evenkeel_registry::sql::explain(&server.label, &error))?;
     match encoding.as_str() {
         "UTF8" => Ok(()),
         other => Err(RegistryError::Refused(format!(
             "{} is in {other} and cannot hold every text: create it with ENCODING 'UTF8'",
-            server.place
+            server.label
         ))),
     }
 }
 
-fn layout(server: &Server) -> Layout {
-    let tongue = server.target.tongue();
+fn layout(server: &HistoryServer) -> TableLayout {
+    let tongue = server.target.dialect();
     let name = |what: &str| format!("{0}{1}{what}{0}", tongue.quote, server.prefix);
     let (meta, (ignore, nothing)) = (name("history"), tongue.ignore);
-    let words = Words::of(&server.target);
+    let words = ColumnTypes::of(&server.target);
     let first = [
         format!(
             "CREATE TABLE IF NOT EXISTS {meta} (one SMALLINT PRIMARY KEY, layout BIGINT NOT NULL,
@@ -46,11 +49,11 @@ fn layout(server: &Server) -> Layout {
         format!("INSERT {ignore} INTO {meta} (one, layout, busy_until) VALUES (1, 0, 0) {nothing}"),
     ];
     let steps = vec![first_layout(&words, &name), audit_layout(&words, &name)];
-    Layout { place: server.place.clone(), tongue, meta, first, steps }
+    TableLayout { label: server.label.clone(), dialect: tongue, meta, first, steps }
 }
 
 /// Types, and what else the servers call differently.
-struct Words {
+struct ColumnTypes {
     /// A short text that is compared byte by byte.
     key: &'static str,
     /// A text of any length, which is not compared.
@@ -63,13 +66,13 @@ struct Words {
     inside: bool,
 }
 
-impl Words {
-    fn of(target: &Target) -> Self {
+impl ColumnTypes {
+    fn of(target: &SqlTarget) -> Self {
         match target {
-            Target::Postgres(_) => {
+            SqlTarget::Postgres(_) => {
                 Self { key: "TEXT COLLATE \"C\"", prose: "TEXT", table: "", partial: true, inside: false }
             }
-            Target::MySql(_) => Self {
+            SqlTarget::MySql(_) => Self {
                 key: "VARBINARY(700)",
                 prose: "MEDIUMTEXT CHARACTER SET utf8mb4",
                 table: "ENGINE = InnoDB ROW_FORMAT = DYNAMIC",
@@ -105,8 +108,8 @@ impl Words {
 
 /// All tables but the first one's. Successes are by far the most attempts and nobody looks for them alone, so they are
 /// not in the index of states where that is possible.
-fn first_layout(words: &Words, name: &impl Fn(&str) -> String) -> Vec<String> {
-    let Words { key, prose, .. } = words;
+fn first_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String) -> Vec<String> {
+    let ColumnTypes { key, prose, .. } = words;
     let attempt = format!(
         "seq BIGINT PRIMARY KEY, run {key} NOT NULL, attempt BIGINT NOT NULL, job {key} NOT NULL, shard BIGINT NOT NULL,
          due BIGINT NOT NULL, node {key} NOT NULL, state BIGINT NOT NULL, reason {prose} NOT NULL, code BIGINT,
@@ -162,8 +165,8 @@ fn first_layout(words: &Words, name: &impl Fn(&str) -> String) -> Vec<String> {
 }
 
 /// What layout 2 has more than layout 1: who asked for which change.
-fn audit_layout(words: &Words, name: &impl Fn(&str) -> String) -> Vec<String> {
-    let Words { key, prose, .. } = words;
+fn audit_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String) -> Vec<String> {
+    let ColumnTypes { key, prose, .. } = words;
     let audit = format!(
         "seq BIGINT PRIMARY KEY, id {key} NOT NULL UNIQUE, at BIGINT NOT NULL, node {key} NOT NULL, proof {key} NOT NULL,
          origin {prose} NOT NULL, claims {key} NOT NULL, verb {key} NOT NULL, object {prose} NOT NULL, job {key} NOT NULL,

@@ -1,17 +1,17 @@
 //! History's promises, each in a file and on every server there is.
 
-use super::link::Link;
-use super::record::{EventFilter, RunFilter, State};
-use super::write::{Stamp, Written};
+use super::connection::HistoryConnection;
+use super::record::{AttemptState, EventFilter, RunFilter};
+use super::write::{BatchId, BatchResult};
 use super::*;
 use evenkeel_core::effect::{Verdict, VerdictState};
+use evenkeel_core::ids::{Shard, Token};
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
-use evenkeel_core::words::{Shard, Token};
 use evenkeel_registry::conformance;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-fn attempt(run: &str, attempt: u32, state: State) -> RunRecord {
+fn attempt(run: &str, attempt: u32, state: AttemptState) -> RunRecord {
     let run: RunId = run.parse().unwrap();
     RunRecord {
         seq: 0,
@@ -33,8 +33,8 @@ fn attempt(run: &str, attempt: u32, state: State) -> RunRecord {
     }
 }
 
-fn entry(run: &str, n: u32, state: State) -> Entry {
-    Entry::Attempt(Box::new(attempt(run, n, state)))
+fn entry(run: &str, n: u32, state: AttemptState) -> HistoryWrite {
+    HistoryWrite::Attempt(Box::new(attempt(run, n, state)))
 }
 
 fn verdict(run: &str, state: VerdictState) -> Verdict {
@@ -50,30 +50,30 @@ fn verdict(run: &str, state: VerdictState) -> Verdict {
     }
 }
 
-fn lost(run: &str) -> Entry {
-    Entry::Verdict(Box::new(verdict(run, VerdictState::Lost)), None)
+fn lost(run: &str) -> HistoryWrite {
+    HistoryWrite::Verdict(Box::new(verdict(run, VerdictState::Lost)), None)
 }
 
-fn reader_of(place: Place) -> HistoryReader {
-    let progress = Progress { put: Arc::default(), written: watch::channel(0).1 };
+fn reader_of(place: HistoryLocation) -> HistoryReader {
+    let progress = WriteProgress { put: Arc::default(), written: watch::channel(0).1 };
     HistoryReader::start(place, watch::channel(None).1, progress).unwrap()
 }
 
 /// Empty books and a connection of their writer, driven without the thread.
-struct Books {
+struct HistoryFixture {
     _folder: tempfile::TempDir,
-    link: Link,
+    link: HistoryConnection,
     reader: HistoryReader,
-    stamp: Stamp,
+    stamp: BatchId,
 }
 
 /// A history that nobody has used: in a file, and on every server that the tests were told of.
-fn places() -> Vec<(tempfile::TempDir, Place)> {
-    let servers = ["POSTGRES", "MYSQL"].into_iter().filter_map(conformance::server);
-    let urls = servers.map(|url| Some(conformance::fresh(&url)));
+fn locations() -> Vec<(tempfile::TempDir, HistoryLocation)> {
+    let servers = ["POSTGRES", "MYSQL"].into_iter().filter_map(conformance::server_url);
+    let urls = servers.map(|url| Some(conformance::with_fresh_namespace(&url)));
     let of = |url: Option<String>| {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::of(url.as_deref(), "memory:", folder.path()).unwrap();
+        let place = HistoryLocation::of(url.as_deref(), "memory:", folder.path()).unwrap();
         println!("on {place}");
         (folder, place)
     };
@@ -81,53 +81,53 @@ fn places() -> Vec<(tempfile::TempDir, Place)> {
 }
 
 /// Empty books on each of them.
-async fn all() -> Vec<Books> {
+async fn all() -> Vec<HistoryFixture> {
     let mut all = Vec::new();
-    for (folder, place) in places() {
-        all.push(Books::new(folder, place).await);
+    for (folder, place) in locations() {
+        all.push(HistoryFixture::new(folder, place).await);
     }
     all
 }
 
-impl Books {
-    async fn new(folder: tempfile::TempDir, place: Place) -> Self {
-        let link = Link::open(&place).await.unwrap();
+impl HistoryFixture {
+    async fn new(folder: tempfile::TempDir, place: HistoryLocation) -> Self {
+        let link = HistoryConnection::open(&place).await.unwrap();
         let reader = reader_of(place);
-        let stamp = Stamp { name: "a".into(), life: 1, batch: 0 };
+        let stamp = BatchId { name: "a".into(), life: 1, batch: 0 };
         Self { _folder: folder, link, reader, stamp }
     }
 
-    async fn write(&mut self, batch: Vec<Entry>) -> Written {
+    async fn write(&mut self, batch: Vec<HistoryWrite>) -> BatchResult {
         self.stamp.batch += 1;
-        self.again(batch, None).await
+        self.rewrite(batch, None).await
     }
 
     /// Writes the last batch as if its commit had not been answered.
-    async fn again(&mut self, batch: Vec<Entry>, mut unsure: Option<Written>) -> Written {
+    async fn rewrite(&mut self, batch: Vec<HistoryWrite>, mut unsure: Option<BatchResult>) -> BatchResult {
         let batch = write::coalesce(batch);
         write::write(&mut self.link, &batch, &self.stamp, &mut unsure, Wall(5000)).await.unwrap()
     }
 
-    async fn states(&self, run: &str) -> Vec<(u32, State)> {
+    async fn states(&self, run: &str) -> Vec<(u32, AttemptState)> {
         let attempts = self.reader.run(run.parse().unwrap()).await.unwrap();
         attempts.into_iter().map(|record| (record.attempt, record.state)).collect()
     }
 
     /// Late results of the first attempt.
-    async fn late(&mut self, run: &str) -> Vec<(String, State)> {
-        let asked = self.link.says(format!(
+    async fn late(&mut self, run: &str) -> Vec<(String, AttemptState)> {
+        let asked = self.link.statement(format!(
             "SELECT node, state FROM {} WHERE run = '{run}' AND attempt = 1 ORDER BY state",
             self.link.table("late")
         ));
         let rows = self.link.rows(asked).await.unwrap();
-        let late = |row: &link::Row| {
-            (row.text(0).unwrap(), State::ALL[usize::try_from(row.int(1).unwrap()).unwrap()])
+        let late = |row: &connection::HistoryRow| {
+            (row.text(0).unwrap(), AttemptState::ALL[usize::try_from(row.int(1).unwrap()).unwrap()])
         };
         rows.iter().map(late).collect()
     }
 
     async fn count(&mut self, table: &str) -> i64 {
-        let asked = self.link.says(format!("SELECT count(*) FROM {}", self.link.table(table)));
+        let asked = self.link.statement(format!("SELECT count(*) FROM {}", self.link.table(table)));
         self.link.rows(asked).await.unwrap()[0].int(0).unwrap()
     }
 }
@@ -135,16 +135,16 @@ impl Books {
 #[tokio::test]
 async fn an_attempt_is_read_back_as_written() {
     for mut books in all().await {
-        let mut record = attempt("j:1000:0", 1, State::Failed);
+        let mut record = attempt("j:1000:0", 1, AttemptState::Failed);
         (record.reason, record.code) = ("exit code 3 \u{1F600}".into(), Some(-3));
         record.output = u64::MAX;
-        books.write(vec![Entry::Attempt(Box::new(record.clone()))]).await;
+        books.write(vec![HistoryWrite::Attempt(Box::new(record.clone()))]).await;
         record.seq = 1;
         assert_eq!(books.reader.run(record.run.clone()).await.unwrap(), [record.clone()]);
         // What no database of the three may choke on: all after it would wait.
         record.reason = format!("a\0b{}", "x".repeat(1 << 20));
         let second = RunRecord { attempt: 2, ..record.clone() };
-        books.write(vec![Entry::Attempt(Box::new(second))]).await;
+        books.write(vec![HistoryWrite::Attempt(Box::new(second))]).await;
         let found = books.reader.run(record.run.clone()).await.unwrap();
         assert!(found.len() == 2 && found[1].reason.len() > 1 << 20);
     }
@@ -154,11 +154,16 @@ async fn an_attempt_is_read_back_as_written() {
 #[tokio::test]
 async fn a_late_result_never_overwrites_an_end() {
     for mut books in all().await {
-        books.write(vec![entry("j:1000:0", 1, State::Running)]).await;
+        books.write(vec![entry("j:1000:0", 1, AttemptState::Running)]).await;
         books.write(vec![lost("j:1000:0")]).await;
-        books.write(vec![entry("j:1000:0", 1, State::Succeeded), entry("j:1000:0", 1, State::Running)]).await;
-        assert_eq!(books.states("j:1000:0").await, [(1, State::Lost)]);
-        assert_eq!(books.late("j:1000:0").await, [("a".to_string(), State::Succeeded)]);
+        books
+            .write(vec![
+                entry("j:1000:0", 1, AttemptState::Succeeded),
+                entry("j:1000:0", 1, AttemptState::Running),
+            ])
+            .await;
+        assert_eq!(books.states("j:1000:0").await, [(1, AttemptState::Lost)]);
+        assert_eq!(books.late("j:1000:0").await, [("a".to_string(), AttemptState::Succeeded)]);
     }
 }
 
@@ -168,39 +173,45 @@ async fn a_verdict_told_twice_is_one_and_never_overwrites_a_result() {
     for mut books in all().await {
         books.write(vec![lost("j:1000:0")]).await;
         books.write(vec![lost("j:1000:0")]).await;
-        assert_eq!(books.states("j:1000:0").await, [(1, State::Lost)]);
+        assert_eq!(books.states("j:1000:0").await, [(1, AttemptState::Lost)]);
         assert_eq!(books.late("j:1000:0").await, []);
-        books.write(vec![entry("j:2000:0", 1, State::Succeeded)]).await;
+        books.write(vec![entry("j:2000:0", 1, AttemptState::Succeeded)]).await;
         books.write(vec![lost("j:2000:0"), lost("j:2000:0")]).await;
         books.write(vec![lost("j:2000:0")]).await;
-        assert_eq!(books.states("j:2000:0").await, [(1, State::Succeeded)]);
-        assert_eq!(books.late("j:2000:0").await, [("b@2".to_string(), State::Lost)]);
+        assert_eq!(books.states("j:2000:0").await, [(1, AttemptState::Succeeded)]);
+        assert_eq!(books.late("j:2000:0").await, [("b@2".to_string(), AttemptState::Lost)]);
     }
 }
 
 #[tokio::test]
 async fn a_later_attempt_ends_the_earlier_one_that_nobody_ended() {
     for mut books in all().await {
-        books.write(vec![entry("j:1000:0", 1, State::Running)]).await;
-        books.write(vec![entry("j:1000:0", 2, State::Running)]).await;
-        assert_eq!(books.states("j:1000:0").await, [(1, State::Lost), (2, State::Running)]);
-        books.write(vec![entry("j:2000:0", 1, State::Running), entry("j:2000:0", 2, State::Succeeded)]).await;
-        assert_eq!(books.states("j:2000:0").await, [(1, State::Lost), (2, State::Succeeded)]);
+        books.write(vec![entry("j:1000:0", 1, AttemptState::Running)]).await;
+        books.write(vec![entry("j:1000:0", 2, AttemptState::Running)]).await;
+        assert_eq!(books.states("j:1000:0").await, [(1, AttemptState::Lost), (2, AttemptState::Running)]);
+        books
+            .write(vec![
+                entry("j:2000:0", 1, AttemptState::Running),
+                entry("j:2000:0", 2, AttemptState::Succeeded),
+            ])
+            .await;
+        assert_eq!(books.states("j:2000:0").await, [(1, AttemptState::Lost), (2, AttemptState::Succeeded)]);
     }
 }
 
 #[tokio::test]
 async fn an_attempt_goes_on_from_what_was_known_of_it() {
     for mut books in all().await {
-        let waiting = RunRecord { token: None, started: None, ..attempt("j:1000:0", 1, State::Waiting) };
-        books.write(vec![Entry::Attempt(Box::new(waiting))]).await;
-        let running = RunRecord { node: "c".into(), ..attempt("j:1000:0", 1, State::Running) };
-        books.write(vec![Entry::Attempt(Box::new(running.clone()))]).await;
-        let mut end = RunRecord { sent: String::new(), ..attempt("j:1000:0", 1, State::Failed) };
+        let waiting =
+            RunRecord { token: None, started: None, ..attempt("j:1000:0", 1, AttemptState::Waiting) };
+        books.write(vec![HistoryWrite::Attempt(Box::new(waiting))]).await;
+        let running = RunRecord { node: "c".into(), ..attempt("j:1000:0", 1, AttemptState::Running) };
+        books.write(vec![HistoryWrite::Attempt(Box::new(running.clone()))]).await;
+        let mut end = RunRecord { sent: String::new(), ..attempt("j:1000:0", 1, AttemptState::Failed) };
         (end.token, end.started) = (None, None);
-        books.write(vec![Entry::Attempt(Box::new(end))]).await;
+        books.write(vec![HistoryWrite::Attempt(Box::new(end))]).await;
         let found = books.reader.run(running.run.clone()).await.unwrap();
-        let whole = RunRecord { seq: 1, state: State::Failed, ended: Some(Wall(1002)), ..running };
+        let whole = RunRecord { seq: 1, state: AttemptState::Failed, ended: Some(Wall(1002)), ..running };
         assert_eq!(found, [whole], "its end says neither who sent it nor its token, nor when it started");
     }
 }
@@ -208,11 +219,12 @@ async fn an_attempt_goes_on_from_what_was_known_of_it() {
 #[tokio::test]
 async fn an_attempt_is_told_of_the_node_that_made_it() {
     for mut books in all().await {
-        let waiting = RunRecord { token: None, started: None, ..attempt("j:1000:0", 2, State::Waiting) };
-        books.write(vec![Entry::Attempt(Box::new(waiting))]).await;
+        let waiting =
+            RunRecord { token: None, started: None, ..attempt("j:1000:0", 2, AttemptState::Waiting) };
+        books.write(vec![HistoryWrite::Attempt(Box::new(waiting))]).await;
         let on = |node: &str, state| RunRecord { node: node.into(), ..attempt("j:1000:0", 2, state) };
-        let [running, end] = [State::Running, State::Succeeded].map(|state| on("c", state));
-        books.write([running, end].map(|record| Entry::Attempt(Box::new(record))).into()).await;
+        let [running, end] = [AttemptState::Running, AttemptState::Succeeded].map(|state| on("c", state));
+        books.write([running, end].map(|record| HistoryWrite::Attempt(Box::new(record))).into()).await;
         let found = books.reader.run("j:1000:0".parse().unwrap()).await.unwrap();
         assert_eq!(found[0].node, "c", "not of the one where it was to follow");
     }
@@ -220,24 +232,29 @@ async fn an_attempt_is_told_of_the_node_that_made_it() {
 
 #[test]
 fn start_and_end_in_one_batch_are_one_row() {
-    let done = entry("j:1000:0", 1, State::Succeeded);
-    let other = entry("j:2000:0", 1, State::Running);
-    let batch = vec![entry("j:1000:0", 1, State::Running), other.clone(), done.clone()];
+    let done = entry("j:1000:0", 1, AttemptState::Succeeded);
+    let other = entry("j:2000:0", 1, AttemptState::Running);
+    let batch = vec![entry("j:1000:0", 1, AttemptState::Running), other.clone(), done.clone()];
     assert_eq!(write::coalesce(batch), [other, done], "its end stays behind what came before it");
-    let not_started = Entry::NotStarted { run: "j:1000:0".parse().unwrap(), attempt: 1 };
-    assert_eq!(write::coalesce(vec![entry("j:1000:0", 1, State::Running), not_started.clone()]), []);
+    let not_started = HistoryWrite::NotStarted { run: "j:1000:0".parse().unwrap(), attempt: 1 };
+    assert_eq!(write::coalesce(vec![entry("j:1000:0", 1, AttemptState::Running), not_started.clone()]), []);
     assert_eq!(write::coalesce(vec![not_started.clone()]), [not_started]);
 }
 
 #[tokio::test]
 async fn what_did_not_start_leaves_no_row_unless_it_was_attempted_before() {
     for mut books in all().await {
-        books.write(vec![entry("j:1000:0", 1, State::Running)]).await;
-        books.write(vec![Entry::NotStarted { run: "j:1000:0".parse().unwrap(), attempt: 1 }]).await;
+        books.write(vec![entry("j:1000:0", 1, AttemptState::Running)]).await;
+        books.write(vec![HistoryWrite::NotStarted { run: "j:1000:0".parse().unwrap(), attempt: 1 }]).await;
         assert_eq!(books.states("j:1000:0").await, []);
-        books.write(vec![entry("j:1000:0", 1, State::Failed), entry("j:1000:0", 2, State::Running)]).await;
-        books.write(vec![Entry::NotStarted { run: "j:1000:0".parse().unwrap(), attempt: 2 }]).await;
-        assert_eq!(books.states("j:1000:0").await, [(1, State::Failed), (2, State::Waiting)]);
+        books
+            .write(vec![
+                entry("j:1000:0", 1, AttemptState::Failed),
+                entry("j:1000:0", 2, AttemptState::Running),
+            ])
+            .await;
+        books.write(vec![HistoryWrite::NotStarted { run: "j:1000:0".parse().unwrap(), attempt: 2 }]).await;
+        assert_eq!(books.states("j:1000:0").await, [(1, AttemptState::Failed), (2, AttemptState::Waiting)]);
     }
 }
 
@@ -247,8 +264,12 @@ async fn attempts_are_listed_by_job_and_state_page_by_page() {
         for n in 1..=5 {
             books
                 .write(vec![
-                    entry(&format!("a:{n}:0"), 1, State::Succeeded),
-                    entry(&format!("b:{n}:0"), 1, if n == 2 { State::Lost } else { State::Failed }),
+                    entry(&format!("a:{n}:0"), 1, AttemptState::Succeeded),
+                    entry(
+                        &format!("b:{n}:0"),
+                        1,
+                        if n == 2 { AttemptState::Lost } else { AttemptState::Failed },
+                    ),
                 ])
                 .await;
         }
@@ -258,15 +279,17 @@ async fn attempts_are_listed_by_job_and_state_page_by_page() {
         assert_eq!(first.iter().map(|r| r.run.to_string()).collect::<Vec<_>>(), ["a:5:0", "a:4:0"]);
         let next = ask(RunFilter { before: first.last().map(|r| r.seq), ..filter }).await.unwrap();
         assert_eq!(next.iter().map(|r| r.run.to_string()).collect::<Vec<_>>(), ["a:3:0", "a:2:0"]);
-        let failed =
-            RunFilter { states: vec![State::Failed, State::Lost, State::Lost], ..RunFilter::default() };
+        let failed = RunFilter {
+            states: vec![AttemptState::Failed, AttemptState::Lost, AttemptState::Lost],
+            ..RunFilter::default()
+        };
         let due = async |limit| {
             let found = ask(RunFilter { limit, ..failed.clone() }).await.unwrap();
             found.iter().map(|r| r.run.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(due(100).await, ["b:5:0", "b:4:0", "b:3:0", "b:2:0", "b:1:0"]);
         assert_eq!(due(4).await, ["b:5:0", "b:4:0", "b:3:0", "b:2:0"], "states are one list");
-        let succeeded = RunFilter { states: vec![State::Succeeded], ..RunFilter::default() };
+        let succeeded = RunFilter { states: vec![AttemptState::Succeeded], ..RunFilter::default() };
         assert_eq!(ask(succeeded).await.unwrap().len(), 5);
     }
 }
@@ -274,13 +297,17 @@ async fn attempts_are_listed_by_job_and_state_page_by_page() {
 #[tokio::test]
 async fn attempts_are_found_by_name_in_whatever_state() {
     for mut books in all().await {
-        let each = [("a:1:0", 1, State::Failed), ("a:1:0", 2, State::Running), ("a:2:0", 1, State::Lost)];
+        let each = [
+            ("a:1:0", 1, AttemptState::Failed),
+            ("a:1:0", 2, AttemptState::Running),
+            ("a:2:0", 1, AttemptState::Lost),
+        ];
         books.write(each.map(|(run, n, state)| entry(run, n, state)).to_vec()).await;
         let attempts = [("a:1:0", 2), ("a:2:0", 1), ("a:2:0", 2), ("a:3:0", 1)];
         let attempts = attempts.map(|(run, n)| (run.parse().unwrap(), n)).to_vec();
         let found = books.reader.runs(RunFilter { attempts, ..RunFilter::default() }).await.unwrap();
         let found: Vec<_> = found.iter().map(|r| (r.run.to_string(), r.attempt, r.state)).collect();
-        let wanted = [("a:2:0", 1, State::Lost), ("a:1:0", 2, State::Running)];
+        let wanted = [("a:2:0", 1, AttemptState::Lost), ("a:1:0", 2, AttemptState::Running)];
         assert_eq!(found, wanted.map(|(run, n, state)| (run.to_owned(), n, state)));
     }
 }
@@ -291,9 +318,9 @@ async fn a_fire_is_all_its_shards_and_no_other_fire() {
         let runs =
             ["a:10:0", "a:10:1", "a:10:12", "a:100:0", "a:1:0", "ab:10:0", "a:ask-10:0", "a:ask-10.b:0"];
         for run in runs {
-            books.write(vec![entry(run, 1, State::Failed)]).await;
+            books.write(vec![entry(run, 1, AttemptState::Failed)]).await;
         }
-        books.write(vec![entry("a:10:1", 2, State::Running)]).await;
+        books.write(vec![entry("a:10:1", 2, AttemptState::Running)]).await;
         for (fire, wanted) in [
             ("a:10", &["a:10:1", "a:10:12", "a:10:1", "a:10:0"][..]),
             ("a:ask-10", &["a:ask-10:0"]),
@@ -309,52 +336,57 @@ async fn a_fire_is_all_its_shards_and_no_other_fire() {
 #[tokio::test]
 async fn a_batch_whose_commit_was_not_answered_is_made_once() {
     for mut books in all().await {
-        let wish = Wish::of(None, &evenkeel_core::job::Occasion::ALL, "a");
-        let event = Entry::Event { at: Wall(7), node: "a".into(), kind: "joined", text: "a joined".into() };
+        let wish = NoticePolicy::of(None, &evenkeel_core::job::Occasion::ALL, "a");
+        let event =
+            HistoryWrite::Event { at: Wall(7), node: "a".into(), kind: "joined", text: "a joined".into() };
         let batch = vec![
             event,
-            Entry::Outcome(Box::new(attempt("j:1000:0", 1, State::Failed)), wish),
-            entry("k:1000:0", 1, State::Running),
+            HistoryWrite::Outcome(Box::new(attempt("j:1000:0", 1, AttemptState::Failed)), wish),
+            entry("k:1000:0", 1, AttemptState::Running),
         ];
         let done = books.write(batch.clone()).await;
         assert_eq!(done.notices.len(), 1);
-        let again = books.again(batch.clone(), Some(done.clone())).await;
+        let again = books.rewrite(batch.clone(), Some(done.clone())).await;
         assert_eq!(again.notices, done.notices, "what is to be told is told, since nobody was");
-        let counts = async |books: &mut Books| {
+        let counts = async |books: &mut HistoryFixture| {
             [books.count("event").await, books.count("attempt").await, books.count("notice").await]
         };
         assert_eq!(counts(&mut books).await, [2, 2, 1]);
         // One that was not made is made, whatever it would have come to then.
         books.stamp.batch += 1;
-        let next = vec![entry("l:1000:0", 1, State::Running)];
-        let made = books.again(next.clone(), Some(done.clone())).await;
+        let next = vec![entry("l:1000:0", 1, AttemptState::Running)];
+        let made = books.rewrite(next.clone(), Some(done.clone())).await;
         assert_eq!((made.notices.len(), made.jobs.len()), (0, 1));
         assert_eq!(counts(&mut books).await, [2, 3, 1]);
         // Another life of the node counts its batches anew.
         let life = store::enter(&mut books.link, "a", Wall(0)).await.unwrap();
-        books.stamp = Stamp { life, batch: books.stamp.batch, ..books.stamp.clone() };
-        let other = vec![entry("m:1000:0", 1, State::Running)];
-        books.again(other, Some(done)).await;
+        books.stamp = BatchId { life, batch: books.stamp.batch, ..books.stamp.clone() };
+        let other = vec![entry("m:1000:0", 1, AttemptState::Running)];
+        books.rewrite(other, Some(done)).await;
         assert_eq!(counts(&mut books).await, [2, 4, 1]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_writers_are_one_order_and_one_end_each() {
-    for (_folder, place) in places() {
-        let write = async |name: &str, place: Place| {
-            let mut link = Link::open(&place).await.unwrap();
+    for (_folder, place) in locations() {
+        let write = async |name: &str, place: HistoryLocation| {
+            let mut link = HistoryConnection::open(&place).await.unwrap();
             let life = store::enter(&mut link, name, Wall(0)).await.unwrap();
             for batch in 1..=10 {
                 let ends = (0..50).map(|n| {
-                    let mut end = attempt(&format!("j:{}:0", batch * 100 + n), 1, State::Succeeded);
+                    let mut end = attempt(&format!("j:{}:0", batch * 100 + n), 1, AttemptState::Succeeded);
                     end.node = name.into();
-                    Entry::Attempt(Box::new(end))
+                    HistoryWrite::Attempt(Box::new(end))
                 });
-                let event =
-                    Entry::Event { at: Wall(1), node: name.into(), kind: "joined", text: String::new() };
-                let batch_of: Vec<Entry> = ends.chain([event]).collect();
-                let stamp = Stamp { name: name.into(), life, batch };
+                let event = HistoryWrite::Event {
+                    at: Wall(1),
+                    node: name.into(),
+                    kind: "joined",
+                    text: String::new(),
+                };
+                let batch_of: Vec<HistoryWrite> = ends.chain([event]).collect();
+                let stamp = BatchId { name: name.into(), life, batch };
                 write::write(&mut link, &batch_of, &stamp, &mut None, Wall(5000)).await.unwrap();
             }
         };
@@ -377,21 +409,23 @@ async fn many_writers_are_one_order_and_one_end_each() {
 #[tokio::test]
 async fn attempts_go_by_job_by_number_and_by_age_but_never_while_they_run() {
     for mut books in all().await {
-        let rows: Vec<Entry> = (0..20).map(|n| entry(&format!("a:{n}:0"), 1, State::Succeeded)).collect();
-        books.write(vec![entry("old:1:0", 1, State::Running)]).await;
+        let rows: Vec<HistoryWrite> =
+            (0..20).map(|n| entry(&format!("a:{n}:0"), 1, AttemptState::Succeeded)).collect();
+        books.write(vec![entry("old:1:0", 1, AttemptState::Running)]).await;
         books.write(rows).await;
         let at = |secs| Now { mono: Mono(secs * 1000), wall: Wall(1000) + Millis::secs(secs) };
         let jobs = || BTreeMap::from([("a".parse().unwrap(), 20)]);
-        let keep = Keep { runs_of_job: 8, runs: 100, age: Duration::from_secs(100), ..Keep::default() };
-        let sweep = async |books: &mut Books, keep, jobs, secs| {
-            retention::Sweeper::new(keep).sweep(&mut books.link, jobs, at(secs)).await.unwrap();
+        let keep =
+            Retention { runs_of_job: 8, runs: 100, age: Duration::from_secs(100), ..Retention::default() };
+        let sweep = async |books: &mut HistoryFixture, keep, jobs, secs| {
+            retention::RetentionSweeper::new(keep).sweep(&mut books.link, jobs, at(secs)).await.unwrap();
             books.count("attempt").await
         };
         assert_eq!(sweep(&mut books, keep, jobs(), 0).await, 9, "by job");
-        let few = Keep { runs: 3, ..keep };
+        let few = Retention { runs: 3, ..keep };
         assert_eq!(sweep(&mut books, few, BTreeMap::new(), 0).await, 4, "by number");
         assert_eq!(sweep(&mut books, keep, BTreeMap::new(), 200).await, 1, "by age");
-        assert_eq!(books.states("old:1:0").await, [(1, State::Running)]);
+        assert_eq!(books.states("old:1:0").await, [(1, AttemptState::Running)]);
     }
 }
 
@@ -399,13 +433,14 @@ async fn attempts_go_by_job_by_number_and_by_age_but_never_while_they_run() {
 #[tokio::test]
 async fn what_is_old_goes_a_little_at_a_time_until_it_is_gone() {
     for mut books in all().await {
-        let event = |at| Entry::Event { at: Wall(at), node: "a".into(), kind: "alarm", text: String::new() };
-        let late = || [lost("j:1:0"), entry("j:1:0", 1, State::Succeeded)];
+        let event =
+            |at| HistoryWrite::Event { at: Wall(at), node: "a".into(), kind: "alarm", text: String::new() };
+        let late = || [lost("j:1:0"), entry("j:1:0", 1, AttemptState::Succeeded)];
         books.write((0..6_000).map(event).chain(late()).collect()).await;
-        let attempts = (0..6_000).map(|n| entry(&format!("k:{n}:0"), 1, State::Succeeded));
+        let attempts = (0..6_000).map(|n| entry(&format!("k:{n}:0"), 1, AttemptState::Succeeded));
         books.write(attempts.chain([event(900_000)]).collect()).await;
-        let keep = Keep { age: Duration::from_secs(100), ..Keep::default() };
-        let mut sweeper = retention::Sweeper::new(keep);
+        let keep = Retention { age: Duration::from_secs(100), ..Retention::default() };
+        let mut sweeper = retention::RetentionSweeper::new(keep);
         let mut left = Vec::new();
         for mono in [0, 200, 400] {
             let now = Now { mono: Mono(mono), wall: Wall(900_000) };
@@ -420,11 +455,12 @@ async fn what_is_old_goes_a_little_at_a_time_until_it_is_gone() {
 #[tokio::test]
 async fn jobs_that_grew_much_are_cut_one_after_another() {
     for mut books in all().await {
-        let of =
-            |job: &'static str| (0..3_000).map(move |n| entry(&format!("{job}:{n}:0"), 1, State::Succeeded));
+        let of = |job: &'static str| {
+            (0..3_000).map(move |n| entry(&format!("{job}:{n}:0"), 1, AttemptState::Succeeded))
+        };
         let written = books.write(["k", "l", "m"].into_iter().flat_map(of).collect()).await;
-        let keep = Keep { runs_of_job: 10, ..Keep::default() };
-        let mut sweeper = retention::Sweeper::new(keep);
+        let keep = Retention { runs_of_job: 10, ..Retention::default() };
+        let mut sweeper = retention::RetentionSweeper::new(keep);
         let mut left = Vec::new();
         for (mono, jobs) in [(0, written.jobs), (200, BTreeMap::new()), (400, BTreeMap::new())] {
             sweeper.sweep(&mut books.link, jobs, Now { mono: Mono(mono), wall: Wall(1000) }).await.unwrap();
@@ -436,13 +472,13 @@ async fn jobs_that_grew_much_are_cut_one_after_another() {
 
 #[tokio::test]
 async fn a_verdict_is_acknowledged_once_it_is_there_for_good() {
-    for (_folder, place) in places() {
+    for (_folder, place) in locations() {
         let (told, mut news) = mpsc::unbounded_channel();
         let (history, reader) =
-            History::open(place, "a", Keep::default(), told, Arc::default()).await.unwrap();
+            History::open(place, "a", Retention::default(), told, Arc::default()).await.unwrap();
         history.put(lost("j:1000:0"));
         let run: RunId = "j:1000:0".parse().unwrap();
-        assert_eq!(news.recv().await, Some(Told::Recorded { run: run.clone(), attempt: 1 }));
+        assert_eq!(news.recv().await, Some(HistoryEvent::Recorded { run: run.clone(), attempt: 1 }));
         assert_eq!(reader.run(run).await.unwrap().len(), 1);
         history.close(Duration::from_secs(120)).await;
     }
@@ -454,18 +490,19 @@ async fn a_history_that_takes_nothing_says_so_and_recovers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     let (told, mut news) = mpsc::unbounded_channel();
-    let place = Place::File(path.clone());
-    let (history, reader) = History::open(place, "a", Keep::default(), told, Arc::default()).await.unwrap();
+    let place = HistoryLocation::File(path.clone());
+    let (history, reader) =
+        History::open(place, "a", Retention::default(), told, Arc::default()).await.unwrap();
     // A table that is gone refuses writes as a full disk does, and can be given back.
     let other = rusqlite::Connection::open(&path).unwrap();
     other.busy_timeout(Duration::from_secs(120)).unwrap();
     other.execute_batch("ALTER TABLE attempt RENAME TO away").unwrap();
     history.put(lost("j:1000:0"));
-    assert_eq!(news.recv().await, Some(Told::Able(false)));
+    assert_eq!(news.recv().await, Some(HistoryEvent::Writable(false)));
     other.execute_batch("ALTER TABLE away RENAME TO attempt").unwrap();
     let run: RunId = "j:1000:0".parse().unwrap();
-    assert_eq!(news.recv().await, Some(Told::Recorded { run: run.clone(), attempt: 1 }));
-    assert_eq!(news.recv().await, Some(Told::Able(true)));
+    assert_eq!(news.recv().await, Some(HistoryEvent::Recorded { run: run.clone(), attempt: 1 }));
+    assert_eq!(news.recv().await, Some(HistoryEvent::Writable(true)));
     assert_eq!(reader.run(run).await.unwrap().len(), 1);
     history.close(Duration::from_secs(120)).await;
 }
@@ -476,9 +513,10 @@ async fn a_file_that_is_truncated_while_in_use_is_told_of_and_takes_nothing_unti
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     let (told, mut news) = mpsc::unbounded_channel();
-    let place = Place::File(path.clone());
-    let (history, reader) = History::open(place, "a", Keep::default(), told, Arc::default()).await.unwrap();
-    let recorded = |run: &str| Some(Told::Recorded { run: run.parse().unwrap(), attempt: 1 });
+    let place = HistoryLocation::File(path.clone());
+    let (history, reader) =
+        History::open(place, "a", Retention::default(), told, Arc::default()).await.unwrap();
+    let recorded = |run: &str| Some(HistoryEvent::Recorded { run: run.parse().unwrap(), attempt: 1 });
     history.put(lost("j:1000:0"));
     assert_eq!(news.recv().await, recorded("j:1000:0"));
     assert_eq!(reader.run("j:1000:0".parse().unwrap()).await.unwrap().len(), 1);
@@ -486,9 +524,9 @@ async fn a_file_that_is_truncated_while_in_use_is_told_of_and_takes_nothing_unti
 
     std::fs::write(&path, "").unwrap();
     // Though nothing is to be written.
-    let Some(Told::Harmed(why)) = news.recv().await else { panic!("it is told") };
+    let Some(HistoryEvent::StorageFailed(why)) = news.recv().await else { panic!("it is told") };
     assert!(why.contains("was truncated or overwritten") && why.contains("move it away"), "{why}");
-    assert_eq!(news.recv().await, Some(Told::Able(false)));
+    assert_eq!(news.recv().await, Some(HistoryEvent::Writable(false)));
     assert_eq!(reader.trouble(), Some(why));
     assert!(reader.run("j:1000:0".parse().unwrap()).await.is_err());
     history.put(lost("j:2000:0"));
@@ -498,7 +536,7 @@ async fn a_file_that_is_truncated_while_in_use_is_told_of_and_takes_nothing_unti
         std::fs::remove_file(folder.path().join(name)).unwrap();
     }
     assert_eq!(news.recv().await, recorded("j:2000:0"));
-    assert_eq!(news.recv().await, Some(Told::Able(true)));
+    assert_eq!(news.recv().await, Some(HistoryEvent::Writable(true)));
     assert_eq!(reader.trouble(), None);
     assert_eq!(reader.run("j:2000:0".parse().unwrap()).await.unwrap().len(), 1);
     history.close(Duration::from_secs(120)).await;
@@ -509,15 +547,16 @@ async fn a_file_that_is_deleted_while_in_use_is_told_of_and_another_is_begun() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     let (told, mut news) = mpsc::unbounded_channel();
-    let place = Place::File(path.clone());
-    let (history, reader) = History::open(place, "a", Keep::default(), told, Arc::default()).await.unwrap();
+    let place = HistoryLocation::File(path.clone());
+    let (history, reader) =
+        History::open(place, "a", Retention::default(), told, Arc::default()).await.unwrap();
     history.put(lost("j:1000:0"));
-    assert!(matches!(news.recv().await, Some(Told::Recorded { .. })));
+    assert!(matches!(news.recv().await, Some(HistoryEvent::Recorded { .. })));
     std::fs::remove_file(&path).unwrap();
-    let Some(Told::Harmed(why)) = news.recv().await else { panic!("it is told") };
+    let Some(HistoryEvent::StorageFailed(why)) = news.recv().await else { panic!("it is told") };
     assert!(why.contains("was replaced or deleted"), "{why}");
     history.put(lost("j:2000:0"));
-    assert!(matches!(news.recv().await, Some(Told::Recorded { .. })));
+    assert!(matches!(news.recv().await, Some(HistoryEvent::Recorded { .. })));
     let all = reader.runs(RunFilter::default()).await.unwrap();
     assert_eq!(all.iter().map(|record| record.run.to_string()).collect::<Vec<_>>(), ["j:2000:0"]);
     history.close(Duration::from_secs(120)).await;
@@ -530,7 +569,7 @@ async fn events_are_listed_by_node_kind_and_time_page_by_page() {
             let node = if at % 2 == 0 { "a" } else { "b" };
             let kind = if at <= 3 { "joined" } else { "alarm" };
             let text = format!("event {at}");
-            books.write(vec![Entry::Event { at: Wall(at), node: node.into(), kind, text }]).await;
+            books.write(vec![HistoryWrite::Event { at: Wall(at), node: node.into(), kind, text }]).await;
         }
         let ask = async |filter| {
             let found: Vec<EventRecord> = books.reader.events(filter).await.unwrap();
@@ -549,7 +588,7 @@ async fn events_are_listed_by_node_kind_and_time_page_by_page() {
 #[tokio::test]
 async fn how_busy_a_node_was_is_kept() {
     for mut books in all().await {
-        tell_loads(&mut books).await;
+        write_loads(&mut books).await;
     }
 }
 
@@ -568,14 +607,14 @@ async fn a_file_of_the_first_layout_is_brought_up_to_date() {
     )
     .unwrap();
     drop(db);
-    let mut books = Books::new(folder, Place::File(path)).await;
-    tell_loads(&mut books).await;
-    books.write(vec![entry("j:2:0", 1, State::Running)]).await;
+    let mut books = HistoryFixture::new(folder, HistoryLocation::File(path)).await;
+    write_loads(&mut books).await;
+    books.write(vec![entry("j:2:0", 1, AttemptState::Running)]).await;
     let found = books.reader.runs(RunFilter::default()).await.unwrap();
     assert_eq!(found.iter().map(|record| record.seq).collect::<Vec<_>>(), [42, 41]);
 }
 
-async fn tell_loads(books: &mut Books) {
+async fn write_loads(books: &mut HistoryFixture) {
     let point = |node: &str, at, score| LoadPoint {
         node: node.into(),
         at: Wall(at),
@@ -589,7 +628,7 @@ async fn tell_loads(books: &mut Books) {
         [point("a", 1_000, 10), point("b", 1_000, 20), point("a", 61_000, 30), point("a", 61_000, 31)];
     let (first, last) = points.split_at(3);
     for points in [first, last] {
-        books.write(points.iter().cloned().map(|p| Entry::Load(Box::new(p))).collect()).await;
+        books.write(points.iter().cloned().map(|p| HistoryWrite::Load(Box::new(p))).collect()).await;
     }
     let found = books.reader.loads("a".into(), Wall(0), 10).await.unwrap();
     assert_eq!(found, [points[3].clone(), points[0].clone()], "the latest first, one for each moment");

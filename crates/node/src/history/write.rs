@@ -6,66 +6,69 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::effect::Verdict;
+use evenkeel_core::ids::{JobName, RunId};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{JobName, RunId};
 
-use super::audit::Noted;
-use super::link::{Fault, Link};
-use super::notice::{Notice, Wish};
-use super::record::{LoadPoint, RunRecord, State};
+use super::audit::AuditEntry;
+use super::connection::{DatabaseError, HistoryConnection};
+use super::notice::{Notice, NoticePolicy};
+use super::record::{AttemptState, LoadPoint, RunRecord};
 use super::store;
 
 /// One thing to be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum HistoryWrite {
     /// An attempt as it stands now.
     Attempt(Box<RunRecord>),
     /// It was given to an executor and did not start.
     NotStarted { run: RunId, attempt: u32 },
     /// The last attempt of a run, at its end, and whom to tell.
-    Outcome(Box<RunRecord>, Option<Box<Wish>>),
+    Outcome(Box<RunRecord>, Option<Box<NoticePolicy>>),
     /// A verdict that must be acknowledged, and whom to tell.
-    Verdict(Box<Verdict>, Option<Box<Wish>>),
+    Verdict(Box<Verdict>, Option<Box<NoticePolicy>>),
     /// Something to be told, which this node made.
     Notice(Box<Notice>, String),
     /// The notice of this number was told.
-    Noticed(i64),
+    NoticeSent(i64),
     /// What this node's earlier lives have not told is wanted.
-    Untold(String),
+    ResendNotices(String),
     /// How busy the node was.
     Load(Box<LoadPoint>),
     /// An entry of the audit log, as it is to stand.
-    Audit(Box<Noted>),
+    Audit(Box<AuditEntry>),
     /// Something that happened to the node.
     Event { at: Wall, node: String, kind: &'static str, text: String },
 }
 
 /// Drops what later entries of the same batch make needless: most attempts start and end within one.
-pub(super) fn coalesce(batch: Vec<Entry>) -> Vec<Entry> {
+pub(super) fn coalesce(batch: Vec<HistoryWrite>) -> Vec<HistoryWrite> {
     let mut started: BTreeMap<(RunId, u32), usize> = BTreeMap::new();
-    let mut kept: Vec<Option<Entry>> = Vec::with_capacity(batch.len());
+    let mut kept: Vec<Option<HistoryWrite>> = Vec::with_capacity(batch.len());
     for entry in batch {
         let key = match &entry {
-            Entry::Attempt(record) | Entry::Outcome(record, _) => (record.run.clone(), record.attempt),
-            Entry::NotStarted { run, attempt } => (run.clone(), *attempt),
-            Entry::Verdict(..)
-            | Entry::Load(_)
-            | Entry::Event { .. }
-            | Entry::Audit(_)
-            | Entry::Notice(..)
-            | Entry::Noticed(_)
-            | Entry::Untold(_) => {
+            HistoryWrite::Attempt(record) | HistoryWrite::Outcome(record, _) => {
+                (record.run.clone(), record.attempt)
+            }
+            HistoryWrite::NotStarted { run, attempt } => (run.clone(), *attempt),
+            HistoryWrite::Verdict(..)
+            | HistoryWrite::Load(_)
+            | HistoryWrite::Event { .. }
+            | HistoryWrite::Audit(_)
+            | HistoryWrite::Notice(..)
+            | HistoryWrite::NoticeSent(_)
+            | HistoryWrite::ResendNotices(_) => {
                 kept.push(Some(entry));
                 continue;
             }
         };
-        let running = matches!(&entry, Entry::Attempt(record) if record.state == State::Running);
+        let running =
+            matches!(&entry, HistoryWrite::Attempt(record) if record.state == AttemptState::Running);
         let before = started.remove(&key);
         if let Some(before) = before {
             kept[before] = None;
         }
         // Ends stay in their order: whether a job fails or has recovered is what the last of them says.
-        if before.is_none() || !matches!(entry, Entry::NotStarted { .. }) {
+        if before.is_none() || !matches!(entry, HistoryWrite::NotStarted { .. }) {
             kept.push(Some(entry));
         }
         if running {
@@ -77,7 +80,7 @@ pub(super) fn coalesce(batch: Vec<Entry>) -> Vec<Entry> {
 
 /// What a batch came to.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Written {
+pub(super) struct BatchResult {
     /// How many rows each job got.
     pub(super) jobs: BTreeMap<JobName, u32>,
     /// What is to be told.
@@ -86,7 +89,7 @@ pub(super) struct Written {
 
 /// Which batch of which life of which node this is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct BatchId {
     /// The node.
     pub(super) name: String,
     /// Another one each time it begins to write.
@@ -100,12 +103,12 @@ pub(super) struct Stamp {
 /// `unsure` is what the same batch came to when its commit was sent and not answered: it may have been made then. It is
 /// left there for the next try when this one is not answered either.
 pub(super) async fn write(
-    link: &mut Link,
-    batch: &[Entry],
-    stamp: &Stamp,
-    unsure: &mut Option<Written>,
+    link: &mut HistoryConnection,
+    batch: &[HistoryWrite],
+    stamp: &BatchId,
+    unsure: &mut Option<BatchResult>,
     now: Wall,
-) -> Result<Written, Fault> {
+) -> Result<BatchResult, DatabaseError> {
     link.lock().await?;
     if unsure.is_some() && !store::has(link, stamp).await? {
         *unsure = None;
@@ -114,7 +117,7 @@ pub(super) async fn write(
         let mut draft = store::load(link, batch, now).await?;
         batch.iter().for_each(|entry| draft.take(entry));
         let notices = store::save(link, &mut draft, stamp).await?;
-        *unsure = Some(Written { jobs: draft.jobs, notices });
+        *unsure = Some(BatchResult { jobs: draft.jobs, notices });
     }
     link.commit().await?;
     Ok(unsure.take().unwrap_or_default())

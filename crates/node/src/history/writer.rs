@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_registry::witness::{Harm, Witness, move_away, move_log_away};
+use evenkeel_registry::file_integrity::{FileDamage, FileIntegrity, move_away_command, move_log_command};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use super::link::{Fault, Link};
+use super::connection::{DatabaseError, HistoryConnection};
+use super::location::HistoryLocation;
 use super::notice::Notice;
-use super::place::Place;
-use super::write::{self, Entry, Stamp, Written};
-use super::{Told, retention, store};
+use super::write::{self, BatchId, BatchResult, HistoryWrite};
+use super::{HistoryEvent, retention, store};
 use crate::clock;
 
 /// The most entries of one transaction.
@@ -28,49 +28,49 @@ const MUCH: usize = 200_000;
 const LITTLE: usize = 50_000;
 
 /// The one writer of a node.
-pub(super) struct Writer {
-    place: Place,
+pub(super) struct HistoryWriter {
+    location: HistoryLocation,
     /// `None` after a failure: opened again for the next try.
-    link: Option<Link>,
+    connection: Option<HistoryConnection>,
     /// The file that something has happened to.
-    harmed: Option<Witness>,
-    entries: mpsc::UnboundedReceiver<Entry>,
-    told: mpsc::UnboundedSender<Told>,
+    harmed: Option<FileIntegrity>,
+    entries: mpsc::UnboundedReceiver<HistoryWrite>,
+    events: mpsc::UnboundedSender<HistoryEvent>,
     changed: Arc<Notify>,
     /// How many entries it is done with.
     written: watch::Sender<u64>,
-    sweeper: retention::Sweeper,
+    sweeper: retention::RetentionSweeper,
     able: bool,
     /// Why it is not able.
     trouble: watch::Sender<Option<String>>,
-    stamp: Stamp,
+    stamp: BatchId,
     /// What the present batch came to when its commit was not answered.
-    unsure: Option<Written>,
+    unsure: Option<BatchResult>,
 }
 
-impl Writer {
+impl HistoryWriter {
     /// Opens the database, makes what is missing there, and sees that it can be written to.
     pub(super) async fn open(
-        place: Place,
+        place: HistoryLocation,
         name: &str,
-        sweeper: retention::Sweeper,
-        entries: mpsc::UnboundedReceiver<Entry>,
+        sweeper: retention::RetentionSweeper,
+        entries: mpsc::UnboundedReceiver<HistoryWrite>,
         (told, changed, written, trouble): (
-            mpsc::UnboundedSender<Told>,
+            mpsc::UnboundedSender<HistoryEvent>,
             Arc<Notify>,
             watch::Sender<u64>,
             watch::Sender<Option<String>>,
         ),
-    ) -> Result<Self, Fault> {
-        let mut link = Link::open(&place).await?;
+    ) -> Result<Self, DatabaseError> {
+        let mut link = HistoryConnection::open(&place).await?;
         let life = store::enter(&mut link, name, clock::now().wall).await?;
-        let stamp = Stamp { name: name.into(), life, batch: 0 };
+        let stamp = BatchId { name: name.into(), life, batch: 0 };
         Ok(Self {
-            place,
-            link: Some(link),
+            location: place,
+            connection: Some(link),
             harmed: None,
             entries,
-            told,
+            events: told,
             changed,
             written,
             sweeper,
@@ -90,12 +90,12 @@ impl Writer {
                 sleep(LINGER).await;
                 self.fill(&mut batch);
             }
-            let verdicts: Vec<Told> = batch.iter().filter_map(acknowledgement).collect();
+            let verdicts: Vec<HistoryEvent> = batch.iter().filter_map(acknowledgement).collect();
             let entries = batch.len() as u64;
             let Some(notices) = self.persist(&write::coalesce(batch)).await else { return };
-            let notices = notices.into_iter().map(|notice| Told::Notice(Box::new(notice)));
+            let notices = notices.into_iter().map(|notice| HistoryEvent::Notice(Box::new(notice)));
             for told in verdicts.into_iter().chain(notices) {
-                let _ = self.told.send(told);
+                let _ = self.events.send(told);
             }
             self.changed.notify_one();
             self.written.send_modify(|written| *written += entries);
@@ -104,19 +104,19 @@ impl Writer {
     }
 
     /// The next entry. Until it comes the file is looked at, so that what happens to it is not found out with the next entry only.
-    async fn first(&mut self) -> Option<Entry> {
+    async fn first(&mut self) -> Option<HistoryWrite> {
         loop {
             match timeout(LOOK, self.entries.recv()).await {
                 Ok(entry) => return entry,
                 Err(_) => match self.reopen().await {
-                    Ok(()) => self.tell_able(true, ""),
-                    Err(fault) => self.tell_able(false, &fault.to_string()),
+                    Ok(()) => self.report_writable(true, ""),
+                    Err(fault) => self.report_writable(false, &fault.to_string()),
                 },
             }
         }
     }
 
-    fn fill(&mut self, batch: &mut Vec<Entry>) {
+    fn fill(&mut self, batch: &mut Vec<HistoryWrite>) {
         while batch.len() < BATCH
             && let Ok(entry) = self.entries.try_recv()
         {
@@ -125,14 +125,14 @@ impl Writer {
     }
 
     /// Tries until the batch is written; `None` when it is given up, at the node's end.
-    async fn persist(&mut self, batch: &[Entry]) -> Option<Vec<Notice>> {
+    async fn persist(&mut self, batch: &[HistoryWrite]) -> Option<Vec<Notice>> {
         self.stamp.batch += 1;
         loop {
             let error = match self.write(batch).await {
                 Ok(notices) => return Some(notices),
                 Err(error) => error.to_string(),
             };
-            self.tell_able(false, &error);
+            self.report_writable(false, &error);
             if self.entries.is_closed() && self.entries.is_empty() {
                 tracing::error!("{} entries of the history are lost: {error}", batch.len());
                 return None;
@@ -141,8 +141,8 @@ impl Writer {
         }
     }
 
-    async fn write(&mut self, batch: &[Entry]) -> Result<Vec<Notice>, Fault> {
-        let waited = self.link.is_some() && self.place.is_shared();
+    async fn write(&mut self, batch: &[HistoryWrite]) -> Result<Vec<Notice>, DatabaseError> {
+        let waited = self.connection.is_some() && self.location.is_shared();
         match self.write_once(batch).await {
             // A server closes connections that were silent for long: nothing is wrong with a new one.
             Err(_) if waited => self.write_once(batch).await,
@@ -150,81 +150,88 @@ impl Writer {
         }
     }
 
-    async fn write_once(&mut self, batch: &[Entry]) -> Result<Vec<Notice>, Fault> {
+    async fn write_once(&mut self, batch: &[HistoryWrite]) -> Result<Vec<Notice>, DatabaseError> {
         self.reopen().await?;
         // Whatever fails, this connection is not used again.
-        let Some(mut link) = self.link.take() else { return Err(Fault("there is no connection".into())) };
+        let Some(mut link) = self.connection.take() else {
+            return Err(DatabaseError("there is no connection".into()));
+        };
         let now = clock::now();
         let written = write::write(&mut link, batch, &self.stamp, &mut self.unsure, now.wall).await?;
         // What is written is written: that nothing was swept must not write it again, and lose what is to be told.
         match self.sweeper.sweep(&mut link, written.jobs, now).await {
-            Ok(()) => self.link = Some(link),
+            Ok(()) => self.connection = Some(link),
             Err(error) => tracing::warn!("the history was not swept: {error}"),
         }
         Ok(written.notices)
     }
 
     /// Sees to it that there is a connection, and to the file that the path leads to.
-    async fn reopen(&mut self) -> Result<(), Fault> {
-        if let Some(harm) = self.link.as_ref().and_then(Link::harm) {
-            self.harmed = self.link.take().and_then(Link::abandon);
+    async fn reopen(&mut self) -> Result<(), DatabaseError> {
+        if let Some(harm) = self.connection.as_ref().and_then(HistoryConnection::harm) {
+            self.harmed = self.connection.take().and_then(HistoryConnection::abandon);
             let why = self.why(harm);
-            let _ = self.told.send(Told::Harmed(why));
+            let _ = self.events.send(HistoryEvent::StorageFailed(why));
         }
         // What is written to a damaged file is lost. One that was put in its place is another, and not to be mixed with its log.
         if let Some(harmed) = &self.harmed
-            && let Err(harm) = harmed.look()
-            && (harm == Harm::Damaged || harmed.left_its_log())
+            && let Err(harm) = harmed.verify()
+            && (harm == FileDamage::Damaged || harmed.has_stale_log())
         {
-            return Err(Fault(self.why(harm)));
+            return Err(DatabaseError(self.why(harm)));
         }
         self.harmed = None;
-        if self.link.is_none() {
-            self.link = Some(Link::open(&self.place).await?);
+        if self.connection.is_none() {
+            self.connection = Some(HistoryConnection::open(&self.location).await?);
         }
         Ok(())
     }
 
-    fn why(&self, harm: Harm) -> String {
-        let fix = match (harm, &self.place) {
-            (Harm::Replaced, Place::File(path))
-                if self.harmed.as_ref().is_some_and(Witness::left_its_log) =>
+    fn why(&self, harm: FileDamage) -> String {
+        let fix = match (harm, &self.location) {
+            (FileDamage::Replaced, HistoryLocation::File(path))
+                if self.harmed.as_ref().is_some_and(FileIntegrity::has_stale_log) =>
             {
                 format!(
                     "the log beside it is of the file before, so it is not used: move that away with `{}`; the node goes on then, and \
                      needs no restart",
-                    move_log_away(path)
+                    move_log_command(path)
                 )
             }
-            (Harm::Replaced, _) => {
+            (FileDamage::Replaced, _) => {
                 "the node goes on with what is there now, or with a new one; put back what was there"
                     .to_owned()
             }
-            (Harm::Damaged, Place::File(path)) => {
+            (FileDamage::Damaged, HistoryLocation::File(path)) => {
                 format!(
                     "move it away with `{}`; the nodes begin a new one, and need no restart",
-                    move_away(path)
+                    move_away_command(path)
                 )
             }
-            (Harm::Damaged, Place::Server(_)) => "restore the database with its own tools".to_owned(),
+            (FileDamage::Damaged, HistoryLocation::Server(_)) => {
+                "restore the database with its own tools".to_owned()
+            }
         };
-        format!("history {} {harm}: {fix}", self.place)
+        format!("history {} {harm}: {fix}", self.location)
     }
 
     /// Says so when the database falls behind and when it has caught up.
     fn watch_backlog(&mut self) {
         let waiting = self.entries.len();
         if waiting > MUCH {
-            self.tell_able(false, "the database cannot keep up: take work off it, or give it a faster disk");
+            self.report_writable(
+                false,
+                "the database cannot keep up: take work off it, or give it a faster disk",
+            );
         } else if waiting < LITTLE {
-            self.tell_able(true, "");
+            self.report_writable(true, "");
         }
     }
 
-    fn tell_able(&mut self, able: bool, why: &str) {
+    fn report_writable(&mut self, able: bool, why: &str) {
         let why = match &self.harmed {
             Some(_) => why.to_owned(),
-            None => format!("the history {} takes no entries: {why}", self.place),
+            None => format!("the history {} takes no entries: {why}", self.location),
         };
         let trouble = Some(&why).filter(|_| !able);
         // Another reason has another remedy.
@@ -237,29 +244,29 @@ impl Writer {
         }
         self.trouble.send_replace(trouble.cloned());
         if std::mem::replace(&mut self.able, able) != able {
-            let _ = self.told.send(Told::Able(able));
+            let _ = self.events.send(HistoryEvent::Writable(able));
         }
     }
 }
 
 /// Whether somebody cannot go on before this is there.
-fn is_waited_for(entry: &Entry) -> bool {
-    matches!(entry, Entry::Audit(noted) if noted.ask.is_some())
+fn is_waited_for(entry: &HistoryWrite) -> bool {
+    matches!(entry, HistoryWrite::Audit(noted) if noted.ask.is_some())
 }
 
-fn acknowledgement(entry: &Entry) -> Option<Told> {
+fn acknowledgement(entry: &HistoryWrite) -> Option<HistoryEvent> {
     match entry {
-        Entry::Verdict(verdict, _) => {
-            Some(Told::Recorded { run: verdict.run.clone(), attempt: verdict.attempt })
+        HistoryWrite::Verdict(verdict, _) => {
+            Some(HistoryEvent::Recorded { run: verdict.run.clone(), attempt: verdict.attempt })
         }
-        Entry::Audit(noted) => noted.ask.map(Told::Noted),
-        Entry::Attempt(_)
-        | Entry::Outcome(..)
-        | Entry::NotStarted { .. }
-        | Entry::Load(_)
-        | Entry::Event { .. }
-        | Entry::Notice(..)
-        | Entry::Noticed(_)
-        | Entry::Untold(_) => None,
+        HistoryWrite::Audit(noted) => noted.ask.map(HistoryEvent::AuditWritten),
+        HistoryWrite::Attempt(_)
+        | HistoryWrite::Outcome(..)
+        | HistoryWrite::NotStarted { .. }
+        | HistoryWrite::Load(_)
+        | HistoryWrite::Event { .. }
+        | HistoryWrite::Notice(..)
+        | HistoryWrite::NoticeSent(_)
+        | HistoryWrite::ResendNotices(_) => None,
     }
 }

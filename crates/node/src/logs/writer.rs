@@ -7,12 +7,12 @@ use std::path::Path;
 
 use evenkeel_core::time::Mono;
 
-use super::pace::Pace;
+use super::rate_limit::LogRateLimit;
 use crate::clock;
 
 /// How much of an attempt's output is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub(crate) struct LogLimits {
     /// The most bytes in all.
     pub(crate) keep: u64,
     /// The most bytes a second, where there is a bound.
@@ -25,19 +25,19 @@ pub(crate) struct LogWriter {
     file: Option<File>,
     kept: u64,
     keep: u64,
-    pace: Option<Pace>,
+    rate_limit: Option<LogRateLimit>,
 }
 
 impl LogWriter {
     /// A file that cannot be opened costs the output and not the run; `told` hears why.
-    pub(crate) fn new(path: &Path, bounds: Bounds, told: impl FnOnce(&io::Error)) -> Self {
+    pub(crate) fn new(path: &Path, bounds: LogLimits, told: impl FnOnce(&io::Error)) -> Self {
         let file = create(path).inspect_err(told).ok();
-        let pace = bounds.rate.map(|rate| Pace::new(rate, clock::now().mono));
-        Self { file, kept: 0, keep: bounds.keep, pace }
+        let pace = bounds.rate.map(|rate| LogRateLimit::new(rate, clock::now().mono));
+        Self { file, kept: 0, keep: bounds.keep, rate_limit: pace }
     }
 
     /// Bytes kept so far.
-    pub(crate) fn kept(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         self.kept
     }
 
@@ -49,7 +49,8 @@ impl LogWriter {
     }
 
     fn write_at(&mut self, piece: &[u8], now: Mono) {
-        let (n, said) = self.pace.as_mut().map_or((piece.len(), None), |pace| pace.take(piece.len(), now));
+        let (n, said) =
+            self.rate_limit.as_mut().map_or((piece.len(), None), |pace| pace.take(piece.len(), now));
         if let Some(said) = said {
             self.put(said.as_bytes());
         }
@@ -74,7 +75,7 @@ impl LogWriter {
 impl Drop for LogWriter {
     /// What came too fast at the very end is told as well.
     fn drop(&mut self) {
-        if let Some(said) = self.pace.as_mut().and_then(Pace::told) {
+        if let Some(said) = self.rate_limit.as_mut().and_then(LogRateLimit::take_missed) {
             self.put(said.as_bytes());
         }
     }
@@ -95,7 +96,7 @@ mod tests {
     fn what_comes_too_fast_is_left_out_and_told_also_at_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let mut log = LogWriter::new(&path, Bounds { keep: 10_000, rate: Some(1) }, |e| panic!("{e}"));
+        let mut log = LogWriter::new(&path, LogLimits { keep: 10_000, rate: Some(1) }, |e| panic!("{e}"));
         let begun = clock::now().mono;
         log.write_at(b"0123456789abc", begun);
         log.write_at(b"later", begun + evenkeel_core::time::Millis::secs(2));
@@ -109,7 +110,7 @@ mod tests {
     fn what_is_told_counts_as_kept_so_the_file_has_its_bound() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let mut log = LogWriter::new(&path, Bounds { keep: 20, rate: Some(1) }, |e| panic!("{e}"));
+        let mut log = LogWriter::new(&path, LogLimits { keep: 20, rate: Some(1) }, |e| panic!("{e}"));
         log.write(b"0123456789abc");
         drop(log);
         let text = std::fs::read_to_string(&path).unwrap();

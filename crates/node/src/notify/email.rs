@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::{fmt, io};
 
-use evenkeel_core::words::is_unseen;
+use evenkeel_core::ids::is_unseen;
 use lettre::message::header::ContentType;
 use lettre::message::{Mailbox, Message as Mail};
 use lettre::transport::smtp::authentication::Credentials;
@@ -24,7 +24,7 @@ const SUBJECT_MAX: usize = 200;
 pub struct Email {
     to: Vec<String>,
     from: String,
-    server: Server,
+    server: MailServer,
     login: Option<(String, Password)>,
 }
 
@@ -38,7 +38,7 @@ pub enum Password {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Server {
+struct MailServer {
     host: String,
     port: u16,
     /// TLS from the first byte on.
@@ -60,7 +60,7 @@ impl Email {
             return Err("email: say to = [\"somebody@example.org\", …]".to_owned());
         }
         to.iter().chain([&from]).try_for_each(|address| mailbox(address).map(|_| ()))?;
-        Ok(Self { to, from, server: Server::read(server)?, login })
+        Ok(Self { to, from, server: MailServer::read(server)?, login })
     }
 
     /// Where it goes, for the log.
@@ -147,7 +147,7 @@ impl Email {
     }
 }
 
-impl Server {
+impl MailServer {
     fn read(text: &str) -> Result<Self, String> {
         let wrong = || format!("email: server {text:?} is none: write smtps://HOST or smtp://HOST:PORT");
         let uri = text.parse::<Uri>().map_err(|_| wrong())?;

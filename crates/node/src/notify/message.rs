@@ -74,10 +74,11 @@ impl Message {
             Event::LeaderChanged(None, _) => "nobody".to_owned(),
             Event::MultiLeader(one, other) => format!("{one}, {other}"),
             Event::Unreadable(key) => key.to_string(),
-            Event::FitsNobody(nodes) => nodes.to_string(),
-            Event::Electing(job) | Event::Elected(job) | Event::Pinned(job, _) | Event::Rejected(job, ..) => {
-                job.to_string()
-            }
+            Event::Unschedulable(nodes) => nodes.to_string(),
+            Event::Electing(job)
+            | Event::Elected(job)
+            | Event::ShardsDraining(job, _)
+            | Event::Rejected(job, ..) => job.to_string(),
         };
         let (node, at, text) = (node.to_owned(), at.to_string(), bounded(text));
         Self { kind, subject, node, at, text, suppressed: 0, facts, id: None, run: None, due: None }

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use evenkeel_core::ids::NotifierName;
 use evenkeel_core::job::{Notify, Occasion};
 use evenkeel_core::time::Now;
-use evenkeel_core::words::NotifierName;
 
 use super::Notifiers;
 use super::message::Message;
-use super::window::Telling;
-use crate::history::{Entry, Notice, WeakHistory, Wish};
+use super::window::DedupDecision;
+use crate::history::{HistoryWrite, Notice, NoticePolicy, WeakHistory};
 
 /// Marks a notice as told once all who were to hear it have, or were given up.
 #[derive(Clone)]
-pub(super) struct Receipt(Arc<Open>);
+pub(super) struct Receipt(Arc<ReceiptState>);
 
-struct Open {
+struct ReceiptState {
     left: AtomicUsize,
     seq: i64,
     history: WeakHistory,
@@ -24,31 +24,31 @@ struct Open {
 
 impl Receipt {
     fn new(left: usize, seq: i64, history: WeakHistory) -> Self {
-        Self(Arc::new(Open { left: AtomicUsize::new(left), seq, history }))
+        Self(Arc::new(ReceiptState { left: AtomicUsize::new(left), seq, history }))
     }
 
     /// One more of them.
     pub(super) fn done(&self) {
         if self.0.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.history.put(Entry::Noticed(self.0.seq));
+            self.0.history.put(HistoryWrite::NoticeSent(self.0.seq));
         }
     }
 }
 
 impl Notifiers {
     /// What notifiers want to hear of every job that says nothing else.
-    pub(crate) fn asked(&self) -> &[Occasion] {
-        &self.asked
+    pub(crate) fn occasions(&self) -> &[Occasion] {
+        &self.occasions
     }
 
     /// What is to be told of a job that says this of it.
-    pub(crate) fn wish(&self, notify: Option<&Notify>, node: &str) -> Option<Box<Wish>> {
-        Wish::of(notify, &self.asked, node)
+    pub(crate) fn policy(&self, notify: Option<&Notify>, node: &str) -> Option<Box<NoticePolicy>> {
+        NoticePolicy::of(notify, &self.occasions, node)
     }
 
     /// Hands a notice over to those whom the job names; to whoever asks for its kind where it names nobody, or one that is not
     /// known here.
-    pub(crate) fn notice(&mut self, now: Now, node: &str, notice: &Notice) {
+    pub(crate) fn send_notice(&mut self, now: Now, node: &str, notice: &Notice) {
         let kind = notice.occasion.kind();
         let is_known = |name: &&NotifierName| self.all.iter().any(|(n, ..)| n.name.as_ref() == Some(*name));
         let unknown: Vec<&str> =
@@ -61,7 +61,7 @@ impl Notifiers {
                 named || (anybody && notifier.wants(kind))
             })
             .collect();
-        self.complain(now, node, notice, &unknown, chosen.len());
+        self.report_missing_notifiers(now, node, notice, &unknown, chosen.len());
         let receipt = Receipt::new(chosen.len().max(1), notice.seq, self.history.clone());
         if chosen.is_empty() {
             receipt.done();
@@ -70,16 +70,16 @@ impl Notifiers {
         for n in chosen {
             let (_, window, worker) = &mut self.all[n];
             match window.ask(now.mono, kind, &message.subject) {
-                Telling::Now { suppressed } => {
+                DedupDecision::Send { suppressed } => {
                     worker.put(Message { suppressed, ..message.clone() }, Some(receipt.clone()));
                 }
-                Telling::Counted => receipt.done(),
+                DedupDecision::Suppress => receipt.done(),
             }
         }
     }
 
     /// Says who is not told that should be.
-    fn complain(&self, now: Now, node: &str, notice: &Notice, unknown: &[&str], told: usize) {
+    fn report_missing_notifiers(&self, now: Now, node: &str, notice: &Notice, unknown: &[&str], told: usize) {
         let (job, kind) = (&notice.job, notice.occasion.kind());
         let text = match unknown {
             [first, ..] => {
@@ -101,6 +101,6 @@ impl Notifiers {
         };
         tracing::warn!("{text}");
         let node = node.to_owned();
-        self.history.put(Entry::Event { at: now.wall, node, kind: super::NOTIFY_FAILED, text });
+        self.history.put(HistoryWrite::Event { at: now.wall, node, kind: super::NOTIFY_FAILED, text });
     }
 }

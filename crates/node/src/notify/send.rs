@@ -15,7 +15,7 @@ use ureq::Agent;
 use ureq::http::Uri;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-use super::Means;
+use super::NotifyChannel;
 use super::message::Message;
 use crate::clock;
 
@@ -39,11 +39,11 @@ pub(super) fn host(url: &str) -> String {
 }
 
 /// Tells it once. What went wrong is said in words.
-pub(super) fn send(means: &Means, message: &Message, timeout: Duration) -> Result<(), String> {
+pub(super) fn send(means: &NotifyChannel, message: &Message, timeout: Duration) -> Result<(), String> {
     match means {
-        Means::Webhook(url) => post(url, message, timeout, trusted),
-        Means::Command(argv) => start(argv, message, timeout),
-        Means::Email(email) => email.send(message, timeout),
+        NotifyChannel::Webhook(url) => post(url, message, timeout, trusted),
+        NotifyChannel::Command(argv) => start(argv, message, timeout),
+        NotifyChannel::Email(email) => email.send(message, timeout),
     }
 }
 

@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::clock;
-use crate::config::Keep;
-use crate::history::{EventFilter, EventRecord, History, HistoryReader, Place};
+use crate::config::Retention;
+use crate::history::{EventFilter, EventRecord, History, HistoryLocation, HistoryReader};
 
 /// Whatever takes longer than this will not happen.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -57,10 +57,10 @@ fn next(posts: &Receiver<Value>) -> Value {
 }
 
 fn webhook(on: &[&str], url: &str) -> Notifier {
-    made(on, Means::Webhook(url.to_owned()))
+    made(on, NotifyChannel::Webhook(url.to_owned()))
 }
 
-fn made(on: &[&str], means: Means) -> Notifier {
+fn made(on: &[&str], means: NotifyChannel) -> Notifier {
     let mut notifier = Notifier::new(on.iter().map(ToString::to_string).collect(), means).unwrap();
     notifier.pauses = [Duration::from_millis(60), Duration::from_millis(120)];
     notifier.timeout = Duration::from_secs(60);
@@ -68,35 +68,35 @@ fn made(on: &[&str], means: Means) -> Notifier {
 }
 
 /// Notifiers of node `a`, and the history they complain to.
-struct Telling {
+struct NotifierFixture {
     _folder: tempfile::TempDir,
     history: History,
     reader: HistoryReader,
     notifiers: Notifiers,
 }
 
-impl Telling {
+impl NotifierFixture {
     async fn new(all: Vec<Notifier>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (told, _) = mpsc::unbounded_channel();
-        let place = Place::File(folder.path().join("history"));
-        let opened = History::open(place, "a", Keep::default(), told, std::sync::Arc::default());
+        let place = HistoryLocation::File(folder.path().join("history"));
+        let opened = History::open(place, "a", Retention::default(), told, std::sync::Arc::default());
         let (history, reader) = opened.await.unwrap();
         let notifiers = Notifiers::start(all, "a", &history.weak()).unwrap();
         Self { _folder: folder, history, reader, notifiers }
     }
 
-    fn tell(&mut self, at: i64, kind: &'static str, event: &Event) {
+    fn notify(&mut self, at: i64, kind: &'static str, event: &Event) {
         let now = Now { mono: Mono(at), wall: Wall(at) };
-        self.notifiers.tell(now, "a", kind, event, &event.to_string());
+        self.notifiers.notify(now, "a", kind, event, &event.to_string());
     }
 
-    async fn complaint(&self) -> EventRecord {
-        self.complaint_of("").await
+    async fn failure_event(&self) -> EventRecord {
+        self.failure_event_of("").await
     }
 
     /// The first one whose text contains this.
-    async fn complaint_of(&self, what: &str) -> EventRecord {
+    async fn failure_event_of(&self, what: &str) -> EventRecord {
         let until = clock::now().mono + Millis(PATIENCE.as_millis() as i64);
         loop {
             let found = self.reader.events(EventFilter::default()).await.unwrap();
@@ -116,9 +116,9 @@ const ALARM: Event = Event::Alarm { held: 11, alarm: 10 };
 #[tokio::test]
 async fn a_webhook_hears_what_it_asked_for_with_the_numbers_of_an_alarm() {
     let (url, posts) = listener(&[]);
-    let mut telling = Telling::new(vec![webhook(&["alarm"], &url)]).await;
-    telling.tell(1_000, "joined", &Event::Joined);
-    telling.tell(2_000, "alarm", &ALARM);
+    let mut telling = NotifierFixture::new(vec![webhook(&["alarm"], &url)]).await;
+    telling.notify(1_000, "joined", &Event::Joined);
+    telling.notify(2_000, "alarm", &ALARM);
     let said = next(&posts);
     let wanted = serde_json::json!({
         "kind": "alarm", "subject": "a", "node": "a", "at": "1970-01-01T00:00:02.000Z",
@@ -135,12 +135,12 @@ async fn within_the_window_the_same_is_told_once_and_counted_with_the_next() {
     let (url, posts) = listener(&[]);
     let mut notifier = webhook(&["*"], &url);
     notifier.window = Duration::from_secs(60);
-    let mut telling = Telling::new(vec![notifier]).await;
+    let mut telling = NotifierFixture::new(vec![notifier]).await;
     for at in [0, 10, 20, 59_999, 60_000] {
-        telling.tell(at, "alarm", &ALARM);
+        telling.notify(at, "alarm", &ALARM);
     }
-    telling.tell(60_001, "elected", &Event::Elected("j".parse().unwrap()));
-    telling.tell(60_002, "elected", &Event::Elected("k".parse().unwrap()));
+    telling.notify(60_001, "elected", &Event::Elected("j".parse().unwrap()));
+    telling.notify(60_002, "elected", &Event::Elected("k".parse().unwrap()));
     telling.notifiers.close(PATIENCE).await;
     let told: Vec<(String, u64)> = posts
         .try_iter()
@@ -152,13 +152,13 @@ async fn within_the_window_the_same_is_told_once_and_counted_with_the_next() {
 #[tokio::test]
 async fn what_fails_is_tried_again_a_few_times_and_then_said() {
     let (url, posts) = listener(&[500, 503, 204, 500, 500, 500]);
-    let mut telling = Telling::new(vec![webhook(&["*"], &url)]).await;
-    telling.tell(0, "joined", &Event::Joined);
+    let mut telling = NotifierFixture::new(vec![webhook(&["*"], &url)]).await;
+    telling.notify(0, "joined", &Event::Joined);
     for _ in 0..3 {
         assert_eq!(next(&posts)["kind"], "joined");
     }
-    telling.tell(1, "drained", &Event::Drained);
-    let complaint = telling.complaint().await;
+    telling.notify(1, "drained", &Event::Drained);
+    let complaint = telling.failure_event().await;
     let host = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/hook")).unwrap();
     let wanted = format!("webhook {host} was not told of drained of a: it answers with status 500");
     assert_eq!((complaint.node.as_str(), complaint.text), ("a", wanted));
@@ -175,8 +175,8 @@ async fn a_command_gets_the_event_on_its_input_and_in_its_environment() {
         names.display()
     );
     let argv = ["/bin/sh", "-c", &script, "sh", "it is"].map(ToOwned::to_owned).to_vec();
-    let mut telling = Telling::new(vec![made(&["alarm"], Means::Command(argv))]).await;
-    telling.tell(5_000, "alarm", &ALARM);
+    let mut telling = NotifierFixture::new(vec![made(&["alarm"], NotifyChannel::Command(argv))]).await;
+    telling.notify(5_000, "alarm", &ALARM);
     telling.notifiers.close(PATIENCE).await;
     let said: Value = serde_json::from_slice(&std::fs::read(input).unwrap()).unwrap();
     assert_eq!((&said["kind"], &said["facts"]["held"]), (&"alarm".into(), &11.into()));
@@ -192,11 +192,11 @@ async fn a_command_that_hangs_is_ended_with_all_it_started() {
         let pid = folder.path().join(format!("pid-{secs}"));
         let script = format!("sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait", pid.display());
         let argv = ["/bin/sh", "-c", &script].map(ToOwned::to_owned).to_vec();
-        let mut notifier = made(&["*"], Means::Command(argv));
+        let mut notifier = made(&["*"], NotifyChannel::Command(argv));
         notifier.timeout = Duration::from_secs(secs);
-        let mut telling = Telling::new(vec![notifier]).await;
-        telling.tell(0, "joined", &Event::Joined);
-        let complaint = telling.complaint().await;
+        let mut telling = NotifierFixture::new(vec![notifier]).await;
+        telling.notify(0, "joined", &Event::Joined);
+        let complaint = telling.failure_event().await;
         assert!(complaint.text.contains(&format!("it did not end within {secs}s")), "{}", complaint.text);
         begun = std::fs::read_to_string(pid).ok();
         if begun.is_some() {
@@ -233,23 +233,23 @@ async fn a_webhook_that_hangs_delays_neither_the_driver_nor_another_notifier() {
         slow
     });
     let all = hanging.into_iter().chain([webhook(&["joined"], &url)]);
-    let mut telling = Telling::new(all.collect()).await;
+    let mut telling = NotifierFixture::new(all.collect()).await;
     for n in 0..5_000 {
         let job = format!("j{n}").parse().unwrap();
-        telling.tell(n, "elected", &Event::Elected(job));
+        telling.notify(n, "elected", &Event::Elected(job));
     }
-    telling.tell(5_000, "joined", &Event::Joined);
+    telling.notify(5_000, "joined", &Event::Joined);
     assert_eq!(next(&posts)["kind"], "joined");
     // More came than may wait: that is said too, in one sentence, once one of them hangs no more.
     drop(hangs);
-    telling.complaint_of("events: too many waited").await;
+    telling.failure_event_of("events: too many waited").await;
     // Nor does the other one keep up an end.
     telling.notifiers.close(Duration::from_millis(200)).await;
 }
 
 #[test]
 fn nonsense_is_refused_with_the_fix() {
-    let hook = |url: &str| Means::Webhook(url.to_owned());
+    let hook = |url: &str| NotifyChannel::Webhook(url.to_owned());
     let refused =
         |on: &[&str], means| Notifier::new(on.iter().map(ToString::to_string).collect(), means).unwrap_err();
     assert!(refused(&[], hook("http://h/")).contains("on = [\"*\"]"));
@@ -257,7 +257,7 @@ fn nonsense_is_refused_with_the_fix() {
     assert!(refused(&["*"], hook("ftp://h/")).contains("write http://HOST:PORT/PATH"));
     assert!(Notifier::new(vec!["*".into()], hook("https://h/x")).is_ok());
     assert!(refused(&["*"], hook("h:80/x")).contains("write http://HOST:PORT/PATH"));
-    assert!(refused(&["*"], Means::Command(vec![])).contains("the command is empty"));
+    assert!(refused(&["*"], NotifyChannel::Command(vec![])).contains("the command is empty"));
     let dotted = Notifier::new(vec!["lease.lost".into()], hook("http://h/")).unwrap();
     assert!(dotted.wants("lease_lost") && !dotted.wants("alarm"));
 }

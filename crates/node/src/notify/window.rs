@@ -9,52 +9,52 @@ use evenkeel_core::time::{Millis, Mono};
 const SUBJECTS_MAX: usize = 10_000;
 
 /// What was told lately.
-pub(super) struct Window {
+pub(super) struct DedupWindow {
     span: Millis,
-    told: BTreeMap<(&'static str, String), Told>,
+    sent: BTreeMap<(&'static str, String), DedupEntry>,
 }
 
-struct Told {
+struct DedupEntry {
     at: Mono,
     suppressed: u64,
 }
 
 /// Whether something is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Telling {
+pub(super) enum DedupDecision {
     /// Yes, and so many of the same were not.
-    Now { suppressed: u64 },
+    Send { suppressed: u64 },
     /// No: it is counted.
-    Counted,
+    Suppress,
 }
 
-impl Window {
+impl DedupWindow {
     pub(super) fn new(span: Duration) -> Self {
         let span = Millis(i64::try_from(span.as_millis()).unwrap_or(i64::MAX / 2));
-        Self { span, told: BTreeMap::new() }
+        Self { span, sent: BTreeMap::new() }
     }
 
-    pub(super) fn ask(&mut self, now: Mono, kind: &'static str, subject: &str) -> Telling {
-        if self.told.len() >= SUBJECTS_MAX {
+    pub(super) fn ask(&mut self, now: Mono, kind: &'static str, subject: &str) -> DedupDecision {
+        if self.sent.len() >= SUBJECTS_MAX {
             let span = self.span;
-            self.told.retain(|_, told| now < told.at + span);
+            self.sent.retain(|_, told| now < told.at + span);
         }
         let key = (kind, subject.to_owned());
-        match self.told.get_mut(&key) {
+        match self.sent.get_mut(&key) {
             Some(told) if now < told.at + self.span => {
                 told.suppressed += 1;
-                Telling::Counted
+                DedupDecision::Suppress
             }
             Some(told) => {
                 let suppressed = std::mem::take(&mut told.suppressed);
                 told.at = now;
-                Telling::Now { suppressed }
+                DedupDecision::Send { suppressed }
             }
             None => {
-                if self.told.len() < SUBJECTS_MAX {
-                    self.told.insert(key, Told { at: now, suppressed: 0 });
+                if self.sent.len() < SUBJECTS_MAX {
+                    self.sent.insert(key, DedupEntry { at: now, suppressed: 0 });
                 }
-                Telling::Now { suppressed: 0 }
+                DedupDecision::Send { suppressed: 0 }
             }
         }
     }
@@ -66,26 +66,26 @@ mod tests {
 
     #[test]
     fn the_same_is_told_once_within_a_window_and_counted_with_the_next() {
-        let mut window = Window::new(Duration::from_secs(10));
+        let mut window = DedupWindow::new(Duration::from_secs(10));
         let mut ask = |at, kind, subject| window.ask(Mono(at), kind, subject);
-        assert_eq!(ask(0, "alarm", "a"), Telling::Now { suppressed: 0 });
-        assert_eq!(ask(1, "alarm", "a"), Telling::Counted);
-        assert_eq!(ask(2, "alarm", "b"), Telling::Now { suppressed: 0 }, "another subject");
-        assert_eq!(ask(3, "joined", "a"), Telling::Now { suppressed: 0 }, "another kind");
-        assert_eq!(ask(9_999, "alarm", "a"), Telling::Counted);
-        assert_eq!(ask(10_000, "alarm", "a"), Telling::Now { suppressed: 2 });
-        assert_eq!(ask(10_001, "alarm", "a"), Telling::Counted, "the window begins anew");
-        assert_eq!(ask(20_000, "alarm", "a"), Telling::Now { suppressed: 1 });
+        assert_eq!(ask(0, "alarm", "a"), DedupDecision::Send { suppressed: 0 });
+        assert_eq!(ask(1, "alarm", "a"), DedupDecision::Suppress);
+        assert_eq!(ask(2, "alarm", "b"), DedupDecision::Send { suppressed: 0 }, "another subject");
+        assert_eq!(ask(3, "joined", "a"), DedupDecision::Send { suppressed: 0 }, "another kind");
+        assert_eq!(ask(9_999, "alarm", "a"), DedupDecision::Suppress);
+        assert_eq!(ask(10_000, "alarm", "a"), DedupDecision::Send { suppressed: 2 });
+        assert_eq!(ask(10_001, "alarm", "a"), DedupDecision::Suppress, "the window begins anew");
+        assert_eq!(ask(20_000, "alarm", "a"), DedupDecision::Send { suppressed: 1 });
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut window = Window::new(Duration::from_secs(10));
+        let mut window = DedupWindow::new(Duration::from_secs(10));
         for n in 0..SUBJECTS_MAX + 50 {
             window.ask(Mono(0), "alarm", &n.to_string());
         }
-        assert_eq!(window.told.len(), SUBJECTS_MAX);
+        assert_eq!(window.sent.len(), SUBJECTS_MAX);
         window.ask(Mono(10_000), "alarm", "later");
-        assert_eq!(window.told.len(), 1);
+        assert_eq!(window.sent.len(), 1);
     }
 }

@@ -10,9 +10,9 @@ use tokio::sync::oneshot;
 
 use super::message::Message;
 use super::notices::Receipt;
-use super::{Means, Notifier, send};
+use super::{Notifier, NotifyChannel, send};
 use crate::clock;
-use crate::history::{Entry, WeakHistory};
+use crate::history::{HistoryWrite, WeakHistory};
 
 /// So many events wait at most; beyond them they are counted and not told.
 const QUEUE_MAX: usize = 256;
@@ -20,26 +20,26 @@ const QUEUE_MAX: usize = 256;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A notifier's thread, seen from the driver.
-pub(super) struct Worker {
+pub(super) struct NotifyWorker {
     queue: SyncSender<(Message, Option<Receipt>)>,
-    shared: Arc<Shared>,
+    shared: Arc<NotifyWorkerState>,
     ended: oneshot::Receiver<()>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct NotifyWorkerState {
     /// How many were not told since the queue was full.
     dropped: AtomicU64,
     /// Whether the node ends: nothing is tried again.
     closing: AtomicBool,
 }
 
-impl Worker {
+impl NotifyWorker {
     pub(super) fn start(notifier: Notifier, node: String, history: WeakHistory) -> std::io::Result<Self> {
         let (queue, messages) = sync_channel(QUEUE_MAX);
         let (ending, ended) = oneshot::channel();
-        let shared = Arc::new(Shared::default());
-        let telling = Telling { notifier, node, history, shared: shared.clone() };
+        let shared = Arc::new(NotifyWorkerState::default());
+        let telling = NotifyTask { notifier, node, history, shared: shared.clone() };
         thread::Builder::new().name("evenkeel-notify".into()).spawn(move || {
             telling.run(&messages);
             let _ = ending.send(());
@@ -62,17 +62,17 @@ impl Worker {
     }
 }
 
-struct Telling {
+struct NotifyTask {
     notifier: Notifier,
     node: String,
     history: WeakHistory,
-    shared: Arc<Shared>,
+    shared: Arc<NotifyWorkerState>,
 }
 
-impl Telling {
+impl NotifyTask {
     fn run(&self, messages: &Receiver<(Message, Option<Receipt>)>) {
         while let Ok((message, receipt)) = messages.recv() {
-            let told = self.tell(&message);
+            let told = self.deliver(&message);
             let (told, failed) = (told.is_ok(), told.err());
             // What was not told because the node ends is told in its next life.
             if let Some(why) = failed {
@@ -89,10 +89,10 @@ impl Telling {
         }
     }
 
-    fn tell(&self, message: &Message) -> Result<(), String> {
+    fn deliver(&self, message: &Message) -> Result<(), String> {
         let mut pauses = self.notifier.pauses.iter();
         loop {
-            let Err(why) = send::send(&self.notifier.means, message, self.notifier.timeout) else {
+            let Err(why) = send::send(&self.notifier.channel, message, self.notifier.timeout) else {
                 return Ok(());
             };
             tracing::debug!("{} could not be told: {why}", self.name());
@@ -116,14 +116,19 @@ impl Telling {
     fn fail(&self, text: String) {
         tracing::warn!("{text}");
         let at = clock::now().wall;
-        self.history.put(Entry::Event { at, node: self.node.clone(), kind: super::NOTIFY_FAILED, text });
+        self.history.put(HistoryWrite::Event {
+            at,
+            node: self.node.clone(),
+            kind: super::NOTIFY_FAILED,
+            text,
+        });
     }
 
     fn name(&self) -> String {
-        match &self.notifier.means {
-            Means::Webhook(url) => format!("webhook {}", send::host(url)),
-            Means::Email(email) => format!("email by {}", email.host()),
-            Means::Command(argv) => format!("command {}", argv.first().map_or("", String::as_str)),
+        match &self.notifier.channel {
+            NotifyChannel::Webhook(url) => format!("webhook {}", send::host(url)),
+            NotifyChannel::Email(email) => format!("email by {}", email.host()),
+            NotifyChannel::Command(argv) => format!("command {}", argv.first().map_or("", String::as_str)),
         }
     }
 }

@@ -3,36 +3,36 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Mutex;
 
-use evenkeel::core::effect::Reason;
+use evenkeel::core::effect::StopReason;
 use evenkeel::core::job::{Dataflow, Placement};
-use evenkeel::core::record::Count;
+use evenkeel::core::record::ProcessedItems;
 use evenkeel::core::time::Wall;
-use evenkeel::{Answer, Command, Functions, Handle, Job, RunContext, RunRecord, State, clock};
+use evenkeel::{Answer, AttemptState, Command, Functions, Handle, Job, RunContext, RunRecord, clock};
 use tokio::sync::{Barrier, mpsc};
 
 use super::*;
 
 /// A queue of numbers, and how many each fetch asked for.
 #[derive(Default)]
-struct Source {
+struct NumberSource {
     numbers: Mutex<VecDeque<u32>>,
-    asked: Mutex<Vec<usize>>,
+    requested: Mutex<Vec<usize>>,
 }
 
-impl Source {
+impl NumberSource {
     fn of(numbers: u32) -> Arc<Self> {
-        Arc::new(Self { numbers: Mutex::new((0..numbers).collect()), asked: Mutex::default() })
+        Arc::new(Self { numbers: Mutex::new((0..numbers).collect()), requested: Mutex::default() })
     }
 
     fn fetch(&self, many: usize) -> Vec<u32> {
-        self.asked.lock().unwrap().push(many);
+        self.requested.lock().unwrap().push(many);
         let mut numbers = self.numbers.lock().unwrap();
         let many = many.min(numbers.len());
         numbers.drain(..many).collect()
     }
 
-    fn asked(&self) -> Vec<usize> {
-        self.asked.lock().unwrap().clone()
+    fn requested(&self) -> Vec<usize> {
+        self.requested.lock().unwrap().clone()
     }
 }
 
@@ -47,7 +47,7 @@ fn streaming(fetch: u32, threads: u32) -> Dataflow {
 }
 
 /// A node with one dataflow over a source.
-async fn flowing<P, B>(source: &Arc<Source>, dataflow: Dataflow, process: P) -> (Handle, TempDir)
+async fn flowing<P, B>(source: &Arc<NumberSource>, dataflow: Dataflow, process: P) -> (Handle, TempDir)
 where
     P: Fn(RunContext, u32) -> B + Send + Sync + 'static,
     B: Future<Output = Result<(), String>> + Send + 'static,
@@ -62,14 +62,14 @@ where
     (node, data)
 }
 
-fn end(record: &RunRecord) -> (State, &str) {
+fn end(record: &RunRecord) -> (AttemptState, &str) {
     (record.state, record.reason.as_str())
 }
 
 /// proves: S2-22, S2-23, S2-24
 #[tokio::test]
 async fn a_stream_goes_on_until_a_fetch_is_empty_with_as_many_at_once_as_is_set() {
-    let (source, together) = (Source::of(9), Arc::new(Barrier::new(3)));
+    let (source, together) = (NumberSource::of(9), Arc::new(Barrier::new(3)));
     let (now, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let (counted, seen) = (now.clone(), most.clone());
     let (node, _data) = flowing(&source, streaming(6, 3), move |_, _| {
@@ -84,29 +84,32 @@ async fn a_stream_goes_on_until_a_fetch_is_empty_with_as_many_at_once_as_is_set(
     })
     .await;
     let record = run(&node, "f", "r1").await;
-    assert_eq!(end(&record), (State::Succeeded, "9 items processed"));
-    assert_eq!(source.asked(), [6, 6, 6], "six, three, none");
+    assert_eq!(end(&record), (AttemptState::Succeeded, "9 items processed"));
+    assert_eq!(source.requested(), [6, 6, 6], "six, three, none");
     assert_eq!((most.load(Ordering::SeqCst), now.load(Ordering::SeqCst)), (3, 0));
     let record = run(&node, "f", "r2").await;
-    assert_eq!(end(&record), (State::Succeeded, "0 items processed"));
+    assert_eq!(end(&record), (AttemptState::Succeeded, "0 items processed"));
 }
 
 /// proves: S2-24
 #[tokio::test]
 async fn what_does_not_stream_ends_after_one_round() {
-    let source = Source::of(5);
+    let source = NumberSource::of(5);
     let once = Dataflow { streaming: false, ..streaming(3, 2) };
     let (node, _data) = flowing(&source, once, |_, _| async { Ok(()) }).await;
     let record = run(&node, "f", "r1").await;
-    assert_eq!((end(&record), source.asked()), ((State::Succeeded, "3 items processed"), vec![3]));
+    assert_eq!((end(&record), source.requested()), ((AttemptState::Succeeded, "3 items processed"), vec![3]));
     let record = run(&node, "f", "r2").await;
-    assert_eq!((end(&record), source.asked()), ((State::Succeeded, "2 items processed"), vec![3, 3]));
+    assert_eq!(
+        (end(&record), source.requested()),
+        ((AttemptState::Succeeded, "2 items processed"), vec![3, 3])
+    );
 }
 
 /// proves: S2-21, S2-36, S2-37
 #[tokio::test]
 async fn items_that_fail_or_panic_are_counted_and_the_counts_are_told_and_begin_anew() {
-    let source = Source::of(6);
+    let source = NumberSource::of(6);
     let each_second = Dataflow { interval: 1, ..streaming(6, 1) };
     let (node, _data) = flowing(&source, each_second, |_, n| async move {
         assert_ne!(n, 3, "three");
@@ -118,7 +121,7 @@ async fn items_that_fail_or_panic_are_counted_and_the_counts_are_told_and_begin_
     for request in 1..20 {
         let record = run(&node, "f", &format!("r{request}")).await;
         let words = "4 items processed, 2 failed, the last one with: five is odd";
-        assert_eq!(end(&record), (State::Succeeded, words));
+        assert_eq!(end(&record), (AttemptState::Succeeded, words));
         let (whole, until) = counted(&node, last, record.ended.unwrap()).await;
         if whole {
             return;
@@ -132,8 +135,8 @@ async fn items_that_fail_or_panic_are_counted_and_the_counts_are_told_and_begin_
 /// Adds up the counts of the intervals from `last` on, until an interval that began after the run had ended; whether the sum is
 /// all six items, and the end of that interval.
 async fn counted(node: &Handle, mut last: Wall, ended: Wall) -> (bool, Wall) {
-    let latest = || -> Option<Count> {
-        node.look(|node| node.view().counts(&"f".parse().unwrap()).next().map(|(_, count)| *count))
+    let latest = || -> Option<ProcessedItems> {
+        node.with_node(|node| node.view().counts(&"f".parse().unwrap()).next().map(|(_, count)| *count))
     };
     let mut changes = node.changes();
     let (mut succeeded, mut failed) = (0, 0);
@@ -176,19 +179,19 @@ async fn a_fetch_that_fails_fails_the_run_and_so_does_a_stream_without_any_succe
             "the function \"plain\" fetches no data: add it with add_dataflow, or leave dataflow out of the job",
         ),
     ] {
-        assert_eq!(end(&run(&node, job, "r1").await), (State::Failed, words));
+        assert_eq!(end(&run(&node, job, "r1").await), (AttemptState::Failed, words));
     }
 }
 
 #[tokio::test]
 async fn a_kill_ends_a_run_between_two_items() {
-    let source = Source::of(3);
+    let source = NumberSource::of(3);
     let (begun, mut heard) = mpsc::unbounded_channel();
     let (node, _data) = flowing(&source, streaming(3, 1), move |run: RunContext, n| {
         let begun = begun.clone();
         async move {
             begun.send(n).unwrap();
-            assert_eq!(run.stopped().await, Reason::Killed);
+            assert_eq!(run.stopped().await, StopReason::Killed);
             Ok(())
         }
     })
@@ -197,9 +200,9 @@ async fn a_kill_ends_a_run_between_two_items() {
     assert_eq!(within(heard.recv()).await, Some(0));
     assert_eq!(within(node.ask(Command::Kill(run.clone()))).await, Answer::Done);
     let record = within(node.wait(&run)).await.unwrap();
-    assert_eq!(end(&record), (State::Killed, "1 items processed"));
+    assert_eq!(end(&record), (AttemptState::Killed, "1 items processed"));
     assert_eq!(
-        (heard.try_recv().ok(), source.asked()),
+        (heard.try_recv().ok(), source.requested()),
         (None, vec![3]),
         "no second item and no second fetch"
     );
@@ -220,13 +223,13 @@ async fn a_drain_ends_a_stream_between_two_fetches() {
     within(heard.recv()).await.unwrap();
     assert_eq!(within(node.ask(Command::Drain("a".parse().unwrap()))).await, Answer::Done);
     let record = within(node.wait(&run)).await.unwrap();
-    assert_eq!(record.state, State::Succeeded);
+    assert_eq!(record.state, AttemptState::Succeeded);
     assert!(record.reason.ends_with("; it ended because the node is drained"), "{}", record.reason);
 }
 
-struct Dropped(mpsc::UnboundedSender<u32>);
+struct DropReporter(mpsc::UnboundedSender<u32>);
 
-impl Drop for Dropped {
+impl Drop for DropReporter {
     fn drop(&mut self) {
         let _ = self.0.send(0);
     }
@@ -235,7 +238,7 @@ impl Drop for Dropped {
 /// proves: I15
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_not_over_while_an_item_of_it_blocks_a_thread() {
-    let source = Source::of(2);
+    let source = NumberSource::of(2);
     let (told, mut heard) = mpsc::unbounded_channel();
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Arc::new(Mutex::new(blocked));
@@ -246,7 +249,7 @@ async fn a_run_is_not_over_while_an_item_of_it_blocks_a_thread() {
             if n == 0 {
                 let _ = blocked.lock().unwrap().recv();
             } else {
-                let _dropped = Dropped(told);
+                let _dropped = DropReporter(told);
                 std::future::pending::<()>().await;
             }
             Ok(())
@@ -258,18 +261,18 @@ async fn a_run_is_not_over_while_an_item_of_it_blocks_a_thread() {
     assert_eq!(begun, BTreeSet::from([Some(1), Some(2)]));
     within(node.ask(Command::Kill(run.clone()))).await;
     assert_eq!(within(heard.recv()).await, Some(0), "the item that awaits is dropped");
-    assert_eq!(within(node.run(&run)).await.unwrap()[0].state, State::Running);
+    assert_eq!(within(node.run(&run)).await.unwrap()[0].state, AttemptState::Running);
     let released = clock::now().wall;
     release.send(()).unwrap();
     let record = within(node.wait(&run)).await.unwrap();
-    assert!(record.state == State::Killed && record.ended >= Some(released), "{record:?}");
+    assert!(record.state == AttemptState::Killed && record.ended >= Some(released), "{record:?}");
 }
 
 /// proves: S2-61
 #[tokio::test]
 async fn each_shard_fetches_its_own_data_after_the_cut_until_there_is_none() {
     let (told, mut heard) = mpsc::unbounded_channel();
-    let sources = Arc::new([Source::of(2), Source::of(1)]);
+    let sources = Arc::new([NumberSource::of(2), NumberSource::of(1)]);
     let telling = told.clone();
     let fetch = move |run: RunContext, many| {
         let (sources, told) = (sources.clone(), telling.clone());
@@ -297,9 +300,9 @@ async fn each_shard_fetches_its_own_data_after_the_cut_until_there_is_none() {
     assert_eq!(seen[0], ["fetched 1", "processed 0", "fetched 1", "processed 1", "fetched 0"]);
     assert_eq!(seen[1], ["fetched 1", "processed 0", "fetched 0"]);
     let record = within(node.wait(&first)).await.unwrap();
-    assert_eq!(end(&record), (State::Succeeded, "2 items processed"));
-    let cut =
-        node.look(|node| node.view().find(&"f".parse().unwrap()).and_then(|job| job.sharding().cloned()));
+    assert_eq!(end(&record), (AttemptState::Succeeded, "2 items processed"));
+    let cut = node
+        .with_node(|node| node.view().find(&"f".parse().unwrap()).and_then(|job| job.sharding().cloned()));
     assert!(
         cut.is_some_and(|sharding| sharding.cut.total == 2 && sharding.mark.is_none()),
         "cut before the run"

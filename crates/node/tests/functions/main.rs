@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use evenkeel::core::effect::Reason;
-use evenkeel::core::input::{Applied, Refusal};
-use evenkeel::core::words::RunId;
+use evenkeel::core::effect::StopReason;
+use evenkeel::core::ids::RunId;
+use evenkeel::core::input::{ApplyResult, Refusal};
 use evenkeel::{
-    Answer, Command, Config, Functions, Handle, Job, Left, OpenError, RunContext, RunFilter, RunRecord,
-    State, Work,
+    Answer, AttemptState, Command, Config, Functions, Handle, Job, LeaveOutcome, OpenError, RunContext,
+    RunFilter, RunRecord, Work,
 };
 use tempfile::TempDir;
 
@@ -72,7 +72,7 @@ fn a_run_whose_runtime_has_ended_is_told_to_have_failed() {
     ours.block_on(async {
         node.apply(vec![job("j", "@yearly", "idle")]).await.unwrap();
         let record = run(&node, "j", "r").await;
-        assert_eq!(record.state, State::Failed);
+        assert_eq!(record.state, AttemptState::Failed);
         assert!(record.reason.contains("never began"), "{record:?}");
         node.stop_now().await;
     });
@@ -89,8 +89,8 @@ async fn a_function_runs_on_each_second_and_history_tells() {
     let (node, _data) = node(functions).await;
     let mut changes = node.changes();
     let declared = || vec![job("j", "* * * * * *", "tell")];
-    assert_eq!(node.apply(declared()).await.unwrap(), [("j".parse().unwrap(), Applied::Created)]);
-    assert_eq!(node.apply(declared()).await.unwrap(), [("j".parse().unwrap(), Applied::Unchanged)]);
+    assert_eq!(node.apply(declared()).await.unwrap(), [("j".parse().unwrap(), ApplyResult::Created)]);
+    assert_eq!(node.apply(declared()).await.unwrap(), [("j".parse().unwrap(), ApplyResult::Unchanged)]);
     let (first, second) = (within(heard.recv()).await.unwrap(), within(heard.recv()).await.unwrap());
     assert_eq!((second.due - first.due).0, 1000);
     assert!(first.token < second.token && first.attempt == 1);
@@ -98,7 +98,7 @@ async fn a_function_runs_on_each_second_and_history_tells() {
     let record = within(node.wait(&first.id)).await.unwrap();
     assert_eq!(
         (record.state, record.token, record.node.as_str()),
-        (State::Succeeded, Some(first.token), "a")
+        (AttemptState::Succeeded, Some(first.token), "a")
     );
     assert_eq!((record.due, record.from), (first.due, first.due));
     let listed = node.runs(RunFilter::default()).await.unwrap();
@@ -124,7 +124,7 @@ async fn failures_are_told_with_their_reason() {
         ("command", "call evenkeel::guard::run_if_asked() first in main"),
     ] {
         let record = run(&node, job, "r1").await;
-        assert_eq!(record.state, State::Failed, "{job}");
+        assert_eq!(record.state, AttemptState::Failed, "{job}");
         assert!(record.reason.contains(reason), "{job}: {}", record.reason);
     }
 }
@@ -139,8 +139,8 @@ async fn a_function_is_told_to_stop_and_dropped_if_it_does_not() {
             let seen = seen.clone();
             async move {
                 assert_eq!(run.stop_reason(), None);
-                assert_eq!(run.stopped().await, Reason::Killed);
-                assert_eq!(run.stop_reason(), Some(Reason::Killed));
+                assert_eq!(run.stopped().await, StopReason::Killed);
+                assert_eq!(run.stop_reason(), Some(StopReason::Killed));
                 seen.fetch_add(1, Ordering::SeqCst);
             }
         })
@@ -156,10 +156,10 @@ async fn a_function_is_told_to_stop_and_dropped_if_it_does_not() {
         within(changes.changed()).await.unwrap();
     }
     assert_eq!(node.ask(Command::Kill(obeying.clone())).await, Answer::Done);
-    assert_eq!(within(node.wait(&obeying)).await.unwrap().state, State::Killed);
+    assert_eq!(within(node.wait(&obeying)).await.unwrap().state, AttemptState::Killed);
     assert_eq!(stopped.load(Ordering::SeqCst), 1);
     let slow = run(&node, "slow", "r1").await;
-    assert_eq!(slow.state, State::TimedOut);
+    assert_eq!(slow.state, AttemptState::TimedOut);
     assert!(slow.reason.contains("did not stop when asked to"));
     assert!(matches!(node.ask(Command::Kill(obeying)).await, Answer::Refused(Refusal::NotFound, _)));
 }
@@ -210,10 +210,11 @@ async fn a_node_that_leaves_ends_its_run_and_another_goes_on() {
         within(changes.changed()).await.unwrap();
     }
     let b = evenkeel::open(of_b.with(functions(&done))).await.unwrap();
-    assert_eq!(within(a.leave(PATIENCE)).await, Left::Cleanly);
+    assert_eq!(within(a.leave(PATIENCE)).await, LeaveOutcome::Cleanly);
     a.stopped().await.unwrap();
     assert!(matches!(a.ask(Command::Claim).await, Answer::Refused(Refusal::Unavailable, _)));
-    let by_b = |runs: Vec<RunRecord>| runs.into_iter().find(|r| r.node == "b" && r.state == State::Succeeded);
+    let by_b =
+        |runs: Vec<RunRecord>| runs.into_iter().find(|r| r.node == "b" && r.state == AttemptState::Succeeded);
     let mut changes = b.changes();
     while by_b(b.runs(RunFilter::default()).await.unwrap()).is_none() {
         within(changes.changed()).await.unwrap();

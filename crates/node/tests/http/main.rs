@@ -11,9 +11,9 @@ mod tls;
 
 use std::time::Duration;
 
-use evenkeel::core::words::RunId;
+use evenkeel::core::ids::RunId;
 use evenkeel::{Answer, Command, Config, Handle, Http, Job, RunRecord, Work};
-use server::Server;
+use server::TestServer;
 use tempfile::TempDir;
 
 /// A node that may reach these networks.
@@ -22,7 +22,7 @@ async fn node(allowed: &[&str]) -> (Handle, TempDir) {
     let mut config = Config::new("a".parse().unwrap(), "memory:", data.path().join("a"));
     config.ttl = Duration::from_secs(30);
     config.http_allow = allowed.iter().map(|network| network.parse().unwrap()).collect();
-    config.keep.output = 1000;
+    config.retention.output = 1000;
     config.secrets = Some(data.path().to_path_buf());
     (evenkeel::open(config).await.unwrap(), data)
 }

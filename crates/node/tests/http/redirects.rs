@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 
-use evenkeel::{Http, State};
+use evenkeel::{AttemptState, Http};
 
-use super::{Server, job, log, node, run};
+use super::{TestServer, job, log, node, run};
 
 const LOOPBACK: &[&str] = &["127.0.0.1"];
 
@@ -22,33 +22,33 @@ fn sent_on(url: &str, redirects: u32) -> Http {
 
 #[tokio::test]
 async fn redirects_are_followed_only_as_far_as_the_job_says() {
-    let mut server = Server::start().await;
+    let mut server = TestServer::start().await;
     let (node, _data) = node(LOOPBACK).await;
     let off = run(&node, job("off", sent_on(&server.url("/moved?/ok"), 0))).await;
-    assert_eq!(off.state, State::Failed);
+    assert_eq!(off.state, AttemptState::Failed);
     assert!(off.reason.starts_with("HTTP 302: sent on to 127.0.0.1:"), "{}", off.reason);
     assert!(off.reason.contains("http.redirects says how many"), "{}", off.reason);
     assert_eq!(log(&node, &off).await, "elsewhere\n");
-    server.asked().await;
+    server.next_request().await;
     assert!(server.is_quiet());
 
     let followed = run(&node, job("followed", sent_on(&server.url("/moved?/moved?/ok"), 2))).await;
-    assert_eq!((followed.state, followed.reason.as_str()), (State::Succeeded, "HTTP 200"));
+    assert_eq!((followed.state, followed.reason.as_str()), (AttemptState::Succeeded, "HTTP 200"));
     assert_eq!(log(&node, &followed).await, "fine\n", "only the last answer is kept");
     for line in ["/moved?/moved?/ok", "/moved?/ok", "/ok"] {
-        let seen = server.asked().await;
+        let seen = server.next_request().await;
         assert_eq!(seen.line, format!("GET {line} HTTP/1.1"));
         assert_eq!(seen.header("authorization"), Some("Bearer secret"), "it is the same server");
     }
 
     let further = run(&node, job("further", sent_on(&server.url("/moved?/moved?/ok"), 1))).await;
-    assert_eq!(further.state, State::Failed);
+    assert_eq!(further.state, AttemptState::Failed);
     assert!(further.reason.contains("one more than the 1 of http.redirects"), "{}", further.reason);
 }
 
 #[tokio::test]
 async fn what_is_carried_goes_on_only_where_the_answer_says_so() {
-    let mut server = Server::start().await;
+    let mut server = TestServer::start().await;
     let (node, _data) = node(LOOPBACK).await;
     for (name, path, line, body) in [
         ("moved", "/moved?/ok", "GET /ok HTTP/1.1", ""),
@@ -56,9 +56,9 @@ async fn what_is_carried_goes_on_only_where_the_answer_says_so() {
     ] {
         let mut http = sent_on(&server.url(path), 1);
         http.body = "carried".into();
-        assert_eq!(run(&node, job(name, http)).await.state, State::Succeeded);
-        assert_eq!(server.asked().await.body, "carried");
-        let seen = server.asked().await;
+        assert_eq!(run(&node, job(name, http)).await.state, AttemptState::Succeeded);
+        assert_eq!(server.next_request().await.body, "carried");
+        let seen = server.next_request().await;
         assert_eq!((seen.line.as_str(), seen.body.as_str()), (line, body), "{name}");
         assert_eq!(seen.header("content-type").is_some(), !body.is_empty(), "{name}");
     }
@@ -66,11 +66,11 @@ async fn what_is_carried_goes_on_only_where_the_answer_says_so() {
 
 #[tokio::test]
 async fn another_server_hears_whose_request_it_is_and_no_secret() {
-    let (mut first, mut second) = (Server::start().await, Server::start().await);
+    let (mut first, mut second) = (TestServer::start().await, TestServer::start().await);
     let (node, _data) = node(LOOPBACK).await;
     let record = run(&node, job("j", sent_on(&first.url(&format!("/moved?{}", second.url("/ok"))), 1))).await;
-    assert_eq!(record.state, State::Succeeded, "{}", record.reason);
-    let (before, after) = (first.asked().await, second.asked().await);
+    assert_eq!(record.state, AttemptState::Succeeded, "{}", record.reason);
+    let (before, after) = (first.next_request().await, second.next_request().await);
     assert_eq!((before.header("x-key"), after.header("x-key")), (Some("secret"), None));
     assert_eq!(after.header("authorization"), None);
     assert_eq!(after.header("accept"), Some("text/plain"));
@@ -82,7 +82,7 @@ async fn another_server_hears_whose_request_it_is_and_no_secret() {
 
 #[tokio::test]
 async fn a_redirect_leads_nowhere_that_the_job_could_not_go() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (node, _data) = node(LOOPBACK).await;
     let port = server.address.port();
     for (name, to, says) in [
@@ -97,7 +97,7 @@ async fn a_redirect_leads_nowhere_that_the_job_could_not_go() {
     ] {
         let before = server.connections();
         let record = run(&node, job(name, sent_on(&server.url(&format!("/moved?{to}")), 5))).await;
-        assert_eq!(record.state, State::Failed, "{name}");
+        assert_eq!(record.state, AttemptState::Failed, "{name}");
         assert!(record.reason.contains(says), "{name}: {}", record.reason);
         assert_eq!(server.connections(), before + 1, "{name}: only the first was connected to");
     }
@@ -106,7 +106,7 @@ async fn a_redirect_leads_nowhere_that_the_job_could_not_go() {
 /// proves: I52
 #[tokio::test]
 async fn a_secret_is_sent_to_the_server_that_the_job_names_and_to_no_other() {
-    let (mut server, mut other) = (Server::start().await, Server::start().await);
+    let (mut server, mut other) = (TestServer::start().await, TestServer::start().await);
     let (node, data) = node(LOOPBACK).await;
     let file = data.path().join("token");
     std::fs::write(&file, "hunter2\n").unwrap();
@@ -120,18 +120,18 @@ async fn a_secret_is_sent_to_the_server_that_the_job_names_and_to_no_other() {
         job(name, http)
     };
     let here = run(&node, with("here", server.url("/kept?/ok"), "{{secret:token}}")).await;
-    assert_eq!(here.state, State::Succeeded, "{}", here.reason);
+    assert_eq!(here.state, AttemptState::Succeeded, "{}", here.reason);
     for _ in 0..2 {
-        let seen = server.asked().await;
+        let seen = server.next_request().await;
         assert_eq!((seen.header("accept"), seen.body.as_str()), (Some("text/hunter2"), "hunter2"));
     }
     let away = run(&node, with("away", server.url(&format!("/moved?{}", other.url("/ok"))), "plain")).await;
-    assert_eq!(away.state, State::Succeeded, "{}", away.reason);
-    assert_eq!(other.asked().await.header("accept"), None);
+    assert_eq!(away.state, AttemptState::Succeeded, "{}", away.reason);
+    assert_eq!(other.next_request().await.header("accept"), None);
     let taken =
         run(&node, with("taken", server.url(&format!("/kept?{}", other.url("/ok"))), "{{secret:token}}"))
             .await;
-    assert_eq!(taken.state, State::Failed);
+    assert_eq!(taken.state, AttemptState::Failed);
     assert!(taken.reason.contains("another server, and the body holds a secret"), "{}", taken.reason);
     assert!(other.is_quiet() && !taken.reason.contains("hunter2"), "{}", taken.reason);
 }

@@ -16,13 +16,13 @@ use tokio_rustls::TlsAcceptor;
 
 /// A request as it came over the wire.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct RecordedRequest {
     pub(crate) line: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 
-impl Seen {
+impl RecordedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         let first = found.next().map(|(_, value)| value.as_str());
@@ -33,17 +33,17 @@ impl Seen {
 
 /// What happens to a server, as it happens.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum ServerEvent {
     /// It was asked for something.
-    Asked(Seen),
+    Request(RecordedRequest),
     /// Whoever was kept waiting has hung up.
     HungUp,
 }
 
 /// Who vouches for a server, made anew for each test.
-pub(crate) struct Authority(TempDir);
+pub(crate) struct TestAuthority(TempDir);
 
-impl Authority {
+impl TestAuthority {
     /// `None`, said aloud, without `openssl`.
     pub(crate) fn new() -> Option<Self> {
         Self::made_by(
@@ -91,19 +91,19 @@ impl Authority {
     }
 }
 
-pub(crate) struct Server {
+pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     connections: Arc<Mutex<u32>>,
-    events: mpsc::UnboundedReceiver<Event>,
+    events: mpsc::UnboundedReceiver<ServerEvent>,
 }
 
-impl Server {
+impl TestServer {
     pub(crate) async fn start() -> Self {
         Self::of(None).await
     }
 
     /// One that this authority vouches for, as localhost and 127.0.0.1.
-    pub(crate) async fn secure(by: &Authority) -> Self {
+    pub(crate) async fn secure(by: &TestAuthority) -> Self {
         let certificate = CertificateDer::from_pem_file(by.0.path().join("server.pem")).unwrap();
         let key = PrivateKeyDer::from_pem_file(by.0.path().join("server.key")).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -146,16 +146,16 @@ impl Server {
         *self.connections.lock().unwrap()
     }
 
-    pub(crate) async fn asked(&mut self) -> Seen {
+    pub(crate) async fn next_request(&mut self) -> RecordedRequest {
         match super::within(self.events.recv()).await.unwrap() {
-            Event::Asked(seen) => seen,
+            ServerEvent::Request(seen) => seen,
             other => panic!("{other:?}"),
         }
     }
 
     pub(crate) async fn hung_up(&mut self) {
         match super::within(self.events.recv()).await.unwrap() {
-            Event::HungUp => {}
+            ServerEvent::HungUp => {}
             other => panic!("{other:?}"),
         }
     }
@@ -168,11 +168,11 @@ impl Server {
 
 async fn serve(
     mut wire: impl AsyncRead + AsyncWrite + Unpin,
-    tell: mpsc::UnboundedSender<Event>,
+    tell: mpsc::UnboundedSender<ServerEvent>,
 ) -> Option<()> {
     let seen = read(&mut wire).await?;
     let path = seen.line.split(' ').nth(1)?.to_owned();
-    let _ = tell.send(Event::Asked(seen));
+    let _ = tell.send(ServerEvent::Request(seen));
     let (path, rest) = path.split_once('?').unwrap_or((&path, ""));
     let whole = |status: &str, more: &str, body: &str| {
         format!("HTTP/1.1 {status}\r\n{more}Content-Length: {}\r\n\r\n{body}", body.len())
@@ -192,14 +192,14 @@ async fn serve(
             let mut byte = [0];
             let gone = matches!(wire.read(&mut byte).await, Ok(0) | Err(_));
             assert!(gone, "nothing more is sent");
-            return tell.send(Event::HungUp).ok();
+            return tell.send(ServerEvent::HungUp).ok();
         }
     };
     wire.write_all(answer.as_bytes()).await.ok()?;
     wire.shutdown().await.ok()
 }
 
-async fn read(wire: &mut (impl AsyncRead + Unpin)) -> Option<Seen> {
+async fn read(wire: &mut (impl AsyncRead + Unpin)) -> Option<RecordedRequest> {
     let mut got = Vec::new();
     let head = loop {
         if let Some(at) = got.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -213,7 +213,7 @@ async fn read(wire: &mut (impl AsyncRead + Unpin)) -> Option<Seen> {
     let mut lines = text.split("\r\n").map(str::to_owned);
     let line = lines.next()?;
     let headers = lines.map(|line| line.split_once(": ").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap());
-    let mut seen = Seen { line, headers: headers.collect(), body: String::new() };
+    let mut seen = RecordedRequest { line, headers: headers.collect(), body: String::new() };
     let length: usize = seen.header("content-length").map_or(0, |length| length.parse().unwrap());
     while got.len() < head + 4 + length {
         wire.read_buf(&mut got).await.ok()?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::guard::{Guard, folder};
+use crate::guard::{TestGuard, folder};
 use crate::process::{lives, until};
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
@@ -29,8 +29,8 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
 ];
 
 /// A guard that can bound whole runs, or `None`, said aloud.
-fn able(data: &tempfile::TempDir, test: &str) -> Option<Guard> {
-    let guard = Guard::start(data);
+fn able(data: &tempfile::TempDir, test: &str) -> Option<TestGuard> {
+    let guard = TestGuard::start(data);
     let Some(lacking) = &guard.lacking else { return Some(guard) };
     eprintln!("SKIPPED {test}: {lacking}");
     None
@@ -66,8 +66,8 @@ fn processes(dir: &Path) -> Vec<i32> {
     text.lines().map(|pid| pid.parse().unwrap()).collect()
 }
 
-fn stop(guard: &mut Guard, run: &str) -> Value {
-    guard.order(&json!({"stop": {"run": run, "reason": "killed"}}));
+fn stop(guard: &mut TestGuard, run: &str) -> Value {
+    guard.send(&json!({"stop": {"run": run, "reason": "killed"}}));
     guard.ended()
 }
 
@@ -178,7 +178,7 @@ fn what_hid_from_a_killed_guard_is_ended_by_the_next() {
     guard.process.kill().unwrap();
     guard.process.wait().unwrap();
     assert!(lives(daemon), "the kernel ends the run's first process alone");
-    let _next = Guard::start(&data);
+    let _next = TestGuard::start(&data);
     assert!(!lives(daemon), "before it is ready");
 }
 
@@ -190,7 +190,7 @@ fn a_limit_that_cannot_be_kept_is_no_run() {
     }
     let data = folder();
     fs::set_permissions(data.path(), PermissionsExt::from_mode(0o777)).unwrap();
-    let mut guard = Guard::start_with(&data, |command| {
+    let mut guard = TestGuard::start_with(&data, |command| {
         command.uid(65_534).gid(65_534);
     });
     let lacking = guard.lacking.clone().unwrap();
@@ -244,7 +244,7 @@ fn where_they_are_taken_away_only_limits_are_missed() {
 
 fn off_means_none_and_no_limit() {
     let data = folder();
-    let mut guard = Guard::start_with(&data, |command| {
+    let mut guard = TestGuard::start_with(&data, |command| {
         command.arg("no-cgroups");
     });
     assert_eq!(guard.lacking, None, "nothing is promised");

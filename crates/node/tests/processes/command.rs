@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 
 use serde_json::{Value, json};
 
-use crate::guard::{Guard, folder};
+use crate::guard::{TestGuard, folder};
 use crate::process::{lives, until};
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
@@ -38,7 +38,7 @@ fn a_run_gets_few_of_its_nodes_variables() {
         ("LD_LIBRARY_PATH", "/"),
         ("EVENKEEL_DATA", "/"),
     ];
-    let mut guard = Guard::start_with(&data, |command| {
+    let mut guard = TestGuard::start_with(&data, |command| {
         command.envs(own);
     });
     let run = guard.launch(&["env"], |start| start["environment"] = json!({"EVENKEEL_RUN": "r"}));
@@ -73,7 +73,7 @@ fn a_run_gets_few_of_its_nodes_variables() {
 
 fn a_run_starts_in_its_directory() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     let inside = data.path().canonicalize().unwrap();
     let run = guard.launch(&["pwd", "-P"], setting(json!({"directory": inside})));
     assert_eq!(guard.ended()["code"], 0);
@@ -91,7 +91,7 @@ fn a_run_starts_in_its_directory() {
 
 fn a_run_reads_what_its_job_says() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     // More than a pipe holds, and more than an argument may be.
     let text = "a line \u{e9}\n".repeat(20_000);
     let run = guard.launch(&["cat"], setting(json!({"stdin": text})));
@@ -113,7 +113,7 @@ fn is_root() -> bool {
 
 fn limits_are_the_runs_own() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     let limits = json!({"cpu": "1m30s", "memory": "512M", "files": 64, "processes": 5000});
     let limited = guard.launch(&["cat", "/proc/self/limits"], setting(json!({"limits": limits})));
     assert_eq!(guard.ended()["code"], 0);
@@ -135,7 +135,7 @@ fn limits_are_the_runs_own() {
 
 fn a_run_may_use_no_more_than_its_limits() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     let mut sh = |script: &str, limits: Value| {
         let user = if is_root() { "nobody" } else { "" };
         let run = guard.launch(&["sh", "-c", script], setting(json!({"limits": limits, "user": user})));
@@ -160,7 +160,7 @@ fn a_run_may_use_no_more_than_its_limits() {
 
 fn a_run_is_the_user_that_its_job_names() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     guard.launch(&["true"], setting(json!({"user": "nobody-of-that-name"})));
     let reason = guard.ended()["reason"].to_string();
     assert!(reason.contains("no such user: nobody-of-that-name: create it on this node"), "{reason}");
@@ -186,7 +186,7 @@ fn a_run_is_the_user_that_its_job_names() {
 fn who_is_not_root_becomes_nobody_else() {
     let data = folder();
     std::fs::set_permissions(data.path(), PermissionsExt::from_mode(0o777)).unwrap();
-    let mut guard = Guard::start_with(&data, |command| {
+    let mut guard = TestGuard::start_with(&data, |command| {
         if is_root() {
             command.uid(65_534).gid(65_534);
         }

@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use evenkeel::core::job::Delivery;
-use evenkeel::{Handle, Job, Program, RunFilter, RunRecord, State, Work};
+use evenkeel::{AttemptState, Handle, Job, Program, RunFilter, RunRecord, Work};
 use serde_json::json;
 
-use crate::guard::{Guard, folder};
-use crate::node::{LEASE, Node, apply, cluster, config, parent, runtime, sleeper};
+use crate::guard::{TestGuard, folder};
+use crate::node::{LEASE, NodeProcess, apply, cluster, config, parent, runtime, sleeper};
 use crate::process::{lives, pids, until};
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
@@ -25,7 +25,7 @@ async fn over(node: &Handle, job: &Job) -> RunRecord {
     loop {
         let filter = RunFilter { job: Some(job.name.clone()), ..RunFilter::default() };
         let records = node.runs(filter).await.unwrap();
-        if let Some(record) = records.into_iter().rfind(|record| record.state != State::Running) {
+        if let Some(record) = records.into_iter().rfind(|record| record.state != AttemptState::Running) {
             return record;
         }
         tokio::time::timeout(crate::process::PATIENCE, changes.changed()).await.unwrap().unwrap();
@@ -48,18 +48,30 @@ fn what_the_history_says_of_each_end() {
     let line = |script: &str| Program::Line(script.to_owned());
     let argv = |program: &str| Program::Argv(vec![program.to_owned()]);
     let table = [
-        ("zero", line("exit 0"), State::Succeeded, Some(0), String::new()),
-        ("one", line("exit 1"), State::Failed, Some(1), "exit code 1".into()),
-        ("two", line("exit 2"), State::Failed, Some(2), "exit code 2".into()),
-        ("not-executable", line(&plain), State::Failed, Some(126), "exit code 126".into()),
-        ("not-found", line("/nowhere/program"), State::Failed, Some(127), "exit code 127".into()),
-        ("most", line("exit 255"), State::Failed, Some(255), "exit code 255".into()),
-        ("term", line("kill -TERM $$"), State::Failed, None, "ended by signal 15 (TERM)".into()),
-        ("kill", line("kill -KILL $$"), State::Failed, None, "ended by signal 9 (KILL)".into()),
-        ("segv", line("kill -SEGV $$"), State::Failed, None, "ended by signal 11 (SEGV)".into()),
-        ("argv-not-executable", argv(&plain), State::Failed, None, format!("not allowed to run {plain}")),
-        ("argv-not-found", argv("/nowhere/p"), State::Failed, None, "no such program: /nowhere/p".into()),
-        ("bytes", line(r"printf '\377\376\200'"), State::Succeeded, Some(0), String::new()),
+        ("zero", line("exit 0"), AttemptState::Succeeded, Some(0), String::new()),
+        ("one", line("exit 1"), AttemptState::Failed, Some(1), "exit code 1".into()),
+        ("two", line("exit 2"), AttemptState::Failed, Some(2), "exit code 2".into()),
+        ("not-executable", line(&plain), AttemptState::Failed, Some(126), "exit code 126".into()),
+        ("not-found", line("/nowhere/program"), AttemptState::Failed, Some(127), "exit code 127".into()),
+        ("most", line("exit 255"), AttemptState::Failed, Some(255), "exit code 255".into()),
+        ("term", line("kill -TERM $$"), AttemptState::Failed, None, "ended by signal 15 (TERM)".into()),
+        ("kill", line("kill -KILL $$"), AttemptState::Failed, None, "ended by signal 9 (KILL)".into()),
+        ("segv", line("kill -SEGV $$"), AttemptState::Failed, None, "ended by signal 11 (SEGV)".into()),
+        (
+            "argv-not-executable",
+            argv(&plain),
+            AttemptState::Failed,
+            None,
+            format!("not allowed to run {plain}"),
+        ),
+        (
+            "argv-not-found",
+            argv("/nowhere/p"),
+            AttemptState::Failed,
+            None,
+            "no such program: /nowhere/p".into(),
+        ),
+        ("bytes", line(r"printf '\377\376\200'"), AttemptState::Succeeded, Some(0), String::new()),
     ];
     runtime().block_on(async {
         let node = evenkeel::open(config(folder.path(), "a", LEASE)).await.unwrap();
@@ -100,14 +112,14 @@ fn every_variable_of_a_run_is_documented() {
 /// proves: I25
 fn whoever_forked_twice_is_dead_after_a_kill() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     let run = guard.sh("(sh -c 'trap \"\" TERM; echo $$ >> $DATA/pids; sleep 600; sleep 600' &); \
                         while ! test -s $DATA/pids; do sleep 0.01; done; echo $$ >> $DATA/pids; sleep 600");
     let all = guard.pids(2);
     until("its parent is gone, so the guard is", || {
         (parent(all[0]) == guard.process.id() as i32).then_some(())
     });
-    guard.order(&json!({"stop": {"run": run, "reason": "killed"}}));
+    guard.send(&json!({"stop": {"run": run, "reason": "killed"}}));
     assert_eq!(guard.ended()["stopped"], "killed");
     assert!(all.iter().all(|pid| !lives(*pid)));
 }
@@ -126,7 +138,7 @@ fn touch(path: &Path) {
 /// proves: I48
 fn the_memory_of_a_node_stays_flat_under_floods() {
     let (folder, file) = cluster();
-    let node = Node::start(folder.path(), "a", LEASE);
+    let node = NodeProcess::start(folder.path(), "a", LEASE);
     let at = |name: &str| folder.path().join(name);
     let mut flood = sleeper(&file, Delivery::AtMostOnce);
     flood.shell = true;

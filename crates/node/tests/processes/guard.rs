@@ -33,17 +33,17 @@ pub(crate) const SOAK: &[(&str, fn())] = &[(
 )];
 
 /// A guard and the pipes to it.
-pub(crate) struct Guard {
+pub(crate) struct TestGuard {
     pub(crate) process: Child,
-    orders: Option<ChildStdin>,
-    words: BufReader<ChildStdout>,
+    requests: Option<ChildStdin>,
+    events: BufReader<ChildStdout>,
     data: PathBuf,
     runs: u32,
     /// Which limits of whole runs it cannot keep, and why.
     pub(crate) lacking: Option<String>,
 }
 
-impl Guard {
+impl TestGuard {
     fn spawn(data: &TempDir) -> Self {
         Self::spawn_with(data, |_| {})
     }
@@ -59,9 +59,9 @@ impl Guard {
             .unwrap();
         let words = BufReader::new(process.stdout.take().unwrap());
         Self {
-            orders: process.stdin.take(),
+            requests: process.stdin.take(),
             process,
-            words,
+            events: words,
             data: data.path().to_path_buf(),
             runs: 0,
             lacking: None,
@@ -76,13 +76,13 @@ impl Guard {
     /// The same of one that is started in another way.
     pub(crate) fn start_with(data: &TempDir, change: impl FnOnce(&mut Command)) -> Self {
         let mut guard = Self::spawn_with(data, change);
-        guard.hear_ready();
+        guard.wait_ready();
         guard.trust(600_000, 600_000);
         guard
     }
 
-    pub(crate) fn hear_ready(&mut self) {
-        let word = self.hear();
+    pub(crate) fn wait_ready(&mut self) {
+        let word = self.receive();
         let lacking = &word["ready"]["lacking"];
         assert!(lacking.is_null() || lacking.is_string(), "{word}");
         self.lacking = lacking.as_str().map(str::to_owned);
@@ -90,18 +90,18 @@ impl Guard {
 
     pub(crate) fn trust(&mut self, until: i64, kill: i64) {
         let now = clock::now().mono.0;
-        self.order(&json!({"trust": {"until": now + until, "kill": now + kill}}));
-        assert_eq!(self.hear(), "trusted");
+        self.send(&json!({"trust": {"until": now + until, "kill": now + kill}}));
+        assert_eq!(self.receive(), "trusted");
     }
 
-    pub(crate) fn order(&mut self, order: &Value) {
-        let orders = self.orders.as_mut().unwrap();
+    pub(crate) fn send(&mut self, order: &Value) {
+        let orders = self.requests.as_mut().unwrap();
         writeln!(orders, "{order}").unwrap();
     }
 
-    pub(crate) fn hear(&mut self) -> Value {
+    pub(crate) fn receive(&mut self) -> Value {
         let mut line = String::new();
-        self.words.read_line(&mut line).unwrap();
+        self.events.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"))
     }
 
@@ -118,7 +118,7 @@ impl Guard {
             "keep": 1_000_000,
         });
         change(&mut start);
-        self.order(&json!({"start": start}));
+        self.send(&json!({"start": start}));
         run
     }
 
@@ -136,15 +136,15 @@ impl Guard {
 
     /// The process group that a run got.
     pub(crate) fn started(&mut self) -> i32 {
-        let word = self.hear();
+        let word = self.receive();
         word["started"]["group"].as_i64().unwrap_or_else(|| panic!("{word}")) as i32
     }
 
     /// How the next run ended.
     pub(crate) fn ended(&mut self) -> Value {
-        let mut word = self.hear();
+        let mut word = self.receive();
         if word.get("started").is_some() {
-            word = self.hear();
+            word = self.receive();
         }
         assert!(word.get("ended").is_some(), "{word}");
         word["ended"]["end"].take()
@@ -155,9 +155,9 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for TestGuard {
     fn drop(&mut self) {
-        self.orders = None;
+        self.requests = None;
         if self.process.wait().is_ok_and(|status| status.success()) {
             return;
         }
@@ -174,7 +174,7 @@ pub(crate) fn folder() -> TempDir {
 
 fn a_program_runs_and_its_end_is_told() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     let run = guard.sh("echo to stdout; echo to stderr >&2; echo ${EVENKEEL_ROLE-none}; cat; \
                         while ! test -e $DATA/go; do sleep 0.01; done; exit 3");
     // One that is over at once may be told by its end alone.
@@ -197,13 +197,13 @@ fn a_program_runs_and_its_end_is_told() {
 /// proves: I2, I4
 fn what_is_too_late_never_starts() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     let script = ["sh", "-c", "touch $DATA/ran"];
     guard.launch(&script, |start| start["not_after"] = json!(clock::now().mono.0));
-    assert_eq!(guard.hear()["not_started"]["id"], json!({"run": "j:1:0", "attempt": 1}));
+    assert_eq!(guard.receive()["not_started"]["id"], json!({"run": "j:1:0", "attempt": 1}));
     guard.trust(0, 100);
     guard.launch(&script, |_| {});
-    assert_eq!(guard.hear()["not_started"]["id"]["run"], "j:2:0");
+    assert_eq!(guard.receive()["not_started"]["id"]["run"], "j:2:0");
     assert!(!data.path().join("ran").exists());
     guard.trust(60_000, 60_000);
     guard.launch(&script, |_| {});
@@ -213,7 +213,7 @@ fn what_is_too_late_never_starts() {
 
 fn a_program_that_is_not_there_is_a_failure() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     guard.launch(&["/nowhere/program"], |_| {});
     let end = guard.ended();
     assert_eq!((&end["reason"], &end["code"]), (&json!("no such program: /nowhere/program"), &Value::Null));
@@ -240,7 +240,7 @@ fn the_stubborn_end_within_seconds_of_the_deadline() {
 /// Runs that end for nothing but a kill, under a guard that is to kill them after 500 ms; how long they go on, in ms.
 fn end_the_stubborn() -> i64 {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     guard.sh(STUBBORN);
     guard.started();
     guard.sh("sleep 600");
@@ -261,12 +261,12 @@ fn end_the_stubborn() -> i64 {
 /// proves: I2
 fn without_its_node_it_ends_its_runs_and_itself() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     guard.sh(STUBBORN);
     let mut all = guard.pids(2);
     guard.sh("echo $$ >> $DATA/pids; sleep 600");
     all = guard.pids(all.len() + 1);
-    guard.orders = None;
+    guard.requests = None;
     assert!(guard.process.wait().unwrap().success());
     assert!(all.iter().all(|pid| !lives(*pid)), "it ends only after its runs have");
 }
@@ -274,7 +274,7 @@ fn without_its_node_it_ends_its_runs_and_itself() {
 /// proves: I2
 fn a_killed_guard_leaves_no_run() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     guard.sh("trap '' TERM; echo $$ >> $DATA/pids; while :; do sleep 600; done");
     let run = guard.pids(1)[0];
     guard.process.kill().unwrap();
@@ -283,7 +283,7 @@ fn a_killed_guard_leaves_no_run() {
 
 fn what_a_run_leaves_behind_ends_with_it() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     guard.sh("(sh -c 'trap \"\" TERM; echo $$ >> $DATA/pids; sleep 600; sleep 600' &) ; \
               while ! test -s $DATA/pids; do sleep 0.01; done");
     let orphan = guard.pids(1)[0];
@@ -294,7 +294,7 @@ fn what_a_run_leaves_behind_ends_with_it() {
 
 fn a_pipe_held_outside_the_group_delays_nothing() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     let run = guard.sh("setsid sh -c 'echo $$ >> $DATA/pids; exec sleep 600' & \
                         while ! test -s $DATA/pids; do sleep 0.01; done; echo said");
     let daemon = guard.pids(1)[0];
@@ -306,7 +306,7 @@ fn a_pipe_held_outside_the_group_delays_nothing() {
 /// proves: I48
 fn output_is_kept_up_to_its_bound() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     let run = guard.launch(&["sh", "-c", "head -c 50000000 /dev/zero"], |start| start["keep"] = json!(1000));
     let end = guard.ended();
     assert_eq!((&end["code"], &end["output"]), (&json!(0), &json!(1000)), "the run is not held up");
@@ -345,17 +345,17 @@ fn output_is_kept_up_to_its_bound() {
 
 fn a_run_ends_at_its_timeout_or_when_told() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     guard.launch(&["sleep", "600"], |start| start["timeout"] = json!(100));
     assert_eq!(guard.ended()["stopped"], "timed_out");
     let run = guard.sh("trap 'echo asked; exit 0' TERM; echo $$ >> $DATA/pids; while :; do sleep 0.01; done");
     let group = guard.pids(1)[0];
     assert_eq!(guard.started(), group);
-    guard.order(&json!({"stop": {"run": run, "reason": "killed"}}));
+    guard.send(&json!({"stop": {"run": run, "reason": "killed"}}));
     let end = guard.ended();
     assert_eq!((&end["stopped"], &end["code"]), (&json!("killed"), &json!(0)));
     assert!(guard.output(&run).ends_with("asked\n"));
-    guard.order(&json!({"stop": {"run": run, "reason": "killed"}}));
+    guard.send(&json!({"stop": {"run": run, "reason": "killed"}}));
     guard.launch(&["true"], |_| {});
     assert_eq!(guard.ended()["code"], 0, "a run that is over is nothing to stop");
 }
@@ -363,31 +363,31 @@ fn a_run_ends_at_its_timeout_or_when_told() {
 /// proves: I2
 fn a_node_that_reads_nothing_does_not_hold_it_up() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     guard.sh("echo $$ >> $DATA/pids; sleep 600");
     let run = guard.pids(1)[0];
     // More words than the pipe holds.
     for _ in 0..800 {
         guard.launch(&["true"], |start| start["not_after"] = json!(0));
-        guard.order(&json!({"stop": {"run": "x:1:0", "reason": "killed"}}));
+        guard.send(&json!({"stop": {"run": "x:1:0", "reason": "killed"}}));
     }
     let now = clock::now().mono.0;
-    guard.order(&json!({"trust": {"until": now, "kill": now}}));
+    guard.send(&json!({"trust": {"until": now, "kill": now}}));
     until("the run ends at the deadline", || (!lives(run)).then_some(()));
 }
 
 /// proves: I2
 fn the_next_guard_waits_for_the_last_ones_runs() {
     let data = folder();
-    let mut first = Guard::start(&data);
+    let mut first = TestGuard::start(&data);
     first.sh(STUBBORN);
     let all = first.pids(2);
-    let mut second = Guard::spawn(&data);
-    first.orders = None;
-    second.hear_ready();
+    let mut second = TestGuard::spawn(&data);
+    first.requests = None;
+    second.wait_ready();
     assert!(all.iter().all(|pid| !lives(*pid)));
     // A guard that waits goes when its node does.
-    let mut third = Guard::spawn(&data);
-    third.orders = None;
+    let mut third = TestGuard::spawn(&data);
+    third.requests = None;
     assert!(third.process.wait().unwrap().success());
 }

@@ -6,11 +6,11 @@ mod command;
 mod ends;
 mod guard;
 mod node;
+mod orphans;
 mod process;
 mod shim;
 #[path = "../../../registry/tests/common/still.rs"]
 mod still;
-mod strays;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -21,7 +21,7 @@ fn main() {
         return node::live();
     }
     let tests = guard::TESTS.iter().chain(command::TESTS).chain(ends::TESTS).chain(node::TESTS);
-    let tests = tests.chain(strays::TESTS).chain(cgroups::TESTS).chain(shim::TESTS);
+    let tests = tests.chain(orphans::TESTS).chain(cgroups::TESTS).chain(shim::TESTS);
     let trial = |(name, test): &(&str, fn())| {
         let test = *test;
         Trial::test(*name, move || {

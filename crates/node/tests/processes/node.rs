@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use evenkeel::core::job::{Delivery, Program};
 use evenkeel::core::keys;
-use evenkeel::core::registry::{Outcome, Txn, Write as Put};
-use evenkeel::{Config, Handle, Job, Left, RunFilter, RunRecord, State, Work};
+use evenkeel::core::registry::{Txn, TxnOutcome, Write as Put};
+use evenkeel::{AttemptState, Config, Handle, Job, LeaveOutcome, RunFilter, RunRecord, Work};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -66,12 +66,12 @@ pub(crate) fn live() {
 }
 
 /// A node in a process of its own.
-pub(crate) struct Node {
+pub(crate) struct NodeProcess {
     process: Child,
-    words: BufReader<std::process::ChildStdout>,
+    stdout: BufReader<std::process::ChildStdout>,
 }
 
-impl Node {
+impl NodeProcess {
     pub(crate) fn start(cluster: &Path, name: &str, ttl: u64) -> Self {
         let mut process = Command::new("/proc/self/exe")
             .env(ROLE, format!("{}\t{name}\t{ttl}", cluster.display()))
@@ -81,14 +81,14 @@ impl Node {
             .spawn()
             .unwrap();
         let words = BufReader::new(process.stdout.take().unwrap());
-        let mut node = Self { process, words };
-        assert_eq!(node.word(), "joined");
+        let mut node = Self { process, stdout: words };
+        assert_eq!(node.read_line(), "joined");
         node
     }
 
-    fn word(&mut self) -> String {
+    fn read_line(&mut self) -> String {
         let mut word = String::new();
-        self.words.read_line(&mut word).unwrap();
+        self.stdout.read_line(&mut word).unwrap();
         word.trim().to_string()
     }
 
@@ -97,7 +97,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for NodeProcess {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -128,16 +128,16 @@ pub(crate) fn apply(cluster: &Path, job: Job) {
     });
 }
 
-async fn runs(node: &Handle, state: State) -> Vec<RunRecord> {
+async fn runs(node: &Handle, state: AttemptState) -> Vec<RunRecord> {
     node.runs(RunFilter { states: vec![state], ..RunFilter::default() }).await.unwrap()
 }
 
-pub(crate) async fn wait_for(node: &Handle, state: State) -> RunRecord {
+pub(crate) async fn wait_for(node: &Handle, state: AttemptState) -> RunRecord {
     wait_for_attempt(node, state, 1).await
 }
 
 /// The same of this attempt or a later one.
-async fn wait_for_attempt(node: &Handle, state: State, attempt: u32) -> RunRecord {
+async fn wait_for_attempt(node: &Handle, state: AttemptState, attempt: u32) -> RunRecord {
     let mut changes = node.changes();
     loop {
         if let Some(record) = runs(node, state).await.into_iter().rfind(|record| record.attempt >= attempt) {
@@ -150,7 +150,7 @@ async fn wait_for_attempt(node: &Handle, state: State, attempt: u32) -> RunRecor
 /// proves: I2, I3, I15, I37
 fn a_killed_node_leaves_no_run_and_its_next_life_is_quick() {
     let (folder, file) = cluster();
-    let node = Node::start(folder.path(), "a", 600_000);
+    let node = NodeProcess::start(folder.path(), "a", 600_000);
     apply(folder.path(), sleeper(&file, Delivery::AtMostOnce));
     let run = pids(&file, 1)[0];
     drop(node);
@@ -158,7 +158,7 @@ fn a_killed_node_leaves_no_run_and_its_next_life_is_quick() {
     runtime().block_on(async {
         let again = evenkeel::open(config(folder.path(), "a", LEASE)).await.unwrap();
         assert!(!lives(run), "the next life begins after the runs of the last one");
-        let lost = wait_for(&again, State::Lost).await;
+        let lost = wait_for(&again, AttemptState::Lost).await;
         assert!(lost.reason.len() > 3, "{lost:?}");
         assert!(pids(&file, 2)[1] != run, "later fires run");
     });
@@ -167,7 +167,7 @@ fn a_killed_node_leaves_no_run_and_its_next_life_is_quick() {
 /// proves: I2, I4
 fn a_paused_nodes_runs_end_before_its_lease() {
     let (folder, file) = cluster();
-    let node = Node::start(folder.path(), "a", 10_000);
+    let node = NodeProcess::start(folder.path(), "a", 10_000);
     apply(folder.path(), sleeper(&file, Delivery::AtLeastOnce));
     let run = pids(&file, 1)[0];
     stop_at_rest(node.pid(), folder.path());
@@ -178,13 +178,13 @@ fn a_paused_nodes_runs_end_before_its_lease() {
         let other = evenkeel::open(other).await.unwrap();
         let second = until("the run is attempted again", || pids(&file, 1).get(1).copied());
         assert!(!lives(run), "the paused node's run ended before its successor's began");
-        let record = wait_for_attempt(&other, State::Running, 2).await;
+        let record = wait_for_attempt(&other, AttemptState::Running, 2).await;
         assert_eq!((record.attempt, record.node.as_str()), (2, "b"));
         assert!(lives(second));
         signal(node.pid(), Signal::CONT);
         // The node that was paused comes back as another life and leaves the job alone.
         until("the paused node has joined again", || {
-            other.look(|node| (node.view().nodes() == 2).then_some(()))
+            other.with_node(|node| (node.view().nodes() == 2).then_some(()))
         });
         assert_eq!(pids(&file, 2).len(), 2);
         assert!(lives(second));
@@ -201,14 +201,14 @@ fn a_node_whose_entry_is_deleted_ends_its_runs() {
         let node = evenkeel::open(config).await.unwrap();
         node.apply(vec![sleeper(&file, Delivery::AtLeastOnce)]).await.unwrap();
         let run = pids(&file, 1)[0];
-        let member = node.look(|node| node.member().unwrap());
+        let member = node.with_node(|node| node.member().unwrap());
         let delete = Txn { guards: vec![], writes: vec![Put::Delete { key: keys::node(&member) }] };
-        assert!(matches!(registry.commit(vec![delete]).await[..], [Outcome::Applied(_)]));
+        assert!(matches!(registry.commit(vec![delete]).await[..], [TxnOutcome::Applied(_)]));
         until("whoever takes its jobs over need not wait for its runs", || (!lives(run)).then_some(()));
-        let record = wait_for(&node, State::Fenced).await;
+        let record = wait_for(&node, AttemptState::Fenced).await;
         assert_eq!(record.attempt, 1, "{record:?}");
-        until("the node stays closed", || node.look(|node| node.local().closed.then_some(())));
-        assert!(node.look(|node| node.member().is_none()), "it joins under no other lease");
+        until("the node stays closed", || node.with_node(|node| node.local().closed.then_some(())));
+        assert!(node.with_node(|node| node.member().is_none()), "it joins under no other lease");
         node.stop_now().await;
     });
 }
@@ -241,7 +241,7 @@ fn a_node_whose_guard_dies_gets_another() {
         let guard = parent(run);
         assert_ne!(guard, std::process::id() as i32);
         signal(guard, Signal::KILL);
-        assert_eq!(wait_for(&node, State::Fenced).await.reason, "the guard process was gone");
+        assert_eq!(wait_for(&node, AttemptState::Fenced).await.reason, "the guard process was gone");
         assert!(!lives(run));
         let second = pids(&file, 2)[1];
         assert_ne!(parent(second), guard);
@@ -264,13 +264,13 @@ pub(crate) fn parent(pid: i32) -> i32 {
 /// proves: I38
 fn leaving_lets_the_run_finish() {
     let (folder, file) = cluster();
-    let mut node = Node::start(folder.path(), "a", LEASE);
+    let mut node = NodeProcess::start(folder.path(), "a", LEASE);
     let script = format!("echo $$ >> {}; sleep 1; echo done > {0}.done", file.display());
     let command = Work::Command(["sh", "-c", &script].map(String::from).to_vec());
     apply(folder.path(), Job::new("j".parse().unwrap(), "* * * * * *", command));
     let run = pids(&file, 1)[0];
     node.process.stdin.take().unwrap().write_all(b"\n").unwrap();
-    assert_eq!(node.word(), format!("{:?}", Left::Cleanly));
+    assert_eq!(node.read_line(), format!("{:?}", LeaveOutcome::Cleanly));
     assert!(!lives(run));
     assert!(folder.path().join("pids.done").exists());
     assert!(node.process.wait().unwrap().success());
@@ -288,7 +288,7 @@ fn output_is_read_through_the_handle() {
         job.shard_parameters = vec!["p".into()];
         job.parameter = "all".into();
         node.apply(vec![job]).await.unwrap();
-        let record = wait_for(&node, State::Succeeded).await;
+        let record = wait_for(&node, AttemptState::Succeeded).await;
         let run = &record.run;
         let (due, token) = (record.due, record.token.unwrap());
         let said = format!("j {run} {due} 0/1 p all 1 {token} {run} a\n");
@@ -303,7 +303,7 @@ fn output_is_read_through_the_handle() {
 
 fn a_run_sees_no_password_of_its_node() {
     let (folder, file) = cluster();
-    let node = Node::start(folder.path(), "a", LEASE);
+    let node = NodeProcess::start(folder.path(), "a", LEASE);
     let seen = folder.path().join("seen");
     let mut job = sleeper(&file, Delivery::AtMostOnce);
     let script = format!(
@@ -328,7 +328,7 @@ fn a_directory_that_is_missing_stands_in_the_history() {
         let mut job = sleeper(&file, Delivery::AtMostOnce);
         job.directory = "/nowhere/at/all".into();
         node.apply(vec![job]).await.unwrap();
-        let record = wait_for(&node, State::Failed).await;
+        let record = wait_for(&node, AttemptState::Failed).await;
         assert_eq!(record.code, None);
         assert!(
             record.reason.starts_with("no such directory: /nowhere/at/all: create it"),

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::guard::{Guard, folder};
+use crate::guard::{TestGuard, folder};
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
     ("shim::a_run_has_nothing_of_its_guard", a_run_has_nothing_of_its_guard),
@@ -27,7 +27,7 @@ pub(crate) fn begin() {
 
 fn a_run_has_nothing_of_its_guard() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = TestGuard::start(&data);
     // For each of them the guard has files open: in the end more than the last run may have.
     for _ in 0..20 {
         guard.launch(&["sleep", "600"], |_| {});

@@ -4,17 +4,17 @@ use std::path::Path;
 
 use rusqlite::{Connection, params};
 
-use super::{ByHand, Failure, VALUE, row_key};
+use super::{BaselineClient, BenchError, VALUE, row_key};
 use crate::BoxFuture;
 use crate::sqlite::connect;
 
-pub(super) struct Rows {
+pub(super) struct SqliteBaseline {
     connection: Connection,
     revision: i64,
     revisions: Vec<i64>,
 }
 
-impl Rows {
+impl SqliteBaseline {
     pub(super) fn make(path: &Path, rows: u32) -> rusqlite::Result<Self> {
         drop(Connection::open(path)?);
         let mut connection = connect(path)?;
@@ -30,7 +30,7 @@ impl Rows {
         Ok(Self { connection, revision: 0, revisions: vec![0; rows as usize] })
     }
 
-    fn write(&mut self, pairs: &[[u32; 2]]) -> Result<(), Failure> {
+    fn write(&mut self, pairs: &[[u32; 2]]) -> Result<(), BenchError> {
         self.revision += 1;
         self.connection.execute_batch("BEGIN IMMEDIATE")?;
         let mut update = self
@@ -48,8 +48,8 @@ impl Rows {
     }
 }
 
-impl ByHand for Rows {
-    fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), Failure>> {
+impl BaselineClient for SqliteBaseline {
+    fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), BenchError>> {
         Box::pin(async move { tokio::task::block_in_place(|| self.write(pairs)) })
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Script};
 
-use super::{ByHand, Failure, VALUE, row_key};
+use super::{BaselineClient, BenchError, VALUE, row_key};
 use crate::{BoxFuture, EngineUrl};
 
 /// Six arguments a commit: a field, its revision and its new one, twice; the value comes first.
@@ -20,16 +20,16 @@ for i = 2, #ARGV, 6 do
 end
 return made";
 
-pub(super) struct Rows {
-    link: MultiplexedConnection,
+pub(super) struct RedisBaseline {
+    connection: MultiplexedConnection,
     script: Script,
     keys: [String; 2],
     revision: u64,
     revisions: Vec<u64>,
 }
 
-impl Rows {
-    pub(super) async fn make(url: &EngineUrl, rows: u32) -> Result<Self, Failure> {
+impl RedisBaseline {
+    pub(super) async fn make(url: &EngineUrl, rows: u32) -> Result<Self, BenchError> {
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(30)));
         let client = Client::open(url.to_string())?;
         let mut link = client.get_multiplexed_async_connection_with_config(&config).await?;
@@ -41,12 +41,12 @@ impl Rows {
         }
         fill.query_async::<()>(&mut link).await?;
         let script = Script::new(SCRIPT);
-        Ok(Self { link, script, keys, revision: 0, revisions: vec![0; rows as usize] })
+        Ok(Self { connection: link, script, keys, revision: 0, revisions: vec![0; rows as usize] })
     }
 }
 
-impl ByHand for Rows {
-    fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), Failure>> {
+impl BaselineClient for RedisBaseline {
+    fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), BenchError>> {
         Box::pin(async move {
             self.revision += 1;
             let mut call = self.script.prepare_invoke();
@@ -56,7 +56,7 @@ impl ByHand for Rows {
                 call.arg(row_key(*row)).arg(*known).arg(self.revision);
                 *known = self.revision;
             }
-            let made: usize = call.invoke_async(&mut self.link).await?;
+            let made: usize = call.invoke_async(&mut self.connection).await?;
             if made == pairs.len() { Ok(()) } else { Err("a row is not as it was left".into()) }
         })
     }

@@ -8,11 +8,11 @@ macro_rules! rows {
 
         use sqlx::{AssertSqlSafe, Connection as _};
 
-        use super::{ByHand, Failure, VALUE, row_key};
+        use super::{BaselineClient, BenchError, VALUE, row_key};
         use crate::{BoxFuture, EngineUrl};
 
-        pub(super) struct Rows {
-            link: $connection,
+        pub(super) struct SqlBaseline {
+            connection: $connection,
             table: String,
             revision: i64,
             revisions: Vec<i64>,
@@ -28,17 +28,17 @@ macro_rules! rows {
             (0..rows).map(row).collect::<Vec<_>>().join(", ")
         }
 
-        impl Rows {
-            pub(super) async fn make(url: &EngineUrl, rows: u32) -> Result<Self, Failure> {
+        impl SqlBaseline {
+            pub(super) async fn make(url: &EngineUrl, rows: u32) -> Result<Self, BenchError> {
                 let (table, shown) = (format!("by_hand_{}", std::process::id()), url.to_string());
-                let mut link = <$connection>::connect(&shown).await?;
+                let mut connection = <$connection>::connect(&shown).await?;
                 let make = format!(
                     "CREATE TABLE {table} (k VARCHAR(700) PRIMARY KEY, value {} NOT NULL, revision BIGINT NOT NULL)",
                     $blob
                 );
-                sqlx::raw_sql(AssertSqlSafe(format!("DROP TABLE IF EXISTS {table}"))).execute(&mut link).await?;
-                sqlx::raw_sql(AssertSqlSafe(make)).execute(&mut link).await?;
-                let mut made = Self { link, table, revision: 0, revisions: vec![0; rows as usize] };
+                sqlx::raw_sql(AssertSqlSafe(format!("DROP TABLE IF EXISTS {table}"))).execute(&mut connection).await?;
+                sqlx::raw_sql(AssertSqlSafe(make)).execute(&mut connection).await?;
+                let mut made = Self { connection, table, revision: 0, revisions: vec![0; rows as usize] };
                 for first in (0..rows).step_by(1_000) {
                     let some: Vec<_> = (first..rows.min(first + 1_000)).collect();
                     made.replace(&some).await?;
@@ -47,18 +47,18 @@ macro_rules! rows {
             }
 
             /// Locks the rows and looks at their revisions.
-            async fn look(&mut self, rows: &[u32]) -> Result<BTreeMap<String, i64>, Failure> {
+            async fn lock_rows(&mut self, rows: &[u32]) -> Result<BTreeMap<String, i64>, BenchError> {
                 let (table, places) = (&self.table, places(1, rows.len()));
                 let look = format!("SELECT k, revision FROM {table} WHERE k IN {places} FOR UPDATE");
                 let mut look = sqlx::query_as(AssertSqlSafe(look));
                 for row in rows {
                     look = look.bind(row_key(*row));
                 }
-                let found: Vec<(String, i64)> = look.fetch_all(&mut self.link).await?;
+                let found: Vec<(String, i64)> = look.fetch_all(&mut self.connection).await?;
                 Ok(found.into_iter().collect())
             }
 
-            async fn replace(&mut self, rows: &[u32]) -> Result<(), Failure> {
+            async fn replace(&mut self, rows: &[u32]) -> Result<(), BenchError> {
                 let (table, places) = (&self.table, places(rows.len(), 3));
                 let replace = format!(
                     "INSERT INTO {table} (k, value, revision) VALUES {places} {}",
@@ -68,29 +68,29 @@ macro_rules! rows {
                 for row in rows {
                     replace = replace.bind(row_key(*row)).bind(VALUE.as_slice()).bind(self.revision);
                 }
-                replace.execute(&mut self.link).await?;
+                replace.execute(&mut self.connection).await?;
                 rows.iter().for_each(|row| self.revisions[*row as usize] = self.revision);
                 Ok(())
             }
 
-            async fn say(&mut self, text: &'static str) -> Result<(), Failure> {
-                sqlx::raw_sql(text).execute(&mut self.link).await?;
+            async fn execute(&mut self, text: &'static str) -> Result<(), BenchError> {
+                sqlx::raw_sql(text).execute(&mut self.connection).await?;
                 Ok(())
             }
         }
 
-        impl ByHand for Rows {
-            fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), Failure>> {
+        impl BaselineClient for SqlBaseline {
+            fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), BenchError>> {
                 Box::pin(async move {
                     let rows = pairs.as_flattened();
                     self.revision += 1;
-                    self.say("BEGIN").await?;
-                    let found = self.look(rows).await?;
+                    self.execute("BEGIN").await?;
+                    let found = self.lock_rows(rows).await?;
                     if rows.iter().any(|row| found.get(&row_key(*row)) != Some(&self.revisions[*row as usize])) {
                         return Err("a row is not as it was left".into());
                     }
                     self.replace(rows).await?;
-                    self.say("COMMIT").await
+                    self.execute("COMMIT").await
                 })
             }
         }

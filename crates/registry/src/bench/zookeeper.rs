@@ -2,7 +2,7 @@
 
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use super::{ByHand, Failure, VALUE};
+use super::{BaselineClient, BenchError, VALUE};
 use crate::{BoxFuture, EngineUrl};
 
 /// How many are on their way at once.
@@ -11,16 +11,16 @@ const TOGETHER: usize = 256;
 /// How many commits are one transaction, where there are many in one.
 const AS_ONE: usize = 64;
 
-pub(super) struct Rows {
+pub(super) struct ZookeeperBaseline {
     client: Client,
     root: String,
     versions: Vec<i32>,
     as_one: usize,
 }
 
-impl Rows {
-    pub(super) async fn make(url: &EngineUrl, rows: u32, together: bool) -> Result<Self, Failure> {
-        let hosts: Vec<_> = url.hosts().iter().map(|host| host.with_port(2181)).collect();
+impl ZookeeperBaseline {
+    pub(super) async fn make(url: &EngineUrl, rows: u32, together: bool) -> Result<Self, BenchError> {
+        let hosts: Vec<_> = url.addresses().iter().map(|host| host.with_port(2181)).collect();
         let client = Client::connect(&hosts.join(",")).await?;
         let root = format!("/by-hand-{}-{together}", std::process::id());
         let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
@@ -43,8 +43,8 @@ impl Rows {
     }
 }
 
-impl ByHand for Rows {
-    fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), Failure>> {
+impl BaselineClient for ZookeeperBaseline {
+    fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), BenchError>> {
         Box::pin(async move {
             for together in pairs.chunks(TOGETHER * self.as_one) {
                 let mut sent = Vec::with_capacity(TOGETHER);

@@ -6,19 +6,19 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Batch, Change, Entry, Guard, LeaseId, Outcome, Revision, Txn, Write};
+use evenkeel_core::registry::{Change, ChangeBatch, Entry, Guard, LeaseId, Revision, Txn, TxnOutcome, Write};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Mono};
 
-use super::{Dice, Stage, key, news_until};
+use super::{Stage, Xorshift, changes_until, key};
 
 /// Few enough that they meet, cold and hot.
 const KEYS: [&str; 7] =
     ["job/a/place", "job/a/spec", "job/b/place", "node/x@1", "lock/l", "lane/a/claim", "lane/b/claim"];
 
 /// A game is over when everything that can happen did so this often, and after this many moves.
-const BY_HAND: (u32, u32) = (20, 2_000);
-const REALLY: (u32, u32) = (5, 400);
+const MANUAL_CLOCK: (u32, u32) = (20, 2_000);
+const REAL_CLOCK: (u32, u32) = (5, 400);
 
 /// A number that no engine of ours gives.
 const NEVER: u64 = 1 << 62;
@@ -53,46 +53,54 @@ const EVERYTHING: [&str; 24] = [
 
 /// proves: S1-05, S1-06, I46
 pub async fn answers_as_the_store_does(stage: Stage) {
-    Game::new(stage, 0x5eed).play().await;
+    DifferentialRun::new(stage, 0x5eed).run().await;
 }
 
 /// proves: S1-05, S1-06, I46
 pub async fn answers_as_the_store_does_by_other_dice(stage: Stage) {
-    Game::new(stage, 0xd1ce).play().await;
+    DifferentialRun::new(stage, 0xd1ce).run().await;
 }
 
-struct Game {
+struct DifferentialRun {
     stage: Stage,
     oracle: Store,
-    dice: Dice,
+    random: Xorshift,
     leases: Vec<LeaseId>,
-    happened: BTreeMap<&'static str, u32>,
+    counts: BTreeMap<&'static str, u32>,
     /// What the engine calls a revision and a lease of the oracle's.
     revisions: BTreeMap<Revision, Revision>,
     granted: BTreeMap<LeaseId, LeaseId>,
 }
 
-impl Game {
+impl DifferentialRun {
     fn new(stage: Stage, seed: u64) -> Self {
         let happened = EVERYTHING.into_iter().map(|what| (what, 0)).collect();
         let leases = vec![LeaseId(99)];
         let (revisions, granted) = (BTreeMap::new(), BTreeMap::new());
-        Self { stage, oracle: Store::default(), dice: Dice(seed), leases, happened, revisions, granted }
+        Self {
+            stage,
+            oracle: Store::default(),
+            random: Xorshift(seed),
+            leases,
+            counts: happened,
+            revisions,
+            granted,
+        }
     }
 
-    async fn play(mut self) {
-        let (often, least) = if self.exact() { BY_HAND } else { REALLY };
+    async fn run(mut self) {
+        let (often, least) = if self.is_exact() { MANUAL_CLOCK } else { REAL_CLOCK };
         for moves in 1.. {
-            self = self.make_move().await;
-            if moves >= least && self.happened.values().all(|times| *times >= often) {
+            self = self.random_step().await;
+            if moves >= least && self.counts.values().all(|times| *times >= often) {
                 break;
             }
-            assert!(moves < 20 * least, "chance should have done everything by now: {:?}", self.happened);
+            assert!(moves < 20 * least, "chance should have done everything by now: {:?}", self.counts);
         }
         self.compare().await;
         let mut feed = self.stage.watch(Revision(0)).await;
         let mut view = BTreeMap::new();
-        for change in news_until(&mut feed, self.stage.list().await.revision).await {
+        for change in changes_until(&mut feed, self.stage.list().await.revision).await {
             match change.entry {
                 Some(entry) => drop(view.insert(change.key, entry)),
                 None => drop(view.remove(&change.key)),
@@ -104,59 +112,59 @@ impl Game {
     }
 
     /// Whether the engine's numbers and moments are the oracle's.
-    fn exact(&self) -> bool {
-        self.stage.by_hand().is_some()
+    fn is_exact(&self) -> bool {
+        self.stage.manual_clock().is_some()
     }
 
-    async fn make_move(mut self) -> Self {
-        match self.dice.below(200) {
+    async fn random_step(mut self) -> Self {
+        match self.random.below(200) {
             0..120 => self.commit().await,
             120..135 => self.open().await,
             135..155 => self.renew().await,
             155..162 => self.close().await,
             162..190 => {
-                let span = self.dice.pick(&[1, 50, 300, 499, 501, 900, 1_100, 4_000]);
-                if let Some(clock) = self.stage.by_hand() {
-                    clock.pass(Millis(span));
+                let span = self.random.pick(&[1, 50, 300, 499, 501, 900, 1_100, 4_000]);
+                if let Some(clock) = self.stage.manual_clock() {
+                    clock.advance(Millis(span));
                 }
             }
             190..198 => self.compare().await,
             _ => {
                 self.stage = self.stage.restart().await;
-                self.note("restarted");
+                self.count("restarted");
             }
         }
         self
     }
 
     async fn commit(&mut self) {
-        let batch: Vec<_> = (0..=self.dice.below(3)).map(|_| self.txn()).collect();
+        let batch: Vec<_> = (0..=self.random.below(3)).map(|_| self.txn()).collect();
         let now = self.now();
         let mut expected = Vec::new();
         for txn in &batch {
             self.oracle.sweep(now);
             let before = self.oracle.clone();
             let outcome = self.oracle.commit(now, txn);
-            self.note_txn(&before, txn, &outcome);
+            self.count_txn(&before, txn, &outcome);
             expected.push(outcome);
         }
         let sent = batch.iter().map(|txn| self.txn_sent(txn)).collect();
         let answers = self.stage.registry.commit(sent).await;
-        if self.exact() {
+        if self.is_exact() {
             assert_eq!(answers, expected, "answers to {batch:?}");
         }
         assert_eq!(answers.len(), expected.len());
         let called = self.revisions.values().max().copied();
         for (answer, expected) in answers.iter().zip(&expected) {
             match (answer, expected) {
-                (Outcome::Applied(ours), Outcome::Applied(oracle)) => {
+                (TxnOutcome::Applied(ours), TxnOutcome::Applied(oracle)) => {
                     // An engine may order those of a batch that do not concern each other as it likes.
                     let grows = !self.revisions.contains_key(oracle);
                     let ordered = called.is_none_or(|called| *ours > called || (*ours == called && !grows));
                     assert!(ordered, "{ours} after {called:?}");
                     self.revisions.entry(*oracle).or_insert(*ours);
                 }
-                (Outcome::Refused(ours), Outcome::Refused(oracle)) => self.same(ours, oracle),
+                (TxnOutcome::Refused(ours), TxnOutcome::Refused(oracle)) => self.same(ours, oracle),
                 _ => panic!("{answer:?} instead of {expected:?} in answer to {batch:?}"),
             }
         }
@@ -177,19 +185,19 @@ impl Game {
             value: oracle.value.clone(),
             revision: self.revision(oracle.revision),
             born: self.revision(oracle.born),
-            owner: oracle.owner.map(|lease| self.called(lease)),
+            owner: oracle.owner.map(|lease| self.engine_lease(lease)),
         }
     }
 
     fn revision(&self, oracle: Revision) -> Revision {
-        if self.exact() {
+        if self.is_exact() {
             return oracle;
         }
         self.revisions.get(&oracle).copied().unwrap_or(Revision(NEVER))
     }
 
-    fn called(&self, lease: LeaseId) -> LeaseId {
-        if self.exact() {
+    fn engine_lease(&self, lease: LeaseId) -> LeaseId {
+        if self.is_exact() {
             return lease;
         }
         self.granted.get(&lease).copied().unwrap_or(LeaseId(NEVER))
@@ -200,14 +208,14 @@ impl Game {
         let guard = |guard: &Guard| match guard {
             Guard::At(key, at) => Guard::At(key.clone(), self.revision(*at)),
             Guard::Born(key, born) => Guard::Born(key.clone(), self.revision(*born)),
-            Guard::Open(lease) => Guard::Open(self.called(*lease)),
+            Guard::Open(lease) => Guard::Open(self.engine_lease(*lease)),
             Guard::Absent(_) | Guard::Present(_) => guard.clone(),
         };
         let write = |write: &Write| match write {
             Write::Put { key, value, owner } => Write::Put {
                 key: key.clone(),
                 value: value.clone(),
-                owner: owner.map(|lease| self.called(lease)),
+                owner: owner.map(|lease| self.engine_lease(lease)),
             },
             Write::Delete { .. } => write.clone(),
         };
@@ -215,10 +223,10 @@ impl Game {
     }
 
     async fn open(&mut self) {
-        let ttl = Millis(self.dice.pick(&[1_000, 1_500, 6_000]));
+        let ttl = Millis(self.random.pick(&[1_000, 1_500, 6_000]));
         let lease = self.oracle.open(self.now(), ttl);
-        let granted = self.stage.open(if self.exact() { ttl } else { self.stage.long() }).await;
-        if self.exact() {
+        let granted = self.stage.open(if self.is_exact() { ttl } else { self.stage.long_ttl() }).await;
+        if self.is_exact() {
             let next_end = self.oracle.next_end().map(|end| end - self.now());
             assert_eq!((granted.lease, granted.ttl, granted.next_end), (lease, ttl, next_end));
         }
@@ -230,32 +238,32 @@ impl Game {
     async fn renew(&mut self) {
         let lease = self.lease();
         let alive = self.oracle.renew(self.now(), lease);
-        let granted = self.stage.renew(self.called(lease)).await;
-        if self.exact() {
+        let granted = self.stage.renew(self.engine_lease(lease)).await;
+        if self.is_exact() {
             let next_end = self.oracle.next_end().map(|end| end - self.now());
             let expected = self.oracle.term(lease).map(|ttl| (lease, ttl, next_end));
             assert_eq!(granted.map(|g| (g.lease, g.ttl, g.next_end)), expected);
         }
-        assert_eq!(granted.map(|g| g.lease), alive.then(|| self.called(lease)));
-        self.note(if alive { "renewed" } else { "not renewed" });
+        assert_eq!(granted.map(|g| g.lease), alive.then(|| self.engine_lease(lease)));
+        self.count(if alive { "renewed" } else { "not renewed" });
     }
 
     async fn close(&mut self) {
         let lease = self.lease();
         if self.oracle.is_open(lease) {
-            self.note("closed");
+            self.count("closed");
         }
         self.oracle.close(lease);
-        self.stage.close(self.called(lease)).await;
+        self.stage.close(self.engine_lease(lease)).await;
     }
 
     async fn compare(&mut self) {
         let (listed, oracle) = (self.stage.list().await, self.oracle.list());
         let (found, there) = (self.stage.read(KEYS).await, self.oracle.read(&KEYS.map(key)));
-        if self.exact() {
+        if self.is_exact() {
             assert_eq!((&listed, &found), (&oracle, &there));
         }
-        let Batch { changes, revision } = listed;
+        let ChangeBatch { changes, revision } = listed;
         let by_key = |changes: Vec<Change>| changes.into_iter().map(|it| (it.key.clone(), it)).collect();
         let (listed, oracle): (BTreeMap<_, _>, BTreeMap<_, _>) = (by_key(changes), by_key(oracle.changes));
         self.same(&listed.into_values().collect::<Vec<_>>(), &oracle.into_values().collect::<Vec<_>>());
@@ -265,19 +273,19 @@ impl Game {
 
     /// The oracle's time: a server's own, in which no term of this game ends, is none of its business.
     fn now(&self) -> Mono {
-        if self.exact() { self.stage.now() } else { Mono(1_000_000) }
+        if self.is_exact() { self.stage.now() } else { Mono(1_000_000) }
     }
 
     /// One of the latest leases, some of them over.
     fn lease(&mut self) -> LeaseId {
         let latest = self.leases.len().saturating_sub(6);
-        self.dice.pick(&self.leases[latest..])
+        self.random.pick(&self.leases[latest..])
     }
 
     fn txn(&mut self) -> Txn {
-        let guards = (0..self.dice.below(3)).map(|_| self.guard()).collect();
-        let mut writes: Vec<_> = (0..self.dice.below(4)).map(|_| self.write()).collect();
-        if !self.exact() {
+        let guards = (0..self.random.below(3)).map(|_| self.guard()).collect();
+        let mut writes: Vec<_> = (0..self.random.below(4)).map(|_| self.write()).collect();
+        if !self.is_exact() {
             // Some engines refuse to delete a key and put it again at once, or do not count what leaves no trace.
             while let Some(place) = undone(&writes) {
                 writes.remove(place);
@@ -287,9 +295,9 @@ impl Game {
     }
 
     fn guard(&mut self) -> Guard {
-        let key = key(self.dice.pick(&KEYS));
+        let key = key(self.random.pick(&KEYS));
         let entry = self.oracle.read(std::slice::from_ref(&key)).remove(0).entry;
-        let (miss, kind) = (self.dice.below(3) == 0, self.dice.below(5));
+        let (miss, kind) = (self.random.below(3) == 0, self.random.below(5));
         let near = |good: Option<Revision>| {
             let missed = Revision(self.oracle.revision().0.saturating_sub(1));
             match good {
@@ -309,20 +317,20 @@ impl Game {
     }
 
     fn write(&mut self) -> Write {
-        let key: Key = key(self.dice.pick(&KEYS));
-        let value = self.dice.below(1 << 20).to_string().into_bytes().into();
-        match self.dice.below(5) {
+        let key: Key = key(self.random.pick(&KEYS));
+        let value = self.random.below(1 << 20).to_string().into_bytes().into();
+        match self.random.below(5) {
             0 | 1 => Write::Put { key, value, owner: None },
             2 => Write::Put { key, value, owner: Some(self.lease()) },
             _ => Write::Delete { key },
         }
     }
 
-    fn note_txn(&mut self, before: &Store, txn: &Txn, outcome: &Outcome) {
+    fn count_txn(&mut self, before: &Store, txn: &Txn, outcome: &TxnOutcome) {
         for guard in &txn.guards {
             let alone = Txn { guards: vec![guard.clone()], writes: vec![] };
-            let held = matches!(before.clone().commit(self.now(), &alone), Outcome::Applied(_));
-            self.note(match (guard, held) {
+            let held = matches!(before.clone().commit(self.now(), &alone), TxnOutcome::Applied(_));
+            self.count(match (guard, held) {
                 (Guard::Absent(_), true) => "absent held",
                 (Guard::Absent(_), false) => "absent failed",
                 (Guard::Present(_), true) => "present held",
@@ -335,10 +343,10 @@ impl Game {
                 (Guard::Open(_), false) => "open failed",
             });
         }
-        let made = matches!(outcome, Outcome::Applied(_));
+        let made = matches!(outcome, TxnOutcome::Applied(_));
         for write in &txn.writes {
             let there = before.read(std::slice::from_ref(write.key())).remove(0).entry.is_some();
-            self.note(match (write, there, made) {
+            self.count(match (write, there, made) {
                 (Write::Put { owner: Some(_), .. }, _, true) => "owned put made",
                 (Write::Put { owner: Some(_), .. }, _, false) => "owned put refused",
                 (Write::Put { .. }, false, true) => "creation made",
@@ -353,8 +361,8 @@ impl Game {
         }
     }
 
-    fn note(&mut self, what: &'static str) {
-        *self.happened.entry(what).or_default() += 1;
+    fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
     }
 }
 

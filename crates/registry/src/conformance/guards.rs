@@ -10,18 +10,18 @@ pub async fn absent_holds_for_a_key_never_written(stage: Stage) {
 }
 
 pub async fn absent_fails_for_an_entry(stage: Stage) {
-    stage.made([], [put("a", "1")]).await;
+    stage.commit_applied([], [put("a", "1")]).await;
     assert!(!stage.holds([absent("a")]).await);
 }
 
 pub async fn absent_holds_again_after_deletion(stage: Stage) {
-    stage.made([], [put("a", "1")]).await;
-    stage.made([], [delete("a")]).await;
+    stage.commit_applied([], [put("a", "1")]).await;
+    stage.commit_applied([], [delete("a")]).await;
     assert!(stage.holds([absent("a")]).await);
 }
 
 pub async fn present_holds_for_an_entry(stage: Stage) {
-    stage.made([], [put("a", "1")]).await;
+    stage.commit_applied([], [put("a", "1")]).await;
     assert!(stage.holds([present("a")]).await);
 }
 
@@ -30,22 +30,22 @@ pub async fn present_fails_for_a_key_never_written(stage: Stage) {
 }
 
 pub async fn present_fails_after_deletion(stage: Stage) {
-    stage.made([], [put("a", "1")]).await;
-    stage.made([], [delete("a")]).await;
+    stage.commit_applied([], [put("a", "1")]).await;
+    stage.commit_applied([], [delete("a")]).await;
     assert!(!stage.holds([present("a")]).await);
 }
 
 pub async fn at_holds_at_the_last_write(stage: Stage) {
-    stage.made([], [put("a", "1")]).await;
-    let last = stage.made([], [put("a", "2")]).await;
-    stage.made([], [put("b", "1")]).await;
+    stage.commit_applied([], [put("a", "1")]).await;
+    let last = stage.commit_applied([], [put("a", "2")]).await;
+    stage.commit_applied([], [put("b", "1")]).await;
     assert!(stage.holds([at("a", last)]).await);
 }
 
 /// proves: S4-29
 pub async fn at_fails_after_another_write(stage: Stage) {
-    let first = stage.made([], [put("a", "1")]).await;
-    stage.made([], [put("a", "1")]).await;
+    let first = stage.commit_applied([], [put("a", "1")]).await;
+    stage.commit_applied([], [put("a", "1")]).await;
     assert!(!stage.holds([at("a", first)]).await);
 }
 
@@ -54,48 +54,48 @@ pub async fn at_fails_for_a_key_never_written(stage: Stage) {
 }
 
 pub async fn at_fails_after_deletion(stage: Stage) {
-    let first = stage.made([], [put("a", "1")]).await;
-    let gone = stage.made([], [delete("a")]).await;
+    let first = stage.commit_applied([], [put("a", "1")]).await;
+    let gone = stage.commit_applied([], [delete("a")]).await;
     assert!(!stage.holds([at("a", first)]).await);
     assert!(!stage.holds([at("a", gone)]).await);
     assert!(!stage.holds([at("a", Revision(0))]).await);
 }
 
 pub async fn at_fails_at_the_revision_of_another_key(stage: Stage) {
-    stage.made([], [put("a", "1")]).await;
-    let other = stage.made([], [put("b", "1")]).await;
+    stage.commit_applied([], [put("a", "1")]).await;
+    let other = stage.commit_applied([], [put("b", "1")]).await;
     assert!(!stage.holds([at("a", other)]).await);
 }
 
 pub async fn at_fails_at_a_revision_to_come(stage: Stage) {
-    let last = stage.made([], [put("a", "1")]).await;
+    let last = stage.commit_applied([], [put("a", "1")]).await;
     assert!(!stage.holds([at("a", Revision(last.0 + 1))]).await);
     assert!(!stage.holds([at("a", Revision(u64::MAX))]).await);
 }
 
 pub async fn born_holds_at_the_creation(stage: Stage) {
-    let birth = stage.made([], [put("a", "1")]).await;
+    let birth = stage.commit_applied([], [put("a", "1")]).await;
     assert!(stage.holds([born("a", birth)]).await);
 }
 
 pub async fn born_holds_after_later_writes(stage: Stage) {
-    let birth = stage.made([], [put("a", "1")]).await;
-    stage.made([], [put("a", "2")]).await;
-    stage.made([], [put("a", "3")]).await;
+    let birth = stage.commit_applied([], [put("a", "1")]).await;
+    stage.commit_applied([], [put("a", "2")]).await;
+    stage.commit_applied([], [put("a", "3")]).await;
     assert!(stage.holds([born("a", birth)]).await);
 }
 
 pub async fn born_fails_at_a_later_write(stage: Stage) {
-    stage.made([], [put("a", "1")]).await;
-    let later = stage.made([], [put("a", "2")]).await;
+    stage.commit_applied([], [put("a", "1")]).await;
+    let later = stage.commit_applied([], [put("a", "2")]).await;
     assert!(!stage.holds([born("a", later)]).await);
 }
 
 /// A node that left and came back is not the node that a commit was meant for.
 pub async fn born_fails_for_another_life_of_the_key(stage: Stage) {
-    let birth = stage.made([], [put("a", "1")]).await;
-    stage.made([], [delete("a")]).await;
-    stage.made([], [put("a", "1")]).await;
+    let birth = stage.commit_applied([], [put("a", "1")]).await;
+    stage.commit_applied([], [delete("a")]).await;
+    stage.commit_applied([], [put("a", "1")]).await;
     assert!(!stage.holds([born("a", birth)]).await);
 }
 
@@ -115,20 +115,20 @@ pub async fn open_fails_after_its_close(stage: Stage) {
 }
 
 pub async fn open_fails_after_its_term(stage: Stage) {
-    let held = stage.brief().await;
-    stage.over(&held).await;
+    let held = stage.short_lease().await;
+    stage.wait_expired(&held).await;
     assert!(!stage.holds([Guard::Open(held.lease)]).await);
 }
 
 pub async fn open_fails_for_a_lease_never_granted(stage: Stage) {
     let lease = stage.lease().await;
-    for never in stage.never(lease) {
+    for never in stage.unknown_leases(lease) {
         assert!(!stage.holds([Guard::Open(never)]).await, "{never}");
     }
 }
 
 pub async fn every_guard_must_hold(stage: Stage) {
-    let (lease, birth) = (stage.lease().await, stage.made([], [put("a", "1")]).await);
+    let (lease, birth) = (stage.lease().await, stage.commit_applied([], [put("a", "1")]).await);
     let good = [absent("b"), present("a"), at("a", birth), born("a", birth), Guard::Open(lease)];
     let bad = [absent("a"), present("b"), at("b", birth), born("b", birth), Guard::Open(LeaseId(u64::MAX))];
     assert!(stage.holds(good.clone()).await);
@@ -145,15 +145,15 @@ pub async fn without_guards_everything_holds(stage: Stage) {
 
 pub async fn hot_keys_are_guarded_like_others(stage: Stage) {
     assert!(stage.holds([absent("lane/j/claim")]).await);
-    let birth = stage.made([], [put("lane/j/claim", "1")]).await;
-    let last = stage.made([at("lane/j/claim", birth)], [put("lane/j/claim", "2")]).await;
+    let birth = stage.commit_applied([], [put("lane/j/claim", "1")]).await;
+    let last = stage.commit_applied([at("lane/j/claim", birth)], [put("lane/j/claim", "2")]).await;
     assert!(stage.holds([at("lane/j/claim", last), born("lane/j/claim", birth)]).await);
     assert!(!stage.holds([absent("lane/j/claim")]).await);
 }
 
 pub async fn a_key_may_be_guarded_twice(stage: Stage) {
-    let birth = stage.made([], [put("a", "1")]).await;
-    let last = stage.made([], [put("a", "2")]).await;
+    let birth = stage.commit_applied([], [put("a", "1")]).await;
+    let last = stage.commit_applied([], [put("a", "2")]).await;
     assert!(stage.holds([present("a"), born("a", birth), at("a", last), at("a", last)]).await);
     assert!(!stage.holds([present("a"), absent("a")]).await);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use evenkeel_core::registry::{Guard, LeaseId};
 use evenkeel_core::time::Millis;
 
-use super::{Real, Stage, Stalled, TTL, absent, changes, delete, put, put_by};
+use super::{MachineStall, ServerTiming, Stage, TTL, absent, delete, next_changes, put, put_by};
 use crate::TTL_MAX;
 use crate::clock::Clock;
 
@@ -31,11 +31,11 @@ pub async fn numbers_are_not_given_again_after_a_restart(stage: Stage) {
     }
 }
 
-pub async fn a_lease_has_the_term_asked_for(stage: Stage) -> Result<(), Stalled> {
-    let held = stage.brief().await;
+pub async fn a_lease_has_the_term_asked_for(stage: Stage) -> Result<(), MachineStall> {
+    let held = stage.short_lease().await;
     assert_eq!(held.ttl, stage.ttl());
     let renewed = stage.renew(held.lease).await;
-    stage.lives(&held, renewed.is_some())?;
+    stage.expect_open(&held, renewed.is_some())?;
     assert_eq!(renewed.map(|g| (g.lease, g.ttl)), Some((held.lease, stage.ttl())));
     Ok(())
 }
@@ -44,7 +44,7 @@ pub async fn a_term_is_held_within_bounds(stage: Stage) {
     let least = stage.registry.facts().ttl_min;
     for (asked, given) in [(Millis(0), least), (Millis(-5), least), (Millis(i64::MAX), TTL_MAX)] {
         let granted = stage.open(asked).await;
-        match stage.by_hand() {
+        match stage.manual_clock() {
             Some(_) => assert_eq!(granted.ttl, given, "{asked}"),
             // A server may have bounds of its own within ours.
             None => assert!((least..=TTL_MAX).contains(&granted.ttl), "{asked}: {}", granted.ttl),
@@ -53,15 +53,15 @@ pub async fn a_term_is_held_within_bounds(stage: Stage) {
     }
 }
 
-pub async fn a_lease_never_ends_early(stage: Stage) -> Result<(), Stalled> {
-    let mut held = stage.brief().await;
-    stage.almost().await;
-    stage.lives(&held, stage.holds([Guard::Open(held.lease)]).await)?;
-    stage.keep(&mut held).await?;
-    stage.almost().await;
+pub async fn a_lease_never_ends_early(stage: Stage) -> Result<(), MachineStall> {
+    let mut held = stage.short_lease().await;
+    stage.pass_most_of_ttl().await;
+    stage.expect_open(&held, stage.holds([Guard::Open(held.lease)]).await)?;
+    stage.renew_timed(&mut held).await?;
+    stage.pass_most_of_ttl().await;
     // Its term counts from the renewal.
-    stage.lives(&held, stage.holds([Guard::Open(held.lease)]).await)?;
-    if stage.by_hand().is_none() {
+    stage.expect_open(&held, stage.holds([Guard::Open(held.lease)]).await)?;
+    if stage.manual_clock().is_none() {
         // Asked all the time, it never ends before its term, and ends at last.
         while stage.holds([Guard::Open(held.lease)]).await {
             stage.idle(Millis(20)).await;
@@ -72,22 +72,22 @@ pub async fn a_lease_never_ends_early(stage: Stage) -> Result<(), Stalled> {
 }
 
 pub async fn a_lease_ends_with_its_term(stage: Stage) {
-    let held = stage.brief().await;
-    stage.over(&held).await;
+    let held = stage.short_lease().await;
+    stage.wait_expired(&held).await;
     assert!(!stage.holds([Guard::Open(held.lease)]).await);
 }
 
 /// How late one may be over is a promise of the engine. A machine that stands still for a moment makes the end of one lease seem
 /// later than it was, so the best of several counts.
-pub async fn a_lease_is_over_soon_after_its_term(stage: Stage) -> Result<(), Stalled> {
+pub async fn a_lease_is_over_soon_after_its_term(stage: Stage) -> Result<(), MachineStall> {
     const TRIES: usize = 12;
-    let Real { late, .. } = stage.real().expect("its time is real");
+    let ServerTiming { late, .. } = stage.server_timing().expect("its time is real");
     let mut seen = Vec::new();
     while seen.len() < TRIES {
-        let held = stage.brief().await;
+        let held = stage.short_lease().await;
         let granted = stage.now();
-        stage.made_by(&held, [], [put_by(held.lease, "node/a@1", "")]).await?;
-        stage.gone(&held, async || stage.holds([absent("node/a@1")]).await).await;
+        stage.commit_applied_by(&held, [], [put_by(held.lease, "node/a@1", "")]).await?;
+        stage.wait_removed(&held, async || stage.holds([absent("node/a@1")]).await).await;
         let after = stage.now() - granted - held.ttl;
         if after <= late {
             return Ok(());
@@ -97,21 +97,21 @@ pub async fn a_lease_is_over_soon_after_its_term(stage: Stage) -> Result<(), Sta
     panic!("over within {late} of its term none of {TRIES} times, but after {seen:?}");
 }
 
-pub async fn a_renewal_prolongs_by_the_term(stage: Stage) -> Result<(), Stalled> {
-    let mut held = stage.brief().await;
+pub async fn a_renewal_prolongs_by_the_term(stage: Stage) -> Result<(), MachineStall> {
+    let mut held = stage.short_lease().await;
     for _ in 0..5 {
-        stage.almost().await;
-        stage.keep(&mut held).await?;
+        stage.pass_most_of_ttl().await;
+        stage.renew_timed(&mut held).await?;
     }
-    stage.over(&held).await;
+    stage.wait_expired(&held).await;
     assert!(stage.renew(held.lease).await.is_none());
     Ok(())
 }
 
 /// proves: I10, S4-25
 pub async fn an_ended_lease_is_never_renewed(stage: Stage) {
-    let held = stage.brief().await;
-    stage.over(&held).await;
+    let held = stage.short_lease().await;
+    stage.wait_expired(&held).await;
     for _ in 0..3 {
         assert!(stage.renew(held.lease).await.is_none());
     }
@@ -129,7 +129,7 @@ pub async fn a_closed_lease_is_never_renewed(stage: Stage) {
 /// proves: S4-25, I10
 pub async fn a_lease_never_granted_is_not_renewed(stage: Stage) {
     let lease = stage.lease().await;
-    for never in stage.never(lease) {
+    for never in stage.unknown_leases(lease) {
         assert!(stage.renew(never).await.is_none(), "{never}");
         stage.close(never).await;
     }
@@ -138,18 +138,21 @@ pub async fn a_lease_never_granted_is_not_renewed(stage: Stage) {
 
 pub async fn closing_twice_is_no_change(stage: Stage) {
     let lease = stage.lease().await;
-    stage.made([], [put_by(lease, "a", "1")]).await;
+    stage.commit_applied([], [put_by(lease, "a", "1")]).await;
     stage.close(lease).await;
     let after = stage.list().await;
     stage.close(lease).await;
     let again = stage.list().await;
-    stage.unchanged(&after, &again);
+    stage.assert_same_listing(&after, &again);
 }
 
 pub async fn what_lives_by_a_lease_goes_with_its_close(stage: Stage) {
     let (lease, other) = (stage.lease().await, stage.lease().await);
     stage
-        .made([], [put_by(lease, "node/a@1", ""), put_by(lease, "lane/j/claim", ""), put_by(other, "b", "")])
+        .commit_applied(
+            [],
+            [put_by(lease, "node/a@1", ""), put_by(lease, "lane/j/claim", ""), put_by(other, "b", "")],
+        )
         .await;
     stage.close(lease).await;
     let there = stage.read(["node/a@1", "lane/j/claim", "b"]).await;
@@ -157,12 +160,12 @@ pub async fn what_lives_by_a_lease_goes_with_its_close(stage: Stage) {
 }
 
 /// proves: S4-17
-pub async fn what_lives_by_a_lease_goes_with_its_term(stage: Stage) -> Result<(), Stalled> {
-    let held = stage.brief().await;
-    stage.made_by(&held, [Guard::Open(held.lease)], [put_by(held.lease, "node/a@1", "")]).await?;
-    stage.almost().await;
-    stage.lives(&held, !stage.holds([absent("node/a@1")]).await)?;
-    stage.gone(&held, async || stage.holds([absent("node/a@1")]).await).await;
+pub async fn what_lives_by_a_lease_goes_with_its_term(stage: Stage) -> Result<(), MachineStall> {
+    let held = stage.short_lease().await;
+    stage.commit_applied_by(&held, [Guard::Open(held.lease)], [put_by(held.lease, "node/a@1", "")]).await?;
+    stage.pass_most_of_ttl().await;
+    stage.expect_open(&held, !stage.holds([absent("node/a@1")]).await)?;
+    stage.wait_removed(&held, async || stage.holds([absent("node/a@1")]).await).await;
     assert!(!stage.holds([Guard::Open(held.lease)]).await, "the lease goes first");
     Ok(())
 }
@@ -170,25 +173,27 @@ pub async fn what_lives_by_a_lease_goes_with_its_term(stage: Stage) -> Result<()
 pub async fn what_lives_by_a_lease_goes_at_one_revision(stage: Stage) {
     let lease = stage.lease().await;
     let writes: Vec<_> = (0..20).map(|i| put_by(lease, &format!("k{i}"), "")).collect();
-    let before = stage.made([], writes).await;
+    let before = stage.commit_applied([], writes).await;
     let mut feed = stage.watch(before).await;
     stage.close(lease).await;
-    let batch = changes(&mut feed).await;
+    let batch = next_changes(&mut feed).await;
     let revisions: BTreeSet<_> = batch.changes.iter().map(|change| change.revision).collect();
     assert_eq!((batch.changes.len(), revisions.len()), (20, 1));
 }
 
 pub async fn what_lives_by_nothing_stays(stage: Stage) {
     let lease = stage.lease().await;
-    stage.made([Guard::Open(lease)], [put("job/a/place", "1"), put_by(lease, "node/a@1", "")]).await;
+    stage
+        .commit_applied([Guard::Open(lease)], [put("job/a/place", "1"), put_by(lease, "node/a@1", "")])
+        .await;
     stage.close(lease).await;
     assert_eq!(stage.value("job/a/place").await.as_deref(), Some("1"));
 }
 
 pub async fn an_entry_can_be_handed_to_another_lease(stage: Stage) {
     let (first, second) = (stage.lease().await, stage.lease().await);
-    stage.made([], [put_by(first, "a", "1")]).await;
-    stage.made([], [put_by(second, "a", "2")]).await;
+    stage.commit_applied([], [put_by(first, "a", "1")]).await;
+    stage.commit_applied([], [put_by(second, "a", "2")]).await;
     stage.close(first).await;
     assert_eq!(stage.entry("a").await.map(|e| e.owner), Some(Some(second)));
     stage.close(second).await;
@@ -197,75 +202,75 @@ pub async fn an_entry_can_be_handed_to_another_lease(stage: Stage) {
 
 pub async fn an_entry_can_be_made_persistent(stage: Stage) {
     let lease = stage.lease().await;
-    stage.made([], [put_by(lease, "a", "1"), put_by(lease, "b", "1")]).await;
-    stage.made([], [put("a", "2"), delete("b")]).await;
-    stage.made([], [put("b", "2")]).await;
+    stage.commit_applied([], [put_by(lease, "a", "1"), put_by(lease, "b", "1")]).await;
+    stage.commit_applied([], [put("a", "2"), delete("b")]).await;
+    stage.commit_applied([], [put("b", "2")]).await;
     stage.close(lease).await;
     assert_eq!(stage.value("a").await.as_deref(), Some("2"));
     assert_eq!(stage.value("b").await.as_deref(), Some("2"));
 }
 
 pub async fn an_entry_cannot_live_by_an_ended_lease(stage: Stage) {
-    let (closed, over) = (stage.lease().await, stage.brief().await);
+    let (closed, over) = (stage.lease().await, stage.short_lease().await);
     stage.close(closed).await;
-    stage.over(&over).await;
+    stage.wait_expired(&over).await;
     for lease in [closed, over.lease, LeaseId(u64::MAX)] {
-        let found = stage.refused([], [put("b", "1"), put_by(lease, "a", "1")]).await;
+        let found = stage.commit_refused([], [put("b", "1"), put_by(lease, "a", "1")]).await;
         assert_eq!(found.len(), 2);
         assert!(stage.holds([absent("a"), absent("b")]).await);
     }
 }
 
 /// Nobody needs to be asked for the dead one: whoever acts sweeps.
-pub async fn somebody_elses_act_ends_a_lease(stage: Stage) -> Result<(), Stalled> {
-    let (dead, alive) = (stage.brief().await, stage.lease().await);
-    let before = stage.made_by(&dead, [], [put_by(dead.lease, "node/d@1", "")]).await?;
+pub async fn somebody_elses_act_ends_a_lease(stage: Stage) -> Result<(), MachineStall> {
+    let (dead, alive) = (stage.short_lease().await, stage.lease().await);
+    let before = stage.commit_applied_by(&dead, [], [put_by(dead.lease, "node/d@1", "")]).await?;
     let renew = async || assert!(stage.renew(alive).await.is_some());
-    stage.over_by(&dead, renew, async || stage.entry("node/d@1").await.is_none()).await;
+    stage.wait_expired_by(&dead, renew, async || stage.entry("node/d@1").await.is_none()).await;
     assert!(stage.list().await.revision > before);
     Ok(())
 }
 
-pub async fn several_leases_end_at_once(stage: Stage) -> Result<(), Stalled> {
-    let leases = [stage.brief().await, stage.brief().await, stage.brief().await];
+pub async fn several_leases_end_at_once(stage: Stage) -> Result<(), MachineStall> {
+    let leases = [stage.short_lease().await, stage.short_lease().await, stage.short_lease().await];
     for held in &leases {
-        stage.made_by(held, [], [put_by(held.lease, &format!("node/{}", held.lease), "")]).await?;
+        stage.commit_applied_by(held, [], [put_by(held.lease, &format!("node/{}", held.lease), "")]).await?;
     }
     for held in &leases {
-        stage.gone(held, async || stage.holds([absent(&format!("node/{}", held.lease))]).await).await;
+        stage.wait_removed(held, async || stage.holds([absent(&format!("node/{}", held.lease))]).await).await;
     }
     Ok(())
 }
 
-pub async fn a_lease_survives_a_restart(stage: Stage) -> Result<(), Stalled> {
-    let mut held = stage.brief().await;
-    stage.made_by(&held, [], [put_by(held.lease, "a", "1")]).await?;
+pub async fn a_lease_survives_a_restart(stage: Stage) -> Result<(), MachineStall> {
+    let mut held = stage.short_lease().await;
+    stage.commit_applied_by(&held, [], [put_by(held.lease, "a", "1")]).await?;
     let stage = stage.restart().await;
-    stage.keep(&mut held).await?;
+    stage.renew_timed(&mut held).await?;
     let there = stage.value("a").await;
-    stage.lives(&held, there.is_some())?;
+    stage.expect_open(&held, there.is_some())?;
     assert_eq!(there.as_deref(), Some("1"));
-    stage.gone(&held, async || stage.entry("a").await.is_none()).await;
+    stage.wait_removed(&held, async || stage.entry("a").await.is_none()).await;
     Ok(())
 }
 
 /// Nobody could renew while nobody was served (docs/design/protocol.md).
 pub async fn an_engine_that_was_away_prolongs_first(stage: Stage) {
-    let Some(clock) = stage.by_hand() else { return };
+    let Some(clock) = stage.manual_clock() else { return };
     let lease = stage.lease().await;
-    clock.pass(TTL + Millis(TTL.0 / 2));
+    clock.advance(TTL + Millis(TTL.0 / 2));
     assert!(stage.holds([Guard::Open(lease)]).await);
     stage.pass(Millis(TTL.0 / 2)).await;
     assert!(!stage.holds([Guard::Open(lease)]).await);
 }
 
 pub async fn a_short_lease_does_not_prolong_a_long_one(stage: Stage) {
-    let Some(clock) = stage.by_hand() else { return };
+    let Some(clock) = stage.manual_clock() else { return };
     let (long, short) = (stage.lease().await, stage.open(Millis::secs(1)).await.lease);
     let mut passed = Millis::ZERO;
     while passed < TTL {
         // Too late for the short one by half, so it is prolonged; the long one has lost nothing.
-        clock.pass(Millis(600));
+        clock.advance(Millis(600));
         passed = passed + Millis(600);
         assert!(stage.renew(short).await.is_some());
     }
@@ -273,7 +278,7 @@ pub async fn a_short_lease_does_not_prolong_a_long_one(stage: Stage) {
 }
 
 pub async fn next_end_is_the_earliest(stage: Stage) {
-    if stage.by_hand().is_none() {
+    if stage.manual_clock().is_none() {
         return a_server_tells_no_later_end(&stage).await;
     }
     let long = stage.open(TTL).await;
@@ -300,7 +305,7 @@ pub async fn next_end_is_the_earliest(stage: Stage) {
 
 /// A server that ends leases itself needs nobody to sweep and may say nothing; what it says must not be too late.
 async fn a_server_tells_no_later_end(stage: &Stage) {
-    let long = stage.open(stage.long()).await;
+    let long = stage.open(stage.long_ttl()).await;
     let short = stage.open(stage.ttl()).await;
     assert!(long.next_end.is_none_or(|end| Millis::ZERO < end && end <= long.ttl));
     assert!(short.next_end.is_none_or(|end| Millis::ZERO < end && end <= short.ttl));
@@ -311,8 +316,8 @@ async fn a_server_tells_no_later_end(stage: &Stage) {
 
 pub async fn the_calendar_is_told(stage: Stage) {
     let asked = stage.now();
-    let granted = stage.open(stage.long()).await;
-    let Some(clock) = stage.by_hand() else {
+    let granted = stage.open(stage.long_ttl()).await;
+    let Some(clock) = stage.manual_clock() else {
         let Some(told) = granted.clock else { return };
         stage.idle(Millis(500)).await;
         let renewed = stage.renew(granted.lease).await.and_then(|granted| granted.clock).expect("told again");
@@ -321,7 +326,7 @@ pub async fn the_calendar_is_told(stage: Stage) {
         assert!(Millis(450) <= told && told <= passed + Millis(50), "{told} in {passed}");
         return;
     };
-    clock.pass(Millis::secs(2));
+    clock.advance(Millis::secs(2));
     let renewed = stage.renew(granted.lease).await.expect("alive");
     assert_eq!(renewed.clock, Some(clock.now().wall));
     assert_eq!(granted.clock.map(|clock| clock + Millis::secs(2)), renewed.clock);

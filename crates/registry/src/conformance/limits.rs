@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::registry::{FeedKind, Outcome, Value, Write};
+use evenkeel_core::registry::{FeedKind, TxnOutcome, Value, Write};
 use evenkeel_core::time::Millis;
 
 use super::{Stage, absent, key, put, txn};
@@ -24,12 +24,12 @@ pub async fn the_facts_make_sense(stage: Stage) {
     if let FeedKind::Polled(period) = facts.feed {
         assert!(facts.notice >= period, "nothing is noticed before it is asked for");
     }
-    assert_eq!(stage.another().await.facts(), facts);
+    assert_eq!(stage.connect_again().await.facts(), facts);
 }
 
 pub async fn the_largest_value_fits(stage: Stage) {
     let size = stage.registry.facts().value_max;
-    stage.made([], [put_large("a", size)]).await;
+    stage.commit_applied([], [put_large("a", size)]).await;
     assert_eq!(stage.entry("a").await.map(|e| e.value.len()), Some(size));
 }
 
@@ -41,7 +41,10 @@ pub async fn a_larger_value_is_refused_alone(stage: Stage) {
         txn([], [put("c", "1")]),
     ];
     let outcomes = stage.registry.commit(batch).await;
-    assert!(matches!(&outcomes[..], [Outcome::Applied(_), Outcome::Refused(_), Outcome::Applied(_)]));
+    assert!(matches!(
+        &outcomes[..],
+        [TxnOutcome::Applied(_), TxnOutcome::Refused(_), TxnOutcome::Applied(_)]
+    ));
     assert!(stage.holds([absent("b"), absent("x")]).await);
 }
 
@@ -50,7 +53,7 @@ pub async fn the_longest_transaction_fits(stage: Stage) {
     let guards: Vec<_> = (0..most / 2).map(|i| absent(&format!("k{i}"))).collect();
     let writes: Vec<_> = (0..most - most / 2).map(|i| put(&format!("k{i}"), "1")).collect();
     let count = writes.len();
-    stage.made(guards, writes).await;
+    stage.commit_applied(guards, writes).await;
     assert_eq!(stage.list().await.changes.len(), count);
 }
 
@@ -59,7 +62,10 @@ pub async fn a_longer_transaction_is_refused_alone(stage: Stage) {
     let long = txn([], (0..=most).map(|i| put(&format!("k{i}"), "1")).collect::<Vec<_>>());
     let outcomes =
         stage.registry.commit(vec![txn([], [put("a", "1")]), long, txn([], [put("c", "1")])]).await;
-    assert!(matches!(&outcomes[..], [Outcome::Applied(_), Outcome::Refused(_), Outcome::Applied(_)]));
+    assert!(matches!(
+        &outcomes[..],
+        [TxnOutcome::Applied(_), TxnOutcome::Refused(_), TxnOutcome::Applied(_)]
+    ));
     assert_eq!(stage.list().await.changes.len(), 2);
 }
 
@@ -81,7 +87,7 @@ pub async fn the_heaviest_transaction_fits(stage: Stage) {
     let transaction = txn([], writes);
     assert_eq!(transaction.bytes(), stage.registry.facts().bytes_max);
     let count = transaction.writes.len();
-    stage.made([], transaction.writes).await;
+    stage.commit_applied([], transaction.writes).await;
     assert_eq!(stage.list().await.changes.len(), count);
 }
 
@@ -89,7 +95,10 @@ pub async fn a_heavier_transaction_is_refused_alone(stage: Stage) {
     let heavy = txn([], heavy(&stage, stage.registry.facts().bytes_max + 1));
     let outcomes =
         stage.registry.commit(vec![txn([], [put("a", "1")]), heavy, txn([], [put("c", "1")])]).await;
-    assert!(matches!(&outcomes[..], [Outcome::Applied(_), Outcome::Refused(_), Outcome::Applied(_)]));
+    assert!(matches!(
+        &outcomes[..],
+        [TxnOutcome::Applied(_), TxnOutcome::Refused(_), TxnOutcome::Applied(_)]
+    ));
     assert_eq!(stage.list().await.changes.len(), 2);
 }
 
@@ -100,6 +109,6 @@ pub async fn a_batch_may_be_heavier_than_a_transaction(stage: Stage) {
     let count = 2 * facts.bytes_max / each;
     let batch = (0..count).map(|i| txn([], [put_large(&format!("k{i}"), each)])).collect();
     let outcomes = stage.registry.commit(batch).await;
-    assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied(_))), "{outcomes:?}");
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, TxnOutcome::Applied(_))), "{outcomes:?}");
     assert_eq!(stage.list().await.changes.len(), count);
 }

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Change, Entry, Guard, Outcome, Revision, Txn, Value, Write};
+use evenkeel_core::registry::{Change, Entry, Guard, Revision, Txn, TxnOutcome, Value, Write};
 use tokio::task::JoinHandle;
 
-use super::history::{self, Call, Said};
-use super::{Dice, Stage, key};
+use super::linearizability::{self, CallRecord, HistoryCall};
+use super::{Stage, Xorshift, key};
 use crate::Registry;
 
 /// Few enough that they meet, cold and hot.
@@ -33,7 +33,7 @@ fn histories() -> u32 {
 }
 
 /// How many times as long as usual a case may take.
-pub(super) fn times() -> u32 {
+pub(super) fn time_factor() -> u32 {
     histories().div_ceil(IN_TIME)
 }
 
@@ -41,13 +41,13 @@ pub(super) fn times() -> u32 {
 pub async fn histories_can_have_happened_one_after_the_other(stage: Stage) {
     let mut connections = vec![stage.registry.clone()];
     for _ in 1..CONNECTIONS {
-        connections.push(stage.another().await);
+        connections.push(stage.connect_again().await);
     }
     let clients: Vec<_> = (0..CONNECTIONS * EACH).map(|nth| connections[nth % CONNECTIONS].clone()).collect();
     for nth in 0..histories() {
         clear(&stage).await;
-        let game = Game::start(&clients, nth.into(), QUESTIONS, false);
-        judge(&game.end(&clients).await);
+        let game = HistoryRun::start(&clients, nth.into(), QUESTIONS, false);
+        assert_linearizable(&game.finish(&clients).await);
     }
 }
 
@@ -60,115 +60,127 @@ const PATIENCE: usize = 30;
 ///
 /// # Panics
 /// When the history cannot have been, or when no answer was lost.
-pub async fn in_a_storm(clients: &[Arc<dyn Registry>], questions: usize, mut fault: impl AsyncFnMut()) {
-    let game = Game::start(clients, 0x5707, questions, true);
+pub async fn histories_under_faults(
+    clients: &[Arc<dyn Registry>],
+    questions: usize,
+    mut fault: impl AsyncFnMut(),
+) {
+    let game = HistoryRun::start(clients, 0x5707, questions, true);
     while !game.is_over() {
         fault().await;
     }
-    let calls = game.end(clients).await;
-    judge(&calls);
+    let calls = game.finish(clients).await;
+    assert_linearizable(&calls);
     assert!(calls.iter().any(|call| call.lost), "no answer was lost");
 }
 
-fn judge(calls: &[Call]) {
-    if let Err(why) = history::check(calls) {
+fn assert_linearizable(calls: &[HistoryCall]) {
+    if let Err(why) = linearizability::check(calls) {
         let told: Vec<_> = calls.iter().map(|call| format!("{call:?}")).collect();
         panic!("this history cannot have been: {why}\n{}", told.join("\n"));
     }
 }
 
 async fn clear(stage: &Stage) {
-    stage.made([], KEYS.map(|at| Write::Delete { key: key(at) })).await;
+    stage.commit_applied([], KEYS.map(|at| Write::Delete { key: key(at) })).await;
 }
 
 /// What all clients of a history share.
 #[derive(Default)]
-struct Notes {
+struct CallRecorder {
     /// Counts beginnings and ends: whatever the clocks say, what is counted later was later.
-    moment: AtomicU64,
-    calls: Mutex<Vec<Call>>,
+    counter: AtomicU64,
+    calls: Mutex<Vec<HistoryCall>>,
     /// How many answers were lost.
     lost: AtomicUsize,
 }
 
-impl Notes {
+impl CallRecorder {
     fn now(&self) -> u64 {
-        self.moment.fetch_add(1, Ordering::SeqCst)
+        self.counter.fetch_add(1, Ordering::SeqCst)
     }
 
-    fn note(&self, begin: u64, said: Said, lost: bool) {
-        let call = Call { begin, end: self.now(), said, lost };
+    fn record(&self, begin: u64, said: CallRecord, lost: bool) {
+        let call = HistoryCall { begin, end: self.now(), record: said, lost };
         self.lost.fetch_add(lost.into(), Ordering::Relaxed);
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     }
 }
 
 /// One history under way.
-struct Game {
-    notes: Arc<Notes>,
-    players: Vec<JoinHandle<()>>,
+struct HistoryRun {
+    recorder: Arc<CallRecorder>,
+    clients: Vec<JoinHandle<()>>,
 }
 
-impl Game {
+impl HistoryRun {
     fn start(clients: &[Arc<dyn Registry>], seed: u64, questions: usize, stormy: bool) -> Self {
-        let notes = Arc::<Notes>::default();
+        let notes = Arc::<CallRecorder>::default();
         let questions = questions / clients.len();
         let player = |(name, registry): (usize, &Arc<dyn Registry>)| {
-            let dice = Dice(0x5eed_0001 + (seed << 16) + name as u64);
+            let dice = Xorshift(0x5eed_0001 + (seed << 16) + name as u64);
             let mark = stormy.then(|| key(&format!("lane/mark/{name}")));
             let (registry, notes, known) = (registry.clone(), notes.clone(), BTreeMap::new());
-            let player = Player { registry, notes, name, dice, known, values: 0, mark };
-            tokio::spawn(player.play(questions))
+            let player = HistoryClient {
+                registry,
+                recorder: notes,
+                name,
+                random: dice,
+                known,
+                values: 0,
+                outcome_key: mark,
+            };
+            tokio::spawn(player.run(questions))
         };
         let players = clients.iter().enumerate().map(player).collect();
-        Self { notes, players }
+        Self { recorder: notes, clients: players }
     }
 
     fn is_over(&self) -> bool {
-        self.players.iter().all(JoinHandle::is_finished)
+        self.clients.iter().all(JoinHandle::is_finished)
     }
 
     /// Waits for everybody, and looks at what they left.
-    async fn end(self, clients: &[Arc<dyn Registry>]) -> Vec<Call> {
-        let marks = (0..self.players.len()).map(|name| key(&format!("lane/mark/{name}")));
+    async fn finish(self, clients: &[Arc<dyn Registry>]) -> Vec<HistoryCall> {
+        let marks = (0..self.clients.len()).map(|name| key(&format!("lane/mark/{name}")));
         let all: Vec<_> = KEYS.map(key).into_iter().chain(marks).collect();
-        for player in self.players {
+        for player in self.clients {
             player.await.expect("a player ends");
         }
         for registry in clients {
             let found = loop {
-                let begin = self.notes.now();
+                let begin = self.recorder.now();
                 if let Ok(found) = registry.read(all.clone()).await {
                     break (begin, found);
                 }
             };
-            self.notes.note(found.0, Said::Read(all.clone(), found.1), false);
+            self.recorder.record(found.0, CallRecord::Read(all.clone(), found.1), false);
         }
-        std::mem::take(&mut *self.notes.calls.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.recorder.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// One client.
-struct Player {
+struct HistoryClient {
     registry: Arc<dyn Registry>,
-    notes: Arc<Notes>,
+    recorder: Arc<CallRecorder>,
     name: usize,
-    dice: Dice,
+    random: Xorshift,
     /// What it saw last.
     known: BTreeMap<Key, Option<Entry>>,
     values: u32,
     /// In a storm: what it writes with each transaction, so that what became of one can be seen.
-    mark: Option<Key>,
+    outcome_key: Option<Key>,
 }
 
-impl Player {
-    async fn play(mut self, questions: usize) {
-        let most = if self.mark.is_some() { PATIENCE * questions } else { questions };
+impl HistoryClient {
+    async fn run(mut self, questions: usize) {
+        let most = if self.outcome_key.is_some() { PATIENCE * questions } else { questions };
         for asked in 0..most {
-            if asked >= questions && self.notes.lost.load(Ordering::Relaxed) >= LOST {
+            if asked >= questions && self.recorder.lost.load(Ordering::Relaxed) >= LOST {
                 break;
             }
-            match self.dice.below(10) {
+            match self.random.below(10) {
                 0..6 => self.commit().await,
                 6..9 => self.read().await,
                 _ => self.list().await,
@@ -177,24 +189,24 @@ impl Player {
     }
 
     async fn commit(&mut self) {
-        if let Some(mark) = self.mark.clone() {
-            return self.commit_surely(mark).await;
+        if let Some(mark) = self.outcome_key.clone() {
+            return self.commit_until_answered(mark).await;
         }
-        let txns: Vec<_> = (0..self.dice.pick(&[1, 1, 1, 2, 3])).map(|_| self.txn()).collect();
-        let begin = self.notes.now();
+        let txns: Vec<_> = (0..self.random.pick(&[1, 1, 1, 2, 3])).map(|_| self.txn()).collect();
+        let begin = self.recorder.now();
         let outcomes = self.registry.commit(txns.clone()).await;
-        self.notes.note(begin, Said::Commit(txns.clone(), outcomes.clone()), false);
+        self.recorder.record(begin, CallRecord::Commit(txns.clone(), outcomes.clone()), false);
         for (txn, outcome) in txns.iter().zip(outcomes) {
             match outcome {
-                Outcome::Applied(revision) => self.learn_writes(txn, revision),
-                Outcome::Refused(found) => self.learn(found),
-                Outcome::Unknown => panic!("should have been answered: {:?}", self.registry.trouble()),
+                TxnOutcome::Applied(revision) => self.learn_writes(txn, revision),
+                TxnOutcome::Refused(found) => self.learn(found),
+                TxnOutcome::Unknown => panic!("should have been answered: {:?}", self.registry.last_error()),
             }
         }
     }
 
     /// Sends one until it is answered.
-    async fn commit_surely(&mut self, mark: Key) {
+    async fn commit_until_answered(&mut self, mark: Key) {
         let mut txn = self.txn();
         txn.guards.push(match self.known.get(&mark).and_then(Option::as_ref) {
             Some(entry) => Guard::At(mark.clone(), entry.revision),
@@ -202,51 +214,51 @@ impl Player {
         });
         let value: Value = self.value();
         txn.writes.push(Write::Put { key: mark.clone(), value: value.clone(), owner: None });
-        let (begin, mut lost) = (self.notes.now(), false);
+        let (begin, mut lost) = (self.recorder.now(), false);
         let outcome = loop {
             match self.registry.commit(vec![txn.clone()]).await.remove(0) {
-                Outcome::Unknown => lost = true,
+                TxnOutcome::Unknown => lost = true,
                 known => break known,
             }
         };
         let told = match &outcome {
-            Outcome::Refused(found) if lost => {
+            TxnOutcome::Refused(found) if lost => {
                 let marked = found.iter().find(|change| change.key == mark);
                 let ours = marked.and_then(|it| it.entry.as_ref()).filter(|entry| entry.value == value);
                 // Where it was not made yet, an earlier try may still be.
-                ours.map_or(Outcome::Unknown, |entry| Outcome::Applied(entry.revision))
+                ours.map_or(TxnOutcome::Unknown, |entry| TxnOutcome::Applied(entry.revision))
             }
             known => known.clone(),
         };
-        self.notes.note(begin, Said::Commit(vec![txn.clone()], vec![told]), lost);
+        self.recorder.record(begin, CallRecord::Commit(vec![txn.clone()], vec![told]), lost);
         match outcome {
-            Outcome::Applied(revision) => self.learn_writes(&txn, revision),
-            Outcome::Refused(found) => self.learn(found),
-            Outcome::Unknown => {}
+            TxnOutcome::Applied(revision) => self.learn_writes(&txn, revision),
+            TxnOutcome::Refused(found) => self.learn(found),
+            TxnOutcome::Unknown => {}
         }
     }
 
     async fn read(&mut self) {
-        let keys: Vec<_> = (0..=self.dice.below(3)).map(|_| self.key()).collect();
-        let begin = self.notes.now();
+        let keys: Vec<_> = (0..=self.random.below(3)).map(|_| self.key()).collect();
+        let begin = self.recorder.now();
         match self.registry.read(keys.clone()).await {
             Ok(found) => {
-                self.notes.note(begin, Said::Read(keys, found.clone()), false);
+                self.recorder.record(begin, CallRecord::Read(keys, found.clone()), false);
                 self.learn(found);
             }
-            Err(why) => assert!(self.mark.is_some(), "{why}"),
+            Err(why) => assert!(self.outcome_key.is_some(), "{why}"),
         }
     }
 
     async fn list(&mut self) {
-        let begin = self.notes.now();
+        let begin = self.recorder.now();
         match self.registry.list().await {
             Ok(listed) => {
-                let said = Said::List(listed.changes.clone(), listed.revision);
-                self.notes.note(begin, said, false);
+                let said = CallRecord::List(listed.changes.clone(), listed.revision);
+                self.recorder.record(begin, said, false);
                 self.learn(listed.changes);
             }
-            Err(why) => assert!(self.mark.is_some(), "{why}"),
+            Err(why) => assert!(self.outcome_key.is_some(), "{why}"),
         }
     }
 
@@ -269,19 +281,19 @@ impl Player {
     }
 
     fn key(&mut self) -> Key {
-        key(self.dice.pick(&KEYS))
+        key(self.random.pick(&KEYS))
     }
 
     /// One whose guards hold as often as not, as far as this client knows.
     fn txn(&mut self) -> Txn {
-        let mut guards: Vec<_> = (0..self.dice.pick(&[0, 1, 1, 2])).map(|_| self.guard()).collect();
+        let mut guards: Vec<_> = (0..self.random.pick(&[0, 1, 1, 2])).map(|_| self.guard()).collect();
         let mut writes: BTreeMap<Key, Write> = BTreeMap::new();
-        for _ in 0..self.dice.pick(&[0, 1, 1, 1, 2]) {
+        for _ in 0..self.random.pick(&[0, 1, 1, 1, 2]) {
             let write = self.write();
             writes.insert(write.key().clone(), write);
         }
         if writes.values().all(|write| matches!(write, Write::Delete { .. })) {
-            guards.extend(writes.keys().map(|key| match self.dice.below(4) {
+            guards.extend(writes.keys().map(|key| match self.random.below(4) {
                 0 => Guard::Absent(key.clone()),
                 _ => Guard::Present(key.clone()),
             }));
@@ -292,7 +304,7 @@ impl Player {
     fn guard(&mut self) -> Guard {
         let key = self.key();
         let known = self.known.get(&key).cloned().flatten();
-        match (known, self.dice.below(5)) {
+        match (known, self.random.below(5)) {
             (_, 0) => Guard::Present(key),
             (Some(entry), 1 | 2) => Guard::At(key, entry.revision),
             (Some(entry), 3) => Guard::Born(key, entry.born),
@@ -302,7 +314,7 @@ impl Player {
 
     fn write(&mut self) -> Write {
         let key = self.key();
-        if self.dice.below(4) == 0 {
+        if self.random.below(4) == 0 {
             return Write::Delete { key };
         }
         let value = self.value();

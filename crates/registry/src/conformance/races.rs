@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::registry::{Change, Entry, Guard, LeaseId, Outcome, Revision, Txn, Write};
+use evenkeel_core::registry::{Change, Entry, Guard, LeaseId, Revision, Txn, TxnOutcome, Write};
 
 use tokio::task::JoinHandle;
 
-use super::{Stage, Stalled, absent, at, key, put, put_by, txn};
+use super::{MachineStall, Stage, absent, at, key, put, put_by, txn};
 use crate::Registry;
 
 /// How many race.
@@ -24,26 +24,26 @@ const PLACES: usize = 20;
 async fn connections(stage: &Stage) -> Vec<Arc<dyn Registry>> {
     let mut connections = vec![stage.registry.clone()];
     while connections.len() < CONNECTIONS {
-        connections.push(stage.another().await);
+        connections.push(stage.connect_again().await);
     }
     connections
 }
 
 /// A race under way, in the racers' order.
-type Race = Vec<JoinHandle<Outcome>>;
+type Race = Vec<JoinHandle<TxnOutcome>>;
 
 /// Starts everybody's transaction at once.
 fn start(connections: &[Arc<dyn Registry>], of: impl Fn(usize) -> Txn) -> Race {
     let racers = (0..RACERS).map(|racer| {
         let (registry, txn) = (connections[racer % connections.len()].clone(), of(racer));
-        tokio::spawn(async move { answered(&registry, &txn).await })
+        tokio::spawn(async move { commit_until_answered(&registry, &txn).await })
     });
     racers.collect()
 }
 
 /// Sends one until it is answered: on a slow machine an engine gives up the question of one who waits behind all others. Who finds
 /// its own value then has won before.
-async fn answered(registry: &Arc<dyn Registry>, txn: &Txn) -> Outcome {
+async fn commit_until_answered(registry: &Arc<dyn Registry>, txn: &Txn) -> TxnOutcome {
     let is_own = |change: &Change| {
         txn.writes.iter().any(|write| match write {
             Write::Put { key, value, .. } => {
@@ -53,18 +53,18 @@ async fn answered(registry: &Arc<dyn Registry>, txn: &Txn) -> Outcome {
         })
     };
     let mut outcome = registry.commit(vec![txn.clone()]).await.remove(0);
-    if outcome != Outcome::Unknown {
+    if outcome != TxnOutcome::Unknown {
         return outcome;
     }
-    while outcome == Outcome::Unknown {
+    while outcome == TxnOutcome::Unknown {
         outcome = registry.commit(vec![txn.clone()]).await.remove(0);
     }
-    let Outcome::Refused(found) = &outcome else { return outcome };
+    let TxnOutcome::Refused(found) = &outcome else { return outcome };
     let own = found.iter().find(|change| is_own(change)).and_then(|change| change.entry.as_ref());
-    own.map_or(outcome.clone(), |entry| Outcome::Applied(entry.revision))
+    own.map_or(outcome.clone(), |entry| TxnOutcome::Applied(entry.revision))
 }
 
-async fn end(race: Race) -> Vec<Outcome> {
+async fn end(race: Race) -> Vec<TxnOutcome> {
     let mut outcomes = Vec::new();
     for racer in race {
         outcomes.push(racer.await.expect("a racer ends"));
@@ -72,16 +72,16 @@ async fn end(race: Race) -> Vec<Outcome> {
     outcomes
 }
 
-async fn race(connections: &[Arc<dyn Registry>], of: impl Fn(usize) -> Txn) -> Vec<Outcome> {
+async fn race(connections: &[Arc<dyn Registry>], of: impl Fn(usize) -> Txn) -> Vec<TxnOutcome> {
     end(start(connections, of)).await
 }
 
 /// The one who won, and the revision.
-fn winner(outcomes: &[Outcome]) -> (usize, Revision) {
+fn winner(outcomes: &[TxnOutcome]) -> (usize, Revision) {
     let won = outcomes.iter().enumerate().filter_map(|(racer, outcome)| match outcome {
-        Outcome::Applied(revision) => Some((racer, *revision)),
-        Outcome::Refused(_) => None,
-        Outcome::Unknown => panic!("racer {racer} was not answered"),
+        TxnOutcome::Applied(revision) => Some((racer, *revision)),
+        TxnOutcome::Refused(_) => None,
+        TxnOutcome::Unknown => panic!("racer {racer} was not answered"),
     });
     let won: Vec<_> = won.collect();
     assert_eq!(won.len(), 1, "winners: {won:?}");
@@ -89,9 +89,9 @@ fn winner(outcomes: &[Outcome]) -> (usize, Revision) {
 }
 
 /// Everybody but the winner is told what is there.
-fn losers_are_told(outcomes: &[Outcome], entry: &Entry) {
+fn check_losers(outcomes: &[TxnOutcome], entry: &Entry) {
     for outcome in outcomes {
-        if let Outcome::Refused(found) = outcome {
+        if let TxnOutcome::Refused(found) = outcome {
             assert_eq!(found[0].entry.as_ref(), Some(entry), "a loser is told who won");
         }
     }
@@ -114,7 +114,7 @@ pub async fn of_sixteen_who_insert_one_wins(stage: Stage) {
             let ((racer, revision), entry) = (winner(outcomes), found.entry.expect("the lock is there"));
             let value = String::from_utf8_lossy(&entry.value).into_owned();
             assert_eq!((value, entry.born), (racer.to_string(), revision));
-            losers_are_told(outcomes, &entry);
+            check_losers(outcomes, &entry);
         }
     }
 }
@@ -125,7 +125,7 @@ pub async fn of_sixteen_who_replace_one_wins(stage: Stage) {
     let places: Vec<_> = (0..PLACES).map(|place| format!("job/{place}/place")).collect();
     let mut last = Vec::new();
     for place in &places {
-        last.push(stage.made([], [put(place, "free")]).await);
+        last.push(stage.commit_applied([], [put(place, "free")]).await);
     }
     for _ in 0..ROUNDS / PLACES {
         let replace = |(place, last): (&String, &Revision)| {
@@ -142,7 +142,7 @@ pub async fn of_sixteen_who_replace_one_wins(stage: Stage) {
             let value = String::from_utf8_lossy(&entry.value).into_owned();
             assert_eq!((value, entry.revision), (racer.to_string(), revision));
             assert!(revision > *last);
-            losers_are_told(outcomes, &entry);
+            check_losers(outcomes, &entry);
             *last = revision;
         }
     }
@@ -151,8 +151,8 @@ pub async fn of_sixteen_who_replace_one_wins(stage: Stage) {
 /// proves: S1-09
 pub async fn no_increment_is_lost(stage: Stage) {
     const EACH: u32 = 25;
-    stage.made([], [put("count", "0")]).await;
-    let other = stage.another().await;
+    stage.commit_applied([], [put("count", "0")]).await;
+    let other = stage.connect_again().await;
     let adders: Vec<_> = (0..8)
         .map(|adder| {
             let registry = if adder % 2 == 0 { stage.registry.clone() } else { other.clone() };
@@ -175,29 +175,29 @@ async fn add_one(registry: &Arc<dyn Registry>) {
         let entry = found.entry.expect("the count is there");
         let count: u32 = String::from_utf8_lossy(&entry.value).parse().expect("a number");
         let next = txn([at("count", entry.revision)], [put("count", &(count + 1).to_string())]);
-        if let Outcome::Applied(_) = registry.commit(vec![next]).await.remove(0) {
+        if let TxnOutcome::Applied(_) = registry.commit(vec![next]).await.remove(0) {
             return;
         }
     }
 }
 
 /// What the protocol rests on (docs/design/protocol.md): an owner that is alive is never taken over, however often it is tried.
-pub async fn a_takeover_needs_the_member_to_be_gone(stage: Stage) -> Result<(), Stalled> {
+pub async fn a_takeover_needs_the_member_to_be_gone(stage: Stage) -> Result<(), MachineStall> {
     let connections = connections(&stage).await;
-    let mut held = stage.brief().await;
+    let mut held = stage.short_lease().await;
     let member = put_by(held.lease, "node/d@1", "");
-    stage.made_by(&held, [Guard::Open(held.lease)], [member]).await?;
-    let place = stage.made([], [put("job/a/place", "d@1")]).await;
+    stage.commit_applied_by(&held, [Guard::Open(held.lease)], [member]).await?;
+    let place = stage.commit_applied([], [put("job/a/place", "d@1")]).await;
     let takeover = |racer: usize| {
         txn([at("job/a/place", place), absent("node/d@1")], [put("job/a/place", &racer.to_string())])
     };
     for _ in 0..5 {
-        stage.keep(&mut held).await?;
+        stage.renew_timed(&mut held).await?;
         let outcomes = race(&connections, takeover).await;
         // An owner that is alive is not taken over.
-        stage.lives(&held, outcomes.iter().all(|outcome| matches!(outcome, Outcome::Refused(_))))?;
+        stage.expect_open(&held, outcomes.iter().all(|outcome| matches!(outcome, TxnOutcome::Refused(_))))?;
     }
-    stage.gone(&held, async || stage.holds([absent("node/d@1")]).await).await;
+    stage.wait_removed(&held, async || stage.holds([absent("node/d@1")]).await).await;
     winner(&race(&connections, takeover).await);
     Ok(())
 }
@@ -209,7 +209,7 @@ pub async fn every_revision_is_given_once(stage: Stage) {
         let outcomes =
             race(&connections, |racer| txn([], [put(&format!("k{racer}"), &round.to_string())])).await;
         for outcome in outcomes {
-            let Outcome::Applied(revision) = outcome else { panic!("should have been made: {outcome:?}") };
+            let TxnOutcome::Applied(revision) = outcome else { panic!("should have been made: {outcome:?}") };
             assert!(given.insert(revision), "{revision} was given twice");
         }
     }
@@ -231,7 +231,7 @@ pub async fn a_dropped_commit_is_made_whole_or_not_at_all(stage: Stage) {
 
 /// proves: S4-25, I10
 pub async fn a_close_and_a_renewal_never_both_win(stage: Stage) {
-    let other = stage.another().await;
+    let other = stage.connect_again().await;
     for _ in 0..30 {
         let lease: LeaseId = stage.lease().await;
         let renewals: Vec<_> = (0..4)

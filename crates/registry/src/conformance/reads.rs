@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Change, Outcome, Revision};
+use evenkeel_core::registry::{Change, Revision, TxnOutcome};
 
 use super::{Stage, delete, key, put, put_by, txn};
 
 pub async fn what_is_not_there_is_told_as_absent(stage: Stage) {
-    let revision = stage.made([], [put("a", "1")]).await;
+    let revision = stage.commit_applied([], [put("a", "1")]).await;
     let found = stage.read(["b"]).await;
     assert_eq!((found.len(), &found[0].key, &found[0].entry), (1, &key("b"), &None));
-    stage.unmoved(revision, found[0].revision);
+    stage.assert_same_order(revision, found[0].revision);
 }
 
 pub async fn entries_come_in_the_order_asked(stage: Stage) {
-    stage.made([], [put("a", "1"), put("b", "2"), put("c", "3")]).await;
+    stage.commit_applied([], [put("a", "1"), put("b", "2"), put("c", "3")]).await;
     let found = stage.read(["c", "x", "a", "c"]).await;
     let names: Vec<_> = found.iter().map(|change| change.key.as_str()).collect();
     assert_eq!(names, ["c", "x", "a", "c"]);
@@ -27,15 +27,15 @@ pub async fn nothing_asked_nothing_told(stage: Stage) {
 }
 
 pub async fn hot_entries_can_be_read(stage: Stage) {
-    stage.made([], [put("lane/j/claim", "1")]).await;
+    stage.commit_applied([], [put("lane/j/claim", "1")]).await;
     assert_eq!(stage.value("lane/j/claim").await.as_deref(), Some("1"));
 }
 
 /// proves: S1-09
 pub async fn a_read_sees_every_answered_write(stage: Stage) {
-    let other = stage.another().await;
+    let other = stage.connect_again().await;
     for i in 0..50 {
-        let made = stage.made([], [put("a", &i.to_string())]).await;
+        let made = stage.commit_applied([], [put("a", &i.to_string())]).await;
         let found = other.read(vec![key("a")]).await.expect("the entry").remove(0);
         assert_eq!(found.entry.map(|e| e.revision), Some(made));
         assert!(other.list().await.expect("the listing").revision >= made);
@@ -51,7 +51,7 @@ pub async fn a_read_is_of_one_moment(stage: Stage) {
     let writer = write_pairs(&stage).await;
     while !writer.is_finished() {
         let found = stage.registry.read(keys.clone()).await.expect("the entries");
-        of_one_moment(&found, found[0].revision);
+        check_pairs(&found, found[0].revision);
         assert!(found.iter().all(|change| change.revision == found[0].revision));
     }
     writer.await.expect("the writer ends");
@@ -61,12 +61,12 @@ pub async fn a_listing_is_of_one_moment(stage: Stage) {
     let writer = write_pairs(&stage).await;
     while !writer.is_finished() {
         let listed = stage.list().await;
-        of_one_moment(&listed.changes, listed.revision);
+        check_pairs(&listed.changes, listed.revision);
     }
     writer.await.expect("the writer ends");
 }
 
-fn of_one_moment(found: &[Change], revision: Revision) {
+fn check_pairs(found: &[Change], revision: Revision) {
     let of = |name: &str| found.iter().find(|c| c.key == key(name)).and_then(|c| c.entry.clone());
     let [left, right] = PAIR.map(|name| of(name).expect("one of the pair"));
     assert_eq!((&left.value, left.revision), (&right.value, right.revision));
@@ -81,12 +81,12 @@ fn between_the_pair() -> Vec<Key> {
 async fn write_pairs(stage: &Stage) -> tokio::task::JoinHandle<()> {
     let all = between_the_pair();
     stage.fill(all.iter().map(|key| put(key.as_str(), "0")).collect()).await;
-    stage.made([], PAIR.map(|name| put(name, "0"))).await;
+    stage.commit_applied([], PAIR.map(|name| put(name, "0"))).await;
     let registry = stage.registry.clone();
     tokio::spawn(async move {
         for i in 0..300 {
             let both = txn([], PAIR.map(|name| put(name, &i.to_string())));
-            assert!(matches!(registry.commit(vec![both]).await[..], [Outcome::Applied(_)]));
+            assert!(matches!(registry.commit(vec![both]).await[..], [TxnOutcome::Applied(_)]));
         }
     })
 }
@@ -95,10 +95,10 @@ pub async fn a_listing_has_every_cold_entry_once(stage: Stage) {
     let mut expected = BTreeMap::new();
     // Around the hot root on both sides.
     for name in ["a", "lan", "lane", "lane0", "laneX", "land/x", "lb", "node/x@1", "zz"] {
-        stage.made([], [put(name, name)]).await;
+        stage.commit_applied([], [put(name, name)]).await;
         expected.insert(key(name), name.to_owned());
     }
-    stage.made([], [delete("zz")]).await;
+    stage.commit_applied([], [delete("zz")]).await;
     expected.remove(&key("zz"));
     let listed = stage.list().await.changes;
     assert_eq!(listed.len(), expected.len());
@@ -110,7 +110,7 @@ pub async fn a_listing_has_every_cold_entry_once(stage: Stage) {
 }
 
 pub async fn a_listing_has_no_hot_entry(stage: Stage) {
-    stage.made([], [put("lane/a/claim", "1"), put("lane/z/claim", "1"), put("a", "1")]).await;
+    stage.commit_applied([], [put("lane/a/claim", "1"), put("lane/z/claim", "1"), put("a", "1")]).await;
     let listed = stage.list().await.changes;
     assert!(listed.iter().all(|change| change.key.is_cold()));
     assert_eq!(listed.len(), 1);
@@ -118,8 +118,8 @@ pub async fn a_listing_has_no_hot_entry(stage: Stage) {
 
 pub async fn a_listing_knows_owners_and_births(stage: Stage) {
     let lease = stage.lease().await;
-    let born = stage.made([], [put_by(lease, "a", "1")]).await;
-    let last = stage.made([], [put_by(lease, "a", "2")]).await;
+    let born = stage.commit_applied([], [put_by(lease, "a", "1")]).await;
+    let last = stage.commit_applied([], [put_by(lease, "a", "2")]).await;
     let listed = stage.list().await;
     let entry = listed.changes[0].entry.clone().expect("the entry");
     assert_eq!((entry.owner, entry.born, entry.revision), (Some(lease), born, last));

@@ -3,24 +3,24 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Engine, Pace, Real};
+use super::{Engine, ServerTiming, TimeSource};
 use crate::clock::{Clock, HostClock};
 use crate::{BoxFuture, Registry, RegistryError};
 
 /// The registry of one case on a server.
-pub struct Server {
+pub struct ServerEngine {
     url: String,
-    real: Real,
+    timing: ServerTiming,
 }
 
-impl Server {
+impl ServerEngine {
     /// A new, empty registry on the server at `EVENKEEL_TEST_<name>`; `None`, said aloud, where there is none.
     ///
     /// # Panics
     /// Where there is none and `REQUIRE=all` wants them all.
     #[must_use]
-    pub fn find(name: &str, real: Real) -> Option<Self> {
-        server(name).map(|url| Self { url: fresh(&url), real })
+    pub fn find(name: &str, real: ServerTiming) -> Option<Self> {
+        server_url(name).map(|url| Self { url: with_fresh_namespace(&url), timing: real })
     }
 
     /// Where it is.
@@ -30,13 +30,13 @@ impl Server {
     }
 }
 
-impl Engine for Server {
+impl Engine for ServerEngine {
     fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>> {
         Box::pin(crate::open(&self.url))
     }
 
-    fn pace(&self) -> Pace {
-        Pace::Real(self.real)
+    fn time_source(&self) -> TimeSource {
+        TimeSource::Server(self.timing)
     }
 }
 
@@ -45,7 +45,7 @@ impl Engine for Server {
 /// # Panics
 /// Where there is none and `REQUIRE=all` wants them all.
 #[must_use]
-pub fn server(name: &str) -> Option<String> {
+pub fn server_url(name: &str) -> Option<String> {
     let variable = format!("EVENKEEL_TEST_{name}");
     let found = std::env::var(&variable).ok().filter(|url| !url.is_empty());
     if found.is_none() {
@@ -59,7 +59,7 @@ pub fn server(name: &str) -> Option<String> {
 
 /// The same URL with a namespace that nobody has used.
 #[must_use]
-pub fn fresh(url: &str) -> String {
+pub fn with_fresh_namespace(url: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let (now, count) = (HostClock.now().wall, COUNT.fetch_add(1, Ordering::Relaxed));
     let namespace = format!("t{}-{}-{count}", now.0, std::process::id());

@@ -1,24 +1,24 @@
 //! All or nothing, each apart, and what an answer tells.
 
-use evenkeel_core::registry::{Outcome, Revision};
+use evenkeel_core::registry::{Revision, TxnOutcome};
 
 use super::{Stage, absent, at, born, delete, key, present, put, txn};
 
 pub async fn a_refused_one_writes_nothing(stage: Stage) {
-    let before = stage.made([], [put("a", "1"), put("b", "1")]).await;
+    let before = stage.commit_applied([], [put("a", "1"), put("b", "1")]).await;
     let writes = [put("a", "2"), delete("b"), put("c", "2"), put("lane/j/claim", "2")];
-    stage.refused([present("a"), absent("b")], writes).await;
+    stage.commit_refused([present("a"), absent("b")], writes).await;
     assert_eq!(stage.value("a").await.as_deref(), Some("1"));
     assert_eq!(stage.value("b").await.as_deref(), Some("1"));
     assert_eq!(stage.entry("c").await, None);
     assert_eq!(stage.entry("lane/j/claim").await, None);
-    stage.unmoved(before, stage.list().await.revision);
+    stage.assert_same_order(before, stage.list().await.revision);
 }
 
 pub async fn a_refusal_tells_every_key_once(stage: Stage) {
-    stage.made([], [put("b", "1")]).await;
+    stage.commit_applied([], [put("b", "1")]).await;
     let guards = [absent("b"), present("d"), at("a", Revision(7))];
-    let found = stage.refused(guards, [put("c", "1"), delete("b"), put("a", "1")]).await;
+    let found = stage.commit_refused(guards, [put("c", "1"), delete("b"), put("a", "1")]).await;
     let mut keys: Vec<_> = found.iter().map(|change| change.key.as_str()).collect();
     keys.sort_unstable();
     assert_eq!(keys, ["a", "b", "c", "d"]);
@@ -26,9 +26,9 @@ pub async fn a_refusal_tells_every_key_once(stage: Stage) {
 
 pub async fn a_refusal_tells_what_is_there_now(stage: Stage) {
     let lease = stage.lease().await;
-    stage.made([], [super::put_by(lease, "a", "1")]).await;
-    stage.made([], [super::put_by(lease, "a", "2")]).await;
-    let found = stage.refused([absent("a")], [put("b", "1")]).await;
+    stage.commit_applied([], [super::put_by(lease, "a", "1")]).await;
+    stage.commit_applied([], [super::put_by(lease, "a", "2")]).await;
+    let found = stage.commit_refused([absent("a")], [put("b", "1")]).await;
     let of =
         |name: &str| found.iter().find(|change| change.key == key(name)).map(|change| change.entry.clone());
     assert_eq!(of("a"), Some(stage.entry("a").await));
@@ -37,7 +37,7 @@ pub async fn a_refusal_tells_what_is_there_now(stage: Stage) {
 }
 
 pub async fn each_of_a_batch_is_answered_in_its_place(stage: Stage) {
-    stage.made([], [put("a", "1")]).await;
+    stage.commit_applied([], [put("a", "1")]).await;
     let batch = vec![
         txn([present("a")], [put("b", "1")]),
         txn([absent("a")], [put("c", "1")]),
@@ -45,7 +45,7 @@ pub async fn each_of_a_batch_is_answered_in_its_place(stage: Stage) {
         txn([present("nothing")], []),
     ];
     let outcomes = stage.registry.commit(batch).await;
-    let made: Vec<_> = outcomes.iter().map(|outcome| matches!(outcome, Outcome::Applied(_))).collect();
+    let made: Vec<_> = outcomes.iter().map(|outcome| matches!(outcome, TxnOutcome::Applied(_))).collect();
     assert_eq!(made, [true, false, true, false]);
 }
 
@@ -68,8 +68,12 @@ pub async fn later_ones_of_a_batch_see_earlier_ones(stage: Stage) {
         txn([absent("a")], [put("a", "3")]),
     ];
     let outcomes = stage.registry.commit(batch).await;
-    let [Outcome::Applied(first), Outcome::Refused(found), Outcome::Applied(gone), Outcome::Applied(again)] =
-        outcomes.as_slice()
+    let [
+        TxnOutcome::Applied(first),
+        TxnOutcome::Refused(found),
+        TxnOutcome::Applied(gone),
+        TxnOutcome::Applied(again),
+    ] = outcomes.as_slice()
     else {
         panic!("should have been made, refused, made, made: {outcomes:?}");
     };
@@ -80,11 +84,11 @@ pub async fn later_ones_of_a_batch_see_earlier_ones(stage: Stage) {
 
 /// What an engine remembers inside a batch must not outlive the next write of the batch.
 pub async fn a_revision_is_used_once_in_a_batch(stage: Stage) {
-    let first = stage.made([], [put("a", "0")]).await;
+    let first = stage.commit_applied([], [put("a", "0")]).await;
     let replace = |value: &str| txn([at("a", first)], [put("a", value)]);
     let looked = txn([at("a", first), absent("a")], []);
     let outcomes = stage.registry.commit(vec![looked, replace("1"), replace("2"), replace("3")]).await;
-    let made: Vec<_> = outcomes.iter().map(|outcome| matches!(outcome, Outcome::Applied(_))).collect();
+    let made: Vec<_> = outcomes.iter().map(|outcome| matches!(outcome, TxnOutcome::Applied(_))).collect();
     assert_eq!(made, [false, true, false, false]);
     assert_eq!(stage.value("a").await.as_deref(), Some("1"));
 }
@@ -99,8 +103,8 @@ pub async fn a_large_batch_is_answered_apart(stage: Stage) {
     let outcomes = stage.registry.commit((0..1_000).map(one).collect()).await;
     assert_eq!(outcomes.len(), 1_000);
     for (i, outcome) in outcomes.iter().enumerate() {
-        let trouble = stage.registry.trouble();
-        assert_eq!(matches!(outcome, Outcome::Refused(_)), i % 3 == 0, "{i}: {outcome:?} {trouble:?}");
+        let trouble = stage.registry.last_error();
+        assert_eq!(matches!(outcome, TxnOutcome::Refused(_)), i % 3 == 0, "{i}: {outcome:?} {trouble:?}");
     }
 }
 
@@ -109,7 +113,7 @@ pub async fn a_large_batch_is_answered_apart(stage: Stage) {
 /// proves: S1-06, S1-09
 pub async fn those_that_share_a_guard_are_answered_apart(stage: Stage) {
     const LANES: usize = 300;
-    let member = stage.made([], [put("node/a@1", "here")]).await;
+    let member = stage.commit_applied([], [put("node/a@1", "here")]).await;
     stage.fill((0..LANES).map(|i| put(&format!("lane/{i}/claim"), "0")).collect()).await;
     let lanes: Vec<_> = (0..LANES).map(|i| format!("lane/{i}/claim")).collect();
     let names: Vec<&str> = lanes.iter().map(String::as_str).collect();
@@ -122,7 +126,7 @@ pub async fn those_that_share_a_guard_are_answered_apart(stage: Stage) {
     }
     let first = stage.registry.commit((0..LANES).map(|i| step(i, known[i], "1")).collect()).await;
     for (i, outcome) in first.iter().enumerate() {
-        let Outcome::Applied(made) = outcome else { panic!("{i}: {outcome:?}") };
+        let TxnOutcome::Applied(made) = outcome else { panic!("{i}: {outcome:?}") };
         assert!(*made > known[i], "{i}");
         known[i] = *made;
     }
@@ -132,20 +136,20 @@ pub async fn those_that_share_a_guard_are_answered_apart(stage: Stage) {
     for (i, outcome) in second.iter().enumerate() {
         let entry = stage.entry(names[i]).await.expect("it is there");
         match outcome {
-            Outcome::Applied(made) => assert_eq!((i % 10 == 7, entry.revision), (false, *made), "{i}"),
-            Outcome::Refused(found) => {
+            TxnOutcome::Applied(made) => assert_eq!((i % 10 == 7, entry.revision), (false, *made), "{i}"),
+            TxnOutcome::Refused(found) => {
                 let told = found.iter().find(|change| change.key == key(names[i]));
                 assert_eq!(told.and_then(|change| change.entry.as_ref()), Some(&entry), "{i}");
                 assert_eq!((i % 10, entry.revision), (7, known[i]), "{i}");
             }
-            Outcome::Unknown => panic!("{i}: {:?}", stage.registry.trouble()),
+            TxnOutcome::Unknown => panic!("{i}: {:?}", stage.registry.last_error()),
         }
     }
     // Without its member nothing is made any more.
-    stage.made([], [delete("node/a@1")]).await;
+    stage.commit_applied([], [delete("node/a@1")]).await;
     let third = stage.registry.commit((0..LANES).map(|i| step(i, known[i], "3")).collect()).await;
     for (i, outcome) in third.iter().enumerate() {
-        let Outcome::Refused(found) = outcome else { panic!("{i}: {outcome:?}") };
+        let TxnOutcome::Refused(found) = outcome else { panic!("{i}: {outcome:?}") };
         assert!(found.iter().any(|change| change.key == key("node/a@1") && change.entry.is_none()), "{i}");
         assert_ne!(stage.value(names[i]).await.as_deref(), Some("3"), "{i}");
     }
@@ -155,10 +159,12 @@ pub async fn those_that_share_a_guard_are_answered_apart(stage: Stage) {
 ///
 /// proves: I46
 pub async fn an_unknown_outcome_is_settled_by_sending_again(stage: Stage) {
-    let place = stage.made([], [put("job/a/place", "free")]).await;
+    let place = stage.commit_applied([], [put("job/a/place", "free")]).await;
     let claim = txn([at("job/a/place", place)], [put("job/a/place", "a@1 nonce 17")]);
-    let Outcome::Applied(made) = stage.commit(claim.clone()).await else { panic!("should have been made") };
-    let Outcome::Refused(found) = stage.commit(claim).await else { panic!("should have been refused") };
+    let TxnOutcome::Applied(made) = stage.commit(claim.clone()).await else {
+        panic!("should have been made")
+    };
+    let TxnOutcome::Refused(found) = stage.commit(claim).await else { panic!("should have been refused") };
     let entry = found[0].entry.clone().expect("the place is there");
     assert_eq!((&*entry.value, entry.revision), (&b"a@1 nonce 17"[..], made));
 }
@@ -168,21 +174,21 @@ pub async fn sending_again_after_success_changes_nothing(stage: Stage) {
     stage.commit(once.clone()).await;
     let before = stage.list().await;
     for _ in 0..3 {
-        assert!(matches!(stage.commit(once.clone()).await, Outcome::Refused(_)));
+        assert!(matches!(stage.commit(once.clone()).await, TxnOutcome::Refused(_)));
     }
     let after = stage.list().await;
-    stage.unchanged(&before, &after);
+    stage.assert_same_listing(&before, &after);
 }
 
 /// proves: S1-05
 pub async fn two_connections_see_one_order(stage: Stage) {
-    let other = stage.another().await;
-    let mut last = stage.made([], [put("a", "0")]).await;
+    let other = stage.connect_again().await;
+    let mut last = stage.commit_applied([], [put("a", "0")]).await;
     for i in 1..20 {
         let step = txn([at("a", last)], [put("a", &i.to_string())]);
         let registry = if i % 2 == 0 { &stage.registry } else { &other };
         let outcome = registry.commit(vec![step]).await.remove(0);
-        let Outcome::Applied(revision) = outcome else { panic!("{i} should have been made: {outcome:?}") };
+        let TxnOutcome::Applied(revision) = outcome else { panic!("{i} should have been made: {outcome:?}") };
         assert!(revision > last);
         last = revision;
     }

@@ -8,20 +8,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Change, Entry, Facts, Guard, Outcome, Revision, Txn, Write};
+use evenkeel_core::registry::{Change, EngineFacts, Entry, Guard, Revision, Txn, TxnOutcome, Write};
 use prost::Message;
 use tokio::task::JoinSet;
 
 use super::commit::{PATH, compare, request, steps, written_at};
-use super::fault::Fault;
+use super::errors::EtcdError;
+use super::keyspace::{self, EtcdKeyspace};
 use super::message::{TxnRequest, TxnResponse};
-use super::tree::{self, Tree};
-use super::{REQUEST_MAX, Shared};
+use super::{EtcdShared, REQUEST_MAX};
 use crate::fits;
 
 /// What some transactions come to as one request.
 #[derive(Default)]
-struct Load<'t> {
+struct RequestSize<'t> {
     guards: BTreeSet<&'t Guard>,
     keys: BTreeSet<&'t Key>,
     writes: usize,
@@ -29,24 +29,30 @@ struct Load<'t> {
 }
 
 /// Puts the places of transactions that do not concern each other together, in their order: as many as one request takes.
-fn pack(tree: &Tree, since: Revision, facts: &Facts, txns: &[Txn], places: &[usize]) -> Vec<Vec<usize>> {
+fn pack(
+    tree: &EtcdKeyspace,
+    since: Revision,
+    facts: &EngineFacts,
+    txns: &[Txn],
+    places: &[usize],
+) -> Vec<Vec<usize>> {
     let mut bundles: Vec<Vec<usize>> = Vec::new();
-    let mut open: Option<Load<'_>> = None;
+    let mut open: Option<RequestSize<'_>> = None;
     for place in places {
         let txn = &txns[*place];
-        let Some(bytes) = bytes_in_company(tree, since, facts, txn) else {
+        let Some(bytes) = bundled_bytes(tree, since, facts, txn) else {
             bundles.push(vec![*place]);
             open = None;
             continue;
         };
         match (&mut open, bundles.last_mut()) {
-            (Some(load), Some(bundle)) if load.takes(txn, bytes, facts.operations_max) => {
+            (Some(load), Some(bundle)) if load.fits(txn, bytes, facts.operations_max) => {
                 load.add(txn, bytes);
                 bundle.push(*place);
             }
             _ => {
                 bundles.push(vec![*place]);
-                open.insert(Load::default()).add(txn, bytes);
+                open.insert(RequestSize::default()).add(txn, bytes);
             }
         }
     }
@@ -55,15 +61,15 @@ fn pack(tree: &Tree, since: Revision, facts: &Facts, txns: &[Txn], places: &[usi
 
 /// How large a transaction is; `None` for one that goes alone: it cannot be made as it is, or a lease has to do with it, which
 /// may have ended without the entries telling.
-fn bytes_in_company(tree: &Tree, since: Revision, facts: &Facts, txn: &Txn) -> Option<usize> {
+fn bundled_bytes(tree: &EtcdKeyspace, since: Revision, facts: &EngineFacts, txn: &Txn) -> Option<usize> {
     let of_entries = txn.guards.iter().all(|guard| guard.key().is_some());
     let lasting = !txn.writes.iter().any(|write| matches!(write, Write::Put { owner: Some(_), .. }));
     let request = if of_entries && lasting && fits(facts, txn) { request(tree, since, txn) } else { None };
     request.map(|request| request.encoded_len())
 }
 
-impl<'t> Load<'t> {
-    fn takes(&self, txn: &'t Txn, bytes: usize, most: usize) -> bool {
+impl<'t> RequestSize<'t> {
+    fn fits(&self, txn: &'t Txn, bytes: usize, most: usize) -> bool {
         let guards = txn.guards.iter().filter(|guard| !self.guards.contains(guard)).count();
         let keys = txn.keys().filter(|key| !self.keys.contains(key)).count();
         self.guards.len() + guards <= most
@@ -81,15 +87,15 @@ impl<'t> Load<'t> {
 }
 
 /// All of them as etcd takes them, while the generation is the one written at `since`, which is looked at last.
-fn together(tree: &Tree, since: Revision, txns: &[(usize, Txn)]) -> TxnRequest {
-    let mut load = Load::default();
+fn merged_request(tree: &EtcdKeyspace, since: Revision, txns: &[(usize, Txn)]) -> TxnRequest {
+    let mut load = RequestSize::default();
     txns.iter().for_each(|(_, txn)| load.add(txn, 0));
     let same = written_at(tree.meta(), since);
     let keys = load.keys.into_iter().map(|key| tree.entry(key)).chain([tree.meta()]);
     TxnRequest {
         compare: load.guards.into_iter().map(|guard| compare(tree, guard)).chain([same]).collect(),
         success: txns.iter().flat_map(|(_, txn)| steps(tree, txn)).collect(),
-        failure: keys.map(tree::glance).collect(),
+        failure: keys.map(keyspace::exists_op).collect(),
     }
 }
 
@@ -106,17 +112,17 @@ fn holds(guard: &Guard, found: &BTreeMap<Key, Change>) -> bool {
     }
 }
 
-impl Shared {
+impl EtcdShared {
     /// Puts the places of transactions that do not concern each other together, in their order.
     pub(super) fn pack(&self, txns: &[Txn], places: &[usize]) -> Vec<Vec<usize>> {
-        pack(&self.tree, self.since, &self.facts, txns, places)
+        pack(&self.keyspace, self.since, &self.facts, txns, places)
     }
 
     /// Makes those that can be made, and tells of each what became of it.
-    pub(super) async fn commit_together(
+    pub(super) async fn commit_bundle(
         self: Arc<Self>,
         mut txns: Vec<(usize, Txn)>,
-    ) -> Vec<(usize, Outcome)> {
+    ) -> Vec<(usize, TxnOutcome)> {
         let (mut settled, mut alone) = (Vec::with_capacity(txns.len()), JoinSet::new());
         let go_alone = |(place, txn), alone: &mut JoinSet<_>| {
             let shared = self.clone();
@@ -124,30 +130,33 @@ impl Shared {
         };
         while txns.len() > 1 {
             let answer = {
-                let _turn = self.turns.acquire().await;
-                self.wire.tell::<_, TxnResponse>(PATH, together(&self.tree, self.since, &txns)).await
+                let _turn = self.permits.acquire().await;
+                self.client
+                    .call_once::<_, TxnResponse>(PATH, merged_request(&self.keyspace, self.since, &txns))
+                    .await
             };
             let answer = match answer.and_then(|answer| self.check_generation(&answer).map(|()| answer)) {
                 Ok(answer) => answer,
                 // Together they are too much for this server.
-                Err(Fault::TooLarge | Fault::NoLease) => break,
+                Err(EtcdError::TooLarge | EtcdError::NoLease) => break,
                 Err(fault) => {
-                    self.note_trouble(Some(fault.explain()));
-                    settled.extend(txns.drain(..).map(|(place, _)| (place, Outcome::Unknown)));
+                    self.set_last_error(Some(fault.into_registry_error()));
+                    settled.extend(txns.drain(..).map(|(place, _)| (place, TxnOutcome::Unknown)));
                     break;
                 }
             };
-            self.note_trouble(None);
+            self.set_last_error(None);
             let at = answer.header.as_ref().map_or(0, |header| header.revision);
-            self.tell_of(tree::revision(at));
+            self.announce(keyspace::revision(at));
             if answer.succeeded {
-                settled
-                    .extend(txns.drain(..).map(|(place, _)| (place, Outcome::Applied(tree::revision(at)))));
+                settled.extend(
+                    txns.drain(..).map(|(place, _)| (place, TxnOutcome::Applied(keyspace::revision(at)))),
+                );
                 break;
             }
             let keys: BTreeSet<_> = txns.iter().flat_map(|(_, txn)| txn.keys()).collect();
             let told = answer.responses.into_iter().map(|op| op.range?.kvs.into_iter().next());
-            let found = tree::changes(keys.into_iter(), told, at);
+            let found = keyspace::changes(keys.into_iter(), told, at);
             let found: BTreeMap<_, _> =
                 found.into_iter().map(|change| (change.key.clone(), change)).collect();
             let refuted = |(_, txn): &mut (usize, Txn)| !txn.guards.iter().all(|guard| holds(guard, &found));
@@ -190,12 +199,13 @@ mod tests {
     }
 
     fn sizes(txns: &[Txn]) -> Vec<usize> {
-        let facts = Facts {
+        let facts = EngineFacts {
             operations_max: 127,
             value_max: super::super::VALUE_MAX,
             ..Memory::new(Arc::new(HostClock)).facts()
         };
-        let packed = pack(&Tree::new("ns"), Revision(2), &facts, txns, &(0..txns.len()).collect::<Vec<_>>());
+        let packed =
+            pack(&EtcdKeyspace::new("ns"), Revision(2), &facts, txns, &(0..txns.len()).collect::<Vec<_>>());
         assert!(packed.iter().flatten().copied().eq(0..txns.len()), "{packed:?}");
         packed.iter().map(Vec::len).collect()
     }

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Guard, LeaseId, Outcome, Revision, Txn, Write};
+use evenkeel_core::registry::{Guard, LeaseId, Revision, Txn, TxnOutcome, Write};
 use prost::Message;
 use tokio::task::JoinSet;
 
-use super::fault::Fault;
+use super::errors::EtcdError;
+use super::keyspace::{self, EtcdKeyspace};
 use super::message::{
-    Against, Compare, DeleteRangeRequest, PutRequest, RequestOp, Step, TxnRequest, TxnResponse,
+    Compare, CompareValue, DeleteRangeRequest, EtcdOp, PutRequest, RequestOp, TxnRequest, TxnResponse,
 };
-use super::tree::{self, Tree};
-use super::{REQUEST_MAX, Shared};
+use super::{EtcdShared, REQUEST_MAX};
 use crate::fits;
 
 const EQUAL: i32 = 0;
@@ -23,25 +23,25 @@ const LESS: i32 = 2;
 pub(super) const PATH: &str = "/etcdserverpb.KV/Txn";
 
 /// Sends transactions that do not concern each other together, many requests at once, and those that do one after the other.
-pub(super) async fn commit(shared: &Arc<Shared>, txns: Vec<Txn>) -> Vec<Outcome> {
+pub(super) async fn commit(shared: &Arc<EtcdShared>, txns: Vec<Txn>) -> Vec<TxnOutcome> {
     // A single one, the usual case, needs no task of its own.
     let txns = match <[Txn; 1]>::try_from(txns) {
         Ok([only]) => return vec![shared.commit_one(only).await],
         Err(several) => several,
     };
     let waves: Vec<_> = waves(&txns).iter().map(|wave| shared.pack(&txns, wave)).collect();
-    let mut outcomes = vec![Outcome::Unknown; txns.len()];
+    let mut outcomes = vec![TxnOutcome::Unknown; txns.len()];
     let mut txns: Vec<_> = txns.into_iter().map(Some).collect();
     for wave in waves {
         let mut under_way = JoinSet::new();
         for bundle in wave {
             let bundle = bundle.into_iter().filter_map(|place| Some((place, txns[place].take()?)));
-            under_way.spawn(shared.clone().commit_together(bundle.collect()));
+            under_way.spawn(shared.clone().commit_bundle(bundle.collect()));
         }
         let mut doubt = false;
         while let Some(ended) = under_way.join_next().await {
             for (place, outcome) in ended.into_iter().flatten() {
-                doubt |= outcome == Outcome::Unknown;
+                doubt |= outcome == TxnOutcome::Unknown;
                 outcomes[place] = outcome;
             }
         }
@@ -80,58 +80,58 @@ fn waves(txns: &[Txn]) -> Vec<Vec<usize>> {
     waves
 }
 
-impl Shared {
-    pub(super) async fn commit_one(&self, txn: Txn) -> Outcome {
+impl EtcdShared {
+    pub(super) async fn commit_one(&self, txn: Txn) -> TxnOutcome {
         if !fits(&self.facts, &txn) {
             return self.refuse(&txn).await;
         }
-        let Some(request) = request(&self.tree, self.since, &txn) else { return self.refuse(&txn).await };
+        let Some(request) = request(&self.keyspace, self.since, &txn) else { return self.refuse(&txn).await };
         if request.encoded_len() > REQUEST_MAX {
             return self.refuse(&txn).await;
         }
         let answer = {
-            let _turn = self.turns.acquire().await;
-            self.wire.tell::<_, TxnResponse>(PATH, request).await
+            let _turn = self.permits.acquire().await;
+            self.client.call_once::<_, TxnResponse>(PATH, request).await
         };
         match answer.and_then(|answer| self.check_generation(&answer).map(|()| answer)) {
             Ok(answer) => {
-                self.note_trouble(None);
+                self.set_last_error(None);
                 self.outcome(&txn, answer)
             }
             // The server takes less than we thought, or the lease went in between: nothing was written.
-            Err(Fault::TooLarge | Fault::NoLease) => self.refuse(&txn).await,
+            Err(EtcdError::TooLarge | EtcdError::NoLease) => self.refuse(&txn).await,
             Err(fault) => {
-                self.note_trouble(Some(fault.explain()));
-                Outcome::Unknown
+                self.set_last_error(Some(fault.into_registry_error()));
+                TxnOutcome::Unknown
             }
         }
     }
 
-    fn outcome(&self, txn: &Txn, answer: TxnResponse) -> Outcome {
+    fn outcome(&self, txn: &Txn, answer: TxnResponse) -> TxnOutcome {
         let at = answer.header.as_ref().map_or(0, |header| header.revision);
-        self.tell_of(tree::revision(at));
+        self.announce(keyspace::revision(at));
         if answer.succeeded {
-            return Outcome::Applied(tree::revision(at));
+            return TxnOutcome::Applied(keyspace::revision(at));
         }
         let found =
             answer.responses.into_iter().map(|op| op.range.and_then(|range| range.kvs.into_iter().next()));
-        Outcome::Refused(tree::changes(txn.keys(), found, at))
+        TxnOutcome::Refused(keyspace::changes(txn.keys(), found, at))
     }
 
     /// The answer to one that etcd is not even asked: it cannot be made, and this is what is there.
-    async fn refuse(&self, txn: &Txn) -> Outcome {
+    async fn refuse(&self, txn: &Txn) -> TxnOutcome {
         match self.read(txn.keys().cloned().collect()).await {
-            Ok(found) => Outcome::Refused(found),
+            Ok(found) => TxnOutcome::Refused(found),
             Err(error) => {
-                self.note_trouble(Some(error));
-                Outcome::Unknown
+                self.set_last_error(Some(error));
+                TxnOutcome::Unknown
             }
         }
     }
 }
 
 /// As etcd takes it, while the generation is the one written at `since`, which is looked at last. `None` when it deletes a key and puts it again: etcd cannot do that in one transaction.
-pub(super) fn request(tree: &Tree, since: Revision, txn: &Txn) -> Option<TxnRequest> {
+pub(super) fn request(tree: &EtcdKeyspace, since: Revision, txn: &Txn) -> Option<TxnRequest> {
     let mut writes: BTreeMap<&Key, &Write> = BTreeMap::new();
     for write in &txn.writes {
         let before = writes.insert(write.key(), write);
@@ -147,51 +147,51 @@ pub(super) fn request(tree: &Tree, since: Revision, txn: &Txn) -> Option<TxnRequ
     let guards = txn.guards.iter().map(|guard| compare(tree, guard));
     let owners = owners.into_iter().map(|owner| open(tree, owner));
     let compare = guards.chain(owners).chain([written_at(tree.meta(), since)]).collect();
-    let looks = txn.keys().map(|key| tree::look(tree.entry(key), 0));
+    let looks = txn.keys().map(|key| keyspace::read_op(tree.entry(key), 0));
     // What reads and writes nothing any member would answer by itself, as it knows it.
-    let failure = looks.chain([tree::glance(tree.meta())]).collect();
+    let failure = looks.chain([keyspace::exists_op(tree.meta())]).collect();
     Some(TxnRequest { compare, success: steps(tree, txn), failure })
 }
 
 /// What it writes. Of several writes to one key etcd takes one: the last counts.
-pub(super) fn steps(tree: &Tree, txn: &Txn) -> Vec<RequestOp> {
+pub(super) fn steps(tree: &EtcdKeyspace, txn: &Txn) -> Vec<RequestOp> {
     let writes: BTreeMap<&Key, &Write> = txn.writes.iter().map(|write| (write.key(), write)).collect();
     writes.into_values().map(|write| RequestOp { step: Some(step(tree, write)) }).collect()
 }
 
-fn step(tree: &Tree, write: &Write) -> Step {
+fn step(tree: &EtcdKeyspace, write: &Write) -> EtcdOp {
     match write {
-        Write::Put { key, value, owner } => Step::Put(PutRequest {
+        Write::Put { key, value, owner } => EtcdOp::Put(PutRequest {
             key: tree.entry(key),
             value: value.to_vec(),
             lease: owner.map_or(0, |lease| lease.0.cast_signed()),
         }),
-        Write::Delete { key } => Step::Delete(DeleteRangeRequest { key: tree.entry(key) }),
+        Write::Delete { key } => EtcdOp::Delete(DeleteRangeRequest { key: tree.entry(key) }),
     }
 }
 
-pub(super) fn compare(tree: &Tree, guard: &Guard) -> Compare {
+pub(super) fn compare(tree: &EtcdKeyspace, guard: &Guard) -> Compare {
     match guard {
         Guard::Absent(key) => version(tree.entry(key), EQUAL),
         Guard::Present(key) => version(tree.entry(key), GREATER),
-        Guard::At(key, revision) => number(tree.entry(key), *revision, 2, Against::Written),
-        Guard::Born(key, revision) => number(tree.entry(key), *revision, 1, Against::Created),
+        Guard::At(key, revision) => number(tree.entry(key), *revision, 2, CompareValue::Written),
+        Guard::Born(key, revision) => number(tree.entry(key), *revision, 1, CompareValue::Created),
         Guard::Open(lease) => open(tree, *lease),
     }
 }
 
 /// A lease lives exactly as long as the entry that was made with it.
-fn open(tree: &Tree, lease: LeaseId) -> Compare {
+fn open(tree: &EtcdKeyspace, lease: LeaseId) -> Compare {
     version(tree.lease(lease), GREATER)
 }
 
 /// Compares how often a key was written, which is 0 for one that is not there.
 pub(super) fn version(key: Vec<u8>, result: i32) -> Compare {
-    Compare { result, target: 0, key, against: Some(Against::Version(0)) }
+    Compare { result, target: 0, key, against: Some(CompareValue::Version(0)) }
 }
 
 /// Compares a revision. What is not there counts as 0 at etcd, and no entry of ours is of revision 0.
-fn number(key: Vec<u8>, revision: Revision, target: i32, against: fn(i64) -> Against) -> Compare {
+fn number(key: Vec<u8>, revision: Revision, target: i32, against: fn(i64) -> CompareValue) -> Compare {
     match i64::try_from(revision.0) {
         Ok(number) if number > 0 => Compare { result: EQUAL, target, key, against: Some(against(number)) },
         _ => version(key, LESS),
@@ -200,7 +200,7 @@ fn number(key: Vec<u8>, revision: Revision, target: i32, against: fn(i64) -> Aga
 
 /// That a key was last written at exactly this revision.
 pub(super) fn written_at(key: Vec<u8>, revision: Revision) -> Compare {
-    number(key, revision, 2, Against::Written)
+    number(key, revision, 2, CompareValue::Written)
 }
 
 /// That a key is not there.
@@ -210,7 +210,7 @@ pub(super) fn absent(key: Vec<u8>) -> Compare {
 
 /// A transaction that puts one key when all of this holds.
 pub(super) fn put(compare: Vec<Compare>, key: Vec<u8>, value: Vec<u8>, lease: i64) -> TxnRequest {
-    let put = Step::Put(PutRequest { key, value, lease });
+    let put = EtcdOp::Put(PutRequest { key, value, lease });
     TxnRequest { compare, success: vec![RequestOp { step: Some(put) }], failure: Vec::new() }
 }
 
@@ -244,21 +244,21 @@ mod tests {
     #[test]
     fn a_revision_that_no_entry_has_is_never_equal() {
         for never in [0, u64::MAX, 1 << 63] {
-            let compare = number(b"k".to_vec(), Revision(never), 2, Against::Written);
-            assert_eq!((compare.result, compare.against), (LESS, Some(Against::Version(0))), "{never}");
+            let compare = number(b"k".to_vec(), Revision(never), 2, CompareValue::Written);
+            assert_eq!((compare.result, compare.against), (LESS, Some(CompareValue::Version(0))), "{never}");
         }
     }
 
     #[test]
     fn a_transaction_that_only_asks_for_a_lease_is_still_a_question_to_all_members() {
         let txn = Txn { guards: vec![Guard::Open(LeaseId(7))], writes: vec![] };
-        let tree = Tree::new("ns");
+        let tree = EtcdKeyspace::new("ns");
         assert_eq!(request(&tree, Revision(2), &txn).unwrap().failure.len(), 1);
     }
 
     #[test]
     fn of_several_writes_to_a_key_the_last_is_sent() {
-        let tree = Tree::new("ns");
+        let tree = EtcdKeyspace::new("ns");
         let delete = Write::Delete { key: key("a") };
         let twice = Txn { writes: vec![txn(&[], &["a"]).writes[0].clone(), delete.clone()], guards: vec![] };
         assert_eq!(request(&tree, Revision(2), &twice).unwrap().success.len(), 1);

@@ -7,15 +7,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use evenkeel_core::registry::{Batch, Change, Revision};
+use evenkeel_core::registry::{Change, ChangeBatch, Revision};
 use tokio::sync::watch;
 use tonic::{Status, Streaming};
 
-use super::fault::Fault;
-use super::message::{Event, TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse};
-use super::{Shared, commit, tree};
+use super::errors::EtcdError;
+use super::message::{TxnResponse, WatchCreateRequest, WatchEvent, WatchRequest, WatchResponse};
+use super::{EtcdShared, commit, keyspace};
 use crate::clock::Stopwatch;
-use crate::feed::{Feed, Log};
+use crate::feed::{ChangeLog, Feed};
 use crate::{BoxFuture, RegistryError};
 
 /// How many changes wait for a listener that is slow, before it must list again.
@@ -30,203 +30,212 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// What was heard and not yet taken.
 #[derive(Default)]
-struct Line(Mutex<Waiting>);
+struct EventBuffer(Mutex<PendingEvents>);
 
 #[derive(Default)]
-struct Waiting {
+struct PendingEvents {
     changes: Vec<Change>,
-    heard: Revision,
+    revision: Revision,
     /// Something was lost.
-    over: bool,
+    lost: bool,
 }
 
-impl Line {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+impl EventBuffer {
+    fn pending(&self) -> MutexGuard<'_, PendingEvents> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Log for Line {
+impl ChangeLog for EventBuffer {
     fn changes_after(
         self: Arc<Self>,
         _after: Revision,
-    ) -> BoxFuture<'static, Result<Option<Batch>, RegistryError>> {
+    ) -> BoxFuture<'static, Result<Option<ChangeBatch>, RegistryError>> {
         // There is one listener, and it takes what waits only once.
         Box::pin(async move {
-            let mut waiting = self.waiting();
-            let batch = Batch { changes: std::mem::take(&mut waiting.changes), revision: waiting.heard };
-            Ok((!waiting.over).then_some(batch))
+            let mut waiting = self.pending();
+            let batch =
+                ChangeBatch { changes: std::mem::take(&mut waiting.changes), revision: waiting.revision };
+            Ok((!waiting.lost).then_some(batch))
         })
     }
 }
 
 /// Begins to listen. The watch is there when this returns.
-pub(super) async fn listen(shared: &Arc<Shared>, after: Revision) -> Result<Feed, RegistryError> {
-    let line = Arc::new(Line::default());
-    line.waiting().heard = after;
+pub(super) async fn listen(shared: &Arc<EtcdShared>, after: Revision) -> Result<Feed, RegistryError> {
+    let buffer = Arc::new(EventBuffer::default());
+    buffer.pending().revision = after;
     let bell = watch::Sender::new(after);
-    let feed = Feed::new(line.clone(), bell.subscribe(), after);
-    let begun = watch_from(shared, after).await.map_err(Fault::explain)?;
-    let pump = Pump { shared: shared.clone(), line, bell, pieces: Vec::new(), barren: 0, anew: false };
-    tokio::spawn(pump.run(begun));
+    let feed = Feed::new(buffer.clone(), bell.subscribe(), after);
+    let begun = start_watch(shared, after).await.map_err(EtcdError::into_registry_error)?;
+    let task = EtcdWatchTask {
+        shared: shared.clone(),
+        buffer,
+        bell,
+        fragments: Vec::new(),
+        fruitless_watches: 0,
+        token_requested: false,
+    };
+    tokio::spawn(task.run(begun));
     Ok(feed)
 }
 
 /// A watch and the member it is at.
-type Watch = (usize, Streaming<WatchResponse>);
+type EtcdWatch = (usize, Streaming<WatchResponse>);
 
-async fn watch_from(shared: &Shared, after: Revision) -> Result<Watch, Fault> {
-    let (key, range_end) = shared.tree.watched();
+async fn start_watch(shared: &EtcdShared, after: Revision) -> Result<EtcdWatch, EtcdError> {
+    let (key, range_end) = shared.keyspace.watch_range();
     let start_revision = i64::try_from(after.0).unwrap_or(i64::MAX - 1) + 1;
     let create = WatchCreateRequest { key, range_end, start_revision, fragment: true };
-    shared.wire.converse("/etcdserverpb.Watch/Watch", WatchRequest { create: Some(create) }).await
+    shared.client.open_stream("/etcdserverpb.Watch/Watch", WatchRequest { create: Some(create) }).await
 }
 
-struct Pump {
-    shared: Arc<Shared>,
-    line: Arc<Line>,
+struct EtcdWatchTask {
+    shared: Arc<EtcdShared>,
+    buffer: Arc<EventBuffer>,
     bell: watch::Sender<Revision>,
     /// Of news that is not whole yet.
-    pieces: Vec<Event>,
+    fragments: Vec<WatchEvent>,
     /// How many watches in a row ended soon, without any news.
-    barren: u32,
+    fruitless_watches: u32,
     /// A new token was asked for since the last news.
-    anew: bool,
+    token_requested: bool,
 }
 
 /// Why a watch ended.
-enum End {
+enum WatchEnd {
     /// Nobody listens any more, or something was lost.
-    Over,
+    Stopped,
     /// It can be begun again where it ended.
     Broken,
 }
 
-impl Pump {
+impl EtcdWatchTask {
     /// Passes news on until nobody listens or something is lost.
-    async fn run(mut self, mut begun: Watch) {
+    async fn run(mut self, mut begun: EtcdWatch) {
         loop {
-            let (heard, since) = (self.heard(), Stopwatch::start());
-            match self.follow(begun).await {
-                End::Over => break,
-                End::Broken => self.pieces.clear(),
+            let (heard, since) = (self.last_revision(), Stopwatch::start());
+            match self.read_watch(begun).await {
+                WatchEnd::Stopped => break,
+                WatchEnd::Broken => self.fragments.clear(),
             }
-            let lived = self.heard() > heard || since.passed() > PAUSE_MAX;
-            self.barren = if lived { 0 } else { self.barren.saturating_add(1) };
+            let lived = self.last_revision() > heard || since.elapsed() > PAUSE_MAX;
+            self.fruitless_watches = if lived { 0 } else { self.fruitless_watches.saturating_add(1) };
             begun = loop {
                 tokio::select! {
                     () = self.bell.closed() => return,
-                    () = tokio::time::sleep(pause(self.barren)) => {}
+                    () = tokio::time::sleep(backoff(self.fruitless_watches)) => {}
                 }
-                match watch_from(&self.shared, self.heard()).await {
+                match start_watch(&self.shared, self.last_revision()).await {
                     Ok(begun) => break begun,
                     // It will not get better by itself; whoever lists again is told why.
-                    Err(fault) if !matches!(fault, Fault::Other(RegistryError::Unavailable(_))) => {
-                        return self.end();
+                    Err(fault) if !matches!(fault, EtcdError::Other(RegistryError::Unavailable(_))) => {
+                        return self.mark_lost();
                     }
-                    Err(_) => self.barren = self.barren.max(1),
+                    Err(_) => self.fruitless_watches = self.fruitless_watches.max(1),
                 }
             };
         }
-        self.end();
+        self.mark_lost();
     }
 
     /// What is not whole is never told; the bell rings its last.
-    fn end(self) {
-        let mut waiting = self.line.waiting();
-        waiting.over = true;
+    fn mark_lost(self) {
+        let mut waiting = self.buffer.pending();
+        waiting.lost = true;
         waiting.changes = Vec::new();
     }
 
-    async fn follow(&mut self, (member, mut news): Watch) -> End {
+    async fn read_watch(&mut self, (member, mut news): EtcdWatch) -> WatchEnd {
         let shared = self.shared.clone();
-        let (mut used, mut told) = (shared.wire.used(), shared.told.subscribe());
-        let mut breaks = shared.wire.breaks();
+        let (mut used, mut told) = (shared.client.subscribe_member(), shared.announced.subscribe());
+        let mut breaks = shared.client.subscribe_failure();
         loop {
-            let heard = self.heard();
+            let heard = self.last_revision();
             tokio::select! {
                 // A member that failed others will fail us too, only later.
-                _ = used.wait_for(|now| *now != member) => return End::Broken,
-                _ = breaks.wait_for(Option::is_some) => return End::Over,
-                () = self.bell.closed() => return End::Over,
+                _ = used.wait_for(|now| *now != member) => return WatchEnd::Broken,
+                _ = breaks.wait_for(Option::is_some) => return WatchEnd::Stopped,
+                () = self.bell.closed() => return WatchEnd::Stopped,
                 answer = news.message() => match answer {
-                    Ok(Some(answer)) => if let Some(end) = self.absorb(answer) {
+                    Ok(Some(answer)) => if let Some(end) = self.handle_response(answer) {
                         return end;
                     },
-                    Ok(None) => return End::Broken,
-                    Err(status) => return self.broken(member, &status),
+                    Ok(None) => return WatchEnd::Broken,
+                    Err(status) => return self.handle_error(member, &status),
                 },
-                () = mark(&shared, &mut told, heard) => {}
+                () = write_progress(&shared, &mut told, heard) => {}
             }
         }
     }
 
-    fn broken(&self, member: usize, status: &Status) -> End {
-        match self.shared.wire.fail(member, status) {
-            Fault::Other(RegistryError::Unavailable(_)) => End::Broken,
-            Fault::Token => {
-                self.shared.wire.forget_token();
-                End::Broken
+    fn handle_error(&self, member: usize, status: &Status) -> WatchEnd {
+        match self.shared.client.fail(member, status) {
+            EtcdError::Other(RegistryError::Unavailable(_)) => WatchEnd::Broken,
+            EtcdError::Token => {
+                self.shared.client.forget_token();
+                WatchEnd::Broken
             }
-            _ => End::Over,
+            _ => WatchEnd::Stopped,
         }
     }
 
     /// What follows from a watch that etcd does not go on with.
-    fn canceled(&mut self, answer: &WatchResponse) -> End {
+    fn handle_cancel(&mut self, answer: &WatchResponse) -> WatchEnd {
         let says = |reason: &str| answer.cancel_reason.contains(reason);
         let token = says("invalid auth token") || says("revision of auth store is old");
         // Older ones also say this of a token that they do not know, so a new one is tried once.
-        let forbidden = says("permission denied") && (self.anew || !self.shared.wire.has_login());
+        let forbidden =
+            says("permission denied") && (self.token_requested || !self.shared.client.has_login());
         if answer.compact_revision > 0 || forbidden || says("user name is empty") {
-            return End::Over;
+            return WatchEnd::Stopped;
         }
         if token || says("permission denied") {
-            self.shared.wire.forget_token();
-            self.anew = true;
+            self.shared.client.forget_token();
+            self.token_requested = true;
         }
-        End::Broken
+        WatchEnd::Broken
     }
 
-    fn absorb(&mut self, answer: WatchResponse) -> Option<End> {
+    fn handle_response(&mut self, answer: WatchResponse) -> Option<WatchEnd> {
         if answer.canceled {
-            return Some(self.canceled(&answer));
+            return Some(self.handle_cancel(&answer));
         }
-        self.pieces.extend(answer.events);
+        self.fragments.extend(answer.events);
         if answer.fragment {
             return None;
         }
         // The header's revision may be ahead of news that is still to come, that of the last event is not.
         let kvs =
-            std::mem::take(&mut self.pieces).into_iter().filter_map(|event| Some((event.kind, event.kv?)));
-        let (mut changes, mut heard) = (Vec::new(), self.heard());
+            std::mem::take(&mut self.fragments).into_iter().filter_map(|event| Some((event.kind, event.kv?)));
+        let (mut changes, mut heard) = (Vec::new(), self.last_revision());
         for (kind, kv) in kvs {
-            let at = tree::revision(kv.mod_revision);
+            let at = keyspace::revision(kv.mod_revision);
             heard = heard.max(at);
-            if let Some(key) = self.shared.tree.key(&kv.key) {
-                let entry = (kind == 0).then(|| tree::entry(kv));
+            if let Some(key) = self.shared.keyspace.parse_key(&kv.key) {
+                let entry = (kind == 0).then(|| keyspace::entry(kv));
                 changes.push(Change { key, entry, revision: at });
             }
         }
         {
-            let mut waiting = self.line.waiting();
+            let mut waiting = self.buffer.pending();
             if waiting.changes.len() + changes.len() > WAITING_MAX {
-                return Some(End::Over);
+                return Some(WatchEnd::Stopped);
             }
             waiting.changes.append(&mut changes);
-            waiting.heard = heard;
+            waiting.revision = heard;
         }
-        self.anew &= !self.bell.send_if_modified(|rung| std::mem::replace(rung, heard) != heard);
+        self.token_requested &= !self.bell.send_if_modified(|rung| std::mem::replace(rung, heard) != heard);
         None
     }
 
-    fn heard(&self) -> Revision {
+    fn last_revision(&self) -> Revision {
         *self.bell.borrow()
     }
 }
 
 /// How long to wait after so many watches that came to nothing: one of them may have been cut off, or its member gone.
-fn pause(barren: u32) -> Duration {
+fn backoff(barren: u32) -> Duration {
     match barren {
         0 => Duration::ZERO,
         // Doubled each time.
@@ -235,17 +244,19 @@ fn pause(barren: u32) -> Duration {
 }
 
 /// Writes the mark when somebody was told a revision that is not heard of for a while. May be dropped at any point.
-async fn mark(shared: &Shared, told: &mut watch::Receiver<Revision>, heard: Revision) {
+async fn write_progress(shared: &EtcdShared, told: &mut watch::Receiver<Revision>, heard: Revision) {
     if told.wait_for(|told| *told > heard).await.is_err() {
         return std::future::pending().await;
     }
     tokio::time::sleep(QUIET).await;
     let told = *told.borrow();
-    let mut marked = shared.marked.lock().await;
+    let mut marked = shared.progress_written.lock().await;
     if *marked < told {
-        let write = commit::put(Vec::new(), shared.tree.mark(), Vec::new(), 0);
-        if let Ok(TxnResponse { header: Some(header), .. }) = shared.wire.tell(commit::PATH, write).await {
-            *marked = tree::revision(header.revision);
+        let write = commit::put(Vec::new(), shared.keyspace.progress_key(), Vec::new(), 0);
+        if let Ok(TxnResponse { header: Some(header), .. }) =
+            shared.client.call_once(commit::PATH, write).await
+        {
+            *marked = keyspace::revision(header.revision);
         }
         return;
     }
@@ -259,8 +270,8 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use super::super::fake_server;
     use super::super::message::{AuthenticateResponse, KeyValue};
-    use super::super::script;
     use super::*;
 
     const LONG: Duration = Duration::from_secs(120);
@@ -268,18 +279,18 @@ mod tests {
     fn canceled(why: &str) -> Vec<Vec<u8>> {
         let begun = WatchResponse { created: true, ..WatchResponse::default() };
         let over = WatchResponse { canceled: true, cancel_reason: why.into(), ..WatchResponse::default() };
-        vec![script::bytes(&begun), script::bytes(&over)]
+        vec![fake_server::bytes(&begun), fake_server::bytes(&over)]
     }
 
     fn news(revision: i64) -> Vec<Vec<u8>> {
         let kv = KeyValue { mod_revision: revision, ..KeyValue::default() };
-        let event = Event { kind: 0, kv: Some(kv) };
-        vec![script::bytes(&WatchResponse { events: vec![event], ..WatchResponse::default() })]
+        let event = WatchEvent { kind: 0, kv: Some(kv) };
+        vec![fake_server::bytes(&WatchResponse { events: vec![event], ..WatchResponse::default() })]
     }
 
     #[test]
     fn pauses_grow_up_to_a_limit() {
-        let pauses: Vec<_> = [0, 1, 2, 3, 4, u32::MAX].map(|barren| pause(barren).as_millis()).to_vec();
+        let pauses: Vec<_> = [0, 1, 2, 3, 4, u32::MAX].map(|barren| backoff(barren).as_millis()).to_vec();
         assert_eq!(pauses, [0, 200, 400, 800, 1_000, 1_000]);
     }
 
@@ -290,7 +301,7 @@ mod tests {
         let mut tries = Vec::new();
         loop {
             let pauses = pauses_between_watches().await;
-            if pauses.iter().zip(1..).all(|(passed, barren)| *passed >= pause(barren)) {
+            if pauses.iter().zip(1..).all(|(passed, barren)| *passed >= backoff(barren)) {
                 break;
             }
             tries.push(pauses);
@@ -302,8 +313,8 @@ mod tests {
     async fn pauses_between_watches() -> Vec<Duration> {
         let (begun, start) = (Arc::new(Mutex::new(Vec::new())), Stopwatch::start());
         let noted = begun.clone();
-        let shared = script::play("", move |_| {
-            noted.lock().unwrap().push(start.passed());
+        let shared = fake_server::start("", move |_| {
+            noted.lock().unwrap().push(start.elapsed());
             canceled("etcdserver: for a reason that lasts")
         })
         .await;
@@ -326,10 +337,13 @@ mod tests {
         for why in ["invalid auth token", "revision of auth store is old", "permission denied"] {
             let asked = Arc::new(AtomicUsize::new(0));
             let counted = asked.clone();
-            let shared = script::play("user:secret@", move |path| match path {
+            let shared = fake_server::start("user:secret@", move |path| match path {
                 "/etcdserverpb.Auth/Authenticate" => {
                     counted.fetch_add(1, Ordering::Relaxed);
-                    vec![script::bytes(&AuthenticateResponse { token: "token".into(), ..Default::default() })]
+                    vec![fake_server::bytes(&AuthenticateResponse {
+                        token: "token".into(),
+                        ..Default::default()
+                    })]
                 }
                 _ if counted.load(Ordering::Relaxed) < 2 => canceled(&format!("etcdserver: {why}")),
                 _ => news(7),
@@ -344,9 +358,12 @@ mod tests {
     #[tokio::test]
     async fn whoever_may_not_listen_hears_the_end() {
         for login in ["", "user:secret@"] {
-            let shared = script::play(login, |path| match path {
+            let shared = fake_server::start(login, |path| match path {
                 "/etcdserverpb.Auth/Authenticate" => {
-                    vec![script::bytes(&AuthenticateResponse { token: "token".into(), ..Default::default() })]
+                    vec![fake_server::bytes(&AuthenticateResponse {
+                        token: "token".into(),
+                        ..Default::default()
+                    })]
                 }
                 _ => canceled("etcdserver: permission denied"),
             })

@@ -8,8 +8,8 @@ use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 use tonic::Status;
 
-use super::fault::Fault;
-use super::wire::Wire;
+use super::client::EtcdClient;
+use super::errors::EtcdError;
 use crate::clock::Stopwatch;
 
 /// After how long without an answer a look is due: far more than a healthy etcd takes.
@@ -23,25 +23,25 @@ const HEIR: Duration = Duration::from_millis(300);
 
 /// Which leader there is.
 #[derive(Debug, Default)]
-pub(super) struct Leader {
+pub(super) struct LeaderMonitor {
     /// The last term of which a leader was heard.
     term: AtomicU64,
     /// Who looked last.
-    looked: Mutex<Option<Look>>,
+    last_probe: Mutex<Option<MemberProbe>>,
 }
 
 /// A look at a member.
 #[derive(Debug)]
-struct Look {
+struct MemberProbe {
     member: usize,
     since: Stopwatch,
     /// It said nothing at all.
     silent: bool,
 }
 
-impl Leader {
+impl LeaderMonitor {
     /// An answer came that only a leader can have agreed to.
-    pub(super) fn heard(&self, term: u64) {
+    pub(super) fn observe_term(&self, term: u64) {
         self.term.fetch_max(term, Ordering::Relaxed);
     }
 
@@ -50,10 +50,10 @@ impl Leader {
     }
 }
 
-impl Wire {
+impl EtcdClient {
     /// Ends when nothing can be expected any more of what is proposed at this moment: its leader was followed by another
     /// one, or the member that passed it on is silent.
-    pub(super) async fn lose_hope(&self, used: usize) -> Fault {
+    pub(super) async fn until_leader_lost(&self, used: usize) -> EtcdError {
         let proposed_in = self.leader.term();
         sleep(SOON).await;
         loop {
@@ -70,9 +70,9 @@ impl Wire {
 
     /// Looks at a member, unless somebody just has. Whoever waits there with others hears what the first of them heard.
     async fn is_silent(&self, member: usize) -> bool {
-        let mut looked = self.leader.looked.lock().await;
+        let mut looked = self.leader.last_probe.lock().await;
         if let Some(look) = looked.as_ref().filter(|look| look.member == member)
-            && look.since.passed() < if look.silent { ALIVE } else { AGAIN }
+            && look.since.elapsed() < if look.silent { ALIVE } else { AGAIN }
         {
             return look.silent;
         }
@@ -80,8 +80,10 @@ impl Wire {
         let silent = said.is_err();
         // One without a leader knows of no later term that anything could be agreed on in.
         let said = said.ok().flatten().filter(|said| said.leader != 0);
-        said.and_then(|said| said.header).into_iter().for_each(|header| self.leader.heard(header.raft_term));
-        *looked = Some(Look { member, since: Stopwatch::start(), silent });
+        said.and_then(|said| said.header)
+            .into_iter()
+            .for_each(|header| self.leader.observe_term(header.raft_term));
+        *looked = Some(MemberProbe { member, since: Stopwatch::start(), silent });
         silent
     }
 }

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use evenkeel_core::registry::{Granted, LeaseId};
+use evenkeel_core::registry::{LeaseGrant, LeaseId};
 use evenkeel_core::time::Millis;
 
-use super::fault::Fault;
+use super::client::EtcdClient;
+use super::errors::EtcdError;
 use super::message::{
     LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest,
     LeaseRevokeResponse, TxnRequest, TxnResponse,
 };
-use super::wire::Wire;
-use super::{Shared, commit, tree};
+use super::{EtcdShared, commit, keyspace};
 use crate::{RegistryError, TTL_MAX};
 
 /// How often something is tried again that another one's act came between.
@@ -20,42 +20,42 @@ const TRIES: usize = 4;
 /// A pause, so that a new leader is heard of.
 const PAUSE: Duration = Duration::from_millis(50);
 
-impl Shared {
-    pub(super) async fn open(&self, ttl: Millis) -> Result<Granted, RegistryError> {
+impl EtcdShared {
+    pub(super) async fn open(&self, ttl: Millis) -> Result<LeaseGrant, RegistryError> {
         let ttl = ttl.clamp(self.facts.ttl_min, TTL_MAX);
-        let mut opened = self.open_once(ttl).await;
+        let mut opened = self.try_open(ttl).await;
         for _ in 1..TRIES {
-            let Err(Fault::LeaseExists) = opened else { break };
-            opened = self.open_once(ttl).await;
+            let Err(EtcdError::LeaseExists) = opened else { break };
+            opened = self.try_open(ttl).await;
         }
-        opened.map_err(Fault::explain)
+        opened.map_err(EtcdError::into_registry_error)
     }
 
     /// A lost answer leaves at most a lease that nobody knows and that ends by itself.
-    async fn open_once(&self, ttl: Millis) -> Result<Granted, Fault> {
+    async fn try_open(&self, ttl: Millis) -> Result<LeaseGrant, EtcdError> {
         // No revision comes twice, so neither does a number: not after a restart, nor for another cluster in this etcd.
-        let meta = self.tree.meta();
+        let meta = self.keyspace.meta();
         let same = vec![commit::written_at(meta.clone(), self.since)];
-        let numbering = commit::put(same, self.tree.last_lease(), Vec::new(), 0);
-        let numbering = TxnRequest { failure: vec![tree::glance(meta)], ..numbering };
-        let numbered: TxnResponse = self.wire.tell(commit::PATH, numbering).await?;
+        let numbering = commit::put(same, self.keyspace.last_lease(), Vec::new(), 0);
+        let numbering = TxnRequest { failure: vec![keyspace::exists_op(meta)], ..numbering };
+        let numbered: TxnResponse = self.client.call_once(commit::PATH, numbering).await?;
         self.check_generation(&numbered)?;
         let id = numbered.header.map_or(0, |header| header.revision);
         let lease = LeaseId(id.cast_unsigned());
-        let ttl = grant(&self.wire, id, seconds(ttl)).await?;
-        let entry = commit::put(Vec::new(), self.tree.lease(lease), Vec::new(), id);
-        let _: TxnResponse = self.wire.tell(commit::PATH, entry).await?;
+        let ttl = grant(&self.client, id, seconds(ttl)).await?;
+        let entry = commit::put(Vec::new(), self.keyspace.lease(lease), Vec::new(), id);
+        let _: TxnResponse = self.client.call_once(commit::PATH, entry).await?;
         Ok(granted(lease, ttl))
     }
 
-    pub(super) async fn renew(&self, lease: LeaseId) -> Result<Option<Granted>, RegistryError> {
+    pub(super) async fn renew(&self, lease: LeaseId) -> Result<Option<LeaseGrant>, RegistryError> {
         let Some(id) = number(lease) else { return Ok(None) };
         for _ in 0..TRIES {
-            match self.renew_once(lease, id).await {
-                Ok(Renewed::Until(ttl)) => return Ok(Some(granted(lease, ttl))),
-                Ok(Renewed::Gone) | Err(Fault::NoLease) => return Ok(None),
-                Ok(Renewed::Unsure) => tokio::time::sleep(PAUSE).await,
-                Err(fault) => return Err(fault.explain()),
+            match self.try_renew(lease, id).await {
+                Ok(RenewalResult::Renewed(ttl)) => return Ok(Some(granted(lease, ttl))),
+                Ok(RenewalResult::Gone) | Err(EtcdError::NoLease) => return Ok(None),
+                Ok(RenewalResult::Unsure) => tokio::time::sleep(PAUSE).await,
+                Err(fault) => return Err(fault.into_registry_error()),
             }
         }
         Err(RegistryError::Unavailable("etcd changes its leader again and again: look at its members".into()))
@@ -63,62 +63,62 @@ impl Shared {
 
     /// A leader that was frozen or cut off renews without asking anybody, also when there is another one already which
     /// will end the lease. So a renewal counts only when, after it, most members were still of the same term.
-    async fn renew_once(&self, lease: LeaseId, id: i64) -> Result<Renewed, Fault> {
+    async fn try_renew(&self, lease: LeaseId, id: i64) -> Result<RenewalResult, EtcdError> {
         let question = LeaseKeepAliveRequest { id };
         let renewed: LeaseKeepAliveResponse =
-            self.wire.ask("/etcdserverpb.Lease/LeaseKeepAlive", question).await?;
+            self.client.call_any("/etcdserverpb.Lease/LeaseKeepAlive", question).await?;
         if renewed.ttl <= 0 {
-            return Ok(Renewed::Gone);
+            return Ok(RenewalResult::Gone);
         }
         // The generation last, as in every transaction that may not be made.
-        let (lease, meta) = (self.tree.lease(lease), self.tree.meta());
+        let (lease, meta) = (self.keyspace.lease(lease), self.keyspace.meta());
         let look = TxnRequest {
             compare: vec![commit::written_at(meta.clone(), self.since)],
-            success: vec![tree::glance(lease)],
-            failure: vec![tree::glance(meta)],
+            success: vec![keyspace::exists_op(lease)],
+            failure: vec![keyspace::exists_op(meta)],
         };
-        let there: TxnResponse = self.wire.ask(commit::PATH, look).await?;
+        let there: TxnResponse = self.client.call_any(commit::PATH, look).await?;
         self.check_generation(&there)?;
         let found = there.responses.first().and_then(|op| op.range.as_ref());
-        let term = |header: Option<super::message::Header>| header.map(|header| header.raft_term);
+        let term = |header: Option<super::message::ResponseHeader>| header.map(|header| header.raft_term);
         Ok(match found.is_none_or(|found| found.kvs.is_empty()) {
-            true => Renewed::Gone,
-            false if term(renewed.header) == term(there.header) => Renewed::Until(renewed.ttl),
-            false => Renewed::Unsure,
+            true => RenewalResult::Gone,
+            false if term(renewed.header) == term(there.header) => RenewalResult::Renewed(renewed.ttl),
+            false => RenewalResult::Unsure,
         })
     }
 
     pub(super) async fn close(&self, lease: LeaseId) -> Result<(), RegistryError> {
         let Some(id) = number(lease) else { return Ok(()) };
-        match revoke(&self.wire, id).await {
-            Ok(()) | Err(Fault::NoLease) => Ok(()),
-            Err(fault) => Err(fault.explain()),
+        match revoke(&self.client, id).await {
+            Ok(()) | Err(EtcdError::NoLease) => Ok(()),
+            Err(fault) => Err(fault.into_registry_error()),
         }
     }
 }
 
-enum Renewed {
+enum RenewalResult {
     /// Prolonged by so many seconds.
-    Until(i64),
+    Renewed(i64),
     Gone,
     /// Perhaps by a leader that is none any more.
     Unsure,
 }
 
 /// Asks for a lease of this number and so many seconds, and returns how many it has.
-pub(super) async fn grant(wire: &Wire, id: i64, ttl: i64) -> Result<i64, Fault> {
+pub(super) async fn grant(wire: &EtcdClient, id: i64, ttl: i64) -> Result<i64, EtcdError> {
     let granted: LeaseGrantResponse =
-        wire.tell("/etcdserverpb.Lease/LeaseGrant", LeaseGrantRequest { ttl, id }).await?;
+        wire.call_once("/etcdserverpb.Lease/LeaseGrant", LeaseGrantRequest { ttl, id }).await?;
     match granted.error.as_str() {
         "" => Ok(granted.ttl),
-        error => Err(Fault::Other(RegistryError::Unavailable(format!("etcd grants no lease: {error}")))),
+        error => Err(EtcdError::Other(RegistryError::Unavailable(format!("etcd grants no lease: {error}")))),
     }
 }
 
 /// Ends a lease.
-pub(super) async fn revoke(wire: &Wire, id: i64) -> Result<(), Fault> {
+pub(super) async fn revoke(wire: &EtcdClient, id: i64) -> Result<(), EtcdError> {
     let _: LeaseRevokeResponse =
-        wire.ask("/etcdserverpb.Lease/LeaseRevoke", LeaseRevokeRequest { id }).await?;
+        wire.call_any("/etcdserverpb.Lease/LeaseRevoke", LeaseRevokeRequest { id }).await?;
     Ok(())
 }
 
@@ -132,9 +132,9 @@ fn seconds(ttl: Millis) -> i64 {
     ttl.0.div_euclid(1_000) + i64::from(ttl.0.rem_euclid(1_000) > 0)
 }
 
-fn granted(lease: LeaseId, seconds: i64) -> Granted {
+fn granted(lease: LeaseId, seconds: i64) -> LeaseGrant {
     // etcd tells no calendar, and ends leases without being asked.
-    Granted { lease, ttl: Millis(seconds.saturating_mul(1_000)), clock: None, next_end: None }
+    LeaseGrant { lease, ttl: Millis(seconds.saturating_mul(1_000)), clock: None, next_end: None }
 }
 
 #[cfg(test)]
@@ -142,8 +142,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::super::message::{Header, KeyValue, RangeResponse, ResponseOp};
-    use super::super::script;
+    use super::super::fake_server;
+    use super::super::message::{KeyValue, RangeResponse, ResponseHeader, ResponseOp};
     use super::*;
 
     #[test]
@@ -159,20 +159,20 @@ mod tests {
     }
 
     /// An etcd of which the leader that renews is of term 4 and most members are of another one, as often as said.
-    async fn renewed(unsure: usize) -> (Result<Option<Granted>, RegistryError>, usize) {
+    async fn renewed(unsure: usize) -> (Result<Option<LeaseGrant>, RegistryError>, usize) {
         let looked = Arc::new(AtomicUsize::new(0));
         let counted = looked.clone();
-        let shared = script::play("", move |path| {
-            let header = |raft_term| Some(Header { cluster_id: 1, revision: 9, raft_term });
+        let shared = fake_server::start("", move |path| {
+            let header = |raft_term| Some(ResponseHeader { cluster_id: 1, revision: 9, raft_term });
             vec![match path {
                 "/etcdserverpb.Lease/LeaseKeepAlive" => {
-                    script::bytes(&LeaseKeepAliveResponse { header: header(4), ttl: 15 })
+                    fake_server::bytes(&LeaseKeepAliveResponse { header: header(4), ttl: 15 })
                 }
                 _ => {
                     let term = if counted.fetch_add(1, Ordering::Relaxed) < unsure { 5 } else { 4 };
                     let there = RangeResponse { kvs: vec![KeyValue::default()], ..RangeResponse::default() };
                     let responses = vec![ResponseOp { range: Some(there) }];
-                    script::bytes(&TxnResponse { header: header(term), succeeded: true, responses })
+                    fake_server::bytes(&TxnResponse { header: header(term), succeeded: true, responses })
                 }
             }]
         })

@@ -12,25 +12,25 @@ use super::message::{AuthenticateRequest, AuthenticateResponse};
 use crate::{EngineUrl, RegistryError};
 
 /// A user and the token it has at the moment.
-pub(super) struct Login {
-    question: AuthenticateRequest,
+pub(super) struct EtcdLogin {
+    request: AuthenticateRequest,
     token: Mutex<Option<MetadataValue<Ascii>>>,
     /// One asks, the others wait for that answer.
     asking: tokio::sync::Mutex<()>,
 }
 
-impl Login {
+impl EtcdLogin {
     /// `None` when the URL names no user: then a client certificate says who asks, or nobody wants to know.
     pub(super) fn new(url: &EngineUrl) -> Result<Option<Self>, RegistryError> {
         let Some(user) = url.user() else { return Ok(None) };
         let Some(password) = url.password()? else {
-            return Err(url.refused(&format!(
+            return Err(url.refusal(&format!(
                 "has a user without a password: put it into {} or into a file that password_file names",
                 crate::PASSWORD
             )));
         };
         let question = AuthenticateRequest { name: user.into(), password };
-        Ok(Some(Self { question, token: Mutex::default(), asking: tokio::sync::Mutex::default() }))
+        Ok(Some(Self { request: question, token: Mutex::default(), asking: tokio::sync::Mutex::default() }))
     }
 
     pub(super) fn token(&self) -> Option<MetadataValue<Ascii>> {
@@ -46,7 +46,7 @@ impl Login {
     }
 
     /// Gets a token where there is none.
-    pub(super) async fn ensure(&self, channel: &Channel) -> Result<(), Status> {
+    pub(super) async fn ensure_token(&self, channel: &Channel) -> Result<(), Status> {
         if self.token().is_some() {
             return Ok(());
         }
@@ -63,7 +63,7 @@ impl Login {
         let path = "/etcdserverpb.Auth/Authenticate";
         let path = path.parse().map_err(|_| Status::internal("a path that is none"))?;
         let codec = ProstCodec::<AuthenticateRequest, AuthenticateResponse>::default();
-        let answer = grpc.unary(Request::new(self.question.clone()), path, codec).await?;
+        let answer = grpc.unary(Request::new(self.request.clone()), path, codec).await?;
         let token = answer.into_inner().token;
         token.parse().map_err(|_| Status::internal("a token that cannot be sent"))
     }
@@ -74,8 +74,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::super::message::{Header, PutRequest, PutResponse};
-    use super::super::script;
+    use super::super::fake_server;
+    use super::super::message::{PutRequest, PutResponse, ResponseHeader};
     use super::*;
 
     /// What becomes of a question to an etcd of two members that takes no token so often; whether another member is used then,
@@ -84,21 +84,22 @@ mod tests {
         let (tokens, asked) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
         let given = tokens.clone();
         let url = |at| format!("etcd://user:secret@{at},{at}/test");
-        let shared = script::play_at(url, move |path| match path {
+        let shared = fake_server::start_at(url, move |path| match path {
             "/etcdserverpb.Auth/Authenticate" => {
                 let token = given.fetch_add(1, Ordering::Relaxed).to_string();
-                vec![script::bytes(&AuthenticateResponse { token, ..Default::default() })]
+                vec![fake_server::bytes(&AuthenticateResponse { token, ..Default::default() })]
             }
-            _ if asked.fetch_add(1, Ordering::Relaxed) < often => vec![script::NO_TOKEN.to_vec()],
+            _ if asked.fetch_add(1, Ordering::Relaxed) < often => vec![fake_server::NO_TOKEN.to_vec()],
             _ => {
-                let header = Some(Header { cluster_id: 1, revision: 9, raft_term: 1 });
-                vec![script::bytes(&PutResponse { header })]
+                let header = Some(ResponseHeader { cluster_id: 1, revision: 9, raft_term: 1 });
+                vec![fake_server::bytes(&PutResponse { header })]
             }
         })
         .await;
-        let used = shared.wire.used();
+        let used = shared.client.subscribe_member();
         let first = *used.borrow();
-        let told = shared.wire.ask::<_, PutResponse>("/etcdserverpb.KV/Put", PutRequest::default()).await;
+        let told =
+            shared.client.call_any::<_, PutResponse>("/etcdserverpb.KV/Put", PutRequest::default()).await;
         let other = *used.borrow() != first;
         (told.is_ok(), other, tokens.load(Ordering::Relaxed))
     }

@@ -6,7 +6,7 @@ use prost::{Message, Oneof};
 
 /// Stands before every answer.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Header {
+pub(super) struct ResponseHeader {
     #[prost(uint64, tag = "1")]
     pub(super) cluster_id: u64,
     #[prost(int64, tag = "3")]
@@ -49,7 +49,7 @@ pub(super) struct RangeRequest {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct RangeResponse {
     #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<Header>,
+    pub(super) header: Option<ResponseHeader>,
     #[prost(message, repeated, tag = "2")]
     pub(super) kvs: Vec<KeyValue>,
     #[prost(bool, tag = "3")]
@@ -69,7 +69,7 @@ pub(super) struct PutRequest {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct PutResponse {
     #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<Header>,
+    pub(super) header: Option<ResponseHeader>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -81,12 +81,12 @@ pub(super) struct DeleteRangeRequest {
 /// One step of a transaction.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct RequestOp {
-    #[prost(oneof = "Step", tags = "1, 2, 3")]
-    pub(super) step: Option<Step>,
+    #[prost(oneof = "EtcdOp", tags = "1, 2, 3")]
+    pub(super) step: Option<EtcdOp>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub(super) enum Step {
+pub(super) enum EtcdOp {
     #[prost(message, tag = "1")]
     Range(RangeRequest),
     #[prost(message, tag = "2")]
@@ -113,12 +113,12 @@ pub(super) struct Compare {
     pub(super) target: i32,
     #[prost(bytes = "vec", tag = "3")]
     pub(super) key: Vec<u8>,
-    #[prost(oneof = "Against", tags = "4, 5, 6")]
-    pub(super) against: Option<Against>,
+    #[prost(oneof = "CompareValue", tags = "4, 5, 6")]
+    pub(super) against: Option<CompareValue>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub(super) enum Against {
+pub(super) enum CompareValue {
     #[prost(int64, tag = "4")]
     Version(i64),
     #[prost(int64, tag = "5")]
@@ -140,7 +140,7 @@ pub(super) struct TxnRequest {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TxnResponse {
     #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<Header>,
+    pub(super) header: Option<ResponseHeader>,
     #[prost(bool, tag = "2")]
     pub(super) succeeded: bool,
     #[prost(message, repeated, tag = "3")]
@@ -169,7 +169,7 @@ pub(super) struct WatchCreateRequest {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct WatchResponse {
     #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<Header>,
+    pub(super) header: Option<ResponseHeader>,
     #[prost(bool, tag = "3")]
     pub(super) created: bool,
     #[prost(bool, tag = "4")]
@@ -182,11 +182,11 @@ pub(super) struct WatchResponse {
     #[prost(bool, tag = "7")]
     pub(super) fragment: bool,
     #[prost(message, repeated, tag = "11")]
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<WatchEvent>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Event {
+pub(super) struct WatchEvent {
     /// 0 put, 1 delete.
     #[prost(int32, tag = "1")]
     pub(super) kind: i32,
@@ -206,7 +206,7 @@ pub(super) struct LeaseGrantRequest {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct LeaseGrantResponse {
     #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<Header>,
+    pub(super) header: Option<ResponseHeader>,
     #[prost(int64, tag = "3")]
     pub(super) ttl: i64,
     #[prost(string, tag = "4")]
@@ -222,7 +222,7 @@ pub(super) struct LeaseRevokeRequest {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct LeaseRevokeResponse {
     #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<Header>,
+    pub(super) header: Option<ResponseHeader>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -234,7 +234,7 @@ pub(super) struct LeaseKeepAliveRequest {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct LeaseKeepAliveResponse {
     #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<Header>,
+    pub(super) header: Option<ResponseHeader>,
     /// In seconds; not above 0 when the lease has ended.
     #[prost(int64, tag = "3")]
     pub(super) ttl: i64,
@@ -251,7 +251,7 @@ pub(super) struct AuthenticateRequest {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct AuthenticateResponse {
     #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<Header>,
+    pub(super) header: Option<ResponseHeader>,
     #[prost(string, tag = "2")]
     pub(super) token: String,
 }
@@ -262,7 +262,7 @@ pub(super) struct StatusRequest {}
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StatusResponse {
     #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<Header>,
+    pub(super) header: Option<ResponseHeader>,
     #[prost(string, tag = "2")]
     pub(super) version: String,
     /// In bytes, on disk.
@@ -281,29 +281,29 @@ pub(super) struct MemberListRequest {}
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct MemberListResponse {
     #[prost(message, optional, tag = "1")]
-    pub(super) header: Option<Header>,
+    pub(super) header: Option<ResponseHeader>,
     #[prost(message, repeated, tag = "2")]
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<EtcdMemberEntry>,
 }
 
 /// Only counted.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Member {}
+pub(super) struct EtcdMemberEntry {}
 
 /// An answer that begins with a header.
-pub(super) trait Answer: Message + Default + 'static {
+pub(super) trait EtcdResponse: Message + Default + 'static {
     /// Whether the header's revision is of the whole cluster and not of one member that may lag behind.
     const AGREED: bool;
 
-    fn header(&self) -> Option<&Header>;
+    fn header(&self) -> Option<&ResponseHeader>;
 }
 
 macro_rules! answers {
     ($($message:ident: $agreed:literal),+ $(,)?) => {
-        $(impl Answer for $message {
+        $(impl EtcdResponse for $message {
             const AGREED: bool = $agreed;
 
-            fn header(&self) -> Option<&Header> {
+            fn header(&self) -> Option<&ResponseHeader> {
                 self.header.as_ref()
             }
         })+

@@ -2,15 +2,15 @@
 
 use evenkeel_core::registry::Revision;
 
+use super::client::EtcdClient;
 use super::commit;
-use super::fault::Fault;
+use super::errors::EtcdError;
+use super::keyspace::{self, EtcdKeyspace};
 use super::lease;
 use super::message::{RangeRequest, RangeResponse, StatusRequest, StatusResponse, TxnRequest, TxnResponse};
-use super::tree::{self, Tree};
-use super::wire::Wire;
-use super::{Shared, wire};
+use super::{EtcdShared, client};
 use crate::RegistryError;
-use crate::examine::release;
+use crate::health::release;
 
 /// Which layout this program writes.
 const LAYOUT: &str = "1";
@@ -20,12 +20,12 @@ const OPERATIONS_MAX: usize = 128;
 
 /// The entry that tells which etcd this namespace was written in, and how often that may have gone back in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Meta {
+struct EtcdMeta {
     cluster: u64,
     generation: u16,
 }
 
-impl Meta {
+impl EtcdMeta {
     fn write(&self) -> Vec<u8> {
         format!("{LAYOUT} {:x} {}", self.cluster, self.generation).into_bytes()
     }
@@ -51,7 +51,7 @@ impl Meta {
 
 /// What was found, or written, where the generation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Adopted {
+pub(super) struct EtcdGeneration {
     pub(super) generation: u16,
     /// When it was written: guards compare it, so that nobody goes on under a generation that is over.
     pub(super) since: Revision,
@@ -59,51 +59,59 @@ pub(super) struct Adopted {
 
 /// The generation, raised when etcd is another than the one that was written in (as after `etcdctl snapshot restore`), or
 /// to above `lost`, the generation of somebody who saw it go back in time.
-pub(super) async fn adopt(wire: &Wire, tree: &Tree, lost: Option<u16>) -> Result<Adopted, RegistryError> {
+pub(super) async fn adopt_generation(
+    wire: &EtcdClient,
+    tree: &EtcdKeyspace,
+    lost: Option<u16>,
+) -> Result<EtcdGeneration, RegistryError> {
     loop {
         let look = RangeRequest { key: tree.meta(), ..RangeRequest::default() };
-        let found: RangeResponse = wire.ask("/etcdserverpb.KV/Range", look).await.map_err(Fault::explain)?;
+        let found: RangeResponse =
+            wire.call_any("/etcdserverpb.KV/Range", look).await.map_err(EtcdError::into_registry_error)?;
         let cluster = wire.cluster();
         let (guard, meta) = match found.kvs.first() {
-            None => (commit::absent(tree.meta()), Meta { cluster, generation: 0 }),
+            None => (commit::absent(tree.meta()), EtcdMeta { cluster, generation: 0 }),
             Some(kv) => {
-                let old = Meta::read(&kv.value)?;
+                let old = EtcdMeta::read(&kv.value)?;
                 let raised = old.generation.saturating_add(u16::from(old.cluster != cluster));
                 let generation = raised.max(lost.map_or(0, |lost| lost.saturating_add(1)));
-                let new = Meta { cluster, generation };
-                let since = tree::revision(kv.mod_revision);
+                let new = EtcdMeta { cluster, generation };
+                let since = keyspace::revision(kv.mod_revision);
                 if new == old {
-                    return Ok(Adopted { generation, since });
+                    return Ok(EtcdGeneration { generation, since });
                 }
                 (commit::written_at(tree.meta(), since), new)
             }
         };
         let write = commit::put(vec![guard], tree.meta(), meta.write(), 0);
-        let written: TxnResponse = wire.tell(commit::PATH, write).await.map_err(Fault::explain)?;
+        let written: TxnResponse =
+            wire.call_once(commit::PATH, write).await.map_err(EtcdError::into_registry_error)?;
         if written.succeeded {
-            let since = tree::revision(written.header.map_or(0, |header| header.revision));
-            return Ok(Adopted { generation: meta.generation, since });
+            let since = keyspace::revision(written.header.map_or(0, |header| header.revision));
+            return Ok(EtcdGeneration { generation: meta.generation, since });
         }
         // Somebody else wrote it at the same moment.
     }
 }
 
-impl Shared {
+impl EtcdShared {
     /// Ends all that goes on when what was found last, where a transaction could not be made, is another generation.
-    pub(super) fn check_generation(&self, answer: &TxnResponse) -> Result<(), Fault> {
+    pub(super) fn check_generation(&self, answer: &TxnResponse) -> Result<(), EtcdError> {
         let Some(found) = answer.responses.last().and_then(|op| op.range.as_ref()) else { return Ok(()) };
-        let since = found.kvs.first().map(|kv| tree::revision(kv.mod_revision));
+        let since = found.kvs.first().map(|kv| keyspace::revision(kv.mod_revision));
         match answer.succeeded || since == Some(self.since) {
             true => Ok(()),
-            false => Err(self.wire.stop(wire::REPLACED)),
+            false => Err(self.client.stop(client::REPLACED)),
         }
     }
 }
 
 /// The version, which must be one that knows all that we ask.
-pub(super) async fn version(wire: &Wire) -> Result<String, RegistryError> {
-    let status: StatusResponse =
-        wire.ask("/etcdserverpb.Maintenance/Status", StatusRequest {}).await.map_err(Fault::explain)?;
+pub(super) async fn version(wire: &EtcdClient) -> Result<String, RegistryError> {
+    let status: StatusResponse = wire
+        .call_any("/etcdserverpb.Maintenance/Status", StatusRequest {})
+        .await
+        .map_err(EtcdError::into_registry_error)?;
     match release(&status.version) {
         Some(known) if known >= [3, 4, 0] => Ok(status.version),
         _ => Err(RegistryError::Refused(format!(
@@ -114,25 +122,25 @@ pub(super) async fn version(wire: &Wire) -> Result<String, RegistryError> {
 }
 
 /// The shortest term, in seconds: what it grants to whoever asks for a second.
-pub(super) async fn least_term(wire: &Wire) -> Result<i64, RegistryError> {
+pub(super) async fn least_term(wire: &EtcdClient) -> Result<i64, RegistryError> {
     // Number 0 lets etcd choose; it is not told here, so the lease ends by itself.
-    Ok(lease::grant(wire, 0, 1).await.map_err(Fault::explain)?.max(1))
+    Ok(lease::grant(wire, 0, 1).await.map_err(EtcdError::into_registry_error)?.max(1))
 }
 
 /// How many comparisons and how many writes one transaction may have, as far as we use it.
-pub(super) async fn operations_max(wire: &Wire, tree: &Tree) -> Result<usize, RegistryError> {
+pub(super) async fn operations_max(wire: &EtcdClient, tree: &EtcdKeyspace) -> Result<usize, RegistryError> {
     let mut most = OPERATIONS_MAX;
     loop {
         // Compares and writes nothing, so it costs no more than a reading. It reads something, or a member that lags behind
         // would answer by itself.
         let compare = vec![commit::absent(tree.meta()); most];
-        let look = vec![tree::glance(tree.meta())];
+        let look = vec![keyspace::exists_op(tree.meta())];
         let question = TxnRequest { compare, success: look.clone(), failure: look };
-        match wire.ask::<_, TxnResponse>(commit::PATH, question).await {
+        match wire.call_any::<_, TxnResponse>(commit::PATH, question).await {
             // One is for the generation.
             Ok(_) => return Ok(most - 1),
-            Err(Fault::TooLarge) if most > 8 => most /= 2,
-            Err(fault) => return Err(fault.explain()),
+            Err(EtcdError::TooLarge) if most > 8 => most /= 2,
+            Err(fault) => return Err(fault.into_registry_error()),
         }
     }
 }
@@ -143,10 +151,13 @@ mod tests {
 
     #[test]
     fn meta_is_read_back_and_strangers_are_left_alone() {
-        let meta = Meta { cluster: 0xdead_beef, generation: 3 };
-        assert_eq!(Meta::read(&meta.write()), Ok(meta));
+        let meta = EtcdMeta { cluster: 0xdead_beef, generation: 3 };
+        assert_eq!(EtcdMeta::read(&meta.write()), Ok(meta));
         for strange in ["", "2 a 1", "1 x 1", "1 a", "hello"] {
-            assert!(matches!(Meta::read(strange.as_bytes()), Err(RegistryError::Refused(_))), "{strange}");
+            assert!(
+                matches!(EtcdMeta::read(strange.as_bytes()), Err(RegistryError::Refused(_))),
+                "{strange}"
+            );
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Readings, each of one revision: every cold entry, page by page, or some entries.
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Batch, Change};
+use evenkeel_core::registry::{Change, ChangeBatch};
 
-use super::fault::Fault;
+use super::errors::EtcdError;
 use super::message::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
-use super::{Shared, commit, tree};
+use super::{EtcdShared, commit, keyspace};
 use crate::RegistryError;
 
 /// How many entries a page of the listing has.
@@ -14,20 +14,20 @@ const PAGE: i64 = 512;
 /// How often a reading begins anew when etcd forgot the revision it was of.
 const TRIES: usize = 5;
 
-impl Shared {
-    pub(super) async fn list(&self) -> Result<Batch, RegistryError> {
-        let mut listed = self.list_once().await;
+impl EtcdShared {
+    pub(super) async fn list(&self) -> Result<ChangeBatch, RegistryError> {
+        let mut listed = self.try_list().await;
         for _ in 1..TRIES {
-            let Err(Fault::Compacted) = listed else { break };
-            listed = self.list_once().await;
+            let Err(EtcdError::Compacted) = listed else { break };
+            listed = self.try_list().await;
         }
-        let batch = listed.map_err(Fault::explain)?;
-        self.tell_of(batch.revision);
+        let batch = listed.map_err(EtcdError::into_registry_error)?;
+        self.announce(batch.revision);
         Ok(batch)
     }
 
-    async fn list_once(&self) -> Result<Batch, Fault> {
-        let (mut first, behind) = self.tree.cold();
+    async fn try_list(&self) -> Result<ChangeBatch, EtcdError> {
+        let (mut first, behind) = self.keyspace.cold_range();
         let (mut revision, mut changes) = (0, Vec::new());
         loop {
             let page = RangeRequest {
@@ -37,48 +37,49 @@ impl Shared {
                 revision,
                 keys_only: false,
             };
-            let page: RangeResponse = self.wire.ask("/etcdserverpb.KV/Range", page).await?;
+            let page: RangeResponse = self.client.call_any("/etcdserverpb.KV/Range", page).await?;
             if revision == 0 {
                 revision = page.header.as_ref().map_or(0, |header| header.revision);
             }
             // The next page begins right behind the last key.
             first = page.kvs.last().map_or_else(Vec::new, |kv| [kv.key.as_slice(), &[0]].concat());
-            let at = tree::revision(revision);
+            let at = keyspace::revision(revision);
             changes.extend(page.kvs.into_iter().filter_map(|kv| {
-                let key = self.tree.key(&kv.key)?;
-                Some(Change { key, entry: Some(tree::entry(kv)), revision: at })
+                let key = self.keyspace.parse_key(&kv.key)?;
+                Some(Change { key, entry: Some(keyspace::entry(kv)), revision: at })
             }));
             if !page.more {
-                return Ok(Batch { changes, revision: at });
+                return Ok(ChangeBatch { changes, revision: at });
             }
         }
     }
 
     pub(super) async fn read(&self, keys: Vec<Key>) -> Result<Vec<Change>, RegistryError> {
-        let mut found = self.read_once(&keys).await;
+        let mut found = self.try_read(&keys).await;
         for _ in 1..TRIES {
-            let Err(Fault::Compacted) = found else { break };
-            found = self.read_once(&keys).await;
+            let Err(EtcdError::Compacted) = found else { break };
+            found = self.try_read(&keys).await;
         }
-        let found = found.map_err(Fault::explain)?;
+        let found = found.map_err(EtcdError::into_registry_error)?;
         if let Some(change) = found.first() {
-            self.tell_of(change.revision);
+            self.announce(change.revision);
         }
         Ok(found)
     }
 
-    async fn read_once(&self, keys: &[Key]) -> Result<Vec<Change>, Fault> {
+    async fn try_read(&self, keys: &[Key]) -> Result<Vec<Change>, EtcdError> {
         let (mut revision, mut changes) = (0, Vec::with_capacity(keys.len()));
         for part in keys.chunks(self.facts.operations_max.max(1)) {
-            let success = part.iter().map(|key| tree::look(self.tree.entry(key), revision)).collect();
+            let success =
+                part.iter().map(|key| keyspace::read_op(self.keyspace.entry(key), revision)).collect();
             let question = TxnRequest { success, ..TxnRequest::default() };
-            let answer: TxnResponse = self.wire.ask(commit::PATH, question).await?;
+            let answer: TxnResponse = self.client.call_any(commit::PATH, question).await?;
             if revision == 0 {
                 revision = answer.header.as_ref().map_or(0, |header| header.revision);
             }
             let found = answer.responses.into_iter();
             let found = found.map(|op| op.range.and_then(|range| range.kvs.into_iter().next()));
-            changes.extend(tree::changes(part.iter(), found, revision));
+            changes.extend(keyspace::changes(part.iter(), found, revision));
         }
         Ok(changes)
     }

@@ -8,7 +8,7 @@ use evenkeel_core::registry::Revision;
 use evenkeel_core::time::Millis;
 use redis::{RedisError, Value};
 
-use super::link::{ANSWER, Link, patience};
+use super::session::{ANSWER, RedisSession, to_duration};
 use super::wire::{list, text};
 use super::writer::TICK;
 
@@ -16,12 +16,12 @@ use super::writer::TICK;
 const BLOCK: Millis = Millis::secs(2);
 
 /// Listens for as long as the link exists.
-pub(super) async fn run(link: Weak<Link>) {
+pub(super) async fn run(link: Weak<RedisSession>) {
     loop {
         let Some(alive) = link.upgrade() else { return };
         // The answer may come as late as the block lasts: the patience of all others is too short for it.
-        let connected = alive.door().connect(patience(BLOCK + ANSWER)).await;
-        let (news, mut heard) = (alive.keys().news(), alive.known().cold);
+        let connected = alive.connector().connect(to_duration(BLOCK + ANSWER)).await;
+        let (news, mut heard) = (alive.keys().change_stream(), alive.state().cold);
         drop(alive);
         if let Ok((mut connection, _)) = connected {
             loop {
@@ -31,13 +31,13 @@ pub(super) async fn run(link: Weak<Link>) {
                 let answer: Result<Value, RedisError> = read.query_async(&mut connection).await;
                 let (Ok(answer), Some(alive)) = (answer, link.upgrade()) else { break };
                 if let Some(revision) = first(answer) {
-                    alive.hear(revision);
+                    alive.cold_changed(revision);
                     heard = revision;
                 }
-                heard = heard.max(alive.known().cold);
+                heard = heard.max(alive.state().cold);
             }
         }
-        tokio::time::sleep(patience(TICK)).await;
+        tokio::time::sleep(to_duration(TICK)).await;
     }
 }
 

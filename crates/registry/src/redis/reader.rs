@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Batch, Change, Entry, Revision};
+use evenkeel_core::registry::{Change, ChangeBatch, Entry, Revision};
 use redis::Value;
 
-use super::link::{Link, Shared, Verb, nonsense};
+use super::session::{RedisSession, ScriptKind, SharedSession, unexpected_reply};
 use super::wire::{entry, number, text};
 use super::writer::REMEMBERED;
-use crate::feed::Log;
+use crate::feed::ChangeLog;
 use crate::{BoxFuture, RegistryError};
 
 /// How many entries one call lists, so that a large listing holds up nobody's renewal.
@@ -18,30 +18,30 @@ const PAGE: usize = 1_000;
 /// How often a listing begins anew because more changed meanwhile than is remembered.
 const TRIES: u32 = 5;
 
-impl Link {
+impl RedisSession {
     pub(super) async fn read(&self, keys: Vec<Key>) -> Result<Vec<Change>, RegistryError> {
-        let asked = self.ask(Verb::Look, |cmd| {
+        let asked = self.call_script(ScriptKind::Look, |cmd| {
             cmd.arg("read");
             for key in &keys {
                 cmd.arg(key.as_str());
             }
         });
         let (revision, mut told) = asked.await?;
-        let mut told = told.next().and_then(super::wire::list).ok_or_else(nonsense)?;
+        let mut told = told.next().and_then(super::wire::list).ok_or_else(unexpected_reply)?;
         let found = keys.into_iter().map(|key| {
             let entry = entry(&told.next()?, told.next()?)?;
             Some(Change { key, entry, revision })
         });
-        found.collect::<Option<_>>().ok_or_else(nonsense)
+        found.collect::<Option<_>>().ok_or_else(unexpected_reply)
     }
 
     /// Pages are of different moments; what changed from the first to the last of them is laid over them. What did not
     /// change is the same at each moment.
-    pub(super) async fn list(&self) -> Result<Batch, RegistryError> {
+    pub(super) async fn list(&self) -> Result<ChangeBatch, RegistryError> {
         for _ in 0..TRIES {
             let (mut entries, mut cursor, mut began) = (BTreeMap::new(), "0".to_owned(), None);
             loop {
-                let (revision, page) = self.page(&cursor).await?;
+                let (revision, page) = self.read_page(&cursor).await?;
                 cursor = page.next;
                 entries.extend(page.entries);
                 let whole = cursor == "0" && began.is_none();
@@ -53,7 +53,7 @@ impl Link {
                     break;
                 }
             }
-            if let Some(changed) = self.changed(began.unwrap_or_default()).await? {
+            if let Some(changed) = self.changes_since(began.unwrap_or_default()).await? {
                 for change in changed.changes {
                     match change.entry {
                         Some(entry) => drop(entries.insert(change.key, entry)),
@@ -66,44 +66,44 @@ impl Link {
         Err(RegistryError::Unavailable("the registry changes faster than it can be listed: try again".into()))
     }
 
-    async fn page(&self, cursor: &str) -> Result<(Revision, Page), RegistryError> {
+    async fn read_page(&self, cursor: &str) -> Result<(Revision, ListingPage), RegistryError> {
         let (revision, mut told) =
-            self.ask(Verb::Look, |cmd| _ = cmd.arg("page").arg(cursor).arg(PAGE)).await?;
-        let page = told.next().and_then(Page::of).ok_or_else(nonsense)?;
+            self.call_script(ScriptKind::Look, |cmd| _ = cmd.arg("page").arg(cursor).arg(PAGE)).await?;
+        let page = told.next().and_then(ListingPage::parse).ok_or_else(unexpected_reply)?;
         Ok((revision, page))
     }
 
-    async fn changed(&self, after: Revision) -> Result<Option<Batch>, RegistryError> {
+    async fn changes_since(&self, after: Revision) -> Result<Option<ChangeBatch>, RegistryError> {
         let first = after.0.saturating_add(1);
-        let asked = self.ask(Verb::Look, |cmd| {
+        let asked = self.call_script(ScriptKind::Look, |cmd| {
             cmd.arg("changes").arg(after.0).arg(REMEMBERED).arg(format!("{first}-0"));
         });
         let (revision, mut told) = asked.await?;
         let Some(told) = told.next().and_then(super::wire::list) else { return Ok(None) };
-        let changes = changes(told).ok_or_else(nonsense)?;
-        Ok(Some(Batch { changes, revision }))
+        let changes = changes(told).ok_or_else(unexpected_reply)?;
+        Ok(Some(ChangeBatch { changes, revision }))
     }
 }
 
-impl Log for Link {
+impl ChangeLog for RedisSession {
     fn changes_after(
-        self: Shared,
+        self: SharedSession,
         after: Revision,
-    ) -> BoxFuture<'static, Result<Option<Batch>, RegistryError>> {
+    ) -> BoxFuture<'static, Result<Option<ChangeBatch>, RegistryError>> {
         Box::pin(async move {
-            let known = self.known().clone();
+            let known = self.state().clone();
             if known.cold <= after && known.revision >= after {
                 // The server said so with some other answer: another trip would tell the same.
-                return Ok(Some(Batch { changes: Vec::new(), revision: known.revision }));
+                return Ok(Some(ChangeBatch { changes: Vec::new(), revision: known.revision }));
             }
-            self.changed(after).await
+            self.changes_since(after).await
         })
     }
 }
 
-fn batch(entries: BTreeMap<Key, Entry>, revision: Revision) -> Batch {
+fn batch(entries: BTreeMap<Key, Entry>, revision: Revision) -> ChangeBatch {
     let changes = entries.into_iter().map(|(key, entry)| Change { key, entry: Some(entry), revision });
-    Batch { changes: changes.collect(), revision }
+    ChangeBatch { changes: changes.collect(), revision }
 }
 
 fn changes(mut told: std::vec::IntoIter<Value>) -> Option<Vec<Change>> {
@@ -115,13 +115,13 @@ fn changes(mut told: std::vec::IntoIter<Value>) -> Option<Vec<Change>> {
     Some(changes)
 }
 
-struct Page {
+struct ListingPage {
     next: String,
     entries: Vec<(Key, Entry)>,
 }
 
-impl Page {
-    fn of(told: Value) -> Option<Self> {
+impl ListingPage {
+    fn parse(told: Value) -> Option<Self> {
         let mut told = super::wire::list(told)?;
         let next = text(told.next()?)?;
         let mut entries = Vec::new();

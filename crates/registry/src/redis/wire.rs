@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Change, Entry, Guard, LeaseId, Outcome, Revision, Txn, Write};
+use evenkeel_core::registry::{Change, Entry, Guard, LeaseId, Revision, Txn, TxnOutcome, Write};
 use redis::{Cmd, Value};
 
 /// The keys that a group of transactions names, by the numbers under which the script knows them.
-pub(super) struct Names<'t> {
+pub(super) struct KeyIndex<'t> {
     numbers: BTreeMap<&'t Key, usize>,
     /// In the order of their numbers: those of cold entries first.
     keys: Vec<&'t Key>,
     cold: usize,
 }
 
-impl<'t> Names<'t> {
-    pub(super) fn of(txns: impl Iterator<Item = &'t Txn>) -> Self {
-        let mut numbers: BTreeMap<&Key, usize> = txns.flat_map(named).map(|key| (key, 0)).collect();
+impl<'t> KeyIndex<'t> {
+    pub(super) fn from_txns(txns: impl Iterator<Item = &'t Txn>) -> Self {
+        let mut numbers: BTreeMap<&Key, usize> = txns.flat_map(named_keys).map(|key| (key, 0)).collect();
         let (mut keys, hot): (Vec<&Key>, Vec<&Key>) = numbers.keys().partition(|key| key.is_cold());
         let cold = keys.len();
         keys.extend(hot);
@@ -27,7 +27,7 @@ impl<'t> Names<'t> {
         Self { numbers, keys, cold }
     }
 
-    pub(super) fn add(&self, cmd: &mut Cmd) {
+    pub(super) fn add_keys(&self, cmd: &mut Cmd) {
         cmd.arg(self.keys.len()).arg(self.cold);
         for key in &self.keys {
             cmd.arg(key.as_str());
@@ -41,12 +41,12 @@ impl<'t> Names<'t> {
 }
 
 /// The keys that a transaction names, guards first, as often as it does.
-fn named(txn: &Txn) -> impl Iterator<Item = &Key> {
+fn named_keys(txn: &Txn) -> impl Iterator<Item = &Key> {
     txn.guards.iter().filter_map(Guard::key).chain(txn.writes.iter().map(Write::key))
 }
 
 /// Adds a transaction, which tells its keys by their numbers.
-pub(super) fn add_txn(cmd: &mut Cmd, txn: &Txn, names: &Names<'_>) {
+pub(super) fn add_txn(cmd: &mut Cmd, txn: &Txn, names: &KeyIndex<'_>) {
     cmd.arg("T").arg(txn.guards.len());
     for guard in &txn.guards {
         match guard {
@@ -71,8 +71,8 @@ pub(super) fn add_txn(cmd: &mut Cmd, txn: &Txn, names: &Names<'_>) {
 }
 
 /// Adds one that is never made, for a transaction that is too large: its keys are told all the same.
-pub(super) fn add_refusal(cmd: &mut Cmd, txn: &Txn, names: &Names<'_>) {
-    let keys: Vec<_> = named(txn).collect();
+pub(super) fn add_refusal(cmd: &mut Cmd, txn: &Txn, names: &KeyIndex<'_>) {
+    let keys: Vec<_> = named_keys(txn).collect();
     cmd.arg("T").arg(keys.len().max(1));
     for key in &keys {
         cmd.arg("N").arg(names.number(key)).arg("");
@@ -84,18 +84,18 @@ pub(super) fn add_refusal(cmd: &mut Cmd, txn: &Txn, names: &Names<'_>) {
 }
 
 /// What became of a transaction; `None` when that is no answer of the script.
-pub(super) fn outcome(answer: Value, txn: &Txn) -> Option<Outcome> {
-    let Value::Array(_) = answer else { return Some(Outcome::Applied(Revision(number(&answer)?))) };
+pub(super) fn outcome(answer: Value, txn: &Txn) -> Option<TxnOutcome> {
+    let Value::Array(_) = answer else { return Some(TxnOutcome::Applied(Revision(number(&answer)?))) };
     let mut answer = list(answer)?;
     let revision = Revision(number(&answer.next()?)?);
     let mut found = BTreeMap::new();
-    for key in named(txn) {
+    for key in named_keys(txn) {
         if !found.contains_key(key) {
             found.insert(key, entry(&answer.next()?, answer.next()?)?);
         }
     }
     let change = |(key, entry): (&Key, _)| Change { key: key.clone(), entry, revision };
-    Some(Outcome::Refused(found.into_iter().map(change).collect()))
+    Some(TxnOutcome::Refused(found.into_iter().map(change).collect()))
 }
 
 /// An entry of its head and value, both nothing when it is absent.

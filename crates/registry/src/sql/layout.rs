@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use sqlx::Error;
 
-use super::Config;
-use super::fault;
-use super::link::Link;
-use super::statement::{Arg, Statement, Tongue};
+use super::SqlConfig;
+use super::connection::SqlConnection;
+use super::errors;
+use super::statement::{SqlArg, SqlDialect, SqlStatement};
 use crate::RegistryError;
 
 /// How long a step may take before others take its maker for dead, and how often they look, and for how long.
@@ -18,11 +18,11 @@ const LOOK: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 2_400;
 
 /// Which tables there are to be.
-pub struct Layout {
+pub struct TableLayout {
     /// What is kept there, and its URL without a password.
-    pub place: String,
+    pub label: String,
     /// How the server is spoken to.
-    pub tongue: &'static Tongue,
+    pub dialect: &'static SqlDialect,
     /// The table, in quotes, whose one row has the columns `layout` and `busy_until`.
     pub meta: String,
     /// Makes that table and its row. May be repeated.
@@ -31,14 +31,14 @@ pub struct Layout {
     pub steps: Vec<Vec<String>>,
 }
 
-impl Layout {
+impl TableLayout {
     /// Brings the tables up to date.
     ///
     /// # Errors
     /// [`RegistryError::Refused`] when a newer program made them or the user may not, [`RegistryError::Unavailable`] when
     /// that may pass.
-    pub async fn prepare(&self, link: &mut Link) -> Result<(), RegistryError> {
-        let explain = |error| fault::explain(&self.place, &error);
+    pub async fn prepare(&self, link: &mut SqlConnection) -> Result<(), RegistryError> {
+        let explain = |error| errors::explain(&self.label, &error);
         let newest = i64::try_from(self.steps.len()).unwrap_or(i64::MAX);
         for _ in 0..LOOKS {
             match self.layout(link).await {
@@ -46,7 +46,7 @@ impl Layout {
                 Ok(newer) if newer > newest => {
                     return Err(RegistryError::Refused(format!(
                         "{} has layout {newer} of a newer evenkeel: run at least that version",
-                        self.place
+                        self.label
                     )));
                 }
                 Ok(layout) => {
@@ -54,9 +54,9 @@ impl Layout {
                         tokio::time::sleep(LOOK).await;
                     }
                 }
-                Err(error) if fault::is_missing_table(&error) => match self.begin(link).await {
+                Err(error) if errors::is_missing_table(&error) => match self.create_meta(link).await {
                     // Whoever made it first has made it for us.
-                    Err(error) if fault::is_made_twice(&error) => tokio::time::sleep(LOOK).await,
+                    Err(error) if errors::is_already_exists(&error) => tokio::time::sleep(LOOK).await,
                     made => made.map_err(explain)?,
                 },
                 Err(error) => return Err(explain(error)),
@@ -64,7 +64,7 @@ impl Layout {
         }
         Err(RegistryError::Unavailable(format!(
             "{} is being brought up to date by another node: try again when that is done",
-            self.place
+            self.label
         )))
     }
 
@@ -72,58 +72,58 @@ impl Layout {
     ///
     /// # Errors
     /// [`RegistryError::Refused`] when the user may not look, [`RegistryError::Unavailable`] when that may pass.
-    pub async fn is_there(&self, link: &mut Link) -> Result<bool, RegistryError> {
-        let layout = Statement::of(self.tongue.numbered, "SELECT layout FROM ").then(&self.meta);
-        match link.rows(layout).await {
+    pub async fn exists(&self, link: &mut SqlConnection) -> Result<bool, RegistryError> {
+        let layout = SqlStatement::of(self.dialect.numbered, "SELECT layout FROM ").then(&self.meta);
+        match link.query(layout).await {
             Ok(_) => Ok(true),
-            Err(error) if fault::is_missing_table(&error) => Ok(false),
-            Err(error) => Err(fault::explain(&self.place, &error)),
+            Err(error) if errors::is_missing_table(&error) => Ok(false),
+            Err(error) => Err(errors::explain(&self.label, &error)),
         }
     }
 
-    async fn layout(&self, link: &mut Link) -> Result<i64, Error> {
-        let layout = Statement::of(self.tongue.numbered, "SELECT layout FROM ").then(&self.meta);
-        match link.rows(layout).await?.pop() {
+    async fn layout(&self, link: &mut SqlConnection) -> Result<i64, Error> {
+        let layout = SqlStatement::of(self.dialect.numbered, "SELECT layout FROM ").then(&self.meta);
+        match link.query(layout).await?.pop() {
             Some(row) => row.int(0),
             None => {
-                self.begin(link).await?;
+                self.create_meta(link).await?;
                 Ok(0)
             }
         }
     }
 
-    async fn begin(&self, link: &mut Link) -> Result<(), Error> {
+    async fn create_meta(&self, link: &mut SqlConnection) -> Result<(), Error> {
         for text in &self.first {
-            link.say(text).await?;
+            link.execute_text(text).await?;
         }
         Ok(())
     }
 
     /// Does the next step, where nobody else is at it.
-    async fn step(&self, link: &mut Link, layout: i64) -> Result<bool, Error> {
-        let (meta, now, numbered) = (&self.meta, self.tongue.now, self.tongue.numbered);
+    async fn step(&self, link: &mut SqlConnection, layout: i64) -> Result<bool, Error> {
+        let (meta, now, numbered) = (&self.meta, self.dialect.now, self.dialect.numbered);
         let claim = format!(
             "UPDATE {meta} SET busy_until = {now} + {TURN_MILLIS} WHERE busy_until < {now} AND layout = "
         );
-        if link.run(Statement::of(numbered, claim).with(Arg::Int(layout))).await? == 0 {
+        if link.execute(SqlStatement::of(numbered, claim).with(SqlArg::Int(layout))).await? == 0 {
             return Ok(false);
         }
         let step = usize::try_from(layout).ok().and_then(|layout| self.steps.get(layout));
-        let (begin, end) = self.tongue.unhurried.unzip();
+        let (begin, end) = self.dialect.no_ddl_timeout.unzip();
         let step = step.into_iter().flatten().map(String::as_str);
         for text in begin.into_iter().chain(step).chain(end) {
-            link.say(text).await?;
+            link.execute_text(text).await?;
         }
         let done = format!("UPDATE {meta} SET busy_until = 0, layout = layout + 1 WHERE layout = ");
-        link.run(Statement::of(numbered, done).with(Arg::Int(layout))).await?;
+        link.execute(SqlStatement::of(numbered, done).with(SqlArg::Int(layout))).await?;
         Ok(true)
     }
 }
 
 /// The tables of a registry.
-pub(super) fn of(config: &Config) -> Layout {
+pub(super) fn registry_layout(config: &SqlConfig) -> TableLayout {
     let (meta, dialect) = (config.tables.meta.clone(), config.dialect);
-    let (ignore, nothing) = dialect.tongue.ignore;
+    let (ignore, nothing) = dialect.sql.ignore;
     let (identity, table) = (dialect.identity, dialect.table);
     let first = [
         format!(
@@ -137,30 +137,39 @@ pub(super) fn of(config: &Config) -> Layout {
         ),
     ];
     let steps = vec![(dialect.first_layout)(&config.tables)];
-    Layout { place: config.place.clone(), tongue: dialect.tongue, meta, first, steps }
+    TableLayout { label: config.label.clone(), dialect: dialect.sql, meta, first, steps }
 }
 
 /// Remembers which server keeps the registry, and returns how often that may have gone back in time.
-pub(super) async fn adopt(link: &mut Link, config: &Config, identity: &str) -> Result<u16, Error> {
+pub(super) async fn record_server(
+    link: &mut SqlConnection,
+    config: &SqlConfig,
+    identity: &str,
+) -> Result<u16, Error> {
     let (meta, dialect) = (&config.tables.meta, config.dialect);
-    link.say(dialect.begin).await?;
-    let select = Statement::new(dialect, "SELECT generation, server FROM ").then(meta).then(" FOR UPDATE");
-    let row = link.row(select).await?;
+    link.execute_text(dialect.begin).await?;
+    let select = SqlStatement::new(dialect, "SELECT generation, server FROM ").then(meta).then(" FOR UPDATE");
+    let row = link.query_one(select).await?;
     let (mut generation, known) = (row.int(0)?, row.text(1)?);
     if known != identity {
         // At the very first there is nothing to have lost.
         generation += i64::from(!known.is_empty());
-        let save = Statement::new(dialect, "UPDATE ").then(meta).then(" SET generation = ");
-        let save = save.with(Arg::Int(generation)).then(", server = ").with(Arg::Text(identity));
-        link.run(save).await?;
+        let save = SqlStatement::new(dialect, "UPDATE ").then(meta).then(" SET generation = ");
+        let save = save.with(SqlArg::Int(generation)).then(", server = ").with(SqlArg::Text(identity));
+        link.execute(save).await?;
     }
-    link.say("COMMIT").await?;
+    link.execute_text("COMMIT").await?;
     Ok(u16::try_from(generation).unwrap_or(u16::MAX))
 }
 
 /// Raises the generation above one in which the server went back in time, for whoever connects next.
-pub(super) async fn raise(link: &mut Link, config: &Config, lost: u16) -> Result<(), Error> {
-    let update = Statement::new(config.dialect, "UPDATE ").then(&config.tables.meta);
-    let update = update.then(" SET generation = GREATEST(generation, ").with(Arg::Int(i64::from(lost) + 1));
-    link.run(update.then(")")).await.map(drop)
+pub(super) async fn raise_generation(
+    link: &mut SqlConnection,
+    config: &SqlConfig,
+    lost: u16,
+) -> Result<(), Error> {
+    let update = SqlStatement::new(config.dialect, "UPDATE ").then(&config.tables.meta);
+    let update =
+        update.then(" SET generation = GREATEST(generation, ").with(SqlArg::Int(i64::from(lost) + 1));
+    link.execute(update.then(")")).await.map(drop)
 }

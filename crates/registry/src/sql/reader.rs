@@ -3,16 +3,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Batch, Change, Entry, Revision};
+use evenkeel_core::registry::{Change, ChangeBatch, Entry, Revision};
 use sqlx::Error;
 use std::collections::BTreeMap;
 use tokio::sync::{Semaphore, watch};
 
-use super::fault::{self, Remedy};
-use super::link::Link;
-use super::statement::{Arg, Statement};
-use super::{Adopted, Config, in_time as within, storable};
-use crate::feed::Log;
+use super::connection::SqlConnection;
+use super::errors::{self, SqlRemedy};
+use super::statement::{SqlArg, SqlStatement};
+use super::{SqlConfig, SqlServerIdentity, storable, with_timeout as within};
+use crate::feed::ChangeLog;
 use crate::{BoxFuture, RegistryError};
 
 /// How many connections read at once.
@@ -23,101 +23,105 @@ const PAGE: usize = 8_192;
 const KEYS: usize = 4_096;
 
 /// The connections that read.
-pub(super) struct Readers {
-    config: Arc<Config>,
-    adopted: Arc<Adopted>,
+pub(super) struct SqlReaders {
+    config: Arc<SqlConfig>,
+    adopted: Arc<SqlServerIdentity>,
     /// Rung with each revision that is known to have been made.
     bell: Arc<watch::Sender<Revision>>,
-    idle: Mutex<Vec<Link>>,
+    idle: Mutex<Vec<SqlConnection>>,
     room: Semaphore,
 }
 
 /// A question.
-enum Look {
+enum ReadQuery {
     List,
     Read(Vec<Key>),
-    After(Revision),
-    Now,
+    Changes(Revision),
+    Revision,
 }
 
-impl Readers {
+impl SqlReaders {
     pub(super) fn new(
-        config: Arc<Config>,
-        adopted: Arc<Adopted>,
+        config: Arc<SqlConfig>,
+        adopted: Arc<SqlServerIdentity>,
         bell: Arc<watch::Sender<Revision>>,
     ) -> Self {
         Self { config, adopted, bell, idle: Mutex::default(), room: Semaphore::new(READERS) }
     }
 
-    pub(super) async fn list(&self) -> Result<Batch, RegistryError> {
-        self.look(Look::List).await.map(Option::unwrap_or_default)
+    pub(super) async fn list(&self) -> Result<ChangeBatch, RegistryError> {
+        self.query(ReadQuery::List).await.map(Option::unwrap_or_default)
     }
 
     pub(super) async fn read(&self, keys: Vec<Key>) -> Result<Vec<Change>, RegistryError> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        self.look(Look::Read(keys)).await.map(|found| found.unwrap_or_default().changes)
+        self.query(ReadQuery::Read(keys)).await.map(|found| found.unwrap_or_default().changes)
     }
 
     /// Where the order stands.
     pub(super) async fn revision(&self) -> Result<Revision, RegistryError> {
-        self.look(Look::Now).await.map(|now| now.unwrap_or_default().revision)
+        self.query(ReadQuery::Revision).await.map(|now| now.unwrap_or_default().revision)
     }
 
-    async fn look(&self, look: Look) -> Result<Option<Batch>, RegistryError> {
+    async fn query(&self, look: ReadQuery) -> Result<Option<ChangeBatch>, RegistryError> {
         let Ok(_room) = self.room.acquire().await else {
             return Err(RegistryError::Fatal("the registry's readers have stopped".into()));
         };
-        let kept = self.idle().pop();
+        let kept = self.idle_connections().pop();
         let had = kept.is_some();
         let link = match kept {
             Some(link) => link,
             None => self.open().await?,
         };
         let known = *self.bell.borrow();
-        match self.look_by(link, &look).await {
+        match self.query_on(link, &look).await {
             // A connection that was kept may be to a server that has been replaced, and knows nothing of it.
             Ok(found) if had && found.as_ref().is_none_or(|found| found.revision < known) => {}
             Ok(found) => return Ok(found),
             // Or have died meanwhile, and reading twice harms nobody.
-            Err(error) if had || matches!(fault::remedy(&error), Remedy::Again) => {}
-            Err(error) => return Err(fault::explain(&self.config.place, &error)),
+            Err(error) if had || matches!(errors::remedy(&error), SqlRemedy::Retry) => {}
+            Err(error) => return Err(errors::explain(&self.config.label, &error)),
         }
-        self.idle().clear();
+        self.idle_connections().clear();
         let link = self.open().await?;
-        self.look_by(link, &look).await.map_err(|error| fault::explain(&self.config.place, &error))
+        self.query_on(link, &look).await.map_err(|error| errors::explain(&self.config.label, &error))
     }
 
     /// A new connection. What another server keeps may be another history: nobody is told of that.
-    pub(super) async fn open(&self) -> Result<Link, RegistryError> {
-        self.config.come_back(&self.adopted).await
+    pub(super) async fn open(&self) -> Result<SqlConnection, RegistryError> {
+        self.config.reconnect(&self.adopted).await
     }
 
     /// Looks, and keeps the connection when it has done well.
-    async fn look_by(&self, mut link: Link, look: &Look) -> Result<Option<Batch>, Error> {
+    async fn query_on(
+        &self,
+        mut link: SqlConnection,
+        look: &ReadQuery,
+    ) -> Result<Option<ChangeBatch>, Error> {
         let found = match look {
             // However long it is, it goes on page by page.
-            Look::List => self.list_by(&mut link).await.map(Some),
-            Look::Read(keys) => within(self.read_by(&mut link, keys)).await.map(Some),
-            Look::After(after) => within(self.changes_by(&mut link, *after)).await,
-            Look::Now => within(self.now_by(&mut link)).await.map(Some),
+            ReadQuery::List => self.list_on(&mut link).await.map(Some),
+            ReadQuery::Read(keys) => within(self.read_on(&mut link, keys)).await.map(Some),
+            ReadQuery::Changes(after) => within(self.changes_on(&mut link, *after)).await,
+            ReadQuery::Revision => within(self.revision_on(&mut link)).await.map(Some),
         }?;
-        self.idle().push(link);
+        self.idle_connections().push(link);
         Ok(found)
     }
 
-    async fn list_by(&self, link: &mut Link) -> Result<Batch, Error> {
-        within(link.say(self.config.dialect.snapshot)).await?;
-        let revision = within(self.now_by(link)).await?.revision;
+    async fn list_on(&self, link: &mut SqlConnection) -> Result<ChangeBatch, Error> {
+        within(link.execute_text(self.config.dialect.snapshot)).await?;
+        let revision = within(self.revision_on(link)).await?.revision;
         let mut changes: Vec<Change> = Vec::new();
         loop {
             let mut select = self.sql("SELECT k, revision, born, owner, value FROM ");
             select = select.then(&self.config.tables.entry).then(" WHERE cold = 1");
             if let Some(last) = changes.last() {
-                select = select.then(" AND k > ").with(Arg::Text(last.key.as_str()));
+                select = select.then(" AND k > ").with(SqlArg::Text(last.key.as_str()));
             }
-            let rows = within(link.rows(select.then(&format!(" ORDER BY k LIMIT {PAGE}")))).await?;
+            let rows = within(link.query(select.then(&format!(" ORDER BY k LIMIT {PAGE}")))).await?;
             let count = rows.len();
             for row in rows {
                 changes.push(Change { key: row.key(0)?, entry: Some(row.entry(1)?), revision });
@@ -126,14 +130,14 @@ impl Readers {
                 break;
             }
         }
-        within(link.say("COMMIT")).await?;
-        Ok(Batch { changes, revision })
+        within(link.execute_text("COMMIT")).await?;
+        Ok(ChangeBatch { changes, revision })
     }
 
-    async fn read_by(&self, link: &mut Link, keys: &[Key]) -> Result<Batch, Error> {
+    async fn read_on(&self, link: &mut SqlConnection, keys: &[Key]) -> Result<ChangeBatch, Error> {
         let several = keys.len() > KEYS;
         if several {
-            link.say(self.config.dialect.snapshot).await?;
+            link.execute_text(self.config.dialect.snapshot).await?;
         }
         let (mut found, mut revision): (BTreeMap<Key, Entry>, _) = (BTreeMap::new(), Revision(0));
         for piece in keys.chunks(KEYS) {
@@ -141,23 +145,27 @@ impl Readers {
             let mut select = self.sql("SELECT m.revision, e.k, e.revision, e.born, e.owner, e.value FROM ");
             select =
                 select.then(&tables.meta).then(" m LEFT JOIN ").then(&tables.entry).then(" e ON e.k IN ");
-            let keys = piece.iter().filter(|key| storable(key)).map(|key| Arg::Text(key.as_str()));
-            for row in link.rows(select.any_of(keys)).await? {
+            let keys = piece.iter().filter(|key| storable(key)).map(|key| SqlArg::Text(key.as_str()));
+            for row in link.query(select.any_of(keys)).await? {
                 revision = row.revision(0)?;
-                if row.maybe(2)?.is_some() {
+                if row.optional_int(2)?.is_some() {
                     found.insert(row.key(1)?, row.entry(2)?);
                 }
             }
         }
         if several {
-            link.say("COMMIT").await?;
+            link.execute_text("COMMIT").await?;
         }
         let change = |key: &Key| Change { key: key.clone(), entry: found.get(key).cloned(), revision };
-        Ok(Batch { changes: keys.iter().map(change).collect(), revision })
+        Ok(ChangeBatch { changes: keys.iter().map(change).collect(), revision })
     }
 
     /// Tells each key that changed once, as it stands in the snapshot, and each deletion.
-    async fn changes_by(&self, link: &mut Link, after: Revision) -> Result<Option<Batch>, Error> {
+    async fn changes_on(
+        &self,
+        link: &mut SqlConnection,
+        after: Revision,
+    ) -> Result<Option<ChangeBatch>, Error> {
         let tables = &self.config.tables;
         let mut select =
             self.sql("SELECT m.revision, m.forgotten, c.revision, c.k, c.gone, e.revision, e.born, ");
@@ -169,7 +177,7 @@ impl Readers {
         select = select.then(" c ON c.revision > ").number(after.0).then(" LEFT JOIN ").then(&tables.entry);
         // Of an entry that changed again only the last row is joined.
         select = select.then(" e ON e.k = c.k AND e.revision = c.revision ORDER BY c.revision, c.k");
-        let rows = link.rows(select).await?;
+        let rows = link.query(select).await?;
         let first = rows.first().ok_or(Error::RowNotFound)?;
         let (revision, forgotten) = (first.revision(0)?, first.revision(1)?);
         if after < forgotten || revision < after {
@@ -177,36 +185,36 @@ impl Readers {
         }
         let mut changes = Vec::new();
         for row in &rows {
-            if row.maybe(2)?.is_none() {
+            if row.optional_int(2)?.is_none() {
                 continue;
             }
-            let entry = row.maybe(5)?.map(|_| row.entry(5)).transpose()?;
+            let entry = row.optional_int(5)?.map(|_| row.entry(5)).transpose()?;
             if entry.is_some() || row.int(4)? == 1 {
                 changes.push(Change { key: row.key(3)?, entry, revision: row.revision(2)? });
             }
         }
-        Ok(Some(Batch { changes, revision }))
+        Ok(Some(ChangeBatch { changes, revision }))
     }
 
-    async fn now_by(&self, link: &mut Link) -> Result<Batch, Error> {
+    async fn revision_on(&self, link: &mut SqlConnection) -> Result<ChangeBatch, Error> {
         let select = self.sql("SELECT revision FROM ").then(&self.config.tables.meta);
-        Ok(Batch { changes: Vec::new(), revision: link.row(select).await?.revision(0)? })
+        Ok(ChangeBatch { changes: Vec::new(), revision: link.query_one(select).await?.revision(0)? })
     }
 
-    fn sql<'a>(&self, text: &str) -> Statement<'a> {
-        Statement::new(self.config.dialect, text)
+    fn sql<'a>(&self, text: &str) -> SqlStatement<'a> {
+        SqlStatement::new(self.config.dialect, text)
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Link>> {
+    fn idle_connections(&self) -> std::sync::MutexGuard<'_, Vec<SqlConnection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Log for Readers {
+impl ChangeLog for SqlReaders {
     fn changes_after(
         self: Arc<Self>,
         after: Revision,
-    ) -> BoxFuture<'static, Result<Option<Batch>, RegistryError>> {
-        Box::pin(async move { self.look(Look::After(after)).await })
+    ) -> BoxFuture<'static, Result<Option<ChangeBatch>, RegistryError>> {
+        Box::pin(async move { self.query(ReadQuery::Changes(after)).await })
     }
 }

@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::Server;
-use super::link::Link;
+use super::SqlServerInfo;
+use super::connection::SqlConnection;
 use crate::BoxFuture;
 
 /// The little in which SQL servers differ, whatever is kept there.
 #[derive(Debug)]
-pub struct Tongue {
+pub struct SqlDialect {
     /// Whether placeholders are `$1, $2` and not `?, ?`.
     pub numbered: bool,
     /// What names are put in.
@@ -18,16 +18,16 @@ pub struct Tongue {
     /// Between `INSERT` and `INTO`, and at the end, where a row that is there already is left as it is.
     pub ignore: (&'static str, &'static str),
     /// Around what makes tables, where statements would else be given up after a while.
-    pub unhurried: Option<(&'static str, &'static str)>,
+    pub no_ddl_timeout: Option<(&'static str, &'static str)>,
 }
 
 /// In which they differ more, as registries.
-pub(crate) struct Dialect {
+pub(crate) struct RegistryDialect {
     /// The engine's name, as in its URL.
     pub(crate) name: &'static str,
-    pub(crate) tongue: &'static Tongue,
+    pub(crate) sql: &'static SqlDialect,
     /// What every connection says first.
-    pub(crate) greeting: &'static str,
+    pub(crate) session_setup: &'static str,
     /// Begins a transaction that writes.
     pub(crate) begin: &'static str,
     /// Tells, in its second column, how a transaction that was begun so is kept from others.
@@ -44,16 +44,19 @@ pub(crate) struct Dialect {
     /// Wakes listeners with the number of a revision, where the server can.
     pub(crate) notify: Option<&'static str>,
     /// Whether nobody is shown what a crash of the server may still take back.
-    pub(crate) keeps_first: bool,
+    pub(crate) durable_before_visible: bool,
     /// Makes all tables but the counter's, and may be repeated.
-    pub(crate) first_layout: fn(&Tables) -> Vec<String>,
+    pub(crate) first_layout: fn(&TableNames) -> Vec<String>,
     /// Asks the server what it is and what its promises are worth.
-    pub(crate) inspect: for<'l> fn(&'l mut Link, &'l Tables) -> BoxFuture<'l, Result<Server, sqlx::Error>>,
+    pub(crate) inspect: for<'l> fn(
+        &'l mut SqlConnection,
+        &'l TableNames,
+    ) -> BoxFuture<'l, Result<SqlServerInfo, sqlx::Error>>,
 }
 
 /// An argument.
 #[derive(Clone, Copy, Debug)]
-pub enum Arg<'a> {
+pub enum SqlArg<'a> {
     /// A number.
     Int(i64),
     /// A number that may be missing.
@@ -66,15 +69,15 @@ pub enum Arg<'a> {
 
 /// A statement and its arguments.
 #[derive(Clone, Debug)]
-pub struct Statement<'a> {
+pub struct SqlStatement<'a> {
     numbered: bool,
     text: String,
-    args: Vec<Arg<'a>>,
+    args: Vec<SqlArg<'a>>,
 }
 
-impl<'a> Statement<'a> {
-    pub(crate) fn new(dialect: &Dialect, text: impl Into<String>) -> Self {
-        Self::of(dialect.tongue.numbered, text)
+impl<'a> SqlStatement<'a> {
+    pub(crate) fn new(dialect: &RegistryDialect, text: impl Into<String>) -> Self {
+        Self::of(dialect.sql.numbered, text)
     }
 
     /// Begins with text; `numbered` is the server's [`Tongue::numbered`].
@@ -92,20 +95,20 @@ impl<'a> Statement<'a> {
 
     /// Goes on with an argument.
     #[must_use]
-    pub fn with(mut self, arg: Arg<'a>) -> Self {
+    pub fn with(mut self, arg: SqlArg<'a>) -> Self {
         self.push(arg);
         self
     }
 
     /// Goes on with a number of ours.
     pub(crate) fn number(self, number: u64) -> Self {
-        self.with(Arg::Int(number.cast_signed()))
+        self.with(SqlArg::Int(number.cast_signed()))
     }
 
     /// Goes on with arguments in brackets. The last is repeated up to a power of two, so that the server sees few
     /// different texts and remembers how to carry them out.
     #[must_use]
-    pub fn any_of(mut self, args: impl IntoIterator<Item = Arg<'a>>) -> Self {
+    pub fn any_of(mut self, args: impl IntoIterator<Item = SqlArg<'a>>) -> Self {
         let mut args: Vec<_> = args.into_iter().collect();
         let Some(last) = args.last().copied() else {
             // Nothing is in it, and an empty list is not SQL.
@@ -118,7 +121,7 @@ impl<'a> Statement<'a> {
 
     /// Goes on with rows, each in brackets.
     #[must_use]
-    pub fn rows<const N: usize>(mut self, rows: impl IntoIterator<Item = [Arg<'a>; N]>) -> Self {
+    pub fn rows<const N: usize>(mut self, rows: impl IntoIterator<Item = [SqlArg<'a>; N]>) -> Self {
         for (i, row) in rows.into_iter().enumerate() {
             if i > 0 {
                 self.text.push_str(", ");
@@ -128,7 +131,7 @@ impl<'a> Statement<'a> {
         self
     }
 
-    fn row(&mut self, args: impl IntoIterator<Item = Arg<'a>>) {
+    fn row(&mut self, args: impl IntoIterator<Item = SqlArg<'a>>) {
         self.text.push('(');
         for (i, arg) in args.into_iter().enumerate() {
             if i > 0 {
@@ -139,7 +142,7 @@ impl<'a> Statement<'a> {
         self.text.push(')');
     }
 
-    fn push(&mut self, arg: Arg<'a>) {
+    fn push(&mut self, arg: SqlArg<'a>) {
         self.args.push(arg);
         match self.numbered {
             // Writing to a text cannot fail.
@@ -150,7 +153,7 @@ impl<'a> Statement<'a> {
 
     /// Its text and its arguments in their order.
     #[must_use]
-    pub fn into_parts(self) -> (String, Vec<Arg<'a>>) {
+    pub fn into_parts(self) -> (String, Vec<SqlArg<'a>>) {
         (self.text, self.args)
     }
 }
@@ -180,7 +183,7 @@ pub fn pieces<T>(rows: &[T], weight: impl Fn(&T) -> usize) -> Vec<&[T]> {
 
 /// The names of one registry's tables, quoted.
 #[derive(Clone, Debug)]
-pub(crate) struct Tables {
+pub(crate) struct TableNames {
     pub(crate) meta: String,
     pub(crate) entry: String,
     pub(crate) lease: String,
@@ -193,10 +196,10 @@ pub(crate) struct Tables {
     pub(crate) channel: String,
 }
 
-impl Tables {
+impl TableNames {
     /// Those of a namespace, whose letters are harmless.
-    pub(crate) fn new(dialect: &Dialect, namespace: &str) -> Self {
-        let name = |what: &str| format!("{0}{namespace}_{what}{0}", dialect.tongue.quote);
+    pub(crate) fn new(dialect: &RegistryDialect, namespace: &str) -> Self {
+        let name = |what: &str| format!("{0}{namespace}_{what}{0}", dialect.sql.quote);
         Self {
             meta: name("meta"),
             entry: name("entry"),

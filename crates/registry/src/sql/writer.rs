@@ -4,23 +4,23 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::registry::{Change, Granted, Outcome, Revision};
+use evenkeel_core::registry::{Change, LeaseGrant, Revision, TxnOutcome};
 use evenkeel_core::time::{Millis, Wall};
 use sqlx::Error;
 use tokio::sync::watch;
 
-use super::book::{Answer, Book, Verdict};
-use super::fault::{self, Remedy};
-use super::ledger::Ledger;
-use super::link::{Link, late};
-use super::sight::{self, LOOK, Sight};
-use super::statement::Statement;
-use super::{Adopted, BYTES_MAX, Config, Limits, PATIENCE, layout};
+use super::clock_step::{self, ClockObservation, LOOK};
+use super::connection::{SqlConnection, timeout_error};
+use super::errors::{self, SqlRemedy};
+use super::snapshot::SqlSnapshot;
+use super::state::{SqlReply, SqlState, SqlTxnResult};
+use super::statement::SqlStatement;
+use super::{BYTES_MAX, PATIENCE, SqlConfig, SqlLimits, SqlServerIdentity, layout};
 use crate::RegistryError;
-use crate::queue::{Ask, Asker, Most, Queue, Trouble, queue};
+use crate::queue::{GroupLimits, LastError, WriteQueue, WriteRequest, WriterHandle, write_queue};
 
 /// How much goes into one transaction of the server's: more of it waits for the next.
-const MOST: Most = Most { txns: 1_000, bytes: BYTES_MAX };
+const MOST: GroupLimits = GroupLimits { txns: 1_000, bytes: BYTES_MAX };
 
 /// How often a transaction is tried while nothing was made.
 const TRIES: u32 = 6;
@@ -32,18 +32,27 @@ const QUIET: Duration = Duration::from_secs(2);
 
 /// Starts the task, which rings `bell` after each commit.
 pub(super) fn start(
-    (link, sight): (Link, Sight),
-    config: Arc<Config>,
-    limits: Limits,
-    adopted: Arc<Adopted>,
+    (link, sight): (SqlConnection, ClockObservation),
+    config: Arc<SqlConfig>,
+    limits: SqlLimits,
+    adopted: Arc<SqlServerIdentity>,
     bell: Arc<watch::Sender<Revision>>,
-) -> Asker {
-    let (asker, queue) = queue(MOST);
-    let trouble = queue.trouble.clone();
+) -> WriterHandle {
+    let (asker, queue) = write_queue(MOST);
+    let trouble = queue.last_error.clone();
     let link = Some(link);
-    let desk =
-        Desk { link, config, limits, adopted, sight, end: None, trouble, bell, kept: Revision::default() };
-    tokio::spawn(desk.run(queue));
+    let writer = SqlWriter {
+        connection: link,
+        config,
+        limits,
+        adopted,
+        observation: sight,
+        failure: None,
+        last_error: trouble,
+        bell,
+        last_answered: Revision::default(),
+    };
+    tokio::spawn(writer.run(queue));
     asker
 }
 
@@ -51,31 +60,31 @@ pub(super) fn start(
 const REPLACED: &str = "the registry was given a new generation, as after a restore: start this node again";
 
 /// What the task works with.
-struct Desk {
-    link: Option<Link>,
-    config: Arc<Config>,
-    limits: Limits,
-    adopted: Arc<Adopted>,
+struct SqlWriter {
+    connection: Option<SqlConnection>,
+    config: Arc<SqlConfig>,
+    limits: SqlLimits,
+    adopted: Arc<SqlServerIdentity>,
     /// What was seen of its clock.
-    sight: Sight,
+    observation: ClockObservation,
     /// Why nothing is done any more.
-    end: Option<End>,
-    trouble: Arc<Trouble>,
+    failure: Option<WriterFailure>,
+    last_error: Arc<LastError>,
     bell: Arc<watch::Sender<Revision>>,
     /// The last revision that was answered here.
-    kept: Revision,
+    last_answered: Revision,
 }
 
 /// The end of it, for good.
-struct End {
-    why: RegistryError,
+struct WriterFailure {
+    error: RegistryError,
     /// Whether whoever connects next must find a higher generation, and does not yet.
-    to_raise: bool,
+    raise_generation: bool,
 }
 
 /// What a group came to.
-struct Done {
-    answers: Vec<Answer>,
+struct GroupResult {
+    replies: Vec<SqlReply>,
     revision: Revision,
     now: i64,
     next_end: Option<Millis>,
@@ -83,71 +92,71 @@ struct Done {
 
 /// How far the order has gone, as far as is known here.
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownRevisions {
     /// What nothing but a restore takes back.
-    kept: Revision,
+    durable: Revision,
     /// What the server has told somebody here.
-    heard: Revision,
+    announced: Revision,
 }
 
 /// Why a group was not done.
-enum Failed {
+enum GroupError {
     /// Before anything was committed.
-    Before(Error),
+    BeforeCommit(Error),
     /// When it was: nobody knows.
-    After(Error),
+    AtCommit(Error),
     /// Before anything was sent, and for good.
-    Gone(RegistryError),
+    Stopped(RegistryError),
     /// Before anything was written: the order stands there, before what was answered.
-    Back(Revision),
+    WentBack(Revision),
     /// Before anything was written: somebody saw the server go back, and began a new generation.
     Replaced,
 }
 
-impl Desk {
-    async fn run(mut self, mut queue: Queue) {
+impl SqlWriter {
+    async fn run(mut self, mut queue: WriteQueue) {
         loop {
             match tokio::time::timeout(LOOK, queue.wait()).await {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(_) => {
-                    self.listen().await;
+                    self.check_server().await;
                     continue;
                 }
             }
-            let group = queue.take();
+            let group = queue.take_group();
             self.serve(group).await;
         }
     }
 
     /// Looks whether the server is still there, how its order stands and what its clock says while nobody asks for
     /// anything.
-    async fn listen(&mut self) {
-        if self.end.as_ref().is_some_and(|end| end.to_raise) {
+    async fn check_server(&mut self) {
+        if self.failure.as_ref().is_some_and(|end| end.raise_generation) {
             self.serve(Vec::new()).await;
         }
-        let Some(link) = &mut self.link else {
+        let Some(link) = &mut self.connection else {
             // Now, for whoever asks next should not wait for it; and whoever is told of trouble should be told of its end.
-            if self.end.is_none() {
+            if self.failure.is_none() {
                 self.serve(Vec::new()).await;
             }
             return;
         };
-        let (known, asked) = (*self.bell.borrow(), sight::mono());
-        match tokio::time::timeout(QUIET, look(link, &self.config)).await {
-            Ok(Ok(Looked { revision, generation, now })) => {
+        let (known, asked) = (*self.bell.borrow(), clock_step::mono());
+        match tokio::time::timeout(QUIET, read_counter(link, &self.config)).await {
+            Ok(Ok(CounterReading { revision, generation, now })) => {
                 let ours = revision >= known && generation <= i64::from(self.limits.facts.generation);
-                match self.sight.look(now, asked, sight::mono()) {
-                    Some(sight) if ours => self.sight = sight,
+                match self.observation.observe(now, asked, clock_step::mono()) {
+                    Some(sight) if ours => self.observation = sight,
                     _ => self.serve(Vec::new()).await,
                 }
             }
-            _ => self.link = None,
+            _ => self.connection = None,
         }
     }
 
     /// Does a group, or each of it apart where something in it is at fault.
-    async fn serve(&mut self, group: Vec<Ask>) {
+    async fn serve(&mut self, group: Vec<WriteRequest>) {
         let Some((group, error)) = self.serve_together(group).await else { return };
         if group.len() < 2 {
             self.fail(group, &error);
@@ -161,51 +170,55 @@ impl Desk {
     }
 
     /// Does a group and answers it. Gives it back where something in it is at fault.
-    async fn serve_together(&mut self, group: Vec<Ask>) -> Option<(Vec<Ask>, RegistryError)> {
+    async fn serve_together(
+        &mut self,
+        group: Vec<WriteRequest>,
+    ) -> Option<(Vec<WriteRequest>, RegistryError)> {
         for left in (0..TRIES).rev() {
             let tried = self.try_once(&group).await;
             let error = match tried {
                 Ok(done) => {
-                    self.trouble.set(None);
+                    self.last_error.set(None);
                     self.bell.send_if_modified(|rung| {
                         done.revision > std::mem::replace(rung, done.revision.max(*rung))
                     });
-                    done.answer(group);
+                    done.reply(group);
                     return None;
                 }
-                Err(Failed::Gone(error)) => {
-                    self.link = None;
+                Err(GroupError::Stopped(error)) => {
+                    self.connection = None;
                     self.fail(group, &error);
                     return None;
                 }
-                Err(Failed::Back(revision)) => {
-                    let error = self.end_back_at(revision).await;
+                Err(GroupError::WentBack(revision)) => {
+                    let error = self.stop_went_back(revision).await;
                     self.fail(group, &error);
                     return None;
                 }
-                Err(Failed::Replaced) => {
-                    self.link = None;
+                Err(GroupError::Replaced) => {
+                    self.connection = None;
                     let why = RegistryError::Fatal(REPLACED.into());
-                    self.end.get_or_insert_with(|| End { why: why.clone(), to_raise: false });
+                    self.failure
+                        .get_or_insert_with(|| WriterFailure { error: why.clone(), raise_generation: false });
                     self.fail(group, &why);
                     return None;
                 }
-                Err(Failed::After(error)) => {
-                    self.link = None;
+                Err(GroupError::AtCommit(error)) => {
+                    self.connection = None;
                     self.fail(group, &self.explain(&error));
                     return None;
                 }
-                Err(Failed::Before(error)) => error,
+                Err(GroupError::BeforeCommit(error)) => error,
             };
-            let remedy = fault::remedy(&error);
-            if remedy == Remedy::Reconnect || !self.roll_back().await {
-                self.link = None;
+            let remedy = errors::remedy(&error);
+            if remedy == SqlRemedy::Reconnect || !self.roll_back().await {
+                self.connection = None;
             }
             match remedy {
-                Remedy::Again if left > 0 => tokio::time::sleep(PAUSE).await,
+                SqlRemedy::Retry if left > 0 => tokio::time::sleep(PAUSE).await,
                 // Once: a server that is away is told of at once.
-                Remedy::Reconnect if left == TRIES - 1 => {}
-                Remedy::Apart => return Some((group, self.explain(&error))),
+                SqlRemedy::Reconnect if left == TRIES - 1 => {}
+                SqlRemedy::Split => return Some((group, self.explain(&error))),
                 _ => {
                     self.fail(group, &self.explain(&error));
                     return None;
@@ -215,173 +228,190 @@ impl Desk {
         None
     }
 
-    fn fail(&self, group: Vec<Ask>, error: &RegistryError) {
-        self.trouble.set(Some(error));
+    fn fail(&self, group: Vec<WriteRequest>, error: &RegistryError) {
+        self.last_error.set(Some(error));
         group.into_iter().for_each(|ask| ask.fail(error));
     }
 
     /// Leaves the transaction, if there is one; `false` when the connection is no good any more.
     async fn roll_back(&mut self) -> bool {
-        let Some(link) = &mut self.link else { return true };
-        tokio::time::timeout(QUIET, link.say("ROLLBACK")).await.is_ok_and(|said| said.is_ok())
+        let Some(link) = &mut self.connection else { return true };
+        tokio::time::timeout(QUIET, link.execute_text("ROLLBACK")).await.is_ok_and(|said| said.is_ok())
     }
 
-    async fn try_once(&mut self, group: &[Ask]) -> Result<Done, Failed> {
-        if self.end.is_some() {
-            return Err(Failed::Gone(self.over().await));
+    async fn try_once(&mut self, group: &[WriteRequest]) -> Result<GroupResult, GroupError> {
+        if self.failure.is_some() {
+            return Err(GroupError::Stopped(self.stop_reason().await));
         }
-        if self.link.is_none() {
-            self.link = Some(self.connect().await.map_err(Failed::Gone)?);
+        if self.connection.is_none() {
+            self.connection = Some(self.connect().await.map_err(GroupError::Stopped)?);
         }
-        let Some(link) = &mut self.link else { return Err(Failed::Before(Error::WorkerCrashed)) };
-        let mut ledger = Ledger { link, dialect: self.config.dialect, tables: &self.config.tables };
+        let Some(link) = &mut self.connection else {
+            return Err(GroupError::BeforeCommit(Error::WorkerCrashed));
+        };
+        let mut snapshot =
+            SqlSnapshot { connection: link, dialect: self.config.dialect, tables: &self.config.tables };
         let heard = *self.bell.borrow();
-        let known = Known { kept: if self.config.dialect.keeps_first { heard } else { self.kept }, heard };
-        let work =
-            tokio::time::timeout(PATIENCE, make(&mut ledger, self.limits, &self.sight, group, known)).await;
-        let (done, sight) = match work {
+        let known = KnownRevisions {
+            durable: if self.config.dialect.durable_before_visible { heard } else { self.last_answered },
+            announced: heard,
+        };
+        let work = tokio::time::timeout(
+            PATIENCE,
+            apply_group(&mut snapshot, self.limits, &self.observation, group, known),
+        )
+        .await;
+        let (done, observation) = match work {
             Ok(done) => done?,
             // Whatever was begun ends with the connection.
-            Err(_) => return Err(Failed::Gone(self.explain(&late("no answer", PATIENCE)))),
+            Err(_) => return Err(GroupError::Stopped(self.explain(&timeout_error("no answer", PATIENCE)))),
         };
-        match tokio::time::timeout(PATIENCE, ledger.link.say("COMMIT")).await {
+        match tokio::time::timeout(PATIENCE, snapshot.connection.execute_text("COMMIT")).await {
             Ok(Ok(())) => {
                 // Not before: what nobody has seen to yet must not pass for seen.
-                self.sight = sight;
-                self.kept = self.kept.max(done.revision);
+                self.observation = observation;
+                self.last_answered = self.last_answered.max(done.revision);
                 Ok(done)
             }
             // The server has said that it undid everything.
-            Ok(Err(error)) if fault::remedy(&error) == Remedy::Again => Err(Failed::Before(error)),
-            Ok(Err(error)) => Err(Failed::After(error)),
-            Err(_) => Err(Failed::After(late("no answer", PATIENCE))),
+            Ok(Err(error)) if errors::remedy(&error) == SqlRemedy::Retry => {
+                Err(GroupError::BeforeCommit(error))
+            }
+            Ok(Err(error)) => Err(GroupError::AtCommit(error)),
+            Err(_) => Err(GroupError::AtCommit(timeout_error("no answer", PATIENCE))),
         }
     }
 
     /// A new connection to the server that was adopted; the end when there is another.
-    async fn connect(&mut self) -> Result<Link, RegistryError> {
-        let come = self.config.come_back(&self.adopted).await;
+    async fn connect(&mut self) -> Result<SqlConnection, RegistryError> {
+        let come = self.config.reconnect(&self.adopted).await;
         if let Err(why @ RegistryError::Fatal(_)) = &come {
-            self.end.get_or_insert_with(|| End { why: why.clone(), to_raise: false });
+            self.failure.get_or_insert_with(|| WriterFailure { error: why.clone(), raise_generation: false });
         }
         come
     }
 
     /// The server went back in time, as from a copy of its data. It does not know, so who has noticed raises the
     /// generation: what was given since that copy must not be given again.
-    async fn end_back_at(&mut self, revision: Revision) -> RegistryError {
+    async fn stop_went_back(&mut self, revision: Revision) -> RegistryError {
         let known = *self.bell.borrow();
         let why =
             format!("the registry went back from revision {known} to {revision}: start this node again");
-        self.end.get_or_insert(End { why: RegistryError::Fatal(why), to_raise: true });
+        self.failure
+            .get_or_insert(WriterFailure { error: RegistryError::Fatal(why), raise_generation: true });
         if !self.roll_back().await {
-            self.link = None;
+            self.connection = None;
         }
-        self.over().await
+        self.stop_reason().await
     }
 
     /// Why nothing is done any more; sees first to what is left to do.
-    async fn over(&mut self) -> RegistryError {
-        if self.end.as_ref().is_some_and(|end| end.to_raise) {
-            if self.link.is_none() {
-                self.link = self.connect().await.ok();
+    async fn stop_reason(&mut self) -> RegistryError {
+        if self.failure.as_ref().is_some_and(|end| end.raise_generation) {
+            if self.connection.is_none() {
+                self.connection = self.connect().await.ok();
             }
-            if let Some(link) = &mut self.link {
-                let raise = layout::raise(link, &self.config, self.limits.facts.generation);
+            if let Some(link) = &mut self.connection {
+                let raise = layout::raise_generation(link, &self.config, self.limits.facts.generation);
                 let raised = tokio::time::timeout(PATIENCE, raise).await.is_ok_and(|raised| raised.is_ok());
-                self.end.iter_mut().for_each(|end| end.to_raise = !raised);
+                self.failure.iter_mut().for_each(|end| end.raise_generation = !raised);
             }
         }
-        self.link = None;
+        self.connection = None;
         let stopped = || RegistryError::Fatal("the registry's writer has stopped".into());
-        self.end.as_ref().map_or_else(stopped, |end| end.why.clone())
+        self.failure.as_ref().map_or_else(stopped, |end| end.error.clone())
     }
 
     fn explain(&self, error: &Error) -> RegistryError {
-        fault::explain(&self.config.place, error)
+        errors::explain(&self.config.label, error)
     }
 }
 
 /// Does a group's work in a transaction, all but its `COMMIT`.
-async fn make(
-    ledger: &mut Ledger<'_>,
-    limits: Limits,
-    sight: &Sight,
-    group: &[Ask],
-    known: Known,
-) -> Result<(Done, Sight), Failed> {
-    let (found, generation) = ledger.begin().await.map_err(Failed::Before)?;
-    if found.revision < known.kept {
-        return Err(Failed::Back(found.revision));
+async fn apply_group(
+    snapshot: &mut SqlSnapshot<'_>,
+    limits: SqlLimits,
+    observation: &ClockObservation,
+    group: &[WriteRequest],
+    known: KnownRevisions,
+) -> Result<(GroupResult, ClockObservation), GroupError> {
+    let (found, generation) = snapshot.begin().await.map_err(GroupError::BeforeCommit)?;
+    if found.revision < known.durable {
+        return Err(GroupError::WentBack(found.revision));
     }
     let mut before = found.clone();
-    if before.revision < known.heard {
+    if before.revision < known.announced {
         // Some heard of what the server then lost with its life, unanswered. No number is given twice, and they list again.
-        before.revision = Revision(known.heard.0 + 1);
+        before.revision = Revision(known.announced.0 + 1);
         before.forgotten = before.revision;
     }
     if generation > i64::from(limits.facts.generation) {
-        return Err(Failed::Replaced);
+        return Err(GroupError::Replaced);
     }
-    let read = ledger.read(limits, before, sight, group).await;
-    let (mut book, seen) = read.map_err(Failed::Before)?;
-    book.sweep();
-    let mut answers: Vec<_> = group.iter().map(|ask| book.work(ask)).collect();
-    fill(ledger, &mut answers).await.map_err(Failed::Before)?;
-    ledger.write(&mut book, &found).await.map_err(Failed::Before)?;
-    let granted = answers.iter().any(|answer| matches!(answer, Answer::Granted(Some(_))));
-    let Book { now, meta, .. } = book;
-    let next_end = if granted { ledger.next_end(now).await.map_err(Failed::Before)? } else { None };
-    let next_end = next_end.map(|end| end.max(sight::soonest(meta.clock, now)));
-    Ok((Done { answers, revision: meta.revision, now, next_end }, seen))
+    let read = snapshot.read(limits, before, observation, group).await;
+    let (mut state, seen) = read.map_err(GroupError::BeforeCommit)?;
+    state.end_expired();
+    let mut answers: Vec<_> = group.iter().map(|ask| state.apply(ask)).collect();
+    load_values(snapshot, &mut answers).await.map_err(GroupError::BeforeCommit)?;
+    snapshot.write(&mut state, &found).await.map_err(GroupError::BeforeCommit)?;
+    let granted = answers.iter().any(|answer| matches!(answer, SqlReply::Granted(Some(_))));
+    let SqlState { now, meta, .. } = state;
+    let next_end =
+        if granted { snapshot.next_end(now).await.map_err(GroupError::BeforeCommit)? } else { None };
+    let next_end = next_end.map(|end| end.max(clock_step::earliest_end(meta.clock, now)));
+    Ok((GroupResult { replies: answers, revision: meta.revision, now, next_end }, seen))
 }
 
 /// Where the order stands, of which generation it is, and the time by the server's clock.
-struct Looked {
+struct CounterReading {
     revision: Revision,
     generation: i64,
     now: i64,
 }
 
-async fn look(link: &mut Link, config: &Config) -> Result<Looked, Error> {
-    let select = format!("SELECT revision, generation, {} FROM ", config.dialect.tongue.now);
-    let row = link.row(Statement::new(config.dialect, select).then(&config.tables.meta)).await?;
-    Ok(Looked { revision: row.revision(0)?, generation: row.int(1)?, now: row.int(2)? })
+async fn read_counter(link: &mut SqlConnection, config: &SqlConfig) -> Result<CounterReading, Error> {
+    let select = format!("SELECT revision, generation, {} FROM ", config.dialect.sql.now);
+    let row = link.query_one(SqlStatement::new(config.dialect, select).then(&config.tables.meta)).await?;
+    Ok(CounterReading { revision: row.revision(0)?, generation: row.int(1)?, now: row.int(2)? })
 }
 
 /// Gets the values that refusals are to tell. Nothing has been written yet, so the table has them as they were found.
-async fn fill(ledger: &mut Ledger<'_>, answers: &mut [Answer]) -> Result<(), Error> {
+async fn load_values(snapshot: &mut SqlSnapshot<'_>, answers: &mut [SqlReply]) -> Result<(), Error> {
     let told = answers.iter_mut().filter_map(|answer| match answer {
-        Answer::Verdicts(verdicts) => Some(verdicts),
-        Answer::Granted(_) | Answer::Closed => None,
+        SqlReply::Txns(verdicts) => Some(verdicts),
+        SqlReply::Granted(_) | SqlReply::Closed => None,
     });
     let refused = told.flatten().filter_map(|verdict| match verdict {
-        Verdict::Refused(found, _) => Some(found),
-        Verdict::Made(_) => None,
+        SqlTxnResult::Refused(found, _) => Some(found),
+        SqlTxnResult::Applied(_) => None,
     });
     let mut bare: Vec<_> = refused
         .flatten()
         .filter_map(|(key, head)| head.as_mut().filter(|head| head.value.is_none()).map(|head| (&*key, head)))
         .collect();
     let keys: BTreeSet<_> = bare.iter().map(|(key, _)| (*key).clone()).collect();
-    let values = ledger.values(&keys.into_iter().collect::<Vec<_>>()).await?;
+    let values = snapshot.values(&keys.into_iter().collect::<Vec<_>>()).await?;
     for (key, head) in &mut bare {
         head.value = Some(values.get(*key).cloned().ok_or(Error::RowNotFound)?);
     }
     Ok(())
 }
 
-impl Done {
+impl GroupResult {
     /// Whoever asked may be gone: then nobody hears.
-    fn answer(self, group: Vec<Ask>) {
-        let Self { answers, now, next_end, .. } = self;
-        let granted = |(lease, ttl)| Granted { lease, ttl, clock: Some(Wall(now)), next_end };
+    fn reply(self, group: Vec<WriteRequest>) {
+        let Self { replies: answers, now, next_end, .. } = self;
+        let granted = |(lease, ttl)| LeaseGrant { lease, ttl, clock: Some(Wall(now)), next_end };
         for (ask, answer) in group.into_iter().zip(answers) {
             match (ask, answer) {
-                (Ask::Open(_, reply), Answer::Granted(Some(lease))) => drop(reply.send(Ok(granted(lease)))),
-                (Ask::Renew(_, reply), Answer::Granted(lease)) => drop(reply.send(Ok(lease.map(granted)))),
-                (Ask::Close(_, reply), Answer::Closed) => drop(reply.send(Ok(()))),
-                (Ask::Commit(_, reply), Answer::Verdicts(verdicts)) => {
+                (WriteRequest::Open(_, reply), SqlReply::Granted(Some(lease))) => {
+                    drop(reply.send(Ok(granted(lease))))
+                }
+                (WriteRequest::Renew(_, reply), SqlReply::Granted(lease)) => {
+                    drop(reply.send(Ok(lease.map(granted))))
+                }
+                (WriteRequest::Close(_, reply), SqlReply::Closed) => drop(reply.send(Ok(()))),
+                (WriteRequest::Commit(_, reply), SqlReply::Txns(verdicts)) => {
                     reply.send(verdicts.into_iter().map(outcome).collect());
                 }
                 (ask, _) => {
@@ -392,16 +422,16 @@ impl Done {
     }
 }
 
-fn outcome(verdict: Verdict) -> Outcome {
+fn outcome(verdict: SqlTxnResult) -> TxnOutcome {
     match verdict {
-        Verdict::Made(revision) => Outcome::Applied(revision),
-        Verdict::Refused(found, revision) => {
-            let change = |(key, head): (_, Option<super::book::Head>)| Change {
+        SqlTxnResult::Applied(revision) => TxnOutcome::Applied(revision),
+        SqlTxnResult::Refused(found, revision) => {
+            let change = |(key, head): (_, Option<super::state::EntryHead>)| Change {
                 key,
-                entry: head.and_then(super::book::Head::entry),
+                entry: head.and_then(super::state::EntryHead::entry),
                 revision,
             };
-            Outcome::Refused(found.into_iter().map(change).collect())
+            TxnOutcome::Refused(found.into_iter().map(change).collect())
         }
     }
 }

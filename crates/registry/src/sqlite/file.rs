@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
-use super::fault::{self, During};
+use super::errors::{self, ErrorPhase};
 use crate::RegistryError;
-use crate::witness::{Harm, Witness, is_cut, move_log_away};
+use crate::file_integrity::{FileDamage, FileIntegrity, is_truncated, move_log_command};
 
 /// The layout of the tables below, kept as `user_version`.
 const LAYOUT: i64 = 1;
@@ -54,37 +54,38 @@ CREATE INDEX lease_ends ON lease (ends);
 
 /// Which file it is.
 #[derive(Debug)]
-pub(super) struct File {
+pub(super) struct SqliteFile {
     /// Where it was opened.
     pub(super) path: PathBuf,
     /// What it is wherever it is moved.
     pub(super) inode: u64,
     /// The same, told from a later file that was given the same number, where the file system knows when it was made.
-    pub(super) mark: u64,
-    witness: Witness,
+    pub(super) fingerprint: u64,
+    integrity: FileIntegrity,
 }
 
-impl File {
+impl SqliteFile {
     /// Finds or makes the file, checks that it is ours, and brings it to the layout.
     pub(super) fn open(path: &Path) -> Result<(Self, Connection), RegistryError> {
-        let found = Witness::of(path).and_then(|witness| Ok((witness.identity()?, witness)));
-        let ((inode, mark), witness) = found.map_err(|error| unusable(path, &error))?;
+        let found =
+            FileIntegrity::open_or_create(path).and_then(|witness| Ok((witness.identity()?, witness)));
+        let ((inode, mark), witness) = found.map_err(|error| open_error(path, &error))?;
         // SQLite would take it for a new file, and delete the log.
-        if is_cut(path) {
-            let why = format!("is empty, and its log is not: {}", fault::remedy(path));
-            return Err(fault::refused(path, &why));
+        if is_truncated(path) {
+            let why = format!("is empty, and its log is not: {}", errors::restore_hint(path));
+            return Err(errors::refusal(path, &why));
         }
-        let file = Self { path: path.into(), inode, mark, witness };
-        let fault = |error| fault::explain(&file.path, During::Opening, &error);
+        let file = Self { path: path.into(), inode, fingerprint: mark, integrity: witness };
+        let fault = |error| errors::explain(&file.path, ErrorPhase::Opening, &error);
         let mut connection = file.connect()?;
         // Looked at before it is switched to WAL, which would already change a file of somebody else; and in a transaction, for
         // half of what another process writes just now would be a file of somebody else.
         let fresh = file.check(&connection.transaction().map_err(fault)?)?;
-        let journal = patiently(|| {
+        let journal = retry_while_locked(|| {
             connection.query_row("PRAGMA journal_mode = WAL", (), |row| row.get::<_, String>(0))
         });
         if !journal.map_err(fault)?.eq_ignore_ascii_case("wal") {
-            return Err(fault::refused(
+            return Err(errors::refusal(
                 path,
                 "is on a file system without shared memory: put it on a local disk",
             ));
@@ -109,20 +110,20 @@ impl File {
 
     /// Another connection to the same file.
     pub(super) fn connect(&self) -> Result<Connection, RegistryError> {
-        connect(&self.path).map_err(|error| fault::explain(&self.path, During::Opening, &error))
+        connect(&self.path).map_err(|error| errors::explain(&self.path, ErrorPhase::Opening, &error))
     }
 
     /// Whether the file is still what its path leads to, and whole. One who goes on with a replaced file shares it with nobody, and
     /// what is written to a damaged one is lost.
     pub(super) fn verify(&self) -> Result<(), RegistryError> {
-        self.witness.look().map_err(|harm| {
+        self.integrity.verify().map_err(|harm| {
             let fix = match harm {
-                Harm::Replaced if self.witness.left_its_log() => format!(
+                FileDamage::Replaced if self.integrity.has_stale_log() => format!(
                     "the log beside it is of the file before: stop all its nodes, run `{}`, and start them again",
-                    move_log_away(&self.path)
+                    move_log_command(&self.path)
                 ),
-                Harm::Replaced => "start this node again".to_owned(),
-                Harm::Damaged => fault::remedy(&self.path),
+                FileDamage::Replaced => "start this node again".to_owned(),
+                FileDamage::Damaged => errors::restore_hint(&self.path),
             };
             RegistryError::Fatal(format!("registry file {} {harm}: {fix}", self.path.display()))
         })
@@ -131,7 +132,7 @@ impl File {
     /// Closes a connection, unless something has happened to the file: SQLite would write to a damaged file when it closes it, and
     /// delete the log of the one that is in the place of a replaced one.
     pub(super) fn close(&self, connection: Connection) {
-        match self.witness.look() {
+        match self.integrity.verify() {
             Ok(()) => drop(connection),
             Err(_) => std::mem::forget(connection),
         }
@@ -139,7 +140,7 @@ impl File {
 
     /// Whether the file is empty (`true`) or ours; everything else is refused.
     fn check(&self, connection: &Transaction<'_>) -> Result<bool, RegistryError> {
-        let fault = |error| fault::explain(&self.path, During::Opening, &error);
+        let fault = |error| errors::explain(&self.path, ErrorPhase::Opening, &error);
         let number = |sql: &str| connection.query_row(sql, (), |row| row.get::<_, i64>(0)).map_err(fault);
         let product = number("PRAGMA application_id")?;
         let layout = number("PRAGMA user_version")?;
@@ -152,26 +153,26 @@ impl File {
             (PRODUCT, layout) if layout > LAYOUT => {
                 let why =
                     format!("has layout {layout}, this program knows up to {LAYOUT}: use a newer evenkeel");
-                Err(fault::refused(path, &why))
+                Err(errors::refusal(path, &why))
             }
             (PRODUCT, layout) => {
-                let why = format!("has layout {layout}, which never was: {}", fault::remedy(path));
-                Err(fault::refused(path, &why))
+                let why = format!("has layout {layout}, which never was: {}", errors::restore_hint(path));
+                Err(errors::refusal(path, &why))
             }
-            _ => Err(fault::refused(path, "is the database of another program: name another path")),
+            _ => Err(errors::refusal(path, "is the database of another program: name another path")),
         }
     }
 }
 
 /// Why a file cannot be found or made.
-fn unusable(path: &Path, error: &std::io::Error) -> RegistryError {
+fn open_error(path: &Path, error: &std::io::Error) -> RegistryError {
     use std::io::ErrorKind::{IsADirectory, NotFound, StorageFull};
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match error.kind() {
-        NotFound => fault::refused(path, &format!("has no folder: mkdir -p {}", folder.display())),
-        IsADirectory => fault::refused(path, "is a folder: name a file in it"),
-        StorageFull => fault::full(path),
-        _ => fault::refused(
+        NotFound => errors::refusal(path, &format!("has no folder: mkdir -p {}", folder.display())),
+        IsADirectory => errors::refusal(path, "is a folder: name a file in it"),
+        StorageFull => errors::disk_full(path),
+        _ => errors::refusal(
             path,
             &format!("cannot be written ({error}): let this user write it and its folder"),
         ),
@@ -182,7 +183,7 @@ fn unusable(path: &Path, error: &std::io::Error) -> RegistryError {
 pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_handler(Some(patience))?;
+    connection.busy_handler(Some(wait_for_lock))?;
     connection.execute_batch(
         "PRAGMA synchronous = FULL;
          PRAGMA temp_store = MEMORY;
@@ -194,17 +195,19 @@ pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// SQLite's own timeout sleeps up to 100 ms between tries, which makes the unlucky wait long.
-fn patience(tried: i32) -> bool {
+fn wait_for_lock(tried: i32) -> bool {
     std::thread::sleep(Duration::from_millis(1));
     tried < PATIENCE
 }
 
 /// For the few statements that answer `BUSY` without asking the busy handler.
-fn patiently<T>(mut act: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+fn retry_while_locked<T>(mut act: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
     let mut tried = 0;
     loop {
         match act() {
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && patience(tried) => {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && wait_for_lock(tried) =>
+            {
                 tried += 1;
             }
             answer => return answer,

@@ -8,20 +8,20 @@ use evenkeel_core::time::Millis;
 use rusqlite::Connection;
 use tokio::sync::watch;
 
-use super::file::File;
+use super::file::SqliteFile;
 use super::reader;
 
 /// How often it asks.
 pub(super) const PERIOD: Millis = Millis(5);
 
 /// Asks for as long as the bell exists, and rings it when the order went on.
-pub(super) fn start(file: Arc<File>, bell: Weak<watch::Sender<Revision>>) {
+pub(super) fn start(file: Arc<SqliteFile>, bell: Weak<watch::Sender<Revision>>) {
     let thread = std::thread::Builder::new().name("registry-poller".into());
     // Without the thread, news of other processes would never come; without news a node still rescans.
     let _ = thread.spawn(move || run(&file, &bell));
 }
 
-fn run(file: &File, bell: &Weak<watch::Sender<Revision>>) {
+fn run(file: &SqliteFile, bell: &Weak<watch::Sender<Revision>>) {
     let mut connection = None;
     let mut seen = None;
     while let Some(bell) = bell.upgrade() {

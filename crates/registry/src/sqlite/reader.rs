@@ -4,31 +4,31 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_core::keys::{HOT_ROOT, Key};
-use evenkeel_core::registry::{Batch, Change, Entry, LeaseId, Revision};
+use evenkeel_core::registry::{Change, ChangeBatch, Entry, LeaseId, Revision};
 use rusqlite::{Connection, Row};
 
-use super::fault::{self, During};
-use super::file::File;
+use super::errors::{self, ErrorPhase};
+use super::file::SqliteFile;
 use super::statements::number_at;
-use crate::feed::Log;
+use crate::feed::ChangeLog;
 use crate::{BoxFuture, RegistryError};
 
 /// How many connections are kept for the next reader.
 const IDLE_MAX: usize = 4;
 
 /// The connections that read.
-pub(super) struct Readers {
-    file: Arc<File>,
+pub(super) struct SqliteReaders {
+    file: Arc<SqliteFile>,
     idle: Mutex<Vec<Connection>>,
 }
 
-impl Readers {
-    pub(super) fn new(file: Arc<File>) -> Self {
+impl SqliteReaders {
+    pub(super) fn new(file: Arc<SqliteFile>) -> Self {
         Self { file, idle: Mutex::default() }
     }
 
-    pub(super) async fn list(self: &Arc<Self>) -> Result<Batch, RegistryError> {
-        self.look(|db| {
+    pub(super) async fn list(self: &Arc<Self>) -> Result<ChangeBatch, RegistryError> {
+        self.in_snapshot(|db| {
             let revision = revision(db)?;
             let mut changes = Vec::new();
             // Two ranges around the hot root, so that hot entries are not even read.
@@ -42,13 +42,13 @@ impl Readers {
                     changes.push(Change { key: key_at(row, 0)?, entry: Some(entry_at(row, 1)?), revision });
                 }
             }
-            Ok(Batch { changes, revision })
+            Ok(ChangeBatch { changes, revision })
         })
         .await
     }
 
     pub(super) async fn read(self: &Arc<Self>, keys: Vec<Key>) -> Result<Vec<Change>, RegistryError> {
-        self.look(|db| {
+        self.in_snapshot(|db| {
             let revision = revision(db)?;
             let mut select =
                 db.prepare_cached("SELECT value, revision, born, owner FROM entry WHERE key = ?1")?;
@@ -64,23 +64,26 @@ impl Readers {
     }
 
     /// Does something in one snapshot, on a thread that may wait for the disk.
-    async fn look<T: Send + 'static>(
+    async fn in_snapshot<T: Send + 'static>(
         self: &Arc<Self>,
         act: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, RegistryError> {
         let readers = self.clone();
-        let looked = tokio::task::spawn_blocking(move || readers.look_now(act)).await;
+        let looked = tokio::task::spawn_blocking(move || readers.in_snapshot_blocking(act)).await;
         looked
             .unwrap_or_else(|_| Err(RegistryError::Unavailable("reading the registry was cut short".into())))
     }
 
-    fn look_now<T>(&self, act: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, RegistryError> {
+    fn in_snapshot_blocking<T>(
+        &self,
+        act: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, RegistryError> {
         self.file.verify()?;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = idle.map_or_else(|| self.file.connect(), Ok)?;
         let looked = connection.unchecked_transaction().and_then(|snapshot| act(&snapshot));
         // A connection that failed is not kept: the next reader begins anew.
-        let looked = looked.map_err(|error| fault::explain(&self.file.path, During::Use, &error))?;
+        let looked = looked.map_err(|error| errors::explain(&self.file.path, ErrorPhase::Use, &error))?;
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_MAX {
             idle.push(connection);
@@ -89,24 +92,24 @@ impl Readers {
     }
 }
 
-impl Drop for Readers {
+impl Drop for SqliteReaders {
     fn drop(&mut self) {
         let idle = std::mem::take(self.idle.get_mut().unwrap_or_else(PoisonError::into_inner));
         idle.into_iter().for_each(|connection| self.file.close(connection));
     }
 }
 
-impl Log for Readers {
+impl ChangeLog for SqliteReaders {
     fn changes_after(
         self: Arc<Self>,
         after: Revision,
-    ) -> BoxFuture<'static, Result<Option<Batch>, RegistryError>> {
-        Box::pin(async move { self.look(move |db| changes_after(db, after)).await })
+    ) -> BoxFuture<'static, Result<Option<ChangeBatch>, RegistryError>> {
+        Box::pin(async move { self.in_snapshot(move |db| changes_after(db, after)).await })
     }
 }
 
 /// Tells each key that changed once, as it stands in the snapshot; an entry's own revision says which change that was.
-fn changes_after(db: &Connection, after: Revision) -> rusqlite::Result<Option<Batch>> {
+fn changes_after(db: &Connection, after: Revision) -> rusqlite::Result<Option<ChangeBatch>> {
     let mut meta = db.prepare_cached("SELECT revision, forgotten FROM meta")?;
     let (revision, forgotten) =
         meta.query_row((), |row| Ok((Revision(number_at(row, 0)?), Revision(number_at(row, 1)?))))?;
@@ -136,7 +139,7 @@ fn changes_after(db: &Connection, after: Revision) -> rusqlite::Result<Option<Ba
     }
     // Of a key that is gone only the last row is its deletion.
     changes.retain(|change| change.entry.is_some() || gone.get(&change.key) == Some(&change.revision));
-    Ok(Some(Batch { changes, revision }))
+    Ok(Some(ChangeBatch { changes, revision }))
 }
 
 /// Where the order stands in this snapshot. Read first: it is what fixes the snapshot.

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Row, Statement};
 
 /// One prepared statement a field. `Statement` borrows its connection, so both live on the writer's stack.
-pub(super) struct Statements<'c> {
+pub(super) struct PreparedStatements<'c> {
     pub(super) begin: Statement<'c>,
     pub(super) commit: Statement<'c>,
     pub(super) meta: Statement<'c>,
@@ -28,7 +28,7 @@ pub(super) struct Statements<'c> {
     pub(super) next_end: Statement<'c>,
 }
 
-impl<'c> Statements<'c> {
+impl<'c> PreparedStatements<'c> {
     pub(super) fn prepare(on: &'c Connection) -> rusqlite::Result<Self> {
         Ok(Self {
             begin: on.prepare("BEGIN IMMEDIATE")?,

@@ -11,14 +11,14 @@ pub const PASSWORD: &str = "EVENKEEL_REGISTRY_PASSWORD";
 
 /// What is kept at a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Purpose {
+pub struct UrlPurpose {
     /// As refusals name it.
     pub noun: &'static str,
     /// The environment variable that its password may come from.
     pub password: &'static str,
 }
 
-impl Purpose {
+impl UrlPurpose {
     /// A registry.
     pub const REGISTRY: Self = Self { noun: "registry", password: PASSWORD };
 }
@@ -37,18 +37,18 @@ const OPTIONS: [&str; 5] = ["password_file", "tls", "ca", "cert", "key"];
 /// Whatever could be a password is hidden when it is printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EngineUrl {
-    purpose: Purpose,
+    purpose: UrlPurpose,
     scheme: String,
     user: Option<String>,
     password: Option<String>,
-    hosts: Vec<Host>,
+    addresses: Vec<EngineAddress>,
     segments: Vec<String>,
     options: BTreeMap<String, String>,
 }
 
 /// One address of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host {
+pub struct EngineAddress {
     /// Name or address, an IPv6 address without its brackets.
     pub name: String,
     /// `None` for the engine's usual port.
@@ -57,7 +57,7 @@ pub struct Host {
 
 /// What was said of encryption. Paths are of PEM files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tls {
+pub struct TlsFiles {
     /// Who vouches for the server; `None` for those this host trusts.
     pub ca: Option<PathBuf>,
     /// Our certificate and its key, where the server wants to see one.
@@ -84,7 +84,11 @@ impl EngineUrl {
         let tls = self.tls()?;
         let certificate = tls.as_ref().is_some_and(|tls| tls.identity.is_some());
         let login = certificate || self.password()?.is_some_and(|password| !password.is_empty());
-        Ok(Exposure { loopback: self.hosts.iter().all(Host::is_loopback), login, tls: tls.is_some() })
+        Ok(Exposure {
+            loopback: self.addresses.iter().all(EngineAddress::is_loopback),
+            login,
+            tls: tls.is_some(),
+        })
     }
 
     /// Takes a registry's URL apart.
@@ -92,14 +96,14 @@ impl EngineUrl {
     /// # Errors
     /// [`RegistryError::Refused`] says what is wrong with it, and never shows a password.
     pub fn parse(text: &str) -> Result<Self, RegistryError> {
-        Self::parse_for(Purpose::REGISTRY, text)
+        Self::parse_for(UrlPurpose::REGISTRY, text)
     }
 
     /// The same for whatever is kept there.
     ///
     /// # Errors
     /// As [`parse`](Self::parse).
-    pub fn parse_for(purpose: Purpose, text: &str) -> Result<Self, RegistryError> {
+    pub fn parse_for(purpose: UrlPurpose, text: &str) -> Result<Self, RegistryError> {
         let refused =
             |what: &str| RegistryError::Refused(format!("{} {:?} {what}", purpose.noun, redacted(text)));
         let Some((scheme, rest)) = text.split_once("://") else {
@@ -122,7 +126,7 @@ impl EngineUrl {
             Some(Err(user)) => (Some(decoded(user)?), None),
             Some(Ok((user, password))) => (Some(decoded(user)?), Some(decoded(password)?)),
         };
-        let hosts: Option<Vec<_>> = hosts.split(',').map(Host::parse).collect();
+        let hosts: Option<Vec<_>> = hosts.split(',').map(EngineAddress::parse).collect();
         let hosts = hosts.ok_or_else(|| {
             refused("has a host that is none: write HOST, HOST:PORT or [ADDRESS]:PORT, with commas between several")
         })?;
@@ -136,7 +140,7 @@ impl EngineUrl {
             }
         }
         let user = user.filter(|user| !user.is_empty());
-        Ok(Self { purpose, scheme: scheme.into(), user, password, hosts, segments, options: told })
+        Ok(Self { purpose, scheme: scheme.into(), user, password, addresses: hosts, segments, options: told })
     }
 
     /// The engine's name.
@@ -153,18 +157,18 @@ impl EngineUrl {
 
     /// Every address, at least one.
     #[must_use]
-    pub fn hosts(&self) -> &[Host] {
-        &self.hosts
+    pub fn addresses(&self) -> &[EngineAddress] {
+        &self.addresses
     }
 
     /// The only address, for an engine that is spoken to at one.
     ///
     /// # Errors
     /// [`RegistryError::Refused`] when there are several.
-    pub fn host(&self) -> Result<&Host, RegistryError> {
-        match self.hosts.as_slice() {
+    pub fn single_address(&self) -> Result<&EngineAddress, RegistryError> {
+        match self.addresses.as_slice() {
             [host] => Ok(host),
-            _ => Err(self.refused("names several hosts: this engine is spoken to at one")),
+            _ => Err(self.refusal("names several hosts: this engine is spoken to at one")),
         }
     }
 
@@ -178,12 +182,12 @@ impl EngineUrl {
     ///
     /// # Errors
     /// [`RegistryError::Refused`] names the option and those that are known.
-    pub fn only(&self, own: &[&str]) -> Result<(), RegistryError> {
+    pub fn allow_options(&self, own: &[&str]) -> Result<(), RegistryError> {
         let known: Vec<_> = OPTIONS.iter().chain(own).copied().collect();
         match self.options.keys().find(|name| !known.contains(&name.as_str())) {
             None => Ok(()),
             Some(name) => {
-                Err(self.refused(&format!("has the unknown option {name:?}: use {}", known.join(", "))))
+                Err(self.refusal(&format!("has the unknown option {name:?}: use {}", known.join(", "))))
             }
         }
     }
@@ -192,17 +196,20 @@ impl EngineUrl {
     ///
     /// # Errors
     /// [`RegistryError::Refused`] says which segment is missing, too much, or no good as a namespace.
-    pub fn places<const N: usize>(&self, names: [&str; N]) -> Result<([&str; N], &str), RegistryError> {
+    pub fn path_segments<const N: usize>(
+        &self,
+        names: [&str; N],
+    ) -> Result<([&str; N], &str), RegistryError> {
         let form = names.iter().map(|name| format!("/{name}")).collect::<String>();
         let Some((first, rest)) = self.segments.split_first_chunk::<N>() else {
-            return Err(self.refused(&format!("is too short: write {}://HOST{form}", self.scheme)));
+            return Err(self.refusal(&format!("is too short: write {}://HOST{form}", self.scheme)));
         };
         let namespace = match rest {
             [] => NAMESPACE,
             [namespace] => namespace,
             _ => {
                 let form = format!("is too long: write {}://HOST{form}/NAMESPACE", self.scheme);
-                return Err(self.refused(&form));
+                return Err(self.refusal(&form));
             }
         };
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -210,7 +217,7 @@ impl EngineUrl {
             && namespace.starts_with(plain)
             && namespace.chars().all(|c| plain(c) || c == '-' || c == '_');
         if !good {
-            return Err(self.refused(&format!(
+            return Err(self.refusal(&format!(
                 "has the namespace {namespace:?}: use up to {NAMESPACE_MAX} of a-z, 0-9, - and _, \
                  and begin with a letter or digit"
             )));
@@ -236,7 +243,7 @@ impl EngineUrl {
         };
         match std::fs::read_to_string(path) {
             Ok(password) => Ok(Some(password.trim_end_matches(['\r', '\n']).to_owned())),
-            Err(error) => Err(self.refused(&format!("names a password file that cannot be read: {error}"))),
+            Err(error) => Err(self.refusal(&format!("names a password file that cannot be read: {error}"))),
         }
     }
 
@@ -244,41 +251,41 @@ impl EngineUrl {
     ///
     /// # Errors
     /// [`RegistryError::Refused`] for options that do not go together.
-    pub fn tls(&self) -> Result<Option<Tls>, RegistryError> {
+    pub fn tls(&self) -> Result<Option<TlsFiles>, RegistryError> {
         let path = |name| self.option(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         let on = match self.option("tls") {
             None | Some("off") => false,
             Some("on") => true,
-            Some(_) => return Err(self.refused("says of tls neither on nor off")),
+            Some(_) => return Err(self.refusal("says of tls neither on nor off")),
         };
         if !on {
             return match ["ca", "cert", "key"].into_iter().find(|name| self.options.contains_key(*name)) {
                 None => Ok(None),
-                Some(name) => Err(self.refused(&format!("has the option {name} without tls=on: add it"))),
+                Some(name) => Err(self.refusal(&format!("has the option {name} without tls=on: add it"))),
             };
         }
         let identity = match (path("cert"), path("key")) {
             (None, None) => None,
             (Some(cert), Some(key)) => Some((cert, key)),
-            _ => return Err(self.refused("has one of cert and key without the other: say both")),
+            _ => return Err(self.refusal("has one of cert and key without the other: say both")),
         };
-        Ok(Some(Tls { ca: path("ca"), identity }))
+        Ok(Some(TlsFiles { ca: path("ca"), identity }))
     }
 
     /// What it is and where, as messages name it: `registry etcd://HOST`.
     #[must_use]
-    pub fn place(&self) -> String {
+    pub fn label(&self) -> String {
         format!("{} {self}", self.purpose.noun)
     }
 
     /// A refusal that names this URL.
     #[must_use]
-    pub fn refused(&self, what: &str) -> RegistryError {
-        RegistryError::Refused(format!("{} {what}", self.place()))
+    pub fn refusal(&self, what: &str) -> RegistryError {
+        RegistryError::Refused(format!("{} {what}", self.label()))
     }
 }
 
-impl Host {
+impl EngineAddress {
     fn parse(text: &str) -> Option<Self> {
         let (name, port) = match text.strip_prefix('[') {
             Some(rest) => {
@@ -311,7 +318,7 @@ impl Host {
     }
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for EngineAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name.contains(':') {
             true => write!(f, "[{}]", self.name)?,
@@ -327,7 +334,7 @@ impl fmt::Display for EngineUrl {
         if let Some(user) = &self.user {
             write!(f, "{user}{}@", if self.password.is_some() { ":***" } else { "" })?;
         }
-        for (i, host) in self.hosts.iter().enumerate() {
+        for (i, host) in self.addresses.iter().enumerate() {
             write!(f, "{}{host}", if i > 0 { "," } else { "" })?;
         }
         self.segments.iter().try_for_each(|segment| write!(f, "/{segment}"))?;
@@ -402,24 +409,24 @@ mod tests {
         let url = url("etcd://me:p%40ss%2F@a:1,b,[::1]:3/x/y?tls=on&ca=%2Fetc%2Fca.pem");
         assert_eq!((url.scheme(), url.user()), ("etcd", Some("me")));
         assert_eq!(url.password().unwrap().as_deref(), Some("p@ss/"));
-        let hosts: Vec<_> = url.hosts().iter().map(|host| host.with_port(2379)).collect();
+        let hosts: Vec<_> = url.addresses().iter().map(|host| host.with_port(2379)).collect();
         assert_eq!(hosts, ["a:1", "b:2379", "[::1]:3"]);
-        assert_eq!(url.hosts()[2].name, "::1");
-        assert_eq!(url.places(["x"]).unwrap(), (["x"], "y"));
-        assert_eq!(url.tls().unwrap(), Some(Tls { ca: Some("/etc/ca.pem".into()), identity: None }));
-        assert!(url.host().is_err());
+        assert_eq!(url.addresses()[2].name, "::1");
+        assert_eq!(url.path_segments(["x"]).unwrap(), (["x"], "y"));
+        assert_eq!(url.tls().unwrap(), Some(TlsFiles { ca: Some("/etc/ca.pem".into()), identity: None }));
+        assert!(url.single_address().is_err());
     }
 
     #[test]
     fn the_namespace_is_the_last_segment_or_ours() {
-        assert_eq!(url("postgres://h/db").places(["DATABASE"]).unwrap(), (["db"], "evenkeel"));
-        assert_eq!(url("postgres://h/db/blue-2").places(["DATABASE"]).unwrap(), (["db"], "blue-2"));
-        assert_eq!(url("etcd://h").places([]).unwrap(), ([], "evenkeel"));
-        assert_eq!(url("etcd://h/").places([]).unwrap(), ([], "evenkeel"));
-        assert!(why(url("redis://h").places(["DB"])).contains("write redis://HOST/DB"));
-        assert!(why(url("etcd://h/a/b").places([])).contains("too long"));
+        assert_eq!(url("postgres://h/db").path_segments(["DATABASE"]).unwrap(), (["db"], "evenkeel"));
+        assert_eq!(url("postgres://h/db/blue-2").path_segments(["DATABASE"]).unwrap(), (["db"], "blue-2"));
+        assert_eq!(url("etcd://h").path_segments([]).unwrap(), ([], "evenkeel"));
+        assert_eq!(url("etcd://h/").path_segments([]).unwrap(), ([], "evenkeel"));
+        assert!(why(url("redis://h").path_segments(["DB"])).contains("write redis://HOST/DB"));
+        assert!(why(url("etcd://h/a/b").path_segments([])).contains("too long"));
         for bad in ["A", "-a", "_a", "a.b", "ä", "a%20b", "a%2Fb", &"a".repeat(41)] {
-            assert!(why(url(&format!("etcd://h/{bad}")).places([])).contains("namespace"), "{bad}");
+            assert!(why(url(&format!("etcd://h/{bad}")).path_segments([])).contains("namespace"), "{bad}");
         }
     }
 
@@ -458,8 +465,8 @@ mod tests {
         ] {
             let shown = match EngineUrl::parse(text) {
                 Ok(url) => {
-                    let only = url.only(&[]);
-                    format!("{url} {url:?} {only:?} {}", why(url.places(["A", "B", "C"])))
+                    let only = url.allow_options(&[]);
+                    format!("{url} {url:?} {only:?} {}", why(url.path_segments(["A", "B", "C"])))
                 }
                 Err(error) => format!("{error} {error:?}"),
             };
@@ -487,9 +494,11 @@ mod tests {
 
     #[test]
     fn refusals_name_what_is_kept_there() {
-        let history = Purpose { noun: "history", password: "NONE" };
+        let history = UrlPurpose { noun: "history", password: "NONE" };
         let url = EngineUrl::parse_for(history, "postgres://u:hunter2@h/a/b/c").unwrap();
-        assert!(why(url.places(["DATABASE"])).starts_with("history postgres://u:***@h/a/b/c is too long"));
+        assert!(
+            why(url.path_segments(["DATABASE"])).starts_with("history postgres://u:***@h/a/b/c is too long")
+        );
         assert!(why(EngineUrl::parse_for(history, "postgres:x")).starts_with("history \"postgres:x\""));
     }
 
@@ -507,8 +516,8 @@ mod tests {
     #[test]
     fn an_option_that_nobody_knows_is_refused() {
         let url = url("redis://h/0?tls=on&wait=1");
-        assert!(url.only(&["wait"]).is_ok());
-        let why = why(url.only(&[]));
+        assert!(url.allow_options(&["wait"]).is_ok());
+        let why = why(url.allow_options(&[]));
         assert!(why.contains("\"wait\"") && why.contains("password_file"), "{why}");
     }
 }

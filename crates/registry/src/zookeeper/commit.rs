@@ -6,13 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{LeaseId, Outcome, Revision, Txn};
+use evenkeel_core::registry::{LeaseId, Revision, Txn, TxnOutcome};
 use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult, Stat};
 
-use super::history::Order;
-use super::link::{ANSWER, Link, span};
-use super::plan::{Noted, Op, Plan, Seen, Sight, holds, leases, owners, plan, together};
-use super::tree::{data_to_keys, revision};
+use super::history::OrderPosition;
+use super::paths::{data_to_keys, revision};
+use super::plan::{
+    LeaseNote, MultiOp, MultiPlan, ZnodeVersion, ZnodeView, holds, leases, merge_plans, owners, plan_txn,
+};
+use super::session::{ANSWER, ZookeeperSession, to_duration};
 use super::{FACTS, PACKET, packet_bytes};
 use crate::{RegistryError, fits};
 
@@ -31,34 +33,34 @@ const BYTES: usize = 16 << 20;
 const AS_ONE: usize = 64;
 
 /// What became of one attempt.
-enum Attempt {
+enum MultiOutcome {
     /// All were made.
-    Made(Revision),
+    Applied(Revision),
     /// Somebody changed what was seen. Nothing was written.
-    Overtaken,
+    Conflict,
 }
 
 /// At which revision operations were made, and what became of each node that one of them wrote.
-type Made = (Revision, Vec<Option<Stat>>);
+type MultiStats = (Revision, Vec<Option<Stat>>);
 
 /// Transactions that are sent as one: their places, and what they come to.
 #[derive(Default)]
-struct Bundle {
+struct MultiBatch {
     places: Vec<usize>,
-    plans: Vec<Plan>,
+    plans: Vec<MultiPlan>,
     bytes: usize,
 }
 
-impl Bundle {
-    fn kills(&self) -> bool {
-        self.plans.iter().any(|plan| plan.kills)
+impl MultiBatch {
+    fn deletes(&self) -> bool {
+        self.plans.iter().any(|plan| plan.deletes)
     }
 }
 
 /// Adds a transaction to the last bundle that is no larger than this, or begins another one.
-fn add(bundles: &mut Vec<Bundle>, most: usize, (nth, plan): (usize, Plan), bytes: usize) {
+fn add_to_batch(bundles: &mut Vec<MultiBatch>, most: usize, (nth, plan): (usize, MultiPlan), bytes: usize) {
     if bundles.last().is_none_or(|last| last.places.len() >= most || last.bytes + bytes > PACKET) {
-        bundles.push(Bundle::default());
+        bundles.push(MultiBatch::default());
     }
     if let Some(last) = bundles.last_mut() {
         last.places.push(nth);
@@ -67,52 +69,56 @@ fn add(bundles: &mut Vec<Bundle>, most: usize, (nth, plan): (usize, Plan), bytes
     }
 }
 
-impl Link {
-    pub(super) async fn commit(&self, txns: &[Txn]) -> Vec<Outcome> {
-        let mut outcomes = vec![Outcome::Unknown; txns.len()];
+impl ZookeeperSession {
+    pub(super) async fn commit(&self, txns: &[Txn]) -> Vec<TxnOutcome> {
+        let mut outcomes = vec![TxnOutcome::Unknown; txns.len()];
         let mut from = 0;
         while from < txns.len() {
-            let to = from + apart(&txns[from..]);
-            let settled = self.commit_apart(&txns[from..to], &mut outcomes[from..to]).await;
-            self.set_trouble(settled.as_ref().err());
+            let to = from + independent_prefix(&txns[from..]);
+            let settled = self.commit_independent(&txns[from..to], &mut outcomes[from..to]).await;
+            self.set_last_error(settled.as_ref().err());
             if settled.is_err() {
                 break;
             }
             from = to;
         }
-        self.nudge.notify_one();
+        self.wake.notify_one();
         outcomes
     }
 
     /// Transactions that have nothing in common.
-    async fn commit_apart(&self, txns: &[Txn], outcomes: &mut [Outcome]) -> Result<(), RegistryError> {
+    async fn commit_independent(
+        &self,
+        txns: &[Txn],
+        outcomes: &mut [TxnOutcome],
+    ) -> Result<(), RegistryError> {
         let mut waiting: Vec<usize> = (0..txns.len()).collect();
         for tried in 0..TRIES {
             let client = self.client().await?;
             let named: Vec<_> = waiting.iter().map(|nth| &txns[*nth]).collect();
-            let sight = match tried {
-                0 => self.recall(&client, &named).await?,
-                _ => self.look(&client, named.iter().copied(), true).await?,
+            let view = match tried {
+                0 => self.observe_cached(&client, &named).await?,
+                _ => self.observe(&client, named.iter().copied(), true).await?,
             };
             let most = if tried < TRIES_TOGETHER { AS_ONE } else { 1 };
             let (mut planned, mut refused) = (Vec::new(), Vec::new());
             for nth in waiting {
                 let good = fits(&FACTS, &txns[nth]) && packet_bytes(&txns[nth]) <= PACKET;
-                match good.then(|| plan(&self.tree, &txns[nth], &sight)).flatten() {
+                match good.then(|| plan_txn(&self.paths, &txns[nth], &view)).flatten() {
                     Some(plan) => planned.push((nth, plan)),
                     None => refused.push((nth, !good)),
                 }
             }
             // Those behind one that deletes count on it, so it goes behind those that do not.
-            planned.sort_by_key(|(_, plan)| plan.kills);
+            planned.sort_by_key(|(_, plan)| plan.deletes);
             let mut bundles = Vec::new();
             for (nth, plan) in planned {
                 // What lives by a lease is noted there with all that did before.
                 let alone = !owners(&txns[nth]).is_empty();
                 let bytes = if alone { PACKET } else { packet_bytes(&txns[nth]) };
-                add(&mut bundles, most, (nth, plan), bytes);
+                add_to_batch(&mut bundles, most, (nth, plan), bytes);
             }
-            waiting = self.send_all(&client, bundles, sight.deaths, outcomes).await?;
+            waiting = self.send_all(&client, bundles, view.deaths, outcomes).await?;
             for (nth, for_good) in refused {
                 // What a follower does not know yet is no reason to refuse, nor is what is remembered.
                 if tried == 0 && !for_good {
@@ -120,10 +126,10 @@ impl Link {
                 } else {
                     let found = self.read(txns[nth].keys().cloned().collect()).await?;
                     // It may hold again by now; then what is found would be no reason.
-                    if !for_good && holds(&txns[nth], &Sight::of(&found, &sight)) {
+                    if !for_good && holds(&txns[nth], &ZnodeView::from_changes(&found, &view)) {
                         waiting.push(nth);
                     } else {
-                        outcomes[nth] = Outcome::Refused(found);
+                        outcomes[nth] = TxnOutcome::Refused(found);
                     }
                 }
             }
@@ -139,45 +145,45 @@ impl Link {
     async fn send_all(
         &self,
         client: &Client,
-        bundles: Vec<Bundle>,
+        bundles: Vec<MultiBatch>,
         before: i32,
-        outcomes: &mut [Outcome],
+        outcomes: &mut [TxnOutcome],
     ) -> Result<Vec<usize>, RegistryError> {
         let (mut sent, mut deaths) = (Vec::with_capacity(bundles.len()), before);
         let (mut overtaken, mut killed) = (Vec::new(), false);
         for bundle in bundles {
-            let kills = bundle.kills();
+            let kills = bundle.deletes();
             if kills && killed {
                 // Were the one before not made, somebody else's death could be taken for it, and what was deleted then may be
                 // there again. So its answer is waited for.
-                self.take_answers(std::mem::take(&mut sent), &mut overtaken, outcomes).await?;
+                self.await_results(std::mem::take(&mut sent), &mut overtaken, outcomes).await?;
                 if !overtaken.is_empty() {
                     overtaken.extend(bundle.places);
                     continue;
                 }
             }
             killed |= kills;
-            let ops = together(&self.tree, bundle.plans, deaths);
+            let ops = merge_plans(&self.paths, bundle.plans, deaths);
             deaths = deaths.wrapping_add(i32::from(kills));
             sent.push((bundle.places, self.send(client, ops, (before, deaths))));
         }
-        self.take_answers(sent, &mut overtaken, outcomes).await?;
+        self.await_results(sent, &mut overtaken, outcomes).await?;
         Ok(overtaken)
     }
 
     /// Waits for the answers to what was sent, and adds who was overtaken.
-    async fn take_answers(
+    async fn await_results(
         &self,
-        sent: Vec<(Vec<usize>, impl Future<Output = Result<Attempt, Error>> + Send)>,
+        sent: Vec<(Vec<usize>, impl Future<Output = Result<MultiOutcome, Error>> + Send)>,
         overtaken: &mut Vec<usize>,
-        outcomes: &mut [Outcome],
+        outcomes: &mut [TxnOutcome],
     ) -> Result<(), RegistryError> {
         for (places, answer) in sent {
-            match tokio::time::timeout(span(ANSWER), answer).await {
-                Ok(Ok(Attempt::Made(revision))) => {
-                    places.into_iter().for_each(|nth| outcomes[nth] = Outcome::Applied(revision));
+            match tokio::time::timeout(to_duration(ANSWER), answer).await {
+                Ok(Ok(MultiOutcome::Applied(revision))) => {
+                    places.into_iter().for_each(|nth| outcomes[nth] = TxnOutcome::Applied(revision));
                 }
-                Ok(Ok(Attempt::Overtaken)) => overtaken.extend(places),
+                Ok(Ok(MultiOutcome::Conflict)) => overtaken.extend(places),
                 // Whatever is left is unknown.
                 Ok(Err(error)) => return Err(self.explain(&error)),
                 Err(_) => return Err(self.explain(&Error::Timeout)),
@@ -187,84 +193,85 @@ impl Link {
     }
 
     /// Looks at all that some transactions name.
-    async fn look<'t>(
+    async fn observe<'t>(
         &self,
         client: &Client,
         txns: impl Iterator<Item = &'t Txn> + Clone,
         sync: bool,
-    ) -> Result<Sight, RegistryError> {
-        let synced = sync.then(|| client.sync(self.tree.root()));
+    ) -> Result<ZnodeView, RegistryError> {
+        let synced = sync.then(|| client.sync(self.paths.root()));
         // First of all, so that whatever is deleted after the entries were looked at is seen by the check.
-        let deaths = client.check_stat(&self.tree.deaths());
+        let deaths = client.check_stat(&self.paths.deaths());
         let keys: BTreeSet<&Key> = txns.clone().flat_map(Txn::keys).collect();
         let leases: BTreeSet<LeaseId> = txns.clone().flat_map(leases).collect();
         let owners: BTreeSet<LeaseId> = txns.flat_map(owners).collect();
         let keys: Vec<_> =
-            keys.into_iter().map(|key| (key, client.check_stat(&self.tree.entry(key)))).collect();
+            keys.into_iter().map(|key| (key, client.check_stat(&self.paths.entry(key)))).collect();
         let alive: Vec<_> =
-            leases.into_iter().map(|lease| (lease, client.check_stat(&self.tree.lease(lease)))).collect();
+            leases.into_iter().map(|lease| (lease, client.check_stat(&self.paths.lease(lease)))).collect();
         let noted: Vec<_> =
-            owners.into_iter().map(|lease| (lease, client.get_data(&self.tree.owned(lease)))).collect();
+            owners.into_iter().map(|lease| (lease, client.get_data(&self.paths.owned(lease)))).collect();
         if let Some(synced) = synced {
-            self.within(synced).await?;
+            self.with_timeout(synced).await?;
         }
-        let deaths = self.within(deaths).await?.ok_or_else(|| self.gone())?.version;
-        let mut sight = Sight { deaths, entries: BTreeMap::new(), leases: BTreeMap::new() };
+        let deaths = self.with_timeout(deaths).await?.ok_or_else(|| self.deleted_error())?.version;
+        let mut view = ZnodeView { deaths, entries: BTreeMap::new(), leases: BTreeMap::new() };
         for (key, asked) in keys {
-            if let Some(stat) = self.within(asked).await? {
-                sight.entries.insert(key.clone(), Seen::of(&stat));
+            if let Some(stat) = self.with_timeout(asked).await? {
+                view.entries.insert(key.clone(), ZnodeVersion::of(&stat));
             }
         }
-        self.memory().keep(deaths, sight.entries.iter().map(|(key, seen)| (self.tree.entry(key), *seen)));
+        self.entry_cache()
+            .insert(deaths, view.entries.iter().map(|(key, seen)| (self.paths.entry(key), *seen)));
         for (lease, asked) in alive {
-            if self.within(asked).await?.is_some() {
-                sight.leases.insert(lease, Noted::default());
+            if self.with_timeout(asked).await?.is_some() {
+                view.leases.insert(lease, LeaseNote::default());
             }
         }
         for (lease, asked) in noted {
-            match tokio::time::timeout(span(ANSWER), asked).await {
+            match tokio::time::timeout(to_duration(ANSWER), asked).await {
                 Ok(Ok((data, stat))) => {
-                    if let Some(noted) = sight.leases.get_mut(&lease) {
-                        *noted = Noted { keys: data_to_keys(&data), version: stat.version };
+                    if let Some(noted) = view.leases.get_mut(&lease) {
+                        *noted = LeaseNote { keys: data_to_keys(&data), version: stat.version };
                     }
                 }
-                Ok(Err(Error::NoNode)) => drop(sight.leases.remove(&lease)),
+                Ok(Err(Error::NoNode)) => drop(view.leases.remove(&lease)),
                 Ok(Err(error)) => return Err(self.explain(&error)),
                 Err(_) => return Err(self.explain(&Error::Timeout)),
             }
         }
-        Ok(sight)
+        Ok(view)
     }
 
     /// What is remembered of all that some transactions name, where it is as they guard on it; the rest is looked at.
-    async fn recall(&self, client: &Client, txns: &[&Txn]) -> Result<Sight, RegistryError> {
-        let (mut sight, mut rest) = (Sight::default(), Vec::new());
+    async fn observe_cached(&self, client: &Client, txns: &[&Txn]) -> Result<ZnodeView, RegistryError> {
+        let (mut view, mut rest) = (ZnodeView::default(), Vec::new());
         {
-            let memory = self.memory();
-            sight.deaths = memory.deaths;
+            let memory = self.entry_cache();
+            view.deaths = memory.deaths;
             for txn in txns {
-                for key in txn.keys().filter(|key| !sight.entries.contains_key(*key)).collect::<Vec<_>>() {
-                    sight.entries.extend(memory.of(&self.tree.entry(key)).map(|seen| (key.clone(), seen)));
+                for key in txn.keys().filter(|key| !view.entries.contains_key(*key)).collect::<Vec<_>>() {
+                    view.entries.extend(memory.get(&self.paths.entry(key)).map(|seen| (key.clone(), seen)));
                 }
-                let is_known = txn.keys().all(|key| sight.entries.contains_key(key));
-                if !is_known || !leases(txn).is_empty() || !holds(txn, &sight) {
+                let is_known = txn.keys().all(|key| view.entries.contains_key(key));
+                if !is_known || !leases(txn).is_empty() || !holds(txn, &view) {
                     rest.push(*txn);
                 }
             }
         }
         if rest.is_empty() {
-            return Ok(sight);
+            return Ok(view);
         }
-        let looked = self.look(client, rest.iter().copied(), false).await?;
+        let looked = self.observe(client, rest.iter().copied(), false).await?;
         if rest.len() == txns.len() {
             return Ok(looked);
         }
-        if looked.deaths != sight.deaths {
-            return self.look(client, txns.iter().copied(), false).await;
+        if looked.deaths != view.deaths {
+            return self.observe(client, txns.iter().copied(), false).await;
         }
-        sight.entries.extend(looked.entries);
-        sight.leases = looked.leases;
-        Ok(sight)
+        view.entries.extend(looked.entries);
+        view.leases = looked.leases;
+        Ok(view)
     }
 
     /// Sends operations. There had been so many deaths when all was looked at, and so many after this if it relies on their
@@ -272,28 +279,30 @@ impl Link {
     fn send<'c>(
         &'c self,
         client: &'c Client,
-        ops: Vec<Op>,
+        ops: Vec<MultiOp>,
         (before, after): (i32, i32),
-    ) -> impl Future<Output = Result<Attempt, Error>> + Send + use<'c> {
+    ) -> impl Future<Output = Result<MultiOutcome, Error>> + Send + use<'c> {
         let sent = self.send_ops(client, &ops);
         async move {
             let Some((revision, stats)) = sent.await? else {
-                self.memory().clear();
-                return Ok(Attempt::Overtaken);
+                self.entry_cache().clear();
+                return Ok(MultiOutcome::Conflict);
             };
             // What relies on no version is made however many have died, and those sent before it may not have been made.
-            let deaths_path = self.tree.deaths();
+            let deaths_path = self.paths.deaths();
             let deaths = if ops.iter().any(|op| op.relies_on(&deaths_path)) { after } else { before };
-            let gone: BTreeSet<_> = ops.iter().filter_map(Op::deleted).map(str::to_owned).collect();
+            let gone: BTreeSet<_> = ops.iter().filter_map(MultiOp::deleted).map(str::to_owned).collect();
             let written = ops.into_iter().zip(stats).skip(1).filter_map(|(op, stat)| match (op, stat) {
-                (Op::Set(path, ..), Some(stat)) => Some((path, Seen::of(&stat))),
+                (MultiOp::Set(path, ..), Some(stat)) => Some((path, ZnodeVersion::of(&stat))),
                 // Its stat is not asked for, since some servers leave it out (ZOOKEEPER-4026, -4667).
-                (Op::Create(path, ..), _) => Some((path, Seen { version: 0, revision, born: revision })),
+                (MultiOp::Create(path, ..), _) => {
+                    Some((path, ZnodeVersion { version: 0, revision, born: revision }))
+                }
                 _ => None,
             });
             let written = written.filter(|(path, _)| !gone.contains(path));
-            self.memory().keep(deaths, written);
-            Ok(Attempt::Made(revision))
+            self.entry_cache().insert(deaths, written);
+            Ok(MultiOutcome::Applied(revision))
         }
     }
 
@@ -301,19 +310,21 @@ impl Link {
     pub(super) fn send_ops<'c>(
         &'c self,
         client: &'c Client,
-        ops: &[Op],
-    ) -> impl Future<Output = Result<Option<Made>, Error>> + Send + use<'c> {
-        let (persistent, next) =
-            (self.made(CreateMode::Persistent), self.made(CreateMode::PersistentSequential));
+        ops: &[MultiOp],
+    ) -> impl Future<Output = Result<Option<MultiStats>, Error>> + Send + use<'c> {
+        let (persistent, next) = (
+            self.create_options(CreateMode::Persistent),
+            self.create_options(CreateMode::PersistentSequential),
+        );
         let mut writer = client.new_multi_writer();
         let added = ops.iter().try_for_each(|op| match op {
-            Op::Check(path, version) => writer.add_check_version(path, *version),
-            Op::Create(path, data) => writer.add_create(path, data, &persistent),
-            Op::Set(path, data, version) => writer.add_set_data(path, data, Some(*version)),
-            Op::Delete(path, version) => writer.add_delete(path, Some(*version)),
-            Op::Record(path, data) => writer.add_create(path, data, &next),
+            MultiOp::Check(path, version) => writer.add_check_version(path, *version),
+            MultiOp::Create(path, data) => writer.add_create(path, data, &persistent),
+            MultiOp::Set(path, data, version) => writer.add_set_data(path, data, Some(*version)),
+            MultiOp::Delete(path, version) => writer.add_delete(path, Some(*version)),
+            MultiOp::Record(path, data) => writer.add_create(path, data, &next),
         });
-        let seen = self.seen();
+        let seen = self.known_order();
         let sent = added.map(|()| writer.commit());
         async move {
             match sent?.await {
@@ -325,7 +336,7 @@ impl Link {
                     let stats: Vec<_> = stats.collect();
                     match stats.first() {
                         // Whoever looks next finds out for certain.
-                        Some(Some(order)) if !self.saw(Order::of(order), seen) => {
+                        Some(Some(order)) if !self.record_order(OrderPosition::of(order), seen) => {
                             Err(Error::UnexpectedError("the order is not as it was".into()))
                         }
                         Some(Some(order)) => Ok(Some((revision(order.mzxid), stats))),
@@ -343,7 +354,7 @@ impl Link {
 }
 
 /// How many of these, from the first on, have nothing in common that one of them writes.
-fn apart(txns: &[Txn]) -> usize {
+fn independent_prefix(txns: &[Txn]) -> usize {
     let (mut named, mut written) = (BTreeSet::new(), BTreeSet::new());
     let (mut by, mut bytes) = (BTreeSet::new(), 0);
     for (nth, txn) in txns.iter().enumerate() {

@@ -5,22 +5,22 @@ use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::{CertificateDer, ServerName};
 use zookeeper_client::{Error, TlsOptions};
 
-use crate::encryption::{Pems, pems};
+use crate::encryption::{PemBundle, read_pems};
 use crate::{EngineUrl, RegistryError};
 
 /// What the client is told of encryption; `None` without it.
 pub(super) fn options(url: &EngineUrl) -> Result<Option<TlsOptions>, RegistryError> {
-    let Some(Pems { ca, identity }) = pems(url)? else { return Ok(None) };
-    for host in url.hosts() {
+    let Some(PemBundle { ca, identity }) = read_pems(url)? else { return Ok(None) };
+    for host in url.addresses() {
         if host.port.is_none() {
-            return Err(url.refused(&format!(
+            return Err(url.refusal(&format!(
                 "is to be encrypted and says no port for {}: write its secureClientPort, as in {}:2281",
                 host.name, host.name
             )));
         }
         // The client would panic.
         if ServerName::try_from(host.name.as_str()).is_err() {
-            return Err(url.refused(&format!(
+            return Err(url.refusal(&format!(
                 "is to be encrypted, and no certificate can be for {:?}: write its name or address in full",
                 host.name
             )));
@@ -31,7 +31,7 @@ pub(super) fn options(url: &EngineUrl) -> Result<Option<TlsOptions>, RegistryErr
         None => trusted_here(url)?,
     };
     let unusable =
-        |error: Error| url.refused(&format!("has certificates or a key that cannot be used: {error}"));
+        |error: Error| url.refusal(&format!("has certificates or a key that cannot be used: {error}"));
     let mut options = TlsOptions::new().with_pem_ca(&ca).map_err(unusable)?;
     if let Some((cert, key)) = identity {
         options = options.with_pem_identity(&text(&cert), &text(&key)).map_err(unusable)?;
@@ -48,7 +48,7 @@ fn text(pem: &[u8]) -> String {
 fn trusted_here(url: &EngineUrl) -> Result<String, RegistryError> {
     let found = rustls_native_certs::load_native_certs().certs;
     if found.is_empty() {
-        return Err(url.refused(
+        return Err(url.refusal(
             "is to be encrypted, and this host trusts nobody: install ca-certificates, or say ca=FILE",
         ));
     }

@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 
 use zookeeper_client::{Client, Error, Stat};
 
-use super::link::{ANSWER, LAYOUT, Link, span};
+use super::session::{ANSWER, LAYOUT, ZookeeperSession, to_duration};
 use crate::RegistryError;
 
 /// How often the generation is raised anew that others raise meanwhile.
@@ -16,12 +16,12 @@ const TRIES: u32 = 30;
 
 /// How far the order has gone: each write counts up both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Order {
+pub(super) struct OrderPosition {
     zxid: i64,
     writes: i32,
 }
 
-impl Order {
+impl OrderPosition {
     pub(super) fn of(stat: &Stat) -> Self {
         Self { zxid: stat.mzxid, writes: stat.version }
     }
@@ -36,18 +36,18 @@ impl Order {
     }
 }
 
-impl Link {
+impl ZookeeperSession {
     /// What is known of the order. Asked for before a question is sent: its answer must follow that.
-    pub(super) fn seen(&self) -> Option<Order> {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn known_order(&self) -> Option<OrderPosition> {
+        *self.known_order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes down how far the order has gone; `false` when that does not follow what was seen before it was asked.
-    pub(super) fn saw(&self, order: Order, seen: Option<Order>) -> bool {
+    pub(super) fn record_order(&self, order: OrderPosition, seen: Option<OrderPosition>) -> bool {
         if !order.follows(seen) {
             return false;
         }
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.known_order.lock().unwrap_or_else(PoisonError::into_inner);
         if order.follows(*seen) {
             *seen = Some(order);
         }
@@ -55,52 +55,55 @@ impl Link {
     }
 
     /// The same, and the end of all where the ensemble went back in time.
-    pub(super) async fn check(
+    pub(super) async fn check_order(
         &self,
         client: &Client,
-        order: Order,
-        seen: Option<Order>,
+        order: OrderPosition,
+        seen: Option<OrderPosition>,
     ) -> Result<(), RegistryError> {
-        if self.saw(order, seen) {
+        if self.record_order(order, seen) {
             return Ok(());
         }
         // A lease's number that nobody gets.
-        self.within(client.set_data(&self.tree.leases(), b"", None)).await?;
-        let order = self.within(client.check_stat(&self.tree.order())).await?.ok_or_else(|| self.gone())?;
-        if self.saw(Order::of(&order), seen) {
+        self.with_timeout(client.set_data(&self.paths.leases(), b"", None)).await?;
+        let order = self
+            .with_timeout(client.check_stat(&self.paths.order()))
+            .await?
+            .ok_or_else(|| self.deleted_error())?;
+        if self.record_order(OrderPosition::of(&order), seen) {
             return Ok(());
         }
-        self.raise(client).await?;
+        self.raise_generation(client).await?;
         Err(self.stop("has gone back in time, as after a restore: start this node again, it then begins a new generation"))
     }
 
     /// Looks whether a connection that was made anew is to the ensemble as it was, or a later one.
-    pub(super) async fn verify(&self, client: &Client) -> Result<(), RegistryError> {
+    pub(super) async fn verify_generation(&self, client: &Client) -> Result<(), RegistryError> {
         let Some(began) = self.generation.get().copied() else { return Ok(()) };
-        let seen = self.seen();
-        let synced = client.sync(self.tree.root());
-        let (root, order) = (client.get_data(self.tree.root()), client.check_stat(&self.tree.order()));
-        self.within(synced).await?;
-        let (data, _) = self.found(root).await?;
-        let order = self.within(order).await?.ok_or_else(|| self.gone())?;
+        let seen = self.known_order();
+        let synced = client.sync(self.paths.root());
+        let (root, order) = (client.get_data(self.paths.root()), client.check_stat(&self.paths.order()));
+        self.with_timeout(synced).await?;
+        let (data, _) = self.require_node(root).await?;
+        let order = self.with_timeout(order).await?.ok_or_else(|| self.deleted_error())?;
         if self.generation_of(&data)? > began {
             return Err(self.stop("was given a new generation, as after a restore: start this node again"));
         }
-        self.check(client, Order::of(&order), seen).await
+        self.check_order(client, OrderPosition::of(&order), seen).await
     }
 
     /// Raises the generation to above ours, whatever the data that was put back says. Before anybody is told, so that
     /// whoever connects next has it.
-    async fn raise(&self, client: &Client) -> Result<(), RegistryError> {
+    async fn raise_generation(&self, client: &Client) -> Result<(), RegistryError> {
         let above = self.generation.get().map_or(0, |began| began.saturating_add(1));
         for _ in 0..TRIES {
-            let (data, stat) = self.found(client.get_data(self.tree.root())).await?;
+            let (data, stat) = self.require_node(client.get_data(self.paths.root())).await?;
             if self.generation_of(&data)? >= above {
                 return Ok(());
             }
             let data = format!("{LAYOUT} {above}");
-            let written = client.set_data(self.tree.root(), data.as_bytes(), Some(stat.version));
-            match tokio::time::timeout(span(ANSWER), written).await {
+            let written = client.set_data(self.paths.root(), data.as_bytes(), Some(stat.version));
+            match tokio::time::timeout(to_duration(ANSWER), written).await {
                 Ok(Ok(_)) => return Ok(()),
                 Ok(Err(Error::BadVersion)) => {}
                 Ok(Err(error)) => return Err(self.explain(&error)),
@@ -111,11 +114,11 @@ impl Link {
     }
 
     /// What a node holds without which nothing goes on.
-    async fn found(
+    async fn require_node(
         &self,
         asked: impl Future<Output = Result<(Vec<u8>, Stat), Error>>,
     ) -> Result<(Vec<u8>, Stat), RegistryError> {
-        self.there(asked).await?.ok_or_else(|| self.gone())
+        self.read_node(asked).await?.ok_or_else(|| self.deleted_error())
     }
 
     /// The generation that the root tells.
@@ -123,7 +126,7 @@ impl Link {
         let text = String::from_utf8_lossy(root);
         match text.split_once(' ').map(|(layout, generation)| (layout, generation.trim().parse())) {
             Some((LAYOUT, Ok(generation))) => Ok(generation),
-            _ => Err(self.url.refused(&format!(
+            _ => Err(self.url.refusal(&format!(
                 "has {text:?} in its namespace, this program knows layout {LAYOUT}: use a newer evenkeel, or another namespace"
             ))),
         }
@@ -132,9 +135,9 @@ impl Link {
     /// Nothing goes on any more. Feeds end, and whoever asks is told why.
     fn stop(&self, what: &str) -> RegistryError {
         let why = RegistryError::Fatal(format!("registry {} {what}", self.url));
-        let why = self.ended.get_or_init(|| why).clone();
-        self.hush();
-        self.set_trouble(Some(&why));
+        let why = self.failure.get_or_init(|| why).clone();
+        self.close_feeds();
+        self.set_last_error(Some(&why));
         why
     }
 }
@@ -145,7 +148,7 @@ mod tests {
 
     #[test]
     fn an_order_of_another_history_is_told_apart() {
-        let order = |zxid, writes| Order { zxid, writes };
+        let order = |zxid, writes| OrderPosition { zxid, writes };
         let seen = Some(order(0x1_0000_0009, 5));
         for later in [order(0x1_0000_0009, 5), order(0x1_0000_000a, 6), order(0x2_0000_0001, 700)] {
             assert!(later.follows(seen), "{later:?}");

@@ -10,17 +10,17 @@ use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Change, Guard, LeaseId, Revision, Txn, Value, Write};
 use zookeeper_client::Stat;
 
-use super::tree::{Tree, data, keys_to_data, revision};
+use super::paths::{ZnodePaths, data, keys_to_data, revision};
 
 /// What was seen of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct ZnodeVersion {
     pub(super) version: i32,
     pub(super) revision: Revision,
     pub(super) born: Revision,
 }
 
-impl Seen {
+impl ZnodeVersion {
     pub(super) fn of(stat: &Stat) -> Self {
         Self { version: stat.version, revision: revision(stat.mzxid), born: revision(stat.czxid) }
     }
@@ -28,28 +28,28 @@ impl Seen {
 
 /// What was seen of a living lease: the keys noted for it, and the version of that note.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Noted {
+pub(super) struct LeaseNote {
     pub(super) keys: Vec<Key>,
     pub(super) version: i32,
 }
 
 /// What was seen of all that some transactions name. The entries were so at a moment at which there had been so many deaths, or more.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sight {
+pub(super) struct ZnodeView {
     pub(super) deaths: i32,
     /// Absent ones are not in it.
-    pub(super) entries: BTreeMap<Key, Seen>,
+    pub(super) entries: BTreeMap<Key, ZnodeVersion>,
     /// Ended ones are not in it.
-    pub(super) leases: BTreeMap<LeaseId, Noted>,
+    pub(super) leases: BTreeMap<LeaseId, LeaseNote>,
 }
 
-impl Sight {
+impl ZnodeView {
     /// What was read of entries later than `before`, to be held against guards: leases that had ended have. It tells no version,
     /// so nothing can be planned by it.
-    pub(super) fn of(found: &[Change], before: &Self) -> Self {
+    pub(super) fn from_changes(found: &[Change], before: &Self) -> Self {
         let entries = found.iter().filter_map(|change| {
             let entry = change.entry.as_ref()?;
-            let seen = Seen { version: ANY, revision: entry.revision, born: entry.born };
+            let seen = ZnodeVersion { version: ANY, revision: entry.revision, born: entry.born };
             Some((change.key.clone(), seen))
         });
         Self { deaths: before.deaths, entries: entries.collect(), leases: before.leases.clone() }
@@ -58,7 +58,7 @@ impl Sight {
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Op {
+pub(super) enum MultiOp {
     /// There is such a node; with a version, of this one.
     Check(String, i32),
     /// Makes a node.
@@ -71,7 +71,7 @@ pub(super) enum Op {
     Record(String, Vec<u8>),
 }
 
-impl Op {
+impl MultiOp {
     /// Whether it is made only if this node is of a version.
     pub(super) fn relies_on(&self, node: &str) -> bool {
         match self {
@@ -91,14 +91,14 @@ impl Op {
 
 /// What a transaction comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
-    ops: Vec<Op>,
+pub(super) struct MultiPlan {
+    ops: Vec<MultiOp>,
     /// Whether it relies on a version.
     versioned: bool,
     /// Whether it deletes an entry.
-    pub(super) kills: bool,
+    pub(super) deletes: bool,
     /// Whether it makes or deletes a node among the cold entries, also where it is as before afterwards.
-    stirs: bool,
+    touches_cold: bool,
     /// The cold entries that it changes.
     news: Vec<Key>,
 }
@@ -107,43 +107,50 @@ pub(super) struct Plan {
 pub(super) const ANY: i32 = -1;
 
 /// What the writes of a transaction come to for one key.
-struct Effect<'t> {
+struct NetWrite<'t> {
     value: Option<(&'t Value, Option<LeaseId>)>,
     /// Deleted on the way.
-    reborn: bool,
+    recreated: bool,
 }
 
 /// The operations of a transaction, if all that it guards on was seen to be so.
-pub(super) fn plan(tree: &Tree, txn: &Txn, sight: &Sight) -> Option<Plan> {
-    if !holds(txn, sight) {
+pub(super) fn plan_txn(tree: &ZnodePaths, txn: &Txn, view: &ZnodeView) -> Option<MultiPlan> {
+    if !holds(txn, view) {
         return None;
     }
-    let effects = effects(txn);
-    let mut draft = Draft { tree, ops: Vec::new(), versioned: false, kills: false, stirs: false };
+    let effects = net_writes(txn);
+    let mut draft =
+        PlanBuilder { paths: tree, ops: Vec::new(), versioned: false, deletes: false, touches_cold: false };
     let guarded: BTreeSet<_> = txn.guards.iter().filter_map(open).chain(owners(txn)).collect();
-    draft.ops.extend(guarded.into_iter().map(|lease| Op::Check(tree.lease(lease), ANY)));
+    draft.ops.extend(guarded.into_iter().map(|lease| MultiOp::Check(tree.lease(lease), ANY)));
     let only_guarded: BTreeSet<_> = txn.guards.iter().filter_map(Guard::key).collect();
     for key in only_guarded.into_iter().filter(|key| !effects.contains_key(key)) {
-        draft.guard(key, sight.entries.get(key));
+        draft.guard(key, view.entries.get(key));
     }
     let mut news = Vec::new();
     for (key, effect) in &effects {
-        if draft.write(key, effect, sight.entries.get(*key)) && key.is_cold() {
+        if draft.write(key, effect, view.entries.get(*key)) && key.is_cold() {
             news.push((*key).clone());
         }
     }
-    draft.note_owners(&effects, sight);
-    Some(Plan { ops: draft.ops, versioned: draft.versioned, kills: draft.kills, stirs: draft.stirs, news })
+    draft.record_owners(&effects, view);
+    Some(MultiPlan {
+        ops: draft.ops,
+        versioned: draft.versioned,
+        deletes: draft.deletes,
+        touches_cold: draft.touches_cold,
+        news,
+    })
 }
 
 /// Whether all that a transaction guards on was seen to be so.
-pub(super) fn holds(txn: &Txn, sight: &Sight) -> bool {
-    let alive = |lease: &LeaseId| sight.leases.contains_key(lease);
+pub(super) fn holds(txn: &Txn, view: &ZnodeView) -> bool {
+    let alive = |lease: &LeaseId| view.leases.contains_key(lease);
     let holds = |guard: &Guard| match guard {
-        Guard::Absent(key) => !sight.entries.contains_key(key),
-        Guard::Present(key) => sight.entries.contains_key(key),
-        Guard::At(key, at) => sight.entries.get(key).is_some_and(|seen| seen.revision == *at),
-        Guard::Born(key, born) => sight.entries.get(key).is_some_and(|seen| seen.born == *born),
+        Guard::Absent(key) => !view.entries.contains_key(key),
+        Guard::Present(key) => view.entries.contains_key(key),
+        Guard::At(key, at) => view.entries.get(key).is_some_and(|seen| seen.revision == *at),
+        Guard::Born(key, born) => view.entries.get(key).is_some_and(|seen| seen.born == *born),
         Guard::Open(lease) => alive(lease),
     };
     // An entry cannot live by a lease that has ended, so that is refused as if it had been guarded on.
@@ -152,27 +159,27 @@ pub(super) fn holds(txn: &Txn, sight: &Sight) -> bool {
 
 /// The operations of some transactions that do not concern each other, as one. The first of them writes the order, whose
 /// revision is that of all. `deaths` is the version that the count of deaths has before them.
-pub(super) fn together(tree: &Tree, plans: Vec<Plan>, deaths: i32) -> Vec<Op> {
-    let (kills, versioned) = (plans.iter().any(|plan| plan.kills), plans.iter().any(|plan| plan.versioned));
-    let mut ops = vec![Op::Set(tree.order(), vec![], ANY)];
+pub(super) fn merge_plans(tree: &ZnodePaths, plans: Vec<MultiPlan>, deaths: i32) -> Vec<MultiOp> {
+    let (kills, versioned) = (plans.iter().any(|plan| plan.deletes), plans.iter().any(|plan| plan.versioned));
+    let mut ops = vec![MultiOp::Set(tree.order(), vec![], ANY)];
     let (mut checked, mut news) = (BTreeSet::new(), Vec::new());
-    let stirs = plans.iter().any(|plan| plan.stirs);
+    let stirs = plans.iter().any(|plan| plan.touches_cold);
     for plan in plans {
         // A node guards on itself in all that it sends.
         ops.extend(plan.ops.into_iter().filter(|op| match op {
-            Op::Check(path, version) => checked.insert((path.clone(), *version)),
+            MultiOp::Check(path, version) => checked.insert((path.clone(), *version)),
             _ => true,
         }));
         news.extend(plan.news);
     }
     match (kills, versioned) {
-        (true, _) => ops.push(Op::Set(tree.deaths(), vec![], deaths)),
-        (false, true) => ops.push(Op::Check(tree.deaths(), deaths)),
+        (true, _) => ops.push(MultiOp::Set(tree.deaths(), vec![], deaths)),
+        (false, true) => ops.push(MultiOp::Check(tree.deaths(), deaths)),
         (false, false) => {}
     }
     // News without keys tell that the folder was changed by a transaction.
     if stirs || !news.is_empty() {
-        ops.push(Op::Record(format!("{}/n-", tree.news()), keys_to_data(&news)));
+        ops.push(MultiOp::Record(format!("{}/n-", tree.news()), keys_to_data(&news)));
     }
     ops
 }
@@ -198,62 +205,62 @@ pub(super) fn leases(txn: &Txn) -> BTreeSet<LeaseId> {
     txn.guards.iter().filter_map(open).chain(owners(txn)).collect()
 }
 
-fn effects(txn: &Txn) -> BTreeMap<&Key, Effect<'_>> {
+fn net_writes(txn: &Txn) -> BTreeMap<&Key, NetWrite<'_>> {
     let mut effects = BTreeMap::new();
     for write in &txn.writes {
-        let effect = effects.entry(write.key()).or_insert(Effect { value: None, reborn: false });
+        let effect = effects.entry(write.key()).or_insert(NetWrite { value: None, recreated: false });
         match write {
             Write::Put { value, owner, .. } => effect.value = Some((value, *owner)),
-            Write::Delete { .. } => (effect.value, effect.reborn) = (None, true),
+            Write::Delete { .. } => (effect.value, effect.recreated) = (None, true),
         }
     }
     effects
 }
 
-struct Draft<'p> {
-    tree: &'p Tree,
-    ops: Vec<Op>,
+struct PlanBuilder<'p> {
+    paths: &'p ZnodePaths,
+    ops: Vec<MultiOp>,
     /// Whether it relies on a version.
     versioned: bool,
-    kills: bool,
-    stirs: bool,
+    deletes: bool,
+    touches_cold: bool,
 }
 
-impl Draft<'_> {
-    fn guard(&mut self, key: &Key, seen: Option<&Seen>) {
+impl PlanBuilder<'_> {
+    fn guard(&mut self, key: &Key, seen: Option<&ZnodeVersion>) {
         match seen {
             Some(seen) => {
                 self.versioned = true;
-                self.ops.push(Op::Check(self.tree.entry(key), seen.version));
+                self.ops.push(MultiOp::Check(self.paths.entry(key), seen.version));
             }
             None => self.absent(key),
         }
     }
 
     fn absent(&mut self, key: &Key) {
-        self.stirs |= key.is_cold();
-        let path = self.tree.entry(key);
-        self.ops.extend([Op::Create(path.clone(), vec![]), Op::Delete(path, ANY)]);
+        self.touches_cold |= key.is_cold();
+        let path = self.paths.entry(key);
+        self.ops.extend([MultiOp::Create(path.clone(), vec![]), MultiOp::Delete(path, ANY)]);
     }
 
     /// Returns whether anything changes.
-    fn write(&mut self, key: &Key, effect: &Effect<'_>, seen: Option<&Seen>) -> bool {
-        let path = self.tree.entry(key);
+    fn write(&mut self, key: &Key, effect: &NetWrite<'_>, seen: Option<&ZnodeVersion>) -> bool {
+        let path = self.paths.entry(key);
         let bytes = effect.value.map(|(value, owner)| data(value, owner));
         match (seen, bytes) {
             (None, None) => {
                 self.absent(key);
                 return false;
             }
-            (None, Some(bytes)) => self.ops.push(Op::Create(path, bytes)),
-            (Some(seen), Some(bytes)) if !effect.reborn => {
+            (None, Some(bytes)) => self.ops.push(MultiOp::Create(path, bytes)),
+            (Some(seen), Some(bytes)) if !effect.recreated => {
                 self.versioned = true;
-                self.ops.push(Op::Set(path, bytes, seen.version));
+                self.ops.push(MultiOp::Set(path, bytes, seen.version));
             }
             (Some(seen), bytes) => {
-                self.kills = true;
-                self.ops.push(Op::Delete(path.clone(), seen.version));
-                self.ops.extend(bytes.map(|bytes| Op::Create(path, bytes)));
+                self.deletes = true;
+                self.ops.push(MultiOp::Delete(path.clone(), seen.version));
+                self.ops.extend(bytes.map(|bytes| MultiOp::Create(path, bytes)));
             }
         }
         true
@@ -261,16 +268,16 @@ impl Draft<'_> {
 
     /// Notes for each lease what lives by it from now on. What is made anew is written down again even where it stands already:
     /// whoever ends the lease meanwhile saw nothing to delete, and must see that the note is another one.
-    fn note_owners(&mut self, effects: &BTreeMap<&Key, Effect<'_>>, sight: &Sight) {
-        for (lease, noted) in &sight.leases {
+    fn record_owners(&mut self, effects: &BTreeMap<&Key, NetWrite<'_>>, view: &ZnodeView) {
+        for (lease, noted) in &view.leases {
             let owned =
                 effects.iter().filter(|(_, effect)| effect.value.is_some_and(|(_, by)| by == Some(*lease)));
             let owned: Vec<_> = owned.map(|(key, _)| *key).collect();
-            let made = owned.iter().any(|key| !sight.entries.contains_key(*key));
+            let made = owned.iter().any(|key| !view.entries.contains_key(*key));
             let new: Vec<_> = owned.into_iter().filter(|key| !noted.keys.contains(key)).collect();
             if made || !new.is_empty() {
                 let keys = noted.keys.iter().chain(new);
-                self.ops.push(Op::Set(self.tree.owned(*lease), keys_to_data(keys), noted.version));
+                self.ops.push(MultiOp::Set(self.paths.owned(*lease), keys_to_data(keys), noted.version));
             }
         }
     }
@@ -284,14 +291,14 @@ mod tests {
     #[test]
     fn whatever_makes_or_deletes_a_node_among_the_cold_entries_is_in_the_news() {
         let (tree, cold, hot) =
-            (Tree::new("ns"), Key::from_stored("node/a@1"), Key::from_stored("lane/j/a@1"));
+            (ZnodePaths::new("ns"), Key::from_stored("node/a@1"), Key::from_stored("lane/j/a@1"));
         assert!(cold.is_cold() && !hot.is_cold());
         let news = |guard: &Key, write: &Key| {
             let write = Write::Put { key: write.clone(), value: Value::from([]), owner: None };
             let txn = Txn { guards: vec![Guard::Absent(guard.clone())], writes: vec![write] };
-            let plan = plan(&tree, &txn, &Sight::default()).unwrap_or_else(|| panic!("it holds"));
-            let ops = together(&tree, vec![plan], 0);
-            ops.into_iter().find_map(|op| if let Op::Record(_, keys) = op { Some(keys) } else { None })
+            let plan = plan_txn(&tree, &txn, &ZnodeView::default()).unwrap_or_else(|| panic!("it holds"));
+            let ops = merge_plans(&tree, vec![plan], 0);
+            ops.into_iter().find_map(|op| if let MultiOp::Record(_, keys) = op { Some(keys) } else { None })
         };
         assert_eq!(news(&hot, &hot), None);
         assert_eq!(news(&hot, &cold), Some(keys_to_data([&cold])));
@@ -300,18 +307,21 @@ mod tests {
 
     #[test]
     fn what_is_made_anew_is_noted_anew() {
-        let (tree, key, lease) = (Tree::new("ns"), Key::from_stored("node/a@1"), LeaseId(7));
+        let (tree, key, lease) = (ZnodePaths::new("ns"), Key::from_stored("node/a@1"), LeaseId(7));
         let write = Write::Put { key: key.clone(), value: Value::from([]), owner: Some(lease) };
         let txn = Txn { guards: vec![], writes: vec![write] };
         let note = tree.owned(lease);
-        let notes = |keys: Vec<Key>, entry: Option<Seen>| {
-            let leases = BTreeMap::from([(lease, Noted { keys, version: 3 })]);
-            let sight =
-                Sight { deaths: 0, entries: entry.map(|it| (key.clone(), it)).into_iter().collect(), leases };
-            let ops = plan(&tree, &txn, &sight).unwrap_or_else(|| panic!("it holds")).ops;
+        let notes = |keys: Vec<Key>, entry: Option<ZnodeVersion>| {
+            let leases = BTreeMap::from([(lease, LeaseNote { keys, version: 3 })]);
+            let view = ZnodeView {
+                deaths: 0,
+                entries: entry.map(|it| (key.clone(), it)).into_iter().collect(),
+                leases,
+            };
+            let ops = plan_txn(&tree, &txn, &view).unwrap_or_else(|| panic!("it holds")).ops;
             ops.iter().filter(|op| op.relies_on(&note)).count()
         };
-        let there = Seen { version: 0, revision: Revision(1), born: Revision(1) };
+        let there = ZnodeVersion { version: 0, revision: Revision(1), born: Revision(1) };
         assert_eq!(notes(vec![], None), 1);
         assert_eq!(
             notes(vec![key.clone()], Some(there)),

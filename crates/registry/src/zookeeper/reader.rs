@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Batch, Change, Entry, Revision};
+use evenkeel_core::registry::{Change, ChangeBatch, Entry, Revision};
 use zookeeper_client::{Client, Error, Stat};
 
-use super::link::Link;
-use super::plan::Seen;
-use super::tree::{entry, key, revision};
-use crate::feed::Log;
+use super::paths::{entry, key, revision};
+use super::plan::ZnodeVersion;
+use super::session::ZookeeperSession;
+use crate::feed::ChangeLog;
 use crate::{BoxFuture, RegistryError};
 
 /// How many nodes are asked for at once.
@@ -22,24 +22,24 @@ const PAGE: usize = 500;
 const TRIES: u32 = 1_000;
 
 /// Entries as they stand; absent ones are none.
-type Standing = BTreeMap<Key, Option<Entry>>;
+type ReadEntries = BTreeMap<Key, Option<Entry>>;
 
-impl Link {
-    pub(super) async fn list(&self) -> Result<Batch, RegistryError> {
+impl ZookeeperSession {
+    pub(super) async fn list(&self) -> Result<ChangeBatch, RegistryError> {
         for _ in 0..TRIES {
             let began = self.refresh(true).await?;
             let client = self.client().await?;
-            let synced = client.sync(self.tree.root());
-            let names = client.get_children(&self.tree.cold());
-            self.within(synced).await?;
-            let (names, _) = self.within(names).await?;
+            let synced = client.sync(self.paths.root());
+            let names = client.get_children(&self.paths.cold());
+            self.with_timeout(synced).await?;
+            let (names, _) = self.with_timeout(names).await?;
             let keys: Vec<_> = names.iter().filter_map(|name| key(name)).collect();
-            let mut standing = Standing::new();
-            self.stand(&client, &keys, &mut standing).await?;
-            if let Some(revision) = self.settle(began, &mut standing, |_| true).await? {
-                let there = standing.into_iter().filter_map(|(key, entry)| Some((key, entry?)));
+            let mut entries = ReadEntries::new();
+            self.read_entries(&client, &keys, &mut entries).await?;
+            if let Some(revision) = self.read_until_stable(began, &mut entries, |_| true).await? {
+                let there = entries.into_iter().filter_map(|(key, entry)| Some((key, entry?)));
                 let changes = there.map(|(key, entry)| Change { key, entry: Some(entry), revision });
-                return Ok(Batch { changes: changes.collect(), revision });
+                return Ok(ChangeBatch { changes: changes.collect(), revision });
             }
         }
         Err(too_fast())
@@ -52,11 +52,13 @@ impl Link {
         for _ in 0..TRIES {
             let began = self.refresh(true).await?;
             let client = self.client().await?;
-            let mut standing = Standing::new();
-            self.stand(&client, &keys, &mut standing).await?;
-            let asked: Standing = keys.iter().map(|key| (key.clone(), None)).collect();
-            if let Some(revision) = self.settle(began, &mut standing, |key| asked.contains_key(key)).await? {
-                return Ok(told(keys, &standing, revision));
+            let mut entries = ReadEntries::new();
+            self.read_entries(&client, &keys, &mut entries).await?;
+            let asked: ReadEntries = keys.iter().map(|key| (key.clone(), None)).collect();
+            if let Some(revision) =
+                self.read_until_stable(began, &mut entries, |key| asked.contains_key(key)).await?
+            {
+                return Ok(to_changes(keys, &entries, revision));
             }
         }
         Err(too_fast())
@@ -64,10 +66,10 @@ impl Link {
 
     /// Reads again what changed while entries were read, of those that are `wanted`, until nothing did. Returns the
     /// moment as of which they stand; `None` when what changed is not known any more.
-    async fn settle(
+    async fn read_until_stable(
         &self,
         began: Revision,
-        standing: &mut Standing,
+        entries: &mut ReadEntries,
         wanted: impl Fn(&Key) -> bool,
     ) -> Result<Option<Revision>, RegistryError> {
         let mut read = began;
@@ -86,26 +88,26 @@ impl Link {
             }
             read = now;
             let client = self.client().await?;
-            self.stand(&client, &changed, standing).await?;
+            self.read_entries(&client, &changed, entries).await?;
         }
         Err(too_fast())
     }
 
     /// Reads entries one after the other.
-    async fn stand(
+    async fn read_entries(
         &self,
         client: &Client,
         keys: &[Key],
-        standing: &mut Standing,
+        entries: &mut ReadEntries,
     ) -> Result<(), RegistryError> {
         // A session that took the place of another may be with a server that knows less than that one did.
-        let synced = client.sync(self.tree.root());
-        self.within(synced).await?;
+        let synced = client.sync(self.paths.root());
+        self.with_timeout(synced).await?;
         for page in keys.chunks(PAGE) {
-            let asked: Vec<_> = page.iter().map(|key| client.get_data(&self.tree.entry(key))).collect();
+            let asked: Vec<_> = page.iter().map(|key| client.get_data(&self.paths.entry(key))).collect();
             for (key, asked) in page.iter().zip(asked) {
-                let found = self.there(asked).await?;
-                standing.insert(key.clone(), found.and_then(|(data, stat)| entry(&data, &stat)));
+                let found = self.read_node(asked).await?;
+                entries.insert(key.clone(), found.and_then(|(data, stat)| entry(&data, &stat)));
             }
         }
         Ok(())
@@ -116,50 +118,50 @@ impl Link {
     async fn read_twice(&self, keys: Vec<Key>) -> Result<Vec<Change>, RegistryError> {
         for _ in 0..TRIES {
             let client = self.client().await?;
-            let order = self.tree.order();
+            let order = self.paths.order();
             let synced = client.sync(&order);
-            let (deaths, before) = (client.check_stat(&self.tree.deaths()), client.check_stat(&order));
-            let first: Vec<_> = keys.iter().map(|key| client.get_data(&self.tree.entry(key))).collect();
+            let (deaths, before) = (client.check_stat(&self.paths.deaths()), client.check_stat(&order));
+            let first: Vec<_> = keys.iter().map(|key| client.get_data(&self.paths.entry(key))).collect();
             let between = client.check_stat(&order);
-            let second: Vec<_> = keys.iter().map(|key| client.check_stat(&self.tree.entry(key))).collect();
+            let second: Vec<_> = keys.iter().map(|key| client.check_stat(&self.paths.entry(key))).collect();
             let after = client.check_stat(&order);
-            self.within(synced).await?;
-            let deaths = self.within(deaths).await?.ok_or_else(|| self.gone())?.version;
+            self.with_timeout(synced).await?;
+            let deaths = self.with_timeout(deaths).await?.ok_or_else(|| self.deleted_error())?.version;
             let mut moments = [Revision(0); 3];
-            moments[0] = self.moment(before).await?;
-            let mut standing = Standing::new();
+            moments[0] = self.order_revision(before).await?;
+            let mut entries = ReadEntries::new();
             let mut seen = Vec::new();
             for (key, asked) in keys.iter().zip(first) {
-                let found = self.there(asked).await?;
-                seen.extend(found.as_ref().map(|(_, stat)| (self.tree.entry(key), Seen::of(stat))));
-                standing.insert(key.clone(), found.and_then(|(data, stat)| entry(&data, &stat)));
+                let found = self.read_node(asked).await?;
+                seen.extend(found.as_ref().map(|(_, stat)| (self.paths.entry(key), ZnodeVersion::of(stat))));
+                entries.insert(key.clone(), found.and_then(|(data, stat)| entry(&data, &stat)));
             }
             // Whoever reads hot entries is about to write them.
-            self.memory().keep(deaths, seen.into_iter());
-            moments[1] = self.moment(between).await?;
+            self.entry_cache().insert(deaths, seen.into_iter());
+            moments[1] = self.order_revision(between).await?;
             let mut same = true;
             for (key, asked) in keys.iter().zip(second) {
-                let again = self.within(asked).await?.map(|stat| revision(stat.mzxid));
-                same &= again == standing[key].as_ref().map(|entry| entry.revision);
+                let again = self.with_timeout(asked).await?.map(|stat| revision(stat.mzxid));
+                same &= again == entries[key].as_ref().map(|entry| entry.revision);
             }
-            moments[2] = self.moment(after).await?;
-            let all_there = standing.values().all(Option::is_some);
+            moments[2] = self.order_revision(after).await?;
+            let all_there = entries.values().all(Option::is_some);
             if same && (all_there || moments[0] == moments[2]) {
-                return Ok(told(keys, &standing, moments[1]));
+                return Ok(to_changes(keys, &entries, moments[1]));
             }
         }
         Err(too_fast())
     }
 
-    async fn moment(
+    async fn order_revision(
         &self,
         asked: impl Future<Output = Result<Option<Stat>, Error>>,
     ) -> Result<Revision, RegistryError> {
-        let stat = self.within(asked).await?.ok_or_else(|| self.gone())?;
+        let stat = self.with_timeout(asked).await?.ok_or_else(|| self.deleted_error())?;
         Ok(revision(stat.mzxid))
     }
 
-    async fn changes_since(&self, after: Revision) -> Result<Option<Batch>, RegistryError> {
+    async fn changes_since(&self, after: Revision) -> Result<Option<ChangeBatch>, RegistryError> {
         let (changed, began) = {
             let journal = self.journal();
             if after < journal.floor {
@@ -168,40 +170,42 @@ impl Link {
             (journal.changed(after), journal.revision)
         };
         if changed.is_empty() {
-            return Ok(Some(Batch { changes: Vec::new(), revision: began }));
+            return Ok(Some(ChangeBatch { changes: Vec::new(), revision: began }));
         }
         let client = self.client().await?;
-        let mut standing = Standing::new();
+        let mut entries = ReadEntries::new();
         let keys: Vec<_> = changed.into_keys().collect();
-        self.stand(&client, &keys, &mut standing).await?;
-        let Some(revision) = self.settle(began, &mut standing, |_| true).await? else { return Ok(None) };
+        self.read_entries(&client, &keys, &mut entries).await?;
+        let Some(revision) = self.read_until_stable(began, &mut entries, |_| true).await? else {
+            return Ok(None);
+        };
         let journal = self.journal();
         if after < journal.floor {
             return Ok(None);
         }
         // Others may have read on meanwhile.
         let last = journal.changed_until(after, revision);
-        let mut changes: Vec<_> = standing
+        let mut changes: Vec<_> = entries
             .into_iter()
             .filter_map(|(key, entry)| Some(Change { revision: *last.get(&key)?, key, entry }))
             .collect();
         changes.sort_by(|a, b| (a.revision, &a.key).cmp(&(b.revision, &b.key)));
-        Ok(Some(Batch { changes, revision }))
+        Ok(Some(ChangeBatch { changes, revision }))
     }
 }
 
-impl Log for Link {
+impl ChangeLog for ZookeeperSession {
     fn changes_after(
         self: std::sync::Arc<Self>,
         after: Revision,
-    ) -> BoxFuture<'static, Result<Option<Batch>, RegistryError>> {
+    ) -> BoxFuture<'static, Result<Option<ChangeBatch>, RegistryError>> {
         Box::pin(async move { self.changes_since(after).await })
     }
 }
 
-fn told(keys: Vec<Key>, standing: &Standing, revision: Revision) -> Vec<Change> {
+fn to_changes(keys: Vec<Key>, entries: &ReadEntries, revision: Revision) -> Vec<Change> {
     let tell = |key: Key| {
-        let entry = standing.get(&key).cloned().flatten();
+        let entry = entries.get(&key).cloned().flatten();
         Change { key, entry, revision }
     };
     keys.into_iter().map(tell).collect()

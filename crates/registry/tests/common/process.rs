@@ -8,9 +8,9 @@ use crate::still::wait_until_still;
 
 /// The process, while it runs. Killed when it is dropped.
 #[derive(Default)]
-pub(crate) struct Process(Option<Child>);
+pub(crate) struct ChildServer(Option<Child>);
 
-impl Process {
+impl ChildServer {
     /// Starts it; the one before must have been killed.
     pub(crate) fn start(&mut self, command: &mut Command) {
         assert!(self.0.is_none(), "it runs already");
@@ -50,7 +50,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildServer {
     fn drop(&mut self) {
         self.kill();
     }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 /// What becomes of what passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ProxyMode {
     /// It passes.
     Open,
     /// Nothing passes, and nobody is told.
@@ -31,19 +31,19 @@ pub(crate) enum Way {
 /// The proxy. It ends with the test's runtime.
 pub(crate) struct Proxy {
     at: SocketAddr,
-    way: Arc<watch::Sender<Way>>,
-    held: Arc<Held>,
+    way: Arc<watch::Sender<ProxyMode>>,
+    held: Arc<HeldRequests>,
 }
 
 /// The requests that are held.
-type Held = watch::Sender<Vec<Vec<u8>>>;
+type HeldRequests = watch::Sender<Vec<Vec<u8>>>;
 
 impl Proxy {
     /// Listens on a port of its own in front of `to`.
     pub(crate) async fn start(to: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let at = listener.local_addr().expect("an address");
-        let (way, held) = (Arc::new(watch::Sender::new(Way::Open)), Arc::<Held>::default());
+        let (way, held) = (Arc::new(watch::Sender::new(ProxyMode::Open)), Arc::<HeldRequests>::default());
         let told = (way.clone(), held.clone());
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -59,7 +59,7 @@ impl Proxy {
     }
 
     /// From now on.
-    pub(crate) fn set(&self, way: Way) {
+    pub(crate) fn set(&self, way: ProxyMode) {
         self.held.send_replace(Vec::new());
         self.way.send_replace(way);
     }
@@ -78,9 +78,9 @@ impl Proxy {
     }
 }
 
-async fn pass(client: TcpStream, to: SocketAddr, told: (Arc<watch::Sender<Way>>, Arc<Held>)) {
+async fn pass(client: TcpStream, to: SocketAddr, told: (Arc<watch::Sender<ProxyMode>>, Arc<HeldRequests>)) {
     let mut way = told.0.subscribe();
-    if *way.borrow() == Way::Closed {
+    if *way.borrow() == ProxyMode::Closed {
         return;
     }
     let Ok(server) = TcpStream::connect(to).await else { return };
@@ -88,14 +88,14 @@ async fn pass(client: TcpStream, to: SocketAddr, told: (Arc<watch::Sender<Way>>,
     tokio::select! {
         () = copy(from_client, to_server, &told, false) => {}
         () = copy(from_server, to_client, &told, true) => {}
-        _ = way.wait_for(|way| *way == Way::Closed) => {}
+        _ = way.wait_for(|way| *way == ProxyMode::Closed) => {}
     }
 }
 
 async fn copy(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    (told, held): &(Arc<watch::Sender<Way>>, Arc<Held>),
+    (told, held): &(Arc<watch::Sender<ProxyMode>>, Arc<HeldRequests>),
     answers: bool,
 ) {
     let (mut buffer, mut way, mut lost) = (vec![0; 64 << 10], told.subscribe(), false);
@@ -103,25 +103,25 @@ async fn copy(
         let read = tokio::select! {
             read = from.read(&mut buffer) => read,
             // What was lost cannot be made good.
-            _ = way.wait_for(|way| *way != Way::Deaf), if lost => return,
+            _ = way.wait_for(|way| *way != ProxyMode::Deaf), if lost => return,
         };
         let Ok(read @ 1..) = read else { return };
         if !answers {
-            let stops = |way: &Way| matches!(way, Way::HeldFrom(kind) if has_request(&buffer[..read], *kind));
-            told.send_if_modified(|way| stops(way).then(|| *way = Way::Held).is_some());
-            if *way.borrow() == Way::Held {
+            let stops = |way: &ProxyMode| matches!(way, ProxyMode::HeldFrom(kind) if has_request(&buffer[..read], *kind));
+            told.send_if_modified(|way| stops(way).then(|| *way = ProxyMode::Held).is_some());
+            if *way.borrow() == ProxyMode::Held {
                 held.send_modify(|held| held.push(buffer[..read].to_vec()));
             }
         }
-        let Ok(way) = way.wait_for(|way| *way != Way::Held).await.map(|way| *way) else { return };
+        let Ok(way) = way.wait_for(|way| *way != ProxyMode::Held).await.map(|way| *way) else { return };
         match way {
-            Way::NoAnswers if answers => return,
-            Way::Deaf if answers => {
+            ProxyMode::NoAnswers if answers => return,
+            ProxyMode::Deaf if answers => {
                 lost = true;
                 continue;
             }
-            Way::NoAnswersFrom(kind) if !answers && has_request(&buffer[..read], kind) => {
-                told.send_replace(Way::NoAnswers);
+            ProxyMode::NoAnswersFrom(kind) if !answers && has_request(&buffer[..read], kind) => {
+                told.send_replace(ProxyMode::NoAnswers);
             }
             _ => {}
         }

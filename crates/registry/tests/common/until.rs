@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// When it does not.
 pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
     let begun = Stopwatch::start();
-    while begun.passed() < PATIENCE {
+    while begun.elapsed() < PATIENCE {
         if let Some(found) = look().await {
             return found;
         }

@@ -2,14 +2,17 @@
 #![cfg(feature = "etcd")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-#[path = "../common/asks.rs"]
-#[expect(dead_code, reason = "these tests have words of their own for the rest")]
-mod asks;
 mod back;
 #[path = "../common/certificates.rs"]
 mod certificates;
+#[path = "../common/counting.rs"]
+mod counting;
+mod foreign_changes;
 #[path = "../common/host.rs"]
 mod host;
+#[path = "../common/lease_terms.rs"]
+#[expect(dead_code, reason = "these tests renew what they wait for in one way")]
+mod lease_terms;
 mod leases;
 mod limits;
 #[path = "../common/listening.rs"]
@@ -22,15 +25,12 @@ mod process;
     reason = "etcd's connections answer before anything is asked, so a first answer says nothing"
 )]
 mod proxy;
+#[path = "../common/requests.rs"]
+#[expect(dead_code, reason = "these tests have words of their own for the rest")]
+mod requests;
 mod server;
 #[path = "../common/still.rs"]
 mod still;
-#[path = "../common/storm.rs"]
-mod storm;
-mod strangers;
-#[path = "../common/terms.rs"]
-#[expect(dead_code, reason = "these tests renew what they wait for in one way")]
-mod terms;
 #[path = "../common/until.rs"]
 mod until;
 
@@ -40,14 +40,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use certificates::Certificates;
+use counting::{CountingClient, histories_hold};
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Change, Guard, LeaseId, Outcome, Revision, Txn, Write};
+use evenkeel_core::registry::{Change, Guard, LeaseId, Revision, Txn, TxnOutcome, Write};
 use evenkeel_core::time::Millis;
 use evenkeel_registry::clock::Stopwatch;
 use evenkeel_registry::{Feed, Registry, RegistryError, open};
-use proxy::{Proxy, Way};
-use server::Etcd;
-use storm::{Counter, histories_hold};
+use proxy::{Proxy, ProxyMode};
+use server::EtcdCluster;
 
 /// How long anything may take before the test gives up.
 const LONG: Duration = Duration::from_secs(120);
@@ -64,13 +64,13 @@ fn txn(guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>) -> Txn {
     Txn { guards: guards.into(), writes: writes.into() }
 }
 
-async fn commit(registry: &Arc<dyn Registry>, txn: &Txn) -> Outcome {
+async fn commit(registry: &Arc<dyn Registry>, txn: &Txn) -> TxnOutcome {
     registry.commit(vec![txn.clone()]).await.remove(0)
 }
 
 async fn made(registry: &Arc<dyn Registry>, writes: impl Into<Vec<Write>>) -> Revision {
     match commit(registry, &txn([], writes)).await {
-        Outcome::Applied(revision) => revision,
+        TxnOutcome::Applied(revision) => revision,
         other => panic!("should have been made: {other:?}"),
     }
 }
@@ -99,7 +99,7 @@ async fn through(proxy: &Proxy) -> Arc<dyn Registry> {
 }
 
 /// Everything that is told up to a revision.
-async fn heard(feed: &mut Feed, until: Revision) -> Vec<Change> {
+async fn changes_until(feed: &mut Feed, until: Revision) -> Vec<Change> {
     let mut changes = Vec::new();
     loop {
         let batch = tokio::time::timeout(LONG, feed.next()).await.expect("news in time").expect("no gap");
@@ -121,14 +121,14 @@ async fn count(registry: Arc<dyn Registry>, stop: Arc<AtomicBool>) -> u32 {
         };
         let add = txn([guard], [put("count", &next.to_string(), None)]);
         match commit(&registry, &add).await {
-            Outcome::Applied(revision) => last = Some((revision, next)),
-            Outcome::Refused(found) => {
+            TxnOutcome::Applied(revision) => last = Some((revision, next)),
+            TxnOutcome::Refused(found) => {
                 // The only writer finds its own: the first try was made.
                 let entry = found[0].entry.clone().expect("a counter is not deleted");
                 assert_eq!(*entry.value, *next.to_string().as_bytes(), "an answered write was lost");
                 last = Some((entry.revision, next));
             }
-            Outcome::Unknown => {
+            TxnOutcome::Unknown => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
@@ -142,7 +142,7 @@ async fn count(registry: Arc<dyn Registry>, stop: Arc<AtomicBool>) -> u32 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn killed_under_writes_it_loses_nothing_that_was_answered() {
-    let Some(mut etcd) = Etcd::start(1) else { return };
+    let Some(mut etcd) = EtcdCluster::start(1) else { return };
     let registry = connect(&etcd.url()).await;
     let mut feed = registry.watch(Revision(0)).await.unwrap();
     let stop = Arc::new(AtomicBool::new(false));
@@ -163,7 +163,7 @@ async fn killed_under_writes_it_loses_nothing_that_was_answered() {
     let listed = registry.list().await.unwrap();
     assert_eq!(value(&registry, "count").await, Some(counted.to_string()));
     // One listener heard all of it, whatever was cut meanwhile: each number once, in order.
-    let told = heard(&mut feed, listed.revision).await;
+    let told = changes_until(&mut feed, listed.revision).await;
     let told: Vec<u32> = told.into_iter().filter(|it| it.key == key("count")).map(|it| number(&it)).collect();
     assert_eq!(told, (1..=counted).collect::<Vec<_>>());
     for lease in leases {
@@ -180,21 +180,21 @@ fn number(change: &Change) -> u32 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_lost_answer_is_settled_by_sending_again() {
-    let Some(etcd) = Etcd::start(1) else { return };
+    let Some(etcd) = EtcdCluster::start(1) else { return };
     let (direct, proxy) = (connect(&etcd.url()).await, Proxy::start(etcd.members[0].at()).await);
     let registry = through(&proxy).await;
     let free = made(&registry, [put("job/a/place", "free", None)]).await;
     let claim = txn([Guard::At(key("job/a/place"), free)], [put("job/a/place", "a@1 nonce", None)]);
 
-    proxy.set(Way::Deaf);
-    assert_eq!(commit(&registry, &claim).await, Outcome::Unknown);
-    assert!(registry.trouble().is_some(), "somebody can ask why");
+    proxy.set(ProxyMode::Deaf);
+    assert_eq!(commit(&registry, &claim).await, TxnOutcome::Unknown);
+    assert!(registry.last_error().is_some(), "somebody can ask why");
     assert_eq!(value(&direct, "job/a/place").await.as_deref(), Some("a@1 nonce"), "it was made all the same");
-    proxy.set(Way::Open);
-    until("an answer comes", || async { commit(&registry, &txn([], [])).await != Outcome::Unknown }).await;
-    assert_eq!(registry.trouble(), None);
+    proxy.set(ProxyMode::Open);
+    until("an answer comes", || async { commit(&registry, &txn([], [])).await != TxnOutcome::Unknown }).await;
+    assert_eq!(registry.last_error(), None);
     let settled = commit(&registry, &claim).await;
-    let Outcome::Refused(found) = settled else { panic!("should have been refused: {settled:?}") };
+    let TxnOutcome::Refused(found) = settled else { panic!("should have been refused: {settled:?}") };
     assert_eq!(found[0].entry.as_ref().map(|e| &*e.value), Some(&b"a@1 nonce"[..]));
 
     // A question that never arrived is made by being sent again.
@@ -202,11 +202,11 @@ async fn a_lost_answer_is_settled_by_sending_again() {
         [Guard::At(key("job/a/place"), found[0].entry.as_ref().unwrap().revision)],
         [put("job/a/place", "b@2 nonce", None)],
     );
-    proxy.set(Way::Closed);
-    assert_eq!(commit(&registry, &next).await, Outcome::Unknown);
+    proxy.set(ProxyMode::Closed);
+    assert_eq!(commit(&registry, &next).await, TxnOutcome::Unknown);
     assert_eq!(value(&direct, "job/a/place").await.as_deref(), Some("a@1 nonce"));
-    proxy.set(Way::Open);
-    until("it is made", || async { matches!(commit(&registry, &next).await, Outcome::Applied(_)) }).await;
+    proxy.set(ProxyMode::Open);
+    until("it is made", || async { matches!(commit(&registry, &next).await, TxnOutcome::Applied(_)) }).await;
 }
 
 /// Half of the clients are behind a way on which answers are lost and connections cut.
@@ -215,27 +215,27 @@ async fn a_lost_answer_is_settled_by_sending_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_history_in_a_storm_can_have_happened_one_after_the_other() {
-    let Some(etcd) = Etcd::start(1) else { return };
+    let Some(etcd) = EtcdCluster::start(1) else { return };
     let proxy = Proxy::start(etcd.members[0].at()).await;
     let near = [connect(&etcd.url()).await, connect(&etcd.url()).await];
     let far = [through(&proxy).await, through(&proxy).await];
-    histories_hold((&near, &far), (&proxy, [Way::Deaf, Way::Closed]), 1_000).await;
+    histories_hold((&near, &far), (&proxy, [ProxyMode::Deaf, ProxyMode::Closed]), 1_000).await;
 }
 
 /// Whatever is only looked at can be looked at again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn lost_answers_about_entries_are_asked_for_again() {
-    let Some(etcd) = Etcd::start(1) else { return };
+    let Some(etcd) = EtcdCluster::start(1) else { return };
     let proxy = Proxy::start(etcd.members[0].at()).await;
     let registry = through(&proxy).await;
     made(&registry, [put("a", "1", None)]).await;
     let listed = registry.list().await.unwrap();
-    proxy.set(Way::Deaf);
+    proxy.set(ProxyMode::Deaf);
     let (list, read) = tokio::join!(registry.list(), registry.read(vec![key("a")]));
     assert!(matches!(list, Err(RegistryError::Unavailable(_))), "{list:?}");
     assert!(matches!(read, Err(RegistryError::Unavailable(_))), "{read:?}");
-    proxy.set(Way::Open);
+    proxy.set(ProxyMode::Open);
     until("it can be read again", || async { value(&registry, "a").await.is_some() }).await;
     assert_eq!(registry.list().await, Ok(listed));
 }
@@ -246,14 +246,14 @@ async fn lost_answers_about_entries_are_asked_for_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_storm_of_cut_connections_loses_no_increment_and_makes_none_twice() {
-    let Some(etcd) = Etcd::start(1) else { return };
+    let Some(etcd) = EtcdCluster::start(1) else { return };
     let (near, proxy) = (connect(&etcd.url()).await, Proxy::start(etcd.members[0].at()).await);
     let far = through(&proxy).await;
-    let counter = Counter::start(&near, &far, 40).await;
+    let counter = CountingClient::start(&near, &far, 40).await;
     for cut in 0..8 {
-        proxy.set(if cut % 2 == 0 { Way::Deaf } else { Way::Closed });
+        proxy.set(if cut % 2 == 0 { ProxyMode::Deaf } else { ProxyMode::Closed });
         tokio::time::sleep(Duration::from_millis(20)).await;
-        proxy.set(Way::Open);
+        proxy.set(ProxyMode::Open);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     counter.check(&near).await;
@@ -263,7 +263,7 @@ async fn a_storm_of_cut_connections_loses_no_increment_and_makes_none_twice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_feed_survives_cuts_without_a_gap() {
-    let Some(etcd) = Etcd::start(1) else { return };
+    let Some(etcd) = EtcdCluster::start(1) else { return };
     let (writer, proxy) = (connect(&etcd.url()).await, Proxy::start(etcd.members[0].at()).await);
     let listener = through(&proxy).await;
     let mut feed = listener.watch(listener.list().await.unwrap().revision).await.unwrap();
@@ -272,11 +272,11 @@ async fn a_feed_survives_cuts_without_a_gap() {
         for step in 0..20 {
             last = made(&writer, [put("count", &(round * 20 + step).to_string(), None)]).await;
             if step == 10 {
-                proxy.set(Way::Closed);
+                proxy.set(ProxyMode::Closed);
             }
         }
-        proxy.set(Way::Open);
-        told.extend(heard(&mut feed, last).await);
+        proxy.set(ProxyMode::Open);
+        told.extend(changes_until(&mut feed, last).await);
     }
     assert_eq!(told.iter().map(number).collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
 }
@@ -285,19 +285,19 @@ async fn a_feed_survives_cuts_without_a_gap() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_feed_ends_where_etcd_has_forgotten() {
-    let Some(etcd) = Etcd::start(1) else { return };
+    let Some(etcd) = EtcdCluster::start(1) else { return };
     let (writer, proxy) = (connect(&etcd.url()).await, Proxy::start(etcd.members[0].at()).await);
     let listener = through(&proxy).await;
     let start = made(&writer, [put("a", "0", None)]).await;
     let mut feed = listener.watch(start).await.unwrap();
-    proxy.set(Way::Closed);
+    proxy.set(ProxyMode::Closed);
     for step in 1..5 {
         made(&writer, [put("a", &step.to_string(), None)]).await;
     }
     let last = made(&writer, [put("b", "1", None)]).await;
-    let answer = etcd.members[0].says("POST", "/v3/kv/compaction", &format!("{{\"revision\":\"{last}\"}}"));
+    let answer = etcd.members[0].http("POST", "/v3/kv/compaction", &format!("{{\"revision\":\"{last}\"}}"));
     assert!(answer.is_some_and(|answer| answer.contains("header")), "compacted");
-    proxy.set(Way::Open);
+    proxy.set(ProxyMode::Open);
     let told = tokio::time::timeout(LONG, feed.next()).await.expect("an answer in time");
     assert_eq!(told, None, "a gap must be told");
 
@@ -306,14 +306,14 @@ async fn a_feed_ends_where_etcd_has_forgotten() {
     let listed = listener.list().await.unwrap();
     let mut feed = listener.watch(listed.revision).await.unwrap();
     let after = made(&writer, [put("a", "9", None)]).await;
-    assert_eq!(heard(&mut feed, after).await.len(), 1);
+    assert_eq!(changes_until(&mut feed, after).await.len(), 1);
 }
 
 /// proves: I46
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn three_members_lose_their_leaders_and_nothing_else() {
-    let Some(mut etcd) = Etcd::start(3) else { return };
+    let Some(mut etcd) = EtcdCluster::start(3) else { return };
     let registry = connect(&etcd.url()).await;
     let lease = registry.open(Millis::secs(600)).await.unwrap().lease;
     let mut feed = registry.watch(Revision(0)).await.unwrap();
@@ -346,7 +346,7 @@ async fn three_members_lose_their_leaders_and_nothing_else() {
     let counted = writer.await.unwrap();
     let listed = registry.list().await.unwrap();
     let told: BTreeMap<_, _> =
-        heard(&mut feed, listed.revision).await.into_iter().map(|it| (it.revision, it)).collect();
+        changes_until(&mut feed, listed.revision).await.into_iter().map(|it| (it.revision, it)).collect();
     let told: Vec<u32> = told.values().filter(|it| it.key == key("count")).map(number).collect();
     assert_eq!(told, (1..=counted).collect::<Vec<_>>());
 }
@@ -355,7 +355,7 @@ async fn three_members_lose_their_leaders_and_nothing_else() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn who_waits_for_a_leader_that_is_gone_is_told_when_there_is_another_one() {
-    let Some(etcd) = Etcd::start(3) else { return };
+    let Some(etcd) = EtcdCluster::start(3) else { return };
     let registry = connect(&etcd.url()).await;
     made(&registry, [put("a", "1", None)]).await;
     // What else the machine does may make an answer come too late to be the first, so the best of several tries counts.
@@ -366,8 +366,8 @@ async fn who_waits_for_a_leader_that_is_gone_is_told_when_there_is_another_one()
         let leader = etcd.leader().await;
         etcd.members[leader].freeze();
         let mut troubles = Vec::new();
-        while !matches!(commit(&registry, &txn([], [put("a", "2", None)])).await, Outcome::Applied(_)) {
-            troubles.extend(registry.trouble().map(|trouble| trouble.to_string()));
+        while !matches!(commit(&registry, &txn([], [put("a", "2", None)])).await, TxnOutcome::Applied(_)) {
+            troubles.extend(registry.last_error().map(|trouble| trouble.to_string()));
         }
         etcd.members[leader].thaw();
         let hopeless = ["its leader went while it was asked", "it does not say how it is"];
@@ -397,7 +397,7 @@ async fn value_soon(registry: &Arc<dyn Registry>) -> Option<String> {
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn an_encrypted_server_is_spoken_to_and_a_strange_one_is_not() {
     let Some(certificates) = Certificates::make() else { return };
-    let Some(mut etcd) = Etcd::encrypted(&certificates) else { return };
+    let Some(mut etcd) = EtcdCluster::encrypted(&certificates) else { return };
     let url = |ca: &str, ours: &str| {
         let [ca, cert, key] = [ca, ours, "key.pem"].map(|name| certificates.at(name));
         format!("etcd://localhost:{}/test?tls=on&ca={ca}&cert={cert}&key={key}", etcd.members[0].port)
@@ -417,19 +417,19 @@ async fn an_encrypted_server_is_spoken_to_and_a_strange_one_is_not() {
     let registry = connect(&good).await;
     let mut feed = registry.watch(Revision(0)).await.unwrap();
     let first = made(&registry, [put("a", "1", None)]).await;
-    assert_eq!(heard(&mut feed, first).await.len(), 1);
+    assert_eq!(changes_until(&mut feed, first).await.len(), 1);
     etcd.members[0].kill();
     etcd.members[0].start();
     until("it is served again", || async { value(&registry, "a").await.is_some() }).await;
     let after = made(&registry, [put("a", "2", None)]).await;
-    assert_eq!(heard(&mut feed, after).await.len(), 1);
+    assert_eq!(changes_until(&mut feed, after).await.len(), 1);
 }
 
 /// A user who may do what we need below the namespace and nothing else; its token is lost when etcd is started again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_user_with_one_role_suffices_and_its_token_is_renewed() {
-    let Some(mut etcd) = Etcd::start(1) else { return };
+    let Some(mut etcd) = EtcdCluster::start(1) else { return };
     // Base64 of `test/` and of `test0`, the name behind the last that begins with it.
     let role = r#"{"name":"ours","perm":{"permType":"READWRITE","key":"dGVzdC8=","range_end":"dGVzdDA="}}"#;
     for (path, body) in [
@@ -442,7 +442,7 @@ async fn a_user_with_one_role_suffices_and_its_token_is_renewed() {
         ("user/grant", r#"{"user":"evenkeel","role":"ours"}"#),
         ("enable", "{}"),
     ] {
-        let answer = etcd.members[0].says("POST", &format!("/v3/auth/{path}"), body).unwrap();
+        let answer = etcd.members[0].http("POST", &format!("/v3/auth/{path}"), body).unwrap();
         assert!(answer.contains("header"), "{path}: {answer}");
     }
     let port = etcd.members[0].port;
@@ -454,17 +454,17 @@ async fn a_user_with_one_role_suffices_and_its_token_is_renewed() {
         }
     }
     let registry = connect(&url("evenkeel:secret1@", "test")).await;
-    let examined = registry.examine().await.unwrap();
-    assert_eq!(examined.faults, [], "whoever is kept from some of it is told the rest");
-    assert!(examined.told.iter().any(|(name, _)| *name == "size"), "{examined:?}");
+    let examined = registry.check_health().await.unwrap();
+    assert_eq!(examined.problems, [], "whoever is kept from some of it is told the rest");
+    assert!(examined.checks.iter().any(|(name, _)| *name == "size"), "{examined:?}");
     let lease = registry.open(Millis::secs(600)).await.unwrap().lease;
     let mut feed = registry.watch(registry.list().await.unwrap().revision).await.unwrap();
     let joined = made(&registry, [put("node/a@1", "", Some(lease))]).await;
-    assert_eq!(heard(&mut feed, joined).await.len(), 1);
+    assert_eq!(changes_until(&mut feed, joined).await.len(), 1);
 
     etcd.members[0].kill();
     etcd.members[0].start();
     until("it is served again", || async { registry.renew(lease).await.is_ok_and(|it| it.is_some()) }).await;
     let after = made(&registry, [put("a", "1", None)]).await;
-    assert_eq!(heard(&mut feed, after).await.len(), 1);
+    assert_eq!(changes_until(&mut feed, after).await.len(), 1);
 }

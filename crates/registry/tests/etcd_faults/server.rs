@@ -13,26 +13,26 @@ use crate::LONG;
 use crate::certificates::Certificates;
 use crate::host::{free_ports, skip};
 use crate::listening::{PORTS, listens, says_in_use};
-use crate::process::Process;
+use crate::process::ChildServer;
 use crate::until::until;
 
 /// One member.
-pub(crate) struct Member {
+pub(crate) struct EtcdMember {
     pub(crate) port: u16,
     /// Where it is asked by an operator, who knows nothing of encryption.
     plain: u16,
     pub(crate) folder: PathBuf,
     options: Vec<String>,
-    process: Process,
+    process: ChildServer,
 }
 
 /// The members of one etcd.
-pub(crate) struct Etcd {
-    pub(crate) members: Vec<Member>,
+pub(crate) struct EtcdCluster {
+    pub(crate) members: Vec<EtcdMember>,
     _folder: TempDir,
 }
 
-impl Etcd {
+impl EtcdCluster {
     /// Starts so many members, with short elections; `None`, said aloud, where etcd is not installed.
     pub(crate) fn start(count: usize) -> Option<Self> {
         Self::start_as(count, |_| {})
@@ -40,7 +40,7 @@ impl Etcd {
 
     /// Which of them leads, once one does.
     pub(crate) async fn leader(&self) -> usize {
-        until("a leader", || async { self.members.iter().position(Member::leads) }).await
+        until("a leader", || async { self.members.iter().position(EtcdMember::leads) }).await
     }
 
     /// Starts one with an option more.
@@ -68,7 +68,7 @@ impl Etcd {
     }
 
     /// Starts members with options that `set` changes, with other ports each time one of theirs is in use.
-    fn start_as(count: usize, set: impl Fn(&mut Member)) -> Option<Self> {
+    fn start_as(count: usize, set: impl Fn(&mut EtcdMember)) -> Option<Self> {
         if Command::new("etcd").arg("--version").stdout(Stdio::null()).status().is_err() {
             skip("there is no etcd here: `cargo xtask engines install` gets it");
             return None;
@@ -76,8 +76,8 @@ impl Etcd {
         for _ in 0..PORTS {
             let mut etcd = Self::new(count);
             etcd.members.iter_mut().for_each(&set);
-            etcd.members.iter_mut().for_each(Member::spawn);
-            if etcd.members.iter_mut().all(Member::serves) {
+            etcd.members.iter_mut().for_each(EtcdMember::spawn);
+            if etcd.members.iter_mut().all(EtcdMember::serves) {
                 return Some(etcd);
             }
         }
@@ -104,7 +104,7 @@ impl Etcd {
                 "--election-timeout=500".into(),
             ];
             let port = ports[2 * member];
-            Member { port, plain: port, folder, options, process: Process::default() }
+            EtcdMember { port, plain: port, folder, options, process: ChildServer::default() }
         });
         Self { members: members.collect(), _folder: folder }
     }
@@ -116,7 +116,7 @@ impl Etcd {
     }
 }
 
-impl Member {
+impl EtcdMember {
     fn spawn(&mut self) {
         let log = std::fs::File::create(self.folder.with_extension("log")).expect("a log");
         let mut etcd = Command::new("etcd");
@@ -133,7 +133,7 @@ impl Member {
                 assert!(says_in_use(&log()), "etcd does not start: {}", log());
                 return false;
             }
-            assert!(begun.passed() < LONG, "etcd does not start: {}", log());
+            assert!(begun.elapsed() < LONG, "etcd does not start: {}", log());
             std::thread::sleep(Duration::from_millis(50));
         }
         true
@@ -144,7 +144,7 @@ impl Member {
     }
 
     fn is_healthy(&self) -> bool {
-        self.says("GET", "/health", "").is_some_and(|answer| answer.contains("\"true\""))
+        self.http("GET", "/health", "").is_some_and(|answer| answer.contains("\"true\""))
     }
 
     pub(crate) fn at(&self) -> SocketAddr {
@@ -169,7 +169,7 @@ impl Member {
     }
 
     /// Asks over HTTP, as an operator's tool would; the answer's body.
-    pub(crate) fn says(&self, method: &str, path: &str, body: &str) -> Option<String> {
+    pub(crate) fn http(&self, method: &str, path: &str, body: &str) -> Option<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.plain)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
         let length = body.len();
@@ -192,7 +192,7 @@ impl Member {
     }
 
     fn status(&self, name: &str) -> Option<String> {
-        let status = self.says("POST", "/v3/maintenance/status", "{}").unwrap_or_default();
+        let status = self.http("POST", "/v3/maintenance/status", "{}").unwrap_or_default();
         status.split(&format!("\"{name}\":\"")).nth(1)?.split('"').next().map(str::to_owned)
     }
 }

@@ -10,22 +10,22 @@ use redis::Value;
 
 use crate::host::{free_ports, skip};
 use crate::listening::{PORTS, listens, says_in_use};
-use crate::process::Process;
+use crate::process::ChildServer;
 
 /// The settings of a server that keeps all it answered.
 pub(crate) const ALWAYS: &[&str] = &["--appendonly", "yes", "--appendfsync", "always"];
 
 /// The server. Killed when it is dropped.
-pub(crate) struct Server {
+pub(crate) struct RedisServer {
     folder: tempfile::TempDir,
     port: u16,
     /// Where it is spoken to with encryption, if at all.
     secure: Option<u16>,
     settings: Vec<String>,
-    process: Process,
+    process: ChildServer,
 }
 
-impl Server {
+impl RedisServer {
     /// Starts one, in a folder of its own.
     pub(crate) fn start(settings: &[&str]) -> Option<Self> {
         Self::start_at(settings, false)
@@ -43,7 +43,7 @@ impl Server {
         }
         let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
         let folder = tempfile::tempdir().unwrap();
-        let mut server = Self { folder, port: 0, secure: None, settings, process: Process::default() };
+        let mut server = Self { folder, port: 0, secure: None, settings, process: ChildServer::default() };
         for ports in free_ports(2 * PORTS).chunks(2) {
             (server.port, server.secure) = (ports[0], encrypted.then_some(ports[1]));
             server.launch();
@@ -57,7 +57,7 @@ impl Server {
     }
 
     /// Starts it again, with what is on its disk.
-    pub(crate) fn again(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.launch();
         assert!(self.serves(), "the server does not start again: {}", self.log());
     }
@@ -76,11 +76,15 @@ impl Server {
     /// Waits until it, and no other program at its ports, answers; `false` when it has ended.
     fn serves(&mut self) -> bool {
         let begun = Stopwatch::start();
-        while !self.listens() || self.ask("PING", &[]).is_err() {
+        while !self.listens() || self.query("PING", &[]).is_err() {
             if self.process.has_ended() {
                 return false;
             }
-            assert!(begun.passed() < Duration::from_secs(120), "the server does not come up: {}", self.log());
+            assert!(
+                begun.elapsed() < Duration::from_secs(120),
+                "the server does not come up: {}",
+                self.log()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
         true
@@ -121,8 +125,8 @@ impl Server {
     }
 
     /// Says something to it as an operator would, and returns the answer as text.
-    pub(crate) fn say(&self, command: &str, args: &[&str]) -> String {
-        self.ask(command, args).unwrap_or_else(|error| panic!("{command} {args:?}: {error}"))
+    pub(crate) fn command(&self, command: &str, args: &[&str]) -> String {
+        self.query(command, args).unwrap_or_else(|error| panic!("{command} {args:?}: {error}"))
     }
 
     /// Lets a lease be over from the moment on at which memory is full: no time can be written any more then.
@@ -135,7 +139,7 @@ impl Server {
         both.query::<()>(&mut connection).expect("both are done");
     }
 
-    fn ask(&self, command: &str, args: &[&str]) -> Result<String, redis::RedisError> {
+    fn query(&self, command: &str, args: &[&str]) -> Result<String, redis::RedisError> {
         let client = redis::Client::open(format!("redis://{}/", self.at()))?;
         let mut connection = client.get_connection_with_timeout(Duration::from_secs(5))?;
         redis::cmd(command).arg(args).query(&mut connection).map(|answer: Value| shown(&answer))

@@ -9,14 +9,14 @@ both! {
     the_way_to_the_server_may_be_encrypted;
 }
 
-async fn a_user_without_rights_is_told_which_and_one_with_few_can_work(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
+async fn a_user_without_rights_is_told_which_and_one_with_few_can_work(kind: SqlServerKind) {
+    let Some(server) = SqlServer::start(kind, &[]).await else { return };
     let (user, rights) = match kind {
-        Kind::Postgres => (
+        SqlServerKind::Postgres => (
             "CREATE ROLE worker LOGIN",
             "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO worker",
         ),
-        Kind::MySql => (
+        SqlServerKind::MySql => (
             "CREATE USER worker; CREATE DATABASE elsewhere; GRANT SELECT ON evenkeel.* TO worker",
             "GRANT SELECT, INSERT, UPDATE, DELETE ON evenkeel.* TO worker",
         ),
@@ -37,13 +37,13 @@ async fn a_user_without_rights_is_told_which_and_one_with_few_can_work(kind: Kin
     assert_eq!(registry.list().await.unwrap().changes.len(), 1);
 }
 
-async fn what_is_wrong_with_a_url_is_told_without_its_password(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
+async fn what_is_wrong_with_a_url_is_told_without_its_password(kind: SqlServerKind) {
+    let Some(server) = SqlServer::start(kind, &[]).await else { return };
     let why = refused(&server.url_by(server.port, "nobody:hunter2", "x")).await;
     assert!(why.contains("user or password") && !why.contains("hunter2"), "{why}");
-    let scheme = if kind == Kind::Postgres { "postgres" } else { "mysql" };
+    let scheme = if kind == SqlServerKind::Postgres { "postgres" } else { "mysql" };
     let at = format!("127.0.0.1:{}", server.port);
-    let admin = if kind == Kind::Postgres { "evenkeel" } else { "root" };
+    let admin = if kind == SqlServerKind::Postgres { "evenkeel" } else { "root" };
     for (text, said) in [
         (format!("{scheme}://{admin}@{at}/nonexistent"), "create it"),
         (format!("{scheme}://{admin}@{at}"), "/DATABASE"),
@@ -61,15 +61,15 @@ async fn what_is_wrong_with_a_url_is_told_without_its_password(kind: Kind) {
     assert!(why.contains("cannot be reached") && !why.contains("hunter2"), "{why}");
 }
 
-async fn a_password_or_a_certificate_lets_in(kind: Kind) {
-    let Some(server) = Server::start_encrypted(kind).await else { return };
+async fn a_password_or_a_certificate_lets_in(kind: SqlServerKind) {
+    let Some(server) = SqlServer::start_encrypted(kind).await else { return };
     server
         .sql(match kind {
-            Kind::Postgres => {
+            SqlServerKind::Postgres => {
                 "CREATE ROLE secret LOGIN PASSWORD 'hunter2'; CREATE ROLE certified LOGIN; \
                  GRANT ALL ON SCHEMA public TO secret, certified"
             }
-            Kind::MySql => {
+            SqlServerKind::MySql => {
                 "CREATE USER secret IDENTIFIED BY 'hunter2'; \
                  CREATE USER certified REQUIRE SUBJECT '/CN=certified'; \
                  GRANT ALL ON evenkeel.* TO secret; GRANT ALL ON evenkeel.* TO certified"
@@ -96,8 +96,8 @@ async fn a_password_or_a_certificate_lets_in(kind: Kind) {
     assert!(refused(&by("secret", &proof)).await.contains("user or password"));
 }
 
-async fn the_way_to_the_server_may_be_encrypted(kind: Kind) {
-    let Some(server) = Server::start_encrypted(kind).await else { return };
+async fn the_way_to_the_server_may_be_encrypted(kind: SqlServerKind) {
+    let Some(server) = SqlServer::start_encrypted(kind).await else { return };
     let with = |options: &str| EngineUrl::parse(&format!("{}?{options}", server.url("tls"))).unwrap();
     let good = with(&format!("tls=on&ca={}", server.path("ca.pem")));
     let registry = connect(&good).await.unwrap();

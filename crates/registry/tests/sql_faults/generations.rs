@@ -12,28 +12,28 @@ both! {
     a_server_that_promises_less_than_before_is_not_worked_with;
 }
 
-async fn a_read_only_server_is_waited_for(kind: Kind) {
+async fn a_read_only_server_is_waited_for(kind: SqlServerKind) {
     let (only, no_more) = match kind {
-        Kind::Postgres => (
+        SqlServerKind::Postgres => (
             "ALTER DATABASE postgres SET default_transaction_read_only = on",
             "BEGIN READ WRITE; ALTER DATABASE postgres SET default_transaction_read_only = off; COMMIT",
         ),
-        Kind::MySql => ("SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"),
+        SqlServerKind::MySql => ("SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"),
     };
-    let Some(server) = Server::start(kind, &[]).await else { return };
+    let Some(server) = SqlServer::start(kind, &[]).await else { return };
     let before = connect(&server.url("ro")).await.unwrap();
     server.sql(only).await;
-    server.cut_everybody().await;
+    server.disconnect_clients().await;
     let why = match connect(&server.url("ro")).await.map(drop) {
         Err(RegistryError::Unavailable(why)) => why,
         other => panic!("should wait for another server: {other:?}"),
     };
     assert!(why.contains("read-only"), "{why}");
-    assert_eq!(commit(&before, once("a")).await, Outcome::Unknown);
+    assert_eq!(commit(&before, once("a")).await, TxnOutcome::Unknown);
     assert!(
-        matches!(before.trouble().as_deref(), Some(RegistryError::Unavailable(_))),
+        matches!(before.last_error().as_deref(), Some(RegistryError::Unavailable(_))),
         "{:?}",
-        before.trouble()
+        before.last_error()
     );
     server.sql(no_more).await;
     let registry = connect(&server.url("ro")).await.unwrap();
@@ -42,13 +42,13 @@ async fn a_read_only_server_is_waited_for(kind: Kind) {
 }
 
 /// So that whoever asks next need not wait for a connection.
-async fn who_has_nothing_to_do_notices_that_its_server_was_away_all_the_same(kind: Kind) {
-    let Some(mut server) = Server::start(kind, &[]).await else { return };
+async fn who_has_nothing_to_do_notices_that_its_server_was_away_all_the_same(kind: SqlServerKind) {
+    let Some(mut server) = SqlServer::start(kind, &[]).await else { return };
     let registry = connect(&server.url("idle")).await.unwrap();
     server.kill();
-    until("trouble", async || registry.trouble()).await;
+    until("trouble", async || registry.last_error()).await;
     server.restart().await;
-    until("its end", async || registry.trouble().is_none().then_some(())).await;
+    until("its end", async || registry.last_error().is_none().then_some(())).await;
     made(&registry, vec![put("a", "1")]).await;
 }
 
@@ -56,7 +56,7 @@ async fn who_has_nothing_to_do_notices_that_its_server_was_away_all_the_same(kin
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn what_a_stranger_says_in_postgres_ends_no_node() {
-    let Some(server) = Server::start(Kind::Postgres, &[]).await else { return };
+    let Some(server) = SqlServer::start(SqlServerKind::Postgres, &[]).await else { return };
     let registry = connect(&server.url("words")).await.unwrap();
     let mut feed = registry.watch(registry.list().await.unwrap().revision).await.unwrap();
     for nth in 0..20 {
@@ -65,13 +65,13 @@ async fn what_a_stranger_says_in_postgres_ends_no_node() {
         let told = tokio::time::timeout(LONG, feed.next()).await.unwrap();
         assert_eq!(told.expect("it goes on").revision, revision);
     }
-    assert_eq!((registry.trouble(), registry.list().await.unwrap().changes.len()), (None, 1));
+    assert_eq!((registry.last_error(), registry.list().await.unwrap().changes.len()), (None, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_standby_of_postgres_that_is_promoted_is_another_generation() {
-    let Some(mut server) = Server::start(Kind::Postgres, &[]).await else { return };
+    let Some(mut server) = SqlServer::start(SqlServerKind::Postgres, &[]).await else { return };
     let before = connect(&server.url("standby")).await.unwrap();
     made(&before, vec![put("a", "1")]).await;
     server.restart_as_standby().await;
@@ -79,14 +79,18 @@ async fn a_standby_of_postgres_that_is_promoted_is_another_generation() {
         panic!("a standby cannot be written to")
     };
     assert!(why.contains("read-only"), "{why}");
-    assert_eq!(commit(&before, once("b")).await, Outcome::Unknown);
-    assert!(matches!(before.trouble().as_deref(), Some(RegistryError::Unavailable(_))));
+    assert_eq!(commit(&before, once("b")).await, TxnOutcome::Unknown);
+    assert!(matches!(before.last_error().as_deref(), Some(RegistryError::Unavailable(_))));
     server.sql("SELECT pg_promote()").await;
     let after = connect(&server.url("standby")).await.unwrap();
     assert_eq!((before.facts().generation, after.facts().generation), (0, 1));
-    nobody_reads(&before).await;
-    assert_eq!(commit(&before, once("b")).await, Outcome::Unknown);
-    assert!(matches!(before.trouble().as_deref(), Some(RegistryError::Fatal(_))), "{:?}", before.trouble());
+    assert_reads_fail(&before).await;
+    assert_eq!(commit(&before, once("b")).await, TxnOutcome::Unknown);
+    assert!(
+        matches!(before.last_error().as_deref(), Some(RegistryError::Fatal(_))),
+        "{:?}",
+        before.last_error()
+    );
     made(&after, vec![put("b", "1")]).await;
 }
 
@@ -94,16 +98,16 @@ async fn a_standby_of_postgres_that_is_promoted_is_another_generation() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn who_follows_postgres_and_is_not_waited_for_lowers_its_promise() {
-    let Some(server) = Server::start(Kind::Postgres, &[]).await else { return };
+    let Some(server) = SqlServer::start(SqlServerKind::Postgres, &[]).await else { return };
     let class = async || connect(&server.url("followed")).await.unwrap().facts().class;
-    assert_eq!(class().await, Class::A);
+    assert_eq!(class().await, DurabilityClass::A);
     let mut follows = server.followed(1, "pg_receivewal", &["--synchronous", "-D", "."]).await;
-    assert_eq!(class().await, Class::B);
+    assert_eq!(class().await, DurabilityClass::B);
     server.sql("ALTER SYSTEM SET synchronous_standby_names = 'pg_receivewal'").await;
     server.sql("SELECT pg_reload_conf()").await;
     let waited_for = "DO 'BEGIN ASSERT (SELECT sync_state FROM pg_stat_replication) = ''sync''; END'";
     until("it is waited for", || async { server.try_sql("postgres", waited_for).await.ok() }).await;
-    assert_eq!(class().await, Class::A);
+    assert_eq!(class().await, DurabilityClass::A);
     follows.kill().unwrap();
     follows.wait().unwrap();
 }
@@ -113,7 +117,7 @@ async fn who_follows_postgres_and_is_not_waited_for_lowers_its_promise() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn what_a_crash_of_mysql_takes_back_that_nobody_was_answered_is_no_loss() {
-    let Some(server) = Server::start(Kind::MySql, &[]).await else { return };
+    let Some(server) = SqlServer::start(SqlServerKind::MySql, &[]).await else { return };
     let registry = connect(&server.url("heard")).await.unwrap();
     let made_at = made(&registry, vec![put("a", "1")]).await;
     let mut feed = registry.watch(made_at).await.unwrap();
@@ -127,45 +131,49 @@ async fn what_a_crash_of_mysql_takes_back_that_nobody_was_answered_is_no_loss() 
     assert_eq!(connect(&server.url("heard")).await.unwrap().facts().generation, 0);
     // What was answered is another matter.
     server.sql("UPDATE heard_meta SET revision = 1").await;
-    assert_eq!(commit(&registry, once("b")).await, Outcome::Unknown);
+    assert_eq!(commit(&registry, once("b")).await, TxnOutcome::Unknown);
     assert!(
-        matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(_))),
+        matches!(registry.last_error().as_deref(), Some(RegistryError::Fatal(_))),
         "{:?}",
-        registry.trouble()
+        registry.last_error()
     );
 }
 
 /// What another server keeps may be another history, so it is not told.
-async fn nobody_reads(registry: &Engine) {
+async fn assert_reads_fail(registry: &SqlRegistry) {
     assert!(matches!(registry.list().await, Err(RegistryError::Fatal(_))), "{:?}", registry.list().await);
     let read = registry.read(vec![key("a")]).await;
     assert!(matches!(read, Err(RegistryError::Fatal(_))), "{read:?}");
 }
 
-async fn a_counter_that_was_restored_is_another_generation(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
+async fn a_counter_that_was_restored_is_another_generation(kind: SqlServerKind) {
+    let Some(server) = SqlServer::start(kind, &[]).await else { return };
     let before = connect(&server.url("dump")).await.unwrap();
     made(&before, vec![put("a", "1")]).await;
     // What a dump and its restoration come to. MySQL says when a table was made to the second.
     let (wait, rename) = match kind {
-        Kind::Postgres => ("SELECT 1", "ALTER TABLE dump_copy RENAME TO dump_meta"),
-        Kind::MySql => ("SELECT SLEEP(1.1)", "RENAME TABLE dump_copy TO dump_meta"),
+        SqlServerKind::Postgres => ("SELECT 1", "ALTER TABLE dump_copy RENAME TO dump_meta"),
+        SqlServerKind::MySql => ("SELECT SLEEP(1.1)", "RENAME TABLE dump_copy TO dump_meta"),
     };
     for text in [wait, "CREATE TABLE dump_copy AS SELECT * FROM dump_meta", "DROP TABLE dump_meta", rename] {
         server.sql(text).await;
     }
-    server.cut_everybody().await;
-    nobody_reads(&before).await;
-    assert_eq!(commit(&before, once("b")).await, Outcome::Unknown);
-    assert!(matches!(before.trouble().as_deref(), Some(RegistryError::Fatal(_))), "{:?}", before.trouble());
+    server.disconnect_clients().await;
+    assert_reads_fail(&before).await;
+    assert_eq!(commit(&before, once("b")).await, TxnOutcome::Unknown);
+    assert!(
+        matches!(before.last_error().as_deref(), Some(RegistryError::Fatal(_))),
+        "{:?}",
+        before.last_error()
+    );
     let after = connect(&server.url("dump")).await.unwrap();
     assert_eq!((before.facts().generation, after.facts().generation), (0, 1));
     made(&after, vec![put("b", "1")]).await;
     assert_eq!(connect(&server.url("dump")).await.unwrap().facts().generation, 1);
 }
 
-async fn another_server_behind_the_url_is_another_generation(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
+async fn another_server_behind_the_url_is_another_generation(kind: SqlServerKind) {
+    let Some(server) = SqlServer::start(kind, &[]).await else { return };
     let registry = connect(&server.url("moved")).await.unwrap();
     made(&registry, vec![put("a", "1")]).await;
     // As after a restore to another server.
@@ -174,8 +182,8 @@ async fn another_server_behind_the_url_is_another_generation(kind: Kind) {
     assert_eq!((registry.facts().generation, after.facts().generation), (0, 1));
     assert_eq!(connect(&server.url("moved")).await.unwrap().facts().generation, 1);
     // Whoever is of an earlier generation writes nothing more, though nothing else tells it.
-    assert_eq!(commit(&registry, once("b")).await, Outcome::Unknown);
-    let told = registry.trouble();
+    assert_eq!(commit(&registry, once("b")).await, TxnOutcome::Unknown);
+    let told = registry.last_error();
     assert!(
         matches!(told.as_deref(), Some(RegistryError::Fatal(why)) if why.contains("new generation")),
         "{told:?}"
@@ -183,18 +191,19 @@ async fn another_server_behind_the_url_is_another_generation(kind: Kind) {
     // And an order that went back is not written to.
     made(&after, vec![put("a", "2")]).await;
     server.sql("UPDATE moved_meta SET revision = 1").await;
-    assert_eq!(commit(&after, once("b")).await, Outcome::Unknown);
-    let told = after.trouble();
+    assert_eq!(commit(&after, once("b")).await, TxnOutcome::Unknown);
+    let told = after.last_error();
     assert!(
         matches!(told.as_deref(), Some(RegistryError::Fatal(why)) if why.contains("went back")),
         "{told:?}"
     );
 }
 
-async fn a_server_that_went_back_is_another_generation(kind: Kind) {
+async fn a_server_that_went_back_is_another_generation(kind: SqlServerKind) {
     // MariaDB takes a table whose file was copied for another one, unless both were made in the same second.
-    let said: &[_] = if kind == Kind::Postgres { &["went back"] } else { &["went back", "another server"] };
-    let Some(mut server) = Server::start(kind, &[]).await else { return };
+    let said: &[_] =
+        if kind == SqlServerKind::Postgres { &["went back"] } else { &["went back", "another server"] };
+    let Some(mut server) = SqlServer::start(kind, &[]).await else { return };
     let url = server.url("back");
     let [first, second] = [connect(&url).await.unwrap(), connect(&url).await.unwrap()];
     made(&first, vec![put("a", "1")]).await;
@@ -205,8 +214,8 @@ async fn a_server_that_went_back_is_another_generation(kind: Kind) {
     settled(&second, &once("l")).await;
     server.go_back().await;
     for registry in [&first, &second] {
-        assert_eq!(commit(registry, once("b")).await, Outcome::Unknown);
-        let trouble = registry.trouble();
+        assert_eq!(commit(registry, once("b")).await, TxnOutcome::Unknown);
+        let trouble = registry.last_error();
         assert!(
             matches!(trouble.as_deref(), Some(RegistryError::Fatal(why)) if said.iter().any(|said| why.contains(said))),
             "{trouble:?}"
@@ -219,32 +228,32 @@ async fn a_server_that_went_back_is_another_generation(kind: Kind) {
         made(&after, vec![put(&format!("m{i}"), "1")]).await;
     }
     for registry in [&first, &second] {
-        assert_eq!(commit(registry, once("c")).await, Outcome::Unknown);
-        assert!(matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(_))));
+        assert_eq!(commit(registry, once("c")).await, TxnOutcome::Unknown);
+        assert!(matches!(registry.last_error().as_deref(), Some(RegistryError::Fatal(_))));
     }
     assert_eq!(connect(&url).await.unwrap().facts().generation, 1);
 }
 
-async fn a_generation_that_could_not_be_raised_is_raised_later(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
+async fn a_generation_that_could_not_be_raised_is_raised_later(kind: SqlServerKind) {
+    let Some(server) = SqlServer::start(kind, &[]).await else { return };
     let registry = connect(&server.url("later")).await.unwrap();
     made(&registry, vec![put("a", "1")]).await;
     made(&registry, vec![put("a", "2")]).await;
     let (forbid, allow) = match kind {
-        Kind::Postgres => (
+        SqlServerKind::Postgres => (
             "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no''; END'; \
              CREATE TRIGGER no BEFORE UPDATE OF generation ON later_meta FOR EACH ROW EXECUTE FUNCTION no()",
             "DROP TRIGGER no ON later_meta",
         ),
-        Kind::MySql => (
+        SqlServerKind::MySql => (
             "CREATE TRIGGER no BEFORE UPDATE ON later_meta FOR EACH ROW SIGNAL SQLSTATE '45000'",
             "DROP TRIGGER no",
         ),
     };
     server.sql("UPDATE later_meta SET revision = 1").await;
     server.sql(forbid).await;
-    assert_eq!(commit(&registry, once("b")).await, Outcome::Unknown);
-    assert!(matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(_))));
+    assert_eq!(commit(&registry, once("b")).await, TxnOutcome::Unknown);
+    assert!(matches!(registry.last_error().as_deref(), Some(RegistryError::Fatal(_))));
     assert_eq!(connect(&server.url("later")).await.unwrap().facts().generation, 0);
     server.sql(allow).await;
     let raised = until("it is tried again", || async {
@@ -254,21 +263,23 @@ async fn a_generation_that_could_not_be_raised_is_raised_later(kind: Kind) {
     assert_eq!(tokio::time::timeout(LONG, raised).await, Ok(1));
 }
 
-async fn a_server_that_promises_less_than_before_is_not_worked_with(kind: Kind) {
+async fn a_server_that_promises_less_than_before_is_not_worked_with(kind: SqlServerKind) {
     let (weak, said, class) = match kind {
-        Kind::Postgres => ("fsync=off", "fsync", Class::C),
-        Kind::MySql => {
-            ("innodb-flush-log-at-trx-commit=2", "innodb_flush_log_at_trx_commit is not 1", Class::B)
-        }
+        SqlServerKind::Postgres => ("fsync=off", "fsync", DurabilityClass::C),
+        SqlServerKind::MySql => (
+            "innodb-flush-log-at-trx-commit=2",
+            "innodb_flush_log_at_trx_commit is not 1",
+            DurabilityClass::B,
+        ),
     };
-    let Some(mut server) = Server::start(kind, &[]).await else { return };
+    let Some(mut server) = SqlServer::start(kind, &[]).await else { return };
     let registry = connect(&server.url("less")).await.unwrap();
     made(&registry, vec![put("a", "1")]).await;
     server.restart_with(&[]).await;
     settled(&registry, &once("b")).await;
     server.restart_with(&[weak]).await;
-    assert_eq!(commit(&registry, once("c")).await, Outcome::Unknown);
-    let trouble = registry.trouble();
+    assert_eq!(commit(&registry, once("c")).await, TxnOutcome::Unknown);
+    let trouble = registry.last_error();
     assert!(
         matches!(trouble.as_deref(), Some(RegistryError::Fatal(why)) if why.contains(said)),
         "{trouble:?}"

@@ -7,8 +7,8 @@ both! {
     a_layout_half_made_is_finished_and_a_newer_one_refused;
 }
 
-async fn nodes_that_start_at_once_make_the_tables_once(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
+async fn nodes_that_start_at_once_make_the_tables_once(kind: SqlServerKind) {
+    let Some(server) = SqlServer::start(kind, &[]).await else { return };
     for round in 0..5 {
         let url = server.url(&format!("start{round}"));
         let nodes: Vec<_> = (0..8)
@@ -31,8 +31,8 @@ async fn nodes_that_start_at_once_make_the_tables_once(kind: Kind) {
     }
 }
 
-async fn a_layout_half_made_is_finished_and_a_newer_one_refused(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
+async fn a_layout_half_made_is_finished_and_a_newer_one_refused(kind: SqlServerKind) {
+    let Some(server) = SqlServer::start(kind, &[]).await else { return };
     let registry = connect(&server.url("half")).await.unwrap();
     let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
     made(&registry, vec![put("a", "1")]).await;
@@ -52,18 +52,19 @@ async fn a_layout_half_made_is_finished_and_a_newer_one_refused(kind: Kind) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_step_of_a_layout_may_take_longer_than_a_question() {
-    let Some(server) = Server::start(Kind::Postgres, &[]).await else { return };
+    let Some(server) = SqlServer::start(SqlServerKind::Postgres, &[]).await else { return };
     let url = server.url("slow");
-    let (target, _) = Target::of(&url).unwrap();
-    let mut link = Link::open(&target, "SET statement_timeout = '4s'").await.unwrap();
+    let (target, _) = SqlTarget::from_url(&url).unwrap();
+    let mut link = SqlConnection::open(&target, "SET statement_timeout = '4s'").await.unwrap();
     let first = [
         "CREATE TABLE slow (layout BIGINT NOT NULL, busy_until BIGINT NOT NULL)".to_owned(),
         "INSERT INTO slow VALUES (0, 0)".to_owned(),
     ];
     let wait = "SELECT pg_sleep(5)";
     let steps = vec![vec![wait.to_owned(), "CREATE TABLE made (a BIGINT)".to_owned()]];
-    let layout = Layout { place: url.place(), tongue: target.tongue(), meta: "slow".into(), first, steps };
+    let layout =
+        TableLayout { label: url.label(), dialect: target.dialect(), meta: "slow".into(), first, steps };
     layout.prepare(&mut link).await.unwrap();
-    link.say("INSERT INTO made VALUES (1)").await.unwrap();
-    assert!(link.say(wait).await.is_err(), "a question is given up as before");
+    link.execute_text("INSERT INTO made VALUES (1)").await.unwrap();
+    assert!(link.execute_text(wait).await.is_err(), "a question is given up as before");
 }

@@ -18,23 +18,23 @@ use crate::until::until;
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SqlServerKind {
     Postgres,
     MySql,
 }
 
 /// A server that runs while this lives.
-pub(crate) struct Server {
-    pub(crate) kind: Kind,
+pub(crate) struct SqlServer {
+    pub(crate) kind: SqlServerKind,
     folder: tempfile::TempDir,
     pub(crate) port: u16,
     child: Child,
     settings: Vec<String>,
 }
 
-impl Server {
+impl SqlServer {
     /// Starts one with these settings; `None`, said aloud, where it is not installed.
-    pub(crate) async fn start(kind: Kind, settings: &[&str]) -> Option<Self> {
+    pub(crate) async fn start(kind: SqlServerKind, settings: &[&str]) -> Option<Self> {
         let Some(program) = program(kind) else {
             skip(&format!("{kind:?} is not installed: `cargo xtask engines install` gets it"));
             return None;
@@ -43,19 +43,19 @@ impl Server {
     }
 
     /// Starts one that speaks in secret too, with a certificate for 127.0.0.1 that `ca.pem` vouches for.
-    pub(crate) async fn start_encrypted(kind: Kind) -> Option<Self> {
+    pub(crate) async fn start_encrypted(kind: SqlServerKind) -> Option<Self> {
         let program = program(kind)?;
         let folder = tempfile::tempdir().unwrap();
         certify(folder.path());
         let path = |name: &str| folder.path().join(name).display().to_string();
         let settings = match kind {
-            Kind::Postgres => vec![
+            SqlServerKind::Postgres => vec![
                 "ssl=on".to_owned(),
                 format!("ssl_cert_file={}", path("server.pem")),
                 format!("ssl_key_file={}", path("server.key")),
                 format!("ssl_ca_file={}", path("ca.pem")),
             ],
-            Kind::MySql => vec![
+            SqlServerKind::MySql => vec![
                 format!("ssl-ca={}", path("ca.pem")),
                 format!("ssl-cert={}", path("server.pem")),
                 format!("ssl-key={}", path("server.key")),
@@ -70,7 +70,12 @@ impl Server {
         self.folder.path().join(name).display().to_string()
     }
 
-    async fn start_in(folder: tempfile::TempDir, kind: Kind, program: &Path, settings: &[&str]) -> Self {
+    async fn start_in(
+        folder: tempfile::TempDir,
+        kind: SqlServerKind,
+        program: &Path,
+        settings: &[&str],
+    ) -> Self {
         initialise(kind, program, folder.path());
         let settings: Vec<_> = settings.iter().map(|&setting| setting.to_owned()).collect();
         let ports = free_ports(PORTS);
@@ -85,7 +90,7 @@ impl Server {
             server.launch();
         }
         server.wait().await;
-        if kind == Kind::MySql {
+        if kind == SqlServerKind::MySql {
             server.sql_in("mysql", "CREATE DATABASE evenkeel").await;
         }
         server
@@ -104,22 +109,22 @@ impl Server {
     /// The same for somebody else.
     pub(crate) fn url_by(&self, port: u16, user: &str, namespace: &str) -> EngineUrl {
         let (scheme, database) = match self.kind {
-            Kind::Postgres => ("postgres", "postgres"),
-            Kind::MySql => ("mysql", "evenkeel"),
+            SqlServerKind::Postgres => ("postgres", "postgres"),
+            SqlServerKind::MySql => ("mysql", "evenkeel"),
         };
         EngineUrl::parse(&format!("{scheme}://{user}@127.0.0.1:{port}/{database}/{namespace}")).unwrap()
     }
 
     fn admin(&self) -> &'static str {
         match self.kind {
-            Kind::Postgres => "evenkeel",
-            Kind::MySql => "root",
+            SqlServerKind::Postgres => "evenkeel",
+            SqlServerKind::MySql => "root",
         }
     }
 
     /// Does something behind the engine's back.
     pub(crate) async fn sql(&self, text: &str) {
-        let database = if self.kind == Kind::Postgres { "postgres" } else { "evenkeel" };
+        let database = if self.kind == SqlServerKind::Postgres { "postgres" } else { "evenkeel" };
         self.sql_in(database, text).await;
     }
 
@@ -130,11 +135,11 @@ impl Server {
     pub(crate) async fn try_sql(&self, database: &str, text: &str) -> Result<(), sqlx::Error> {
         let url = format!("{}@127.0.0.1:{}/{database}", self.admin(), self.port);
         match self.kind {
-            Kind::Postgres => {
+            SqlServerKind::Postgres => {
                 let mut link = sqlx::PgConnection::connect(&format!("postgres://{url}")).await?;
                 sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut link).await?;
             }
-            Kind::MySql => {
+            SqlServerKind::MySql => {
                 let mut link = sqlx::MySqlConnection::connect(&format!("mysql://{url}")).await?;
                 sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut link).await?;
             }
@@ -143,14 +148,14 @@ impl Server {
     }
 
     /// Ends every connection of others.
-    pub(crate) async fn cut_everybody(&self) {
+    pub(crate) async fn disconnect_clients(&self) {
         match self.kind {
-            Kind::Postgres => {
+            SqlServerKind::Postgres => {
                 let all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                            WHERE pid <> pg_backend_pid() AND application_name = 'evenkeel'";
                 self.sql(all).await;
             }
-            Kind::MySql => {
+            SqlServerKind::MySql => {
                 let url = format!("mysql://root@127.0.0.1:{}/mysql", self.port);
                 // In such a storm one may be turned away oneself.
                 let Ok(mut link) = sqlx::MySqlConnection::connect(&url).await else { return };
@@ -208,7 +213,7 @@ impl Server {
     /// Keeps a copy of all its data.
     pub(crate) async fn copy(&mut self) {
         self.kill();
-        self.carry("data", "copy");
+        self.copy_folder("data", "copy");
         self.restart().await;
     }
 
@@ -216,11 +221,11 @@ impl Server {
     pub(crate) async fn go_back(&mut self) {
         self.kill();
         std::fs::remove_dir_all(self.folder.path().join("data")).unwrap();
-        self.carry("copy", "data");
+        self.copy_folder("copy", "data");
         self.restart().await;
     }
 
-    fn carry(&self, from: &str, to: &str) {
+    fn copy_folder(&self, from: &str, to: &str) {
         let done =
             Command::new("cp").args(["-a", from, to]).current_dir(self.folder.path()).status().unwrap();
         assert!(done.success());
@@ -240,7 +245,7 @@ impl Server {
     async fn wait(&mut self) {
         let begun = Stopwatch::start();
         while !self.serves().await {
-            assert!(begun.passed() < LONG, "the server does not stay:\n{}", self.log());
+            assert!(begun.elapsed() < LONG, "the server does not stay:\n{}", self.log());
             // After a kill the last of the old processes may still be leaving.
             tokio::time::sleep(Duration::from_millis(50)).await;
             self.launch();
@@ -249,13 +254,13 @@ impl Server {
 
     /// Waits until it, and no other program at its port, answers; `false` when it has ended.
     async fn serves(&mut self) -> bool {
-        let database = if self.kind == Kind::Postgres { "postgres" } else { "mysql" };
+        let database = if self.kind == SqlServerKind::Postgres { "postgres" } else { "mysql" };
         let begun = Stopwatch::start();
         while !listens(self.child.id(), self.port) || self.try_sql(database, "SELECT 1").await.is_err() {
             if self.child.try_wait().unwrap().is_some() {
                 return false;
             }
-            assert!(begun.passed() < LONG, "the server does not answer:\n{}", self.log());
+            assert!(begun.elapsed() < LONG, "the server does not answer:\n{}", self.log());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         true
@@ -296,7 +301,7 @@ fn signal(signal: Signal, pid: u32) {
     assert!(matches!(sent, Ok(()) | Err(Errno::SRCH)), "{signal:?} to {pid}: {sent:?}");
 }
 
-impl Drop for Server {
+impl Drop for SqlServer {
     fn drop(&mut self) {
         self.thaw();
         let _ = self.child.kill();
@@ -321,14 +326,14 @@ fn certify(folder: &Path) {
     }
 }
 
-fn program(kind: Kind) -> Option<PathBuf> {
+fn program(kind: SqlServerKind) -> Option<PathBuf> {
     match kind {
-        Kind::Postgres => {
+        SqlServerKind::Postgres => {
             let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
             let programs = versions.map(|version| version.path().join("bin/postgres"));
             programs.filter(|program| program.is_file()).max()
         }
-        Kind::MySql => {
+        SqlServerKind::MySql => {
             ["/usr/sbin/mariadbd", "/usr/bin/mariadbd"].map(PathBuf::from).into_iter().find(|it| it.is_file())
         }
     }
@@ -340,8 +345,8 @@ fn is_root() -> bool {
 }
 
 /// A command that runs as somebody whom PostgreSQL accepts.
-fn command(kind: Kind, program: &Path) -> Command {
-    if kind != Kind::Postgres || !is_root() {
+fn command(kind: SqlServerKind, program: &Path) -> Command {
+    if kind != SqlServerKind::Postgres || !is_root() {
         return Command::new(program);
     }
     let mut command = Command::new("setpriv");
@@ -349,10 +354,10 @@ fn command(kind: Kind, program: &Path) -> Command {
     command
 }
 
-fn initialise(kind: Kind, program: &Path, folder: &Path) {
+fn initialise(kind: SqlServerKind, program: &Path, folder: &Path) {
     let data = folder.join("data");
     let mut init = match kind {
-        Kind::Postgres => {
+        SqlServerKind::Postgres => {
             if is_root() {
                 let owned = Command::new("chown").args(["-R", "postgres:"]).arg(folder).status().unwrap();
                 assert!(owned.success());
@@ -363,7 +368,7 @@ fn initialise(kind: Kind, program: &Path, folder: &Path) {
             init.args(options).arg(format!("--pgdata={}", data.display()));
             init
         }
-        Kind::MySql => {
+        SqlServerKind::MySql => {
             let mut init = Command::new("mariadb-install-db");
             let options = ["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"];
             init.args(options).arg(format!("--datadir={}", data.display()));
@@ -376,7 +381,7 @@ fn initialise(kind: Kind, program: &Path, folder: &Path) {
     };
     let out = init.current_dir(folder).output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    if kind == Kind::Postgres {
+    if kind == SqlServerKind::Postgres {
         // All are trusted but two, who must prove that they are.
         let rules = data.join("pg_hba.conf");
         let usual = std::fs::read_to_string(&rules).unwrap();
@@ -386,11 +391,11 @@ fn initialise(kind: Kind, program: &Path, folder: &Path) {
     }
 }
 
-fn launch(kind: Kind, program: &Path, folder: &Path, port: u16, settings: &[String]) -> Child {
+fn launch(kind: SqlServerKind, program: &Path, folder: &Path, port: u16, settings: &[String]) -> Child {
     let (data, folder_text) = (folder.join("data"), folder.display());
     let mut server = command(kind, program);
     match kind {
-        Kind::Postgres => {
+        SqlServerKind::Postgres => {
             server.arg("-D").arg(&data);
             let usual = [
                 format!("port={port}"),
@@ -402,7 +407,7 @@ fn launch(kind: Kind, program: &Path, folder: &Path, port: u16, settings: &[Stri
                 server.args(["-c", setting]);
             }
         }
-        Kind::MySql => {
+        SqlServerKind::MySql => {
             server.args(["--no-defaults", "--bind-address=127.0.0.1", "--innodb-buffer-pool-size=16M"]);
             server.args(["--innodb-log-file-size=16M", "--performance-schema=OFF", "--skip-name-resolve"]);
             server.arg(format!("--datadir={}", data.display())).arg(format!("--port={port}"));

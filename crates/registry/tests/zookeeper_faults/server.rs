@@ -11,7 +11,7 @@ use evenkeel_registry::clock::Stopwatch;
 use crate::certificates::Certificates;
 use crate::host::{free_ports, skip};
 use crate::listening::{PORTS, listens, says_in_use};
-use crate::process::Process;
+use crate::process::ChildServer;
 
 /// What it is started from: Debian's name of the server forgets a library that it needs for encryption.
 const JARS: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/netty-codec.jar";
@@ -20,7 +20,7 @@ const JARS: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/netty-codec.ja
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The server. Killed when it is dropped.
-pub(crate) struct Server {
+pub(crate) struct ZookeeperServer {
     folder: tempfile::TempDir,
     port: u16,
     /// What its configuration says of its ensemble; nothing of one that is alone.
@@ -29,7 +29,7 @@ pub(crate) struct Server {
     more: String,
     /// Where it is spoken to with encryption, and what its configuration says of that.
     secure: Option<(u16, String)>,
-    process: Process,
+    process: ChildServer,
 }
 
 /// Whether this host has the server at all; says so aloud where it has not.
@@ -42,7 +42,7 @@ pub(crate) fn is_there() -> bool {
     found
 }
 
-impl Server {
+impl ZookeeperServer {
     /// Starts one, in a folder of its own; `None`, said aloud, where there is none to start.
     pub(crate) fn start() -> Option<Self> {
         Self::start_as(|_| {})
@@ -96,7 +96,7 @@ impl Server {
             peers,
             more: String::new(),
             secure: None,
-            process: Process::default(),
+            process: ChildServer::default(),
         }
     }
 
@@ -111,7 +111,7 @@ impl Server {
     }
 
     /// Starts it again, with what is on its disk, and waits until it answers.
-    pub(crate) fn again(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.launch();
         assert!(self.serves(), "its port is in use");
     }
@@ -124,7 +124,7 @@ impl Server {
                 return false;
             }
             let ended = self.process.has_ended();
-            assert!(!ended && begun.passed() < PATIENCE, "the server does not come up: {}", self.log());
+            assert!(!ended && begun.elapsed() < PATIENCE, "the server does not come up: {}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
         true
@@ -140,7 +140,7 @@ impl Server {
     }
 
     /// Copies what is on its disk. It must have been killed.
-    pub(crate) fn keep(&self) {
+    pub(crate) fn keep_copy(&self) {
         self.copy("data", "kept");
     }
 
@@ -179,7 +179,7 @@ impl Server {
 
     /// What it is in its ensemble; nothing while it does not serve.
     fn mode(&self) -> &'static str {
-        let told = said(self.at(), "srvr");
+        let told = four_letter_reply(self.at(), "srvr");
         let modes = ["standalone", "leader", "follower"];
         modes.into_iter().find(|mode| told.contains(&format!("Mode: {mode}"))).unwrap_or("")
     }
@@ -213,7 +213,7 @@ impl Server {
 
 /// Three servers that are one. Killed when they are dropped.
 pub(crate) struct Ensemble {
-    members: Vec<Server>,
+    members: Vec<ZookeeperServer>,
 }
 
 impl Ensemble {
@@ -241,20 +241,20 @@ impl Ensemble {
             let pairs = ports.chunks(2).zip(1..);
             pairs.map(|(at, id)| format!("server.{id}=127.0.0.1:{}:{}\n", at[0], at[1])).collect::<String>()
         };
-        let first = Server::member(1, &peers(of_first), more);
-        let others = (2..=3).map(|id| Server::member(id, &peers(ports), ""));
+        let first = ZookeeperServer::member(1, &peers(of_first), more);
+        let others = (2..=3).map(|id| ZookeeperServer::member(id, &peers(ports), ""));
         let mut ensemble = Self { members: std::iter::once(first).chain(others).collect() };
-        ensemble.members.iter_mut().all(Server::serves).then_some(ensemble)
+        ensemble.members.iter_mut().all(ZookeeperServer::serves).then_some(ensemble)
     }
 
     fn wait(&self, good: impl Fn(&[&str]) -> bool) {
         let begun = Stopwatch::start();
         loop {
-            let modes: Vec<_> = self.members.iter().map(Server::mode).collect();
+            let modes: Vec<_> = self.members.iter().map(ZookeeperServer::mode).collect();
             if good(&modes) {
                 return;
             }
-            assert!(begun.passed() < PATIENCE, "the ensemble does not come up: {modes:?}");
+            assert!(begun.elapsed() < PATIENCE, "the ensemble does not come up: {modes:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -272,12 +272,12 @@ impl Ensemble {
 
     /// What its members say that they are.
     pub(crate) fn modes(&self) -> Vec<&'static str> {
-        self.members.iter().map(Server::mode).collect()
+        self.members.iter().map(ZookeeperServer::mode).collect()
     }
 
     /// Kills one that follows, and tells where it was.
     pub(crate) fn lose_one(&mut self) -> SocketAddr {
-        let follows = |member: &&mut Server| member.mode() == "follower";
+        let follows = |member: &&mut ZookeeperServer| member.mode() == "follower";
         let member = self.members.iter_mut().find(follows).expect("somebody follows");
         member.kill();
         member.at()
@@ -295,7 +295,7 @@ impl Ensemble {
 }
 
 /// What a server says to one of its four-letter words; nothing where it does not answer.
-pub(crate) fn said(at: SocketAddr, word: &str) -> String {
+pub(crate) fn four_letter_reply(at: SocketAddr, word: &str) -> String {
     let mut text = String::new();
     if let Ok(mut stream) = TcpStream::connect(at) {
         let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));

@@ -4,13 +4,13 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use evenkeel::audit::{AuditFilter, Proof};
-use evenkeel_core::words::JobName;
+use evenkeel_core::ids::JobName;
 use serde::Deserialize;
 
 use super::events::when;
-use super::{ApiError, App, elsewhere};
-use crate::rows::{AuditPage, AuditRow};
-use crate::{board, written, zones};
+use super::{ApiError, App, fanout};
+use crate::api_types::{AuditPage, AuditRow};
+use crate::{queries, text_input, zones};
 
 /// The most rows of a page, and how many there are when nobody says.
 const PAGE_MAX: u32 = 1_000;
@@ -18,7 +18,7 @@ const PAGE: u32 = 100;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Page {
+pub(super) struct AuditListQuery {
     job: Option<JobName>,
     node: Option<String>,
     who: Option<String>,
@@ -30,14 +30,14 @@ pub(super) struct Page {
 
 pub(super) async fn list(
     State(app): State<App>,
-    page: Result<Query<Page>, QueryRejection>,
+    page: Result<Query<AuditListQuery>, QueryRejection>,
 ) -> Result<Json<AuditPage>, ApiError> {
     let Query(page) = page?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let now = zones::now();
     let since = page.since.as_deref().map(|text| when("since", text, now)).transpose()?;
     let until = page.until.as_deref().map(|text| when("until", text, now)).transpose()?;
-    let from = page.before.as_deref().map(elsewhere::read).transpose()?;
+    let from = page.before.as_deref().map(fanout::read).transpose()?;
     let (job, node, who) = (page.job, page.node, page.who);
     let filter = AuditFilter {
         job: job.clone(),
@@ -49,14 +49,14 @@ pub(super) async fn list(
         before: None,
     };
     let is_first = from.is_none();
-    let elsewhere::Page { rows, next, missing } = elsewhere::audit(&app, filter, from).await?;
+    let fanout::MergedPage { rows, next, missing } = fanout::audit(&app, filter, from).await?;
     let warnings = match rows.is_empty() && is_first {
         true => unknown(&app, (job, node, who)).await?,
         false => Vec::new(),
     };
     Ok(Json(AuditPage {
         audit: rows.iter().map(AuditRow::of).collect(),
-        before: next.as_ref().map(elsewhere::written),
+        before: next.as_ref().map(fanout::written),
         missing: missing.iter().map(ToString::to_string).collect(),
         warnings,
     }))
@@ -69,18 +69,18 @@ async fn unknown(
 ) -> Result<Vec<String>, ApiError> {
     let any = AuditFilter { limit: 1, ..AuditFilter::default() };
     let mut warnings = Vec::new();
-    if let Some(job) = job.filter(|job| !board::is_job(&app.handle, job)) {
+    if let Some(job) = job.filter(|job| !queries::is_job(&app.handle, job)) {
         let of_job = AuditFilter { job: Some(job.clone()), ..any.clone() };
         let is_told_of = has_entry(app, of_job).await?;
-        warnings.extend((!is_told_of).then(|| board::no_job(&app.handle, &job)));
+        warnings.extend((!is_told_of).then(|| queries::no_job(&app.handle, &job)));
     }
     if let Some(node) = node {
         let is_told_of = has_entry(app, AuditFilter { node: Some(node.clone()), ..any.clone() }).await?;
-        warnings.extend(board::unknown_node(&app.handle, &node).filter(|_| !is_told_of));
+        warnings.extend(queries::unknown_node(&app.handle, &node).filter(|_| !is_told_of));
     }
-    if let Some(who) = who.filter(|who| written::one_of("proof", who, &Proof::WORDS).is_err()) {
+    if let Some(who) = who.filter(|who| text_input::one_of("proof", who, &Proof::WORDS).is_err()) {
         let is_told_of = has_entry(app, AuditFilter { who: Some(who.clone()), ..any }).await?;
-        let why = || written::one_of("proof", &who, &Proof::WORDS).err().unwrap_or_default();
+        let why = || text_input::one_of("proof", &who, &Proof::WORDS).err().unwrap_or_default();
         warnings.extend(
             (!is_told_of).then(|| format!("no entry is of a caller who says {who:?}, and {}", why())),
         );
@@ -89,5 +89,5 @@ async fn unknown(
 }
 
 async fn has_entry(app: &App, filter: AuditFilter) -> Result<bool, ApiError> {
-    Ok(!elsewhere::audit(app, filter, None).await?.rows.is_empty())
+    Ok(!fanout::audit(app, filter, None).await?.rows.is_empty())
 }

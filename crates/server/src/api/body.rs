@@ -5,22 +5,22 @@ use axum::extract::{FromRequest, Request};
 use serde::Deserialize;
 
 use super::{ApiError, read_body};
-use crate::written::Kind;
+use crate::text_input::ReadTarget;
 
 /// An empty body, or `{}`. A key that nobody reads would be taken for one that is kept.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Nothing {}
+pub(super) struct EmptyBody {}
 
-impl Nothing {
+impl EmptyBody {
     /// # Errors
     /// It says something.
     pub(super) fn of(body: &[u8]) -> Result<Self, ApiError> {
-        if body.is_empty() || body == b"null" { Ok(Self {}) } else { read_body(body, Kind::Body) }
+        if body.is_empty() || body == b"null" { Ok(Self {}) } else { read_body(body, ReadTarget::Body) }
     }
 }
 
-impl<S: Send + Sync> FromRequest<S> for Nothing {
+impl<S: Send + Sync> FromRequest<S> for EmptyBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
@@ -37,10 +37,10 @@ mod tests {
     #[test]
     fn a_body_in_which_something_is_said_is_refused() {
         for fine in ["", "{}", " {} ", "null"] {
-            assert!(Nothing::of(fine.as_bytes()).is_ok(), "{fine}");
+            assert!(EmptyBody::of(fine.as_bytes()).is_ok(), "{fine}");
         }
         for other in ["{\"node\": \"a\"}", "[1]", "{", "1"] {
-            assert!(Nothing::of(other.as_bytes()).is_err(), "{other}");
+            assert!(EmptyBody::of(other.as_bytes()).is_err(), "{other}");
         }
     }
 }

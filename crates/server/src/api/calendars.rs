@@ -5,20 +5,20 @@ use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use evenkeel_core::calendar::Calendar;
+use evenkeel_core::ids::CalendarName;
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::record::CalendarSpec;
 use evenkeel_core::view::{JobView, View};
-use evenkeel_core::words::CalendarName;
 use serde_json::{Value, json};
 
-use super::changes::Asked;
+use super::changes::AuditedRequest;
 use super::error::{done, read_body};
 use super::{ApiError, App};
-use crate::board;
-use crate::rows::{CalendarDetail, CalendarRow, moment};
-use crate::written::Kind;
+use crate::api_types::{CalendarDetail, CalendarRow, moment};
+use crate::queries;
+use crate::text_input::ReadTarget;
 
-type Answered = Result<Json<Value>, ApiError>;
+type CalendarResult = Result<Json<Value>, ApiError>;
 
 pub(super) async fn list(State(app): State<App>) -> Json<Value> {
     Json(json!({ "calendars": rows(&app, usize::MAX) }))
@@ -26,7 +26,7 @@ pub(super) async fn list(State(app): State<App>) -> Json<Value> {
 
 /// The first calendars by name.
 pub(super) fn rows(app: &App, most: usize) -> Vec<CalendarRow> {
-    app.handle.look(|node| {
+    app.handle.with_node(|node| {
         let view = node.view();
         view.calendars().take(most).map(|spec| row(view, spec)).collect()
     })
@@ -37,7 +37,7 @@ pub(super) async fn show(
     name: Result<Path<CalendarName>, PathRejection>,
 ) -> Result<Json<CalendarDetail>, ApiError> {
     let Path(name) = name?;
-    let found = app.handle.look(|node| {
+    let found = app.handle.with_node(|node| {
         let view = node.view();
         view.calendar(&name).map(|spec| CalendarDetail {
             name: name.to_string(),
@@ -47,17 +47,17 @@ pub(super) async fn show(
             jobs: jobs(view, &name),
         })
     });
-    found.map(Json).ok_or_else(|| ApiError::not_found(board::no_calendar(&app.handle, &name)))
+    found.map(Json).ok_or_else(|| ApiError::not_found(queries::no_calendar(&app.handle, &name)))
 }
 
 pub(super) async fn put(
     State(app): State<App>,
     name: Result<Path<CalendarName>, PathRejection>,
-    asked: Asked,
+    asked: AuditedRequest,
     body: Bytes,
-) -> Answered {
+) -> CalendarResult {
     let Path(name) = name?;
-    let calendar: Calendar = read_body(&body, Kind::Calendar)?;
+    let calendar: Calendar = read_body(&body, ReadTarget::Calendar)?;
     if calendar.name != name {
         let text = format!("the body is of calendar {}, the address of {name}: send it there", calendar.name);
         return Err(ApiError::invalid(text));
@@ -71,8 +71,8 @@ pub(super) async fn put(
 pub(super) async fn delete(
     State(app): State<App>,
     name: Result<Path<CalendarName>, PathRejection>,
-    asked: Asked,
-) -> Answered {
+    asked: AuditedRequest,
+) -> CalendarResult {
     let Path(name) = name?;
     done(asked.ask(&app, Command::DeleteCalendar(name)).await)
 }

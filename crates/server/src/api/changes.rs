@@ -13,22 +13,22 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use evenkeel::audit::{Asker, Deed, Outcome, Proof, UPGRADE_BEGINS};
+use evenkeel::audit::{AuditAction, AuditOutcome, Proof, Requester, UPGRADE_BEGINS};
+use evenkeel_core::ids::{JobName, NodeName, RunId};
 use evenkeel_core::input::{Answer, Command, Refusal};
-use evenkeel_core::words::{JobName, NodeName, RunId};
 
-use super::error::{REPLAYED, STALE, Said};
+use super::error::{ErrorSummary, REPLAYED, STALE};
 use super::{ApiError, App};
-use crate::board::Named;
 use crate::client::CLIENT;
 use crate::listen::Caller;
+use crate::queries::CommandObject;
 
 /// The longest reason that is noted.
 const WHY_MAX: usize = 400;
 
 /// A way to change something.
 #[derive(Debug)]
-pub(crate) struct Change {
+pub(crate) struct ApiChange {
     /// How it is asked for.
     pub(crate) method: Method,
     /// At which address.
@@ -44,12 +44,12 @@ const fn change(
     path: &'static str,
     verb: &'static str,
     object: (&'static str, &'static str),
-) -> Change {
-    Change { method, path, verb, object }
+) -> ApiChange {
+    ApiChange { method, path, verb, object }
 }
 
 /// All of them.
-pub(crate) const CHANGES: &[Change] = &[
+pub(crate) const CHANGES: &[ApiChange] = &[
     change(Method::POST, "/api/v1/jobs/apply", "apply", ("jobs", "")),
     change(Method::POST, "/api/v1/jobs/claim", "claim", ("node", "")),
     change(Method::DELETE, "/api/v1/jobs/{name}", "delete", ("job", "name")),
@@ -72,21 +72,21 @@ const DOUBTFUL: u8 = 3;
 
 /// Whoever asks, and whether the audit log has heard of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) asker: Asker,
+pub(crate) struct AuditedRequest {
+    pub(crate) asker: Requester,
     noted: Arc<AtomicU8>,
 }
 
-impl Asked {
-    pub(crate) fn new(asker: Asker) -> Self {
+impl AuditedRequest {
+    pub(crate) fn new(asker: Requester) -> Self {
         Self { asker, noted: Arc::default() }
     }
 
     /// Asks the node for a change, which notes it.
     pub(crate) async fn ask(&self, app: &App, command: Command) -> Answer {
         self.noted.store(NOTED, Ordering::Relaxed);
-        let named = Named::of(&command);
-        match app.handle.ask_for(self.asker.clone(), command).await {
+        let named = CommandObject::of(&command);
+        match app.handle.ask_as(self.asker.clone(), command).await {
             // Whoever asks may have mistyped a name, which the node does not guess at.
             Answer::Refused(Refusal::NotFound, text) => {
                 Answer::Refused(Refusal::NotFound, named.missing(&app.handle).unwrap_or(text))
@@ -96,48 +96,48 @@ impl Asked {
     }
 
     /// Another node decides, and notes it; it is asked from now on.
-    pub(super) fn goes_elsewhere(&self) {
+    pub(super) fn mark_forwarding(&self) {
         self.noted.store(DOUBTFUL, Ordering::Relaxed);
     }
 
     /// From here on nobody can say that nothing was done.
-    pub(super) fn may_be_half_done(&self) {
+    pub(super) fn mark_partial(&self) {
         self.noted.store(DOUBTFUL, Ordering::Relaxed);
     }
 
     /// All of it was done.
-    pub(super) fn is_done(&self) {
+    pub(super) fn mark_done(&self) {
         self.noted.store(0, Ordering::Relaxed);
     }
 
     /// The other node has not heard of it.
-    pub(super) fn was_not_sent(&self) {
+    pub(super) fn mark_unsent(&self) {
         self.noted.store(0, Ordering::Relaxed);
     }
 
     /// The other node has answered.
-    pub(super) fn was_elsewhere(&self) {
+    pub(super) fn mark_forwarded(&self) {
         self.noted.store(ELSEWHERE, Ordering::Relaxed);
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Asked {
+impl<S: Sync> FromRequestParts<S> for AuditedRequest {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let nobody = || Self::new(Asker::new(Proof::Nobody, "", ""));
+        let nobody = || Self::new(Requester::new(Proof::Nobody, "", ""));
         Ok(parts.extensions.get().cloned().unwrap_or_else(nobody))
     }
 }
 
 /// Whoever asks, as far as it is proved and as he says.
-pub(super) fn asker(proof: Proof, request: &Request) -> Asker {
+pub(super) fn asker(proof: Proof, request: &Request) -> Requester {
     let from = request.extensions().get::<Caller>().map(|caller| caller.0.ip().to_string());
-    Asker::new(proof, &from.unwrap_or_default(), &claims(request.headers()))
+    Requester::new(proof, &from.unwrap_or_default(), &client_identity(request.headers()))
 }
 
 /// What he says of himself: who runs the command line, or which browser it is.
-fn claims(headers: &HeaderMap) -> String {
+fn client_identity(headers: &HeaderMap) -> String {
     let said = headers.get(CLIENT).or_else(|| headers.get(header::USER_AGENT));
     said.map(|said| String::from_utf8_lossy(said.as_bytes()).into_owned()).unwrap_or_default()
 }
@@ -158,14 +158,14 @@ pub(super) async fn noted(
     let known = CHANGES.iter().find(|change| change.method == method && change.path == path);
     // What nobody would note is not done, whoever may have written a handler for it.
     let Some(known) = known else { return super::wrong_method().await.into_response() };
-    let proof = if app.door.key().is_some() { Proof::Key } else { Proof::Local };
-    let asked = Asked::new(asker(proof, &request));
-    let deed = known.deed(params.as_ref().ok());
+    let proof = if app.access.key().is_some() { Proof::Key } else { Proof::Local };
+    let asked = AuditedRequest::new(asker(proof, &request));
+    let deed = known.audit_action(params.as_ref().ok());
     request.extensions_mut().insert(asked.clone());
     // In a task of its own: a caller who breaks off ends nothing half way.
     let answered = tokio::spawn(async move {
         let response = next.run(request).await;
-        let (well, why) = (response.status().is_success(), said(&response));
+        let (well, why) = (response.status().is_success(), response_text(&response));
         finish(&app, asked, deed, (well, why)).await;
         response
     });
@@ -177,30 +177,31 @@ pub(super) fn is_question(method: &Method) -> bool {
     [Method::GET, Method::HEAD, Method::OPTIONS].contains(method)
 }
 
-async fn finish(app: &App, asked: Asked, deed: Deed, (well, why): (bool, String)) {
+async fn finish(app: &App, asked: AuditedRequest, deed: AuditAction, (well, why): (bool, String)) {
     let begins = well && deed.verb == "upgrade";
     let why = if begins { UPGRADE_BEGINS.to_owned() } else { why };
     let outcome = match (asked.noted.load(Ordering::Relaxed), well) {
         (NOTED | ELSEWHERE, _) => return,
-        (DOUBTFUL, _) => Outcome::Unknown,
-        (_, true) if ["forget", "upgrade"].contains(&deed.verb.as_str()) => Outcome::Applied,
-        (_, true) => Outcome::Unchanged,
-        (_, false) => Outcome::Refused,
+        (DOUBTFUL, _) => AuditOutcome::Unknown,
+        (_, true) if ["forget", "upgrade"].contains(&deed.verb.as_str()) => AuditOutcome::Applied,
+        (_, true) => AuditOutcome::Unchanged,
+        (_, false) => AuditOutcome::Refused,
     };
-    app.handle.note(asked.asker, deed, outcome, why).await;
+    app.handle.log_decision(asked.asker, deed, outcome, why).await;
 }
 
 /// What a refusal says; of a body that makes no sense only that, for it may hold anything.
-pub(super) fn said(response: &Response) -> String {
+pub(super) fn response_text(response: &Response) -> String {
     const SENSELESS: &str = "the body makes no sense";
-    let said = response.extensions().get::<Said>().map(|said| said.message.as_str()).unwrap_or_default();
+    let said =
+        response.extensions().get::<ErrorSummary>().map(|said| said.message.as_str()).unwrap_or_default();
     let said = if said.starts_with(SENSELESS) { SENSELESS } else { said };
     said.chars().take(WHY_MAX).collect()
 }
 
-impl Change {
+impl ApiChange {
     /// What a request at this address wants.
-    fn deed(&self, params: Option<&RawPathParams>) -> Deed {
+    fn audit_action(&self, params: Option<&RawPathParams>) -> AuditAction {
         let param = |name: &str| params?.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
         let verb = if self.verb == "{verb}" { param("verb").unwrap_or_default() } else { self.verb };
         let (kind, named) = self.object;
@@ -212,15 +213,17 @@ impl Change {
             _ => None,
         };
         let node: Option<NodeName> = name.filter(|_| kind == "node").and_then(|name| name.parse().ok());
-        Deed::new(verb, &object).of_job(job).of_node(node)
+        AuditAction::new(verb, &object).of_job(job).of_node(node)
     }
 }
 
 /// Whether an answer says that the caller was not let in. A node of the cluster whose clock differs, or that asks twice, has proved who
 /// it is.
 pub(super) fn is_denial(response: &Response) -> bool {
-    let known =
-        response.extensions().get::<Said>().is_some_and(|said| [STALE, REPLAYED].contains(&said.code));
+    let known = response
+        .extensions()
+        .get::<ErrorSummary>()
+        .is_some_and(|said| [STALE, REPLAYED].contains(&said.code));
     [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&response.status()) && !known
 }
 

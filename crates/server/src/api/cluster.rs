@@ -4,16 +4,16 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use evenkeel::Handle;
+use evenkeel_core::ids::JobName;
 use evenkeel_core::job::Placement;
 use evenkeel_core::view::View;
-use evenkeel_core::words::JobName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::jobs::unknown;
 use super::{ApiError, App};
-use crate::board;
-use crate::tree::{self, Form, Seen};
+use crate::compat::{self, CompatFormat, CompatJob};
+use crate::queries;
 use crate::zones;
 
 /// So many jobs' trees go out in one answer.
@@ -23,7 +23,7 @@ const LOOKS: usize = 5;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
+pub(super) struct ClusterViewQuery {
     #[serde(rename = "as")]
     form: Option<String>,
     job: Option<JobName>,
@@ -32,17 +32,17 @@ pub(super) struct Which {
 
 pub(super) async fn tree(
     State(app): State<App>,
-    which: Result<Query<Which>, QueryRejection>,
+    which: Result<Query<ClusterViewQuery>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
-    let Query(Which { form, job, after }) = which?;
-    let form: Form = form.unwrap_or_default().parse().map_err(ApiError::invalid)?;
+    let Query(ClusterViewQuery { form, job, after }) = which?;
+    let form: CompatFormat = form.unwrap_or_default().parse().map_err(ApiError::invalid)?;
     if form.is_whole() {
-        if let Some(job) = job.as_ref().filter(|job| board::job(&app.handle, job).is_none()) {
+        if let Some(job) = job.as_ref().filter(|job| queries::job(&app.handle, job).is_none()) {
             return Err(unknown(&app.handle, job));
         }
-        let whole = board::whole(&app.handle, job.as_ref()).await;
+        let whole = queries::compat_cluster(&app.handle, job.as_ref()).await;
         let whole = whole.map_err(|e| ApiError::unavailable(e.to_string()))?;
-        let shown = tokio::task::spawn_blocking(move || tree::render_whole(form, &whole)).await;
+        let shown = tokio::task::spawn_blocking(move || compat::render_whole(form, &whole)).await;
         let entries = shown.map_err(|e| ApiError::internal(e.to_string()))?;
         return Ok(Json(json!({ "tree": entries, "after": null })));
     }
@@ -54,7 +54,7 @@ pub(super) async fn tree(
     for job in jobs {
         // One that was deleted just now is left out.
         let Some(seen) = seen(&app.handle, &job).await? else { continue };
-        let shown = tokio::task::spawn_blocking(move || tree::render(form, &seen)).await;
+        let shown = tokio::task::spawn_blocking(move || compat::render(form, &seen)).await;
         entries.extend(shown.map_err(|e| ApiError::internal(e.to_string()))?);
     }
     Ok(Json(json!({ "tree": entries, "after": after })))
@@ -62,7 +62,7 @@ pub(super) async fn tree(
 
 /// Makes sure that a job is there and sharded.
 fn checked(handle: &Handle, job: JobName) -> Result<JobName, ApiError> {
-    let placement = handle.look(|node| Some(node.view().find(&job)?.spec()?.job.placement));
+    let placement = handle.with_node(|node| Some(node.view().find(&job)?.spec()?.job.placement));
     match placement {
         Some(Placement::Sharded | Placement::Broadcast) => Ok(job),
         Some(Placement::Claimed | Placement::Dispatched) => Err(ApiError::conflict(format!(
@@ -74,7 +74,7 @@ fn checked(handle: &Handle, job: JobName) -> Result<JobName, ApiError> {
 
 /// The sharded jobs after this name, and after which the next page begins.
 fn page(handle: &Handle, after: Option<&JobName>) -> (Vec<JobName>, Option<JobName>) {
-    let mut names: Vec<JobName> = handle.look(|node| {
+    let mut names: Vec<JobName> = handle.with_node(|node| {
         let view = node.view();
         let jobs = view.sharded().map(|id| view.job(id)).filter(|job| job.is_live() && job.is_sharded());
         jobs.map(|job| job.name().clone()).filter(|name| after.is_none_or(|after| name > after)).collect()
@@ -87,14 +87,14 @@ fn page(handle: &Handle, after: Option<&JobName>) -> (Vec<JobName>, Option<JobNa
 }
 
 /// The records of a job, with lanes that belong to the shares it has.
-async fn seen(handle: &Handle, job: &JobName) -> Result<Option<Seen>, ApiError> {
+async fn seen(handle: &Handle, job: &JobName) -> Result<Option<CompatJob>, ApiError> {
     for _ in 0..LOOKS {
-        let lanes = handle.lanes(job).await.map_err(|e| ApiError::unavailable(e.to_string()))?;
-        let Some(mut seen) = handle.look(|node| copied(node.view(), job)) else { return Ok(None) };
+        let lanes = handle.shard_run_states(job).await.map_err(|e| ApiError::unavailable(e.to_string()))?;
+        let Some(mut seen) = handle.with_node(|node| copied(node.view(), job)) else { return Ok(None) };
         let number = seen.sharding.cut.number;
         let fits = |member| lanes.get(member).is_some_and(|lane| lane.cut == number);
         if seen.sharding.lanes.iter().all(fits) {
-            seen.lanes = lanes;
+            seen.run_states = lanes;
             return Ok(Some(seen));
         }
     }
@@ -102,21 +102,21 @@ async fn seen(handle: &Handle, job: &JobName) -> Result<Option<Seen>, ApiError> 
 }
 
 /// What the view has of a job, without lanes.
-fn copied(view: &View, job: &JobName) -> Option<Seen> {
+fn copied(view: &View, job: &JobName) -> Option<CompatJob> {
     let job = view.find(job)?;
-    let spec = board::timed(view, &job).filter(|spec| spec.job.placement.is_sharded())?;
+    let spec = queries::timed(view, &job).filter(|spec| spec.job.placement.is_sharded())?;
     let drained = view.members().map(|(member, _)| &member.node).filter(|node| view.intent(node).is_some());
     let counts = view.counts(job.name()).map(|(node, count)| (node.clone(), *count)).collect();
-    Some(Seen {
+    Some(CompatJob {
         counts,
         calendars: view.calendars_of(&spec.job),
         spec,
         sharding: job.sharding().cloned().unwrap_or_default(),
-        lanes: std::collections::BTreeMap::new(),
+        run_states: std::collections::BTreeMap::new(),
         members: view.members().map(|(member, state)| (member.clone(), state.info.clone())).collect(),
         switches: job.switched().map(|(node, switches)| (node.clone(), switches.clone())).collect(),
         drained: drained.cloned().collect(),
-        asked: job.asked().and_then(|known| known.value.clone()).unwrap_or_default(),
+        triggers: job.triggers().and_then(|known| known.value.clone()).unwrap_or_default(),
         now: zones::now(),
     })
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use axum::http::Method;
 use evenkeel::Handle;
-use evenkeel::audit::{Asker, Deed, Outcome};
+use evenkeel::audit::{AuditAction, AuditOutcome, Requester};
+use evenkeel_core::ids::counted;
 use evenkeel_core::time::{Millis, Mono};
-use evenkeel_core::words::counted;
 
 /// So many are noted one by one in so long; the others of that time are counted and noted together.
 const MOST: u32 = 10;
@@ -15,10 +15,10 @@ const SPAN: Millis = Millis::secs(60);
 
 /// How many there were lately.
 #[derive(Default)]
-pub(crate) struct Denials(Mutex<Count>);
+pub(crate) struct DenialLog(Mutex<DenialCount>);
 
 #[derive(Default)]
-struct Count {
+struct DenialCount {
     /// When the present span began.
     begun: Option<Mono>,
     noted: u32,
@@ -28,30 +28,30 @@ struct Count {
 
 /// What is to be done about one.
 #[derive(Debug, PartialEq, Eq)]
-enum Turn {
+enum DenialAction {
     Note,
     /// Only counted, and this is the first of its span.
     First(Duration),
     Count,
 }
 
-impl Denials {
+impl DenialLog {
     /// Notes one, or counts it.
     pub(crate) async fn note(
         self: &Arc<Self>,
         handle: &Handle,
-        asker: Asker,
+        asker: Requester,
         method: &Method,
         path: &str,
         why: String,
     ) {
         let turn = self.turn(evenkeel::clock::now().mono);
         match turn {
-            Turn::Note => {
-                let deed = Deed::new(&method.as_str().to_lowercase(), path);
-                handle.note(asker, deed, Outcome::Denied, why).await;
+            DenialAction::Note => {
+                let deed = AuditAction::new(&method.as_str().to_lowercase(), path);
+                handle.log_decision(asker, deed, AuditOutcome::Denied, why).await;
             }
-            Turn::First(rest) => {
+            DenialAction::First(rest) => {
                 let (all, handle) = (self.clone(), handle.clone());
                 tokio::spawn(async move {
                     let left = tokio::time::timeout(rest, handle.stopped()).await;
@@ -61,34 +61,34 @@ impl Denials {
                     }
                 });
             }
-            Turn::Count => {}
+            DenialAction::Count => {}
         }
     }
 
-    async fn sum_up(&self, handle: &Handle, asker: Asker) {
+    async fn sum_up(&self, handle: &Handle, asker: Requester) {
         let more = std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).more);
         let callers = counted(usize::try_from(more).unwrap_or(usize::MAX), "more caller");
         let why = format!("not let in within a minute: {callers}, the first of them from here");
-        handle.note(asker, Deed::new("ask", "several"), Outcome::Denied, why).await;
+        handle.log_decision(asker, AuditAction::new("ask", "several"), AuditOutcome::Denied, why).await;
     }
 
-    fn turn(&self, now: Mono) -> Turn {
+    fn turn(&self, now: Mono) -> DenialAction {
         let mut count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = match count.begun {
             Some(begun) if now - begun < SPAN => begun,
             _ => {
-                *count = Count { begun: Some(now), noted: 0, more: count.more };
+                *count = DenialCount { begun: Some(now), noted: 0, more: count.more };
                 now
             }
         };
         if count.noted < MOST {
             count.noted += 1;
-            return Turn::Note;
+            return DenialAction::Note;
         }
         count.more += 1;
         match count.more {
-            1 => Turn::First(Duration::from_millis((begun + SPAN - now).0.max(0).cast_unsigned())),
-            _ => Turn::Count,
+            1 => DenialAction::First(Duration::from_millis((begun + SPAN - now).0.max(0).cast_unsigned())),
+            _ => DenialAction::Count,
         }
     }
 }
@@ -100,11 +100,11 @@ mod tests {
     /// proves: I47
     #[test]
     fn few_are_noted_however_many_there_are() {
-        let denials = Denials::default();
-        let turns: Vec<Turn> = (0..1_000).map(|n| denials.turn(Mono(n))).collect();
-        assert_eq!(turns.iter().filter(|turn| **turn == Turn::Note).count(), MOST as usize);
-        assert_eq!(turns.iter().filter(|turn| matches!(turn, Turn::First(_))).count(), 1);
+        let denials = DenialLog::default();
+        let turns: Vec<DenialAction> = (0..1_000).map(|n| denials.turn(Mono(n))).collect();
+        assert_eq!(turns.iter().filter(|turn| **turn == DenialAction::Note).count(), MOST as usize);
+        assert_eq!(turns.iter().filter(|turn| matches!(turn, DenialAction::First(_))).count(), 1);
         assert_eq!(denials.0.lock().unwrap().more, 990);
-        assert_eq!(denials.turn(Mono(SPAN.0)), Turn::Note, "a new span");
+        assert_eq!(denials.turn(Mono(SPAN.0)), DenialAction::Note, "a new span");
     }
 }

@@ -5,13 +5,13 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use evenkeel::HistoryError;
+use evenkeel_core::ids::IdError;
 use evenkeel_core::input::{Answer, Refusal};
-use evenkeel_core::words::WordError;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::exit::{Exit, Failure};
-use crate::written::{self, Kind, Mistake};
+use crate::exit::{CliError, ExitKind};
+use crate::text_input::{self, InputError, ReadTarget};
 
 /// A refusal: `{"error": {"code": …, "message": …}}`.
 #[derive(Debug)]
@@ -68,11 +68,11 @@ impl ApiError {
 
 /// Marks an answer to which the way to the serving leader is to be added.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Standby;
+pub(super) struct StandbyMarker;
 
 /// What a refusal says, for whoever notes it.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
+pub(super) struct ErrorSummary {
     pub(super) code: &'static str,
     pub(super) message: String,
 }
@@ -95,9 +95,9 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let kind = [(header::CONTENT_TYPE, "application/json")];
         let mut response = (self.status, kind, self.body()).into_response();
-        response.extensions_mut().insert(Said { code: self.code, message: self.message });
+        response.extensions_mut().insert(ErrorSummary { code: self.code, message: self.message });
         if self.code == STANDBY {
-            response.extensions_mut().insert(Standby);
+            response.extensions_mut().insert(StandbyMarker);
         }
         response
     }
@@ -116,8 +116,8 @@ impl From<(Refusal, String)> for ApiError {
     }
 }
 
-impl From<WordError> for ApiError {
-    fn from(error: WordError) -> Self {
+impl From<IdError> for ApiError {
+    fn from(error: IdError) -> Self {
         Self::invalid(error.to_string())
     }
 }
@@ -132,7 +132,7 @@ impl From<QueryRejection> for ApiError {
     fn from(error: QueryRejection) -> Self {
         let text = error.body_text();
         let text = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
-        Self::invalid(written::query(text))
+        Self::invalid(text_input::query(text))
     }
 }
 
@@ -147,24 +147,24 @@ impl From<PathRejection> for ApiError {
 ///
 /// # Errors
 /// The first mistake in it: which value is wrong, where it stands, and what is allowed.
-pub(crate) fn read_body<T: DeserializeOwned>(body: &[u8], kind: Kind) -> Result<T, ApiError> {
-    written::json(body, kind).map_err(|Mistake { line, column, value, text }| {
+pub(crate) fn read_body<T: DeserializeOwned>(body: &[u8], kind: ReadTarget) -> Result<T, ApiError> {
+    text_input::json(body, kind).map_err(|InputError { line, column, value, text }| {
         let value = if value.is_empty() || value == "." { String::new() } else { format!("{value}, ") };
         ApiError::invalid(format!("the body makes no sense: {value}line {line}, column {column}: {text}"))
     })
 }
 
 /// What another node said when it was asked in the caller's name.
-impl From<Failure> for ApiError {
-    fn from(failure: Failure) -> Self {
+impl From<CliError> for ApiError {
+    fn from(failure: CliError) -> Self {
         let message = failure.message;
         match failure.exit {
-            Exit::NotFound => Self::not_found(message),
-            Exit::Invalid | Exit::Usage => Self::invalid(message),
-            Exit::Conflict => Self::conflict(message),
-            Exit::Unreachable | Exit::Unavailable | Exit::Denied => Self::unavailable(message),
-            Exit::Unknown => Self::unknown(message),
-            Exit::Failed => Self::internal(message),
+            ExitKind::NotFound => Self::not_found(message),
+            ExitKind::Invalid | ExitKind::Usage => Self::invalid(message),
+            ExitKind::Conflict => Self::conflict(message),
+            ExitKind::Unreachable | ExitKind::Unavailable | ExitKind::Denied => Self::unavailable(message),
+            ExitKind::Unknown => Self::unknown(message),
+            ExitKind::Failed => Self::internal(message),
         }
     }
 }

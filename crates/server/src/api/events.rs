@@ -7,9 +7,9 @@ use evenkeel::EventFilter;
 use evenkeel_core::time::Wall;
 use serde::Deserialize;
 
-use super::{ApiError, App, elsewhere};
-use crate::rows::{EventPage, EventRow};
-use crate::{board, cli, zones};
+use super::{ApiError, App, fanout};
+use crate::api_types::{EventPage, EventRow};
+use crate::{cli, queries, zones};
 
 /// The most rows of a page, and how many there are when nobody says.
 const PAGE_MAX: u32 = 1_000;
@@ -17,7 +17,7 @@ const PAGE: u32 = 100;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Page {
+pub(super) struct EventListQuery {
     node: Option<String>,
     kind: Option<String>,
     since: Option<String>,
@@ -27,25 +27,25 @@ pub(super) struct Page {
 
 pub(super) async fn list(
     State(app): State<App>,
-    page: Result<Query<Page>, QueryRejection>,
+    page: Result<Query<EventListQuery>, QueryRejection>,
 ) -> Result<Json<EventPage>, ApiError> {
     let Query(page) = page?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let since = page.since.as_deref().map(|text| when("since", text, zones::now())).transpose()?;
     let kind = page.kind.as_deref().map(cli::event_kind).transpose().map_err(ApiError::invalid)?;
-    let from = page.before.as_deref().map(elsewhere::read).transpose()?;
+    let from = page.before.as_deref().map(fanout::read).transpose()?;
     let (node, is_first) = (page.node, from.is_none());
     let filter = EventFilter { node: node.clone(), kind, since, limit, before: None };
-    let elsewhere::Page { rows, next, missing } = elsewhere::events(&app, filter, from).await?;
+    let fanout::MergedPage { rows, next, missing } = fanout::events(&app, filter, from).await?;
     let mut warnings = Vec::new();
     if let Some(node) = node.filter(|_| is_first && rows.is_empty()) {
         let ever = EventFilter { node: Some(node.clone()), limit: 1, ..EventFilter::default() };
-        let has_told = !elsewhere::events(&app, ever, None).await?.rows.is_empty();
-        warnings.extend(board::unknown_node(&app.handle, &node).filter(|_| !has_told));
+        let has_told = !fanout::events(&app, ever, None).await?.rows.is_empty();
+        warnings.extend(queries::unknown_node(&app.handle, &node).filter(|_| !has_told));
     }
     Ok(Json(EventPage {
         events: rows.iter().map(EventRow::of).collect(),
-        before: next.as_ref().map(elsewhere::written),
+        before: next.as_ref().map(fanout::written),
         missing: missing.iter().map(ToString::to_string).collect(),
         warnings,
     }))

@@ -4,35 +4,35 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Json;
-use evenkeel::{RunFilter, RunRecord, State};
+use evenkeel::{AttemptState, RunFilter, RunRecord};
+use evenkeel_core::ids::{FireId, NodeName, Shard};
 use evenkeel_core::shards::ShardSet;
-use evenkeel_core::words::{FireId, NodeName, Shard};
 use serde_json::{Value, json};
 
-use super::{ApiError, App, elsewhere, waiting};
-use crate::board::{self, OpenFire};
-use crate::rows::{FireRow, RunRow, moment};
+use super::{ApiError, App, fanout, waiting};
+use crate::api_types::{FireRow, RunRow, moment};
+use crate::queries::{self, OpenFire};
 
 /// The states in which a run has ended, the worst first.
-const WORST_FIRST: [State; 7] = [
-    State::Lost,
-    State::Fenced,
-    State::TimedOut,
-    State::Failed,
-    State::Killed,
-    State::Skipped,
-    State::Succeeded,
+const WORST_FIRST: [AttemptState; 7] = [
+    AttemptState::Lost,
+    AttemptState::Fenced,
+    AttemptState::TimedOut,
+    AttemptState::Failed,
+    AttemptState::Killed,
+    AttemptState::Skipped,
+    AttemptState::Succeeded,
 ];
 /// The most attempts that are asked for at once.
 const PAGE: u32 = 1_000;
 /// How often a fire that has not ended is looked up again.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// So many looks must find the same before shards of which no history has a run are given up.
 const LOOKS: u32 = 4;
 
 /// What was found of a fire.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Whole {
+pub(super) struct FireHistory {
     /// All attempts, by shard and number.
     attempts: BTreeMap<(Shard, u32), RunRecord>,
     open: OpenFire,
@@ -44,17 +44,17 @@ pub(super) struct Whole {
 ///
 /// # Errors
 /// There is no such fire, or it cannot be found out.
-async fn look(app: &App, fire: &FireId) -> Result<Whole, ApiError> {
+async fn gather_fire(app: &App, fire: &FireId) -> Result<FireHistory, ApiError> {
     // First the registry: what has ended there is in a history, or soon is.
-    let open = board::open(&app.handle, fire).await?;
+    let open = queries::open(&app.handle, fire).await?;
     let (mut attempts, mut missing) = (BTreeMap::<(Shard, u32), RunRecord>::new(), Vec::new());
     let mut from = None;
     loop {
         let filter = RunFilter { fire: Some(fire.clone()), limit: PAGE, ..RunFilter::default() };
-        let page = elsewhere::runs(app, filter, from).await?;
+        let page = fanout::runs(app, filter, from).await?;
         for record in page.rows {
             let known = attempts.get(&(record.shard, record.attempt));
-            if known.is_none_or(|known| elsewhere::outranks(&record, known)) {
+            if known.is_none_or(|known| fanout::outranks(&record, known)) {
                 attempts.insert((record.shard, record.attempt), record);
             }
         }
@@ -68,25 +68,25 @@ async fn look(app: &App, fire: &FireId) -> Result<Whole, ApiError> {
     missing.dedup();
     if attempts.is_empty() {
         // History may hear of it only in a moment, or never.
-        let back = board::taken_back(&app.handle, &fire.run(Shard(0)));
+        let back = queries::withdrawn_run(&app.handle, &fire.run(Shard(0)));
         attempts.extend(back.map(|record| ((record.shard, record.attempt), record)));
     }
     if attempts.is_empty() && open.shards.is_empty() && missing.is_empty() {
         let text = format!("no fire is called {fire}: see `evenkeel run list --job {}`", fire.job);
-        return Err(match board::is_job(&app.handle, &fire.job) {
+        return Err(match queries::is_job(&app.handle, &fire.job) {
             true => ApiError::not_found(text),
             false => super::jobs::unknown(&app.handle, &fire.job),
         });
     }
-    Ok(Whole { attempts, open, missing })
+    Ok(FireHistory { attempts, open, missing })
 }
 
 /// A fire with all its attempts.
 pub(super) async fn show(app: &App, fire: &FireId) -> Result<Json<Value>, ApiError> {
-    let whole = look(app, fire).await?;
+    let whole = gather_fire(app, fire).await?;
     let mut shown = serde_json::to_value(whole.row(fire)).map_err(|e| ApiError::internal(e.to_string()))?;
-    let rows: Vec<RunRow> = whole.attempts.values().map(board::run_row).collect();
-    if rows.is_empty() && shown["state"] == State::Waiting.as_str() {
+    let rows: Vec<RunRow> = whole.attempts.values().map(queries::run_row).collect();
+    if rows.is_empty() && shown["state"] == AttemptState::Waiting.as_str() {
         shown["reason"] = json!(waiting::why(app, &fire.run(Shard(0))).await);
     }
     shown["attempts"] = json!(rows);
@@ -99,24 +99,24 @@ pub(super) async fn show(app: &App, fire: &FireId) -> Result<Json<Value>, ApiErr
 pub(super) async fn ended(app: &App, fire: &FireId) -> Result<FireRow, ApiError> {
     let mut changes = app.handle.changes();
     let mut same = 0;
-    let mut before = Whole::default();
+    let mut before = FireHistory::default();
     loop {
-        let whole = look(app, fire).await?;
+        let whole = gather_fire(app, fire).await?;
         same = if whole == before { same + 1 } else { 0 };
         if whole.has_ended() && (whole.unknown().is_empty() || (same >= LOOKS && whole.missing.is_empty())) {
             return Ok(whole.row(fire));
         }
         before = whole;
-        let again = tokio::time::sleep(LOOK_AGAIN);
+        let again = tokio::time::sleep(POLL_INTERVAL);
         if before.unknown().is_empty() {
-            let _ = tokio::time::timeout(LOOK_AGAIN, changes.changed()).await;
+            let _ = tokio::time::timeout(POLL_INTERVAL, changes.changed()).await;
         } else {
             again.await;
         }
     }
 }
 
-impl Whole {
+impl FireHistory {
     /// The latest attempt of each shard.
     fn latest(&self) -> BTreeMap<Shard, &RunRecord> {
         self.attempts.values().map(|record| (record.shard, record)).collect()
@@ -141,23 +141,26 @@ impl Whole {
         for (shard, record) in &latest {
             // Another attempt of it is to come.
             let waits = record.state.is_end() && self.open.shards.contains(*shard);
-            let state = if waits { State::Waiting } else { record.state };
+            let state = if waits { AttemptState::Waiting } else { record.state };
             sets.entry(state.as_str()).or_default().insert(*shard);
         }
         let comes = self.open.shards.iter().filter(|shard| !latest.contains_key(shard));
-        comes.for_each(|shard| sets.entry(State::Waiting.as_str()).or_default().insert(shard));
+        comes.for_each(|shard| sets.entry(AttemptState::Waiting.as_str()).or_default().insert(shard));
         let unknown = self.unknown();
         let has_ended = self.has_ended();
         let worst = WORST_FIRST.into_iter().find(|state| sets.contains_key(state.as_str()));
         let state = match worst {
-            _ if !has_ended && latest.values().all(|record| record.started.is_none()) => State::Waiting,
-            _ if !has_ended => State::Running,
+            _ if !has_ended && latest.values().all(|record| record.started.is_none()) => {
+                AttemptState::Waiting
+            }
+            _ if !has_ended => AttemptState::Running,
             // What nobody knows of has not succeeded.
-            Some(State::Succeeded) | None if !unknown.is_empty() => State::Skipped,
+            Some(AttemptState::Succeeded) | None if !unknown.is_empty() => AttemptState::Skipped,
             Some(worst) => worst,
-            None => State::Waiting,
+            None => AttemptState::Waiting,
         };
-        let reason = (has_ended && state != State::Succeeded).then(|| self.reason(state, &sets, &unknown));
+        let reason =
+            (has_ended && state != AttemptState::Succeeded).then(|| self.reason(state, &sets, &unknown));
         if !unknown.is_empty() {
             sets.insert("none", unknown);
         }
@@ -175,14 +178,14 @@ impl Whole {
     }
 
     /// Which shards did not succeed, and why the first of those that fared worst did not.
-    fn reason(&self, worst: State, sets: &BTreeMap<&str, ShardSet>, unknown: &ShardSet) -> String {
+    fn reason(&self, worst: AttemptState, sets: &BTreeMap<&str, ShardSet>, unknown: &ShardSet) -> String {
         let latest = self.latest();
         let first = latest.values().find(|record| record.state == worst).map(|record| record.reason.as_str());
         let first = first.unwrap_or_default();
         if latest.len() == 1 && unknown.is_empty() {
             return first.to_owned();
         }
-        let ill = WORST_FIRST.iter().filter(|state| **state != State::Succeeded);
+        let ill = WORST_FIRST.iter().filter(|state| **state != AttemptState::Succeeded);
         let parts = ill.filter_map(|state| {
             let set = sets.get(state.as_str())?;
             let why =
@@ -200,9 +203,9 @@ mod tests {
 
     use super::*;
 
-    fn whole(attempts: &[(u32, u32, State)], open: &str, wanted: &str) -> Whole {
+    fn whole(attempts: &[(u32, u32, AttemptState)], open: &str, wanted: &str) -> FireHistory {
         let fire: FireId = "j:7000".parse().expect("a fire");
-        let record = |(shard, attempt, state): &(u32, u32, State)| {
+        let record = |(shard, attempt, state): &(u32, u32, AttemptState)| {
             let run = fire.run(Shard(*shard));
             let record = RunRecord {
                 seq: 1,
@@ -212,11 +215,15 @@ mod tests {
                 due: Wall(7_000),
                 node: "a@1".into(),
                 state: *state,
-                reason: if *state == State::Failed { format!("exit code {shard}") } else { String::new() },
+                reason: if *state == AttemptState::Failed {
+                    format!("exit code {shard}")
+                } else {
+                    String::new()
+                },
                 sent: String::new(),
                 code: None,
                 token: None,
-                started: (*state != State::Skipped).then_some(Wall(7_001)),
+                started: (*state != AttemptState::Skipped).then_some(Wall(7_001)),
                 ended: state.is_end().then_some(Wall(7_002)),
                 from: Wall(7_000),
                 output: 0,
@@ -226,40 +233,58 @@ mod tests {
         };
         let set = |text: &str| text.parse().expect("shards");
         let open = OpenFire { shards: set(open), wanted: set(wanted) };
-        Whole { attempts: attempts.iter().map(record).collect(), open, missing: Vec::new() }
+        FireHistory { attempts: attempts.iter().map(record).collect(), open, missing: Vec::new() }
     }
 
-    fn says(attempts: &[(u32, u32, State)], open: &str, wanted: &str) -> (String, String) {
+    fn reported_state(attempts: &[(u32, u32, AttemptState)], open: &str, wanted: &str) -> (String, String) {
         let row = whole(attempts, open, wanted).row(&"j:7000".parse().expect("a fire"));
         (row.state, row.reason.unwrap_or_default())
     }
 
-    fn told(state: &str, reason: &str) -> (String, String) {
+    fn reported_reason(state: &str, reason: &str) -> (String, String) {
         (state.to_owned(), reason.to_owned())
     }
 
     #[test]
     fn a_fire_has_ended_with_its_last_shard_and_as_its_worst() {
-        use State::{Failed, Lost, Running, Skipped, Succeeded, Waiting};
-        assert_eq!(says(&[], "0-1", "0-1"), told("waiting", ""));
-        assert_eq!(says(&[(0, 1, Succeeded)], "1", "0-1"), told("running", ""), "the other one is to come");
-        assert_eq!(says(&[(0, 1, Succeeded), (1, 1, Running)], "", "0-1"), told("running", ""));
+        use AttemptState::{Failed, Lost, Running, Skipped, Succeeded, Waiting};
+        assert_eq!(reported_state(&[], "0-1", "0-1"), reported_reason("waiting", ""));
         assert_eq!(
-            says(&[(0, 1, Succeeded), (1, 1, Failed), (1, 2, Waiting)], "1", "0-1"),
-            told("running", "")
+            reported_state(&[(0, 1, Succeeded)], "1", "0-1"),
+            reported_reason("running", ""),
+            "the other one is to come"
         );
-        assert_eq!(says(&[(0, 1, Succeeded), (1, 1, Failed)], "1", "0-1"), told("running", ""), "again soon");
-        assert_eq!(says(&[(0, 1, Succeeded), (1, 1, Succeeded)], "", "0-1"), told("succeeded", ""));
         assert_eq!(
-            says(&[(0, 1, Succeeded), (1, 1, Failed), (1, 2, Succeeded)], "", "0-1"),
-            told("succeeded", "")
+            reported_state(&[(0, 1, Succeeded), (1, 1, Running)], "", "0-1"),
+            reported_reason("running", "")
         );
-        let failed = says(&[(0, 1, Succeeded), (1, 1, Failed), (2, 1, Failed)], "", "0-2");
-        assert_eq!(failed, told("failed", "shards 1-2 failed (exit code 1)"));
-        let worst = says(&[(0, 1, Skipped), (1, 1, Failed), (2, 1, Lost)], "", "0-2");
-        assert_eq!(worst, told("lost", "shards 2 lost; shards 1 failed; shards 0 skipped"));
-        assert_eq!(says(&[(0, 1, Failed)], "", "0"), told("failed", "exit code 0"), "a job without shards");
-        let unknown = says(&[(0, 1, Succeeded)], "", "0-1");
-        assert_eq!(unknown, told("skipped", "of shards 1 no history has a run"));
+        assert_eq!(
+            reported_state(&[(0, 1, Succeeded), (1, 1, Failed), (1, 2, Waiting)], "1", "0-1"),
+            reported_reason("running", "")
+        );
+        assert_eq!(
+            reported_state(&[(0, 1, Succeeded), (1, 1, Failed)], "1", "0-1"),
+            reported_reason("running", ""),
+            "again soon"
+        );
+        assert_eq!(
+            reported_state(&[(0, 1, Succeeded), (1, 1, Succeeded)], "", "0-1"),
+            reported_reason("succeeded", "")
+        );
+        assert_eq!(
+            reported_state(&[(0, 1, Succeeded), (1, 1, Failed), (1, 2, Succeeded)], "", "0-1"),
+            reported_reason("succeeded", "")
+        );
+        let failed = reported_state(&[(0, 1, Succeeded), (1, 1, Failed), (2, 1, Failed)], "", "0-2");
+        assert_eq!(failed, reported_reason("failed", "shards 1-2 failed (exit code 1)"));
+        let worst = reported_state(&[(0, 1, Skipped), (1, 1, Failed), (2, 1, Lost)], "", "0-2");
+        assert_eq!(worst, reported_reason("lost", "shards 2 lost; shards 1 failed; shards 0 skipped"));
+        assert_eq!(
+            reported_state(&[(0, 1, Failed)], "", "0"),
+            reported_reason("failed", "exit code 0"),
+            "a job without shards"
+        );
+        let unknown = reported_state(&[(0, 1, Succeeded)], "", "0-1");
+        assert_eq!(unknown, reported_reason("skipped", "of shards 1 no history has a run"));
     }
 }

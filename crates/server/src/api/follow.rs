@@ -4,28 +4,34 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use evenkeel::RunRecord;
-use evenkeel_core::words::RunId;
+use evenkeel_core::ids::RunId;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::runs::{is_over, output_of};
-use super::{App, elsewhere};
-use crate::peer::Piece;
+use super::{App, fanout};
+use crate::peer::LogPieceQuery;
 
 /// How often it is looked whether the next attempt has started.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-type Pieces = mpsc::Sender<Result<Bytes, std::io::Error>>;
+type LogStream = mpsc::Sender<Result<Bytes, std::io::Error>>;
 
 /// The output of the attempts from `first` on; that of the first is `begun` where it is known.
-pub(super) fn from(app: App, run: RunId, first: Piece, begun: Option<Body>) -> Body {
+pub(super) fn from(app: App, run: RunId, first: LogPieceQuery, begun: Option<Body>) -> Body {
     let (send, receive) = mpsc::channel(4);
     tokio::spawn(async move { follow(&app, &run, first, begun, &send).await });
     Body::from_stream(ReceiverStream::new(receive))
 }
 
-async fn follow(app: &App, run: &RunId, mut wanted: Piece, mut begun: Option<Body>, send: &Pieces) {
+async fn follow(
+    app: &App,
+    run: &RunId,
+    mut wanted: LogPieceQuery,
+    mut begun: Option<Body>,
+    send: &LogStream,
+) {
     // Output that did not come whole; the rest of the run is followed all the same.
     let mut broken = None;
     loop {
@@ -47,7 +53,7 @@ async fn follow(app: &App, run: &RunId, mut wanted: Piece, mut begun: Option<Bod
             }
             broken = Some(why);
         }
-        wanted = Piece { attempt: wanted.attempt + 1, offset: 0, ..wanted };
+        wanted = LogPieceQuery { attempt: wanted.attempt + 1, offset: 0, ..wanted };
     }
     if let Some(why) = broken {
         let _ = send.send(Err(std::io::Error::other(why))).await;
@@ -55,7 +61,7 @@ async fn follow(app: &App, run: &RunId, mut wanted: Piece, mut begun: Option<Bod
 }
 
 /// The next attempt that has started, once one has; `None` when none will, or nobody listens any more.
-async fn next(app: &App, run: &RunId, wanted: &mut Piece, send: &Pieces) -> Option<RunRecord> {
+async fn next(app: &App, run: &RunId, wanted: &mut LogPieceQuery, send: &LogStream) -> Option<RunRecord> {
     let mut ending = app.ending.clone();
     loop {
         if send.is_closed() || *ending.borrow_and_update() {
@@ -70,25 +76,25 @@ async fn next(app: &App, run: &RunId, wanted: &mut Piece, send: &Pieces) -> Opti
         let started = |record: &&RunRecord| record.attempt >= wanted.attempt && record.started.is_some();
         if let Some(record) = attempts.iter().find(started) {
             if record.attempt > wanted.attempt {
-                *wanted = Piece { attempt: record.attempt, offset: 0, ..*wanted };
+                *wanted = LogPieceQuery { attempt: record.attempt, offset: 0, ..*wanted };
             }
             return Some(record.clone());
         }
         if over {
             return None;
         }
-        let _ = tokio::time::timeout(LOOK_AGAIN, ending.changed()).await;
+        let _ = tokio::time::timeout(POLL_INTERVAL, ending.changed()).await;
     }
 }
 
 /// A history that cannot be read just now is asked again.
 async fn attempts(app: &App, run: &RunId) -> Vec<RunRecord> {
-    elsewhere::attempts(app, run).await.unwrap_or_default()
+    fanout::attempts(app, run).await.unwrap_or_default()
 }
 
 /// # Errors
 /// It broke off; the text says why.
-async fn copy(body: Body, send: &Pieces) -> Result<(), String> {
+async fn copy(body: Body, send: &LogStream) -> Result<(), String> {
     let mut pieces = body.into_data_stream();
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(|e| e.to_string())?;

@@ -5,20 +5,20 @@ use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use evenkeel::Handle;
-use evenkeel_core::input::{Answer, Applied, Command, NodeSwitch};
+use evenkeel_core::ids::{FireId, JobName, NodeName, RequestId};
+use evenkeel_core::input::{Answer, ApplyResult, Command, NodeSwitch};
 use evenkeel_core::job::Job;
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{FireId, JobName, NodeName, RequestId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::body::Nothing;
-use super::changes::Asked;
+use super::body::EmptyBody;
+use super::changes::AuditedRequest;
 use super::error::{done, read_body};
 use super::{ApiError, App, waiting};
-use crate::rows::{JobDetail, JobPage, moment};
-use crate::written::Kind;
-use crate::{board, request, zones};
+use crate::api_types::{JobDetail, JobPage, moment};
+use crate::text_input::ReadTarget;
+use crate::{queries, request, zones};
 
 /// The most rows of a page, and how many there are when nobody says.
 const PAGE_MAX: usize = 1_000;
@@ -28,7 +28,7 @@ const NEXT_MAX: usize = 1_000;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Page {
+pub(super) struct JobListQuery {
     limit: Option<usize>,
     after: Option<JobName>,
     #[serde(default)]
@@ -37,7 +37,7 @@ pub(super) struct Page {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Ahead {
+pub(super) struct NextFiresQuery {
     n: Option<usize>,
     tz: Option<String>,
     from: Option<String>,
@@ -45,33 +45,33 @@ pub(super) struct Ahead {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Apply {
+struct ApplyBody {
     jobs: Vec<Job>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RunNow {
+struct RunNowBody {
     request: Option<RequestId>,
     node: Option<NodeName>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Where {
+pub(super) struct ClaimQuery {
     /// For which node alone; for all when nobody says.
     node: Option<NodeName>,
 }
 
-type Answered = Result<Json<Value>, ApiError>;
+type JobResult = Result<Json<Value>, ApiError>;
 
 pub(super) async fn list(
     State(app): State<App>,
-    page: Result<Query<Page>, QueryRejection>,
+    page: Result<Query<JobListQuery>, QueryRejection>,
 ) -> Result<Json<JobPage>, ApiError> {
     let Query(page) = page?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
-    Ok(Json(board::jobs(&app.handle, page.after.as_ref(), limit, &page.find)))
+    Ok(Json(queries::jobs(&app.handle, page.after.as_ref(), limit, &page.find)))
 }
 
 pub(super) async fn show(
@@ -79,14 +79,14 @@ pub(super) async fn show(
     name: Result<Path<JobName>, PathRejection>,
 ) -> Result<Json<JobDetail>, ApiError> {
     let Path(name) = name?;
-    board::job(&app.handle, &name).map(Json).ok_or_else(|| unknown(&app.handle, &name))
+    queries::job(&app.handle, &name).map(Json).ok_or_else(|| unknown(&app.handle, &name))
 }
 
 pub(super) async fn delete(
     State(app): State<App>,
     name: Result<Path<JobName>, PathRejection>,
-    asked: Asked,
-) -> Answered {
+    asked: AuditedRequest,
+) -> JobResult {
     let Path(name) = name?;
     done(asked.ask(&app, Command::Delete(name)).await)
 }
@@ -94,10 +94,10 @@ pub(super) async fn delete(
 pub(super) async fn next(
     State(app): State<App>,
     name: Result<Path<JobName>, PathRejection>,
-    ahead: Result<Query<Ahead>, QueryRejection>,
-) -> Answered {
+    ahead: Result<Query<NextFiresQuery>, QueryRejection>,
+) -> JobResult {
     let (Path(name), Query(ahead)) = (name?, ahead?);
-    let schedule = board::schedule(&app.handle, &name).ok_or_else(|| unknown(&app.handle, &name))?;
+    let schedule = queries::schedule(&app.handle, &name).ok_or_else(|| unknown(&app.handle, &name))?;
     let n = ahead.n.unwrap_or(5).clamp(1, NEXT_MAX);
     let after = ahead.from.as_deref().map_or_else(|| Ok(zones::now()), zones::just_before)?;
     let following = |after: &Wall| schedule.as_ref()?.next(*after);
@@ -113,18 +113,18 @@ pub(super) async fn next(
     Ok(Json(body))
 }
 
-pub(super) async fn apply(State(app): State<App>, asked: Asked, body: Bytes) -> Answered {
-    let Apply { jobs } = read_body(&body, Kind::Jobs)?;
-    let ended = board::ended_switches(&app.handle, &jobs);
+pub(super) async fn apply(State(app): State<App>, asked: AuditedRequest, body: Bytes) -> JobResult {
+    let ApplyBody { jobs } = read_body(&body, ReadTarget::Jobs)?;
+    let ended = queries::ended_switches(&app.handle, &jobs);
     match asked.ask(&app, Command::Apply(jobs)).await {
         Answer::Applied(applied) => {
-            let row = |(name, applied): &(JobName, Applied)| {
+            let row = |(name, applied): &(JobName, ApplyResult)| {
                 let mut row = json!({ "name": name, "applied": applied });
-                let switches = board::switches(&app.handle, name);
+                let switches = queries::switches(&app.handle, name);
                 if !switches.is_empty() {
                     row["switches"] = json!(switches);
                 }
-                if let Some(switch) = ended.get(name).filter(|_| *applied == Applied::Updated) {
+                if let Some(switch) = ended.get(name).filter(|_| *applied == ApplyResult::Updated) {
                     row["ended"] = json!([switch]);
                 }
                 row
@@ -132,7 +132,7 @@ pub(super) async fn apply(State(app): State<App>, asked: Asked, body: Bytes) -> 
             let jobs: Vec<_> = applied.iter().map(row).collect();
             let warnings: Vec<_> = applied
                 .iter()
-                .flat_map(|(name, _)| board::warnings(&app.handle, name, &app.notifiers))
+                .flat_map(|(name, _)| queries::warnings(&app.handle, name, &app.notifiers))
                 .collect();
             Ok(Json(json!({ "jobs": jobs, "warnings": warnings })))
         }
@@ -140,7 +140,7 @@ pub(super) async fn apply(State(app): State<App>, asked: Asked, body: Bytes) -> 
     }
 }
 
-pub(super) async fn claim(State(app): State<App>, asked: Asked, _: Nothing) -> Answered {
+pub(super) async fn claim(State(app): State<App>, asked: AuditedRequest, _: EmptyBody) -> JobResult {
     match asked.ask(&app, Command::Claim).await {
         Answer::Claiming { claims, left } => {
             let all: usize = left.iter().map(|left| left.jobs).sum();
@@ -155,15 +155,15 @@ pub(super) async fn claim(State(app): State<App>, asked: Asked, _: Nothing) -> A
 pub(super) async fn switch(
     State(app): State<App>,
     path: Result<Path<(JobName, String)>, PathRejection>,
-    place: Result<Query<Where>, QueryRejection>,
-    asked: Asked,
+    place: Result<Query<ClaimQuery>, QueryRejection>,
+    asked: AuditedRequest,
     body: Bytes,
-) -> Answered {
-    let (Path((name, verb)), Query(Where { node })) = (path?, place?);
+) -> JobResult {
+    let (Path((name, verb)), Query(ClaimQuery { node })) = (path?, place?);
     let command = match (verb.as_str(), node.clone()) {
         ("run", node) => return run(&app, &asked, name, node, &body).await,
         ("shutdown", None) => {
-            if board::job(&app.handle, &name).is_none() {
+            if queries::job(&app.handle, &name).is_none() {
                 return Err(unknown(&app.handle, &name));
             }
             Command::Shutdown(name.clone())
@@ -184,15 +184,21 @@ pub(super) async fn switch(
         }
     };
     // The place is in the address: a body that names a node would switch all of them.
-    Nothing::of(&body)?;
+    EmptyBody::of(&body)?;
     let Json(mut answer) = done(asked.ask(&app, command).await)?;
-    answer["warnings"] = board::remarks(&app.handle, &name, node.as_ref(), &verb).into();
+    answer["warnings"] = queries::remarks(&app.handle, &name, node.as_ref(), &verb).into();
     Ok(Json(answer))
 }
 
-async fn run(app: &App, asked: &Asked, name: JobName, place: Option<NodeName>, body: &Bytes) -> Answered {
-    let RunNow { request, node } =
-        if body.is_empty() { RunNow::default() } else { read_body(body, Kind::Body)? };
+async fn run(
+    app: &App,
+    asked: &AuditedRequest,
+    name: JobName,
+    place: Option<NodeName>,
+    body: &Bytes,
+) -> JobResult {
+    let RunNowBody { request, node } =
+        if body.is_empty() { RunNowBody::default() } else { read_body(body, ReadTarget::Body)? };
     let request = match request {
         Some(request) => request,
         None => request::fresh()?.parse()?,
@@ -203,14 +209,17 @@ async fn run(app: &App, asked: &Asked, name: JobName, place: Option<NodeName>, b
 /// Runs a job once, now, under this request.
 pub(super) async fn run_now(
     app: &App,
-    asked: &Asked,
+    asked: &AuditedRequest,
     name: JobName,
     node: Option<NodeName>,
     request: RequestId,
-) -> Answered {
-    let shards = board::wanted(&app.handle, &name, node.as_ref());
-    let applied =
-        if board::is_asked(&app.handle, &name, &request) { Applied::Unchanged } else { Applied::Created };
+) -> JobResult {
+    let shards = queries::requested_shards(&app.handle, &name, node.as_ref());
+    let applied = if queries::is_requested(&app.handle, &name, &request) {
+        ApplyResult::Unchanged
+    } else {
+        ApplyResult::Created
+    };
     let command = match node {
         Some(node) => Command::RunOn(name, request, node),
         None => Command::RunNow(name, request),
@@ -218,13 +227,13 @@ pub(super) async fn run_now(
     match asked.ask(app, command).await {
         Answer::Accepted(run, at) => {
             // The fire as a whole: it has ended when all its shards have.
-            let named = match board::has_shards(&app.handle, &run.job) {
+            let named = match queries::has_shards(&app.handle, &run.job) {
                 true => FireId::from(&run).to_string(),
                 false => run.to_string(),
             };
             // What was asked for before may have run.
-            let waits = board::explain::in_the_way(&app.handle, &run.job);
-            let waits = waits.filter(|_| applied == Applied::Created);
+            let waits = queries::explain::in_the_way(&app.handle, &run.job);
+            let waits = waits.filter(|_| applied == ApplyResult::Created);
             let warnings: Vec<String> = waits.iter().map(|why| waiting::stuck(&named, why)).collect();
             let mut answer = json!({
                 "run": named, "asked": moment(at), "applied": applied, "reason": waits, "warnings": warnings
@@ -239,5 +248,5 @@ pub(super) async fn run_now(
 }
 
 pub(super) fn unknown(handle: &Handle, name: &JobName) -> ApiError {
-    ApiError::not_found(board::no_job(handle, name))
+    ApiError::not_found(queries::no_job(handle, name))
 }

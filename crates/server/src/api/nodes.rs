@@ -9,21 +9,21 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use evenkeel::EventFilter;
 use evenkeel_core::capacity::WhatIf;
-use evenkeel_core::input::{Applied, Command};
+use evenkeel_core::ids::NodeName;
+use evenkeel_core::input::{ApplyResult, Command};
 use evenkeel_core::time::Millis;
-use evenkeel_core::words::NodeName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::body::Nothing;
-use super::changes::Asked;
+use super::body::EmptyBody;
+use super::changes::AuditedRequest;
 use super::error::{done, read_body};
 use super::events::when;
-use super::{ApiError, App, elsewhere};
-use crate::rows::{Balance, LoadRow, ServiceRow};
+use super::{ApiError, App, fanout};
+use crate::api_types::{BalanceReport, LoadRow, ServiceRow};
+use crate::text_input::ReadTarget;
 use crate::upgrade::{WAIT, WAIT_MAX};
-use crate::written::Kind;
-use crate::{board, settings, zones};
+use crate::{queries, settings, zones};
 
 /// How far back loads are told, and how many, unless somebody says.
 const DAY: Millis = Millis::secs(86_400);
@@ -36,15 +36,15 @@ const LEFT_MAX: u32 = 1_000;
 
 /// The living nodes, and those that left within the last day.
 pub(super) async fn list(State(app): State<App>) -> Result<Json<Value>, ApiError> {
-    let closed = board::is_closed(&app.handle);
+    let closed = queries::is_closed(&app.handle);
     let (kind, since) = (Some("node.left".to_owned()), Some(zones::now() - DAY));
     let filter = EventFilter { kind, since, limit: LEFT_MAX, ..EventFilter::default() };
     // A history that cannot be read tells of nobody who left.
-    let (told, troubles) = tokio::join!(elsewhere::events(&app, filter, None), elsewhere::troubles(&app));
+    let (told, troubles) = tokio::join!(fanout::events(&app, filter, None), fanout::troubles(&app));
     let told = told.map(|page| page.rows).unwrap_or_default();
-    let nodes = board::nodes_with_times(&app.handle, &troubles).await;
-    let gone = board::gone(&app.handle, &told);
-    let mut warnings = board::few(nodes.len());
+    let nodes = queries::nodes_with_times(&app.handle, &troubles).await;
+    let gone = queries::gone(&app.handle, &told);
+    let mut warnings = queries::few(nodes.len());
     warnings.extend(nodes.iter().filter_map(|node| {
         let why = node.history.as_ref()?;
         Some(format!("node {} starts nothing and refuses changes: {why}", node.name))
@@ -55,7 +55,7 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<Value>, ApiError
 /// How much of a node's past is wanted.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Past {
+pub(super) struct NodeLoadQuery {
     since: Option<String>,
     limit: Option<u32>,
 }
@@ -64,15 +64,15 @@ pub(super) struct Past {
 pub(super) async fn load(
     State(app): State<App>,
     path: Result<Path<NodeName>, PathRejection>,
-    past: Result<Query<Past>, QueryRejection>,
+    past: Result<Query<NodeLoadQuery>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let (Path(name), Query(past)) = (path?, past?);
     let now = zones::now();
     let since = past.since.as_deref().map(|text| when("since", text, now)).transpose()?;
     let limit = past.limit.unwrap_or(POINTS).clamp(1, POINTS_MAX);
     let points = app.handle.loads(&name, since.unwrap_or(now - DAY), limit).await?;
-    if points.is_empty() && !board::is_known(&app.handle, &name) {
-        return Err(ApiError::not_found(board::no_node(&app.handle, &name)));
+    if points.is_empty() && !queries::is_known(&app.handle, &name) {
+        return Err(ApiError::not_found(queries::no_node(&app.handle, &name)));
     }
     let points: Vec<LoadRow> = points.iter().map(LoadRow::of).collect();
     Ok(Json(json!({ "load": points })))
@@ -81,7 +81,7 @@ pub(super) async fn load(
 /// What if: names of nodes, with commas between them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Simulated {
+pub(super) struct WhatIfQuery {
     #[serde(default)]
     kill: String,
     #[serde(default)]
@@ -90,7 +90,7 @@ pub(super) struct Simulated {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Insisting {
+struct DrainBody {
     /// Whether the node drains even if the others have no room for its jobs.
     #[serde(default)]
     force: bool,
@@ -98,22 +98,22 @@ struct Insisting {
 
 pub(super) async fn balance(
     State(app): State<App>,
-    simulated: Result<Query<Simulated>, QueryRejection>,
-) -> Result<Json<Balance>, ApiError> {
-    let Query(Simulated { kill, drain }) = simulated?;
+    simulated: Result<Query<WhatIfQuery>, QueryRejection>,
+) -> Result<Json<BalanceReport>, ApiError> {
+    let Query(WhatIfQuery { kill, drain }) = simulated?;
     let what_if = WhatIf { lost: names(&app, &kill)?, drained: names(&app, &drain)? };
-    Ok(Json(board::balance(&app.handle, &what_if)))
+    Ok(Json(queries::balance(&app.handle, &what_if)))
 }
 
 fn names(app: &App, list: &str) -> Result<BTreeSet<NodeName>, ApiError> {
     let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
-    let living = board::nodes(&app.handle);
+    let living = queries::nodes(&app.handle);
     names
         .map(|name| match living.iter().any(|node| node.name == name) {
             true => Ok(name.parse()?),
             false => {
                 let names = living.iter().map(|node| node.name.as_str());
-                Err(ApiError::not_found(board::no_living(name, names)))
+                Err(ApiError::not_found(queries::no_living(name, names)))
             }
         })
         .collect()
@@ -121,27 +121,28 @@ fn names(app: &App, list: &str) -> Result<BTreeSet<NodeName>, ApiError> {
 
 /// Where interactive work is done best: on the online node with the lowest score (S0-54).
 pub(super) async fn least_loaded(State(app): State<App>) -> Result<Json<ServiceRow>, ApiError> {
-    let least_loaded = board::least_loaded(&app.handle).map(Json);
+    let least_loaded = queries::least_loaded(&app.handle).map(Json);
     least_loaded.ok_or_else(|| ApiError::unavailable("no node is online just now: try again"))
 }
 
 pub(super) async fn switch(
     State(app): State<App>,
     path: Result<Path<(NodeName, String)>, PathRejection>,
-    asked: Asked,
+    asked: AuditedRequest,
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
     let Path((name, verb)) = path?;
-    if !board::is_known(&app.handle, &name) {
-        return Err(ApiError::not_found(board::no_node(&app.handle, &name)));
+    if !queries::is_known(&app.handle, &name) {
+        return Err(ApiError::not_found(queries::no_node(&app.handle, &name)));
     }
     match verb.as_str() {
         "drain" => drain(&app, &asked, name, &body).await,
         "undrain" => {
-            Nothing::of(&body)?;
-            let was_drained = board::is_draining(&app.handle, &name);
+            EmptyBody::of(&body)?;
+            let was_drained = queries::is_draining(&app.handle, &name);
             let Json(mut answer) = done(asked.ask(&app, Command::Undrain(name)).await)?;
-            answer["applied"] = json!(if was_drained { Applied::Updated } else { Applied::Unchanged });
+            answer["applied"] =
+                json!(if was_drained { ApplyResult::Updated } else { ApplyResult::Unchanged });
             Ok(Json(answer))
         }
         "activate" => activate(&app, &asked, name, &body).await,
@@ -153,39 +154,50 @@ pub(super) async fn switch(
 }
 
 /// Refuses what would leave jobs without room, unless somebody insists; says what else to think of.
-async fn drain(app: &App, asked: &Asked, name: NodeName, body: &Bytes) -> Result<Json<Value>, ApiError> {
-    let Insisting { force } =
-        if body.is_empty() { Insisting::default() } else { read_body(body, Kind::Body)? };
-    let why =
-        board::cannot_drain(&app.handle, &name).filter(|_| !force && !board::is_draining(&app.handle, &name));
+async fn drain(
+    app: &App,
+    asked: &AuditedRequest,
+    name: NodeName,
+    body: &Bytes,
+) -> Result<Json<Value>, ApiError> {
+    let DrainBody { force } =
+        if body.is_empty() { DrainBody::default() } else { read_body(body, ReadTarget::Body)? };
+    let why = queries::cannot_drain(&app.handle, &name)
+        .filter(|_| !force && !queries::is_draining(&app.handle, &name));
     if let Some(why) = why {
         return Err(ApiError::new(StatusCode::CONFLICT, "conflict", why));
     }
-    let warnings = board::drain_warnings(&app.handle, &name);
+    let warnings = queries::drain_warnings(&app.handle, &name);
     let Json(mut answer) = done(asked.ask(app, Command::Drain(name)).await)?;
     answer["warnings"] = warnings.into();
     Ok(Json(answer))
 }
 
 /// Says whether there was anything to forgive.
-async fn activate(app: &App, asked: &Asked, name: NodeName, body: &Bytes) -> Result<Json<Value>, ApiError> {
-    Nothing::of(body)?;
-    let was_offline = board::is_offline(&app.handle, &name);
+async fn activate(
+    app: &App,
+    asked: &AuditedRequest,
+    name: NodeName,
+    body: &Bytes,
+) -> Result<Json<Value>, ApiError> {
+    EmptyBody::of(body)?;
+    let was_offline = queries::is_offline(&app.handle, &name);
     let Json(mut answer) = done(asked.ask(app, Command::Activate(name)).await)?;
-    answer["applied"] = json!(if was_offline { Applied::Updated } else { Applied::Unchanged });
+    answer["applied"] = json!(if was_offline { ApplyResult::Updated } else { ApplyResult::Unchanged });
     Ok(Json(answer))
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Patience {
+struct UpgradeBody {
     /// How long runs inside the process are waited for.
     wait: Option<String>,
 }
 
 /// Says what the node is going to become, and lets it: how that went the events tell.
 async fn upgrade(app: &App, name: &NodeName, body: &Bytes) -> Result<Json<Value>, ApiError> {
-    let Patience { wait } = if body.is_empty() { Patience::default() } else { read_body(body, Kind::Body)? };
+    let UpgradeBody { wait } =
+        if body.is_empty() { UpgradeBody::default() } else { read_body(body, ReadTarget::Body)? };
     let wait = match wait {
         Some(text) => settings::span(&text).filter(|wait| *wait <= WAIT_MAX).ok_or_else(|| {
             ApiError::invalid(format!("wait is {text:?}: write a time of at most 1h, like 30s or 5m"))

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use evenkeel::RunRecord;
-use evenkeel_core::words::RunId;
+use evenkeel_core::ids::RunId;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{ApiError, App};
-use crate::board;
-use crate::peer::Piece;
+use crate::peer::LogPieceQuery;
+use crate::queries;
 
 /// How much is read at once.
 const PIECE: usize = 64 * 1024;
 /// How often it is looked for again while it is followed.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The next piece; empty when none came within `patience`, none when there will be no more.
 ///
@@ -24,15 +24,15 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 pub(crate) async fn piece(
     app: &App,
     run: &RunId,
-    piece: Piece,
+    piece: LogPieceQuery,
     patience: Duration,
 ) -> std::io::Result<Option<Bytes>> {
     let looked = tokio::time::timeout(patience, next(app, run, piece)).await;
     looked.unwrap_or_else(|_| Ok(Some(Bytes::new())))
 }
 
-async fn next(app: &App, run: &RunId, piece: Piece) -> std::io::Result<Option<Bytes>> {
-    let Piece { attempt, offset, follow } = piece;
+async fn next(app: &App, run: &RunId, piece: LogPieceQuery) -> std::io::Result<Option<Bytes>> {
+    let LogPieceQuery { attempt, offset, follow } = piece;
     let mut ending = app.ending.clone();
     let mut ended = !follow;
     loop {
@@ -46,10 +46,10 @@ async fn next(app: &App, run: &RunId, piece: Piece) -> std::io::Result<Option<By
         // The end is looked up before the last piece is read, so that nothing written before it is missed.
         let records = app.handle.run(run).await.unwrap_or_default();
         // What an earlier life of this node ran goes on no more, whoever's history says what became of it.
-        let over = |r: &RunRecord| r.state.is_end() || !board::still_runs(&app.handle, r);
+        let over = |r: &RunRecord| r.state.is_end() || !queries::still_runs(&app.handle, r);
         ended = records.iter().any(|r| r.attempt == attempt && over(r));
         if !ended {
-            let _ = tokio::time::timeout(LOOK_AGAIN, ending.changed()).await;
+            let _ = tokio::time::timeout(POLL_INTERVAL, ending.changed()).await;
         }
     }
 }
@@ -63,16 +63,16 @@ pub(crate) async fn forget(app: &App, run: &RunId) -> Result<usize, ApiError> {
         let fix = format!("wait for its end, or end it with `evenkeel run kill {run}`");
         return Err(ApiError::conflict(format!("run {run} is under way: {fix}")));
     }
-    let removed = app.handle.remove_log_noted(run).await;
+    let removed = app.handle.remove_log_unaudited(run).await;
     removed.map_err(|e| ApiError::internal(format!("its output cannot be removed: {e}")))
 }
 
 /// All that is left of this node's own, piece by piece.
-pub(super) fn own(app: App, run: RunId, mut wanted: Piece) -> Body {
+pub(super) fn own(app: App, run: RunId, mut wanted: LogPieceQuery) -> Body {
     let (send, receive) = mpsc::channel::<Result<Bytes, std::io::Error>>(4);
     tokio::spawn(async move {
         while !send.is_closed() {
-            match piece(&app, &run, wanted, LOOK_AGAIN * 5).await {
+            match piece(&app, &run, wanted, POLL_INTERVAL * 5).await {
                 Ok(None) => return,
                 Ok(Some(data)) if data.is_empty() => {}
                 Ok(Some(data)) => {

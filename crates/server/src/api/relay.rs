@@ -5,46 +5,46 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use evenkeel::Call;
-use evenkeel::audit::Asker;
-use evenkeel_core::words::{NodeName, RunId};
+use evenkeel::PeerCall;
+use evenkeel::audit::Requester;
+use evenkeel_core::ids::{NodeName, RunId};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{ApiError, App};
-use crate::board;
 use crate::client::{UNKNOWN, escape};
-use crate::peer::{Heard, PATIENCE, Piece, Unheard};
+use crate::peer::{LogPieceQuery, PATIENCE, PeerCallError, PeerResponse};
+use crate::queries;
 
 /// Another node.
 #[derive(Clone)]
-pub(super) struct Other {
+pub(super) struct RemoteNode {
     app: App,
-    call: Call,
+    call: PeerCall,
 }
 
 /// The living node of this name (`name` or `name@incarnation`), unless it is this one.
 ///
 /// # Errors
 /// This node is no member, so it can ask nobody.
-pub(super) fn other(app: &App, node: &str) -> Result<Option<Other>, ApiError> {
+pub(super) fn other(app: &App, node: &str) -> Result<Option<RemoteNode>, ApiError> {
     let name: Option<NodeName> = node.split('@').next().and_then(|name| name.parse().ok());
     let name = name.filter(|name| name != app.handle.name());
-    let Some((to, address)) = name.and_then(|name| board::living(&app.handle, &name)) else {
+    let Some((to, address)) = name.and_then(|name| queries::living(&app.handle, &name)) else {
         return Ok(None);
     };
-    let from = app.handle.look(evenkeel_core::node::Node::member);
+    let from = app.handle.with_node(evenkeel_core::node::Node::member);
     let from =
         from.ok_or_else(|| ApiError::unavailable("this node is no member just now: ask another one"))?;
-    Ok(Some(Other { app: app.clone(), call: Call { from, to, address, patience: PATIENCE } }))
+    Ok(Some(RemoteNode { app: app.clone(), call: PeerCall { from, to, address, patience: PATIENCE } }))
 }
 
-impl Other {
+impl RemoteNode {
     /// Ends a run there, in the name of whoever asks here.
-    pub(super) async fn kill(&self, run: &RunId, asker: &Asker) -> Result<Response, ApiError> {
+    pub(super) async fn kill(&self, run: &RunId, asker: &Requester) -> Result<Response, ApiError> {
         let path = format!("/peer/v1/runs/{}/kill", escape(&run.to_string()));
         let body = serde_json::to_vec(asker).unwrap_or_default();
-        self.change(Method::POST, &path, body).await.map(said)
+        self.change(Method::POST, &path, body).await.map(relayed_response)
     }
 
     /// Removes what it has of the run's output; returns of how many attempts it had any.
@@ -66,7 +66,7 @@ impl Other {
     }
 
     /// Its output of that attempt; a refusal comes before the first piece, as a refusal and not as a broken body.
-    pub(super) async fn logs(self, run: &RunId, mut wanted: Piece) -> Result<Body, ApiError> {
+    pub(super) async fn logs(self, run: &RunId, mut wanted: LogPieceQuery) -> Result<Body, ApiError> {
         let run = escape(&run.to_string());
         let mut next = self.piece(&run, wanted).await?;
         let (send, receive) = mpsc::channel::<Result<Bytes, std::io::Error>>(4);
@@ -87,8 +87,8 @@ impl Other {
     }
 
     /// A piece of its output of a run, whose name is escaped; none when there will be no more.
-    pub(super) async fn piece(&self, run: &str, wanted: Piece) -> Result<Option<Bytes>, ApiError> {
-        let Piece { attempt, offset, follow } = wanted;
+    pub(super) async fn piece(&self, run: &str, wanted: LogPieceQuery) -> Result<Option<Bytes>, ApiError> {
+        let LogPieceQuery { attempt, offset, follow } = wanted;
         let path = format!("/peer/v1/runs/{run}/logs?attempt={attempt}&offset={offset}&follow={follow}");
         let heard = self.ask(Method::GET, &path).await?;
         match heard.status {
@@ -105,37 +105,42 @@ impl Other {
     }
 
     /// Asks it something of which the question is in the body.
-    pub(super) async fn post(&self, path: &str, body: Vec<u8>) -> Result<Heard, ApiError> {
-        self.asked(Method::POST, path, body).await
+    pub(super) async fn post(&self, path: &str, body: Vec<u8>) -> Result<PeerResponse, ApiError> {
+        self.request_body(Method::POST, path, body).await
     }
 
-    fn silent(&self, why: &Unheard) -> ApiError {
+    fn no_answer(&self, why: &PeerCallError) -> ApiError {
         ApiError::unavailable(format!("{} does not answer at {}: {why}", self.named(), self.call.address))
     }
 
-    async fn ask(&self, method: Method, path: &str) -> Result<Heard, ApiError> {
-        self.asked(method, path, Vec::new()).await
+    async fn ask(&self, method: Method, path: &str) -> Result<PeerResponse, ApiError> {
+        self.request_body(method, path, Vec::new()).await
     }
 
-    async fn asked(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Heard, ApiError> {
+    async fn request_body(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<PeerResponse, ApiError> {
         let heard = self.app.line.ask(&self.call, method, path, body).await;
-        self.let_in(heard.map_err(|why| self.silent(&why))?)
+        self.let_in(heard.map_err(|why| self.no_answer(&why))?)
     }
 
     /// Asks it for a change, which it may have made also where its answer never comes.
-    async fn change(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Heard, ApiError> {
+    async fn change(&self, method: Method, path: &str, body: Vec<u8>) -> Result<PeerResponse, ApiError> {
         let heard = self.app.line.ask(&self.call, method, path, body).await;
         let heard = heard.map_err(|why| match why {
-            Unheard::Silent(_) => {
+            PeerCallError::Silent(_) => {
                 let (named, address) = (self.named(), &self.call.address);
                 ApiError::unknown(format!("{named} at {address} has not answered ({why}): {UNKNOWN}"))
             }
-            why => self.silent(&why),
+            why => self.no_answer(&why),
         })?;
         self.let_in(heard)
     }
 
-    fn let_in(&self, heard: Heard) -> Result<Heard, ApiError> {
+    fn let_in(&self, heard: PeerResponse) -> Result<PeerResponse, ApiError> {
         // What is between the nodes is not the caller's fault.
         if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&heard.status) {
             let why = String::from_utf8_lossy(&heard.body);
@@ -150,6 +155,6 @@ impl Other {
 }
 
 /// What it said, said on.
-fn said(heard: Heard) -> Response {
+fn relayed_response(heard: PeerResponse) -> Response {
     (heard.status, [(header::CONTENT_TYPE, "application/json")], heard.body).into_response()
 }

@@ -3,39 +3,39 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use evenkeel::{Handle, RunFilter, RunRecord, State};
-use evenkeel_core::words::NodeName;
+use evenkeel::{AttemptState, Handle, RunFilter, RunRecord};
+use evenkeel_core::ids::NodeName;
 
-use super::elsewhere::newest;
+use super::fanout::latest;
 use super::{ApiError, App};
-use crate::board;
+use crate::queries;
 
 /// The most attempts that are asked for at once.
 const PAGE: u32 = 1_000;
 
 /// All attempts that run now, the latest first.
 #[derive(Default)]
-pub(crate) struct Running {
+pub(crate) struct RunningAttempts {
     /// Each of them.
     pub(crate) attempts: Vec<RunRecord>,
     /// Records that were found and do not stand.
-    stale: newest::Named,
+    stale: latest::LocatedAttempts,
     /// Nodes that live and did not say what their histories have.
     pub(crate) missing: Vec<NodeName>,
 }
 
 fn filter() -> RunFilter {
-    RunFilter { states: vec![State::Running], limit: PAGE, ..RunFilter::default() }
+    RunFilter { states: vec![AttemptState::Running], limit: PAGE, ..RunFilter::default() }
 }
 
 /// Asks all histories.
 ///
 /// # Errors
 /// This node's history cannot be read.
-pub(super) async fn all(app: &App, patience: Duration) -> Result<Running, ApiError> {
-    let (mut found, mut from) = (Running::default(), None);
+pub(super) async fn all(app: &App, patience: Duration) -> Result<RunningAttempts, ApiError> {
+    let (mut found, mut from) = (RunningAttempts::default(), None);
     loop {
-        let page = newest::runs(app, filter(), from, patience).await?;
+        let page = latest::runs(app, filter(), from, patience).await?;
         found.attempts.extend(page.rows.into_iter().map(|(_, record)| record));
         found.stale.extend(page.stale);
         found.missing.extend(page.missing);
@@ -61,7 +61,7 @@ pub(super) async fn here(handle: &Handle) -> Vec<RunRecord> {
     }
 }
 
-impl Running {
+impl RunningAttempts {
     /// With these too, of the asked node's own history.
     pub(super) fn and(&self, more: Vec<RunRecord>, handle: &Handle) -> Self {
         let stands = |record: &RunRecord| {
@@ -69,14 +69,14 @@ impl Running {
             !self.stale.contains(&(handle.name().clone(), id))
         };
         let attempts = self.attempts.iter().cloned().chain(more.into_iter().filter(stands)).collect();
-        Self { attempts, stale: newest::Named::new(), missing: self.missing.clone() }.tidied(handle)
+        Self { attempts, stale: latest::LocatedAttempts::new(), missing: self.missing.clone() }.tidied(handle)
     }
 
     /// Each once, and only what goes on: what a dead node ran does not, whatever its history says.
     fn tidied(mut self, handle: &Handle) -> Self {
         let mut seen = BTreeSet::new();
         self.attempts.retain(|record| {
-            board::still_runs(handle, record) && seen.insert((record.run.clone(), record.attempt))
+            queries::still_runs(handle, record) && seen.insert((record.run.clone(), record.attempt))
         });
         self.attempts.sort_by_key(|record| std::cmp::Reverse((record.started, record.seq)));
         self.missing.sort();

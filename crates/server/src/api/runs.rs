@@ -9,25 +9,25 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use evenkeel::{RunFilter, RunRecord, State as RunState};
-use evenkeel_core::input::{Answer, Applied, Command, Refusal};
+use evenkeel::{AttemptState as RunState, RunFilter, RunRecord};
+use evenkeel_core::ids::{Fire, FireId, JobName, RunId, Shard};
+use evenkeel_core::input::{Answer, ApplyResult, Command, Refusal};
 use evenkeel_core::node::Node;
 use evenkeel_core::schedule::Seconds;
-use evenkeel_core::words::{Fire, FireId, JobName, RunId, Shard};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::body::Nothing;
-use super::changes::Asked;
+use super::body::EmptyBody;
+use super::changes::AuditedRequest;
 use super::error::done;
-use super::named::Named;
-use super::search::{self, Text};
-use super::{ApiError, App, elsewhere, fires, follow, jobs, output, relay, running, waiting};
-use crate::board::explain::Waiting;
+use super::run_target::RunTarget;
+use super::search::{self, SearchText};
+use super::{ApiError, App, fanout, fires, follow, jobs, output, relay, running, waiting};
+use crate::api_types::{RunPage, RunRow, RunningRow, moment};
 use crate::client::escape;
-use crate::peer::Piece;
-use crate::rows::{RunPage, RunRow, RunningRow, moment};
-use crate::{board, request, written};
+use crate::peer::LogPieceQuery;
+use crate::queries::explain::WaitingRuns;
+use crate::{queries, request, text_input};
 
 /// The most rows of a page, and how many there are when nobody says.
 const PAGE_MAX: u32 = 1_000;
@@ -35,11 +35,11 @@ const PAGE: u32 = 100;
 /// The longest wait in one request.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 /// How often it is looked whether a run has ended, where nothing says that anything has changed.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Page {
+pub(super) struct RunListQuery {
     job: Option<JobName>,
     state: Option<String>,
     limit: Option<u32>,
@@ -48,7 +48,7 @@ pub(super) struct Page {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Output {
+pub(super) struct LogQuery {
     attempt: Option<u32>,
     #[serde(default)]
     offset: u64,
@@ -63,70 +63,70 @@ pub(super) struct Output {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wait {
+pub(super) struct WaitQuery {
     #[serde(default)]
     timeout: Option<Seconds>,
 }
 
 pub(super) async fn list(
     State(app): State<App>,
-    page: Result<Query<Page>, QueryRejection>,
+    page: Result<Query<RunListQuery>, QueryRejection>,
 ) -> Result<Json<RunPage>, ApiError> {
     let Query(page) = page?;
     let states = page.state.as_deref().map(state).transpose()?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
-    let from = page.before.as_deref().map(elsewhere::read).transpose()?;
+    let from = page.before.as_deref().map(fanout::read).transpose()?;
     // What waits and is in no history stands beside the first page.
     let is_first = from.is_none();
     let waits = is_first && states.is_none_or(|state| state == RunState::Waiting);
     let states = states.into_iter().collect();
     let job = page.job;
     let filter = RunFilter { job: job.clone(), states, limit, ..RunFilter::default() };
-    let elsewhere::Page { rows, next, missing } = elsewhere::runs(&app, filter, from).await?;
-    let is_unknown = |job: &&JobName| is_first && rows.is_empty() && !board::is_job(&app.handle, job);
+    let fanout::MergedPage { rows, next, missing } = fanout::runs(&app, filter, from).await?;
+    let is_unknown = |job: &&JobName| is_first && rows.is_empty() && !queries::is_job(&app.handle, job);
     if let Some(job) = job.as_ref().filter(is_unknown) {
         return Err(jobs::unknown(&app.handle, job));
     }
-    let mut found = if waits { waiting::all(&app, job.as_ref()).await } else { Waiting::default() };
+    let mut found = if waits { waiting::all(&app, job.as_ref()).await } else { WaitingRuns::default() };
     let known: BTreeSet<String> = rows.iter().map(|record| record.run.to_string()).collect();
     found.rows.retain(|row| !known.contains(&row.run));
     let cut = found.rows.len().saturating_sub(limit as usize);
     found.rows.truncate(limit as usize);
     Ok(Json(RunPage {
-        runs: rows.iter().map(board::run_row).collect(),
+        runs: rows.iter().map(queries::run_row).collect(),
         waiting: found.rows,
         waiting_more: found.more + cut,
-        before: next.as_ref().map(elsewhere::written),
+        before: next.as_ref().map(fanout::written),
         missing: missing.iter().map(ToString::to_string).collect(),
     }))
 }
 
 /// All that runs now, and how many that are.
 pub(super) async fn running(State(app): State<App>) -> Result<Json<RunningRow>, ApiError> {
-    let found = running::all(&app, elsewhere::PATIENCE).await?;
+    let found = running::all(&app, fanout::PATIENCE).await?;
     Ok(Json(RunningRow {
         running: found.attempts.len(),
-        runs: found.attempts.iter().map(board::run_row).collect(),
+        runs: found.attempts.iter().map(queries::run_row).collect(),
         missing: found.missing.iter().map(ToString::to_string).collect(),
     }))
 }
 
 fn state(text: &str) -> Result<RunState, ApiError> {
-    let known = written::one_of("state", text, &RunState::ALL.map(RunState::as_str));
+    let known = text_input::one_of("state", text, &RunState::ALL.map(RunState::as_str));
     let known = known.map_err(ApiError::invalid)?;
     RunState::parse(known).ok_or_else(|| ApiError::internal(format!("{known} is listed and not read")))
 }
 
 pub(super) async fn show(
     State(app): State<App>,
-    run: Result<Path<Named>, PathRejection>,
+    run: Result<Path<RunTarget>, PathRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let run = match run? {
-        Path(Named::Run(run)) => run,
-        Path(Named::Fire(fire)) => return fires::show(&app, &fire).await,
+        Path(RunTarget::Run(run)) => run,
+        Path(RunTarget::Fire(fire)) => return fires::show(&app, &fire).await,
     };
     let attempts = attempts(&app, &run).await?;
-    let rows: Vec<RunRow> = attempts.iter().map(board::run_row).collect();
+    let rows: Vec<RunRow> = attempts.iter().map(queries::run_row).collect();
     let details: Vec<Value> = attempts.iter().map(detail).collect();
     let mut shown = json!({ "run": run, "attempts": rows, "details": details });
     if rows.is_empty() {
@@ -143,9 +143,9 @@ pub(super) fn detail(a: &RunRecord) -> Value {
 
 /// All attempts of a run; none while it was only asked for.
 pub(super) async fn attempts(app: &App, run: &RunId) -> Result<Vec<RunRecord>, ApiError> {
-    let attempts = elsewhere::attempts(app, run).await?;
-    if attempts.is_empty() && !board::is_expected(&app.handle, run) {
-        return Err(match board::is_job(&app.handle, &run.job) {
+    let attempts = fanout::attempts(app, run).await?;
+    if attempts.is_empty() && !queries::is_expected(&app.handle, run) {
+        return Err(match queries::is_job(&app.handle, &run.job) {
             true => ApiError::not_found(format!("no run is called {run}: see `evenkeel run list`")),
             false => jobs::unknown(&app.handle, &run.job),
         });
@@ -155,18 +155,18 @@ pub(super) async fn attempts(app: &App, run: &RunId) -> Result<Vec<RunRecord>, A
 
 pub(super) async fn wait(
     State(app): State<App>,
-    run: Result<Path<Named>, PathRejection>,
-    wait: Result<Query<Wait>, QueryRejection>,
+    run: Result<Path<RunTarget>, PathRejection>,
+    wait: Result<Query<WaitQuery>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let (Path(named), Query(wait)) = (run?, wait?);
     let bound = wait.timeout.map_or(WAIT_MAX, |Seconds(secs)| Duration::from_secs(secs)).min(WAIT_MAX);
     let ended = async {
         match &named {
-            Named::Run(run) => {
+            RunTarget::Run(run) => {
                 attempts(&app, run).await?;
-                Ok(json!(board::run_row(&ended(&app, run).await?)))
+                Ok(json!(queries::run_row(&ended(&app, run).await?)))
             }
-            Named::Fire(fire) => Ok::<_, ApiError>(json!(fires::ended(&app, fire).await?)),
+            RunTarget::Fire(fire) => Ok::<_, ApiError>(json!(fires::ended(&app, fire).await?)),
         }
     };
     match tokio::time::timeout(bound, ended).await {
@@ -179,20 +179,20 @@ pub(super) async fn wait(
 async fn ended(app: &App, run: &RunId) -> Result<RunRecord, ApiError> {
     let mut changes = app.handle.changes();
     loop {
-        if let Some(last) = elsewhere::attempts(app, run).await?.pop().filter(|last| last.state.is_end())
+        if let Some(last) = fanout::attempts(app, run).await?.pop().filter(|last| last.state.is_end())
             && is_over(app, &last).await
         {
             // Another attempt may have come and gone before the registry was asked.
-            let last = elsewhere::attempts(app, run).await?.pop().unwrap_or(last);
+            let last = fanout::attempts(app, run).await?.pop().unwrap_or(last);
             if last.state.is_end() {
                 return Ok(last);
             }
         }
         let own = app.handle.shares_history() || app.handle.run(run).await?.iter().any(|a| !a.state.is_end());
         if own {
-            let _ = tokio::time::timeout(LOOK_AGAIN, changes.changed()).await;
+            let _ = tokio::time::timeout(POLL_INTERVAL, changes.changed()).await;
         } else {
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
@@ -201,23 +201,23 @@ async fn ended(app: &App, run: &RunId) -> Result<RunRecord, ApiError> {
 pub(super) async fn is_over(app: &App, last: &RunRecord) -> bool {
     match last.state {
         RunState::Succeeded | RunState::Killed | RunState::Skipped => true,
-        _ => board::is_open(&app.handle, &last.run).await.is_ok_and(|open| !open),
+        _ => queries::is_open(&app.handle, &last.run).await.is_ok_and(|open| !open),
     }
 }
 
 pub(super) async fn kill(
     State(app): State<App>,
-    run: Result<Path<Named>, PathRejection>,
-    asked: Asked,
-    _: Nothing,
+    run: Result<Path<RunTarget>, PathRejection>,
+    asked: AuditedRequest,
+    _: EmptyBody,
 ) -> Result<Response, ApiError> {
     let Path(named) = run?;
     // A request that no node has taken is one thing, however many shards its runs will have.
     let whole = match &named {
-        Named::Fire(fire) => Some(fire.run(Shard(0))),
-        Named::Run(run) => Some(run.clone()).filter(|run| !board::has_shards(&app.handle, &run.job)),
+        RunTarget::Fire(fire) => Some(fire.run(Shard(0))),
+        RunTarget::Run(run) => Some(run.clone()).filter(|run| !queries::has_shards(&app.handle, &run.job)),
     };
-    let unclaimed = whole.filter(|run| app.handle.look(|node| node.takes_back(run)));
+    let unclaimed = whole.filter(|run| app.handle.with_node(|node| node.takes_back(run)));
     let run = unclaimed.clone().map_or_else(|| named.one(&app), Ok)?;
     let not_here = || {
         let fix = format!("see `evenkeel explain run {run}`, or pause its job");
@@ -225,7 +225,7 @@ pub(super) async fn kill(
         Answer::Refused(Refusal::NotFound, text)
     };
     let is_here = |node: &Node| node.executes(&run) || node.awaits(&run);
-    let answer = match unclaimed.is_some() || app.handle.look(is_here) {
+    let answer = match unclaimed.is_some() || app.handle.with_node(is_here) {
         true => asked.ask(&app, Command::Kill(run.clone())).await,
         false => not_here(),
     };
@@ -241,7 +241,7 @@ pub(super) async fn kill(
             let whose = match runs {
                 Some(last) => Some(last.node.clone()),
                 None if last.as_ref().is_some_and(|last| over(&last)) => None,
-                None => board::waits_on(&app.handle, &run).await?.map(|member| member.to_string()),
+                None => queries::waits_on(&app.handle, &run).await?.map(|member| member.to_string()),
             };
             if let Some(ended) = last.filter(|last| whose.is_none() && last.state.is_end()) {
                 let state = ended.state.as_str();
@@ -254,19 +254,19 @@ pub(super) async fn kill(
             }
             let other = whose.map(|node| relay::other(&app, &node)).transpose()?.flatten();
             let Some(other) = other else {
-                return Err(match board::is_job(&app.handle, &run.job) {
+                return Err(match queries::is_job(&app.handle, &run.job) {
                     true => ApiError::not_found(message),
                     false => jobs::unknown(&app.handle, &run.job),
                 });
             };
-            asked.goes_elsewhere();
+            asked.mark_forwarding();
             let said = other.kill(&run, &asked.asker).await;
             let said = said.inspect_err(|why| {
                 if !why.is_unknown() {
-                    asked.was_not_sent();
+                    asked.mark_unsent();
                 }
             })?;
-            asked.was_elsewhere();
+            asked.mark_forwarded();
             Ok(said)
         }
         answer => done(answer).map(IntoResponse::into_response),
@@ -276,8 +276,8 @@ pub(super) async fn kill(
 /// Removes what was written by a run, wherever an attempt of it was made.
 pub(super) async fn forget(
     State(app): State<App>,
-    run: Result<Path<Named>, PathRejection>,
-    asked: Asked,
+    run: Result<Path<RunTarget>, PathRejection>,
+    asked: AuditedRequest,
 ) -> Result<Json<Value>, ApiError> {
     let Path(run) = run?;
     let run = run.one(&app)?;
@@ -294,21 +294,21 @@ pub(super) async fn forget(
         })
     });
     let others = others.collect::<Result<Vec<_>, ApiError>>()?;
-    asked.may_be_half_done();
+    asked.mark_partial();
     let mut removed = output::forget(&app, &run).await?;
     for other in others {
         removed += other.forget(&run).await?;
     }
-    asked.is_done();
+    asked.mark_done();
     Ok(Json(json!({ "done": true, "removed": removed })))
 }
 
 /// Runs the job of a run that has ended once more. The request is named after the run, so asking twice asks once.
 pub(super) async fn restart(
     State(app): State<App>,
-    run: Result<Path<Named>, PathRejection>,
-    asked: Asked,
-    _: Nothing,
+    run: Result<Path<RunTarget>, PathRejection>,
+    asked: AuditedRequest,
+    _: EmptyBody,
 ) -> Result<Json<Value>, ApiError> {
     let Path(run) = run?;
     // All shards of a fire are done again together, whichever names it.
@@ -322,8 +322,8 @@ pub(super) async fn restart(
     // The registry forgets requests in time, the history says longer what became of them.
     let again = RunId { fire: Fire::Asked(request.clone()), ..run };
     if let Some(known) = app.handle.run(&again).await?.first() {
-        let applied = Applied::Unchanged;
-        let named = match board::has_shards(&app.handle, &again.job) {
+        let applied = ApplyResult::Unchanged;
+        let named = match queries::has_shards(&app.handle, &again.job) {
             true => FireId::from(&again).to_string(),
             false => again.to_string(),
         };
@@ -334,12 +334,12 @@ pub(super) async fn restart(
 
 pub(super) async fn logs(
     State(app): State<App>,
-    run: Result<Path<Named>, PathRejection>,
-    asked: Result<Query<Output>, QueryRejection>,
+    run: Result<Path<RunTarget>, PathRejection>,
+    asked: Result<Query<LogQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let (Path(run), Query(asked)) = (run?, asked?);
     let run = run.one(&app)?;
-    let text = asked.grep.as_deref().map(Text::of).transpose()?;
+    let text = asked.grep.as_deref().map(SearchText::of).transpose()?;
     let attempts = attempts(&app, &run).await?;
     let wanted = match asked.attempt {
         // The next one may wait for its moment.
@@ -349,7 +349,7 @@ pub(super) async fn logs(
         })?),
     };
     let attempt = wanted.map_or(1, |a| a.attempt);
-    let piece = Piece { attempt, offset: asked.offset, follow: asked.follow };
+    let piece = LogPieceQuery { attempt, offset: asked.offset, follow: asked.follow };
     let begun = match wanted.filter(|a| a.started.is_some()) {
         Some(record) => Some(output_of(&app, &record.node, &run, piece).await?),
         None if asked.follow => None,
@@ -392,7 +392,7 @@ async fn is_gone(app: &App, record: &RunRecord) -> Result<bool, ApiError> {
     if record.output == 0 || !record.state.is_end() {
         return Ok(false);
     }
-    let piece = Piece { attempt: record.attempt, offset: 0, follow: false };
+    let piece = LogPieceQuery { attempt: record.attempt, offset: 0, follow: false };
     Ok(match relay::other(app, &record.node)? {
         Some(other) => other.piece(&escape(&record.run.to_string()), piece).await?.is_none(),
         None => {
@@ -406,7 +406,12 @@ async fn is_gone(app: &App, record: &RunRecord) -> Result<bool, ApiError> {
 ///
 /// # Errors
 /// That node does not answer, or is away.
-pub(super) async fn output_of(app: &App, node: &str, run: &RunId, piece: Piece) -> Result<Body, ApiError> {
+pub(super) async fn output_of(
+    app: &App,
+    node: &str,
+    run: &RunId,
+    piece: LogPieceQuery,
+) -> Result<Body, ApiError> {
     if let Some(other) = relay::other(app, node)? {
         return other.logs(run, piece).await;
     }

@@ -12,7 +12,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use evenkeel::{RunFilter, RunRecord};
-use evenkeel_core::words::{JobName, NodeName};
+use evenkeel_core::ids::{JobName, NodeName};
 use memchr::memmem::Finder;
 use serde::Deserialize;
 use tokio::sync::{Semaphore, mpsc};
@@ -20,9 +20,9 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::jobs::unknown;
-use super::{ApiError, App, elsewhere, runs};
-use crate::board;
-use crate::peer::Piece;
+use super::{ApiError, App, fanout, runs};
+use crate::peer::LogPieceQuery;
+use crate::queries;
 
 /// Longer lines are looked at, and shown, as several.
 const LINE_MAX: usize = 64 * 1024;
@@ -42,9 +42,9 @@ const SEARCHES_MAX: usize = 2;
 
 /// The turns of searches.
 #[derive(Clone, Debug)]
-pub(crate) struct Searches(Arc<Semaphore>);
+pub(crate) struct SearchLimiter(Arc<Semaphore>);
 
-impl Searches {
+impl SearchLimiter {
     pub(crate) fn new() -> Self {
         Self(Arc::new(Semaphore::new(SEARCHES_MAX)))
     }
@@ -52,16 +52,16 @@ impl Searches {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
+pub(super) struct SearchQuery {
     grep: String,
     runs: Option<u32>,
 }
 
 /// What to look for.
 #[derive(Clone, Debug)]
-pub(super) struct Text(Finder<'static>);
+pub(super) struct SearchText(Finder<'static>);
 
-impl Text {
+impl SearchText {
     /// # Errors
     /// It is empty, too long, or more than one line, and so in none.
     pub(super) fn of(text: &str) -> Result<Self, ApiError> {
@@ -79,13 +79,13 @@ impl Text {
 }
 
 /// Keeps the line under way, and lets through those that hold the text.
-struct Sieve {
-    text: Text,
+struct LineFilter {
+    text: SearchText,
     line: Vec<u8>,
 }
 
-impl Sieve {
-    fn of(text: Text) -> Self {
+impl LineFilter {
+    fn of(text: SearchText) -> Self {
         Self { text, line: Vec::new() }
     }
 
@@ -117,10 +117,10 @@ impl Sieve {
 }
 
 /// Only the lines of it that hold the text.
-pub(super) fn lines(body: Body, text: Text) -> Body {
+pub(super) fn lines(body: Body, text: SearchText) -> Body {
     let (send, receive) = mpsc::channel(4);
     tokio::spawn(async move {
-        let (mut pieces, mut sieve) = (body.into_data_stream(), Sieve::of(text));
+        let (mut pieces, mut sieve) = (body.into_data_stream(), LineFilter::of(text));
         while let Some(piece) = pieces.next().await {
             let found = match piece {
                 Ok(piece) => sieve.take(&piece).concat(),
@@ -142,20 +142,20 @@ pub(super) fn lines(body: Body, text: Text) -> Body {
 pub(super) async fn job(
     State(app): State<App>,
     job: Result<Path<JobName>, PathRejection>,
-    asked: Result<Query<Asked>, QueryRejection>,
+    asked: Result<Query<SearchQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let (Path(job), Query(asked)) = (job?, asked?);
-    let text = Text::of(&asked.grep)?;
+    let text = SearchText::of(&asked.grep)?;
     let limit = asked.runs.unwrap_or(RUNS).clamp(1, RUNS_MAX);
     let filter = RunFilter { job: Some(job.clone()), limit, ..RunFilter::default() };
-    let elsewhere::Page { rows, missing, .. } = elsewhere::runs(&app, filter, None).await?;
-    if rows.is_empty() && board::job(&app.handle, &job).is_none() {
+    let fanout::MergedPage { rows, missing, .. } = fanout::runs(&app, filter, None).await?;
+    if rows.is_empty() && queries::job(&app.handle, &job).is_none() {
         return Err(unknown(&app.handle, &job));
     }
     let (send, receive) = mpsc::channel(4);
     tokio::spawn(async move {
         let Ok(_turn) = app.searches.0.clone().acquire_owned().await else { return };
-        let mut search = Search { app, text, send: send.clone(), lines: LINES_MAX, bytes: MIB_MAX << 20 };
+        let mut search = LogSearch { app, text, send: send.clone(), lines: LINES_MAX, bytes: MIB_MAX << 20 };
         // Where it is not late, whoever asked has all, has enough, or has gone away.
         if tokio::time::timeout(SEARCH_MAX, search.through(&rows, &missing)).await.is_err() {
             let late = format!("[no more than {} s are searched]\n", SEARCH_MAX.as_secs());
@@ -167,26 +167,28 @@ pub(super) async fn job(
 }
 
 /// A search through several attempts.
-struct Search {
+struct LogSearch {
     app: App,
-    text: Text,
+    text: SearchText,
     send: mpsc::Sender<Result<Bytes, std::io::Error>>,
     /// How many more lines may be shown, and how many bytes looked through.
     lines: usize,
     bytes: usize,
 }
 
-impl Search {
+impl LogSearch {
     async fn through(&mut self, rows: &[RunRecord], missing: &[NodeName]) -> Option<()> {
         for record in rows.iter().filter(|record| record.started.is_some()) {
             let name = format!("{}#{}: ", record.run, record.attempt);
             if let Err(why) = self.attempt(record, &name).await? {
-                self.say(format!("{name}[its output cannot be read: {why}]\n").into_bytes()).await?;
+                self.send_line(format!("{name}[its output cannot be read: {why}]\n").into_bytes()).await?;
             }
         }
         for node in missing {
-            self.say(format!("[node {node} did not answer: its runs are not looked through]\n").into_bytes())
-                .await?;
+            self.send_line(
+                format!("[node {node} did not answer: its runs are not looked through]\n").into_bytes(),
+            )
+            .await?;
         }
         Some(())
     }
@@ -194,19 +196,19 @@ impl Search {
     async fn attempt(&mut self, record: &RunRecord, name: &str) -> Option<Result<(), String>> {
         let node = record.node.split('@').next().unwrap_or_default();
         let own = self.app.handle.name().as_str();
-        if node != own && board::names(&self.app.handle).iter().all(|other| other.as_str() != node) {
+        if node != own && queries::names(&self.app.handle).iter().all(|other| other.as_str() != node) {
             return Some(Err(format!("node {node} is away")));
         }
-        let piece = Piece { attempt: record.attempt, offset: 0, follow: false };
+        let piece = LogPieceQuery { attempt: record.attempt, offset: 0, follow: false };
         let body = match runs::output_of(&self.app, &record.node, &record.run, piece).await {
             Ok(body) => body,
             Err(error) => return Some(Err(error.message())),
         };
-        let (mut pieces, mut sieve) = (body.into_data_stream(), Sieve::of(self.text.clone()));
+        let (mut pieces, mut sieve) = (body.into_data_stream(), LineFilter::of(self.text.clone()));
         loop {
             let (found, over) = match pieces.next().await {
                 Some(Ok(piece)) if piece.len() > self.bytes => {
-                    self.say(format!("[no more than {MIB_MAX} MiB are looked through]\n").into_bytes())
+                    self.send_line(format!("[no more than {MIB_MAX} MiB are looked through]\n").into_bytes())
                         .await?;
                     return None;
                 }
@@ -219,11 +221,12 @@ impl Search {
             };
             for line in found {
                 if self.lines == 0 {
-                    self.say(format!("[no more than {LINES_MAX} lines are shown]\n").into_bytes()).await?;
+                    self.send_line(format!("[no more than {LINES_MAX} lines are shown]\n").into_bytes())
+                        .await?;
                     return None;
                 }
                 self.lines -= 1;
-                self.say([name.as_bytes(), &line].concat()).await?;
+                self.send_line([name.as_bytes(), &line].concat()).await?;
             }
             if over {
                 return Some(Ok(()));
@@ -234,7 +237,7 @@ impl Search {
         }
     }
 
-    async fn say(&self, line: Vec<u8>) -> Option<()> {
+    async fn send_line(&self, line: Vec<u8>) -> Option<()> {
         self.send.send(Ok(Bytes::from(line))).await.ok()
     }
 }
@@ -244,7 +247,7 @@ mod tests {
     use super::*;
 
     fn sieved(pieces: &[&[u8]], text: &str) -> Vec<String> {
-        let mut sieve = Sieve::of(Text::of(text).expect("a text"));
+        let mut sieve = LineFilter::of(SearchText::of(text).expect("a text"));
         let mut found: Vec<Vec<u8>> = pieces.iter().flat_map(|piece| sieve.take(piece)).collect();
         found.extend(sieve.end());
         found.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect()
@@ -266,7 +269,7 @@ mod tests {
     /// proves: I47
     #[test]
     fn a_line_without_end_takes_no_more_memory_than_a_long_one() {
-        let mut sieve = Sieve::of(Text::of("x").expect("a text"));
+        let mut sieve = LineFilter::of(SearchText::of("x").expect("a text"));
         let mut found = 0;
         for _ in 0..100 {
             found += sieve.take(&[b'x'; 50_000]).len();
@@ -279,7 +282,8 @@ mod tests {
     /// byte of the text takes a thousand times as long, which is hours.
     #[test]
     fn a_search_takes_no_longer_for_a_long_text() {
-        let mut sieve = Sieve::of(Text::of(&format!("{}b", "a".repeat(TEXT_MAX - 1))).expect("a text"));
+        let mut sieve =
+            LineFilter::of(SearchText::of(&format!("{}b", "a".repeat(TEXT_MAX - 1))).expect("a text"));
         let piece = vec![b'a'; 1 << 20];
         for _ in 0..MIB_MAX / 4 {
             assert!(sieve.take(&piece).is_empty());
@@ -288,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_text_that_is_in_no_line_is_refused() {
-        assert!(Text::of("").is_err() && Text::of("a\nb").is_err());
-        assert!(Text::of(&"x".repeat(1_001)).is_err() && Text::of(&"x".repeat(1_000)).is_ok());
+        assert!(SearchText::of("").is_err() && SearchText::of("a\nb").is_err());
+        assert!(SearchText::of(&"x".repeat(1_001)).is_err() && SearchText::of(&"x".repeat(1_000)).is_ok());
     }
 }

@@ -4,18 +4,18 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use evenkeel::clock;
-use evenkeel_core::input::{Answer, Command, Refusal, Setting};
+use evenkeel_core::eligibility::Leadership;
+use evenkeel_core::ids::Member;
+use evenkeel_core::input::{Answer, ClusterSetting, Command, Refusal};
 use evenkeel_core::schedule::Seconds;
-use evenkeel_core::standing::Leadership;
 use evenkeel_core::time::Now;
-use evenkeel_core::words::Member;
 
-use super::body::Nothing;
-use super::changes::Asked;
+use super::body::EmptyBody;
+use super::changes::AuditedRequest;
 use super::error::read_body;
 use super::{ApiError, App};
-use crate::rows::{LayoutRow, LeaderUnknown, SettingsRow, Wanted, moment};
-use crate::written::Kind;
+use crate::api_types::{LayoutRow, LeaderUnknown, SettingsChange, SettingsRow, moment};
+use crate::text_input::ReadTarget;
 
 pub(super) async fn show(State(app): State<App>) -> Json<SettingsRow> {
     Json(row(&app))
@@ -24,19 +24,19 @@ pub(super) async fn show(State(app): State<App>) -> Json<SettingsRow> {
 /// Sets what is named, one after the other; each is a transaction of its own.
 pub(super) async fn set(
     State(app): State<App>,
-    asked: Asked,
+    asked: AuditedRequest,
     body: Bytes,
 ) -> Result<Json<SettingsRow>, ApiError> {
-    let Wanted { planner, beat, strikes, handover, spread } = read_body(&body, Kind::Body)?;
+    let SettingsChange { planner, beat, strikes, handover, spread } = read_body(&body, ReadTarget::Body)?;
     let too_long = |_| ApiError::from((Refusal::Invalid, "the longest beat is 1h".to_owned()));
     let beat = beat.map(|Seconds(secs)| u32::try_from(secs)).transpose().map_err(too_long)?;
     let settings = [
-        beat.map(Setting::Beat),
-        strikes.map(Setting::Strikes),
-        handover.map(Setting::Handover),
-        spread.map(Setting::Spread),
+        beat.map(ClusterSetting::Beat),
+        strikes.map(ClusterSetting::Strikes),
+        handover.map(ClusterSetting::Handover),
+        spread.map(ClusterSetting::Spread),
         // Last, since the node that is asked may be on standby from then on.
-        planner.map(Setting::Planner),
+        planner.map(ClusterSetting::Planner),
     ];
     let mut shown = row(&app);
     for setting in settings.into_iter().flatten() {
@@ -44,11 +44,11 @@ pub(super) async fn set(
             return Err((refusal, message).into());
         }
         match setting {
-            Setting::Beat(beat) => shown.beat = Seconds(beat.into()),
-            Setting::Strikes(strikes) => shown.strikes = strikes,
-            Setting::Handover(handover) => shown.handover = handover,
-            Setting::Spread(spread) => shown.spread = spread,
-            Setting::Planner(planner) => shown.planner = planner,
+            ClusterSetting::Beat(beat) => shown.beat = Seconds(beat.into()),
+            ClusterSetting::Strikes(strikes) => shown.strikes = strikes,
+            ClusterSetting::Handover(handover) => shown.handover = handover,
+            ClusterSetting::Spread(spread) => shown.spread = spread,
+            ClusterSetting::Planner(planner) => shown.planner = planner,
         }
     }
     Ok(Json(shown))
@@ -57,8 +57,8 @@ pub(super) async fn set(
 /// Lets the tree be written in the newest layout that a node knows, if all of them know it.
 pub(super) async fn finalize(
     State(app): State<App>,
-    asked: Asked,
-    _: Nothing,
+    asked: AuditedRequest,
+    _: EmptyBody,
 ) -> Result<Json<LayoutRow>, ApiError> {
     match asked.ask(&app, Command::FinalizeUpgrade).await {
         Answer::Layout(layout, applied) => Ok(Json(LayoutRow { layout, applied })),
@@ -69,7 +69,7 @@ pub(super) async fn finalize(
 
 fn row(app: &App) -> SettingsRow {
     let now = clock::now();
-    app.handle.look(|node| {
+    app.handle.with_node(|node| {
         let settings = node.view().settings();
         let (leader, leader_unknown) = leader(node.leadership(now.mono), now);
         SettingsRow {

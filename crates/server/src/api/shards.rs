@@ -4,22 +4,22 @@ use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
+use evenkeel_core::ids::JobName;
 use evenkeel_core::input::Command;
 use evenkeel_core::shards::ShardSet;
-use evenkeel_core::words::JobName;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::body::Nothing;
-use super::changes::Asked;
+use super::body::EmptyBody;
+use super::changes::AuditedRequest;
 use super::error::done;
 use super::jobs::unknown;
 use super::{ApiError, App};
-use crate::board;
+use crate::queries;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+pub(super) struct ShardSwitchQuery {
     /// Whether shards of which everything else is the same are one row.
     #[serde(default)]
     fold: bool,
@@ -28,14 +28,14 @@ pub(super) struct Wanted {
 pub(super) async fn list(
     State(app): State<App>,
     name: Result<Path<JobName>, PathRejection>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    wanted: Result<Query<ShardSwitchQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let (Path(name), Query(wanted)) = (name?, wanted?);
-    let page = board::shards(&app.handle, &name).await.map_err(ApiError::unavailable)?;
+    let page = queries::shards(&app.handle, &name).await.map_err(ApiError::unavailable)?;
     match (page, wanted.fold) {
         (Some(page), false) => Ok(Json(page).into_response()),
-        (Some(page), true) => Ok(Json(board::folded(page)).into_response()),
-        (None, _) if board::job(&app.handle, &name).is_none() => Err(unknown(&app.handle, &name)),
+        (Some(page), true) => Ok(Json(queries::folded(page)).into_response()),
+        (None, _) if queries::job(&app.handle, &name).is_none() => Err(unknown(&app.handle, &name)),
         (None, _) => {
             Err(ApiError::invalid(format!("job {name} is not sharded: it has one holder and no shards")))
         }
@@ -45,8 +45,8 @@ pub(super) async fn list(
 pub(super) async fn switch(
     State(app): State<App>,
     path: Result<Path<(JobName, String, String)>, PathRejection>,
-    asked: Asked,
-    _: Nothing,
+    asked: AuditedRequest,
+    _: EmptyBody,
 ) -> Result<Json<Value>, ApiError> {
     let Path((name, set, verb)) = path?;
     let set: ShardSet = set.parse()?;

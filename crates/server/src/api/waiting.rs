@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_core::words::{JobName, RunId};
+use evenkeel_core::ids::{JobName, RunId};
 
-use super::{App, elsewhere, running};
-use crate::board::explain::{self, Waiting};
+use super::{App, fanout, running};
+use crate::queries::explain::{self, WaitingRuns};
 
 /// Those of one job, or of all that are known to have some: jobs with requests that no node has taken, jobs in full pools, jobs
 /// whose runs go on, and jobs that no living node fits. None while the registry does not answer.
-pub(super) async fn all(app: &App, job: Option<&JobName>) -> Waiting {
+pub(super) async fn all(app: &App, job: Option<&JobName>) -> WaitingRuns {
     let (names, more): (Vec<JobName>, usize) = match job {
         Some(job) => (vec![job.clone()], 0),
         None => {
@@ -18,32 +18,32 @@ pub(super) async fn all(app: &App, job: Option<&JobName>) -> Waiting {
         }
     };
     if names.is_empty() {
-        return Waiting::default();
+        return WaitingRuns::default();
     }
-    let troubles = elsewhere::troubles(app).await;
+    let troubles = fanout::troubles(app).await;
     let found = explain::waiting(&app.handle, &names, &troubles).await.unwrap_or_default();
-    Waiting { more: found.more + more, ..found }
+    WaitingRuns { more: found.more + more, ..found }
 }
 
 /// The jobs, and of how many more requests are known to wait.
 async fn candidates(app: &App) -> (BTreeSet<JobName>, usize) {
-    let (mut names, more): (BTreeSet<JobName>, usize) = app.handle.look(|node| {
+    let (mut names, more): (BTreeSet<JobName>, usize) = app.handle.with_node(|node| {
         let view = node.view();
         let more = view.requested().count().saturating_sub(explain::JOBS_MAX);
-        let unfit = view.groups().filter(|group| view.fits_nobody(*group));
+        let unfit = view.groups().filter(|group| view.is_unschedulable(*group));
         let unfit = unfit.flat_map(|group| view.free_of(group));
         let ids = view.requested().chain(view.crowded()).chain(unfit).take(explain::JOBS_MAX);
         (ids.map(|id| view.job(id).name().clone()).collect(), more)
     });
     // What comes due while a run goes on waits for its end. A history that does not answer names none.
-    let running = running::all(app, elsewhere::PATIENCE).await.unwrap_or_default();
+    let running = running::all(app, fanout::PATIENCE).await.unwrap_or_default();
     names.extend(running.attempts.into_iter().map(|record| record.job));
     (names, more)
 }
 
 /// Why a run that was not attempted yet has not begun; `None` where it does not wait, or nobody can say.
 pub(super) async fn why(app: &App, run: &RunId) -> Option<String> {
-    let troubles = elsewhere::troubles(app).await;
+    let troubles = fanout::troubles(app).await;
     explain::why(&app.handle, run, &troubles).await
 }
 

@@ -2,14 +2,14 @@
 
 use clap::Args;
 
-use crate::client::{Reach, escape};
-use crate::exit::Failure;
+use crate::api_types::{AuditPage, AuditRow};
+use crate::client::{ConnectArgs, escape};
+use crate::exit::CliError;
 use crate::output;
-use crate::rows::{AuditPage, AuditRow};
 
 /// `audit`.
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub(crate) struct AuditListArgs {
     /// Only entries about this job
     #[arg(long, value_name = "JOB")]
     job: Option<String>,
@@ -29,14 +29,14 @@ pub(crate) struct List {
     #[arg(short = 'n', long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
     #[command(flatten)]
-    reach: Reach,
+    reach: ConnectArgs,
 }
 
 /// Does it.
 ///
 /// # Errors
 /// It could not be done.
-pub(crate) fn run(list: &List) -> Result<(), Failure> {
+pub(crate) fn run(list: &AuditListArgs) -> Result<(), CliError> {
     let client = list.reach.client()?;
     let mut entries: Vec<AuditRow> = Vec::new();
     let mut before = None;
@@ -58,7 +58,7 @@ pub(crate) fn run(list: &List) -> Result<(), Failure> {
         }
         let page: AuditPage = client.get(&path)?;
         output::missing(&page.missing);
-        page.warnings.iter().for_each(|text| output::tell(text));
+        page.warnings.iter().for_each(|text| output::print_message(text));
         entries.extend(page.audit);
         before = page.before;
         if before.is_none() {

@@ -6,45 +6,45 @@ use clap::{Args, Subcommand};
 use evenkeel_core::calendar::Calendar;
 use serde_json::{Value, json};
 
-use super::jobs::said;
-use crate::client::{Client, Reach, escape};
-use crate::exit::{Exit, Failure};
+use super::jobs::print_response;
+use crate::api_types::{CalendarDetail, CalendarRow};
+use crate::client::{ApiClient, ConnectArgs, escape};
+use crate::exit::{CliError, ExitKind};
 use crate::files;
-use crate::output::{self, Output};
-use crate::rows::{CalendarDetail, CalendarRow};
+use crate::output::{self, OutputFormat};
 
 /// What can be done with calendars.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum CalendarCommand {
     /// Create or replace only the calendars of a file. Applying the same file again changes nothing
     Apply {
         /// A job file (*.toml, *.yaml, *.yml, *.json), a folder of them, or - for TOML on standard input
         #[arg(short, long, value_name = "FILE|DIR|-")]
         file: PathBuf,
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
     /// List all calendars
     List {
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
     /// Show a calendar and the jobs that name it
-    Show(OneCalendar),
+    Show(CalendarArgs),
     /// Delete a calendar that no job names
-    Delete(OneCalendar),
+    Delete(CalendarArgs),
 }
 
 /// One calendar and the way to it.
 #[derive(Debug, Args)]
-pub(crate) struct OneCalendar {
+pub(crate) struct CalendarArgs {
     /// The calendar's name
     name: String,
     #[command(flatten)]
-    reach: Reach,
+    reach: ConnectArgs,
 }
 
-impl OneCalendar {
+impl CalendarArgs {
     fn path(&self) -> String {
         format!("/calendars/{}", escape(&self.name))
     }
@@ -54,30 +54,32 @@ impl OneCalendar {
 ///
 /// # Errors
 /// It could not be done.
-pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
+pub(crate) fn run(verb: CalendarCommand) -> Result<(), CliError> {
     match verb {
-        Verb::Apply { file, reach } => {
+        CalendarCommand::Apply { file, reach } => {
             let calendars = files::calendars(&file)?;
             let answers = apply(&calendars, &reach.client()?)?;
             match reach.output {
-                Output::Json => output::json(&answers),
-                Output::Table => answers.iter().try_for_each(|answer| output::line(&applied(answer, ""))),
+                OutputFormat::Json => output::json(&answers),
+                OutputFormat::Table => {
+                    answers.iter().try_for_each(|answer| output::line(&applied(answer, "")))
+                }
             }
         }
-        Verb::List { reach } => {
+        CalendarCommand::List { reach } => {
             let answer: Value = reach.client()?.get("/calendars")?;
             let rows: Vec<CalendarRow> = serde_json::from_value(answer["calendars"].clone())
-                .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+                .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
             output::list(
                 reach.output,
                 &rows,
                 "no calendars yet: declare some with `evenkeel calendar apply -f FILE`",
             )
         }
-        Verb::Show(one) => show(&one),
-        Verb::Delete(one) => {
+        CalendarCommand::Show(one) => show(&one),
+        CalendarCommand::Delete(one) => {
             let answer: Value = one.reach.client()?.delete(&one.path())?;
-            said(&one.reach, &answer, &format!("calendar {} is deleted", one.name))
+            print_response(&one.reach, &answer, &format!("calendar {} is deleted", one.name))
         }
     }
 }
@@ -86,7 +88,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
 ///
 /// # Errors
 /// One is refused; those before it stand.
-pub(super) fn apply(calendars: &[Calendar], client: &Client) -> Result<Vec<Value>, Failure> {
+pub(super) fn apply(calendars: &[Calendar], client: &ApiClient) -> Result<Vec<Value>, CliError> {
     let path = |calendar: &Calendar| format!("/calendars/{}", escape(calendar.name.as_str()));
     calendars.iter().map(|calendar| client.put(&path(calendar), calendar)).collect()
 }
@@ -97,13 +99,13 @@ pub(super) fn applied(answer: &Value, what: &str) -> String {
     format!("{:9}  {what}{}", text("applied"), text("name"))
 }
 
-fn show(one: &OneCalendar) -> Result<(), Failure> {
+fn show(one: &CalendarArgs) -> Result<(), CliError> {
     let found: CalendarDetail = one.reach.client()?.get(&one.path())?;
-    if one.reach.output == Output::Json {
+    if one.reach.output == OutputFormat::Json {
         return output::json(&found);
     }
     let declared = toml::to_string(&json!({ "calendar": [&found.calendar] }))
-        .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+        .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
     let jobs = if found.jobs.is_empty() { "no job".to_owned() } else { found.jobs.join(", ") };
     let since = output::local(Some(&found.since));
     output::line(&format!("{declared}\n# named by {jobs}, changed {since}, version {}", found.version))

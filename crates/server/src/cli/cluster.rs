@@ -6,50 +6,50 @@ use evenkeel_core::record::{Handover, PlannerKind};
 use evenkeel_core::schedule::Seconds;
 use serde::Deserialize;
 
-use super::{carry, chosen, doctor};
-use crate::client::{Client, Reach, escape};
-use crate::exit::Failure;
-use crate::output::{self, Output};
-use crate::rows::{LayoutRow, SettingsRow, Wanted};
-use crate::tree::{self, Entry, Form};
+use super::{backup, chosen, doctor};
+use crate::api_types::{LayoutRow, SettingsChange, SettingsRow};
+use crate::client::{ApiClient, ConnectArgs, escape};
+use crate::compat::{self, CompatEntry, CompatFormat};
+use crate::exit::CliError;
+use crate::output::{self, OutputFormat};
 
 /// What can be looked at.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum ClusterCommand {
     /// Show the cluster, or each sharded job, in the data format of another scheduler
     View {
         /// The format: elasticjob-1 (Elastic-Job-Lite 1.x) or elasticjob-3 (ElasticJob 3.x) for sharded jobs; siatask (SIA-TASK), keeper (Qross Keeper) or azkaban (Azkaban) for the whole cluster
         #[arg(long = "as", value_enum, value_name = "FORM", hide_possible_values = true)]
-        form: Form,
+        form: CompatFormat,
         /// Only this job
         #[arg(long, value_name = "NAME")]
         job: Option<String>,
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
     /// Check whether the registry is suitable, and print how to correct each fault; fails if there is a fault
     ///
     /// Needs no node, but a registry that a node has made. It writes one entry that nobody looks at, and takes it away again.
-    Doctor(doctor::Doctor),
+    Doctor(doctor::DoctorArgs),
     /// Copy the registry's data into a file, with nodes running or not: jobs, watermarks, marks, tokens, switches
     ///
     /// Needs no node. Each job is as it stood at one moment. Members, loads and history are not in it.
-    Backup(carry::BackUp),
+    Backup(backup::BackupArgs),
     /// Restore a backup into an empty registry; new fencing tokens are higher than all earlier ones
     ///
     /// Needs no node, and none can join before all of it is there. Should it be cut short, do the same again.
-    Restore(carry::Restore),
+    Restore(backup::RestoreArgs),
     /// Move the registry's data to another registry after all nodes were stopped; afterwards no node can join the old registry
     ///
     /// Needs no node. Every fire that is due meanwhile runs once, when nodes are started at the new registry, as the grace
     /// and catch-up of its job say. Should it be cut short, do the same again.
-    Move(carry::Move),
+    Move(backup::MigrateArgs),
     /// Finish an upgrade of all nodes: allow them to write data that only the new program can read
     ///
     /// Refused, with their names, while there are nodes of the program before. No such node can join afterwards.
     FinalizeUpgrade {
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
     /// Show the settings of the whole cluster, and change the given ones
     Settings {
@@ -69,14 +69,14 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "HOW", value_parser = chosen::<Spread>)]
         spread: Option<Spread>,
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
 }
 
 /// What a node answers.
 #[derive(Debug, Deserialize)]
-struct Answer {
-    tree: Vec<Entry>,
+struct ClusterViewPage {
+    tree: Vec<CompatEntry>,
     after: Option<String>,
 }
 
@@ -84,23 +84,23 @@ struct Answer {
 ///
 /// # Errors
 /// It could not be done.
-pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
+pub(crate) fn run(verb: ClusterCommand) -> Result<(), CliError> {
     match verb {
-        Verb::View { form, job, reach } => shown(form, job.as_deref(), &reach),
-        Verb::Doctor(args) => doctor::run(&args),
-        Verb::Backup(args) => carry::backup(&args),
-        Verb::Restore(args) => carry::restore(&args),
-        Verb::Move(args) => carry::relocate(&args),
-        Verb::FinalizeUpgrade { reach } => finalize(&reach),
-        Verb::Settings { planner, beat, strikes, handover, spread, reach } => {
-            set(Wanted { planner, beat, strikes, handover, spread }, &reach)
+        ClusterCommand::View { form, job, reach } => shown(form, job.as_deref(), &reach),
+        ClusterCommand::Doctor(args) => doctor::run(&args),
+        ClusterCommand::Backup(args) => backup::backup(&args),
+        ClusterCommand::Restore(args) => backup::restore(&args),
+        ClusterCommand::Move(args) => backup::migrate(&args),
+        ClusterCommand::FinalizeUpgrade { reach } => finalize(&reach),
+        ClusterCommand::Settings { planner, beat, strikes, handover, spread, reach } => {
+            set(SettingsChange { planner, beat, strikes, handover, spread }, &reach)
         }
     }
 }
 
-fn set(wanted: Wanted, reach: &Reach) -> Result<(), Failure> {
+fn set(wanted: SettingsChange, reach: &ConnectArgs) -> Result<(), CliError> {
     let client = reach.client()?;
-    let row: SettingsRow = if wanted == Wanted::default() {
+    let row: SettingsRow = if wanted == SettingsChange::default() {
         client.get("/cluster/settings")?
     } else {
         client.post("/cluster/settings", &wanted)?
@@ -108,28 +108,28 @@ fn set(wanted: Wanted, reach: &Reach) -> Result<(), Failure> {
     output::list(reach.output, &[row], "nothing is set")
 }
 
-fn finalize(reach: &Reach) -> Result<(), Failure> {
+fn finalize(reach: &ConnectArgs) -> Result<(), CliError> {
     let row: LayoutRow = reach.client()?.post("/cluster/finalize-upgrade", &())?;
     output::list(reach.output, &[row], "no layout")
 }
 
-fn shown(form: Form, job: Option<&str>, reach: &Reach) -> Result<(), Failure> {
+fn shown(form: CompatFormat, job: Option<&str>, reach: &ConnectArgs) -> Result<(), CliError> {
     let entries = entries(&reach.client()?, form, job)?;
     match reach.output {
-        Output::Json => output::json(&entries),
-        Output::Table if entries.is_empty() => output::line("no job is sharded"),
-        Output::Table => output::line(&tree::text(&entries)),
+        OutputFormat::Json => output::json(&entries),
+        OutputFormat::Table if entries.is_empty() => output::line("no job is sharded"),
+        OutputFormat::Table => output::line(&compat::text(&entries)),
     }
 }
 
-fn entries(client: &Client, form: Form, job: Option<&str>) -> Result<Vec<Entry>, Failure> {
+fn entries(client: &ApiClient, form: CompatFormat, job: Option<&str>) -> Result<Vec<CompatEntry>, CliError> {
     let start = format!("/cluster/view?as={}", form.name());
     if let Some(job) = job {
-        return Ok(client.get::<Answer>(&format!("{start}&job={}", escape(job)))?.tree);
+        return Ok(client.get::<ClusterViewPage>(&format!("{start}&job={}", escape(job)))?.tree);
     }
     let (mut entries, mut path) = (Vec::new(), start.clone());
     loop {
-        let page: Answer = client.get(&path)?;
+        let page: ClusterViewPage = client.get(&path)?;
         entries.extend(page.tree);
         let Some(after) = page.after else { return Ok(entries) };
         path = format!("{start}&after={}", escape(&after));

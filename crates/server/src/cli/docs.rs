@@ -3,7 +3,7 @@
 use clap::{Arg, Command, Subcommand};
 
 use crate::api::changes::CHANGES;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, ExitKind};
 use crate::output;
 
 /// The arguments of every verb that talks to a node, told once.
@@ -11,7 +11,7 @@ const COMMON: [&str; 3] = ["server", "cluster_key_file", "output"];
 
 /// Which reference.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum DocsCommand {
     /// The command line, as docs/cli.md
     Cli,
     /// Every way to change something over HTTP, one a line
@@ -22,10 +22,10 @@ pub(crate) enum Verb {
 ///
 /// # Errors
 /// Nobody reads standard output any more.
-pub(crate) fn run(verb: &Verb, root: Command) -> Result<(), Failure> {
+pub(crate) fn run(verb: &DocsCommand, root: Command) -> Result<(), CliError> {
     match verb {
-        Verb::Cli => output::line(cli(root).trim_end()),
-        Verb::Changes => {
+        DocsCommand::Cli => output::line(cli(root).trim_end()),
+        DocsCommand::Changes => {
             CHANGES.iter().try_for_each(|change| output::line(&format!("{} {}", change.method, change.path)))
         }
     }
@@ -39,7 +39,7 @@ fn cli(mut root: Command) -> String {
          RFC 3339 in UTC with milliseconds; tables show times in your own time zone.\n\n\
          ## Exit codes\n\n| code | meaning |\n|---|---|\n| 0 | done |\n",
     );
-    for (exit, name, meaning) in Exit::ALL {
+    for (exit, name, meaning) in ExitKind::ALL {
         out.push_str(&format!("| {} `{name}` | {meaning} |\n", exit as u8));
     }
     out.push_str(

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use evenkeel::doctor::Finding;
+use evenkeel::diagnose::Finding;
 use serde::Serialize;
 
-use crate::exit::{Exit, Failure};
-use crate::output::{self, Output, Row};
-use crate::settings::Written;
+use crate::exit::{CliError, ExitKind};
+use crate::output::{self, OutputFormat, TableRow};
+use crate::settings::SettingsArgs;
 
 /// `evenkeel cluster doctor`.
 #[derive(Debug, Args)]
-pub(crate) struct Doctor {
+pub(crate) struct DoctorArgs {
     /// The address of the registry, as for `serve`
     #[arg(long, value_name = "URL", env = "EVENKEEL_REGISTRY", hide_env_values = true)]
     registry: Option<String>,
@@ -21,7 +21,7 @@ pub(crate) struct Doctor {
     config: Option<PathBuf>,
     /// The format of the answer
     #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    output: OutputFormat,
 }
 
 /// A finding as it is printed.
@@ -42,7 +42,7 @@ impl From<Finding> for FindingRow {
     }
 }
 
-impl Row for FindingRow {
+impl TableRow for FindingRow {
     const HEADS: &'static [&'static str] = &["check", "", "found", "what to do"];
     fn cells(&self) -> Vec<String> {
         let verdict = match (self.ok, self.warning) {
@@ -59,15 +59,15 @@ impl Row for FindingRow {
 ///
 /// # Errors
 /// Something is wrong, or the registry cannot be opened.
-pub(crate) fn run(args: &Doctor) -> Result<(), Failure> {
-    let below = args.config.as_deref().map(Written::read).transpose()?.unwrap_or_default();
+pub(crate) fn run(args: &DoctorArgs) -> Result<(), CliError> {
+    let below = args.config.as_deref().map(SettingsArgs::read).transpose()?.unwrap_or_default();
     let url = args.registry.clone().or(below.registry);
-    let url = url.ok_or_else(|| Failure::usage("say --registry URL: where the cluster keeps its books"))?;
+    let url = url.ok_or_else(|| CliError::usage("say --registry URL: where the cluster keeps its books"))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|e| Failure::new(Exit::Failed, format!("no runtime: {e}")))?;
-    let found = runtime.block_on(evenkeel::doctor::examine(&url));
+    let runtime = runtime.map_err(|e| CliError::new(ExitKind::Failed, format!("no runtime: {e}")))?;
+    let found = runtime.block_on(evenkeel::diagnose::examine(&url));
     runtime.shutdown_background();
-    let found = found.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+    let found = found.map_err(|error| CliError::new(ExitKind::Failed, error.to_string()))?;
     let found: Vec<_> = found.into_iter().map(FindingRow::from).collect();
     output::list(args.output, &found, "")?;
     let wrong: Vec<_> = found.iter().filter(|it| !it.ok && !it.warning).map(|it| it.check.as_str()).collect();
@@ -75,5 +75,5 @@ pub(crate) fn run(args: &Doctor) -> Result<(), Failure> {
         return Ok(());
     }
     let wrong = wrong.join(", ");
-    Err(Failure::new(Exit::Failed, format!("the registry is not fit: {wrong}: do what the list says")))
+    Err(CliError::new(ExitKind::Failed, format!("the registry is not fit: {wrong}: do what the list says")))
 }

@@ -2,21 +2,21 @@
 
 use clap::{Args, Subcommand};
 
-use crate::client::{Reach, escape};
-use crate::exit::Failure;
-use crate::rows::{EventPage, EventRow};
-use crate::{output, written};
+use crate::api_types::{EventPage, EventRow};
+use crate::client::{ConnectArgs, escape};
+use crate::exit::CliError;
+use crate::{output, text_input};
 
 /// What can be done with events.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum EventCommand {
     /// List the events of nodes, the latest first
-    List(List),
+    List(EventListArgs),
 }
 
 /// `event list`.
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub(crate) struct EventListArgs {
     /// Only events that this node reported
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
@@ -30,7 +30,7 @@ pub(crate) struct List {
     #[arg(short, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     n: u32,
     #[command(flatten)]
-    reach: Reach,
+    reach: ConnectArgs,
 }
 
 /// The kind of an event, with dots or underscores.
@@ -38,15 +38,15 @@ pub(crate) fn kind(text: &str) -> Result<String, String> {
     let all: Vec<&'static str> = evenkeel::event_kinds().collect();
     let plain = |kind: &str| kind.replace('.', "_");
     let known = all.iter().copied().find(|kind| plain(kind) == plain(text));
-    known.map_or_else(|| written::one_of("kind of event", text, &all), Ok).map(ToOwned::to_owned)
+    known.map_or_else(|| text_input::one_of("kind of event", text, &all), Ok).map(ToOwned::to_owned)
 }
 
 /// Does it.
 ///
 /// # Errors
 /// It could not be done.
-pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
-    let Verb::List(list) = verb;
+pub(crate) fn run(verb: EventCommand) -> Result<(), CliError> {
+    let EventCommand::List(list) = verb;
     let client = list.reach.client()?;
     let mut events: Vec<EventRow> = Vec::new();
     let mut before = None;
@@ -61,7 +61,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         }
         let page: EventPage = client.get(&path)?;
         output::missing(&page.missing);
-        page.warnings.iter().for_each(|text| output::tell(text));
+        page.warnings.iter().for_each(|text| output::print_message(text));
         events.extend(page.events);
         before = page.before;
         if before.is_none() {

@@ -2,27 +2,27 @@
 
 use clap::Subcommand;
 
-use crate::client::{Reach, escape};
-use crate::exit::Failure;
-use crate::output::{self, Output};
-use crate::rows::Explained;
+use crate::api_types::ExplanationRow;
+use crate::client::{ConnectArgs, escape};
+use crate::exit::CliError;
+use crate::output::{self, OutputFormat};
 
 /// What can be explained.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum ExplainCommand {
     /// Explain which node has a job, by which rule, facts and epoch, and why the job runs or does not run
     Job {
         /// The job's name
         name: String,
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
     /// Explain the cause of a run, which node decided where it runs, and its outcome
     Run {
         /// The run's id, as `run list` shows it
         run: String,
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
 }
 
@@ -30,16 +30,16 @@ pub(crate) enum Verb {
 ///
 /// # Errors
 /// It could not be done.
-pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
+pub(crate) fn run(verb: ExplainCommand) -> Result<(), CliError> {
     let (path, reach) = match verb {
-        Verb::Job { name, reach } => (format!("/jobs/{}/explain", escape(&name)), reach),
-        Verb::Run { run, reach } => (format!("/runs/{}/explain", escape(&run)), reach),
+        ExplainCommand::Job { name, reach } => (format!("/jobs/{}/explain", escape(&name)), reach),
+        ExplainCommand::Run { run, reach } => (format!("/runs/{}/explain", escape(&run)), reach),
     };
-    let found: Explained = reach.client()?.get(&path)?;
-    if reach.output == Output::Json {
+    let found: ExplanationRow = reach.client()?.get(&path)?;
+    if reach.output == OutputFormat::Json {
         return output::json(&found);
     }
     output::line(&output::plain(&format!("{}: {}", found.subject, found.says)))?;
     output::line("")?;
-    output::list(Output::Table, &found.points, "there is nothing more to say")
+    output::list(OutputFormat::Table, &found.points, "there is nothing more to say")
 }

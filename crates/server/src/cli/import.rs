@@ -7,11 +7,11 @@ use clap::{Args, Subcommand};
 use evenkeel_core::job::Job;
 use serde_json::json;
 
-use crate::client::{Client, Reach, escape};
-use crate::crontab::{self, Form, Import, Origin};
-use crate::exit::{Exit, Failure};
-use crate::output::{self, Output};
-use crate::rows::JobDetail;
+use crate::api_types::JobDetail;
+use crate::client::{ApiClient, ConnectArgs, escape};
+use crate::crontab::{self, CrontabFormat, CrontabImport, CrontabSource};
+use crate::exit::{CliError, ExitKind};
+use crate::output::{self, OutputFormat};
 use crate::{bounded, host, kubernetes, zones};
 
 /// Far larger than any crontab.
@@ -19,28 +19,28 @@ const CRONTAB_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// What can be taken over.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum ImportCommand {
     /// Import each entry of a crontab as a job; importing the same crontab again changes nothing
-    Crontab(Crontab),
+    Crontab(CrontabArgs),
     /// Import each CronJob of Kubernetes manifests as a job; importing the same manifests again changes nothing
-    Kubernetes(Kubernetes),
+    Kubernetes(KubernetesArgs),
 }
 
 /// `import kubernetes`.
 #[derive(Debug, Args)]
-pub(crate) struct Kubernetes {
+pub(crate) struct KubernetesArgs {
     /// The manifests, or - for standard input: kubectl get cronjob -o yaml | evenkeel import kubernetes -
     file: PathBuf,
     /// Print the job file that would be applied, and change nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    reach: Reach,
+    reach: ConnectArgs,
 }
 
 /// `import crontab`.
 #[derive(Debug, Args)]
-pub(crate) struct Crontab {
+pub(crate) struct CrontabArgs {
     /// The crontab, or - for standard input: crontab -l | evenkeel import crontab -
     file: PathBuf,
     /// The crontab has no user column, as `crontab -l` prints it; detected if neither flag is given
@@ -65,21 +65,21 @@ pub(crate) struct Crontab {
     #[arg(long, conflicts_with = "dry_run")]
     prune: bool,
     #[command(flatten)]
-    reach: Reach,
+    reach: ConnectArgs,
 }
 
 /// Does it.
 ///
 /// # Errors
 /// A line is none of cron's, or the jobs are refused.
-pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
+pub(crate) fn run(verb: ImportCommand) -> Result<(), CliError> {
     match verb {
-        Verb::Crontab(args) => crontab(&args),
-        Verb::Kubernetes(args) => kubernetes(&args),
+        ImportCommand::Crontab(args) => crontab(&args),
+        ImportCommand::Kubernetes(args) => kubernetes(&args),
     }
 }
 
-fn kubernetes(args: &Kubernetes) -> Result<(), Failure> {
+fn kubernetes(args: &KubernetesArgs) -> Result<(), CliError> {
     let shown = if args.file == Path::new("-") {
         "standard input".to_owned()
     } else {
@@ -93,7 +93,7 @@ fn kubernetes(args: &Kubernetes) -> Result<(), Failure> {
     }
 }
 
-fn crontab(args: &Crontab) -> Result<(), Failure> {
+fn crontab(args: &CrontabArgs) -> Result<(), CliError> {
     let text = read(&args.file)?;
     let mut origin = origin(args)?;
     if !args.dry_run {
@@ -111,7 +111,7 @@ fn crontab(args: &Crontab) -> Result<(), Failure> {
     if import.jobs.is_empty() {
         output::list(
             args.reach.output,
-            &[] as &[crate::rows::JobRow],
+            &[] as &[crate::api_types::JobRow],
             "the crontab holds no entry to import",
         )?;
     } else if args.dry_run {
@@ -123,7 +123,7 @@ fn crontab(args: &Crontab) -> Result<(), Failure> {
 }
 
 /// The jobs that earlier imports of this crontab made, each with its schedule.
-fn known(client: &Client, origin: &Origin) -> Result<BTreeMap<String, String>, Failure> {
+fn known(client: &ApiClient, origin: &CrontabSource) -> Result<BTreeMap<String, String>, CliError> {
     let mut known = BTreeMap::new();
     for row in super::jobs::all(client, &origin.prefix)?
         .into_iter()
@@ -140,7 +140,7 @@ fn known(client: &Client, origin: &Origin) -> Result<BTreeMap<String, String>, F
 }
 
 /// Deletes the jobs of entries that are gone, where that is asked for; otherwise says which they are.
-fn gone(import: &Import, origin: &Origin, args: &Crontab) -> Result<(), Failure> {
+fn gone(import: &CrontabImport, origin: &CrontabSource, args: &CrontabArgs) -> Result<(), CliError> {
     let stays = |name: &str| import.jobs.iter().any(|job| job.name.as_str() == name);
     let gone: Vec<&String> = origin.known.keys().filter(|name| !stays(name)).collect();
     for name in gone {
@@ -157,25 +157,25 @@ fn gone(import: &Import, origin: &Origin, args: &Crontab) -> Result<(), Failure>
     Ok(())
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
-    bounded::text(path, CRONTAB_BYTES_MAX).map_err(|e| Failure::unreadable_input(path.display(), &e))
+fn read(path: &Path) -> Result<String, CliError> {
+    bounded::text(path, CRONTAB_BYTES_MAX).map_err(|e| CliError::unreadable_input(path.display(), &e))
 }
 
-fn origin(args: &Crontab) -> Result<Origin, Failure> {
+fn origin(args: &CrontabArgs) -> Result<CrontabSource, CliError> {
     let stem = args.file.file_stem().and_then(|s| s.to_str()).filter(|s| *s != "-");
     let zone = match &args.timezone {
         Some(name) => zones::named(name).map(|_| name.clone())?,
         None => zones::of_host()?,
     };
-    Ok(Origin {
+    Ok(CrontabSource {
         shown: if stem.is_some() { args.file.display().to_string() } else { "standard input".to_owned() },
         prefix: args.prefix.clone().or(stem.map(ToOwned::to_owned)).unwrap_or_else(|| "crontab".to_owned()),
         form: match (args.user, args.system) {
-            (true, _) => Some(Form::User),
-            (_, true) => Some(Form::System),
+            (true, _) => Some(CrontabFormat::User),
+            (_, true) => Some(CrontabFormat::System),
             // Where Debian keeps those that have a user column.
             _ if args.file == Path::new("/etc/crontab") || args.file.starts_with("/etc/cron.d") => {
-                Some(Form::System)
+                Some(CrontabFormat::System)
             }
             _ => None,
         },
@@ -187,12 +187,12 @@ fn origin(args: &Crontab) -> Result<Origin, Failure> {
     })
 }
 
-fn dry(jobs: &[Job], output: Output) -> Result<(), Failure> {
+fn dry(jobs: &[Job], output: OutputFormat) -> Result<(), CliError> {
     match output {
-        Output::Json => output::json(&jobs),
-        Output::Table => {
+        OutputFormat::Json => output::json(&jobs),
+        OutputFormat::Table => {
             let text = toml::to_string(&json!({ "job": jobs }));
-            output::line(text.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?.trim_end())
+            output::line(text.map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?.trim_end())
         }
     }
 }

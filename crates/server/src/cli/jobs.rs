@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use evenkeel_core::ids::counted;
 use evenkeel_core::job::{Job, Placement};
-use evenkeel_core::words::counted;
 use serde_json::{Value, json};
 
-use super::next::Next;
-use super::plan::{self, Turn};
-use crate::client::{Client, Reach, escape};
-use crate::exit::{Exit, Failure};
-use crate::output::{self, Output};
-use crate::rows::{JobDetail, JobPage, JobRow, SwitchRow};
+use super::next::NextFiresArgs;
+use super::plan::{self, PlannableChange};
+use crate::api_types::{JobDetail, JobPage, JobRow, SwitchRow};
+use crate::client::{ApiClient, ConnectArgs, escape};
+use crate::exit::{CliError, ExitKind};
+use crate::output::{self, OutputFormat};
 use crate::{files, request};
 
 /// So many jobs, and so many bytes of them, go out in one request.
@@ -22,7 +22,7 @@ const APPLY_BYTES_MAX: usize = 8 << 20;
 
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum JobCommand {
     /// Create or replace the calendars and jobs of a file. Applying the same file again changes nothing; only a changed `enabled` ends a switch of an operator
     Apply {
         /// A job file (*.toml, *.yaml, *.yml, *.json), a folder of them, or - for TOML on standard input
@@ -32,7 +32,7 @@ pub(crate) enum Verb {
         #[arg(long)]
         plan: bool,
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
     /// List all jobs, or the jobs with a text in their name
     List {
@@ -40,19 +40,19 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         find: String,
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
     /// Show all details of a job
     Show {
         #[command(flatten)]
-        job: OneJob,
+        job: JobArgs,
     },
     /// Show the next fires of a job, or of a schedule without a job
-    Next(Next),
+    Next(NextFiresArgs),
     /// Print the output lines of a job's latest runs that contain a text, each with its run and attempt
     Logs {
         #[command(flatten)]
-        job: OneJob,
+        job: JobArgs,
         /// The text
         #[arg(long, value_name = "TEXT")]
         grep: String,
@@ -66,78 +66,78 @@ pub(crate) enum Verb {
     /// Run a job once, now. If no node can run it, the reason is printed and the request waits
     Run {
         #[command(flatten)]
-        job: OneJob,
+        job: JobArgs,
         /// An id for the request: a repeated request with the same id has no further effect
         #[arg(long, value_name = "ID")]
         request: Option<String>,
         #[command(flatten)]
-        place: OneNode,
+        place: JobNodeArgs,
     },
     /// Pause a job: it has only manual runs, and its node keeps it
     Pause {
         #[command(flatten)]
-        job: OneJob,
+        job: JobArgs,
         #[command(flatten)]
-        place: OneNode,
+        place: JobNodeArgs,
     },
     /// Resume a paused job: it fires again, from now on
     Resume {
         #[command(flatten)]
-        job: OneJob,
+        job: JobArgs,
         /// Only show which fires this would add
         #[arg(long, conflicts_with = "node")]
         plan: bool,
         #[command(flatten)]
-        place: OneNode,
+        place: JobNodeArgs,
     },
     /// Enable a disabled job: a node owns it again, and it fires from now on
     Enable {
         #[command(flatten)]
-        job: OneJob,
+        job: JobArgs,
         /// Only show which fires this would add
         #[arg(long, conflicts_with = "node")]
         plan: bool,
         #[command(flatten)]
-        place: OneNode,
+        place: JobNodeArgs,
     },
     /// Disable a job: no node owns it
     Disable {
         #[command(flatten)]
-        job: OneJob,
+        job: JobArgs,
         #[command(flatten)]
-        place: OneNode,
+        place: JobNodeArgs,
     },
     /// Exclude one node or all nodes from a sharded job, each until it restarts
     Shutdown {
         #[command(flatten)]
-        job: OneJob,
+        job: JobArgs,
         #[command(flatten)]
-        place: OneNode,
+        place: JobNodeArgs,
     },
     /// Delete a job; its history stays
     Delete {
         #[command(flatten)]
-        job: OneJob,
+        job: JobArgs,
     },
     /// Make the node check all jobs now and claim free ones
     Claim {
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
 }
 
 /// One job and the way to it.
 #[derive(Debug, Args)]
-pub(crate) struct OneJob {
+pub(crate) struct JobArgs {
     /// The job's name
     name: String,
     #[command(flatten)]
-    reach: Reach,
+    reach: ConnectArgs,
 }
 
 /// One node of a sharded job.
 #[derive(Debug, Args)]
-pub(crate) struct OneNode {
+pub(crate) struct JobNodeArgs {
     /// Only this node's part of a sharded job; the whole job by default
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
@@ -147,23 +147,23 @@ pub(crate) struct OneNode {
 ///
 /// # Errors
 /// It could not be done.
-pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
+pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
     match verb {
-        Verb::Apply { file, plan: true, reach } => plan::file(&files::read(&file)?, &reach),
-        Verb::Apply { file, plan: false, reach } => {
+        JobCommand::Apply { file, plan: true, reach } => plan::file(&files::read(&file)?, &reach),
+        JobCommand::Apply { file, plan: false, reach } => {
             let declared = files::read(&file)?;
             // Jobs may name them, so they come first.
             let calendars = super::calendars::apply(&declared.calendars, &reach.client()?)?;
-            if reach.output == Output::Table {
+            if reach.output == OutputFormat::Table {
                 let line = |answer| output::line(&super::calendars::applied(answer, "calendar "));
                 calendars.iter().try_for_each(line)?;
             }
             if declared.jobs.is_empty() {
-                return if reach.output == Output::Json { output::json(&calendars) } else { Ok(()) };
+                return if reach.output == OutputFormat::Json { output::json(&calendars) } else { Ok(()) };
             }
             apply(&declared.jobs, &reach)
         }
-        Verb::List { find, reach } => {
+        JobCommand::List { find, reach } => {
             let jobs = all(&reach.client()?, &find)?;
             let none = match find.is_empty() {
                 true => "no jobs yet: declare some with `evenkeel job apply -f FILE`".to_owned(),
@@ -171,44 +171,48 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             };
             output::list(reach.output, &jobs, &none)
         }
-        Verb::Show { job } => show(&job),
-        Verb::Logs { job, grep, runs, raw } => {
+        JobCommand::Show { job } => show(&job),
+        JobCommand::Logs { job, grep, runs, raw } => {
             let path = format!("/jobs/{}/logs?runs={runs}&grep={}", escape(&job.name), escape(&grep));
             let client = job.reach.client()?;
             output::stream(raw, |each| client.stream(&path, each))
         }
-        Verb::Next(next) => super::next::fires(&next),
-        Verb::Run { job, request, place } => run_now(&job, request, &place),
-        Verb::Pause { job, place } => {
+        JobCommand::Next(next) => super::next::fires(&next),
+        JobCommand::Run { job, request, place } => run_now(&job, request, &place),
+        JobCommand::Pause { job, place } => {
             let done = ["paused: it fires only by hand", "paused: it fires there only by hand"];
             switch(&job, &place, "pause", done)
         }
-        Verb::Resume { job, plan: true, .. } => plan::turn(&job.name, Turn::Resumed, &job.reach),
-        Verb::Resume { job, place, .. } => {
+        JobCommand::Resume { job, plan: true, .. } => {
+            plan::turn(&job.name, PlannableChange::Resumed, &job.reach)
+        }
+        JobCommand::Resume { job, place, .. } => {
             let done = ["resumed: it fires from now on", "resumed: it fires there from now on"];
             switch(&job, &place, "resume", done)
         }
-        Verb::Enable { job, plan: true, .. } => plan::turn(&job.name, Turn::Enabled, &job.reach),
-        Verb::Enable { job, place, .. } => {
+        JobCommand::Enable { job, plan: true, .. } => {
+            plan::turn(&job.name, PlannableChange::Enabled, &job.reach)
+        }
+        JobCommand::Enable { job, place, .. } => {
             let done = ["enabled: it fires from now on", "enabled: it takes part from the next fire on"];
             switch(&job, &place, "enable", done)
         }
-        Verb::Disable { job, place } => {
+        JobCommand::Disable { job, place } => {
             let done = ["disabled: no node holds it", "disabled: its shards move before the next fire"];
             switch(&job, &place, "disable", done)
         }
-        Verb::Shutdown { job, place } => {
+        JobCommand::Shutdown { job, place } => {
             let done = [
                 "shut down on every node of this moment: each takes part again when it is started again",
                 "shut down: it takes part again when it is started again",
             ];
             switch(&job, &place, "shutdown", done)
         }
-        Verb::Delete { job } => {
+        JobCommand::Delete { job } => {
             let answer: Value = job.reach.client()?.delete(&format!("/jobs/{}", escape(&job.name)))?;
-            said(&job.reach, &answer, &format!("job {} is deleted", job.name))
+            print_response(&job.reach, &answer, &format!("job {} is deleted", job.name))
         }
-        Verb::Claim { reach } => claim(&reach),
+        JobCommand::Claim { reach } => claim(&reach),
     }
 }
 
@@ -216,7 +220,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
 ///
 /// # Errors
 /// A handful is refused; those before it stand.
-pub(crate) fn apply(jobs: &[Job], reach: &Reach) -> Result<(), Failure> {
+pub(crate) fn apply(jobs: &[Job], reach: &ConnectArgs) -> Result<(), CliError> {
     let client = reach.client()?;
     let mut answers = Vec::new();
     let mut left = jobs;
@@ -227,7 +231,7 @@ pub(crate) fn apply(jobs: &[Job], reach: &Reach) -> Result<(), Failure> {
         answers.extend(answer["jobs"].as_array().cloned().unwrap_or_default());
         output::warn(&answer);
     }
-    if reach.output == Output::Json {
+    if reach.output == OutputFormat::Json {
         return output::json(&answers);
     }
     let mut counts = BTreeMap::new();
@@ -264,7 +268,7 @@ fn handful(jobs: &[Job]) -> usize {
 ///
 /// # Errors
 /// Nobody answers, or the answer is a refusal.
-pub(super) fn all(client: &Client, find: &str) -> Result<Vec<JobRow>, Failure> {
+pub(super) fn all(client: &ApiClient, find: &str) -> Result<Vec<JobRow>, CliError> {
     let mut jobs = Vec::new();
     let mut first = "/jobs?limit=1000".to_owned();
     // A node that is not upgraded yet knows no such word.
@@ -280,13 +284,13 @@ pub(super) fn all(client: &Client, find: &str) -> Result<Vec<JobRow>, Failure> {
     }
 }
 
-fn show(job: &OneJob) -> Result<(), Failure> {
+fn show(job: &JobArgs) -> Result<(), CliError> {
     let found: JobDetail = job.reach.client()?.get(&format!("/jobs/{}", escape(&job.name)))?;
-    if job.reach.output == Output::Json {
+    if job.reach.output == OutputFormat::Json {
         return output::json(&found);
     }
     let declared = toml::to_string(&json!({ "job": [&found.job] }))
-        .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+        .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
     let held = found.owner.as_deref().unwrap_or("nobody");
     let verb = match found.job.placement {
         Placement::Claimed => "held",
@@ -306,8 +310,8 @@ fn show(job: &OneJob) -> Result<(), Failure> {
     for switch in &found.switches {
         output::line(&format!(
             "# switched apart from this declaration: {}; {}",
-            switch.says(),
-            switch.way_back()
+            switch.description(),
+            switch.undo_hint()
         ))?;
     }
     if found.fits_nobody {
@@ -330,7 +334,7 @@ fn show(job: &OneJob) -> Result<(), Failure> {
     output::line(&table.lines().map(|line| format!("# {line}")).collect::<Vec<_>>().join("\n"))
 }
 
-fn run_now(job: &OneJob, request: Option<String>, place: &OneNode) -> Result<(), Failure> {
+fn run_now(job: &JobArgs, request: Option<String>, place: &JobNodeArgs) -> Result<(), CliError> {
     let request = request.map_or_else(request::fresh, Ok)?;
     let path = format!("/jobs/{}/run", escape(&job.name));
     let body = json!({ "request": request, "node": place.node });
@@ -359,11 +363,11 @@ fn run_now(job: &OneJob, request: Option<String>, place: &OneNode) -> Result<(),
         ),
         _ => String::new(),
     };
-    said(&job.reach, &answer, &format!("{run}{before}\n{more}"))
+    print_response(&job.reach, &answer, &format!("{run}{before}\n{more}"))
 }
 
 /// Switches a job, or its part on one node; says one of the two ends of the sentence.
-fn switch(job: &OneJob, place: &OneNode, verb: &str, done: [&str; 2]) -> Result<(), Failure> {
+fn switch(job: &JobArgs, place: &JobNodeArgs, verb: &str, done: [&str; 2]) -> Result<(), CliError> {
     let mut path = format!("/jobs/{}/{verb}", escape(&job.name));
     let mut what = format!("job {} is {}", job.name, done[0]);
     if let Some(node) = &place.node {
@@ -377,10 +381,10 @@ fn switch(job: &OneJob, place: &OneNode, verb: &str, done: [&str; 2]) -> Result<
         // What would follow does not, as the warnings tell.
         what = short.to_owned();
     }
-    said(&job.reach, &answer, &what)
+    print_response(&job.reach, &answer, &what)
 }
 
-fn claim(reach: &Reach) -> Result<(), Failure> {
+fn claim(reach: &ConnectArgs) -> Result<(), CliError> {
     let answer: Value = reach.client()?.post("/jobs/claim", &json!({}))?;
     let count =
         |value: &Value| counted(usize::try_from(value.as_u64().unwrap_or(0)).unwrap_or(usize::MAX), "job");
@@ -390,16 +394,16 @@ fn claim(reach: &Reach) -> Result<(), Failure> {
     let mut lines =
         vec![format!("claiming {}; without a node: {}", count(&answer["claims"]), count(&answer["left"]))];
     lines.extend(reasons);
-    said(reach, &answer, &lines.join("\n"))
+    print_response(reach, &answer, &lines.join("\n"))
 }
 
 /// Prints an answer: itself for programs, a sentence for people.
 ///
 /// # Errors
 /// Nobody reads standard output any more.
-pub(crate) fn said(reach: &Reach, answer: &Value, sentence: &str) -> Result<(), Failure> {
+pub(crate) fn print_response(reach: &ConnectArgs, answer: &Value, sentence: &str) -> Result<(), CliError> {
     match reach.output {
-        Output::Json => output::json(answer),
-        Output::Table => output::line(sentence),
+        OutputFormat::Json => output::json(answer),
+        OutputFormat::Table => output::line(sentence),
     }
 }

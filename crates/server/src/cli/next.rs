@@ -4,15 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use evenkeel_core::schedule::{Calendars, Dst, Schedule, Times};
-use evenkeel_core::words::{CalendarName, JobName};
+use evenkeel_core::ids::{CalendarName, JobName};
+use evenkeel_core::schedule::{CalendarFilter, Dst, Schedule, ScheduleSpec};
 use serde_json::{Value, json};
 
 use super::chosen;
-use crate::client::{Reach, escape};
-use crate::exit::{Exit, Failure};
-use crate::output::{self, Output};
-use crate::rows::moment;
+use crate::api_types::moment;
+use crate::client::{ConnectArgs, escape};
+use crate::exit::{CliError, ExitKind};
+use crate::output::{self, OutputFormat};
 use crate::{files, zones};
 
 /// The most fires that are listed.
@@ -20,7 +20,7 @@ const MOST: u32 = 1_000;
 
 /// `job next`.
 #[derive(Debug, Args)]
-pub(crate) struct Next {
+pub(crate) struct NextFiresArgs {
     /// The job's name
     #[arg(required_unless_present = "schedule", conflicts_with = "schedule")]
     name: Option<String>,
@@ -64,11 +64,11 @@ pub(crate) struct Next {
     #[arg(long)]
     notes: bool,
     #[command(flatten)]
-    reach: Reach,
+    reach: ConnectArgs,
 }
 
 /// A fire as it is listed.
-struct Listed {
+struct ListedFire {
     due: String,
     notes: Vec<String>,
 }
@@ -77,15 +77,15 @@ struct Listed {
 ///
 /// # Errors
 /// There is no such job, or the schedule is none; then the error shows where.
-pub(super) fn fires(next: &Next) -> Result<(), Failure> {
+pub(super) fn fires(next: &NextFiresArgs) -> Result<(), CliError> {
     // The same mistake is the same code, whoever is asked.
     next.from.as_deref().map(zones::just_before).transpose()?;
     let listed = match &next.name {
-        Some(name) => asked(next, name)?,
+        Some(name) => fetch_fires(next, name)?,
         None => tried(next)?,
     };
     let zone = next.tz.as_deref().map(zones::named).transpose()?;
-    if next.reach.output == Output::Json {
+    if next.reach.output == OutputFormat::Json {
         let shown =
             |due: &str| zone.as_ref().map_or_else(|| due.to_owned(), |zone| zones::rfc3339(due, zone));
         let fires: Vec<Value> = listed
@@ -109,40 +109,40 @@ pub(super) fn fires(next: &Next) -> Result<(), Failure> {
 }
 
 /// Asks a node about a job.
-fn asked(next: &Next, name: &str) -> Result<Vec<Listed>, Failure> {
+fn fetch_fires(next: &NextFiresArgs, name: &str) -> Result<Vec<ListedFire>, CliError> {
     let from = next.from.as_deref().map_or_else(String::new, |from| format!("&from={}", escape(from)));
     let path = format!("/jobs/{}/next?n={}{from}", escape(name), next.n);
     let answer: Value = next.reach.client()?.get(&path)?;
-    let read = |e: serde_json::Error| Failure::new(Exit::Failed, e.to_string());
+    let read = |e: serde_json::Error| CliError::new(ExitKind::Failed, e.to_string());
     let moments: Vec<String> = serde_json::from_value(answer["next"].clone()).map_err(read)?;
     // A node of an older version says nothing of notes.
     let notes: Vec<Vec<String>> = serde_json::from_value(answer["notes"].clone()).unwrap_or_default();
     let mut notes = notes.into_iter();
-    Ok(moments.into_iter().map(|due| Listed { due, notes: notes.next().unwrap_or_default() }).collect())
+    Ok(moments.into_iter().map(|due| ListedFire { due, notes: notes.next().unwrap_or_default() }).collect())
 }
 
 /// The calendars of a file that are to be tried out as well.
-fn calendars(next: &Next) -> Result<Calendars, Failure> {
+fn calendars(next: &NextFiresArgs) -> Result<CalendarFilter, CliError> {
     let declared = next.calendars.as_deref().map(files::calendars).transpose()?.unwrap_or_default();
     let named = |name: &CalendarName| {
         let found = declared.iter().find(|calendar| calendar.name == *name);
         let found = found.ok_or_else(|| {
-            Failure::invalid(format!("there is no calendar {name} in the file of --calendars"))
+            CliError::invalid(format!("there is no calendar {name} in the file of --calendars"))
         })?;
-        let times = found.read().map_err(|e| Failure::invalid(e.to_string()))?;
+        let times = found.read().map_err(|e| CliError::invalid(e.to_string()))?;
         Ok((name.clone(), Arc::new(times)))
     };
-    let list = |names: &[CalendarName]| names.iter().map(named).collect::<Result<Vec<_>, Failure>>();
-    Ok(Calendars::new(list(&next.exclude_calendars)?, list(&next.require_calendars)?))
+    let list = |names: &[CalendarName]| names.iter().map(named).collect::<Result<Vec<_>, CliError>>();
+    Ok(CalendarFilter::new(list(&next.exclude_calendars)?, list(&next.require_calendars)?))
 }
 
 /// Tries out a schedule that is no job yet.
-fn tried(next: &Next) -> Result<Vec<Listed>, Failure> {
+fn tried(next: &NextFiresArgs) -> Result<Vec<ListedFire>, CliError> {
     let text = next.schedule.join("\n");
     if next.called.is_none() && text.lines().any(hashes) {
-        return Err(Failure::usage("`H` goes by the job's name: say which it is to be with --name"));
+        return Err(CliError::usage("`H` goes by the job's name: say which it is to be with --name"));
     }
-    let times = Times {
+    let times = ScheduleSpec {
         text: &text,
         timezone: &next.timezone,
         name: next.called.as_ref().map_or("", JobName::as_str),
@@ -153,14 +153,14 @@ fn tried(next: &Next) -> Result<Vec<Listed>, Failure> {
     };
     let schedule = Schedule::read(&times).map_err(|error| {
         let marked = error.marked(&text).map_or_else(String::new, |marked| format!("\n{marked}"));
-        Failure::invalid(format!("{error}{marked}"))
+        CliError::invalid(format!("{error}{marked}"))
     })?;
     schedule.doubts().iter().for_each(|doubt| eprintln!("evenkeel: {doubt}"));
     let schedule = schedule.under(calendars(next)?);
     let after = next.from.as_deref().map_or_else(|| Ok(zones::now()), zones::just_before)?;
     let fires = std::iter::successors(schedule.next(after), |last| schedule.next(*last));
     let listed = fires.take(next.n as usize);
-    Ok(listed.map(|due| Listed { due: moment(due), notes: schedule.notes(due) }).collect())
+    Ok(listed.map(|due| ListedFire { due: moment(due), notes: schedule.notes(due) }).collect())
 }
 
 /// Whether a rule has an `H` in it.

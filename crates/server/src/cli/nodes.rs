@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use evenkeel::clock;
+use evenkeel_core::ids::counted;
 use evenkeel_core::schedule::Seconds;
 use evenkeel_core::time::{Millis, Mono};
-use evenkeel_core::words::counted;
 use serde_json::{Value, json};
 
-use super::jobs::said;
-use crate::client::{Reach, escape};
-use crate::exit::{Exit, Failure};
-use crate::output::{self, Output, Simulated};
-use crate::rows::{Balance, EventPage, LoadRow, NodeRow, ObstacleRow, ServiceRow, WhatIfRow};
+use super::jobs::print_response;
+use crate::api_types::{BalanceReport, EventPage, LoadRow, NodeRow, ObstacleRow, ServiceRow, WhatIfRow};
+use crate::client::{ConnectArgs, escape};
+use crate::exit::{CliError, ExitKind};
+use crate::output::{self, OutputFormat, SimulatedBalanceRow};
 use crate::settings;
 use crate::upgrade::{WAIT, WAIT_MAX};
 
 /// How long a new program may take to begin, and how often to look whether it has.
 const BEGINS: Duration = Duration::from_secs(20);
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long the node that is asked may give no answer before a wait is given up.
 const SILENCE: Duration = Duration::from_secs(30);
 /// What a node does from the moment at which it is drained.
@@ -27,16 +27,16 @@ const DRAINING: &str = "draining: it claims nothing more and gives up its jobs a
 
 /// What can be done with nodes.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum NodeCommand {
     /// List the living nodes, and nodes that left within the last day, with the load that each measured last; nodes measure once a minute
     List {
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
     /// Show the node with the lowest load score and its address
     LeastLoaded {
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
     /// Show the load of a node, the latest minute first
     Load {
@@ -49,7 +49,7 @@ pub(crate) enum Verb {
         #[arg(short, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         n: u32,
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
     /// Show the distribution of jobs over nodes, and the distribution if some nodes were lost or drained
     Balance {
@@ -57,7 +57,7 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "WHAT=NODES")]
         simulate: Vec<String>,
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
     /// Drain a node: it gives up its jobs, each after its run, and claims no more. Refused if the other nodes have no room for them
     Drain {
@@ -73,14 +73,14 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "TIME", requires = "wait")]
         timeout: Option<Seconds>,
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
     /// Let a drained node claim jobs again
     Undrain {
         /// The node's name
         name: String,
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
     /// Make a node's process continue in the program that is now in its file, while its commands go on running
     Upgrade {
@@ -90,14 +90,14 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "TIME", default_value = "30s", value_parser = upgrade_wait)]
         wait: String,
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
     /// Mark a node online that its peers could not reach
     Activate {
         /// The node's name
         name: String,
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
 }
 
@@ -111,71 +111,76 @@ fn upgrade_wait(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// It could not be done.
-pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
+pub(crate) fn run(verb: NodeCommand) -> Result<(), CliError> {
     match verb {
-        Verb::List { reach } => {
+        NodeCommand::List { reach } => {
             let answer: Value = reach.client()?.get("/nodes")?;
-            let rows = |key: &str| -> Result<Vec<NodeRow>, Failure> {
+            let rows = |key: &str| -> Result<Vec<NodeRow>, CliError> {
                 let rows = answer.get(key).cloned().unwrap_or_else(|| json!([]));
-                serde_json::from_value(rows).map_err(|e| Failure::new(Exit::Failed, e.to_string()))
+                serde_json::from_value(rows).map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))
             };
             let mut nodes = rows("nodes")?;
             nodes.extend(rows("gone")?);
             if answer["closed"] == Value::Bool(true) {
-                output::tell("this node was closed from outside and is no member: start it again");
+                output::print_message("this node was closed from outside and is no member: start it again");
             }
             output::warn(&answer);
             output::list(reach.output, &nodes, "no node has joined yet")
         }
-        Verb::LeastLoaded { reach } => {
+        NodeCommand::LeastLoaded { reach } => {
             let least_loaded: ServiceRow = reach.client()?.get("/service")?;
             output::list(reach.output, &[least_loaded], "no node is online")
         }
-        Verb::Load { name, since, n, reach } => {
+        NodeCommand::Load { name, since, n, reach } => {
             let path = format!("/nodes/{}/load?since={}&limit={n}", escape(&name), escape(&since));
             let answer: Value = reach.client()?.get(&path)?;
             let points: Vec<LoadRow> = serde_json::from_value(answer["load"].clone())
-                .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+                .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
             output::list(reach.output, &points, "nothing is known of it in that time")
         }
-        Verb::Balance { simulate, reach } => balance(&simulate, &reach),
-        Verb::Drain { name, force, wait: true, timeout, reach } => {
+        NodeCommand::Balance { simulate, reach } => balance(&simulate, &reach),
+        NodeCommand::Drain { name, force, wait: true, timeout, reach } => {
             drain_and_wait(&reach, &name, force, timeout.map(|Seconds(secs)| Duration::from_secs(secs)))
         }
-        Verb::Drain { name, force, reach, .. } => {
+        NodeCommand::Drain { name, force, reach, .. } => {
             switch(&reach, &name, "drain", &json!({ "force": force }), DRAINING)
         }
-        Verb::Undrain { name, reach } => {
+        NodeCommand::Undrain { name, reach } => {
             let answer: Value =
                 reach.client()?.post(&format!("/nodes/{}/undrain", escape(&name)), &json!({}))?;
             let done = match answer["applied"].as_str() {
                 Some("unchanged") => "not drained: nothing was changed",
                 _ => "back: it claims jobs again",
             };
-            said(&reach, &answer, &format!("node {name} is {done}"))
+            print_response(&reach, &answer, &format!("node {name} is {done}"))
         }
-        Verb::Upgrade { name, wait, reach } => upgrade(&reach, &name, &wait),
-        Verb::Activate { name, reach } => {
+        NodeCommand::Upgrade { name, wait, reach } => upgrade(&reach, &name, &wait),
+        NodeCommand::Activate { name, reach } => {
             let path = format!("/nodes/{}/activate", escape(&name));
             let answer: Value = reach.client()?.post(&path, &json!({}))?;
             let done = match answer["applied"].as_str() {
                 Some("unchanged") => "online already: nothing was changed",
                 _ => "online: its strikes are forgiven",
             };
-            said(&reach, &answer, &format!("node {name} is {done}"))
+            print_response(&reach, &answer, &format!("node {name} is {done}"))
         }
     }
 }
 
 /// Drains a node and returns when the node says that it owns nothing any more (S1-39).
-fn drain_and_wait(reach: &Reach, name: &str, force: bool, timeout: Option<Duration>) -> Result<(), Failure> {
+fn drain_and_wait(
+    reach: &ConnectArgs,
+    name: &str,
+    force: bool,
+    timeout: Option<Duration>,
+) -> Result<(), CliError> {
     let until = timeout.map(|span| after(clock::now().mono, span));
     let client = reach.client()?;
     let path = format!("/nodes/{}/drain", escape(name));
     let mut answer: Value = client.post(&path, &json!({ "force": force }))?;
     output::warn(&answer);
-    if reach.output == Output::Table {
-        output::tell(&format!("node {name} is {DRAINING}"));
+    if reach.output == OutputFormat::Table {
+        output::print_message(&format!("node {name} is {DRAINING}"));
     }
     let mut silent_since = None;
     loop {
@@ -192,21 +197,21 @@ fn drain_and_wait(reach: &Reach, name: &str, force: bool, timeout: Option<Durati
         };
         let Some(row) = row else {
             let text = format!("node {name} ended before it said that it owns nothing: see its log");
-            return Err(Failure::new(Exit::Failed, text));
+            return Err(CliError::new(ExitKind::Failed, text));
         };
         if row["drained"] == true {
             answer["drained"] = true.into();
-            return said(reach, &answer, &format!("node {name} is drained: it may be stopped"));
+            return print_response(reach, &answer, &format!("node {name} is drained: it may be stopped"));
         }
         if row["draining"] == false {
             let text = format!("node {name} was undrained meanwhile: it keeps what it has");
-            return Err(Failure::new(Exit::Conflict, text));
+            return Err(CliError::new(ExitKind::Conflict, text));
         }
         if until.is_some_and(|until| now >= until) {
             let text = not_drained(name, &row);
-            return Err(Failure::new(Exit::Unavailable, text));
+            return Err(CliError::new(ExitKind::Unavailable, text));
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -229,14 +234,14 @@ fn after(moment: Mono, span: Duration) -> Mono {
     moment + Millis(i64::try_from(span.as_millis()).unwrap_or(i64::MAX / 2))
 }
 
-fn switch(reach: &Reach, name: &str, verb: &str, body: &Value, done: &str) -> Result<(), Failure> {
+fn switch(reach: &ConnectArgs, name: &str, verb: &str, body: &Value, done: &str) -> Result<(), CliError> {
     let answer: Value = reach.client()?.post(&format!("/nodes/{}/{verb}", escape(name)), body)?;
     output::warn(&answer);
-    said(reach, &answer, &format!("node {name} is {done}"))
+    print_response(reach, &answer, &format!("node {name} is {done}"))
 }
 
 /// Asks for it, and waits until the node says how it went.
-fn upgrade(reach: &Reach, name: &str, wait: &str) -> Result<(), Failure> {
+fn upgrade(reach: &ConnectArgs, name: &str, wait: &str) -> Result<(), CliError> {
     let client = reach.client()?;
     let asked: Value = client.post(&format!("/nodes/{}/upgrade", escape(name)), &json!({ "wait": wait }))?;
     let text = |key: &str| asked[key].as_str().unwrap_or_default().to_owned();
@@ -247,23 +252,23 @@ fn upgrade(reach: &Reach, name: &str, wait: &str) -> Result<(), Failure> {
         // While programs change nobody answers; that is no reason to give up.
         if let Ok(EventPage { events, .. }) = client.get::<EventPage>(&path) {
             if let Some(event) = events.iter().find(|event| event.kind == "not_upgraded") {
-                return Err(Failure::new(Exit::Conflict, event.text.clone()));
+                return Err(CliError::new(ExitKind::Conflict, event.text.clone()));
             }
             if let Some(event) = events.iter().find(|event| event.kind == "upgraded") {
-                return said(
+                return print_response(
                     reach,
                     &asked,
                     &format!("node {name} {}: evenkeel {}", event.text, text("version")),
                 );
             }
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
     }
     let text = format!("node {name} does not say how it went: see its log, and `evenkeel event list`");
-    Err(Failure::new(Exit::Failed, text))
+    Err(CliError::new(ExitKind::Failed, text))
 }
 
-fn balance(simulate: &[String], reach: &Reach) -> Result<(), Failure> {
+fn balance(simulate: &[String], reach: &ConnectArgs) -> Result<(), CliError> {
     let (mut kill, mut drain) = (Vec::new(), Vec::new());
     for text in simulate {
         match text.split_once('=') {
@@ -271,21 +276,21 @@ fn balance(simulate: &[String], reach: &Reach) -> Result<(), Failure> {
             Some(("drain", names)) if !names.is_empty() => drain.push(names),
             _ => {
                 let text = format!("--simulate is {text:?}: write kill=NODE,NODE or drain=NODE,NODE");
-                return Err(Failure::usage(text));
+                return Err(CliError::usage(text));
             }
         }
     }
     let path = format!("/nodes/balance?kill={}&drain={}", escape(&kill.join(",")), escape(&drain.join(",")));
-    let found: Balance = reach.client()?.get(&path)?;
-    if reach.output == Output::Json {
+    let found: BalanceReport = reach.client()?.get(&path)?;
+    if reach.output == OutputFormat::Json {
         return output::json(&found);
     }
     let none = "no node has joined yet";
     if found.then.is_some() {
-        let rows: Vec<Simulated<'_>> = found.rows.iter().map(Simulated).collect();
-        output::list(Output::Table, &rows, none)?;
+        let rows: Vec<SimulatedBalanceRow<'_>> = found.rows.iter().map(SimulatedBalanceRow).collect();
+        output::list(OutputFormat::Table, &rows, none)?;
     } else {
-        output::list(Output::Table, &found.rows, none)?;
+        output::list(OutputFormat::Table, &found.rows, none)?;
     }
     output::line(&format!("\n{}", summary(&found)))?;
     for ObstacleRow { job, why } in found.then.iter().flat_map(|then| &then.obstacles) {
@@ -294,13 +299,13 @@ fn balance(simulate: &[String], reach: &Reach) -> Result<(), Failure> {
     if let Some(more) = found.then.as_ref().map(|then| then.obstacles_more).filter(|more| *more > 0) {
         output::line(&format!("in the way: {}", counted(more, "more job")))?;
     }
-    found.warnings.iter().for_each(|text| output::tell(text));
+    found.warnings.iter().for_each(|text| output::print_message(text));
     Ok(())
 }
 
 /// In a sentence: whether there is room for every job.
-fn summary(found: &Balance) -> String {
-    let Balance { jobs, room, free, .. } = found;
+fn summary(found: &BalanceReport) -> String {
+    let BalanceReport { jobs, room, free, .. } = found;
     let all = counted(*jobs, "job");
     let Some(then) = &found.then else {
         let held = if *free == 0 { "all are held".to_owned() } else { format!("{free} held by nobody") };

@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use evenkeel_core::calendar::Calendar;
+use evenkeel_core::ids::CalendarName;
 use evenkeel_core::job::Job;
-use evenkeel_core::schedule::{Calendars, Edit, Fate, Schedule};
+use evenkeel_core::schedule::{CalendarFilter, EditEffect, Schedule, ScheduleEdit};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::CalendarName;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::client::{Client, Reach, escape};
-use crate::exit::{Exit, Failure};
-use crate::files::Declared;
-use crate::output::{self, Output};
-use crate::rows::{CalendarDetail, JobDetail, SwitchRow, moment};
+use crate::api_types::{CalendarDetail, JobDetail, SwitchRow, moment};
+use crate::client::{ApiClient, ConnectArgs, escape};
+use crate::exit::{CliError, ExitKind};
+use crate::files::Declarations;
+use crate::output::{self, OutputFormat};
 use crate::zones;
 
 /// How many changed fires of a job are shown.
@@ -24,14 +24,14 @@ const SHOWN: usize = 10;
 
 /// What would become of a job.
 #[derive(Debug, Serialize)]
-struct Planned {
+struct JobPlan {
     name: String,
     /// `created`, `updated`, `unchanged`, `resumed`, `enabled`; or `calendar` for a job that only names one that changes.
     becomes: &'static str,
     /// The fields that would change.
     fields: Vec<String>,
     /// The fires that would.
-    changes: Vec<Changed>,
+    changes: Vec<FireChange>,
     /// Whether there may be more of them.
     more: bool,
     /// How many fires stay as they are, up to `until`.
@@ -49,7 +49,7 @@ struct Planned {
 
 /// A fire that would come or go.
 #[derive(Debug, Serialize)]
-struct Changed {
+struct FireChange {
     due: String,
     /// `added`, `dropped` or `repeats`.
     fate: &'static str,
@@ -60,7 +60,7 @@ struct Changed {
 
 /// Something that changes a job and can be planned first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum PlannableChange {
     /// Its pause ends.
     Resumed,
     /// It may be held again.
@@ -71,8 +71,8 @@ pub(super) enum Turn {
 ///
 /// # Errors
 /// Nobody answers, or the file makes no sense where it meets what is declared already.
-pub(super) fn file(declared: &Declared, reach: &Reach) -> Result<(), Failure> {
-    let mut desk = Desk::open(reach)?;
+pub(super) fn file(declared: &Declarations, reach: &ConnectArgs) -> Result<(), CliError> {
+    let mut desk = Preview::open(reach)?;
     let mut changed = BTreeSet::new();
     for calendar in &declared.calendars {
         let old = desk.calendar(&calendar.name)?;
@@ -98,22 +98,24 @@ pub(super) fn file(declared: &Declared, reach: &Reach) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Nobody answers, or there is no such job.
-pub(super) fn turn(name: &str, turn: Turn, reach: &Reach) -> Result<(), Failure> {
-    let mut desk = Desk::open(reach)?;
+pub(super) fn turn(name: &str, turn: PlannableChange, reach: &ConnectArgs) -> Result<(), CliError> {
+    let mut desk = Preview::open(reach)?;
     let found: JobDetail = desk.client.get(&format!("/jobs/{}", escape(name)))?;
-    let mut turned = JobDetail { job: standing(&found), ..found.clone() };
+    let mut turned = JobDetail { job: current_job(&found), ..found.clone() };
     let becomes = match turn {
-        Turn::Resumed => {
+        PlannableChange::Resumed => {
             turned.paused = false;
             "resumed"
         }
-        Turn::Enabled => {
+        PlannableChange::Enabled => {
             turned.job.enabled = true;
             "enabled"
         }
     };
-    let (old, new) =
-        (desk.fires(&standing(&found), found.paused, false)?, desk.fires(&turned.job, turned.paused, false)?);
+    let (old, new) = (
+        desk.fires(&current_job(&found), found.paused, false)?,
+        desk.fires(&turned.job, turned.paused, false)?,
+    );
     let mut plan = desk.plan(name, becomes, (old.as_ref(), new.as_ref()));
     if old.is_none() && new.is_some() {
         plan.notes.push("what was due before is not made up".to_owned());
@@ -125,24 +127,24 @@ pub(super) fn turn(name: &str, turn: Turn, reach: &Reach) -> Result<(), Failure>
 }
 
 /// What is declared, as far as it was asked for, and what is about to be.
-struct Desk {
-    client: Client,
+struct Preview {
+    client: ApiClient,
     now: Wall,
     standing: BTreeMap<CalendarName, Option<CalendarDetail>>,
     coming: BTreeMap<CalendarName, Calendar>,
 }
 
-impl Desk {
-    fn open(reach: &Reach) -> Result<Self, Failure> {
+impl Preview {
+    fn open(reach: &ConnectArgs) -> Result<Self, CliError> {
         let client = reach.client()?;
         Ok(Self { client, now: zones::now(), standing: BTreeMap::new(), coming: BTreeMap::new() })
     }
 
-    fn job(&self, name: &str) -> Result<Option<JobDetail>, Failure> {
+    fn job(&self, name: &str) -> Result<Option<JobDetail>, CliError> {
         found(self.client.get(&format!("/jobs/{}", escape(name))))
     }
 
-    fn calendar(&mut self, name: &CalendarName) -> Result<Option<CalendarDetail>, Failure> {
+    fn calendar(&mut self, name: &CalendarName) -> Result<Option<CalendarDetail>, CliError> {
         if let Some(known) = self.standing.get(name) {
             return Ok(known.clone());
         }
@@ -151,7 +153,7 @@ impl Desk {
         Ok(asked)
     }
 
-    fn apply(&mut self, job: &Job) -> Result<Planned, Failure> {
+    fn apply(&mut self, job: &Job) -> Result<JobPlan, CliError> {
         let found = self.job(job.name.as_str())?;
         let becomes = match &found {
             None => "created",
@@ -166,14 +168,14 @@ impl Desk {
         found: Option<&JobDetail>,
         job: &Job,
         becomes: &'static str,
-    ) -> Result<Planned, Failure> {
+    ) -> Result<JobPlan, CliError> {
         let paused = found.is_some_and(|found| found.paused);
         let old = match found {
-            Some(found) => self.fires(&standing(found), paused, false)?,
+            Some(found) => self.fires(&current_job(found), paused, false)?,
             None => None,
         };
         // What an operator switched stands, unless the file says something new of it.
-        let (job, declared) = (&becoming(found, job), job);
+        let (job, declared) = (&planned_job(found, job), job);
         let new = self.fires(job, paused, true)?;
         let mut plan = self.plan(job.name.as_str(), becomes, (old.as_ref(), new.as_ref()));
         if let Some(found) = found {
@@ -194,18 +196,18 @@ impl Desk {
         name: &str,
         becomes: &'static str,
         (old, new): (Option<&Schedule>, Option<&Schedule>),
-    ) -> Planned {
-        let edit = Edit::of(old, new, self.now, SHOWN);
-        let changed = |(due, fate): &(Wall, Fate)| Changed {
+    ) -> JobPlan {
+        let edit = ScheduleEdit::of(old, new, self.now, SHOWN);
+        let changed = |(due, fate): &(Wall, EditEffect)| FireChange {
             due: moment(*due),
             fate: match fate {
-                Fate::Added => "added",
-                Fate::Dropped => "dropped",
-                Fate::Repeats(_) => "repeats",
+                EditEffect::Added => "added",
+                EditEffect::Dropped => "dropped",
+                EditEffect::Repeats(_) => "repeats",
             },
-            of: if let Fate::Repeats(past) = fate { Some(moment(*past)) } else { None },
+            of: if let EditEffect::Repeats(past) = fate { Some(moment(*past)) } else { None },
         };
-        Planned {
+        JobPlan {
             name: name.to_owned(),
             becomes,
             fields: Vec::new(),
@@ -225,8 +227,8 @@ impl Desk {
     }
 
     /// When a declaration is due, by the calendars as they stand or as they would; `None` while it fires only by hand.
-    fn fires(&mut self, job: &Job, paused: bool, coming: bool) -> Result<Option<Schedule>, Failure> {
-        let mut list = |names: &[CalendarName]| -> Result<Option<Vec<_>>, Failure> {
+    fn fires(&mut self, job: &Job, paused: bool, coming: bool) -> Result<Option<Schedule>, CliError> {
+        let mut list = |names: &[CalendarName]| -> Result<Option<Vec<_>>, CliError> {
             let mut read = Vec::new();
             for name in names {
                 let found = match self.coming.get(name).filter(|_| coming) {
@@ -237,7 +239,7 @@ impl Desk {
                     // Without one of its calendars a job that stands never fires, and a new one is refused.
                     return if coming { Err(missing(job, name)) } else { Ok(None) };
                 };
-                let times = calendar.read().map_err(|e| Failure::invalid(e.to_string()))?;
+                let times = calendar.read().map_err(|e| CliError::invalid(e.to_string()))?;
                 read.push((name.clone(), Arc::new(times)));
             }
             Ok(Some(read))
@@ -246,14 +248,14 @@ impl Desk {
         else {
             return Ok(None);
         };
-        let schedule = job.schedule_under(Some(&Calendars::new(except, only)));
+        let schedule = job.schedule_with_calendars(Some(&CalendarFilter::new(except, only)));
         Ok(schedule.filter(|_| job.enabled && !paused))
     }
 }
 
-fn missing(job: &Job, name: &CalendarName) -> Failure {
-    Failure::new(
-        Exit::Conflict,
+fn missing(job: &Job, name: &CalendarName) -> CliError {
+    CliError::new(
+        ExitKind::Conflict,
         format!("job {}: there is no calendar {name}: declare it in the same file or first", job.name),
     )
 }
@@ -281,12 +283,12 @@ fn fields(old: &Job, new: &Job) -> Vec<String> {
 }
 
 /// The declaration with what operators switched: what holds now.
-fn standing(found: &JobDetail) -> Job {
+fn current_job(found: &JobDetail) -> Job {
     Job { enabled: !found.disabled, ..found.job.clone() }
 }
 
 /// What a file makes of a job that operators may have switched.
-fn becoming(found: Option<&JobDetail>, job: &Job) -> Job {
+fn planned_job(found: Option<&JobDetail>, job: &Job) -> Job {
     let kept = found.filter(|found| found.job.enabled == job.enabled);
     Job { enabled: kept.map_or(job.enabled, |found| !found.disabled), ..job.clone() }
 }
@@ -302,16 +304,16 @@ fn ended_and_left(found: &JobDetail, declared: &Job) -> (Vec<SwitchRow>, Vec<Swi
 }
 
 /// What is not there is no failure here.
-fn found<T>(asked: Result<T, Failure>) -> Result<Option<T>, Failure> {
+fn found<T>(asked: Result<T, CliError>) -> Result<Option<T>, CliError> {
     match asked {
         Ok(found) => Ok(Some(found)),
-        Err(failure) if failure.exit == Exit::NotFound => Ok(None),
+        Err(failure) if failure.exit == ExitKind::NotFound => Ok(None),
         Err(failure) => Err(failure),
     }
 }
 
-fn show(plans: &[Planned], reach: &Reach) -> Result<(), Failure> {
-    if reach.output == Output::Json {
+fn show(plans: &[JobPlan], reach: &ConnectArgs) -> Result<(), CliError> {
+    if reach.output == OutputFormat::Json {
         return output::json(&plans);
     }
     let zone = TimeZone::system();
@@ -322,7 +324,7 @@ fn show(plans: &[Planned], reach: &Reach) -> Result<(), Failure> {
 }
 
 /// A plan for people.
-fn lines(plan: &Planned, zone: &TimeZone) -> Vec<String> {
+fn lines(plan: &JobPlan, zone: &TimeZone) -> Vec<String> {
     let fields = if plan.fields.is_empty() { String::new() } else { format!(": {}", plan.fields.join(", ")) };
     let becomes = if plan.becomes == "calendar" { "is under a calendar that changes" } else { plan.becomes };
     let mut lines = vec![format!("{}  {becomes}{fields}", plan.name)];

@@ -6,39 +6,39 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use evenkeel::State as RunState;
+use evenkeel::AttemptState as RunState;
 use evenkeel_core::schedule::Seconds;
 use serde_json::{Value, json};
 
-use super::jobs::said;
-use crate::client::{Client, Reach, escape};
-use crate::exit::{Exit, Failure};
-use crate::output::{self, Output};
-use crate::rows::{RunPage, RunRow, RunningRow};
-use crate::written;
+use super::jobs::print_response;
+use crate::api_types::{RunPage, RunRow, RunningRow};
+use crate::client::{ApiClient, ConnectArgs, escape};
+use crate::exit::{CliError, ExitKind};
+use crate::output::{self, OutputFormat};
+use crate::text_input;
 
 /// One question waits so long; then it is asked again, so that nothing on the way takes the silence for an end.
 const WAIT_SLICE_SECS: u64 = 25;
 
 /// What can be done with runs.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum RunCommand {
     /// List runs: first the waiting runs with the reason, at most half of the list if there are others, then the others, the latest first
-    List(List),
+    List(RunListArgs),
     /// List all runs that are running now, with their number
     Running {
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
     /// Show all details of a run and its attempts. For a sharded job's fire, named without a shard, show the runs of all shards
     Show {
         #[command(flatten)]
-        run: OneRun,
+        run: RunArgs,
     },
     /// Print a run's output
     Logs {
         #[command(flatten)]
-        run: OneRun,
+        run: RunArgs,
         /// Follow the output until the run has ended, with all its attempts
         #[arg(short, long)]
         follow: bool,
@@ -58,7 +58,7 @@ pub(crate) enum Verb {
     /// Wait until a run, or all shards of a fire, have ended; the exit code is 0 only if all succeeded
     Wait {
         #[command(flatten)]
-        run: OneRun,
+        run: RunArgs,
         /// Give up after this time, such as 90s or 5m
         #[arg(long, value_name = "TIME")]
         timeout: Option<Seconds>,
@@ -66,23 +66,23 @@ pub(crate) enum Verb {
     /// End a running run, or a run that waits for a node, a slot, its pool or its next attempt
     Kill {
         #[command(flatten)]
-        run: OneRun,
+        run: RunArgs,
     },
     /// Run the job of an ended run once more, now. Repeating the command has no further effect
     Restart {
         #[command(flatten)]
-        run: OneRun,
+        run: RunArgs,
     },
     /// Delete a run's output on the nodes that have it; its history stays
     Delete {
         #[command(flatten)]
-        run: OneRun,
+        run: RunArgs,
     },
 }
 
 /// `run list`.
 #[derive(Debug, Args)]
-pub(crate) struct List {
+pub(crate) struct RunListArgs {
     /// Only runs of this job
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
@@ -93,28 +93,28 @@ pub(crate) struct List {
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
     #[command(flatten)]
-    reach: Reach,
+    reach: ConnectArgs,
 }
 
 /// One run and the way to it.
 #[derive(Debug, Args)]
-pub(crate) struct OneRun {
+pub(crate) struct RunArgs {
     /// The run's id, as `run list` shows it
     run: String,
     #[command(flatten)]
-    reach: Reach,
+    reach: ConnectArgs,
 }
 
 /// Does it.
 ///
 /// # Errors
 /// It could not be done, or the run that was waited for did not succeed.
-pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
+pub(crate) fn run(verb: RunCommand) -> Result<(), CliError> {
     match verb {
-        Verb::List(list) => some(&list),
-        Verb::Running { reach } => running(&reach),
-        Verb::Show { run } => show(&run),
-        Verb::Logs { run, follow, attempt, grep, raw, save } => {
+        RunCommand::List(list) => some(&list),
+        RunCommand::Running { reach } => running(&reach),
+        RunCommand::Show { run } => show(&run),
+        RunCommand::Logs { run, follow, attempt, grep, raw, save } => {
             let attempt = attempt.map(|n| format!("&attempt={n}")).unwrap_or_default();
             let grep = grep.map(|text| format!("&grep={}", escape(&text))).unwrap_or_default();
             let path = format!("/runs/{}/logs?follow={follow}{attempt}{grep}", escape(&run.run));
@@ -126,13 +126,13 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
                 }
             }
         }
-        Verb::Wait { run, timeout } => wait(&run, timeout),
-        Verb::Kill { run } => {
+        RunCommand::Wait { run, timeout } => wait(&run, timeout),
+        RunCommand::Kill { run } => {
             let path = format!("/runs/{}/kill", escape(&run.run));
             let answer: Value = run.reach.client()?.post(&path, &json!({}))?;
-            said(&run.reach, &answer, &format!("run {} is being ended", run.run))
+            print_response(&run.reach, &answer, &format!("run {} is being ended", run.run))
         }
-        Verb::Restart { run } => {
+        RunCommand::Restart { run } => {
             let path = format!("/runs/{}/restart", escape(&run.run));
             let answer: Value = run.reach.client()?.post(&path, &json!({}))?;
             output::warn(&answer);
@@ -144,30 +144,30 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
                 ),
                 _ => format!("run {} is done again as {next}", run.run),
             };
-            said(&run.reach, &answer, &what)
+            print_response(&run.reach, &answer, &what)
         }
-        Verb::Delete { run } => {
+        RunCommand::Delete { run } => {
             let path = format!("/runs/{}/logs", escape(&run.run));
             let answer: Value = run.reach.client()?.delete(&path)?;
             let what = match answer["removed"].as_u64() {
                 Some(0) => format!("run {} has no output that could be deleted", run.run),
                 _ => format!("the output of run {} is deleted", run.run),
             };
-            said(&run.reach, &answer, &what)
+            print_response(&run.reach, &answer, &what)
         }
     }
 }
 
 /// The state of a run.
 fn state(text: &str) -> Result<String, String> {
-    written::one_of("state", text, &RunState::ALL.map(RunState::as_str)).map(ToOwned::to_owned)
+    text_input::one_of("state", text, &RunState::ALL.map(RunState::as_str)).map(ToOwned::to_owned)
 }
 
 /// Writes what comes to a file of another name first, so that one that broke off is not taken for whole.
-fn saved(client: &Client, path: &str, file: &Path) -> Result<(), Failure> {
+fn saved(client: &ApiClient, path: &str, file: &Path) -> Result<(), CliError> {
     let mut part = file.as_os_str().to_owned();
     part.push(".part");
-    let failed = |e: std::io::Error| Failure::unwritable(file.display(), e);
+    let failed = |e: std::io::Error| CliError::unwritable(file.display(), e);
     let open = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&part);
     let open = open.map_err(failed)?;
     let taken = client.stream(path, |bytes| (&open).write_all(bytes).map_err(failed));
@@ -178,7 +178,7 @@ fn saved(client: &Client, path: &str, file: &Path) -> Result<(), Failure> {
     whole
 }
 
-fn some(list: &List) -> Result<(), Failure> {
+fn some(list: &RunListArgs) -> Result<(), CliError> {
     let client = list.reach.client()?;
     let (mut waiting, mut runs): (Vec<RunRow>, Vec<RunRow>) = (Vec::new(), Vec::new());
     let (mut before, mut more) = (None, 0);
@@ -201,7 +201,7 @@ fn some(list: &List) -> Result<(), Failure> {
         }
     }
     let unclaimed = |row: &RunRow| row.killable == Some(false);
-    more += share(&mut waiting, &mut runs, limit);
+    more += split_limit(&mut waiting, &mut runs, limit);
     let has_unclaimed = waiting.iter().any(unclaimed);
     waiting.append(&mut runs);
     output::list(list.reach.output, &waiting, &none(list))?;
@@ -209,9 +209,9 @@ fn some(list: &List) -> Result<(), Failure> {
     if more > 0 {
         let see = format!("evenkeel run list --state waiting --limit 1000{job}");
         let one = if list.job.is_none() { ", and of one job alone with `--job NAME`" } else { "" };
-        output::tell(&format!("{more} more wait: see them with `{see}`{one}"));
+        output::print_message(&format!("{more} more wait: see them with `{see}`{one}"));
     }
-    if has_unclaimed && list.reach.output == Output::Table {
+    if has_unclaimed && list.reach.output == OutputFormat::Table {
         let text = "due: fires that no node has claimed; `run kill` does not take them, `job pause` keeps them from running";
         output::line(&format!("\n{text}"))?;
     }
@@ -219,7 +219,7 @@ fn some(list: &List) -> Result<(), Failure> {
 }
 
 /// Cuts both to `limit` together, so that what waits leaves half of it to the others. Returns how many that wait went.
-fn share(waiting: &mut Vec<RunRow>, runs: &mut Vec<RunRow>, limit: usize) -> usize {
+fn split_limit(waiting: &mut Vec<RunRow>, runs: &mut Vec<RunRow>, limit: usize) -> usize {
     let room = limit - runs.len().min(limit / 2);
     let cut = waiting.len().saturating_sub(room);
     waiting.truncate(room);
@@ -228,7 +228,7 @@ fn share(waiting: &mut Vec<RunRow>, runs: &mut Vec<RunRow>, limit: usize) -> usi
 }
 
 /// That there are no such runs, in words.
-fn none(list: &List) -> String {
+fn none(list: &RunListArgs) -> String {
     let of_job = list.job.as_ref().map(|job| format!(" of job {job}")).unwrap_or_default();
     if let Some(state) = &list.state {
         return format!("no run{of_job} is {}", state.replace('_', " "));
@@ -237,26 +237,26 @@ fn none(list: &List) -> String {
     format!("no runs{of_job} yet: run one by hand with `evenkeel job run {name}`")
 }
 
-fn running(reach: &Reach) -> Result<(), Failure> {
+fn running(reach: &ConnectArgs) -> Result<(), CliError> {
     let found: RunningRow = reach.client()?.get("/runs/running")?;
     output::missing(&found.missing);
-    if reach.output == Output::Json {
+    if reach.output == OutputFormat::Json {
         return output::json(&found);
     }
-    output::list(Output::Table, &found.runs, "nothing runs now")?;
+    output::list(OutputFormat::Table, &found.runs, "nothing runs now")?;
     match found.running {
         0 => Ok(()),
         n => output::line(&format!("\n{n} running now")),
     }
 }
 
-fn show(run: &OneRun) -> Result<(), Failure> {
+fn show(run: &RunArgs) -> Result<(), CliError> {
     let found: Value = run.reach.client()?.get(&format!("/runs/{}", escape(&run.run)))?;
-    if run.reach.output == Output::Json {
+    if run.reach.output == OutputFormat::Json {
         return output::json(&found);
     }
     let attempts: Vec<RunRow> = serde_json::from_value(found["attempts"].clone())
-        .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+        .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
     let reason = found["reason"].as_str();
     if attempts.is_empty() && found["state"] == "waiting" {
         let why = reason.map(|why| format!(": {why}")).unwrap_or_default();
@@ -264,7 +264,7 @@ fn show(run: &OneRun) -> Result<(), Failure> {
         let fix = format!("`evenkeel run kill {}` takes it back", run.run);
         return if run.run.contains(":ask-") { output::line(&fix) } else { Ok(()) };
     }
-    output::list(Output::Table, &attempts, "it has not been attempted yet")?;
+    output::list(OutputFormat::Table, &attempts, "it has not been attempted yet")?;
     let missing: Vec<String> = serde_json::from_value(found["missing"].clone()).unwrap_or_default();
     output::missing(&missing);
     // A fire has a state as a whole.
@@ -273,7 +273,7 @@ fn show(run: &OneRun) -> Result<(), Failure> {
     output::line(&format!("\nas a whole {state}{reason}"))
 }
 
-fn wait(run: &OneRun, timeout: Option<Seconds>) -> Result<(), Failure> {
+fn wait(run: &RunArgs, timeout: Option<Seconds>) -> Result<(), CliError> {
     let client = run.reach.client()?;
     let mut left = timeout.map(|Seconds(secs)| secs);
     loop {
@@ -284,21 +284,21 @@ fn wait(run: &OneRun, timeout: Option<Seconds>) -> Result<(), Failure> {
         }
         left = left.map(|left| left.saturating_sub(slice));
         if left == Some(0) {
-            return Err(Failure::new(Exit::Unavailable, format!("run {} has not ended yet", run.run)));
+            return Err(CliError::new(ExitKind::Unavailable, format!("run {} has not ended yet", run.run)));
         }
     }
 }
 
-fn ended(run: &OneRun, answer: &Value) -> Result<(), Failure> {
+fn ended(run: &RunArgs, answer: &Value) -> Result<(), CliError> {
     let last = &answer["run"];
     let state = last["state"].as_str().unwrap_or("unknown");
     let reason =
         last["reason"].as_str().filter(|r| !r.is_empty()).map(|r| format!(": {r}")).unwrap_or_default();
-    said(&run.reach, last, &format!("{state}{reason}"))?;
+    print_response(&run.reach, last, &format!("{state}{reason}"))?;
     if state == "succeeded" {
         return Ok(());
     }
-    Err(Failure::new(Exit::Failed, format!("run {} did not succeed: it is {state}", run.run)))
+    Err(CliError::new(ExitKind::Failed, format!("run {} did not succeed: it is {state}", run.run)))
 }
 
 #[cfg(test)]
@@ -326,7 +326,7 @@ mod tests {
     fn what_waits_leaves_half_of_the_list_to_the_others() {
         let shared = |waiting, runs, limit| {
             let (mut waiting, mut runs) = (rows("waiting", waiting), rows("running", runs));
-            let more = share(&mut waiting, &mut runs, limit);
+            let more = split_limit(&mut waiting, &mut runs, limit);
             (waiting.len(), runs.len(), more)
         };
         assert_eq!(shared(60, 60, 50), (25, 25, 35));

@@ -7,32 +7,32 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use evenkeel::Handle;
+use evenkeel_core::ids::counted;
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::job::{CatchUp, Job, Work};
-use evenkeel_core::words::counted;
 use tracing::Level;
 use tracing_subscriber::filter::{Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::exit::{Exit, Failure};
-use crate::repeats::Repeats;
-use crate::settings::Written;
-use crate::{board, output, serve};
+use crate::exit::{CliError, ExitKind};
+use crate::log_dedup::RepeatFilter;
+use crate::settings::SettingsArgs;
+use crate::{output, queries, serve};
 
 /// `evenkeel serve`.
 #[derive(Debug, Args)]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     /// A TOML file with the same settings, named without the leading dashes; the environment and flags override it
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CONFIG")]
     config: Option<PathBuf>,
     #[command(flatten)]
-    written: Written,
+    written: SettingsArgs,
 }
 
 /// `evenkeel dev`.
 #[derive(Debug, Args)]
-pub(crate) struct Dev {
+pub(crate) struct DevArgs {
     /// The folder for all data
     #[arg(long, value_name = "DIR", default_value = "evenkeel-data")]
     data: PathBuf,
@@ -48,11 +48,11 @@ pub(crate) struct Dev {
 ///
 /// # Errors
 /// It cannot begin, or the node stops by itself.
-pub(crate) fn serve(args: Serve) -> Result<(), Failure> {
+pub(crate) fn serve(args: ServeArgs) -> Result<(), CliError> {
     let repeats = log("info")?;
-    let below = args.config.as_deref().map(Written::read).transpose()?.unwrap_or_default();
-    serve::live(args.written.over(below).meant()?, repeats, async |handle: Handle, address| {
-        greet(&format!("evenkeel {} answers at http://{address}/", handle.name()));
+    let below = args.config.as_deref().map(SettingsArgs::read).transpose()?.unwrap_or_default();
+    serve::run_node(args.written.merged_over(below).resolve()?, repeats, async |handle: Handle, address| {
+        print_banner(&format!("evenkeel {} answers at http://{address}/", handle.name()));
         Ok(())
     })
 }
@@ -61,54 +61,54 @@ pub(crate) fn serve(args: Serve) -> Result<(), Failure> {
 ///
 /// # Errors
 /// It cannot begin, or the node stops by itself.
-pub(crate) fn dev(args: &Dev) -> Result<(), Failure> {
+pub(crate) fn dev(args: &DevArgs) -> Result<(), CliError> {
     let repeats = log("warn")?;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&args.data).map_err(|e| {
         let data = args.data.display();
-        Failure::new(
-            Exit::Failed,
+        CliError::new(
+            ExitKind::Failed,
             format!("the data folder {data} cannot be made ({e}): choose another --data"),
         )
     })?;
-    let written = Written {
+    let written = SettingsArgs {
         registry: Some(format!("sqlite:{}", args.data.join("registry.db").display())),
         name: Some("dev".to_owned()),
         port: Some(args.port.into()),
         data: Some(args.data.join("node")),
         http_allow: args.http_allow.clone(),
-        ..Written::default()
+        ..SettingsArgs::default()
     };
     let data = args.data.clone();
-    serve::live(written.meant()?, repeats, async move |handle: Handle, address| {
+    serve::run_node(written.resolve()?, repeats, async move |handle: Handle, address| {
         let what = demo(&handle).await?;
-        greet(&welcome(&what, address, &data));
+        print_banner(&banner(&what, address, &data));
         Ok(())
     })
 }
 
 /// Says that the node is up. One that nobody listens to is up all the same.
-fn greet(text: &str) {
+fn print_banner(text: &str) {
     if output::line(text).is_err() {
         tracing::warn!("nobody reads standard output");
     }
 }
 
 /// Declares the demo jobs, unless there are jobs already; says which it is.
-async fn demo(handle: &Handle) -> Result<String, Failure> {
+async fn demo(handle: &Handle) -> Result<String, CliError> {
     let mut changes = handle.changes();
-    while !board::is_member(handle) {
+    while !queries::is_member(handle) {
         if changes.changed().await.is_err() {
             return Ok("it ends already".to_owned());
         }
     }
-    if board::has_jobs(handle) {
-        return Ok(format!("with {} that may fire", counted(board::enabled(handle), "job")));
+    if queries::has_jobs(handle) {
+        return Ok(format!("with {} that may fire", counted(queries::enabled(handle), "job")));
     }
     let hello = ["/bin/sh", "-c", "echo \"hello from $EVENKEEL_NODE, due at $EVENKEEL_DUE\""];
     let jobs = [("demo-hello", "@every 2s", &hello[..]), ("demo-date", "@every 5s", &["/bin/date"][..])];
     let mut declared = Vec::new();
     for (name, schedule, command) in jobs {
-        let name = name.parse().map_err(|e| Failure::new(Exit::Failed, format!("{e}")))?;
+        let name = name.parse().map_err(|e| CliError::new(ExitKind::Failed, format!("{e}")))?;
         let command = command.iter().map(ToString::to_string).collect();
         let mut job = Job::new(name, schedule, Work::Command(command));
         job.catch_up = CatchUp::Skip;
@@ -117,13 +117,13 @@ async fn demo(handle: &Handle) -> Result<String, Failure> {
     }
     match handle.ask(Command::Apply(declared)).await {
         Answer::Refused(_, why) => {
-            Err(Failure::new(Exit::Failed, format!("the demo jobs are refused: {why}")))
+            Err(CliError::new(ExitKind::Failed, format!("the demo jobs are refused: {why}")))
         }
         _ => Ok("and two demo jobs are ticking".to_owned()),
     }
 }
 
-fn welcome(what: &str, address: SocketAddr, data: &Path) -> String {
+fn banner(what: &str, address: SocketAddr, data: &Path) -> String {
     let server = if address.port() == crate::settings::PORT {
         String::new()
     } else {
@@ -152,12 +152,12 @@ fn is_ours_or_short(target: &str, level: Level) -> bool {
 
 /// Writes the log to standard error, as far as `EVENKEEL_LOG` asks for: a level, or levels of single modules such as
 /// `info,evenkeel=debug`. Without it, `level` holds for all. Faults that repeat are folded.
-fn log(level: &str) -> Result<Repeats, Failure> {
+fn log(level: &str) -> Result<RepeatFilter, CliError> {
     let filter: Targets = match std::env::var("EVENKEEL_LOG").ok().filter(|text| !text.is_empty()) {
-        Some(text) => text.parse().map_err(|e| Failure::usage(format!("EVENKEEL_LOG: {e}")))?,
-        None => level.parse().map_err(|e| Failure::new(Exit::Failed, format!("log level: {e}")))?,
+        Some(text) => text.parse().map_err(|e| CliError::usage(format!("EVENKEEL_LOG: {e}")))?,
+        None => level.parse().map_err(|e| CliError::new(ExitKind::Failed, format!("log level: {e}")))?,
     };
-    let repeats = Repeats::new();
+    let repeats = RepeatFilter::new();
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())

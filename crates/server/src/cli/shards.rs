@@ -4,76 +4,78 @@ use clap::{Args, Subcommand};
 use evenkeel_core::shards::ShardSet;
 use serde_json::{Value, json};
 
-use super::jobs::said;
-use crate::client::{Reach, escape};
-use crate::exit::Failure;
-use crate::output::{self, Output};
-use crate::rows::{FoldedRow, ShardPage, ShardRow, Sharing};
+use super::jobs::print_response;
+use crate::api_types::{ShardPage, ShardRangeRow, ShardRow, ShardingRow};
+use crate::client::{ConnectArgs, escape};
+use crate::exit::CliError;
+use crate::output::{self, OutputFormat};
 
 /// What can be done with shards.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum ShardCommand {
     /// List a sharded job's shards with their nodes and states; with -o json one by one
     List {
         /// The job's name
         job: String,
         #[command(flatten)]
-        reach: Reach,
+        reach: ConnectArgs,
     },
     /// Enable disabled shards: they fire again
-    Enable(OfJob),
+    Enable(JobShardsArgs),
     /// Disable shards: they do not fire; their running runs continue
-    Disable(OfJob),
+    Disable(JobShardsArgs),
 }
 
 /// Some shards of a job and the way to it.
 #[derive(Debug, Args)]
-pub(crate) struct OfJob {
+pub(crate) struct JobShardsArgs {
     /// The job's name
     job: String,
     /// The shards, such as 0,2-5
     shards: String,
     #[command(flatten)]
-    reach: Reach,
+    reach: ConnectArgs,
 }
 
 /// Does it.
 ///
 /// # Errors
 /// It could not be done.
-pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
+pub(crate) fn run(verb: ShardCommand) -> Result<(), CliError> {
     match verb {
-        Verb::List { job, reach } => list(&job, &reach),
-        Verb::Enable(some) => switch(&some, "enable", "on: they run from the next fire on"),
-        Verb::Disable(some) => switch(&some, "disable", "off: they do not run until they are enabled"),
+        ShardCommand::List { job, reach } => list(&job, &reach),
+        ShardCommand::Enable(some) => switch(&some, "enable", "on: they run from the next fire on"),
+        ShardCommand::Disable(some) => {
+            switch(&some, "disable", "off: they do not run until they are enabled")
+        }
     }
 }
 
-fn list(job: &str, reach: &Reach) -> Result<(), Failure> {
+fn list(job: &str, reach: &ConnectArgs) -> Result<(), CliError> {
     let path = format!("/jobs/{}/shards", escape(job));
-    if reach.output == Output::Json {
+    if reach.output == OutputFormat::Json {
         let page: ShardPage<ShardRow> = reach.client()?.get(&path)?;
         return output::json(&page.shards);
     }
-    let page: ShardPage<FoldedRow> = reach.client()?.get(&format!("{path}?fold=true"))?;
+    let page: ShardPage<ShardRangeRow> = reach.client()?.get(&format!("{path}?fold=true"))?;
     output::line(&format!("job {}: {}", page.job, page.sharing.line(page.total)))?;
     notes(&page.sharing, true).into_iter().try_for_each(|note| output::line(&note))?;
     output::line(&format!("\n{}", output::table(&page.shards)))
 }
 
-fn switch(some: &OfJob, verb: &str, done: &str) -> Result<(), Failure> {
-    let shards: ShardSet = some.shards.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
+fn switch(some: &JobShardsArgs, verb: &str, done: &str) -> Result<(), CliError> {
+    let shards: ShardSet = some.shards.parse().map_err(|e| CliError::invalid(format!("{e}")))?;
     if shards.is_empty() {
-        return Err(Failure::invalid("no shard is named: write them as 0,2 or 0-3,7"));
+        return Err(CliError::invalid("no shard is named: write them as 0,2 or 0-3,7"));
     }
     let path = format!("/jobs/{}/shards/{}/{verb}", escape(&some.job), escape(&shards.to_string()));
     let answer: Value = some.reach.client()?.post(&path, &json!({}))?;
-    said(&some.reach, &answer, &format!("shards {shards} of job {} are {done}", some.job))
+    print_response(&some.reach, &answer, &format!("shards {shards} of job {} are {done}", some.job))
 }
 
 /// What a person should know of the shares beyond who has what, and which are off unless that is told already.
 #[must_use]
-pub(super) fn notes(sharing: &Sharing, with_off: bool) -> Vec<String> {
+pub(super) fn notes(sharing: &ShardingRow, with_off: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(mark) = &sharing.mark {
         let since = output::local(Some(&mark.since));

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{chip, time};
-use crate::rows::AuditRow;
+use crate::api_types::AuditRow;
 
 /// The latest entries.
 pub(super) fn section(entries: &[AuditRow]) -> Markup {
@@ -23,10 +23,10 @@ fn row(entry: &AuditRow) -> Markup {
     html! {
         tr {
             td { (time(Some(&entry.at))) }
-            td.words { (entry.who_says()) }
+            td.words { (entry.actor_text()) }
             td.name { (entry.verb) " " (entry.object) }
             td { (chip(&entry.outcome)) }
-            td.words { (entry.what_says()) }
+            td.words { (entry.change_text()) }
             td { (entry.node) }
         }
     }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::time;
-use crate::rows::CalendarRow;
+use crate::api_types::CalendarRow;
 
 /// The first calendars by name.
 pub(super) fn section(calendars: &[CalendarRow]) -> Markup {

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{chip, time};
-use crate::rows::EventRow;
+use crate::api_types::EventRow;
 
 /// The latest events.
 pub(super) fn section(events: &[EventRow]) -> Markup {

@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 
 use super::{chip, time};
-use crate::rows::{Doing, FoldedRow, ShardPage, ShareRow, Sharing};
+use crate::api_types::{AssignmentRow, ShardActivity, ShardPage, ShardRangeRow, ShardingRow};
 
 /// The job's section; hidden while none is chosen.
-pub(super) fn section(page: Option<&ShardPage<FoldedRow>>) -> Markup {
+pub(super) fn section(page: Option<&ShardPage<ShardRangeRow>>) -> Markup {
     let name = page.map(|page| page.job.as_str()).unwrap_or_default();
     html! {
         section #job data-job=(name) hidden[page.is_none()] {
@@ -16,13 +16,13 @@ pub(super) fn section(page: Option<&ShardPage<FoldedRow>>) -> Markup {
                 a.close href="/" { "Close" }
             }
             p #job-mark.empty hidden[page.is_none_or(|page| page.sharing.mark.is_none())] {
-                @if let Some(page) = page { (mark(&page.sharing)) }
+                @if let Some(page) = page { (reshard_pending(&page.sharing)) }
             }
             div.scroll tabindex="0" role="region" aria-label="Nodes of the job" { table {
                 thead { tr {
                     th { "Node" } th { "State" } th { "Shards" } th.actions { span.quiet { "Actions" } }
                 } }
-                tbody #share-rows { @for node in page.iter().flat_map(|page| &page.sharing.nodes) { (share_row(node)) } }
+                tbody #share-rows { @for node in page.iter().flat_map(|page| &page.sharing.nodes) { (assignment_row(node)) } }
             } }
             div.scroll tabindex="0" role="region" aria-label="Shards of the job" { table {
                 thead { tr {
@@ -35,7 +35,7 @@ pub(super) fn section(page: Option<&ShardPage<FoldedRow>>) -> Markup {
     }
 }
 
-fn mark(sharing: &Sharing) -> Markup {
+fn reshard_pending(sharing: &ShardingRow) -> Markup {
     html! {
         @if let Some(mark) = &sharing.mark {
             "To be cut again before the next fire: " (mark.reason()) ", since " (time(Some(&mark.since)))
@@ -43,7 +43,7 @@ fn mark(sharing: &Sharing) -> Markup {
     }
 }
 
-fn share_row(node: &ShareRow) -> Markup {
+fn assignment_row(node: &AssignmentRow) -> Markup {
     html! {
         tr {
             td.name { (node.node) }
@@ -54,8 +54,8 @@ fn share_row(node: &ShareRow) -> Markup {
     }
 }
 
-fn shard_row(row: &FoldedRow) -> Markup {
-    let Doing { node, state, fire, due, attempt, failed_over, parameter, began } = &row.doing;
+fn shard_row(row: &ShardRangeRow) -> Markup {
+    let ShardActivity { node, state, fire, due, attempt, failed_over, parameter, began } = &row.doing;
     let by_hand = fire.as_deref().filter(|fire| fire.starts_with("ask-"));
     html! {
         tr {

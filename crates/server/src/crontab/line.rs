@@ -1,10 +1,10 @@
 //! One line of a crontab, taken apart as cron does.
 
-use super::Form;
+use super::CrontabFormat;
 
 /// What a line is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum CrontabLine {
     /// Blank, or a comment.
     Nothing,
     /// `NAME = value`, for the entries below it.
@@ -15,12 +15,12 @@ pub(super) enum Line {
         value: String,
     },
     /// Something to run.
-    Entry(Entry),
+    Entry(CrontabEntry),
 }
 
 /// When an entry is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum When {
+pub(super) enum CrontabSchedule {
     /// Cron's five fields, or six or seven with seconds first.
     Fields(Vec<String>),
     /// `@daily` and kin.
@@ -29,9 +29,9 @@ pub(super) enum When {
 
 /// Something to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct CrontabEntry {
     /// When.
-    pub(super) when: When,
+    pub(super) when: CrontabSchedule,
     /// As whom; only in the system form.
     pub(super) user: Option<String>,
     /// What, for the shell.
@@ -42,24 +42,24 @@ pub(super) struct Entry {
     pub(super) quiet: bool,
 }
 
-impl Entry {
+impl CrontabEntry {
     /// Its times as a schedule of ours.
     pub(super) fn schedule(&self, seconds: bool) -> String {
         match &self.when {
-            When::Fields(fields) if seconds => super::seconds::schedule(fields),
-            When::Fields(fields) => fields.join(" "),
-            When::Word(word) => word.clone(),
+            CrontabSchedule::Fields(fields) if seconds => super::seconds::schedule(fields),
+            CrontabSchedule::Fields(fields) => fields.join(" "),
+            CrontabSchedule::Word(word) => word.clone(),
         }
     }
 
     /// Why nothing of this entry can be carried over, where that is so.
     pub(super) fn loss(&self, users: &[String]) -> Option<String> {
         match &self.when {
-            When::Word(word) if word == "@reboot" => Some(
+            CrontabSchedule::Word(word) if word == "@reboot" => Some(
                 "@reboot is left out: a fire belongs to the cluster, not to one host's start; use the host's own init"
                     .to_owned(),
             ),
-            When::Fields(fields) if fields.iter().any(|f| f.contains('~')) => Some(
+            CrontabSchedule::Fields(fields) if fields.iter().any(|f| f.contains('~')) => Some(
                 "a random time (~) is left out: write a fixed one, since every node must compute the same fire"
                     .to_owned(),
             ),
@@ -102,7 +102,7 @@ fn is_known(user: &str, users: &[String]) -> bool {
 ///
 /// # Errors
 /// Some entries have a user column and some have none; the text names a line of each.
-pub(super) fn form(text: &str, users: &[String]) -> Result<Option<Form>, String> {
+pub(super) fn form(text: &str, users: &[String]) -> Result<Option<CrontabFormat>, String> {
     let (mut with, mut without, mut known, mut root) = (None, None, false, false);
     for (at, line) in text.lines().enumerate() {
         let Some((word, rest)) = sixth(line) else { continue };
@@ -117,15 +117,15 @@ pub(super) fn form(text: &str, users: &[String]) -> Result<Option<Form>, String>
         (Some(with), Some(without)) if root => Err(format!(
             "line {with} has a user before its command and line {without} has none: say --user or --system, or correct one of them"
         )),
-        (Some(_), None) if root => Ok(Some(Form::System)),
+        (Some(_), None) if root => Ok(Some(CrontabFormat::System)),
         (Some(_), None) if known => Ok(None),
-        _ => Ok(Some(Form::User)),
+        _ => Ok(Some(CrontabFormat::User)),
     }
 }
 
 /// The first word behind the times of an entry, and what follows it.
 fn sixth(line: &str) -> Option<(String, String)> {
-    let Ok(Line::Entry(entry)) = parse(line, Form::User, false) else { return None };
+    let Ok(CrontabLine::Entry(entry)) = parse(line, CrontabFormat::User, false) else { return None };
     let mut rest = entry.command.as_str();
     let word = word(&mut rest).split(':').next().unwrap_or_default().to_owned();
     Some((word, rest.to_owned()))
@@ -141,33 +141,33 @@ fn is_user(word: &str) -> bool {
 ///
 /// # Errors
 /// It is nothing that cron knows; the text says what is missing.
-pub(super) fn parse(line: &str, form: Form, seconds: bool) -> Result<Line, String> {
+pub(super) fn parse(line: &str, form: CrontabFormat, seconds: bool) -> Result<CrontabLine, String> {
     let line = line.trim_start_matches([' ', '\t']).trim_end_matches('\r');
     if line.trim().is_empty() || line.starts_with('#') {
-        return Ok(Line::Nothing);
+        return Ok(CrontabLine::Nothing);
     }
     if let Some((name, value)) = setting(line) {
-        return Ok(Line::Setting { name, value });
+        return Ok(CrontabLine::Setting { name, value });
     }
     let mut rest = line;
     let when = if line.starts_with('@') {
-        When::Word(word(&mut rest).to_ascii_lowercase())
+        CrontabSchedule::Word(word(&mut rest).to_ascii_lowercase())
     } else {
-        When::Fields(fields(&mut rest, seconds)?)
+        CrontabSchedule::Fields(fields(&mut rest, seconds)?)
     };
     let times = line.len() - rest.len() + rest.chars().next().map_or(0, char::len_utf8);
     if let Some(unseen) = line[..times].chars().find(|c| is_odd(*c)) {
         return Err(format!("{} stands among the times: write a plain space, or nothing", named(unseen)));
     }
     let user = match form {
-        Form::User => None,
+        CrontabFormat::User => None,
         // Debian and BSD allow `user:group`; the group is cron's business.
-        Form::System => Some(word(&mut rest).split(':').next().unwrap_or_default().to_owned()),
+        CrontabFormat::System => Some(word(&mut rest).split(':').next().unwrap_or_default().to_owned()),
     };
     if rest.trim().is_empty() {
         return Err(match form {
-            Form::User => "too few words: write minute hour day month weekday command".to_owned(),
-            Form::System => {
+            CrontabFormat::User => "too few words: write minute hour day month weekday command".to_owned(),
+            CrontabFormat::System => {
                 "too few words: write minute hour day month weekday user command, or say --user for a \
                              crontab without a user column"
                     .to_owned()
@@ -178,7 +178,7 @@ pub(super) fn parse(line: &str, form: Form, seconds: bool) -> Result<Line, Strin
     if command.trim().is_empty() {
         return Err("there is no command before the %".to_owned());
     }
-    Ok(Line::Entry(quiet(Entry { when, user, command, input, quiet: false })))
+    Ok(CrontabLine::Entry(quiet(CrontabEntry { when, user, command, input, quiet: false })))
 }
 
 /// The words that say when.
@@ -215,7 +215,7 @@ fn is_field(word: &str) -> bool {
 
 /// Whether a character looks like nothing or like a space, and is none.
 fn is_odd(c: char) -> bool {
-    evenkeel_core::words::is_unseen(c) && c != '\t' || c.is_whitespace() && !c.is_ascii()
+    evenkeel_core::ids::is_unseen(c) && c != '\t' || c.is_whitespace() && !c.is_ascii()
 }
 
 /// A character that nobody sees, by its name.
@@ -233,8 +233,8 @@ pub(super) fn named(c: char) -> String {
 }
 
 /// cronie and SUSE write `-*/5 * * * *` for "do not log".
-fn quiet(mut entry: Entry) -> Entry {
-    if let When::Fields(fields) = &mut entry.when
+fn quiet(mut entry: CrontabEntry) -> CrontabEntry {
+    if let CrontabSchedule::Fields(fields) = &mut entry.when
         && let Some(minutes) = fields.first_mut()
         && let Some(plain) = minutes.strip_prefix('-')
     {

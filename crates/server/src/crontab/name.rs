@@ -15,7 +15,7 @@ const LENGTH: usize = 48;
 
 /// An entry as far as its name goes by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct NameCandidate {
     /// What it runs.
     pub(super) command: String,
     /// When.
@@ -29,7 +29,7 @@ pub(super) struct Named {
 /// Entries whose words are the same are told apart by their commands and times, never by their place, so that taking one out renames none of
 /// the others. `known` are the jobs of an earlier import with their schedules: an entry that had the plain name keeps it when
 /// another one with the same words comes, and one that was told apart keeps its name when the other one goes.
-pub(super) fn all(prefix: &str, entries: &[Named], known: &BTreeMap<String, String>) -> Vec<String> {
+pub(super) fn all(prefix: &str, entries: &[NameCandidate], known: &BTreeMap<String, String>) -> Vec<String> {
     let bases: Vec<String> = entries.iter().map(|entry| base(prefix, &entry.command)).collect();
     let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, base) in bases.iter().enumerate() {
@@ -43,7 +43,7 @@ pub(super) fn all(prefix: &str, entries: &[Named], known: &BTreeMap<String, Stri
         });
         for at in group.iter().copied() {
             let alike = group.iter().filter(|other| entries[**other].command == entries[at].command).count();
-            let (by_command, by_times) = marked(base, &entries[at]);
+            let (by_command, by_times) = digest_names(base, &entries[at]);
             let name = match group.len() {
                 1 if kept.is_some() => base.to_owned(),
                 1 if known.contains_key(&by_times) => by_times,
@@ -72,8 +72,8 @@ fn shown(schedule: &str) -> String {
 
 /// The names of an entry that has the words of another one: by its whole command, which its times may change under; and by
 /// everything of it, where only that tells it apart.
-fn marked(base: &str, entry: &Named) -> (String, String) {
-    let Named { command, schedule, more } = entry;
+fn digest_names(base: &str, entry: &NameCandidate) -> (String, String) {
+    let NameCandidate { command, schedule, more } = entry;
     let mark = |text: &str| format!("{base}-{}", digest(text.as_bytes()).chars().take(4).collect::<String>());
     (mark(command), mark(&format!("{schedule}\n{command}\n{more}")))
 }
@@ -81,7 +81,7 @@ fn marked(base: &str, entry: &Named) -> (String, String) {
 /// The name of an entry with this command, as far as the command alone decides: `crontab-run-parts-cron.hourly`.
 fn base(prefix: &str, command: &str) -> String {
     let mut name = narrow(prefix);
-    for word in telling(command).take(WORDS) {
+    for word in significant_words(command).take(WORDS) {
         if name.len() + word.len() >= LENGTH {
             break;
         }
@@ -91,7 +91,7 @@ fn base(prefix: &str, command: &str) -> String {
 }
 
 /// The words that tell an entry from others: programs and paths by their last part, no options, no shell words.
-fn telling(command: &str) -> impl Iterator<Item = String> + '_ {
+fn significant_words(command: &str) -> impl Iterator<Item = String> + '_ {
     let parts = command.split(|c: char| c.is_whitespace() || ";|&(){}<>\"'`$".contains(c));
     parts.filter(|part| !part.starts_with('-') && !part.contains('=')).filter_map(|part| {
         let word = narrow(part.trim_end_matches('/').rsplit('/').next().unwrap_or_default());
@@ -111,8 +111,8 @@ fn narrow(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn entries(list: &[(&str, &str)]) -> Vec<Named> {
-        let entry = |(schedule, command): &(&str, &str)| Named {
+    fn entries(list: &[(&str, &str)]) -> Vec<NameCandidate> {
+        let entry = |(schedule, command): &(&str, &str)| NameCandidate {
             command: (*command).to_owned(),
             schedule: (*schedule).to_owned(),
             more: String::new(),

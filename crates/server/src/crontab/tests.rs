@@ -3,8 +3,8 @@
 use super::*;
 use evenkeel_core::time::Wall;
 
-fn origin(prefix: &str) -> Origin {
-    Origin {
+fn origin(prefix: &str) -> CrontabSource {
+    CrontabSource {
         shown: format!("{prefix}.crontab"),
         prefix: prefix.to_owned(),
         form: None,
@@ -25,7 +25,7 @@ fn origin(prefix: &str) -> Origin {
 /// 2026-03-02T10:00:00Z, a Monday.
 const MONDAY: Wall = Wall(1_772_445_600_000);
 
-fn shown(import: &Import) -> String {
+fn shown(import: &CrontabImport) -> String {
     let mut out = String::new();
     for job in &import.jobs {
         let schedule = job.schedule().expect("it was checked").expect("it has one");
@@ -170,7 +170,7 @@ fn what_makes_sense_and_cannot_be_carried_over_leaves_the_other_lines_alone() {
 fn a_first_field_of_seconds_is_read_when_it_is_asked_for() {
     let text =
         "*/6 * * * * * echo starting ; sleep 1\n0 0 9 * * 1-5 /bin/a\n*/10 * * * * * * /bin/b\n@daily c\n";
-    let import = read(text, &Origin { seconds: true, ..origin("u") }).expect("it is a crontab");
+    let import = read(text, &CrontabSource { seconds: true, ..origin("u") }).expect("it is a crontab");
     let read: Vec<_> =
         import.jobs.iter().map(|job| (job.schedule.as_str(), job.command.argv()[2].clone())).collect();
     let of = |schedule, command: &str| (schedule, command.to_owned());
@@ -189,25 +189,26 @@ fn a_first_field_of_seconds_is_read_when_it_is_asked_for() {
 fn the_form_is_found_out_or_asked_for() {
     let users = origin("u").users;
     for (text, form) in [
-        ("17 * * * * root run-parts /etc/cron.hourly\n", Ok(Some(Form::System))),
-        ("17 * * * * run-parts /etc/cron.hourly\n", Ok(Some(Form::User))),
-        ("17 * * * * root\n", Ok(Some(Form::User))),
+        ("17 * * * * root run-parts /etc/cron.hourly\n", Ok(Some(CrontabFormat::System))),
+        ("17 * * * * run-parts /etc/cron.hourly\n", Ok(Some(CrontabFormat::User))),
+        ("17 * * * * root\n", Ok(Some(CrontabFormat::User))),
         // Commands that are called like users of the host.
-        ("0 * * * * backup --full /srv\n30 6 * * * backup --verify\n", Ok(Some(Form::User))),
-        ("0 22 * * 1-5 mail -s \"Closing time\" ops%Hello,\n", Ok(Some(Form::User))),
+        ("0 * * * * backup --full /srv\n30 6 * * * backup --verify\n", Ok(Some(CrontabFormat::User))),
+        ("0 22 * * 1-5 mail -s \"Closing time\" ops%Hello,\n", Ok(Some(CrontabFormat::User))),
         ("0 22 * * 1-5 mail ops < /tmp/text\n", Ok(None)),
         ("@daily www-data /usr/bin/php cron.php\n", Ok(None)),
-        ("@daily www-data /usr/bin/php cron.php\n@daily root a\n", Ok(Some(Form::System))),
+        ("@daily www-data /usr/bin/php cron.php\n@daily root a\n", Ok(Some(CrontabFormat::System))),
         // A user that this host does not know makes no user crontab of it.
-        ("* * * * * deploy /usr/bin/a\n* * * * * root /usr/bin/b\n", Ok(Some(Form::System))),
+        ("* * * * * deploy /usr/bin/a\n* * * * * root /usr/bin/b\n", Ok(Some(CrontabFormat::System))),
         ("* * * * * root a\n* * * * * /bin/b\n", Err(())),
-        ("", Ok(Some(Form::User))),
+        ("", Ok(Some(CrontabFormat::User))),
     ] {
         assert_eq!(line::form(text, &users).map_err(|_| ()), form, "{text:?}");
     }
     let refused = read("@daily www-data id -un\n", &origin("u")).expect_err("both make sense");
     assert!(refused.message.contains("say --system") && refused.message.contains("--user"), "{refused}");
-    let system = read("@daily www-data id -un\n", &Origin { form: Some(Form::System), ..origin("u") });
+    let system =
+        read("@daily www-data id -un\n", &CrontabSource { form: Some(CrontabFormat::System), ..origin("u") });
     let system = system.expect("it is said");
     assert_eq!(system.jobs[0].user, "www-data");
     assert!(system.remarks[0].to_string().contains("takes nodes that run as root"), "{:?}", system.remarks);

@@ -2,14 +2,14 @@
 
 /// What is wrong with a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum HeadError {
     /// A line ends by a line feed alone.
     BareLineFeed,
     /// How long the body is, is said more than once, or in two ways.
     Lengths,
 }
 
-impl Fault {
+impl HeadError {
     /// What is to be mended.
     pub(crate) fn fix(self) -> &'static str {
         match self {
@@ -26,16 +26,16 @@ const LINE_MAX: usize = 64 * 1024;
 
 /// Follows the requests of one connection, as they come, from head to head.
 #[derive(Debug, Default)]
-pub(super) struct Heads {
-    place: Spot,
+pub(super) struct HeadParser {
+    position: HeadPosition,
     line: Vec<u8>,
     length: Option<u64>,
     encoded: bool,
-    fault: Option<Fault>,
+    fault: Option<HeadError>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Spot {
+enum HeadPosition {
     /// Before a head.
     #[default]
     Before,
@@ -47,36 +47,36 @@ enum Spot {
     Rest,
 }
 
-impl Heads {
+impl HeadParser {
     /// Takes what came.
     pub(super) fn see(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            bytes = match self.place {
-                Spot::Rest => return,
-                Spot::Body(left) => {
+            bytes = match self.position {
+                HeadPosition::Rest => return,
+                HeadPosition::Body(left) => {
                     let n = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                     let left = left - n as u64;
-                    self.place = if left == 0 { Spot::Before } else { Spot::Body(left) };
+                    self.position = if left == 0 { HeadPosition::Before } else { HeadPosition::Body(left) };
                     bytes.get(n..).unwrap_or_default()
                 }
-                Spot::Before | Spot::Within => self.line_of(bytes),
+                HeadPosition::Before | HeadPosition::Within => self.line_of(bytes),
             };
         }
     }
 
     /// What is wrong with a head that came.
-    pub(super) fn fault(&self) -> Option<Fault> {
+    pub(super) fn fault(&self) -> Option<HeadError> {
         self.fault
     }
 
     /// Whether no further request may come on this connection.
     pub(super) fn is_last(&self) -> bool {
-        self.place == Spot::Rest
+        self.position == HeadPosition::Rest
     }
 
     /// Whether all that was begun has come whole.
     pub(super) fn is_between(&self) -> bool {
-        self.place == Spot::Before && self.line.is_empty()
+        self.position == HeadPosition::Before && self.line.is_empty()
     }
 
     /// Takes the first line of this, as far as it has come; what is after it.
@@ -85,27 +85,29 @@ impl Heads {
         let (part, rest) = bytes.split_at(end.map_or(bytes.len(), |end| end + 1));
         self.line.extend_from_slice(part);
         if self.line.len() > LINE_MAX {
-            self.place = Spot::Rest;
+            self.position = HeadPosition::Rest;
         } else if end.is_some() {
             let line = std::mem::take(&mut self.line);
             match line.strip_suffix(b"\r\n") {
                 Some(line) => self.take(line),
-                None => self.refuse(Fault::BareLineFeed),
+                None => self.refuse(HeadError::BareLineFeed),
             }
         }
         rest
     }
 
     fn take(&mut self, line: &[u8]) {
-        match (self.place, line.is_empty()) {
-            (Spot::Before, true) => {}
-            (Spot::Before, false) => (self.place, self.length, self.encoded) = (Spot::Within, None, false),
+        match (self.position, line.is_empty()) {
+            (HeadPosition::Before, true) => {}
+            (HeadPosition::Before, false) => {
+                (self.position, self.length, self.encoded) = (HeadPosition::Within, None, false)
+            }
             (_, false) => self.header(line),
             // Pieces of a body that says its length as it goes are not followed: nothing more is taken after it.
-            (_, true) if self.encoded => self.place = Spot::Rest,
+            (_, true) if self.encoded => self.position = HeadPosition::Rest,
             (_, true) => {
                 let left = self.length.unwrap_or(0);
-                self.place = if left == 0 { Spot::Before } else { Spot::Body(left) };
+                self.position = if left == 0 { HeadPosition::Before } else { HeadPosition::Body(left) };
             }
         }
     }
@@ -115,21 +117,21 @@ impl Heads {
         let Some((name, value)) = text.split_once(':') else { return };
         if name.eq_ignore_ascii_case("transfer-encoding") {
             if self.length.is_some() || self.encoded {
-                self.refuse(Fault::Lengths);
+                self.refuse(HeadError::Lengths);
             }
             self.encoded = true;
         } else if name.eq_ignore_ascii_case("content-length") {
             if self.length.is_some() || self.encoded {
-                self.refuse(Fault::Lengths);
+                self.refuse(HeadError::Lengths);
             }
             // One that is no number the HTTP library refuses.
             self.length = Some(value.trim().parse().unwrap_or(0));
         }
     }
 
-    fn refuse(&mut self, fault: Fault) {
+    fn refuse(&mut self, fault: HeadError) {
         self.fault = self.fault.or(Some(fault));
-        self.place = Spot::Rest;
+        self.position = HeadPosition::Rest;
     }
 }
 
@@ -137,8 +139,8 @@ impl Heads {
 mod tests {
     use super::*;
 
-    fn seen(text: &str, piece: usize) -> Heads {
-        let mut heads = Heads::default();
+    fn seen(text: &str, piece: usize) -> HeadParser {
+        let mut heads = HeadParser::default();
         text.as_bytes().chunks(piece).for_each(|piece| heads.see(piece));
         heads
     }
@@ -153,20 +155,26 @@ mod tests {
             assert!(!seen(&post[..post.len() - 1], piece).is_between(), "one byte is missing");
             assert!(!seen("GET / HTTP/1.1\r\n", piece).is_between());
             let heads = seen(&format!("{get}{post}GET / HTTP/1.1\nHost: h\r\n\r\n"), piece);
-            assert_eq!((heads.fault(), heads.is_last()), (Some(Fault::BareLineFeed), true));
+            assert_eq!((heads.fault(), heads.is_last()), (Some(HeadError::BareLineFeed), true));
         }
     }
 
     #[test]
     fn what_two_readers_could_read_in_two_ways_is_a_fault() {
         for (head, fault) in [
-            ("GET / HTTP/1.1\nHost: h\r\n\r\n", Fault::BareLineFeed),
-            ("GET / HTTP/1.1\r\nHost: h\n\r\n", Fault::BareLineFeed),
-            ("GET / HTTP/1.1\r\nHost: h\r\n\n", Fault::BareLineFeed),
-            ("\nGET / HTTP/1.1\r\nHost: h\r\n\r\n", Fault::BareLineFeed),
-            ("POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", Fault::Lengths),
-            ("POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", Fault::Lengths),
-            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n", Fault::Lengths),
+            ("GET / HTTP/1.1\nHost: h\r\n\r\n", HeadError::BareLineFeed),
+            ("GET / HTTP/1.1\r\nHost: h\n\r\n", HeadError::BareLineFeed),
+            ("GET / HTTP/1.1\r\nHost: h\r\n\n", HeadError::BareLineFeed),
+            ("\nGET / HTTP/1.1\r\nHost: h\r\n\r\n", HeadError::BareLineFeed),
+            ("POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", HeadError::Lengths),
+            (
+                "POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+                HeadError::Lengths,
+            ),
+            (
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
+                HeadError::Lengths,
+            ),
         ] {
             assert_eq!(seen(head, 1_000).fault(), Some(fault), "{head:?}");
         }

@@ -1,11 +1,11 @@
 //! What a request between nodes says beside its body, and what its answer says; all of it is signed.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use evenkeel_core::ids::Member;
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::Member;
 
-use crate::exit::Failure;
-use crate::key::{Key, digest};
+use crate::exit::CliError;
+use crate::key::{ClusterKey, digest};
 use crate::request;
 
 const FROM: HeaderName = HeaderName::from_static("evenkeel-from");
@@ -17,7 +17,7 @@ const SIGNATURE: HeaderName = HeaderName::from_static("evenkeel-signature");
 
 /// What a request says beside its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Envelope {
+pub(super) struct RequestEnvelope {
     /// Which life of which node asks.
     pub(super) from: Member,
     /// Which life of which node is asked.
@@ -30,12 +30,12 @@ pub(super) struct Envelope {
     pub(super) digest: String,
 }
 
-impl Envelope {
+impl RequestEnvelope {
     /// One that was never used.
     ///
     /// # Errors
     /// The host has no source of chance.
-    pub(super) fn new(from: Member, to: Member, body: &[u8]) -> Result<Self, Failure> {
+    pub(super) fn new(from: Member, to: Member, body: &[u8]) -> Result<Self, CliError> {
         let at = evenkeel::clock::now().wall;
         Ok(Self { from, to, at, nonce: u128::from_be_bytes(request::chance()?), digest: digest(body) })
     }
@@ -54,7 +54,7 @@ impl Envelope {
     }
 
     /// The headers that carry it, signed where there is a key.
-    pub(super) fn write(&self, key: Option<&Key>, method: &Method, path: &str) -> HeaderMap {
+    pub(super) fn write(&self, key: Option<&ClusterKey>, method: &Method, path: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let signature = key.map(|key| key.sign(&self.request(method, path)));
         let nonce = format!("{:032x}", self.nonce);
@@ -81,19 +81,31 @@ impl Envelope {
             from: parsed(headers, &FROM)?,
             to: parsed(headers, &TO)?,
             at: Wall(parsed(headers, &AT)?),
-            nonce: u128::from_str_radix(needed(headers, &NONCE)?, 16).map_err(|_| odd(&NONCE))?,
+            nonce: u128::from_str_radix(needed(headers, &NONCE)?, 16).map_err(|_| malformed(&NONCE))?,
             digest: needed(headers, &DIGEST)?.to_owned(),
         };
         Ok((envelope, one(headers, &SIGNATURE)?.map(ToOwned::to_owned)))
     }
 
     /// Whether the request was signed with this key.
-    pub(super) fn is_signed(&self, key: &Key, method: &Method, path: &str, signature: Option<&str>) -> bool {
+    pub(super) fn is_signed(
+        &self,
+        key: &ClusterKey,
+        method: &Method,
+        path: &str,
+        signature: Option<&str>,
+    ) -> bool {
         signature.is_some_and(|signature| key.signed(&self.request(method, path), signature))
     }
 
     /// The headers of an answer to it by this member, signed where there is a key.
-    pub(super) fn reply(&self, key: Option<&Key>, from: &Member, status: u16, body: &[u8]) -> HeaderMap {
+    pub(super) fn reply(
+        &self,
+        key: Option<&ClusterKey>,
+        from: &Member,
+        status: u16,
+        body: &[u8],
+    ) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let signature = key.map(|key| key.sign(&self.answer(from, status, body)));
         for (name, text) in [(FROM, Some(from.to_string())), (SIGNATURE, signature)] {
@@ -109,7 +121,7 @@ impl Envelope {
     /// Nobody who has the key; the text says why.
     pub(super) fn answered_by(
         &self,
-        key: Option<&Key>,
+        key: Option<&ClusterKey>,
         headers: &HeaderMap,
         status: u16,
         body: &[u8],
@@ -134,7 +146,7 @@ fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>,
     let mut all = headers.get_all(name).iter();
     match (all.next(), all.next()) {
         (None, _) => Ok(None),
-        (Some(value), None) => value.to_str().map(Some).map_err(|_| odd(name)),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| malformed(name)),
         (Some(_), Some(_)) => Err(format!("header {name} is there twice")),
     }
 }
@@ -144,10 +156,10 @@ fn needed<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a str, Stri
 }
 
 fn parsed<T: std::str::FromStr>(headers: &HeaderMap, name: &HeaderName) -> Result<T, String> {
-    needed(headers, name)?.parse().map_err(|_| odd(name))
+    needed(headers, name)?.parse().map_err(|_| malformed(name))
 }
 
-fn odd(name: &HeaderName) -> String {
+fn malformed(name: &HeaderName) -> String {
     format!("header {name} makes no sense")
 }
 
@@ -161,17 +173,17 @@ mod tests {
         text.parse().expect("a member")
     }
 
-    fn key(text: &str) -> Key {
-        Key::new(text.to_owned())
+    fn key(text: &str) -> ClusterKey {
+        ClusterKey::new(text.to_owned())
     }
 
-    fn envelope() -> Envelope {
+    fn envelope() -> RequestEnvelope {
         let (from, to) = (member("a@1"), member("b@2"));
-        Envelope { from, to, at: Wall(1_763_749_200_000), nonce: 7, digest: digest(b"body") }
+        RequestEnvelope { from, to, at: Wall(1_763_749_200_000), nonce: 7, digest: digest(b"body") }
     }
 
-    fn let_in(key: &Key, method: &Method, path: &str, headers: &HeaderMap) -> bool {
-        let read = Envelope::read(headers);
+    fn let_in(key: &ClusterKey, method: &Method, path: &str, headers: &HeaderMap) -> bool {
+        let read = RequestEnvelope::read(headers);
         read.is_ok_and(|(envelope, signature)| envelope.is_signed(key, method, path, signature.as_deref()))
     }
 
@@ -179,15 +191,18 @@ mod tests {
     fn what_is_written_is_read() {
         let own = key("0123456789abcdef");
         let headers = envelope().write(Some(&own), &Method::POST, PATH);
-        let (read, signature) = Envelope::read(&headers).expect("it is complete");
+        let (read, signature) = RequestEnvelope::read(&headers).expect("it is complete");
         assert_eq!(read, envelope());
         assert!(signature.is_some());
         assert!(let_in(&own, &Method::POST, PATH, &headers));
         let unsigned = envelope().write(None, &Method::POST, PATH);
-        assert_eq!(Envelope::read(&unsigned), Ok((envelope(), None)));
+        assert_eq!(RequestEnvelope::read(&unsigned), Ok((envelope(), None)));
         assert!(!let_in(&own, &Method::POST, PATH, &unsigned));
-        let other = Envelope::new(member("a@1"), member("b@2"), b"").expect("chance");
-        assert_ne!(other.nonce, Envelope::new(member("a@1"), member("b@2"), b"").expect("chance").nonce);
+        let other = RequestEnvelope::new(member("a@1"), member("b@2"), b"").expect("chance");
+        assert_ne!(
+            other.nonce,
+            RequestEnvelope::new(member("a@1"), member("b@2"), b"").expect("chance").nonce
+        );
     }
 
     #[test]
@@ -223,11 +238,11 @@ mod tests {
         let own = key("0123456789abcdef");
         let asked = envelope();
         let headers = asked.reply(Some(&own), &member("b@2"), 200, b"yes");
-        let by = |asked: &Envelope, key: &Key, headers: &HeaderMap, status, body: &[u8]| {
+        let by = |asked: &RequestEnvelope, key: &ClusterKey, headers: &HeaderMap, status, body: &[u8]| {
             asked.answered_by(Some(key), headers, status, body)
         };
         assert_eq!(by(&asked, &own, &headers, 200, b"yes"), Ok(member("b@2")));
-        let other = Envelope { nonce: 8, ..envelope() };
+        let other = RequestEnvelope { nonce: 8, ..envelope() };
         assert!(by(&other, &own, &headers, 200, b"yes").is_err(), "the answer to another request");
         assert!(by(&asked, &key("0123456789abcdeF"), &headers, 200, b"yes").is_err());
         assert!(by(&asked, &own, &headers, 204, b"yes").is_err());

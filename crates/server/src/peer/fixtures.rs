@@ -3,43 +3,43 @@
 //! `1.txt` has one line for each. All fields are named here: whoever adds one must say it, and give it a line of its own.
 //! `docs/concepts/versions.md` says which may be added. A line that stands is never changed.
 
-use evenkeel::audit::{Asker, AuditFilter, AuditRecord, Outcome, Proof};
-use evenkeel::{EventFilter, EventRecord, RunFilter, RunRecord, State};
-use evenkeel_core::effect::Reason;
-use evenkeel_core::input::{Offer, Role};
+use evenkeel::audit::{AuditFilter, AuditOutcome, AuditRecord, Proof, Requester};
+use evenkeel::{AttemptState, EventFilter, EventRecord, RunFilter, RunRecord};
+use evenkeel_core::effect::StopReason;
+use evenkeel_core::ids::{Fire, RunId, Shard, Token};
+use evenkeel_core::input::{Offer, ProbeReply};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{Fire, RunId, Shard, Token};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::routes::{Busy, Offers};
-use super::{Found, Piece, Wanted};
+use super::routes::{OfferReply, RunOffers};
+use super::{LogPieceQuery, PeerHistoryPage, PeerRunQuery};
 
 const LINES: &str = include_str!("1.txt");
 const AT: Wall = Wall(1_763_749_200_000);
 
 /// A message as it is written, and what a text comes to that is read and written again, or why it is not.
-struct Line {
+struct MessageFixture {
     name: &'static str,
     text: String,
     again: fn(&str) -> Result<String, String>,
 }
 
-fn line<T: Serialize + DeserializeOwned>(name: &'static str, message: &T) -> Line {
+fn line<T: Serialize + DeserializeOwned>(name: &'static str, message: &T) -> MessageFixture {
     let again = |text: &str| {
         let message = serde_json::from_str::<T>(text).map_err(|e| format!("{text}: {e}"))?;
         serde_json::to_string(&message).map_err(|e| format!("{text}: {e}"))
     };
-    Line { name, text: serde_json::to_string(message).expect("it is plain data"), again }
+    MessageFixture { name, text: serde_json::to_string(message).expect("it is plain data"), again }
 }
 
 fn run() -> RunId {
     RunId { job: "j".parse().expect("a name"), fire: Fire::Due(AT), shard: Shard(2) }
 }
 
-fn asker() -> Asker {
-    Asker { proof: Proof::Key, from: "192.0.2.7".into(), claims: "root@host".into() }
+fn asker() -> Requester {
+    Requester { proof: Proof::Key, from: "192.0.2.7".into(), claims: "root@host".into() }
 }
 
 fn attempt() -> RunRecord {
@@ -51,7 +51,7 @@ fn attempt() -> RunRecord {
         shard: Shard(2),
         due: AT,
         node: "n1@7".into(),
-        state: State::Failed,
+        state: AttemptState::Failed,
         reason: "exit code 3".into(),
         code: Some(3),
         sent: "beat 5 of n2@6".into(),
@@ -74,19 +74,19 @@ fn entry() -> AuditRecord {
         object: "job j".into(),
         job: Some("j".parse().expect("a name")),
         about: Some("n1".parse().expect("a name")),
-        outcome: Outcome::Applied,
+        outcome: AuditOutcome::Applied,
         before: Some(1),
         after: Some(2),
         what: "shards: 2 → 3".into(),
     }
 }
 
-fn questions() -> Vec<Line> {
+fn questions() -> Vec<MessageFixture> {
     let filter = RunFilter {
         job: Some("j".parse().expect("a name")),
         fire: None,
         attempts: Vec::new(),
-        states: vec![State::Lost],
+        states: vec![AttemptState::Lost],
         limit: 7,
         before: Some(9),
     };
@@ -107,44 +107,47 @@ fn questions() -> Vec<Line> {
         before: Some(9),
     };
     vec![
-        line("offers", &Offers { runs: vec![Offer { run: run(), must: true }] }),
-        line("piece", &Piece { attempt: 2, offset: 42, follow: true }),
-        line("runs", &Wanted { run: Some(run()), filter }),
+        line("offers", &RunOffers { runs: vec![Offer { run: run(), must: true }] }),
+        line("piece", &LogPieceQuery { attempt: 2, offset: 42, follow: true }),
+        line("runs", &PeerRunQuery { run: Some(run()), filter }),
         line("events", &events),
         line("audit", &audit),
         line("kill", &asker()),
     ]
 }
 
-fn answers() -> Vec<Line> {
+fn answers() -> Vec<MessageFixture> {
     let event =
         EventRecord { seq: 3, at: AT, node: "n1".into(), kind: "joined".into(), text: "joined".into() };
     vec![
-        line("role", &Role { serves: Some(3) }),
-        line("busy", &Busy { busy: vec![run()] }),
-        line("found runs", &Found { rows: vec![attempt()], next: None }),
-        line("found events", &Found { rows: vec![event], next: None }),
-        line("found audit", &Found { rows: vec![entry()], next: None }),
-        line("states", &State::ALL),
+        line("role", &ProbeReply { serves: Some(3) }),
+        line("busy", &OfferReply { busy: vec![run()] }),
+        line("found runs", &PeerHistoryPage { rows: vec![attempt()], next: None }),
+        line("found events", &PeerHistoryPage { rows: vec![event], next: None }),
+        line("found audit", &PeerHistoryPage { rows: vec![entry()], next: None }),
+        line("states", &AttemptState::ALL),
         line("proofs", &[Proof::Key, Proof::Local, Proof::Process, Proof::Node, Proof::Nobody]),
-        line("outcomes", &Outcome::ALL),
-        line("reasons", &[Reason::Killed, Reason::TimedOut, Reason::Fenced, Reason::Replaced]),
+        line("outcomes", &AuditOutcome::ALL),
+        line(
+            "reasons",
+            &[StopReason::Killed, StopReason::TimedOut, StopReason::Fenced, StopReason::Replaced],
+        ),
     ]
 }
 
 /// What came to be said later.
-fn later() -> Vec<Line> {
+fn later() -> Vec<MessageFixture> {
     let filter = RunFilter { attempts: vec![(run(), 2)], limit: 1, ..RunFilter::default() };
     vec![
-        line("runs by attempt", &Wanted { run: None, filter }),
-        line("found more runs", &Found { rows: vec![attempt()], next: Some(4) }),
+        line("runs by attempt", &PeerRunQuery { run: None, filter }),
+        line("found more runs", &PeerHistoryPage { rows: vec![attempt()], next: Some(4) }),
     ]
 }
 
 /// proves: I49
 #[test]
 fn messages_are_what_they_were_and_are_read_as_they_were() {
-    let lines: Vec<Line> = questions().into_iter().chain(answers()).chain(later()).collect();
+    let lines: Vec<MessageFixture> = questions().into_iter().chain(answers()).chain(later()).collect();
     let known: Vec<&str> = LINES.lines().collect();
     for (n, line) in lines.iter().enumerate() {
         let written = format!("{}: {}", line.name, line.text);

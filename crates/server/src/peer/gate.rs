@@ -8,47 +8,51 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use evenkeel_core::ids::Member;
 use evenkeel_core::time::Millis;
-use evenkeel_core::words::Member;
 
-use super::envelope::Envelope;
-use super::seen::Old;
+use super::envelope::RequestEnvelope;
+use super::replay::ReplayError;
 use super::{BODY_BYTES_MAX, BODY_PATIENCE, WINDOW};
 use crate::api::{ApiError, App, REPLAYED, STALE};
-use crate::key::{Key, digest};
-use crate::listen::{Caller, Open};
+use crate::key::{ClusterKey, digest};
+use crate::listen::{Caller, OpenConnection};
 
 /// Which life of which node asks; known of every request that was let in.
 #[derive(Clone, Debug)]
-pub(super) struct From(pub(super) Member);
+pub(super) struct PeerIdentity(pub(super) Member);
 
 /// Lets in whoever shows that he has the cluster's key and means this life of this node, once.
 pub(super) async fn gate(State(app): State<App>, request: Request, next: Next) -> Response {
     let caller = request.extensions().get::<Caller>().map(|caller| caller.0.ip());
-    let envelope = match known(app.door.key(), caller, &request) {
+    let envelope = match known(app.access.key(), caller, &request) {
         Ok(envelope) => envelope,
         Err(refusal) => return refusal.into_response(),
     };
-    if let Some(open) = request.extensions().get::<Arc<Open>>() {
+    if let Some(open) = request.extensions().get::<Arc<OpenConnection>>() {
         open.is_of_node();
     }
-    let Some(own) = app.handle.look(evenkeel::core::node::Node::member) else {
+    let Some(own) = app.handle.with_node(evenkeel::core::node::Node::member) else {
         return ApiError::unavailable("this node is no member just now: ask another one").into_response();
     };
     let answer = match let_in(&app, &own, &envelope, request).await {
         Ok(mut request) => {
-            request.extensions_mut().insert(From(envelope.from.clone()));
+            request.extensions_mut().insert(PeerIdentity(envelope.from.clone()));
             next.run(request).await
         }
         Err(refusal) => refusal.into_response(),
     };
-    signed(app.door.key(), &own, &envelope, answer).await
+    signed(app.access.key(), &own, &envelope, answer).await
 }
 
 /// Reads who asks. Where there is a key the request is signed with it; where there is none the caller is of this host.
-fn known(key: Option<&Key>, caller: Option<IpAddr>, request: &Request) -> Result<Envelope, ApiError> {
+fn known(
+    key: Option<&ClusterKey>,
+    caller: Option<IpAddr>,
+    request: &Request,
+) -> Result<RequestEnvelope, ApiError> {
     let refused = |why: String| ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", why);
-    let read = Envelope::read(request.headers());
+    let read = RequestEnvelope::read(request.headers());
     let (envelope, signature) =
         read.map_err(|why| refused(format!("only nodes ask here, and sign: {why}")))?;
     let method = request.method();
@@ -67,39 +71,53 @@ fn known(key: Option<&Key>, caller: Option<IpAddr>, request: &Request) -> Result
 }
 
 /// Takes in the body of a request by somebody known, if it is for this life, whole, near in time and new.
-async fn let_in(app: &App, own: &Member, envelope: &Envelope, request: Request) -> Result<Request, ApiError> {
+async fn let_in(
+    app: &App,
+    own: &Member,
+    envelope: &RequestEnvelope,
+    request: Request,
+) -> Result<Request, ApiError> {
     if envelope.to != *own {
         let message = format!("this is {own}, not {}: read again who is a member", envelope.to);
         return Err(ApiError::new(StatusCode::CONFLICT, "other_life", message));
     }
     let (parts, body) = request.into_parts();
-    let body = app.door.bodies.take(body, BODY_BYTES_MAX, BODY_PATIENCE).await?;
+    let body = app.access.bodies.take(body, BODY_BYTES_MAX, BODY_PATIENCE).await?;
     if digest(&body) != envelope.digest {
         let message = "the body is not the one that was signed: it was changed on its way";
         return Err(ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message));
     }
     let now = evenkeel::clock::now().wall;
-    let mut seen = app.ear.seen.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut seen = app.peer_server.seen.lock().unwrap_or_else(PoisonError::into_inner);
     seen.take(envelope.at, envelope.nonce, now).map_err(refused)?;
     drop(seen);
     Ok(Request::from_parts(parts, Body::from(body)))
 }
 
-fn refused(old: Old) -> ApiError {
+fn refused(old: ReplayError) -> ApiError {
     match old {
-        Old::Apart(by) => {
+        ReplayError::ClockSkew(by) => {
             let by = Millis(by.0.saturating_abs());
             let message =
                 format!("the clocks here and there are {by} apart, {WINDOW} are allowed: set them right");
             ApiError::new(StatusCode::FORBIDDEN, STALE, message)
         }
-        Old::Again => ApiError::new(StatusCode::FORBIDDEN, REPLAYED, "this request was let in already"),
-        Old::Full => ApiError::unavailable("too many requests of nodes at once: try again in a minute"),
+        ReplayError::Replayed => {
+            ApiError::new(StatusCode::FORBIDDEN, REPLAYED, "this request was let in already")
+        }
+        ReplayError::WindowFull => {
+            ApiError::unavailable("too many requests of nodes at once: try again in a minute")
+        }
     }
 }
 
 /// The answer with the headers by which the one who asked knows who has answered what.
-async fn signed(key: Option<&Key>, own: &Member, envelope: &Envelope, answer: Response) -> Response {
+async fn signed(
+    key: Option<&ClusterKey>,
+    own: &Member,
+    envelope: &RequestEnvelope,
+    answer: Response,
+) -> Response {
     let (mut parts, body) = answer.into_parts();
     let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
         return ApiError::internal("the answer is too large: ask for less at once").into_response();
@@ -115,9 +133,9 @@ mod tests {
 
     use super::*;
 
-    fn request(key: Option<&Key>) -> Request {
+    fn request(key: Option<&ClusterKey>) -> Request {
         let (from, to) = ("a@1".parse().expect("a member"), "b@2".parse().expect("a member"));
-        let envelope = Envelope { from, to, at: Wall(1), nonce: 1, digest: digest(b"") };
+        let envelope = RequestEnvelope { from, to, at: Wall(1), nonce: 1, digest: digest(b"") };
         let mut request = Request::get("/peer/v1/role").body(Body::empty()).expect("a request");
         *request.headers_mut() = envelope.write(key, &Method::GET, "/peer/v1/role");
         request
@@ -137,10 +155,12 @@ mod tests {
 
     #[test]
     fn with_a_key_no_address_helps() {
-        let key = Key::new("0123456789abcdef".to_owned());
+        let key = ClusterKey::new("0123456789abcdef".to_owned());
         let own = Some("127.0.0.1".parse().expect("an address"));
         assert!(known(Some(&key), own, &request(None)).is_err());
-        assert!(known(Some(&key), own, &request(Some(&Key::new("0123456789abcdeF".to_owned())))).is_err());
+        assert!(
+            known(Some(&key), own, &request(Some(&ClusterKey::new("0123456789abcdeF".to_owned())))).is_err()
+        );
         let elsewhere = Some("10.0.0.7".parse().expect("an address"));
         assert!(known(Some(&key), elsewhere, &request(Some(&key))).is_ok());
     }

@@ -7,18 +7,18 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router, middleware};
-use evenkeel::audit::{Asker, AuditFilter, AuditRecord, Proof};
-use evenkeel::{EventFilter, EventRecord, RunFilter, RunRecord, State as RunState};
-use evenkeel_core::input::{Answer, Command, Offer, Role};
-use evenkeel_core::words::{Member, RunId};
+use evenkeel::audit::{AuditFilter, AuditRecord, Proof, Requester};
+use evenkeel::{AttemptState as RunState, EventFilter, EventRecord, RunFilter, RunRecord};
+use evenkeel_core::ids::{Member, RunId};
+use evenkeel_core::input::{Answer, Command, Offer, ProbeReply};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::OUTPUT_PATIENCE;
-use super::gate::{self, From};
-use crate::api::{ApiError, App, done, found, output, read_body};
-use crate::board;
-use crate::written::Kind;
+use super::gate::{self, PeerIdentity};
+use crate::api::{ApiError, App, done, fetch_rows, output, read_body};
+use crate::queries;
+use crate::text_input::ReadTarget;
 
 /// The most attempts or events that one answer tells of.
 const ROWS_MAX: u32 = 1_000;
@@ -26,14 +26,14 @@ const ROWS_MAX: u32 = 1_000;
 /// Runs that are planned for whoever is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Offers {
+pub(super) struct RunOffers {
     /// Which.
     pub(super) runs: Vec<Offer>,
 }
 
 /// The answer to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Busy {
+pub(super) struct OfferReply {
     /// The runs for which there is no slot; the others are taken.
     pub(super) busy: Vec<RunId>,
 }
@@ -41,7 +41,7 @@ pub(super) struct Busy {
 /// Which piece of an attempt's output.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Piece {
+pub(crate) struct LogPieceQuery {
     /// Which attempt.
     pub(crate) attempt: u32,
     /// From which byte on.
@@ -53,7 +53,7 @@ pub(crate) struct Piece {
 /// Which attempts are wanted of a node's own history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct PeerRunQuery {
     /// All of this run.
     pub(crate) run: Option<RunId>,
     /// Or else a page of these.
@@ -62,7 +62,7 @@ pub(crate) struct Wanted {
 
 /// What there is of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Found<T> {
+pub(crate) struct PeerHistoryPage<T> {
     /// In the order of the history that they are from.
     pub(crate) rows: Vec<T>,
     /// Where that history goes on when it has more: before this number. A node of an earlier version leaves it out.
@@ -70,7 +70,7 @@ pub(crate) struct Found<T> {
     pub(crate) next: Option<u64>,
 }
 
-impl<T> Default for Found<T> {
+impl<T> Default for PeerHistoryPage<T> {
     fn default() -> Self {
         Self { rows: Vec::new(), next: None }
     }
@@ -78,7 +78,7 @@ impl<T> Default for Found<T> {
 
 /// Whether a node's history takes entries.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Health {
+pub(crate) struct HistoryHealth {
     /// Why it does not, so that the node starts nothing and refuses changes.
     pub(crate) trouble: Option<String>,
 }
@@ -98,74 +98,74 @@ pub(crate) fn router(app: &App) -> Router<App> {
 }
 
 /// The answer itself says who it is, and is signed.
-async fn role(State(app): State<App>) -> Json<Role> {
+async fn role(State(app): State<App>) -> Json<ProbeReply> {
     let now = evenkeel::clock::now().mono;
-    Json(app.handle.look(|node| node.role(now)))
+    Json(app.handle.with_node(|node| node.role(now)))
 }
 
 /// Only names runs: whether they are planned for this node, it reads in the registry.
-async fn offers(State(app): State<App>, body: Bytes) -> Result<Json<Busy>, ApiError> {
-    let Offers { runs } = read_body(&body, Kind::Body)?;
+async fn offers(State(app): State<App>, body: Bytes) -> Result<Json<OfferReply>, ApiError> {
+    let RunOffers { runs } = read_body(&body, ReadTarget::Body)?;
     match app.handle.ask(Command::Offer(runs)).await {
-        Answer::Busy(busy) => Ok(Json(Busy { busy })),
+        Answer::Busy(busy) => Ok(Json(OfferReply { busy })),
         Answer::Refused(refusal, message) => Err((refusal, message).into()),
         other => Err(ApiError::internal(format!("an offer was answered by {other:?}"))),
     }
 }
 
-async fn runs(State(app): State<App>, body: Bytes) -> Result<Json<Found<RunRecord>>, ApiError> {
-    let Wanted { run, filter } = read_body(&body, Kind::Body)?;
+async fn runs(State(app): State<App>, body: Bytes) -> Result<Json<PeerHistoryPage<RunRecord>>, ApiError> {
+    let PeerRunQuery { run, filter } = read_body(&body, ReadTarget::Body)?;
     let found = match run {
-        Some(run) => Found { rows: app.handle.run(&run).await?, next: None },
+        Some(run) => PeerHistoryPage { rows: app.handle.run(&run).await?, next: None },
         None => {
             let now = filter.states == [RunState::Running];
             let filter = RunFilter { limit: filter.limit.min(ROWS_MAX), ..filter };
             let limit = if filter.attempts.is_empty() { filter.limit } else { u32::MAX };
-            let mut found = found(app.handle.runs(filter).await?, limit);
-            found.rows.retain(|record| !now || board::still_runs(&app.handle, record));
+            let mut found = fetch_rows(app.handle.runs(filter).await?, limit);
+            found.rows.retain(|record| !now || queries::still_runs(&app.handle, record));
             found
         }
     };
     Ok(Json(found))
 }
 
-async fn events(State(app): State<App>, body: Bytes) -> Result<Json<Found<EventRecord>>, ApiError> {
-    let filter: EventFilter = read_body(&body, Kind::Body)?;
+async fn events(State(app): State<App>, body: Bytes) -> Result<Json<PeerHistoryPage<EventRecord>>, ApiError> {
+    let filter: EventFilter = read_body(&body, ReadTarget::Body)?;
     let limit = filter.limit.min(ROWS_MAX);
-    Ok(Json(found(app.handle.events(EventFilter { limit, ..filter }).await?, limit)))
+    Ok(Json(fetch_rows(app.handle.events(EventFilter { limit, ..filter }).await?, limit)))
 }
 
-async fn history(State(app): State<App>) -> Json<Health> {
-    Json(Health { trouble: app.handle.history_trouble() })
+async fn history(State(app): State<App>) -> Json<HistoryHealth> {
+    Json(HistoryHealth { trouble: app.handle.history_trouble() })
 }
 
-async fn audit(State(app): State<App>, body: Bytes) -> Result<Json<Found<AuditRecord>>, ApiError> {
-    let filter: AuditFilter = read_body(&body, Kind::Body)?;
+async fn audit(State(app): State<App>, body: Bytes) -> Result<Json<PeerHistoryPage<AuditRecord>>, ApiError> {
+    let filter: AuditFilter = read_body(&body, ReadTarget::Body)?;
     let limit = filter.limit.min(ROWS_MAX);
-    Ok(Json(found(app.handle.audit(AuditFilter { limit, ..filter }).await?, limit)))
+    Ok(Json(fetch_rows(app.handle.audit(AuditFilter { limit, ..filter }).await?, limit)))
 }
 
 /// Ends a run for a caller of another node. That node says which caller; its word is recorded as its claim.
 async fn kill(
     State(app): State<App>,
     run: Result<Path<RunId>, PathRejection>,
-    Extension(From(from)): Extension<From>,
+    Extension(PeerIdentity(from)): Extension<PeerIdentity>,
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
     let Path(run) = run?;
-    let proof = if app.door.key().is_some() { Proof::Node } else { Proof::Local };
-    done(app.handle.ask_for(on_behalf(proof, &from, &body), Command::Kill(run)).await)
+    let proof = if app.access.key().is_some() { Proof::Node } else { Proof::Local };
+    done(app.handle.ask_as(on_behalf(proof, &from, &body), Command::Kill(run)).await)
 }
 
 /// Who asks through another node. This node has authenticated that node's request and nothing else, so `proof` is of the
 /// request; what its body says of the caller is a claim, whatever proof it names.
-fn on_behalf(proof: Proof, from: &Member, body: &[u8]) -> Asker {
+fn on_behalf(proof: Proof, from: &Member, body: &[u8]) -> Requester {
     // A node of an earlier version says nothing of its caller.
-    let Ok(Asker { proof: claimed, from: address, claims }) = serde_json::from_slice(body) else {
-        return Asker::new(proof, &format!("via {from}"), "");
+    let Ok(Requester { proof: claimed, from: address, claims }) = serde_json::from_slice(body) else {
+        return Requester::new(proof, &format!("via {from}"), "");
     };
     let address = if address.is_empty() { String::new() } else { format!(" from {address}") };
-    Asker::new(proof, &format!("via {from}, claims {}{address}", claimed.as_str()), &claims)
+    Requester::new(proof, &format!("via {from}, claims {}{address}", claimed.as_str()), &claims)
 }
 
 /// Removes what this node has of a run's output.
@@ -182,7 +182,7 @@ async fn forget(
 async fn logs(
     State(app): State<App>,
     run: Result<Path<RunId>, PathRejection>,
-    piece: Result<Query<Piece>, QueryRejection>,
+    piece: Result<Query<LogPieceQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let (Path(run), Query(piece)) = (run?, piece?);
     let found = output::piece(&app, &run, piece, OUTPUT_PATIENCE).await;
@@ -207,11 +207,11 @@ mod tests {
             assert_eq!(asker.claims, "ann@ops1");
         }
         let inside = on_behalf(Proof::Local, &from, br#"{"proof":"process","from":"","claims":""}"#);
-        assert_eq!(inside, Asker::new(Proof::Local, "via b@2, claims process", ""));
+        assert_eq!(inside, Requester::new(Proof::Local, "via b@2, claims process", ""));
         for silent in ["", "{}", r#"{"proof":"king","from":"","claims":""}"#] {
             assert_eq!(
                 on_behalf(Proof::Node, &from, silent.as_bytes()),
-                Asker::new(Proof::Node, "via b@2", "")
+                Requester::new(Proof::Node, "via b@2", "")
             );
         }
     }

@@ -2,24 +2,24 @@
 
 use std::path::PathBuf;
 
-use evenkeel::{Email, Means, Notifier, Password};
-use evenkeel_core::words::NotifierName;
+use evenkeel::{Email, Notifier, NotifyChannel, Password};
+use evenkeel_core::ids::NotifierName;
 use serde::Deserialize;
 
 use super::span;
-use crate::exit::Failure;
+use crate::exit::CliError;
 
 /// One `[[notify]]` as written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct WrittenNotifier {
+pub(crate) struct NotifierConfig {
     /// What jobs call it.
     name: Option<NotifierName>,
     /// Needed where there is no name.
     on: Option<Vec<String>>,
     webhook: Option<String>,
     command: Option<Vec<String>>,
-    email: Option<WrittenEmail>,
+    email: Option<EmailConfig>,
     window: Option<String>,
     timeout: Option<String>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct WrittenNotifier {
 /// `email = { … }` as written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenEmail {
+struct EmailConfig {
     to: Vec<String>,
     from: String,
     server: String,
@@ -36,8 +36,8 @@ struct WrittenEmail {
     password_env: Option<String>,
 }
 
-impl WrittenEmail {
-    fn meant(self) -> Result<Email, String> {
+impl EmailConfig {
+    fn resolve(self) -> Result<Email, String> {
         let password = match (self.password_file, self.password_env) {
             (Some(path), None) => Some(Password::File(path)),
             (None, Some(name)) => Some(Password::Variable(name)),
@@ -65,16 +65,16 @@ fn warn_of_absent(command: Option<&String>, password: Option<&PathBuf>) {
     }
 }
 
-impl WrittenNotifier {
+impl NotifierConfig {
     /// What it means.
-    pub(super) fn meant(self) -> Result<Notifier, Failure> {
-        let wrong = |what: String| Failure::usage(format!("[[notify]]: {what}"));
+    pub(super) fn resolve(self) -> Result<Notifier, CliError> {
+        let wrong = |what: String| CliError::usage(format!("[[notify]]: {what}"));
         let password = self.email.as_ref().and_then(|email| email.password_file.as_ref());
         warn_of_absent(self.command.as_ref().and_then(|argv| argv.first()), password);
         let means = match (self.webhook, self.command, self.email) {
-            (Some(url), None, None) => Means::Webhook(url),
-            (None, Some(argv), None) => Means::Command(argv),
-            (None, None, Some(email)) => Means::Email(Box::new(email.meant().map_err(wrong)?)),
+            (Some(url), None, None) => NotifyChannel::Webhook(url),
+            (None, Some(argv), None) => NotifyChannel::Command(argv),
+            (None, None, Some(email)) => NotifyChannel::Email(Box::new(email.resolve().map_err(wrong)?)),
             _ => {
                 return Err(wrong(
                     "say either webhook = \"http://…\", command = [\"/path/to/program\"] or email = { to = […], … }".to_owned(),
@@ -101,16 +101,16 @@ impl WrittenNotifier {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Written;
+    use super::super::SettingsArgs;
 
-    fn written(text: &str) -> Result<Written, toml::de::Error> {
+    fn written(text: &str) -> Result<SettingsArgs, toml::de::Error> {
         toml::from_str(text)
     }
 
-    fn meant(notify: &str) -> Result<Vec<evenkeel::Notifier>, String> {
+    fn resolve_text(notify: &str) -> Result<Vec<evenkeel::Notifier>, String> {
         let least = "registry = \"sqlite:/r\"\nname = \"a\"\ndata = \"/d\"\n";
         let text = format!("{least}[[notify]]\n{notify}");
-        let meant = written(&text).map_err(|e| e.to_string())?.meant().map_err(|e| e.to_string())?;
+        let meant = written(&text).map_err(|e| e.to_string())?.resolve().map_err(|e| e.to_string())?;
         Ok(meant.node.notify)
     }
 
@@ -118,7 +118,7 @@ mod tests {
     fn notifiers_are_read_and_nonsense_is_refused_with_the_fix() {
         let two = "on = [\"lease.lost\"]\nwebhook = \"http://h:1/x\"\nwindow = \"1h\"\n\n\
                    [[notify]]\non = [\"*\"]\ncommand = [\"/bin/mail\"]\ntimeout = \"3s\"\n";
-        let notifiers = meant(two).expect("it makes sense");
+        let notifiers = resolve_text(two).expect("it makes sense");
         let spans: Vec<_> = notifiers.iter().map(|n| (n.window.as_secs(), n.timeout.as_secs())).collect();
         assert_eq!(spans, [(3600, 10), (300, 3)]);
         for (text, says) in [
@@ -147,7 +147,7 @@ mod tests {
             ("on = [\"*\"]\nwebhook = \"http://h/\"\nwindow = \"5\"", "window is \"5\": write a time"),
             ("on = [\"*\"]\nwebhook = \"http://h/\"\ntimeout = \"0s\"", "timeout is \"0s\""),
         ] {
-            let refused = meant(text).expect_err("it is nonsense");
+            let refused = resolve_text(text).expect_err("it is nonsense");
             assert!(refused.contains(says), "{text}: {refused}");
         }
     }

@@ -12,21 +12,21 @@ mod cluster;
 
 use std::path::Path;
 
-use crate::evenly::{Shape, play};
-use crate::evidence::{Evidence, Fault, How, LostLease};
+use crate::evenly::{DispatchShape, play};
+use crate::evidence::{Evidence, FaultAction, LostLease, NodeFault};
 use crate::fleet::wall;
 use crate::peers::lateness;
-use crate::shards::witness::Ticks;
-use crate::verdict::Case;
-use crate::witness::{Roster, read, starts};
+use crate::shards::witness::WitnessTicks;
+use crate::verdict::ClaimedCase;
+use crate::witness::{JobRoster, read, starts};
 use crate::{LEASE_MS, PROMISED_MS, alone, aloud, wait_until_clean};
-use cluster::{BEAT_S, Cluster};
+use cluster::{BEAT_S, EngineCluster};
 
 /// One of each placement. The sharded ones have one shard.
-const ROSTERS: [Roster; 3] = [
-    Roster { prefix: "held-", jobs: 10, placement: "claimed", slow: ("brief", 3) },
-    Roster { prefix: "sent-", jobs: 10, placement: "dispatched", slow: ("brief", 3) },
-    Roster { prefix: "dealt-", jobs: 4, placement: "sharded", slow: ("brief", 3) },
+const ROSTERS: [JobRoster; 3] = [
+    JobRoster { prefix: "held-", jobs: 10, placement: "claimed", slow: ("brief", 3) },
+    JobRoster { prefix: "sent-", jobs: 10, placement: "dispatched", slow: ("brief", 3) },
+    JobRoster { prefix: "dealt-", jobs: 4, placement: "sharded", slow: ("brief", 3) },
 ];
 
 /// All that the nodes can be put on.
@@ -73,7 +73,7 @@ fn postgres_keeps_the_books() {
 #[ignore = "soak: every node is restarted on every engine"]
 fn every_node_is_restarted_in_turn_and_nobody_notices() {
     for engine in ENGINES {
-        let Some(rounds) = trial(engine, Cluster::roll) else { continue };
+        let Some(rounds) = trial(engine, EngineCluster::roll) else { continue };
         let latest = rounds.iter().map(|round| round.latest).min().expect("a round");
         assert!(latest < LEASE_MS, "{engine}: a fire started {latest} ms late in each round");
     }
@@ -87,7 +87,7 @@ fn dispatched_runs_are_spread_evenly_on_every_engine() {
         let _machine = alone();
         let Some(url) = url_of(engine) else { continue };
         let namespace = format!("even-{}-{}", std::process::id(), wall());
-        let shape = Shape { jobs: 10, every: 3, together: true, slots: 8, takes: "1.5" };
+        let shape = DispatchShape { jobs: 10, every: 3, together: true, slots: 8, takes: "1.5" };
         play(&shape, Some(&format!("{url}/{namespace}")));
         aloud(&format!("chaos on {engine}: dispatched runs are spread evenly"));
     }
@@ -109,19 +109,19 @@ fn the_death_of_any_member_of_a_zookeeper_quorum_is_survived() {
 }
 
 /// One thing that was done to a cluster.
-struct Round {
+struct ClusterRound {
     /// To which nodes.
-    faults: Vec<Fault>,
+    faults: Vec<NodeFault>,
     /// From then until everybody was prompt again.
     span: (i64, i64),
     /// How late a fire of that time started at most.
     latest: i64,
 }
 
-impl Round {
+impl ClusterRound {
     /// The fault after which others took over.
-    fn takeover(&self) -> Option<&Fault> {
-        self.faults.first().filter(|fault| fault.how != How::EngineKilled)
+    fn takeover(&self) -> Option<&NodeFault> {
+        self.faults.first().filter(|fault| fault.how != FaultAction::EngineKilled)
     }
 }
 
@@ -149,29 +149,29 @@ fn late_max(engine: &str) -> i64 {
 }
 
 fn survive_members(engine: &'static str) {
-    let Some(rounds) = trial(engine, Cluster::lose_members) else { return };
+    let Some(rounds) = trial(engine, EngineCluster::lose_members) else { return };
     let latest = rounds.iter().map(|round| round.latest).min().expect("a round");
     assert!(latest < late_max(engine), "{engine}: a fire started {latest} ms late in each round");
 }
 
 /// What is done to a cluster.
-type Play = fn(&mut Cluster, &Path) -> Vec<Round>;
+type ClusterFault = fn(&mut EngineCluster, &Path) -> Vec<ClusterRound>;
 
 /// Plays it and judges what ran; `None` when it was skipped.
-fn trial(engine: &'static str, play: Play) -> Option<Vec<Round>> {
+fn trial(engine: &'static str, play: ClusterFault) -> Option<Vec<ClusterRound>> {
     let _machine = alone();
     let url = url_of(engine)?;
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("witness.log");
-    let _ticks = Ticks::begin(&log);
+    let _ticks = WitnessTicks::begin(&log);
     let namespace = format!("chaos-{}-{}", std::process::id(), wall());
-    let mut cluster = Cluster::start(folder.path(), engine, &format!("{url}/{namespace}"));
+    let mut cluster = EngineCluster::start(folder.path(), engine, &format!("{url}/{namespace}"));
     cluster.apply(&log);
     let begun = wall();
     cluster.wait_until_resumed(&log);
     let mut rounds = play(&mut cluster, &log);
     let ended = wall();
-    let faults: Vec<Fault> = rounds.iter().flat_map(|round| round.faults.clone()).collect();
+    let faults: Vec<NodeFault> = rounds.iter().flat_map(|round| round.faults.clone()).collect();
     let mut lost_leases = Vec::new();
     let complaints = wait_until_clean(|| {
         lost_leases = cluster.lost_leases();
@@ -197,31 +197,31 @@ fn trial(engine: &'static str, play: Play) -> Option<Vec<Round>> {
         "{} complaints:\n{}\n{}",
         complaints.len(),
         complaints.join("\n"),
-        complaints.iter().take(5).map(|what| cluster.told_of(what)).collect::<String>()
+        complaints.iter().take(5).map(|what| cluster.reported_since(what)).collect::<String>()
     );
     Some(rounds)
 }
 
 fn judge(
-    cluster: &mut Cluster,
+    cluster: &mut EngineCluster,
     log: &Path,
     span: (i64, i64),
-    faults: &[Fault],
+    faults: &[NodeFault],
     lost_leases: &[LostLease],
 ) -> Vec<String> {
-    cluster.hear_history();
+    cluster.collect_history();
     let lines = read(log);
     let evidence = Evidence::gather(faults, lost_leases, starts(&lines));
-    let judged = |roster: &Roster| {
+    let judged = |roster: &JobRoster| {
         let theirs = lines.iter().filter(|line| line.job.starts_with(roster.prefix)).cloned().collect();
-        Case::gather(roster, theirs, cluster.verdicts.values(), span, &evidence).judge()
+        ClaimedCase::gather(roster, theirs, cluster.verdicts.values(), span, &evidence).judge()
     };
     ROSTERS.iter().flat_map(judged).collect()
 }
 
-fn report(engine: &str, rounds: &[Round], what: &str) {
+fn report(engine: &str, rounds: &[ClusterRound], what: &str) {
     let takeovers: Vec<_> =
-        rounds.iter().filter_map(Round::takeover).map(|fault| (fault.how, fault.takeover)).collect();
+        rounds.iter().filter_map(ClusterRound::takeover).map(|fault| (fault.how, fault.takeover)).collect();
     let latest: Vec<_> = rounds.iter().map(|round| round.latest).collect();
     aloud(&format!(
         "chaos on {engine}: {} rounds, {what}; takeovers after {takeovers:?} ms, latest starts of rounds {latest:?} ms",

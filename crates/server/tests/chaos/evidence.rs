@@ -17,7 +17,7 @@ pub(crate) const UNGUARDED: &str = "the guard process was gone";
 
 /// What a trial does to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum FaultAction {
     Killed,
     Frozen,
     /// From its registry.
@@ -30,9 +30,9 @@ pub(crate) enum How {
 
 /// Something done to a node. Moments are in milliseconds of the calendar, spans in milliseconds.
 #[derive(Clone, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct NodeFault {
     pub(crate) node: &'static str,
-    pub(crate) how: How,
+    pub(crate) how: FaultAction,
     /// Just before it was done.
     pub(crate) at: i64,
     /// Just after it was done; where the engine was killed, when all nodes were back.
@@ -40,7 +40,7 @@ pub(crate) struct Fault {
     /// How long until its claimed jobs were others'.
     pub(crate) takeover: i64,
     /// How long until its shards were others'.
-    pub(crate) recut: i64,
+    pub(crate) reshard: i64,
     /// How long after the end of its lease its claimed jobs were others', where the trial can read the lease.
     pub(crate) after_lease: Option<i64>,
 }
@@ -73,7 +73,7 @@ struct Interruption {
 
 /// That an attempt is lost, by history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Loss {
+pub(crate) struct AttemptLoss {
     pub(crate) node: String,
     pub(crate) attempt: u64,
     /// When its node started it, which is earlier than the first line of its program.
@@ -82,7 +82,7 @@ pub(crate) struct Loss {
     pub(crate) recorded: i64,
 }
 
-impl Loss {
+impl AttemptLoss {
     /// Reads a row of history; `None` where the row is not about a lost attempt. A run that its own node ended because trust
     /// in the lease ran out is in doubt like one whose node is gone.
     pub(crate) fn of(row: &Value) -> Option<Self> {
@@ -119,11 +119,12 @@ impl Evidence {
     /// `starts` is when each node's runs began, as the witness has it: at such a moment the node's lease was alive, so a lease
     /// that the node recorded as lost ended after the latest of them.
     pub(crate) fn gather(
-        faults: &[Fault],
+        faults: &[NodeFault],
         lost_leases: &[LostLease],
         starts: impl Iterator<Item = (String, i64)>,
     ) -> Self {
-        let killed = |fault: &&Fault| matches!(fault.how, How::Killed | How::EngineKilled);
+        let killed =
+            |fault: &&NodeFault| matches!(fault.how, FaultAction::Killed | FaultAction::EngineKilled);
         let faults = faults.iter().filter(killed);
         let mut interruptions: Vec<_> = faults
             .map(|fault| Interruption { node: fault.node.to_owned(), from: fault.at, until: fault.done })
@@ -139,7 +140,12 @@ impl Evidence {
 
     /// Whether an interruption explains that a fire was lost on a node. The fire was claimed `since` then at the earliest.
     /// `went_on` says whether a later fire of the same shard had begun by a moment: then this one was over by then.
-    pub(crate) fn explains_loss(&self, loss: &Loss, since: i64, went_on: impl Fn(i64) -> bool) -> bool {
+    pub(crate) fn explains_loss(
+        &self,
+        loss: &AttemptLoss,
+        since: i64,
+        went_on: impl Fn(i64) -> bool,
+    ) -> bool {
         self.of(&loss.node).any(|it| since <= it.until && it.from <= loss.recorded && !went_on(it.from))
     }
 
@@ -158,9 +164,9 @@ pub(crate) mod tests {
     use super::*;
 
     /// A node that was killed at that moment.
-    pub(crate) fn killed(at: i64) -> Fault {
-        let (node, how) = ("n1", How::Killed);
-        Fault { node, how, at, done: at, takeover: 0, recut: 0, after_lease: None }
+    pub(crate) fn killed(at: i64) -> NodeFault {
+        let (node, how) = ("n1", FaultAction::Killed);
+        NodeFault { node, how, at, done: at, takeover: 0, reshard: 0, after_lease: None }
     }
 
     /// A node that recorded at that moment that its lease was lost.
@@ -168,18 +174,18 @@ pub(crate) mod tests {
         LostLease { node: "n1".into(), at }
     }
 
-    fn loss(recorded: i64) -> Loss {
-        Loss { node: "n1".into(), attempt: 1, started: None, recorded }
+    fn loss(recorded: i64) -> AttemptLoss {
+        AttemptLoss { node: "n1".into(), attempt: 1, started: None, recorded }
     }
 
     #[test]
     fn a_pause_or_a_cut_alone_explains_nothing() {
-        for how in [How::Frozen, How::CutOff, How::Silenced] {
-            let fault = Fault { how, ..killed(5_000) };
+        for how in [FaultAction::Frozen, FaultAction::CutOff, FaultAction::Silenced] {
+            let fault = NodeFault { how, ..killed(5_000) };
             let evidence = Evidence::gather(&[fault], &[], std::iter::empty());
             assert!(!evidence.explains_loss(&loss(9_000), 4_000, |_| false), "{how:?}");
         }
-        let engine = Fault { how: How::EngineKilled, ..killed(5_000) };
+        let engine = NodeFault { how: FaultAction::EngineKilled, ..killed(5_000) };
         let evidence = Evidence::gather(&[engine], &[], std::iter::empty());
         assert!(evidence.explains_loss(&loss(9_000), 4_000, |_| false));
     }
@@ -193,7 +199,7 @@ pub(crate) mod tests {
         assert!(!evidence.explains_loss(&loss(2_999), 2_000, |_| false), "the node started a run later");
         assert!(!evidence.explains_loss(&loss(9_000), 5_001, |_| false), "the fire was claimed later");
         assert!(!evidence.explains_loss(&loss(9_000), 4_000, |by| by >= 3_000), "a later fire had begun");
-        assert!(!evidence.explains_loss(&Loss { node: "n2".into(), ..loss(9_000) }, 4_000, |_| false));
+        assert!(!evidence.explains_loss(&AttemptLoss { node: "n2".into(), ..loss(9_000) }, 4_000, |_| false));
         assert!(evidence.explains_repetition("n1", (2_500, 3_000)));
         assert!(!evidence.explains_repetition("n1", (2_000, 2_999)), "the node went on for longer");
         assert!(!evidence.explains_repetition("n1", (5_001, 9_000)), "the attempt began after it");
@@ -201,10 +207,11 @@ pub(crate) mod tests {
 
     #[test]
     fn an_attempt_began_when_its_node_started_it() {
-        let losses = [Loss { started: Some(2_010), ..loss(7_000) }, Loss { attempt: 2, ..loss(9_000) }];
-        assert_eq!(Loss::began(&losses, 1, 2_500), 2_010);
-        assert_eq!(Loss::began(&losses, 2, 2_500), 2_500, "history does not say when it started");
-        assert_eq!(Loss::began(&[], 1, 2_500), 2_500);
+        let losses =
+            [AttemptLoss { started: Some(2_010), ..loss(7_000) }, AttemptLoss { attempt: 2, ..loss(9_000) }];
+        assert_eq!(AttemptLoss::began(&losses, 1, 2_500), 2_010);
+        assert_eq!(AttemptLoss::began(&losses, 2, 2_500), 2_500, "history does not say when it started");
+        assert_eq!(AttemptLoss::began(&[], 1, 2_500), 2_500);
     }
 
     #[test]
@@ -216,11 +223,11 @@ pub(crate) mod tests {
                 "state": state, "reason": reason, "node": "n1@7", "attempt": attempt, "started": started, "ended": ended
             })
         };
-        let loss = |recorded| Loss { started: Some(2_000), ..loss(recorded) };
-        assert_eq!(Loss::of(&row("lost", "its node is gone")), Some(loss(7_250)));
-        assert_eq!(Loss::of(&row("fenced", "signal 15")), Some(loss(7_250)));
-        assert_eq!(Loss::of(&row("fenced", UNGUARDED)), None);
-        assert_eq!(Loss::of(&row("skipped", "")), None);
+        let loss = |recorded| AttemptLoss { started: Some(2_000), ..loss(recorded) };
+        assert_eq!(AttemptLoss::of(&row("lost", "its node is gone")), Some(loss(7_250)));
+        assert_eq!(AttemptLoss::of(&row("fenced", "signal 15")), Some(loss(7_250)));
+        assert_eq!(AttemptLoss::of(&row("fenced", UNGUARDED)), None);
+        assert_eq!(AttemptLoss::of(&row("skipped", "")), None);
         let event =
             |kind: &str| serde_json::json!({"kind": kind, "node": "n1", "at": "1970-01-01T00:00:05Z"});
         let rows = serde_json::json!([event("joined"), event("lease_lost")]);

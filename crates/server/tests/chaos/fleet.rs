@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use evenkeel::State;
-use evenkeel_core::record::{Place, ShardLane, Sharding, decode};
+use evenkeel::AttemptState;
+use evenkeel_core::record::{Assignment, ShardRunState, Sharding, decode};
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::Value;
 
-use crate::evidence::{Fault, How, LostLease};
-use crate::process::{self, Node, millis, until};
+use crate::evidence::{FaultAction, LostLease, NodeFault};
+use crate::process::{self, ServerProcess, millis, until};
 use crate::witness::moment;
 use crate::{FREEZE_MS, LEASE_MS, NAMES, shards::witness as sharded};
 
@@ -18,17 +18,17 @@ use crate::{FREEZE_MS, LEASE_MS, NAMES, shards::witness as sharded};
 pub(crate) const STATES: [&str; 3] = ["lost", "skipped", "fenced"];
 
 /// Rows of history by run and attempt.
-pub(crate) type Verdicts = BTreeMap<(String, u64), Value>;
+pub(crate) type RunHistory = BTreeMap<(String, u64), Value>;
 
 /// Three nodes on one registry.
-pub(crate) struct Fleet<'a> {
+pub(crate) struct ChaosFleet<'a> {
     folder: &'a Path,
-    nodes: Vec<Node>,
+    nodes: Vec<ServerProcess>,
     /// What history says of fires that did not run to their end, by run and attempt.
-    pub(crate) verdicts: Verdicts,
+    pub(crate) verdicts: RunHistory,
 }
 
-impl<'a> Fleet<'a> {
+impl<'a> ChaosFleet<'a> {
     pub(crate) fn start(folder: &'a Path) -> Self {
         let nodes = NAMES.iter().map(|name| serve(folder, name)).collect();
         let fleet = Self { folder, nodes, verdicts: BTreeMap::new() };
@@ -44,25 +44,25 @@ impl<'a> Fleet<'a> {
 
     fn wait_for_all(&self) {
         until("every node is a member and says so", || {
-            let members = |node: &Node| node.json(&["node", "list"]).as_array().map(Vec::len);
+            let members = |node: &ServerProcess| node.json(&["node", "list"]).as_array().map(Vec::len);
             self.nodes.iter().all(|node| members(node) == Some(NAMES.len())).then_some(())
         });
     }
 
-    pub(crate) fn kill(&mut self, victim: usize) -> Fault {
+    pub(crate) fn kill(&mut self, victim: usize) -> NodeFault {
         let (at, lease) = (wall(), self.lease_end(victim));
         self.nodes[victim].signal("KILL");
-        let fault = self.watch_takeover(victim, (How::Killed, at), lease);
+        let fault = self.watch_takeover(victim, (FaultAction::Killed, at), lease);
         self.nodes[victim] = serve(self.folder, NAMES[victim]);
         self.wait_for_all();
         fault
     }
 
-    pub(crate) fn freeze(&mut self, victim: usize) -> Fault {
+    pub(crate) fn freeze(&mut self, victim: usize) -> NodeFault {
         let at = wall();
         stop_at_rest(self.folder, &self.nodes[victim]);
         let (begun, lease) = (millis(), self.lease_end(victim));
-        let fault = self.watch_takeover(victim, (How::Frozen, at), lease);
+        let fault = self.watch_takeover(victim, (FaultAction::Frozen, at), lease);
         settle(FREEZE_MS - (millis() - begun));
         self.nodes[victim].signal("CONT");
         until("the frozen node records that its lease was lost", || {
@@ -74,7 +74,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// Waits until nobody believes that the victim holds a job, and until its shards are others'.
-    fn watch_takeover(&self, victim: usize, (how, at): (How, i64), lease: i64) -> Fault {
+    fn watch_takeover(&self, victim: usize, (how, at): (FaultAction, i64), lease: i64) -> NodeFault {
         let (done, begun) = (wall(), millis());
         let other = &self.nodes[(victim + 1) % NAMES.len()];
         until("its jobs are taken over", || {
@@ -83,15 +83,15 @@ impl<'a> Fleet<'a> {
             (!held).then_some(())
         });
         let (takeover, after_lease) = (millis() - begun, Some(millis() - lease));
-        until("its shards are cut anew", || self.has_no_share(victim).then_some(()));
-        Fault { node: NAMES[victim], how, at, done, takeover, recut: millis() - begun, after_lease }
+        until("its shards are cut anew", || self.has_no_assignment(victim).then_some(()));
+        NodeFault { node: NAMES[victim], how, at, done, takeover, reshard: millis() - begun, after_lease }
     }
 
     /// When the lease of a node ends unless it is renewed, by the clock of [`millis`].
     fn lease_end(&self, node: usize) -> i64 {
         let ends = "SELECT max(ends) FROM lease JOIN entry ON owner = id WHERE key GLOB ?1";
         let key = format!("node/{}@*", NAMES[node]);
-        self.books().query_row(ends, [key], |row| row.get(0)).expect("a member has a lease")
+        self.registry_lines().query_row(ends, [key], |row| row.get(0)).expect("a member has a lease")
     }
 
     /// The leases that nodes recorded as lost.
@@ -101,20 +101,20 @@ impl<'a> Fleet<'a> {
 
     /// Drains a node until it has nothing left, and lets it come back.
     pub(crate) fn drain_for_a_while(&self, node: usize) {
-        self.wait_for_shares();
+        self.wait_for_assignments();
         let begun = millis();
         self.nodes[0].ok(&["node", "drain", NAMES[node]]);
-        until("a drained node has no shares", || self.has_no_share(node).then_some(()));
+        until("a drained node has no shares", || self.has_no_assignment(node).then_some(()));
         let drained = millis() - begun;
         self.nodes[0].ok(&["node", "undrain", NAMES[node]]);
-        self.wait_for_shares();
+        self.wait_for_assignments();
         println!("        {} drained after {drained} ms, back after {}", NAMES[node], millis() - begun);
     }
 
     /// Waits until the shares of every sharded job are cut for all nodes.
-    pub(crate) fn wait_for_shares(&self) {
+    pub(crate) fn wait_for_assignments(&self) {
         until("shares are cut for all nodes", || {
-            let books = self.books();
+            let books = self.registry_lines();
             let cut = |job| {
                 let names = sharding(&books, &sharded::name(job)).filter(|table| table.mark.is_none());
                 names.is_some_and(|table| table.cut.among.iter().map(|m| m.node.as_str()).eq(NAMES))
@@ -126,7 +126,7 @@ impl<'a> Fleet<'a> {
     /// Waits until a job is cut into so many shards.
     pub(crate) fn wait_for_total(&self, job: &str, total: u32) {
         until("the job is cut into its new number of shards", || {
-            let table = sharding(&self.books(), job)?;
+            let table = sharding(&self.registry_lines(), job)?;
             (table.cut.total == total && table.mark.is_none()).then_some(())
         });
     }
@@ -135,31 +135,31 @@ impl<'a> Fleet<'a> {
     ///
     /// What is claimed and has not started may still be withdrawn, and claimed again.
     pub(crate) fn claimed(&self, job: &str) -> (i64, i64) {
-        let mut books = self.books();
+        let mut books = self.registry_lines();
         let one = books.transaction().expect("a transaction");
         let table = sharding(&one, job).expect("a sharded job has a table");
         let lane = |member| entry(&one, &format!("lane/{job}/{member}"));
         let lanes = table.lanes.iter().map(|member| (member, lane(member)));
         let (mut marks, mut backs) = (Vec::new(), Vec::new());
         for (member, lane) in lanes {
-            let lane: Option<ShardLane> = lane;
+            let lane: Option<ShardRunState> = lane;
             backs.extend(lane.iter().flat_map(|lane| &lane.open).map(|open| open.back.0));
-            let groups = table.lane_of(member, lane.as_ref()).groups;
+            let groups = table.run_state_of(member, lane.as_ref()).groups;
             marks.extend(groups.iter().map(|group| group.watermark.0));
         }
         let newest = marks.iter().copied().max().expect("a job has shards");
         (marks.into_iter().chain(backs).min().unwrap_or(newest), newest)
     }
 
-    fn has_no_share(&self, node: usize) -> bool {
-        let books = self.books();
+    fn has_no_assignment(&self, node: usize) -> bool {
+        let books = self.registry_lines();
         (0..sharded::JOBS.len()).all(|job| {
             let table = sharding(&books, &sharded::name(job));
             table.is_some_and(|t| t.cut.portions.iter().all(|p| p.holder.node.as_str() != NAMES[node]))
         })
     }
 
-    fn books(&self) -> Connection {
+    fn registry_lines(&self) -> Connection {
         books(self.folder)
     }
 
@@ -169,7 +169,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// Remembers what history says at this moment.
-    pub(crate) fn hear_history(&mut self) {
+    pub(crate) fn collect_history(&mut self) {
         for state in STATES {
             let rows = self.nodes[0].json(&["run", "list", "--state", state, "--limit", "1000000"]);
             remember(&mut self.verdicts, &rows);
@@ -190,8 +190,8 @@ pub(crate) fn ttl(ms: i64) -> String {
 pub(crate) fn keep_verdicts(folder: &Path) {
     let history = Connection::open(folder.join("registry.db-history")).expect("the file opens");
     history.busy_timeout(Duration::from_secs(60)).expect("a timeout");
-    let states = [State::Lost, State::Skipped, State::Fenced].map(|state| {
-        let number = State::ALL.iter().position(|other| *other == state);
+    let states = [AttemptState::Lost, AttemptState::Skipped, AttemptState::Fenced].map(|state| {
+        let number = AttemptState::ALL.iter().position(|other| *other == state);
         number.expect("a state has a number").to_string()
     });
     let trigger = format!(
@@ -203,7 +203,7 @@ pub(crate) fn keep_verdicts(folder: &Path) {
 }
 
 /// The rows of history about the fire of a complaint, and about those within two seconds of it.
-pub(crate) fn rows_around(node: &Node, complaint: &str) -> String {
+pub(crate) fn rows_around(node: &ServerProcess, complaint: &str) -> String {
     let words: Vec<&str> = complaint.split([' ', ':']).collect();
     let word_after = |name| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1));
     let Some(due) = word_after("due").and_then(|due| due.parse::<i64>().ok()) else { return String::new() };
@@ -217,7 +217,7 @@ pub(crate) fn rows_around(node: &Node, complaint: &str) -> String {
 }
 
 /// Adds rows of history to those that are known.
-pub(crate) fn remember(verdicts: &mut Verdicts, rows: &Value) {
+pub(crate) fn remember(verdicts: &mut RunHistory, rows: &Value) {
     for row in rows.as_array().expect("a list") {
         let key = (row["run"].to_string(), row["attempt"].as_u64().unwrap_or(0));
         verdicts.insert(key, row.clone());
@@ -226,7 +226,7 @@ pub(crate) fn remember(verdicts: &mut Verdicts, rows: &Value) {
 
 /// Stops a node between two of its transactions. SQLite's lock is the process's: one that is stopped inside a write
 /// transaction keeps everybody waiting until it goes on, which is another story (docs/concepts/registry.md).
-pub(crate) fn stop_at_rest(folder: &Path, node: &Node) {
+pub(crate) fn stop_at_rest(folder: &Path, node: &ServerProcess) {
     let files = ["registry.db", "registry.db-history"].map(|name| {
         let file = Connection::open(folder.join(name)).expect("the file opens");
         // Others write too, but none of them for so long.
@@ -258,11 +258,11 @@ pub(crate) fn entry<T: serde::de::DeserializeOwned>(books: &Connection, key: &st
 }
 
 fn sharding(books: &Connection, job: &str) -> Option<Sharding> {
-    entry::<Place>(books, &format!("job/{job}/place"))?.sharding.map(|table| *table)
+    entry::<Assignment>(books, &format!("job/{job}/place"))?.sharding.map(|table| *table)
 }
 
-fn serve(folder: &Path, name: &str) -> Node {
-    Node::serve(folder, name, &["--ttl", &ttl(LEASE_MS), "--slots", "400"])
+fn serve(folder: &Path, name: &str) -> ServerProcess {
+    ServerProcess::serve(folder, name, &["--ttl", &ttl(LEASE_MS), "--slots", "400"])
 }
 
 pub(crate) fn wall() -> i64 {

@@ -10,21 +10,22 @@ mod writers;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use evenkeel_core::eligibility::{NET, STOP, takeover_wait};
 use evenkeel_core::lease::usable;
-use evenkeel_core::standing::{NET, STOP, takeover_wait};
 use evenkeel_core::time::Millis;
 
-use crate::evidence::{Evidence, Fault};
+use crate::evidence::{Evidence, NodeFault};
 use crate::fleet::wall;
-use crate::peers::lateness::{self, Measured, Trouble, wait_until_calm};
+use crate::peers::lateness::{self, FaultWindow, LatenessReport, wait_until_calm};
 use crate::peers::trio::Trio;
 use crate::process::{millis, until};
-use crate::shards::witness::Ticks;
-use crate::witness::{Roster, read, starts, wait_until_resumed};
+use crate::shards::witness::WitnessTicks;
+use crate::witness::{JobRoster, read, starts, wait_until_resumed};
 use crate::{FAULTS, LEASE_MS, NAMES, alone, aloud, times, wait_until_clean};
-use writers::{Addresses, KEPT, Order, Told, Writers};
+use writers::{KEPT, NodeAddresses, OrderOutcome, OrderWriters, WriteOrder};
 
-const TICKING: Roster = Roster { prefix: "ticking-", jobs: 4, placement: "dispatched", slow: ("brief", 2) };
+const TICKING: JobRoster =
+    JobRoster { prefix: "ticking-", jobs: 4, placement: "dispatched", slow: ("brief", 2) };
 
 /// What a new leader waits for before it serves (W).
 fn wait() -> Millis {
@@ -44,36 +45,36 @@ fn what_a_leader_acknowledged_outlives_it() {
     trio.ok(0, &["cluster", "settings", "--beat", "2s", "--planner", "leader"]);
     until("somebody serves", || trio.serving());
     let log = folder.path().join("witness.log");
-    let _ticks = Ticks::begin(&log);
+    let _ticks = WitnessTicks::begin(&log);
     trio.apply(&TICKING.file(&log));
     let begun = wall();
     wait_until_resumed(&log, &TICKING, begun);
     let calm = wait_until_calm(&log, &TICKING);
-    let addresses: Addresses =
+    let addresses: NodeAddresses =
         Arc::new(Mutex::new((0..NAMES.len()).map(|node| trio.node(node).address).collect()));
-    let writers = Writers::begin(&addresses);
+    let writers = OrderWriters::begin(&addresses);
     let (mut faults, mut troubles) = (Vec::new(), Vec::new());
     for round in 0..FAULTS * times(2) {
         let (fault, mended) = hand_over(&mut trio, &writers, &addresses, round);
         let calm = wait_until_calm(&log, &TICKING);
-        troubles.push(Trouble { what: format!("{:?}", fault.how), from: fault.at, mended, calm });
+        troubles.push(FaultWindow { what: format!("{:?}", fault.how), from: fault.at, mended, calm });
         faults.push(fault);
-        trio.hear_history();
+        trio.collect_history();
     }
     let orders = writers.end();
     let ended = wall();
     let (leader, _) = until("somebody serves", || trio.serving());
     let last = read_back(&trio, leader);
     let acts = chronicle::read(folder.path());
-    let case = verdict::Case { orders: &orders, acts: &acts, last: &last };
+    let case = verdict::LeaderCase { orders: &orders, acts: &acts, last: &last };
     let mut complaints = case.judge();
     complaints.extend(alarms(&trio, leader));
     complaints.extend(wait_until_clean(|| {
-        trio.hear_history();
+        trio.collect_history();
         let lines = read(&log);
         let evidence = Evidence::gather(&faults, &trio.lost_leases(), starts(&lines));
         let span = (begun, ended);
-        crate::verdict::Case::gather(&TICKING, lines, trio.verdicts.values(), span, &evidence).judge()
+        crate::verdict::ClaimedCase::gather(&TICKING, lines, trio.verdicts.values(), span, &evidence).judge()
     }));
     let measured = lateness::measure(&read(&log), &troubles, (calm, ended - 1_000));
     complaints.extend(measured.complaint());
@@ -92,7 +93,12 @@ fn promised() -> i64 {
 }
 
 /// The leader dies or freezes, another one serves, and the old one comes back; since when nothing is wrong any more.
-fn hand_over(trio: &mut Trio<'_>, writers: &Writers, addresses: &Addresses, round: usize) -> (Fault, i64) {
+fn hand_over(
+    trio: &mut Trio<'_>,
+    writers: &OrderWriters,
+    addresses: &NodeAddresses,
+    round: usize,
+) -> (NodeFault, i64) {
     let (victim, epoch) = until("somebody serves and takes orders", || {
         let (leader, epoch) = trio.serving()?;
         writers.first_done(millis() - 1_000, leader).map(|_| (leader, epoch))
@@ -114,7 +120,12 @@ fn hand_over(trio: &mut Trio<'_>, writers: &Writers, addresses: &Addresses, roun
     (fault, mended)
 }
 
-fn report(orders: &[Order], gaps: &[i64], faults: &[Fault], (lasted, measured): (i64, Measured)) {
+fn report(
+    orders: &[WriteOrder],
+    gaps: &[i64],
+    faults: &[NodeFault],
+    (lasted, measured): (i64, LatenessReport),
+) {
     let count = |told| orders.iter().filter(|order| order.told == told).count();
     aloud(&format!(
         "chaos, serving leader: {} hand-overs, {} s, {} orders acknowledged, {} refused, {} unknown; gaps {gaps:?} ms, {} \
@@ -122,9 +133,9 @@ fn report(orders: &[Order], gaps: &[i64], faults: &[Fault], (lasted, measured): 
          slowest takeover of runs {} ms",
         faults.len(),
         lasted / 1_000,
-        count(Told::Done),
-        count(Told::Standby),
-        count(Told::Unknown),
+        count(OrderOutcome::Done),
+        count(OrderOutcome::Standby),
+        count(OrderOutcome::Unknown),
         promised(),
         measured.in_peace,
         measured.late,

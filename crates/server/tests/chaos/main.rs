@@ -39,11 +39,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use evidence::{Evidence, Fault};
-use fleet::{Fleet, settle, wall};
+use evidence::{Evidence, NodeFault};
+use fleet::{ChaosFleet, settle, wall};
 use process::millis;
 use shards::skips;
-use shards::verdict::{Course, Rescale};
+use shards::verdict::{Rescale, TrialCourse};
 use shards::witness as sharded;
 use witness::{CLAIMED, PATIENCE_MS, read};
 
@@ -98,12 +98,12 @@ fn nothing_is_lost_and_nothing_doubled() {
 #[ignore = "soak: ten rounds, and how long takeovers take"]
 fn nothing_is_lost_in_many_rounds_and_takeovers_are_prompt() {
     let faults = kills_and_freezes(FAULTS * times(5));
-    let best = |span: fn(&Fault) -> i64| faults.iter().map(span).min().expect("a round");
+    let best = |span: fn(&NodeFault) -> i64| faults.iter().map(span).min().expect("a round");
     let takeover = best(|fault| fault.takeover);
     assert!(takeover <= PROMISED_MS, "taken over too late in every round: {faults:#?}");
     let after_lease = best(|fault| fault.after_lease.expect("the trial reads leases"));
     assert!(after_lease <= 1_000, "taken over too long after the lease in every round: {faults:#?}");
-    let recut = best(|fault| fault.recut);
+    let recut = best(|fault| fault.reshard);
     assert!(
         recut <= PROMISED_MS + sharded::RESHARD_TIMEOUT_MS,
         "cut again too late in every round: {faults:#?}"
@@ -111,8 +111,8 @@ fn nothing_is_lost_in_many_rounds_and_takeovers_are_prompt() {
 }
 
 /// Three nodes on one SQLite file.
-struct Trial<'a> {
-    fleet: Fleet<'a>,
+struct ChaosTrial<'a> {
+    fleet: ChaosFleet<'a>,
     folder: &'a Path,
     log: PathBuf,
     shard_log: PathBuf,
@@ -121,13 +121,13 @@ struct Trial<'a> {
     rescales: Vec<Rescale>,
 }
 
-fn kills_and_freezes(rounds: usize) -> Vec<Fault> {
+fn kills_and_freezes(rounds: usize) -> Vec<NodeFault> {
     let _machine = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let (log, shard_log) = (folder.path().join("witness.log"), folder.path().join("shards.log"));
-    let ticks = [&log, &shard_log].map(|log| sharded::Ticks::begin(log));
-    let mut trial = Trial::begin(folder.path(), log, shard_log);
-    let faults: Vec<Fault> = (0..rounds).map(|round| trial.round(round)).collect();
+    let ticks = [&log, &shard_log].map(|log| sharded::WitnessTicks::begin(log));
+    let mut trial = ChaosTrial::begin(folder.path(), log, shard_log);
+    let faults: Vec<NodeFault> = (0..rounds).map(|round| trial.round(round)).collect();
     let ended = wall();
     let complaints = wait_until_clean(|| trial.judge(ended, &faults));
     assert!(
@@ -142,15 +142,15 @@ fn kills_and_freezes(rounds: usize) -> Vec<Fault> {
     faults
 }
 
-impl<'a> Trial<'a> {
+impl<'a> ChaosTrial<'a> {
     fn begin(folder: &'a Path, log: PathBuf, shard_log: PathBuf) -> Self {
-        let fleet = Fleet::start(folder);
+        let fleet = ChaosFleet::start(folder);
         skips::begin(folder);
         let totals = sharded::JOBS.map(|job| job.shards);
         fleet.apply(&(CLAIMED.file(&log) + &sharded::jobs(&shard_log, &totals)));
         let begun = wall();
         let trial = Self { fleet, folder, log, shard_log, totals, begun, rescales: Vec::new() };
-        trial.fleet.wait_for_shares();
+        trial.fleet.wait_for_assignments();
         trial.wait_until_resumed();
         trial
     }
@@ -162,7 +162,7 @@ impl<'a> Trial<'a> {
         sharded::wait_until_resumed(&self.shard_log, &self.totals, since);
     }
 
-    fn round(&mut self, round: usize) -> Fault {
+    fn round(&mut self, round: usize) -> NodeFault {
         let victim = round % NAMES.len();
         let fault =
             if round.is_multiple_of(FAULTS) { self.fleet.kill(victim) } else { self.fleet.freeze(victim) };
@@ -174,13 +174,13 @@ impl<'a> Trial<'a> {
             self.rescale();
         }
         self.wait_until_resumed();
-        self.fleet.hear_history();
+        self.fleet.collect_history();
         fault
     }
 
     /// Gives the jobs that are made for it another number of shards.
     fn rescale(&mut self) {
-        self.fleet.wait_for_shares();
+        self.fleet.wait_for_assignments();
         let old = self.totals;
         let changes = |job: &usize| sharded::JOBS[*job].other.is_some();
         let resized: Vec<usize> = (0..old.len()).filter(changes).collect();
@@ -202,24 +202,24 @@ impl<'a> Trial<'a> {
         println!("        other numbers of shards after {} ms", millis() - asked);
     }
 
-    fn judge(&mut self, ended: i64, faults: &[Fault]) -> Vec<String> {
-        self.fleet.hear_history();
+    fn judge(&mut self, ended: i64, faults: &[NodeFault]) -> Vec<String> {
+        self.fleet.collect_history();
         let (lines, shard_lines) = (read(&self.log), sharded::read(&self.shard_log));
         let starts = witness::starts(&lines).chain(sharded::starts(&shard_lines));
         let evidence = Evidence::gather(faults, &self.fleet.lost_leases(), starts);
         let (begun, rescales) = (self.begun, &self.rescales);
         let rows = || self.fleet.verdicts.values();
-        let case = verdict::Case::gather(&CLAIMED, lines, rows(), (begun, ended), &evidence);
+        let case = verdict::ClaimedCase::gather(&CLAIMED, lines, rows(), (begun, ended), &evidence);
         let mut complaints = case.judge();
         let skips = skips::read(self.folder);
-        let course = Course { begun, ended, evidence: &evidence, rescales, skips: &skips };
-        let verdicts = rows().filter_map(shards::verdict::Verdict::of);
-        complaints.extend(shards::verdict::Case::gather(shard_lines, verdicts, course).judge());
+        let course = TrialCourse { begun, ended, evidence: &evidence, rescales, skips: &skips };
+        let verdicts = rows().filter_map(shards::verdict::ShardVerdict::of);
+        complaints.extend(shards::verdict::ShardedCase::gather(shard_lines, verdicts, course).judge());
         complaints
     }
 
-    fn report(&self, ended: i64, faults: &[Fault]) {
-        let longest = |span: fn(&Fault) -> i64| faults.iter().map(span).max().unwrap_or(0);
+    fn report(&self, ended: i64, faults: &[NodeFault]) {
+        let longest = |span: fn(&NodeFault) -> i64| faults.iter().map(span).max().unwrap_or(0);
         let lines = |log| std::fs::read_to_string(log).map(|text| text.lines().count()).unwrap_or(0);
         aloud(&format!(
             "chaos: {} rounds, {} s, {} and {} witness lines, {} verdicts, {} skips, {} lost leases, slowest takeover {} ms, \
@@ -233,7 +233,7 @@ impl<'a> Trial<'a> {
             self.fleet.lost_leases().len(),
             longest(|fault| fault.takeover),
             longest(|fault| fault.after_lease.unwrap_or(0)),
-            longest(|fault| fault.recut),
+            longest(|fault| fault.reshard),
         ));
     }
 }

@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::evidence::{Evidence, LEAD_MS, Loss, UNGUARDED};
-use crate::witness::{self, Line, Roster, Word};
+use crate::evidence::{AttemptLoss, Evidence, LEAD_MS, UNGUARDED};
+use crate::witness::{self, JobRoster, WitnessLine, WitnessWord};
 
 /// All that is known of one fire.
 #[derive(Default)]
-struct Fire {
-    starts: Vec<Line>,
-    ends: Vec<Line>,
-    lost: Vec<Loss>,
+struct FireEvidence {
+    starts: Vec<WitnessLine>,
+    ends: Vec<WitnessLine>,
+    lost: Vec<AttemptLoss>,
     /// Attempts that ended with their guard.
     unguarded: Vec<u64>,
 }
 
 /// All that is known of a trial's jobs.
-pub(crate) struct Case<'a> {
-    roster: &'a Roster,
-    fires: BTreeMap<(String, i64), Fire>,
+pub(crate) struct ClaimedCase<'a> {
+    roster: &'a JobRoster,
+    fires: BTreeMap<(String, i64), FireEvidence>,
     /// Complaints that only the order of lines can tell.
     disorder: Vec<String>,
     begun: i64,
@@ -28,11 +28,11 @@ pub(crate) struct Case<'a> {
     evidence: &'a Evidence,
 }
 
-impl<'a> Case<'a> {
+impl<'a> ClaimedCase<'a> {
     /// Reads the witness and the history.
     pub(crate) fn gather<'v>(
-        roster: &'a Roster,
-        lines: Vec<Line>,
+        roster: &'a JobRoster,
+        lines: Vec<WitnessLine>,
         verdicts: impl Iterator<Item = &'v Value>,
         (begun, ended): (i64, i64),
         evidence: &'a Evidence,
@@ -42,9 +42,9 @@ impl<'a> Case<'a> {
         for line in lines {
             let fire = case.fires.entry((line.job.clone(), line.due)).or_default();
             match line.word {
-                Word::Start => fire.starts.push(line),
-                Word::End => fire.ends.push(line),
-                Word::Alive => {}
+                WitnessWord::Start => fire.starts.push(line),
+                WitnessWord::End => fire.ends.push(line),
+                WitnessWord::Alive => {}
             }
         }
         let ours = |row: &&Value| row["job"].as_str().is_some_and(|job| job.starts_with(roster.prefix));
@@ -52,7 +52,7 @@ impl<'a> Case<'a> {
             let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
             let due = witness::moment(&text("due")).expect("a due time");
             let fire = case.fires.entry((text("job"), due)).or_default();
-            fire.lost.extend(Loss::of(row));
+            fire.lost.extend(AttemptLoss::of(row));
             if text("state") == "fenced" && text("reason") == UNGUARDED {
                 fire.unguarded.extend(row["attempt"].as_u64());
             }
@@ -67,7 +67,7 @@ impl<'a> Case<'a> {
         for job in 0..self.roster.jobs {
             for due in (first..self.ended - 1_000).step_by(1_000) {
                 let name = self.roster.name(job);
-                let none = Fire::default();
+                let none = FireEvidence::default();
                 let fire = self.fires.get(&(name.clone(), due)).unwrap_or(&none);
                 let found = if witness::repeats(job) {
                     self.at_least_once(fire)
@@ -84,7 +84,7 @@ impl<'a> Case<'a> {
     }
 
     /// It ran, and ran again only as a higher attempt after its first node was interrupted.
-    fn at_least_once(&self, fire: &Fire) -> Option<String> {
+    fn at_least_once(&self, fire: &FireEvidence) -> Option<String> {
         let Some(last) = fire.starts.last() else { return Some("never ran".into()) };
         if !fire.ends.iter().any(|end| end.attempt == last.attempt) {
             return Some(format!("attempt {} did not end", last.attempt));
@@ -94,7 +94,7 @@ impl<'a> Case<'a> {
             let rising = before.attempt < after.attempt && before.token < after.token;
             let interrupted = self.evidence.explains_repetition(
                 &before.node,
-                (Loss::began(&fire.lost, before.attempt, before.at), after.by),
+                (AttemptLoss::began(&fire.lost, before.attempt, before.at), after.by),
             );
             let reason = interrupted || fire.unguarded.contains(&u64::from(before.attempt));
             (!(rising && reason)).then(|| format!("doubled: {before:?} then {after:?}"))
@@ -102,7 +102,7 @@ impl<'a> Case<'a> {
     }
 
     /// It ran once, or its node was interrupted while it had the fire, and the history says that it is lost.
-    fn at_most_once(&self, fire: &Fire, (job, due): (&str, i64)) -> Option<String> {
+    fn at_most_once(&self, fire: &FireEvidence, (job, due): (&str, i64)) -> Option<String> {
         if fire.starts.len() > 1 {
             return Some(format!("doubled: {:?}", fire.starts));
         }
@@ -126,15 +126,15 @@ impl<'a> Case<'a> {
 }
 
 /// Two runs of one job at the same time, and tokens that do not grow.
-fn disorder(lines: &[Line]) -> Vec<String> {
-    let mut running: BTreeMap<&str, &Line> = BTreeMap::new();
+fn disorder(lines: &[WitnessLine]) -> Vec<String> {
+    let mut running: BTreeMap<&str, &WitnessLine> = BTreeMap::new();
     let mut complaints = Vec::new();
     for line in lines {
         let Some(current) = running.get(line.job.as_str()).copied() else {
             running.insert(&line.job, line);
             continue;
         };
-        if line.word == Word::Start {
+        if line.word == WitnessWord::Start {
             if line.token <= current.token {
                 complaints.push(format!("a token did not grow: {current:?} then {line:?}"));
             }

@@ -7,7 +7,7 @@ use crate::fleet::settle;
 use crate::process::millis;
 
 /// Jobs that are alike, and due each second; every second one is `at_least_once`.
-pub(crate) struct Roster {
+pub(crate) struct JobRoster {
     /// How all their names begin.
     pub(crate) prefix: &'static str,
     /// How many there are.
@@ -19,8 +19,8 @@ pub(crate) struct Roster {
 }
 
 /// Claimed jobs, some of which sometimes run for two leases.
-pub(crate) const CLAIMED: Roster =
-    Roster { prefix: "witness-", jobs: 50, placement: "claimed", slow: ("long", 5) };
+pub(crate) const CLAIMED: JobRoster =
+    JobRoster { prefix: "witness-", jobs: 50, placement: "claimed", slow: ("long", 5) };
 
 /// One line each at the start and at the end of a run, and five a second between; each line is one write to a file
 /// opened for appending, so lines of different runs never mix and their order is the order of the writes.
@@ -46,7 +46,7 @@ pub(crate) fn repeats(job: usize) -> bool {
     job % 2 == 1
 }
 
-impl Roster {
+impl JobRoster {
     /// A job's name.
     pub(crate) fn name(&self, job: usize) -> String {
         format!("{}{job:02}", self.prefix)
@@ -74,13 +74,13 @@ impl Roster {
 
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Word {
+pub(crate) enum WitnessWord {
     Start,
     Alive,
     End,
 }
 
-impl Word {
+impl WitnessWord {
     /// As the jobs write it.
     pub(crate) fn of(text: &str) -> Option<Self> {
         match text {
@@ -94,8 +94,8 @@ impl Word {
 
 /// One line of the witness.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
-    pub(crate) word: Word,
+pub(crate) struct WitnessLine {
+    pub(crate) word: WitnessWord,
     pub(crate) job: String,
     /// In milliseconds of the calendar.
     pub(crate) due: i64,
@@ -109,7 +109,7 @@ pub(crate) struct Line {
 }
 
 /// Reads the witness's file.
-pub(crate) fn read(log: &Path) -> Vec<Line> {
+pub(crate) fn read(log: &Path) -> Vec<WitnessLine> {
     read_between_ticks(log, parse)
 }
 
@@ -130,10 +130,10 @@ pub(crate) fn read_between_ticks<L>(log: &Path, parse: impl Fn(&str, (i64, i64))
     written.into_iter().map(read).collect()
 }
 
-fn parse(line: &str, (at, by): (i64, i64)) -> Option<Line> {
+fn parse(line: &str, (at, by): (i64, i64)) -> Option<WitnessLine> {
     let mut words = line.split(' ');
-    let line = Line {
-        word: Word::of(words.next()?)?,
+    let line = WitnessLine {
+        word: WitnessWord::of(words.next()?)?,
         job: words.next()?.to_owned(),
         due: moment(words.next()?)?,
         node: words.next()?.to_owned(),
@@ -146,13 +146,13 @@ fn parse(line: &str, (at, by): (i64, i64)) -> Option<Line> {
 }
 
 /// When runs began on which node.
-pub(crate) fn starts(lines: &[Line]) -> impl Iterator<Item = (String, i64)> {
-    lines.iter().filter(|line| line.word == Word::Start).map(|line| (line.node.clone(), line.at))
+pub(crate) fn starts(lines: &[WitnessLine]) -> impl Iterator<Item = (String, i64)> {
+    lines.iter().filter(|line| line.word == WitnessWord::Start).map(|line| (line.node.clone(), line.at))
 }
 
 /// Waits until each job has begun a fire that was due at this moment or later. Fires of a job run one after another, so those
 /// before it are over by then.
-pub(crate) fn wait_until_resumed(log: &Path, roster: &Roster, since: i64) {
+pub(crate) fn wait_until_resumed(log: &Path, roster: &JobRoster, since: i64) {
     let waits = || {
         let lines = read(log);
         let resumed = |job: &String| lines.iter().any(|line| line.job == *job && line.due >= since);
@@ -188,8 +188,8 @@ fn a_line_was_written_between_the_ticks_around_it() {
         [line("start"), "tick 100\n".into(), line("alive"), line("end"), "tick 130\n".into(), line("start")];
     std::fs::write(&log, text.concat()).expect("written");
     let read: Vec<_> = read(&log).iter().map(|line| (line.word, line.at, line.by)).collect();
-    let between = [(Word::Alive, 100, 130), (Word::End, 100, 130)];
-    assert_eq!(read[0], (Word::Start, 0, 100));
+    let between = [(WitnessWord::Alive, 100, 130), (WitnessWord::End, 100, 130)];
+    assert_eq!(read[0], (WitnessWord::Start, 0, 100));
     assert_eq!(read[1..3], between);
-    assert_eq!(read[3], (Word::Start, 130, i64::MAX));
+    assert_eq!(read[3], (WitnessWord::Start, 130, i64::MAX));
 }

@@ -4,7 +4,7 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::process::{Node, SHORT_LEASE, text, until};
+use crate::process::{SHORT_LEASE, ServerProcess, text, until};
 
 const JOBS: &str = r#"
 [[job]]
@@ -30,8 +30,8 @@ node_selector = ["gpu"]
 command = ["/bin/true"]
 "#;
 
-fn node(folder: &std::path::Path) -> Node {
-    let node = Node::serve(folder, "n1", &[]);
+fn node(folder: &std::path::Path) -> ServerProcess {
+    let node = ServerProcess::serve(folder, "n1", &[]);
     let applied = node.fed(&["job", "apply", "-f", "-"], JOBS);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
     until("all are held", || {
@@ -43,7 +43,7 @@ fn node(folder: &std::path::Path) -> Node {
 }
 
 /// The exit code, and all that was said.
-fn told(output: &Output) -> (i32, String) {
+fn exit_and_text(output: &Output) -> (i32, String) {
     (output.status.code().unwrap_or(-1), text(&output.stdout) + &text(&output.stderr))
 }
 
@@ -52,11 +52,11 @@ fn a_switch_that_does_not_let_a_job_fire_does_not_say_that_it_does() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = node(folder.path());
     let refused = |args: &[&str], code: i32, says: &str| {
-        let (is, said) = told(&node.cli(args));
+        let (is, said) = exit_and_text(&node.cli(args));
         assert!(is == code && said.contains(says), "{args:?}: {is} {said}");
     };
     let done = |args: &[&str], says: &str, never: &str| {
-        let (is, said) = told(&node.cli(args));
+        let (is, said) = exit_and_text(&node.cli(args));
         assert!(is == 0 && said.contains(says) && !said.contains(never), "{args:?}: {is} {said}");
     };
     done(&["job", "shutdown", "shared", "--node", "n1"], "shut down", "no living node");
@@ -214,7 +214,7 @@ fn all_that_runs_is_counted_and_listed_however_much_has_run_since() {
 fn a_node_that_is_gone_stays_in_the_list_with_since_when_and_what_became_of_its_jobs() {
     let folder = tempfile::tempdir().expect("a folder");
     let first = node(folder.path());
-    let second = Node::serve(folder.path(), "n2", &SHORT_LEASE);
+    let second = ServerProcess::serve(folder.path(), "n2", &SHORT_LEASE);
     until("both hold some", || {
         let nodes = first.living();
         (nodes.len() == 2 && nodes.iter().all(|node| node["held"].as_u64() >= Some(1))).then_some(())
@@ -247,7 +247,7 @@ fn a_node_that_is_gone_stays_in_the_list_with_since_when_and_what_became_of_its_
     );
     let table = first.ok(&["node", "list"]);
     assert!(table.contains("VERSION") && table.contains("AS OF") && table.contains("gone since"), "{table}");
-    let _back = Node::serve(folder.path(), "n2", &[]);
+    let _back = ServerProcess::serve(folder.path(), "n2", &[]);
     until("it is back and listed once", || {
         (first.json(&["node", "list"]).as_array()?.len() == 2 && gone().is_none()).then_some(())
     });

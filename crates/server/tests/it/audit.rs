@@ -6,10 +6,10 @@ use std::fs;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::process::{Node, millis, run, text, until, until_told};
+use crate::process::{ServerProcess, millis, run, text, until, until_told};
 
 /// The whole log, the first entry first.
-fn log(node: &Node) -> Vec<Value> {
+fn log(node: &ServerProcess) -> Vec<Value> {
     let found = node.json(&["audit", "--limit", "100000"]);
     let mut entries = found.as_array().expect("a list").clone();
     entries.reverse();
@@ -17,18 +17,18 @@ fn log(node: &Node) -> Vec<Value> {
 }
 
 /// The same, once every entry has an outcome.
-fn settled(node: &Node) -> Vec<Value> {
+fn settled(node: &ServerProcess) -> Vec<Value> {
     until("every entry has an outcome", || {
-        Some(log(node)).filter(|entries| entries.iter().all(|entry| said(entry, "outcome") != "asked"))
+        Some(log(node)).filter(|entries| entries.iter().all(|entry| entry_field(entry, "outcome") != "asked"))
     })
 }
 
-fn said<'a>(entry: &'a Value, field: &str) -> &'a str {
+fn entry_field<'a>(entry: &'a Value, field: &str) -> &'a str {
     entry[field].as_str().unwrap_or_default()
 }
 
 /// One request; its status.
-fn ask(node: &Node, method: &str, path: &str, body: &str) -> u16 {
+fn ask(node: &ServerProcess, method: &str, path: &str, body: &str) -> u16 {
     let kind = if method == "DELETE" { "" } else { "\nContent-Type: application/json" };
     let head = format!("{method} /api/v1/{path} HTTP/1.1\nHost: {}{kind}", node.address);
     node.raw(&head, body.as_bytes()).0
@@ -39,11 +39,11 @@ const JOBS: &str = "[[job]]\nname = \"j\"\ncommand = [\"/bin/true\"]\n\
                     [[job]]\nname = \"s\"\nplacement = \"sharded\"\nshards = 2\ncommand = [\"/bin/true\"]\n";
 
 /// What is asked for at an address: the rest of the address, the body, and what must come of it.
-type Requests = Vec<(String, &'static str, &'static str)>;
+type ExpectedResponses = Vec<(String, &'static str, &'static str)>;
 
 /// What can be asked for at each address of the program's own list, well and badly.
-fn requests(change: &str, ended: &str, running: &str) -> Requests {
-    let all = |list: &[(&str, &'static str, &'static str)]| -> Requests {
+fn requests(change: &str, ended: &str, running: &str) -> ExpectedResponses {
+    let all = |list: &[(&str, &'static str, &'static str)]| -> ExpectedResponses {
         list.iter().map(|(path, body, outcome)| ((*path).to_owned(), *body, *outcome)).collect()
     };
     match change {
@@ -122,7 +122,7 @@ fn requests(change: &str, ended: &str, running: &str) -> Requests {
 #[test]
 fn every_change_that_can_be_asked_for_leaves_one_entry_and_so_does_each_refusal() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     assert!(node.fed(&["job", "apply", "-f", "-"], JOBS).status.success());
     node.ok(&["job", "run", "j", "--request", "done"]);
     let ended = "j:ask-done:0";
@@ -151,10 +151,14 @@ fn every_change_that_can_be_asked_for_leaves_one_entry_and_so_does_each_refusal(
                 || format!("{:?}", log(&node).last()),
             );
             let last = entries.last().expect("there is one");
-            assert_eq!((entries.len(), said(last, "outcome")), (known, outcome), "{method} {path}: {last}");
-            assert_eq!((said(last, "who"), said(last, "node")), ("local", "a"), "{last}");
-            assert_eq!(said(last, "from"), "127.0.0.1", "{last}");
-            assert!(well || !said(last, "what").is_empty(), "a refusal says why: {last}");
+            assert_eq!(
+                (entries.len(), entry_field(last, "outcome")),
+                (known, outcome),
+                "{method} {path}: {last}"
+            );
+            assert_eq!((entry_field(last, "who"), entry_field(last, "node")), ("local", "a"), "{last}");
+            assert_eq!(entry_field(last, "from"), "127.0.0.1", "{last}");
+            assert!(well || !entry_field(last, "what").is_empty(), "a refusal says why: {last}");
         }
     }
     // Asked twice under one request it is one run, and one entry.
@@ -162,7 +166,7 @@ fn every_change_that_can_be_asked_for_leaves_one_entry_and_so_does_each_refusal(
     assert_eq!(ask(&node, "POST", "jobs/j/pause", ""), 200);
     known += 1;
     until("the pause is told", || {
-        settled(&node).last().is_some_and(|last| said(last, "verb") == "pause").then_some(())
+        settled(&node).last().is_some_and(|last| entry_field(last, "verb") == "pause").then_some(())
     });
     assert_eq!(log(&node).len(), known, "{:?}", log(&node).last());
     // Whoever asks what there is leaves nothing, and neither does who asks what nobody takes.
@@ -175,7 +179,8 @@ fn every_change_that_can_be_asked_for_leaves_one_entry_and_so_does_each_refusal(
 #[test]
 fn what_the_log_says_was_applied_is_what_the_registry_has() {
     let folder = tempfile::tempdir().expect("a folder");
-    let nodes = [Node::serve(folder.path(), "a", &[]), Node::serve(folder.path(), "b", &[])];
+    let nodes =
+        [ServerProcess::serve(folder.path(), "a", &[]), ServerProcess::serve(folder.path(), "b", &[])];
     let names = ["x", "y", "z"];
     let declared = |n: usize| {
         let job = |name: &&str| {
@@ -201,7 +206,7 @@ fn what_the_log_says_was_applied_is_what_the_registry_has() {
     let node = &nodes[0];
     let mut versions: BTreeMap<String, Option<u64>> = BTreeMap::new();
     let mut applied = settled(node);
-    applied.retain(|entry| said(entry, "outcome") == "applied");
+    applied.retain(|entry| entry_field(entry, "outcome") == "applied");
     // Versions tell the order in which changes were made; the log is in that in which it heard of them.
     applied.sort_by_key(|entry| entry["after"].as_u64());
     for entry in &applied {
@@ -210,7 +215,7 @@ fn what_the_log_says_was_applied_is_what_the_registry_has() {
             panic!("each change here is one of a job: {entry}");
         };
         let known = versions.entry(job.to_owned()).or_default();
-        if !said(entry, "what").contains("created") {
+        if !entry_field(entry, "what").contains("created") {
             assert_eq!(entry["before"].as_u64(), *known, "none is missing before {entry}");
         }
         assert!(known.is_none_or(|known| known + 1 == after), "none is missing before {entry}");
@@ -232,7 +237,7 @@ fn what_the_log_says_was_applied_is_what_the_registry_has() {
     assert!(
         of_b.as_array().is_some_and(|list| !list.is_empty() && list.iter().all(|entry| entry["node"] == "b"))
     );
-    let claims = said(&of_b[0], "claims").to_owned();
+    let claims = entry_field(&of_b[0], "claims").to_owned();
     assert!(claims.contains('@'), "{claims}");
     assert_eq!(
         node.json(&["audit", "--who", &claims, "--node", "b", "--limit", "1000"]).as_array().map(Vec::len),
@@ -251,7 +256,7 @@ fn who_is_not_let_in_is_told_of_and_fills_no_disk() {
     let key = folder.path().join("key");
     fs::write(&key, "correct-horse-battery\n").expect("written");
     let key = key.display().to_string();
-    let node = Node::serve(folder.path(), "a", &["--cluster-key-file", &key]);
+    let node = ServerProcess::serve(folder.path(), "a", &["--cluster-key-file", &key]);
     let begun = millis();
     for n in 0..40 {
         let more = if n % 2 == 0 { "" } else { "\nAuthorization: Bearer incorrect-horse-battery" };
@@ -278,13 +283,17 @@ fn who_is_not_let_in_is_told_of_and_fills_no_disk() {
         found.as_array().expect("a list").clone()
     };
     let entries = until("the change is told", || {
-        Some(list()).filter(|list| list.iter().any(|entry| said(entry, "outcome") == "applied"))
+        Some(list()).filter(|list| list.iter().any(|entry| entry_field(entry, "outcome") == "applied"))
     });
-    let denied: Vec<_> = entries.iter().filter(|entry| said(entry, "outcome") == "denied").collect();
+    let denied: Vec<_> = entries.iter().filter(|entry| entry_field(entry, "outcome") == "denied").collect();
     assert!((10..=10 * minutes).contains(&denied.len()), "however many there were: {denied:?}");
-    assert!(denied.iter().all(|entry| said(entry, "who") == "nobody" && !said(entry, "what").is_empty()));
-    let applied: Vec<_> = entries.iter().filter(|entry| said(entry, "outcome") == "applied").collect();
-    assert!(applied.iter().all(|entry| said(entry, "who") == "key"), "{applied:?}");
+    assert!(
+        denied
+            .iter()
+            .all(|entry| entry_field(entry, "who") == "nobody" && !entry_field(entry, "what").is_empty())
+    );
+    let applied: Vec<_> = entries.iter().filter(|entry| entry_field(entry, "outcome") == "applied").collect();
+    assert!(applied.iter().all(|entry| entry_field(entry, "who") == "key"), "{applied:?}");
     assert!(!text(format!("{entries:?}").as_bytes()).contains("horse"), "{entries:?}");
 }
 
@@ -300,7 +309,7 @@ fn a_run_that_another_node_ends_is_told_of_once_by_that_node() {
     let folder = tempfile::tempdir().expect("a folder");
     let serve = |name: &str| {
         let history = format!("sqlite:{}", folder.path().join(format!("{name}-history")).display());
-        Node::serve(folder.path(), name, &["--history", &history])
+        ServerProcess::serve(folder.path(), name, &["--history", &history])
     };
     let nodes = [serve("a"), serve("b")];
     assert!(nodes[0].fed(&["job", "apply", "-f", "-"], JOBS).status.success());
@@ -318,15 +327,19 @@ fn a_run_that_another_node_ends_is_told_of_once_by_that_node() {
     for node in &nodes {
         let kills = until("the end is told", || {
             let list = log(node);
-            let kills: Vec<_> = list.into_iter().filter(|entry| said(entry, "verb") == "kill").collect();
-            kills.iter().any(|kill| said(kill, "outcome") == "applied").then_some(kills)
+            let kills: Vec<_> =
+                list.into_iter().filter(|entry| entry_field(entry, "verb") == "kill").collect();
+            kills.iter().any(|kill| entry_field(kill, "outcome") == "applied").then_some(kills)
         });
         assert_eq!(kills.len(), 1, "{kills:?}");
-        assert_eq!(said(&kills[0], "node"), ["a", "b"][there], "{kills:?}");
-        let from = said(&kills[0], "from").strip_prefix("via ").expect("by way of another");
+        assert_eq!(entry_field(&kills[0], "node"), ["a", "b"][there], "{kills:?}");
+        let from = entry_field(&kills[0], "from").strip_prefix("via ").expect("by way of another");
         assert!(from.starts_with(["a@", "b@"][here]), "{kills:?}");
         assert!(from.ends_with(", claims local from 127.0.0.1"), "{kills:?}");
-        assert!(said(&kills[0], "who") == "local" && said(&kills[0], "claims").contains('@'), "{kills:?}");
+        assert!(
+            entry_field(&kills[0], "who") == "local" && entry_field(&kills[0], "claims").contains('@'),
+            "{kills:?}"
+        );
     }
 }
 
@@ -336,7 +349,7 @@ fn a_run_that_another_node_ends_is_told_of_once_by_that_node() {
 #[test]
 fn a_caller_that_a_peer_names_in_its_body_is_recorded_as_its_claim() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     assert!(node.fed(&["job", "apply", "-f", "-"], JOBS).status.success());
     node.ok(&["job", "run", "long", "--request", "now"]);
     let running = "long:ask-now:0";
@@ -356,15 +369,16 @@ fn a_caller_that_a_peer_names_in_its_body_is_recorded_as_its_claim() {
     );
     let (status, said_back) = node.raw(&head, body.as_bytes());
     assert_eq!(status, 200, "{said_back}");
-    let kill =
-        until("the end is told", || settled(&node).into_iter().find(|entry| said(entry, "verb") == "kill"));
+    let kill = until("the end is told", || {
+        settled(&node).into_iter().find(|entry| entry_field(entry, "verb") == "kill")
+    });
     assert_eq!(
-        said(&kill, "who"),
+        entry_field(&kill, "who"),
         "local",
         "all that is proved is that the request came from this host: {kill}"
     );
-    assert_eq!(said(&kill, "from"), "via mallory@7, claims process", "{kill}");
-    assert_eq!(said(&kill, "claims"), "root@a", "{kill}");
+    assert_eq!(entry_field(&kill, "from"), "via mallory@7, claims process", "{kill}");
+    assert_eq!(entry_field(&kill, "claims"), "root@a", "{kill}");
     let shown = node.ok(&["audit", "--job", "long"]);
     assert!(shown.contains("local via mallory@7, claims process, says root@a"), "{shown}");
     assert_eq!(node.json(&["audit", "--who", "process"]), serde_json::json!([]));

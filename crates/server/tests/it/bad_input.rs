@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use serde_json::json;
 
-use crate::process::{Node, evenkeel, run, text};
+use crate::process::{ServerProcess, evenkeel, run, text};
 
 /// What is wrong with a job file, its exit code, and what the message must say.
 const JOBS: &[(&str, &str)] = &[
@@ -116,7 +116,7 @@ const JOBS: &[(&str, &str)] = &[
 #[test]
 fn a_wrong_job_file_is_refused_with_its_line_and_nothing_of_it_is_applied() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     for (input, says) in JOBS {
         let output = node.fed(&["job", "apply", "-f", "-"], input);
         let said = text(&output.stderr);
@@ -141,7 +141,7 @@ fn a_wrong_job_file_is_refused_with_its_line_and_nothing_of_it_is_applied() {
 #[test]
 fn the_api_checks_for_itself() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let head =
         format!("POST /api/v1/jobs/apply HTTP/1.1\nHost: {}\nContent-Type: application/json", node.address);
     for (body, says) in [
@@ -184,10 +184,11 @@ fn the_api_checks_for_itself() {
 #[test]
 fn a_port_in_use_ends_the_process_before_it_is_a_member() {
     let folder = tempfile::tempdir().expect("a folder");
-    let first = Node::serve(folder.path(), "a", &[]);
+    let first = ServerProcess::serve(folder.path(), "a", &[]);
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port().to_string();
-    let output = Node::command(folder.path(), "b", &["--port", &port]).output().expect("evenkeel starts");
+    let output =
+        ServerProcess::command(folder.path(), "b", &["--port", &port]).output().expect("evenkeel starts");
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
     assert!(said.contains("in use") && said.contains("--port"), "{said}");
@@ -242,7 +243,7 @@ fn what_is_applied_and_probably_not_meant_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
     let settings = folder.path().join("settings.toml");
     fs::write(&settings, "[[notify]]\nname = \"oncall\"\ncommand = [\"/bin/true\"]\n").expect("written");
-    let node = Node::serve(folder.path(), "a", &["--config", &settings.display().to_string()]);
+    let node = ServerProcess::serve(folder.path(), "a", &["--config", &settings.display().to_string()]);
     for (keys, says) in [
         ("schedule = \"at 2020-01-01T00:00:00\"", "job j is never due again"),
         ("schedule = \"0 0 9 1 1 ? 2021\"", "job j is never due again"),
@@ -272,7 +273,7 @@ fn what_is_applied_and_probably_not_meant_is_said() {
 #[test]
 fn what_a_flag_names_is_looked_at_before_the_node_starts() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut command = Node::command(folder.path(), "a", &["--secrets", "/nonexistent"]);
+    let mut command = ServerProcess::command(folder.path(), "a", &["--secrets", "/nonexistent"]);
     let output = command.output().expect("evenkeel starts");
     assert_eq!(output.status.code(), Some(2));
     assert!(
@@ -302,15 +303,15 @@ fn what_kubernetes_puts_into_the_environment_for_a_service_is_no_port() {
     let config = settings.display().to_string();
     let mut command =
         evenkeel(&["serve", "--name", "a", "--registry", &registry, "--data", &data, "--config", &config]);
-    let node = Node::start(command.env("EVENKEEL_PORT", "tcp://10.96.0.5:7700"));
+    let node = ServerProcess::start(command.env("EVENKEEL_PORT", "tcp://10.96.0.5:7700"));
     assert_ne!(node.address.port(), 7700, "the settings file says which");
 }
 
 #[test]
 fn one_name_is_one_node_and_one_folder_one_process() {
     let folder = tempfile::tempdir().expect("a folder");
-    let _first = Node::serve(folder.path(), "a", &[]);
-    let output = Node::command(folder.path(), "a", &[]).output().expect("evenkeel starts");
+    let _first = ServerProcess::serve(folder.path(), "a", &[]);
+    let output = ServerProcess::command(folder.path(), "a", &[]).output().expect("evenkeel starts");
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("--data"), "{}", text(&output.stderr));
 }
@@ -329,7 +330,7 @@ fn where_nobody_answers_the_message_says_how_to_start_a_node() {
 #[test]
 fn a_file_that_is_no_text_is_a_mistake_in_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let (jobs, crontab) = (folder.path().join("jobs.toml"), folder.path().join("crontab"));
     let absent = folder.path().join("absent.toml");
     for file in [&jobs, &crontab] {

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::process::{Node, run, text, until};
+use crate::process::{ServerProcess, run, text, until};
 
 const CLOSED: &str = r#"
 [[job]]
@@ -25,7 +25,7 @@ windows = ["2020-01-01T00:00..2100-01-01T00:00"]
 const OPEN: &str = "[[calendar]]\nname = \"freeze\"\n";
 
 /// The moments of a job's runs, the first one first.
-fn dues(node: &Node, job: &str) -> Vec<String> {
+fn dues(node: &ServerProcess, job: &str) -> Vec<String> {
     let runs = node.json(&["run", "list", "--job", job]);
     let due = |run: &Value| run["due"].as_str().expect("a moment").to_owned();
     runs.as_array().expect("a list").iter().rev().map(due).collect()
@@ -34,7 +34,7 @@ fn dues(node: &Node, job: &str) -> Vec<String> {
 #[test]
 fn a_closed_job_is_left_out_and_when_it_is_opened_nothing_of_the_past_fires() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let before = node.fed(&["job", "apply", "-f", "-"], CLOSED.split("[[calendar]]").next().expect("jobs"));
     assert_eq!(before.status.code(), Some(6), "{}", text(&before.stdout));
     let refused = text(&before.stderr);

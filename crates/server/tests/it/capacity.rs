@@ -4,19 +4,21 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::process::{Node, text, until};
+use crate::process::{ServerProcess, text, until};
 
 /// Nodes that see each other, with jobs that nobody runs but all of which are held.
-fn fleet(folder: &Path, names: &[&str], jobs: usize) -> Vec<Node> {
-    let nodes: Vec<Node> = names.iter().map(|name| Node::serve(folder, name, &[])).collect();
+fn fleet(folder: &Path, names: &[&str], jobs: usize) -> Vec<ServerProcess> {
+    let nodes: Vec<ServerProcess> =
+        names.iter().map(|name| ServerProcess::serve(folder, name, &[])).collect();
     until("all see all", || {
-        let all = |node: &Node| node.json(&["node", "list"]).as_array().map(Vec::len) == Some(names.len());
+        let all =
+            |node: &ServerProcess| node.json(&["node", "list"]).as_array().map(Vec::len) == Some(names.len());
         nodes.iter().all(all).then_some(())
     });
     let job = |n| format!("[[job]]\nname = \"j{n}\"\ncommand = [\"/bin/true\"]\n");
     let declared: String = (0..jobs).map(job).collect();
     assert!(nodes[0].fed(&["job", "apply", "-f", "-"], &declared).status.success());
-    let are_even = |node: &Node| {
+    let are_even = |node: &ServerProcess| {
         let found = node.json(&["node", "balance"]);
         let fair = jobs.div_ceil(names.len()) as u64;
         let rows = found["rows"].as_array().expect("rows");
@@ -138,7 +140,7 @@ fn fewer_than_three_nodes_are_warned_about_and_the_last_one_does_not_drain() {
 #[test]
 fn the_list_of_nodes_says_where_each_is_how_it_does_and_since_when() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &["--advertise", "127.0.0.2:7700", "--slots", "5"]);
+    let node = ServerProcess::serve(folder.path(), "a", &["--advertise", "127.0.0.2:7700", "--slots", "5"]);
     let row = until("its load is known", || {
         let row = node.json(&["node", "list"])[0].clone();
         (row["score"].is_f64() && row["joined"].is_string()).then_some(row)
@@ -165,7 +167,7 @@ fn the_list_of_nodes_says_where_each_is_how_it_does_and_since_when() {
 #[test]
 fn a_dispatched_job_keeps_the_last_node_from_draining() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let job = "[[job]]\nname = \"sent\"\nplacement = \"dispatched\"\ncommand = [\"/bin/true\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
     until("it is there", || {

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::process::{Node, evenkeel, repository, run, text};
+use crate::process::{ServerProcess, evenkeel, repository, run, text};
 
 const JOBS: &str = r#"
 [[job]]
@@ -30,8 +30,8 @@ command = ["/bin/true"]
 enabled = false
 "#;
 
-fn node(folder: &std::path::Path) -> Node {
-    let node = Node::serve(folder, "a", &[]);
+fn node(folder: &std::path::Path) -> ServerProcess {
+    let node = ServerProcess::serve(folder, "a", &[]);
     assert!(node.fed(&["job", "apply", "-f", "-"], JOBS).status.success());
     crate::process::until("all are held", || {
         let jobs = node.json(&["job", "list"]);
@@ -277,7 +277,7 @@ fn what_else_a_job_says_of_its_times_is_tried_out_with_its_schedule() {
     assert_eq!(hashed, "Sun 2026-03-29 01:55:00 +01:00 CET\n");
     // As a node does it for a job of that name.
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let job = "[[job]]\nname = \"sweep\"\nschedule = \"H H(1-4) * * *\"\ntimezone = \"Europe/Berlin\"\n\
                jitter = \"90s\"\ncommand = [\"/bin/true\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
@@ -305,7 +305,7 @@ fn what_else_a_job_says_of_its_times_is_tried_out_with_its_schedule() {
 #[test]
 fn the_examples_are_job_files() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let said = node.ok(&["job", "apply", "-f", &repository("examples/jobs").display().to_string()]);
     assert!(said.ends_with("31 created\n"), "{said}");
     // What is shown of a job is a job file of it.
@@ -328,7 +328,7 @@ fn nothing_is_said_to_who_has_read_enough() {
     let folder = tempfile::tempdir().expect("a folder");
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
-    let mut unheard = Node::command(folder.path(), "a", &[]);
+    let mut unheard = ServerProcess::command(folder.path(), "a", &[]);
     unheard.env("EVENKEEL_LOG", "warn").stdout(writer).stderr(Stdio::piped());
     let mut unheard = unheard.spawn().expect("it starts");
     let said = BufReader::new(unheard.stderr.take().expect("it is piped"));
@@ -343,7 +343,7 @@ fn nothing_is_said_to_who_has_read_enough() {
 #[test]
 fn pages_hold_everything_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let many: String =
         (0..25).map(|n| format!("[[job]]\nname = \"job-{n:02}\"\ncommand = [\"/bin/true\"]\n")).collect();
     assert!(node.fed(&["job", "apply", "-f", "-"], &many).status.success());

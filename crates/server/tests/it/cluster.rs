@@ -4,19 +4,19 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::process::{EVENKEEL, Node, evenkeel, text, until};
+use crate::process::{EVENKEEL, ServerProcess, evenkeel, text, until};
 
 const SLOW: &str =
     "[[job]]\nname = \"slow\"\ncommand = [\"/bin/sh\", \"-c\", \"echo begun; exec sleep 3600\"]\n";
 
 /// Two nodes and a run that is under way on the first one.
-fn two(folder: &Path) -> (Node, Node, String) {
-    let first = Node::serve(folder, "a", &[]);
+fn two(folder: &Path) -> (ServerProcess, ServerProcess, String) {
+    let first = ServerProcess::serve(folder, "a", &[]);
     assert!(first.fed(&["job", "apply", "-f", "-"], SLOW).status.success());
     until("a holds it", || (first.json(&["job", "list"])[0]["owner"] == "a").then_some(()));
-    let second = Node::serve(folder, "b", &[]);
+    let second = ServerProcess::serve(folder, "b", &[]);
     until("both see both", || {
-        let two = |node: &Node| node.json(&["node", "list"]).as_array().map(Vec::len) == Some(2);
+        let two = |node: &ServerProcess| node.json(&["node", "list"]).as_array().map(Vec::len) == Some(2);
         (two(&first) && two(&second)).then_some(())
     });
     let run = first.json(&["job", "run", "slow"])["run"].as_str().expect("a run").to_owned();
@@ -31,10 +31,11 @@ fn two(folder: &Path) -> (Node, Node, String) {
 #[test]
 fn a_node_on_another_registry_is_no_member_and_gets_no_work() {
     let [folder, elsewhere] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
-    let (member, stranger) = (Node::serve(folder.path(), "a", &[]), Node::serve(elsewhere.path(), "b", &[]));
+    let (member, stranger) =
+        (ServerProcess::serve(folder.path(), "a", &[]), ServerProcess::serve(elsewhere.path(), "b", &[]));
     assert!(member.fed(&["job", "apply", "-f", "-"], SLOW).status.success());
     until("a holds it", || (member.json(&["job", "list"])[0]["owner"] == "a").then_some(()));
-    let names = |node: &Node| -> Vec<String> {
+    let names = |node: &ServerProcess| -> Vec<String> {
         let rows = node.json(&["node", "list"]);
         rows.as_array().expect("a list").iter().map(|row| row["name"].to_string()).collect()
     };
@@ -66,11 +67,11 @@ fn any_node_answers_for_a_run_of_another_one() {
 #[test]
 fn a_polite_end_hands_over_at_once_and_a_second_signal_does_not_wait() {
     let folder = tempfile::tempdir().expect("a folder");
-    let first = Node::serve(folder.path(), "a", &[]);
+    let first = ServerProcess::serve(folder.path(), "a", &[]);
     let idle = SLOW.replace("slow", "idle");
     assert!(first.fed(&["job", "apply", "-f", "-"], &idle).status.success());
     until("a holds it", || (first.json(&["job", "list"])[0]["owner"] == "a").then_some(()));
-    let second = Node::serve(folder.path(), "b", &[]);
+    let second = ServerProcess::serve(folder.path(), "b", &[]);
     first.signal("TERM");
     assert_eq!(first.end(), 0);
     until("b took it over", || (second.json(&["job", "list"])[0]["owner"] == "b").then_some(()));
@@ -94,7 +95,7 @@ fn a_polite_end_hands_over_at_once_and_a_second_signal_does_not_wait() {
 #[test]
 fn a_node_from_another_folder_is_warned_about() {
     let folder = tempfile::tempdir().expect("a folder");
-    let _first = Node::serve(folder.path(), "a", &[]);
+    let _first = ServerProcess::serve(folder.path(), "a", &[]);
     // Linked, not copied: a file that was just written may still be open in a child of another test.
     let elsewhere =
         tempfile::tempdir_in(Path::new(EVENKEEL).parent().expect("its folder")).expect("a folder");
@@ -103,10 +104,10 @@ fn a_node_from_another_folder_is_warned_about() {
     let log = folder.path().join("b.log");
     let mut moved = std::process::Command::new(&copy);
     moved
-        .args(Node::command(folder.path(), "b", &[]).get_args())
+        .args(ServerProcess::command(folder.path(), "b", &[]).get_args())
         .env_clear()
         .stderr(fs::File::create(&log).expect("a file"));
-    let _second = Node::start(&mut moved);
+    let _second = ServerProcess::start(&mut moved);
     until("it is said", || {
         let said = fs::read_to_string(&log).ok()?;
         (said.contains("node a is installed in") && said.contains("same folder")).then_some(())
@@ -124,7 +125,7 @@ fn settings_come_from_the_file_the_environment_and_flags_in_this_order() {
     );
     fs::write(at("settings.toml"), file).expect("written");
     let mut command = evenkeel(&["serve", "--config", &at("settings.toml"), "--name", "from-flag"]);
-    let node = Node::start(command.env("EVENKEEL_NAME", "from-env").env("EVENKEEL_ALARM", "8"));
+    let node = ServerProcess::start(command.env("EVENKEEL_NAME", "from-env").env("EVENKEEL_ALARM", "8"));
     let row = until("it is a member", || node.json(&["node", "list"]).get(0).cloned());
     assert_eq!((row["name"].as_str(), row["alarm"].as_u64()), (Some("from-flag"), Some(8)));
 }
@@ -133,7 +134,7 @@ fn settings_come_from_the_file_the_environment_and_flags_in_this_order() {
 #[test]
 fn three_nodes_of_one_host_find_each_other_by_the_registry_alone() {
     let folder = tempfile::tempdir().expect("a folder");
-    let first = Node::serve(folder.path(), "a", &[]);
+    let first = ServerProcess::serve(folder.path(), "a", &[]);
     let jobs: String = (0..9).map(|n| SLOW.replace("slow", &format!("idle-{n}"))).collect();
     assert!(first.fed(&["job", "apply", "-f", "-"], &jobs).status.success());
     let owns = |node: &str| {
@@ -142,8 +143,8 @@ fn three_nodes_of_one_host_find_each_other_by_the_registry_alone() {
     };
     until("a holds some", || owns("a"));
     // Nothing that a node is told names another one: the registry is all they have in common.
-    let second = Node::serve(folder.path(), "b", &[]);
-    let third = Node::serve(folder.path(), "c", &[]);
+    let second = ServerProcess::serve(folder.path(), "b", &[]);
+    let third = ServerProcess::serve(folder.path(), "c", &[]);
     let jobs = ["a", "b", "c"].map(|node| until("each has work", || owns(node)));
     let nodes = [&first, &second, &third];
     for node in nodes {

@@ -5,13 +5,13 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-use crate::process::{Node, PATIENCE, until};
+use crate::process::{PATIENCE, ServerProcess, until};
 
 /// The pictures of the stream, one after the other.
-struct Pictures(BufReader<TcpStream>);
+struct SnapshotStream(BufReader<TcpStream>);
 
-impl Pictures {
-    fn of(node: &Node) -> Self {
+impl SnapshotStream {
+    fn of(node: &ServerProcess) -> Self {
         let mut stream = TcpStream::connect(node.address).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         write!(stream, "GET /api/v1/live HTTP/1.1\r\nHost: {}\r\n\r\n", node.address).expect("it reads");
@@ -32,8 +32,8 @@ impl Pictures {
 #[test]
 fn the_stream_shows_a_new_job_and_its_run_by_itself() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
-    let mut pictures = Pictures::of(&node);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    let mut pictures = SnapshotStream::of(&node);
     assert_eq!(pictures.next()["jobs"], serde_json::json!([]));
     let job = "[[job]]\nname = \"hand\"\ncommand = [\"/bin/true\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
@@ -45,7 +45,7 @@ fn the_stream_shows_a_new_job_and_its_run_by_itself() {
 #[test]
 fn a_job_beyond_the_first_page_is_found_by_its_name() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let declare = |name: String| format!("[[job]]\nname = \"{name}\"\ncommand = [\"/bin/true\"]\n");
     let names = (0..410).map(|n| format!("job-{n:03}")).chain(["nightly", "the-Night"].map(String::from));
     let jobs: String = names.map(declare).collect();
@@ -90,8 +90,8 @@ fn a_job_beyond_the_first_page_is_found_by_its_name() {
 #[test]
 fn calendars_and_how_many_jobs_name_them_are_shown() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
-    let mut pictures = Pictures::of(&node);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    let mut pictures = SnapshotStream::of(&node);
     assert_eq!(pictures.next()["calendars"], serde_json::json!([]));
     let page = || node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"").1;
     assert!(page().contains("No calendars yet."), "{}", page());
@@ -111,7 +111,7 @@ fn calendars_and_how_many_jobs_name_them_are_shown() {
 #[test]
 fn what_people_write_stays_text() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let job = "[[job]]\nname = \"x\"\ncommand = [\"<script>alert(1)</script>\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
     let run = node.json(&["job", "run", "x"])["run"].as_str().expect("a run").to_owned();
@@ -125,28 +125,28 @@ fn what_people_write_stays_text() {
 #[test]
 fn a_job_that_no_node_fits_says_so_where_its_next_fire_would_stand() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let job = "[[job]]\nname = \"far\"\nnode_selector = [\"gpu\"]\nschedule = [\"0 1 * * *\", \"0 2 * * *\"]\n\
                command = [\"/bin/true\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
     let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
     assert!(page.contains("no node fits"), "{page}");
     assert!(page.contains("<code>0 1 * * *</code> <code>0 2 * * *</code>"), "each rule is whole: {page}");
-    let mut pictures = Pictures::of(&node);
+    let mut pictures = SnapshotStream::of(&node);
     assert_eq!(pictures.next()["jobs"][0]["fits_nobody"], true);
 }
 
 #[test]
 fn what_is_disabled_says_so_and_runs_of_sharded_jobs_lead_to_their_shards() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let jobs = "[[job]]\nname = \"off\"\nschedule = \"0 1 * * *\"\nenabled = false\ncommand = [\"/bin/true\"]\n\
                 [[job]]\nname = \"cut\"\nplacement = \"sharded\"\nshards = 2\ncommand = [\"/bin/true\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], jobs).status.success());
     let listed = node.ok(&["job", "list"]);
     assert!(listed.lines().any(|line| line.starts_with("off ") && line.contains(" disabled ")), "{listed}");
     node.ok(&["job", "run", "cut"]);
-    let mut pictures = Pictures::of(&node);
+    let mut pictures = SnapshotStream::of(&node);
     until("both shards have run", || {
         let picture = pictures.next();
         let runs = picture["runs"].as_array()?;

@@ -4,7 +4,7 @@ use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::Wall;
 use serde_json::Value;
 
-use crate::process::{Node, repository, run, text, until};
+use crate::process::{ServerProcess, repository, run, text, until};
 
 fn next(schedule: &str, zone: &str, after: Wall) -> String {
     let zone = if zone == "UTC" { "" } else { zone };
@@ -29,7 +29,7 @@ fn check(jobs: &Value, before: Wall) {
 #[test]
 fn both_forms_are_imported_and_listed_with_the_right_next_times() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let system = repository("examples/crontab/system.crontab").display().to_string();
     let user = repository("examples/crontab/user.crontab").display().to_string();
     for (file, created, said) in
@@ -62,7 +62,7 @@ fn whoami() -> String {
 #[test]
 fn a_due_entry_runs_with_its_environment_and_its_input() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let out = folder.path().join("out");
     let out = out.display();
     let tab = format!(
@@ -82,7 +82,7 @@ fn a_due_entry_runs_with_its_environment_and_its_input() {
 #[test]
 fn twins_keep_their_names_and_what_left_the_crontab_is_said_and_pruned_when_that_is_asked_for() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let play = |times: &[&str]| times.iter().map(|at| format!("{at} * * * true play\n")).collect::<String>();
     let import = |tab: &str, more: &[&str]| {
         let args = ["import", "crontab", "-", "--user", "--prefix", "tab", "--timezone", "UTC"];
@@ -136,7 +136,7 @@ fn a_crontab_without_entries_says_so_and_a_manifest_of_kubernetes_is_read() {
 #[test]
 fn a_job_runs_when_it_is_due_and_knows_what_for() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let jobs = "[[job]]\nname = \"tick\"\nschedule = \"* * * * * *\"\ncommand = [\"/usr/bin/env\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], jobs).status.success());
     let run = until("a fire has run", || {

@@ -1,6 +1,6 @@
 //! The first minute of a newcomer.
 
-use crate::process::{Node, evenkeel, millis, run, text, until};
+use crate::process::{ServerProcess, evenkeel, millis, run, text, until};
 
 #[test]
 fn after_the_start_the_demo_runs_and_the_page_shows_it() {
@@ -19,7 +19,7 @@ fn five_seconds_after_the_start_the_demo_has_run_and_the_page_shows_it() {
 fn first_run() -> i64 {
     let folder = tempfile::tempdir().expect("a folder");
     let begun = millis();
-    let node = Node::dev(folder.path());
+    let node = ServerProcess::dev(folder.path());
     let shown = until("the page shows a run", || {
         let (status, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
         assert_eq!(status, 200);
@@ -35,7 +35,7 @@ fn first_run() -> i64 {
 #[test]
 fn a_second_start_finds_what_the_first_one_left() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::dev(folder.path());
+    let node = ServerProcess::dev(folder.path());
     node.ok(&["job", "delete", "demo-date"]);
     let run = node.ok(&["job", "run", "demo-hello"]);
     let run = run.lines().next().expect("the run").to_owned();
@@ -43,7 +43,7 @@ fn a_second_start_finds_what_the_first_one_left() {
     node.signal("INT");
     assert_eq!(node.end(), 0);
 
-    let node = Node::dev(folder.path());
+    let node = ServerProcess::dev(folder.path());
     let jobs = node.json(&["job", "list"]);
     assert_eq!(jobs.as_array().map(Vec::len), Some(1), "a deleted demo job stays deleted: {jobs}");
     assert_eq!(node.ok(&["run", "logs", &run]).split(',').next(), Some("hello from dev"));
@@ -78,7 +78,7 @@ fn a_folder_or_port_that_cannot_be_had_is_said_with_the_fix() {
 fn a_request_to_this_host_is_made_once_its_network_is_allowed() {
     let folder = tempfile::tempdir().expect("a folder");
     for (flags, state) in [(&[][..], "failed"), (&["--http-allow", "127.0.0.1"][..], "succeeded")] {
-        let node = Node::dev_with(folder.path(), flags);
+        let node = ServerProcess::dev_with(folder.path(), flags);
         let url = format!("http://{}/", node.address);
         let job = format!("[[job]]\nname = \"self\"\nhttp = {{ url = \"{url}\" }}\n");
         let applied = node.fed(&["job", "apply", "-f", "-"], &job);

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use serde_json::Value;
 
-use crate::process::{Node, evenkeel, text, until_told};
+use crate::process::{ServerProcess, evenkeel, text, until_told};
 
 fn doctor(registry: &str, more: &[&str]) -> std::process::Output {
     let mut command = evenkeel(&["cluster", "doctor", "--registry", registry]);
@@ -19,7 +19,7 @@ fn finding<'a>(found: &'a Value, check: &str) -> &'a Value {
 #[test]
 fn a_sound_registry_is_told_to_be_sound_while_a_node_works_on_it() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let registry = format!("sqlite:{}", folder.path().join("registry.db").display());
     assert!(folder.path().join("registry.db").exists());
     // On a machine that stands still for a moment it rightly finds the registry slow.
@@ -67,7 +67,7 @@ fn a_sound_registry_is_told_to_be_sound_while_a_node_works_on_it() {
 #[test]
 fn nodes_that_cannot_bound_a_run_are_told_and_whether_a_job_asks_for_it() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &["--cgroups", "off"]);
+    let node = ServerProcess::serve(folder.path(), "a", &["--cgroups", "off"]);
     let registry = format!("sqlite:{}", folder.path().join("registry.db").display());
     let found = || -> Value {
         let told = doctor(&registry, &["-o", "json"]);
@@ -147,7 +147,7 @@ fn the_settings_file_of_a_node_is_understood() {
     let settings = folder.path().join("evenkeel.toml");
     let registry = format!("registry = \"sqlite:{}\"\nname = \"a\"\n", folder.path().join("r.db").display());
     std::fs::write(&settings, registry).expect("written");
-    let _node = Node::serve(
+    let _node = ServerProcess::serve(
         folder.path(),
         "a",
         &["--registry", &format!("sqlite:{}", folder.path().join("r.db").display())],
@@ -166,7 +166,7 @@ fn the_settings_file_of_a_node_is_understood() {
 #[test]
 fn a_job_that_asks_for_more_than_the_registry_gives_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &["--registry", "memory:guarantee"]);
+    let node = ServerProcess::serve(folder.path(), "a", &["--registry", "memory:guarantee"]);
     let job = |guarantee: &str| {
         format!("[[job]]\nname = \"pay\"\ncommand = [\"true\"]\nmin_durability = \"{guarantee}\"\n")
     };

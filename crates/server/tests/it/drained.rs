@@ -4,20 +4,20 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::process::{Node, text, until};
+use crate::process::{ServerProcess, text, until};
 
 /// A sharded job whose next fire is months away.
 const YEARLY: &str = "[[job]]\nname = \"yearly\"\nplacement = \"sharded\"\nshards = 6\n\
                       schedule = \"0 0 1 1 *\"\ncommand = [\"/bin/true\"]\n";
 
-fn row(node: &Node, name: &str) -> Value {
+fn row(node: &ServerProcess, name: &str) -> Value {
     let rows = node.living();
     rows.into_iter().find(|row| row["name"] == name).expect("it lives")
 }
 
-fn fleet(folder: &Path, names: &[&str], more: &[&[&str]]) -> Vec<Node> {
-    let nodes: Vec<Node> =
-        names.iter().zip(more).map(|(name, more)| Node::serve(folder, name, more)).collect();
+fn fleet(folder: &Path, names: &[&str], more: &[&[&str]]) -> Vec<ServerProcess> {
+    let nodes: Vec<ServerProcess> =
+        names.iter().zip(more).map(|(name, more)| ServerProcess::serve(folder, name, more)).collect();
     until("all see all", || nodes.iter().all(|node| node.living().len() == names.len()).then_some(()));
     nodes
 }

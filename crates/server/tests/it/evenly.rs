@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::process::{Node, text, until_told};
+use crate::process::{ServerProcess, text, until_told};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 /// So many moments in a row must be even. A machine that stalls spoils some, and the next ones count.
@@ -13,7 +13,7 @@ const IN_A_ROW: usize = 6;
 
 /// Dispatched jobs on three nodes.
 #[derive(Debug)]
-pub(crate) struct Shape {
+pub(crate) struct DispatchShape {
     /// How many jobs there are.
     pub(crate) jobs: usize,
     /// The seconds between two fires of a job.
@@ -26,7 +26,7 @@ pub(crate) struct Shape {
     pub(crate) takes: &'static str,
 }
 
-impl Shape {
+impl DispatchShape {
     fn file(&self) -> String {
         let Self { every, takes, .. } = self;
         let offset = |n: usize| if self.together { 0 } else { n % every };
@@ -70,7 +70,7 @@ fn longest(moments: &[bool]) -> usize {
 }
 
 /// Plays a shape on this registry, or on a SQLite file, until so many moments in a row were even.
-pub(crate) fn play(shape: &Shape, registry: Option<&str>) {
+pub(crate) fn play(shape: &DispatchShape, registry: Option<&str>) {
     let folder = tempfile::tempdir().expect("a folder");
     let nodes = start(folder.path(), shape, registry);
     until_told("all are there", || (nodes[0].living().len() == NAMES.len()).then_some(()), String::new);
@@ -92,9 +92,9 @@ pub(crate) fn play(shape: &Shape, registry: Option<&str>) {
     );
 }
 
-fn start(folder: &Path, shape: &Shape, registry: Option<&str>) -> Vec<Node> {
+fn start(folder: &Path, shape: &DispatchShape, registry: Option<&str>) -> Vec<ServerProcess> {
     let slots = shape.slots.to_string();
     let mut more = vec!["--slots", &slots];
     more.extend(registry.into_iter().flat_map(|url| ["--registry", url]));
-    NAMES.iter().map(|name| Node::serve(folder, name, &more)).collect()
+    NAMES.iter().map(|name| ServerProcess::serve(folder, name, &more)).collect()
 }

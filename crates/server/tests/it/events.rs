@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::process::{Node, text, until};
+use crate::process::{ServerProcess, text, until};
 
 fn kinds(found: &Value) -> Vec<&str> {
     found.as_array().expect("a list").iter().filter_map(|event| event["kind"].as_str()).collect()
@@ -11,8 +11,8 @@ fn kinds(found: &Value) -> Vec<&str> {
 #[test]
 fn events_are_listed_by_any_node_and_shown_in_the_console() {
     let folder = tempfile::tempdir().expect("a folder");
-    let first = Node::serve(folder.path(), "a", &["--alarm", "1"]);
-    let second = Node::serve(folder.path(), "b", &[]);
+    let first = ServerProcess::serve(folder.path(), "a", &["--alarm", "1"]);
+    let second = ServerProcess::serve(folder.path(), "b", &[]);
     let jobs = |n: u32| format!("[[job]]\nname = \"j{n}\"\ncommand = [\"/bin/true\"]\n");
     let jobs: String = (0..4).map(jobs).collect();
     assert!(first.fed(&["job", "apply", "-f", "-"], &jobs).status.success());

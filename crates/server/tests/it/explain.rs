@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::process::{Node, text, until};
+use crate::process::{ServerProcess, text, until};
 
 const JOBS: &str = r#"
 [[job]]
@@ -38,7 +38,7 @@ fn point(told: &Value, about: &str) -> (String, String) {
     (word("rule"), word("says"))
 }
 
-fn applied(node: &Node) {
+fn applied(node: &ServerProcess) {
     let applied = node.fed(&["job", "apply", "-f", "-"], JOBS);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
     until("it is held", || {
@@ -49,7 +49,7 @@ fn applied(node: &Node) {
 #[test]
 fn a_claimed_job_and_its_run_are_explained() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     applied(&node);
     let told = node.json(&["explain", "job", "slow"]);
     assert_eq!(point(&told, "holder"), ("claims".into(), "a@1 has it by place epoch 2".into()));
@@ -103,7 +103,7 @@ fn a_claimed_job_and_its_run_are_explained() {
 #[test]
 fn a_sharded_job_says_who_leads_it_and_how_it_was_cut() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     applied(&node);
     until("it was cut", || {
         node.json(&["explain", "job", "split"])["facts"]["cut"].as_u64().filter(|cut| *cut > 0)
@@ -127,7 +127,7 @@ fn a_sharded_job_says_who_leads_it_and_how_it_was_cut() {
 #[test]
 fn a_dispatched_job_says_who_planned_and_why_there() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &["--slots", "7"]);
+    let node = ServerProcess::serve(folder.path(), "a", &["--slots", "7"]);
     applied(&node);
     let told = until("runs are planned", || {
         let told = node.json(&["explain", "job", "sent"]);

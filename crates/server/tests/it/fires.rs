@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::process::{Node, SHORT_LEASE, text, until};
+use crate::process::{SHORT_LEASE, ServerProcess, text, until};
 
 /// Shards that end in turn: the first at once, the others when their files are there, and one of these ill.
 fn jobs(folder: &std::path::Path) -> String {
@@ -20,7 +20,7 @@ fn jobs(folder: &std::path::Path) -> String {
 #[test]
 fn the_printed_command_waits_for_all_shards_and_says_the_worst_outcome() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let applied = node.fed(&["job", "apply", "-f", "-"], &jobs(folder.path()));
     assert!(applied.status.success(), "{}", text(&applied.stderr));
     until("a leads", || {
@@ -67,7 +67,7 @@ fn the_printed_command_waits_for_all_shards_and_says_the_worst_outcome() {
 #[test]
 fn output_is_followed_and_a_run_waited_for_until_its_last_attempt_has_ended() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     assert!(node.fed(&["job", "apply", "-f", "-"], &jobs(folder.path())).status.success());
     node.ok(&["job", "run", "again", "--request", "r"]);
     let followed = node.ok(&["run", "logs", "-f", "again:ask-r:0"]);
@@ -81,13 +81,13 @@ fn output_is_followed_and_a_run_waited_for_until_its_last_attempt_has_ended() {
 #[test]
 fn output_that_cannot_be_had_is_not_taken_for_empty() {
     let folder = tempfile::tempdir().expect("a folder");
-    let far = Node::serve(folder.path(), "far", &SHORT_LEASE);
+    let far = ServerProcess::serve(folder.path(), "far", &SHORT_LEASE);
     let jobs = "[[job]]\nname = \"says\"\ncommand = [\"/bin/echo\", \"said\"]\n\
                 [[job]]\nname = \"nowhere\"\nnode_selector = [\"gpu\"]\ncommand = [\"/bin/true\"]\n";
     assert!(far.fed(&["job", "apply", "-f", "-"], jobs).status.success());
     far.ok(&["job", "run", "says", "--request", "r"]);
     far.ok(&["run", "wait", "says:ask-r:0"]);
-    let near = Node::serve(folder.path(), "near", &[]);
+    let near = ServerProcess::serve(folder.path(), "near", &[]);
     until("near sees both", || (near.json(&["node", "list"]).as_array()?.len() == 2).then_some(()));
     assert_eq!(near.ok(&["run", "logs", "says:ask-r:0"]), "said\n");
     far.ok(&["job", "run", "says", "--request", "s"]);

@@ -3,18 +3,18 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::process::{Node, PATIENCE, until};
+use crate::process::{PATIENCE, ServerProcess, until};
 
 const KEY: &str = "correct-horse-battery";
 
-fn keyed(folder: &std::path::Path) -> Node {
+fn keyed(folder: &std::path::Path) -> ServerProcess {
     let key = folder.join("key");
     std::fs::write(&key, KEY).expect("written");
-    Node::serve(folder, "a", &["--cluster-key-file", &key.display().to_string()])
+    ServerProcess::serve(folder, "a", &["--cluster-key-file", &key.display().to_string()])
 }
 
 /// Sends these bytes as they are; what comes until the connection ends.
-fn sent(node: &Node, bytes: &[u8]) -> String {
+fn sent(node: &ServerProcess, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(node.address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     stream.write_all(bytes).expect("it reads");
@@ -98,7 +98,7 @@ fn bodies_of_callers_without_a_key_cost_no_memory() {
 #[test]
 fn every_refusal_has_the_form_of_the_api_and_says_the_fix() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let own = node.address;
     let request = |line: &str, more: &str, body: &str| {
         let length = body.len();
@@ -150,7 +150,7 @@ fn every_refusal_has_the_form_of_the_api_and_says_the_fix() {
 #[test]
 fn what_others_on_the_way_could_read_otherwise_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let (own, end) = (node.address, "Connection: close\r\n\r\n");
     let post = "POST /api/v1/jobs/claim HTTP/1.1\r\nContent-Type: application/json\r\n";
     for asked in [
@@ -189,7 +189,7 @@ fn what_others_on_the_way_could_read_otherwise_is_refused() {
 #[test]
 fn a_page_from_elsewhere_may_not_even_ask() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let get = |path: &str, more: &str| {
         node.raw(&format!("GET {path} HTTP/1.1\nHost: {}\n{more}", node.address), b"").0
     };
@@ -218,7 +218,7 @@ fn a_page_from_elsewhere_may_not_even_ask() {
 #[test]
 fn idle_connections_keep_nobody_out() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let silent: Vec<TcpStream> =
         (0..400).map(|_| TcpStream::connect(node.address).expect("it listens")).collect();
     let half: Vec<TcpStream> = (0..400)
@@ -237,7 +237,7 @@ fn idle_connections_keep_nobody_out() {
 #[test]
 fn requests_that_go_on_for_ever_leave_room_for_health() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", node.address);
     let readers: Vec<TcpStream> = (0..256)
         .map(|_| {
@@ -261,7 +261,7 @@ fn requests_that_go_on_for_ever_leave_room_for_health() {
 #[test]
 fn a_large_file_of_jobs_is_taken_whole() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let head =
         format!("POST /api/v1/jobs/apply HTTP/1.1\nHost: {}\nContent-Type: application/json", node.address);
     let body =
@@ -274,7 +274,7 @@ fn a_large_file_of_jobs_is_taken_whole() {
 #[ignore = "soak: a caller that does not read is cut off after 30 seconds"]
 fn a_caller_that_reads_nothing_is_cut_off() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let open = || {
         let files = std::fs::read_dir(format!("/proc/{}/fd", node.pid())).expect("it lives");
         let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());

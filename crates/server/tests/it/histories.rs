@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::process::{Node, SHORT_LEASE, text, until};
+use crate::process::{SHORT_LEASE, ServerProcess, text, until};
 
 const JOB: &str = "[[job]]\nname = \"sent\"\nplacement = \"dispatched\"\nschedule = \"* * * * * ?\"\n\
                    command = [\"/bin/sh\", \"-c\", \"echo I am $EVENKEEL_NODE\"]\n";
@@ -13,7 +13,7 @@ fn any_node_lists_shows_waits_for_and_prints_what_another_ran() {
     let serve = |name: &str| {
         let history = format!("sqlite:{}", folder.path().join(format!("{name}-history")).display());
         // One of them stands still for a while, and still counts as living.
-        Node::serve(folder.path(), name, &["--history", &history, "--ttl", "10m"])
+        ServerProcess::serve(folder.path(), name, &["--history", &history, "--ttl", "10m"])
     };
     let nodes = [serve("a"), serve("b")];
     nodes[0].json(&["cluster", "settings", "--beat", "1s"]);
@@ -85,7 +85,7 @@ const LEFT: &str = "[[job]]\nname = \"holds\"\ndelivery = \"at_most_once\"\ncomm
                     [[job]]\nname = \"fails\"\nretry = { max_retries = 1, delay = \"1h\" }\ncommand = [\"/bin/false\"]\n";
 
 /// The runs of a list in this state, or of all, each with its state; read in pages of one.
-fn listed(node: &Node, state: &str) -> Vec<(String, String)> {
+fn listed(node: &ServerProcess, state: &str) -> Vec<(String, String)> {
     let (mut rows, mut before) = (Vec::new(), String::new());
     loop {
         let (status, answer) = get(node, &format!("limit=1{state}{before}"));
@@ -109,7 +109,7 @@ fn what_a_killed_node_ran_is_listed_once_and_only_in_the_state_that_stands() {
     let folder = tempfile::tempdir().expect("a folder");
     let serve = |name: &str| {
         let history = format!("sqlite:{}", folder.path().join(format!("{name}-history")).display());
-        Node::serve(folder.path(), name, &[&["--history", &history], &SHORT_LEASE[..]].concat())
+        ServerProcess::serve(folder.path(), name, &[&["--history", &history], &SHORT_LEASE[..]].concat())
     };
     let killed = serve("b");
     let applied = killed.fed(&["job", "apply", "-f", "-"], LEFT);
@@ -160,7 +160,7 @@ fn what_a_killed_node_ran_is_listed_once_and_only_in_the_state_that_stands() {
     }
 }
 
-fn get(node: &Node, query: &str) -> (u16, String) {
+fn get(node: &ServerProcess, query: &str) -> (u16, String) {
     let host = node.address;
     node.raw(&format!("GET /api/v1/runs?{query} HTTP/1.1\nHost: {host}"), b"")
 }

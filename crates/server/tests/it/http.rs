@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
 use std::thread;
 
-use crate::process::{Node, text};
+use crate::process::{ServerProcess, text};
 
 /// A server that answers everything with this, and tells the heads that it was sent.
 fn server(status: &'static str, body: &'static str) -> (SocketAddr, mpsc::Receiver<String>) {
@@ -35,7 +35,7 @@ fn file(name: &str, address: SocketAddr) -> String {
 #[test]
 fn a_request_is_declared_run_shown_and_read_like_a_command() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &["--http-allow", "10.0.0.0/8,127.0.0.1"]);
+    let node = ServerProcess::serve(folder.path(), "a", &["--http-allow", "10.0.0.0/8,127.0.0.1"]);
     let (good, heads) = server("200 OK", "priced\n");
     let (bad, _) = server("503 Service Unavailable", "come back later\n");
     node.fed(&["job", "apply", "-f", "-"], &(file("good", good) + &file("bad", bad)));
@@ -61,7 +61,7 @@ fn a_request_is_declared_run_shown_and_read_like_a_command() {
 #[test]
 fn a_node_that_was_told_nothing_reaches_no_neighbour() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     // Its own interface is the nearest neighbour of all.
     node.fed(&["job", "apply", "-f", "-"], &file("inward", node.address));
     node.ok(&["job", "run", "inward", "--request", "r"]);

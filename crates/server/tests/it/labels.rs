@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use crate::process::{Node, text, until};
+use crate::process::{ServerProcess, text, until};
 
-fn apply(node: &Node, jobs: &str) -> String {
+fn apply(node: &ServerProcess, jobs: &str) -> String {
     let applied = node.fed(&["job", "apply", "-f", "-"], jobs);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
     text(&applied.stderr)
 }
 
 /// The nodes that ran a job, and how often it ran.
-fn ran(node: &Node, job: &str) -> (BTreeSet<String>, usize) {
+fn ran(node: &ServerProcess, job: &str) -> (BTreeSet<String>, usize) {
     let rows = node.json(&["run", "list", "--job", job, "--state", "succeeded"]);
     let rows = rows.as_array().cloned().unwrap_or_default();
     (rows.iter().filter_map(|row| row["node"].as_str().map(str::to_owned)).collect(), rows.len())
@@ -20,8 +20,8 @@ fn ran(node: &Node, job: &str) -> (BTreeSet<String>, usize) {
 #[test]
 fn jobs_of_each_placement_run_where_they_fit_alone() {
     let folder = tempfile::tempdir().expect("a folder");
-    let a = Node::serve(folder.path(), "a", &["--label", "gpu,zone=eu"]);
-    let b = Node::serve(folder.path(), "b", &["--label", "zone=us", "--label", "spot"]);
+    let a = ServerProcess::serve(folder.path(), "a", &["--label", "gpu,zone=eu"]);
+    let b = ServerProcess::serve(folder.path(), "b", &["--label", "zone=us", "--label", "spot"]);
     a.json(&["cluster", "settings", "--beat", "1s"]);
     let jobs = [("held", "claimed", "gpu"), ("sent", "dispatched", "zone=us"), ("cut", "sharded", "!spot")];
     let jobs = jobs.map(|(name, placement, nodes)| {
@@ -46,8 +46,8 @@ fn jobs_of_each_placement_run_where_they_fit_alone() {
 #[test]
 fn a_job_moves_when_its_declaration_names_another_node() {
     let folder = tempfile::tempdir().expect("a folder");
-    let a = Node::serve(folder.path(), "a", &[]);
-    let _b = Node::serve(folder.path(), "b", &[]);
+    let a = ServerProcess::serve(folder.path(), "a", &[]);
+    let _b = ServerProcess::serve(folder.path(), "b", &[]);
     let job = |node: &str| {
         format!(
             "[[job]]\nname = \"j\"\nschedule = \"@every 1s\"\nnode_selector = [\"name={node}\"]\ncommand = [\"true\"]\n"
@@ -67,7 +67,7 @@ fn a_job_moves_when_its_declaration_names_another_node() {
 #[test]
 fn where_no_node_fits_it_is_said_and_runs_once_one_does() {
     let folder = tempfile::tempdir().expect("a folder");
-    let a = Node::serve(folder.path(), "a", &[]);
+    let a = ServerProcess::serve(folder.path(), "a", &[]);
     let job =
         "[[job]]\nname = \"j\"\nschedule = \"@every 1s\"\nnode_selector = [\"gpu\"]\ncommand = [\"true\"]\n";
     let warned = apply(&a, job);
@@ -79,7 +79,7 @@ fn where_no_node_fits_it_is_said_and_runs_once_one_does() {
     let told = a.json(&["event", "list", "--kind", "fits_nobody"]);
     assert_eq!(told.as_array().map(Vec::len), Some(1), "{told}");
     assert_eq!(ran(&a, "j").1, 0);
-    let _b = Node::serve(folder.path(), "b", &["--label", "gpu"]);
+    let _b = ServerProcess::serve(folder.path(), "b", &["--label", "gpu"]);
     let nodes = until("it runs", || Some(ran(&a, "j")).filter(|(_, runs)| *runs > 0)).0;
     assert_eq!(nodes, BTreeSet::from(["b".to_owned()]));
     until("the list says so no more", || (!a.ok(&["job", "list"]).contains("no node fits")).then_some(()));

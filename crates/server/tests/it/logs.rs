@@ -2,14 +2,14 @@
 
 use std::fs;
 
-use crate::process::{Node, SHORT_LEASE, millis, text, until};
+use crate::process::{SHORT_LEASE, ServerProcess, millis, text, until};
 
 /// A job that writes two lines that can be found, and much between them.
 const TALK: &str = "[[job]]\nname = \"talk\"\ncommand = [\"/bin/sh\", \"-c\", \
                     \"echo one; echo a needle; head -c 200000 /dev/zero | tr '\\\\0' x; echo; printf 'last needle'\"]\n";
 
 /// Runs a job by hand to its end.
-fn run(node: &Node, job: &str) -> String {
+fn run(node: &ServerProcess, job: &str) -> String {
     let run = node.json(&["job", "run", job])["run"].as_str().expect("a run").to_owned();
     node.ok(&["run", "wait", &run]);
     run
@@ -18,11 +18,11 @@ fn run(node: &Node, job: &str) -> String {
 #[test]
 fn lines_are_found_from_any_node_in_one_run_and_in_a_jobs_latest() {
     let folder = tempfile::tempdir().expect("a folder");
-    let far = Node::serve(folder.path(), "far", &SHORT_LEASE);
+    let far = ServerProcess::serve(folder.path(), "far", &SHORT_LEASE);
     assert!(far.fed(&["job", "apply", "-f", "-"], TALK).status.success());
     until("far holds it", || (far.json(&["job", "list"])[0]["owner"] == "far").then_some(()));
     let (first, second) = (run(&far, "talk"), run(&far, "talk"));
-    let near = Node::serve(folder.path(), "near", &[]);
+    let near = ServerProcess::serve(folder.path(), "near", &[]);
     until("near sees both", || (near.json(&["node", "list"]).as_array()?.len() == 2).then_some(()));
     for node in [&far, &near] {
         assert_eq!(node.ok(&["run", "logs", &first, "--grep", "needle"]), "a needle\nlast needle\n");
@@ -56,7 +56,7 @@ fn lines_are_found_from_any_node_in_one_run_and_in_a_jobs_latest() {
 #[test]
 fn output_is_saved_whole_or_not_at_all() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     assert!(node.fed(&["job", "apply", "-f", "-"], TALK).status.success());
     let run = run(&node, "talk");
     let file = folder.path().join("saved.log");
@@ -89,7 +89,7 @@ fn output_is_saved_whole_or_not_at_all() {
 fn a_node_keeps_output_no_faster_and_no_more_of_it_than_it_is_told() {
     let said = |more: &[&str]| {
         let folder = tempfile::tempdir().expect("a folder");
-        let node = Node::serve(folder.path(), "a", more);
+        let node = ServerProcess::serve(folder.path(), "a", more);
         assert!(node.fed(&["job", "apply", "-f", "-"], TALK).status.success());
         node.ok(&["run", "logs", &run(&node, "talk")])
     };

@@ -1,11 +1,12 @@
 //! The binary from outside: real processes on loopback, each in a folder of its own.
 
+mod alerts;
 mod answers;
 mod audit;
+mod backup;
 mod bad_input;
 mod calendars;
 mod capacity;
-mod carry;
 mod cli;
 mod cluster;
 mod console;
@@ -25,7 +26,6 @@ mod host;
 mod http;
 mod labels;
 mod logs;
-mod losses;
 mod names;
 mod notify;
 mod overlap;
@@ -37,6 +37,7 @@ mod private;
 mod process;
 mod redis;
 mod retries;
+mod rewinds;
 mod schedules;
 mod secrets;
 mod security;
@@ -51,7 +52,6 @@ mod still;
 mod storage;
 mod switches;
 mod terminal;
-mod told;
 mod tree;
 mod upgrade;
 mod usage;

@@ -1,6 +1,6 @@
 //! Names that nobody has and words that mean nothing: each verb says so in the same way, with the nearest that there is.
 
-use crate::process::{Node, text};
+use crate::process::{ServerProcess, text};
 
 const JOBS: &str = r#"
 [[job]]
@@ -19,14 +19,14 @@ name = "holidays"
 days = ["2099-01-01"]
 "#;
 
-fn served(folder: &std::path::Path) -> Node {
-    let node = Node::serve(folder, "worker", &[]);
+fn served(folder: &std::path::Path) -> ServerProcess {
+    let node = ServerProcess::serve(folder, "worker", &[]);
     let applied = node.fed(&["job", "apply", "-f", "-"], JOBS);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
     node
 }
 
-fn refused(node: &Node, args: &[&str], code: i32, words: &str) {
+fn refused(node: &ServerProcess, args: &[&str], code: i32, words: &str) {
     let output = node.cli(args);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");

@@ -9,7 +9,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::process::{Node, PATIENCE, evenkeel, text, until};
+use crate::process::{PATIENCE, ServerProcess, evenkeel, text, until};
 
 /// Answers every request, and hands on what it was sent.
 fn listener() -> (String, Receiver<Value>) {
@@ -40,10 +40,10 @@ fn listener() -> (String, Receiver<Value>) {
 }
 
 /// A node whose settings file has these notifiers.
-fn node(folder: &Path, notify: &str) -> Node {
+fn node(folder: &Path, notify: &str) -> ServerProcess {
     let path = folder.join("settings.toml");
     fs::write(&path, notify).expect("written");
-    Node::serve(folder, "a", &["--config", &path.display().to_string(), "--alarm", "1"])
+    ServerProcess::serve(folder, "a", &["--config", &path.display().to_string(), "--alarm", "1"])
 }
 
 fn jobs(n: usize) -> String {

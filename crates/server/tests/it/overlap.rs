@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::process::{Node, text, until};
+use crate::process::{ServerProcess, text, until};
 
 /// What history has of a job.
-fn rows(node: &Node, job: &str) -> Vec<Value> {
+fn rows(node: &ServerProcess, job: &str) -> Vec<Value> {
     node.json(&["run", "list", "--job", job]).as_array().cloned().unwrap_or_default()
 }
 
 /// The reasons of rows in this state.
-fn reasons(node: &Node, job: &str, state: &str) -> Vec<String> {
+fn reasons(node: &ServerProcess, job: &str, state: &str) -> Vec<String> {
     let of_state = rows(node, job).into_iter().filter(|row| row["state"] == state);
     of_state.filter_map(|row| row["reason"].as_str().map(str::to_owned)).collect()
 }
@@ -20,8 +20,8 @@ fn reasons(node: &Node, job: &str, state: &str) -> Vec<String> {
 const PLACEMENTS: [&str; 2] = ["claimed", "dispatched"];
 
 /// A node with a job of each placement, called like it, that is due each second and takes long.
-fn busy(folder: &std::path::Path, lines: impl Fn(&str) -> String) -> Node {
-    let node = Node::serve(folder, "a", &[]);
+fn busy(folder: &std::path::Path, lines: impl Fn(&str) -> String) -> ServerProcess {
+    let node = ServerProcess::serve(folder, "a", &[]);
     node.json(&["cluster", "settings", "--beat", "1s"]);
     let job = |placement: &str| {
         format!(
@@ -108,7 +108,7 @@ fn runs_go_on_beside_each_other_up_to_what_the_job_says() {
 #[test]
 fn a_job_that_follows_its_runs_rests_between_them() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let job = "[[job]]\nname = \"rests\"\nschedule = \"@after 2s\"\ncommand = [\"sleep\", \"1.5\"]\n";
     let applied = node.fed(&["job", "apply", "-f", "-"], job);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
@@ -138,7 +138,7 @@ fn a_job_that_follows_its_runs_rests_between_them() {
 #[test]
 fn what_makes_no_sense_together_is_refused_with_what_does() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     for (lines, says) in [
         (
             "placement = \"sharded\"\noverlap = \"skip\"",

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::process::{Node, text, until};
-use crate::wire::{Letter, Wire};
+use crate::process::{ServerProcess, text, until};
+use crate::wire::{CapturedRequest, NodeWire};
 
 const KEY: &str = "correct-horse-battery-staple";
 const SLOW: &str =
@@ -23,19 +23,19 @@ fn wall() -> i64 {
 }
 
 /// A node behind a wire with a run under way, and another node that sees it only by the registry.
-struct Pair {
+struct NodePair {
     folder: tempfile::TempDir,
     key: String,
-    wire: Wire,
-    near_wire: Wire,
-    far: Node,
-    near: Node,
+    wire: NodeWire,
+    near_wire: NodeWire,
+    far: ServerProcess,
+    near: ServerProcess,
 }
 
-impl Pair {
+impl NodePair {
     fn new(far_key: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let (key, wire) = (key_file(folder.path(), "key", KEY), Wire::new());
+        let (key, wire) = (key_file(folder.path(), "key", KEY), NodeWire::new());
         let far_key = key_file(folder.path(), "far-key", far_key);
         let far = Self::node(folder.path(), "far", &far_key, &wire);
         let more = ["-", "--cluster-key-file", &far_key];
@@ -44,16 +44,17 @@ impl Pair {
             let jobs = far.json(&["job", "list", "--cluster-key-file", &far_key]);
             (jobs[0]["owner"] == "far").then_some(())
         });
-        let near_wire = Wire::new();
+        let near_wire = NodeWire::new();
         let near = Self::node(folder.path(), "near", &key, &near_wire);
         let pair = Self { folder, key, wire, near_wire, far, near };
         until("near sees both", || (pair.json(&["node", "list"]).as_array()?.len() == 2).then_some(()));
         pair
     }
 
-    fn node(folder: &Path, name: &str, key: &str, wire: &Wire) -> Node {
+    fn node(folder: &Path, name: &str, key: &str, wire: &NodeWire) -> ServerProcess {
         let advertised = wire.address.to_string();
-        let node = Node::serve(folder, name, &["--cluster-key-file", key, "--advertise", &advertised]);
+        let node =
+            ServerProcess::serve(folder, name, &["--cluster-key-file", key, "--advertise", &advertised]);
         wire.lead_to(node.address);
         node
     }
@@ -82,7 +83,7 @@ impl Pair {
 /// proves: S0-17, S0-20, S0-55
 #[test]
 fn a_node_asks_another_one_on_its_port_and_the_key_is_never_on_the_wire() {
-    let pair = Pair::new(KEY);
+    let pair = NodePair::new(KEY);
     let run = pair.run();
     let with_key = ["--cluster-key-file", &pair.key];
     let logs = [&["run", "logs", &run], &with_key[..]].concat();
@@ -111,7 +112,7 @@ fn a_node_asks_another_one_on_its_port_and_the_key_is_never_on_the_wire() {
 /// proves: S0-55
 #[test]
 fn output_is_deleted_where_it_is_and_a_run_is_done_again_from_anywhere() {
-    let pair = Pair::new(KEY);
+    let pair = NodePair::new(KEY);
     let run = pair.run();
     let near = |args: &[&str]| pair.near.cli(&[args, &["--cluster-key-file", &pair.key]].concat());
     until("it wrote something", || (text(&near(&["run", "logs", &run]).stdout) == "begun\n").then_some(()));
@@ -151,7 +152,7 @@ fn output_is_deleted_where_it_is_and_a_run_is_done_again_from_anywhere() {
 /// proves: S0-17
 #[test]
 fn nodes_probe_each_other_and_offer_what_they_have_planned() {
-    let pair = Pair::new(KEY);
+    let pair = NodePair::new(KEY);
     until("near has asked far who it is", || {
         pair.wire.asked().contains("GET /peer/v1/role HTTP/1.1").then_some(())
     });
@@ -173,7 +174,7 @@ fn nodes_probe_each_other_and_offer_what_they_have_planned() {
 
 #[test]
 fn what_was_heard_on_the_wire_is_of_no_use() {
-    let pair = Pair::new(KEY);
+    let pair = NodePair::new(KEY);
     let run = pair.run();
     pair.near.ok(&["run", "kill", &run, "--cluster-key-file", &pair.key]);
     let (head, body) = pair.wire.captured("POST /peer/v1/runs/").expect("it went over the wire");
@@ -184,7 +185,7 @@ fn what_was_heard_on_the_wire_is_of_no_use() {
     );
     let cut: String =
         head.lines().filter(|line| !line.starts_with("content-length")).collect::<Vec<_>>().join("\n");
-    let send = |node: &Node, head: &str, body: &str| node.raw(head, body.as_bytes());
+    let send = |node: &ServerProcess, head: &str, body: &str| node.raw(head, body.as_bytes());
 
     let (status, answer) = send(&pair.far, &cut, &body);
     assert!(status == 403 && answer.contains("\"replayed\""), "{status} {answer}");
@@ -202,9 +203,9 @@ fn what_was_heard_on_the_wire_is_of_no_use() {
     assert_eq!(send(&pair.near, &redirected, &body).0, 401, "another node");
     assert_eq!(send(&pair.near, &cut, &body).0, 409, "as it is, but to another node");
 
-    let Pair { folder, key, wire, near_wire: _, far, near } = pair;
+    let NodePair { folder, key, wire, near_wire: _, far, near } = pair;
     drop(far);
-    let again = Pair::node(folder.path(), "far", &key, &wire);
+    let again = NodePair::node(folder.path(), "far", &key, &wire);
     let (status, answer) = send(&again, &cut, &body);
     assert!(status == 409 && answer.contains("\"other_life\""), "its next life: {status} {answer}");
     drop((again, near));
@@ -212,12 +213,12 @@ fn what_was_heard_on_the_wire_is_of_no_use() {
 
 #[test]
 fn a_request_is_let_in_by_its_signature_its_life_and_its_time() {
-    let pair = Pair::new(KEY);
+    let pair = NodePair::new(KEY);
     let run = pair.run();
     pair.near.ok(&["run", "kill", &run, "--cluster-key-file", &pair.key]);
     let (head, _) = pair.wire.captured("POST /peer/v1/runs/").expect("it went over the wire");
     let (from, to) = pair.lives(&head.replace("\r\n", "\n"));
-    let role = Letter {
+    let role = CapturedRequest {
         from,
         to: to.clone(),
         at: wall(),
@@ -225,33 +226,33 @@ fn a_request_is_let_in_by_its_signature_its_life_and_its_time() {
         line: "GET /peer/v1/role".to_owned(),
         body: String::new(),
     };
-    let send = |letter: &Letter, key: &str| {
+    let send = |letter: &CapturedRequest, key: &str| {
         pair.far.raw(&letter.head(key, pair.far.address), letter.body.as_bytes())
     };
     let (status, answer) = send(&role, KEY);
     assert!(status == 200 && answer.contains(&format!("evenkeel-from: {to}\r\n")), "{status} {answer}");
     assert!(answer.contains("evenkeel-signature: "), "{answer}");
     assert_eq!(send(&role, KEY).0, 403, "the same again");
-    let next = Letter { nonce: 2, ..role.clone() };
+    let next = CapturedRequest { nonce: 2, ..role.clone() };
     assert_eq!(send(&next, "correct-horse-battery-stapler").0, 401, "another key");
-    let earlier = Letter { to: "far@0".to_owned(), ..next.clone() };
+    let earlier = CapturedRequest { to: "far@0".to_owned(), ..next.clone() };
     let (status, answer) = send(&earlier, KEY);
     assert!(status == 409 && answer.contains(&to), "an earlier life is told who is there: {status} {answer}");
     for at in [wall() - 31_000, wall() + 3_600_000, 0] {
-        let (status, answer) = send(&Letter { at, ..next.clone() }, KEY);
+        let (status, answer) = send(&CapturedRequest { at, ..next.clone() }, KEY);
         assert!(status == 403 && answer.contains("\"stale\""), "{at}: {status} {answer}");
     }
     assert_eq!(send(&next, KEY).0, 200, "none of those has used it up");
     let bearer =
         format!("GET /peer/v1/role HTTP/1.1\nHost: {}\nAuthorization: Bearer {KEY}", pair.far.address);
     assert_eq!(pair.far.raw(&bearer, b"").0, 401, "people are no nodes");
-    let large = Letter { nonce: 3, body: " ".repeat((1 << 20) + 1), ..role };
+    let large = CapturedRequest { nonce: 3, body: " ".repeat((1 << 20) + 1), ..role };
     assert_eq!(send(&large, KEY).0, 413);
 }
 
 #[test]
 fn a_node_with_another_key_is_a_stranger() {
-    let pair = Pair::new("another-horse-battery-staple");
+    let pair = NodePair::new("another-horse-battery-staple");
     let run = pair.run();
     let refused = pair.near.cli(&["run", "kill", &run, "--cluster-key-file", &pair.key]);
     let said = text(&refused.stderr);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::process::{Node, text};
+use crate::process::{ServerProcess, text};
 
 const BEFORE: &str = r#"
 [[calendar]]
@@ -37,7 +37,7 @@ schedule = "at 2099-03-01T00:00:00Z"
 command = ["/bin/true"]
 "#;
 
-fn planned(node: &Node, file: &str) -> Value {
+fn planned(node: &ServerProcess, file: &str) -> Value {
     let told = node.fed(&["job", "apply", "--plan", "-o", "json", "-f", "-"], file);
     assert!(told.status.success(), "{}", text(&told.stderr));
     serde_json::from_slice(&told.stdout).expect("JSON")
@@ -54,7 +54,7 @@ fn fires<'a>(plan: &'a Value, job: &str, fate: &str) -> Vec<&'a str> {
 #[test]
 fn a_plan_shows_what_an_edit_does_to_fires_and_does_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let applied = node.fed(&["job", "apply", "-f", "-"], BEFORE);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
 
@@ -86,7 +86,7 @@ fn a_plan_shows_what_an_edit_does_to_fires_and_does_nothing() {
 #[test]
 fn what_follows_runs_is_planned_as_if_they_took_no_time_and_the_plan_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let plan = planned(&node, "[[job]]\nname = \"rests\"\nschedule = \"@after 10m\"\ncommand = [\"true\"]\n");
     let notes = plan[0]["notes"].to_string();
     assert!(notes.contains("shown as if runs took no time"), "{notes}");
@@ -96,7 +96,7 @@ fn what_follows_runs_is_planned_as_if_they_took_no_time_and_the_plan_says_so() {
 #[test]
 fn a_plan_of_a_resume_shows_what_comes_and_one_of_a_paused_job_that_nothing_does() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     node.fed(&["job", "apply", "-f", "-"], BEFORE);
     node.ok(&["job", "pause", "report"]);
     let told = node.fed(&["job", "apply", "--plan", "-f", "-"], AFTER);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::process::{Node, text, until};
+use crate::process::{ServerProcess, text, until};
 
 /// When runs were under way, from their rows.
 fn spans(rows: &[Value]) -> Vec<(String, String)> {
@@ -20,8 +20,8 @@ fn most(spans: &[(String, String)]) -> usize {
 #[test]
 fn of_the_jobs_of_a_pool_no_more_run_at_once_than_it_allows_on_all_nodes_together() {
     let folder = tempfile::tempdir().expect("a folder");
-    let a = Node::serve(folder.path(), "a", &[]);
-    let b = Node::serve(folder.path(), "b", &[]);
+    let a = ServerProcess::serve(folder.path(), "a", &[]);
+    let b = ServerProcess::serve(folder.path(), "b", &[]);
     let held = folder.path().join("held").display().to_string();
     let job = |n: usize| {
         format!(
@@ -51,7 +51,7 @@ fn of_the_jobs_of_a_pool_no_more_run_at_once_than_it_allows_on_all_nodes_togethe
 #[test]
 fn a_pool_that_makes_no_sense_is_refused_with_the_fix() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let refused = |line: &str| {
         let file = format!("[[job]]\nname = \"j\"\n{line}\ncommand = [\"true\"]\n");
         let out = node.fed(&["job", "apply", "-f", "-"], &file);
@@ -66,7 +66,7 @@ fn a_pool_that_makes_no_sense_is_refused_with_the_fix() {
 #[test]
 fn what_waits_for_a_seat_is_ended_by_hand_and_never_starts() {
     let folder = tempfile::tempdir().expect("a folder");
-    let nodes = ["a", "b"].map(|name| Node::serve(folder.path(), name, &[]));
+    let nodes = ["a", "b"].map(|name| ServerProcess::serve(folder.path(), name, &[]));
     let [a, b] = &nodes;
     let job = |name: &str, command: &str| {
         format!(

@@ -1,12 +1,12 @@
 //! Jobs that wait for a slot, on a real node that has one.
 
-use crate::process::{Node, text, until, until_told};
+use crate::process::{ServerProcess, text, until, until_told};
 
 #[test]
 fn the_next_slot_goes_to_the_job_of_the_highest_priority() {
     for placement in ["claimed", "dispatched"] {
         let folder = tempfile::tempdir().expect("a folder");
-        let node = Node::serve(folder.path(), "a", &["--slots", "1"]);
+        let node = ServerProcess::serve(folder.path(), "a", &["--slots", "1"]);
         node.json(&["cluster", "settings", "--beat", "1s"]);
         let job = |name: &str, priority: &str, command: &str| {
             format!(

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::process::{EVENKEEL, Node};
+use crate::process::{EVENKEEL, ServerProcess};
 
 /// Everything below a folder, with its mode.
 fn modes(folder: &Path, found: &mut Vec<(PathBuf, u32)>) {
@@ -37,7 +37,7 @@ fn nobody_else_reads_what_is_written_whatever_the_umask() {
     let data = own.join("a").display().to_string();
     let mut command = Command::new(EVENKEEL);
     command.args(["serve", "--name", "a", "--port", "0", "--registry", &registry, "--data", &data]);
-    let node = Node::start(&mut open_handed(&command));
+    let node = ServerProcess::start(&mut open_handed(&command));
     let jobs = "[[job]]\nname = \"a\"\ncommand = [\"/bin/echo\", \"x\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], jobs).status.success());
     node.ok(&["job", "run", "a", "--request", "r"]);
@@ -71,7 +71,7 @@ fn a_trial_is_private_too() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(EVENKEEL);
     command.args(["dev", "--port", "0"]);
-    let node = Node::start(open_handed(&command).current_dir(folder.path()));
+    let node = ServerProcess::start(open_handed(&command).current_dir(folder.path()));
     node.signal("TERM");
     assert_eq!(node.end(), 0);
     let mut found = Vec::new();

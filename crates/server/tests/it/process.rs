@@ -19,7 +19,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const SHORT_LEASE: [&str; 2] = ["--ttl", "10s"];
 
 /// A node in a process of its own; killed when dropped.
-pub(crate) struct Node {
+pub(crate) struct ServerProcess {
     child: Child,
     /// Where it answers.
     pub(crate) address: SocketAddr,
@@ -73,7 +73,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-impl Node {
+impl ServerProcess {
     /// `evenkeel dev` in this folder.
     pub(crate) fn dev(folder: &Path) -> Self {
         Self::dev_with(folder, &[])
@@ -197,7 +197,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -13,23 +13,23 @@ use crate::process::until;
 
 /// What a Redis keeps by itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keeps {
+pub(crate) enum RedisPersistence {
     Nothing,
     All,
 }
 
 /// A Redis. Killed when it is dropped.
-pub(crate) struct Redis {
+pub(crate) struct RedisProcess {
     /// Its files in `now`, and what they were in `then`.
     folder: tempfile::TempDir,
-    keeps: Keeps,
+    keeps: RedisPersistence,
     address: SocketAddr,
     child: Option<Child>,
 }
 
-impl Redis {
+impl RedisProcess {
     /// Starts one; `None`, said aloud, where there is none.
-    pub(crate) fn start(keeps: Keeps) -> Option<Self> {
+    pub(crate) fn start(keeps: RedisPersistence) -> Option<Self> {
         if Command::new("redis-server").arg("--version").output().is_err() {
             skip("there is no redis-server: `cargo xtask engines install`");
             return None;
@@ -38,20 +38,20 @@ impl Redis {
         fs::create_dir(folder.path().join("now")).expect("a folder");
         let address = forward_to(folder.path().join("socket"));
         let mut redis = Self { folder, keeps, address, child: None };
-        redis.again();
+        redis.restart();
         Some(redis)
     }
 
-    pub(crate) fn again(&mut self) {
+    pub(crate) fn restart(&mut self) {
         let mut command = Command::new("redis-server");
         command.args(["--save", "", "--port", "0", "--unixsocket"]).arg(self.folder.path().join("socket"));
         command.arg("--dir").arg(self.folder.path().join("now"));
-        if self.keeps == Keeps::All {
+        if self.keeps == RedisPersistence::All {
             command.args(["--appendonly", "yes", "--appendfsync", "always"]);
         }
         let child = command.stdout(Stdio::null()).spawn();
         self.child = Some(child.expect("the server starts"));
-        until("it answers", || (self.say("PING")? == "PONG").then_some(()));
+        until("it answers", || (self.send_command("PING")? == "PONG").then_some(()));
     }
 
     /// Kills it at once.
@@ -64,8 +64,8 @@ impl Redis {
 
     /// Has a copy made of what it holds now.
     pub(crate) fn keep(&self) {
-        if self.keeps == Keeps::Nothing {
-            assert_eq!(self.say("SAVE").as_deref(), Some("OK"));
+        if self.keeps == RedisPersistence::Nothing {
+            assert_eq!(self.send_command("SAVE").as_deref(), Some("OK"));
         }
         let copied = Command::new("cp").args(["-a", "now", "then"]).current_dir(self.folder.path()).status();
         assert!(copied.expect("cp runs").success());
@@ -81,7 +81,7 @@ impl Redis {
     }
 
     /// One word to it, and the first line of its answer.
-    fn say(&self, word: &str) -> Option<String> {
+    fn send_command(&self, word: &str) -> Option<String> {
         let mut stream = TcpStream::connect(self.address).ok()?;
         stream.write_all(format!("{word}\r\n").as_bytes()).ok()?;
         let mut line = String::new();
@@ -94,7 +94,7 @@ impl Redis {
     }
 }
 
-impl Drop for Redis {
+impl Drop for RedisProcess {
     fn drop(&mut self) {
         self.kill();
     }

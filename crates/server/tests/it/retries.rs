@@ -2,17 +2,17 @@
 
 use serde_json::Value;
 
-use crate::process::{Node, SHORT_LEASE, text, until};
+use crate::process::{SHORT_LEASE, ServerProcess, text, until};
 
 /// A job that runs only by hand, with these lines of its own.
-fn apply(node: &Node, name: &str, lines: &str) {
+fn apply(node: &ServerProcess, name: &str, lines: &str) {
     let job = format!("[[job]]\nname = \"{name}\"\nshell = true\n{lines}\n");
     let applied = node.fed(&["job", "apply", "-f", "-"], &job);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
 }
 
 /// Runs it once; which run that is.
-fn start(node: &Node, name: &str) -> String {
+fn start(node: &ServerProcess, name: &str) -> String {
     until("it is accepted", || {
         let started = node.cli(&["job", "run", name, "-o", "json"]);
         let answer: Value = serde_json::from_slice(&started.stdout).ok()?;
@@ -21,7 +21,7 @@ fn start(node: &Node, name: &str) -> String {
 }
 
 /// The attempts of a run: number, state and exit code.
-fn attempts(node: &Node, run: &str) -> Vec<(u64, String, Option<i64>)> {
+fn attempts(node: &ServerProcess, run: &str) -> Vec<(u64, String, Option<i64>)> {
     let shown = node.json(&["run", "show", run]);
     let list = |name: &str| shown[name].as_array().expect("a list").clone();
     let attempts = list("attempts").into_iter().zip(list("details")).map(|(attempt, detail)| {
@@ -32,7 +32,7 @@ fn attempts(node: &Node, run: &str) -> Vec<(u64, String, Option<i64>)> {
 }
 
 /// Waits until the second attempt of a run waits for its moment.
-fn wait_for_wait(node: &Node, run: &str) {
+fn wait_for_wait(node: &ServerProcess, run: &str) {
     until("it waits for its second attempt", || {
         let waiting = node.json(&["run", "list", "--state", "waiting"]);
         waiting.as_array()?.iter().any(|row| row["run"] == run && row["attempt"] == 2).then_some(())
@@ -42,7 +42,7 @@ fn wait_for_wait(node: &Node, run: &str) {
 #[test]
 fn a_command_that_fails_twice_succeeds_in_its_third_attempt_and_is_waited_for() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     node.json(&["cluster", "settings", "--beat", "1s"]);
     let runs = ["claimed", "sharded", "dispatched"].map(|placement| {
         let job = format!(
@@ -64,7 +64,7 @@ fn a_command_that_fails_twice_succeeds_in_its_third_attempt_and_is_waited_for() 
 #[test]
 fn only_the_codes_that_are_named_are_attempted_again_and_no_oftener_than_declared() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let retry = "retry = { max_retries = 1, delay = \"1s\", exit_codes = [75] }";
     apply(&node, "for-good", &format!("{retry}\ncommand = \"exit 3\""));
     apply(&node, "for-now", &format!("{retry}\ncommand = \"exit 75\""));
@@ -92,7 +92,7 @@ fn a_node_that_is_killed_between_two_attempts_leaves_no_doubt_to_another_node() 
 /// A node is killed while a run waits so long for its second attempt; this one makes it.
 fn attempt_after_a_kill(wait: &str, next: &str) {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &SHORT_LEASE);
+    let node = ServerProcess::serve(folder.path(), "a", &SHORT_LEASE);
     let job = format!(
         "command = \"test $EVENKEEL_ATTEMPT -ge 2\"\nretry = {{ max_retries = 1, delay = \"{wait}\", max_delay = \"{wait}\" }}"
     );
@@ -101,7 +101,7 @@ fn attempt_after_a_kill(wait: &str, next: &str) {
     wait_for_wait(&node, &run);
     node.signal("KILL");
     node.end();
-    let node = Node::serve(folder.path(), next, &[]);
+    let node = ServerProcess::serve(folder.path(), next, &[]);
     assert_eq!(node.cli(&["run", "wait", &run]).status.code(), Some(0));
     let expected = [(1, "failed".to_owned(), Some(1)), (2, "succeeded".to_owned(), Some(0))];
     assert_eq!(attempts(&node, &run), expected);
@@ -110,7 +110,7 @@ fn attempt_after_a_kill(wait: &str, next: &str) {
 #[test]
 fn what_waits_is_skipped_aloud_when_its_job_is_disabled() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     apply(
         &node,
         "hopeless",
@@ -130,7 +130,7 @@ fn what_waits_is_skipped_aloud_when_its_job_is_disabled() {
 #[test]
 fn what_waits_is_ended_by_hand_through_any_node() {
     let folder = tempfile::tempdir().expect("a folder");
-    let nodes = ["a", "b"].map(|name| Node::serve(folder.path(), name, &[]));
+    let nodes = ["a", "b"].map(|name| ServerProcess::serve(folder.path(), name, &[]));
     let [a, b] = &nodes;
     a.json(&["cluster", "settings", "--beat", "1s"]);
     for placement in ["claimed", "sharded", "dispatched"] {
@@ -163,7 +163,7 @@ fn what_waits_is_ended_by_hand_through_any_node() {
 #[test]
 fn a_run_that_took_all_its_time_is_not_attempted_again_and_says_why() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     node.json(&["cluster", "settings", "--beat", "1s"]);
     let placements = ["claimed", "dispatched", "sharded"];
     for placement in placements {

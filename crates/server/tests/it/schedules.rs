@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::process::{Node, text, until};
+use crate::process::{ServerProcess, text, until};
 
 /// A node with the odd schedules.
-fn odd(folder: &std::path::Path) -> Node {
-    let node = Node::serve(folder, "a", &[]);
+fn odd(folder: &std::path::Path) -> ServerProcess {
+    let node = ServerProcess::serve(folder, "a", &[]);
     node.ok(&["job", "apply", "-f", &file("odd.toml")]);
     node
 }
@@ -43,7 +43,7 @@ fn a_plan_says_what_edits_of_them_do() {
 #[test]
 fn what_is_previewed_is_what_fires() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let job = "[[job]]\nname = \"mixed\"\nschedule = [\"*/4 * * * * *\", \"@every 3s offset 1s\", \"H/5 * * * * *\"]\n\
                timezone = \"Asia/Kathmandu\"\ncommand = [\"true\"]\n";
     let applied = node.fed(&["job", "apply", "-f", "-"], job);

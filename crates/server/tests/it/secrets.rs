@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::sync::mpsc;
 use std::thread;
 
-use crate::process::{Node, evenkeel, text, until};
+use crate::process::{ServerProcess, evenkeel, text, until};
 use crate::servers;
 
 /// Each in a place of its own, so that whoever is found says where he comes from.
@@ -178,7 +178,7 @@ fn play(server_url: Option<&str>) {
     let more = [&more[..], &["--http-allow", "127.0.0.1"]].concat();
     let data = path("a");
     let mut command = match server_url {
-        None => Node::command(at, "a", &more),
+        None => ServerProcess::command(at, "a", &more),
         Some(url) => {
             let given = ["serve", "--name", "a", "--data", &data, "--port", "0", "--ttl", "30s"];
             let mut command = evenkeel(&[&given[..], &more].concat());
@@ -192,7 +192,7 @@ fn play(server_url: Option<&str>) {
     if server_url.is_none() {
         command.env("EVENKEEL_REGISTRY_PASSWORD", REGISTRY).env("EVENKEEL_HISTORY_PASSWORD", HISTORY);
     }
-    let node = Node::start(&mut command);
+    let node = ServerProcess::start(&mut command);
 
     let note = |found: &mut Vec<(String, Vec<u8>)>, args: &[&str]| {
         let said = node.cli(&keyed(args, &key));

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use crate::process::{Node, run, text};
+use crate::process::{ServerProcess, run, text};
 
 const APPLY: &[u8] = br#"{"jobs":[{"name":"planted","command":["/bin/true"]}]}"#;
 
-fn node(folder: &std::path::Path, more: &[&str]) -> Node {
-    Node::serve(folder, "a", more)
+fn node(folder: &std::path::Path, more: &[&str]) -> ServerProcess {
+    ServerProcess::serve(folder, "a", more)
 }
 
 #[test]

@@ -8,16 +8,16 @@ use std::fs;
 
 use tempfile::TempDir;
 
-use crate::process::{Node, SHORT_LEASE, until};
+use crate::process::{SHORT_LEASE, ServerProcess, until};
 
 /// Nodes that share a registry, and how many jobs there are.
-struct Cluster {
+struct SeedCluster {
     folder: TempDir,
-    nodes: BTreeMap<&'static str, Node>,
+    nodes: BTreeMap<&'static str, ServerProcess>,
     jobs: usize,
 }
 
-impl Cluster {
+impl SeedCluster {
     /// A alone, with the threshold of the source.
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
@@ -30,13 +30,13 @@ impl Cluster {
 
     fn start(&mut self, name: &'static str, alarm: &str) {
         let more = [&["--alarm", alarm][..], &SHORT_LEASE].concat();
-        let node = Node::serve(self.folder.path(), name, &more);
+        let node = ServerProcess::serve(self.folder.path(), name, &more);
         self.nodes.insert(name, node);
         let all = self.nodes.len();
         until("it is a member", || (self.a().living().len() == all).then_some(()));
     }
 
-    fn a(&self) -> &Node {
+    fn a(&self) -> &ServerProcess {
         &self.nodes["a"]
     }
 
@@ -92,7 +92,7 @@ impl Cluster {
     }
 
     /// What each living node holds, and how many jobs it may hold.
-    fn table(&self) -> BTreeMap<String, (u64, u64)> {
+    fn node_table(&self) -> BTreeMap<String, (u64, u64)> {
         let row = |node: serde_json::Value| {
             let number = |key: &str| node[key].as_u64().unwrap_or_default();
             (node["name"].as_str().unwrap_or_default().to_owned(), (number("held"), number("quota")))
@@ -103,14 +103,14 @@ impl Cluster {
     /// Waits until that is so.
     fn shows(&self, step: &str, wanted: &[(&str, u64, u64)]) {
         let wanted = wanted.iter().map(|(name, held, quota)| ((*name).to_owned(), (*held, *quota))).collect();
-        until(step, || (self.table() == wanted).then_some(()));
+        until(step, || (self.node_table() == wanted).then_some(()));
     }
 
     /// Waits until the jobs of a node that is gone are shared by A and C, whoever comes first, and until whoever is above its
     /// threshold by them has raised the alarm.
-    fn shares(&self, step: &str, quota: u64, most: u64) {
+    fn shard_table(&self, step: &str, quota: u64, most: u64) {
         let (a, c) = until(step, || {
-            let table = self.table();
+            let table = self.node_table();
             let (a, c) = (*table.get("a")?, *table.get("c")?);
             let is_shared = a.0 + c.0 == 19 && (a.1, c.1) == (quota, quota);
             assert!(a.0 <= most && c.0 <= most, "{table:?}");
@@ -137,7 +137,7 @@ impl Cluster {
 /// proves: S1-67, S1-68, S1-69, S1-70, S1-71, S1-72, S1-73, S1-74, S1-77, S1-78, S1-82
 #[test]
 fn two_nodes_and_a_third_hold_what_the_source_says() {
-    let mut cluster = Cluster::new();
+    let mut cluster = SeedCluster::new();
     cluster.jobs(9, "a");
     cluster.shows("S1-67", &[("a", 9, 10)]);
     cluster.jobs(1, "a");
@@ -174,7 +174,7 @@ fn two_nodes_and_a_third_hold_what_the_source_says() {
 #[test]
 fn one_of_two_nodes_takes_all_that_the_other_held() {
     for in_order in [true, false] {
-        let mut cluster = Cluster::new();
+        let mut cluster = SeedCluster::new();
         cluster.jobs(10, "a");
         cluster.start("b", "8");
         cluster.jobs(8, "b");
@@ -194,7 +194,7 @@ fn one_of_two_nodes_takes_all_that_the_other_held() {
 #[test]
 fn two_of_three_nodes_share_what_the_third_held() {
     for in_order in [true, false] {
-        let mut cluster = Cluster::new();
+        let mut cluster = SeedCluster::new();
         cluster.jobs(10, "a");
         cluster.start("b", "8");
         cluster.jobs(9, "b");
@@ -214,11 +214,11 @@ fn two_of_three_nodes_share_what_the_third_held() {
         cluster.shows("S1-79", &[("a", 9, 10), ("b", 7, 10), ("c", 3, 10)]);
         if in_order {
             drop(cluster.nodes.remove("b"));
-            cluster.shares("S1-80", 20, 19);
+            cluster.shard_table("S1-80", 20, 19);
         } else {
             // With B still counted the quota is 10, and nobody holds more.
             cluster.drain("b");
-            cluster.shares("S1-81", 10, 10);
+            cluster.shard_table("S1-81", 10, 10);
         }
     }
 }

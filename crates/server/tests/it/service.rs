@@ -2,46 +2,46 @@
 
 use std::path::Path;
 
-use crate::process::{Node, text, until};
-use crate::wire::Wire;
+use crate::process::{ServerProcess, text, until};
+use crate::wire::NodeWire;
 
 const JOBS: &str = "[[job]]\nname = \"slow\"\nplacement = \"dispatched\"\ncommand = [\"/bin/sleep\", \"3600\"]\n\
                     [[job]]\nname = \"quick\"\nplacement = \"dispatched\"\ncommand = [\"/bin/true\"]\n";
 
 /// Two nodes with a beat of a second, the first one behind a wire.
-fn two(folder: &Path, wire: &Wire, first: &[&str]) -> (Node, Node) {
-    both(behind(folder, "a", wire, first), Node::serve(folder, "b", &[]))
+fn two(folder: &Path, wire: &NodeWire, first: &[&str]) -> (ServerProcess, ServerProcess) {
+    both(behind(folder, "a", wire, first), ServerProcess::serve(folder, "b", &[]))
 }
 
 /// A node behind a wire.
-fn behind(folder: &Path, name: &str, wire: &Wire, more: &[&str]) -> Node {
+fn behind(folder: &Path, name: &str, wire: &NodeWire, more: &[&str]) -> ServerProcess {
     let advertised = wire.address.to_string();
-    let node = Node::serve(folder, name, &[&["--advertise", &advertised], more].concat());
+    let node = ServerProcess::serve(folder, name, &[&["--advertise", &advertised], more].concat());
     wire.lead_to(node.address);
     node
 }
 
-fn both(first: Node, second: Node) -> (Node, Node) {
+fn both(first: ServerProcess, second: ServerProcess) -> (ServerProcess, ServerProcess) {
     let beat = second.json(&["cluster", "settings", "--beat", "1s"]);
     assert_eq!(beat[0]["beat"], "1s");
     until("both see both", || {
-        let two = |node: &Node| node.json(&["node", "list"]).as_array().map(Vec::len) == Some(2);
+        let two = |node: &ServerProcess| node.json(&["node", "list"]).as_array().map(Vec::len) == Some(2);
         (two(&first) && two(&second)).then_some(())
     });
     (first, second)
 }
 
-fn least_loaded(node: &Node) -> String {
+fn least_loaded(node: &ServerProcess) -> String {
     node.json(&["node", "least-loaded"])[0]["node"].as_str().expect("a name").to_owned()
 }
 
 /// Waits until both nodes have heard that this one is the least loaded.
-fn both_say(what: &str, nodes: [&Node; 2], name: &str) {
+fn both_say(what: &str, nodes: [&ServerProcess; 2], name: &str) {
     until(what, || nodes.iter().all(|node| least_loaded(node) == name).then_some(()));
 }
 
 /// Asks for a run by hand; which node runs it.
-fn run(node: &Node, job: &str) -> (String, String) {
+fn run(node: &ServerProcess, job: &str) -> (String, String) {
     let run = node.json(&["job", "run", job])["run"].as_str().expect("a run").to_owned();
     let by = until("somebody runs it", || {
         let attempts = node.json(&["run", "show", &run]);
@@ -54,7 +54,7 @@ fn run(node: &Node, job: &str) -> (String, String) {
 #[test]
 fn what_any_node_could_do_is_done_by_the_least_loaded_node() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (first, second) = two(folder.path(), &Wire::new(), &["--slots", "1"]);
+    let (first, second) = two(folder.path(), &NodeWire::new(), &["--slots", "1"]);
     assert!(first.fed(&["job", "apply", "-f", "-"], JOBS).status.success());
     second.ok(&["node", "drain", "b"]);
     both_say("b takes nothing", [&first, &second], "a");
@@ -77,10 +77,10 @@ fn what_any_node_could_do_is_done_by_the_least_loaded_node() {
 #[test]
 fn a_node_that_cannot_be_reached_is_left_alone_until_it_can() {
     let folder = tempfile::tempdir().expect("a folder");
-    let wire = Wire::new();
+    let wire = NodeWire::new();
     let (first, second) = two(folder.path(), &wire, &[]);
     assert!(first.fed(&["job", "apply", "-f", "-"], JOBS).status.success());
-    let offline = |node: &Node| {
+    let offline = |node: &ServerProcess| {
         let row = node.json(&["node", "list"]);
         let row = row.as_array().and_then(|rows| rows.iter().find(|row| row["name"] == "a"))?;
         let offline = row["offline"].as_bool()?;
@@ -112,10 +112,10 @@ fn a_node_that_cannot_be_reached_is_left_alone_until_it_can() {
 #[test]
 fn a_node_on_standby_refuses_orders_and_says_who_leads() {
     let folder = tempfile::tempdir().expect("a folder");
-    let wire = Wire::new();
+    let wire = NodeWire::new();
     let (first, second) = two(folder.path(), &wire, &[]);
     first.ok(&["cluster", "settings", "--planner", "leader"]);
-    let order = |node: &Node| {
+    let order = |node: &ServerProcess| {
         let head = format!(
             "POST /api/v1/jobs/apply HTTP/1.1\nHost: {}\nContent-Type: application/json",
             node.address
@@ -159,7 +159,7 @@ fn a_node_on_standby_refuses_orders_and_says_who_leads() {
 #[test]
 fn with_all_http_between_nodes_cut_every_fire_still_happens_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (wire, other) = (Wire::new(), Wire::new());
+    let (wire, other) = (NodeWire::new(), NodeWire::new());
     let (first, second) =
         both(behind(folder.path(), "a", &wire, &[]), behind(folder.path(), "b", &other, &[]));
     // One refuses, the other one says nothing at all.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::process::{Node, PATIENCE, text, until};
+use crate::process::{PATIENCE, ServerProcess, text, until};
 
 const METERS: &str = r#"
 [[job]]
@@ -27,35 +27,35 @@ command = ["/bin/true"]
 "#;
 
 /// Two nodes, the first of which leads the jobs of this file.
-fn two(folder: &Path, jobs: &str) -> (Node, Node) {
-    let first = Node::serve(folder, "a", &[]);
+fn two(folder: &Path, jobs: &str) -> (ServerProcess, ServerProcess) {
+    let first = ServerProcess::serve(folder, "a", &[]);
     let applied = first.fed(&["job", "apply", "-f", "-"], jobs);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
     until("a leads", || {
         let jobs = first.json(&["job", "list"]);
         jobs.as_array()?.iter().all(|job| job["owner"] == "a").then_some(())
     });
-    let second = Node::serve(folder, "b", &[]);
+    let second = ServerProcess::serve(folder, "b", &[]);
     both(&first, &second);
     (first, second)
 }
 
-fn both(first: &Node, second: &Node) {
+fn both(first: &ServerProcess, second: &ServerProcess) {
     until("both see both", || {
-        let two = |node: &Node| node.json(&["node", "list"]).as_array().map(Vec::len) == Some(2);
+        let two = |node: &ServerProcess| node.json(&["node", "list"]).as_array().map(Vec::len) == Some(2);
         (two(first) && two(second)).then_some(())
     });
 }
 
 /// A node's part in a job.
-fn part(node: &Node, job: &str, name: &str) -> Value {
+fn part(node: &ServerProcess, job: &str, name: &str) -> Value {
     let found = node.json(&["job", "show", job]);
     let nodes = found["sharing"]["nodes"].as_array().expect("it is sharded");
     nodes.iter().find(|row| row["node"] == name).cloned().unwrap_or_default()
 }
 
 /// What this node and its shards are for a job, once it is so.
-fn is(node: &Node, job: &str, name: &str, state: &str, shards: &str) {
+fn is(node: &ServerProcess, job: &str, name: &str, state: &str, shards: &str) {
     until(&format!("{name} is {state} with {shards:?}"), || {
         let row = part(node, job, name);
         (row["state"] == state && row["shards"] == shards).then_some(())
@@ -63,13 +63,13 @@ fn is(node: &Node, job: &str, name: &str, state: &str, shards: &str) {
 }
 
 /// Runs of a job that ended well.
-fn runs(node: &Node, job: &str) -> Vec<Value> {
+fn runs(node: &ServerProcess, job: &str) -> Vec<Value> {
     let runs = node.json(&["run", "list", "--job", job, "--state", "succeeded", "--limit", "1000"]);
     runs.as_array().cloned().unwrap_or_default()
 }
 
 /// The shards that ran for a request, by the node that ran them.
-fn ran(node: &Node, job: &str, request: &str) -> Vec<(String, u64)> {
+fn ran(node: &ServerProcess, job: &str, request: &str) -> Vec<(String, u64)> {
     let of = |run: &Value| run["run"].as_str().is_some_and(|id| id.contains(&format!(":ask-{request}:")));
     let all = runs(node, job);
     let one = |run: &Value| Some((run["node"].as_str()?.to_owned(), run["shard"].as_u64()?));
@@ -79,7 +79,7 @@ fn ran(node: &Node, job: &str, request: &str) -> Vec<(String, u64)> {
 }
 
 /// Runs of later fires than any there is: two whole fires of whoever fires.
-fn later(node: &Node, job: &str) -> Vec<Value> {
+fn later(node: &ServerProcess, job: &str) -> Vec<Value> {
     let newest =
         |runs: &[Value]| runs.iter().filter_map(|run| run["due"].as_str().map(ToOwned::to_owned)).max();
     let begun = newest(&runs(node, job)).unwrap_or_default();
@@ -235,7 +235,7 @@ fn a_node_paused_for_a_job_stays_paused_through_a_restart() {
     second.signal("TERM");
     assert_eq!(second.end(), 0);
     is(&first, "beat", "a", "active", "0-3");
-    let second = Node::serve(folder.path(), "b", &[]);
+    let second = ServerProcess::serve(folder.path(), "b", &[]);
     is(&first, "beat", "b", "paused", "2-3");
     let after = later(&second, "beat");
     assert!(by(&after, "a") > 0, "the other one fires: {after:?}");
@@ -264,8 +264,8 @@ fn a_node_disabled_for_a_job_takes_no_part_until_it_is_enabled_restart_or_not() 
 
     second.signal("KILL");
     second.end();
-    let second = Node::serve(folder.path(), "b", &[]);
-    let third = Node::serve(folder.path(), "c", &[]);
+    let second = ServerProcess::serve(folder.path(), "b", &[]);
+    let third = ServerProcess::serve(folder.path(), "c", &[]);
     is(&first, "beat", "b", "disabled", "");
     is(&third, "beat", "c", "disabled", "");
     let after = later(&second, "beat");
@@ -295,7 +295,7 @@ fn a_node_shut_down_for_a_job_takes_part_again_when_it_is_started_again() {
     assert_eq!(part(&first, "beat", "b")["state"], "shut_down", "only a restart ends it");
     second.signal("TERM");
     second.end();
-    let second = Node::serve(folder.path(), "b", &[]);
+    let second = ServerProcess::serve(folder.path(), "b", &[]);
     is(&first, "beat", "b", "active", "2-3");
     until("it fires again", || (by(&later(&second, "beat"), "b") > 0).then_some(()));
 
@@ -460,7 +460,7 @@ fn a_node_is_closed_from_afar_by_its_entry_and_for_a_job_from_the_console() {
     assert_eq!(by(&after, "b"), 0, "it stays away: {after:?}");
     second.signal("TERM");
     second.end();
-    let second = Node::serve(folder.path(), "b", &[]);
+    let second = ServerProcess::serve(folder.path(), "b", &[]);
     both(&first, &second);
     is(&first, "beat", "b", "active", "2-3");
 }
@@ -468,7 +468,7 @@ fn a_node_is_closed_from_afar_by_its_entry_and_for_a_job_from_the_console() {
 #[test]
 fn what_makes_no_sense_is_refused_with_the_fix() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let plain = "[[job]]\nname = \"plain\"\ncommand = [\"/bin/true\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], &[METERS, plain].concat()).status.success());
     for (code, args, says) in [

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::process::{EVENKEEL, Node, SHORT_LEASE, text, until, until_told};
+use crate::process::{EVENKEEL, SHORT_LEASE, ServerProcess, text, until, until_told};
 use crate::servers;
 
 const JOB: &str = "[[job]]\nname = \"sent\"\nplacement = \"dispatched\"\nschedule = \"* * * * * ?\"\n\
@@ -33,7 +33,7 @@ fn play(engine: &str) {
         let start = |name| {
             let (folder, history) = (folder.path(), history.as_str());
             scope.spawn(move || {
-                Node::serve(folder, name, &[&["--history", history][..], &SHORT_LEASE].concat())
+                ServerProcess::serve(folder, name, &[&["--history", history][..], &SHORT_LEASE].concat())
             })
         };
         let (a, b) = (start("a"), start("b"));
@@ -75,7 +75,7 @@ fn play(engine: &str) {
 }
 
 /// The runs that a node lists, each of which must be there once.
-fn listed(node: &Node) -> BTreeSet<String> {
+fn listed(node: &ServerProcess) -> BTreeSet<String> {
     let rows = node.json(&["run", "list", "--limit", "500"]);
     let rows = rows.as_array().expect("a list");
     let runs: BTreeSet<String> =
@@ -85,7 +85,7 @@ fn listed(node: &Node) -> BTreeSet<String> {
 }
 
 /// Asks for a list page by page, each of another node: whichever is asked, it goes on where the page before ended.
-fn turn_pages(nodes: [&Node; 2]) {
+fn turn_pages(nodes: [&ServerProcess; 2]) {
     let mut seen = Vec::new();
     let mut before = String::new();
     for n in 0..4 {
@@ -109,7 +109,7 @@ fn refuses_without_its_password(folder: &Path, history: &str) {
     let host = history.rsplit_once('@').map_or(history, |(_, rest)| rest);
     let scheme = history.split_once(':').expect("a URL").0;
     let wrong = format!("{scheme}://nobody:hunter2@{host}");
-    let mut refused = Node::command(folder, "c", &["--history", &wrong]);
+    let mut refused = ServerProcess::command(folder, "c", &["--history", &wrong]);
     let output = refused.output().unwrap_or_else(|error| panic!("{EVENKEEL} starts: {error}"));
     let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
     assert!(!output.status.success());

@@ -3,42 +3,42 @@
 
 use serde_json::{Value, json};
 
-use crate::evenly::{Shape, evenness, play};
+use crate::evenly::{DispatchShape, evenness, play};
 
 /// proves: S0-12, S0-41
 #[test]
 fn many_short_runs_that_are_due_together_are_on_all_nodes() {
-    play(&Shape { jobs: 30, every: 2, together: true, slots: 16, takes: "0" }, None);
+    play(&DispatchShape { jobs: 30, every: 2, together: true, slots: 16, takes: "0" }, None);
 }
 
 /// proves: S0-12, S0-41
 #[test]
 fn runs_that_the_nodes_cannot_share_equally_differ_by_one() {
-    play(&Shape { jobs: 7, every: 2, together: true, slots: 4, takes: "0" }, None);
+    play(&DispatchShape { jobs: 7, every: 2, together: true, slots: 4, takes: "0" }, None);
 }
 
 /// proves: S0-12, S0-41
 #[test]
 fn runs_that_take_half_of_their_period_are_on_all_nodes() {
-    play(&Shape { jobs: 10, every: 3, together: true, slots: 8, takes: "1.5" }, None);
+    play(&DispatchShape { jobs: 10, every: 3, together: true, slots: 8, takes: "1.5" }, None);
 }
 
 /// proves: S0-12, S0-41
 #[test]
 fn runs_that_are_due_while_others_go_on_go_where_fewer_do() {
-    play(&Shape { jobs: 12, every: 6, together: false, slots: 8, takes: "2.5" }, None);
+    play(&DispatchShape { jobs: 12, every: 6, together: false, slots: 8, takes: "2.5" }, None);
 }
 
 /// proves: S0-12, S0-41
 #[test]
 fn a_few_runs_each_second_are_on_all_nodes() {
-    play(&Shape { jobs: 4, every: 1, together: true, slots: 3, takes: "0.2" }, None);
+    play(&DispatchShape { jobs: 4, every: 1, together: true, slots: 3, takes: "0.2" }, None);
 }
 
 /// proves: S0-12, S0-41
 #[test]
 fn slots_that_are_just_enough_are_all_used() {
-    play(&Shape { jobs: 6, every: 3, together: true, slots: 2, takes: "1.5" }, None);
+    play(&DispatchShape { jobs: 6, every: 3, together: true, slots: 2, takes: "1.5" }, None);
 }
 
 #[test]

@@ -4,15 +4,16 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::process::{EVENKEEL, Node, SHORT_LEASE, evenkeel, run, text, until};
+use crate::process::{EVENKEEL, SHORT_LEASE, ServerProcess, evenkeel, run, text, until};
 
 const JOB: &str = "[[job]]\nname = \"j\"\nschedule = \"@every 1h\"\ncommand = [\"/bin/true\"]\n";
 
 /// A node, and the file that has what it says.
-fn serve(folder: &Path) -> (Node, std::path::PathBuf) {
+fn serve(folder: &Path) -> (ServerProcess, std::path::PathBuf) {
     let said = folder.join("said");
-    let mut command = Node::command(folder, "a", &SHORT_LEASE);
-    let node = Node::start(command.current_dir(folder).stderr(fs::File::create(&said).expect("a file")));
+    let mut command = ServerProcess::command(folder, "a", &SHORT_LEASE);
+    let node =
+        ServerProcess::start(command.current_dir(folder).stderr(fs::File::create(&said).expect("a file")));
     (node, said)
 }
 
@@ -88,7 +89,7 @@ fn a_node_whose_data_folder_is_deleted_ends_and_says_so() {
     let data = folder.path().join("a");
     let delete = || fs::rename(&data, folder.path().join("away")).expect("it is gone");
     ends(folder.path(), delete, &["data folder", "was deleted or replaced while in use"]);
-    let node = Node::serve(folder.path(), "b", &[]);
+    let node = ServerProcess::serve(folder.path(), "b", &[]);
     let events = node.json(&["event", "list", "--kind", "storage_failed"]);
     let why = events[0]["text"].as_str().expect("it is told");
     assert!(why.contains("data folder") && events[0]["node"] == "a", "{events}");
@@ -138,20 +139,20 @@ fn changes_are_refused_while_the_history_is_damaged_and_the_node_says_why() {
 #[test]
 fn a_killed_node_whose_data_folder_is_gone_joins_once_its_earlier_life_has_no_lease() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &["--ttl", "3s"]);
+    let node = ServerProcess::serve(folder.path(), "a", &["--ttl", "3s"]);
     node.signal("KILL");
     node.end();
     fs::remove_dir_all(folder.path().join("a")).expect("it is deleted");
     let said = folder.path().join("said");
-    let mut again = Node::command(folder.path(), "a", &SHORT_LEASE);
+    let mut again = ServerProcess::command(folder.path(), "a", &SHORT_LEASE);
     again.env("EVENKEEL_LOG", "warn").stderr(fs::File::create(&said).expect("a file"));
-    let node = Node::start(again.current_dir(folder.path()));
+    let node = ServerProcess::start(again.current_dir(folder.path()));
     assert_eq!(node.living().len(), 1);
     let said = fs::read_to_string(said).expect("it is read");
     assert!(said.contains("a living node is already named a") && said.contains("earlier life"), "{said}");
 
     let (url, elsewhere) = (registry(folder.path()), tempfile::tempdir().expect("a folder"));
-    let mut twin = Node::command(elsewhere.path(), "a", &["--ttl", "2s", "--registry", &url]);
+    let mut twin = ServerProcess::command(elsewhere.path(), "a", &["--ttl", "2s", "--registry", &url]);
     let refused = twin.output().expect("evenkeel starts");
     let why = text(&refused.stderr);
     assert!(refused.status.code() == Some(1) && why.contains("still was after 3 s: stop it"), "{why}");
@@ -163,7 +164,7 @@ fn other_nodes_say_of_a_node_whose_history_takes_no_entries_that_it_starts_nothi
     let history = |name: &str| folder.path().join(format!("{name}.db"));
     let serve = |name: &str, more: &[&str]| {
         let place = format!("sqlite:{}", history(name).display());
-        Node::serve(folder.path(), name, &[&["--history", &place], more].concat())
+        ServerProcess::serve(folder.path(), name, &[&["--history", &place], more].concat())
     };
     let (a, b) = (serve("a", &["--label", "gpu"]), serve("b", &[]));
     let job =

@@ -2,19 +2,19 @@
 
 use serde_json::Value;
 
-use crate::process::{Node, text};
+use crate::process::{ServerProcess, text};
 
 const FILE: &str =
     "[[job]]\nname = \"backup\"\nschedule = \"at 2099-01-01T06:00:00Z\"\ncommand = [\"/bin/true\"]\n";
 
-fn apply(node: &Node, args: &[&str], file: &str) -> String {
+fn apply(node: &ServerProcess, args: &[&str], file: &str) -> String {
     let args = [&["job", "apply", "-f", "-"], args].concat();
     let done = node.fed(&args, file);
     assert!(done.status.success(), "{}", text(&done.stderr));
     text(&done.stdout)
 }
 
-fn applied(node: &Node, args: &[&str], file: &str) -> Value {
+fn applied(node: &ServerProcess, args: &[&str], file: &str) -> Value {
     let args = [args, &["-o", "json"]].concat();
     let done: Value = serde_json::from_str(&apply(node, &args, file)).expect("JSON");
     done[0].clone()
@@ -23,7 +23,7 @@ fn applied(node: &Node, args: &[&str], file: &str) -> Value {
 #[test]
 fn a_job_disabled_in_an_incident_stays_so_through_the_file_and_the_command_line_says_since_when() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     apply(&node, &[], FILE);
     node.ok(&["job", "disable", "backup"]);
     let stays = |said: &str| {
@@ -63,7 +63,7 @@ fn a_job_disabled_in_an_incident_stays_so_through_the_file_and_the_command_line_
 #[test]
 fn a_file_that_says_something_new_of_a_switch_ends_it() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let off = format!("{FILE}enabled = false\n");
     apply(&node, &[], &off);
     node.ok(&["job", "enable", "backup"]);
@@ -81,7 +81,7 @@ fn a_file_that_says_something_new_of_a_switch_ends_it() {
 #[test]
 fn pauses_shards_that_are_off_and_switches_of_single_nodes_are_named_too() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let file = format!("{FILE}placement = \"sharded\"\nshards = 4\n");
     apply(&node, &[], &file);
     node.ok(&["job", "pause", "backup"]);
@@ -108,7 +108,7 @@ fn pauses_shards_that_are_off_and_switches_of_single_nodes_are_named_too() {
 #[test]
 fn a_switch_that_a_file_ends_is_named_by_apply_and_by_its_plan_and_the_audit_names_the_field() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     apply(&node, &[], FILE);
     node.ok(&["job", "disable", "backup"]);
     let off = format!("{FILE}enabled = false\n");

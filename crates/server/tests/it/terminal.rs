@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::{fs, thread};
 
-use crate::process::{Node, evenkeel, text};
+use crate::process::{ServerProcess, evenkeel, text};
 
 /// Sets a title, clears the screen and turns the rest around, in 7 and in 8 bits.
 const HOSTILE: &str = "a\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}\rz";
@@ -19,7 +19,7 @@ fn job(name: &str) -> String {
 #[test]
 fn no_output_of_a_job_moves_the_cursor_unless_it_is_asked_for_raw() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     assert!(node.fed(&["job", "apply", "-f", "-"], &job("loud")).status.success());
     node.ok(&["job", "run", "loud", "--request", "r"]);
     node.ok(&["run", "wait", "loud:ask-r:0"]);
@@ -41,7 +41,7 @@ fn no_output_of_a_job_moves_the_cursor_unless_it_is_asked_for_raw() {
 #[test]
 fn no_text_of_a_declaration_or_of_a_server_moves_the_cursor() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let quoted = serde_json::to_string(HOSTILE).expect("text");
     let job = format!(r#"{{"jobs":[{{"name":"a","command":["x"],"description":{quoted}}}]}}"#);
     let calendar = format!(r#"{{"name":"c","description":{quoted}}}"#);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::process::{Node, text, until};
+use crate::process::{ServerProcess, text, until};
 
 const SPLIT: &str = r#"
 [[job]]
@@ -21,7 +21,7 @@ command = ["/bin/true"]
 "#;
 
 /// The entries of a job's tree by their path below the job.
-fn tree(node: &Node, form: &str) -> BTreeMap<String, (String, String)> {
+fn tree(node: &ServerProcess, form: &str) -> BTreeMap<String, (String, String)> {
     let found = node.json(&["cluster", "view", "--as", form, "--job", "split"]);
     let word = |entry: &Value, field: &str| entry[field].as_str().expect("a text").to_owned();
     let entries = found.as_array().expect("a list").iter();
@@ -29,16 +29,16 @@ fn tree(node: &Node, form: &str) -> BTreeMap<String, (String, String)> {
     below.map(|(path, rest)| (path.replacen("/evenkeel/split/", "", 1), rest)).collect()
 }
 
-fn says(tree: &BTreeMap<String, (String, String)>, path: &str) -> Option<String> {
+fn entry_value(tree: &BTreeMap<String, (String, String)>, path: &str) -> Option<String> {
     tree.get(path).map(|(_, value)| value.clone())
 }
 
-fn two(folder: &Path) -> (Node, Node) {
-    let first = Node::serve(folder, "a", &["--advertise", "127.0.0.2:7700"]);
+fn two(folder: &Path) -> (ServerProcess, ServerProcess) {
+    let first = ServerProcess::serve(folder, "a", &["--advertise", "127.0.0.2:7700"]);
     assert!(first.fed(&["job", "apply", "-f", "-"], SPLIT).status.success());
-    until("a leads", || says(&tree(&first, "elasticjob-1"), "leader/election/host"));
-    let second = Node::serve(folder, "b", &["--advertise", "127.0.0.3:7700"]);
-    until("b is known", || says(&tree(&first, "elasticjob-1"), "servers/127.0.0.3/status"));
+    until("a leads", || entry_value(&tree(&first, "elasticjob-1"), "leader/election/host"));
+    let second = ServerProcess::serve(folder, "b", &["--advertise", "127.0.0.3:7700"]);
+    until("b is known", || entry_value(&tree(&first, "elasticjob-1"), "servers/127.0.0.3/status"));
     (first, second)
 }
 
@@ -48,7 +48,7 @@ fn a_living_job_is_shown_in_either_form_by_any_node() {
     let folder = tempfile::tempdir().expect("a folder");
     let (first, second) = two(folder.path());
     let before = tree(&first, "elasticjob-1");
-    assert_eq!(says(&before, "leader/election/host").as_deref(), Some("127.0.0.2"));
+    assert_eq!(entry_value(&before, "leader/election/host").as_deref(), Some("127.0.0.2"));
     assert_eq!(before["leader/sharding/necessary"].0, "persistent");
     assert_eq!(before["servers/127.0.0.2/status"], ("ephemeral".into(), "READY".into()));
     assert!(!before.contains_key("execution"), "nothing was cut yet");
@@ -58,22 +58,22 @@ fn a_living_job_is_shown_in_either_form_by_any_node() {
         let tree = tree(&second, "elasticjob-1");
         (0..3).all(|shard| tree.contains_key(&format!("execution/{shard}/running"))).then_some(tree)
     });
-    assert_eq!(says(&after, "servers/127.0.0.2/sharding").as_deref(), Some("0,2"));
-    assert_eq!(says(&after, "servers/127.0.0.3/sharding").as_deref(), Some("1"));
-    assert_eq!(says(&after, "servers/127.0.0.3/status").as_deref(), Some("RUNNING"));
+    assert_eq!(entry_value(&after, "servers/127.0.0.2/sharding").as_deref(), Some("0,2"));
+    assert_eq!(entry_value(&after, "servers/127.0.0.3/sharding").as_deref(), Some("1"));
+    assert_eq!(entry_value(&after, "servers/127.0.0.3/status").as_deref(), Some("RUNNING"));
     assert!(!after.contains_key("leader/sharding/necessary"));
     for part in ["config", "execution", "leader", "servers"] {
         assert!(after.contains_key(part), "{part}");
     }
 
     let later = tree(&second, "elasticjob-3");
-    let leader = says(&later, "leader/election/instance").expect("a leader");
+    let leader = entry_value(&later, "leader/election/instance").expect("a leader");
     let number = leader.strip_prefix("127.0.0.2@-@").expect("address and number");
     assert!(number.parse::<u64>().is_ok(), "{leader}");
-    assert_eq!(says(&later, "sharding/2/instance"), Some(leader.clone()));
-    assert_eq!(says(&later, "sharding/2/running"), Some(leader.clone()));
+    assert_eq!(entry_value(&later, "sharding/2/instance"), Some(leader.clone()));
+    assert_eq!(entry_value(&later, "sharding/2/running"), Some(leader.clone()));
     assert!(later.contains_key(&format!("instances/{leader}")));
-    assert!(says(&later, "sharding/1/running").is_some_and(|id| id.starts_with("127.0.0.3@-@")));
+    assert!(entry_value(&later, "sharding/1/running").is_some_and(|id| id.starts_with("127.0.0.3@-@")));
 
     switches_are_shown(&first, &second);
 
@@ -92,7 +92,7 @@ fn a_living_job_is_shown_in_either_form_by_any_node() {
 }
 
 /// Switches b and a shard of it, each way, and finds that in its place.
-fn switches_are_shown(first: &Node, second: &Node) {
+fn switches_are_shown(first: &ServerProcess, second: &ServerProcess) {
     let is = |path: &str| {
         let form = if path.starts_with("sharding/") { "elasticjob-3" } else { "elasticjob-1" };
         tree(second, form).contains_key(path)
@@ -116,7 +116,7 @@ fn switches_are_shown(first: &Node, second: &Node) {
 #[test]
 fn what_has_no_tree_is_refused_with_what_has() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let nothing = node.ok(&["cluster", "view", "--as", "elasticjob-3"]);
     assert_eq!(nothing, "no job is sharded\n");
     assert!(node.fed(&["job", "apply", "-f", "-"], SPLIT).status.success());
@@ -143,7 +143,7 @@ fn what_has_no_tree_is_refused_with_what_has() {
 #[test]
 fn all_sharded_jobs_are_shown_however_many_there_are() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     let job =
         |n: u32| SPLIT.replace("split", &format!("split-{n:02}")).replace("plain", &format!("plain-{n:02}"));
     let jobs: String = (0..45).map(job).collect();
@@ -156,7 +156,7 @@ fn all_sharded_jobs_are_shown_however_many_there_are() {
 }
 
 /// The entries of the whole cluster by their path.
-fn whole(node: &Node, args: &[&str]) -> BTreeMap<String, (String, String)> {
+fn whole(node: &ServerProcess, args: &[&str]) -> BTreeMap<String, (String, String)> {
     let found = node.json(&[&["cluster", "view"], args].concat());
     let word = |entry: &Value, field: &str| entry[field].as_str().expect("a text").to_owned();
     let entries = found.as_array().expect("a list").iter();
@@ -167,7 +167,7 @@ fn whole(node: &Node, args: &[&str]) -> BTreeMap<String, (String, String)> {
 #[test]
 fn a_living_cluster_is_shown_as_siatask_keeps_one() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &["--advertise", "127.0.0.2:7700", "--alarm", "7"]);
+    let node = ServerProcess::serve(folder.path(), "a", &["--advertise", "127.0.0.2:7700", "--alarm", "7"]);
     let scheduler = "/evenkeel/Scheduler/127.0.0.2:7700";
     let says = |value: &str| ("ephemeral".to_owned(), value.to_owned());
     let before = whole(&node, &["--as", "siatask"]);
@@ -200,7 +200,7 @@ fn a_living_cluster_is_shown_as_siatask_keeps_one() {
 #[test]
 fn a_living_cluster_is_shown_in_the_tables_of_keeper_and_as_azkaban_keeps_one() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &["--advertise", "127.0.0.2:7700", "--slots", "5"]);
+    let node = ServerProcess::serve(folder.path(), "a", &["--advertise", "127.0.0.2:7700", "--slots", "5"]);
     let row = |tree: &BTreeMap<String, (String, String)>, path: &str| {
         serde_json::from_str::<Value>(&tree.get(path)?.1).ok()
     };

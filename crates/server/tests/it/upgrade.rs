@@ -8,15 +8,15 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::process::{EVENKEEL, Node, SHORT_LEASE, text, until};
+use crate::process::{EVENKEEL, SHORT_LEASE, ServerProcess, text, until};
 
 /// A run that says its number, goes on until a file is there, says it again and ends with 3.
 const LONG: &str = "echo before $$; while [ ! -e \"$0\" ]; do sleep 0.05; done; echo after $$; exit 3";
 
 /// A program that is installed somewhere, and a node that was started from there.
-struct Installed {
+struct InstalledProgram {
     folder: tempfile::TempDir,
-    node: Node,
+    node: ServerProcess,
 }
 
 /// Puts a build where the program is, as installers do: beside it first, then in its place.
@@ -35,18 +35,18 @@ fn copy_program(to: &Path) {
 }
 
 fn command(folder: &Path, more: &[&str]) -> Command {
-    let told = Node::command(folder, "a", more);
+    let told = ServerProcess::command(folder, "a", more);
     let mut command = Command::new(folder.join("evenkeel"));
     let variables = told.get_envs().filter_map(|(name, value)| Some((name, value?)));
     command.args(told.get_args()).env_clear().envs(variables).current_dir(folder);
     command
 }
 
-impl Installed {
+impl InstalledProgram {
     fn new(more: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         install(folder.path());
-        let node = Node::start(&mut command(folder.path(), more));
+        let node = ServerProcess::start(&mut command(folder.path(), more));
         Self { folder, node }
     }
 
@@ -95,7 +95,7 @@ fn is_alive(pid: u32) -> bool {
 
 #[test]
 fn a_command_goes_on_over_an_upgrade_and_fires_are_neither_lost_nor_doubled() {
-    let it = Installed::new(&[]);
+    let it = InstalledProgram::new(&[]);
     let tick = "[[job]]\nname = \"tick\"\nschedule = \"@every 1s\"\ncommand = [\"/bin/true\"]\n";
     assert!(it.node.fed(&["job", "apply", "-f", "-"], tick).status.success());
     let (run, pid) = it.long();
@@ -130,7 +130,7 @@ fn a_command_goes_on_over_an_upgrade_and_fires_are_neither_lost_nor_doubled() {
 
 #[test]
 fn a_process_that_is_asked_again_while_it_goes_on_is_not_ended_by_that() {
-    let it = Installed::new(&[]);
+    let it = InstalledProgram::new(&[]);
     let (run, pid) = it.long();
     // Whenever it begins anew there is a moment in which nobody hears signals yet.
     for _ in 0..500 {
@@ -152,7 +152,7 @@ fn due(run: &str) -> i64 {
 
 #[test]
 fn a_program_that_cannot_go_on_is_refused_and_nothing_has_changed() {
-    let it = Installed::new(&[]);
+    let it = InstalledProgram::new(&[]);
     let (run, pid) = it.long();
     let program = it.folder.path().join("evenkeel");
     let refused = |why: &str| {
@@ -179,7 +179,7 @@ fn a_program_that_cannot_go_on_is_refused_and_nothing_has_changed() {
 
 #[test]
 fn a_program_that_says_it_can_and_then_ends_loses_its_runs_aloud() {
-    let mut it = Installed::new(&[]);
+    let mut it = InstalledProgram::new(&[]);
     let (run, pid) = it.long();
     let program = it.folder.path().join("evenkeel");
     let liar = "#!/bin/sh\n[ \"$EVENKEEL_ROLE\" = upgrade ] && exec \"$(dirname \"$0\")/honest\"\nexit 1\n";
@@ -191,7 +191,7 @@ fn a_program_that_says_it_can_and_then_ends_loses_its_runs_aloud() {
     it.node.signal("USR2");
     until("its guard ends the run", || (!is_alive(pid)).then_some(()));
     install(it.folder.path());
-    it.node = Node::start(&mut command(it.folder.path(), &[]));
+    it.node = ServerProcess::start(&mut command(it.folder.path(), &[]));
     let state = it.ends(&run);
     assert!(["lost", "fenced"].contains(&state.as_str()), "{state}");
 }
@@ -199,7 +199,7 @@ fn a_program_that_says_it_can_and_then_ends_loses_its_runs_aloud() {
 /// proves: I51
 #[test]
 fn an_upgrade_by_signal_is_in_the_audit_log_whether_it_is_done_or_not() {
-    let it = Installed::new(&[]);
+    let it = InstalledProgram::new(&[]);
     let told = |outcome: &str| {
         let entries = it.node.json(&["audit"]);
         let entries = entries.as_array().expect("a list").clone();
@@ -227,14 +227,14 @@ fn an_upgrade_by_signal_is_in_the_audit_log_whether_it_is_done_or_not() {
 #[test]
 fn a_node_that_is_killed_or_stopped_after_an_upgrade_has_its_runs_ended() {
     for (signal, states) in [("KILL", &["lost", "fenced"][..]), ("STOP", &["fenced"][..])] {
-        let mut it = Installed::new(&SHORT_LEASE);
+        let mut it = InstalledProgram::new(&SHORT_LEASE);
         let (run, pid) = it.long();
         it.node.ok(&["node", "upgrade", "a"]);
         it.node.signal(signal);
         until("its guard ends the run", || (!is_alive(pid)).then_some(()));
         match signal {
             "STOP" => it.node.signal("CONT"),
-            _ => it.node = Node::start(&mut command(it.folder.path(), &[])),
+            _ => it.node = ServerProcess::start(&mut command(it.folder.path(), &[])),
         }
         let state = it.ends(&run);
         assert!(states.contains(&state.as_str()), "{signal}: {state}");
@@ -246,7 +246,7 @@ fn what_runs_inside_the_process_is_waited_for_and_named() {
     // Whoever connects waits for ever.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", silent.local_addr().expect("it is bound"));
-    let it = Installed::new(&["--http-allow", "127.0.0.1"]);
+    let it = InstalledProgram::new(&["--http-allow", "127.0.0.1"]);
     let job = format!("[[job]]\nname = \"inside\"\nhttp = {{ url = \"{url}\" }}\n");
     assert!(it.node.fed(&["job", "apply", "-f", "-"], &job).status.success());
     let run = it.node.json(&["job", "run", "inside"])["run"].as_str().expect("a run").to_owned();
@@ -263,7 +263,7 @@ fn what_runs_inside_the_process_is_waited_for_and_named() {
 
 #[test]
 fn a_program_that_goes_away_at_the_last_moment_leaves_everything_as_it_was() {
-    let it = Installed::new(&[]);
+    let it = InstalledProgram::new(&[]);
     let (run, pid) = it.long();
     let (program, asked) = (it.folder.path().join("evenkeel"), it.folder.path().join("asked"));
     // It is asked by whoever takes the order, before the node looks for its moment, and while it rests.

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::process::{Node, evenkeel, repository, run, text};
+use crate::process::{ServerProcess, evenkeel, repository, run, text};
 
 /// Every verb that talks to a node, with what it needs beside that.
 const VERBS: &[&str] = &[
@@ -165,7 +165,7 @@ fn a_file_that_cannot_be_read_is_one_exit_code_whatever_it_is() {
 #[test]
 fn warnings_and_errors_are_json_for_programs_and_words_for_people() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "n1", &[]);
+    let node = ServerProcess::serve(folder.path(), "n1", &[]);
     let told = node.cli(&["-o", "json", "job", "show", "nobody"]);
     assert_eq!(error(&told.stderr).0, "not_found");
     let told = node.cli(&["job", "show", "nobody"]);
@@ -181,7 +181,7 @@ fn warnings_and_errors_are_json_for_programs_and_words_for_people() {
 #[test]
 fn the_next_address_is_asked_where_one_is_frozen_or_gone() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "n1", &[]);
+    let node = ServerProcess::serve(folder.path(), "n1", &[]);
     // The system takes its connections, and nobody reads them.
     let frozen = TcpListener::bind("127.0.0.1:0").expect("a port");
     let frozen = frozen.local_addr().expect("bound").to_string();
@@ -197,7 +197,7 @@ fn the_next_address_is_asked_where_one_is_frozen_or_gone() {
 fn a_node_answers_to_the_names_that_it_is_told_and_to_no_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let names = ["--allowed-host", "Jobs.example.org,balancer", "--allowed-host", "10.9.8.7"];
-    let node = Node::serve(folder.path(), "n1", &names);
+    let node = ServerProcess::serve(folder.path(), "n1", &names);
     let ask = |host: &str| node.raw(&format!("GET /api/v1/jobs HTTP/1.1\nHost: {host}"), b"");
     for host in ["jobs.example.org", "JOBS.example.org:443", "jobs.example.org.", "balancer:7700", "10.9.8.7"]
     {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::process::{Node, run, text};
+use crate::process::{ServerProcess, run, text};
 
 const SAYS: &str = "it has layout 3, this program knows 2: use a newer program";
 
@@ -25,12 +25,12 @@ fn set_layout(folder: &Path, layout: u32) {
 #[test]
 fn a_program_that_does_not_know_the_layout_leaves_the_cluster_alone_and_says_the_fix() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
     assert_eq!(node.json(&["cluster", "finalize-upgrade"]), json!([{ "layout": 2, "applied": "unchanged" }]));
     node.signal("TERM");
     assert_eq!(node.end(), 0);
     set_layout(folder.path(), 3);
-    let refused = Node::command(folder.path(), "b", &[]).output().expect("evenkeel starts");
+    let refused = ServerProcess::command(folder.path(), "b", &[]).output().expect("evenkeel starts");
     assert!(!refused.status.success());
     let why = text(&refused.stderr);
     assert!(why.contains("no node can join") && why.contains(SAYS), "{why}");
@@ -44,6 +44,6 @@ fn a_program_that_does_not_know_the_layout_leaves_the_cluster_alone_and_says_the
         assert!(said.contains(SAYS), "{said}");
     }
     set_layout(folder.path(), 2);
-    let again = Node::serve(folder.path(), "b", &[]);
+    let again = ServerProcess::serve(folder.path(), "b", &[]);
     assert_eq!(again.json(&["cluster", "finalize-upgrade"])[0]["layout"], 2);
 }

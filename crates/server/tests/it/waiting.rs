@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::process::{Node, text, until};
+use crate::process::{ServerProcess, text, until};
 
 const JOBS: &str = r#"
 [[job]]
@@ -28,19 +28,19 @@ name = "fine"
 command = ["/bin/true"]
 "#;
 
-fn served(folder: &std::path::Path, jobs: &str) -> Node {
-    let node = Node::serve(folder, "a", &[]);
+fn served(folder: &std::path::Path, jobs: &str) -> ServerProcess {
+    let node = ServerProcess::serve(folder, "a", &[]);
     let applied = node.fed(&["job", "apply", "-f", "-"], jobs);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
     node
 }
 
-fn rows(node: &Node, args: &[&str]) -> Vec<Value> {
+fn rows(node: &ServerProcess, args: &[&str]) -> Vec<Value> {
     node.json(&[&["run", "list"], args].concat()).as_array().expect("a list").clone()
 }
 
 /// The only row of a run, once it says this.
-fn row(node: &Node, run: &str, says: &str) -> Value {
+fn row(node: &ServerProcess, run: &str, says: &str) -> Value {
     until(&format!("{run} waits: {says}"), || {
         let found = rows(node, &[]).into_iter().find(|row| row["run"] == run)?;
         found["reason"].as_str().is_some_and(|why| why.contains(says)).then_some(found)
@@ -148,7 +148,7 @@ fn a_job_that_there_is_not_is_no_empty_list() {
 }
 
 /// What each of the verbs that are asked says of why a request waits.
-fn told_by_all(node: &Node, job: &str, run: &str) -> [String; 4] {
+fn reported_by_all(node: &ServerProcess, job: &str, run: &str) -> [String; 4] {
     let listed = rows(node, &["--job", job, "--state", "waiting"]);
     let listed = listed.iter().find(|row| row["run"] == run).expect("it is listed");
     let says = |about: &[&str]| node.json(about)["says"].as_str().expect("a text").to_owned();
@@ -163,8 +163,8 @@ fn told_by_all(node: &Node, job: &str, run: &str) -> [String; 4] {
 #[test]
 fn whoever_asks_why_a_request_waits_hears_the_same_reason() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &["--label", "gpu"]);
-    let _other = Node::serve(folder.path(), "b", &[]);
+    let node = ServerProcess::serve(folder.path(), "a", &["--label", "gpu"]);
+    let _other = ServerProcess::serve(folder.path(), "b", &[]);
     let one = |name: &str, more: &str| {
         format!("[[job]]\nname = \"{name}\"\nnodes = [\"gpu\"]\n{more}\ncommand = [\"/bin/true\"]\n")
     };
@@ -183,7 +183,7 @@ fn whoever_asks_why_a_request_waits_hears_the_same_reason() {
         assert!(said.status.success() && warned.contains(&format!("run {run} waits: {why}")), "{warned}");
         assert!(!out.contains("shard") && out.contains("no node runs it before that changes"), "{out}");
         until(&format!("all say of {job}: {why}"), || {
-            told_by_all(&node, job, &run).iter().all(|said| said.contains(why)).then_some(())
+            reported_by_all(&node, job, &run).iter().all(|said| said.contains(why)).then_some(())
         });
     };
     asked("split", "no node takes part in job split: a was shut down for it");

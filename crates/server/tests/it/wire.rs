@@ -12,7 +12,7 @@ use crate::process::text;
 
 /// Where a wire leads.
 #[derive(Clone, Copy)]
-enum End {
+enum WireTarget {
     /// Nobody knows yet: whoever asks waits.
     Open,
     /// To this node.
@@ -24,25 +24,25 @@ enum End {
 }
 
 /// Where it leads, and whoever waits for it to lead somewhere else.
-type Led = Arc<(Mutex<End>, Condvar)>;
+type WireRoute = Arc<(Mutex<WireTarget>, Condvar)>;
 
 /// Stands before a node; whoever asks it asks the node.
-pub(crate) struct Wire {
+pub(crate) struct NodeWire {
     /// Where it listens.
     pub(crate) address: SocketAddr,
-    end: Led,
+    end: WireRoute,
     streams: Arc<Mutex<Vec<TcpStream>>>,
     asked: Arc<Mutex<Vec<u8>>>,
     answered: Arc<Mutex<Vec<u8>>>,
 }
 
-impl Wire {
+impl NodeWire {
     /// One that leads nowhere yet.
     pub(crate) fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let wire = Self {
             address: listener.local_addr().expect("an address"),
-            end: Arc::new((Mutex::new(End::Open), Condvar::new())),
+            end: Arc::new((Mutex::new(WireTarget::Open), Condvar::new())),
             streams: Arc::default(),
             asked: Arc::default(),
             answered: Arc::default(),
@@ -51,7 +51,9 @@ impl Wire {
         let (asked, answered) = (wire.asked.clone(), wire.answered.clone());
         std::thread::spawn(move || {
             for caller in listener.incoming().map_while(Result::ok) {
-                let End::Node(node) = known(&end, |end| matches!(end, End::Open | End::Silent)) else {
+                let WireTarget::Node(node) =
+                    known(&end, |end| matches!(end, WireTarget::Open | WireTarget::Silent))
+                else {
                     continue;
                 };
                 let Ok(node) = TcpStream::connect(node) else { continue };
@@ -66,12 +68,12 @@ impl Wire {
 
     /// Leads to this node from now on.
     pub(crate) fn lead_to(&self, node: SocketAddr) {
-        self.end(End::Node(node));
+        self.end(WireTarget::Node(node));
     }
 
     /// Leads nowhere any more.
     pub(crate) fn cut(&self) {
-        self.end(End::Cut);
+        self.end(WireTarget::Cut);
         for stream in self.streams.lock().expect("nobody panics").drain(..) {
             // It may have ended before.
             let _ = stream.shutdown(Shutdown::Both);
@@ -81,10 +83,10 @@ impl Wire {
     /// Lets nothing pass any more, either way, though connections stay open and new ones are made. What was sent arrives when it
     /// leads to the node again, as after a network that lost every packet for a while.
     pub(crate) fn silence(&self) {
-        self.end(End::Silent);
+        self.end(WireTarget::Silent);
     }
 
-    fn end(&self, end: End) {
+    fn end(&self, end: WireTarget) {
         *self.end.0.lock().expect("nobody panics") = end;
         self.end.1.notify_all();
     }
@@ -110,12 +112,12 @@ impl Wire {
 }
 
 /// Where it leads, as soon as that is not so any more.
-fn known(led: &Led, unless: impl Fn(End) -> bool) -> End {
+fn known(led: &WireRoute, unless: impl Fn(WireTarget) -> bool) -> WireTarget {
     let end = led.1.wait_while(led.0.lock().expect("nobody panics"), |end| unless(*end));
     *end.expect("nobody panics")
 }
 
-fn copy(mut from: TcpStream, mut to: TcpStream, seen: Arc<Mutex<Vec<u8>>>, led: Led) {
+fn copy(mut from: TcpStream, mut to: TcpStream, seen: Arc<Mutex<Vec<u8>>>, led: WireRoute) {
     std::thread::spawn(move || {
         let mut buffer = [0; 16 * 1024];
         while let Ok(n) = from.read(&mut buffer)
@@ -123,20 +125,20 @@ fn copy(mut from: TcpStream, mut to: TcpStream, seen: Arc<Mutex<Vec<u8>>>, led: 
         {
             let bytes = buffer.get(..n).expect("it was read");
             seen.lock().expect("nobody panics").extend_from_slice(bytes);
-            known(&led, |end| matches!(end, End::Silent));
+            known(&led, |end| matches!(end, WireTarget::Silent));
             if to.write_all(bytes).is_err() {
                 break;
             }
         }
         // Nor does the end of a connection pass.
-        known(&led, |end| matches!(end, End::Silent));
+        known(&led, |end| matches!(end, WireTarget::Silent));
         let _ = to.shutdown(Shutdown::Write);
     });
 }
 
 /// A request as a node would write it.
 #[derive(Clone)]
-pub(crate) struct Letter {
+pub(crate) struct CapturedRequest {
     /// Who asks.
     pub(crate) from: String,
     /// Who is asked.
@@ -151,7 +153,7 @@ pub(crate) struct Letter {
     pub(crate) body: String,
 }
 
-impl Letter {
+impl CapturedRequest {
     /// Its head, signed with this key; `Content-Length` and what else a connection needs is added by who sends it.
     pub(crate) fn head(&self, key: &str, host: SocketAddr) -> String {
         let Self { from, to, at, nonce, line, body } = self;

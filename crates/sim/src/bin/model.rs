@@ -3,25 +3,25 @@
 use std::process::ExitCode;
 
 use evenkeel_core::job::Delivery;
-use evenkeel_sim::model::{Flaw, Order, Scope, explore};
+use evenkeel_sim::model::{ModelScope, ProtocolFlaw, SearchOrder, explore};
 
 const USAGE: &str = "usage: model [scope [states]] | model --mutants [words]; scopes: race, wish, fault, election, recut, \
                      rescue, succession, shards, plan";
 
 /// How a scope is made for a delivery.
-type Made = fn(Delivery) -> Scope;
+type ScopeMaker = fn(Delivery) -> ModelScope;
 
 /// Every scope by its name.
-const SCOPES: [(&str, Made); 9] = [
-    ("race", Scope::race),
-    ("wish", Scope::wish),
-    ("fault", Scope::fault),
-    ("election", Scope::election),
-    ("recut", Scope::recut),
-    ("rescue", |delivery| Scope::rescue(delivery, 1)),
-    ("succession", |delivery| Scope::rescue(delivery, 0)),
-    ("shards", Scope::shards),
-    ("plan", Scope::plan),
+const SCOPES: [(&str, ScopeMaker); 9] = [
+    ("race", ModelScope::race),
+    ("wish", ModelScope::one_command),
+    ("fault", ModelScope::fault),
+    ("election", ModelScope::election),
+    ("recut", ModelScope::reshard),
+    ("rescue", |delivery| ModelScope::failover(delivery, 1)),
+    ("succession", |delivery| ModelScope::failover(delivery, 0)),
+    ("shards", ModelScope::shards),
+    ("plan", ModelScope::plan),
 ];
 
 fn main() -> ExitCode {
@@ -48,12 +48,12 @@ fn refuse() -> ExitCode {
 }
 
 /// Searches these scopes under both deliveries, each up to so many states.
-fn search(scopes: &[(&str, Made)], states: usize) -> ExitCode {
+fn search(scopes: &[(&str, ScopeMaker)], states: usize) -> ExitCode {
     let mut clean = true;
     for (name, scope) in scopes {
         for delivery in [Delivery::AtMostOnce, Delivery::AtLeastOnce] {
-            let begun = Stopwatch::start();
-            let report = explore(&Scope { states, ..scope(delivery) }, Order::Depth);
+            let begun = ModelStopwatch::start();
+            let report = explore(&ModelScope { states, ..scope(delivery) }, SearchOrder::Depth);
             let seconds = begun.seconds();
             let speed = report.states as f64 / seconds.max(0.001);
             println!("{name} {delivery:?}: {report}");
@@ -67,9 +67,10 @@ fn search(scopes: &[(&str, Made)], states: usize) -> ExitCode {
 /// Takes each rule away alone, of those whose text has all these words, and prints a shortest way to what breaks.
 fn take_away(words: &[&str]) -> ExitCode {
     let mut all = true;
-    for flaw in Flaw::ALL.into_iter().filter(|flaw| words.iter().all(|word| flaw.to_string().contains(word)))
+    for flaw in
+        ProtocolFlaw::ALL.into_iter().filter(|flaw| words.iter().all(|word| flaw.to_string().contains(word)))
     {
-        let report = explore(&Scope::of(flaw), Order::Breadth);
+        let report = explore(&ModelScope::of(flaw), SearchOrder::Breadth);
         println!("{flaw}: {report}\n");
         all &= report.failure.is_some();
     }
@@ -77,9 +78,9 @@ fn take_away(words: &[&str]) -> ExitCode {
 }
 
 /// Measures how fast the search is. The model itself reads no clock.
-struct Stopwatch(std::time::Instant);
+struct ModelStopwatch(std::time::Instant);
 
-impl Stopwatch {
+impl ModelStopwatch {
     #[expect(
         clippy::disallowed_methods,
         reason = "the speed of the program is real time; the model has its own"

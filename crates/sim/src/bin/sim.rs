@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use evenkeel_sim::faults::Fault;
+use evenkeel_sim::faults::SimFault;
 use evenkeel_sim::invariants::Invariant;
-use evenkeel_sim::mutants::{self, Hunt, Mutant, SEEDS_MAX};
-use evenkeel_sim::seed::{Manner, Report, judge, play, run_seed};
-use evenkeel_sim::swarm::Span;
+use evenkeel_sim::mutants::{self, HuntOutcome, MutantSpec, SEEDS_MAX};
+use evenkeel_sim::seed::{SeedOptions, SeedReport, judge, play, run_seed};
+use evenkeel_sim::workload::SimDuration;
 
 const USAGE: &str =
     "usage: sim [--brief] SEED | sim [--brief] --seeds N [--from SEED] | sim --mutants [NAME [SEED] | --record]
@@ -38,8 +38,8 @@ fn main() -> ExitCode {
         None => text.parse().ok(),
     };
     let (span, words) = match words.as_slice() {
-        ["--brief", rest @ ..] => (Span::Brief, rest),
-        all => (Span::Long, all),
+        ["--brief", rest @ ..] => (SimDuration::Brief, rest),
+        all => (SimDuration::Long, all),
     };
     let done = match words {
         ["--seeds", n] => number(n).map(|n| seeds(0, n, span)),
@@ -60,15 +60,15 @@ fn main() -> ExitCode {
 /// Shows one seed with a planted fault, if there is one of this name.
 fn show_fault(name: &str, seed: u64) -> Option<ExitCode> {
     let mutant = mutants::ALL.iter().find(|mutant| mutant.name == name)?;
-    let world = play(seed, Manner { keeps_text: true, ..mutant.manner() });
+    let world = play(seed, SeedOptions { keeps_text: true, ..mutant.manner() });
     world.trace().text().iter().for_each(|line| say!("{line}"));
     say!("{:?}", world.broken());
     Some(ExitCode::SUCCESS)
 }
 
 /// Shows one seed.
-fn show(seed: u64, span: Span) -> ExitCode {
-    let world = play(seed, Manner { span, keeps_text: true, ..Manner::default() });
+fn show(seed: u64, span: SimDuration) -> ExitCode {
+    let world = play(seed, SeedOptions { span, keeps_text: true, ..SeedOptions::default() });
     world.trace().text().iter().for_each(|line| say!("{line}"));
     match judge(seed, span, &world) {
         Ok(report) => {
@@ -85,7 +85,7 @@ fn show(seed: u64, span: Span) -> ExitCode {
 /// Looks whether each planted fault is found: all of them, or those with this in their name. With `record` the table of seeds that
 /// the tests play is written anew.
 fn hunt(name: &str, most: u64, record: bool) -> ExitCode {
-    let chosen: Vec<&Mutant> = mutants::ALL.iter().filter(|m| m.name.contains(name)).collect();
+    let chosen: Vec<&MutantSpec> = mutants::ALL.iter().filter(|m| m.name.contains(name)).collect();
     let next = AtomicUsize::new(0);
     let bad = AtomicUsize::new(usize::from(chosen.is_empty()));
     let seeds = Mutex::new(vec![None; chosen.len()]);
@@ -97,15 +97,15 @@ fn hunt(name: &str, most: u64, record: bool) -> ExitCode {
                     let Some(mutant) = chosen.get(at) else { return };
                     let name = mutant.name;
                     match mutant.hunt(most) {
-                        Hunt::Found(seed, broken) => {
+                        HuntOutcome::Found(seed, broken) => {
                             say!("{name}: found in seed {seed:#x}: {broken}");
                             seeds.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(seed);
                         }
-                        Hunt::Misnamed(seed, broken) => {
+                        HuntOutcome::Misnamed(seed, broken) => {
                             say!("{name}: in seed {seed:#x} something else broke: {broken}");
                             bad.fetch_add(1, Ordering::Relaxed);
                         }
-                        Hunt::Missed => {
+                        HuntOutcome::Missed => {
                             say!("{name}: not found in {most} seeds");
                             bad.fetch_add(1, Ordering::Relaxed);
                         }
@@ -129,16 +129,16 @@ fn hunt(name: &str, most: u64, record: bool) -> ExitCode {
 /// The table of seeds that the tests play.
 const SEEDS_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/planted_faults.txt");
 
-fn write_seeds(chosen: &[&Mutant], seeds: &[Option<u64>]) -> std::io::Result<()> {
+fn write_seeds(chosen: &[&MutantSpec], seeds: &[Option<u64>]) -> std::io::Result<()> {
     let found = chosen.iter().zip(seeds).filter_map(|(mutant, seed)| Some((mutant.name, (*seed)?)));
     std::fs::write(SEEDS_FILE, found.map(|(name, seed)| format!("{seed} {name}\n")).collect::<String>())
 }
 
 /// Runs many seeds and prints what they came to; each failure is one line that repeats it.
-fn seeds(from: u64, count: u64, span: Span) -> ExitCode {
-    let begun = Stopwatch::start();
+fn seeds(from: u64, count: u64, span: SimDuration) -> ExitCode {
+    let begun = SeedStopwatch::start();
     let next = AtomicU64::new(from);
-    let sum = Mutex::new(Report::default());
+    let sum = Mutex::new(SeedReport::default());
     let broken = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -176,7 +176,7 @@ fn seeds(from: u64, count: u64, span: Span) -> ExitCode {
     }
 }
 
-fn add(sum: &Mutex<Report>, report: &Report) {
+fn add(sum: &Mutex<SeedReport>, report: &SeedReport) {
     let Ok(mut sum) = sum.lock() else { return };
     sum.simulated += report.simulated;
     sum.steps += report.steps;
@@ -189,37 +189,37 @@ fn add(sum: &Mutex<Report>, report: &Report) {
     }
 }
 
-fn print(count: u64, seconds: f64, sum: &Report) {
+fn print(count: u64, seconds: f64, sum: &SeedReport) {
     let minutes = sum.simulated as f64 / 60_000.0;
     let (per_second, each) = (count as f64 / seconds.max(0.001), minutes / count.max(1) as f64);
     say!("{count} seeds in {seconds:.1} s, {per_second:.1} seeds per second");
     say!("{minutes:.0} simulated minutes, {each:.1} a seed; every trace together {:016x}", sum.hash);
     say!("{} steps, {} runs started, no invariant broke", sum.steps, sum.starts);
     say!("faults");
-    Fault::ALL.iter().for_each(|fault| say!("  {fault:<20} {:>10}", sum.tally.of(*fault)));
+    SimFault::ALL.iter().for_each(|fault| say!("  {fault:<20} {:>10}", sum.tally.of(*fault)));
     say!("invariants, and how often each was put to the test");
-    for invariant in Invariant::ALL.iter().filter(|i| **i != Invariant::Canary) {
+    for invariant in Invariant::ALL.iter().filter(|i| **i != Invariant::Sentinel) {
         let tested = sum.tested.get(invariant).copied().unwrap_or(0);
         say!("  {:<20} {tested:>10}", invariant.to_string());
     }
 }
 
 /// What a run of so many seeds should have met and did not.
-fn untested(count: u64, sum: &Report) -> Option<String> {
+fn untested(count: u64, sum: &SeedReport) -> Option<String> {
     if count < ENOUGH {
         return None;
     }
-    let invariants = Invariant::ALL.iter().filter(|i| **i != Invariant::Canary);
+    let invariants = Invariant::ALL.iter().filter(|i| **i != Invariant::Sentinel);
     let idle = invariants.filter(|i| !sum.tested.contains_key(i)).map(ToString::to_string);
-    let absent = Fault::ALL.iter().filter(|f| sum.tally.of(**f) == 0).map(ToString::to_string);
+    let absent = SimFault::ALL.iter().filter(|f| sum.tally.of(**f) == 0).map(ToString::to_string);
     let missing: Vec<String> = idle.chain(absent).collect();
     (!missing.is_empty()).then(|| format!("never met in {count} seeds: {}", missing.join(", ")))
 }
 
 /// Measures how fast seeds are run. The worlds themselves read no clock.
-struct Stopwatch(std::time::Instant);
+struct SeedStopwatch(std::time::Instant);
 
-impl Stopwatch {
+impl SeedStopwatch {
     #[expect(
         clippy::disallowed_methods,
         reason = "the speed of the program is real time; worlds have their own"

@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use evenkeel_core::ids::CalendarName;
 use evenkeel_core::keys;
 use evenkeel_core::record::{CalendarRecord, CalendarSpec, decode};
-use evenkeel_core::schedule::Calendars;
-use evenkeel_core::words::CalendarName;
+use evenkeel_core::schedule::CalendarFilter;
 
-use super::{Act, Invariant, JobBook, Watch};
+use super::{CommittedTxn, Invariant, InvariantChecker, JobTrack};
 
 /// The calendars that stand in the registry.
-pub(crate) type Standing = BTreeMap<CalendarName, CalendarSpec>;
+pub(crate) type StoredCalendars = BTreeMap<CalendarName, CalendarSpec>;
 
-impl Watch {
+impl InvariantChecker {
     /// A calendar was written: all jobs that name it are due at other moments from now on.
     pub(super) fn calendar_written(
         &mut self,
-        act: &Act<'_>,
+        act: &CommittedTxn<'_>,
         name: &CalendarName,
         record: Option<CalendarRecord>,
     ) {
@@ -33,7 +33,8 @@ impl Watch {
             None => self.calendars.remove(name),
         };
         let Self { jobs, calendars, .. } = self;
-        let names = |book: &JobBook| book.spec.as_ref().is_some_and(|s| s.job.calendars().any(|c| c == name));
+        let names =
+            |book: &JobTrack| book.spec.as_ref().is_some_and(|s| s.job.calendars().any(|c| c == name));
         for book in jobs.values_mut().filter(|book| names(book)) {
             book.changed = act.at;
             book.put_under(calendars);
@@ -41,9 +42,9 @@ impl Watch {
     }
 }
 
-impl JobBook {
+impl JobTrack {
     /// When the job is due, and since when, as its declaration and these calendars have it.
-    pub(super) fn put_under(&mut self, standing: &Standing) {
+    pub(super) fn put_under(&mut self, standing: &StoredCalendars) {
         self.edition += 1;
         let Some(spec) = &mut self.spec else { return };
         let times = |name: &CalendarName| {
@@ -54,7 +55,7 @@ impl JobBook {
         let since = spec.job.calendars().filter_map(|name| Some(standing.get(name)?.since));
         spec.since = since.fold(self.since, Ord::max);
         let calendars = read(&spec.job.exclude_calendars)
-            .and_then(|except| Some(Calendars::new(except, read(&spec.job.require_calendars)?)));
-        self.schedule = spec.job.schedule_under(calendars.as_ref());
+            .and_then(|except| Some(CalendarFilter::new(except, read(&spec.job.require_calendars)?)));
+        self.schedule = spec.job.schedule_with_calendars(calendars.as_ref());
     }
 }

@@ -1,23 +1,23 @@
 //! The last look at dispatched jobs: somebody plans, every plan is carried out, and nothing waits.
 
 use evenkeel_core::effect::VerdictState;
+use evenkeel_core::eligibility::DISPATCH;
+use evenkeel_core::ids::{JobName, Operation, Shard};
 use evenkeel_core::keys;
 use evenkeel_core::record::{BeatRecord, ClusterSettings, PlannerKind, ServingRecord, decode};
 use evenkeel_core::registry::Value;
-use evenkeel_core::standing::DISPATCH;
 use evenkeel_core::time::{Millis, Wall};
-use evenkeel_core::words::{JobName, Operation, Shard};
 
-use super::healed::{CLOSING, PROMPT, Rest};
-use super::{Findings, Invariant, JobBook};
-use crate::world::World;
+use super::quiet_cluster::{CLOSING, PROMPT, QuietCluster};
+use super::{Invariant, InvariantResults, JobTrack};
+use crate::world::SimWorld;
 use crate::world::clock::START;
 
 /// How long after the begin of a beat somebody has taken it, in milliseconds.
 const TAKEN: i64 = 2_000;
 
 /// Somebody plans: of this beat, or as the leader.
-pub(super) fn planner(rest: &Rest<'_>, world: &World, findings: &mut Findings) {
+pub(super) fn planner(rest: &QuietCluster<'_>, world: &SimWorld, findings: &mut InvariantResults) {
     let at = rest.at;
     let value = |key| -> Option<Value> { world.entry(&key) };
     let settings: ClusterSettings = value(keys::settings()).and_then(|v| decode(&v)).unwrap_or_default();
@@ -38,7 +38,12 @@ pub(super) fn planner(rest: &Rest<'_>, world: &World, findings: &mut Findings) {
 }
 
 /// The plan of a job at rest.
-pub(super) fn look(rest: &Rest<'_>, name: &JobName, book: &JobBook, findings: &mut Findings) {
+pub(super) fn look(
+    rest: &QuietCluster<'_>,
+    name: &JobName,
+    book: &JobTrack,
+    findings: &mut InvariantResults,
+) {
     let at = rest.at;
     let now = Wall(START.0 + at);
     let Some(plan) = &book.plan else {
@@ -50,10 +55,11 @@ pub(super) fn look(rest: &Rest<'_>, name: &JobName, book: &JobBook, findings: &m
     for run in plan.runs.iter().filter(|_| somebody) {
         let since = run.from.unwrap_or(run.due);
         // Each waits for the one before it, and without slots for everything for those of other jobs.
-        let queue = if rest.swarm.roomy { 6 } else { 2 * i64::try_from(rest.swarm.jobs.len()).unwrap_or(1) };
+        let queue =
+            if rest.workload.roomy { 6 } else { 2 * i64::try_from(rest.workload.jobs.len()).unwrap_or(1) };
         let wait = if run.is_accepted() { 1 } else { queue };
         let old = since + Millis(wait * (longest + CLOSING)) < now
-            && !rest.waits_for_seat((name, book), (&run.fire, Shard(0)), &run.by.node);
+            && !rest.waits_for_permit((name, book), (&run.fire, Shard(0)), &run.by.node);
         findings.test(at, Invariant::I53, !old, || format!("{name}: {run:?} waits since long"));
         findings.test(at, Invariant::I42, rest.members.contains(&run.by), || {
             format!("{name}: {run:?} is planned for somebody who is gone")

@@ -1,20 +1,20 @@
 //! Nodes that jobs may run on: which ones a declaration means, worked out without the nodes' own indexes.
 
-use evenkeel_core::labels::{Labels, Nodes};
-use evenkeel_core::words::{Member, NodeName};
+use evenkeel_core::ids::{Member, NodeName};
+use evenkeel_core::labels::{Labels, NodeSelector};
 
 use super::runs::AFTER_DELETE;
-use super::{Invariant, JobBook, Watch};
-use crate::invariants::healed::Rest;
+use super::{Invariant, InvariantChecker, JobTrack};
+use crate::invariants::quiet_cluster::QuietCluster;
 
-impl JobBook {
+impl JobTrack {
     /// Whether a node of this name with these labels is one that the job may run on, as it is declared.
     pub(super) fn fits(&self, node: &NodeName, labels: &Labels) -> bool {
         self.spec.as_ref().is_none_or(|spec| spec.job.node_selector.fits(node, labels))
     }
 
     /// Another declaration takes the place of the one before: what was claimed under that may start for a moment.
-    pub(super) fn note_nodes(&mut self, at: i64, new: &Nodes) {
+    pub(super) fn note_nodes(&mut self, at: i64, new: &NodeSelector) {
         self.nodes.retain(|(until, _)| at <= *until + AFTER_DELETE);
         if let Some(old) = self.spec.as_ref().map(|spec| &spec.job.node_selector).filter(|old| *old != new) {
             self.nodes.push((at, old.clone()));
@@ -22,10 +22,10 @@ impl JobBook {
     }
 }
 
-impl Watch {
+impl InvariantChecker {
     /// A run starts on a node.
     pub(super) fn check_fit(&mut self, at: i64, name: &NodeName, run: &evenkeel_core::effect::Run) {
-        let (Some(mind), Some(book)) = (self.minds.get(name), self.jobs.get(&run.id.job)) else { return };
+        let (Some(mind), Some(book)) = (self.beliefs.get(name), self.jobs.get(&run.id.job)) else { return };
         // What was accepted of a dispatched job stays with its node; it is looked at when it is accepted.
         if book.is_dispatched() {
             return;
@@ -40,24 +40,24 @@ impl Watch {
     }
 }
 
-impl Rest<'_> {
+impl QuietCluster<'_> {
     /// Whether a member is one that the job may run on.
-    pub(super) fn fits(&self, book: &JobBook, member: &Member) -> bool {
-        let settings = self.swarm.nodes.iter().map(|(settings, _)| settings);
+    pub(super) fn fits(&self, book: &JobTrack, member: &Member) -> bool {
+        let settings = self.workload.nodes.iter().map(|(settings, _)| settings);
         let labels =
             settings.filter(|settings| settings.name == member.node).map(|settings| &settings.labels);
         labels.into_iter().any(|labels| book.fits(&member.node, labels))
     }
 
     /// Whether there is a node at work that the job may run on.
-    pub(super) fn fits_somebody(&self, book: &JobBook) -> bool {
+    pub(super) fn fits_somebody(&self, book: &JobTrack) -> bool {
         let works = |member: &&Member| !self.drained.contains(&member.node);
         self.members.iter().filter(works).any(|member| self.fits(book, member))
     }
 
     /// Whether a job that no node at work may run keeps the name of a holder that is gone. Whoever is drained claims nothing; and
     /// others let a job go only when no living node fits, for one that is drained may come back to it.
-    pub(super) fn is_left(&self, book: &JobBook) -> bool {
+    pub(super) fn is_left(&self, book: &JobTrack) -> bool {
         let drained = |member: &Member| self.drained.contains(&member.node);
         self.members.iter().any(|member| self.fits(book, member)) || self.members.iter().all(drained)
     }

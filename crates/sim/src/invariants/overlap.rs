@@ -1,16 +1,16 @@
 //! What comes due while a run goes on: whether a run was in its way, whether no more waits than may, and whether what gave way
 //! gave way to something.
 
-use evenkeel_core::effect::{Reason, Verdict};
-use evenkeel_core::input::Ended;
+use evenkeel_core::effect::{StopReason, Verdict};
+use evenkeel_core::ids::{Fire, RunId};
+use evenkeel_core::input::RunOutcome;
 use evenkeel_core::job::Overlap;
 use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::{Millis, Wall};
-use evenkeel_core::words::{Fire, RunId};
 
-use super::book::FireBook;
 use super::runs::UNNOTICED;
-use super::{Findings, Invariant, JobBook};
+use super::tracks::FireTrack;
+use super::{Invariant, InvariantResults, JobTrack};
 use crate::world::clock::START;
 
 /// What nodes tell of fires that were not to wait.
@@ -23,10 +23,10 @@ pub(super) fn is_by_overlap(verdict: &Verdict) -> bool {
     [STILL_RUNNING, SUPERSEDED].iter().any(|reason| verdict.reason.contains(reason))
 }
 
-impl FireBook {
+impl FireTrack {
     /// Whether a run of it went on, or waited for its next attempt, at this moment of the world; to how many milliseconds. One that
     /// is not closed may have ended while its node was paused and did not hear of it.
-    fn went_on(&self, at: i64, within: i64) -> bool {
+    fn ran_at(&self, at: i64, within: i64) -> bool {
         let began = self.attempts.values().find_map(|attempt| attempt.started);
         let last = self.attempts.values().next_back();
         let over = last.and_then(|attempt| attempt.over).filter(|_| self.closed.is_some());
@@ -34,7 +34,7 @@ impl FireBook {
     }
 }
 
-impl JobBook {
+impl JobTrack {
     /// What the job says of fires that come due while a run goes on.
     pub(super) fn overlap(&self) -> Overlap {
         self.spec.as_ref().map_or(Overlap::Forbid, |spec| spec.job.overlap)
@@ -47,7 +47,7 @@ impl JobBook {
 
     /// How long what waits for runs may keep the next fire waiting, if each of them takes so long.
     pub(crate) fn queue(&self, longest: i64) -> i64 {
-        i64::try_from(self.overlap().keeps().unwrap_or(0)).unwrap_or(i64::MAX) * longest
+        i64::try_from(self.overlap().queue_limit().unwrap_or(0)).unwrap_or(i64::MAX) * longest
     }
 
     /// Whether history was told that a fire will not run.
@@ -56,12 +56,12 @@ impl JobBook {
     }
 
     /// A verdict that gives the fire of this moment up because of its job's other fires may do so.
-    fn overlaps(&self, at: i64, due: Wall, verdict: &Verdict, findings: &mut Findings) {
+    fn overlaps(&self, at: i64, due: Wall, verdict: &Verdict, findings: &mut InvariantResults) {
         let now = Wall(START.0 + at + UNNOTICED);
         if verdict.reason.contains(STILL_RUNNING) {
             let moment = due.0 - START.0;
-            let in_its_way = self.overlap().keeps().is_some()
-                && self.fires.values().any(|fire| fire.went_on(moment, UNNOTICED));
+            let in_its_way = self.overlap().queue_limit().is_some()
+                && self.fires.values().any(|fire| fire.ran_at(moment, UNNOTICED));
             findings.test(at, Invariant::I23, in_its_way && due <= now, || {
                 format!(
                     "the fire of {} due at {due} was given up, and no run was in its way",
@@ -79,12 +79,18 @@ impl JobBook {
     }
 
     /// A run was closed: no more fires wait than may, of those that came due while its last attempt went on.
-    pub(super) fn made_way(&self, at: i64, run: &RunId, attempt: u32, findings: &mut Findings) {
+    pub(super) fn check_waiting_limit(
+        &self,
+        at: i64,
+        run: &RunId,
+        attempt: u32,
+        findings: &mut InvariantResults,
+    ) {
         let Some(last) = self.fires.get(&run.fire).and_then(|fire| fire.attempts.get(&attempt)) else {
             return;
         };
         let (Some(began), Some(over)) = (last.started, last.over) else { return };
-        if last.ended == Some(Ended::Stopped(Reason::Replaced)) {
+        if last.ended == Some(RunOutcome::Stopped(StopReason::Replaced)) {
             let due = if let Fire::Due(due) = run.fire { due } else { Wall(START.0 + began - UNNOTICED) };
             let newer = self.schedule.as_ref().and_then(|schedule| schedule.next(due));
             let newer = newer.filter(|_| self.overlap() == Overlap::Replace);
@@ -95,7 +101,8 @@ impl JobBook {
                 format!("{run} was ended for a later fire, and there is none")
             });
         }
-        let (Some(keep), Some(spec), Some(schedule)) = (self.overlap().keeps(), &self.spec, &self.schedule)
+        let (Some(keep), Some(spec), Some(schedule)) =
+            (self.overlap().queue_limit(), &self.spec, &self.schedule)
         else {
             return;
         };
@@ -121,7 +128,7 @@ impl JobBook {
         &mut self,
         at: i64,
         told: impl Iterator<Item = &'a Verdict>,
-        findings: &mut Findings,
+        findings: &mut InvariantResults,
     ) {
         for verdict in told.filter(|v| v.attempt == 0) {
             let fires = |schedule: &Schedule| {

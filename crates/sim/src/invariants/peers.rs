@@ -3,19 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::commit_kind::CommitKind;
+use evenkeel_core::ids::{Member, NodeName, Operation};
 use evenkeel_core::input::Input;
-use evenkeel_core::keys::{self, Parsed, parse};
+use evenkeel_core::keys::{self, ParsedKey, parse};
 use evenkeel_core::record::{
-    BeatRecord, ClusterSettings, Handover, Intent, OfflineRecord, Plan, ServingRecord, StrikeRecord, decode,
+    BeatRecord, ClusterSettings, DrainIntent, Handover, OfflineRecord, Plan, ServingRecord, StrikeRecord,
+    decode,
 };
 use evenkeel_core::registry::{Guard, Revision, Txn, Write};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Wall};
-use evenkeel_core::words::{Member, NodeName, Operation};
 
 use super::runs::UNNOTICED;
-use super::{Act, Invariant, Watch};
-use crate::world::Actor;
+use super::{CommittedTxn, Invariant, InvariantChecker};
+use crate::world::SimNode;
 use crate::world::clock::START;
 
 /// How long a leader that lost its lead may still act, and how long what it sent is under way, in milliseconds.
@@ -23,7 +24,7 @@ const STOP_AND_NET: i64 = 1_000;
 
 /// What the watch knows of nodes among each other.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PeersBook {
+pub(super) struct PeerTrack {
     beats: BTreeMap<Operation, BeatRecord>,
     serving: ServingRecord,
     /// When the lead was won, in the world's time and the registry's.
@@ -41,9 +42,9 @@ pub(super) struct PeersBook {
     pub(super) answered: BTreeSet<(NodeName, Member)>,
 }
 
-impl Watch {
+impl InvariantChecker {
     /// Whether whoever wrote a plan may plan: its beat, or it serves; and its commit holds only as long as that does.
-    pub(super) fn may_plan(&mut self, act: &Act<'_>, after: &Plan, store: &Store) -> bool {
+    pub(super) fn may_plan(&mut self, act: &CommittedTxn<'_>, after: &Plan, store: &Store) -> bool {
         let named = |number: u64| {
             after.planner.as_ref().is_some_and(|p| Some(&p.member) == act.member && p.number == number)
         };
@@ -51,11 +52,13 @@ impl Watch {
             let Guard::At(key, _) = guard else { return false };
             let value = || store.entry(key).map(|entry| entry.value.clone());
             match parse(key) {
-                Some(Parsed::Beat(operation)) if operation.as_str() == evenkeel_core::standing::DISPATCH => {
+                Some(ParsedKey::Beat(operation))
+                    if operation.as_str() == evenkeel_core::eligibility::DISPATCH =>
+                {
                     let record: Option<BeatRecord> = value().and_then(|value| decode(&value));
                     record.is_some_and(|r| Some(&r.holder) == act.member && named(r.beat))
                 }
-                Some(Parsed::Serving) => {
+                Some(ParsedKey::Serving) => {
                     let record: Option<ServingRecord> = value().and_then(|value| decode(&value));
                     record.is_some_and(|r| r.serves && r.leader.as_ref() == act.member && named(r.epoch))
                 }
@@ -67,8 +70,8 @@ impl Watch {
     /// The registry accepted a write of one of these entries.
     pub(super) fn peers_written(
         &mut self,
-        act: &Act<'_>,
-        written: &[(Parsed, &Write)],
+        act: &CommittedTxn<'_>,
+        written: &[(ParsedKey, &Write)],
         store: &Store,
         lives: impl Fn(&Member) -> bool,
     ) {
@@ -82,12 +85,12 @@ impl Watch {
         for (what, write) in written {
             let Write::Put { value, .. } = write else { continue };
             match what.clone() {
-                Parsed::Beat(operation) => self.beat_written(act, operation, decode(value), &lives),
-                Parsed::Serving => self.serving_written(act, decode(value), store.revision(), &lives),
-                Parsed::Settings => self.peers.settings = decode(value).unwrap_or_default(),
-                Parsed::Strike(node, observer) => self.struck(act, node, observer, decode(value)),
-                Parsed::Offline(node) => self.turned(act, node, decode(value)),
-                Parsed::Intent(node) => self.said_drained(act, node, decode(value)),
+                ParsedKey::Beat(operation) => self.beat_written(act, operation, decode(value), &lives),
+                ParsedKey::Serving => self.serving_written(act, decode(value), store.revision(), &lives),
+                ParsedKey::Settings => self.peers.settings = decode(value).unwrap_or_default(),
+                ParsedKey::Strike(node, observer) => self.struck(act, node, observer, decode(value)),
+                ParsedKey::Offline(node) => self.offline_written(act, node, decode(value)),
+                ParsedKey::Intent(node) => self.drained_written(act, node, decode(value)),
                 _ => {}
             }
         }
@@ -96,7 +99,7 @@ impl Watch {
     /// In each beat an operation is one node's, unless that is gone; and beats neither go back nor run ahead.
     fn beat_written(
         &mut self,
-        act: &Act<'_>,
+        act: &CommittedTxn<'_>,
         operation: Operation,
         record: Option<BeatRecord>,
         lives: impl Fn(&Member) -> bool,
@@ -127,7 +130,7 @@ impl Watch {
     /// Whoever leads loads what there is, waits, and only then serves; and nobody takes the lead from the living.
     fn serving_written(
         &mut self,
-        act: &Act<'_>,
+        act: &CommittedTxn<'_>,
         record: Option<ServingRecord>,
         revision: Revision,
         lives: impl Fn(&Member) -> bool,
@@ -166,7 +169,7 @@ impl Watch {
 
     /// W, by our own arithmetic, less what clocks may differ in rate.
     fn takeover_wait(&self, node: &NodeName) -> i64 {
-        let Some(mind) = self.minds.get(node) else { return 0 };
+        let Some(mind) = self.beliefs.get(node) else { return 0 };
         let ttl = mind.ttl.0;
         let exact = match self.peers.settings.handover {
             Handover::Waited => mind.notice.0 + STOP_AND_NET + ttl / 100,
@@ -178,7 +181,7 @@ impl Watch {
     }
 
     /// A node was told something that bears on its peers.
-    pub(super) fn hears_of_peers(&mut self, name: &NodeName, input: &Input) {
+    pub(super) fn observe_peers(&mut self, name: &NodeName, input: &Input) {
         let peers = &mut self.peers;
         match input {
             Input::Listed(Some(batch)) => {
@@ -203,7 +206,13 @@ impl Watch {
     }
 
     /// A node struck another: once in a beat, and only whom it could not reach.
-    fn struck(&mut self, act: &Act<'_>, node: NodeName, observer: NodeName, record: Option<StrikeRecord>) {
+    fn struck(
+        &mut self,
+        act: &CommittedTxn<'_>,
+        node: NodeName,
+        observer: NodeName,
+        record: Option<StrikeRecord>,
+    ) {
         let Some(record) = record else { return };
         let at = act.at;
         let Self { findings, peers, .. } = self;
@@ -230,7 +239,7 @@ impl Watch {
     }
 
     /// A node was taken for offline: after enough strikes since it was last taken for online, and once.
-    fn turned(&mut self, act: &Act<'_>, node: NodeName, record: Option<OfflineRecord>) {
+    fn offline_written(&mut self, act: &CommittedTxn<'_>, node: NodeName, record: Option<OfflineRecord>) {
         let Some(record) = record else { return };
         let at = act.at;
         let Self { findings, peers, .. } = self;
@@ -269,7 +278,7 @@ impl Watch {
     }
 
     /// A node that says that it is drained says so of itself, and neither holds nor runs anything.
-    fn said_drained(&mut self, act: &Act<'_>, node: NodeName, record: Option<Intent>) {
+    fn drained_written(&mut self, act: &CommittedTxn<'_>, node: NodeName, record: Option<DrainIntent>) {
         let Some(incarnation) = record.and_then(|record| record.drained) else { return };
         let member = Member { node, incarnation };
         let Self { findings, jobs, .. } = self;
@@ -277,10 +286,10 @@ impl Watch {
             format!("{:?} said that {member} is drained", act.member)
         });
         let owned = jobs.iter().find(|(_, job)| {
-            let lane = job.lane.iter().flat_map(|lane| &lane.open);
+            let lane = job.run_state.iter().flat_map(|lane| &lane.open);
             let plan = job.plan.iter().flat_map(|plan| &plan.runs).filter(|run| run.is_accepted());
             let mut runs = job.running.values().filter(|(_, on)| *on == member.node);
-            job.place.owner.as_ref() == Some(&member)
+            job.assignment.owner.as_ref() == Some(&member)
                 || lane.filter(|open| open.wait.is_none()).any(|open| open.by == member)
                 || plan.clone().any(|run| run.by == member)
                 || runs.next().is_some()
@@ -291,7 +300,7 @@ impl Watch {
     }
 
     /// A node told that another one is offline.
-    pub(super) fn told_offline(&mut self, at: i64, node: &NodeName) {
+    pub(super) fn offline_reported(&mut self, at: i64, node: &NodeName) {
         let (turned, told) = self.peers.turned.entry(node.clone()).or_default();
         *told += 1;
         let right = told <= turned;
@@ -300,8 +309,8 @@ impl Watch {
     }
 
     /// A leader begins to serve: nobody else may believe that it does, unless it is stopped and cannot know.
-    pub(crate) fn spans(&mut self, at: i64, name: &NodeName, actors: &BTreeMap<NodeName, Actor>) {
-        let believes = |actor: &Actor| {
+    pub(crate) fn spans(&mut self, at: i64, name: &NodeName, actors: &BTreeMap<NodeName, SimNode>) {
+        let believes = |actor: &SimNode| {
             let now = actor.clock.read(at).mono - Millis(actor.slept);
             actor.node.as_ref().is_some_and(|node| node.role(now).serves.is_some())
         };
@@ -332,11 +341,17 @@ pub(super) fn is_led(txn: &Txn) -> bool {
 }
 
 /// Whether a transaction is what an operator ordered about a job, by what it `writes`.
-pub(super) fn is_order(writes: impl Fn(fn(&Parsed) -> bool) -> bool) -> bool {
+pub(super) fn is_order(writes: impl Fn(fn(&ParsedKey) -> bool) -> bool) -> bool {
     // What nodes write for themselves may say of a request what came of it.
-    let own = |p: &Parsed| {
-        matches!(p, Parsed::Lane(_) | Parsed::ShardLane(..) | Parsed::Plan(_) | Parsed::Place(_))
+    let own = |p: &ParsedKey| {
+        matches!(
+            p,
+            ParsedKey::RunState(_)
+                | ParsedKey::ShardRunState(..)
+                | ParsedKey::Plan(_)
+                | ParsedKey::Assignment(_)
+        )
     };
-    writes(|p| matches!(p, Parsed::Spec(_) | Parsed::Calendar(_) | Parsed::Switches(..)))
-        || writes(|p| matches!(p, Parsed::Asked(_))) && !writes(own)
+    writes(|p| matches!(p, ParsedKey::Spec(_) | ParsedKey::Calendar(_) | ParsedKey::Switches(..)))
+        || writes(|p| matches!(p, ParsedKey::Triggers(_))) && !writes(own)
 }

@@ -1,28 +1,28 @@
 //! Accepted writes of plans: who may plan, and what became of each planned run.
 
 use evenkeel_core::effect::{Verdict, VerdictState};
-use evenkeel_core::input::Ended;
+use evenkeel_core::ids::{Fire, JobName, Member, RunId, Shard};
+use evenkeel_core::input::RunOutcome;
 use evenkeel_core::job::{Delivery, Overlap};
 use evenkeel_core::labels::Labels;
 use evenkeel_core::record::{Plan, Planned};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Wall};
-use evenkeel_core::words::{Fire, JobName, Member, RunId, Shard};
 
-use super::book::{AttemptBook, Closed};
-use super::called_off::is_by_hand;
+use super::cancels::is_manual;
 use super::overlap::is_by_overlap;
-use super::retries::Trial;
+use super::retries::RetryWrite;
 use super::runs::UNNOTICED;
-use super::{Act, Findings, Invariant, JobBook, Verdicts, Watch};
+use super::tracks::{AttemptTrack, FireClosure};
+use super::{CommittedTxn, Invariant, InvariantChecker, InvariantResults, JobTrack, RecordedVerdicts};
 use crate::world::clock::START;
 
 /// How long before it is due a run is accepted.
 const LEAD: i64 = 1_000;
 
 /// One accepted write of a plan.
-struct Turn<'a> {
-    act: &'a Act<'a>,
+struct PlanWrite<'a> {
+    act: &'a CommittedTxn<'a>,
     job: &'a JobName,
     before: Plan,
     after: Plan,
@@ -34,23 +34,23 @@ struct Turn<'a> {
     labels: Option<Labels>,
 }
 
-impl Watch {
+impl InvariantChecker {
     pub(super) fn plan_written(
         &mut self,
-        act: &Act<'_>,
+        act: &CommittedTxn<'_>,
         job: &JobName,
         after: Plan,
         store: &Store,
-        history: &Verdicts,
+        history: &RecordedVerdicts,
     ) {
-        let ttl = self.minds.get(act.node).map_or(Millis(0), |mind| mind.ttl);
+        let ttl = self.beliefs.get(act.node).map_or(Millis(0), |mind| mind.ttl);
         let plans = self.may_plan(act, &after, store);
-        let labels = self.minds.get(act.node).map(|mind| mind.labels.clone());
+        let labels = self.beliefs.get(act.node).map(|mind| mind.labels.clone());
         let Self { findings, jobs, gone, .. } = self;
         let book = jobs.entry(job.clone()).or_default();
         let before = book.plan.clone().unwrap_or_default();
         let now = Wall(START.0 + act.at);
-        let turn = Turn { act, job, before, after, ttl, plans, now, labels };
+        let turn = PlanWrite { act, job, before, after, ttl, plans, now, labels };
         let lives = |member: &Member| !gone.contains(member);
         findings.test(act.at, Invariant::I1, turn.after.seq > turn.before.seq, || {
             format!("{} wrote seq {} of {job} over {}", act.kind, turn.after.seq, turn.before.seq)
@@ -58,13 +58,13 @@ impl Watch {
         turn.watermark(book, findings);
         turn.verdicts(history, findings);
         book.note_given_up(act.at, turn.new_verdicts(VerdictState::Skipped), findings);
-        book.note_called_off(act.at, turn.new_verdicts(VerdictState::Skipped), findings);
+        book.note_cancelled(act.at, turn.new_verdicts(VerdictState::Skipped), findings);
         turn.runs(book, findings, lives);
         book.plan = Some(turn.after);
     }
 }
 
-impl Turn<'_> {
+impl PlanWrite<'_> {
     fn old(&self, fire: &Fire) -> Option<&Planned> {
         self.before.runs.iter().find(|run| run.fire == *fire)
     }
@@ -89,7 +89,7 @@ impl Turn<'_> {
     }
 
     /// From where on fires may be planned anew: behind everything that was ever accepted or skipped.
-    fn floor(&self, book: &JobBook) -> Wall {
+    fn floor(&self, book: &JobTrack) -> Wall {
         let reached = self.before.reached;
         match &book.spec {
             Some(spec) if !self.follows() => self.before.watermark.max(spec.since),
@@ -99,7 +99,7 @@ impl Turn<'_> {
     }
 
     /// The watermark moves forward past fires that are planned or skipped, and back only behind what was ever accepted.
-    fn watermark(&self, book: &JobBook, findings: &mut Findings) {
+    fn watermark(&self, book: &JobTrack, findings: &mut InvariantResults) {
         let (at, from, to) = (self.act.at, self.before.watermark, self.after.watermark);
         findings.test(at, Invariant::I14, to >= from || to >= self.before.reached, || {
             format!("the watermark of {} went back from {from} to {to}", self.job)
@@ -139,7 +139,7 @@ impl Turn<'_> {
         }
     }
 
-    fn skipped(&self, due: Wall, verdict: &Verdict, book: &JobBook, findings: &mut Findings) {
+    fn skipped(&self, due: Wall, verdict: &Verdict, book: &JobTrack, findings: &mut InvariantResults) {
         if is_by_overlap(verdict) || book.forgets(self.act.at, verdict, due, findings) {
             return;
         }
@@ -151,7 +151,7 @@ impl Turn<'_> {
     }
 
     /// A verdict leaves the plan only once history has it.
-    fn verdicts(&self, history: &Verdicts, findings: &mut Findings) {
+    fn verdicts(&self, history: &RecordedVerdicts, findings: &mut InvariantResults) {
         let kept = |v: &Verdict| self.after.verdicts.iter().any(|a| a.run == v.run && a.attempt == v.attempt);
         for verdict in self.before.verdicts.iter().filter(|v| !kept(v)) {
             let recorded = history.contains_key(&(verdict.run.clone(), verdict.attempt));
@@ -161,12 +161,13 @@ impl Turn<'_> {
         }
     }
 
-    fn runs(&self, book: &mut JobBook, findings: &mut Findings, lives: impl Fn(&Member) -> bool) {
+    fn runs(&self, book: &mut JobTrack, findings: &mut InvariantResults, lives: impl Fn(&Member) -> bool) {
         let at = self.act.at;
         let was = |run: &Planned| self.old(&run.fire).is_some_and(Planned::is_accepted);
         let accepted: Vec<&Planned> = self.after.runs.iter().filter(|run| run.is_accepted()).collect();
         // A job that lets them go on beside each other no more lets those that do.
-        let room = accepted.iter().all(|run| was(run)) || accepted.len() <= book.overlap().beside();
+        let room =
+            accepted.iter().all(|run| was(run)) || accepted.len() <= book.overlap().max_concurrent_runs();
         findings.test(at, Invariant::I15, room, || {
             format!("{} runs of {} are accepted at once", accepted.len(), self.job)
         });
@@ -183,7 +184,9 @@ impl Turn<'_> {
                     let by_its_node = next && Some(&old.by) == self.act.member;
                     self.trial(&id, old, book).waits(by_its_node, findings);
                 }
-                Some(old) if old.attempt != run.attempt => self.again(old, run, book, findings, &lives),
+                Some(old) if old.attempt != run.attempt => {
+                    self.attempted_again(old, run, book, findings, &lives)
+                }
                 Some(old) => match (old.is_accepted(), run.is_accepted()) {
                     (false, false) => self.moved(old, run, findings),
                     (false, true) => self.accepted(old, run, book, findings),
@@ -205,12 +208,12 @@ impl Turn<'_> {
     }
 
     /// A run was planned: by whoever may, for a fire or a request that has no run yet.
-    fn planned(&self, run: &Planned, book: &mut JobBook, findings: &mut Findings) {
+    fn planned(&self, run: &Planned, book: &mut JobTrack, findings: &mut InvariantResults) {
         let at = self.act.at;
         let id = self.run(&run.fire);
         let known = match &run.fire {
             Fire::Due(due) => book.is_due_at(*due) && book.fires_by_schedule(),
-            Fire::Asked(request) => book.asked.contains_key(request),
+            Fire::Asked(request) => book.requested.contains_key(request),
         };
         findings.test(at, Invariant::I18, known, || format!("{id} was planned, but nothing is due"));
         let right = self.plans && run.attempt == 1 && !run.is_accepted();
@@ -221,7 +224,7 @@ impl Turn<'_> {
         findings.test(at, Invariant::I14, !again, || format!("{id} was planned again after it was accepted"));
     }
 
-    fn moved(&self, old: &Planned, run: &Planned, findings: &mut Findings) {
+    fn moved(&self, old: &Planned, run: &Planned, findings: &mut InvariantResults) {
         let at = self.act.at;
         let id = || self.run(&run.fire);
         if old.by != run.by {
@@ -234,7 +237,7 @@ impl Turn<'_> {
     }
 
     /// A run was accepted by the node that it was planned for, while no other run of the job goes on.
-    fn accepted(&self, old: &Planned, run: &Planned, book: &mut JobBook, findings: &mut Findings) {
+    fn accepted(&self, old: &Planned, run: &Planned, book: &mut JobTrack, findings: &mut InvariantResults) {
         let at = self.act.at;
         let id = self.run(&run.fire);
         let is_due = !matches!(run.fire, Fire::Due(due) if due.0 - UNNOTICED > self.now.0);
@@ -263,23 +266,23 @@ impl Turn<'_> {
         if let Some(wait) = old.wait {
             self.trial(&id, run, book).begins(wait, findings);
         }
-        let beside = book.overlap().beside();
+        let beside = book.overlap().max_concurrent_runs();
         let fire = book.fires.entry(run.fire.clone()).or_default();
         let first = (fire.claimed == (run.attempt > 1)) && fire.closed.is_none();
         findings.test(at, Invariant::I14, first, || format!("{id} was accepted twice"));
-        (fire.claimed, fire.beside) = (true, beside);
-        let before = fire.attempts.insert(run.attempt, AttemptBook::of(&run.by));
+        (fire.claimed, fire.concurrent) = (true, beside);
+        let before = fire.attempts.insert(run.attempt, AttemptTrack::of(&run.by));
         findings.test(at, Invariant::I20, before.is_none(), || {
             format!("attempt {} of {id} was accepted twice", run.attempt)
         });
     }
 
-    fn trial<'a>(&self, id: &'a RunId, run: &Planned, book: &'a JobBook) -> Trial<'a> {
+    fn trial<'a>(&self, id: &'a RunId, run: &Planned, book: &'a JobTrack) -> RetryWrite<'a> {
         let (at, attempt, fire) = (self.act.at, run.attempt, book.fires.get(&run.fire));
-        Trial { at, run: id, attempt, fire, retry: book.retry.as_ref() }
+        RetryWrite { at, run: id, attempt, fire, retry: book.retry.as_ref() }
     }
 
-    fn confirmed(&self, old: &Planned, run: &Planned, book: &mut JobBook, findings: &mut Findings) {
+    fn confirmed(&self, old: &Planned, run: &Planned, book: &mut JobTrack, findings: &mut InvariantResults) {
         if old == run {
             return;
         }
@@ -291,12 +294,12 @@ impl Turn<'_> {
     }
 
     /// Another attempt follows one that was lost.
-    fn again(
+    fn attempted_again(
         &self,
         old: &Planned,
         run: &Planned,
-        book: &mut JobBook,
-        findings: &mut Findings,
+        book: &mut JobTrack,
+        findings: &mut InvariantResults,
         lives: impl Fn(&Member) -> bool,
     ) {
         let at = self.act.at;
@@ -315,8 +318,8 @@ impl Turn<'_> {
     fn lost(
         &self,
         old: &Planned,
-        book: &mut JobBook,
-        findings: &mut Findings,
+        book: &mut JobTrack,
+        findings: &mut InvariantResults,
         lives: impl Fn(&Member) -> bool,
     ) {
         let at = self.act.at;
@@ -326,7 +329,7 @@ impl Turn<'_> {
         let running = book.is_running(&old.fire, old.attempt);
         findings.test(at, Invariant::I20, !running, || format!("{run} is lost while it still runs"));
         let Some(attempt) = book.attempt(&old.fire, old.attempt) else { return };
-        let fenced = matches!(attempt.ended, Some(Ended::Stopped(_)));
+        let fenced = matches!(attempt.ended, Some(RunOutcome::Stopped(_)));
         let gone = !lives(&attempt.by);
         let may = gone && self.plans || fenced && Some(&attempt.by) == self.act.member;
         findings.test(at, Invariant::I19, may, || {
@@ -337,8 +340,8 @@ impl Turn<'_> {
     fn closed(
         &self,
         old: &Planned,
-        book: &mut JobBook,
-        findings: &mut Findings,
+        book: &mut JobTrack,
+        findings: &mut InvariantResults,
         lives: impl Fn(&Member) -> bool,
     ) {
         let at = self.act.at;
@@ -346,11 +349,11 @@ impl Turn<'_> {
         let lost = self.new_verdicts(VerdictState::Lost).any(|v| v.run == run && v.attempt == old.attempt);
         let closed = if lost {
             self.lost(old, book, findings, lives);
-            Closed::Lost
+            FireClosure::Lost
         } else if self.is_stale(old, book)
             && book.attempt(&old.fire, old.attempt).is_some_and(|a| a.started.is_none())
         {
-            Closed::Dropped
+            FireClosure::Dropped
         } else {
             let attempt = book.attempt(&old.fire, old.attempt);
             let ended = attempt.as_ref().is_some_and(|a| a.ended.is_some());
@@ -367,8 +370,8 @@ impl Turn<'_> {
             if dropped && book.overlap() == Overlap::Replace {
                 self.trial(&run, old, book).dropped(told(), findings);
             }
-            book.made_way(at, &run, old.attempt, findings);
-            if dropped { Closed::Dropped } else { Closed::Finished }
+            book.check_waiting_limit(at, &run, old.attempt, findings);
+            if dropped { FireClosure::Dropped } else { FireClosure::Finished }
         };
         if let Some(fire) = book.fires.get_mut(&old.fire) {
             fire.closed = Some(closed);
@@ -376,7 +379,7 @@ impl Turn<'_> {
     }
 
     /// A run that nobody accepted leaves the plan only with a reason.
-    fn dropped(&self, run: &Planned, book: &mut JobBook, findings: &mut Findings) {
+    fn dropped(&self, run: &Planned, book: &mut JobTrack, findings: &mut InvariantResults) {
         let at = self.act.at;
         let id = self.run(&run.fire);
         let by_schedule = matches!(run.fire, Fire::Due(_));
@@ -385,13 +388,14 @@ impl Turn<'_> {
             let told = self.new_verdicts(VerdictState::Skipped).filter(|v| v.run == id);
             self.trial(&id, run, book).dropped(told, findings);
             if let Some(fire) = book.fires.get_mut(&run.fire) {
-                fire.closed = Some(if run.wait.is_some() { Closed::Finished } else { Closed::Dropped });
+                fire.closed =
+                    Some(if run.wait.is_some() { FireClosure::Finished } else { FireClosure::Dropped });
             }
             return;
         }
         let covers = |v: &Verdict| v.run == id || (by_schedule && v.from <= run.due && run.due <= v.due);
         if let Some(verdict) = self.new_verdicts(VerdictState::Skipped).find(|v| covers(v)) {
-            if is_by_hand(verdict) {
+            if is_manual(verdict) {
                 return;
             }
             return self.skipped(run.due, verdict, book, findings);
@@ -406,7 +410,7 @@ impl Turn<'_> {
     }
 
     /// Whether a run stands for nothing any more.
-    fn is_stale(&self, run: &Planned, book: &JobBook) -> bool {
+    fn is_stale(&self, run: &Planned, book: &JobTrack) -> bool {
         let Some(spec) = &book.spec else { return true };
         let Fire::Due(due) = run.fire else { return !spec.job.enabled };
         let paused = spec.paused && due <= self.now + Millis(UNNOTICED);

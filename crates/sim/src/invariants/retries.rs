@@ -1,30 +1,30 @@
 //! Attempts that follow a failure: whether one may, when it may start, and that nobody is left waiting for one.
 
-use evenkeel_core::effect::{Reason, Verdict, VerdictState};
-use evenkeel_core::input::Ended;
+use evenkeel_core::effect::{StopReason, Verdict, VerdictState};
+use evenkeel_core::ids::RunId;
+use evenkeel_core::input::RunOutcome;
 use evenkeel_core::job::Retry;
-use evenkeel_core::record::Wait;
+use evenkeel_core::record::RetryWait;
 use evenkeel_core::time::Millis;
-use evenkeel_core::words::RunId;
 
-use super::book::FireBook;
 use super::runs::UNNOTICED;
-use super::{Findings, Invariant, JobBook};
+use super::tracks::FireTrack;
+use super::{Invariant, InvariantResults, JobTrack};
 
 /// The shortest that the waits of these worlds become by chance, in milliseconds.
 const SHORTEST: i64 = 4_000;
 
 /// An attempt that failed, or the one that waits to follow it, in one accepted write.
-pub(super) struct Trial<'a> {
+pub(super) struct RetryWrite<'a> {
     pub(super) at: i64,
     pub(super) run: &'a RunId,
     pub(super) attempt: u32,
-    pub(super) fire: Option<&'a FireBook>,
+    pub(super) fire: Option<&'a FireTrack>,
     /// What the job says of such attempts.
     pub(super) retry: Option<&'a Retry>,
 }
 
-impl JobBook {
+impl JobTrack {
     /// How long the attempts that follow the first one of a run, and the waits before them, may take, if each attempt takes so
     /// long.
     pub(crate) fn retrying(&self, longest: i64) -> i64 {
@@ -33,13 +33,13 @@ impl JobBook {
     }
 }
 
-impl FireBook {
+impl FireTrack {
     /// Whether an attempt ended in a way that another one may follow.
     pub(crate) fn failed(&self, attempt: u32, retry: Option<&Retry>) -> bool {
         let ended = self.attempts.get(&attempt).and_then(|attempt| attempt.ended);
         retry.is_some_and(|retry| match ended {
-            Some(Ended::Failed(_)) => attempt <= retry.max_retries,
-            Some(Ended::Stopped(Reason::TimedOut)) => {
+            Some(RunOutcome::Failed(_)) => attempt <= retry.max_retries,
+            Some(RunOutcome::Stopped(StopReason::TimedOut)) => {
                 attempt <= retry.max_retries && retry.exit_codes.is_empty()
             }
             _ => false,
@@ -53,9 +53,9 @@ impl FireBook {
     }
 }
 
-impl Trial<'_> {
+impl RetryWrite<'_> {
     /// After it the run waits for another attempt.
-    pub(super) fn waits(&self, by_its_node: bool, findings: &mut Findings) {
+    pub(super) fn waits(&self, by_its_node: bool, findings: &mut InvariantResults) {
         let failed = self.fire.is_some_and(|fire| fire.failed(self.attempt, self.retry));
         findings.test(self.at, Invariant::I20, failed && by_its_node, || {
             format!("{} waits for an attempt after number {}: {:?}", self.run, self.attempt, self.fire)
@@ -63,7 +63,7 @@ impl Trial<'_> {
     }
 
     /// It waited, and is claimed: not before its wait is over.
-    pub(super) fn begins(&self, wait: Wait, findings: &mut Findings) {
+    pub(super) fn begins(&self, wait: RetryWait, findings: &mut InvariantResults) {
         // One that was only set aside waited for no length of time.
         if wait.length == Millis::ZERO {
             return;
@@ -77,7 +77,11 @@ impl Trial<'_> {
     }
 
     /// It failed and is closed, and no attempt follows: then there was none left, or history hears why.
-    pub(super) fn ends<'a>(&self, mut told: impl Iterator<Item = &'a Verdict>, findings: &mut Findings) {
+    pub(super) fn ends<'a>(
+        &self,
+        mut told: impl Iterator<Item = &'a Verdict>,
+        findings: &mut InvariantResults,
+    ) {
         let given_up = |v: &Verdict| v.state == VerdictState::Skipped && v.attempt == self.attempt + 1;
         let failed = self.fire.is_some_and(|fire| fire.failed(self.attempt, self.retry));
         findings.test(self.at, Invariant::I16, !failed || told.any(given_up), || {
@@ -86,7 +90,11 @@ impl Trial<'_> {
     }
 
     /// It waited and will not be made: history hears why.
-    pub(super) fn dropped<'a>(&self, mut told: impl Iterator<Item = &'a Verdict>, findings: &mut Findings) {
+    pub(super) fn dropped<'a>(
+        &self,
+        mut told: impl Iterator<Item = &'a Verdict>,
+        findings: &mut InvariantResults,
+    ) {
         let given_up = |v: &Verdict| v.state == VerdictState::Skipped && v.attempt == self.attempt;
         findings.test(self.at, Invariant::I16, told.any(given_up), || {
             format!("attempt {} of {} was waited for and dropped without a word", self.attempt, self.run)

@@ -1,15 +1,15 @@
 //! Physical starts and ends, against what the registry says at that very moment.
 
 use evenkeel_core::effect::{Run, Verdict};
-use evenkeel_core::input::Ended;
+use evenkeel_core::ids::{Fire, Member, NodeName, RunId};
+use evenkeel_core::input::RunOutcome;
 use evenkeel_core::job::Delivery;
 use evenkeel_core::keys;
-use evenkeel_core::record::{Lane, Plan, decode};
+use evenkeel_core::record::{Plan, RunState, decode};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::Now;
-use evenkeel_core::words::{Fire, Member, NodeName, RunId};
 
-use super::{Invariant, JobBook, Watch};
+use super::{Invariant, InvariantChecker, JobTrack};
 use crate::world::clock::START;
 
 /// How long after its deletion a job's fire may start that was claimed before: the lead, the start window, and as much
@@ -20,7 +20,7 @@ pub(super) const ALLOWED: i64 = 500;
 /// By how much it may be off before the node notices: the difference allowed, and the time an answer took.
 pub(super) const UNNOTICED: i64 = ALLOWED + crate::world::TIMEOUT;
 
-impl Watch {
+impl InvariantChecker {
     pub(crate) fn started(
         &mut self,
         at: i64,
@@ -31,8 +31,8 @@ impl Watch {
         store: &Store,
     ) {
         self.starts += 1;
-        if self.canary {
-            self.findings.test(at, Invariant::Canary, false, || "this one always breaks".to_owned());
+        if self.sentinel {
+            self.findings.test(at, Invariant::Sentinel, false, || "this one always breaks".to_owned());
         }
         let trust = member.as_ref().and_then(|m| self.trust(name, m.incarnation));
         self.check_fit(at, name, run);
@@ -44,7 +44,7 @@ impl Watch {
         findings.test(at, Invariant::I3, trust.is_some_and(|until| now.mono < until), || {
             format!("{} started without trust", id())
         });
-        book.starts_unended(at, &run.id, findings);
+        book.check_not_cancelled(at, &run.id, findings);
         if book.is_sharded() {
             if let Some(member) = &member {
                 let claim = |seq| past.token(seq);
@@ -55,8 +55,8 @@ impl Watch {
         let claimed =
             claim_of(store, book, run, member.as_ref()).map(|seq| past.token(seq)) == Some(run.token);
         findings.test(at, Invariant::I18, claimed, || format!("{} started without a claim", id()));
-        let claimed = book.fires.get(&run.id.fire).map_or(1, |fire| fire.beside);
-        let beside = book.overlap().beside().max(claimed);
+        let claimed = book.fires.get(&run.id.fire).map_or(1, |fire| fire.concurrent);
+        let beside = book.overlap().max_concurrent_runs().max(claimed);
         let room = book.running.len() < beside && !book.running.contains_key(&run.id.fire);
         findings.test(at, Invariant::I15, room, || format!("{} runs beside {:?}", id(), book.running));
         book.running.insert(run.id.fire.clone(), (run.attempt, name.clone()));
@@ -94,10 +94,10 @@ impl Watch {
         }
     }
 
-    pub(crate) fn ended(&mut self, at: i64, name: &NodeName, run: &RunId, attempt: u32, ended: Ended) {
+    pub(crate) fn ended(&mut self, at: i64, name: &NodeName, run: &RunId, attempt: u32, ended: RunOutcome) {
         let Some(book) = self.jobs.get_mut(&run.job) else { return };
         if book.is_sharded() {
-            return book.shares.ended(at, name, run, attempt, ended);
+            return book.sharding.ended(at, name, run, attempt, ended);
         }
         if book.running.get(&run.fire).is_some_and(|(of, on)| *of == attempt && on == name) {
             book.running.remove(&run.fire);
@@ -117,7 +117,7 @@ impl Watch {
 }
 
 /// The number under which this member may start this attempt, if the registry says so.
-fn claim_of(store: &Store, book: &JobBook, run: &Run, member: Option<&Member>) -> Option<u64> {
+fn claim_of(store: &Store, book: &JobTrack, run: &Run, member: Option<&Member>) -> Option<u64> {
     let entry = |key| store.entry(&key);
     let (by, seq) = if book.is_dispatched() {
         let plan = entry(keys::plan(&run.id.job)).and_then(|entry| decode::<Plan>(&entry.value));
@@ -126,7 +126,7 @@ fn claim_of(store: &Store, book: &JobBook, run: &Run, member: Option<&Member>) -
         let open = open.next()?;
         (open.by, open.seq)
     } else {
-        let lane = entry(keys::lane(&run.id.job)).and_then(|entry| decode::<Lane>(&entry.value));
+        let lane = entry(keys::run_state(&run.id.job)).and_then(|entry| decode::<RunState>(&entry.value));
         let open = lane.and_then(|lane| lane.open_of(&run.id.fire).cloned());
         let open = open.filter(|open| open.attempt == run.attempt)?;
         (open.by, open.seq)

@@ -2,18 +2,18 @@
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Ticket;
-use evenkeel_core::keys::{Key, Parsed, parse};
+use evenkeel_core::ids::{JobName, Member, NodeName};
+use evenkeel_core::keys::{Key, ParsedKey, parse};
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{Layouts, Place, decode};
+use evenkeel_core::record::{Assignment, Layouts, decode};
 use evenkeel_core::registry::{Guard, Txn, Write};
-use evenkeel_core::words::{JobName, Member, NodeName};
 
-use super::minds::{Told, wanted};
-use super::{Act, Invariant, Watch};
+use super::belief_checks::{CommitReply, wanted};
+use super::{CommittedTxn, Invariant, InvariantChecker};
 
 /// What the watch knows of a commit.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TicketBook {
+pub(super) struct TicketTrack {
     /// As whom it was decided on.
     member: Option<Member>,
     /// The layouts that the program knows which decided on it.
@@ -25,14 +25,14 @@ pub(super) struct TicketBook {
     /// Whether it is guarded by somebody's absence, which may come true at any time.
     awaits_absence: bool,
     /// The places it writes, with their epochs.
-    places: Vec<(JobName, u64)>,
+    assignments: Vec<(JobName, u64)>,
     /// The lanes it writes.
-    lanes: Vec<JobName>,
+    run_states: Vec<JobName>,
     /// The wishes to drain nodes that it makes or takes back.
     intents: Vec<(Key, bool)>,
 }
 
-impl Watch {
+impl InvariantChecker {
     /// A commit left its node. Returns whether it is a new one.
     pub(super) fn ticket_sent(
         &mut self,
@@ -45,7 +45,7 @@ impl Watch {
         let mut new = false;
         self.tickets.entry((name.clone(), life, ticket)).or_insert_with(|| {
             new = true;
-            TicketBook { member: member.cloned(), knows: Some(knows), ..TicketBook::of(txn) }
+            TicketTrack { member: member.cloned(), knows: Some(knows), ..TicketTrack::of(txn) }
         });
         if let Some(member) = member.filter(|_| new) {
             self.knows.insert(member.clone(), knows);
@@ -54,19 +54,19 @@ impl Watch {
     }
 
     /// As whom a commit was decided on; it may be sent again in another life.
-    pub(super) fn ticket_member(&self, act: &Act<'_>) -> Option<Member> {
+    pub(super) fn ticket_member(&self, act: &CommittedTxn<'_>) -> Option<Member> {
         self.tickets.get(&(act.node.clone(), act.life, act.ticket)).and_then(|book| book.member.clone())
     }
 
     /// The layouts that the program knows which decided on a commit.
-    pub(super) fn ticket_knows(&self, act: &Act<'_>) -> Option<Layouts> {
+    pub(super) fn ticket_knows(&self, act: &CommittedTxn<'_>) -> Option<Layouts> {
         self.tickets.get(&(act.node.clone(), act.life, act.ticket)).and_then(|book| book.knows)
     }
 
     /// The registry answered a commit.
     ///
     /// `succeeded` says that a later life of the node was a member when it was made.
-    pub(super) fn ticket_served(&mut self, act: &Act<'_>, succeeded: bool) {
+    pub(super) fn ticket_served(&mut self, act: &CommittedTxn<'_>, succeeded: bool) {
         let Some(book) = self.tickets.get_mut(&(act.node.clone(), act.life, act.ticket)) else { return };
         if !act.applied {
             return;
@@ -89,34 +89,36 @@ impl Watch {
     }
 
     /// A node took the answer to a commit.
-    pub(super) fn ticket_told(
+    pub(super) fn ticket_answered(
         &mut self,
         at: i64,
         name: &NodeName,
         life: u64,
         node: &Node,
         ticket: Ticket,
-        told: Told,
+        told: CommitReply,
     ) {
         let Some(book) = self.tickets.get_mut(&(name.clone(), life, ticket)) else { return };
         let open = node.local().pending.contains_key(&ticket);
         match told {
-            Told::Unknown => self.findings.test(at, Invariant::I46, open, || {
+            CommitReply::Unknown => self.findings.test(at, Invariant::I46, open, || {
                 format!("{name} takes #{} for settled, and nobody knows", ticket.0)
             }),
-            Told::Refused => {
+            CommitReply::Refused => {
                 book.refused = book.applied == 0;
                 self.findings
                     .test(at, Invariant::I46, !open, || format!("{name} does not take #{}", ticket.0));
             }
-            Told::Applied(revision) => {
+            CommitReply::Applied(revision) => {
                 let view = node.view();
                 let shown = |job: &JobName, epoch: u64| {
-                    view.id(job).is_some_and(|id| view.job(id).place().epoch >= epoch)
+                    view.id(job).is_some_and(|id| view.job(id).assignment().epoch >= epoch)
                 };
-                let places = book.places.iter().all(|(job, epoch)| shown(job, *epoch));
-                let lane = |job: &JobName| view.id(job).and_then(|id| view.job(id).held()?.lane.as_ref());
-                let lanes = book.lanes.iter().all(|job| lane(job).is_none_or(|l| l.revision >= revision));
+                let places = book.assignments.iter().all(|(job, epoch)| shown(job, *epoch));
+                let lane =
+                    |job: &JobName| view.id(job).and_then(|id| view.job(id).held()?.run_state.as_ref());
+                let lanes =
+                    book.run_states.iter().all(|job| lane(job).is_none_or(|l| l.revision >= revision));
                 self.findings.test(at, Invariant::I46, !open && places && lanes, || {
                     format!("#{} of {name} was made, and {name} does not know", ticket.0)
                 });
@@ -125,7 +127,7 @@ impl Watch {
     }
 }
 
-impl TicketBook {
+impl TicketTrack {
     /// Whether it makes this wish to drain a node, or takes it back; `None` when it is about something else.
     pub(super) fn intent(&self, key: &Key) -> Option<bool> {
         self.intents.iter().find(|(k, _)| k == key).map(|(_, wanted)| *wanted)
@@ -134,16 +136,16 @@ impl TicketBook {
     fn of(txn: &Txn) -> Self {
         let mut book = Self::default();
         let absence =
-            |g: &Guard| matches!(g, Guard::Absent(key) if matches!(parse(key), Some(Parsed::Node(_))));
+            |g: &Guard| matches!(g, Guard::Absent(key) if matches!(parse(key), Some(ParsedKey::Node(_))));
         book.awaits_absence = txn.guards.iter().any(absence);
         for write in &txn.writes {
             let Write::Put { key, value, .. } = write else { continue };
             match parse(key) {
-                Some(Parsed::Place(job)) => {
-                    book.places.extend(decode::<Place>(value).map(|place| (job, place.epoch)));
+                Some(ParsedKey::Assignment(job)) => {
+                    book.assignments.extend(decode::<Assignment>(value).map(|place| (job, place.epoch)));
                 }
-                Some(Parsed::Lane(job)) => book.lanes.push(job),
-                Some(Parsed::Intent(_)) => book.intents.push((key.clone(), wanted(value))),
+                Some(ParsedKey::RunState(job)) => book.run_states.push(job),
+                Some(ParsedKey::Intent(_)) => book.intents.push((key.clone(), wanted(value))),
                 _ => {}
             }
         }

@@ -1,17 +1,22 @@
 //! Neighbouring versions: who knows the layout in which the tree is written.
 
-use evenkeel_core::keys::{self, Parsed, parse};
+use evenkeel_core::keys::{self, ParsedKey, parse};
 use evenkeel_core::record::{ClusterRecord, decode};
 use evenkeel_core::registry::Write;
 use evenkeel_core::store::Store;
 
-use super::healed::Rest;
-use super::{Act, Findings, Invariant, Watch};
-use crate::swarm::NEW;
+use super::quiet_cluster::QuietCluster;
+use super::{CommittedTxn, Invariant, InvariantChecker, InvariantResults};
+use crate::workload::NEW;
 
-impl Watch {
+impl InvariantChecker {
     /// Whoever wrote knows the layout of the tree, and so does each member, by the program that it truly runs.
-    pub(super) fn check_layout(&mut self, act: &Act<'_>, written: &[(Parsed, &Write)], store: &Store) {
+    pub(super) fn check_layout(
+        &mut self,
+        act: &CommittedTxn<'_>,
+        written: &[(ParsedKey, &Write)],
+        store: &Store,
+    ) {
         let Some(layout) = layout(store) else { return };
         let knows = self.ticket_knows(act);
         self.findings.test(act.at, Invariant::I49, knows.is_some_and(|knows| knows.knows(layout)), || {
@@ -20,11 +25,11 @@ impl Watch {
                 act.kind, act.node, act.ticket.0
             )
         });
-        if !written.iter().any(|(what, _)| matches!(what, Parsed::Node(_) | Parsed::Cluster)) {
+        if !written.iter().any(|(what, _)| matches!(what, ParsedKey::Node(_) | ParsedKey::Cluster)) {
             return;
         }
         for (key, _) in store.entries() {
-            let Some(Parsed::Node(member)) = parse(key) else { continue };
+            let Some(ParsedKey::Node(member)) = parse(key) else { continue };
             let knows = self.knows.get(&member);
             self.findings.test(
                 act.at,
@@ -36,10 +41,10 @@ impl Watch {
     }
 }
 
-impl Rest<'_> {
+impl QuietCluster<'_> {
     /// Everybody has the newer program and somebody wanted the layout raised.
-    pub(super) fn layout(&self, store: &Store, findings: &mut Findings) {
-        if self.swarm.versions {
+    pub(super) fn layout(&self, store: &Store, findings: &mut InvariantResults) {
+        if self.workload.versions {
             let layout = layout(store);
             let raised = layout == Some(NEW.newest);
             findings.test(self.at, Invariant::I49, raised, || format!("the layout stayed {layout:?}"));

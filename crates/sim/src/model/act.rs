@@ -3,28 +3,38 @@
 use std::fmt::Write as _;
 
 use evenkeel_core::commit_kind::CommitKind;
-use evenkeel_core::effect::{Effect, Reason, Run};
-use evenkeel_core::input::{Answer, AskId, Command, Ended, Input, LeaseEvent, Offer, OfferAnswer, RunEvent};
+use evenkeel_core::effect::{Effect, Run, StopReason};
+use evenkeel_core::ids::Member;
+use evenkeel_core::input::{
+    Answer, Command, CommandId, Input, LeaseEvent, Offer, OfferAnswer, RunEvent, RunOutcome,
+};
 use evenkeel_core::keys;
 use evenkeel_core::record::Planned;
-use evenkeel_core::registry::{Granted, Guard, LeaseId, Outcome, Txn, Write};
+use evenkeel_core::registry::{Guard, LeaseGrant, LeaseId, Txn, TxnOutcome, Write};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Mono};
-use evenkeel_core::words::Member;
 
-use super::Scope;
-use super::flaw::Flaw;
-use super::ledger::{Broken, Ledger, plans};
-use super::outlook::Act;
-use super::shares::{Shares, Turn};
-use super::state::{Child, Launch, Request, Side, State, TTL, Trouble, USABLE, clock, lane};
+use super::ModelScope;
+use super::choices::ModelAction;
+use super::flaw::ProtocolFlaw;
+use super::ledger::{FireLedger, LedgerViolation, plans};
+use super::sharding::{ModelCommit, ShardedEntries};
+use super::state::{
+    ModelChild, ModelNode, ModelRequest, ModelState, NodeTrouble, PendingLaunch, TTL, USABLE, clock,
+    run_state_of,
+};
 
-impl State {
+impl ModelState {
     /// Does it. The log, where there is one, gets a line for each thing that happens.
-    pub(super) fn apply(&mut self, scope: &Scope, act: Act, log: &mut Option<String>) -> Result<(), Broken> {
-        note(log, || format!("\n{:>6}  {}", format!("{}ms", self.now), self.tell(act)));
+    pub(super) fn apply(
+        &mut self,
+        scope: &ModelScope,
+        act: ModelAction,
+        log: &mut Option<String>,
+    ) -> Result<(), LedgerViolation> {
+        note(log, || format!("\n{:>6}  {}", format!("{}ms", self.now), self.describe_action(act)));
         match act {
-            Act::Serve(n, i) => {
+            ModelAction::Serve(n, i) => {
                 let request = self.side(n).requests.remove(i as usize);
                 let reply = self.serve(scope, n, &request, log)?;
                 let at_once = |reply: &Input| !scope.split || matches!(reply, Input::Lease(_));
@@ -35,47 +45,47 @@ impl State {
                     reply => self.side(n).inbox.extend(reply),
                 }
             }
-            Act::Take(n, i) => {
+            ModelAction::Take(n, i) => {
                 let input = self.side(n).inbox.remove(i as usize);
                 self.take(scope, n, input, log);
             }
-            Act::TakeSlow(n) => {
+            ModelAction::TakeSlow(n) => {
                 let slow = self.side(n).slow.take();
                 slow.into_iter().for_each(|input| self.take(scope, n, input, log));
             }
-            Act::Hear(n) => {
+            ModelAction::Hear(n) => {
                 let heard = self.sides[n as usize].get().heard.unwrap_or_default();
                 let news = self.store.get().changes_after(heard);
                 self.side(n).heard = Some(self.store.get().revision());
                 let _ = self.step(scope, n, news.map_or(Input::Gap, Input::Changed), log);
-                self.forget_heard();
+                self.prune_feed();
             }
-            Act::Ring(n) => drop(self.step(scope, n, Input::Tick, log)),
-            Act::Launch(n) => self.launch(scope, n, log)?,
-            Act::End(n, i) => self.end(scope, n, i, log),
-            Act::Land(i) => {
+            ModelAction::Ring(n) => drop(self.step(scope, n, Input::Tick, log)),
+            ModelAction::Launch(n) => self.launch(scope, n, log)?,
+            ModelAction::End(n, i) => self.end(scope, n, i, log),
+            ModelAction::Land(i) => {
                 let late = self.late.remove(i as usize);
                 let outcome = self.commit(scope, late.side, &late.txn, late.kind, late.trust)?;
                 note(log, || format!(" -> {}", brief(&outcome)));
             }
-            Act::Wait => self.wait(scope, log),
-            Act::Ask(n, wish) => {
-                self.wishes -= 1;
-                let _ = self.step(scope, n, Input::Asked(AskId(1), wish.command()), log);
+            ModelAction::Wait => self.wait(scope, log),
+            ModelAction::Ask(n, wish) => {
+                self.commands -= 1;
+                let _ = self.step(scope, n, Input::Asked(CommandId(1), wish.command()), log);
             }
-            Act::Strike(n, mishap) => self.strike(scope, n, mishap, log)?,
-            Act::Mend(n) => self.mend(scope, n),
-            Act::MendWithLoss(n) => self.mend_with_loss(scope, n),
+            ModelAction::Strike(n, mishap) => self.strike(scope, n, mishap, log)?,
+            ModelAction::Mend(n) => self.mend(scope, n),
+            ModelAction::MendWithLoss(n) => self.mend_with_loss(scope, n),
         }
         Ok(())
     }
 
-    pub(super) fn side(&mut self, n: u8) -> &mut Side {
+    pub(super) fn side(&mut self, n: u8) -> &mut ModelNode {
         self.sides[n as usize].edit()
     }
 
     /// The node takes an input, and its effects set out.
-    fn step(&mut self, scope: &Scope, n: u8, input: Input, log: &mut Option<String>) -> Option<Answer> {
+    fn step(&mut self, scope: &ModelScope, n: u8, input: Input, log: &mut Option<String>) -> Option<Answer> {
         let now = self.now;
         let side = self.sides[n as usize].edit();
         let node = side.node.as_mut()?;
@@ -100,34 +110,37 @@ impl State {
         self.guard(scope, n);
         if departed && self.side(n).requests.is_empty() {
             self.end_process(scope, n);
-            self.side(n).trouble = Some(Trouble::Gone);
+            self.side(n).trouble = Some(NodeTrouble::Gone);
         }
         answer
     }
 
     /// The guard process tells the children to end once trust is over; soon after that they are killed.
-    fn guard(&mut self, scope: &Scope, n: u8) {
+    fn guard(&mut self, scope: &ModelScope, n: u8) {
         let side = self.sides[n as usize].get();
-        if side.guard > self.now || side.running.is_empty() || scope.flaw == Some(Flaw::NoGuardProcess) {
+        if side.guard > self.now
+            || side.running.is_empty()
+            || scope.flaw == Some(ProtocolFlaw::NoGuardProcess)
+        {
             return;
         }
         let killed = side.guard + TTL - USABLE;
         let untold = self.side(n).running.iter_mut().filter(|c| c.ending.is_none());
-        untold.for_each(|child| child.ending = Some((Reason::Fenced, killed)));
+        untold.for_each(|child| child.ending = Some((StopReason::Fenced, killed)));
     }
 
-    fn take(&mut self, scope: &Scope, n: u8, input: Input, log: &mut Option<String>) {
+    fn take(&mut self, scope: &ModelScope, n: u8, input: Input, log: &mut Option<String>) {
         if let Input::Listed(Some(batch)) = &input {
             // The feed begins where the first listing ended; later listings do not disturb it.
             let heard = self.side(n).heard.unwrap_or(batch.revision);
             self.side(n).heard = Some(heard);
         }
         let _ = self.step(scope, n, input, log);
-        self.forget_heard();
+        self.prune_feed();
     }
 
     /// The feed's memory goes once every listener has heard all of it, so that states differ only in what is to come.
-    pub(super) fn forget_heard(&mut self) {
+    pub(super) fn prune_feed(&mut self) {
         let listeners = self.sides.iter().filter(|s| s.get().heard.is_some());
         let (mut any, mut all) = (false, true);
         listeners.for_each(|s| (any, all) = (true, all && !s.get().is_behind(self.store.get())));
@@ -138,20 +151,20 @@ impl State {
 
     pub(super) fn serve(
         &mut self,
-        scope: &Scope,
+        scope: &ModelScope,
         n: u8,
-        request: &Request,
+        request: &ModelRequest,
         log: &mut Option<String>,
-    ) -> Result<Option<Input>, Broken> {
+    ) -> Result<Option<Input>, LedgerViolation> {
         let now = Mono(self.now);
         Ok(Some(match request {
-            Request::Open(asked) => {
+            ModelRequest::Open(asked) => {
                 let lease = self.store.edit().open(now, Millis(TTL));
                 self.side(n).lease = Some(lease);
-                let granted = self.granted(Flaw::shown(scope.flaw, n as usize, lease));
+                let granted = self.granted(ProtocolFlaw::shown(scope.flaw, n as usize, lease));
                 Input::Lease(LeaseEvent::Opened { asked: *asked, granted })
             }
-            Request::Renew(asked, lease) => {
+            ModelRequest::Renew(asked, lease) => {
                 let real = self.real(scope, n, *lease);
                 if self.store.edit().renew(now, real) {
                     Input::Lease(LeaseEvent::Renewed { asked: *asked, granted: self.granted(*lease) })
@@ -160,15 +173,15 @@ impl State {
                     Input::Lease(LeaseEvent::Gone(*lease))
                 }
             }
-            Request::Close(lease) => {
+            ModelRequest::Close(lease) => {
                 let real = self.real(scope, n, *lease);
                 self.store.edit().close(real);
                 return Ok(None);
             }
-            Request::List => Input::Listed(Some(self.store.get().list())),
-            Request::Read(keys) => Input::Read(Some(self.store.get().read(keys))),
-            Request::Offer { to, runs } => self.offer(scope, n, to, runs, log),
-            Request::Commit { ticket, txn, kind, trust } => {
+            ModelRequest::List => Input::Listed(Some(self.store.get().list())),
+            ModelRequest::Read(keys) => Input::Read(Some(self.store.get().read(keys))),
+            ModelRequest::Offer { to, runs } => self.offer(scope, n, to, runs, log),
+            ModelRequest::Commit { ticket, txn, kind, trust } => {
                 let outcome = self.commit(scope, n, txn, *kind, *trust)?;
                 note(log, || format!(" -> {}", brief(&outcome)));
                 Input::Committed { ticket: *ticket, outcome }
@@ -179,7 +192,7 @@ impl State {
     /// An offer reaches the other node, if that lives the life that is meant, and comes back with its word.
     fn offer(
         &mut self,
-        scope: &Scope,
+        scope: &ModelScope,
         n: u8,
         to: &Member,
         runs: &[Offer],
@@ -189,7 +202,7 @@ impl State {
         let reached =
             !other.is_frozen() && other.node.as_ref().is_some_and(|node| node.member().as_ref() == Some(to));
         let answer = match reached {
-            true => self.step(scope, 1 - n, Input::Asked(AskId(2), Command::Offer(runs.to_vec())), log),
+            true => self.step(scope, 1 - n, Input::Asked(CommandId(2), Command::Offer(runs.to_vec())), log),
             false => None,
         };
         let answer = match answer {
@@ -199,30 +212,30 @@ impl State {
         Input::Offered { to: to.clone(), runs: runs.iter().map(|offer| offer.run.clone()).collect(), answer }
     }
 
-    fn granted(&self, lease: LeaseId) -> Granted {
+    fn granted(&self, lease: LeaseId) -> LeaseGrant {
         let next_end = self.store.get().next_end().map(|end| end - Mono(self.now));
-        Granted { lease, ttl: Millis(TTL), clock: Some(self.clock().wall), next_end }
+        LeaseGrant { lease, ttl: Millis(TTL), clock: Some(self.clock().wall), next_end }
     }
 
     /// The registry's number of a lease that its node may know under another.
-    fn real(&self, scope: &Scope, n: u8, shown: LeaseId) -> LeaseId {
+    fn real(&self, scope: &ModelScope, n: u8, shown: LeaseId) -> LeaseId {
         match scope.flaw {
-            Some(Flaw::IncarnationReused) => self.sides[n as usize].get().lease.unwrap_or(shown),
+            Some(ProtocolFlaw::IncarnationReused) => self.sides[n as usize].get().lease.unwrap_or(shown),
             _ => shown,
         }
     }
 
     fn commit(
         &mut self,
-        scope: &Scope,
+        scope: &ModelScope,
         n: u8,
         txn: &Txn,
         kind: CommitKind,
         trust: i64,
-    ) -> Result<Outcome, Broken> {
+    ) -> Result<TxnOutcome, LedgerViolation> {
         let mut txn = txn.clone();
         if let Some(flaw) = scope.flaw {
-            flaw.tamper(kind, &mut txn);
+            flaw.mutate(kind, &mut txn);
             for lease in txn
                 .guards
                 .iter_mut()
@@ -238,22 +251,28 @@ impl State {
         }
         let before = self.store.clone();
         let outcome = self.store.edit().commit(Mono(self.now), &txn);
-        if matches!(outcome, Outcome::Applied(_)) {
+        if matches!(outcome, TxnOutcome::Applied(_)) {
             self.judge_commit(scope, before.get(), &txn, clock(trust).wall.0)?;
         }
         Ok(outcome)
     }
 
     /// What the ledger says of a commit that was applied.
-    fn judge_commit(&mut self, scope: &Scope, before: &Store, txn: &Txn, trust: i64) -> Result<(), Broken> {
+    fn judge_commit(
+        &mut self,
+        scope: &ModelScope,
+        before: &Store,
+        txn: &Txn,
+        trust: i64,
+    ) -> Result<(), LedgerViolation> {
         let born = txn.guards.iter().find_map(|g| match g {
             Guard::Born(key, _) => keys::parse(key),
             _ => None,
         });
-        let Some(keys::Parsed::Node(by)) = born else { return Ok(()) };
+        let Some(keys::ParsedKey::Node(by)) = born else { return Ok(()) };
         if scope.shards.is_some() {
-            let [before, after] = [before, self.store.get()].map(Shares::of);
-            let turn = Turn { before: &before, after: &after, by: &by, trust };
+            let [before, after] = [before, self.store.get()].map(ShardedEntries::of);
+            let turn = ModelCommit { before: &before, after: &after, by: &by, trust };
             return turn.judge(self.ledgers.edit());
         }
         if scope.dispatched {
@@ -264,24 +283,24 @@ impl State {
             let gone = |member: &Member| !plans::present(before, member);
             return self.ledgers.edit()[0].plan(old.as_ref(), &new, &by, (trust, planner), gone);
         }
-        let (before, after) = (lane(before), self.lane());
+        let (before, after) = (run_state_of(before), self.run_state());
         match after.filter(|after| before.as_ref() != Some(after)) {
-            Some(new) => self.ledgers.edit()[0].lane(before.as_ref(), &new, &by, trust),
+            Some(new) => self.ledgers.edit()[0].check_run_state(before.as_ref(), &new, &by, trust),
             None => Ok(()),
         }
     }
 
     /// The ledger of a run's shard.
-    pub(super) fn ledger(&mut self, run: &Run) -> &mut Ledger {
+    pub(super) fn ledger(&mut self, run: &Run) -> &mut FireLedger {
         &mut self.ledgers.edit()[run.id.shard.0 as usize]
     }
 
     /// The last moment before a child exists: nothing but the executor's own look at the clock stands in between.
-    fn launch(&mut self, scope: &Scope, n: u8, log: &mut Option<String>) -> Result<(), Broken> {
+    fn launch(&mut self, scope: &ModelScope, n: u8, log: &mut Option<String>) -> Result<(), LedgerViolation> {
         let now = self.now;
-        let Launch { run, by } = self.side(n).launching.remove(0);
+        let PendingLaunch { run, by } = self.side(n).launching.remove(0);
         let told = |event| Input::Run { id: run.id.clone(), attempt: run.attempt, event };
-        if now >= run.not_after.0 && scope.flaw != Some(Flaw::NotAfterIgnored) {
+        if now >= run.not_after.0 && scope.flaw != Some(ProtocolFlaw::NotAfterIgnored) {
             note(log, || " -> too late".into());
             let input = told(RunEvent::NotStarted);
             self.side(n).inbox.push(input);
@@ -290,19 +309,19 @@ impl State {
         let others = self.children().filter(|child| child.run.id.shard == run.id.shard).count();
         let covered = self.covers(scope, &run, &by);
         self.ledger(&run).start(run.due.0, run.attempt, run.token, covered, others)?;
-        if scope.flaw == Some(Flaw::GivenForgotten) {
+        if scope.flaw == Some(ProtocolFlaw::GivenForgotten) {
             let input = told(RunEvent::NotStarted);
             self.side(n).inbox.push(input);
         }
-        self.side(n).running.push(Child { run, ending: None });
+        self.side(n).running.push(ModelChild { run, ending: None });
         self.side(n).running.sort_by_key(|child| child.run.id.shard);
         Ok(())
     }
 
     /// Whether the registry has this run open, for a member that is present.
-    fn covers(&self, scope: &Scope, run: &Run, by: &Member) -> bool {
+    fn covers(&self, scope: &ModelScope, run: &Run, by: &Member) -> bool {
         if scope.shards.is_some() {
-            let shares = Shares::of(self.store.get());
+            let shares = ShardedEntries::of(self.store.get());
             return shares.covers(by, run.id.shard, run.due, run.attempt);
         }
         if scope.dispatched {
@@ -315,18 +334,18 @@ impl State {
             };
             return plan.runs.iter().any(ours) && plans::present(self.store.get(), by);
         }
-        let open = self.lane().is_some_and(|lane| {
+        let open = self.run_state().is_some_and(|lane| {
             lane.open.iter().any(|o| o.by == *by && o.due == run.due && o.attempt == run.attempt)
         });
         open && self.store.get().read(&[keys::node(by)]).iter().any(|change| change.entry.is_some())
     }
 
-    fn end(&mut self, scope: &Scope, n: u8, i: u8, log: &mut Option<String>) {
+    fn end(&mut self, scope: &ModelScope, n: u8, i: u8, log: &mut Option<String>) {
         let child = self.side(n).running.remove(i as usize);
         // A child that was told to end may still end by itself first.
-        let how = child.ending.map_or(Ended::Succeeded, |(reason, _)| Ended::Stopped(reason));
+        let how = child.ending.map_or(RunOutcome::Succeeded, |(reason, _)| RunOutcome::Stopped(reason));
         note(log, || format!(" -> {how:?}"));
-        self.ledger(&child.run).end(child.run.due.0, child.run.attempt, how == Ended::Succeeded);
+        self.ledger(&child.run).end(child.run.due.0, child.run.attempt, how == RunOutcome::Succeeded);
         let event = RunEvent::Ended(how);
         let input = Input::Run { id: child.run.id, attempt: child.run.attempt, event };
         match self.side(n) {
@@ -335,7 +354,7 @@ impl State {
         }
     }
 
-    fn wait(&mut self, scope: &Scope, log: &mut Option<String>) {
+    fn wait(&mut self, scope: &ModelScope, log: &mut Option<String>) {
         let next = self.next_moment();
         self.now = next;
         note(log, || format!(" until {next}ms"));
@@ -344,29 +363,29 @@ impl State {
     }
 }
 
-impl Side {
+impl ModelNode {
     /// An effect sets out.
     fn send(&mut self, now: i64, effect: Effect, member: Option<&Member>, trust: i64) {
         let asked = Mono(now);
         match effect {
-            Effect::Open { .. } => self.requests.push(Request::Open(asked)),
-            Effect::Renew(lease) => self.requests.push(Request::Renew(asked, lease)),
-            Effect::Close(lease) => self.requests.push(Request::Close(lease)),
-            Effect::List => self.requests.push(Request::List),
-            Effect::Read(keys) => self.requests.push(Request::Read(keys)),
+            Effect::Open { .. } => self.requests.push(ModelRequest::Open(asked)),
+            Effect::Renew(lease) => self.requests.push(ModelRequest::Renew(asked, lease)),
+            Effect::Close(lease) => self.requests.push(ModelRequest::Close(lease)),
+            Effect::List => self.requests.push(ModelRequest::List),
+            Effect::Read(keys) => self.requests.push(ModelRequest::Read(keys)),
             Effect::Commit { ticket, kind, txn } => {
-                self.requests.push(Request::Commit { ticket, txn, kind, trust })
+                self.requests.push(ModelRequest::Commit { ticket, txn, kind, trust })
             }
             Effect::Start(run) => {
-                self.launching.extend(member.cloned().map(|by| Launch { run, by }));
+                self.launching.extend(member.cloned().map(|by| PendingLaunch { run, by }));
             }
             Effect::Stop(run, reason) => {
                 for child in self.running.iter_mut().filter(|c| c.run.id == run && c.ending.is_none()) {
                     child.ending = Some((reason, now + TTL - USABLE));
                 }
                 if let Some(at) = self.launching.iter().position(|l| l.run.id == run) {
-                    let Launch { run, .. } = self.launching.remove(at);
-                    let event = RunEvent::Ended(Ended::Stopped(reason));
+                    let PendingLaunch { run, .. } = self.launching.remove(at);
+                    let event = RunEvent::Ended(RunOutcome::Stopped(reason));
                     self.inbox.push(Input::Run { id: run.id, attempt: run.attempt, event });
                 }
             }
@@ -374,18 +393,18 @@ impl Side {
             Effect::Probe { to, .. } => {
                 self.inbox.push(Input::Probed { member: to, asked, answer: None });
             }
-            Effect::Offer { to, runs, .. } => self.requests.push(Request::Offer { to, runs }),
+            Effect::Offer { to, runs, .. } => self.requests.push(ModelRequest::Offer { to, runs }),
             Effect::Record(v) => self.inbox.push(Input::Recorded { run: v.run, attempt: v.attempt }),
             Effect::Announce(_) | Effect::Answer(..) => {}
         }
     }
 }
 
-fn brief(outcome: &Outcome) -> String {
+fn brief(outcome: &TxnOutcome) -> String {
     match outcome {
-        Outcome::Applied(revision) => format!("applied at {revision}"),
-        Outcome::Refused(_) => "refused".into(),
-        Outcome::Unknown => "unknown".into(),
+        TxnOutcome::Applied(revision) => format!("applied at {revision}"),
+        TxnOutcome::Refused(_) => "refused".into(),
+        TxnOutcome::Unknown => "unknown".into(),
     }
 }
 

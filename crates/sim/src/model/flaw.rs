@@ -4,19 +4,19 @@ use std::fmt;
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::input::LeaseEvent;
-use evenkeel_core::keys::{self, Parsed};
+use evenkeel_core::keys::{self, ParsedKey};
 use evenkeel_core::lease::Lease;
-use evenkeel_core::registry::{Granted, Guard, LeaseId, Txn, Write};
+use evenkeel_core::registry::{Guard, LeaseGrant, LeaseId, Txn, Write};
+use evenkeel_core::rule_context::{Rule, RuleAction, RuleContext, RuleFn, RuleOutput};
 use evenkeel_core::rules::{self, firing};
-use evenkeel_core::scene::{Decide, Decision, Decisions, Rule, Scene};
 use evenkeel_core::time::Millis;
 use evenkeel_core::view::JobId;
 
-use super::Scope;
+use super::ModelScope;
 
 /// One rule of the protocol, taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Flaw {
+pub enum ProtocolFlaw {
     /// Each life of a node joins under the same number.
     IncarnationReused,
     /// A job is taken over without the guard that its holder is absent.
@@ -45,7 +45,7 @@ pub enum Flaw {
     PlanUnguarded,
 }
 
-impl Flaw {
+impl ProtocolFlaw {
     /// All of them.
     pub const ALL: [Self; 13] = [
         Self::IncarnationReused,
@@ -64,17 +64,18 @@ impl Flaw {
     ];
 
     /// A transaction as the registry sees it under this flaw.
-    pub(super) fn tamper(self, kind: CommitKind, txn: &mut Txn) {
+    pub(super) fn mutate(self, kind: CommitKind, txn: &mut Txn) {
         match self {
             Self::TakeoverUnguarded if kind == CommitKind::TakeOver => unguard(txn, is_absence),
             Self::ElectionUnguarded if kind == CommitKind::Elect => unguard(txn, is_absence),
             Self::ClaimUnguarded if kind == CommitKind::ClaimShards => {
-                unguard(txn, |guard| matches!(parsed(guard), Some(Parsed::Place(_))));
+                unguard(txn, |guard| matches!(parsed(guard), Some(ParsedKey::Assignment(_))));
             }
             Self::AcceptUnguarded if kind == CommitKind::Accept => unguard(txn, is_plan),
             Self::PlanUnguarded if kind == CommitKind::Plan => unguard(txn, is_plan),
             Self::FailoverCopies if kind == CommitKind::FailOver => {
-                let lane = |write: &Write| matches!(keys::parse(write.key()), Some(Parsed::ShardLane(..)));
+                let lane =
+                    |write: &Write| matches!(keys::parse(write.key()), Some(ParsedKey::ShardRunState(..)));
                 if let Some(left) = txn.writes.iter().position(lane) {
                     txn.writes.remove(left);
                 }
@@ -94,7 +95,7 @@ impl Flaw {
     }
 }
 
-impl fmt::Display for Flaw {
+impl fmt::Display for ProtocolFlaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::IncarnationReused => "an incarnation is used again",
@@ -114,12 +115,12 @@ impl fmt::Display for Flaw {
     }
 }
 
-fn parsed(guard: &Guard) -> Option<Parsed> {
+fn parsed(guard: &Guard) -> Option<ParsedKey> {
     guard.key().and_then(keys::parse)
 }
 
 fn is_plan(guard: &Guard) -> bool {
-    matches!(parsed(guard), Some(Parsed::Plan(_)))
+    matches!(parsed(guard), Some(ParsedKey::Plan(_)))
 }
 
 fn unguard(txn: &mut Txn, which: impl Fn(&Guard) -> bool) {
@@ -128,15 +129,15 @@ fn unguard(txn: &mut Txn, which: impl Fn(&Guard) -> bool) {
 
 /// Whether it guards that a member is absent.
 fn is_absence(guard: &Guard) -> bool {
-    matches!(guard, Guard::Absent(_)) && matches!(parsed(guard), Some(Parsed::Node(_)))
+    matches!(guard, Guard::Absent(_)) && matches!(parsed(guard), Some(ParsedKey::Node(_)))
 }
 
 /// The rules that a node follows under a flaw.
-pub(super) fn rules(scope: &Scope) -> &'static [Rule] {
+pub(super) fn rules(scope: &ModelScope) -> &'static [Rule] {
     match scope.flaw {
         _ if scope.dispatched => DISPATCHING,
-        Some(Flaw::ClaimBeyondTrust) => BEYOND_TRUST,
-        Some(Flaw::OpenRunDropped) => DROPPING,
+        Some(ProtocolFlaw::ClaimBeyondTrust) => BEYOND_TRUST,
+        Some(ProtocolFlaw::OpenRunDropped) => DROPPING,
         _ => ALONE,
     }
 }
@@ -171,7 +172,7 @@ const BEYOND_TRUST: &[Rule] = &[
     rules::LOCKS,
     rules::CLAIMS,
     rules::DRAIN,
-    Rule { name: "firing beyond trust", decide: Decide::Job(fire_beyond_trust) },
+    Rule { name: "firing beyond trust", decide: RuleFn::Job(fire_beyond_trust) },
 ];
 
 const DROPPING: &[Rule] = &[
@@ -180,26 +181,27 @@ const DROPPING: &[Rule] = &[
     rules::LOCKS,
     rules::CLAIMS,
     rules::DRAIN,
-    Rule { name: "firing that drops", decide: Decide::Job(fire_and_drop) },
+    Rule { name: "firing that drops", decide: RuleFn::Job(fire_and_drop) },
 ];
 
 /// Decides twice, under the lease as it is and under one without end, and takes only claims from the second.
-fn fire_beyond_trust(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
+fn fire_beyond_trust(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     let ttl = Millis::secs(1_000_000);
     let mut endless = Lease::new(ttl, Millis::ZERO);
-    let granted = Granted { lease: LeaseId(scene.member.incarnation), ttl, clock: None, next_end: None };
+    let granted = LeaseGrant { lease: LeaseId(scene.member.incarnation), ttl, clock: None, next_end: None };
     endless.absorb(scene.now.mono, &LeaseEvent::Opened { asked: scene.now.mono, granted });
     let lease = endless.trusted(scene.now.mono).unwrap_or(scene.lease);
-    let mut bold = Decisions::default();
-    firing::decide(&Scene { lease, ..*scene }, id, &mut bold);
-    let claim = bold.list.into_iter().find(|d| matches!(d, Decision::Commit(_, CommitKind::ClaimFire, _)));
+    let mut bold = RuleOutput::default();
+    firing::decide(&RuleContext { lease, ..*scene }, id, &mut bold);
+    let claim =
+        bold.actions.into_iter().find(|d| matches!(d, RuleAction::Commit(_, CommitKind::ClaimFire, _)));
     match claim {
         Some(claim) => out.add(claim),
         None => firing::decide(scene, id, out),
     }
 }
 
-fn fire_and_drop(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
+fn fire_and_drop(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     firing::decide(scene, id, out);
-    out.list.retain(|decision| !matches!(decision, Decision::Commit(_, CommitKind::Confirm, _)));
+    out.actions.retain(|decision| !matches!(decision, RuleAction::Commit(_, CommitKind::Confirm, _)));
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use evenkeel_core::effect::VerdictState;
+use evenkeel_core::ids::{Fire, Member, Token};
 use evenkeel_core::job::Delivery;
-use evenkeel_core::record::{Lane, Open};
-use evenkeel_core::words::{Fire, Member, Token};
+use evenkeel_core::record::{Open, RunState};
 
 use super::state::EPOCH;
 
@@ -13,7 +13,7 @@ pub(super) mod plans;
 
 /// What really happened to the job's fires. A fire is named by its due moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Ledger {
+pub(super) struct FireLedger {
     /// The fires there are.
     due: Vec<i64>,
     delivery: Delivery,
@@ -33,7 +33,7 @@ pub(super) struct Ledger {
 
 /// Whether somebody switched the job off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Switched {
+pub(super) enum SwitchOff {
     /// Nobody did.
     On,
     /// It is paused.
@@ -43,18 +43,22 @@ pub(super) enum Switched {
 }
 
 /// The name of an invariant and what broke it.
-pub(super) type Broken = String;
+pub(super) type LedgerViolation = String;
 
 /// A fire by its due moment, as traces name it.
 fn named(due: i64) -> String {
     format!("the fire of {}ms", due - EPOCH)
 }
 
-pub(super) fn require(holds: bool, invariant: &str, what: impl FnOnce() -> String) -> Result<(), Broken> {
+pub(super) fn require(
+    holds: bool,
+    invariant: &str,
+    what: impl FnOnce() -> String,
+) -> Result<(), LedgerViolation> {
     if holds { Ok(()) } else { Err(format!("{invariant}: {}", what())) }
 }
 
-impl Ledger {
+impl FireLedger {
     pub(super) fn new(due: Vec<i64>, delivery: Delivery) -> Self {
         Self {
             due,
@@ -77,7 +81,7 @@ impl Ledger {
         token: Token,
         covered: bool,
         running: usize,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), LedgerViolation> {
         let of = || format!("{} attempt {attempt}", named(due));
         require(running == 0, "no overlap (I15)", || format!("{} starts beside another run", of()))?;
         require(self.starts.insert((due, attempt)), "one start an attempt (I14)", || {
@@ -105,13 +109,13 @@ impl Ledger {
     }
 
     /// The lane was written. `trust` is how far the writer could trust its lease when it decided.
-    pub(super) fn lane(
+    pub(super) fn check_run_state(
         &mut self,
-        old: Option<&Lane>,
-        new: &Lane,
+        old: Option<&RunState>,
+        new: &RunState,
         by: &Member,
         trust: i64,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), LedgerViolation> {
         let seq = old.map_or(0, |l| l.seq);
         require(new.seq > seq, "seq rises (I1)", || format!("seq goes from {seq} to {}", new.seq))?;
         self.watermark(old, new)?;
@@ -151,7 +155,7 @@ impl Ledger {
     }
 
     /// The watermark passes a fire only by opening it or with a word about it, and goes back only over an unstarted one.
-    fn watermark(&self, old: Option<&Lane>, new: &Lane) -> Result<(), Broken> {
+    fn watermark(&self, old: Option<&RunState>, new: &RunState) -> Result<(), LedgerViolation> {
         let from = old.map_or(i64::MIN, |l| l.watermark.0);
         let to = new.watermark.0;
         let told = |due: i64| {
@@ -174,7 +178,13 @@ impl Ledger {
     }
 
     /// An open run leaves the lane: it ended, or somebody gave it up, or it was taken back unstarted.
-    fn closed(&self, open: &Open, old: Option<&Lane>, new: &Lane, told: bool) -> Result<(), Broken> {
+    fn closed(
+        &self,
+        open: &Open,
+        old: Option<&RunState>,
+        new: &RunState,
+        told: bool,
+    ) -> Result<(), LedgerViolation> {
         let due = open.due.0;
         let ended = self.ends.contains(&(due, open.attempt));
         let back =
@@ -184,7 +194,7 @@ impl Ledger {
         })
     }
 
-    fn opened(&mut self, open: &Open, old: Option<&Lane>, trust: i64) -> Result<(), Broken> {
+    fn opened(&mut self, open: &Open, old: Option<&RunState>, trust: i64) -> Result<(), LedgerViolation> {
         let due = open.due.0;
         let fresh = old.is_none_or(|l| l.watermark < open.due) && matches!(open.fire, Fire::Due(_));
         require(fresh && open.attempt == 1, "a fire is claimed once (I14)", || {
@@ -208,9 +218,9 @@ impl Ledger {
 
     /// The last judgement: every fire has the outcome that its delivery promises. Of a job that was switched off, only
     /// those fires need one that started; and of one that was given up for good nothing is attempted again.
-    pub(super) fn judge(&self, faults: bool, off: Switched) -> Result<(), Broken> {
-        let once = self.delivery == Delivery::AtMostOnce || off == Switched::ForGood;
-        for due in self.due.iter().filter(|due| off == Switched::On || self.started(**due)) {
+    pub(super) fn judge(&self, faults: bool, off: SwitchOff) -> Result<(), LedgerViolation> {
+        let once = self.delivery == Delivery::AtMostOnce || off == SwitchOff::ForGood;
+        for due in self.due.iter().filter(|due| off == SwitchOff::On || self.started(**due)) {
             let done = self.done.contains(due);
             let lost = self.lost.contains(due) && once && faults;
             require(done || lost, "every fire has an outcome (I16)", || {

@@ -1,23 +1,23 @@
 //! One state of the model: two nodes, their executors, the registry, what is under way between them, and the clock.
 
 use evenkeel_core::commit_kind::CommitKind;
-use evenkeel_core::effect::{Reason, Run, Ticket};
+use evenkeel_core::effect::{Run, StopReason, Ticket};
+use evenkeel_core::ids::{JobName, Member, NodeName};
 use evenkeel_core::input::{Input, Offer};
 use evenkeel_core::job::{CatchUp, Job, Placement, Spec, Work};
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::{Node, Quota, Settings, Spread};
-use evenkeel_core::record::{Lane, Layouts, Place, SpecRecord, decode, encode};
-use evenkeel_core::registry::{Class, LeaseId, Revision, Txn, Write};
+use evenkeel_core::record::{Assignment, Layouts, RunState, SpecRecord, decode, encode};
+use evenkeel_core::registry::{DurabilityClass, LeaseId, Revision, Txn, Write};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
-use evenkeel_core::words::{JobName, Member, NodeName};
 
-use super::Scope;
-use super::flaw::{self, Flaw};
+use super::ModelScope;
+use super::fingerprint::{FingerprintHasher, FingerprintedPart};
+use super::flaw::{self, ProtocolFlaw};
 use super::ledger::plans::plan;
-use super::ledger::{Broken, Ledger, Switched};
-use super::print::{Part, Printer};
-use super::shares::Shares;
+use super::ledger::{FireLedger, LedgerViolation, SwitchOff};
+use super::sharding::ShardedEntries;
 
 /// The calendar when the model's clock shows 0: 2026-01-01T00:00:00Z.
 pub(super) const EPOCH: i64 = 1_767_225_600_000;
@@ -31,7 +31,7 @@ const STAGGER: i64 = 300;
 
 /// A node's side of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Side {
+pub(super) struct ModelNode {
     /// The process; `None` while it is down.
     pub(super) node: Option<Node>,
     /// The registry's number of its lease.
@@ -40,25 +40,25 @@ pub(super) struct Side {
     pub(super) life: Option<u64>,
     pub(super) wake: Option<i64>,
     /// On the way to the registry.
-    pub(super) requests: Vec<Request>,
+    pub(super) requests: Vec<ModelRequest>,
     /// On the way to the node.
     pub(super) inbox: Vec<Input>,
     /// An answer on its way to the node that anything may overtake.
     pub(super) slow: Option<Input>,
     /// Up to where the feed was heard; `None` while the node does not listen.
     pub(super) heard: Option<Revision>,
-    pub(super) trouble: Option<Trouble>,
+    pub(super) trouble: Option<NodeTrouble>,
     /// Given to the executor, not yet executed.
-    pub(super) launching: Vec<Launch>,
+    pub(super) launching: Vec<PendingLaunch>,
     /// Child processes.
-    pub(super) running: Vec<Child>,
+    pub(super) running: Vec<ModelChild>,
     /// When the guard process ends all children.
     pub(super) guard: i64,
 }
 
 /// What is wrong with a node, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Trouble {
+pub(super) enum NodeTrouble {
     /// SIGSTOP: the process does nothing, its guard and the world go on.
     Frozen(i64),
     /// Nothing passes between it and the registry.
@@ -71,7 +71,7 @@ pub(super) enum Trouble {
 
 /// A request on its way to the registry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Request {
+pub(super) enum ModelRequest {
     Open(Mono),
     Renew(Mono, LeaseId),
     Close(LeaseId),
@@ -92,22 +92,22 @@ pub(super) enum Request {
 
 /// A run on its way to be a child process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Launch {
+pub(super) struct PendingLaunch {
     pub(super) run: Run,
     pub(super) by: Member,
 }
 
 /// A child process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Child {
+pub(super) struct ModelChild {
     pub(super) run: Run,
     /// Why it was told to end, and when it is killed at the latest.
-    pub(super) ending: Option<(Reason, i64)>,
+    pub(super) ending: Option<(StopReason, i64)>,
 }
 
 /// A commit whose sender has given up waiting; it may still arrive, at any moment or never.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Late {
+pub(super) struct LateCommit {
     pub(super) side: u8,
     pub(super) txn: Txn,
     pub(super) kind: CommitKind,
@@ -116,15 +116,15 @@ pub(super) struct Late {
 
 /// Everything.
 #[derive(Clone)]
-pub(super) struct State {
+pub(super) struct ModelState {
     pub(super) now: i64,
     pub(super) faults: u8,
-    pub(super) wishes: u8,
-    pub(super) store: Part<Store>,
-    pub(super) sides: [Part<Side>; 2],
-    pub(super) late: Vec<Late>,
+    pub(super) commands: u8,
+    pub(super) store: FingerprintedPart<Store>,
+    pub(super) sides: [FingerprintedPart<ModelNode>; 2],
+    pub(super) late: Vec<LateCommit>,
     /// One for each shard; a claimed job has one.
-    pub(super) ledgers: Part<Vec<Ledger>>,
+    pub(super) ledgers: FingerprintedPart<Vec<FireLedger>>,
 }
 
 pub(super) fn job() -> JobName {
@@ -135,7 +135,7 @@ pub(super) fn name(index: usize) -> NodeName {
     ["a", "b"][index].parse().expect("a letter is a name")
 }
 
-fn settings(scope: &Scope, index: usize, predecessor: Option<u64>) -> Settings {
+fn settings(scope: &ModelScope, index: usize, predecessor: Option<u64>) -> Settings {
     Settings {
         name: name(index),
         predecessor,
@@ -156,15 +156,15 @@ fn settings(scope: &Scope, index: usize, predecessor: Option<u64>) -> Settings {
         early: Millis(0),
         notice: Millis::ZERO,
         operations_max: 4_096,
-        class: Class::A,
+        class: DurabilityClass::A,
         generation: 1,
         knows: Layouts::OWN,
     }
 }
 
-impl State {
+impl ModelState {
     /// The job is declared; both nodes are about to start, or have joined calmly.
-    pub(super) fn first(scope: &Scope) -> Self {
+    pub(super) fn first(scope: &ModelScope) -> Self {
         let seconds: Vec<String> = scope.due.iter().map(|due| (due / 1000).to_string()).collect();
         let mut declared =
             Job::new(job(), &format!("{} 0 0 1 1 ? 2026", seconds.join(",")), Work::Function("f".into()));
@@ -176,7 +176,7 @@ impl State {
             declared.catch_up = CatchUp::Skip;
             declared.reshard_timeout = 1;
         }
-        let mut place = Place { epoch: 1, version: 1, ..Place::default() };
+        let mut place = Assignment { epoch: 1, version: 1, ..Assignment::default() };
         if scope.dispatched {
             declared.placement = Placement::Dispatched;
             place.planned = true;
@@ -185,20 +185,20 @@ impl State {
         let put = |key, value| Write::Put { key, value, owner: None };
         let writes = [
             put(keys::spec(&job()), encode(&SpecRecord::Live(Box::new(spec)))),
-            put(keys::place(&job()), encode(&place)),
+            put(keys::assignment(&job()), encode(&place)),
         ];
         let mut store = Store::default();
         store.commit(Mono(0), &Txn { guards: [].into(), writes: writes.into() });
         store.compact();
         let due: Vec<i64> = scope.due.iter().map(|due| EPOCH + due).collect();
-        let ledger = Ledger::new(due, scope.delivery);
+        let ledger = FireLedger::new(due, scope.delivery);
         let mut state = Self {
             now: 0,
             faults: scope.faults,
-            wishes: scope.wishes,
-            store: Part::new(store),
+            commands: scope.commands,
+            store: FingerprintedPart::new(store),
             sides: [0, 1].map(|index| {
-                Part::new(Side::new(
+                FingerprintedPart::new(ModelNode::new(
                     scope,
                     index,
                     None,
@@ -206,7 +206,7 @@ impl State {
                 ))
             }),
             late: Vec::new(),
-            ledgers: Part::new(vec![ledger; scope.shards.unwrap_or(1) as usize]),
+            ledgers: FingerprintedPart::new(vec![ledger; scope.shards.unwrap_or(1) as usize]),
         };
         while scope.joined
             && let Some(act) = state.calm(scope)
@@ -219,7 +219,7 @@ impl State {
     pub(super) fn print(&mut self) -> u128 {
         let [a, b] = &mut self.sides;
         let parts = [self.store.print(), a.print(), b.print(), self.ledgers.print()];
-        Printer::of(&(self.now, self.faults, self.wishes, parts, &self.late))
+        FingerprintHasher::of(&(self.now, self.faults, self.commands, parts, &self.late))
     }
 
     pub(super) fn clock(&self) -> Now {
@@ -227,40 +227,40 @@ impl State {
     }
 
     /// The job's lane as the registry has it.
-    pub(super) fn lane(&self) -> Option<Lane> {
-        lane(self.store.get())
+    pub(super) fn run_state(&self) -> Option<RunState> {
+        run_state_of(self.store.get())
     }
 
     /// Whether somebody paused, disabled or deleted the job.
-    pub(super) fn switched(&self) -> Switched {
+    pub(super) fn switched(&self) -> SwitchOff {
         let found = self.store.get().read(&[keys::spec(&job())]);
         match found.first().and_then(|change| decode(&change.entry.as_ref()?.value)) {
-            Some(SpecRecord::Live(spec)) if spec.job.enabled && !spec.paused => Switched::On,
-            Some(SpecRecord::Live(spec)) if spec.job.enabled => Switched::ForAWhile,
-            _ => Switched::ForGood,
+            Some(SpecRecord::Live(spec)) if spec.job.enabled && !spec.paused => SwitchOff::On,
+            Some(SpecRecord::Live(spec)) if spec.job.enabled => SwitchOff::ForAWhile,
+            _ => SwitchOff::ForGood,
         }
     }
 
     /// The last judgement, where nothing is left to happen.
-    pub(super) fn judge(&self, scope: &Scope) -> Result<(), Broken> {
+    pub(super) fn judge(&self, scope: &ModelScope) -> Result<(), LedgerViolation> {
         let (faults, off) = (self.faults < scope.faults, self.switched());
         self.ledgers.get().iter().try_for_each(|ledger| ledger.judge(faults, off))
     }
 
     /// Whether nothing runs and nothing is left to tell, as far as the registry knows.
-    pub(super) fn rests(&self, scope: &Scope) -> bool {
+    pub(super) fn rests(&self, scope: &ModelScope) -> bool {
         if scope.shards.is_some() {
-            return Shares::of(self.store.get()).rest();
+            return ShardedEntries::of(self.store.get()).rest();
         }
         if scope.dispatched {
             return plan(self.store.get())
                 .is_none_or(|plan| plan.runs.is_empty() && plan.verdicts.is_empty());
         }
-        self.lane().is_none_or(|lane| lane.open.is_empty() && lane.verdicts.is_empty())
+        self.run_state().is_none_or(|lane| lane.open.is_empty() && lane.verdicts.is_empty())
     }
 
     /// The children that are alive anywhere.
-    pub(super) fn children(&self) -> impl Iterator<Item = &Child> {
+    pub(super) fn children(&self) -> impl Iterator<Item = &ModelChild> {
         self.sides.iter().flat_map(|side| &side.get().running)
     }
 }
@@ -269,12 +269,12 @@ pub(super) fn clock(now: i64) -> Now {
     Now { mono: Mono(now), wall: Wall(EPOCH + now) }
 }
 
-pub(super) fn lane(store: &Store) -> Option<Lane> {
-    let found = store.read(&[keys::lane(&job())]);
+pub(super) fn run_state_of(store: &Store) -> Option<RunState> {
+    let found = store.read(&[keys::run_state(&job())]);
     found.first().and_then(|change| decode(&change.entry.as_ref()?.value))
 }
 
-impl Side {
+impl ModelNode {
     /// No process, nothing under way.
     pub(super) fn down() -> Self {
         Self {
@@ -294,24 +294,24 @@ impl Side {
     }
 
     /// A process that starts now.
-    pub(super) fn new(scope: &Scope, index: usize, life: Option<u64>, now: i64) -> Self {
+    pub(super) fn new(scope: &ModelScope, index: usize, life: Option<u64>, now: i64) -> Self {
         // Where incarnations are reused nothing tells an earlier life from this one, so none can be evicted.
-        let predecessor = life.filter(|_| scope.flaw != Some(Flaw::IncarnationReused));
+        let predecessor = life.filter(|_| scope.flaw != Some(ProtocolFlaw::IncarnationReused));
         let node = Node::with_rules(settings(scope, index, predecessor), flaw::rules(scope));
         Self { node: Some(node), life, wake: Some(now), guard: now, ..Self::down() }
     }
 
     /// Whether something is wrong with it that will mend, or an answer is still to come.
     pub(super) fn is_troubled(&self) -> bool {
-        self.slow.is_some() || self.trouble.is_some_and(|trouble| trouble != Trouble::Gone)
+        self.slow.is_some() || self.trouble.is_some_and(|trouble| trouble != NodeTrouble::Gone)
     }
 
     pub(super) fn is_frozen(&self) -> bool {
-        matches!(self.trouble, Some(Trouble::Frozen(_)))
+        matches!(self.trouble, Some(NodeTrouble::Frozen(_)))
     }
 
     pub(super) fn is_cut(&self) -> bool {
-        matches!(self.trouble, Some(Trouble::Cut(_)))
+        matches!(self.trouble, Some(NodeTrouble::Cut(_)))
     }
 
     /// Whether news waits that the node may hear.

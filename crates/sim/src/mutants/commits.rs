@@ -4,13 +4,13 @@ use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, Event};
 use evenkeel_core::input::Input;
 use evenkeel_core::job::Job;
-use evenkeel_core::keys::{Parsed, parse};
+use evenkeel_core::keys::{ParsedKey, parse};
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{AskedRecord, Lane, SpecRecord, decode, encode};
-use evenkeel_core::registry::{Guard, Outcome, Txn, Write};
+use evenkeel_core::record::{RunState, SpecRecord, TriggerRecord, decode, encode};
+use evenkeel_core::registry::{Guard, Txn, TxnOutcome, Write};
 use evenkeel_core::time::Mono;
 
-use crate::tamper::Tamper;
+use crate::mutation::Mutation;
 
 /// The transactions of these acts, among what a node just decided.
 pub(super) fn commits<'a>(
@@ -24,16 +24,16 @@ pub(super) fn commits<'a>(
 }
 
 /// Changes the lanes that these acts write; the node's own copy of each lane is given along.
-pub(super) fn lanes(
+pub(super) fn change_run_states(
     node: &Node,
     effects: &mut [Effect],
     kinds: &[CommitKind],
-    change: impl Fn(&mut Lane, Option<&Lane>),
+    change: impl Fn(&mut RunState, Option<&RunState>),
 ) {
     for write in commits(effects, kinds).flat_map(|txn| &mut txn.writes) {
         let Write::Put { key, value, .. } = write else { continue };
-        let Some(Parsed::Lane(job)) = parse(key) else { continue };
-        let Some(mut lane) = decode::<Lane>(value) else { continue };
+        let Some(ParsedKey::RunState(job)) = parse(key) else { continue };
+        let Some(mut lane) = decode::<RunState>(value) else { continue };
         let id = node.view().id(&job);
         let known = id.and_then(|id| node.view().job(id).held()).and_then(|held| held.record());
         change(&mut lane, known);
@@ -45,7 +45,7 @@ pub(super) fn lanes(
 pub(super) fn declarations(input: &mut Input, change: impl Fn(&mut Job)) {
     let changes = match input {
         Input::Listed(Some(batch)) | Input::Changed(batch) => &mut batch.changes,
-        Input::Committed { outcome: Outcome::Refused(found), .. } => found,
+        Input::Committed { outcome: TxnOutcome::Refused(found), .. } => found,
         _ => return,
     };
     for entry in changes.iter_mut().filter_map(|change| change.entry.as_mut()) {
@@ -57,20 +57,20 @@ pub(super) fn declarations(input: &mut Input, change: impl Fn(&mut Job)) {
 }
 
 /// Acts of this kind are guarded by nothing.
-pub(super) struct Unguarded(pub(super) CommitKind);
+pub(super) struct UnguardedCommits(pub(super) CommitKind);
 
-impl Tamper for Unguarded {
+impl Mutation for UnguardedCommits {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         commits(effects, &[self.0]).for_each(|txn| txn.guards.clear());
     }
 }
 
 /// Claims and plans fires by calendars as it knows them.
-pub(super) struct SparesCalendars;
+pub(super) struct SkipsCalendarGuard;
 
-impl Tamper for SparesCalendars {
+impl Mutation for SkipsCalendarGuard {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        let calendar = |guard: &Guard| matches!(guard, Guard::At(key, _) if matches!(parse(key), Some(Parsed::Calendar(_))));
+        let calendar = |guard: &Guard| matches!(guard, Guard::At(key, _) if matches!(parse(key), Some(ParsedKey::Calendar(_))));
         use CommitKind as K;
         let kinds = [K::ClaimFire, K::ClaimShards, K::Plan, K::Accept, K::Skip, K::FollowSchedule];
         commits(effects, &kinds).for_each(|txn| txn.guards.retain(|guard| !calendar(guard)));
@@ -78,19 +78,19 @@ impl Tamper for SparesCalendars {
 }
 
 /// Takes jobs over without asking whether their holder is gone.
-pub(super) struct TakesFromTheLiving;
+pub(super) struct SkipsAbsenceGuard;
 
-impl Tamper for TakesFromTheLiving {
+impl Mutation for SkipsAbsenceGuard {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        let absent = |guard: &Guard| matches!(guard, Guard::Absent(key) if matches!(parse(key), Some(Parsed::Node(_))));
+        let absent = |guard: &Guard| matches!(guard, Guard::Absent(key) if matches!(parse(key), Some(ParsedKey::Node(_))));
         commits(effects, &[CommitKind::TakeOver]).for_each(|txn| txn.guards.retain(|guard| !absent(guard)));
     }
 }
 
 /// Takes jobs over without asking whether somebody else did.
-pub(super) struct TakesOverTwice;
+pub(super) struct SkipsTakeoverGuard;
 
-impl Tamper for TakesOverTwice {
+impl Mutation for SkipsTakeoverGuard {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         let at = |guard: &Guard| matches!(guard, Guard::At(..));
         commits(effects, &[CommitKind::TakeOver]).for_each(|txn| txn.guards.retain(|guard| !at(guard)));
@@ -98,11 +98,11 @@ impl Tamper for TakesOverTwice {
 }
 
 /// Attempts a run again under the token of the attempt before.
-pub(super) struct KeepsToken;
+pub(super) struct ReusesTokenAfterLoss;
 
-impl Tamper for KeepsToken {
+impl Mutation for ReusesTokenAfterLoss {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(node, effects, &[CommitKind::TakeOver, CommitKind::Settle], |lane, known| {
+        change_run_states(node, effects, &[CommitKind::TakeOver, CommitKind::Settle], |lane, known| {
             for open in &mut lane.open {
                 let before = known.and_then(|known| known.open_of(&open.fire));
                 open.seq = before.map_or(open.seq, |before| before.seq);
@@ -114,9 +114,9 @@ impl Tamper for KeepsToken {
 /// Drops verdicts with the next write, whether history has them or not.
 pub(super) struct DropsVerdicts;
 
-impl Tamper for DropsVerdicts {
+impl Mutation for DropsVerdicts {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(node, effects, &[CommitKind::ClaimFire, CommitKind::Finish], |lane, known| {
+        change_run_states(node, effects, &[CommitKind::ClaimFire, CommitKind::Finish], |lane, known| {
             let old = known.map(|k| k.verdicts.clone()).unwrap_or_default();
             lane.verdicts.retain(|v| !old.contains(v));
         });
@@ -124,11 +124,11 @@ impl Tamper for DropsVerdicts {
 }
 
 /// Takes a fire back and leaves the watermark where the claim had moved it.
-pub(super) struct WithdrawsForGood;
+pub(super) struct KeepsWithdrawnWatermark;
 
-impl Tamper for WithdrawsForGood {
+impl Mutation for KeepsWithdrawnWatermark {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(
+        change_run_states(
             node,
             effects,
             &[CommitKind::Withdraw, CommitKind::Release, CommitKind::HandOver],
@@ -140,11 +140,11 @@ impl Tamper for WithdrawsForGood {
 }
 
 /// Claims a fire and leaves the watermark where it was.
-pub(super) struct ForgetsWatermark;
+pub(super) struct SkipsWatermark;
 
-impl Tamper for ForgetsWatermark {
+impl Mutation for SkipsWatermark {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(node, effects, &[CommitKind::ClaimFire], |lane, _| {
+        change_run_states(node, effects, &[CommitKind::ClaimFire], |lane, _| {
             if let Some(open) = lane.open.last() {
                 lane.watermark = open.back;
             }
@@ -153,14 +153,14 @@ impl Tamper for ForgetsWatermark {
 }
 
 /// Claims a run that was asked for, and does not write that it did.
-pub(super) struct ForgetsRequests;
+pub(super) struct SkipsRequestWrite;
 
-impl Tamper for ForgetsRequests {
+impl Mutation for SkipsRequestWrite {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         for write in commits(effects, &[CommitKind::ClaimFire]).flat_map(|txn| &mut txn.writes) {
             if let Write::Put { key, value, .. } = write
-                && let Some(Parsed::Asked(_)) = parse(key)
-                && let Some(mut record) = decode::<AskedRecord>(value)
+                && let Some(ParsedKey::Triggers(_)) = parse(key)
+                && let Some(mut record) = decode::<TriggerRecord>(value)
             {
                 record.requests.iter_mut().for_each(|request| request.taken = false);
                 *value = encode(&record);
@@ -170,11 +170,11 @@ impl Tamper for ForgetsRequests {
 }
 
 /// Changes a job's spec and leaves its place alone, so that a guard on the place vouches for nothing.
-pub(super) struct SparesPlace;
+pub(super) struct SkipsAssignmentWrite;
 
-impl Tamper for SparesPlace {
+impl Mutation for SkipsAssignmentWrite {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        let place = |write: &Write| matches!(parse(write.key()), Some(Parsed::Place(_)));
+        let place = |write: &Write| matches!(parse(write.key()), Some(ParsedKey::Assignment(_)));
         let kinds = [
             CommitKind::DeleteJob,
             CommitKind::PauseOrResume,
@@ -186,9 +186,9 @@ impl Tamper for SparesPlace {
 }
 
 /// Starts runs whenever their executor gets to it.
-pub(super) struct StartsAnytime;
+pub(super) struct IgnoresNotAfter;
 
-impl Tamper for StartsAnytime {
+impl Mutation for IgnoresNotAfter {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         for effect in effects {
             if let Effect::Start(run) = effect {
@@ -199,18 +199,18 @@ impl Tamper for StartsAnytime {
 }
 
 /// Nobody ends the runs of a node that may not go on.
-pub(super) struct NoGuard;
+pub(super) struct NoGuardProcess;
 
-impl Tamper for NoGuard {
+impl Mutation for NoGuardProcess {
     fn guards(&self) -> bool {
         false
     }
 }
 
 /// Sounds no alarm.
-pub(super) struct Quiet;
+pub(super) struct SuppressesAlarms;
 
-impl Tamper for Quiet {
+impl Mutation for SuppressesAlarms {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         effects.retain(|effect| !matches!(effect, Effect::Announce(Event::Alarm { .. })));
     }

@@ -1,21 +1,21 @@
 //! Faults in what becomes of fires that come due while a run goes on.
 
 use evenkeel_core::commit_kind::CommitKind;
-use evenkeel_core::effect::{Effect, Reason, Verdict};
+use evenkeel_core::effect::{Effect, StopReason, Verdict};
 use evenkeel_core::input::Input;
 use evenkeel_core::job::Overlap;
 use evenkeel_core::node::Node;
 use evenkeel_core::time::Now;
 
-use super::commits::{declarations, lanes};
-use crate::tamper::Tamper;
+use super::commits::{change_run_states, declarations};
+use crate::mutation::Mutation;
 
 /// Gives fires up that were not to wait, and says so to nobody.
-pub(super) struct SkipsQuietly;
+pub(super) struct HidesSkippedFires;
 
-impl Tamper for SkipsQuietly {
+impl Mutation for HidesSkippedFires {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(
+        change_run_states(
             node,
             effects,
             &[CommitKind::Finish, CommitKind::ClaimFire, CommitKind::WaitForRetry, CommitKind::Retry],
@@ -27,30 +27,30 @@ impl Tamper for SkipsQuietly {
 }
 
 /// Ends runs for a later fire where there is none.
-pub(super) struct GivesWayToNothing;
+pub(super) struct ReplacesWithoutFire;
 
-impl Tamper for GivesWayToNothing {
+impl Mutation for ReplacesWithoutFire {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
         if effects.iter().any(|effect| matches!(effect, Effect::Renew(_))) {
             let going = node.local().given.values().filter(|given| given.ended.is_none());
-            effects.extend(going.map(|given| Effect::Stop(given.run.clone(), Reason::Replaced)));
+            effects.extend(going.map(|given| Effect::Stop(given.run.clone(), StopReason::Replaced)));
         }
     }
 }
 
 /// Takes every job for one that lets what comes due wait as long as it is not too late.
-pub(super) struct LetsAllWait;
+pub(super) struct QueuesEveryFire;
 
-impl Tamper for LetsAllWait {
+impl Mutation for QueuesEveryFire {
     fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
         declarations(input, |job| job.overlap = Overlap::Forbid);
     }
 }
 
 /// Takes every bound on the runs beside each other for none.
-pub(super) struct AllowsAll;
+pub(super) struct IgnoresRunLimit;
 
-impl Tamper for AllowsAll {
+impl Mutation for IgnoresRunLimit {
     fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
         declarations(input, |job| {
             if matches!(job.overlap, Overlap::Limit(_)) {
@@ -61,20 +61,20 @@ impl Tamper for AllowsAll {
 }
 
 /// Closes all runs of a job when one of them ends.
-pub(super) struct ClosesBeside;
+pub(super) struct ClosesConcurrentRuns;
 
-impl Tamper for ClosesBeside {
+impl Mutation for ClosesConcurrentRuns {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(node, effects, &[CommitKind::Finish], |lane, _| lane.open.clear());
+        change_run_states(node, effects, &[CommitKind::Finish], |lane, _| lane.open.clear());
     }
 }
 
 /// Counts fires that follow runs from when the last one was due.
 pub(super) struct CountsFromDue;
 
-impl Tamper for CountsFromDue {
+impl Mutation for CountsFromDue {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(node, effects, &[CommitKind::Finish], |lane, known| {
+        change_run_states(node, effects, &[CommitKind::Finish], |lane, known| {
             lane.watermark = known.map_or(lane.watermark, |known| known.watermark);
         });
     }

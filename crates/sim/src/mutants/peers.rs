@@ -3,23 +3,24 @@
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Effect;
 use evenkeel_core::input::{Answer, Input, LeaseEvent, OfferAnswer};
-use evenkeel_core::keys::{Key, Parsed, parse};
+use evenkeel_core::keys::{Key, ParsedKey, parse};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{
-    BeatRecord, ClusterSettings, Handover, Intent, Plan, Record, ServingRecord, StrikeRecord, decode, encode,
+    BeatRecord, ClusterSettings, DrainIntent, Handover, Plan, Record, ServingRecord, StrikeRecord, decode,
+    encode,
 };
 use evenkeel_core::registry::{Guard, Write};
 use evenkeel_core::time::Now;
 
 use super::commits::commits;
-use super::shares::heard;
-use crate::tamper::Tamper;
+use super::sharding::heard_changes;
+use crate::mutation::Mutation;
 
 /// Changes the records of one kind that these acts write.
 fn writes<T: Record>(
     effects: &mut [Effect],
     kinds: &[CommitKind],
-    wanted: impl Fn(&Parsed) -> bool,
+    wanted: impl Fn(&ParsedKey) -> bool,
     change: impl Fn(&Key, &mut T),
 ) {
     for write in commits(effects, kinds).flat_map(|txn| &mut txn.writes) {
@@ -34,8 +35,14 @@ fn writes<T: Record>(
 }
 
 /// Changes the records of one kind that a node hears of.
-fn hears<T: Record>(input: &mut Input, wanted: impl Fn(&Parsed) -> bool, change: impl Fn(&Key, &mut T)) {
-    for found in heard(input).iter_mut().filter(|c| parse(&c.key).is_some_and(|parsed| wanted(&parsed))) {
+fn change_heard<T: Record>(
+    input: &mut Input,
+    wanted: impl Fn(&ParsedKey) -> bool,
+    change: impl Fn(&Key, &mut T),
+) {
+    for found in
+        heard_changes(input).iter_mut().filter(|c| parse(&c.key).is_some_and(|parsed| wanted(&parsed)))
+    {
         if let Some(entry) = &mut found.entry
             && let Some(mut record) = decode::<T>(&entry.value)
         {
@@ -46,9 +53,9 @@ fn hears<T: Record>(input: &mut Input, wanted: impl Fn(&Parsed) -> bool, change:
 }
 
 /// Acts of these kinds are not guarded by how these entries stood.
-pub(super) struct Unseen(pub(super) &'static [CommitKind], pub(super) fn(&Parsed) -> bool);
+pub(super) struct UnguardedEntries(pub(super) &'static [CommitKind], pub(super) fn(&ParsedKey) -> bool);
 
-impl Tamper for Unseen {
+impl Mutation for UnguardedEntries {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         let seen = |guard: &Guard| match guard {
             Guard::At(key, _) | Guard::Absent(key) => parse(key).is_some_and(|parsed| (self.1)(&parsed)),
@@ -59,33 +66,33 @@ impl Tamper for Unseen {
 }
 
 /// What orders and plans are guarded by besides.
-pub(super) fn is_right(parsed: &Parsed) -> bool {
-    matches!(parsed, Parsed::Beat(_) | Parsed::Serving)
+pub(super) fn is_right(parsed: &ParsedKey) -> bool {
+    matches!(parsed, ParsedKey::Beat(_) | ParsedKey::Serving)
 }
 
 /// What beats are numbered by.
-pub(super) fn is_settings(parsed: &Parsed) -> bool {
-    matches!(parsed, Parsed::Settings)
+pub(super) fn is_settings(parsed: &ParsedKey) -> bool {
+    matches!(parsed, ParsedKey::Settings)
 }
 
 /// A plan.
-pub(super) fn is_plan(parsed: &Parsed) -> bool {
-    matches!(parsed, Parsed::Plan(_))
+pub(super) fn is_plan(parsed: &ParsedKey) -> bool {
+    matches!(parsed, ParsedKey::Plan(_))
 }
 
 /// Takes any beat that is another one than the last, be it earlier, by whatever time it thinks it is.
-pub(super) struct TakesOtherBeats;
+pub(super) struct AcceptsAnyBeat;
 
-impl Tamper for TakesOtherBeats {
+impl Mutation for AcceptsAnyBeat {
     fn input(&self, node: &Node, now: Now, input: &mut Input) {
         if let Input::Lease(LeaseEvent::Opened { granted, .. } | LeaseEvent::Renewed { granted, .. }) = input
         {
             granted.clock = None;
         }
         let beat = node.view().settings().beat_of(now.wall);
-        hears(
+        change_heard(
             input,
-            |p| matches!(p, Parsed::Beat(_)),
+            |p| matches!(p, ParsedKey::Beat(_)),
             |_, record: &mut BeatRecord| {
                 if record.beat > beat {
                     record.beat = 0;
@@ -96,15 +103,15 @@ impl Tamper for TakesOtherBeats {
 }
 
 /// Takes a beat under the token of the one before.
-pub(super) struct KeepsBeatToken;
+pub(super) struct ReusesBeatToken;
 
-impl Tamper for KeepsBeatToken {
+impl Mutation for ReusesBeatToken {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         let kinds = [CommitKind::TakeBeat, CommitKind::TakeBeatOver];
         writes(
             effects,
             &kinds,
-            |p| matches!(p, Parsed::Beat(_)),
+            |p| matches!(p, ParsedKey::Beat(_)),
             |_, record: &mut BeatRecord| {
                 record.seq = record.seq.min(1);
             },
@@ -113,13 +120,13 @@ impl Tamper for KeepsBeatToken {
 }
 
 /// Serves without waiting for a predecessor that keeps no deadline of its own.
-pub(super) struct WaitsForNobody;
+pub(super) struct SkipsPredecessorWait;
 
-impl Tamper for WaitsForNobody {
+impl Mutation for SkipsPredecessorWait {
     fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
-        hears(
+        change_heard(
             input,
-            |p| matches!(p, Parsed::Settings),
+            |p| matches!(p, ParsedKey::Settings),
             |_, settings: &mut ClusterSettings| {
                 settings.handover = Handover::Fenced;
             },
@@ -128,14 +135,14 @@ impl Tamper for WaitsForNobody {
 }
 
 /// Serves as soon as it leads, whatever it has read.
-pub(super) struct ServesAtOnce;
+pub(super) struct ServesBeforeReading;
 
-impl Tamper for ServesAtOnce {
+impl Mutation for ServesBeforeReading {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         writes(
             effects,
             &[CommitKind::TakeLead],
-            |p| matches!(p, Parsed::Serving),
+            |p| matches!(p, ParsedKey::Serving),
             |_, record: &mut ServingRecord| {
                 record.serves = true;
             },
@@ -144,15 +151,15 @@ impl Tamper for ServesAtOnce {
 }
 
 /// Counts the strikes of a node's earlier lives.
-pub(super) struct RemembersStrikes;
+pub(super) struct KeepsOldStrikes;
 
-impl Tamper for RemembersStrikes {
+impl Mutation for KeepsOldStrikes {
     fn input(&self, node: &Node, _now: Now, input: &mut Input) {
-        hears(
+        change_heard(
             input,
-            |p| matches!(p, Parsed::Strike(..)),
+            |p| matches!(p, ParsedKey::Strike(..)),
             |key, strike: &mut StrikeRecord| {
-                let Some(Parsed::Strike(target, _)) = parse(key) else { return };
+                let Some(ParsedKey::Strike(target, _)) = parse(key) else { return };
                 let lives = node.view().members().filter(|(member, _)| member.node == target);
                 strike.incarnation =
                     lives.map(|(member, _)| member.incarnation).max().unwrap_or(strike.incarnation);
@@ -164,12 +171,12 @@ impl Tamper for RemembersStrikes {
 /// Strikes twice at once.
 pub(super) struct StrikesTwice;
 
-impl Tamper for StrikesTwice {
+impl Mutation for StrikesTwice {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         writes(
             effects,
             &[CommitKind::Strike],
-            |p| matches!(p, Parsed::Strike(..)),
+            |p| matches!(p, ParsedKey::Strike(..)),
             |_, strike: &mut StrikeRecord| {
                 strike.count += 1;
             },
@@ -178,15 +185,15 @@ impl Tamper for StrikesTwice {
 }
 
 /// Counts the strikes of several observers apart, be they of one beat.
-pub(super) struct CountsObservers;
+pub(super) struct CountsEachObserver;
 
-impl Tamper for CountsObservers {
+impl Mutation for CountsEachObserver {
     fn input(&self, node: &Node, _now: Now, input: &mut Input) {
-        hears(
+        change_heard(
             input,
-            |p| matches!(p, Parsed::Strike(..)),
+            |p| matches!(p, ParsedKey::Strike(..)),
             |key, strike: &mut StrikeRecord| {
-                let Some(Parsed::Strike(_, observer)) = parse(key) else { return };
+                let Some(ParsedKey::Strike(_, observer)) = parse(key) else { return };
                 let me = &node.local().settings.name;
                 let apart: u64 = observer.as_str().bytes().map(u64::from).sum();
                 if observer != *me {
@@ -198,16 +205,16 @@ impl Tamper for CountsObservers {
 }
 
 /// Says of a node that it is drained as soon as somebody wants it to be.
-pub(super) struct SaysDrainedAtOnce;
+pub(super) struct ReportsDrainedEarly;
 
-impl Tamper for SaysDrainedAtOnce {
+impl Mutation for ReportsDrainedEarly {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
         writes(
             effects,
             &[CommitKind::Drain],
-            |p| matches!(p, Parsed::Intent(_)),
-            |key, intent: &mut Intent| {
-                let Some(Parsed::Intent(drained)) = parse(key) else { return };
+            |p| matches!(p, ParsedKey::Intent(_)),
+            |key, intent: &mut DrainIntent| {
+                let Some(ParsedKey::Intent(drained)) = parse(key) else { return };
                 let lives = node.view().members().filter(|(member, _)| member.node == drained);
                 intent.drained = lives.map(|(member, _)| member.incarnation).max();
             },
@@ -216,9 +223,9 @@ impl Tamper for SaysDrainedAtOnce {
 }
 
 /// Takes whoever has no slot for one who cannot be reached.
-pub(super) struct StrikesTheBusy;
+pub(super) struct StrikesBusyNodes;
 
-impl Tamper for StrikesTheBusy {
+impl Mutation for StrikesBusyNodes {
     fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
         if let Input::Offered { answer, .. } = input
             && matches!(answer, OfferAnswer::Taken { busy } if !busy.is_empty())
@@ -229,12 +236,12 @@ impl Tamper for StrikesTheBusy {
 }
 
 /// Accepts runs and does not remember how far the job has come.
-pub(super) struct ForgetsReached;
+pub(super) struct SkipsPlanWatermark;
 
-impl Tamper for ForgetsReached {
+impl Mutation for SkipsPlanWatermark {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
         writes(effects, &[CommitKind::Accept], is_plan, |key, plan: &mut Plan| {
-            let Some(Parsed::Plan(job)) = parse(key) else { return };
+            let Some(ParsedKey::Plan(job)) = parse(key) else { return };
             let id = node.view().id(&job);
             let known = id.and_then(|id| node.view().job(id).plan()?.known.value.as_ref());
             plan.reached = known.map_or(plan.reached, |known| known.reached);
@@ -243,9 +250,9 @@ impl Tamper for ForgetsReached {
 }
 
 /// Plans all runs for the node that the first one goes to.
-pub(super) struct PlansForOne;
+pub(super) struct PlansOnOneNode;
 
-impl Tamper for PlansForOne {
+impl Mutation for PlansOnOneNode {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         let mut one = None;
         for write in commits(effects, &[CommitKind::Plan]).flat_map(|txn| &mut txn.writes) {
@@ -264,9 +271,9 @@ impl Tamper for PlansForOne {
 }
 
 /// Plans for a drained node, where there is one, as for any other.
-pub(super) struct PlansForTheDrained;
+pub(super) struct PlansOnDrainedNodes;
 
-impl Tamper for PlansForTheDrained {
+impl Mutation for PlansOnDrainedNodes {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
         let view = node.view();
         let mut members = view.members().map(|(member, _)| member);
@@ -278,9 +285,9 @@ impl Tamper for PlansForTheDrained {
 }
 
 /// Takes whatever it is offered, also when it may not act.
-pub(super) struct TakesEverything;
+pub(super) struct AcceptsEveryOffer;
 
-impl Tamper for TakesEverything {
+impl Mutation for AcceptsEveryOffer {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         for effect in effects {
             if let Effect::Answer(_, Answer::Busy(busy)) = effect {

@@ -1,31 +1,33 @@
 //! Faults in how many runs of a pool go on at once.
 
 use evenkeel_core::input::Input;
-use evenkeel_core::keys::{Parsed, parse};
+use evenkeel_core::keys::{ParsedKey, parse};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{PoolRecord, decode, encode};
 use evenkeel_core::time::Now;
 
 use super::commits::declarations;
-use super::shares::heard;
-use crate::tamper::Tamper;
+use super::sharding::heard_changes;
+use crate::mutation::Mutation;
 
 /// Starts runs without a seat.
-pub(super) struct TakesNoSeat;
+pub(super) struct SkipsPoolPermit;
 
-impl Tamper for TakesNoSeat {
+impl Mutation for SkipsPoolPermit {
     fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
         declarations(input, |job| job.pool = None);
     }
 }
 
 /// Sees no seats but its own.
-pub(super) struct SeesOwnSeats;
+pub(super) struct CountsOwnPermits;
 
-impl Tamper for SeesOwnSeats {
+impl Mutation for CountsOwnPermits {
     fn input(&self, node: &Node, _now: Now, input: &mut Input) {
         let me = node.member();
-        for entry in heard(input).iter_mut().filter(|c| matches!(parse(&c.key), Some(Parsed::Pool(_)))) {
+        for entry in
+            heard_changes(input).iter_mut().filter(|c| matches!(parse(&c.key), Some(ParsedKey::Pool(_))))
+        {
             if let Some(entry) = &mut entry.entry
                 && let Some(mut pool) = decode::<PoolRecord>(&entry.value)
             {

@@ -2,18 +2,22 @@
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, Verdict, VerdictState};
-use evenkeel_core::input::{Ended, Input, RunEvent};
-use evenkeel_core::keys::{Parsed, parse};
+use evenkeel_core::input::{Input, RunEvent, RunOutcome};
+use evenkeel_core::keys::{ParsedKey, parse};
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{Lane, Plan, Record, ShardLane, Wait, decode, encode};
+use evenkeel_core::record::{Plan, Record, RetryWait, RunState, ShardRunState, decode, encode};
 use evenkeel_core::registry::{Value, Write};
 use evenkeel_core::time::{Now, Wall};
 
-use super::commits::{commits, lanes};
-use crate::tamper::Tamper;
+use super::commits::{change_run_states, commits};
+use crate::mutation::Mutation;
 
 /// Changes the waits and the verdicts that these acts write, in each placement.
-fn entries(effects: &mut [Effect], kinds: &[CommitKind], change: impl Fn(Vec<&mut Wait>, &mut Vec<Verdict>)) {
+fn entries(
+    effects: &mut [Effect],
+    kinds: &[CommitKind],
+    change: impl Fn(Vec<&mut RetryWait>, &mut Vec<Verdict>),
+) {
     fn changed<T: Record>(value: &mut Value, change: impl FnOnce(&mut T)) {
         if let Some(mut record) = decode::<T>(value) {
             change(&mut record);
@@ -23,15 +27,15 @@ fn entries(effects: &mut [Effect], kinds: &[CommitKind], change: impl Fn(Vec<&mu
     for write in commits(effects, kinds).flat_map(|txn| &mut txn.writes) {
         let Write::Put { key, value, .. } = write else { continue };
         match parse(key) {
-            Some(Parsed::Lane(_)) => changed::<Lane>(value, |lane| {
+            Some(ParsedKey::RunState(_)) => changed::<RunState>(value, |lane| {
                 let waits = lane.open.iter_mut().filter_map(|open| open.wait.as_mut());
                 change(waits.collect(), &mut lane.verdicts);
             }),
-            Some(Parsed::ShardLane(..)) => changed::<ShardLane>(value, |lane| {
+            Some(ParsedKey::ShardRunState(..)) => changed::<ShardRunState>(value, |lane| {
                 let waits = lane.open.iter_mut().filter_map(|open| open.wait.as_mut());
                 change(waits.collect(), &mut lane.verdicts);
             }),
-            Some(Parsed::Plan(_)) => changed::<Plan>(value, |plan| {
+            Some(ParsedKey::Plan(_)) => changed::<Plan>(value, |plan| {
                 let waits = plan.runs.iter_mut().filter_map(|run| run.wait.as_mut());
                 change(waits.collect(), &mut plan.verdicts);
             }),
@@ -41,9 +45,9 @@ fn entries(effects: &mut [Effect], kinds: &[CommitKind], change: impl Fn(Vec<&mu
 }
 
 /// Attempts a run again without a wait.
-pub(super) struct TriesAtOnce;
+pub(super) struct SkipsRetryDelay;
 
-impl Tamper for TriesAtOnce {
+impl Mutation for SkipsRetryDelay {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         entries(effects, &[CommitKind::WaitForRetry, CommitKind::Finish], |waits, _| {
             waits.into_iter().for_each(|wait| wait.until = Wall::MIN);
@@ -52,20 +56,20 @@ impl Tamper for TriesAtOnce {
 }
 
 /// Takes every end for a failure.
-pub(super) struct TakesAllForFailed;
+pub(super) struct RetriesEveryEnd;
 
-impl Tamper for TakesAllForFailed {
+impl Mutation for RetriesEveryEnd {
     fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
-        if let Input::Run { event: RunEvent::Ended(ended @ Ended::Succeeded), .. } = input {
-            *ended = Ended::Failed(Some(1));
+        if let Input::Run { event: RunEvent::Ended(ended @ RunOutcome::Succeeded), .. } = input {
+            *ended = RunOutcome::Failed(Some(1));
         }
     }
 }
 
 /// Gives attempts up, and says so to nobody.
-pub(super) struct GivesUpQuietly;
+pub(super) struct HidesGivenUpRetries;
 
-impl Tamper for GivesUpQuietly {
+impl Mutation for HidesGivenUpRetries {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         entries(effects, &[CommitKind::GiveUp, CommitKind::Finish, CommitKind::Withdraw], |_, verdicts| {
             verdicts.retain(|v| v.state != VerdictState::Skipped || v.attempt == 0);
@@ -74,11 +78,11 @@ impl Tamper for GivesUpQuietly {
 }
 
 /// Attempts a run again under the token of the attempt that failed.
-pub(super) struct KeepsToken;
+pub(super) struct ReusesTokenOnRetry;
 
-impl Tamper for KeepsToken {
+impl Mutation for ReusesTokenOnRetry {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(node, effects, &[CommitKind::Retry], |lane, known| {
+        change_run_states(node, effects, &[CommitKind::Retry], |lane, known| {
             for open in &mut lane.open {
                 let before = known.and_then(|known| known.open_of(&open.fire));
                 open.seq = before.map_or(open.seq, |before| before.seq);

@@ -1,19 +1,19 @@
 //! Faults in rules: nodes that follow another one.
 
+use evenkeel_core::rule_context::{Rule, RuleContext, RuleFn, RuleOutput};
 use evenkeel_core::rules::{
     self, BEAT, CONTROL, DISPATCH, DRAIN, ELECTION, FAILOVER, FIRING, HEALTH, LOCKS, MEMBERSHIP, POOLS,
     PROMOTION, SHARDING, claims, membership,
 };
-use evenkeel_core::scene::{Decide, Decisions, Rule, Scene};
 
-use crate::tamper::Tamper;
+use crate::mutation::Mutation;
 
 /// Claims while X ≤ N, and so ends up with one job too many.
-pub(super) struct BeyondQuota;
+pub(super) struct ExceedsQuota;
 
-impl Tamper for BeyondQuota {
+impl Mutation for ExceedsQuota {
     fn rules(&self) -> &'static [Rule] {
-        const CLAIMS: Rule = Rule { name: "claims beyond the quota", decide: Decide::Node(beyond) };
+        const CLAIMS: Rule = Rule { name: "claims beyond the quota", decide: RuleFn::Node(beyond) };
         &[
             MEMBERSHIP, PROMOTION, CONTROL, LOCKS, BEAT, HEALTH, CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING,
             DISPATCH, FIRING, POOLS,
@@ -21,7 +21,7 @@ impl Tamper for BeyondQuota {
     }
 }
 
-fn beyond(scene: &Scene<'_>, out: &mut Decisions) {
+fn beyond(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     let quota = |group| claims::quota_in(scene.view, &scene.local.settings, group);
     claims::decide_within(scene, |group| quota(group) + 1, out);
 }
@@ -29,9 +29,9 @@ fn beyond(scene: &Scene<'_>, out: &mut Decisions) {
 /// Claims as if nobody were ever missing: N = 1 + K/S.
 pub(super) struct IgnoresTolerance;
 
-impl Tamper for IgnoresTolerance {
+impl Mutation for IgnoresTolerance {
     fn rules(&self) -> &'static [Rule] {
-        const CLAIMS: Rule = Rule { name: "claims without tolerance", decide: Decide::Node(intolerant) };
+        const CLAIMS: Rule = Rule { name: "claims without tolerance", decide: RuleFn::Node(intolerant) };
         &[
             MEMBERSHIP, PROMOTION, CONTROL, LOCKS, BEAT, HEALTH, CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING,
             DISPATCH, FIRING, POOLS,
@@ -39,7 +39,7 @@ impl Tamper for IgnoresTolerance {
     }
 }
 
-fn intolerant(scene: &Scene<'_>, out: &mut Decisions) {
+fn intolerant(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     let quota = |group| 1 + scene.view.jobs_of(group) / scene.view.nodes_of(group).max(1);
     claims::decide_within(scene, quota, out);
 }
@@ -47,9 +47,9 @@ fn intolerant(scene: &Scene<'_>, out: &mut Decisions) {
 /// Joins once, and never again.
 pub(super) struct JoinsOnce;
 
-impl Tamper for JoinsOnce {
+impl Mutation for JoinsOnce {
     fn rules(&self) -> &'static [Rule] {
-        const ONCE: Rule = Rule { name: "membership, once", decide: Decide::Node(once) };
+        const ONCE: Rule = Rule { name: "membership, once", decide: RuleFn::Node(once) };
         &[
             ONCE,
             PROMOTION,
@@ -69,7 +69,7 @@ impl Tamper for JoinsOnce {
     }
 }
 
-fn once(scene: &Scene<'_>, out: &mut Decisions) {
+fn once(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     if scene.local.predecessor.is_none() {
         membership::decide(scene, out);
     }

@@ -1,24 +1,24 @@
 //! Faults in what is passed on to the program that takes a node's place.
 
-use evenkeel_core::baton::Baton;
+use evenkeel_core::handoff::NodeHandoff;
 use evenkeel_core::time::Now;
 
-use crate::tamper::Tamper;
+use crate::mutation::Mutation;
 
 /// Passes on who the node is, and not what it runs.
-pub(super) struct ForgetsGiven;
+pub(super) struct DropsHandoffRuns;
 
-impl Tamper for ForgetsGiven {
-    fn baton(&self, _now: Now, baton: &mut Baton) {
+impl Mutation for DropsHandoffRuns {
+    fn handoff(&self, _now: Now, baton: &mut NodeHandoff) {
         baton.given.clear();
     }
 }
 
 /// Counts the lease from when it was passed on, and not from when it was asked for.
-pub(super) struct TrustsAnew;
+pub(super) struct CountsLeaseFromHandoff;
 
-impl Tamper for TrustsAnew {
-    fn baton(&self, now: Now, baton: &mut Baton) {
+impl Mutation for CountsLeaseFromHandoff {
+    fn handoff(&self, now: Now, baton: &mut NodeHandoff) {
         baton.lease.confirmed = now.mono.0;
     }
 }

@@ -8,12 +8,12 @@ use evenkeel_core::record::{ClusterRecord, MemberInfo, decode, encode};
 use evenkeel_core::registry::{Guard, Write};
 
 use super::commits::commits;
-use crate::tamper::Tamper;
+use crate::mutation::Mutation;
 
 /// Joins without a look at which layout is wanted, and leaves that as it is.
-pub(super) struct JoinsUnasked;
+pub(super) struct SkipsLayoutCheck;
 
-impl Tamper for JoinsUnasked {
+impl Mutation for SkipsLayoutCheck {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         for txn in commits(effects, &[CommitKind::Join]) {
             txn.guards.retain(|guard| !matches!(guard, Guard::At(key, _) if *key == keys::cluster()));
@@ -23,9 +23,9 @@ impl Tamper for JoinsUnasked {
 }
 
 /// Raises a layout that nobody wanted before, so that some may join meanwhile.
-pub(super) struct RaisesAtOnce;
+pub(super) struct RaisesLayoutEarly;
 
-impl Tamper for RaisesAtOnce {
+impl Mutation for RaisesLayoutEarly {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         for write in commits(effects, &[CommitKind::WantLayout]).flat_map(|txn| &mut txn.writes) {
             let Write::Put { value, .. } = write else { continue };
@@ -36,9 +36,9 @@ impl Tamper for RaisesAtOnce {
 }
 
 /// Says that it knows a layout more than it does.
-pub(super) struct SaysTooMuch;
+pub(super) struct OverstatesLayout;
 
-impl Tamper for SaysTooMuch {
+impl Mutation for OverstatesLayout {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         for write in commits(effects, &[CommitKind::Join]).flat_map(|txn| &mut txn.writes) {
             let Write::Put { value, .. } = write else { continue };
@@ -49,10 +49,10 @@ impl Tamper for SaysTooMuch {
 }
 
 /// Goes on in whatever program there is.
-pub(super) struct GoesOnInAny;
+pub(super) struct AcceptsAnyProgram;
 
-impl Tamper for GoesOnInAny {
-    fn asks_programs(&self) -> bool {
+impl Mutation for AcceptsAnyProgram {
+    fn checks_programs(&self) -> bool {
         false
     }
 }

@@ -1,47 +1,47 @@
 //! Commands about the cluster as such: loads, settings, who reaches whom, clocks, and waiting for a moment or a fact.
 
-use evenkeel_core::input::{self, Setting};
-use evenkeel_core::load::{Part, Sample};
+use evenkeel_core::ids::NodeName;
+use evenkeel_core::input::{self, ClusterSetting};
+use evenkeel_core::load::{HostLoad, Utilization};
 use evenkeel_core::node::Spread;
 use evenkeel_core::record::{Handover, PlannerKind};
-use evenkeel_core::words::NodeName;
 
-use super::Scenario;
-use super::command::Command;
-use crate::world::Link;
+use super::ScenarioRunner;
+use super::command::ScenarioCommand;
+use crate::world::RegistryLink;
 
 /// The longest that a scenario waits for a fact, in milliseconds.
 const PATIENCE: i64 = 300_000;
 
-impl Command {
+impl ScenarioCommand {
     /// `sample A cpu=90 mem=50`: what A measures of its host, in percent; what is not named is not known.
-    pub(super) fn sample(&self, scenario: &mut Scenario) -> Result<(), String> {
+    pub(super) fn sample(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         let part = |key: &str| match self.settings.get(key) {
             None => Ok(None),
             Some(text) => {
                 let percent: f64 = text.parse().map_err(|e| format!("{key}: {e}"))?;
-                Ok::<_, String>(Part::measured(percent / 100.0))
+                Ok::<_, String>(Utilization::measured(percent / 100.0))
             }
         };
-        let sample = Sample { cpu: part("cpu")?, memory: part("mem")? };
+        let sample = HostLoad { cpu: part("cpu")?, memory: part("mem")? };
         scenario.world.sample(&self.node(0)?, sample);
         Ok(())
     }
 
     /// `set planner=leader beat=60 strikes=3 handover=waited by=A`.
-    pub(super) fn set(&self, scenario: &mut Scenario) -> Result<(), String> {
+    pub(super) fn set(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         let asked = self.asked(scenario, "by")?;
         for (key, value) in self.settings.iter().filter(|(key, _)| !["by", "now"].contains(&key.as_str())) {
             let number = || value.parse::<u32>().map_err(|e| format!("{key}: {e}"));
             let setting = match (key.as_str(), value.as_str()) {
-                ("planner", "leader") => Setting::Planner(PlannerKind::Leader),
-                ("planner", "beat") => Setting::Planner(PlannerKind::Beat),
-                ("handover", "waited") => Setting::Handover(Handover::Waited),
-                ("handover", "fenced") => Setting::Handover(Handover::Fenced),
-                ("spread", "first_come") => Setting::Spread(Spread::FirstCome),
-                ("spread", "even") => Setting::Spread(Spread::Even),
-                ("beat", _) => Setting::Beat(number()?),
-                ("strikes", _) => Setting::Strikes(number()?),
+                ("planner", "leader") => ClusterSetting::Planner(PlannerKind::Leader),
+                ("planner", "beat") => ClusterSetting::Planner(PlannerKind::Beat),
+                ("handover", "waited") => ClusterSetting::Handover(Handover::Waited),
+                ("handover", "fenced") => ClusterSetting::Handover(Handover::Fenced),
+                ("spread", "first_come") => ClusterSetting::Spread(Spread::FirstCome),
+                ("spread", "even") => ClusterSetting::Spread(Spread::Even),
+                ("beat", _) => ClusterSetting::Beat(number()?),
+                ("strikes", _) => ClusterSetting::Strikes(number()?),
                 _ => return Err(format!("nothing of the cluster is called {key}={value}")),
             };
             let ask = scenario.world.ask(&asked, input::Command::Configure(setting));
@@ -51,7 +51,7 @@ impl Command {
     }
 
     /// `cut A B C`: nothing gets from A to B or C; `cut all`; `mend A B`, `mend all`.
-    pub(super) fn cut(&self, scenario: &mut Scenario) -> Result<(), String> {
+    pub(super) fn cut(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         let nodes: Vec<NodeName> = scenario.world.names().cloned().collect();
         let pairs: Vec<(NodeName, NodeName)> = if self.word(0)? == "all" {
             let others = |from| nodes.iter().filter(move |to| *to != from).map(move |to| (from, to));
@@ -70,11 +70,11 @@ impl Command {
     }
 
     /// `link A down`: nothing between A and the registry gets through; `half`: its requests do; `up`.
-    pub(super) fn link(&self, scenario: &mut Scenario) -> Result<(), String> {
+    pub(super) fn link(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         let link = match self.word(1)? {
-            "up" => Link::Up,
-            "half" => Link::Half,
-            "down" => Link::Down,
+            "up" => RegistryLink::Up,
+            "half" => RegistryLink::Half,
+            "down" => RegistryLink::Down,
             other => return Err(format!("a link is up, half or down, not {other}")),
         };
         scenario.world.set_link(&self.node(0)?, link, true);
@@ -82,7 +82,7 @@ impl Command {
     }
 
     /// `clock A 60000`: A's time of day steps by so many milliseconds; `clock A right`.
-    pub(super) fn clock(&self, scenario: &mut Scenario) -> Result<(), String> {
+    pub(super) fn clock(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         if self.word(1)? == "right" {
             scenario.world.correct_clock(&self.node(0)?);
         } else {
@@ -92,7 +92,7 @@ impl Command {
     }
 
     /// `at 60.4`: lets time pass until so many seconds after the beginning.
-    pub(super) fn at(&self, scenario: &mut Scenario) -> Result<(), String> {
+    pub(super) fn at(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         let (whole, part) = self.word(0)?.split_once('.').unwrap_or((self.word(0)?, "0"));
         let ms: i64 = format!("{whole}{part:0<3}").parse().map_err(|e| format!("{e}"))?;
         if ms < scenario.world.now() {
@@ -103,7 +103,7 @@ impl Command {
     }
 
     /// `until take the beat of A applied`: lets time pass, a millisecond at a time, until that is in the trace.
-    pub(super) fn until(&self, scenario: &mut Scenario) -> Result<(), String> {
+    pub(super) fn until(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         let words = self.words.join(" ");
         let mut seen = scenario.world.trace().text().len();
         let last = scenario.world.now() + PATIENCE;

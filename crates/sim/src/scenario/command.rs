@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use evenkeel_core::ids::{JobName, NodeName};
 use evenkeel_core::input;
 use evenkeel_core::input::NodeSwitch;
 use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Pool, Work};
 use evenkeel_core::node::{Quota, Settings, Spread};
 use evenkeel_core::record::Layouts;
-use evenkeel_core::registry::Class;
-use evenkeel_core::share::{Order, Strategy};
+use evenkeel_core::registry::DurabilityClass;
+use evenkeel_core::sharding_strategy::{NodeOrder, ShardingStrategy};
 use evenkeel_core::time::Millis;
-use evenkeel_core::words::{JobName, NodeName};
 
-use super::Scenario;
-use crate::world::clock::Clock;
+use super::ScenarioRunner;
+use crate::world::clock::SimClock;
 
 /// A lease's term in scenarios.
 const TTL: u32 = 4_000;
@@ -24,13 +24,13 @@ const CALM: i64 = 2_500;
 const FAR: i64 = 300;
 
 /// One command: its verb, who or what it is about, and settings such as `M=10`.
-pub(super) struct Command {
+pub(super) struct ScenarioCommand {
     pub(super) verb: String,
     pub(super) words: Vec<String>,
     pub(super) settings: BTreeMap<String, String>,
 }
 
-impl FromStr for Command {
+impl FromStr for ScenarioCommand {
     type Err = String;
 
     fn from_str(line: &str) -> Result<Self, String> {
@@ -49,8 +49,8 @@ impl FromStr for Command {
     }
 }
 
-impl Command {
-    pub(super) fn run(&self, scenario: &mut Scenario) -> Result<String, String> {
+impl ScenarioCommand {
+    pub(super) fn run(&self, scenario: &mut ScenarioRunner) -> Result<String, String> {
         match self.verb.as_str() {
             // start A M=10 n=1 spread=even quota=larger
             "start" => self.start(scenario)?,
@@ -69,8 +69,8 @@ impl Command {
             "restart" => scenario.world.start(&self.node(0)?),
             "stop" => scenario.world.pause(&self.node(0)?),
             "continue" => scenario.world.resume(&self.node(0)?),
-            "deaf" => scenario.world.set_deaf(&self.node(0)?, true),
-            "hear" => scenario.world.set_deaf(&self.node(0)?, false),
+            "deaf" => scenario.world.withhold_news(&self.node(0)?, true),
+            "hear" => scenario.world.withhold_news(&self.node(0)?, false),
             "far" => scenario.world.set_far(&self.node(0)?, FAR),
             "near" => scenario.world.set_far(&self.node(0)?, 0),
             "sample" => self.sample(scenario)?,
@@ -91,12 +91,12 @@ impl Command {
             "knows" => return Ok(scenario.knows(&self.node(0)?)),
             "serving" => return Ok(scenario.serving()),
             "acts" => return Ok(scenario.acts(&self.words.join(" "))),
-            "talk" => return Ok(scenario.talk()),
+            "talk" => return Ok(scenario.calls()),
             "show" => return Ok(scenario.state()),
             "log" => return Ok(scenario.log()),
             "verdicts" => return Ok(scenario.verdicts()),
             // shares JOB: who leads, who has what, and what is in whose lane
-            "shares" => return self.shares(scenario),
+            "shares" => return self.shard_assignments(scenario),
             // events: what nodes announced since that was shown last
             "events" => return Ok(scenario.events(false)),
             "session" => return Ok(scenario.events(true)),
@@ -133,12 +133,12 @@ impl Command {
         self.setting(key, &default.to_string()).parse().map_err(|e| format!("{key}: {e}"))
     }
 
-    fn shares(&self, scenario: &Scenario) -> Result<String, String> {
-        Ok(scenario.world.shares(&self.word(0)?.parse().map_err(|e| format!("{e}"))?))
+    fn shard_assignments(&self, scenario: &ScenarioRunner) -> Result<String, String> {
+        Ok(scenario.world.shard_assignments(&self.word(0)?.parse().map_err(|e| format!("{e}"))?))
     }
 
     /// The node that is asked: `by=A`, or the first one that lives.
-    pub(super) fn asked(&self, scenario: &Scenario, key: &str) -> Result<NodeName, String> {
+    pub(super) fn asked(&self, scenario: &ScenarioRunner, key: &str) -> Result<NodeName, String> {
         match self.settings.get(key) {
             Some(name) => name.parse().map_err(|e| format!("{e}")),
             None => {
@@ -148,7 +148,7 @@ impl Command {
         }
     }
 
-    fn start(&self, scenario: &mut Scenario) -> Result<(), String> {
+    fn start(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         let settings = Settings {
             name: self.node(0)?,
             predecessor: None,
@@ -173,16 +173,16 @@ impl Command {
             early: Millis(0),
             notice: Millis(i64::from(self.count("notice", 0)?)),
             operations_max: 4_096,
-            class: Class::A,
+            class: DurabilityClass::A,
             generation: 1,
             knows: Layouts::OWN,
         };
-        scenario.world.add(settings, Clock::new(0));
+        scenario.world.add(settings, SimClock::new(0));
         Ok(())
     }
 
     /// Makes jobs that run only by hand, asked of the winner, with everybody else further away.
-    fn jobs(&self, scenario: &mut Scenario) -> Result<(), String> {
+    fn jobs(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         let winner = self.asked(scenario, "winner")?;
         for _ in 0..self.number(0)? {
             scenario.made += 1;
@@ -193,7 +193,7 @@ impl Command {
         Ok(())
     }
 
-    fn job(&self, scenario: &mut Scenario) -> Result<(), String> {
+    fn job(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         let asked = self.asked(scenario, "by")?;
         let name: JobName = self.word(0)?.parse().map_err(|e| format!("{e}"))?;
         let every = self.settings.get("every").map(|span| format!("@every {span}")).unwrap_or_default();
@@ -225,11 +225,11 @@ impl Command {
         job.placement = Placement::Sharded;
         job.shards = self.count("shards", 1)?;
         job.strategy = match self.setting("strategy", "average").as_str() {
-            "rotate" => Strategy::Rotate,
-            "odd even" => Strategy::OddEven,
-            _ => Strategy::Average,
+            "rotate" => ShardingStrategy::Rotate,
+            "odd even" => ShardingStrategy::OddEven,
+            _ => ShardingStrategy::Average,
         };
-        job.order = if says("descending") { Order::Descending } else { Order::Ascending };
+        job.order = if says("descending") { NodeOrder::Descending } else { NodeOrder::Ascending };
         (job.sticky_shards, job.one_per_host, job.monitor_execution) =
             (says("static"), says("host"), !says("unmonitored"));
         job.enabled = !says("disabled");
@@ -266,7 +266,7 @@ impl Command {
         Work::Command(vec!["run".to_owned(), self.setting("takes", takes)])
     }
 
-    fn favoured(&self, scenario: &mut Scenario, winner: &NodeName, command: input::Command) {
+    fn favoured(&self, scenario: &mut ScenarioRunner, winner: &NodeName, command: input::Command) {
         let others: Vec<NodeName> = scenario.world.names().filter(|n| *n != winner).cloned().collect();
         others.iter().for_each(|name| scenario.world.set_far(name, FAR));
         scenario.world.ask(winner, command);
@@ -274,7 +274,7 @@ impl Command {
         others.iter().for_each(|name| scenario.world.set_far(name, 0));
     }
 
-    fn run_held(&self, scenario: &mut Scenario) -> Result<(), String> {
+    fn run_held(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         let name = self.node(0)?;
         let count = usize::try_from(self.number(1)?).unwrap_or(0);
         let jobs: Vec<JobName> = scenario.world.jobs_of(&name).into_iter().take(count).collect();
@@ -285,7 +285,7 @@ impl Command {
         Ok(())
     }
 
-    fn command(&self, scenario: &mut Scenario) -> Result<(), String> {
+    fn command(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         let job = || self.word(0)?.parse::<JobName>().map_err(|e| format!("{e}"));
         let lock = || self.word(0)?.parse().map_err(|e| format!("{e}"));
         let command = match self.verb.as_str() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use evenkeel_core::ids::{Fire, JobName, NodeName};
 use evenkeel_core::keys;
 use evenkeel_core::record::{
     BeatRecord, ClusterSettings, LoadRecord, OfflineRecord, Plan, Planned, ServingRecord, SpecRecord,
@@ -10,9 +11,8 @@ use evenkeel_core::record::{
 };
 use evenkeel_core::registry::Value;
 use evenkeel_core::time::{Millis, Mono, Wall};
-use evenkeel_core::words::{Fire, JobName, NodeName};
 
-use super::Scenario;
+use super::ScenarioRunner;
 use crate::trace::seconds;
 use crate::world::clock::START;
 
@@ -31,7 +31,7 @@ fn fire(fire: &Fire) -> String {
     }
 }
 
-impl Scenario {
+impl ScenarioRunner {
     fn entry(&self, key: &keys::Key) -> Option<Value> {
         Some(self.world.store().read(core::slice::from_ref(key)).pop()?.entry?.value)
     }
@@ -50,7 +50,7 @@ impl Scenario {
     pub(super) fn beats(&self) -> String {
         let mut text = String::new();
         for change in &self.world.store().list().changes {
-            let Some(keys::Parsed::Beat(operation)) = keys::parse(&change.key) else { continue };
+            let Some(keys::ParsedKey::Beat(operation)) = keys::parse(&change.key) else { continue };
             let Some(record) = self.entry(&change.key).and_then(|value| decode::<BeatRecord>(&value)) else {
                 continue;
             };
@@ -170,7 +170,7 @@ impl Scenario {
         let mut same = true;
         let mut jobs = Vec::new();
         for change in &self.world.store().list().changes {
-            let Some(keys::Parsed::Spec(job)) = keys::parse(&change.key) else { continue };
+            let Some(keys::ParsedKey::Spec(job)) = keys::parse(&change.key) else { continue };
             let truth = change.entry.as_ref().and_then(|entry| decode::<SpecRecord>(&entry.value));
             let known = node.view().find(&job).and_then(|job| job.spec_record());
             let live = |record: &Option<SpecRecord>| match record {
@@ -192,7 +192,7 @@ impl Scenario {
     pub(super) fn fires(&mut self, job: &JobName) -> String {
         let mark = format!(" runs {job}:");
         let from = self.shown.fires.insert(job.clone(), self.world.trace().text().len()).unwrap_or(0);
-        let mut tale = Tale::default();
+        let mut tale = FireSummary::default();
         for line in self.world.trace().text().iter().skip(from).filter(|line| line.contains(&mark)) {
             let words: Vec<&str> = line.split_whitespace().collect();
             let [at, node, _, run, _, attempt, ..] = words[..] else { continue };
@@ -202,7 +202,7 @@ impl Scenario {
                 tale.add(node, due - START.0, attempt, began);
             }
         }
-        format!("{job}: {}\n", tale.told())
+        format!("{job}: {}\n", tale.text())
     }
 
     /// What the registry was asked to do since this was shown last, by the words that say why.
@@ -220,7 +220,7 @@ impl Scenario {
     }
 
     /// Who called whom since this was shown last, and how often.
-    pub(super) fn talk(&mut self) -> String {
+    pub(super) fn calls(&mut self) -> String {
         let mut calls = BTreeMap::<String, usize>::new();
         let lines = self.world.trace().text();
         for line in lines.iter().skip(self.shown.talk) {
@@ -238,22 +238,22 @@ impl Scenario {
 
 /// What became of a job's fires.
 #[derive(Default)]
-struct Tale {
+struct FireSummary {
     /// How many runs each node had.
     per: BTreeMap<String, usize>,
     /// How often each fire was run, repetitions not counted.
     dues: BTreeMap<i64, usize>,
     /// Who began late, and by how much.
     late: BTreeMap<i64, i64>,
-    again: Vec<String>,
+    retried: Vec<String>,
 }
 
-impl Tale {
+impl FireSummary {
     fn add(&mut self, node: &str, due: i64, attempt: &str, began: i64) {
         *self.per.entry(node.to_owned()).or_default() += 1;
         let times = self.dues.entry(due).or_default();
         if attempt != "1" {
-            self.again.push(format!("attempt {attempt} of {} on {node}", at(due)));
+            self.retried.push(format!("attempt {attempt} of {} on {node}", at(due)));
             return;
         }
         *times += 1;
@@ -262,12 +262,12 @@ impl Tale {
         }
     }
 
-    fn told(self) -> String {
+    fn text(self) -> String {
         let (Some((&first, _)), Some((&last, _))) = (self.dues.first_key_value(), self.dues.last_key_value())
         else {
             return "nothing".to_owned();
         };
-        let mut odd = self.again;
+        let mut odd = self.retried;
         let step = self.dues.keys().zip(self.dues.keys().skip(1)).map(|(a, b)| b - a).min().unwrap_or(1);
         let all = (0..=(last - first) / step).map(|n| first + n * step);
         let missing: Vec<String> = all.filter(|due| !self.dues.contains_key(due)).map(at).collect();

@@ -3,20 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use evenkeel_core::effect::Ticket;
-use evenkeel_core::input::{AskId, Input};
+use evenkeel_core::ids::{Member, RunId};
+use evenkeel_core::input::{CommandId, Input};
 use evenkeel_core::keys::Key;
 use evenkeel_core::node::{Node, Settings};
-use evenkeel_core::record::{Seen, Stands};
-use evenkeel_core::registry::{Outcome, Revision, Txn};
+use evenkeel_core::record::{RegistryBookmark, RegistryPosition};
+use evenkeel_core::registry::{Revision, Txn, TxnOutcome};
 use evenkeel_core::time::Mono;
-use evenkeel_core::words::{Member, RunId};
 
-use super::clock::Clock;
-use super::peers::Call;
+use super::clock::SimClock;
+use super::peers::SimCall;
 
 /// What of a node's talk with the registry gets through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Link {
+pub enum RegistryLink {
     /// Everything.
     #[default]
     Up,
@@ -28,7 +28,7 @@ pub enum Link {
 
 /// A run that a host executes.
 #[derive(Clone, Debug)]
-pub(crate) struct Physical {
+pub(crate) struct HostedRun {
     /// In which life of the node it was started.
     pub life: u64,
     /// For which member.
@@ -41,7 +41,7 @@ pub(crate) struct Physical {
 
 /// How far a process knows to have brought the registry.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Made {
+pub(crate) struct RegistryProgress {
     revision: Revision,
     /// The newest that it wrote of those entries that stay for ever, and when.
     entry: Option<(String, Revision)>,
@@ -49,16 +49,16 @@ pub(crate) struct Made {
     writing: BTreeMap<Ticket, Key>,
 }
 
-impl Made {
+impl RegistryProgress {
     /// It asks for a transaction.
     pub(crate) fn ask(&mut self, ticket: Ticket, txn: &Txn) {
         self.writing.extend(txn.keeps().map(|key| (ticket, key.clone())));
     }
 
     /// It is answered what became of one.
-    pub(crate) fn hear(&mut self, ticket: Ticket, outcome: &Outcome) {
+    pub(crate) fn record_outcome(&mut self, ticket: Ticket, outcome: &TxnOutcome) {
         let key = self.writing.remove(&ticket);
-        let Outcome::Applied(at) = *outcome else { return };
+        let TxnOutcome::Applied(at) = *outcome else { return };
         self.revision = self.revision.max(at);
         if let Some(key) = key.filter(|_| self.entry.as_ref().is_none_or(|(_, known)| *known < at)) {
             self.entry = Some((key.as_str().to_owned(), at));
@@ -68,35 +68,35 @@ impl Made {
 
 /// A process that has found a registry which went back in time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waits {
+pub(crate) struct RewindWait {
     /// How often it has gone back.
-    pub lapses: u32,
+    pub rewinds: u32,
     /// How it was found.
-    pub stands: Stands,
+    pub stands: RegistryPosition,
     pub until: i64,
 }
 
 /// A node and its host.
 #[derive(Clone, Debug)]
-pub(crate) struct Actor {
+pub(crate) struct SimNode {
     pub settings: Settings,
     /// How often the registry had gone back when its process began.
-    pub lapses: u32,
+    pub rewinds: u32,
     /// It found that the registry has gone back and nobody has joined since, and waits before it takes part.
-    pub waits: Option<Waits>,
+    pub waits: Option<RewindWait>,
     /// It is to be started once somebody has joined who remembers more than the registry does.
     pub wanted: bool,
     /// How its data folder says that it saw the registry last.
-    pub seen: Option<Seen>,
+    pub seen: Option<RegistryBookmark>,
     /// What its process knows to have made there.
-    pub made: Made,
+    pub made: RegistryProgress,
     /// Counts processes. What was meant for an earlier one is dropped.
     pub life: u64,
     /// The first of them that was this process: an upgrade puts another program into the same one.
     pub process: u64,
     /// The process; `None` while it is down.
     pub node: Option<Node>,
-    pub clock: Clock,
+    pub clock: SimClock,
     pub paused: bool,
     /// When its process was stopped last.
     pub stopped: i64,
@@ -107,10 +107,10 @@ pub(crate) struct Actor {
     /// What came together, each with the life that it was meant for, and is taken in one step.
     pub together: Vec<(u64, Input)>,
     /// Other nodes' calls that came while it was stopped.
-    pub callers: VecDeque<(u64, Call)>,
+    pub callers: VecDeque<(u64, SimCall)>,
     /// Which wake counts: each step asks for another one.
     pub wake: u64,
-    pub link: Link,
+    pub link: RegistryLink,
     /// Up to where the feed was handed to the network; `None` while there is no feed.
     pub heard: Option<Revision>,
     /// When the last news in order arrives.
@@ -123,24 +123,24 @@ pub(crate) struct Actor {
     pub deadline: Option<Mono>,
     /// Whether an event of the guard is under way.
     pub guarding: bool,
-    pub runs: BTreeMap<(RunId, u32), Physical>,
+    pub runs: BTreeMap<(RunId, u32), HostedRun>,
     /// Given to the executor and not started yet, by which member.
     pub starting: BTreeMap<(RunId, u32), Option<Member>>,
     /// The last life that the data folder tells of.
     pub folder: Option<u64>,
     /// Commands that were put to this process.
-    pub asked: BTreeSet<AskId>,
+    pub asked: BTreeSet<CommandId>,
 }
 
-impl Actor {
-    pub(crate) fn new(settings: Settings, clock: Clock) -> Self {
+impl SimNode {
+    pub(crate) fn new(settings: Settings, clock: SimClock) -> Self {
         Self {
             settings,
-            lapses: 0,
+            rewinds: 0,
             waits: None,
             wanted: false,
             seen: None,
-            made: Made::default(),
+            made: RegistryProgress::default(),
             life: 0,
             process: 0,
             node: None,
@@ -152,7 +152,7 @@ impl Actor {
             together: Vec::new(),
             callers: VecDeque::new(),
             wake: 0,
-            link: Link::Up,
+            link: RegistryLink::Up,
             heard: None,
             last_news: 0,
             deaf: false,
@@ -178,7 +178,7 @@ impl Actor {
         self.node = None;
         self.waits = None;
         self.wanted = false;
-        self.made = Made::default();
+        self.made = RegistryProgress::default();
         self.life += 1;
         self.process = self.life;
         self.paused = false;
@@ -191,7 +191,7 @@ impl Actor {
     }
 
     /// Whether this reaches the process's program. What the guard has to say waits in a pipe, also while programs change.
-    pub(crate) fn hears(&self, life: u64, input: &Input) -> bool {
+    pub(crate) fn accepts(&self, life: u64, input: &Input) -> bool {
         self.life == life || (life >= self.process && matches!(input, Input::Run { .. }))
     }
 
@@ -204,6 +204,6 @@ impl Actor {
         self.callers.clear();
         self.asked.clear();
         self.heard = None;
-        self.made = Made::default();
+        self.made = RegistryProgress::default();
     }
 }

@@ -7,7 +7,7 @@ pub const START: Wall = Wall(1_763_749_200_000);
 
 /// The clocks of one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clock {
+pub struct SimClock {
     /// When the host booted, in the world's time.
     booted: i64,
     /// By how many millionths its clock since boot is fast.
@@ -16,7 +16,7 @@ pub struct Clock {
     ahead: i64,
 }
 
-impl Clock {
+impl SimClock {
     /// The clocks of a host that booted then.
     #[must_use]
     pub fn new(booted: i64) -> Self {
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn when_is_the_way_back_from_read() {
         for rate in [-5_000, 0, 1, 5_000] {
-            let mut clock = Clock::new(-123_456);
+            let mut clock = SimClock::new(-123_456);
             clock.drift(rate);
             for at in [0, 1, 999, 77_777, 500_000] {
                 let back = clock.when(clock.read(at).mono);

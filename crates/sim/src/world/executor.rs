@@ -3,29 +3,29 @@
 //! The guard lives on when its node is stopped or killed. It ends runs at the moment up to which the node was trusted,
 //! or when the node's process is gone.
 
-use evenkeel_core::effect::{Reason, Run};
-use evenkeel_core::input::{Ended, Input, RunEvent};
+use evenkeel_core::effect::{Run, StopReason};
+use evenkeel_core::ids::{NodeName, RunId};
+use evenkeel_core::input::{Input, RunEvent, RunOutcome};
 use evenkeel_core::job::Work;
 use evenkeel_core::time::Mono;
-use evenkeel_core::words::{NodeName, RunId};
 
-use super::{Event, Physical, World};
-use crate::faults::Fault;
+use super::{HostedRun, SimWorld, WorldEvent};
+use crate::faults::SimFault;
 
 /// How long a process takes to start when its host is busy, in milliseconds.
 const LATE: i64 = 3_000;
 
-impl World {
+impl SimWorld {
     pub(super) fn give_to_executor(&mut self, name: &NodeName, run: Run) {
         let mut delay = self.hosts.between(0, 3);
-        if self.strikes(Fault::StartLate) {
+        if self.strikes(SimFault::StartLate) {
             delay = self.hosts.between(100, LATE);
         }
         let Some(actor) = self.actors.get_mut(name) else { return };
         let member = actor.node.as_ref().and_then(evenkeel_core::node::Node::member);
         actor.starting.insert((run.id.clone(), run.attempt), member);
         let life = actor.life;
-        self.after(delay, Event::Start { node: name.clone(), life, run: Box::new(run) });
+        self.after(delay, WorldEvent::Start { node: name.clone(), life, run: Box::new(run) });
     }
 
     /// The last look before a process runs: too late is too late.
@@ -37,18 +37,18 @@ impl World {
         let now = actor.clock.read(self.at);
         let wanted = actor.starting.remove(&key);
         let late = now.mono >= run.not_after;
-        let Some(member) = wanted.filter(|_| !late && !self.strikes(Fault::StartFails)) else {
-            return self.tell_of_run(name, key, RunEvent::NotStarted);
+        let Some(member) = wanted.filter(|_| !late && !self.strikes(SimFault::StartFails)) else {
+            return self.report_run(name, key, RunEvent::NotStarted);
         };
         let Some(actor) = self.actors.get_mut(name) else { return };
-        let physical = Physical { life, member: member.clone(), end: 0, stopping: false };
+        let physical = HostedRun { life, member: member.clone(), end: 0, stopping: false };
         actor.runs.insert(key.clone(), physical);
         self.trace.note(self.at, name.as_str(), &key, || {
             format!("runs {} attempt {} token {}", run.id, run.attempt, run.token)
         });
         match self.is_behind(name) {
-            true => self.watch.started_before(self.at, name, member.as_ref(), now, &run),
-            false => self.watch.started(self.at, name, member, now, &run, &self.store),
+            true => self.checker.started_before(self.at, name, member.as_ref(), now, &run),
+            false => self.checker.started(self.at, name, member, now, &run, &self.store),
         }
         let (takes, ended) = self.fate(&run);
         self.plan_end(name, &key, takes, ended);
@@ -60,7 +60,7 @@ impl World {
 
     /// How long a run takes, in milliseconds, and how it ends if nobody interferes: `run 1500` takes about that long, and a
     /// shard whose parameter is a number takes as long as that says.
-    fn fate(&mut self, run: &Run) -> (i64, Ended) {
+    fn fate(&mut self, run: &Run) -> (i64, RunOutcome) {
         let nominal = match &run.work {
             Work::Command(argv) => {
                 let own = run.parameter.parse().ok();
@@ -70,23 +70,30 @@ impl World {
         };
         let takes = nominal + self.hosts.between(0, nominal / 4);
         match run.timeout {
-            Some(limit) if takes > limit.0 => (limit.0, Ended::Stopped(Reason::TimedOut)),
-            _ if self.hosts.chance(100) => (takes, Ended::Failed(Some(1))),
-            _ => (takes, Ended::Succeeded),
+            Some(limit) if takes > limit.0 => (limit.0, RunOutcome::Stopped(StopReason::TimedOut)),
+            _ if self.hosts.chance(100) => (takes, RunOutcome::Failed(Some(1))),
+            _ => (takes, RunOutcome::Succeeded),
         }
     }
 
     /// The run will end then; an end planned earlier is off.
-    fn plan_end(&mut self, name: &NodeName, key: &(RunId, u32), after: i64, ended: Ended) {
+    fn plan_end(&mut self, name: &NodeName, key: &(RunId, u32), after: i64, ended: RunOutcome) {
         let number = self.number;
         let run = self.actors.get_mut(name).and_then(|a| a.runs.get_mut(key));
         let Some(run) = run else { return };
         run.end = number;
         let (id, attempt) = key.clone();
-        self.after(after, Event::End { node: name.clone(), run: id, attempt, number, ended });
+        self.after(after, WorldEvent::End { node: name.clone(), run: id, attempt, number, ended });
     }
 
-    pub(super) fn end_run(&mut self, name: &NodeName, run: RunId, attempt: u32, number: u64, ended: Ended) {
+    pub(super) fn end_run(
+        &mut self,
+        name: &NodeName,
+        run: RunId,
+        attempt: u32,
+        number: u64,
+        ended: RunOutcome,
+    ) {
         let key = (run, attempt);
         let Some(actor) = self.actors.get_mut(name) else { return };
         if actor.runs.get(&key).is_none_or(|r| r.end != number) {
@@ -96,21 +103,21 @@ impl World {
         let alive = actor.life == physical.life;
         self.trace
             .note(self.at, name.as_str(), &key, || format!("ended {} attempt {attempt}: {ended:?}", key.0));
-        self.watch.ended(self.at, name, &key.0, attempt, ended);
+        self.checker.ended(self.at, name, &key.0, attempt, ended);
         if alive {
-            self.tell_of_run(name, key, RunEvent::Ended(ended));
+            self.report_run(name, key, RunEvent::Ended(ended));
         }
     }
 
-    fn tell_of_run(&mut self, name: &NodeName, (id, attempt): (RunId, u32), event: RunEvent) {
+    fn report_run(&mut self, name: &NodeName, (id, attempt): (RunId, u32), event: RunEvent) {
         let Some(life) = self.actors.get(name).map(|a| a.life) else { return };
         let delay = self.hosts.between(0, 2);
         let input = Input::Run { id, attempt, event };
-        self.after(delay, Event::Give { node: name.clone(), life, input });
+        self.after(delay, WorldEvent::Give { node: name.clone(), life, input });
     }
 
     /// The node asks for a run's end: its process group is ended within the time kept for that.
-    pub(super) fn stop_run(&mut self, name: &NodeName, run: &RunId, reason: Reason) {
+    pub(super) fn stop_run(&mut self, name: &NodeName, run: &RunId, reason: StopReason) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         actor.starting.retain(|(id, _), _| id != run);
         let life = actor.life;
@@ -123,23 +130,23 @@ impl World {
         running.iter().for_each(|key| self.end_soon(name, key, reason));
     }
 
-    fn end_soon(&mut self, name: &NodeName, key: &(RunId, u32), reason: Reason) {
+    fn end_soon(&mut self, name: &NodeName, key: &(RunId, u32), reason: StopReason) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         let patience = actor.settings.ttl.0 / 6;
         let Some(run) = actor.runs.get_mut(key).filter(|r| !r.stopping) else { return };
         run.stopping = true;
         let takes = self.hosts.between(1, patience);
-        self.plan_end(name, key, takes, Ended::Stopped(reason));
+        self.plan_end(name, key, takes, RunOutcome::Stopped(reason));
     }
 
     /// After each step the guard is told how long runs may go on.
-    pub(super) fn tell_guard(&mut self, name: &NodeName, until: Option<Mono>) {
+    pub(super) fn notify_guard(&mut self, name: &NodeName, until: Option<Mono>) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         actor.deadline = until;
         let Some(deadline) = until else { return self.guard_ends_runs(name) };
         if !std::mem::replace(&mut actor.guarding, true) {
             let at = actor.clock.when(deadline);
-            self.at_moment(at, Event::Guard { node: name.clone() });
+            self.at_moment(at, WorldEvent::Guard { node: name.clone() });
         }
     }
 
@@ -149,7 +156,7 @@ impl World {
         match actor.deadline {
             Some(deadline) if actor.clock.read(self.at).mono < deadline => {
                 let at = actor.clock.when(deadline);
-                self.at_moment(at, Event::Guard { node: name.clone() });
+                self.at_moment(at, WorldEvent::Guard { node: name.clone() });
             }
             _ => {
                 actor.guarding = false;
@@ -159,11 +166,11 @@ impl World {
     }
 
     pub(super) fn guard_ends_runs(&mut self, name: &NodeName) {
-        if !self.options.tamper.guards() {
+        if !self.options.mutation.guards() {
             return;
         }
         let Some(actor) = self.actors.get(name) else { return };
         let keys: Vec<(RunId, u32)> = actor.runs.keys().cloned().collect();
-        keys.iter().for_each(|key| self.end_soon(name, key, Reason::Fenced));
+        keys.iter().for_each(|key| self.end_soon(name, key, StopReason::Fenced));
     }
 }

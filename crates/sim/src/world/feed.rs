@@ -1,16 +1,16 @@
 //! News of the registry's changes, and everything that can befall news.
 
+use evenkeel_core::ids::NodeName;
 use evenkeel_core::input::Input;
 use evenkeel_core::registry::Revision;
-use evenkeel_core::words::NodeName;
 
-use super::{Event, Link, World};
-use crate::faults::Fault;
+use super::{RegistryLink, SimWorld, WorldEvent};
+use crate::faults::SimFault;
 
 /// The longest that late news is under way, in milliseconds.
 const LATE: i64 = 4_000;
 
-impl World {
+impl SimWorld {
     /// A listing reached its node: from here on the feed tells it what changed since.
     pub(super) fn take_up_feed(&mut self, name: &NodeName, listed: Revision) {
         if let Some(actor) = self.actors.get_mut(name)
@@ -33,12 +33,16 @@ impl World {
         }
         let Some(actor) = self.actors.get_mut(name) else { return };
         let Some(heard) = actor.heard else { return };
-        if actor.node.is_none() || actor.deaf || actor.link != Link::Up || heard == self.store.revision() {
+        if actor.node.is_none()
+            || actor.deaf
+            || actor.link != RegistryLink::Up
+            || heard == self.store.revision()
+        {
             return;
         }
         let (life, far, last) = (actor.life, actor.far, actor.last_news);
-        let give = |input| Event::Give { node: name.clone(), life, input };
-        let ends = self.strikes(Fault::FeedEnds);
+        let give = |input| WorldEvent::Give { node: name.clone(), life, input };
+        let ends = self.strikes(SimFault::FeedEnds);
         let batch = self.store.changes_after(heard).filter(|_| !ends);
         let Some(actor) = self.actors.get_mut(name) else { return };
         let Some(batch) = batch else {
@@ -46,18 +50,18 @@ impl World {
             return self.after(far, give(Input::Gap));
         };
         actor.heard = Some(batch.revision);
-        if batch.changes.is_empty() || self.strikes(Fault::NewsLost) {
+        if batch.changes.is_empty() || self.strikes(SimFault::NewsLost) {
             return;
         }
         let mut delay = far + self.way();
-        if self.strikes(Fault::NewsLate) {
+        if self.strikes(SimFault::NewsLate) {
             delay += self.network.between(100, LATE);
         }
-        let overtaken = self.strikes(Fault::NewsOvertaken);
+        let overtaken = self.strikes(SimFault::NewsOvertaken);
         if overtaken {
             delay += self.network.between(50, LATE / 2);
         }
-        if self.strikes(Fault::NewsDoubled) {
+        if self.strikes(SimFault::NewsDoubled) {
             let again = delay + self.network.between(0, LATE);
             self.after(again, give(Input::Changed(batch.clone())));
         }

@@ -1,16 +1,16 @@
 //! Busy nodes: what the registry answers and what runs come to is taken in one step where it came together.
 
+use evenkeel_core::ids::NodeName;
 use evenkeel_core::input::Input;
-use evenkeel_core::words::NodeName;
 
-use super::{Event, World};
+use super::{SimWorld, WorldEvent};
 
 /// How long the first of what comes together waits at most, in milliseconds.
 const WAIT: i64 = 8;
 
-impl World {
+impl SimWorld {
     /// Steps a node with this input: now, or together with what else comes soon.
-    pub(super) fn hand(&mut self, name: &NodeName, input: Input) {
+    pub(super) fn deliver(&mut self, name: &NodeName, input: Input) {
         if !self.options.gathers || !is_gathered(&input) {
             return self.give(name, input);
         }
@@ -19,15 +19,15 @@ impl World {
         actor.together.push((life, input));
         if is_first {
             let wait = self.gathering.between(0, WAIT);
-            self.after(wait, Event::GiveAll { node: name.clone() });
+            self.after(wait, WorldEvent::GiveAll { node: name.clone() });
         }
     }
 
     /// Steps a node with what has come together. What was meant for an earlier process or program is dropped.
-    pub(super) fn hand_all(&mut self, name: &NodeName) {
+    pub(super) fn deliver_all(&mut self, name: &NodeName) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         let mut inputs = std::mem::take(&mut actor.together);
-        inputs.retain(|(life, input)| actor.hears(*life, input));
+        inputs.retain(|(life, input)| actor.accepts(*life, input));
         if inputs.is_empty() {
             return;
         }

@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::effect::Verdict;
+use evenkeel_core::ids::{NodeName, RunId};
 use evenkeel_core::input::Input;
-use evenkeel_core::words::{NodeName, RunId};
 
-use super::{Event, World};
+use super::{SimWorld, WorldEvent};
 
 /// When a writer tries again that found the history away, in milliseconds.
 const AGAIN: i64 = 300;
 
 /// What the history holds.
 #[derive(Clone, Debug, Default)]
-pub(super) struct History {
+pub(super) struct SimHistory {
     verdicts: BTreeMap<(RunId, u32), Verdict>,
     away: bool,
 }
 
-impl History {
+impl SimHistory {
     pub(super) fn verdicts(&self) -> &BTreeMap<(RunId, u32), Verdict> {
         &self.verdicts
     }
@@ -29,7 +29,7 @@ impl History {
     }
 }
 
-impl World {
+impl SimWorld {
     /// Takes the history away, or brings it back.
     pub fn set_history_away(&mut self, away: bool) {
         self.history.away = away;
@@ -44,7 +44,7 @@ impl World {
     pub(super) fn give_to_history(&mut self, name: &NodeName, verdict: Verdict) {
         let Some(life) = self.actors.get(name).map(|a| a.life) else { return };
         let delay = self.way();
-        self.after(delay, Event::Record { node: name.clone(), life, verdict: Box::new(verdict) });
+        self.after(delay, WorldEvent::Record { node: name.clone(), life, verdict: Box::new(verdict) });
     }
 
     /// Nothing of an ended process is written: what it had not handed over it will not.
@@ -53,14 +53,14 @@ impl World {
             return;
         }
         if self.history.away {
-            let event = Event::Record { node: name.clone(), life, verdict: Box::new(verdict) };
+            let event = WorldEvent::Record { node: name.clone(), life, verdict: Box::new(verdict) };
             return self.after(AGAIN, event);
         }
         let key = (verdict.run.clone(), verdict.attempt);
-        self.watch.recorded(self.at, &verdict, self.history.verdicts.get(&key));
+        self.checker.recorded(self.at, &verdict, self.history.verdicts.get(&key));
         self.history.verdicts.entry(key).or_insert_with(|| verdict.clone());
         let input = Input::Recorded { run: verdict.run, attempt: verdict.attempt };
         let delay = self.way();
-        self.after(delay, Event::Give { node: name.clone(), life, input });
+        self.after(delay, WorldEvent::Give { node: name.clone(), life, input });
     }
 }

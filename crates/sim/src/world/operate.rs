@@ -1,30 +1,30 @@
 //! What is done to nodes and hosts from outside: kill, stop, cut off, step the clock; and the way back.
 
-use evenkeel_core::input::{Answer, AskId, Command, Input};
+use evenkeel_core::ids::NodeName;
+use evenkeel_core::input::{Answer, Command, CommandId, Input};
 use evenkeel_core::keys;
 use evenkeel_core::node::{Node, Settings};
 use evenkeel_core::record::{ClusterRecord, Layouts, encode};
 use evenkeel_core::registry::{Txn, Write};
 use evenkeel_core::time::{Millis, Mono, Now};
-use evenkeel_core::words::NodeName;
 
-use super::{Link, World};
-use crate::faults::{Fault, Tally, Weather};
+use super::{RegistryLink, SimWorld};
+use crate::faults::{FaultCounts, FaultRates, SimFault};
 
-impl World {
+impl SimWorld {
     /// Sets what befalls messages and starts from now on.
-    pub fn set_weather(&mut self, weather: Weather) {
+    pub fn set_fault_rates(&mut self, weather: FaultRates) {
         self.weather = weather;
     }
 
     /// Counts a fault that was brought about from outside.
-    pub fn count(&mut self, fault: Fault) {
+    pub fn count(&mut self, fault: SimFault) {
         self.tally.count(fault);
     }
 
     /// How often each fault happened.
     #[must_use]
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &FaultCounts {
         &self.tally
     }
 
@@ -40,24 +40,24 @@ impl World {
         let Some(actor) = self.actors.get_mut(name) else { return };
         actor.clock.reboot(self.at);
         for (run, attempt) in std::mem::take(&mut actor.runs).into_keys() {
-            let ended = evenkeel_core::input::Ended::Stopped(evenkeel_core::effect::Reason::Fenced);
-            self.watch.ended(self.at, name, &run, attempt, ended);
+            let ended = evenkeel_core::input::RunOutcome::Stopped(evenkeel_core::effect::StopReason::Fenced);
+            self.checker.ended(self.at, name, &run, attempt, ended);
         }
     }
 
     /// What somebody wants of a node; of a run that does not go on there is noted that it is to end.
-    pub(super) fn note_command(&mut self, name: &NodeName, ask: AskId, command: &Command) {
+    pub(super) fn note_command(&mut self, name: &NodeName, ask: CommandId, command: &Command) {
         let Command::Kill(run) = command else { return };
-        self.watch.asked_to_end(run);
+        self.checker.cancel_requested(run);
         if self.node(name).is_some_and(|node| !node.executes(run)) {
             self.kills.insert(ask, run.clone());
         }
     }
 
     /// What he was answered.
-    pub(super) fn note_answer(&mut self, ask: AskId, answer: &Answer) {
+    pub(super) fn note_answer(&mut self, ask: CommandId, answer: &Answer) {
         if let Some(run) = self.kills.remove(&ask).filter(|_| *answer == Answer::Done) {
-            self.watch.told_ended(&run);
+            self.checker.cancel_reported(&run);
         }
     }
 
@@ -72,7 +72,7 @@ impl World {
     pub fn is_ending(&self, name: &NodeName) -> bool {
         self.actors
             .get(name)
-            .is_some_and(|a| a.node.is_none() && !a.runs.is_empty() && self.options.tamper.guards())
+            .is_some_and(|a| a.node.is_none() && !a.runs.is_empty() && self.options.mutation.guards())
     }
 
     /// Stops a node's process; its guard goes on.
@@ -90,7 +90,7 @@ impl World {
         if !std::mem::replace(&mut actor.paused, false) {
             return;
         }
-        if !self.options.tamper.counts_suspend() {
+        if !self.options.mutation.counts_suspend() {
             actor.slept += self.at - actor.stopped;
         }
         self.trace.note(self.at, name.as_str(), &actor.life, || "goes on".to_owned());
@@ -134,7 +134,7 @@ impl World {
 
     /// Puts another program in the place of a node's, in the same process. Returns whether it could be.
     pub fn upgrade(&mut self, name: &NodeName) -> bool {
-        let tamper = self.options.tamper;
+        let tamper = self.options.mutation;
         // Another program would find another generation, and wait.
         if self.is_behind(name) {
             return false;
@@ -146,12 +146,15 @@ impl World {
         let now = Now { mono: now.mono - Millis(actor.slept), ..now };
         // Nobody goes on in a program that cannot be the same member.
         let knows = actor.settings.knows;
-        if tamper.asks_programs() && actor.node.as_ref().is_some_and(|node| node.is_lost_on(knows).is_some())
+        if tamper.checks_programs()
+            && actor.node.as_ref().is_some_and(|node| node.is_lost_on(knows).is_some())
         {
             return false;
         }
-        let Some(mut baton) = actor.node.as_ref().and_then(|node| node.baton(now.mono)) else { return false };
-        tamper.baton(now, &mut baton);
+        let Some(mut baton) = actor.node.as_ref().and_then(|node| node.handoff(now.mono)) else {
+            return false;
+        };
+        tamper.handoff(now, &mut baton);
         let mut settings = Settings { predecessor: actor.folder, ..actor.settings.clone() };
         tamper.settings(&mut settings);
         actor.upgrade(Node::resume_with_rules(settings, baton, tamper.rules()));
@@ -161,10 +164,10 @@ impl World {
     }
 
     /// Sets what of a node's talk with the registry gets through. The feed is taken up where it stopped, unless `breaks`.
-    pub fn set_link(&mut self, name: &NodeName, link: Link, breaks: bool) {
+    pub fn set_link(&mut self, name: &NodeName, link: RegistryLink, breaks: bool) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         actor.link = link;
-        let lost = link == Link::Up && breaks && actor.heard.is_some();
+        let lost = link == RegistryLink::Up && breaks && actor.heard.is_some();
         self.trace.note(self.at, name.as_str(), &breaks, || format!("link is {link:?}"));
         if lost {
             actor.heard = None;
@@ -175,13 +178,13 @@ impl World {
 
     /// Lets everything through again. A feed that did not break goes on as it is: what it lost stays lost.
     pub fn mend_link(&mut self, name: &NodeName) {
-        if self.actors.get(name).is_some_and(|a| a.link != Link::Up) {
-            self.set_link(name, Link::Up, true);
+        if self.actors.get(name).is_some_and(|a| a.link != RegistryLink::Up) {
+            self.set_link(name, RegistryLink::Up, true);
         }
     }
 
     /// Withholds all news from a node, or lets it have what was withheld.
-    pub fn set_deaf(&mut self, name: &NodeName, deaf: bool) {
+    pub fn withhold_news(&mut self, name: &NodeName, deaf: bool) {
         if let Some(actor) = self.actors.get_mut(name) {
             actor.deaf = deaf;
         }

@@ -6,14 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_core::input::{Answer, AskId, Command, Input, Offer, OfferAnswer, Role};
-use evenkeel_core::load::Sample;
+use evenkeel_core::ids::{Member, NodeName};
+use evenkeel_core::input::{Answer, Command, CommandId, Input, Offer, OfferAnswer, ProbeReply};
+use evenkeel_core::load::HostLoad;
 use evenkeel_core::time::{Millis, Mono};
-use evenkeel_core::words::{Member, NodeName};
 
-use super::{Event, World};
-use crate::faults::Fault;
-use crate::random::Random;
+use super::{SimWorld, WorldEvent};
+use crate::faults::SimFault;
+use crate::random::SimRandom;
 
 /// How long a probe waits for its answer.
 const PROBE: Millis = Millis::secs(2);
@@ -24,7 +24,7 @@ const SLOW: i64 = 7_000;
 
 /// One node's call to another.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub(crate) struct SimCall {
     pub from: NodeName,
     /// Which process of it.
     life: u64,
@@ -37,21 +37,21 @@ pub(crate) struct Call {
 
 /// All calls under way, and which pairs are cut.
 #[derive(Clone, Debug)]
-pub(super) struct Peers {
-    chance: Random,
+pub(super) struct PeerNetwork {
+    chance: SimRandom,
     number: u64,
     /// Those that somebody waits for.
-    open: BTreeMap<u64, Call>,
+    open: BTreeMap<u64, SimCall>,
     /// Which call a command came by.
-    asks: BTreeMap<AskId, (u64, Call)>,
+    asks: BTreeMap<CommandId, (u64, SimCall)>,
     /// Nothing gets from the first to the second.
     cut: BTreeSet<(NodeName, NodeName)>,
 }
 
-impl Peers {
+impl PeerNetwork {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            chance: Random::new(seed, "peers"),
+            chance: SimRandom::new(seed, "peers"),
             number: 0,
             open: BTreeMap::new(),
             asks: BTreeMap::new(),
@@ -60,7 +60,7 @@ impl Peers {
     }
 }
 
-impl World {
+impl SimWorld {
     /// Lets nothing get from one node to another any more; the way back is another pair.
     pub fn cut(&mut self, from: &NodeName, to: &NodeName) {
         self.trace.note(self.at, from.as_str(), to, || format!("is cut from {to}"));
@@ -87,7 +87,7 @@ impl World {
     }
 
     /// A node measures its host.
-    pub fn sample(&mut self, name: &NodeName, sample: Sample) {
+    pub fn sample(&mut self, name: &NodeName, sample: HostLoad) {
         self.give(name, Input::Sampled(sample));
     }
 
@@ -97,22 +97,22 @@ impl World {
         let asked = actor.clock.read(self.at).mono;
         let patience = if offers.is_some() { OFFER } else { PROBE };
         let until = actor.clock.when(asked + patience);
-        let call = Call { from: name.clone(), life: actor.life, to, asked, offers };
+        let call = SimCall { from: name.clone(), life: actor.life, to, asked, offers };
         self.peers.number += 1;
         let number = self.peers.number;
-        self.at_moment(until, Event::GiveUp(number));
-        let times = if self.peer_strikes(Fault::PeerDoubled) { 2 } else { 1 };
+        self.at_moment(until, WorldEvent::GiveUp(number));
+        let times = if self.peer_strikes(SimFault::PeerDoubled) { 2 } else { 1 };
         for _ in 0..times {
-            if !self.peer_strikes(Fault::PeerLost) {
+            if !self.peer_strikes(SimFault::PeerLost) {
                 let delay = self.peer_way();
-                self.after(delay, Event::Knock(number, Box::new(call.clone())));
+                self.after(delay, WorldEvent::Knock(number, Box::new(call.clone())));
             }
         }
         self.peers.open.insert(number, call);
     }
 
     /// A call arrives at the host of the node that it is for. A process that is stopped takes it up when it goes on.
-    pub(super) fn knock(&mut self, number: u64, call: Call) {
+    pub(super) fn deliver_call(&mut self, number: u64, call: SimCall) {
         if self.is_cut(&call.from, &call.to.node) {
             return;
         }
@@ -130,7 +130,7 @@ impl World {
             return self.reply(number, call, Some(role), OfferAnswer::Unreachable);
         };
         self.next_ask += 1;
-        let ask = AskId(self.next_ask);
+        let ask = CommandId(self.next_ask);
         let to = call.to.node.clone();
         self.peers.asks.insert(ask, (number, call));
         self.give(&to, Input::Asked(ask, Command::Offer(offers)));
@@ -140,18 +140,18 @@ impl World {
     pub(super) fn let_in(&mut self, name: &NodeName) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         for (number, call) in std::mem::take(&mut actor.callers) {
-            self.knock(number, call);
+            self.deliver_call(number, call);
         }
     }
 
     /// A node answered a command; if it came from another node, the answer travels back.
-    pub(super) fn answer_call(&mut self, ask: AskId, answer: &Answer) {
+    pub(super) fn answer_call(&mut self, ask: CommandId, answer: &Answer) {
         let Some((number, call)) = self.peers.asks.remove(&ask) else { return };
         let offered = call.offers.as_ref().map_or(0, Vec::len);
         if let (Answer::Busy(busy), Some(actor)) = (answer, self.actors.get(&call.to.node)) {
             let now = actor.clock.read(self.at).mono - Millis(actor.slept);
             let trusted = actor.node.as_ref().is_some_and(|node| node.trusted_until(now).is_some());
-            self.watch.offered(self.at, &call.to.node, trusted, offered - busy.len().min(offered));
+            self.checker.offered(self.at, &call.to.node, trusted, offered - busy.len().min(offered));
         }
         let answer = match answer {
             Answer::Busy(busy) => OfferAnswer::Taken { busy: busy.clone() },
@@ -160,13 +160,16 @@ impl World {
         self.reply(number, call, None, answer);
     }
 
-    fn reply(&mut self, number: u64, call: Call, role: Option<Role>, answer: OfferAnswer) {
-        if self.peer_strikes(Fault::PeerLost) {
+    fn reply(&mut self, number: u64, call: SimCall, role: Option<ProbeReply>, answer: OfferAnswer) {
+        if self.peer_strikes(SimFault::PeerLost) {
             return;
         }
         let delay = self.peer_way();
-        let event =
-            Event::Reply { number, by: call.to.node.clone(), input: Box::new(call.result(role, answer)) };
+        let event = WorldEvent::Reply {
+            number,
+            by: call.to.node.clone(),
+            input: Box::new(call.result(role, answer)),
+        };
         self.after(delay, event);
     }
 
@@ -178,7 +181,7 @@ impl World {
         }
         let (from, life) = (call.from.clone(), call.life);
         self.peers.open.remove(&number);
-        self.happen(Event::Give { node: from, life, input });
+        self.happen(WorldEvent::Give { node: from, life, input });
     }
 
     /// Whoever asked has waited long enough.
@@ -186,10 +189,10 @@ impl World {
         let Some(call) = self.peers.open.remove(&number) else { return };
         let (node, life) = (call.from.clone(), call.life);
         let input = call.result(None, OfferAnswer::Unreachable);
-        self.happen(Event::Give { node, life, input });
+        self.happen(WorldEvent::Give { node, life, input });
     }
 
-    fn peer_strikes(&mut self, fault: Fault) -> bool {
+    fn peer_strikes(&mut self, fault: SimFault) -> bool {
         let struck = self.peers.chance.chance(self.weather.rate(fault));
         if struck {
             self.tally.count(fault);
@@ -198,14 +201,14 @@ impl World {
     }
 
     fn peer_way(&mut self) -> i64 {
-        let most = if self.peer_strikes(Fault::PeerSlow) { SLOW } else { self.weather.delay };
+        let most = if self.peer_strikes(SimFault::PeerSlow) { SLOW } else { self.weather.delay };
         self.peers.chance.between(0, most)
     }
 }
 
-impl Call {
+impl SimCall {
     /// What whoever asked is told.
-    fn result(self, role: Option<Role>, answer: OfferAnswer) -> Input {
+    fn result(self, role: Option<ProbeReply>, answer: OfferAnswer) -> Input {
         match self.offers {
             None => Input::Probed { member: self.to, asked: self.asked, answer: role },
             Some(offers) => {

@@ -3,22 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::effect::Event;
-use evenkeel_core::input::{Answer, AskId};
+use evenkeel_core::ids::{Fire, JobName, Member, NodeName};
+use evenkeel_core::input::{Answer, CommandId};
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{Intent, Place, ShardLane, decode};
+use evenkeel_core::record::{Assignment, DrainIntent, ShardRunState, decode};
 use evenkeel_core::registry::{Change, Value};
 use evenkeel_core::rules::claims;
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::store::Store;
 use evenkeel_core::view::GroupId;
-use evenkeel_core::words::{Fire, JobName, Member, NodeName};
 
-use super::{World, clock};
-use crate::invariants::Watch;
+use super::{SimWorld, clock};
+use crate::invariants::InvariantChecker;
 use crate::trace::Trace;
 
-impl World {
+impl SimWorld {
     /// Milliseconds since the world began.
     #[must_use]
     pub fn now(&self) -> i64 {
@@ -58,8 +58,8 @@ impl World {
 
     /// A sharded job as the registry has it: who leads, whether it is marked, who has what, and what is in whose lane.
     #[must_use]
-    pub fn shares(&self, job: &JobName) -> String {
-        let place: Option<Place> = self.entry(&keys::place(job)).and_then(|value| decode(&value));
+    pub fn shard_assignments(&self, job: &JobName) -> String {
+        let place: Option<Assignment> = self.entry(&keys::assignment(job)).and_then(|value| decode(&value));
         let sharding = place.and_then(|place| place.sharding).unwrap_or_default();
         let short = |member: &Member| member.node.to_string();
         let leader = sharding.leader.as_ref().map_or("-".to_owned(), short);
@@ -72,8 +72,9 @@ impl World {
         let pinned = &sharding.cut.pinned;
         text += &if pinned.is_empty() { "\n".to_owned() } else { format!(" pinned=[{pinned}]\n") };
         for member in &sharding.lanes {
-            let lane =
-                self.entry(&keys::shard_lane(job, member)).and_then(|value| decode::<ShardLane>(&value));
+            let lane = self
+                .entry(&keys::shard_run_state(job, member))
+                .and_then(|value| decode::<ShardRunState>(&value));
             let Some(lane) = lane else { continue };
             for open in &lane.open {
                 let due = (open.due - clock::START).0 / 1000;
@@ -121,18 +122,18 @@ impl World {
 
     /// The answer to a command, if there is one.
     #[must_use]
-    pub fn answer(&self, ask: AskId) -> Option<&Answer> {
+    pub fn answer(&self, ask: CommandId) -> Option<&Answer> {
         self.answers.get(&ask)
     }
 
     /// All answers.
     #[must_use]
-    pub fn answers(&self) -> &BTreeMap<AskId, Answer> {
+    pub fn answers(&self) -> &BTreeMap<CommandId, Answer> {
         &self.answers
     }
 
     /// Commands that a living process was asked and did not answer.
-    pub fn unanswered(&self) -> impl Iterator<Item = (&NodeName, AskId)> {
+    pub fn unanswered(&self) -> impl Iterator<Item = (&NodeName, CommandId)> {
         let all = self.actors.iter().flat_map(|(name, a)| a.asked.iter().map(move |ask| (name, *ask)));
         all.filter(|(_, ask)| !self.answers.contains_key(ask))
     }
@@ -147,19 +148,19 @@ impl World {
     #[must_use]
     pub fn is_drained(&self, name: &NodeName) -> bool {
         let found = self.store.read(&[evenkeel_core::keys::intent(name)]);
-        let wish = |c: &Change| decode::<Intent>(&c.entry.as_ref()?.value);
+        let wish = |c: &Change| decode::<DrainIntent>(&c.entry.as_ref()?.value);
         found.iter().filter_map(wish).any(|intent| intent.wanted)
     }
 
     /// What the watch saw.
     #[must_use]
-    pub fn watch(&self) -> &Watch {
-        &self.watch
+    pub fn checker(&self) -> &InvariantChecker {
+        &self.checker
     }
 
     /// For the last look, which may find something broken.
-    pub(crate) fn watch_mut(&mut self) -> &mut Watch {
-        &mut self.watch
+    pub(crate) fn checker_mut(&mut self) -> &mut InvariantChecker {
+        &mut self.checker
     }
 
     /// The trace so far.

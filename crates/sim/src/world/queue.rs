@@ -3,19 +3,19 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::Event;
+use super::WorldEvent;
 
 /// Events to come. They are large, so they stay where they are, and only their times are sorted.
 #[derive(Default)]
-pub(super) struct Queue {
+pub(super) struct EventQueue {
     order: BinaryHeap<Reverse<(i64, u64, usize)>>,
-    events: Vec<Option<Event>>,
+    events: Vec<Option<WorldEvent>>,
     free: Vec<usize>,
 }
 
-impl Queue {
+impl EventQueue {
     /// Adds what happens at this moment, as the event of this number.
-    pub(super) fn add(&mut self, at: i64, number: u64, event: Event) {
+    pub(super) fn add(&mut self, at: i64, number: u64, event: WorldEvent) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.events.push(None);
             self.events.len() - 1
@@ -25,7 +25,7 @@ impl Queue {
     }
 
     /// Takes what happens first, if that is at this moment or before.
-    pub(super) fn take(&mut self, until: i64) -> Option<(i64, Event)> {
+    pub(super) fn take(&mut self, until: i64) -> Option<(i64, WorldEvent)> {
         let Reverse((at, _, place)) = *self.order.peek().filter(|first| first.0.0 <= until)?;
         self.order.pop();
         self.free.push(place);

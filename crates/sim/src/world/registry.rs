@@ -2,16 +2,16 @@
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, Ticket};
+use evenkeel_core::ids::{Member, NodeName};
 use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Change, Granted, LeaseId, Outcome, Txn};
+use evenkeel_core::registry::{Change, LeaseGrant, LeaseId, Txn, TxnOutcome};
 use evenkeel_core::time::{Millis, Mono, Wall};
-use evenkeel_core::words::{Member, NodeName};
 
 use super::clock::START;
-use super::{Event, Link, World};
-use crate::faults::Fault;
-use crate::invariants::Act;
+use super::{RegistryLink, SimWorld, WorldEvent};
+use crate::faults::SimFault;
+use crate::invariants::CommittedTxn;
 
 /// How long a node waits for an answer before it takes the outcome for unknown, in milliseconds.
 pub(crate) const TIMEOUT: i64 = 1_000;
@@ -20,7 +20,7 @@ const SLOW: i64 = 3_000;
 
 /// What is asked of the registry.
 #[derive(Clone, Debug)]
-enum Verb {
+enum RegistryOperation {
     Open(Millis),
     Renew(LeaseId),
     Close(LeaseId),
@@ -31,52 +31,52 @@ enum Verb {
 
 /// A request under way.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub(crate) struct SimRequest {
     life: u64,
     /// How often the registry had gone back when its sender began.
-    lapses: u32,
+    rewinds: u32,
     member: Option<Member>,
     /// When it was asked, by the asking node's clock.
     asked: Mono,
     /// From when on nobody waits for its answer.
     until: i64,
-    verb: Verb,
+    operation: RegistryOperation,
 }
 
-impl World {
+impl SimWorld {
     /// Sends what an effect asks of the registry on its way.
     pub(super) fn send(&mut self, name: &NodeName, effect: Effect) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         let verb = match effect {
-            Effect::Open { ttl } => Verb::Open(ttl),
-            Effect::Renew(lease) => Verb::Renew(lease),
-            Effect::Close(lease) => Verb::Close(lease),
-            Effect::List => Verb::List,
-            Effect::Read(keys) => Verb::Read(keys),
-            Effect::Commit { ticket, kind, txn } => Verb::Commit(ticket, kind, txn),
+            Effect::Open { ttl } => RegistryOperation::Open(ttl),
+            Effect::Renew(lease) => RegistryOperation::Renew(lease),
+            Effect::Close(lease) => RegistryOperation::Close(lease),
+            Effect::List => RegistryOperation::List,
+            Effect::Read(keys) => RegistryOperation::Read(keys),
+            Effect::Commit { ticket, kind, txn } => RegistryOperation::Commit(ticket, kind, txn),
             _ => return,
         };
         match &verb {
-            Verb::Renew(_) => actor.remember(),
-            Verb::Commit(ticket, _, txn) => actor.made.ask(*ticket, txn),
+            RegistryOperation::Renew(_) => actor.remember(),
+            RegistryOperation::Commit(ticket, _, txn) => actor.made.ask(*ticket, txn),
             _ => {}
         }
         let member = actor.node.as_ref().and_then(evenkeel_core::node::Node::member);
         let asked = actor.clock.read(self.at).mono;
         let (life, far, until) = (actor.life, actor.far, self.at + TIMEOUT + actor.far);
-        let request = Request { life, lapses: actor.lapses, member, asked, until, verb };
+        let request = SimRequest { life, rewinds: actor.rewinds, member, asked, until, operation: verb };
         let delay = far + self.way();
-        if self.strikes(Fault::RequestLost) {
+        if self.strikes(SimFault::RequestLost) {
             return self.fail(name, &request);
         }
         if self.at + delay > until {
             self.fail(name, &request);
         }
-        self.after(delay, Event::Arrive { node: name.clone(), request });
+        self.after(delay, WorldEvent::Arrive { node: name.clone(), request });
     }
 
     /// Whether this fault strikes now.
-    pub(super) fn strikes(&mut self, fault: Fault) -> bool {
+    pub(super) fn strikes(&mut self, fault: SimFault) -> bool {
         let struck = self.network.chance(self.weather.rate(fault));
         if struck {
             self.tally.count(fault);
@@ -86,34 +86,36 @@ impl World {
 
     /// How long one way takes, in milliseconds.
     pub(super) fn way(&mut self) -> i64 {
-        if self.strikes(Fault::Slow) {
+        if self.strikes(SimFault::Slow) {
             return self.network.between(self.weather.delay, SLOW);
         }
         self.network.between(0, self.weather.delay)
     }
 
     /// Nobody will answer: the node learns that when it has waited long enough.
-    fn fail(&mut self, name: &NodeName, request: &Request) {
-        let input = match &request.verb {
-            Verb::Open(_) | Verb::Renew(_) => Input::Lease(LeaseEvent::Failed),
-            Verb::Close(_) => return,
-            Verb::List => Input::Listed(None),
-            Verb::Read(_) => Input::Read(None),
-            Verb::Commit(ticket, ..) => Input::Committed { ticket: *ticket, outcome: Outcome::Unknown },
+    fn fail(&mut self, name: &NodeName, request: &SimRequest) {
+        let input = match &request.operation {
+            RegistryOperation::Open(_) | RegistryOperation::Renew(_) => Input::Lease(LeaseEvent::Failed),
+            RegistryOperation::Close(_) => return,
+            RegistryOperation::List => Input::Listed(None),
+            RegistryOperation::Read(_) => Input::Read(None),
+            RegistryOperation::Commit(ticket, ..) => {
+                Input::Committed { ticket: *ticket, outcome: TxnOutcome::Unknown }
+            }
         };
-        self.at_moment(request.until, Event::Give { node: name.clone(), life: request.life, input });
+        self.at_moment(request.until, WorldEvent::Give { node: name.clone(), life: request.life, input });
     }
 
     /// A request reaches the registry, which carries it out at once.
-    pub(super) fn arrive(&mut self, name: &NodeName, request: Request) {
+    pub(super) fn arrive(&mut self, name: &NodeName, request: SimRequest) {
         let Some(actor) = self.actors.get(name) else { return };
         // Whoever is of an earlier generation is refused without an answer to the question, and what was under way when the
         // registry was put back never arrives.
-        let link = if request.lapses == self.past.count() { actor.link } else { Link::Down };
+        let link = if request.rewinds == self.past.count() { actor.link } else { RegistryLink::Down };
         let far = actor.far;
         // Whoever gave up waiting was told so already.
         let waits = self.at <= request.until;
-        if link == Link::Down {
+        if link == RegistryLink::Down {
             if waits {
                 self.fail(name, &request);
             }
@@ -124,37 +126,37 @@ impl World {
             return;
         }
         let delay = far + self.way();
-        let lost = self.strikes(Fault::ReplyLost) || link == Link::Half;
+        let lost = self.strikes(SimFault::ReplyLost) || link == RegistryLink::Half;
         match answer {
             Some(input) if !lost && self.at + delay <= request.until => {
-                let event = Event::Give { node: name.clone(), life: request.life, input };
+                let event = WorldEvent::Give { node: name.clone(), life: request.life, input };
                 self.after(delay, event);
             }
             _ => self.fail(name, &request),
         }
     }
 
-    fn serve(&mut self, name: &NodeName, request: &Request) -> Option<Input> {
+    fn serve(&mut self, name: &NodeName, request: &SimRequest) -> Option<Input> {
         let now = Mono(self.at);
         let asked = request.asked;
-        let input = match &request.verb {
-            Verb::Open(ttl) => {
+        let input = match &request.operation {
+            RegistryOperation::Open(ttl) => {
                 let lease = self.store.open(now, *ttl - Millis(self.options.early));
                 Input::Lease(LeaseEvent::Opened { asked, granted: self.granted(lease, *ttl) })
             }
-            Verb::Renew(lease) if self.store.renew(now, *lease) => {
+            RegistryOperation::Renew(lease) if self.store.renew(now, *lease) => {
                 let ttl = self.actors.get(name)?.settings.ttl;
                 Input::Lease(LeaseEvent::Renewed { asked, granted: self.granted(*lease, ttl) })
             }
-            Verb::Renew(lease) => Input::Lease(LeaseEvent::Gone(*lease)),
-            Verb::Close(lease) => {
+            RegistryOperation::Renew(lease) => Input::Lease(LeaseEvent::Gone(*lease)),
+            RegistryOperation::Close(lease) => {
                 self.store.close(*lease);
                 self.registry_moved(request.member.as_ref());
                 return None;
             }
-            Verb::List => Input::Listed(Some(self.store.list())),
-            Verb::Read(keys) => Input::Read(Some(self.store.read(keys))),
-            Verb::Commit(ticket, kind, txn) => {
+            RegistryOperation::List => Input::Listed(Some(self.store.list())),
+            RegistryOperation::Read(keys) => Input::Read(Some(self.store.read(keys))),
+            RegistryOperation::Commit(ticket, kind, txn) => {
                 let outcome = self.apply(name, request, *ticket, *kind, txn);
                 Input::Committed { ticket: *ticket, outcome }
             }
@@ -163,19 +165,19 @@ impl World {
         Some(input)
     }
 
-    fn granted(&self, lease: LeaseId, ttl: Millis) -> Granted {
+    fn granted(&self, lease: LeaseId, ttl: Millis) -> LeaseGrant {
         let next_end = self.store.next_end().map(|end| end - Mono(self.at));
-        Granted { lease, ttl, clock: Some(Wall(START.0 + self.at)), next_end }
+        LeaseGrant { lease, ttl, clock: Some(Wall(START.0 + self.at)), next_end }
     }
 
     fn apply(
         &mut self,
         name: &NodeName,
-        request: &Request,
+        request: &SimRequest,
         ticket: Ticket,
         kind: CommitKind,
         txn: &Txn,
-    ) -> Outcome {
+    ) -> TxnOutcome {
         let now = Mono(self.at);
         // Leases that are over end before the watch looks at what is there.
         self.store.sweep(now);
@@ -185,11 +187,14 @@ impl World {
         // As engines do it: what is too large is refused like what guards on something that is not so.
         let size = txn.guards.len() + txn.writes.len();
         let most = self.actors.get(name).map_or(usize::MAX, |actor| actor.settings.operations_max);
-        let outcome =
-            if size > most { Outcome::Refused(self.store.found(txn)) } else { self.store.commit(now, txn) };
-        let text = || format!("registry: #{} {kind} of {name} {}", ticket.0, told(&outcome));
+        let outcome = if size > most {
+            TxnOutcome::Refused(self.store.found(txn))
+        } else {
+            self.store.commit(now, txn)
+        };
+        let text = || format!("registry: #{} {kind} of {name} {}", ticket.0, outcome_text(&outcome));
         self.trace.note(self.at, "", &(ticket, kind), text);
-        let act = Act {
+        let act = CommittedTxn {
             at: self.at,
             node: name,
             life: request.life,
@@ -198,11 +203,11 @@ impl World {
             kind,
             txn,
             before: &before,
-            applied: matches!(outcome, Outcome::Applied(_)),
+            applied: matches!(outcome, TxnOutcome::Applied(_)),
         };
-        self.watch.committed(&act, &self.store, self.history.verdicts());
+        self.checker.committed(&act, &self.store, self.history.verdicts());
         if act.applied && kind == CommitKind::Serve {
-            self.watch.spans(self.at, name, &self.actors);
+            self.checker.spans(self.at, name, &self.actors);
         }
         outcome
     }
@@ -214,7 +219,7 @@ impl World {
         }
         if let Some(batch) = self.store.changes_after(self.told) {
             for change in &batch.changes {
-                self.watch.changed(self.at, change, closed_by, &self.actors);
+                self.checker.changed(self.at, change, closed_by, &self.actors);
             }
         }
         self.told = self.store.revision();
@@ -222,10 +227,10 @@ impl World {
     }
 }
 
-fn told(outcome: &Outcome) -> String {
+fn outcome_text(outcome: &TxnOutcome) -> String {
     match outcome {
-        Outcome::Applied(revision) => format!("applied at {revision}"),
-        Outcome::Refused(_) => "refused".to_owned(),
-        Outcome::Unknown => "unknown".to_owned(),
+        TxnOutcome::Applied(revision) => format!("applied at {revision}"),
+        TxnOutcome::Refused(_) => "refused".to_owned(),
+        TxnOutcome::Unknown => "unknown".to_owned(),
     }
 }

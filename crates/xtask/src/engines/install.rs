@@ -1,6 +1,6 @@
 //! Debian's packages of the engines: only what is missing, only as root, and without starting a service.
 
-use super::Kind;
+use super::EngineKind;
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ const FORBID: &str =
     "#!/bin/sh\n# Written by `cargo xtask engines install`, for as long as it runs.\nexit 101\n";
 
 /// Installs what is missing.
-pub(super) fn install(kinds: &[&'static Kind]) -> Result<()> {
+pub(super) fn install(kinds: &[&'static EngineKind]) -> Result<()> {
     let missing: Vec<_> = kinds.iter().filter(|kind| (kind.program)().is_none()).collect();
     if missing.is_empty() {
         println!("every engine is installed");
@@ -24,7 +24,7 @@ pub(super) fn install(kinds: &[&'static Kind]) -> Result<()> {
         bail!("these are not installed: {}; as root on Debian this gets them: {line}", packages.join(", "));
     }
     println!("installing Debian's {}, which will not be started as services", packages.join(", "));
-    let policy = Policy::forbid()?;
+    let policy = ServicePolicy::forbid()?;
     let got = apt(&line).or_else(|_| apt("apt-get update").and_then(|()| apt(&line)));
     policy.restore()?;
     got
@@ -52,9 +52,9 @@ fn apt(line: &str) -> Result<()> {
 }
 
 /// The rule for starting services, ours while this lives and as it was afterwards.
-struct Policy(Option<PathBuf>);
+struct ServicePolicy(Option<PathBuf>);
 
-impl Policy {
+impl ServicePolicy {
     fn forbid() -> Result<Self> {
         use std::os::unix::fs::PermissionsExt as _;
         let path = Path::new(POLICY);
@@ -88,7 +88,7 @@ impl Policy {
     }
 }
 
-impl Drop for Policy {
+impl Drop for ServicePolicy {
     fn drop(&mut self) {
         // Nothing is left to do after `restore`, except where it was never reached.
         if let Err(error) = self.restore() {

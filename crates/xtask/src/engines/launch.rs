@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Where an engine lives while it runs.
-pub(super) struct Place {
+pub(super) struct EngineSite {
     pub(super) folder: PathBuf,
     pub(super) port: u16,
     /// More ports, for those that need them.
@@ -26,15 +26,15 @@ const SERVER_PORTS: std::ops::Range<u16> = 10_000..32_000;
 const PORTS: usize = 9;
 
 /// An engine that was started.
-pub(super) struct Started {
+pub(super) struct StartedEngine {
     /// Its processes, and the folder of each.
     pub(super) children: Vec<(Child, PathBuf)>,
     pub(super) url: String,
     /// What is to be done once, when it answers.
-    pub(super) prepare: fn(&Place) -> Result<()>,
+    pub(super) prepare: fn(&EngineSite) -> Result<()>,
 }
 
-impl Place {
+impl EngineSite {
     /// A folder that exists, and ports that are free now. They lie below those that the system gives to clients, so only another
     /// server can take one before the engine does; [`super::running::start`] starts the engine with other ports then.
     pub(super) fn new(folder: PathBuf) -> Result<Self> {
@@ -78,7 +78,7 @@ impl Place {
     }
 
     /// Says something to the engine and looks whether the answer begins as it should.
-    pub(super) fn says(&self, question: &str, answer: &str) -> bool {
+    pub(super) fn answers(&self, question: &str, answer: &str) -> bool {
         let patience = Duration::from_secs(2);
         let talk = || -> std::io::Result<bool> {
             let mut stream = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, self.port).into(), patience)?;
@@ -108,7 +108,7 @@ fn spawn_in(folder: &Path, command: &mut Command) -> Result<Child> {
 }
 
 /// Starts the same process in its folder again.
-pub(super) fn again(folder: &Path) -> Result<Child> {
+pub(super) fn spawn_again(folder: &Path) -> Result<Child> {
     let line = std::fs::read(line_of(folder))?;
     let mut words = line.split(|byte| *byte == 0).map(OsStr::from_bytes);
     let program = words.next().context("nobody knows how it was started")?;
@@ -131,18 +131,18 @@ pub(super) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn nothing(_: &Place) -> Result<()> {
+pub(super) fn no_preparation(_: &EngineSite) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn etcd(place: &Place) -> Result<Started> {
+pub(super) fn etcd(place: &EngineSite) -> Result<StartedEngine> {
     let child = etcd_member(place, "test", &format!("test=http://127.0.0.1:{}", place.others[0]))?;
     let url = format!("etcd://127.0.0.1:{}", place.port);
-    Ok(Started { children: vec![child], url, prepare: nothing })
+    Ok(StartedEngine { children: vec![child], url, prepare: no_preparation })
 }
 
 /// One member of a cluster that is written `NAME=URL,…`.
-pub(super) fn etcd_member(place: &Place, name: &str, cluster: &str) -> Result<(Child, PathBuf)> {
+pub(super) fn etcd_member(place: &EngineSite, name: &str, cluster: &str) -> Result<(Child, PathBuf)> {
     let (client, peer) =
         (format!("http://127.0.0.1:{}", place.port), format!("http://127.0.0.1:{}", place.others[0]));
     let options = [
@@ -157,9 +157,9 @@ pub(super) fn etcd_member(place: &Place, name: &str, cluster: &str) -> Result<(C
     place.spawn(Command::new("etcd").args(options.map(|(name, value)| format!("{name}={value}"))))
 }
 
-pub(super) fn etcd_answers(place: &Place) -> bool {
+pub(super) fn etcd_answers(place: &EngineSite) -> bool {
     let question = "GET /health HTTP/1.0\r\n\r\n";
-    place.says(question, "HTTP/1.0 200") || place.says(question, "HTTP/1.1 200")
+    place.answers(question, "HTTP/1.0 200") || place.answers(question, "HTTP/1.1 200")
 }
 
 /// Where Debian keeps it.
@@ -168,18 +168,18 @@ pub(super) fn zookeeper_jar() -> Option<PathBuf> {
     (jar.is_file() && on_path("java").is_some()).then_some(jar)
 }
 
-pub(super) fn zookeeper(place: &Place) -> Result<Started> {
+pub(super) fn zookeeper(place: &EngineSite) -> Result<StartedEngine> {
     let child = zookeeper_member(place, "ZooKeeperServerMain", "")?;
     let url = format!("zookeeper://127.0.0.1:{}", place.port);
-    Ok(Started { children: vec![child], url, prepare: nothing })
+    Ok(StartedEngine { children: vec![child], url, prepare: no_preparation })
 }
 
-pub(super) fn zookeeper_answers(place: &Place) -> bool {
-    place.says("ruok", "imok") && place.says("srvr", "Zookeeper version")
+pub(super) fn zookeeper_answers(place: &EngineSite) -> bool {
+    place.answers("ruok", "imok") && place.answers("srvr", "Zookeeper version")
 }
 
 /// One server, which `more` of its configuration makes one of several.
-pub(super) fn zookeeper_member(place: &Place, main: &str, more: &str) -> Result<(Child, PathBuf)> {
+pub(super) fn zookeeper_member(place: &EngineSite, main: &str, more: &str) -> Result<(Child, PathBuf)> {
     let jar = zookeeper_jar().context("zookeeper.jar is gone")?;
     let config = format!(
         "tickTime=250\nmaxSessionTimeout=86400000\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
@@ -202,7 +202,7 @@ pub(super) fn zookeeper_member(place: &Place, main: &str, more: &str) -> Result<
     place.spawn(&mut java)
 }
 
-pub(super) fn redis(place: &Place) -> Result<Started> {
+pub(super) fn redis(place: &EngineSite) -> Result<StartedEngine> {
     let config = format!(
         "port {}\nbind 127.0.0.1\ndir {}\nappendonly yes\nappendfsync always\nsave \"\"\n",
         place.port,
@@ -211,14 +211,14 @@ pub(super) fn redis(place: &Place) -> Result<Started> {
     let config = place.write("redis.conf", &config)?;
     let child = place.spawn(Command::new("redis-server").arg(config))?;
     let url = format!("redis://127.0.0.1:{}/0", place.port);
-    Ok(Started { children: vec![child], url, prepare: nothing })
+    Ok(StartedEngine { children: vec![child], url, prepare: no_preparation })
 }
 
-pub(super) fn redis_answers(place: &Place) -> bool {
-    place.says("PING\r\n", "+PONG")
+pub(super) fn redis_answers(place: &EngineSite) -> bool {
+    place.answers("PING\r\n", "+PONG")
 }
 
-pub(super) fn mysql(place: &Place) -> Result<Started> {
+pub(super) fn mysql(place: &EngineSite) -> Result<StartedEngine> {
     let data = format!("--datadir={}", place.path("data"));
     let user = format!("--user={}", whoami()?);
     let temporary = format!("--tmpdir={}", place.path(""));
@@ -247,16 +247,16 @@ pub(super) fn mysql(place: &Place) -> Result<Started> {
         &pid,
     ]);
     let child = place.spawn(server.args(durable).args(light))?;
-    let prepare = |place: &Place| mysql_client(place, "CREATE DATABASE IF NOT EXISTS evenkeel");
+    let prepare = |place: &EngineSite| mysql_client(place, "CREATE DATABASE IF NOT EXISTS evenkeel");
     let url = format!("mysql://root@127.0.0.1:{}/evenkeel", place.port);
-    Ok(Started { children: vec![child], url, prepare })
+    Ok(StartedEngine { children: vec![child], url, prepare })
 }
 
-pub(super) fn mysql_answers(place: &Place) -> bool {
+pub(super) fn mysql_answers(place: &EngineSite) -> bool {
     mysql_client(place, "SELECT 1").is_ok()
 }
 
-fn mysql_client(place: &Place, sql: &str) -> Result<()> {
+fn mysql_client(place: &EngineSite, sql: &str) -> Result<()> {
     let port = format!("--port={}", place.port);
     run(Command::new("mariadb").args(["--no-defaults", "--host=127.0.0.1", &port, "--user=root", "-e", sql]))
 }
@@ -272,7 +272,7 @@ pub(super) fn postgres_program(name: &str) -> Option<PathBuf> {
         .or_else(|| on_path(name).filter(|_| on_path("initdb").is_some()))
 }
 
-pub(super) fn postgres(place: &Place) -> Result<Started> {
+pub(super) fn postgres(place: &EngineSite) -> Result<StartedEngine> {
     let data = place.path("data");
     if is_superuser()? {
         // PostgreSQL refuses to run as root, and its package brings a user for it.
@@ -298,10 +298,10 @@ pub(super) fn postgres(place: &Place) -> Result<Started> {
     server.arg("-D").arg(&data).args(settings.iter().flat_map(|setting| ["-c", setting]));
     let child = place.spawn(&mut server)?;
     let url = format!("postgres://evenkeel@127.0.0.1:{}/postgres", place.port);
-    Ok(Started { children: vec![child], url, prepare: nothing })
+    Ok(StartedEngine { children: vec![child], url, prepare: no_preparation })
 }
 
-pub(super) fn postgres_answers(place: &Place) -> bool {
+pub(super) fn postgres_answers(place: &EngineSite) -> bool {
     let port = place.port.to_string();
     let ready = postgres_program("pg_isready")
         .map(|program| run(Command::new(program).args(["--quiet", "--host=127.0.0.1", "--port", &port])));

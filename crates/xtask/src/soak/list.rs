@@ -1,9 +1,9 @@
 //! The parts of the soak and the steps of each.
 
+use crate::cargo_command::CargoCommand;
 use crate::ci::TARGETS;
 use crate::dist;
-use crate::step::Step;
-use crate::tools::Runner;
+use crate::tools::TestRunner;
 use anyhow::Result;
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(super) struct SoakPart {
     pub(super) tests: bool,
     /// Whether a second round has other seeds, or real time, and so can find something new.
     repeats: bool,
-    steps: fn(&Round) -> Vec<SoakStep>,
+    steps: fn(&SoakRound) -> Vec<SoakStep>,
 }
 
 /// One step, which runs and is remembered as a whole.
@@ -33,14 +33,14 @@ pub(super) struct SoakStep {
 
 /// How a step does its work.
 pub(super) enum SoakWork {
-    Cargo(Step),
+    Cargo(CargoCommand),
     Own(fn(&Path) -> Result<()>),
 }
 
 /// What the steps of a round depend on.
-pub(super) struct Round {
+pub(super) struct SoakRound {
     number: u64,
-    runner: Runner,
+    runner: TestRunner,
 }
 
 /// Long worlds of a round, and how many are one step.
@@ -138,8 +138,8 @@ pub(super) const PARTS: &[SoakPart] = &[
 ];
 
 /// The steps of a round: of the first one all, later only those that can find something new.
-pub(super) fn steps(number: u64, runner: Runner) -> Vec<SoakStep> {
-    let round = Round { number, runner };
+pub(super) fn steps(number: u64, runner: TestRunner) -> Vec<SoakStep> {
+    let round = SoakRound { number, runner };
     let parts = PARTS.iter().filter(|part| number == 0 || part.repeats);
     parts.flat_map(|part| (part.steps)(&round)).collect()
 }
@@ -152,17 +152,17 @@ impl SoakStep {
     }
 }
 
-fn step(part: &'static str, label: impl Into<String>, step: Step) -> SoakStep {
+fn step(part: &'static str, label: impl Into<String>, step: CargoCommand) -> SoakStep {
     SoakStep { part, label: label.into(), work: SoakWork::Cargo(step), tests: None }
 }
 
 /// A program of the simulator's crate, as the tests have compiled it.
-fn program(name: &str, args: &[&str]) -> Step {
+fn program(name: &str, args: &[&str]) -> CargoCommand {
     let run = ["run", "--quiet", "--locked", "--package", "evenkeel-sim", "--bin", name, "--"];
-    Step::cargo(&[run.as_slice(), args].concat())
+    CargoCommand::cargo(&[run.as_slice(), args].concat())
 }
 
-fn worlds(round: &Round) -> Vec<SoakStep> {
+fn worlds(round: &SoakRound) -> Vec<SoakStep> {
     let first = round.number * WORLDS;
     let from = (first..first + WORLDS).step_by(WORLDS_OF_STEP as usize);
     let worlds = |from: u64| {
@@ -173,7 +173,7 @@ fn worlds(round: &Round) -> Vec<SoakStep> {
     from.map(worlds).collect()
 }
 
-fn planted_faults(_: &Round) -> Vec<SoakStep> {
+fn planted_faults(_: &SoakRound) -> Vec<SoakStep> {
     vec![
         step("planted-faults", "the simulator finds each", program("sim", &["--mutants"])),
         step("planted-faults", "the model finds each", program("model", &["--mutants"])),
@@ -186,11 +186,11 @@ const SCOPES: [&str; 9] =
 /// A scope that is wider than this is searched up to so many states of each delivery.
 const STATES_MAX: &str = "3000000";
 
-fn model(_: &Round) -> Vec<SoakStep> {
+fn model(_: &SoakRound) -> Vec<SoakStep> {
     SCOPES.map(|scope| step("model", scope, program("model", &[scope, STATES_MAX]))).into()
 }
 
-fn oracle(round: &Round) -> Vec<SoakStep> {
+fn oracle(round: &SoakRound) -> Vec<SoakStep> {
     let seed = (round.number + 1).to_string();
     let oracle =
         crate::oracle_step().with("EVENKEEL_ORACLE_CASES", SCHEDULES).with("EVENKEEL_ORACLE_SEED", &seed);
@@ -198,12 +198,12 @@ fn oracle(round: &Round) -> Vec<SoakStep> {
 }
 
 /// Packages and binaries; an empty name is the library.
-type Binaries = &'static [(&'static str, &'static str)];
+type TestBinaries = &'static [(&'static str, &'static str)];
 
 /// Binaries with tests that only the soak runs, but for those of the registry and of chaos.
-const TESTS: Binaries =
+const TESTS: TestBinaries =
     &[("evenkeel-core", ""), ("evenkeel-sim", "model"), ("evenkeel-sim", "seeds"), ("evenkeel-server", "it")];
-const ENGINES: Binaries = &[
+const ENGINES: TestBinaries = &[
     ("evenkeel-registry", "etcd"),
     ("evenkeel-registry", "zookeeper"),
     ("evenkeel-registry", "redis"),
@@ -216,19 +216,19 @@ const ENGINES: Binaries = &[
 ];
 const SERVERS: [&str; 5] = ["etcd", "zookeeper", "redis", "mysql", "postgres"];
 
-fn tests(round: &Round) -> Vec<SoakStep> {
-    TESTS.iter().map(|binary| ignored_tests("tests", round, *binary, Run::Ignored)).collect()
+fn tests(round: &SoakRound) -> Vec<SoakStep> {
+    TESTS.iter().map(|binary| ignored_tests("tests", round, *binary, TestSelection::Ignored)).collect()
 }
 
 /// Conformance cases and fault tests; on real servers also what the gate leaves out where the registry did not change.
-fn engines(round: &Round) -> Vec<SoakStep> {
-    let run = |name: &str| if SERVERS.contains(&name) { Run::All } else { Run::Ignored };
+fn engines(round: &SoakRound) -> Vec<SoakStep> {
+    let run = |name: &str| if SERVERS.contains(&name) { TestSelection::All } else { TestSelection::Ignored };
     ENGINES.iter().map(|binary| ignored_tests("engines", round, *binary, run(binary.1))).collect()
 }
 
-fn histories(round: &Round) -> Vec<SoakStep> {
+fn histories(round: &SoakRound) -> Vec<SoakStep> {
     let of = |name: &'static str| {
-        let run = Run::Named("histories_can_have_happened");
+        let run = TestSelection::Named("histories_can_have_happened");
         let mut step = ignored_tests("histories", round, ("evenkeel-registry", name), run);
         if let SoakWork::Cargo(cargo) = step.work {
             step.work = SoakWork::Cargo(cargo.with("EVENKEEL_HISTORIES", HISTORIES));
@@ -240,7 +240,7 @@ fn histories(round: &Round) -> Vec<SoakStep> {
 
 /// Which tests of a binary run.
 #[derive(Clone, Copy)]
-enum Run {
+enum TestSelection {
     /// Those that are marked for the soak.
     Ignored,
     All,
@@ -250,17 +250,18 @@ enum Run {
 
 fn ignored_tests(
     part: &'static str,
-    round: &Round,
+    round: &SoakRound,
     (package, binary): (&'static str, &'static str),
-    run: Run,
+    run: TestSelection,
 ) -> SoakStep {
     let name = if binary.is_empty() { "library" } else { binary };
     let cargo = match round.runner {
-        Runner::Nextest => {
+        TestRunner::Nextest => {
             let binary = if binary.is_empty() { package } else { &format!("{package}::{binary}") };
-            let named = if let Run::Named(name) = run { format!(" & test({name})") } else { String::new() };
+            let named =
+                if let TestSelection::Named(name) = run { format!(" & test({name})") } else { String::new() };
             let filter = format!("binary_id({binary}){named}");
-            let which = if let Run::Ignored = run { "only" } else { "all" };
+            let which = if let TestSelection::Ignored = run { "only" } else { "all" };
             let args = [
                 "nextest",
                 "run",
@@ -272,16 +273,16 @@ fn ignored_tests(
                 "-E",
                 &filter,
             ];
-            Step::cargo(&[args.as_slice(), &TARGETS].concat())
+            CargoCommand::cargo(&[args.as_slice(), &TARGETS].concat())
         }
-        Runner::Cargo => {
+        TestRunner::Cargo => {
             let target: &[&str] = if binary.is_empty() { &["--lib"] } else { &["--test", binary] };
             let tail: &[&str] = match run {
-                Run::Ignored => &["--", "--ignored"],
-                Run::All => &["--", "--include-ignored"],
-                Run::Named(name) => &["--", "--include-ignored", name],
+                TestSelection::Ignored => &["--", "--ignored"],
+                TestSelection::All => &["--", "--include-ignored"],
+                TestSelection::Named(name) => &["--", "--include-ignored", name],
             };
-            Step::cargo(
+            CargoCommand::cargo(
                 &[&["test", "--locked", "--no-fail-fast", "--package", package], target, tail].concat(),
             )
         }
@@ -292,7 +293,7 @@ fn ignored_tests(
 }
 
 /// Each trial is a step: it needs the machine for itself, and takes minutes.
-fn chaos(_: &Round) -> Vec<SoakStep> {
+fn chaos(_: &SoakRound) -> Vec<SoakStep> {
     let trial = |name: &&'static str| {
         let tail = ["--", "--include-ignored", "--exact", name];
         let mut cargo = crate::ci::chaos();
@@ -319,13 +320,13 @@ const TRIALS: &[&str] = &[
     "engines::the_death_of_any_member_of_a_zookeeper_quorum_is_survived",
 ];
 
-fn long_history(_: &Round) -> Vec<SoakStep> {
+fn long_history(_: &SoakRound) -> Vec<SoakStep> {
     let bench =
         ["bench", "--locked", "--package", "evenkeel", "--bench", "history", "--", "sqlite", "10000", ROWS];
-    vec![step("long-history", format!("pages of {ROWS} attempts"), Step::cargo(&bench))]
+    vec![step("long-history", format!("pages of {ROWS} attempts"), CargoCommand::cargo(&bench))]
 }
 
-fn reproducible(_: &Round) -> Vec<SoakStep> {
+fn reproducible(_: &SoakRound) -> Vec<SoakStep> {
     let label = "two builds in two folders are the same".to_owned();
     vec![SoakStep { part: "reproducible", label, work: SoakWork::Own(dist::reproducible), tests: None }]
 }
@@ -333,12 +334,12 @@ fn reproducible(_: &Round) -> Vec<SoakStep> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::Tree;
+    use crate::tree::SourceTree;
     use std::collections::BTreeSet;
 
     #[test]
     fn a_step_has_a_key_of_its_own_in_each_round() {
-        for runner in [Runner::Nextest, Runner::Cargo] {
+        for runner in [TestRunner::Nextest, TestRunner::Cargo] {
             let keys: Vec<_> = (0..3)
                 .flat_map(|round| steps(round, runner).into_iter().map(move |step| step.key(round)))
                 .collect();
@@ -348,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_second_round_plays_other_worlds() {
-        let seeds = |round| worlds(&Round { number: round, runner: Runner::Cargo })[0].label.clone();
+        let seeds = |round| worlds(&SoakRound { number: round, runner: TestRunner::Cargo })[0].label.clone();
         assert_eq!(seeds(0), "1000 long seeds from 0");
         assert_eq!(seeds(1), "1000 long seeds from 2000");
     }
@@ -356,7 +357,7 @@ mod tests {
     /// A test that is ignored everywhere and whose binary no step runs would be dead.
     #[test]
     fn every_test_that_the_gate_ignores_is_in_a_step_and_no_step_is_empty() {
-        let tree = Tree::read(&crate::root()).unwrap();
+        let tree = SourceTree::read(&crate::root()).unwrap();
         let listed: BTreeSet<_> =
             TESTS.iter().chain(ENGINES).chain(&[("evenkeel-server", "chaos")]).collect();
         let packages = [
@@ -391,7 +392,7 @@ mod tests {
 
     #[test]
     fn every_trial_of_chaos_is_a_step() {
-        let tree = Tree::read(&crate::root()).unwrap();
+        let tree = SourceTree::read(&crate::root()).unwrap();
         let folder = "crates/server/tests/chaos/";
         let tests: String = tree
             .rust_in(&[folder])

@@ -1,7 +1,7 @@
 //! Runs a step with its output on the terminal and in a file, and finds in it a line for each failure that repeats the failure.
 
 use super::list::SoakStep;
-use crate::step::Step;
+use crate::cargo_command::CargoCommand;
 use anyhow::{Context as _, Result};
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::sync::Mutex;
 const LINES_MAX: usize = 20;
 
 /// Runs a command; whether it ended well, and all that it printed.
-pub(super) fn run(step: &Step, log: &Path) -> Result<(bool, String)> {
+pub(super) fn run(step: &CargoCommand, log: &Path) -> Result<(bool, String)> {
     let mut command = step.command();
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("cargo cannot be started")?;
@@ -42,7 +42,7 @@ fn copy(stream: Option<impl Read>, sink: &Mutex<(std::fs::File, String)>) {
 }
 
 /// A line for each failure in the output of a step that failed; at least one.
-pub(super) fn repeat_lines(step: &SoakStep, command: &Step, output: &str) -> Vec<String> {
+pub(super) fn repeat_lines(step: &SoakStep, command: &CargoCommand, output: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for line in output.lines().map(str::trim) {
         let repeat = if line.starts_with("cargo xtask ") {
@@ -71,7 +71,7 @@ struct FailedTest<'a> {
 
 impl FailedTest<'_> {
     /// The command that runs this test alone, with the environment that the step gave it and the engines that its part needs.
-    fn line(&self, step: &SoakStep, command: &Step) -> String {
+    fn line(&self, step: &SoakStep, command: &CargoCommand) -> String {
         let has_engines = super::list::PARTS.iter().any(|part| part.name == step.part && part.engines);
         let engines = match has_engines {
             true => {
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     fn lines(tests: Option<(&'static str, &'static str)>, output: &str) -> Vec<String> {
-        let cargo = Step::cargo(&["nextest", "run"]).with("EVENKEEL_HISTORIES", "200");
+        let cargo = CargoCommand::cargo(&["nextest", "run"]).with("EVENKEEL_HISTORIES", "200");
         let work = SoakWork::Cargo(cargo.clone());
         let step = SoakStep { part: "engines", label: "l".to_owned(), work, tests };
         repeat_lines(&step, &cargo, output)

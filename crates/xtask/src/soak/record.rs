@@ -15,14 +15,14 @@ pub(super) struct StepResult {
 }
 
 /// All results of one source tree.
-pub(super) struct Record {
+pub(super) struct SoakRecord {
     folder: PathBuf,
     tree: String,
     /// The last result of each step, in the order in which the steps ran first.
     results: Vec<(String, StepResult)>,
 }
 
-impl Record {
+impl SoakRecord {
     /// Reads the results of a source tree, and forgets those of some parts.
     pub(super) fn open(folder: &Path, tree: &str, is_forgotten: impl Fn(&str) -> bool) -> Result<Self> {
         std::fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn results_are_there_after_a_stop_for_the_same_sources_only() {
         let folder = tempfile::tempdir().unwrap();
-        let open = |tree: &str| Record::open(folder.path(), tree, |_| false).unwrap();
+        let open = |tree: &str| SoakRecord::open(folder.path(), tree, |_| false).unwrap();
         let mut record = open("a");
         record.add("worlds: 0".to_owned(), result(&[])).unwrap();
         record.add("chaos: etcd".to_owned(), result(&["first", "second"])).unwrap();
@@ -135,7 +135,7 @@ mod tests {
         assert!(record.failures(|part| part == "worlds").is_empty());
         assert_eq!(record.results().next(), Some(("worlds: 0", &result(&[]))));
         assert!(!open("b").has_passed("worlds: 0"), "other sources have not run it");
-        drop(Record::open(folder.path(), "a", |part| part == "chaos").unwrap());
+        drop(SoakRecord::open(folder.path(), "a", |part| part == "chaos").unwrap());
         let again = open("a");
         assert!(again.has_passed("worlds: 0"), "only chaos is forgotten");
         assert!(again.failures(|_| true).is_empty());
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn the_last_round_is_read_from_the_steps() {
         let folder = tempfile::tempdir().unwrap();
-        let mut record = Record::open(folder.path(), "a", |_| false).unwrap();
+        let mut record = SoakRecord::open(folder.path(), "a", |_| false).unwrap();
         assert_eq!(record.last_round(), 0);
         for (key, failures) in
             [("oracle: 1", &[][..]), ("oracle: 1, round 11", &["x"]), ("oracle: 1, round 2", &[])]
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_step_that_passes_the_second_time_has_passed() {
         let folder = tempfile::tempdir().unwrap();
-        let mut record = Record::open(folder.path(), "a", |_| false).unwrap();
+        let mut record = SoakRecord::open(folder.path(), "a", |_| false).unwrap();
         record.add("chaos: etcd".to_owned(), result(&["first"])).unwrap();
         record.add("chaos: etcd".to_owned(), result(&[])).unwrap();
         assert!(record.has_passed("chaos: etcd") && record.failures(|_| true).is_empty());

@@ -1,8 +1,8 @@
 //! Time is read in one file, so that everything else can be given any time by a test.
 
-use super::Complaint;
-use crate::rust::Rust;
-use crate::tree::Tree;
+use super::TidyViolation;
+use crate::rust::RustSource;
+use crate::tree::SourceTree;
 
 const READS: &[&str] = &["Instant::now", "SystemTime::now", "clock_gettime", "Timestamp::now", "Zoned::now"];
 
@@ -14,7 +14,7 @@ const ENGINE_CLOCK: &str = "crates/registry/src/clock.rs";
 
 /// Complains about each clock read outside of those files; tests, benches, xtask and the
 /// simulator's program may, where they say why.
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &SourceTree) -> Vec<TidyViolation> {
     let mut said = Vec::new();
     for (path, rust) in tree.rust_in(&["crates/"]).filter(|(path, _)| ![CLOCK, ENGINE_CLOCK].contains(path)) {
         for read in READS {
@@ -22,14 +22,14 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
                 let text = tree.text(path).unwrap_or_default();
                 let apart = ["crates/xtask/", "crates/sim/src/bin/"].iter().any(|it| path.starts_with(it));
                 if !apart && !tree.in_test(path, line) {
-                    said.push(Complaint::at(
+                    said.push(TidyViolation::at(
                         path,
                         line,
                         format!("`{read}` belongs in {CLOCK}: take the time as a value"),
                     ));
                 } else if !excused(text, rust, line) {
                     let fix = "#[expect(clippy::disallowed_methods, reason = \"…\")]";
-                    said.push(Complaint::at(path, line, format!("`{read}` needs {fix} above it")));
+                    said.push(TidyViolation::at(path, line, format!("`{read}` needs {fix} above it")));
                 }
             }
         }
@@ -38,7 +38,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
 }
 
 /// Whether the read, the function around it or the file has the lint's exception with a reason.
-fn excused(text: &str, rust: &Rust, line: usize) -> bool {
+fn excused(text: &str, rust: &RustSource, line: usize) -> bool {
     let lines: Vec<&str> = text.lines().collect();
     let function = rust
         .functions

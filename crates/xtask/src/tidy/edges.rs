@@ -1,13 +1,13 @@
 //! Which crate may know which: the edges of the house, read from the manifests.
 
-use super::Complaint;
-use crate::tree::Tree;
+use super::TidyViolation;
+use crate::tree::SourceTree;
 
 /// What one crate may depend on.
-struct Edge {
+struct CrateEdge {
     folder: &'static str,
     /// The house's own crates it may know.
-    house: &'static [&'static str],
+    own: &'static [&'static str],
     /// The only crates of others it may know; `None` where any will do.
     others: Option<&'static [&'static str]>,
 }
@@ -15,42 +15,42 @@ struct Edge {
 const OURS: &[&str] =
     &["evenkeel-core", "evenkeel-registry", "evenkeel", "evenkeel-server", "evenkeel-sim", "xtask"];
 
-const EDGES: &[Edge] = &[
-    Edge { folder: "core", house: &[], others: Some(&["serde", "serde_json", "jiff"]) },
-    Edge { folder: "registry", house: &["evenkeel-core"], others: None },
-    Edge { folder: "node", house: &["evenkeel-core", "evenkeel-registry"], others: None },
-    Edge { folder: "server", house: &["evenkeel", "evenkeel-core"], others: None },
-    Edge { folder: "sim", house: &["evenkeel-core"], others: Some(&[]) },
-    Edge { folder: "xtask", house: &[], others: None },
+const EDGES: &[CrateEdge] = &[
+    CrateEdge { folder: "core", own: &[], others: Some(&["serde", "serde_json", "jiff"]) },
+    CrateEdge { folder: "registry", own: &["evenkeel-core"], others: None },
+    CrateEdge { folder: "node", own: &["evenkeel-core", "evenkeel-registry"], others: None },
+    CrateEdge { folder: "server", own: &["evenkeel", "evenkeel-core"], others: None },
+    CrateEdge { folder: "sim", own: &["evenkeel-core"], others: Some(&[]) },
+    CrateEdge { folder: "xtask", own: &[], others: None },
 ];
 
 /// Complains about each dependency that crosses an edge, and about a crate that has no edges yet.
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &SourceTree) -> Vec<TidyViolation> {
     let mut said = Vec::new();
     for folder in tree.crates() {
         let path = format!("crates/{folder}/Cargo.toml");
         let Some(edge) = EDGES.iter().find(|edge| edge.folder == folder) else {
-            said.push(Complaint::about(
+            said.push(TidyViolation::about(
                 &path,
                 "a new crate: say in crates/xtask/src/tidy/edges.rs what it may depend on",
             ));
             continue;
         };
         for name in dependencies(tree.text(&path).unwrap_or_default()) {
-            if let Some(message) = refused(edge, &name) {
-                said.push(Complaint::about(&path, message));
+            if let Some(message) = refusal(edge, &name) {
+                said.push(TidyViolation::about(&path, message));
             }
         }
     }
     said
 }
 
-fn refused(edge: &Edge, name: &str) -> Option<String> {
+fn refusal(edge: &CrateEdge, name: &str) -> Option<String> {
     let folder = edge.folder;
     if OURS.contains(&name) {
-        let known = edge.house.contains(&name);
+        let known = edge.own.contains(&name);
         return (!known).then(|| {
-            let may = if edge.house.is_empty() { "no crate of the house".to_owned() } else { edge.house.join(", ") };
+            let may = if edge.own.is_empty() { "no crate of the house".to_owned() } else { edge.own.join(", ") };
             format!("{folder} may not depend on {name}, only on {may}: move what it needs to a crate both may know")
         });
     }

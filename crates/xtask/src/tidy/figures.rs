@@ -1,14 +1,14 @@
 //! What the sources say in figures stands in a table of its own, which no update of a transcript writes.
 
-use super::Complaint;
-use crate::tree::Tree;
+use super::TidyViolation;
+use crate::tree::SourceTree;
 
 const TABLE: &str = "crates/sim/figures.txt";
 
 /// Complains about a figure of the table that its transcript does not show, or not in the table's order.
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &SourceTree) -> Vec<TidyViolation> {
     let Some(table) = tree.text(TABLE) else {
-        return vec![Complaint::about(TABLE, "put the sources' figures back".to_owned())];
+        return vec![TidyViolation::about(TABLE, "put the sources' figures back".to_owned())];
     };
     let mut said = Vec::new();
     let (mut path, mut rest) = (String::new(), "".lines());
@@ -22,7 +22,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
         {
             let message =
                 format!("{path} does not show what {id} says: {figure}: make the rule give it again");
-            said.push(Complaint::at(TABLE, at, &message));
+            said.push(TidyViolation::at(TABLE, at, &message));
         }
     }
     said

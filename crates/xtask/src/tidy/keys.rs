@@ -1,8 +1,8 @@
 //! Registry keys are spelt in one file, so that the tree can be read, and changed, in one place.
 
-use super::Complaint;
-use crate::rust::Rust;
-use crate::tree::Tree;
+use super::TidyViolation;
+use crate::rust::RustSource;
+use crate::tree::SourceTree;
 
 const SPELT_IN: &str = "crates/core/src/keys.rs";
 
@@ -13,7 +13,7 @@ const ROOTS: &[&str] = &["node/", "job/", "lane/", "plan/", "intent/", "lock/", 
 const WHOLE: &[&str] = &["cluster"];
 
 /// Complains about a literal that spells a key, or is made into one, outside of core's `keys.rs` and outside of tests.
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &SourceTree) -> Vec<TidyViolation> {
     let folders = ["crates/core/src/", "crates/node/src/", "crates/registry/src/", "crates/sim/src/"];
     let mut said = Vec::new();
     for (path, rust) in tree.rust_in(&folders) {
@@ -25,7 +25,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
             let whole = WHOLE.contains(&literal.value.as_str()) && !path.starts_with("crates/node/");
             if whole || spells_key(&literal.value) || made_into_key(rust, literal.at) {
                 let value = &literal.value;
-                said.push(Complaint::at(
+                said.push(TidyViolation::at(
                     path,
                     literal.line,
                     format!("the key \"{value}\" is spelt here: call a function of {SPELT_IN}"),
@@ -42,7 +42,7 @@ fn spells_key(value: &str) -> bool {
 }
 
 /// Whether the literal at this place is the argument of `Key(…)`, `Key::new(…)` and the like.
-fn made_into_key(rust: &Rust, at: usize) -> bool {
+fn made_into_key(rust: &RustSource, at: usize) -> bool {
     let Some(call) = rust.code[..at].trim_end().strip_suffix('(') else { return false };
     let callee =
         call.rsplit(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).next().unwrap_or_default();

@@ -1,11 +1,11 @@
 //! `Cargo.lock` fits the manifests: a clean clone builds what was tested.
 
-use super::Complaint;
-use crate::tree::Tree;
+use super::TidyViolation;
+use crate::tree::SourceTree;
 use std::process::Command;
 
 /// Complains when cargo would have to write `Cargo.lock` anew.
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &SourceTree) -> Vec<TidyViolation> {
     let mut cargo = Command::new(crate::cargo());
     cargo.current_dir(&tree.root).args(["metadata", "--locked", "--format-version", "1"]);
     // Without a platform cargo would fetch the crates of all of them.
@@ -16,5 +16,5 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
         Err(error) => error.to_string(),
     };
     let message = format!("does not fit the manifests: run `cargo check` and commit it ({complaint})");
-    vec![Complaint::about("Cargo.lock", message)]
+    vec![TidyViolation::about("Cargo.lock", message)]
 }

@@ -1,12 +1,12 @@
 //! A requirement counts as tested when a test says so, and a test cites only requirements that exist.
 
-use super::Complaint;
+use super::TidyViolation;
 use crate::requirements::{self, Citations};
 use crate::rust;
-use crate::tree::Tree;
+use crate::tree::SourceTree;
 
 /// Complains about states that nobody backs, citations of unknown ids and citations that stand above no test.
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &SourceTree) -> Vec<TidyViolation> {
     let listed = requirements::listed(tree);
     let Citations { by_id, mut misplaced } = requirements::citations(tree);
     let mut seen = std::collections::BTreeSet::new();
@@ -19,8 +19,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
             "tested" => {
                 format!("{id} is marked tested and no test cites it: write `/// proves: {id}` above its test")
             }
-            _ => match requirement.said_in() {
-                Some((page, words)) if says(tree, page, words) => continue,
+            _ => match requirement.documented_in() {
+                Some((page, words)) if page_contains(tree, page, words) => continue,
                 Some((page, words)) => {
                     format!("{page} does not say `{words}`: quote the line that says {id}")
                 }
@@ -29,7 +29,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
                 ),
             },
         };
-        misplaced.push(Complaint::at(requirement.page, requirement.line, message));
+        misplaced.push(TidyViolation::at(requirement.page, requirement.line, message));
     }
     for (id, places) in
         by_id.iter().filter(|(id, _)| !listed.iter().any(|requirement| requirement.id == **id))
@@ -37,20 +37,20 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
         for place in places {
             let message =
                 format!("{id} is cited and listed nowhere: see {}", requirements::PAGES.join(" and "));
-            misplaced.push(Complaint::at(&place.path, place.line, message));
+            misplaced.push(TidyViolation::at(&place.path, place.line, message));
         }
     }
     misplaced
 }
 
 /// Whether a page has these words in this order, wherever its lines break.
-fn says(tree: &Tree, page: &str, words: &str) -> bool {
+fn page_contains(tree: &SourceTree, page: &str, words: &str) -> bool {
     let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     tree.text(page).is_some_and(|text| flat(text).contains(&flat(words)))
 }
 
 /// Complains about ids such as `S1-18` that stand in code, comments or pages and are not listed.
-pub(super) fn mentions(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn mentions(tree: &SourceTree) -> Vec<TidyViolation> {
     let listed = requirements::listed(tree);
     let mut said = Vec::new();
     for (path, text) in tree
@@ -59,7 +59,7 @@ pub(super) fn mentions(tree: &Tree) -> Vec<Complaint> {
     {
         for (number, line) in text.lines().enumerate() {
             for id in ids(line).filter(|id| !listed.iter().any(|requirement| requirement.id == *id)) {
-                said.push(Complaint::at(
+                said.push(TidyViolation::at(
                     path,
                     number,
                     format!("there is no requirement {id}: see {}", requirements::PAGES[0]),

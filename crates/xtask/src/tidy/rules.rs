@@ -1,11 +1,11 @@
 //! A rule is not done before people can read about it and the simulator has played it.
 
-use super::Complaint;
-use crate::tree::Tree;
+use super::TidyViolation;
+use crate::tree::SourceTree;
 use std::collections::BTreeSet;
 
 /// Complains about a rule without `docs/concepts/<rule>.md` or without a scenario that has the line `# rule: <rule>`.
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &SourceTree) -> Vec<TidyViolation> {
     let played: BTreeSet<&str> = tree
         .texts()
         .filter(|(path, _)| path.starts_with("crates/sim/scenarios/"))
@@ -24,12 +24,12 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
         }
         let page = format!("docs/concepts/{rule}.md");
         if !tree.has(&page) {
-            said.push(Complaint::about(path, format!("this rule has no page: write {page} and link it")));
+            said.push(TidyViolation::about(path, format!("this rule has no page: write {page} and link it")));
         }
         if !played.contains(rule) {
             let message =
                 format!("no scenario plays this rule: add `# rule: {rule}` to one in crates/sim/scenarios");
-            said.push(Complaint::about(path, message));
+            said.push(TidyViolation::about(path, message));
         }
     }
     said

@@ -3,19 +3,19 @@
 //! A source line is one that is neither blank nor only a comment. Tests are not counted: neither `#[cfg(test)]` parts nor
 //! the files of `tests/`, `benches/` and `examples/`.
 
-use super::Complaint;
-use crate::rust::Rust;
-use crate::tree::Tree;
+use super::TidyViolation;
+use crate::rust::RustSource;
+use crate::tree::SourceTree;
 
 const FILE_LINES: usize = 400;
 const FUNCTION_LINES: usize = 70;
 
 /// Complains about a file whose first line is not a `//!` sentence.
-pub(super) fn sentence(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn sentence(tree: &SourceTree) -> Vec<TidyViolation> {
     let files = tree.texts().filter(|(path, _)| path.starts_with("crates/") && path.ends_with(".rs"));
     let silent = files.filter(|(_, text)| !begins_with_a_sentence(text));
     let message = "begin with a `//!` sentence that says what this file is, and end it with a full stop";
-    silent.map(|(path, _)| Complaint::at(path, 0, message)).collect()
+    silent.map(|(path, _)| TidyViolation::at(path, 0, message)).collect()
 }
 
 fn begins_with_a_sentence(text: &str) -> bool {
@@ -26,12 +26,12 @@ fn begins_with_a_sentence(text: &str) -> bool {
 }
 
 /// Complains about files that are too long.
-pub(super) fn long_files(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn long_files(tree: &SourceTree) -> Vec<TidyViolation> {
     let mut said = Vec::new();
     for (path, rust) in product(tree) {
         let lines = rust.source_lines(0..rust.solid.len()) - tests(rust);
         if lines > FILE_LINES {
-            said.push(Complaint::about(
+            said.push(TidyViolation::about(
                 path,
                 format!("{lines} source lines, and {FILE_LINES} is the limit: cut it by concern"),
             ));
@@ -40,12 +40,12 @@ pub(super) fn long_files(tree: &Tree) -> Vec<Complaint> {
     said
 }
 
-fn tests(rust: &Rust) -> usize {
+fn tests(rust: &RustSource) -> usize {
     (0..rust.solid.len()).filter(|&line| rust.solid[line] && rust.in_test(line)).count()
 }
 
 /// Complains about functions that are too long.
-pub(super) fn long_functions(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn long_functions(tree: &SourceTree) -> Vec<TidyViolation> {
     let mut said = Vec::new();
     for (path, rust) in product(tree) {
         for function in rust.functions.iter().filter(|function| !rust.in_test(function.lines.start)) {
@@ -55,7 +55,7 @@ pub(super) fn long_functions(tree: &Tree) -> Vec<Complaint> {
                 let message = format!(
                     "`{name}` has {lines} source lines, and {FUNCTION_LINES} is the limit: name its parts and call them"
                 );
-                said.push(Complaint::at(path, function.lines.start, message));
+                said.push(TidyViolation::at(path, function.lines.start, message));
             }
         }
     }
@@ -63,6 +63,6 @@ pub(super) fn long_functions(tree: &Tree) -> Vec<Complaint> {
 }
 
 /// What is not reached for tests only.
-fn product(tree: &Tree) -> impl Iterator<Item = (&str, &Rust)> {
+fn product(tree: &SourceTree) -> impl Iterator<Item = (&str, &RustSource)> {
     tree.rust_in(&["crates/"]).filter(|(path, _)| !tree.in_test(path, usize::MAX))
 }

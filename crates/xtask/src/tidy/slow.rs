@@ -1,13 +1,13 @@
 //! Tests that take minutes run when they are asked for: in a target of their own, or marked for the soak.
 
-use super::Complaint;
-use crate::tree::Tree;
+use super::TidyViolation;
+use crate::tree::SourceTree;
 
 /// Crate, test: each is run by a command of its own.
 const SLOW: &[(&str, &str)] = &[("server", "chaos")];
 
 /// Complains about a slow test that plain `cargo test` would run too, and about an ignored test that does not name the soak.
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &SourceTree) -> Vec<TidyViolation> {
     let mut said = Vec::new();
     for (folder, test) in SLOW {
         let forms = ["tests/{}.rs", "tests/{}/main.rs"].map(|form| form.replace("{}", test));
@@ -17,7 +17,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
             let message = format!(
                 "say `test = false` in a [[test]] section named {test}: `cargo xtask soak {test}` runs it"
             );
-            said.push(Complaint::about(&manifest, message));
+            said.push(TidyViolation::about(&manifest, message));
         }
     }
     for (path, rust) in tree.rust_in(&["crates/"]) {
@@ -26,7 +26,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
             let reason = rust.literals.iter().find(|literal| literal.line == line);
             if !reason.is_some_and(|reason| reason.value.starts_with("soak: ")) {
                 let message = "say why only the soak runs this test: #[ignore = \"soak: …\"]";
-                said.push(Complaint::at(path, line, message));
+                said.push(TidyViolation::at(path, line, message));
             }
         }
     }

@@ -1,16 +1,16 @@
 //! No unsafe code anywhere: the workspace forbids it and every crate listens to the workspace.
 
-use super::Complaint;
-use crate::tree::Tree;
+use super::TidyViolation;
+use crate::tree::SourceTree;
 
 /// Complains about a workspace that does not forbid unsafe code and a crate that does not take over its lints.
-pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+pub(super) fn check(tree: &SourceTree) -> Vec<TidyViolation> {
     let mut said = Vec::new();
     let workspace = read(tree, "Cargo.toml");
     let level =
         ["workspace", "lints", "rust", "unsafe_code"].iter().try_fold(&workspace, |at, key| at.get(key));
     if level.and_then(toml::Value::as_str) != Some("forbid") {
-        said.push(Complaint::about(
+        said.push(TidyViolation::about(
             "Cargo.toml",
             "say `unsafe_code = \"forbid\"` under [workspace.lints.rust]",
         ));
@@ -21,7 +21,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
         let listens =
             manifest.get("lints").and_then(|lints| lints.get("workspace")).and_then(toml::Value::as_bool);
         if listens != Some(true) {
-            said.push(Complaint::about(
+            said.push(TidyViolation::about(
                 &path,
                 "say `workspace = true` under [lints], so that unsafe code is forbidden",
             ));
@@ -30,7 +30,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
     said
 }
 
-fn read(tree: &Tree, path: &str) -> toml::Value {
+fn read(tree: &SourceTree, path: &str) -> toml::Value {
     let table = tree.text(path).and_then(|text| text.parse::<toml::Table>().ok());
     toml::Value::Table(table.unwrap_or_default())
 }

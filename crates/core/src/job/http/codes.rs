@@ -15,15 +15,15 @@ const SPANS_MAX: usize = 64;
 
 /// Codes of answers, as `[200, "300-399"]`: each span with both its ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Codes(Vec<(u16, u16)>);
+pub struct StatusCodes(Vec<(u16, u16)>);
 
-impl Default for Codes {
+impl Default for StatusCodes {
     fn default() -> Self {
         Self(vec![(200, 299)])
     }
 }
 
-impl Codes {
+impl StatusCodes {
     /// Those of these spans, each with both its ends.
     #[must_use]
     pub fn new(spans: Vec<(u16, u16)>) -> Self {
@@ -57,58 +57,61 @@ impl Codes {
 }
 
 /// One entry of the list.
-struct Span(u16, u16);
+struct StatusRange(u16, u16);
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for StatusRange {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        struct Written;
-        impl Visitor<'_> for Written {
-            type Value = Span;
+        struct StatusRangeVisitor;
+        impl Visitor<'_> for StatusRangeVisitor {
+            type Value = StatusRange;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a code as 404, or a span of codes as \"200-299\"")
             }
-            fn visit_u64<E: de::Error>(self, code: u64) -> Result<Span, E> {
+            fn visit_u64<E: de::Error>(self, code: u64) -> Result<StatusRange, E> {
                 let code = u16::try_from(code);
-                code.map(|code| Span(code, code)).map_err(|_| E::custom("http.success has no such code"))
+                code.map(|code| StatusRange(code, code))
+                    .map_err(|_| E::custom("http.success has no such code"))
             }
-            fn visit_i64<E: de::Error>(self, code: i64) -> Result<Span, E> {
+            fn visit_i64<E: de::Error>(self, code: i64) -> Result<StatusRange, E> {
                 let code = u16::try_from(code);
-                code.map(|code| Span(code, code)).map_err(|_| E::custom("http.success has no such code"))
+                code.map(|code| StatusRange(code, code))
+                    .map_err(|_| E::custom("http.success has no such code"))
             }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<StatusRange, E> {
                 let (first, last) = text.split_once('-').unwrap_or((text, text));
                 let span = first.trim().parse().ok().zip(last.trim().parse().ok());
-                span.map(|(first, last)| Span(first, last))
+                span.map(|(first, last)| StatusRange(first, last))
                     .ok_or_else(|| E::custom(format!("http.success has {text:?}: write 404 or \"200-299\"")))
             }
         }
-        input.deserialize_any(Written)
+        input.deserialize_any(StatusRangeVisitor)
     }
 }
 
-impl<'de> Deserialize<'de> for Codes {
+impl<'de> Deserialize<'de> for StatusCodes {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        struct Written;
-        impl<'de> Visitor<'de> for Written {
-            type Value = Codes;
+        struct StatusCodesVisitor;
+        impl<'de> Visitor<'de> for StatusCodesVisitor {
+            type Value = StatusCodes;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list of codes, as [\"200-299\", 404]")
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Codes, A::Error> {
-                let spans = core::iter::from_fn(|| list.next_element::<Span>().transpose());
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<StatusCodes, A::Error> {
+                let spans = core::iter::from_fn(|| list.next_element::<StatusRange>().transpose());
                 // One more than is allowed, so that it is the check that says how many are.
-                let spans = spans.take(SPANS_MAX + 1).map(|span| span.map(|Span(first, last)| (first, last)));
-                spans.collect::<Result<_, _>>().map(Codes)
+                let spans =
+                    spans.take(SPANS_MAX + 1).map(|span| span.map(|StatusRange(first, last)| (first, last)));
+                spans.collect::<Result<_, _>>().map(StatusCodes)
             }
         }
-        input.deserialize_any(Written)
+        input.deserialize_any(StatusCodesVisitor)
     }
 }
 
-impl Serialize for Codes {
+impl Serialize for StatusCodes {
     fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
-        struct Text(u16, u16);
-        impl Serialize for Text {
+        struct StatusRangeText(u16, u16);
+        impl Serialize for StatusRangeText {
             fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
                 match self.0 == self.1 {
                     true => output.serialize_u16(self.0),
@@ -116,6 +119,6 @@ impl Serialize for Codes {
                 }
             }
         }
-        output.collect_seq(self.0.iter().map(|(first, last)| Text(*first, *last)))
+        output.collect_seq(self.0.iter().map(|(first, last)| StatusRangeText(*first, *last)))
     }
 }

@@ -34,7 +34,7 @@ const NAMES: [(&str, &str); 11] = [
 
 /// A part of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum TemplatePart<'a> {
     /// Stands for itself.
     Text(&'a str),
     /// Stands for a fact of the run.
@@ -57,35 +57,35 @@ pub enum Piece<'a> {
 ///
 /// # Errors
 /// Says the line, the column, both from 1, and what is allowed there.
-pub fn read(text: &str) -> Result<Vec<Piece<'_>>, String> {
+pub fn read(text: &str) -> Result<Vec<TemplatePart<'_>>, String> {
     let (mut pieces, mut at) = (Vec::new(), 0);
     while let Some(open) = text[at..].find(OPEN).map(|open| at + open) {
-        pieces.push(Piece::Text(&text[at..open]));
+        pieces.push(TemplatePart::Text(&text[at..open]));
         let inner = open + OPEN.len();
         if text[inner..].starts_with(OPEN) {
             // Twice as many braces are the braces themselves.
-            pieces.push(Piece::Text(OPEN));
+            pieces.push(TemplatePart::Text(OPEN));
             at = inner + OPEN.len();
             continue;
         }
         let Some(close) = text[inner..].find(CLOSE).map(|close| inner + close) else {
             return Err(format!(
                 "{}: {{{{ has no }}}}: close it, or write {{{{{{{{ for the braces themselves",
-                place(text, open)
+                position(text, open)
             ));
         };
-        pieces.push(fact(&text[inner..close]).map_err(|wrong| format!("{}: {wrong}", place(text, open)))?);
+        pieces.push(fact(&text[inner..close]).map_err(|wrong| format!("{}: {wrong}", position(text, open)))?);
         at = close + CLOSE.len();
     }
-    pieces.push(Piece::Text(&text[at..]));
-    pieces.retain(|piece| *piece != Piece::Text(""));
+    pieces.push(TemplatePart::Text(&text[at..]));
+    pieces.retain(|piece| *piece != TemplatePart::Text(""));
     Ok(pieces)
 }
 
-fn fact(inside: &str) -> Result<Piece<'_>, String> {
+fn fact(inside: &str) -> Result<TemplatePart<'_>, String> {
     let (name, way) = inside.split_once('|').map_or((inside, None), |(name, way)| (name, Some(way.trim())));
     if let Some(named) = name.trim().strip_prefix(SECRET) {
-        return Ok(Piece::Secret { name: secret(named.trim())?, json: as_json(way)? });
+        return Ok(TemplatePart::Secret { name: secret(named.trim())?, json: as_json(way)? });
     }
     let known = NAMES.iter().find(|(known, _)| *known == name.trim());
     let Some((_, variable)) = known else {
@@ -96,7 +96,7 @@ fn fact(inside: &str) -> Result<Piece<'_>, String> {
             names.join(", ")
         ));
     };
-    Ok(Piece::Fact { variable, json: as_json(way)? })
+    Ok(TemplatePart::Fact { variable, json: as_json(way)? })
 }
 
 /// Whether something is written as JSON.
@@ -125,7 +125,7 @@ fn secret(name: &str) -> Result<&str, String> {
     }
 }
 
-fn place(text: &str, at: usize) -> String {
+fn position(text: &str, at: usize) -> String {
     let before = &text[..at];
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
@@ -137,7 +137,7 @@ fn place(text: &str, at: usize) -> String {
 /// # Errors
 /// Says the place and what is allowed there.
 pub(super) fn read_header(value: &str) -> Result<(), String> {
-    match read(value)?.iter().any(|piece| matches!(piece, Piece::Fact { .. })) {
+    match read(value)?.iter().any(|piece| matches!(piece, TemplatePart::Fact { .. })) {
         true => Err(format!("only secrets are filled in here, as {{{{{SECRET}NAME}}}}")),
         false => Ok(()),
     }
@@ -157,12 +157,12 @@ pub fn fill(
     let mut filled = String::new();
     for piece in read(template)? {
         match piece {
-            Piece::Text(text) => filled.push_str(text),
-            Piece::Fact { variable, json: as_json } => {
+            TemplatePart::Text(text) => filled.push_str(text),
+            TemplatePart::Fact { variable, json: as_json } => {
                 let value = facts.get(variable).ok_or_else(|| format!("no run has {variable}"))?;
                 filled.push_str(&if as_json { json(value)? } else { value.clone() });
             }
-            Piece::Secret { name, json: as_json } => {
+            TemplatePart::Secret { name, json: as_json } => {
                 let value = secrets(name)?;
                 filled.push_str(&if as_json { json(&value)? } else { value });
             }

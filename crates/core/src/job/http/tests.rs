@@ -115,7 +115,7 @@ fn good_answers_are_codes_and_spans_of_codes() {
     let codes = http(r#""success":["200-204",404]"#).unwrap().success;
     let good: alloc::vec::Vec<u16> = (0..=999).filter(|code| codes.contains(*code)).collect();
     assert_eq!(good, [200, 201, 202, 203, 204, 404]);
-    assert!(Codes::default().contains(299) && !Codes::default().contains(300));
+    assert!(StatusCodes::default().contains(299) && !StatusCodes::default().contains(300));
     for (success, says) in [
         ("[]", "has 0 codes"),
         ("[99]", "codes are 200 to 599"),

@@ -2,22 +2,22 @@
 
 use super::*;
 use crate::keys;
-use crate::registry::Outcome;
+use crate::registry::TxnOutcome;
 
-fn alarms(world: &World) -> Vec<&str> {
+fn alarms(world: &TestCluster) -> Vec<&str> {
     world.events.iter().filter(|event| event.starts_with("alarm")).map(String::as_str).collect()
 }
 
 /// A world in which a node with threshold nought just sent its claim of the one job there is; and that claim.
-fn claiming() -> (World, NodeName, Ticket, Txn) {
-    let mut world = World::default();
+fn claiming() -> (TestCluster, NodeName, Ticket, Txn) {
+    let mut world = TestCluster::default();
     world.add(Settings { alarm: 0, ..settings("a") });
     world.run(5_000);
     world.delay = 30;
     let name: NodeName = "a".parse().unwrap();
-    world.give(&name, Input::Asked(AskId(1), Command::Apply([job("j", "@every 1h")].into())));
+    world.give(&name, Input::Asked(CommandId(1), Command::Apply([job("j", "@every 1h")].into())));
     world.run(40);
-    let place = keys::place(&"j".parse().unwrap());
+    let place = keys::assignment(&"j".parse().unwrap());
     let claim = world.commits.extract_if(.., |(.., txn)| txn.writes.iter().any(|w| *w.key() == place)).next();
     let (_, _, ticket, txn) = claim.unwrap();
     (world, name, ticket, txn)
@@ -27,7 +27,7 @@ fn claiming() -> (World, NodeName, Ticket, Txn) {
 #[test]
 fn a_claim_that_is_made_after_it_was_refused_sounds_the_alarm() {
     let (mut world, name, ticket, txn) = claiming();
-    let refused = Outcome::Refused(world.store.found(&txn));
+    let refused = TxnOutcome::Refused(world.store.found(&txn));
     world.give(&name, Input::Committed { ticket, outcome: refused });
     assert_eq!((world.held("a"), alarms(&world)), (0, [].into()));
     // The first try of it, that was under way all the time.

@@ -12,7 +12,7 @@ const LATE_MAX: i64 = 100;
 
 /// A cluster of equal nodes, and jobs that take equally long.
 #[derive(Debug)]
-struct Shape {
+struct BalanceCase {
     nodes: usize,
     slots: u32,
     /// For each job the seconds between its fires, and of its first one.
@@ -21,7 +21,7 @@ struct Shape {
     takes: i64,
 }
 
-impl Shape {
+impl BalanceCase {
     /// A shape of the grid. No job is due while its own last run goes on, and the slots are enough for all.
     fn of(seed: u64) -> Self {
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -39,15 +39,15 @@ impl Shape {
         Self { nodes, slots, jobs, takes }
     }
 
-    fn play(&self) -> World {
+    fn play(&self) -> TestCluster {
         let names: Vec<String> = (0..self.nodes).map(|n| format!("n{n}")).collect();
-        let mut world = World { takes: self.takes, ..World::default() };
+        let mut world = TestCluster { takes: self.takes, ..TestCluster::default() };
         names.iter().for_each(|name| world.add(Settings { slots: self.slots, ..settings(name) }));
         world.run(1_500);
         let jobs = self.jobs.iter().enumerate().map(|(n, (period, offset))| {
             dispatched(&format!("j{n}"), &format!("@every {period}s offset {offset}s"))
         });
-        world.ask("n0", Command::Apply(jobs.collect()));
+        world.send_command("n0", Command::Apply(jobs.collect()));
         world.run(190_000);
         world
     }
@@ -58,7 +58,7 @@ fn dispatched(name: &str, schedule: &str) -> Job {
 }
 
 /// How many runs go on at a moment on each node, those that begin then counted.
-fn busy(world: &World, at: i64, takes: i64) -> Vec<usize> {
+fn busy(world: &TestCluster, at: i64, takes: i64) -> Vec<usize> {
     let goes_on = |began: i64| began <= at + LATE_MAX && began + takes > at;
     let names = world.actors.keys();
     let of = |name: &NodeName| {
@@ -69,7 +69,7 @@ fn busy(world: &World, at: i64, takes: i64) -> Vec<usize> {
 }
 
 fn check(seed: u64) {
-    let shape = Shape::of(seed);
+    let shape = BalanceCase::of(seed);
     let world = shape.play();
     // From the second plan on it is known how long runs take, and what was planned before has ended.
     let from = 65_000 + shape.takes;
@@ -99,7 +99,7 @@ fn nodes_are_evenly_busy_over_the_whole_grid() {
     (20..220).for_each(check);
 }
 
-impl World {
+impl TestCluster {
     fn planned_for(&self, job: &str, node: &str) -> usize {
         let key = keys::plan(&job.parse().unwrap());
         let plan: Option<Plan> = self.store.read(&[key])[0].entry.as_ref().and_then(|e| decode(&e.value));
@@ -115,14 +115,14 @@ impl World {
         let mut hog = Job::new("hog".parse().unwrap(), "", Work::Command(["true".to_string()].into()));
         hog.node_selector = "name=a".parse().unwrap();
         let jobs = ["d1", "d2", "d3"].map(|name| dispatched(name, "@every 20s"));
-        world.ask("b", Command::Apply(jobs.into_iter().chain([hog]).collect()));
+        world.send_command("b", Command::Apply(jobs.into_iter().chain([hog]).collect()));
         world.run(30_000);
         world
     }
 
     fn hog(&mut self) {
         self.takes = 60_000;
-        self.ask("a", Command::RunNow("hog".parse().unwrap(), "once".parse().unwrap()));
+        self.send_command("a", Command::RunNow("hog".parse().unwrap(), "once".parse().unwrap()));
         self.run(100);
         assert!(self.starts.iter().any(|(node, run)| node == "a" && run.id.job.as_str() == "hog"));
         self.takes = 100;
@@ -138,7 +138,7 @@ impl World {
 /// proves: S0-41, S0-43
 #[test]
 fn a_run_that_its_node_has_no_slot_for_starts_where_there_is_one() {
-    let mut world = World::with_a_small_node(3);
+    let mut world = TestCluster::with_a_small_node(3);
     assert!(["d1", "d2", "d3"].iter().any(|job| world.planned_for(job, "a") > 0), "a is given some");
     world.hog();
     world.run(41_000 - world.now);
@@ -150,7 +150,7 @@ fn a_run_that_its_node_has_no_slot_for_starts_where_there_is_one() {
 /// proves: S0-41, S0-43
 #[test]
 fn a_run_that_no_node_has_a_slot_for_starts_where_one_is_free_first() {
-    let mut world = World::with_a_small_node(2);
+    let mut world = TestCluster::with_a_small_node(2);
     world.hog();
     world.takes = 5_000;
     world.run(46_000 - world.now);
@@ -163,11 +163,11 @@ fn a_run_that_no_node_has_a_slot_for_starts_where_one_is_free_first() {
 /// proves: S0-12, S4-14
 #[test]
 fn a_node_that_joins_is_given_runs_within_a_second() {
-    let mut world = World::with(&["a", "b"]);
+    let mut world = TestCluster::with(&["a", "b"]);
     world.takes = 500;
     world.run(1_500);
     let jobs: Vec<Job> = (0..12).map(|n| dispatched(&format!("j{n}"), "@every 10s")).collect();
-    world.ask("a", Command::Apply(jobs));
+    world.send_command("a", Command::Apply(jobs));
     world.run(12_000);
     world.add(settings("c"));
     world.run(1_000);

@@ -4,11 +4,11 @@ use alloc::boxed::Box;
 
 use super::*;
 use crate::calendar::Calendar;
+use crate::ids::CalendarName;
 use crate::job::Placement;
 use crate::keys;
 use crate::record::{CalendarRecord, CalendarSpec, encode};
 use crate::registry::{Txn, Write};
-use crate::words::CalendarName;
 
 const PLACEMENTS: [Placement; 3] = [Placement::Claimed, Placement::Sharded, Placement::Dispatched];
 
@@ -29,9 +29,9 @@ fn each_second(placement: Placement) -> Job {
     job
 }
 
-impl World {
-    fn close(&mut self, on: &str, spans: &[(u8, u8)]) -> Applied {
-        match self.ask(on, Command::Calendar(Box::new(freeze(spans)))) {
+impl TestCluster {
+    fn close(&mut self, on: &str, spans: &[(u8, u8)]) -> ApplyResult {
+        match self.send_command(on, Command::Calendar(Box::new(freeze(spans)))) {
             Answer::Calendar(_, applied) => applied,
             other => panic!("{other:?}"),
         }
@@ -60,23 +60,23 @@ impl World {
 #[test]
 fn a_calendar_closes_jobs_and_no_change_of_it_fires_a_past_time() {
     for placement in PLACEMENTS {
-        let mut world = World::with(&["a", "b"]);
+        let mut world = TestCluster::with(&["a", "b"]);
         world.run_until(2);
-        let refused = world.ask("a", Command::Apply([each_second(placement)].into()));
+        let refused = world.send_command("a", Command::Apply([each_second(placement)].into()));
         let Answer::Refused(Refusal::Conflict, why) = refused else { panic!("{refused:?}") };
         assert!(why.contains("there is no calendar freeze: declare it first"), "{why}");
-        assert_eq!(world.close("a", &[(10, 20)]), Applied::Created);
-        assert_eq!(world.close("b", &[(10, 20)]), Applied::Unchanged);
-        world.ask("b", Command::Apply([each_second(placement)].into()));
+        assert_eq!(world.close("a", &[(10, 20)]), ApplyResult::Created);
+        assert_eq!(world.close("b", &[(10, 20)]), ApplyResult::Unchanged);
+        world.send_command("b", Command::Apply([each_second(placement)].into()));
         world.run_until(25);
         let found = world.seconds();
         let expected: Vec<i64> = (3..10).chain(20..=25).collect();
         assert!(found.iter().all(|s| expected.contains(s)), "{placement:?}: {found:?}");
         assert!((5..10).chain(20..25).all(|s| found.contains(&s)), "{placement:?}: {found:?}");
 
-        assert_eq!(world.close("b", &[(27, 40)]), Applied::Updated);
+        assert_eq!(world.close("b", &[(27, 40)]), ApplyResult::Updated);
         world.run_until(33);
-        assert_eq!(world.close("a", &[(35, 37)]), Applied::Updated);
+        assert_eq!(world.close("a", &[(35, 37)]), ApplyResult::Updated);
         world.run_until(42);
         let found: Vec<i64> = world.seconds().into_iter().filter(|s| *s >= 26).collect();
         assert!(
@@ -85,24 +85,24 @@ fn a_calendar_closes_jobs_and_no_change_of_it_fires_a_past_time() {
         );
         assert!([34, 37, 38, 39, 40].iter().all(|s| found.contains(s)), "{placement:?}: {found:?}");
 
-        let refused = world.ask("a", Command::DeleteCalendar(name()));
+        let refused = world.send_command("a", Command::DeleteCalendar(name()));
         let Answer::Refused(Refusal::Conflict, why) = refused else { panic!("{refused:?}") };
         assert!(why.contains("calendar freeze is named by j:"), "{why}");
-        assert_eq!(world.ask("a", Command::Delete("j".parse().unwrap())), Answer::Done);
-        assert_eq!(world.ask("b", Command::DeleteCalendar(name())), Answer::Done);
-        let gone = world.ask("b", Command::DeleteCalendar(name()));
+        assert_eq!(world.send_command("a", Command::Delete("j".parse().unwrap())), Answer::Done);
+        assert_eq!(world.send_command("b", Command::DeleteCalendar(name())), Answer::Done);
+        let gone = world.send_command("b", Command::DeleteCalendar(name()));
         assert!(matches!(gone, Answer::Refused(Refusal::NotFound, _)), "{gone:?}");
-        assert_eq!(world.close("a", &[]), Applied::Created, "its version goes on");
+        assert_eq!(world.close("a", &[]), ApplyResult::Created, "its version goes on");
     }
 }
 
 #[test]
 fn whoever_has_not_heard_of_a_change_fires_nothing_by_the_old_calendar() {
     for placement in PLACEMENTS {
-        let mut world = World::with(&["a", "b"]);
+        let mut world = TestCluster::with(&["a", "b"]);
         world.run_until(2);
         world.close("a", &[]);
-        world.ask("a", Command::Apply([each_second(placement)].into()));
+        world.send_command("a", Command::Apply([each_second(placement)].into()));
         world.run_until(8);
         assert!(world.seconds().contains(&7), "{placement:?}: {:?}", world.seconds());
         // From here on nobody hears anything but answers.
@@ -121,10 +121,10 @@ fn whoever_has_not_heard_of_a_change_fires_nothing_by_the_old_calendar() {
 #[test]
 fn without_its_calendar_a_job_has_no_schedule_until_it_is_there_again() {
     for placement in PLACEMENTS {
-        let mut world = World::with(&["a"]);
+        let mut world = TestCluster::with(&["a"]);
         world.run_until(2);
         world.close("a", &[]);
-        world.ask("a", Command::Apply([each_second(placement)].into()));
+        world.send_command("a", Command::Apply([each_second(placement)].into()));
         world.run_until(8);
         world.write_calendar(&CalendarRecord::Deleted { version: 2 });
         world.run_until(15);
@@ -132,7 +132,7 @@ fn without_its_calendar_a_job_has_no_schedule_until_it_is_there_again() {
         let declared = node.view().find(&"j".parse().unwrap()).and_then(|job| job.spec()).unwrap().job;
         assert_eq!(node.view().missing(&declared), [name()]);
         assert_eq!(node.view().schedule_of(&declared), None);
-        assert_eq!(world.close("a", &[]), Applied::Created);
+        assert_eq!(world.close("a", &[]), ApplyResult::Created);
         world.run_until(20);
         let found = world.seconds();
         assert!(!found.iter().any(|s| (10..16).contains(s)), "{placement:?}: {found:?}");

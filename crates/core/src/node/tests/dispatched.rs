@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::effect::Event;
-use crate::input::{Refusal, Setting};
+use crate::ids::Operation;
+use crate::input::{ClusterSetting, Refusal};
 use crate::job::Placement;
 use crate::keys;
-use crate::load::{Part, Sample};
+use crate::load::{HostLoad, Utilization};
 use crate::record::{OfflineRecord, Plan, decode};
-use crate::words::Operation;
 
 pub(super) fn dispatched(name: &str, schedule: &str) -> Job {
     let mut job = job(name, schedule);
@@ -15,7 +15,7 @@ pub(super) fn dispatched(name: &str, schedule: &str) -> Job {
     job
 }
 
-impl World {
+impl TestCluster {
     pub(super) fn settled(names: &[&str]) -> Self {
         let mut world = Self::with(names);
         world.run(1_500);
@@ -23,7 +23,7 @@ impl World {
     }
 
     pub(super) fn apply(&mut self, on: &str, job: Job) {
-        let answer = self.ask(on, Command::Apply([job].into()));
+        let answer = self.send_command(on, Command::Apply([job].into()));
         assert!(matches!(answer, Answer::Applied(_)), "{answer:?}");
     }
 
@@ -33,7 +33,7 @@ impl World {
     }
 
     fn sample(&mut self, name: &str, cpu: f64) {
-        let sample = Sample { cpu: Part::measured(cpu), memory: Part::measured(0.0) };
+        let sample = HostLoad { cpu: Utilization::measured(cpu), memory: Utilization::measured(0.0) };
         self.give(&name.parse().unwrap(), Input::Sampled(sample));
     }
 
@@ -41,7 +41,7 @@ impl World {
         self.starts.iter().filter(|(node, _)| node == name).count()
     }
 
-    pub(super) fn cut(&mut self, from: &str, to: &str) {
+    pub(super) fn cut_off(&mut self, from: &str, to: &str) {
         self.cuts.insert((from.into(), to.into()));
     }
 
@@ -55,7 +55,7 @@ impl World {
         serving.leader.filter(|_| serving.serves).map(|leader| leader.node.to_string())
     }
 
-    pub(super) fn told(&self, event: &Event) -> usize {
+    pub(super) fn count_events(&self, event: &Event) -> usize {
         self.events.iter().filter(|said| **said == event.to_string()).count()
     }
 
@@ -76,7 +76,7 @@ pub(super) fn seconds(from: i64, to: i64) -> Vec<i64> {
 /// proves: S0-38, S0-12, I14, I17
 #[test]
 fn each_fire_runs_once_and_on_time_on_the_nodes_in_turn() {
-    let mut world = World::settled(&["a", "b", "c"]);
+    let mut world = TestCluster::settled(&["a", "b", "c"]);
     world.apply("b", dispatched("j", "@every 1s"));
     world.run(130_000);
     let dues = world.dues("j");
@@ -90,7 +90,7 @@ fn each_fire_runs_once_and_on_time_on_the_nodes_in_turn() {
 /// proves: S0-38, I16
 #[test]
 fn a_run_waits_for_no_run_of_another_node_that_ended_long_ago() {
-    let mut world = World::settled(&["a", "b", "c"]);
+    let mut world = TestCluster::settled(&["a", "b", "c"]);
     world.apply("b", dispatched("j", "@every 5s"));
     world.run(10_100 - world.now);
     for second in (10..=120).step_by(5) {
@@ -102,7 +102,7 @@ fn a_run_waits_for_no_run_of_another_node_that_ended_long_ago() {
 /// proves: S0-38
 #[test]
 fn what_is_made_up_goes_from_node_to_node_at_the_pace_of_the_registry() {
-    let mut world = World::settled(&["a", "b", "c"]);
+    let mut world = TestCluster::settled(&["a", "b", "c"]);
     world.delay = 20;
     world.apply("b", Job { misfire_grace: Some(60), ..dispatched("j", "@every 1s") });
     world.run(3_000);
@@ -123,14 +123,14 @@ fn what_is_made_up_goes_from_node_to_node_at_the_pace_of_the_registry() {
 /// proves: S0-38
 #[test]
 fn what_could_be_given_to_nobody_is_planned_as_soon_as_somebody_comes() {
-    let mut world = World::settled(&["a"]);
+    let mut world = TestCluster::settled(&["a"]);
     world.apply("a", dispatched("i", "@every 30s"));
     world.run(61_500 - world.now);
     // It has the beat that began, and is alone and drained when there is something new to plan.
-    assert_eq!(world.ask("a", Command::Drain("a".parse().unwrap())), Answer::Done);
+    assert_eq!(world.send_command("a", Command::Drain("a".parse().unwrap())), Answer::Done);
     world.apply("a", dispatched("j", "@every 2s"));
-    world.ask("a", Command::Apply([dispatched("k", "")].into()));
-    world.ask("a", Command::RunNow("k".parse().unwrap(), "r1".parse().unwrap()));
+    world.send_command("a", Command::Apply([dispatched("k", "")].into()));
+    world.send_command("a", Command::RunNow("k".parse().unwrap(), "r1".parse().unwrap()));
     world.run(70_000 - world.now);
     assert_eq!((world.dues("j").len(), world.dues("k").len()), (0, 0));
     world.add(settings("b"));
@@ -143,8 +143,8 @@ fn what_could_be_given_to_nobody_is_planned_as_soon_as_somebody_comes() {
 #[test]
 fn a_plan_that_is_full_follows_an_edit_and_goes_on() {
     for (before, after) in [("@every 1s", "@every 1s"), ("@every 2s", "@every 1s")] {
-        let mut world = World::settled(&["a", "b"]);
-        world.ask("a", Command::Configure(Setting::Beat(600)));
+        let mut world = TestCluster::settled(&["a", "b"]);
+        world.send_command("a", Command::Configure(ClusterSetting::Beat(600)));
         world.apply("a", dispatched("j", before));
         world.run(10_500 - world.now);
         assert!(world.plan("j").runs.len() >= 127, "it is full: {}", world.plan("j").runs.len());
@@ -162,7 +162,7 @@ fn a_plan_that_is_full_follows_an_edit_and_goes_on() {
 /// proves: S0-02
 #[test]
 fn one_node_alone_waits_for_nobody() {
-    let mut world = World::default();
+    let mut world = TestCluster::default();
     world.add(Settings { slots: 1_000, ..settings("a") });
     world.run(1_500);
     for n in 0..50 {
@@ -189,7 +189,7 @@ fn one_node_alone_waits_for_nobody() {
 /// proves: S0-27, S0-36, S0-37, S0-33, I11
 #[test]
 fn the_least_loaded_node_takes_each_beat_and_nobody_else_does() {
-    let mut world = World::settled(&["a", "b", "c"]);
+    let mut world = TestCluster::settled(&["a", "b", "c"]);
     world.apply("a", dispatched("j", "@every 30s"));
     for (node, cpu) in [("a", 0.9), ("b", 0.1), ("c", 0.5)] {
         world.sample(node, cpu);
@@ -210,10 +210,10 @@ fn the_least_loaded_node_takes_each_beat_and_nobody_else_does() {
 /// proves: S0-25, S0-26, S0-23, S0-24
 #[test]
 fn an_operation_belongs_to_whoever_asks_first_in_its_beat_and_is_free_in_the_next() {
-    let mut world = World::settled(&["a", "b"]);
+    let mut world = TestCluster::settled(&["a", "b"]);
     let clean: Operation = "clean".parse().unwrap();
-    let ask = |world: &mut World, node: &str, operation: &Operation| {
-        let answer = world.ask(node, Command::Beat(operation.clone()));
+    let ask = |world: &mut TestCluster, node: &str, operation: &Operation| {
+        let answer = world.send_command(node, Command::Beat(operation.clone()));
         world.run(1_000);
         answer
     };
@@ -232,7 +232,7 @@ fn an_operation_belongs_to_whoever_asks_first_in_its_beat_and_is_free_in_the_nex
 /// proves: S0-01, S0-03
 #[test]
 fn a_planner_that_is_gone_is_replaced_within_its_beat_and_its_runs_are_planned_again() {
-    let mut world = World::settled(&["a", "b"]);
+    let mut world = TestCluster::settled(&["a", "b"]);
     world.apply("a", dispatched("j", "@every 1s"));
     world.run(5_000);
     let planner = world.beat_holder().unwrap();
@@ -251,16 +251,16 @@ fn a_planner_that_is_gone_is_replaced_within_its_beat_and_its_runs_are_planned_a
 /// proves: S0-43, S0-44, S0-49
 #[test]
 fn a_node_that_cannot_be_reached_is_passed_over_and_the_planner_runs_what_no_other_node_can_be_given() {
-    let mut world = World::settled(&["a", "b", "c"]);
+    let mut world = TestCluster::settled(&["a", "b", "c"]);
     world.apply("a", dispatched("first", "@every 30s"));
     world.run(1_000);
     let planner = world.beat_holder().unwrap();
     let mut others = ["a", "b", "c"].into_iter().filter(|node| *node != planner);
     let (near, far) = (others.next().unwrap(), others.next().unwrap());
-    world.cut(&planner, far);
+    world.cut_off(&planner, far);
     world.apply(near, dispatched("j", "@every 1s"));
     world.run(10_000);
-    let on = |world: &World, job: &str, node: &str| {
+    let on = |world: &TestCluster, job: &str, node: &str| {
         world.starts.iter().filter(|(on, run)| on == node && run.id.job.as_str() == job).count()
     };
     assert_eq!(on(&world, "j", far), 0, "what it cannot be offered it is not given");
@@ -269,14 +269,14 @@ fn a_node_that_cannot_be_reached_is_passed_over_and_the_planner_runs_what_no_oth
         "the two others share it: {:?}",
         world.starts
     );
-    world.cut(&planner, near);
+    world.cut_off(&planner, near);
     world.apply(near, dispatched("k", "@every 1s"));
     world.run(20_000);
     let by = [&planner, near, far].map(|node| on(&world, "k", node));
     assert!(matches!(by, [19..=21, 0, 0]), "the planner runs what it can give to no other node: {by:?}");
     // No node reaches another one.
     for (from, to) in [(near, far), (far, near), (near, &planner), (far, &planner)] {
-        world.cut(from, to);
+        world.cut_off(from, to);
     }
     world.run(70_000);
     for job in ["j", "k"] {
@@ -291,7 +291,7 @@ fn a_node_that_cannot_be_reached_is_passed_over_and_the_planner_runs_what_no_oth
 /// proves: S0-42
 #[test]
 fn a_node_without_a_slot_is_passed_over_and_a_full_cluster_queues() {
-    let mut world = World::default();
+    let mut world = TestCluster::default();
     for (name, slots) in [("a", 1), ("b", 1)] {
         world.add(Settings { slots, ..settings(name) });
     }
@@ -304,7 +304,7 @@ fn a_node_without_a_slot_is_passed_over_and_a_full_cluster_queues() {
     }
     for n in 0..4 {
         let job = alloc::format!("j{n}").parse().unwrap();
-        world.ask("a", Command::RunNow(job, "r".parse().unwrap()));
+        world.send_command("a", Command::RunNow(job, "r".parse().unwrap()));
     }
     world.run(10_000);
     assert_eq!(world.starts.len(), 4);
@@ -314,7 +314,7 @@ fn a_node_without_a_slot_is_passed_over_and_a_full_cluster_queues() {
 /// proves: S0-42, I53
 #[test]
 fn what_a_node_must_take_while_it_can_start_nothing_starts_once_it_can() {
-    let mut world = World::settled(&["a", "b"]);
+    let mut world = TestCluster::settled(&["a", "b"]);
     world.apply("a", dispatched("k", "@every 50s"));
     world.run(1_000);
     let other = if world.beat_holder().unwrap() == "a" { "b" } else { "a" };
@@ -322,7 +322,7 @@ fn what_a_node_must_take_while_it_can_start_nothing_starts_once_it_can() {
     let nodes = alloc::format!("name={other}").parse().unwrap();
     let job = Job { node_selector: nodes, schedule: String::new(), ..dispatched("j", "") };
     world.apply("a", job);
-    world.ask("a", Command::RunNow("j".parse().unwrap(), "r".parse().unwrap()));
+    world.send_command("a", Command::RunNow("j".parse().unwrap(), "r".parse().unwrap()));
     world.run(3_000);
     assert_eq!((world.offers.len(), world.starts.len()), (2, 0), "it came round to whoever starts nothing");
     world.give(&other.parse().unwrap(), Input::Able(true));
@@ -333,15 +333,15 @@ fn what_a_node_must_take_while_it_can_start_nothing_starts_once_it_can() {
 /// proves: I14
 #[test]
 fn edits_pauses_and_deletions_move_a_plan_and_repeat_nothing() {
-    let mut world = World::settled(&["a", "b"]);
+    let mut world = TestCluster::settled(&["a", "b"]);
     world.apply("a", dispatched("j", "@every 1s"));
     world.run(5_400);
     let job = || "j".parse().unwrap();
-    assert_eq!(world.ask("b", Command::Pause(job())), Answer::Done);
+    assert_eq!(world.send_command("b", Command::Pause(job())), Answer::Done);
     let paused = world.starts.len();
     world.run(5_000);
     assert!(world.starts.len() <= paused + 1, "a run that was under way at most");
-    assert_eq!(world.ask("a", Command::Resume(job())), Answer::Done);
+    assert_eq!(world.send_command("a", Command::Resume(job())), Answer::Done);
     world.run(5_000);
     world.apply("b", dispatched("j", "@every 2s"));
     world.run(6_000);
@@ -352,7 +352,7 @@ fn edits_pauses_and_deletions_move_a_plan_and_repeat_nothing() {
     let (since, until) = (world.now - 5_500, world.now);
     let recent: Vec<i64> = dues.iter().copied().filter(|due| *due > since).collect();
     assert!(recent.iter().all(|due| due % 2_000 == 0) && recent.len() >= 2, "{recent:?} {until}");
-    assert_eq!(world.ask("a", Command::Delete(job())), Answer::Done);
+    assert_eq!(world.send_command("a", Command::Delete(job())), Answer::Done);
     world.run(3_000);
     let so_far = world.starts.len();
     world.run(70_000);
@@ -367,7 +367,7 @@ fn edits_pauses_and_deletions_move_a_plan_and_repeat_nothing() {
 #[test]
 fn three_nodes_carry_three_times_the_runs_of_one() {
     let runs = |names: &[&str]| {
-        let mut world = World::default();
+        let mut world = TestCluster::default();
         names.iter().for_each(|name| world.add(Settings { slots: 2, ..settings(name) }));
         world.run(1_500);
         world.takes = 2_000;

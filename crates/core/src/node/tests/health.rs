@@ -8,7 +8,7 @@ use crate::record::{StrikeRecord, decode};
 
 const BEAT: i64 = 60_000;
 
-impl World {
+impl TestCluster {
     /// What an observer notes of a node: how many strikes, in which beats.
     fn strikes(&self, node: &str, observer: &str) -> Option<StrikeRecord> {
         let key = keys::strike(&node.parse().unwrap(), &observer.parse().unwrap());
@@ -19,7 +19,7 @@ impl World {
     fn isolate(&mut self, node: &str) {
         let others: Vec<String> = self.actors.keys().map(ToString::to_string).collect();
         for other in others.iter().filter(|other| *other != node) {
-            self.cut(other, node);
+            self.cut_off(other, node);
         }
     }
 
@@ -29,18 +29,18 @@ impl World {
 
     fn turned(&self, node: &str) -> (usize, usize) {
         let node: NodeName = node.parse().unwrap();
-        (self.told(&Event::Offline(node.clone())), self.told(&Event::Online(node)))
+        (self.count_events(&Event::Offline(node.clone())), self.count_events(&Event::Online(node)))
     }
 }
 
 /// proves: S0-45, S0-46, S0-47, S0-48, S0-50, S0-52, S0-51, I44
 #[test]
 fn three_beats_without_contact_make_a_node_offline_once_and_a_restart_online_again() {
-    let mut world = World::settled(&["a", "b", "c"]);
+    let mut world = TestCluster::settled(&["a", "b", "c"]);
     assert_eq!(world.probes.len(), 6, "each probes both others, once");
     world.run(BEAT);
     assert_eq!(world.probes.len(), 12, "and again in the next beat");
-    world.cut("a", "b");
+    world.cut_off("a", "b");
     world.run(2 * BEAT);
     assert!(world.offline("b").is_none(), "two strikes are not three");
     world.run(BEAT);
@@ -67,18 +67,18 @@ fn three_beats_without_contact_make_a_node_offline_once_and_a_restart_online_aga
 /// proves: I44
 #[test]
 fn an_observer_that_reaches_a_node_again_takes_its_strikes_back() {
-    let mut world = World::settled(&["a", "b"]);
+    let mut world = TestCluster::settled(&["a", "b"]);
     for _ in 0..4 {
-        world.cut("a", "b");
+        world.cut_off("a", "b");
         world.run(2 * BEAT);
         world.cuts.clear();
         world.run(BEAT);
     }
     assert!(world.offline("b").is_none(), "eight blips, never three in a row");
-    world.cut("a", "b");
+    world.cut_off("a", "b");
     world.run(185_000);
     assert!(world.is_offline("b"));
-    let answer = world.ask("a", Command::Activate("b".parse().unwrap()));
+    let answer = world.send_command("a", Command::Activate("b".parse().unwrap()));
     assert_eq!(answer, Answer::Done);
     assert!(!world.is_offline("b"));
     world.run(2 * BEAT);
@@ -90,7 +90,7 @@ fn an_observer_that_reaches_a_node_again_takes_its_strikes_back() {
 /// proves: S0-48, I44
 #[test]
 fn strikes_of_one_beat_count_once_whoever_gives_them() {
-    let mut world = World::settled(&["a", "b", "c", "d", "e"]);
+    let mut world = TestCluster::settled(&["a", "b", "c", "d", "e"]);
     for _ in 0..2 {
         world.isolate("e");
         world.run(BEAT);
@@ -102,11 +102,11 @@ fn strikes_of_one_beat_count_once_whoever_gives_them() {
     }
     // Beats without contact add up, whoever noticed.
     for (observer, count) in [("a", 1), ("b", 2)] {
-        world.cut(observer, "e");
+        world.cut_off(observer, "e");
         world.run(BEAT);
         assert!(world.offline("e").is_none(), "{count} beats are not three");
     }
-    world.cut("c", "e");
+    world.cut_off("c", "e");
     world.run(BEAT);
     assert!(world.is_offline("e"));
     assert_eq!(world.strikes("e", "a").unwrap().beats.len(), 3);
@@ -116,7 +116,7 @@ fn strikes_of_one_beat_count_once_whoever_gives_them() {
 /// proves: S0-52, I44
 #[test]
 fn an_offline_node_is_online_again_once_its_peers_reach_it() {
-    let mut world = World::settled(&["a", "b", "c", "d", "e"]);
+    let mut world = TestCluster::settled(&["a", "b", "c", "d", "e"]);
     world.isolate("e");
     world.run(3 * BEAT);
     assert!(world.is_offline("e"));
@@ -125,7 +125,7 @@ fn an_offline_node_is_online_again_once_its_peers_reach_it() {
     assert_eq!((world.turned("e"), world.starts_on("e")), ((1, 0), 0));
     // As long as one of them cannot reach it, it is no place to send work to.
     world.cuts.clear();
-    world.cut("c", "e");
+    world.cut_off("c", "e");
     world.run(2 * BEAT);
     assert!(world.is_offline("e"), "c still has strikes against it");
     world.cuts.clear();
@@ -146,8 +146,8 @@ fn an_offline_node_is_online_again_once_its_peers_reach_it() {
 /// proves: S0-52
 #[test]
 fn an_observer_that_is_gone_keeps_no_node_offline() {
-    let mut world = World::settled(&["a", "b", "c"]);
-    world.cut("c", "b");
+    let mut world = TestCluster::settled(&["a", "b", "c"]);
+    world.cut_off("c", "b");
     world.run(3 * BEAT);
     assert!(world.is_offline("b"));
     world.run(2 * BEAT);
@@ -160,10 +160,10 @@ fn an_observer_that_is_gone_keeps_no_node_offline() {
 /// proves: S0-48, I44
 #[test]
 fn a_newcomer_is_not_judged_in_its_first_beat() {
-    let mut world = World::settled(&["a", "b"]);
-    assert_eq!(world.ask("a", Command::Configure(Setting::Strikes(1))), Answer::Done);
+    let mut world = TestCluster::settled(&["a", "b"]);
+    assert_eq!(world.send_command("a", Command::Configure(ClusterSetting::Strikes(1))), Answer::Done);
     world.run(20_000);
-    ["a", "b"].iter().for_each(|observer| world.cut(observer, "c"));
+    ["a", "b"].iter().for_each(|observer| world.cut_off(observer, "c"));
     world.add(settings("c"));
     world.run(30_000);
     let asked = world.probes.iter().filter(|(_, to)| to == "c").count();

@@ -1,12 +1,12 @@
 //! Jobs that may run on some nodes only.
 
 use super::*;
+use crate::ids::JobName;
 use crate::job::{Delivery, Placement, Retry};
-use crate::words::JobName;
 
 /// Nodes with these labels.
-fn world(nodes: &[(&str, &str)]) -> World {
-    let mut world = World::default();
+fn world(nodes: &[(&str, &str)]) -> TestCluster {
+    let mut world = TestCluster::default();
     for (name, labels) in nodes {
         world.add(Settings { labels: labels.parse().unwrap(), ..settings(name) });
     }
@@ -18,18 +18,18 @@ fn bound(name: &str, schedule: &str, nodes: &str) -> Job {
     Job { node_selector: nodes.parse().unwrap(), ..job(name, schedule) }
 }
 
-fn apply(world: &mut World, jobs: impl Into<Vec<Job>>) {
-    let applied = world.ask("a", Command::Apply(jobs.into()));
+fn apply(world: &mut TestCluster, jobs: impl Into<Vec<Job>>) {
+    let applied = world.send_command("a", Command::Apply(jobs.into()));
     assert!(matches!(applied, Answer::Applied(_)), "{applied:?}");
 }
 
 /// Who started runs of a job since then.
-fn ran(world: &World, job: &str, since: usize) -> BTreeSet<String> {
+fn ran(world: &TestCluster, job: &str, since: usize) -> BTreeSet<String> {
     let starts = world.starts.iter().skip(since).filter(|(_, run)| run.id.job.as_str() == job);
     starts.map(|(node, _)| node.clone()).collect()
 }
 
-fn owner(world: &World, job: &str) -> Option<String> {
+fn owner(world: &TestCluster, job: &str) -> Option<String> {
     let node = &world.actors.values().next().unwrap().node;
     let job: JobName = job.parse().unwrap();
     node.view().find(&job).and_then(|job| job.owner().map(|member| member.node.to_string()))
@@ -142,7 +142,7 @@ fn where_no_node_fits_it_is_said_once_and_fires_are_made_up_by_the_one_that_come
     world.run(30_000);
     assert!(world.starts.is_empty());
     let said =
-        |world: &World| world.events.iter().filter(|text| text.contains("no living node fits")).count();
+        |world: &TestCluster| world.events.iter().filter(|text| text.contains("no living node fits")).count();
     assert_eq!(said(&world), 1);
     let labelled = || Settings { labels: "gpu".parse().unwrap(), ..settings("c") };
     world.add(labelled());
@@ -164,9 +164,11 @@ fn a_run_on_a_node_that_does_not_fit_is_refused_with_the_reason() {
     apply(&mut world, [sharded]);
     world.run(1_000);
     let run = |node: &str| Command::RunOn("s".parse().unwrap(), "r".parse().unwrap(), node.parse().unwrap());
-    let Answer::Refused(Refusal::Conflict, why) = world.ask("a", run("a")) else { panic!("it is refused") };
+    let Answer::Refused(Refusal::Conflict, why) = world.send_command("a", run("a")) else {
+        panic!("it is refused")
+    };
     assert_eq!(why, "node a does not fit job s: that is for nodes with !spot, and it has the labels spot");
-    assert!(matches!(world.ask("a", run("b")), Answer::Accepted(..)));
+    assert!(matches!(world.send_command("a", run("b")), Answer::Accepted(..)));
 }
 
 /// proves: I54, I16

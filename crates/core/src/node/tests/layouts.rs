@@ -4,14 +4,14 @@ use super::*;
 use crate::commit_kind::CommitKind;
 use crate::keys::{self, Key};
 use crate::record::{ClusterRecord, Layouts, decode, encode};
-use crate::registry::{Guard, Outcome, Txn, Write};
+use crate::registry::{Guard, Txn, TxnOutcome, Write};
 
 const OLD: Layouts = Layouts { oldest: 2, newest: 2 };
 const NEW: Layouts = Layouts { oldest: 2, newest: 3 };
 
 /// A registry whose tree has layout 2, with these nodes.
-fn world(nodes: &[(&str, Layouts)]) -> World {
-    let mut world = World::default();
+fn world(nodes: &[(&str, Layouts)]) -> TestCluster {
+    let mut world = TestCluster::default();
     write(&mut world, &ClusterRecord::new("c".into()));
     nodes.iter().for_each(|(name, knows)| world.add(knowing(name, *knows)));
     world.run(3_000);
@@ -22,28 +22,28 @@ fn knowing(name: &str, knows: Layouts) -> Settings {
     Settings { knows, ..settings(name) }
 }
 
-fn write(world: &mut World, record: &ClusterRecord) {
+fn write(world: &mut TestCluster, record: &ClusterRecord) {
     let put = Write::Put { key: keys::cluster(), value: encode(record), owner: None };
     let txn = Txn { guards: Vec::new(), writes: [put].into() };
-    assert!(matches!(world.store.commit(Mono(world.now), &txn), Outcome::Applied(_)));
+    assert!(matches!(world.store.commit(Mono(world.now), &txn), TxnOutcome::Applied(_)));
 }
 
-fn cluster(world: &World) -> ClusterRecord {
+fn cluster(world: &TestCluster) -> ClusterRecord {
     decode(&world.store.entry(&keys::cluster()).unwrap().value).unwrap()
 }
 
 /// The nodes that are members, as the registry has it.
-fn members(world: &World) -> Vec<String> {
+fn members(world: &TestCluster) -> Vec<String> {
     let node = |key: &Key| match keys::parse(key) {
-        Some(keys::Parsed::Node(member)) => Some(member.node.to_string()),
+        Some(keys::ParsedKey::Node(member)) => Some(member.node.to_string()),
         _ => None,
     };
     world.store.entries().filter_map(|(key, _)| node(key)).collect()
 }
 
-fn remove(world: &mut World, name: &str) {
+fn remove(world: &mut TestCluster, name: &str) {
     let name: NodeName = name.parse().unwrap();
-    world.give(&name, Input::Asked(AskId(9), Command::Leave));
+    world.give(&name, Input::Asked(CommandId(9), Command::Leave));
     world.run(1_000);
     assert!(world.actors.remove(&name).unwrap().node.local().departed);
 }
@@ -54,7 +54,7 @@ fn a_layout_is_raised_once_all_members_know_it() {
     let mut world = world(&[("a", NEW), ("b", OLD)]);
     for name in ["a", "b"] {
         let before = cluster(&world);
-        let refused = world.ask(name, Command::FinalizeUpgrade);
+        let refused = world.send_command(name, Command::FinalizeUpgrade);
         let Answer::Refused(Refusal::Conflict, text) = refused else { panic!("{refused:?}") };
         assert!(text.contains("upgrade b (up to 2), then try again"), "{text}");
         assert_eq!(cluster(&world), before, "nothing is written that was refused");
@@ -62,16 +62,16 @@ fn a_layout_is_raised_once_all_members_know_it() {
     remove(&mut world, "b");
     world.add(knowing("b", NEW));
     world.run(1_000);
-    assert_eq!(world.ask("a", Command::FinalizeUpgrade), Answer::Layout(3, Applied::Updated));
+    assert_eq!(world.send_command("a", Command::FinalizeUpgrade), Answer::Layout(3, ApplyResult::Updated));
     assert_eq!((cluster(&world).layout, cluster(&world).wanted), (3, None));
-    assert_eq!(world.ask("b", Command::FinalizeUpgrade), Answer::Layout(3, Applied::Unchanged));
+    assert_eq!(world.send_command("b", Command::FinalizeUpgrade), Answer::Layout(3, ApplyResult::Unchanged));
 }
 
 /// proves: I49
 #[test]
 fn who_does_not_know_the_layout_joins_no_more() {
     let mut world = world(&[("a", NEW)]);
-    assert_eq!(world.ask("a", Command::FinalizeUpgrade), Answer::Layout(3, Applied::Updated));
+    assert_eq!(world.send_command("a", Command::FinalizeUpgrade), Answer::Layout(3, ApplyResult::Updated));
     for (name, knows, says) in [
         ("b", OLD, "it has layout 3, this program knows 2: use a newer program"),
         (
@@ -100,11 +100,14 @@ fn a_wish_that_was_left_is_taken_back_by_who_does_not_know_the_layout() {
     world.run(1_000);
     assert_eq!(members(&world), ["a", "b"]);
     assert_eq!(cluster(&world), left.wanting(None));
-    assert!(matches!(world.ask("a", Command::FinalizeUpgrade), Answer::Refused(Refusal::Conflict, _)));
+    assert!(matches!(
+        world.send_command("a", Command::FinalizeUpgrade),
+        Answer::Refused(Refusal::Conflict, _)
+    ));
     remove(&mut world, "b");
     let left = cluster(&world).wanting(Some(3));
     write(&mut world, &left);
-    assert_eq!(world.ask("a", Command::FinalizeUpgrade), Answer::Layout(3, Applied::Updated));
+    assert_eq!(world.send_command("a", Command::FinalizeUpgrade), Answer::Layout(3, ApplyResult::Updated));
 }
 
 /// The one who raises has not heard of a member that joined just before he wished.
@@ -118,7 +121,7 @@ fn nothing_is_raised_over_a_member_that_nobody_has_heard_of() {
     world.add(knowing("b", OLD));
     world.run(500);
     assert_eq!(members(&world), ["a", "b"]);
-    let refused = world.ask("a", Command::FinalizeUpgrade);
+    let refused = world.send_command("a", Command::FinalizeUpgrade);
     assert!(matches!(refused, Answer::Refused(Refusal::Conflict, _)), "{refused:?}");
     assert_eq!((cluster(&world).layout, cluster(&world).wanted), (2, Some(3)), "it was seen in a listing");
 }
@@ -130,7 +133,7 @@ fn a_join_that_has_not_heard_of_the_wish_fails() {
     let mut node = Node::new(knowing("b", OLD));
     let now = world.clock();
     let lease = world.store.open(now.mono, Millis(4_000));
-    let granted = Granted { lease, ttl: Millis(4_000), clock: Some(now.wall), next_end: None };
+    let granted = LeaseGrant { lease, ttl: Millis(4_000), clock: Some(now.wall), next_end: None };
     let mut effects = Vec::new();
     node.step(now, Input::Lease(LeaseEvent::Opened { asked: now.mono, granted }), &mut effects);
     node.step(now, Input::Listed(Some(world.store.list())), &mut effects);
@@ -141,7 +144,7 @@ fn a_join_that_has_not_heard_of_the_wish_fails() {
     let wanting = cluster(&world).wanting(Some(3));
     write(&mut world, &wanting);
     let outcome = world.store.commit(now.mono, &join.expect("it would join"));
-    assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
+    assert!(matches!(outcome, TxnOutcome::Refused(_)), "{outcome:?}");
 }
 
 /// Only by hand, or from a backup, does a tree get a layout that a member does not know.
@@ -150,7 +153,7 @@ fn a_join_that_has_not_heard_of_the_wish_fails() {
 #[test]
 fn a_member_that_finds_an_unknown_layout_writes_nothing_more() {
     let mut world = world(&[("a", OLD)]);
-    world.ask("a", Command::Apply([job("j", "@every 1s")].into()));
+    world.send_command("a", Command::Apply([job("j", "@every 1s")].into()));
     world.run(5_000);
     let raised = cluster(&world).raised(3);
     write(&mut world, &raised);
@@ -168,26 +171,26 @@ fn a_member_that_finds_an_unknown_layout_writes_nothing_more() {
 fn a_node_that_goes_on_in_a_newer_program_says_so_and_cannot_go_back() {
     let mut world = world(&[("a", OLD)]);
     world.takes = 60_000;
-    world.ask("a", Command::Apply([job("j", "@every 1s")].into()));
+    world.send_command("a", Command::Apply([job("j", "@every 1s")].into()));
     world.run(3_000);
-    assert_eq!(world.ask("a", Command::FinalizeUpgrade), Answer::Layout(2, Applied::Unchanged));
-    super::passed::upgrade_to(&mut world, knowing("a", NEW), &[]);
+    assert_eq!(world.send_command("a", Command::FinalizeUpgrade), Answer::Layout(2, ApplyResult::Unchanged));
+    super::handoff::upgrade_to(&mut world, knowing("a", NEW), &[]);
     world.run(100);
     let node = &world.actors.values().next().unwrap().node;
     let me = node.member().unwrap();
     assert_eq!(node.view().member(&me).unwrap().info.knows, 3);
     assert!(node.is_lost_on(OLD).is_some() && node.is_lost_on(NEW).is_none());
     // Its entry was written anew, and it is the same member: what it decides is still guarded by it.
-    world.ask("a", Command::Apply([job("k", "@every 1s")].into()));
+    world.send_command("a", Command::Apply([job("k", "@every 1s")].into()));
     world.run(3_000);
     assert!(!world.dues("k").is_empty());
-    assert_eq!(world.ask("a", Command::FinalizeUpgrade), Answer::Layout(3, Applied::Updated));
+    assert_eq!(world.send_command("a", Command::FinalizeUpgrade), Answer::Layout(3, ApplyResult::Updated));
 }
 
 /// proves: I49
 #[test]
 fn nobody_joins_where_the_entry_of_the_cluster_is_unreadable() {
-    let mut world = World::default();
+    let mut world = TestCluster::default();
     let put = Write::Put { key: keys::cluster(), value: b"{\"layout\":".as_slice().into(), owner: None };
     world.store.commit(Mono(0), &Txn { guards: Vec::new(), writes: [put].into() });
     world.add(settings("a"));
@@ -199,9 +202,12 @@ fn nobody_joins_where_the_entry_of_the_cluster_is_unreadable() {
 /// proves: I49
 #[test]
 fn a_registry_without_an_entry_of_the_cluster_has_nothing_to_finalize() {
-    let mut world = World::with(&["a"]);
+    let mut world = TestCluster::with(&["a"]);
     world.run(100);
-    assert!(matches!(world.ask("a", Command::FinalizeUpgrade), Answer::Refused(Refusal::NotFound, _)));
+    assert!(matches!(
+        world.send_command("a", Command::FinalizeUpgrade),
+        Answer::Refused(Refusal::NotFound, _)
+    ));
 }
 
 /// Two who ask at one moment, and one whose answers are lost.
@@ -213,7 +219,7 @@ fn of_two_who_raise_a_layout_both_are_told_that_it_is_raised() {
     world.delay = 20;
     world.answers.clear();
     for name in ["a", "b"] {
-        world.give(&name.parse().unwrap(), Input::Asked(AskId(1), Command::FinalizeUpgrade));
+        world.give(&name.parse().unwrap(), Input::Asked(CommandId(1), Command::FinalizeUpgrade));
     }
     world.run(1_000);
     assert_eq!(world.answers.len(), 2);

@@ -3,15 +3,15 @@
 use super::dispatched::{dispatched, seconds};
 use super::*;
 use crate::effect::Event;
-use crate::input::{Refusal, Role, Setting};
+use crate::eligibility::Leadership;
+use crate::input::{ClusterSetting, ProbeReply, Refusal};
 use crate::job::Delivery;
 use crate::keys;
 use crate::record::{Handover, PlannerKind, ServingRecord, decode, encode};
-use crate::standing::Leadership;
 
-pub(super) fn led(names: &[&str]) -> World {
-    let mut world = World::settled(names);
-    let done = world.ask(names[0], Command::Configure(Setting::Planner(PlannerKind::Leader)));
+pub(super) fn led(names: &[&str]) -> TestCluster {
+    let mut world = TestCluster::settled(names);
+    let done = world.send_command(names[0], Command::Configure(ClusterSetting::Planner(PlannerKind::Leader)));
     assert_eq!(done, Answer::Done);
     world.run(2_000);
     world
@@ -23,7 +23,7 @@ fn a_leader_that_is_cut_off_from_the_registry_does_not_say_that_it_leads() {
     let mut world = led(&["a", "b", "c"]);
     let leader = world.serving().unwrap();
     let name: NodeName = leader.parse().unwrap();
-    let leads = |world: &World, at: i64| world.actors[&name].node.leadership(Mono(at));
+    let leads = |world: &TestCluster, at: i64| world.actors[&name].node.leadership(Mono(at));
     let me = world.actors[&name].node.member();
     assert_eq!(leads(&world, world.now), Leadership::Known(me.clone()));
     // No renewal is answered any more: it neither hears nor steps.
@@ -56,7 +56,7 @@ fn of_five_that_stand_one_serves_and_the_others_take_no_orders() {
     let mut world = led(&["a", "b", "c", "d", "e"]);
     let leader = world.serving().unwrap();
     for node in ["a", "b", "c", "d", "e"] {
-        let answer = world.ask(node, Command::Apply([dispatched(node, "@every 1s")].into()));
+        let answer = world.send_command(node, Command::Apply([dispatched(node, "@every 1s")].into()));
         if node == leader {
             assert!(matches!(answer, Answer::Applied(_)), "{answer:?}");
         } else {
@@ -73,12 +73,15 @@ fn of_five_that_stand_one_serves_and_the_others_take_no_orders() {
 /// proves: S4-12, S4-22
 #[test]
 fn the_lead_is_one_entry_that_names_its_holder() {
-    let mut world = World::settled(&["a", "b", "c"]);
-    let written = |world: &World| -> BTreeMap<String, Revision> {
+    let mut world = TestCluster::settled(&["a", "b", "c"]);
+    let written = |world: &TestCluster| -> BTreeMap<String, Revision> {
         world.store.entries().map(|(key, entry)| (key.to_string(), entry.revision)).collect()
     };
     let mut before = written(&world);
-    assert_eq!(world.ask("a", Command::Configure(Setting::Planner(PlannerKind::Leader))), Answer::Done);
+    assert_eq!(
+        world.send_command("a", Command::Configure(ClusterSetting::Planner(PlannerKind::Leader))),
+        Answer::Done
+    );
     world.run(2_000);
     let mut after = written(&world);
     after.retain(|key, revision| before.remove(key) != Some(*revision));
@@ -97,7 +100,7 @@ fn a_successor_loads_waits_and_only_then_serves_and_nothing_is_missed() {
     let mut world = led(&["a", "b", "c"]);
     let leader = world.serving().unwrap();
     let other = ["a", "b", "c"].into_iter().find(|node| *node != leader).unwrap();
-    let done = world.ask(other, Command::Configure(Setting::Handover(Handover::Waited)));
+    let done = world.send_command(other, Command::Configure(ClusterSetting::Handover(Handover::Waited)));
     assert_eq!(done, Answer::Done, "what is set for the cluster may be set anywhere");
     let mut job = dispatched("j", "@every 1s");
     job.delivery = Delivery::AtLeastOnce;
@@ -109,7 +112,7 @@ fn a_successor_loads_waits_and_only_then_serves_and_nothing_is_missed() {
     while world.serving().is_none_or(|now| now == leader) {
         world.run(1);
         won = won.or_else(|| {
-            let reign = |actor: &Actor| actor.node.local().peers.reign.map(|reign| reign.since.0);
+            let reign = |actor: &TestNode| actor.node.local().peers.leader_term.map(|reign| reign.since.0);
             world.actors.values().filter_map(reign).max()
         });
     }
@@ -122,7 +125,7 @@ fn a_successor_loads_waits_and_only_then_serves_and_nothing_is_missed() {
     dues.sort_unstable();
     dues.dedup();
     assert_eq!(dues, seconds(dues[0] / 1_000, dues.last().unwrap() / 1_000));
-    assert!(world.told(&Event::LeaderLost(leader.parse().unwrap())) >= 1);
+    assert!(world.count_events(&Event::LeaderLost(leader.parse().unwrap())) >= 1);
 }
 
 /// proves: S4-01, S4-13
@@ -131,11 +134,11 @@ fn a_leader_that_leaves_of_itself_says_so_and_its_successor_need_not_wait() {
     let mut world = led(&["a", "b"]);
     let leader = world.serving().unwrap();
     let other = if leader == "a" { "b" } else { "a" };
-    world.ask(&leader, Command::Configure(Setting::Handover(Handover::Waited)));
+    world.send_command(&leader, Command::Configure(ClusterSetting::Handover(Handover::Waited)));
     world.apply(&leader, dispatched("j", "@every 1s"));
     world.run(5_000);
     let asked = world.now;
-    world.give(&leader.parse().unwrap(), Input::Asked(AskId(7), Command::Leave));
+    world.give(&leader.parse().unwrap(), Input::Asked(CommandId(7), Command::Leave));
     while world.serving().as_deref() != Some(other) {
         world.run(1);
         assert!(world.now < asked + 2_500, "it takes no longer than its last run");
@@ -143,7 +146,7 @@ fn a_leader_that_leaves_of_itself_says_so_and_its_successor_need_not_wait() {
     world.run(10_000);
     let dues = world.dues("j");
     assert_eq!(dues, seconds(dues[0] / 1_000, dues.last().unwrap() / 1_000), "no fire is missed");
-    assert_eq!(world.told(&Event::Suspended), 1);
+    assert_eq!(world.count_events(&Event::Suspended), 1);
 }
 
 /// proves: S4-01
@@ -170,11 +173,11 @@ fn each_event_of_a_session_changes_the_role_in_its_own_way() {
     let mut world = led(&["a", "b"]);
     let leader = world.serving().unwrap();
     let (name, other): (NodeName, _) = (leader.parse().unwrap(), if leader == "a" { "b" } else { "a" });
-    let role = |world: &World, node: &str| {
+    let role = |world: &TestCluster, node: &str| {
         world.actors[&node.parse::<NodeName>().unwrap()].node.role(Mono(world.now)).serves
     };
-    let refused_by = |world: &mut World, node: &str| match world
-        .ask(node, Command::Apply([dispatched("j", "@every 1s")].into()))
+    let refused_by = |world: &mut TestCluster, node: &str| match world
+        .send_command(node, Command::Apply([dispatched("j", "@every 1s")].into()))
     {
         Answer::Refused(Refusal::Standby, text) => Some(text),
         _ => None,
@@ -197,23 +200,23 @@ fn each_event_of_a_session_changes_the_role_in_its_own_way() {
 #[test]
 fn the_six_events_of_a_session_are_told() {
     let mut world = led(&["a", "b"]);
-    assert!(world.told(&Event::Connected) >= 2, "connected");
+    assert!(world.count_events(&Event::Connected) >= 2, "connected");
     let leader = world.serving().unwrap();
     let name: NodeName = leader.parse().unwrap();
     assert_eq!(
-        world.told(&Event::LeaderChanged(Some(name.clone()), 1)),
+        world.count_events(&Event::LeaderChanged(Some(name.clone()), 1)),
         2,
         "node data changed, told by both"
     );
-    assert!(world.told(&Event::NodesChanged(2)) >= 1, "children changed");
+    assert!(world.count_events(&Event::NodesChanged(2)) >= 1, "children changed");
     world.give(&name, Input::Lease(LeaseEvent::Failed));
-    assert_eq!(world.told(&Event::Disconnected), 1, "connection exception");
+    assert_eq!(world.count_events(&Event::Disconnected), 1, "connection exception");
     let lease = world.actors[&name].node.local().lease.id().unwrap();
     world.give(&name, Input::Lease(LeaseEvent::Gone(lease)));
-    assert_eq!(world.told(&Event::LeaseLost), 1, "session expired");
-    assert_eq!(world.told(&Event::Suspended), 1, "and the leader has stopped with it");
+    assert_eq!(world.count_events(&Event::LeaseLost), 1, "session expired");
+    assert_eq!(world.count_events(&Event::Suspended), 1, "and the leader has stopped with it");
     world.run(10_000);
-    assert!(world.told(&Event::LeaderLost(name)) >= 1, "node lost");
+    assert!(world.count_events(&Event::LeaderLost(name)) >= 1, "node lost");
 }
 
 /// proves: S4-39
@@ -225,18 +228,19 @@ fn a_standby_answers_for_its_role_and_tells_of_two_that_both_say_they_serve() {
         let mut rest = ["a", "b", "c"].into_iter().filter(|node| *node != leader);
         [rest.next().unwrap(), rest.next().unwrap()]
     };
-    let role = |world: &World, node: &str| {
+    let role = |world: &TestCluster, node: &str| {
         world.actors[&node.parse::<NodeName>().unwrap()].node.role(Mono(world.now))
     };
     assert_eq!((role(&world, standby).serves, role(&world, &leader).serves), (None, Some(1)));
-    let say = |world: &mut World, node: &str, epoch: u64| {
+    let say = |world: &mut TestCluster, node: &str, epoch: u64| {
         let member = world.actors[&node.parse::<NodeName>().unwrap()].node.member().unwrap();
-        let answer = Some(Role { serves: Some(epoch) });
+        let answer = Some(ProbeReply { serves: Some(epoch) });
         let probed = Input::Probed { member, asked: Mono(world.now), answer };
         world.give(&standby.parse().unwrap(), probed);
     };
-    let alarms =
-        |world: &World| world.events.iter().filter(|said| said.contains("both say that they serve")).count();
+    let alarms = |world: &TestCluster| {
+        world.events.iter().filter(|said| said.contains("both say that they serve")).count()
+    };
     // One that says so after the other may have taken over in between: the first is asked again, and says no more.
     world.cuts.clear();
     say(&mut world, other, 7);
@@ -264,10 +268,10 @@ fn a_leader_watches_the_lead_and_stops_when_another_node_has_it_or_none() {
             ServingRecord { leader: successor, epoch: 2, serves: false, seq: record.seq + 1, ..record };
         world.write(keys::serving(), has_successor.then(|| encode(&next)));
         world.run(1);
-        let role = |world: &World, node: &str| {
+        let role = |world: &TestCluster, node: &str| {
             world.actors[&node.parse::<NodeName>().unwrap()].node.role(Mono(world.now)).serves
         };
-        assert_eq!(world.told(&Event::Suspended), 1);
+        assert_eq!(world.count_events(&Event::Suspended), 1);
         if has_successor {
             assert_eq!(role(&world, &leader), None);
         }

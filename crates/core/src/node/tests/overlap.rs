@@ -11,12 +11,12 @@ fn overlapping(placement: Placement, overlap: Overlap) -> Job {
     Job { placement, overlap, ..job("j", "@every 10s") }
 }
 
-impl World {
+impl TestCluster {
     /// One node whose runs take so long, and this job.
     fn busy(takes: i64, job: Job) -> Self {
         let mut world = Self { takes, ..Self::with(&["a"]) };
         world.run(1_500);
-        world.ask("a", Command::Apply([job].into()));
+        world.send_command("a", Command::Apply([job].into()));
         world
     }
 
@@ -57,7 +57,7 @@ fn of_what_comes_due_while_a_run_goes_on_no_more_waits_than_the_job_says() {
         for (overlap, keep) in
             [(Overlap::Skip, 0), (Overlap::Queue(1), 1), (Overlap::Queue(2), 2), (Overlap::Queue(5), 5)]
         {
-            let mut world = World::busy(24_000, overlapping(placement, overlap));
+            let mut world = TestCluster::busy(24_000, overlapping(placement, overlap));
             world.run(300_000 - world.now);
             let expected = expected(keep, 300);
             assert_eq!(world.secs(), expected, "{placement:?} {overlap:?}");
@@ -80,7 +80,7 @@ fn what_grew_too_old_while_a_run_went_on_is_told_once_and_hides_nothing_that_is_
     for placement in PLACEMENTS {
         for grace in [2, 15] {
             let job = Job { misfire_grace: Some(grace), ..overlapping(placement, Overlap::Queue(1)) };
-            let mut world = World::busy(44_000, job);
+            let mut world = TestCluster::busy(44_000, job);
             world.run(300_000 - world.now);
             let mut told: Vec<i64> = Vec::new();
             for (from, last) in world.skips() {
@@ -98,7 +98,7 @@ fn what_grew_too_old_while_a_run_went_on_is_told_once_and_hides_nothing_that_is_
 #[test]
 fn what_was_late_before_a_run_began_still_runs_though_nothing_is_to_wait() {
     for placement in PLACEMENTS {
-        let mut world = World::busy(14_950, overlapping(placement, Overlap::Skip));
+        let mut world = TestCluster::busy(14_950, overlapping(placement, Overlap::Skip));
         world.actors.clear();
         world.now = 39_000;
         world.add(settings("b"));
@@ -124,7 +124,7 @@ fn what_was_late_before_a_run_began_still_runs_though_nothing_is_to_wait() {
 #[test]
 fn a_run_gives_way_to_the_next_fire() {
     for placement in PLACEMENTS {
-        let mut world = World::busy(3_600_000, overlapping(placement, Overlap::Replace));
+        let mut world = TestCluster::busy(3_600_000, overlapping(placement, Overlap::Replace));
         let mut began = Vec::new();
         while world.now < 100_000 {
             world.run(99);
@@ -144,7 +144,7 @@ fn a_run_gives_way_to_the_next_fire() {
 #[test]
 fn of_what_nobody_ran_in_time_only_the_latest_begins_where_runs_give_way() {
     for placement in PLACEMENTS {
-        let mut world = World::busy(1_000, overlapping(placement, Overlap::Replace));
+        let mut world = TestCluster::busy(1_000, overlapping(placement, Overlap::Replace));
         world.actors.clear();
         world.now = 44_000;
         world.add(settings("b"));
@@ -163,7 +163,7 @@ fn an_attempt_that_waits_gives_way_too_and_what_comes_due_meanwhile_is_skipped()
         Some(Retry { max_retries: 1, delay: "16s".into(), max_delay: String::new(), exit_codes: [].into() });
     for placement in PLACEMENTS {
         let mut world =
-            World::busy(500, Job { retry: retry.clone(), ..overlapping(placement, Overlap::Replace) });
+            TestCluster::busy(500, Job { retry: retry.clone(), ..overlapping(placement, Overlap::Replace) });
         world.fails = 1;
         world.run(45_000 - world.now);
         let attempts: Vec<u32> = world.starts.iter().map(|(_, run)| run.attempt).collect();
@@ -172,7 +172,7 @@ fn an_attempt_that_waits_gives_way_too_and_what_comes_due_meanwhile_is_skipped()
         assert!(told.contains(&2), "{placement:?}: history hears that no second attempt follows: {told:?}");
 
         let mut world =
-            World::busy(500, Job { retry: retry.clone(), ..overlapping(placement, Overlap::Skip) });
+            TestCluster::busy(500, Job { retry: retry.clone(), ..overlapping(placement, Overlap::Skip) });
         world.fails = 1;
         world.run(100_000 - world.now);
         let secs = world.secs();
@@ -192,7 +192,7 @@ fn an_attempt_that_waits_gives_way_too_and_what_comes_due_meanwhile_is_skipped()
 #[test]
 fn a_run_is_in_the_way_until_it_ends_and_not_until_the_registry_hears_of_it() {
     for placement in PLACEMENTS {
-        let mut world = World::busy(2_000, overlapping(placement, Overlap::Skip));
+        let mut world = TestCluster::busy(2_000, overlapping(placement, Overlap::Skip));
         world.run(11_500 - world.now);
         assert_eq!(world.secs(), [10], "{placement:?}");
         // The commit that closes it is under way for long.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::job::{Delivery, Overlap, Placement, Pool, Retry};
 use crate::keys;
-use crate::record::{PoolRecord, Seat, decode};
+use crate::record::{PoolPermit, PoolRecord, decode};
 
 const PLACEMENTS: [Placement; 3] = [Placement::Claimed, Placement::Dispatched, Placement::Sharded];
 
@@ -12,8 +12,8 @@ fn pooled(name: &str, limit: u32, placement: Placement) -> Job {
     Job { pool, placement, ..job(name, "at 1970-01-01T00:00:05") }
 }
 
-impl World {
-    fn seats(&self) -> Vec<Seat> {
+impl TestCluster {
+    fn seats(&self) -> Vec<PoolPermit> {
         let entry = self.store.read(&[keys::pool(&"db".parse().unwrap())]).pop().unwrap().entry;
         entry.map(|entry| decode::<PoolRecord>(&entry.value).unwrap().seats).unwrap_or_default()
     }
@@ -37,10 +37,10 @@ impl World {
 #[test]
 fn as_many_run_at_once_as_the_pool_allows_and_all_in_the_end() {
     for placement in PLACEMENTS {
-        let mut world = World { takes: 1_000, ..World::with(&["a", "b", "c"]) };
+        let mut world = TestCluster { takes: 1_000, ..TestCluster::with(&["a", "b", "c"]) };
         world.run(1_500);
         let jobs: Vec<Job> = (0..7).map(|n| pooled(&alloc::format!("j{n}"), 2, placement)).collect();
-        world.ask("a", Command::Apply(jobs));
+        world.send_command("a", Command::Apply(jobs));
         assert_eq!(world.most_at_once(15_000), 2, "{placement:?}");
         assert_eq!(world.starts.len(), 7, "{placement:?}");
         assert_eq!(world.seats(), [], "{placement:?}: all are given back");
@@ -50,9 +50,9 @@ fn as_many_run_at_once_as_the_pool_allows_and_all_in_the_end() {
 /// proves: I55
 #[test]
 fn each_shard_is_a_run() {
-    let mut world = World { takes: 1_000, ..World::with(&["a", "b"]) };
+    let mut world = TestCluster { takes: 1_000, ..TestCluster::with(&["a", "b"]) };
     world.run(1_500);
-    world.ask("a", Command::Apply([Job { shards: 9, ..pooled("j", 3, Placement::Sharded) }].into()));
+    world.send_command("a", Command::Apply([Job { shards: 9, ..pooled("j", 3, Placement::Sharded) }].into()));
     assert_eq!(world.most_at_once(15_000), 3);
     assert_eq!(world.starts.len(), 9);
 }
@@ -60,11 +60,11 @@ fn each_shard_is_a_run() {
 /// proves: I55
 #[test]
 fn one_that_allows_no_other_runs_alone() {
-    let mut world = World { takes: 1_000, ..World::with(&["a"]) };
+    let mut world = TestCluster { takes: 1_000, ..TestCluster::with(&["a"]) };
     world.run(1_500);
     let alone = Job { priority: 9.try_into().unwrap(), ..pooled("alone", 1, Placement::Claimed) };
     let jobs = [pooled("x", 3, Placement::Claimed), alone, pooled("y", 3, Placement::Claimed)];
-    world.ask("a", Command::Apply(jobs.into()));
+    world.send_command("a", Command::Apply(jobs.into()));
     assert_eq!(world.most_at_once(20_000), 2, "x and y go on beside each other");
     let order: Vec<&str> = world.starts.iter().map(|(_, run)| run.id.job.as_str()).collect();
     assert_eq!((order.len(), order[0]), (3, "alone"), "{order:?}");
@@ -74,10 +74,10 @@ fn one_that_allows_no_other_runs_alone() {
 #[test]
 fn the_seats_of_the_dead_are_struck_out() {
     for placement in PLACEMENTS {
-        let mut world = World { takes: 3_000, ..World::with(&["a", "b"]) };
+        let mut world = TestCluster { takes: 3_000, ..TestCluster::with(&["a", "b"]) };
         world.run(1_500);
         let at_once = Job { delivery: Delivery::AtLeastOnce, ..pooled("first", 1, placement) };
-        world.ask("a", Command::Apply([at_once].into()));
+        world.send_command("a", Command::Apply([at_once].into()));
         world.run(5_000);
         let dead = world.seats()[0].by.node.clone();
         world.actors.remove(&dead);
@@ -92,14 +92,14 @@ fn the_seats_of_the_dead_are_struck_out() {
 /// proves: I55
 #[test]
 fn who_goes_first_is_said_by_priority_and_what_is_due() {
-    let mut world = World { takes: 1_000, ..World::with(&["a"]) };
+    let mut world = TestCluster { takes: 1_000, ..TestCluster::with(&["a"]) };
     world.run(1_500);
     let ranked = |name: &str, priority: u8| Job {
         priority: priority.try_into().unwrap(),
         ..pooled(name, 1, Placement::Claimed)
     };
     let jobs = [("c", 3), ("a", 9), ("b", 5)].map(|(name, priority)| ranked(name, priority));
-    world.ask("a", Command::Apply(jobs.into()));
+    world.send_command("a", Command::Apply(jobs.into()));
     world.run(20_000);
     let order: Vec<&str> = world.starts.iter().map(|(_, run)| run.id.job.as_str()).collect();
     assert_eq!(order, ["a", "b", "c"]);
@@ -108,14 +108,14 @@ fn who_goes_first_is_said_by_priority_and_what_is_due() {
 /// proves: I55
 #[test]
 fn what_waits_for_its_next_attempt_has_no_seat() {
-    let mut world = World { takes: 100, fails: 1, ..World::with(&["a"]) };
+    let mut world = TestCluster { takes: 100, fails: 1, ..TestCluster::with(&["a"]) };
     world.run(1_500);
     let retry = Retry { max_retries: 1, delay: "5s".into(), max_delay: "5s".into(), exit_codes: Vec::new() };
     let jobs = [
         Job { retry: Some(retry), priority: 9.try_into().unwrap(), ..pooled("x", 1, Placement::Claimed) },
         pooled("y", 1, Placement::Claimed),
     ];
-    world.ask("a", Command::Apply(jobs.into()));
+    world.send_command("a", Command::Apply(jobs.into()));
     world.run(20_000);
     let order: Vec<(&str, u32)> =
         world.starts.iter().map(|(_, run)| (run.id.job.as_str(), run.attempt)).collect();
@@ -125,11 +125,11 @@ fn what_waits_for_its_next_attempt_has_no_seat() {
 /// proves: I55
 #[test]
 fn an_end_is_told_in_the_step_in_which_another_run_of_the_job_takes_its_seat() {
-    let mut world = World { takes: 2_500, fails: 1, ..World::with(&["a"]) };
+    let mut world = TestCluster { takes: 2_500, fails: 1, ..TestCluster::with(&["a"]) };
     world.run(1_500);
     let retry = Retry { max_retries: 1, delay: "2s".into(), max_delay: "2s".into(), exit_codes: Vec::new() };
     let job = Job { schedule: "@every 3s".into(), retry: Some(retry), ..pooled("j", 1, Placement::Claimed) };
-    world.ask("a", Command::Apply([Job { overlap: Overlap::Limit(2), ..job }].into()));
+    world.send_command("a", Command::Apply([Job { overlap: Overlap::Limit(2), ..job }].into()));
     // The run of 3 s failed, and waits for the seat that the one of 6 s has.
     world.run(8_000 - world.now);
     assert_eq!((world.dues("j"), world.going()), ([3_000, 6_000].into(), 1));
@@ -145,13 +145,13 @@ fn an_end_is_told_in_the_step_in_which_another_run_of_the_job_takes_its_seat() {
 #[test]
 fn who_waits_for_a_seat_takes_no_slot() {
     for placement in PLACEMENTS {
-        let mut world = World { takes: 3_000, ..World::default() };
+        let mut world = TestCluster { takes: 3_000, ..TestCluster::default() };
         world.add(Settings { slots: 2, ..settings("a") });
         world.run(1_500);
         let mut jobs: Vec<Job> = (0..5).map(|n| pooled(&alloc::format!("p{n}"), 1, placement)).collect();
         jobs.push(Job { schedule: "at 1970-01-01T00:00:06".into(), ..pooled("other", 1, placement) });
         jobs[5].pool = None;
-        world.ask("a", Command::Apply(jobs));
+        world.send_command("a", Command::Apply(jobs));
         assert_eq!(world.most_at_once(4_900), 2, "{placement:?}");
         let started: Vec<&str> = world.starts.iter().map(|(_, run)| run.id.job.as_str()).collect();
         assert!(started.len() == 2 && started[1] == "other", "{placement:?}: {started:?}");
@@ -164,7 +164,7 @@ fn who_waits_for_a_seat_takes_no_slot() {
 #[test]
 fn two_pools_and_one_slot_are_no_knot() {
     for placement in PLACEMENTS {
-        let mut world = World { takes: 300, ..World::default() };
+        let mut world = TestCluster { takes: 300, ..TestCluster::default() };
         world.add(Settings { slots: 1, ..settings("a") });
         world.run(1_500);
         let jobs = (0..8).map(|n| {
@@ -172,7 +172,7 @@ fn two_pools_and_one_slot_are_no_knot() {
             job.pool.iter_mut().filter(|_| n % 2 == 0).for_each(|pool| pool.name = "other".parse().unwrap());
             job
         });
-        world.ask("a", Command::Apply(jobs.collect()));
+        world.send_command("a", Command::Apply(jobs.collect()));
         assert_eq!(world.most_at_once(20_000), 1, "{placement:?}");
         assert_eq!(world.starts.len(), 8, "{placement:?}");
     }

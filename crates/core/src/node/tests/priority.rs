@@ -10,12 +10,12 @@ fn ranked(name: &str, priority: u8, placement: Placement) -> Job {
 #[test]
 fn the_first_by_priority_gets_the_next_slot() {
     for placement in [Placement::Claimed, Placement::Dispatched, Placement::Sharded] {
-        let mut world = World::default();
+        let mut world = TestCluster::default();
         world.add(Settings { slots: 1, ..settings("a") });
         world.takes = 1_000;
         let jobs = [("d", 3), ("b", 8), ("a", 9), ("e", 0), ("c", 5)];
         let jobs = jobs.map(|(name, priority)| ranked(name, priority, placement));
-        world.ask("a", Command::Apply(jobs.into()));
+        world.send_command("a", Command::Apply(jobs.into()));
         world.run(20_000);
         let order: Vec<&str> = world.starts.iter().map(|(_, run)| run.id.job.as_str()).collect();
         assert_eq!(order, ["a", "b", "c", "d", "e"], "{placement:?}");
@@ -24,11 +24,11 @@ fn the_first_by_priority_gets_the_next_slot() {
 
 #[test]
 fn of_equals_the_one_that_is_due_first_gets_the_next_slot() {
-    let mut world = World::default();
+    let mut world = TestCluster::default();
     world.add(Settings { slots: 1, ..settings("a") });
     world.takes = 4_000;
     let at = |name: &str, second: i64| job(name, &alloc::format!("at 1970-01-01T00:00:0{second}"));
-    world.ask("a", Command::Apply([at("z", 3), at("b", 6), at("a", 5)].into()));
+    world.send_command("a", Command::Apply([at("z", 3), at("b", 6), at("a", 5)].into()));
     world.run(20_000);
     let order: Vec<&str> = world.starts.iter().map(|(_, run)| run.id.job.as_str()).collect();
     assert_eq!(order, ["z", "a", "b"]);
@@ -37,16 +37,16 @@ fn of_equals_the_one_that_is_due_first_gets_the_next_slot() {
 #[test]
 fn who_wants_no_slot_any_more_has_no_place_in_the_order() {
     for placement in [Placement::Claimed, Placement::Dispatched] {
-        let mut world = World::default();
+        let mut world = TestCluster::default();
         world.add(Settings { slots: 1, ..settings("a") });
         world.takes = 20_000;
         world.run(1_500);
         let long = job("long", "at 1970-01-01T00:00:04");
-        world.ask("a", Command::Apply([long, ranked("short", 5, placement)].into()));
+        world.send_command("a", Command::Apply([long, ranked("short", 5, placement)].into()));
         world.run(8_000 - world.now);
-        let waits = |world: &World| !world.actors.values().all(|a| a.node.local().waiting.is_empty());
+        let waits = |world: &TestCluster| !world.actors.values().all(|a| a.node.local().waiting.is_empty());
         assert!(waits(&world), "{placement:?}");
-        assert_eq!(world.ask("a", Command::Disable("short".parse().unwrap())), Answer::Done);
+        assert_eq!(world.send_command("a", Command::Disable("short".parse().unwrap())), Answer::Done);
         assert!(!waits(&world), "{placement:?}");
     }
 }

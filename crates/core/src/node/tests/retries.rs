@@ -14,7 +14,7 @@ fn retried(name: &str, placement: Placement, times: u32) -> Job {
     Job { placement, retry: Some(retry), ..job(name, "@every 60s") }
 }
 
-impl World {
+impl TestCluster {
     /// Who started which attempt of a job, and when it may be done.
     fn attempts(&self, job: &str) -> Vec<(String, u32)> {
         let of_job = self.starts.iter().filter(|(_, run)| run.id.job.as_str() == job);
@@ -27,12 +27,12 @@ impl World {
 
     /// Two nodes, and a job whose first attempt has just failed; who had it.
     fn waiting(placement: Placement, change: impl Fn(&mut Job)) -> (Self, String) {
-        let mut world = World::with(&["a", "b"]);
+        let mut world = TestCluster::with(&["a", "b"]);
         world.run(1_500);
         let mut job = retried("j", placement, 3);
         change(&mut job);
         world.fails = 1;
-        world.ask("a", Command::Apply([job].into()));
+        world.send_command("a", Command::Apply([job].into()));
         world.run(61_000 - world.now);
         assert_eq!(world.numbers("j"), [1], "{placement:?}");
         let (node, _) = world.attempts("j").remove(0);
@@ -58,10 +58,10 @@ impl World {
 fn a_run_that_fails_is_attempted_again_after_its_wait_and_no_oftener_than_declared() {
     for placement in PLACEMENTS {
         for (times, fails, attempts) in [(3, 2, 3), (1, 9, 2)] {
-            let mut world = World::with(&["a", "b"]);
+            let mut world = TestCluster::with(&["a", "b"]);
             world.run(1_500);
             world.fails = fails;
-            world.ask("a", Command::Apply([retried("j", placement, times)].into()));
+            world.send_command("a", Command::Apply([retried("j", placement, times)].into()));
             let mut began = Vec::new();
             while world.now < 110_000 {
                 world.run(99);
@@ -90,14 +90,14 @@ fn a_run_that_fails_is_attempted_again_after_its_wait_and_no_oftener_than_declar
 #[test]
 fn nothing_is_attempted_before_a_long_wait_is_over() {
     for placement in PLACEMENTS {
-        let mut world = World::with(&["a", "b"]);
+        let mut world = TestCluster::with(&["a", "b"]);
         world.run(1_500);
         world.fails = 1;
         let retry =
             Retry { max_retries: 3, delay: "1h".into(), max_delay: "1h".into(), exit_codes: [].into() };
         let shards = if placement.is_sharded() { 24 } else { 1 };
         let job = Job { placement, shards, retry: Some(retry), ..job("j", "at 1970-01-01T00:00:05") };
-        world.ask("a", Command::Apply([job].into()));
+        world.send_command("a", Command::Apply([job].into()));
         world.run(60_000);
         assert_eq!(world.numbers("j"), alloc::vec![1; shards as usize], "{placement:?}");
     }
@@ -105,7 +105,7 @@ fn nothing_is_attempted_before_a_long_wait_is_over() {
 
 #[test]
 fn shards_that_fail_one_after_the_other_wait_together() {
-    let mut world = World::default();
+    let mut world = TestCluster::default();
     world.add(Settings { slots: 1, ..settings("a") });
     world.run(1_500);
     (world.fails, world.takes) = (1, 500);
@@ -116,11 +116,11 @@ fn shards_that_fail_one_after_the_other_wait_together() {
         retry: Some(retry),
         ..job("j", "at 1970-01-01T00:00:05")
     };
-    world.ask("a", Command::Apply([of].into()));
+    world.send_command("a", Command::Apply([of].into()));
     world.run(60_000);
     let node = &world.actors[&"a".parse::<NodeName>().unwrap()].node;
     let (job, me) = (node.view().find(&"j".parse().unwrap()).unwrap(), node.member().unwrap());
-    let open = &job.lane_of(&me).unwrap().lane.value.as_ref().unwrap().open;
+    let open = &job.run_state_of(&me).unwrap().run_state.value.as_ref().unwrap().open;
     let waiting: u32 = open.iter().map(|open| open.shards.iter().count() as u32).sum();
     assert_eq!((waiting, world.starts.len()), (64, 64));
     assert!(open.len() <= 3, "{open:?}");
@@ -129,11 +129,11 @@ fn shards_that_fail_one_after_the_other_wait_together() {
 #[test]
 fn the_next_fire_waits_until_the_run_before_has_had_its_last_attempt() {
     for placement in PLACEMENTS {
-        let mut world = World::with(&["a", "b"]);
+        let mut world = TestCluster::with(&["a", "b"]);
         world.run(1_500);
         world.fails = 2;
         let job = Job { schedule: "@every 5s".into(), ..retried("j", placement, 5) };
-        world.ask("a", Command::Apply([job].into()));
+        world.send_command("a", Command::Apply([job].into()));
         world.run(60_000);
         let mut left = world.starts.iter().map(|(_, run)| (run.due, run.attempt)).peekable();
         while let Some((due, attempt)) = left.next() {
@@ -150,10 +150,10 @@ fn the_next_fire_waits_until_the_run_before_has_had_its_last_attempt() {
 #[test]
 fn whoever_takes_over_from_a_dead_node_goes_on_waiting_and_nothing_is_in_doubt() {
     for placement in PLACEMENTS {
-        let (mut world, node) = World::waiting(placement, |_| ());
+        let (mut world, node) = TestCluster::waiting(placement, |_| ());
         world.die(&node);
         world.run(20_000);
-        let expected = [(node.clone(), 1), (World::other(&node).to_string(), 2)];
+        let expected = [(node.clone(), 1), (TestCluster::other(&node).to_string(), 2)];
         assert_eq!(world.attempts("j"), expected, "{placement:?}");
         assert!(world.recorded.is_empty(), "{placement:?}: {:?}", world.recorded);
     }
@@ -162,20 +162,28 @@ fn whoever_takes_over_from_a_dead_node_goes_on_waiting_and_nothing_is_in_doubt()
 #[test]
 fn a_node_that_drains_or_leaves_hands_what_waits_to_another_one() {
     for placement in [Placement::Claimed, Placement::Dispatched] {
-        let (mut world, node) = World::waiting(placement, |_| ());
-        assert_eq!(world.ask(&node, Command::Drain(node.parse().unwrap())), Answer::Done);
+        let (mut world, node) = TestCluster::waiting(placement, |_| ());
+        assert_eq!(world.send_command(&node, Command::Drain(node.parse().unwrap())), Answer::Done);
         world.run(20_000);
-        assert_eq!(world.attempts("j").last(), Some(&(World::other(&node).to_string(), 2)), "{placement:?}");
+        assert_eq!(
+            world.attempts("j").last(),
+            Some(&(TestCluster::other(&node).to_string(), 2)),
+            "{placement:?}"
+        );
         assert!(world.recorded.is_empty());
     }
     for placement in PLACEMENTS {
-        let (mut world, node) = World::waiting(placement, |_| ());
+        let (mut world, node) = TestCluster::waiting(placement, |_| ());
         world.answers.clear();
-        world.give(&node.parse().unwrap(), Input::Asked(AskId(9), Command::Leave));
+        world.give(&node.parse().unwrap(), Input::Asked(CommandId(9), Command::Leave));
         world.run(2_500);
         assert_eq!(world.answers, [Answer::Done], "{placement:?}: it waits for nothing");
         world.run(20_000);
-        assert_eq!(world.attempts("j").last(), Some(&(World::other(&node).to_string(), 2)), "{placement:?}");
+        assert_eq!(
+            world.attempts("j").last(),
+            Some(&(TestCluster::other(&node).to_string(), 2)),
+            "{placement:?}"
+        );
         assert!(world.recorded.is_empty(), "{placement:?}");
     }
 }
@@ -184,8 +192,8 @@ fn a_node_that_drains_or_leaves_hands_what_waits_to_another_one() {
 fn what_waits_is_given_up_aloud_when_its_job_is_disabled_or_deleted() {
     for placement in PLACEMENTS {
         for command in [Command::Disable("j".parse().unwrap()), Command::Delete("j".parse().unwrap())] {
-            let (mut world, _) = World::waiting(placement, |_| ());
-            assert_eq!(world.ask("a", command.clone()), Answer::Done);
+            let (mut world, _) = TestCluster::waiting(placement, |_| ());
+            assert_eq!(world.send_command("a", command.clone()), Answer::Done);
             world.run(20_000);
             assert_eq!(world.numbers("j"), [1], "{placement:?} {command:?}");
             assert_eq!(world.verdicts(VerdictState::Skipped), [2], "{placement:?} {command:?}");
@@ -197,10 +205,10 @@ fn what_waits_is_given_up_aloud_when_its_job_is_disabled_or_deleted() {
 #[test]
 fn a_pause_and_a_new_schedule_leave_a_run_its_attempts() {
     for placement in PLACEMENTS {
-        let (mut world, _) = World::waiting(placement, |_| ());
-        world.ask("a", Command::Pause("j".parse().unwrap()));
+        let (mut world, _) = TestCluster::waiting(placement, |_| ());
+        world.send_command("a", Command::Pause("j".parse().unwrap()));
         let edited = Job { schedule: "@every 7m".into(), ..retried("j", placement, 3) };
-        world.ask("a", Command::Apply([edited].into()));
+        world.send_command("a", Command::Apply([edited].into()));
         world.run(20_000);
         assert_eq!(world.numbers("j"), [1, 2], "{placement:?}");
         assert!(world.recorded.is_empty(), "{placement:?}: {:?}", world.recorded);
@@ -210,12 +218,12 @@ fn a_pause_and_a_new_schedule_leave_a_run_its_attempts() {
 #[test]
 fn what_waits_takes_no_slot() {
     for placement in PLACEMENTS {
-        let mut world = World::default();
+        let mut world = TestCluster::default();
         world.add(Settings { slots: 1, ..settings("a") });
         world.run(1_500);
         world.fails = 1;
         let other = Job { retry: None, schedule: "@every 1s".into(), ..retried("k", placement, 1) };
-        world.ask("a", Command::Apply([retried("j", placement, 1), other].into()));
+        world.send_command("a", Command::Apply([retried("j", placement, 1), other].into()));
         world.run(75_000);
         assert_eq!(world.numbers("j"), [1, 2], "{placement:?}");
         let between = world.dues("k").iter().filter(|due| (61_000..=63_000).contains(*due)).count();
@@ -226,10 +234,10 @@ fn what_waits_takes_no_slot() {
 #[test]
 fn a_lost_attempt_that_nobody_repeats_ends_its_run() {
     for placement in PLACEMENTS {
-        let mut world = World::with(&["a", "b"]);
+        let mut world = TestCluster::with(&["a", "b"]);
         world.run(1_500);
         world.takes = 5_000;
-        world.ask("a", Command::Apply([retried("j", placement, 3)].into()));
+        world.send_command("a", Command::Apply([retried("j", placement, 3)].into()));
         world.run(61_000 - world.now);
         let node = world.attempts("j")[0].0.clone();
         world.die(&node);
@@ -241,7 +249,7 @@ fn a_lost_attempt_that_nobody_repeats_ends_its_run() {
         );
     }
     for placement in PLACEMENTS {
-        let (mut world, _) = World::waiting(placement, |job| job.delivery = Delivery::AtLeastOnce);
+        let (mut world, _) = TestCluster::waiting(placement, |job| job.delivery = Delivery::AtLeastOnce);
         world.run(20_000);
         assert_eq!(world.numbers("j"), [1, 2], "{placement:?}");
     }
@@ -250,11 +258,11 @@ fn a_lost_attempt_that_nobody_repeats_ends_its_run() {
 #[test]
 fn a_clock_that_is_set_back_holds_no_attempt_up_for_long() {
     for placement in PLACEMENTS {
-        let mut world = World::default();
+        let mut world = TestCluster::default();
         world.add(Settings { max_clock_skew: Millis(i64::MAX), ..settings("a") });
         world.run(1_500);
         world.fails = 1;
-        world.ask("a", Command::Apply([retried("j", placement, 3)].into()));
+        world.send_command("a", Command::Apply([retried("j", placement, 3)].into()));
         world.run(61_000 - world.now);
         world.skew = -3_600_000;
         world.give(&"a".parse().unwrap(), Input::Tick);
@@ -266,10 +274,10 @@ fn a_clock_that_is_set_back_holds_no_attempt_up_for_long() {
 #[test]
 fn what_waits_and_is_held_by_nobody_is_given_up_aloud_when_its_job_goes() {
     for (delete, drained) in [(false, "a"), (true, "b")] {
-        let (mut world, node) = World::waiting(Placement::Claimed, |_| ());
+        let (mut world, node) = TestCluster::waiting(Placement::Claimed, |_| ());
         // Nobody may take it over.
         for name in ["a", "b"] {
-            world.ask(drained, Command::Drain(name.parse().unwrap()));
+            world.send_command(drained, Command::Drain(name.parse().unwrap()));
         }
         world.run(1_500);
         assert_eq!((world.held("a"), world.held("b")), (0, 0), "{node} gave it back");
@@ -277,7 +285,7 @@ fn what_waits_and_is_held_by_nobody_is_given_up_aloud_when_its_job_goes() {
             true => Command::Delete("j".parse().unwrap()),
             false => Command::Disable("j".parse().unwrap()),
         };
-        world.ask(drained, gone);
+        world.send_command(drained, gone);
         world.run(3_000);
         assert_eq!(world.verdicts(VerdictState::Skipped), [2]);
         assert_eq!((world.held("a"), world.held("b")), (0, 0), "and nobody keeps it");

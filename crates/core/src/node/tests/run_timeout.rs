@@ -11,16 +11,16 @@ fn limited(placement: Placement, run_timeout: u64) -> Job {
 }
 
 /// How long each attempt was given.
-fn given(world: &World) -> Vec<Millis> {
+fn given(world: &TestCluster) -> Vec<Millis> {
     world.starts.iter().map(|(_, run)| run.timeout.unwrap()).collect()
 }
 
 #[test]
 fn attempts_get_what_is_left_and_none_follows_when_the_time_is_over() {
     for placement in [Placement::Claimed, Placement::Dispatched, Placement::Sharded] {
-        let mut world = World::with(&["a"]);
+        let mut world = TestCluster::with(&["a"]);
         (world.takes, world.fails) = (2_000, 99);
-        world.ask("a", Command::Apply([limited(placement, 12)].into()));
+        world.send_command("a", Command::Apply([limited(placement, 12)].into()));
         world.run(60_000);
         let times = given(&world);
         // Each attempt takes two seconds and is followed by a wait of two to four, or up to five where shards wait together.
@@ -40,10 +40,10 @@ fn attempts_get_what_is_left_and_none_follows_when_the_time_is_over() {
 #[test]
 fn a_lost_attempt_counts_against_the_time_of_its_run() {
     for placement in [Placement::Claimed, Placement::Dispatched, Placement::Sharded] {
-        let mut world = World::with(&["a", "b"]);
+        let mut world = TestCluster::with(&["a", "b"]);
         world.takes = 60_000;
         let job = Job { delivery: Delivery::AtLeastOnce, timeout: None, ..limited(placement, 30) };
-        world.ask("a", Command::Apply([job].into()));
+        world.send_command("a", Command::Apply([job].into()));
         world.run(8_000);
         let (first, _) = world.starts[0].clone();
         world.actors.remove(&first.parse().unwrap());

@@ -5,13 +5,15 @@ use alloc::format;
 
 use super::*;
 use crate::commit_kind::CommitKind;
+use crate::ids::{Fire, JobName, Member, Shard};
 use crate::input::{NodeSwitch, Refusal};
 use crate::job::{Placement, Spec};
 use crate::keys::{self, Key};
-use crate::record::{MemberInfo, Place, ShardLane, Sharding, SpecRecord, Switches, decode, encode};
+use crate::record::{
+    Assignment, MemberInfo, NodeSwitches, ShardRunState, Sharding, SpecRecord, decode, encode,
+};
 use crate::registry::{LeaseId, Txn, Value, Write};
 use crate::shards::ShardSet;
-use crate::words::{Fire, JobName, Member, Shard};
 
 fn sharded(name: &str, schedule: &str, shards: u32) -> Job {
     let mut job = job(name, schedule);
@@ -23,7 +25,7 @@ fn name(job: &str) -> JobName {
     job.parse().unwrap()
 }
 
-impl World {
+impl TestCluster {
     /// Somebody from outside writes an entry, or deletes it.
     pub(super) fn write(&mut self, key: Key, value: Option<Value>) {
         let write = match value {
@@ -38,7 +40,8 @@ impl World {
     }
 
     fn sharding(&self, job: &str) -> Sharding {
-        let place: Option<Place> = self.entry(&keys::place(&name(job))).and_then(|value| decode(&value));
+        let place: Option<Assignment> =
+            self.entry(&keys::assignment(&name(job))).and_then(|value| decode(&value));
         place.and_then(|place| place.sharding).map(|sharding| *sharding).unwrap_or_default()
     }
 
@@ -51,7 +54,8 @@ impl World {
     }
 
     fn epoch(&self, job: &str) -> u64 {
-        let place: Option<Place> = self.entry(&keys::place(&name(job))).and_then(|value| decode(&value));
+        let place: Option<Assignment> =
+            self.entry(&keys::assignment(&name(job))).and_then(|value| decode(&value));
         place.map_or(0, |place| place.epoch)
     }
 
@@ -69,8 +73,8 @@ impl World {
 
 /// Who leads in the end, as one node sees to it that finds this leader, in a job that is enabled or not, in which the node
 /// is switched like this.
-fn leads_after(leader: &str, enabled: bool, switches: impl Fn(u64) -> Switches) -> String {
-    let mut world = World::with(&["a"]);
+fn leads_after(leader: &str, enabled: bool, switches: impl Fn(u64) -> NodeSwitches) -> String {
+    let mut world = TestCluster::with(&["a"]);
     world.run(10);
     let (me, job) = (world.member("a"), name("j"));
     let other = Member { node: "b".parse().unwrap(), incarnation: 77 };
@@ -98,7 +102,7 @@ fn leads_after(leader: &str, enabled: bool, switches: impl Fn(u64) -> Switches) 
     declared.enabled = enabled;
     let spec = Spec::new(declared, 1, Wall(0));
     let sharding = Sharding { leader, ..Sharding::default() };
-    let place = Place {
+    let place = Assignment {
         owner: None,
         epoch: 1,
         version: 1,
@@ -107,7 +111,7 @@ fn leads_after(leader: &str, enabled: bool, switches: impl Fn(u64) -> Switches) 
         waits: false,
     };
     world.write(keys::switches(&me.node, &job), Some(encode(&switches(me.incarnation))));
-    world.write(keys::place(&job), Some(encode(&place)));
+    world.write(keys::assignment(&job), Some(encode(&place)));
     world.write(keys::spec(&job), Some(encode(&SpecRecord::Live(Box::new(spec)))));
     world.run(500);
     world.leader("j")
@@ -116,13 +120,13 @@ fn leads_after(leader: &str, enabled: bool, switches: impl Fn(u64) -> Switches) 
 /// proves: S3-07, S3-08, S3-11, S3-12, S3-13, S3-14, S3-15, S3-17, S3-21, S3-26, I12
 #[test]
 fn a_node_stands_where_there_is_no_leader_and_it_takes_part() {
-    let on = |_| Switches::default();
-    let disabled = |_| Switches { disabled: true, ..Switches::default() };
-    let shut = |life| Switches { shutdown: Some(life), ..Switches::default() };
-    let shut_before = |life: u64| Switches { shutdown: Some(life + 1), ..Switches::default() };
-    let paused = |_| Switches { paused: true, ..Switches::default() };
+    let on = |_| NodeSwitches::default();
+    let disabled = |_| NodeSwitches { disabled: true, ..NodeSwitches::default() };
+    let shut = |life| NodeSwitches { shutdown: Some(life), ..NodeSwitches::default() };
+    let shut_before = |life: u64| NodeSwitches { shutdown: Some(life + 1), ..NodeSwitches::default() };
+    let paused = |_| NodeSwitches { paused: true, ..NodeSwitches::default() };
     // By the leader it finds: nobody, itself, one that lives, one that is gone.
-    let row = |enabled, switches: &dyn Fn(u64) -> Switches| {
+    let row = |enabled, switches: &dyn Fn(u64) -> NodeSwitches| {
         ["none", "a", "b", "gone"].map(|leader| leads_after(leader, enabled, switches))
     };
     let leads = ["a", "a", "b", "a"];
@@ -137,8 +141,8 @@ fn a_node_stands_where_there_is_no_leader_and_it_takes_part() {
 /// proves: S2-03, S3-13, S3-17, S3-18, S3-23, S3-25
 #[test]
 fn only_its_own_end_ends_a_leadership_and_not_before_its_lease() {
-    let mut world = World::with(&["a", "b", "c"]);
-    world.ask("a", Command::Apply([sharded("j", "@every 60s", 3)].into()));
+    let mut world = TestCluster::with(&["a", "b", "c"]);
+    world.send_command("a", Command::Apply([sharded("j", "@every 60s", 3)].into()));
     world.run(500);
     let leader = world.leader("j");
     let followers: Vec<&str> = ["a", "b", "c"].into_iter().filter(|n| *n != leader).collect();
@@ -162,15 +166,15 @@ fn only_its_own_end_ends_a_leadership_and_not_before_its_lease() {
 fn a_leader_that_leaves_gives_up_the_lead_before_its_membership() {
     // It has nothing open, what it claimed ahead, or runs that go on.
     for (schedule, takes) in [("", 0), ("@every 1s", 0), ("@every 1s", 2_500)] {
-        let mut world = World::with(&["a", "b"]);
+        let mut world = TestCluster::with(&["a", "b"]);
         world.takes = takes;
-        world.ask("a", Command::Apply([sharded("j", schedule, 4)].into()));
+        world.send_command("a", Command::Apply([sharded("j", schedule, 4)].into()));
         world.run(3_000);
         let leader = world.leader("j");
         let member = world.member(&leader);
         world.answers.clear();
         world.starts.clear();
-        world.give(&leader.parse().unwrap(), Input::Asked(AskId(7), Command::Leave));
+        world.give(&leader.parse().unwrap(), Input::Asked(CommandId(7), Command::Leave));
         while world.entry(&keys::node(&member)).is_some() {
             assert!(world.now < 10_000, "it leaves");
             world.run(0);
@@ -187,11 +191,11 @@ fn a_leader_that_leaves_gives_up_the_lead_before_its_membership() {
 /// proves: S3-21, S3-22, I13
 #[test]
 fn a_cut_that_waits_reads_lanes_at_most_ten_times_a_second_and_not_for_ever() {
-    let mut world = World::with(&["a", "b"]);
+    let mut world = TestCluster::with(&["a", "b"]);
     let mut long = sharded("j", "@every 5s", 2);
     long.reshard_timeout = 3;
     world.takes = 60_000;
-    world.ask("a", Command::Apply([long].into()));
+    world.send_command("a", Command::Apply([long].into()));
     world.run(6_000);
     assert_eq!(world.starts.len(), 2);
     world.add(settings("c"));
@@ -207,15 +211,15 @@ fn a_cut_that_waits_reads_lanes_at_most_ten_times_a_second_and_not_for_ever() {
 /// proves: S3-21
 #[test]
 fn a_cut_follows_within_a_moment_when_the_runs_that_it_waits_for_have_ended() {
-    let mut world = World::with(&["a", "b"]);
+    let mut world = TestCluster::with(&["a", "b"]);
     world.takes = 4_000;
-    world.ask("a", Command::Apply([sharded("j", "@every 5s", 2)].into()));
+    world.send_command("a", Command::Apply([sharded("j", "@every 5s", 2)].into()));
     world.run(6_000);
     // Both run until 9 s, and the next fire is due at 10 s.
     let leader = world.leader("j");
     world.add(settings("c"));
     let other = if leader == "a" { "b" } else { "a" };
-    let ended = |world: &World| !world.ends.iter().any(|(_, on, _)| on.as_str() == other);
+    let ended = |world: &TestCluster| !world.ends.iter().any(|(_, on, _)| on.as_str() == other);
     while !ended(&world) {
         assert!(world.sharding("j").mark.is_some() || world.now < 6_300, "it waits for the runs");
         world.run(0);
@@ -229,11 +233,11 @@ fn a_cut_follows_within_a_moment_when_the_runs_that_it_waits_for_have_ended() {
 /// proves: S3-21
 #[test]
 fn a_cut_that_waits_is_made_by_the_next_leader_and_nothing_is_asked_while_no_node_can_stand() {
-    let mut world = World::with(&["a", "b", "c"]);
+    let mut world = TestCluster::with(&["a", "b", "c"]);
     let mut long = sharded("j", "@every 5s", 3);
     long.reshard_timeout = 3_600;
     world.takes = 7_000;
-    world.ask("a", Command::Apply([long].into()));
+    world.send_command("a", Command::Apply([long].into()));
     world.run(6_000);
     world.add(settings("d"));
     world.run(500);
@@ -245,11 +249,11 @@ fn a_cut_that_waits_is_made_by_the_next_leader_and_nothing_is_asked_while_no_nod
     assert_ne!(world.leader("j"), leader);
     assert_eq!((sharding.mark, sharding.cut.among.len()), (None, 3), "the next leader has made it");
 
-    let disable = |world: &mut World, off: bool| {
+    let disable = |world: &mut TestCluster, off: bool| {
         for node in ["a", "b", "c", "d"].into_iter().filter(|node| *node != leader) {
             let switch = Command::Switch(name("j"), node.parse().unwrap(), NodeSwitch::Disabled(off));
             let on = ["a", "b", "c", "d"].into_iter().find(|on| *on != leader).unwrap();
-            assert_eq!(world.ask(on, switch), Answer::Done);
+            assert_eq!(world.send_command(on, switch), Answer::Done);
         }
     };
     disable(&mut world, true);
@@ -272,14 +276,14 @@ fn a_cut_that_waits_is_made_by_the_next_leader_and_nothing_is_asked_while_no_nod
 /// proves: S3-12, S3-14, S3-16, S3-18, S3-26
 #[test]
 fn a_node_that_is_enabled_stands_where_there_is_no_leader_and_one_that_is_disabled_sets_off_no_election() {
-    let mut world = World::with(&["a", "b", "c"]);
-    world.ask("a", Command::Apply([sharded("j", "@every 60s", 3)].into()));
+    let mut world = TestCluster::with(&["a", "b", "c"]);
+    world.send_command("a", Command::Apply([sharded("j", "@every 60s", 3)].into()));
     world.run(500);
     let leader = world.leader("j");
     let followers: Vec<&str> = ["a", "b", "c"].into_iter().filter(|node| *node != leader).collect();
-    let switch = |world: &mut World, node: &str, off: bool| {
+    let switch = |world: &mut TestCluster, node: &str, off: bool| {
         let command = Command::Switch(name("j"), node.parse().unwrap(), NodeSwitch::Disabled(off));
-        assert_eq!(world.ask("a", command), Answer::Done);
+        assert_eq!(world.send_command("a", command), Answer::Done);
         world.run(500);
         (world.leader("j"), world.elections())
     };
@@ -308,9 +312,9 @@ fn a_node_that_is_enabled_stands_where_there_is_no_leader_and_one_that_is_disabl
 fn what_only_a_leader_does_waits_until_there_is_one() {
     static STANDS_NEVER: &[Rule] =
         &[rules::MEMBERSHIP, rules::CONTROL, rules::FAILOVER, rules::SHARDING, rules::FIRING];
-    let mut world = World::default();
+    let mut world = TestCluster::default();
     world.add_with(settings("a"), STANDS_NEVER);
-    world.ask("a", Command::Apply([sharded("j", "@every 1s", 4)].into()));
+    world.send_command("a", Command::Apply([sharded("j", "@every 1s", 4)].into()));
     world.run(5_000);
     let sharding = world.sharding("j");
     assert_eq!((sharding.leader, sharding.mark, sharding.cut.number), (None, None, 0), "nobody leads yet");
@@ -324,13 +328,13 @@ fn what_only_a_leader_does_waits_until_there_is_one() {
 /// proves: S2-46, S2-48
 #[test]
 fn a_lane_knows_when_its_runs_last_began_and_ended() {
-    let mut world = World::with(&["a"]);
+    let mut world = TestCluster::with(&["a"]);
     world.takes = 300;
-    world.ask("a", Command::Apply([sharded("j", "@every 2s", 2)].into()));
-    let key = keys::shard_lane(&name("j"), &world.member("a"));
+    world.send_command("a", Command::Apply([sharded("j", "@every 2s", 2)].into()));
+    let key = keys::shard_run_state(&name("j"), &world.member("a"));
     for (until, began, ended) in [(4_200, 4_000, 2_300), (4_400, 4_000, 4_300), (6_400, 6_000, 6_300)] {
         world.run(until - world.now);
-        let lane: crate::record::ShardLane = decode(&world.entry(&key).unwrap()).unwrap();
+        let lane: crate::record::ShardRunState = decode(&world.entry(&key).unwrap()).unwrap();
         assert_eq!((lane.began, lane.ended), (Some(Wall(began)), Some(Wall(ended))), "at {until}");
     }
 }
@@ -338,8 +342,8 @@ fn a_lane_knows_when_its_runs_last_began_and_ended() {
 /// proves: S3-28, S3-30, I4
 #[test]
 fn an_entry_that_is_deleted_closes_its_node_and_a_lease_that_ends_does_not() {
-    let mut world = World::with(&["a", "b"]);
-    world.ask("a", Command::Apply([sharded("j", "@every 1s", 2)].into()));
+    let mut world = TestCluster::with(&["a", "b"]);
+    world.send_command("a", Command::Apply([sharded("j", "@every 1s", 2)].into()));
     world.run(3_000);
     let lost = world.member("a");
     world.store.close(LeaseId(lost.incarnation));
@@ -355,17 +359,17 @@ fn an_entry_that_is_deleted_closes_its_node_and_a_lease_that_ends_does_not() {
     assert_eq!(world.events.iter().filter(|event| event.starts_with("closed")).count(), 1);
     let among = world.sharding("j").cut.among;
     assert_eq!(among.len(), 1, "the others go on without it: {among:?}");
-    assert_eq!(world.ask("a", Command::Leave), Answer::Done, "it has nothing to hand over");
+    assert_eq!(world.send_command("a", Command::Leave), Answer::Done, "it has nothing to hand over");
 }
 
 /// proves: S2-52
 #[test]
 fn a_leader_that_is_removed_by_hand_has_one_successor() {
-    let mut world = World::with(&["a", "b", "c"]);
-    world.ask("a", Command::Apply([sharded("j", "@every 10s", 3)].into()));
+    let mut world = TestCluster::with(&["a", "b", "c"]);
+    world.send_command("a", Command::Apply([sharded("j", "@every 10s", 3)].into()));
     world.run(11_000);
-    let key = keys::place(&name("j"));
-    let mut place: Place = decode(&world.entry(&key).unwrap()).unwrap();
+    let key = keys::assignment(&name("j"));
+    let mut place: Assignment = decode(&world.entry(&key).unwrap()).unwrap();
     place.epoch += 1;
     place.sharding.as_mut().unwrap().leader = None;
     world.write(key, Some(encode(&place)));
@@ -384,10 +388,10 @@ fn a_leader_that_is_removed_by_hand_has_one_successor() {
 #[test]
 fn a_run_that_outlasts_several_fires_is_followed_by_one_run_for_all_of_them() {
     let dues = |catch_up| {
-        let mut world = World::with(&["a"]);
+        let mut world = TestCluster::with(&["a"]);
         world.takes = 7_000;
         let job = Job { catch_up, ..sharded("j", "@every 2s", 1) };
-        world.ask("a", Command::Apply([job].into()));
+        world.send_command("a", Command::Apply([job].into()));
         world.run(12_500);
         world.dues("j")
     };
@@ -399,15 +403,16 @@ fn a_run_that_outlasts_several_fires_is_followed_by_one_run_for_all_of_them() {
 /// proves: S2-42
 #[test]
 fn without_monitoring_the_records_of_runs_go_and_the_runs_go_on() {
-    let mut world = World::with(&["a"]);
+    let mut world = TestCluster::with(&["a"]);
     world.takes = 5_000;
-    world.ask("a", Command::Apply([sharded("j", "@every 10s", 2)].into()));
+    world.send_command("a", Command::Apply([sharded("j", "@every 10s", 2)].into()));
     world.run(11_000);
-    let key = keys::shard_lane(&name("j"), &world.member("a"));
-    let open = |world: &World| decode::<ShardLane>(&world.entry(&key).unwrap()).unwrap().unfinished();
+    let key = keys::shard_run_state(&name("j"), &world.member("a"));
+    let open =
+        |world: &TestCluster| decode::<ShardRunState>(&world.entry(&key).unwrap()).unwrap().unfinished();
     assert_eq!(open(&world), ShardSet::all(2));
     let unmonitored = Job { monitor_execution: false, ..sharded("j", "@every 10s", 2) };
-    world.ask("a", Command::Apply([unmonitored].into()));
+    world.send_command("a", Command::Apply([unmonitored].into()));
     assert_eq!(open(&world), ShardSet::empty());
     assert_eq!((world.ends.len(), world.stops.len()), (2, 0), "both runs go on");
     world.run(20_000);
@@ -418,11 +423,11 @@ fn without_monitoring_the_records_of_runs_go_and_the_runs_go_on() {
 /// proves: S2-25
 #[test]
 fn a_job_may_demand_clocks_that_differ_less_than_the_node_allows() {
-    let mut world = World::with(&["a"]);
+    let mut world = TestCluster::with(&["a"]);
     world.skew = 300;
     let mut strict = sharded("strict", "@every 1s", 1);
     strict.max_clock_skew = Some(0);
-    world.ask("a", Command::Apply([sharded("plain", "@every 1s", 1), strict].into()));
+    world.send_command("a", Command::Apply([sharded("plain", "@every 1s", 1), strict].into()));
     world.run(4_000);
     assert!(world.dues("plain").len() >= 3 && world.dues("strict").is_empty());
     assert!(world.events.iter().any(|event| event.starts_with("clock differs")), "{:?}", world.events);
@@ -434,8 +439,8 @@ fn a_job_may_demand_clocks_that_differ_less_than_the_node_allows() {
 /// proves: S2-02
 #[test]
 fn nothing_is_claimed_between_the_end_of_a_leader_and_the_cut_of_its_successor() {
-    let mut world = World::with(&["a", "b", "c"]);
-    world.ask("a", Command::Apply([sharded("j", "@every 1s", 6)].into()));
+    let mut world = TestCluster::with(&["a", "b", "c"]);
+    world.send_command("a", Command::Apply([sharded("j", "@every 1s", 6)].into()));
     world.run(3_000);
     let leader = world.leader("j");
     let member = world.member(&leader);
@@ -463,8 +468,8 @@ fn nothing_is_claimed_between_the_end_of_a_leader_and_the_cut_of_its_successor()
 /// proves: S2-02
 #[test]
 fn no_fire_is_claimed_while_the_cut_of_a_new_leader_waits_for_runs() {
-    let mut world = World::with(&["a", "b", "c"]);
-    world.ask("a", Command::Apply([sharded("j", "@every 1s", 6)].into()));
+    let mut world = TestCluster::with(&["a", "b", "c"]);
+    world.send_command("a", Command::Apply([sharded("j", "@every 1s", 6)].into()));
     world.run(3_000);
     world.takes = 5_000;
     world.run(1_500);
@@ -475,9 +480,9 @@ fn no_fire_is_claimed_while_the_cut_of_a_new_leader_waits_for_runs() {
         assert!(world.now < 10_000, "a successor marks the shares");
     }
     assert_ne!(world.leader("j"), leader);
-    let fires = |world: &World| -> BTreeSet<Fire> {
+    let fires = |world: &TestCluster| -> BTreeSet<Fire> {
         let lanes = world.store.entries().filter(|(key, _)| key.as_str().starts_with("lane/j/"));
-        let open = lanes.flat_map(|(_, entry)| decode::<ShardLane>(&entry.value).unwrap().open);
+        let open = lanes.flat_map(|(_, entry)| decode::<ShardRunState>(&entry.value).unwrap().open);
         open.map(|open| open.fire).collect()
     };
     let (marked, claimed) = (world.now, fires(&world));
@@ -494,16 +499,16 @@ fn no_fire_is_claimed_while_the_cut_of_a_new_leader_waits_for_runs() {
 
 #[test]
 fn a_placement_is_for_life() {
-    let mut world = World::with(&["a"]);
-    world.ask("a", Command::Apply([job("j", "@every 1s")].into()));
-    let changed = world.ask("a", Command::Apply([sharded("j", "@every 1s", 1)].into()));
+    let mut world = TestCluster::with(&["a"]);
+    world.send_command("a", Command::Apply([job("j", "@every 1s")].into()));
+    let changed = world.send_command("a", Command::Apply([sharded("j", "@every 1s", 1)].into()));
     assert!(matches!(changed, Answer::Refused(Refusal::Conflict, _)), "{changed:?}");
     world.run(3_000);
     let token = world.starts.last().unwrap().1.token;
-    assert_eq!(world.ask("a", Command::Delete(name("j"))), Answer::Done);
+    assert_eq!(world.send_command("a", Command::Delete(name("j"))), Answer::Done);
     world.run(1_000);
-    let again = world.ask("a", Command::Apply([sharded("j", "@every 1s", 1)].into()));
-    assert_eq!(again, Answer::Applied([(name("j"), Applied::Created)].into()));
+    let again = world.send_command("a", Command::Apply([sharded("j", "@every 1s", 1)].into()));
+    assert_eq!(again, Answer::Applied([(name("j"), ApplyResult::Created)].into()));
     world.starts.clear();
     world.run(3_000);
     assert!(world.starts.iter().all(|(_, run)| run.token > token) && world.starts.len() >= 2);
@@ -512,11 +517,11 @@ fn a_placement_is_for_life() {
 /// proves: I33
 #[test]
 fn lanes_go_with_a_deleted_job() {
-    let mut world = World::with(&["a", "b"]);
+    let mut world = TestCluster::with(&["a", "b"]);
     world.takes = 2_500;
-    world.ask("a", Command::Apply([sharded("j", "@every 10s", 4)].into()));
+    world.send_command("a", Command::Apply([sharded("j", "@every 10s", 4)].into()));
     world.run(11_000);
-    assert_eq!(world.ask("a", Command::Delete(name("j"))), Answer::Done);
+    assert_eq!(world.send_command("a", Command::Delete(name("j"))), Answer::Done);
     assert!(!world.sharding("j").lanes.is_empty(), "runs still go on");
     world.run(4_000);
     let left: Vec<String> = world.store.entries().map(|(key, _)| key.to_string()).collect();
@@ -527,19 +532,19 @@ fn lanes_go_with_a_deleted_job() {
 /// proves: I14
 #[test]
 fn a_job_that_is_created_again_by_a_clock_that_is_behind_fires_nothing_twice() {
-    let mut world = World::with(&["a", "b", "c"]);
+    let mut world = TestCluster::with(&["a", "b", "c"]);
     let apply = || Command::Apply([sharded("s", "@every 5s", 3)].into());
-    world.ask("a", apply());
+    world.send_command("a", apply());
     world.run(22_000);
     assert_eq!(world.dues("s").iter().filter(|due| **due == 20_000).count(), 3);
     // The first that gives its lane back is one that never wrote it.
-    let lane = keys::shard_lane(&name("s"), &world.member("b"));
+    let lane = keys::shard_run_state(&name("s"), &world.member("b"));
     world.write(lane, None);
-    world.ask("b", Command::Delete(name("s")));
+    world.send_command("b", Command::Delete(name("s")));
     world.run(2_000);
     assert_eq!(world.sharding("s").cut.furthest, Some(Wall(20_000)), "every lane had come so far");
     world.skew = -15_000;
-    world.ask("a", apply());
+    world.send_command("a", apply());
     world.skew = 0;
     world.run(12_000);
     let fires: Vec<_> = world.starts.iter().map(|(_, run)| run.id.clone()).collect();
@@ -550,12 +555,12 @@ fn a_job_that_is_created_again_by_a_clock_that_is_behind_fires_nothing_twice() {
 /// proves: S2-16, S2-56, I33
 #[test]
 fn another_number_of_shards_counts_from_the_next_fire() {
-    let mut world = World::with(&["a", "b"]);
-    world.ask("a", Command::Apply([sharded("j", "@every 10s", 3)].into()));
+    let mut world = TestCluster::with(&["a", "b"]);
+    world.send_command("a", Command::Apply([sharded("j", "@every 10s", 3)].into()));
     world.run(11_000);
     for (shards, due) in [(5, 20_000), (2, 30_000)] {
         world.starts.clear();
-        world.ask("a", Command::Apply([sharded("j", "@every 10s", shards)].into()));
+        world.send_command("a", Command::Apply([sharded("j", "@every 10s", shards)].into()));
         world.run(10_000);
         let mut ran: Vec<(i64, u32)> = world.starts.iter().map(|(_, r)| (r.due.0, r.id.shard.0)).collect();
         ran.sort_unstable();
@@ -566,7 +571,7 @@ fn another_number_of_shards_counts_from_the_next_fire() {
 /// proves: I27, I33
 #[test]
 fn what_is_taken_back_of_a_shard_that_there_is_no_more_is_nobodys() {
-    let mut world = World::with(&["a"]);
+    let mut world = TestCluster::with(&["a"]);
     world.add(Settings { slots: 1, ..settings("b") });
     world.takes = 30_000;
     let shards = |shards, schedule| {
@@ -574,17 +579,17 @@ fn what_is_taken_back_of_a_shard_that_there_is_no_more_is_nobodys() {
         job.reshard_timeout = 1;
         Command::Apply([job].into())
     };
-    world.ask("a", shards(4, "@every 10s"));
+    world.send_command("a", shards(4, "@every 10s"));
     world.run(11_000);
     let member = world.member("b");
-    let lane = |world: &World| -> ShardLane {
-        decode(&world.entry(&keys::shard_lane(&name("j"), &member)).unwrap()).unwrap()
+    let lane = |world: &TestCluster| -> ShardRunState {
+        decode(&world.entry(&keys::shard_run_state(&name("j"), &member)).unwrap()).unwrap()
     };
     // One of its two shards waits for the slot while the shares are cut without it.
     let waits: ShardSet = ShardSet::one(Shard(3));
     assert_eq!((lane(&world).shards(), world.leader("j")), (ShardSet::range(2, 4), "a".into()));
     world.actors.get_mut(&member.node).unwrap().watching = false;
-    world.ask("a", shards(1, "@every 15s"));
+    world.send_command("a", shards(1, "@every 15s"));
     world.run(20_000);
     assert_eq!(world.sharding("j").cut.total, 1);
     assert!(lane(&world).unfinished().meets(&waits), "{:?}", lane(&world));
@@ -597,11 +602,11 @@ fn what_is_taken_back_of_a_shard_that_there_is_no_more_is_nobodys() {
 /// proves: S2-18, S2-19
 #[test]
 fn each_run_gets_its_shards_parameter_and_the_jobs() {
-    let mut world = World::with(&["a"]);
+    let mut world = TestCluster::with(&["a"]);
     let mut job = sharded("j", "@every 1s", 3);
     job.shard_parameters = ["north", "south"].map(ToString::to_string).into();
     job.parameter = "all".to_string();
-    world.ask("a", Command::Apply([job].into()));
+    world.send_command("a", Command::Apply([job].into()));
     world.run(1_500);
     let mut got: Vec<String> = world
         .starts
@@ -615,13 +620,13 @@ fn each_run_gets_its_shards_parameter_and_the_jobs() {
 /// proves: S2-16
 #[test]
 fn nobody_fires_shares_of_another_number_of_shards() {
-    let mut world = World::with(&["a", "b"]);
-    world.ask("a", Command::Apply([sharded("j", "@every 10s", 5)].into()));
+    let mut world = TestCluster::with(&["a", "b"]);
+    world.send_command("a", Command::Apply([sharded("j", "@every 10s", 5)].into()));
     world.run(12_000);
     world.starts.clear();
     // The one who hears of it first is not the leader, and its next fire is near.
     let other = if world.leader("j") == "a" { "b" } else { "a" };
-    world.ask(other, Command::Apply([sharded("j", "@every 1s", 2)].into()));
+    world.send_command(other, Command::Apply([sharded("j", "@every 1s", 2)].into()));
     world.run(4_000);
     let wrong = |r: &Run| r.id.shard.0 >= 2 || r.shards != 2;
     assert!(world.starts.len() >= 4, "it fires by its new schedule");
@@ -629,12 +634,12 @@ fn nobody_fires_shares_of_another_number_of_shards() {
 }
 
 /// A rule as the source's authors warn of: it stands without looking whether there is a leader.
-fn stands_blindly(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
-    let Some(table) = crate::table::Table::of(scene, id) else { return };
+fn stands_blindly(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
+    let Some(table) = crate::sharded_job::ShardedJob::of(scene, id) else { return };
     if table.sharding.leader.as_ref() != Some(scene.member) {
         let sharding = Sharding { leader: Some(scene.member.clone()), ..table.sharding.clone() };
         let txn = table.txn(None, [table.put(sharding)].into());
-        out.commit(table.subject(), CommitKind::Elect, txn);
+        out.commit(table.scope(), CommitKind::Elect, txn);
     }
 }
 
@@ -642,10 +647,10 @@ fn stands_blindly(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
 #[test]
 fn without_the_look_at_the_leader_the_second_overwrites_the_first() {
     static BLIND: &[Rule] =
-        &[rules::MEMBERSHIP, rules::CONTROL, Rule { name: "blind", decide: Decide::Job(stands_blindly) }];
+        &[rules::MEMBERSHIP, rules::CONTROL, Rule { name: "blind", decide: RuleFn::Job(stands_blindly) }];
     let changes = |rules: &'static [Rule]| {
-        let mut world = World::with(&["a"]);
-        world.ask("a", Command::Apply([sharded("j", "", 1)].into()));
+        let mut world = TestCluster::with(&["a"]);
+        world.send_command("a", Command::Apply([sharded("j", "", 1)].into()));
         world.run(100);
         assert_eq!(world.leader("j"), "a");
         world.add_with(settings("b"), rules);
@@ -660,9 +665,9 @@ fn without_the_look_at_the_leader_the_second_overwrites_the_first() {
 #[test]
 fn whenever_a_leader_dies_around_a_cut_the_next_fires_run_and_find_nothing_of_the_last() {
     for moment in (6_750..12_500).step_by(250) {
-        let mut world = World::with(&["a", "b", "c"]);
+        let mut world = TestCluster::with(&["a", "b", "c"]);
         world.takes = 700;
-        world.ask("a", Command::Apply([sharded("j", "@every 5s", 6)].into()));
+        world.send_command("a", Command::Apply([sharded("j", "@every 5s", 6)].into()));
         world.run(6_500);
         world.add(settings("d"));
         world.run(moment - world.now);
@@ -673,7 +678,7 @@ fn whenever_a_leader_dies_around_a_cut_the_next_fires_run_and_find_nothing_of_th
         assert_eq!([20, 25, 30].map(|s| ran(s * 1_000)), [6; 3], "the leader {leader} died at {moment}");
         let lanes = world.store.entries().filter(|(key, _)| key.as_str().starts_with("lane/j/"));
         for (key, entry) in lanes {
-            let lane: crate::record::ShardLane = decode(&entry.value).unwrap();
+            let lane: crate::record::ShardRunState = decode(&entry.value).unwrap();
             assert!(lane.open.len() <= 1 && lane.groups.len() <= 1, "{key}: {lane:?}");
             assert!(lane.verdicts.is_empty(), "{key}: {lane:?}");
         }
@@ -683,29 +688,30 @@ fn whenever_a_leader_dies_around_a_cut_the_next_fires_run_and_find_nothing_of_th
 /// proves: I13, I24
 #[test]
 fn a_request_to_a_node_without_shards_is_answered_and_not_kept() {
-    let mut world = World::with(&["a", "b", "c"]);
-    world.ask("a", Command::Apply([sharded("j", "", 1)].into()));
+    let mut world = TestCluster::with(&["a", "b", "c"]);
+    world.send_command("a", Command::Apply([sharded("j", "", 1)].into()));
     let on = |node: &str, id: &str| Command::RunOn(name("j"), id.parse().unwrap(), node.parse().unwrap());
     for (node, id) in [("a", "r1"), ("b", "r2"), ("c", "r3")] {
-        assert!(matches!(world.ask("a", on(node, id)), Answer::Accepted(..)));
+        assert!(matches!(world.send_command("a", on(node, id)), Answer::Accepted(..)));
         world.run(1_000);
     }
     assert_eq!(world.starts.len(), 1, "one node has the shard");
     world.takes = 3_000;
     let holder = world.starts[0].0.clone();
     let asker = if holder == "a" { "b" } else { "a" };
-    assert!(matches!(world.ask(asker, on(&holder, "r4")), Answer::Accepted(..)));
-    assert!(matches!(world.ask(asker, on(&holder, "r5")), Answer::Accepted(..)));
+    assert!(matches!(world.send_command(asker, on(&holder, "r4")), Answer::Accepted(..)));
+    assert!(matches!(world.send_command(asker, on(&holder, "r5")), Answer::Accepted(..)));
     world.crash(&holder);
     world.run(10_000);
-    let asked: crate::record::AskedRecord = decode(&world.entry(&keys::asked(&name("j"))).unwrap()).unwrap();
+    let asked: crate::record::TriggerRecord =
+        decode(&world.entry(&keys::triggers(&name("j"))).unwrap()).unwrap();
     assert!(asked.requests.iter().all(|request| request.taken), "{asked:?}");
 }
 
 #[test]
 fn a_request_that_is_refused_says_what_was_in_its_way() {
     let why = |asked_at: i64, takes: i64, fails: u32| {
-        let mut world = World::with(&["a"]);
+        let mut world = TestCluster::with(&["a"]);
         let mut job = sharded("j", "@every 10s", 2);
         (world.takes, world.fails) = (takes, fails);
         job.retry = Some(crate::job::Retry {
@@ -714,9 +720,9 @@ fn a_request_that_is_refused_says_what_was_in_its_way() {
             max_delay: "".into(),
             exit_codes: [].into(),
         });
-        world.ask("a", Command::Apply([job].into()));
+        world.send_command("a", Command::Apply([job].into()));
         world.run(asked_at - world.now);
-        world.ask("a", Command::RunNow(name("j"), "r1".parse().unwrap()));
+        world.send_command("a", Command::RunNow(name("j"), "r1".parse().unwrap()));
         world.run(20_000);
         let told = world.recorded.iter().filter(|v| v.run.to_string().contains(":ask-r1:"));
         told.map(|v| v.reason.clone()).collect::<Vec<_>>()
@@ -732,10 +738,10 @@ fn a_request_that_is_refused_says_what_was_in_its_way() {
 /// proves: S3-03, I27
 #[test]
 fn a_leader_repairs_shares_that_somebody_damaged() {
-    let mut world = World::with(&["a", "b"]);
-    world.ask("a", Command::Apply([sharded("j", "@every 5s", 4)].into()));
+    let mut world = TestCluster::with(&["a", "b"]);
+    world.send_command("a", Command::Apply([sharded("j", "@every 5s", 4)].into()));
     world.run(6_000);
-    let key = keys::place(&name("j"));
+    let key = keys::assignment(&name("j"));
     let gone = Member { node: "z".parse().unwrap(), incarnation: 99 };
     let hurts: [&dyn Fn(&mut Sharding); 3] = [
         &|sharding| sharding.cut.portions.truncate(1),
@@ -743,12 +749,12 @@ fn a_leader_repairs_shares_that_somebody_damaged() {
         &|sharding| sharding.cut.portions[0].groups[0].shards = ShardSet::all(4),
     ];
     for (hurt, due) in hurts.into_iter().zip([10_000, 15_000, 20_000]) {
-        let mut place: Place = decode(&world.entry(&key).unwrap()).unwrap();
+        let mut place: Assignment = decode(&world.entry(&key).unwrap()).unwrap();
         place.epoch += 1;
         hurt(place.sharding.as_mut().unwrap());
         world.write(key.clone(), Some(encode(&place)));
         world.run(100);
-        assert_eq!(world.sharding("j").mark.map(|mark| mark.why), Some(crate::record::Cause::Repair));
+        assert_eq!(world.sharding("j").mark.map(|mark| mark.why), Some(crate::record::ReshardCause::Repair));
         world.starts.clear();
         world.run(due + 1_000 - world.now);
         let mut ran: Vec<u32> = world.starts.iter().map(|(_, run)| run.id.shard.0).collect();
@@ -760,15 +766,15 @@ fn a_leader_repairs_shares_that_somebody_damaged() {
 /// proves: I16
 #[test]
 fn the_last_fire_of_a_schedule_is_told_even_if_nobody_who_has_the_shard_is_left() {
-    let mut world = World::with(&["a", "b"]);
+    let mut world = TestCluster::with(&["a", "b"]);
     world.run(1_500);
     let mut declared = sharded("j", "@every 20s", 2);
     (declared.end_at, declared.misfire_grace) = ("1970-01-01T00:00:25Z".to_string(), Some(1));
     declared.catch_up = crate::job::CatchUp::Skip;
-    world.ask("a", Command::Apply([declared].into()));
+    world.send_command("a", Command::Apply([declared].into()));
     // The shares are cut for a request; the only fire is the last one.
     world.run(17_500 - world.now);
-    world.ask("a", Command::RunNow(name("j"), "r1".parse().unwrap()));
+    world.send_command("a", Command::RunNow(name("j"), "r1".parse().unwrap()));
     world.run(1_000);
     assert_eq!(world.starts.len(), 2, "each has one of the shards");
     world.crash("b");
@@ -780,12 +786,12 @@ fn the_last_fire_of_a_schedule_is_told_even_if_nobody_who_has_the_shard_is_left(
 
 #[test]
 fn a_node_that_is_gone_is_named_with_what_it_held_by_those_that_stay() {
-    let mut world = World::with(&["a", "b"]);
+    let mut world = TestCluster::with(&["a", "b"]);
     world.run(10);
-    world.ask("a", Command::Apply([job("j", ""), job("k", ""), job("l", "")].into()));
+    world.send_command("a", Command::Apply([job("j", ""), job("k", ""), job("l", "")].into()));
     world.run(3_000);
     let b = world.member("b");
-    let view = |world: &World| {
+    let view = |world: &TestCluster| {
         let node: NodeName = "a".parse().unwrap();
         let view = world.actors[&node].node.view();
         (view.count(&b), view.left_behind(&b.node))

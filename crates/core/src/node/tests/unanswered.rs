@@ -3,12 +3,12 @@
 use super::*;
 use crate::job::Placement;
 
-impl World {
+impl TestCluster {
     /// A node whose registry falls silent right after it has joined.
     fn falls_silent(delay: i64) -> Self {
         let mut world = Self::with(&["a"]);
         world.run(1_500);
-        world.ask("a", Command::Apply([job("old", "@every 60s")].into()));
+        world.send_command("a", Command::Apply([job("old", "@every 60s")].into()));
         world.run(delay);
         world.silent = true;
         world.answers.clear();
@@ -16,7 +16,7 @@ impl World {
     }
 
     fn command(&mut self, command: Command) {
-        self.give(&"a".parse().unwrap(), Input::Asked(AskId(7), command));
+        self.give(&"a".parse().unwrap(), Input::Asked(CommandId(7), command));
     }
 
     /// The registry gets what it was sent, and answers again.
@@ -41,7 +41,7 @@ fn a_change_that_was_sent_and_not_answered_may_have_been_done_and_the_answer_say
         Command::Drain("a".parse().unwrap()),
     ];
     for change in changes {
-        let mut world = World::falls_silent(500);
+        let mut world = TestCluster::falls_silent(500);
         world.command(change.clone());
         world.run(12_000);
         let [Answer::Refused(kind, text)] = world.answers.as_slice() else { panic!("{:?}", world.answers) };
@@ -52,7 +52,7 @@ fn a_change_that_was_sent_and_not_answered_may_have_been_done_and_the_answer_say
 
 #[test]
 fn a_change_that_was_answered_as_unknown_is_done_where_the_registry_had_got_it() {
-    let mut world = World::falls_silent(500);
+    let mut world = TestCluster::falls_silent(500);
     world.command(Command::Apply([job("new", "@every 60s")].into()));
     // The lease is not trusted any more, and has not ended in the registry's time.
     world.run(5_200);
@@ -63,7 +63,7 @@ fn a_change_that_was_answered_as_unknown_is_done_where_the_registry_had_got_it()
     );
     let (_, _, _, txn) = world.commits[0].clone();
     let made = world.store.commit(Mono(world.now - 4_000), &txn);
-    assert!(matches!(made, Outcome::Applied(_)), "{made:?}");
+    assert!(matches!(made, TxnOutcome::Applied(_)), "{made:?}");
     world.answers_again();
     world.run(8_000);
     assert!(world.has("new"));
@@ -71,7 +71,7 @@ fn a_change_that_was_answered_as_unknown_is_done_where_the_registry_had_got_it()
 
 #[test]
 fn a_change_that_was_never_sent_is_refused() {
-    let mut world = World::falls_silent(500);
+    let mut world = TestCluster::falls_silent(500);
     // By then the lease is not trusted any more.
     world.run(4_500);
     world.command(Command::Apply([job("new", "@every 60s")].into()));
@@ -86,12 +86,12 @@ fn a_change_that_was_never_sent_is_refused() {
 #[test]
 fn a_run_that_waits_may_have_been_ended_where_the_commit_about_its_job_is_not_answered() {
     for placement in [Placement::Claimed, Placement::Sharded, Placement::Dispatched] {
-        let mut world = World { fails: 1, ..World::with(&["a"]) };
+        let mut world = TestCluster { fails: 1, ..TestCluster::with(&["a"]) };
         world.run(1_500);
         let retry =
             Retry { max_retries: 3, delay: "60s".into(), max_delay: "60s".into(), exit_codes: [].into() };
         let job = Job { placement, retry: Some(retry), ..job("j", "at 1970-01-01T00:00:05") };
-        world.ask("a", Command::Apply([job].into()));
+        world.send_command("a", Command::Apply([job].into()));
         world.run(7_000 - world.now);
         (world.silent, world.answers) = (true, Vec::new());
         world.command(Command::Kill("j:5000:0".parse().unwrap()));

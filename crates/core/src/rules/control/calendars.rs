@@ -5,26 +5,26 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Turn, answer, refuse};
+use super::{ItemDecision, answer, refuse};
 use crate::calendar::Calendar;
 use crate::commit_kind::CommitKind;
-use crate::input::{Answer, Applied, Refusal};
+use crate::ids::CalendarName;
+use crate::input::{Answer, ApplyResult, Refusal};
 use crate::job::Job;
 use crate::keys;
 use crate::record::{CalendarRecord, CalendarSpec, encode};
 use crate::registry::{Txn, Write};
-use crate::scene::Scene;
+use crate::rule_context::RuleContext;
 use crate::view::JobView;
-use crate::words::CalendarName;
 
 /// How many jobs a refusal names.
 const NAMED: usize = 5;
 
 /// Creates a calendar or replaces it. What it leaves of the past is nobody's, as with a changed schedule.
-pub(super) fn declare(scene: &Scene<'_>, calendar: &Calendar) -> Turn {
+pub(super) fn declare(scene: &RuleContext<'_>, calendar: &Calendar) -> ItemDecision {
     let old = scene.view.calendar(&calendar.name);
     if old.is_some_and(|old| old.calendar == *calendar) {
-        return answer(Answer::Calendar(calendar.name.clone(), Applied::Unchanged));
+        return answer(Answer::Calendar(calendar.name.clone(), ApplyResult::Unchanged));
     }
     let kind = if old.is_some() { CommitKind::UpdateCalendar } else { CommitKind::CreateCalendar };
     // Another node may have changed it last, by a clock that is ahead of ours.
@@ -32,11 +32,11 @@ pub(super) fn declare(scene: &Scene<'_>, calendar: &Calendar) -> Turn {
     let calendar = calendar.clone();
     let name = calendar.name.clone();
     let live = |version| CalendarRecord::Live(Box::new(CalendarSpec { calendar, version, since }));
-    Turn::Commit(kind, rewrite(scene, &name, live))
+    ItemDecision::Commit(kind, rewrite(scene, &name, live))
 }
 
 /// Deletes a calendar that no job names.
-pub(super) fn delete(scene: &Scene<'_>, name: &CalendarName) -> Turn {
+pub(super) fn delete(scene: &RuleContext<'_>, name: &CalendarName) -> ItemDecision {
     if scene.view.calendar(name).is_none() {
         let text = format!("there is no calendar {name}: `calendar list` shows those there are");
         return refuse(Refusal::NotFound, text);
@@ -54,14 +54,14 @@ pub(super) fn delete(scene: &Scene<'_>, name: &CalendarName) -> Turn {
         );
         return refuse(Refusal::Conflict, text);
     }
-    Turn::Commit(
+    ItemDecision::Commit(
         CommitKind::DeleteCalendar,
         rewrite(scene, name, |version| CalendarRecord::Deleted { version }),
     )
 }
 
 /// Why a job cannot be declared: it names calendars that there are not.
-pub(super) fn missing(scene: &Scene<'_>, job: &Job) -> Option<String> {
+pub(super) fn missing(scene: &RuleContext<'_>, job: &Job) -> Option<String> {
     let missing = scene.view.missing(job);
     let first = missing.first()?;
     Some(format!(
@@ -71,7 +71,7 @@ pub(super) fn missing(scene: &Scene<'_>, job: &Job) -> Option<String> {
     ))
 }
 
-fn rewrite(scene: &Scene<'_>, name: &CalendarName, record: impl FnOnce(u64) -> CalendarRecord) -> Txn {
+fn rewrite(scene: &RuleContext<'_>, name: &CalendarName, record: impl FnOnce(u64) -> CalendarRecord) -> Txn {
     let known = scene.view.calendar_entry(name);
     let version = known.and_then(|entry| entry.value.as_ref()).map_or(0, CalendarRecord::version);
     let write = Write::Put { key: keys::calendar(name), value: encode(&record(version + 1)), owner: None };

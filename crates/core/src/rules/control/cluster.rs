@@ -4,17 +4,17 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Turn, answer, refuse};
+use super::{ItemDecision, answer, refuse};
 use crate::commit_kind::CommitKind;
 use crate::effect::Event;
-use crate::input::{Answer, Applied, Refusal, Setting};
+use crate::ids::NodeName;
+use crate::input::{Answer, ApplyResult, ClusterSetting, Refusal};
 use crate::keys;
-use crate::local::Subject;
+use crate::local::CommitScope;
 use crate::record::encode;
 use crate::registry::{Txn, Write};
+use crate::rule_context::{CommitNotice, RuleContext, RuleOutput};
 use crate::rules::health;
-use crate::scene::{Decisions, News, Scene};
-use crate::words::NodeName;
 
 /// The longest beat, in seconds.
 const BEAT_MAX: u32 = 3_600;
@@ -23,29 +23,29 @@ const BEAT_MAX: u32 = 3_600;
 const STRIKES_MAX: u32 = 100;
 
 /// Sets one thing.
-pub(super) fn configure(scene: &Scene<'_>, setting: Setting) -> Turn {
+pub(super) fn configure(scene: &RuleContext<'_>, setting: ClusterSetting) -> ItemDecision {
     let known = scene.view.settings_entry();
     let old = scene.view.settings();
     let mut new = old.clone();
     match setting {
-        Setting::Planner(planner) => new.planner = planner,
-        Setting::Beat(secs) if secs == old.beat => {}
-        Setting::Beat(secs) if (1..=BEAT_MAX).contains(&secs) => {
+        ClusterSetting::Planner(planner) => new.planner = planner,
+        ClusterSetting::Beat(secs) if secs == old.beat => {}
+        ClusterSetting::Beat(secs) if (1..=BEAT_MAX).contains(&secs) => {
             if !scene.clock_agrees() {
                 let text = "this node's clock differs from the registry's, and beats are numbered by it: ask another node";
                 return refuse(Refusal::Conflict, text.into());
             }
             new = old.with_beat(secs, scene.now.wall);
         }
-        Setting::Beat(secs) => {
+        ClusterSetting::Beat(secs) => {
             return refuse(Refusal::Invalid, format!("beat is {secs} s, allowed are 1 to {BEAT_MAX}"));
         }
-        Setting::Strikes(strikes) if (1..=STRIKES_MAX).contains(&strikes) => new.strikes = strikes,
-        Setting::Strikes(strikes) => {
+        ClusterSetting::Strikes(strikes) if (1..=STRIKES_MAX).contains(&strikes) => new.strikes = strikes,
+        ClusterSetting::Strikes(strikes) => {
             return refuse(Refusal::Invalid, format!("strikes is {strikes}, allowed are 1 to {STRIKES_MAX}"));
         }
-        Setting::Handover(handover) => new.handover = handover,
-        Setting::Spread(spread) => new.spread = spread,
+        ClusterSetting::Handover(handover) => new.handover = handover,
+        ClusterSetting::Spread(spread) => new.spread = spread,
     }
     if new == old {
         return answer(Answer::Done);
@@ -54,7 +54,7 @@ pub(super) fn configure(scene: &Scene<'_>, setting: Setting) -> Turn {
     let key = keys::settings();
     let guards = [known.guard(key.clone())].into();
     let writes = [Write::Put { key, value: encode(&new), owner: None }].into();
-    Turn::Commit(CommitKind::Configure, Txn { guards, writes })
+    ItemDecision::Commit(CommitKind::Configure, Txn { guards, writes })
 }
 
 /// Lets the tree be written in the newest layout that a member knows, once all members know it.
@@ -62,7 +62,7 @@ pub(super) fn configure(scene: &Scene<'_>, setting: Setting) -> Turn {
 /// First that layout is wanted: from then on nobody joins who does not know it, or he takes the wish back in the same commit.
 /// So those who do not know it can only become fewer. When a listing since then shows none of them, the layout is raised
 /// in a commit that fails if the wish was touched.
-pub(super) fn finalize(scene: &Scene<'_>) -> Turn {
+pub(super) fn finalize(scene: &RuleContext<'_>) -> ItemDecision {
     let known = scene.view.cluster();
     if known.is_unreadable() {
         let text =
@@ -76,7 +76,7 @@ pub(super) fn finalize(scene: &Scene<'_>) -> Turn {
     let known_by = || scene.view.members().map(|(member, state)| (&member.node, state.info.knows));
     let goal = known_by().map(|(_, layout)| layout).fold(record.layout, Ord::max);
     if goal == record.layout {
-        return answer(Answer::Layout(goal, Applied::Unchanged));
+        return answer(Answer::Layout(goal, ApplyResult::Unchanged));
     }
     let behind = known_by().filter(|(_, layout)| *layout < goal);
     let behind: Vec<String> = behind.map(|(node, layout)| format!("{node} (up to {layout})")).collect();
@@ -90,18 +90,23 @@ pub(super) fn finalize(scene: &Scene<'_>) -> Turn {
     }
     let is_wanted = record.wanted.is_some_and(|wanted| wanted >= goal);
     let (kind, new) = match is_wanted {
-        true if !scene.view.knows_who_joined() => return Turn::Waits,
+        true if !scene.view.knows_who_joined() => return ItemDecision::Wait,
         true => (CommitKind::RaiseLayout, record.raised(goal)),
         false => (CommitKind::WantLayout, record.wanting(Some(goal))),
     };
     let key = keys::cluster();
     let guards = [known.guard(key.clone())].into();
     let writes = [Write::Put { key, value: encode(&new), owner: None }].into();
-    Turn::Commit(kind, Txn { guards, writes })
+    ItemDecision::Commit(kind, Txn { guards, writes })
 }
 
 /// Takes a node for online again; its strikes up to now are forgiven.
-pub(super) fn activate(scene: &Scene<'_>, node: &NodeName, subject: Subject, out: &mut Decisions) -> Turn {
+pub(super) fn activate(
+    scene: &RuleContext<'_>,
+    node: &NodeName,
+    subject: CommitScope,
+    out: &mut RuleOutput,
+) -> ItemDecision {
     let life = scene.view.members().map(|(member, _)| member).filter(|member| member.node == *node).last();
     let Some(life) = life else {
         return refuse(Refusal::NotFound, format!("there is no node {node}: start it, and it is online"));
@@ -111,6 +116,6 @@ pub(super) fn activate(scene: &Scene<'_>, node: &NodeName, subject: Subject, out
     }
     let beat = scene.view.settings().beat_of(scene.now.wall);
     let (guard, write) = health::offline_write(scene, life, false, beat);
-    out.news.push(News { subject, sent: false, event: Event::Online(node.clone()) });
-    Turn::Commit(CommitKind::Activate, Txn { guards: [guard].into(), writes: [write].into() })
+    out.notices.push(CommitNotice { scope: subject, sent: false, event: Event::Online(node.clone()) });
+    ItemDecision::Commit(CommitKind::Activate, Txn { guards: [guard].into(), writes: [write].into() })
 }

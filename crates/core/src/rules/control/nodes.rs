@@ -3,25 +3,25 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::{Turn, answer, no_job, refuse};
+use super::{ItemDecision, answer, no_job, refuse};
 use crate::commit_kind::CommitKind;
+use crate::ids::{JobName, Member, NodeName};
 use crate::input::{Answer, NodeSwitch, Refusal};
 use crate::job::{Job, SwitchOrigin};
 use crate::keys;
-use crate::record::{Count, CountRecord, Switches, encode};
+use crate::record::{CountRecord, NodeSwitches, ProcessedItems, encode};
 use crate::registry::{Txn, Write};
-use crate::scene::Scene;
+use crate::rule_context::RuleContext;
 use crate::shards::ShardSet;
 use crate::view::JobView;
-use crate::words::{JobName, Member, NodeName};
 
 /// Switches something of a job on one node.
 pub(super) fn switch(
-    scene: &Scene<'_>,
+    scene: &RuleContext<'_>,
     name: &JobName,
     (node, switch): (&NodeName, NodeSwitch),
     origin: SwitchOrigin,
-) -> Turn {
+) -> ItemDecision {
     let Some(job) = scene.view.find(name) else { return no_job(name) };
     if !job.is_sharded() {
         return refuse(Refusal::Invalid, not_sharded(name));
@@ -31,27 +31,29 @@ pub(super) fn switch(
     let old = known.value.clone().unwrap_or_default();
     let new = match (switch, life) {
         (NodeSwitch::Shutdown, None) => return refuse(Refusal::NotFound, no_node(node)),
-        (NodeSwitch::Shutdown, Some(life)) => Switches { shutdown: Some(life.incarnation), ..old.clone() },
+        (NodeSwitch::Shutdown, Some(life)) => {
+            NodeSwitches { shutdown: Some(life.incarnation), ..old.clone() }
+        }
         // A node may be switched before it comes: that is how a deployment is held back (S2-34).
-        (NodeSwitch::Paused(on), _) => Switches { paused: on, ..old.clone() },
-        (NodeSwitch::Disabled(on), _) => Switches { disabled: on, ..old.clone() },
+        (NodeSwitch::Paused(on), _) => NodeSwitches { paused: on, ..old.clone() },
+        (NodeSwitch::Disabled(on), _) => NodeSwitches { disabled: on, ..old.clone() },
     };
     if new == old {
         let obstacle = obstacle(&job, (node, life), &old, switch);
         return obstacle.map_or_else(|| answer(Answer::Done), |(kind, text)| refuse(kind, text));
     }
     let key = keys::switches(node, name);
-    let value = encode(&Switches { seq: old.seq + 1, origin: Some(origin), ..new });
+    let value = encode(&NodeSwitches { seq: old.seq + 1, origin: Some(origin), ..new });
     let guards = [known.guard(key.clone()), job.spec_guard()].into();
     let writes = [Write::Put { key, value, owner: None }].into();
-    Turn::Commit(CommitKind::SwitchOnNode, Txn { guards, writes })
+    ItemDecision::Commit(CommitKind::SwitchOnNode, Txn { guards, writes })
 }
 
 /// Why a node does not take part, or does not fire by schedule, although the switch that should let it stands already.
 fn obstacle(
     job: &JobView<'_>,
     (node, life): (&NodeName, Option<&Member>),
-    switches: &Switches,
+    switches: &NodeSwitches,
     switch: NodeSwitch,
 ) -> Option<(Refusal, String)> {
     let name = job.name();
@@ -83,7 +85,7 @@ fn obstacle(
 }
 
 /// What this node processed of a job's data in the interval that is over takes the place of what stood there (S2-36, S2-37).
-pub(super) fn count(scene: &Scene<'_>, name: &JobName, count: Count) -> Turn {
+pub(super) fn count(scene: &RuleContext<'_>, name: &JobName, count: ProcessedItems) -> ItemDecision {
     if scene.view.find(name).is_none_or(|job| !job.is_live()) {
         return no_job(name);
     }
@@ -97,11 +99,15 @@ pub(super) fn count(scene: &Scene<'_>, name: &JobName, count: Count) -> Turn {
     let value = encode(&CountRecord { count, seq: old.map_or(0, |old| old.seq) + 1 });
     let guards = [known.guard(key.clone())].into();
     let writes = [Write::Put { key, value, owner: None }].into();
-    Turn::Commit(CommitKind::CountData, Txn { guards, writes })
+    ItemDecision::Commit(CommitKind::CountData, Txn { guards, writes })
 }
 
 /// Why a job cannot be run by hand on this node alone.
-pub(super) fn cannot_run(scene: &Scene<'_>, job: &JobView<'_>, node: &NodeName) -> Option<(Refusal, String)> {
+pub(super) fn cannot_run(
+    scene: &RuleContext<'_>,
+    job: &JobView<'_>,
+    node: &NodeName,
+) -> Option<(Refusal, String)> {
     if !job.is_sharded() {
         return Some((Refusal::Invalid, not_sharded(job.name())));
     }
@@ -120,7 +126,7 @@ pub(super) fn cannot_run(scene: &Scene<'_>, job: &JobView<'_>, node: &NodeName) 
 }
 
 /// Which of the job's conditions a living node does not meet.
-fn unfit(job: &JobView<'_>, scene: &Scene<'_>, node: &NodeName) -> Option<String> {
+fn unfit(job: &JobView<'_>, scene: &RuleContext<'_>, node: &NodeName) -> Option<String> {
     let lives = scene.view.members().filter(|(member, _)| member.node == *node);
     let (member, state) = lives.last()?;
     let labels = &state.info.labels;

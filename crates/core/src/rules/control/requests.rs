@@ -3,63 +3,63 @@
 
 use alloc::format;
 
-use super::{Turn, answer, no_job, refuse};
+use super::{ItemDecision, answer, no_job, refuse};
 use crate::commit_kind::CommitKind;
 use crate::effect::Verdict;
+use crate::ids::RunId;
 use crate::input::{Answer, Refusal};
 use crate::keys;
-use crate::local::Subject;
-use crate::record::{AskedRecord, Request, encode};
+use crate::local::CommitScope;
+use crate::record::{TriggerRecord, TriggerRequest, encode};
 use crate::registry::{Txn, Write};
+use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::rules::firing;
-use crate::scene::{Decision, Decisions, Scene};
 use crate::shards::ShardSet;
 use crate::view::JobView;
-use crate::words::RunId;
 
 /// The rules of firing end a claimed run as long as the wish stands; here is seen whether they have.
-pub(super) fn call_off(scene: &Scene<'_>, run: &RunId, out: &mut Decisions) -> Turn {
+pub(super) fn cancel(scene: &RuleContext<'_>, run: &RunId, out: &mut RuleOutput) -> ItemDecision {
     let Some(id) = scene.view.id(&run.job) else { return no_job(&run.job) };
     let job = scene.job(id);
-    if firing::is_called_off(&job, scene.member, run) {
+    if firing::is_cancelled(&job, scene.member, run) {
         return answer(Answer::Done);
     }
     if firing::awaits(&job, scene.member, run) {
-        return Turn::Waits;
+        return ItemDecision::Wait;
     }
     if let Some(request) = firing::taken_back(&job, run) {
-        out.add(Decision::Record(verdict(scene, &job, (run, request))));
+        out.add(RuleAction::Record(verdict(scene, &job, (run, request))));
         return answer(Answer::Done);
     }
     if firing::is_unclaimed(scene.view, &job, run) {
         return take_back(scene, &job, run);
     }
     // News of this node's own commit may come before its answer, which says what became of the run.
-    if !scene.is_idle(&Subject::Job(id)) {
-        return Turn::Waits;
+    if !scene.is_idle(&CommitScope::Job(id)) {
+        return ItemDecision::Wait;
     }
     let text = format!("run {run} has ended meanwhile, or is another node's: see `evenkeel run show {run}`");
     refuse(Refusal::Conflict, text)
 }
 
 /// Marks the request as answered. Whoever claims a run for it writes the same entry, so only one of the two happens.
-fn take_back(scene: &Scene<'_>, job: &JobView<'_>, run: &RunId) -> Turn {
-    let known = job.asked().cloned().unwrap_or_default();
-    let mut record: AskedRecord = known.value.clone().unwrap_or_default();
+fn take_back(scene: &RuleContext<'_>, job: &JobView<'_>, run: &RunId) -> ItemDecision {
+    let known = job.triggers().cloned().unwrap_or_default();
+    let mut record: TriggerRecord = known.value.clone().unwrap_or_default();
     for request in record.requests.iter_mut().filter(|request| firing::is_request(request, run)) {
         request.taken = true;
         request.taken_back = Some(scene.now.wall);
     }
-    let key = keys::asked(job.name());
+    let key = keys::triggers(job.name());
     let guards = [known.guard(key.clone())].into();
     let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
-    Turn::Commit(CommitKind::CancelRequest, Txn { guards, writes })
+    ItemDecision::Commit(CommitKind::CancelRequest, Txn { guards, writes })
 }
 
 /// What history hears of it, once, from the node that was asked.
-fn verdict(scene: &Scene<'_>, job: &JobView<'_>, (run, request): (&RunId, &Request)) -> Verdict {
+fn verdict(scene: &RuleContext<'_>, job: &JobView<'_>, (run, request): (&RunId, &TriggerRequest)) -> Verdict {
     let node = scene.member.node.as_str();
-    let one = firing::given_up(run.clone(), 1, request.at, node, firing::BY_HAND);
+    let one = firing::given_up(run.clone(), 1, request.at, node, firing::MANUAL);
     let sharded = job.spec().zip(job.sharding());
     let shards = sharded.map(|(spec, sharding)| {
         ShardSet::all(sharding.cut.total_of(&spec.job)).minus(&spec.off).or(&ShardSet::one(run.shard))

@@ -3,17 +3,17 @@
 use alloc::format;
 use alloc::string::String;
 
-use crate::due::{FORGOTTEN, Policy};
+use crate::due::{FORGOTTEN, MisfirePolicy};
 use crate::effect::{Verdict, VerdictState};
+use crate::ids::{Fire, RunId};
 use crate::overlap::SUPERSEDED;
 use crate::record::Planned;
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
-use crate::view::Terms;
-use crate::words::{Fire, RunId};
+use crate::view::JobTerms;
 
 /// Whether a run that is planned ahead is no fire any more.
-pub(in crate::rules) fn is_stale(terms: &Terms, run: &Planned, now: Wall) -> bool {
+pub(in crate::rules) fn is_stale(terms: &JobTerms, run: &Planned, now: Wall) -> bool {
     let Fire::Due(due) = run.fire else { return !terms.enabled };
     let scheduled = || terms.schedule.as_ref().and_then(|s| s.next(due - Millis(1)));
     // A pause that ends before the run is due leaves it standing.
@@ -21,7 +21,7 @@ pub(in crate::rules) fn is_stale(terms: &Terms, run: &Planned, now: Wall) -> boo
 }
 
 /// Why fires are given up.
-pub(in crate::rules) fn too_old(from: Wall, last: Wall, policy: &Policy, now: Wall) -> String {
+pub(in crate::rules) fn too_old(from: Wall, last: Wall, policy: &MisfirePolicy, now: Wall) -> String {
     let grace = policy.grace;
     let superseded = policy.newest && last >= now - grace;
     if policy.lost >= Some(last) {
@@ -40,7 +40,7 @@ pub(in crate::rules) fn too_old(from: Wall, last: Wall, policy: &Policy, now: Wa
 }
 
 /// Why a fire is given up that no younger one takes the place of.
-pub(in crate::rules) fn no_more(due: Wall, policy: &Policy) -> String {
+pub(in crate::rules) fn no_more(due: Wall, policy: &MisfirePolicy) -> String {
     let old = || format!("older than the grace of {}", policy.grace);
     if policy.lost >= Some(due) { FORGOTTEN.into() } else { old() }
 }

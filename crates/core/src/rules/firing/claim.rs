@@ -2,22 +2,22 @@
 
 use alloc::string::{String, ToString};
 
-use super::{Desk, VERDICTS_MAX};
+use super::{ClaimedRuns, VERDICTS_MAX};
 use crate::commit_kind::CommitKind;
 use crate::due;
 use crate::effect::{Event, Verdict, VerdictState};
-use crate::overlap::Timetable;
-use crate::record::{Lane, Open};
+use crate::ids::{Fire, RunId, Shard};
+use crate::overlap::EffectiveSchedule;
+use crate::record::{Open, RunState};
+use crate::rule_context::{RuleAction, RuleOutput};
 use crate::rules::dispatch::too_old;
-use crate::scene::{Decision, Decisions};
 use crate::shards::ShardSet;
 use crate::time::Wall;
-use crate::view::Terms;
-use crate::words::{Fire, RunId, Shard};
+use crate::view::JobTerms;
 
-impl Desk<'_> {
+impl ClaimedRuns<'_> {
     /// Claims the next fire, or asks to be called when that may be done. Returns whether it claimed.
-    pub(super) fn claim(&self, lane: &Lane, out: &mut Decisions) -> bool {
+    pub(super) fn claim(&self, lane: &RunState, out: &mut RuleOutput) -> bool {
         let Some(terms) = &self.held.terms else { return false };
         if !terms.enabled || !self.scene.takes(&self.job) {
             return false;
@@ -25,19 +25,19 @@ impl Desk<'_> {
         if lane.verdicts.len() >= VERDICTS_MAX || !self.has_room(&lane.open) {
             return false;
         }
-        self.claim_asked(lane, out) || (!terms.paused && self.claim_due(terms, lane, out))
+        self.claim_triggered(lane, out) || (!terms.paused && self.claim_due(terms, lane, out))
     }
 
     /// The oldest request by hand that has no run yet.
-    fn claim_asked(&self, lane: &Lane, out: &mut Decisions) -> bool {
-        let Some(record) = self.job.asked().and_then(|known| known.value.as_ref()) else { return false };
+    fn claim_triggered(&self, lane: &RunState, out: &mut RuleOutput) -> bool {
+        let Some(record) = self.job.triggers().and_then(|known| known.value.as_ref()) else { return false };
         let Some(index) = record.requests.iter().position(|r| !r.taken) else { return false };
         let mut record = record.clone();
         record.requests[index].taken = true;
         let request = &record.requests[index];
         let forgot = self.held.terms.as_ref().and_then(|terms| self.scene.forgot(terms.delivery, request.at));
         if let Some(why) = forgot {
-            let mut lane = Lane { seq: lane.seq + 1, ..lane.clone() };
+            let mut lane = RunState { seq: lane.seq + 1, ..lane.clone() };
             let (fire, at) = (Fire::Asked(request.id.clone()), request.at);
             lane.verdicts.push(self.refused(fire, (at, at), why.into()));
             self.commit_with(CommitKind::Refuse, lane, Some(record), out);
@@ -57,24 +57,25 @@ impl Desk<'_> {
         true
     }
 
-    fn claim_due(&self, terms: &Terms, lane: &Lane, out: &mut Decisions) -> bool {
+    fn claim_due(&self, terms: &JobTerms, lane: &RunState, out: &mut RuleOutput) -> bool {
         let Some(schedule) = &terms.schedule else { return false };
         let (now, settings) = (self.scene.now, &self.scene.local.settings);
         let policy = self.scene.policy(terms);
         let floor = lane.watermark.max(terms.since);
         let schedule = &*schedule.counted_from(floor);
-        let next = due::next(&Timetable { schedule, passed: &lane.passed }, floor, now.wall, &policy);
+        let next =
+            due::next(&EffectiveSchedule { schedule, skipped: &lane.passed }, floor, now.wall, &policy);
         let near = next.from.is_some_and(|from| from <= now.wall + settings.lead);
         if next.skipped.is_none() && !near {
             let at = next.from.map(|from| (from - settings.lead).min(next.until.unwrap_or(from)));
-            out.list.extend(at.map(|at| Decision::JobAt(self.job.id, at)));
+            out.actions.extend(at.map(|at| RuleAction::JobAt(self.job.id, at)));
             return false;
         }
         if !self.clock_agrees(out) {
             return false;
         }
         let without = next.skipped.map(|(from, last)| {
-            let mut lane = Lane { watermark: last, seq: lane.seq + 1, ..lane.clone() };
+            let mut lane = RunState { watermark: last, seq: lane.seq + 1, ..lane.clone() };
             lane.verdicts.push(self.skipped((from, last), too_old(from, last, &policy, now.wall)));
             lane
         });
@@ -84,7 +85,7 @@ impl Desk<'_> {
                 let outlives = now.mono + (from - now.wall) >= self.scene.lease.until();
                 if outlives {
                     // The lease is renewed long before; until then nobody could be sure to start it.
-                    out.add(Decision::JobUncertain(self.job.id));
+                    out.add(RuleAction::JobAwaitsTrust(self.job.id));
                     return false;
                 }
                 if !self.has_slot(due, out) {
@@ -99,7 +100,13 @@ impl Desk<'_> {
         true
     }
 
-    pub(super) fn opened(&self, lane: &Lane, fire: Fire, (due, from): (Wall, Wall), watermark: Wall) -> Lane {
+    pub(super) fn opened(
+        &self,
+        lane: &RunState,
+        fire: Fire,
+        (due, from): (Wall, Wall),
+        watermark: Wall,
+    ) -> RunState {
         // A job that was sharded in an earlier life goes on from its tokens.
         let seq = lane.seq.max(self.job.sharding().map_or(0, |sharding| sharding.cut.seq)) + 1;
         let open = Open {
@@ -113,7 +120,7 @@ impl Desk<'_> {
             wait: None,
             began: None,
         };
-        let mut lane = Lane { watermark, seq, ..lane.clone() };
+        let mut lane = RunState { watermark, seq, ..lane.clone() };
         lane.open.push(open);
         lane
     }
@@ -129,11 +136,11 @@ impl Desk<'_> {
     }
 
     /// Whether the clocks agree; if not, the job is called when they do.
-    pub(super) fn clock_agrees(&self, out: &mut Decisions) -> bool {
+    pub(super) fn clock_agrees(&self, out: &mut RuleOutput) -> bool {
         let agrees = self.scene.clock_agrees();
         if !agrees {
-            out.add(Decision::Announce(Event::ClockDiffers(self.scene.local.settings.max_clock_skew)));
-            out.add(Decision::JobUncertain(self.job.id));
+            out.add(RuleAction::Announce(Event::ClockDiffers(self.scene.local.settings.max_clock_skew)));
+            out.add(RuleAction::JobAwaitsTrust(self.job.id));
         }
         agrees
     }

@@ -5,23 +5,23 @@
 
 use core::iter::successors;
 
-use super::planned;
-use super::{Desk, START_WINDOW};
+use super::dispatched;
+use super::{ClaimedRuns, START_WINDOW};
 use crate::commit_kind::CommitKind;
-use crate::due::Fires;
-use crate::effect::Reason;
+use crate::due::FireSource;
+use crate::effect::StopReason;
+use crate::ids::Fire;
 use crate::job::Overlap;
 use crate::local::Given;
-use crate::overlap::{Passed, STILL_RUNNING, SUPERSEDED, Timetable, surplus};
-use crate::record::{Lane, Open, Planned};
+use crate::overlap::{EffectiveSchedule, STILL_RUNNING, SUPERSEDED, SkippedSpan, surplus};
+use crate::record::{Open, Planned, RunState};
+use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::rules::dispatch::missed;
-use crate::scene::{Decision, Decisions, Scene};
 use crate::time::{Millis, Mono, Wall};
-use crate::view::{JobId, Terms};
-use crate::words::Fire;
+use crate::view::{JobId, JobTerms};
 
 /// What the time was, for what came due until then; `None` when nobody can say.
-pub(super) fn time_of(scene: &Scene<'_>, moment: Mono) -> Option<Wall> {
+pub(super) fn time_of(scene: &RuleContext<'_>, moment: Mono) -> Option<Wall> {
     let agrees = scene.clock_agrees().then_some(scene.now.wall);
     let now = agrees.or_else(|| scene.local.lease.registry_time(scene.now))?;
     Some(now - (scene.now.mono - moment))
@@ -29,25 +29,25 @@ pub(super) fn time_of(scene: &Scene<'_>, moment: Mono) -> Option<Wall> {
 
 /// A run that is to give way is ended once the next fire is due.
 fn end_for_next(
-    scene: &Scene<'_>,
+    scene: &RuleContext<'_>,
     id: JobId,
-    terms: Option<&Terms>,
+    terms: Option<&JobTerms>,
     (given, last): (&Given, Wall),
-    out: &mut Decisions,
+    out: &mut RuleOutput,
 ) {
     match next_one(scene, terms, last) {
         Some(due) if due <= scene.now.wall => {
-            out.add(Decision::Stop(id, given.run.clone(), Reason::Replaced));
+            out.add(RuleAction::Stop(id, given.run.clone(), StopReason::Replaced));
         }
-        Some(due) => out.add(Decision::JobAt(id, due)),
+        Some(due) => out.add(RuleAction::JobAt(id, due)),
         None => {}
     }
 }
 
 /// The fire after `last` in favour of which a run is to end; `None` where runs are let go on.
-fn next_one(scene: &Scene<'_>, terms: Option<&Terms>, last: Wall) -> Option<Wall> {
+fn next_one(scene: &RuleContext<'_>, terms: Option<&JobTerms>, last: Wall) -> Option<Wall> {
     let terms =
-        terms.filter(|terms| terms.late.overlap == Overlap::Replace && terms.enabled && !terms.paused)?;
+        terms.filter(|terms| terms.misfire.overlap == Overlap::Replace && terms.enabled && !terms.paused)?;
     scene.clock_agrees().then(|| terms.schedule.as_ref()?.next(last.max(terms.since)))?
 }
 
@@ -59,23 +59,25 @@ fn last_before(fire: &Fire, due: Wall, from: Option<Wall>) -> Wall {
     }
 }
 
-impl Desk<'_> {
+impl ClaimedRuns<'_> {
     /// What the time was at a moment of our own clock; `None` when nobody can say.
     pub(super) fn time_of(&self, moment: Mono) -> Option<Wall> {
         time_of(self.scene, moment)
     }
 
     fn last(&self, open: &Open) -> Wall {
-        last_before(&open.fire, open.due, Some(open.from)).max(self.lane().watermark)
+        last_before(&open.fire, open.due, Some(open.from)).max(self.run_state().watermark)
     }
 
     /// What came due while a run went on, from a moment that was `began` to one that was `over`, and is not to wait is nobody's
     /// from now on.
-    pub(super) fn make_way(&self, lane: &mut Lane, (began, over): (Wall, Mono)) {
+    pub(super) fn make_way(&self, lane: &mut RunState, (began, over): (Wall, Mono)) {
         let Some(terms) = self.held.terms.as_deref().filter(|terms| !terms.paused) else { return };
-        let Some((schedule, keep)) = terms.schedule.as_ref().zip(terms.late.overlap.keeps()) else { return };
+        let Some((schedule, keep)) = terms.schedule.as_ref().zip(terms.misfire.overlap.queue_limit()) else {
+            return;
+        };
         let Some(over) = time_of(self.scene, over) else { return };
-        let timetable = Timetable { schedule, passed: &lane.passed };
+        let timetable = EffectiveSchedule { schedule, skipped: &lane.passed };
         let floor = lane.watermark.max(terms.since);
         let began = began.max(floor);
         // No run was in the way of what was due before this one began; but it waits as well.
@@ -86,7 +88,7 @@ impl Desk<'_> {
             lane.verdicts.push(self.skipped((from, last), missed(from, last, STILL_RUNNING)));
             match waiting {
                 0 => lane.watermark = last,
-                _ => lane.passed.push(Passed { after: began, until: last }),
+                _ => lane.passed.push(SkippedSpan { after: began, until: last }),
             }
         }
         let watermark = lane.watermark;
@@ -94,26 +96,26 @@ impl Desk<'_> {
     }
 
     /// A run that goes on ends for a later fire, where the job says so.
-    pub(super) fn give_way(&self, open: &Open, given: &Given, out: &mut Decisions) {
+    pub(super) fn give_way(&self, open: &Open, given: &Given, out: &mut RuleOutput) {
         let last = self.last(open);
         end_for_next(self.scene, self.job.id, self.held.terms.as_deref(), (given, last), out);
     }
 
     /// Whether an attempt that is not made yet gives way; if it may later, the job is looked at then.
-    pub(super) fn is_superseded(&self, open: &Open, out: &mut Decisions) -> bool {
+    pub(super) fn is_superseded(&self, open: &Open, out: &mut RuleOutput) -> bool {
         let next = next_one(self.scene, self.held.terms.as_deref(), self.last(open));
         let at = next.filter(|due| *due > self.scene.now.wall);
-        out.list.extend(at.map(|at| Decision::JobAt(self.job.id, at)));
+        out.actions.extend(at.map(|at| RuleAction::JobAt(self.job.id, at)));
         next.is_some() && at.is_none()
     }
 }
 
-impl planned::Desk<'_> {
+impl dispatched::DispatchedRuns<'_> {
     /// Whether an attempt that is not made yet gives way; if it may later, the job is looked at then.
-    pub(super) fn is_superseded(&self, run: &Planned, out: &mut Decisions) -> bool {
+    pub(super) fn is_superseded(&self, run: &Planned, out: &mut RuleOutput) -> bool {
         let next = next_one(self.scene, self.terms, last_before(&run.fire, run.due, run.from));
         let at = next.filter(|due| *due > self.scene.now.wall);
-        out.list.extend(at.map(|at| Decision::JobAt(self.job.id, at)));
+        out.actions.extend(at.map(|at| RuleAction::JobAt(self.job.id, at)));
         next.is_some() && at.is_none()
     }
 
@@ -121,11 +123,13 @@ impl planned::Desk<'_> {
     /// from now on.
     pub(super) fn make_way(&mut self, (began, over): (Wall, Mono)) {
         let Some(terms) = self.terms.filter(|terms| !terms.paused) else { return };
-        let Some((schedule, keep)) = terms.schedule.as_ref().zip(terms.late.overlap.keeps()) else { return };
+        let Some((schedule, keep)) = terms.schedule.as_ref().zip(terms.misfire.overlap.queue_limit()) else {
+            return;
+        };
         let Some(over) = time_of(self.scene, over) else { return };
         let waits =
             |run: &Planned| matches!(run.fire, Fire::Due(_)) && !run.is_accepted() && run.attempt == 1;
-        let timetable = Timetable { schedule, passed: &self.draft.passed };
+        let timetable = EffectiveSchedule { schedule, skipped: &self.draft.passed };
         let began = began.max(terms.since);
         let waiting = self.draft.runs.iter().filter(|run| waits(run) && run.due <= began).count();
         let (watermark, reached) = (self.draft.watermark, self.draft.reached);
@@ -136,7 +140,7 @@ impl planned::Desk<'_> {
         self.draft.reached = self.draft.reached.max(last.min(watermark));
         if last > watermark {
             // The planner passes over what it has not planned yet.
-            self.draft.passed.push(Passed { after: began, until: last });
+            self.draft.passed.push(SkippedSpan { after: began, until: last });
         }
         // Some may have grown too old before, and history was told of each.
         let unplanned = unplanned.filter(|due| *due <= last).map(|due| (due, last));
@@ -150,7 +154,7 @@ impl planned::Desk<'_> {
     }
 
     /// Another attempt that waits gives way to a later fire, where the job says so.
-    pub(super) fn drop_superseded(&mut self, out: &mut Decisions) {
+    pub(super) fn drop_superseded(&mut self, out: &mut RuleOutput) {
         let (scene, terms, id) = (self.scene, self.terms, self.job.id);
         let waits = |run: &Planned| run.wait.is_some() && run.by == *scene.member;
         let Some(at) = self.draft.runs.iter().position(waits) else { return };
@@ -159,15 +163,15 @@ impl planned::Desk<'_> {
             Some(due) if due <= scene.now.wall => {
                 let run = self.draft.runs.remove(at);
                 self.give_up(&run, SUPERSEDED);
-                self.act(CommitKind::GiveUp);
+                self.set_kind(CommitKind::GiveUp);
             }
-            Some(due) => out.add(Decision::JobAt(id, due)),
+            Some(due) => out.add(RuleAction::JobAt(id, due)),
             None => {}
         }
     }
 
     /// A run that goes on ends for a later fire, where the job says so.
-    pub(super) fn give_way(&self, out: &mut Decisions) {
+    pub(super) fn give_way(&self, out: &mut RuleOutput) {
         let scene = self.scene;
         for (_, given) in scene.local.given_of(self.job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping)
         {

@@ -6,28 +6,28 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::{Desk, called_off};
+use super::{ClaimedRuns, cancel};
 use crate::commit_kind::CommitKind;
 use crate::effect::{Verdict, VerdictState};
+use crate::ids::RunId;
 use crate::job::Job;
 use crate::local::Given;
 use crate::overlap::SUPERSEDED;
-use crate::record::{Open, Wait};
-use crate::scene::{Decision, Decisions, Scene};
+use crate::record::{Open, RetryWait};
+use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::shards::ShardSet;
 use crate::takeover;
 use crate::time::{Millis, Mono, Wall};
-use crate::words::RunId;
 
 /// How long the next attempt of a run that has ended waits; `None` when none follows.
 pub(super) fn wait_after(given: &Given) -> Option<Millis> {
     let (ended, _) = given.ended?;
-    given.retry.as_ref()?.after(&given.run, given.attempt, ended)
+    given.retry.as_ref()?.delay_after(&given.run, given.attempt, ended)
 }
 
 /// A wait of this length that begins now. By a clock that is off nobody knows when it would end, so it goes by the registry's.
-pub(super) fn wait_of(scene: &Scene<'_>, length: Millis) -> Wait {
-    Wait { until: scene.moment() + length, length }
+pub(super) fn wait_of(scene: &RuleContext<'_>, length: Millis) -> RetryWait {
+    RetryWait { until: scene.moment() + length, length }
 }
 
 /// History was told that another attempt waits, and there will be none.
@@ -46,20 +46,20 @@ pub(crate) fn given_up(run: RunId, attempt: u32, due: Wall, node: &str, why: &st
     }
 }
 
-impl Desk<'_> {
+impl ClaimedRuns<'_> {
     /// What has failed and is to be attempted again stays open, without a slot.
     pub(super) fn retry(
         &self,
         open: &Open,
         given: &Given,
         (length, over): (Millis, Mono),
-        out: &mut Decisions,
+        out: &mut RuleOutput,
     ) {
-        let mut lane = self.lane();
+        let mut lane = self.run_state();
         lane.seq += 1;
         let wait = wait_of(self.scene, length);
-        let by_hand = called_off::ended_by_hand(self.scene.local, given);
-        if let Some(why) = by_hand.or_else(|| self.goes_on_no_more(open, wait.until)) {
+        let by_hand = cancel::cancel_reason(self.scene.local, given);
+        if let Some(why) = by_hand.or_else(|| self.no_retry_reason(open, wait.until)) {
             lane.close(&open.fire);
             lane.verdicts.push(self.given_up(open, open.attempt + 1, &why));
             self.make_way(&mut lane, (open.from, over));
@@ -73,16 +73,16 @@ impl Desk<'_> {
     }
 
     /// Waits for the moment of the next attempt, and claims it.
-    pub(super) fn await_retry(&self, open: &Open, wait: Wait, out: &mut Decisions) {
+    pub(super) fn await_retry(&self, open: &Open, wait: RetryWait, out: &mut RuleOutput) {
         let (scene, now) = (self.scene, self.scene.now);
-        if let Some(why) = self.goes_on_no_more(open, now.wall) {
-            return self.call_off(open, &why, out);
+        if let Some(why) = self.no_retry_reason(open, now.wall) {
+            return self.cancel(open, &why, out);
         }
         if self.is_superseded(open, out) {
-            return self.call_off(open, SUPERSEDED, out);
+            return self.cancel(open, SUPERSEDED, out);
         }
         if let Some(until) = wait.left(now.wall) {
-            return out.add(Decision::JobAt(self.job.id, until));
+            return out.add(RuleAction::JobAt(self.job.id, until));
         }
         if !scene.takes(&self.job) {
             return;
@@ -93,7 +93,7 @@ impl Desk<'_> {
         if !self.has_slot(open.due, out) {
             return;
         }
-        let mut lane = self.lane();
+        let mut lane = self.run_state();
         lane.seq += 1;
         // What was only set aside held nothing up.
         if wait.length > Millis::ZERO {
@@ -105,8 +105,8 @@ impl Desk<'_> {
     }
 
     /// What was claimed and may not start on this node waits for one on which it may, as between two attempts.
-    pub(super) fn set_aside(&self, open: &Open, out: &mut Decisions) {
-        let mut lane = self.lane();
+    pub(super) fn set_aside(&self, open: &Open, out: &mut RuleOutput) {
+        let mut lane = self.run_state();
         lane.seq += 1;
         let wait = Some(wait_of(self.scene, Millis::ZERO));
         lane.put_open(Open { wait, ..open.clone() });
@@ -114,8 +114,8 @@ impl Desk<'_> {
     }
 
     /// History was told of this attempt, and it will not be made.
-    pub(super) fn call_off(&self, open: &Open, why: &str, out: &mut Decisions) {
-        let mut lane = self.lane();
+    pub(super) fn cancel(&self, open: &Open, why: &str, out: &mut RuleOutput) {
+        let mut lane = self.run_state();
         lane.seq += 1;
         // It went on until now, in the way of what came due. What was only set aside held nothing up.
         if let Some(wait) = open.wait.filter(|wait| wait.length > Millis::ZERO) {
@@ -129,7 +129,7 @@ impl Desk<'_> {
     }
 
     /// Why no attempt follows, whatever was told before.
-    fn goes_on_no_more(&self, open: &Open, at: Wall) -> Option<String> {
+    fn no_retry_reason(&self, open: &Open, at: Wall) -> Option<String> {
         match self.job.spec() {
             None => Some("its job was deleted".into()),
             Some(spec) if !spec.job.enabled => Some("its job was disabled".into()),

@@ -1,30 +1,30 @@
 //! Room for one more run: beside others of its job, and on this node a slot, the pace of the registry, and a seat in its pool.
 
-use super::Desk;
+use super::ClaimedRuns;
+use crate::ids::RunId;
 use crate::job::Spec;
 use crate::local::Local;
 use crate::record::Open;
+use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::rules::pools;
-use crate::scene::{Decision, Decisions, Scene};
 use crate::time::{Millis, Wall};
 use crate::view::{JobId, View};
-use crate::words::RunId;
 
 /// When to look again at a fire whose confirmation had to wait.
 pub(super) const PACE_AGAIN: Millis = Millis(100);
 
 /// Whether one more claim or confirmation of fires may go out in this step.
-pub(super) fn keeps_pace(local: &Local, out: &Decisions) -> bool {
+pub(super) fn is_within_pace(local: &Local, out: &RuleOutput) -> bool {
     local.pace_left() > out.paced
 }
 
 /// Whether the job's pool, if it is in one, has a seat for this run; if not, the job is called when there may be one. A job that is
 /// deleted is in none.
 pub(super) fn is_admitted(
-    scene: &Scene<'_>,
+    scene: &RuleContext<'_>,
     id: JobId,
     (spec, run, due): (Option<&Spec>, &RunId, Wall),
-    out: &mut Decisions,
+    out: &mut RuleOutput,
 ) -> bool {
     let Some(spec) = spec else { return true };
     !pools::admitted(scene, (id, &spec.job), due, [run.clone()].into(), out).is_empty()
@@ -35,25 +35,25 @@ pub(super) fn is_admitted(
 /// seat in its pool takes none, and gets both at once.
 #[must_use]
 pub fn free_slots(view: &View, local: &Local) -> usize {
-    let open = view.open_count().saturating_sub(view.unseated());
+    let open = view.open_count().saturating_sub(view.awaiting_permit());
     let taken = open + local.acts.claims() + local.shards_running;
     (local.settings.slots as usize).saturating_sub(taken)
 }
 
-impl Desk<'_> {
+impl ClaimedRuns<'_> {
     /// Whether another fire may be open beside those that are. Of several only the last may be unstarted: no watermark could
     /// be taken back for one before it.
     pub(super) fn has_room(&self, beside: &[Open]) -> bool {
         let is_begun = |open: &Open| open.wait.is_some() || self.given_to(open).is_some();
-        beside.is_empty() || (beside.len() < self.job.beside() && beside.iter().all(is_begun))
+        beside.is_empty() || (beside.len() < self.job.max_concurrent_runs() && beside.iter().all(is_begun))
     }
 
     /// Whether one more run fits; if not, the job is called when one ends.
-    pub(super) fn has_slot(&self, due: Wall, out: &mut Decisions) -> bool {
-        let free =
-            free_slots(self.scene.view, self.scene.local) > out.claimed && keeps_pace(self.scene.local, out);
+    pub(super) fn has_slot(&self, due: Wall, out: &mut RuleOutput) -> bool {
+        let free = free_slots(self.scene.view, self.scene.local) > out.claimed
+            && is_within_pace(self.scene.local, out);
         if !free {
-            out.add(Decision::JobWaits(self.job.id, due));
+            out.add(RuleAction::JobAwaitsSlot(self.job.id, due));
         }
         free
     }

@@ -8,24 +8,24 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{VERDICTS_MAX, free_slots, keeps_pace};
+use super::{VERDICTS_MAX, free_slots, is_within_pace};
 use crate::commit_kind::CommitKind;
-use crate::due::{self, Policy};
-use crate::effect::{Event, Reason, Verdict, VerdictState};
-use crate::input::Ended;
+use crate::due::{self, MisfirePolicy};
+use crate::effect::{Event, StopReason, Verdict, VerdictState};
+use crate::ids::{Fire, Member, NodeName, RunId, Shard};
+use crate::input::RunOutcome;
 use crate::job::Delivery;
 use crate::keys;
 use crate::local::{Given, Local};
 use crate::overlap::STILL_RUNNING;
-use crate::record::{AskedRecord, OpenShards, Request, ShardLane, encode};
+use crate::record::{OpenShards, ShardRunState, TriggerRecord, TriggerRequest, encode};
 use crate::registry::Write;
+use crate::rule_context::{CommitNotice, RuleAction, RuleContext, RuleOutput};
 use crate::rules::dispatch::{missed, no_more};
-use crate::scene::{Decision, Decisions, News, Scene};
+use crate::sharded_job::ShardedJob;
 use crate::shards::ShardSet;
-use crate::table::Table;
 use crate::time::{Millis, Wall};
-use crate::view::{JobView, ShardTerms, Terms};
-use crate::words::{Fire, Member, NodeName, RunId, Shard};
+use crate::view::{JobTerms, JobView, ShardTerms};
 
 mod refused;
 mod retry;
@@ -36,17 +36,24 @@ mod withdraw;
 const GATHER: Millis = Millis(50);
 
 /// Looks at one job.
-pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
-    stop_strays(scene, job, out);
-    let Some(table) = Table::of(scene, job.id) else { return };
-    let Some(lane) = table.lane(scene.member) else { return };
+pub(super) fn decide(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
+    stop_orphans(scene, job, out);
+    let Some(table) = ShardedJob::of(scene, job.id) else { return };
+    let Some(lane) = table.run_state(scene.member) else { return };
     for verdict in &lane.verdicts {
         if !scene.local.recording.contains_key(&(verdict.run.clone(), verdict.attempt)) {
-            out.add(Decision::Record(verdict.clone()));
+            out.add(RuleAction::Record(verdict.clone()));
         }
     }
     let takes_part = table.may_take_part() && table.job.available().contains(&scene.member);
-    let mut desk = Desk { draft: lane.clone(), lane, table, takes_part, kind: None, asked: None };
+    let mut desk = RunStateWriter {
+        draft: lane.clone(),
+        current: lane,
+        sharded: table,
+        takes_part,
+        kind: None,
+        triggers: None,
+    };
     desk.draft.seq += 1;
     desk.clear_verdicts();
     desk.close(out);
@@ -61,7 +68,7 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
 /// Runs that have ended and whose lane shows them closed.
 #[must_use]
 pub fn closed(local: &Local, job: &JobView<'_>, me: Option<&Member>) -> Vec<RunId> {
-    let lane = me.and_then(|me| job.lane_of(me)).and_then(|known| known.lane.value.as_ref());
+    let lane = me.and_then(|me| job.run_state_of(me)).and_then(|known| known.run_state.value.as_ref());
     let ended = local.given_of(job.id).filter(|(_, given)| given.ended.is_some());
     ended.filter(|(_, given)| !is_open(lane, given)).map(|(_, given)| given.run.clone()).collect()
 }
@@ -69,66 +76,67 @@ pub fn closed(local: &Local, job: &JobView<'_>, me: Option<&Member>) -> Vec<RunI
 /// How long the end of this run may wait, because others of the job go on and their ends are gathered with it; `None` when
 /// it is to be looked at now.
 #[must_use]
-pub fn gathers(local: &Local, job: &JobView<'_>, me: Option<&Member>, given: &Given) -> Option<Millis> {
-    let lane = job.lane_of(me?).and_then(|known| known.lane.value.as_ref());
-    (local.tally(job.id).running > 0 && is_open(lane, given)).then_some(GATHER)
+pub fn gather_delay(local: &Local, job: &JobView<'_>, me: Option<&Member>, given: &Given) -> Option<Millis> {
+    let lane = job.run_state_of(me?).and_then(|known| known.run_state.value.as_ref());
+    (local.shard_runs(job.id).running > 0 && is_open(lane, given)).then_some(GATHER)
 }
 
 /// Whether a run is in the lane as claimed and not finished.
-fn is_open(lane: Option<&ShardLane>, given: &Given) -> bool {
+fn is_open(lane: Option<&ShardRunState>, given: &Given) -> bool {
     let open = lane.and_then(|lane| lane.open_of(given.run.shard));
     open.is_some_and(|open| open.fire == given.run.fire && open.attempt == given.attempt)
 }
 
 /// A run whose place in the registry is gone must end. One that nobody monitors had none once it started.
-fn stop_strays(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
-    let lane = job.lane_of(scene.member).and_then(|known| known.lane.value.as_ref());
+fn stop_orphans(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
+    let lane = job.run_state_of(scene.member).and_then(|known| known.run_state.value.as_ref());
     if scene.me.is_some() && job.terms().is_some_and(|(_, shards)| !shards.monitor) {
         return;
     }
     for (_, given) in scene.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
         if !is_open(lane, given) {
-            out.add(Decision::Stop(job.id, given.run.clone(), Reason::Fenced));
+            out.add(RuleAction::Stop(job.id, given.run.clone(), StopReason::Fenced));
         }
     }
 }
 
 /// This node's lane of a job, and what it becomes.
-struct Desk<'a> {
-    table: Table<'a>,
-    lane: ShardLane,
-    draft: ShardLane,
+struct RunStateWriter<'a> {
+    sharded: ShardedJob<'a>,
+    current: ShardRunState,
+    draft: ShardRunState,
     takes_part: bool,
     /// The act, once the draft is worth a commit.
     kind: Option<CommitKind>,
-    asked: Option<AskedRecord>,
+    triggers: Option<TriggerRecord>,
 }
 
-impl<'a> Desk<'a> {
-    fn scene(&self) -> &'a Scene<'a> {
-        self.table.scene
+impl<'a> RunStateWriter<'a> {
+    fn context(&self) -> &'a RuleContext<'a> {
+        self.sharded.scene
     }
 
-    fn terms(&self) -> Option<(&'a Terms, &'a ShardTerms)> {
-        self.table.terms
+    fn terms(&self) -> Option<(&'a JobTerms, &'a ShardTerms)> {
+        self.sharded.terms
     }
 
     /// An act names the commit unless a weightier one did already.
-    fn act(&mut self, kind: CommitKind) {
+    fn set_kind(&mut self, kind: CommitKind) {
         self.kind.get_or_insert(kind);
     }
 
     fn clear_verdicts(&mut self) {
-        let recording = &self.table.scene.local.recording;
+        let recording = &self.sharded.scene.local.recording;
         self.draft.verdicts.retain(|v| recording.get(&(v.run.clone(), v.attempt)) != Some(&true));
     }
 
     /// Closes what has ended, all of it in one commit, and settles what was missed meanwhile.
-    fn close(&mut self, out: &mut Decisions) {
-        let scene = self.scene();
+    fn close(&mut self, out: &mut RuleOutput) {
+        let scene = self.context();
         let monitor = self.terms().is_none_or(|(_, shards)| shards.monitor);
-        let ours =
-            || scene.local.given_of(self.table.job.id).filter(|(_, given)| is_open(Some(&self.lane), given));
+        let ours = || {
+            scene.local.given_of(self.sharded.job.id).filter(|(_, given)| is_open(Some(&self.current), given))
+        };
         let ended: Vec<(Shard, &Given)> =
             ours().filter(|(_, given)| given.ended.is_some() || !monitor).collect();
         let Some(since) = ended
@@ -140,9 +148,10 @@ impl<'a> Desk<'a> {
             return;
         };
         if monitor && ours().count() > ended.len() && scene.now.mono < since + GATHER {
-            return out.add(Decision::JobAfter(self.table.job.id, since + GATHER));
+            return out.add(RuleAction::JobAfter(self.sharded.job.id, since + GATHER));
         }
-        let fenced = |given: &Given| matches!(given.ended, Some((Ended::Stopped(Reason::Fenced), _)));
+        let fenced =
+            |given: &Given| matches!(given.ended, Some((RunOutcome::Stopped(StopReason::Fenced), _)));
         let (lost, over): (Vec<_>, Vec<_>) = ended.into_iter().partition(|(_, given)| fenced(given));
         let [lost, over] =
             [lost, over].map(|runs| runs.into_iter().map(|(shard, _)| shard).collect::<ShardSet>());
@@ -151,7 +160,7 @@ impl<'a> Desk<'a> {
         self.retry(&over);
         self.draft.ended = Some(scene.now.wall);
         self.settle_missed(&over.or(&lost));
-        self.act(CommitKind::Finish);
+        self.set_kind(CommitKind::Finish);
     }
 
     /// Runs that were ended when trust ran out: in doubt, as if the node had gone.
@@ -159,7 +168,7 @@ impl<'a> Desk<'a> {
         let repeats = self.terms().is_some_and(|(t, _)| t.enabled && t.delivery == Delivery::AtLeastOnce);
         let then =
             if repeats { "another attempt follows" } else { "it is not repeated: delivery is at_most_once" };
-        for open in self.lane.open.clone().iter().filter(|open| open.shards.meets(lost)) {
+        for open in self.current.open.clone().iter().filter(|open| open.shards.meets(lost)) {
             let shards = open.shards.and(lost);
             let reason = format!("ended when trust ran out; {then}");
             let told = (&open.fire, open.due, open.due);
@@ -169,7 +178,7 @@ impl<'a> Desk<'a> {
                 self.give_up(open, &shards, open.attempt + 1, "the attempt before is lost");
             }
             if repeats {
-                let (from, seq) = (self.scene().now.wall, self.draft.seq);
+                let (from, seq) = (self.context().now.wall, self.draft.seq);
                 self.draft.add_open(OpenShards {
                     began: Some(open.began()),
                     from,
@@ -186,13 +195,13 @@ impl<'a> Desk<'a> {
     fn settle_missed(&mut self, closed: &ShardSet) {
         let Some((terms, shards)) = self.terms().filter(|(t, _)| t.enabled && !t.paused) else { return };
         let Some(schedule) = &terms.schedule else { return };
-        let scene = self.scene();
+        let scene = self.context();
         // A clock that is off does not say what came due meanwhile.
         let other = scene.local.lease.registry_time(scene.now).filter(|_| !self.knows_time(shards));
         let now = other.unwrap_or(scene.now.wall);
-        let policy = Policy { grace: Millis::ZERO, ..scene.policy(terms) };
+        let policy = MisfirePolicy { grace: Millis::ZERO, ..scene.policy(terms) };
         let closed = closed.minus(&self.draft.unfinished());
-        let (groups, runs) = (self.draft.groups.clone(), self.lane.open.clone());
+        let (groups, runs) = (self.draft.groups.clone(), self.current.open.clone());
         for (group, open) in groups.iter().flat_map(|group| runs.iter().map(move |open| (group, open))) {
             let free = group.shards.and(&closed).and(&open.shards);
             let floor = group.watermark.max(terms.since);
@@ -224,14 +233,14 @@ impl<'a> Desk<'a> {
         state: VerdictState,
         reason: String,
     ) -> Option<Verdict> {
-        let run = RunId { job: self.table.job.name().clone(), fire: fire.clone(), shard: shards.first()? };
-        let (node, shards) = (self.scene().member.node.as_str().into(), shards.clone());
+        let run = RunId { job: self.sharded.job.name().clone(), fire: fire.clone(), shard: shards.first()? };
+        let (node, shards) = (self.context().member.node.as_str().into(), shards.clone());
         Some(Verdict { run, attempt, due, state, reason, node, from, shards })
     }
 
     /// Claims what is asked for and what is due.
-    fn claim(&mut self, out: &mut Decisions) {
-        let sharding = self.table.sharding;
+    fn claim(&mut self, out: &mut RuleOutput) {
+        let sharding = self.sharded.sharding;
         let Some((terms, shards)) = self.terms().filter(|(terms, _)| terms.enabled) else { return };
         // Shares of another number of shards are about to be marked, and no fire is cut into both.
         let cut = &sharding.cut;
@@ -241,14 +250,14 @@ impl<'a> Desk<'a> {
         if shards.total.map_or_else(|| !cut.is_one_each(), |total| total != cut.total) {
             return;
         }
-        let portion = sharding.portion(self.scene().member);
+        let portion = sharding.assignment_of(self.context().member);
         let mine = portion.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
         // A shard that only stays because it ran goes where it belongs first.
         let mine = mine.minus(&sharding.cut.pinned);
-        if self.draft.verdicts.len() >= VERDICTS_MAX || self.drop_asked() || mine.is_empty() {
+        if self.draft.verdicts.len() >= VERDICTS_MAX || self.drop_trigger() || mine.is_empty() {
             return;
         }
-        self.claim_asked(&mine, shards, out);
+        self.claim_triggered(&mine, shards, out);
         if !terms.paused {
             self.claim_due(&mine, terms, shards, out);
         }
@@ -256,19 +265,19 @@ impl<'a> Desk<'a> {
 
     /// All shards that there are.
     fn all(&self) -> ShardSet {
-        ShardSet::all(self.table.sharding.cut.total)
+        ShardSet::all(self.sharded.sharding.cut.total)
     }
 
     /// The shards that answer a request: where each node has one, those that only stay because they ran are nobody's part.
     fn answering(&self) -> ShardSet {
         let every_node = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
-        if every_node { self.all().minus(&self.table.sharding.cut.pinned) } else { self.all() }
+        if every_node { self.all().minus(&self.sharded.sharding.cut.pinned) } else { self.all() }
     }
 
     /// Shards that run, be it that nobody monitors them.
     fn busy(&self) -> ShardSet {
         let running =
-            self.scene().local.given_of(self.table.job.id).filter(|(_, given)| given.ended.is_none());
+            self.context().local.given_of(self.sharded.job.id).filter(|(_, given)| given.ended.is_none());
         let busy = running.map(|(shard, _)| shard).collect::<ShardSet>().or(&self.draft.unfinished());
         // Where each node has one shard, its run may go on under the number that it had before.
         let every_node = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
@@ -277,38 +286,38 @@ impl<'a> Desk<'a> {
 
     /// A request to one node that takes no part, or has no shards, would be nobody's: the leader answers it. One that all
     /// shards have answered of which there are fewer now is done. Returns whether there was either.
-    fn drop_asked(&mut self) -> bool {
-        let (sharding, me) = (self.table.sharding, self.scene().member);
-        let record = self.table.job.asked().and_then(|known| known.value.as_ref());
+    fn drop_trigger(&mut self) -> bool {
+        let (sharding, me) = (self.sharded.sharding, self.context().member);
+        let record = self.sharded.job.triggers().and_then(|known| known.value.as_ref());
         let Some(record) = record.filter(|_| sharding.leader.as_ref() == Some(me)) else { return false };
         let has_shards = |node: &NodeName| {
-            let takes_part = self.table.job.available().iter().any(|member| member.node == *node);
+            let takes_part = self.sharded.job.available().iter().any(|member| member.node == *node);
             takes_part && sharding.cut.portions.iter().any(|portion| portion.holder.node == *node)
         };
-        let answered = |r: &Request| r.node.is_none() && self.answering().minus(&r.shards).is_empty();
-        let orphan = |r: &Request| r.node.as_ref().is_some_and(|node| !has_shards(node));
-        let done = |r: &Request| !r.taken && (answered(r) || orphan(r));
+        let answered = |r: &TriggerRequest| r.node.is_none() && self.answering().minus(&r.shards).is_empty();
+        let orphan = |r: &TriggerRequest| r.node.as_ref().is_some_and(|node| !has_shards(node));
+        let done = |r: &TriggerRequest| !r.taken && (answered(r) || orphan(r));
         let Some(index) = record.requests.iter().position(done) else { return false };
         let mut record = record.clone();
         let request = &mut record.requests[index];
         request.taken = true;
         if request.node.is_none() {
-            self.asked = Some(record);
-            self.act(CommitKind::ClaimShards);
+            self.triggers = Some(record);
+            self.set_kind(CommitKind::ClaimShards);
             return true;
         }
         self.draft.verdicts.extend(self.refused_without_shards(request));
-        self.asked = Some(record);
-        self.act(CommitKind::ClaimShards);
+        self.triggers = Some(record);
+        self.set_kind(CommitKind::ClaimShards);
         true
     }
 
     /// The oldest request by hand that this node's shards have not answered. Those that run are left out, and that is told
     /// (I2-08).
-    fn claim_asked(&mut self, mine: &ShardSet, shards: &ShardTerms, out: &mut Decisions) {
-        let Some(record) = self.table.job.asked().and_then(|known| known.value.as_ref()) else { return };
-        let me = self.scene().member;
-        let wanted = |r: &Request| {
+    fn claim_triggered(&mut self, mine: &ShardSet, shards: &ShardTerms, out: &mut RuleOutput) {
+        let Some(record) = self.sharded.job.triggers().and_then(|known| known.value.as_ref()) else { return };
+        let me = self.context().member;
+        let wanted = |r: &TriggerRequest| {
             !r.taken && r.node.as_ref().is_none_or(|n| *n == me.node) && !mine.minus(&r.shards).is_empty()
         };
         let Some(index) = record.requests.iter().position(wanted) else { return };
@@ -322,39 +331,39 @@ impl<'a> Desk<'a> {
         request.taken = request.node.is_some() || self.answering().minus(&request.shards).is_empty();
         let (busy, fire) = (self.busy(), Fire::Asked(request.id.clone()));
         let at = request.at;
-        let forgot = self.terms().and_then(|(terms, _)| self.scene().forgot(terms.delivery, at));
+        let forgot = self.terms().and_then(|(terms, _)| self.context().forgot(terms.delivery, at));
         if let Some(why) = forgot {
             let told = asked.minus(&shards.off);
             let verdict = self.verdict((&fire, at, at), &told, 0, VerdictState::Skipped, why.into());
             self.draft.verdicts.extend(verdict);
-            self.asked = Some(record);
-            return self.act(CommitKind::ClaimShards);
+            self.triggers = Some(record);
+            return self.set_kind(CommitKind::ClaimShards);
         }
         let refused = asked.and(&busy).minus(&shards.off);
         if !refused.is_empty() {
-            let event = Event::Rejected(self.table.job.name().clone(), request.id.clone(), refused.clone());
-            out.news.push(News { subject: self.table.subject(), sent: false, event });
+            let event = Event::Rejected(self.sharded.job.name().clone(), request.id.clone(), refused.clone());
+            out.notices.push(CommitNotice { scope: self.sharded.scope(), sent: false, event });
             let verdict =
-                self.verdict((&fire, at, at), &refused, 0, VerdictState::Skipped, self.in_the_way(&refused));
+                self.verdict((&fire, at, at), &refused, 0, VerdictState::Skipped, self.obstacle(&refused));
             self.draft.verdicts.extend(verdict);
         }
         self.open(
             fire,
-            (at, at.min(self.scene().now.wall)),
+            (at, at.min(self.context().now.wall)),
             Wall::MIN,
             asked.minus(&busy).minus(&shards.off),
         );
-        self.asked = Some(record);
-        self.act(CommitKind::ClaimShards);
+        self.triggers = Some(record);
+        self.set_kind(CommitKind::ClaimShards);
     }
 
     /// Every group of shards whose next fire is near, without the shards that run.
-    fn claim_due(&mut self, mine: &ShardSet, terms: &Terms, shards: &ShardTerms, out: &mut Decisions) {
+    fn claim_due(&mut self, mine: &ShardSet, terms: &JobTerms, shards: &ShardTerms, out: &mut RuleOutput) {
         let Some(schedule) = &terms.schedule else { return };
-        let (now, settings) = (self.scene().now, &self.scene().local.settings);
-        let policy = self.scene().policy(terms);
+        let (now, settings) = (self.context().now, &self.context().local.settings);
+        let policy = self.context().policy(terms);
         // A node that is paused for the job lets its fires pass; so nothing is made up when it goes on (S2-38).
-        let paused = self.table.job.switches(&self.scene().member.node).paused;
+        let paused = self.sharded.job.switches(&self.context().member.node).paused;
         let free = mine.minus(&self.busy());
         for group in self.draft.groups.clone() {
             let ready = group.shards.and(&free);
@@ -366,7 +375,7 @@ impl<'a> Desk<'a> {
             let near = next.due.zip(next.from).filter(|(_, from)| *from <= now.wall + settings.lead);
             if next.skipped.is_none() && near.is_none() {
                 let at = next.from.map(|from| (from - settings.lead).min(next.until.unwrap_or(from)));
-                out.list.extend(at.map(|at| Decision::JobAt(self.table.job.id, at)));
+                out.actions.extend(at.map(|at| RuleAction::JobAt(self.sharded.job.id, at)));
                 continue;
             }
             if !self.clock_agrees(shards, out) {
@@ -374,12 +383,12 @@ impl<'a> Desk<'a> {
             }
             if let Some(span) = next.skipped {
                 self.skip(&ready, span, &no_more(span.0, &policy), shards);
-                self.act(CommitKind::Skip);
+                self.set_kind(CommitKind::Skip);
             }
             let Some((due, from)) = near else { continue };
-            if now.mono + (from - now.wall) >= self.scene().lease.until() {
+            if now.mono + (from - now.wall) >= self.context().lease.until() {
                 // The lease is renewed long before; until then nobody could be sure to start it.
-                out.add(Decision::JobUncertain(self.table.job.id));
+                out.add(RuleAction::JobAwaitsTrust(self.sharded.job.id));
                 continue;
             }
             let back = next.skipped.map_or(group.watermark, |(_, last)| last);
@@ -389,7 +398,7 @@ impl<'a> Desk<'a> {
             }
             self.draft.set_watermark(&ready, due);
             self.open(Fire::Due(due), (due, from), back, run);
-            self.act(CommitKind::ClaimShards);
+            self.set_kind(CommitKind::ClaimShards);
         }
     }
 
@@ -397,8 +406,8 @@ impl<'a> Desk<'a> {
         if shards.is_empty() {
             return;
         }
-        let (from, seq) = (from.max(self.scene().now.wall), self.draft.seq);
-        let total = self.table.sharding.cut.total;
+        let (from, seq) = (from.max(self.context().now.wall), self.draft.seq);
+        let total = self.sharded.sharding.cut.total;
         self.draft.add_open(OpenShards {
             fire,
             due,
@@ -415,55 +424,55 @@ impl<'a> Desk<'a> {
     }
 
     /// Whether the clocks agree as well as the job demands (S2-25, law 6); if not, the job is called when they do.
-    fn clock_agrees(&self, shards: &ShardTerms, out: &mut Decisions) -> bool {
+    fn clock_agrees(&self, shards: &ShardTerms, out: &mut RuleOutput) -> bool {
         let agrees = self.knows_time(shards);
         if !agrees {
-            out.add(Decision::Announce(Event::ClockDiffers(self.most_difference(shards))));
-            out.add(Decision::JobUncertain(self.table.job.id));
+            out.add(RuleAction::Announce(Event::ClockDiffers(self.most_difference(shards))));
+            out.add(RuleAction::JobAwaitsTrust(self.sharded.job.id));
         }
         agrees
     }
 
     fn knows_time(&self, shards: &ShardTerms) -> bool {
-        let scene = self.scene();
+        let scene = self.context();
         let difference = scene.local.lease.difference(scene.now);
         difference.is_none_or(|by| by <= self.most_difference(shards))
     }
 
     fn most_difference(&self, shards: &ShardTerms) -> Millis {
-        let own = self.scene().local.settings.max_clock_skew;
+        let own = self.context().local.settings.max_clock_skew;
         shards.max_clock_skew.unwrap_or(Millis(i64::MAX)).min(own)
     }
 
     /// Whether one more run fits; if not, the job is called when one ends.
-    fn has_slot(&self, due: Wall, out: &mut Decisions) -> bool {
-        let local = self.scene().local;
-        let free = free_slots(self.scene().view, local) > out.claimed && keeps_pace(local, out);
+    fn has_slot(&self, due: Wall, out: &mut RuleOutput) -> bool {
+        let local = self.context().local;
+        let free = free_slots(self.context().view, local) > out.claimed && is_within_pace(local, out);
         if !free {
-            out.add(Decision::JobWaits(self.table.job.id, due));
+            out.add(RuleAction::JobAwaitsSlot(self.sharded.job.id, due));
         }
         free
     }
 
-    fn commit(&mut self, kind: CommitKind, out: &mut Decisions) {
-        let table = &self.table;
-        let mut guards = Vec::from_iter(table.lane_guard(self.scene().member));
+    fn commit(&mut self, kind: CommitKind, out: &mut RuleOutput) {
+        let table = &self.sharded;
+        let mut guards = Vec::from_iter(table.run_state_guard(self.context().member));
         guards.extend(table.job.calendar_guards());
-        let mut writes = Vec::from([table.put_lane(self.scene().member, &self.draft)]);
+        let mut writes = Vec::from([table.put_run_state(self.context().member, &self.draft)]);
         // The leader cuts before the next fire and hears of no lane: that one is to come after all, the place tells it.
-        let told = table.sharding.mark.is_some() && self.draft.takes_back(&self.lane);
+        let told = table.sharding.mark.is_some() && self.draft.takes_back(&self.current);
         let mut sharding = table.sharding.clone();
         // Whoever has a lane is listed, so that it is looked for should that member die.
-        let listed = sharding.lanes.contains(self.scene().member);
+        let listed = sharding.lanes.contains(self.context().member);
         if !listed {
-            sharding.lanes.push(self.scene().member.clone());
+            sharding.lanes.push(self.context().member.clone());
         }
         writes.extend((told || !listed).then(|| table.put(sharding)));
-        if let (Some(record), Some(known)) = (self.asked.take(), table.job.asked()) {
-            let key = keys::asked(table.job.name());
+        if let (Some(record), Some(known)) = (self.triggers.take(), table.job.triggers()) {
+            let key = keys::triggers(table.job.name());
             guards.push(known.guard(key.clone()));
             writes.push(Write::Put { key, value: encode(&record), owner: None });
         }
-        out.commit(table.subject(), kind, table.txn(guards, writes));
+        out.commit(table.scope(), kind, table.txn(guards, writes));
     }
 }

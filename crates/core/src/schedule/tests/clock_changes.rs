@@ -229,9 +229,13 @@ fn a_shifted_fire_meets_others() {
         ("0 12 30,31 12 *", "Pacific/Apia", "2011-12-29T12:00:00Z", &["12-30T22:00", "12-29T22:00"]),
     ];
     for (text, zone, after, expected) in cases {
-        let shifted =
-            Schedule::read(&Times { text, timezone: zone, dst: Some(Dst::Shift), ..Times::default() })
-                .unwrap();
+        let shifted = Schedule::read(&ScheduleSpec {
+            text,
+            timezone: zone,
+            dst: Some(Dst::Shift),
+            ..ScheduleSpec::default()
+        })
+        .unwrap();
         let found = fires(&shifted, wall(after), expected.len());
         let found: Vec<_> = found.iter().map(|due| due.to_string()[5..16].to_string()).collect();
         assert_eq!(found, *expected, "{text}");

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::calendar::{Calendar as Declared, LINES_MAX, LocalTimes};
+use crate::ids::CalendarName;
 use crate::steps::tests::counted;
-use crate::words::CalendarName;
 use alloc::vec;
 
 const CORPUS: &str = include_str!("../../../tests/corpus/schedules.txt");
@@ -102,7 +102,8 @@ fn any_text_is_read_and_its_next_fire_found_in_a_bounded_number_of_steps() {
         let rules = text.lines().count().clamp(1, MAX_RULES) as u64;
         for (zone, dst) in ZONES.iter().flat_map(|zone| DSTS.map(|dst| (*zone, dst))) {
             for (jitter, often) in [("", 1), ("1d", MOVED)] {
-                let times = Times { text: &text, timezone: zone, dst, jitter, ..Times::default() };
+                let times =
+                    ScheduleSpec { text: &text, timezone: zone, dst, jitter, ..ScheduleSpec::default() };
                 let (schedule, steps) = counted(|| Schedule::read(&times));
                 let most = (READ + LISTS) * rules + text.len() as u64 + NEXT * rules * MOVED;
                 assert!(steps <= most, "{steps} steps to read {times:.200?}");
@@ -121,7 +122,7 @@ fn any_text_is_read_and_its_next_fire_found_in_a_bounded_number_of_steps() {
 }
 
 /// Calendars under their names.
-type Named = Vec<(CalendarName, Arc<LocalTimes>)>;
+type NamedCalendars = Vec<(CalendarName, Arc<LocalTimes>)>;
 
 /// A calendar of these lines.
 fn declared(days: &[&str], weekdays: &[&str], windows: &[&str]) -> (CalendarName, Arc<LocalTimes>) {
@@ -132,7 +133,7 @@ fn declared(days: &[&str], weekdays: &[&str], windows: &[&str]) -> (CalendarName
 }
 
 /// Calendars that hold everything, or all but little, each in another way: those that close, and those that open.
-fn closed() -> Vec<(Calendars, u64)> {
+fn closed() -> Vec<(CalendarFilter, u64)> {
     let day = |n: usize| format!("{:04}-{:02}-{:02}", 2026 + n / 336, 1 + n / 28 % 12, 1 + n % 28);
     let every_other = |from: usize| {
         let days: Vec<String> = (0..LINES_MAX).map(|n| day(2 * n + from)).collect();
@@ -162,8 +163,8 @@ fn closed() -> Vec<(Calendars, u64)> {
     lists.map(|(except, only)| (dated(&except) + dated(&only), except, only)).map(with).into()
 }
 
-fn with((dated, except, only): (u64, Named, Named)) -> (Calendars, u64) {
-    (Calendars::new(except, only), dated)
+fn with((dated, except, only): (u64, NamedCalendars, NamedCalendars)) -> (CalendarFilter, u64) {
+    (CalendarFilter::new(except, only), dated)
 }
 
 /// proves: I16
@@ -176,7 +177,8 @@ fn the_next_fire_under_any_calendars_is_found_in_a_bounded_number_of_steps() {
         for (text, zone) in rules.iter().flat_map(|rule| zones.map(|zone| (*rule, zone))) {
             for (jitter, often) in [("", 1), ("1d", MOVED)] {
                 let schedule =
-                    Schedule::read(&Times { text, timezone: zone, jitter, ..Times::default() }).unwrap();
+                    Schedule::read(&ScheduleSpec { text, timezone: zone, jitter, ..ScheduleSpec::default() })
+                        .unwrap();
                 let schedule = schedule.under(calendars.clone());
                 for after in AFTER {
                     let (_, steps) = counted(|| schedule.next(Wall(after)));

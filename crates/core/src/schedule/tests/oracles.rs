@@ -1,7 +1,7 @@
 //! Random schedules against three judges that share no code with ours: a matcher that looks at every minute, the zone
 //! database asked minute by minute, and the crate `croner`.
 
-use super::lines::{Line, Part, line, vixie};
+use super::cron_lines::{FieldPart, TestCronLine, line, vixie};
 use super::*;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -17,7 +17,7 @@ fn moment() -> impl Strategy<Value = i64> {
 }
 
 /// The schedule of a line, unless it was rightly refused because it never fires.
-fn schedule(line: &Line, zone: &str) -> Option<Schedule> {
+fn schedule(line: &TestCronLine, zone: &str) -> Option<Schedule> {
     match Schedule::parse(&line.text(), zone) {
         Ok(schedule) => Some(schedule),
         Err(error) => {
@@ -32,7 +32,7 @@ fn cases(n: u32) -> ProptestConfig {
 }
 
 /// Every fire of `line` in `from..until` (seconds), found by looking at every `step` seconds of the clock.
-fn looked_up(line: &Line, zone: &TimeZone, from: i64, until: i64, step: usize) -> Vec<i64> {
+fn looked_up(line: &TestCronLine, zone: &TimeZone, from: i64, until: i64, step: usize) -> Vec<i64> {
     let datetime = |local: i64| Offset::UTC.to_datetime(Timestamp::from_second(local).unwrap());
     let mut found = Vec::new();
     if line.every() {
@@ -98,7 +98,7 @@ proptest! {
     /// The days of three years, for lines whose time of day is one fixed second.
     #[test]
     fn same_days_as_looking_at_every_day(line in line(), from in moment()) {
-        let noon = Line { second: vec![Part::One(0)], minute: vec![Part::One(0)], hour: vec![Part::One(12)], ..line };
+        let noon = TestCronLine { second: vec![FieldPart::One(0)], minute: vec![FieldPart::One(0)], hour: vec![FieldPart::One(12)], ..line };
         let from = from - from % 86_400 + 43_200;
         let until = from + 3 * 366 * 86_400;
         let expected = looked_up(&noon, &TimeZone::UTC, from, until, 86_400);
@@ -148,7 +148,7 @@ fn same_fires_around_every_kind_of_clock_change() {
     let changes: &'static [(String, i64)] = Box::leak(changes().into_boxed_slice());
     let config = cases(600);
     proptest!(config, |((zone, at) in select(changes), line in line(), start in 1..1_500_i64)| {
-        let line = Line { second: vec![Part::One(0)], month: vec![Part::All], ..line };
+        let line = TestCronLine { second: vec![FieldPart::One(0)], month: vec![FieldPart::All], ..line };
         let Some(schedule) = schedule(&line, &zone) else { return Ok(()) };
         let tz = TimeZoneDatabase::bundled().get(&zone).unwrap();
         // Old offsets have odd seconds; minutes of the clock and of UTC must coincide to walk by minutes.

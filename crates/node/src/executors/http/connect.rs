@@ -13,15 +13,15 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 
-use super::egress::Egress;
-use super::tls::Tls;
+use super::egress::EgressPolicy;
+use super::tls::TlsConfigs;
 
 /// How long one address may take to answer at all, and how long it may take to agree on TLS.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// A connection of either kind.
-pub(super) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+pub(super) trait HttpStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> HttpStream for T {}
 
 /// Where an address leads, without what may be secret in it.
 pub(super) fn shown(url: &Url) -> String {
@@ -33,9 +33,9 @@ pub(super) fn shown(url: &Url) -> String {
 pub(super) async fn connect(
     url: &Url,
     http: &Http,
-    egress: &Egress,
-    tls: &Tls,
-) -> Result<Box<dyn Wire>, String> {
+    egress: &EgressPolicy,
+    tls: &TlsConfigs,
+) -> Result<Box<dyn HttpStream>, String> {
     let host = url.host().ok_or("the address names no host")?.to_owned();
     let port = url.port_or_known_default().ok_or("the address has no port")?;
     let addresses = resolve(&host, port).await?;
@@ -68,7 +68,7 @@ async fn resolve(host: &Host, port: u16) -> Result<Vec<SocketAddr>, String> {
     if found.is_empty() { Err(format!("no address of {name}")) } else { Ok(found) }
 }
 
-fn allowed(url: &Url, host: &Host, address: IpAddr, egress: &Egress) -> Result<(), String> {
+fn allowed(url: &Url, host: &Host, address: IpAddr, egress: &EgressPolicy) -> Result<(), String> {
     let Err(kind) = egress.check(address) else { return Ok(()) };
     let address = address.to_canonical();
     let kind = match kind {
@@ -113,13 +113,13 @@ fn server_name(host: &Host) -> Result<ServerName<'static>, String> {
 }
 
 /// What all requests of a node share.
-pub(super) struct Reach {
-    pub(super) egress: Egress,
-    pub(super) tls: Tls,
+pub(super) struct HttpContext {
+    pub(super) egress: EgressPolicy,
+    pub(super) tls: TlsConfigs,
 }
 
-impl Reach {
-    pub(super) fn new(egress: Egress) -> Arc<Self> {
-        Arc::new(Self { egress, tls: Tls::default() })
+impl HttpContext {
+    pub(super) fn new(egress: EgressPolicy) -> Arc<Self> {
+        Arc::new(Self { egress, tls: TlsConfigs::default() })
     }
 }

@@ -134,9 +134,9 @@ const NAT64: Network = Network::v6([0x64, 0xff9b, 0, 0], 96);
 
 /// Where requests of one node may go.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Egress(Vec<Network>);
+pub(super) struct EgressPolicy(Vec<Network>);
 
-impl Egress {
+impl EgressPolicy {
     /// To public addresses and these.
     pub(super) fn new(allowed: Vec<Network>) -> Self {
         Self(allowed)
@@ -168,11 +168,11 @@ impl Egress {
 mod tests {
     use super::*;
 
-    fn egress(allowed: &[&str]) -> Egress {
-        Egress::new(allowed.iter().map(|text| text.parse().unwrap()).collect())
+    fn egress(allowed: &[&str]) -> EgressPolicy {
+        EgressPolicy::new(allowed.iter().map(|text| text.parse().unwrap()).collect())
     }
 
-    fn check(egress: &Egress, address: &str) -> Result<(), &'static str> {
+    fn check(egress: &EgressPolicy, address: &str) -> Result<(), &'static str> {
         egress.check(address.parse().unwrap())
     }
 

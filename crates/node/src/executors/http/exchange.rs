@@ -14,8 +14,8 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use url::Url;
 
-use super::connect::{Reach, connect, shown};
-use super::secrets::Secrets;
+use super::connect::{HttpContext, connect, shown};
+use super::secrets::SecretFolder;
 use crate::logs::LogWriter;
 
 /// The longest head of an answer, in bytes.
@@ -37,30 +37,34 @@ const FOR_ANYBODY: [HeaderName; 4] =
     [header::ACCEPT, header::ACCEPT_LANGUAGE, header::CONTENT_TYPE, header::USER_AGENT];
 
 /// What is to be asked, and on whose behalf.
-pub(super) struct Call {
+pub(super) struct HttpCall {
     pub(super) http: Box<Http>,
     /// The run's facts under the names of its environment.
     pub(super) facts: BTreeMap<&'static str, String>,
-    pub(super) secrets: Secrets,
+    pub(super) secrets: SecretFolder,
 }
 
 /// Asks, and keeps what is answered. Says the status of a good answer, or what went wrong.
-pub(super) async fn make(call: &Call, reach: &Reach, log: &mut LogWriter) -> Result<String, String> {
+pub(super) async fn make(
+    call: &HttpCall,
+    reach: &HttpContext,
+    log: &mut LogWriter,
+) -> Result<String, String> {
     let mut hop = Hop::first(call)?;
     let mut left = call.http.redirects;
     loop {
         match hop.make(&call.http, reach, left > 0, log).await? {
-            Step::Done(status) => return Ok(status),
-            Step::Onwards(next) => hop = *next,
+            HopOutcome::Done(status) => return Ok(status),
+            HopOutcome::Redirect(next) => hop = *next,
         }
         left = left.saturating_sub(1);
     }
 }
 
 /// What follows an answer.
-enum Step {
+enum HopOutcome {
     Done(String),
-    Onwards(Box<Hop>),
+    Redirect(Box<Hop>),
 }
 
 /// One of the requests that are made.
@@ -74,7 +78,7 @@ struct Hop {
 }
 
 impl Hop {
-    fn first(call: &Call) -> Result<Self, String> {
+    fn first(call: &HttpCall) -> Result<Self, String> {
         let http = &call.http;
         let url = Url::parse(&http.url).map_err(|e| format!("http.url cannot be read: {e}"))?;
         let method = Method::from_bytes(http.method().as_bytes()).map_err(|e| format!("http.method: {e}"))?;
@@ -125,13 +129,13 @@ impl Hop {
     async fn make(
         self,
         http: &Http,
-        reach: &Reach,
+        reach: &HttpContext,
         may_go_on: bool,
         log: &mut LogWriter,
-    ) -> Result<Step, String> {
+    ) -> Result<HopOutcome, String> {
         let request = self.request()?;
         let wire = connect(&self.url, http, &reach.egress, &reach.tls).await?;
-        let broke = |e: hyper::Error| format!("{}: no whole answer: {}", shown(&self.url), told(&e));
+        let broke = |e: hyper::Error| format!("{}: no whole answer: {}", shown(&self.url), error_chain(&e));
         let handshake = http1::Builder::new().max_buf_size(HEAD_MAX).handshake(TokioIo::new(wire));
         let (mut sender, connection) = handshake.await.map_err(broke)?;
         // What goes wrong with the connection is told by whoever waits for its answer.
@@ -150,14 +154,14 @@ impl Hop {
                 && let Some(next) = self.named(&answer)?
             {
                 if may_go_on {
-                    return self.onwards(status, next).map(|hop| Step::Onwards(Box::new(hop)));
+                    return self.redirect(status, next).map(|hop| HopOutcome::Redirect(Box::new(hop)));
                 }
                 keep(answer, log).await.map_err(broke)?;
                 return Err(format!("{said}: sent on to {}, {}", shown(&next), how_far(http)));
             }
             let kept = keep(answer, log).await;
-            kept.map_err(|e| format!("{said}, but its body broke off: {}", told(&e)))?;
-            if good { Ok(Step::Done(said)) } else { Err(said) }
+            kept.map_err(|e| format!("{said}, but its body broke off: {}", error_chain(&e)))?;
+            if good { Ok(HopOutcome::Done(said)) } else { Err(said) }
         };
         tokio::select! {
             biased;
@@ -175,7 +179,7 @@ impl Hop {
     }
 
     /// The request that follows a redirect (RFC 9110, 15.4).
-    fn onwards(&self, status: StatusCode, url: Url) -> Result<Self, String> {
+    fn redirect(&self, status: StatusCode, url: Url) -> Result<Self, String> {
         let refused = |why: &str| Err(format!("HTTP {}: sent on to {}, {why}", status.as_u16(), shown(&url)));
         match (self.url.scheme(), url.scheme()) {
             (_, "https") | ("http", "http") => {}
@@ -217,7 +221,7 @@ impl Hop {
 }
 
 fn has_secret(template: &str) -> bool {
-    let is_secret = |piece: &http::Piece<'_>| matches!(piece, http::Piece::Secret { .. });
+    let is_secret = |piece: &http::TemplatePart<'_>| matches!(piece, http::TemplatePart::Secret { .. });
     http::read(template).is_ok_and(|pieces| pieces.iter().any(is_secret))
 }
 
@@ -243,7 +247,7 @@ async fn keep(mut answer: Response<Incoming>, log: &mut LogWriter) -> Result<(),
 }
 
 /// An error with what caused it.
-fn told(error: &hyper::Error) -> String {
+fn error_chain(error: &hyper::Error) -> String {
     let mut said = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -14,9 +14,9 @@ const OPEN: u32 = 0o037;
 
 /// The node's folder of secrets, where it has one.
 #[derive(Clone, Debug)]
-pub(super) struct Secrets(pub(super) Option<PathBuf>);
+pub(super) struct SecretFolder(pub(super) Option<PathBuf>);
 
-impl Secrets {
+impl SecretFolder {
     /// What the file of this name holds, without the line break at its end.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn a_secret_is_read_only_from_a_file_that_nobody_else_reads() {
         let folder = tempfile::tempdir().unwrap();
-        let secrets = Secrets(Some(folder.path().to_path_buf()));
+        let secrets = SecretFolder(Some(folder.path().to_path_buf()));
         let put = |text: &str, mode| {
             let path = folder.path().join("token");
             // Its owner may not be allowed to write it.
@@ -86,7 +86,7 @@ mod tests {
             secrets.read("token")
         };
         assert!(secrets.read("token").unwrap_err().contains("--secrets"));
-        assert!(Secrets(None).read("token").unwrap_err().contains("--secrets DIR"));
+        assert!(SecretFolder(None).read("token").unwrap_err().contains("--secrets DIR"));
         for (mode, good) in
             [(0o600, true), (0o640, true), (0o400, true), (0o644, false), (0o660, false), (0o604, false)]
         {

@@ -3,9 +3,9 @@
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use evenkeel_core::job::{Priority, Setting};
+use evenkeel_core::ids::Token;
+use evenkeel_core::job::{LaunchSettings, Priority};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::Token;
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn run(address: SocketAddr, not_after: Mono) -> (Run, Box<Http>) {
         token: Token::default(),
         sent: String::new(),
         work: evenkeel_core::job::Work::Http(http.clone()),
-        setting: Box::new(Setting::default()),
+        setting: Box::new(LaunchSettings::default()),
         timeout: None,
         retry: None,
         not_after,
@@ -31,19 +31,19 @@ fn run(address: SocketAddr, not_after: Mono) -> (Run, Box<Http>) {
     (run, http)
 }
 
-fn runs(folder: &std::path::Path) -> (HttpRuns, mpsc::UnboundedReceiver<News>) {
+fn runs(folder: &std::path::Path) -> (HttpExecutor, mpsc::UnboundedReceiver<ExecutorEvent>) {
     let (tell, news) = mpsc::unbounded_channel();
     let mut config = Config::new("a".parse().unwrap(), "memory:", folder);
     config.http_allow = vec!["127.0.0.1".parse().unwrap()];
-    (HttpRuns::new(&config, Logs::new(folder.into()), tell), news)
+    (HttpExecutor::new(&config, Logs::new(folder.into()), tell), news)
 }
 
-fn trust(until: Mono) -> Trust {
-    Trust { until, kill: until + Millis::secs(1) }
+fn trust(until: Mono) -> TrustDeadline {
+    TrustDeadline { until, kill: until + Millis::secs(1) }
 }
 
 /// Waits for a connection; `None` where news of the run comes first.
-fn connected(listener: &TcpListener, news: &mut mpsc::UnboundedReceiver<News>) -> Option<TcpStream> {
+fn connected(listener: &TcpListener, news: &mut mpsc::UnboundedReceiver<ExecutorEvent>) -> Option<TcpStream> {
     let until = clock::now().mono + Millis::secs(120);
     listener.set_nonblocking(true).unwrap();
     while clock::now().mono < until {
@@ -77,7 +77,7 @@ fn a_request_that_is_too_late_is_not_made() {
     runs.trust(trust(now + Millis::secs(60)));
     let (run, http) = run(listener.local_addr().unwrap(), now);
     runs.start(run.clone(), http);
-    assert_eq!(news.blocking_recv(), Some(News::NotStarted { run: run.id, attempt: 1 }));
+    assert_eq!(news.blocking_recv(), Some(ExecutorEvent::NotStarted { run: run.id, attempt: 1 }));
     assert!(listener.accept().is_err(), "nobody connected");
 }
 
@@ -99,9 +99,9 @@ fn a_request_is_dropped_at_the_deadline_though_nobody_says_so() {
         .expect("a connection before the deadline");
     // Neither fence() nor stop() is called.
     hung_up(wire);
-    let Some(News::Ended(finish)) = news.blocking_recv() else { panic!("it started") };
+    let Some(ExecutorEvent::Ended(finish)) = news.blocking_recv() else { panic!("it started") };
     assert!(clock::now().mono >= until, "not before it");
-    assert_eq!(finish.ended, Ended::Stopped(Reason::Fenced));
+    assert_eq!(finish.ended, RunOutcome::Stopped(StopReason::Fenced));
     assert!(finish.reason.contains("the server may go on"), "{}", finish.reason);
 }
 
@@ -119,6 +119,6 @@ fn the_driver_drops_what_is_under_way_once_the_deadline_has_passed() {
     assert!(news.try_recv().is_err(), "its time has not come");
     runs.fence(now + Millis::secs(60));
     hung_up(wire);
-    let Some(News::Ended(finish)) = news.blocking_recv() else { panic!("it started") };
-    assert_eq!(finish.ended, Ended::Stopped(Reason::Fenced));
+    let Some(ExecutorEvent::Ended(finish)) = news.blocking_recv() else { panic!("it started") };
+    assert_eq!(finish.ended, RunOutcome::Stopped(StopReason::Fenced));
 }

@@ -16,15 +16,15 @@ const FILE_MAX: u64 = 4 << 20;
 
 /// What is needed to speak TLS, read when the first request needs it.
 #[derive(Default)]
-pub(super) struct Tls {
+pub(super) struct TlsConfigs {
     host: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
 
-impl Tls {
+impl TlsConfigs {
     /// How this request speaks TLS.
     pub(super) async fn of(&self, http: &Http) -> Result<Arc<ClientConfig>, String> {
         if !http.verify {
-            return config(Arc::new(Anybody(Arc::new(aws_lc_rs::default_provider()))));
+            return config(Arc::new(InsecureCertVerifier(Arc::new(aws_lc_rs::default_provider()))));
         }
         if http.ca.is_empty() {
             return self.host.get_or_init(of_host).clone();
@@ -67,7 +67,7 @@ fn trusting(roots: RootCertStore, listed: Vec<CertificateDer<'static>>) -> Resul
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
     let vouched = verifier.map_err(|e| format!("TLS cannot be spoken: {e}"))?;
-    config(Arc::new(Listed { vouched, listed }))
+    config(Arc::new(ListedCertVerifier { vouched, listed }))
 }
 
 fn config(verifier: Arc<dyn ServerCertVerifier>) -> Result<Arc<ClientConfig>, String> {
@@ -85,12 +85,12 @@ fn config(verifier: Arc<dyn ServerCertVerifier>) -> Result<Arc<ClientConfig>, St
 /// `openssl req -x509` makes a certificate that may vouch for others as well, and such a one is refused as that of a server even
 /// where it is a root. Its times, its name and the server's possession of its key are verified all the same.
 #[derive(Debug)]
-struct Listed {
+struct ListedCertVerifier {
     vouched: Arc<WebPkiServerVerifier>,
     listed: Vec<CertificateDer<'static>>,
 }
 
-impl ServerCertVerifier for Listed {
+impl ServerCertVerifier for ListedCertVerifier {
     fn verify_server_cert(
         &self,
         server: &CertificateDer<'_>,
@@ -142,9 +142,9 @@ impl ServerCertVerifier for Listed {
 
 /// Believes whoever answers, for jobs that say `verify = false`. What is said stays secret from those who only listen.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct InsecureCertVerifier(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for InsecureCertVerifier {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

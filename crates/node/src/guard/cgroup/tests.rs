@@ -13,12 +13,12 @@ use super::*;
 const SERVICE: &str = "system.slice/evenkeel.service";
 
 /// A unified tree, delegated to a service in which these processes are.
-struct Fake {
+struct FakeCgroupTree {
     folder: TempDir,
     data: TempDir,
 }
 
-impl Fake {
+impl FakeCgroupTree {
     fn new(controllers: &str, processes: &[Pid]) -> Self {
         let fake = Self { folder: tempfile::tempdir().unwrap(), data: tempfile::tempdir().unwrap() };
         fs::create_dir_all(fake.own()).unwrap();
@@ -35,23 +35,23 @@ impl Fake {
         self.folder.path().join(SERVICE)
     }
 
-    fn told(&self, below: &str) -> Told {
+    fn mounts(&self, below: &str) -> CgroupMounts {
         let mount = format!(
             "30 23 0:26 / {} rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n",
             self.folder.path().display()
         );
-        Told {
+        CgroupMounts {
             mounts: format!("22 1 0:2 / /proc rw - proc proc rw\n{mount}"),
             own: format!("0::/{SERVICE}{below}\n"),
         }
     }
 
     fn open(&self) -> Cgroups {
-        Cgroups::open(&self.told(""), self.data.path(), &[me()]).unwrap()
+        Cgroups::open(&self.mounts(""), self.data.path(), &[me()]).unwrap()
     }
 
     /// The cgroup of a run to be, with files that only a kernel makes.
-    fn kernel_made(&self, id: &Attempt, files: &[(&str, &str)]) -> PathBuf {
+    fn kernel_made(&self, id: &AttemptId, files: &[(&str, &str)]) -> PathBuf {
         let dir =
             self.own().join(name(self.data.path()).unwrap()).join(format!("run-{}.{}", id.run, id.attempt));
         fs::create_dir_all(&dir).unwrap();
@@ -64,11 +64,11 @@ fn me() -> Pid {
     rustix::process::getpid()
 }
 
-fn attempt() -> Attempt {
-    Attempt { run: "j:1:0".parse().unwrap(), attempt: 2 }
+fn attempt() -> AttemptId {
+    AttemptId { run: "j:1:0".parse().unwrap(), attempt: 2 }
 }
 
-fn totals(text: &str) -> Totals {
+fn totals(text: &str) -> RunLimitValues {
     serde_json::from_str::<Limits>(&format!("{{\"together\":{text}}}")).unwrap().read().unwrap().together
 }
 
@@ -78,10 +78,10 @@ fn read(path: impl AsRef<Path>) -> String {
 
 #[test]
 fn in_the_unified_tree_the_node_stands_aside_and_runs_are_bounded() {
-    let fake = Fake::new("cpuset cpu io memory pids", &[me()]);
+    let fake = FakeCgroupTree::new("cpuset cpu io memory pids", &[me()]);
     let mut cgroups = fake.open();
     assert_eq!(cgroups.lacking(), None);
-    assert_eq!(read(fake.own().join(ASIDE).join(PROCS)), me().as_raw_nonzero().to_string());
+    assert_eq!(read(fake.own().join(NODE_CGROUP).join(PROCS)), me().as_raw_nonzero().to_string());
     let folder = fake.own().join(name(fake.data.path()).unwrap());
     for dir in [&fake.own(), &folder] {
         assert_eq!(read(dir.join("cgroup.subtree_control")), "+pids +memory +cpu");
@@ -90,7 +90,7 @@ fn in_the_unified_tree_the_node_stands_aside_and_runs_are_bounded() {
     let dir = fake.kernel_made(&attempt(), &kernels);
     let all = totals(r#"{"memory":"512M","cores":1.5,"processes":50}"#);
     let cgroup = cgroups.enclose(&attempt(), all).unwrap().unwrap();
-    assert_eq!(cgroup.doors(), [dir.join(PROCS)], "all is in one tree");
+    assert_eq!(cgroup.procs_files(), [dir.join(PROCS)], "all is in one tree");
     for (file, text) in [
         ("memory.max", "536870912"),
         ("memory.swap.max", "0"),
@@ -101,8 +101,8 @@ fn in_the_unified_tree_the_node_stands_aside_and_runs_are_bounded() {
         assert_eq!(read(dir.join(file)), text, "{file}");
     }
     // What is not asked for is not bounded.
-    let other = Attempt { attempt: 3, ..attempt() };
-    let cgroup = cgroups.enclose(&other, Totals::default()).unwrap().unwrap();
+    let other = AttemptId { attempt: 3, ..attempt() };
+    let cgroup = cgroups.enclose(&other, RunLimitValues::default()).unwrap().unwrap();
     assert!(inside(&folder).len() == 2 && fs::read_dir(&cgroup.dirs[0]).unwrap().next().is_none());
     cgroups.leave(cgroup);
     assert_eq!(inside(&folder), [dir]);
@@ -110,18 +110,18 @@ fn in_the_unified_tree_the_node_stands_aside_and_runs_are_bounded() {
 
 #[test]
 fn who_stands_aside_already_is_found_where_it_was() {
-    let fake = Fake::new("cpu memory pids", &[]);
+    let fake = FakeCgroupTree::new("cpu memory pids", &[]);
     fs::write(fake.own().join("cgroup.subtree_control"), "cpu memory pids").unwrap();
-    let told = fake.told(&format!("/{ASIDE}"));
+    let told = fake.mounts(&format!("/{NODE_CGROUP}"));
     let cgroups = Cgroups::open(&told, fake.data.path(), &[me()]).unwrap();
     assert_eq!(cgroups.folders, fake.open().folders);
-    assert!(!fake.own().join(ASIDE).exists(), "nobody has to be moved");
+    assert!(!fake.own().join(NODE_CGROUP).exists(), "nobody has to be moved");
 }
 
 #[test]
 fn a_limit_that_cannot_be_kept_is_told_with_what_to_do() {
     let stranger = Pid::INIT;
-    let fake = Fake::new("cpu memory pids", &[me(), stranger]);
+    let fake = FakeCgroupTree::new("cpu memory pids", &[me(), stranger]);
     let mut cgroups = fake.open();
     let lacking = cgroups.lacking().unwrap();
     assert!(
@@ -131,9 +131,12 @@ fn a_limit_that_cannot_be_kept_is_told_with_what_to_do() {
     let why = cgroups.enclose(&attempt(), totals(r#"{"cores":1}"#)).unwrap_err();
     assert!(why.starts_with("limits.together.cores cannot be kept on this node: no cgroup for cpu"), "{why}");
     assert!(why.contains("Delegate=yes") && why.contains("--cgroups off"), "{why}");
-    assert!(cgroups.enclose(&attempt(), Totals::default()).unwrap().is_none(), "others start without");
+    assert!(
+        cgroups.enclose(&attempt(), RunLimitValues::default()).unwrap().is_none(),
+        "others start without"
+    );
     // One controller is missing, and only who wants it is refused.
-    let fake = Fake::new("memory pids", &[me()]);
+    let fake = FakeCgroupTree::new("memory pids", &[me()]);
     let mut cgroups = fake.open();
     assert!(
         cgroups
@@ -148,7 +151,7 @@ fn a_limit_that_cannot_be_kept_is_told_with_what_to_do() {
 
 #[test]
 fn what_the_kernel_tells_of_memory_is_told() {
-    let fake = Fake::new("cpu memory pids", &[me()]);
+    let fake = FakeCgroupTree::new("cpu memory pids", &[me()]);
     let mut cgroups = fake.open();
     let dir = fake.kernel_made(&attempt(), &[("memory.events", "low 0\nhigh 0\nmax 9\noom 0\noom_kill 0\n")]);
     let cgroup = cgroups.enclose(&attempt(), totals(r#"{"memory":"512M"}"#)).unwrap().unwrap();
@@ -166,18 +169,18 @@ fn what_the_kernel_tells_of_memory_is_told() {
 
 #[test]
 fn the_unified_tree_is_killed_at_once_and_tells_of_all_below() {
-    let fake = Fake::new("cpu memory pids", &[me()]);
+    let fake = FakeCgroupTree::new("cpu memory pids", &[me()]);
     let mut cgroups = fake.open();
     let files = [("cgroup.kill", ""), ("cgroup.events", "populated 1\nfrozen 0\n"), ("pids.max", "max")];
     let dir = fake.kernel_made(&attempt(), &files);
-    let cgroup = cgroups.enclose(&attempt(), Totals::default()).unwrap().unwrap();
+    let cgroup = cgroups.enclose(&attempt(), RunLimitValues::default()).unwrap().unwrap();
     assert!(!cgroup.is_empty());
     cgroup.kill();
     assert_eq!((read(dir.join("cgroup.kill")).as_str(), read(dir.join("pids.max")).as_str()), ("1", "max"));
     assert!(!cgroups.end_left(), "somebody lives there");
     fs::write(dir.join("cgroup.events"), "populated 0\nfrozen 0\n").unwrap();
     assert!(cgroup.is_empty() && cgroups.end_left());
-    assert!(end_all(&fake.told(""), fake.data.path()), "so says whoever did not open it");
+    assert!(end_all(&fake.mounts(""), fake.data.path()), "so says whoever did not open it");
 }
 
 fn sleeper() -> Child {
@@ -186,13 +189,13 @@ fn sleeper() -> Child {
 
 #[test]
 fn an_older_kernel_has_each_process_killed_and_no_more_of_them() {
-    let fake = Fake::new("cpu memory pids", &[me()]);
+    let fake = FakeCgroupTree::new("cpu memory pids", &[me()]);
     let mut cgroups = fake.open();
     let (mut one, mut below) = (sleeper(), sleeper());
     let dir = fake.kernel_made(&attempt(), &[("pids.max", "max"), (PROCS, &one.id().to_string())]);
     fs::create_dir(dir.join("below")).unwrap();
     fs::write(dir.join("below").join(PROCS), below.id().to_string()).unwrap();
-    let cgroup = cgroups.enclose(&attempt(), Totals::default()).unwrap().unwrap();
+    let cgroup = cgroups.enclose(&attempt(), RunLimitValues::default()).unwrap().unwrap();
     assert!(!cgroup.is_empty());
     let mut asked = Vec::new();
     cgroup.ask(|pid| {
@@ -221,19 +224,19 @@ fn places_are_read_from_what_the_kernel_says() {
                   34 30 0:29 / /again/memory rw - cgroup cgroup rw,memory\n\
                   35 30 0:30 / /cg/pids rw - cgroup cgroup rw,pids\n";
     let own = "9:name=systemd:/x\n4:memory:/y/z\n3:cpu,cpuacct:/docker/ab/c\n2:pids:/../out\n";
-    let told = Told { mounts: mounts.to_owned(), own: own.to_owned() };
+    let told = CgroupMounts { mounts: mounts.to_owned(), own: own.to_owned() };
     let tree =
-        |own: &str, controller| Tree { own: own.into(), unified: false, controllers: vec![controller] };
+        |own: &str, controller| CgroupTree { own: own.into(), unified: false, controllers: vec![controller] };
     // That of `pids` is above what can be seen from here.
     assert_eq!(
-        place::trees(&told),
+        tree::trees(&told),
         [tree("/a b/cpu,cpuacct/c", Controller::Cpu), tree("/cg/memory/y/z", Controller::Memory)]
     );
 }
 
 /// The first tree of the older kind in which this process may make cgroups.
 fn older() -> Option<PathBuf> {
-    let trees = place::trees(&Told::read().unwrap());
+    let trees = tree::trees(&CgroupMounts::read().unwrap());
     let pids =
         trees.into_iter().find(|tree| !tree.unified && tree.controllers.contains(&Controller::Pids))?;
     let dir = pids.own.join(format!("evenkeel-test-{}", std::process::id()));
@@ -261,7 +264,7 @@ fn a_tree_of_the_older_kind_is_killed_however_it_forks() {
     }
     let mut looks = 0;
     while !is_empty(&dir) {
-        assert!(now() < patience, "{looks} looks, and still there: {:?}", inside::processes(&dir));
+        assert!(now() < patience, "{looks} looks, and still there: {:?}", members::processes(&dir));
         kill(&dir, None);
         looks += 1;
     }

@@ -1,15 +1,15 @@
 //! The audit log in a file and on every server there is.
 
 use super::*;
-use crate::audit::{Asker, AuditFilter, AuditRecord, Outcome, Proof};
+use crate::audit::{AuditFilter, AuditOutcome, AuditRecord, Proof, Requester};
 
-fn record(id: &str, outcome: Outcome) -> AuditRecord {
+fn record(id: &str, outcome: AuditOutcome) -> AuditRecord {
     AuditRecord {
         seq: 0,
         id: id.into(),
         at: Wall(1_000),
         node: "a".into(),
-        asker: Asker::new(Proof::Key, "10.0.0.7", "root@h"),
+        asker: Requester::new(Proof::Key, "10.0.0.7", "root@h"),
         verb: "apply".into(),
         object: "job j".into(),
         job: Some("j".parse().unwrap()),
@@ -21,20 +21,20 @@ fn record(id: &str, outcome: Outcome) -> AuditRecord {
     }
 }
 
-fn noted(record: AuditRecord, fate: Fate) -> Entry {
-    Entry::Audit(Box::new(Noted { record, request: String::new(), fate, ask: None }))
+fn audit_entry(record: AuditRecord, fate: AuditDisposition) -> HistoryWrite {
+    HistoryWrite::Audit(Box::new(AuditEntry { record, request: String::new(), fate, ask: None }))
 }
 
-fn entry(id: &str, outcome: Outcome) -> Entry {
-    noted(record(id, outcome), Fate::Keep)
+fn entry(id: &str, outcome: AuditOutcome) -> HistoryWrite {
+    audit_entry(record(id, outcome), AuditDisposition::Keep)
 }
 
-fn asked_again(id: &str, outcome: Outcome, fate: Fate) -> Entry {
+fn repeated(id: &str, outcome: AuditOutcome, fate: AuditDisposition) -> HistoryWrite {
     let record = record(id, outcome);
-    Entry::Audit(Box::new(Noted { record, request: "j once".into(), fate, ask: None }))
+    HistoryWrite::Audit(Box::new(AuditEntry { record, request: "j once".into(), fate, ask: None }))
 }
 
-async fn outcomes(books: &Books) -> Vec<(String, Outcome)> {
+async fn outcomes(books: &HistoryFixture) -> Vec<(String, AuditOutcome)> {
     let found = books.reader.audit(AuditFilter::default()).await.unwrap();
     found.into_iter().map(|record| (record.id, record.outcome)).collect()
 }
@@ -43,25 +43,30 @@ async fn outcomes(books: &Books) -> Vec<(String, Outcome)> {
 #[tokio::test]
 async fn an_outcome_is_written_into_its_entry_and_stands() {
     for mut books in all().await {
-        books.write(vec![entry("1", Outcome::Asked), entry("2", Outcome::Asked)]).await;
-        books.write(vec![entry("1", Outcome::Unknown)]).await;
-        books.write(vec![entry("1", Outcome::Applied)]).await;
-        books.write(vec![entry("1", Outcome::Refused), entry("1", Outcome::Asked)]).await;
-        books.write(vec![entry("3", Outcome::Asked), entry("3", Outcome::Denied)]).await;
-        let expected = [("3", Outcome::Denied), ("2", Outcome::Asked), ("1", Outcome::Applied)];
+        books.write(vec![entry("1", AuditOutcome::Asked), entry("2", AuditOutcome::Asked)]).await;
+        books.write(vec![entry("1", AuditOutcome::Unknown)]).await;
+        books.write(vec![entry("1", AuditOutcome::Applied)]).await;
+        books.write(vec![entry("1", AuditOutcome::Refused), entry("1", AuditOutcome::Asked)]).await;
+        books.write(vec![entry("3", AuditOutcome::Asked), entry("3", AuditOutcome::Denied)]).await;
+        let expected =
+            [("3", AuditOutcome::Denied), ("2", AuditOutcome::Asked), ("1", AuditOutcome::Applied)];
         assert_eq!(outcomes(&books).await, expected.map(|(id, outcome)| (id.to_owned(), outcome)));
         let found = books.reader.audit(AuditFilter::default()).await.unwrap();
-        assert_eq!(found[2], AuditRecord { seq: 1, ..record("1", Outcome::Applied) }, "as written");
+        assert_eq!(found[2], AuditRecord { seq: 1, ..record("1", AuditOutcome::Applied) }, "as written");
         // The same batch once more, as after a commit whose answer was lost.
-        books.again(vec![entry("4", Outcome::Applied)], Some(Written::default())).await;
+        books.rewrite(vec![entry("4", AuditOutcome::Applied)], Some(BatchResult::default())).await;
         assert_eq!(outcomes(&books).await.len(), 3, "that batch had been made");
 
         // What a life left open the next one closes, and nobody else does.
-        let other = AuditRecord { node: "b".into(), ..record("5", Outcome::Asked) };
-        books.write(vec![noted(other, Fate::Keep)]).await;
+        let other = AuditRecord { node: "b".into(), ..record("5", AuditOutcome::Asked) };
+        books.write(vec![audit_entry(other, AuditDisposition::Keep)]).await;
         super::super::store::enter(&mut books.link, "a", Wall(9_000)).await.unwrap();
-        let expected =
-            [("5", Outcome::Asked), ("3", Outcome::Denied), ("2", Outcome::Unknown), ("1", Outcome::Applied)];
+        let expected = [
+            ("5", AuditOutcome::Asked),
+            ("3", AuditOutcome::Denied),
+            ("2", AuditOutcome::Unknown),
+            ("1", AuditOutcome::Applied),
+        ];
         assert_eq!(outcomes(&books).await, expected.map(|(id, outcome)| (id.to_owned(), outcome)));
     }
 }
@@ -70,14 +75,14 @@ async fn an_outcome_is_written_into_its_entry_and_stands() {
 #[tokio::test]
 async fn a_request_that_is_made_again_is_told_once() {
     for mut books in all().await {
-        let (keep, again) = (Fate::Keep, Fate::Repeat);
-        books.write(vec![asked_again("1", Outcome::Asked, keep)]).await;
-        books.write(vec![asked_again("2", Outcome::Asked, keep)]).await;
-        books.write(vec![asked_again("1", Outcome::Applied, keep)]).await;
-        books.write(vec![asked_again("2", Outcome::Unchanged, again)]).await;
-        assert_eq!(outcomes(&books).await, [("1".to_owned(), Outcome::Applied)]);
-        books.write(vec![entry("3", Outcome::Asked)]).await;
-        books.write(vec![noted(record("3", Outcome::Asked), Fate::Drop)]).await;
+        let (keep, again) = (AuditDisposition::Keep, AuditDisposition::Repeat);
+        books.write(vec![repeated("1", AuditOutcome::Asked, keep)]).await;
+        books.write(vec![repeated("2", AuditOutcome::Asked, keep)]).await;
+        books.write(vec![repeated("1", AuditOutcome::Applied, keep)]).await;
+        books.write(vec![repeated("2", AuditOutcome::Unchanged, again)]).await;
+        assert_eq!(outcomes(&books).await, [("1".to_owned(), AuditOutcome::Applied)]);
+        books.write(vec![entry("3", AuditOutcome::Asked)]).await;
+        books.write(vec![audit_entry(record("3", AuditOutcome::Asked), AuditDisposition::Drop)]).await;
         assert_eq!(outcomes(&books).await.len(), 1, "another node tells of it");
     }
 }
@@ -87,7 +92,7 @@ async fn the_log_is_looked_up_by_job_node_person_and_time() {
     for mut books in all().await {
         let hour = 3_600_000;
         let row = |n: i64| {
-            let mut record = record(&n.to_string(), Outcome::Applied);
+            let mut record = record(&n.to_string(), AuditOutcome::Applied);
             record.at = Wall(n * hour);
             if n % 2 == 0 {
                 record.job = None;
@@ -95,9 +100,9 @@ async fn the_log_is_looked_up_by_job_node_person_and_time() {
             }
             if n % 3 == 0 {
                 record.node = "b".into();
-                record.asker = Asker::new(Proof::Local, "127.0.0.1", "eve@h");
+                record.asker = Requester::new(Proof::Local, "127.0.0.1", "eve@h");
             }
-            noted(record, Fate::Keep)
+            audit_entry(record, AuditDisposition::Keep)
         };
         books.write((1..=12).map(row).collect()).await;
         let none = AuditFilter::default;
@@ -126,12 +131,19 @@ async fn the_log_is_looked_up_by_job_node_person_and_time() {
 async fn the_log_is_kept_for_a_time_of_its_own() {
     for mut books in all().await {
         let many = (0..6_000).map(|n| {
-            noted(AuditRecord { at: Wall(n), ..record(&n.to_string(), Outcome::Applied) }, Fate::Keep)
+            audit_entry(
+                AuditRecord { at: Wall(n), ..record(&n.to_string(), AuditOutcome::Applied) },
+                AuditDisposition::Keep,
+            )
         });
         books.write(many.collect()).await;
-        let keep = Keep { age: Duration::from_secs(1), audit: Duration::from_secs(1_000), ..Keep::default() };
+        let keep = Retention {
+            age: Duration::from_secs(1),
+            audit: Duration::from_secs(1_000),
+            ..Retention::default()
+        };
         let mut left = Vec::new();
-        let mut sweeper = retention::Sweeper::new(keep);
+        let mut sweeper = retention::RetentionSweeper::new(keep);
         for (mono, wall) in [(0, 900_000), (10_000, 1_000_000 + 5_998), (10_200, 1_000_000 + 5_998)] {
             let now = Now { mono: Mono(mono), wall: Wall(wall) };
             sweeper.sweep(&mut books.link, BTreeMap::new(), now).await.unwrap();
@@ -143,20 +155,20 @@ async fn the_log_is_kept_for_a_time_of_its_own() {
 
 #[tokio::test]
 async fn a_history_of_before_gets_a_log_and_keeps_what_it_has() {
-    for (folder, place) in places() {
-        let mut books = Books::new(folder, place.clone()).await;
-        books.write(vec![super::entry("j:1000:0", 1, State::Succeeded)]).await;
-        let gone = books.link.says(format!("DROP TABLE {}", books.link.table("audit")));
+    for (folder, place) in locations() {
+        let mut books = HistoryFixture::new(folder, place.clone()).await;
+        books.write(vec![super::entry("j:1000:0", 1, AttemptState::Succeeded)]).await;
+        let gone = books.link.statement(format!("DROP TABLE {}", books.link.table("audit")));
         books.link.run(gone).await.unwrap();
         let before = match place.is_shared() {
             true => format!("UPDATE {} SET layout = 1", books.link.table("history")),
             false => "PRAGMA user_version = 5".to_owned(),
         };
-        let before = books.link.says(before);
+        let before = books.link.statement(before);
         books.link.run(before).await.unwrap();
-        books.link = Link::open(&place).await.unwrap();
-        books.write(vec![entry("1", Outcome::Applied)]).await;
+        books.link = HistoryConnection::open(&place).await.unwrap();
+        books.write(vec![entry("1", AuditOutcome::Applied)]).await;
         assert_eq!(outcomes(&books).await.len(), 1);
-        assert_eq!(books.states("j:1000:0").await, [(1, State::Succeeded)]);
+        assert_eq!(books.states("j:1000:0").await, [(1, AttemptState::Succeeded)]);
     }
 }

@@ -8,11 +8,11 @@ use std::thread;
 use super::*;
 
 /// What a conversation came to: the lines that the server was told, the mail among them.
-type Said = Vec<String>;
+type SmtpTranscript = Vec<String>;
 
 /// A server that answers with `verdict` where a line begins with `at`, and with what suits otherwise; the first conversations
 /// only, as many as there are verdicts.
-fn server(verdicts: &[(&'static str, &'static str)]) -> (String, Receiver<Said>) {
+fn server(verdicts: &[(&'static str, &'static str)]) -> (String, Receiver<SmtpTranscript>) {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("smtp://{}", socket.local_addr().unwrap());
     let (heard, talks) = channel();
@@ -29,7 +29,7 @@ fn server(verdicts: &[(&'static str, &'static str)]) -> (String, Receiver<Said>)
     (address, talks)
 }
 
-fn talk(stream: TcpStream, (at, verdict): (&str, &str)) -> Said {
+fn talk(stream: TcpStream, (at, verdict): (&str, &str)) -> SmtpTranscript {
     let mut reader = BufReader::new(stream);
     let mut said = Vec::new();
     let answer = |reader: &mut BufReader<TcpStream>, line: &str, usual: &str| {
@@ -70,15 +70,15 @@ fn talk(stream: TcpStream, (at, verdict): (&str, &str)) -> Said {
 fn email(server: &str, login: Option<(String, Password)>) -> Notifier {
     let to = vec!["ops@example.org".to_owned(), "Boss <boss@example.org>".to_owned()];
     let email = Email::new(to, "evenkeel@example.org".into(), server, login).unwrap();
-    made(&["alarm"], Means::Email(Box::new(email)))
+    made(&["alarm"], NotifyChannel::Email(Box::new(email)))
 }
 
 /// proves: S1-26
 #[tokio::test]
 async fn a_mail_goes_to_all_addresses_and_is_tried_again_when_the_server_is_busy() {
     let (address, talks) = server(&[("MAIL", "451 come again"), ("mail", "452 no room"), ("", "")]);
-    let mut telling = Telling::new(vec![email(&address, None)]).await;
-    telling.tell(1_000, "alarm", &ALARM);
+    let mut telling = NotifierFixture::new(vec![email(&address, None)]).await;
+    telling.notify(1_000, "alarm", &ALARM);
     for _ in 0..2 {
         talks.recv_timeout(PATIENCE).unwrap();
     }
@@ -103,8 +103,8 @@ async fn a_login_is_made_and_its_password_is_told_to_nobody_else() {
     std::fs::write(&file, "tide-and-keel\n").unwrap();
     let login = || Some(("evenkeel".to_owned(), Password::File(file.clone())));
     let (address, talks) = server(&[("", "")]);
-    let mut telling = Telling::new(vec![email(&address, login())]).await;
-    telling.tell(1_000, "alarm", &ALARM);
+    let mut telling = NotifierFixture::new(vec![email(&address, login())]).await;
+    telling.notify(1_000, "alarm", &ALARM);
     let said = talks.recv_timeout(PATIENCE).unwrap();
     // The base64 of NUL evenkeel NUL tide-and-keel.
     assert!(said.contains(&"AUTH PLAIN AGV2ZW5rZWVsAHRpZGUtYW5kLWtlZWw=".to_owned()), "{said:?}");
@@ -112,15 +112,15 @@ async fn a_login_is_made_and_its_password_is_told_to_nobody_else() {
     let (address, _talks) = server(&[("AUTH", "535 tide-and-keel is wrong"); 3]);
     let notifier = email(&address, login());
     assert!(!format!("{notifier:?}").contains("tide-and-keel"));
-    let mut telling = Telling::new(vec![notifier]).await;
-    telling.tell(1_000, "alarm", &ALARM);
-    let complaint = telling.complaint().await.text;
+    let mut telling = NotifierFixture::new(vec![notifier]).await;
+    telling.notify(1_000, "alarm", &ALARM);
+    let complaint = telling.failure_event().await.text;
     assert!(complaint.contains("is wrong") && !complaint.contains("tide-and-keel"), "{complaint}");
 
     std::fs::remove_file(&file).unwrap();
-    let mut telling = Telling::new(vec![email(&address, login())]).await;
-    telling.tell(1_000, "alarm", &ALARM);
-    let complaint = telling.complaint().await.text;
+    let mut telling = NotifierFixture::new(vec![email(&address, login())]).await;
+    telling.notify(1_000, "alarm", &ALARM);
+    let complaint = telling.failure_event().await.text;
     assert!(complaint.contains("the password file"), "{complaint}");
 }
 
@@ -142,9 +142,9 @@ async fn a_server_that_refuses_hangs_or_is_not_there_is_complained_of() {
         if says == "did not answer in time" {
             notifier.timeout = Duration::from_millis(300);
         }
-        let mut telling = Telling::new(vec![notifier]).await;
-        telling.tell(1_000, "alarm", &ALARM);
-        let complaint = telling.complaint().await.text;
+        let mut telling = NotifierFixture::new(vec![notifier]).await;
+        telling.notify(1_000, "alarm", &ALARM);
+        let complaint = telling.failure_event().await.text;
         let server = address.trim_start_matches("smtp://");
         assert!(
             complaint.starts_with(&format!("email by {server} was not told of alarm of a")),

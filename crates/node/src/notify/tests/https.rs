@@ -75,7 +75,7 @@ fn a_webhook_speaks_tls_with_those_whom_the_host_trusts_and_with_nobody_else() {
     let head = posts.recv_timeout(PATIENCE).unwrap();
     assert!(head.starts_with("POST /hook HTTP/1.1"), "{head}");
     // Nobody whom this host trusts vouches for it.
-    let refused = send::send(&Means::Webhook(url), &message, PATIENCE).unwrap_err();
+    let refused = send::send(&NotifyChannel::Webhook(url), &message, PATIENCE).unwrap_err();
     assert!(refused.to_lowercase().contains("certificate"), "{refused}");
     assert!(posts.try_recv().is_err(), "it was told nothing");
 }

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{ROSTERS, Round};
-use crate::evidence::{Fault, How, LostLease};
-use crate::fleet::{LOST_LEASES, STATES, Verdicts, remember, rows_around, settle, ttl, wall};
-use crate::process::{self, Node, millis, until};
-use crate::wire::Wire;
+use super::{ClusterRound, ROSTERS};
+use crate::evidence::{FaultAction, LostLease, NodeFault};
+use crate::fleet::{LOST_LEASES, RunHistory, STATES, remember, rows_around, settle, ttl, wall};
+use crate::process::{self, ServerProcess, millis, until};
+use crate::wire::NodeWire;
 use crate::witness::wait_until_resumed;
 use crate::{FREEZE_MS, LEASE_MS, NAMES, times};
 
@@ -24,19 +24,19 @@ const MISSED_MS: i64 = QUORUM_LEASE_MS + 2_500;
 const ATTEMPTS: usize = 3;
 
 /// Three nodes on one engine, one of them behind a wire.
-pub(super) struct Cluster {
+pub(super) struct EngineCluster {
     folder: PathBuf,
     engine: &'static str,
     url: String,
-    wire: Wire,
-    nodes: Vec<Node>,
+    wire: NodeWire,
+    nodes: Vec<ServerProcess>,
     /// What the histories say of fires that did not run to their end.
-    pub(super) verdicts: Verdicts,
+    pub(super) verdicts: RunHistory,
 }
 
-impl Cluster {
+impl EngineCluster {
     pub(super) fn start(folder: &Path, engine: &'static str, url: &str) -> Self {
-        let wire = Wire::new();
+        let wire = NodeWire::new();
         let hosts = authority(url);
         if !hosts.contains(',') {
             wire.lead_to(hosts.parse().expect("the engine's address"));
@@ -47,7 +47,7 @@ impl Cluster {
             url: url.to_owned(),
             wire,
             nodes: Vec::new(),
-            verdicts: Verdicts::new(),
+            verdicts: RunHistory::new(),
         };
         for node in 0..NAMES.len() {
             let served = cluster.serve(node);
@@ -57,10 +57,14 @@ impl Cluster {
         cluster
     }
 
-    fn serve(&self, node: usize) -> Node {
+    fn serve(&self, node: usize) -> ServerProcess {
         let url = self.url_for(node);
         let ttl = ttl(if authority(&url).contains(',') { QUORUM_LEASE_MS } else { LEASE_MS });
-        Node::serve(&self.folder, NAMES[node], &["--registry", &url, "--ttl", &ttl, "--slots", "100"])
+        ServerProcess::serve(
+            &self.folder,
+            NAMES[node],
+            &["--registry", &url, "--ttl", &ttl, "--slots", "100"],
+        )
     }
 
     /// One node goes over the wire. Of an engine of several members each node names another one first.
@@ -83,7 +87,7 @@ impl Cluster {
 
     fn wait_for_all(&self) {
         until("every node is a member and says so", || {
-            let members = |node: &Node| node.json(&["node", "list"]).as_array().map(Vec::len);
+            let members = |node: &ServerProcess| node.json(&["node", "list"]).as_array().map(Vec::len);
             self.nodes.iter().all(|node| members(node) == Some(NAMES.len())).then_some(())
         });
     }
@@ -96,26 +100,26 @@ impl Cluster {
     }
 
     /// A node is killed, one is frozen, one is cut off in two ways, the engine is killed; all of that so often.
-    pub(super) fn suffer(&mut self, log: &Path, times: usize) -> Vec<Round> {
+    pub(super) fn suffer(&mut self, log: &Path, times: usize) -> Vec<ClusterRound> {
         let mut rounds = Vec::new();
         for _ in 0..times {
             for fault in [Self::kill, Self::freeze, Self::cut, Self::silence, Self::restart_engine] {
                 let begun = wall();
                 let faults = fault(self);
                 println!("{}: {faults:?}", self.engine);
-                rounds.push(Round { faults, span: (begun, self.wait_until_resumed(log)), latest: 0 });
-                self.hear_history();
+                rounds.push(ClusterRound { faults, span: (begun, self.wait_until_resumed(log)), latest: 0 });
+                self.collect_history();
             }
         }
         rounds
     }
 
     /// Each node in turn is asked to leave and started again when it has.
-    pub(super) fn roll(&mut self, log: &Path) -> Vec<Round> {
+    pub(super) fn roll(&mut self, log: &Path) -> Vec<ClusterRound> {
         let mut rounds = Vec::new();
         for _ in 0..times(1) {
             for (node, name) in NAMES.iter().enumerate() {
-                self.hear_history();
+                self.collect_history();
                 let begun = wall();
                 let leaving = self.nodes.remove(node);
                 leaving.signal("TERM");
@@ -124,27 +128,27 @@ impl Cluster {
                 self.nodes.insert(node, back);
                 self.wait_for_all();
                 let span = (begun, self.wait_until_resumed(log));
-                rounds.push(Round { faults: Vec::new(), span, latest: 0 });
+                rounds.push(ClusterRound { faults: Vec::new(), span, latest: 0 });
             }
         }
         rounds
     }
 
     /// Each member of the engine in turn is killed, missed for longer than a lease lasts, and started again.
-    pub(super) fn lose_members(&mut self, log: &Path) -> Vec<Round> {
+    pub(super) fn lose_members(&mut self, log: &Path) -> Vec<ClusterRound> {
         let mut rounds = Vec::new();
         for _ in 0..times(1) {
             for member in 0..3 {
                 let mut attempts = (0..ATTEMPTS).map(|_| self.lose_member(member, log));
                 rounds.push(attempts.find_map(|round| round).expect("no node's lease ends"));
-                self.hear_history();
+                self.collect_history();
             }
         }
         rounds
     }
 
     /// `None` when a node's lease ended meanwhile, as it may where the machine stands still for as long as a lease lasts.
-    fn lose_member(&self, member: usize, log: &Path) -> Option<Round> {
+    fn lose_member(&self, member: usize, log: &Path) -> Option<ClusterRound> {
         let (begun, lives) = (wall(), self.lives());
         let status = engines(&["status", self.engine]);
         let pids: Vec<_> = status.split_whitespace().skip(2).collect();
@@ -156,17 +160,17 @@ impl Cluster {
         let stayed = self.lives() == lives;
         engines(&["up", self.engine]);
         self.wait_until_resumed(log);
-        stayed.then_some(Round { faults: Vec::new(), span, latest: 0 })
+        stayed.then_some(ClusterRound { faults: Vec::new(), span, latest: 0 })
     }
 
     /// What the histories have about the fire of a complaint, and about those around it.
-    pub(super) fn told_of(&self, complaint: &str) -> String {
+    pub(super) fn reported_since(&self, complaint: &str) -> String {
         rows_around(&self.nodes[0], complaint)
     }
 
     /// When each node joined, by its own history: another life has another moment.
     fn lives(&self) -> Vec<String> {
-        let joined = |(node, name): (&Node, &str)| {
+        let joined = |(node, name): (&ServerProcess, &str)| {
             let all = node.json(&["node", "list"]);
             let own = all.as_array().expect("a list").iter().find(|row| row["name"] == name);
             own.and_then(|row| row["joined"].as_str()).expect("a node knows when it joined").to_owned()
@@ -174,19 +178,19 @@ impl Cluster {
         self.nodes.iter().zip(NAMES).map(joined).collect()
     }
 
-    fn kill(&mut self) -> Vec<Fault> {
+    fn kill(&mut self) -> Vec<NodeFault> {
         let at = wall();
         self.nodes[0].signal("KILL");
-        let fault = self.watch_takeover(0, (How::Killed, at));
+        let fault = self.watch_takeover(0, (FaultAction::Killed, at));
         self.nodes[0] = self.serve(0);
         self.wait_for_all();
         vec![fault]
     }
 
-    fn freeze(&mut self) -> Vec<Fault> {
+    fn freeze(&mut self) -> Vec<NodeFault> {
         let (at, begun) = (wall(), millis());
         self.nodes[1].signal("STOP");
-        let fault = self.watch_takeover(1, (How::Frozen, at));
+        let fault = self.watch_takeover(1, (FaultAction::Frozen, at));
         settle(FREEZE_MS - (millis() - begun));
         self.nodes[1].signal("CONT");
         self.wait_until_back(1, at);
@@ -194,21 +198,21 @@ impl Cluster {
     }
 
     /// Its connections end, and new ones at once.
-    fn cut(&mut self) -> Vec<Fault> {
+    fn cut(&mut self) -> Vec<NodeFault> {
         let (at, begun) = (wall(), millis());
         self.wire.cut();
-        self.mend((How::CutOff, at), begun)
+        self.mend((FaultAction::CutOff, at), begun)
     }
 
     /// Its connections stay, and nothing passes; what it sent meanwhile arrives late.
-    fn silence(&mut self) -> Vec<Fault> {
+    fn silence(&mut self) -> Vec<NodeFault> {
         let (at, begun) = (wall(), millis());
         self.wire.silence();
-        self.mend((How::Silenced, at), begun)
+        self.mend((FaultAction::Silenced, at), begun)
     }
 
     /// Waits until the node behind the wire was missed, and lets it come back.
-    fn mend(&mut self, (how, at): (How, i64), begun: i64) -> Vec<Fault> {
+    fn mend(&mut self, (how, at): (FaultAction, i64), begun: i64) -> Vec<NodeFault> {
         let fault = self.watch_takeover(WIRED, (how, at));
         settle(FREEZE_MS - (millis() - begun));
         self.wire.lead_to(authority(&self.url).parse().expect("the engine's address"));
@@ -217,12 +221,12 @@ impl Cluster {
     }
 
     /// The engine is killed and started again. Whoever could not renew in time ended its runs and said so.
-    fn restart_engine(&mut self) -> Vec<Fault> {
-        let (at, how) = (wall(), How::EngineKilled);
+    fn restart_engine(&mut self) -> Vec<NodeFault> {
+        let (at, how) = (wall(), FaultAction::EngineKilled);
         engines(&["restart", self.engine]);
         self.wait_for_all();
         let done = wall();
-        NAMES.map(|node| Fault { node, how, at, done, takeover: 0, recut: 0, after_lease: None }).into()
+        NAMES.map(|node| NodeFault { node, how, at, done, takeover: 0, reshard: 0, after_lease: None }).into()
     }
 
     /// Waits until a node has recorded that its lease was lost, and has joined again.
@@ -235,7 +239,7 @@ impl Cluster {
     }
 
     /// Waits until nobody believes that the victim holds a job.
-    fn watch_takeover(&self, victim: usize, (how, at): (How, i64)) -> Fault {
+    fn watch_takeover(&self, victim: usize, (how, at): (FaultAction, i64)) -> NodeFault {
         let (done, begun) = (wall(), millis());
         let other = &self.nodes[(victim + 1) % NAMES.len()];
         until("its jobs are taken over", || {
@@ -244,7 +248,7 @@ impl Cluster {
             (!held).then_some(())
         });
         let takeover = millis() - begun;
-        Fault { node: NAMES[victim], how, at, done, takeover, recut: takeover, after_lease: None }
+        NodeFault { node: NAMES[victim], how, at, done, takeover, reshard: takeover, after_lease: None }
     }
 
     /// The leases that nodes recorded as lost: on an engine each node has its own history.
@@ -257,7 +261,7 @@ impl Cluster {
     }
 
     /// Remembers what the histories say at this moment: on an engine each node has its own.
-    pub(super) fn hear_history(&mut self) {
+    pub(super) fn collect_history(&mut self) {
         for node in &self.nodes {
             for state in STATES {
                 let rows = node.json(&["run", "list", "--state", state, "--limit", "1000000"]);

@@ -20,7 +20,7 @@ BEGIN INSERT INTO chronicle (key, value) VALUES (NEW.key, NEW.value); END;
 
 /// Something that was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Act {
+pub(crate) enum CommittedAct {
     /// A job got another value.
     Set { job: String, version: u64, value: u64 },
     /// The lead changed.
@@ -33,24 +33,28 @@ pub(crate) fn begin(folder: &Path) {
 }
 
 /// What was written down.
-pub(crate) fn read(folder: &Path) -> Vec<Act> {
+pub(crate) fn read(folder: &Path) -> Vec<CommittedAct> {
     acts(&books(folder)).expect("the chronicle is read")
 }
 
-fn acts(books: &Connection) -> rusqlite::Result<Vec<Act>> {
+fn acts(books: &Connection) -> rusqlite::Result<Vec<CommittedAct>> {
     let mut rows = books.prepare("SELECT key, value FROM chronicle ORDER BY n")?;
     let rows = rows.query_map((), |row| Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?)))?;
     rows.map(|row| row.map(|(key, value)| act(&key, &value).unwrap_or_else(|| panic!("{key} is broken"))))
         .collect()
 }
 
-fn act(key: &str, value: &[u8]) -> Option<Act> {
+fn act(key: &str, value: &[u8]) -> Option<CommittedAct> {
     if key == "serving" {
         let record: ServingRecord = decode(value)?;
         let leader = record.leader.map(|leader| NAMES.iter().position(|name| *name == leader.node.as_str()));
-        return Some(Act::Lead { leader: leader.flatten(), epoch: record.epoch, serves: record.serves });
+        return Some(CommittedAct::Lead {
+            leader: leader.flatten(),
+            epoch: record.epoch,
+            serves: record.serves,
+        });
     }
     let SpecRecord::Live(spec) = decode(value)? else { return None };
     let value = spec.job.command.argv().last()?.parse().ok()?;
-    Some(Act::Set { job: spec.job.name.to_string(), version: spec.version, value })
+    Some(CommittedAct::Set { job: spec.job.name.to_string(), version: spec.version, value })
 }

@@ -2,19 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::chronicle::Act;
-use super::writers::{Order, Told};
+use super::chronicle::CommittedAct;
+use super::writers::{OrderOutcome, WriteOrder};
 
 /// The evidence.
-pub(crate) struct Case<'a> {
-    pub(crate) orders: &'a [Order],
+pub(crate) struct LeaderCase<'a> {
+    pub(crate) orders: &'a [WriteOrder],
     /// In the order in which it was committed.
-    pub(crate) acts: &'a [Act],
+    pub(crate) acts: &'a [CommittedAct],
     /// What the last leader says in the end: of each job its version and its value.
     pub(crate) last: &'a BTreeMap<String, (u64, u64)>,
 }
 
-impl Case<'_> {
+impl LeaderCase<'_> {
     /// What is wrong; empty when nothing is.
     pub(crate) fn judge(&self) -> Vec<String> {
         let mut complaints = self.answers();
@@ -25,7 +25,7 @@ impl Case<'_> {
         complaints
     }
 
-    fn order(&self, value: u64) -> Option<&Order> {
+    fn order(&self, value: u64) -> Option<&WriteOrder> {
         self.orders.iter().find(|order| order.value == value)
     }
 
@@ -33,15 +33,15 @@ impl Case<'_> {
     fn answers(&self) -> Vec<String> {
         let mut done: BTreeMap<(&str, u64), usize> = BTreeMap::new();
         for act in self.acts {
-            if let Act::Set { job, value, .. } = act {
+            if let CommittedAct::Set { job, value, .. } = act {
                 *done.entry((job, *value)).or_default() += 1;
             }
         }
-        let complain = |order: &Order| {
+        let complain = |order: &WriteOrder| {
             let times = done.get(&(order.job.as_str(), order.value)).copied().unwrap_or(0);
             let what = match (order.told, times) {
-                (Told::Done, 0) => "acknowledged and gone",
-                (Told::Standby | Told::Unheard, 1) => "refused and done",
+                (OrderOutcome::Done, 0) => "acknowledged and gone",
+                (OrderOutcome::Standby | OrderOutcome::Unheard, 1) => "refused and done",
                 (_, 0 | 1) => return None,
                 _ => "done twice",
             };
@@ -55,14 +55,14 @@ impl Case<'_> {
         let (mut now, mut complaints): ((Option<usize>, u64, bool), _) = ((None, 0, false), Vec::new());
         for act in self.acts {
             match act {
-                Act::Lead { leader, epoch, serves } => {
+                CommittedAct::Lead { leader, epoch, serves } => {
                     let other = leader.is_some() && (*leader != now.0 || (now.2 && !serves));
                     if *epoch < now.1 || (other && *epoch == now.1) {
                         complaints.push(format!("an epoch did not rise: {act:?} after {now:?}"));
                     }
                     now = (*leader, *epoch, *serves);
                 }
-                Act::Set { value, .. } => {
+                CommittedAct::Set { value, .. } => {
                     let by = self.order(*value).map(|order| order.node);
                     if by.is_none() || by != now.0 || !now.2 {
                         complaints.push(format!("{act:?} by node {by:?}, while {now:?} has the lead"));
@@ -78,7 +78,7 @@ impl Case<'_> {
         let mut complaints = Vec::new();
         let (mut before, mut latest) = (None, i64::MIN);
         for act in self.acts {
-            let Act::Set { job: of, version, value } = act else { continue };
+            let CommittedAct::Set { job: of, version, value } = act else { continue };
             if of != job {
                 continue;
             }
@@ -87,7 +87,7 @@ impl Case<'_> {
             }
             before = Some((*version, *value));
             let Some(order) = self.order(*value) else { continue };
-            if order.told == Told::Done && order.answered < latest {
+            if order.told == OrderOutcome::Done && order.answered < latest {
                 complaints.push(format!("{job}: {order:?} was done after one that was asked for later"));
             }
             latest = latest.max(order.sent);
@@ -105,9 +105,10 @@ impl Case<'_> {
         let mut epoch = 0;
         for act in self.acts {
             match act {
-                Act::Lead { epoch: next, .. } => epoch = *next,
-                Act::Set { value, .. } => {
-                    let Some(order) = self.order(*value).filter(|order| order.told == Told::Done) else {
+                CommittedAct::Lead { epoch: next, .. } => epoch = *next,
+                CommittedAct::Set { value, .. } => {
+                    let Some(order) = self.order(*value).filter(|order| order.told == OrderOutcome::Done)
+                    else {
                         continue;
                     };
                     let span = spans.entry(epoch).or_insert((order.answered, order.answered));
@@ -124,31 +125,35 @@ impl Case<'_> {
 mod tests {
     use super::*;
 
-    fn set(version: u64, value: u64) -> Act {
-        Act::Set { job: "kept-0".into(), version, value }
+    fn set(version: u64, value: u64) -> CommittedAct {
+        CommittedAct::Set { job: "kept-0".into(), version, value }
     }
 
-    fn lead(leader: usize, epoch: u64, serves: bool) -> Act {
-        Act::Lead { leader: Some(leader), epoch, serves }
+    fn lead(leader: usize, epoch: u64, serves: bool) -> CommittedAct {
+        CommittedAct::Lead { leader: Some(leader), epoch, serves }
     }
 
-    fn order(value: u64, node: usize, told: Told) -> Order {
+    fn order(value: u64, node: usize, told: OrderOutcome) -> WriteOrder {
         let sent = i64::try_from(value).expect("small") * 100;
-        Order { job: "kept-0".into(), value, node, sent, answered: sent + 10, told }
+        WriteOrder { job: "kept-0".into(), value, node, sent, answered: sent + 10, told }
     }
 
     /// Two orders to node 0, its end, two to node 1; and what one test changes of it.
-    struct Story {
-        orders: Vec<Order>,
-        acts: Vec<Act>,
+    struct LeaderStory {
+        orders: Vec<WriteOrder>,
+        acts: Vec<CommittedAct>,
         last: (u64, u64),
     }
 
-    impl Story {
+    impl LeaderStory {
         fn fair() -> Self {
-            let orders =
-                [(1, 0, Told::Done), (2, 1, Told::Standby), (3, 0, Told::Unknown), (50, 0, Told::Unheard)];
-            let later = [(51, 1, Told::Done), (52, 1, Told::Done)];
+            let orders = [
+                (1, 0, OrderOutcome::Done),
+                (2, 1, OrderOutcome::Standby),
+                (3, 0, OrderOutcome::Unknown),
+                (50, 0, OrderOutcome::Unheard),
+            ];
+            let later = [(51, 1, OrderOutcome::Done), (52, 1, OrderOutcome::Done)];
             Self {
                 orders: orders
                     .into_iter()
@@ -172,7 +177,7 @@ mod tests {
         #[track_caller]
         fn judged(&self, expected: &[&str]) {
             let last = [("kept-0".to_owned(), self.last)].into();
-            let found = Case { orders: &self.orders, acts: &self.acts, last: &last }.judge();
+            let found = LeaderCase { orders: &self.orders, acts: &self.acts, last: &last }.judge();
             let seen = expected.iter().zip(&found).all(|(expected, found)| found.contains(expected));
             assert!(seen && found.len() == expected.len(), "expected {expected:?}, found {found:#?}");
         }
@@ -180,23 +185,23 @@ mod tests {
 
     #[test]
     fn nothing_is_found_where_all_is_well_and_the_gap_is_measured() {
-        let story = Story::fair();
+        let story = LeaderStory::fair();
         story.judged(&[]);
         let last = BTreeMap::new();
-        let case = Case { orders: &story.orders, acts: &story.acts, last: &last };
+        let case = LeaderCase { orders: &story.orders, acts: &story.acts, last: &last };
         assert_eq!(case.gaps(), [(110, 5_110)]);
     }
 
     #[test]
     fn an_answer_that_was_not_true_is_found() {
-        let mut gone = Story::fair();
+        let mut gone = LeaderStory::fair();
         gone.acts.remove(7);
         gone.last = (3, 51);
         gone.judged(&["acknowledged and gone"]);
-        let mut refused = Story::fair();
-        refused.orders[2].told = Told::Standby;
+        let mut refused = LeaderStory::fair();
+        refused.orders[2].told = OrderOutcome::Standby;
         refused.judged(&["refused and done"]);
-        let mut twice = Story::fair();
+        let mut twice = LeaderStory::fair();
         twice.acts.push(set(5, 51));
         twice.last = (5, 51);
         twice.judged(&["done twice", "asked for later"]);
@@ -204,33 +209,33 @@ mod tests {
 
     #[test]
     fn two_leaders_at_once_are_found() {
-        let mut old = Story::fair();
+        let mut old = LeaderStory::fair();
         old.orders[4].node = 0;
         old.judged(&["has the lead"]);
-        let mut early = Story::fair();
+        let mut early = LeaderStory::fair();
         early.acts.swap(5, 6);
         early.judged(&["has the lead"]);
-        let mut same = Story::fair();
+        let mut same = LeaderStory::fair();
         same.acts[4] = lead(1, 1, false);
         same.acts[5] = lead(1, 1, true);
         same.judged(&["an epoch did not rise"]);
-        let mut back = Story::fair();
+        let mut back = LeaderStory::fair();
         back.acts[5] = lead(1, 0, true);
         back.judged(&["an epoch did not rise"]);
     }
 
     #[test]
     fn what_was_overwritten_in_silence_is_found() {
-        let mut skipped = Story::fair();
+        let mut skipped = LeaderStory::fair();
         skipped.acts[7] = set(5, 52);
         skipped.last = (5, 52);
         skipped.judged(&["version 5 follows"]);
-        let mut older = Story::fair();
+        let mut older = LeaderStory::fair();
         older.acts[6] = set(3, 52);
         older.acts[7] = set(4, 51);
         older.last = (4, 51);
         older.judged(&["asked for later"]);
-        let mut stale = Story::fair();
+        let mut stale = LeaderStory::fair();
         stale.last = (3, 51);
         stale.judged(&["committed was"]);
     }

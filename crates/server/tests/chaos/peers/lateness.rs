@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::fleet::{settle, wall};
 use crate::process::millis;
-use crate::witness::{Line, PATIENCE_MS, Roster, Word, read};
+use crate::witness::{JobRoster, PATIENCE_MS, WitnessLine, WitnessWord, read};
 
 /// So late no fire may be when nothing is wrong and the machine has time.
 const LATE_MS: i64 = 1_000;
@@ -23,7 +23,7 @@ const RECOVERY_MS: i64 = 15_000;
 
 /// A time in which something was wrong.
 #[derive(Clone, Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct FaultWindow {
     pub(crate) what: String,
     pub(crate) from: i64,
     /// Since when nothing was wrong any more.
@@ -34,7 +34,7 @@ pub(crate) struct Trouble {
 
 /// What was measured, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Measured {
+pub(crate) struct LatenessReport {
     /// The worst while something was wrong, and just after.
     pub(crate) in_trouble: i64,
     /// The worst at all other times.
@@ -48,7 +48,7 @@ pub(crate) struct Measured {
 }
 
 /// Waits until every job has begun a fire that was due just now.
-pub(crate) fn wait_until_prompt(log: &Path, roster: &Roster) {
+pub(crate) fn wait_until_prompt(log: &Path, roster: &JobRoster) {
     wait_while("behind", || {
         let (lines, now) = (read(log), wall());
         let jobs = (0..roster.jobs).map(|job| roster.name(job));
@@ -60,7 +60,7 @@ pub(crate) fn wait_until_prompt(log: &Path, roster: &Roster) {
 ///
 /// It waits for as long as that takes, since a busy machine delays everything. A cluster whose fires are late again and again
 /// never gets there.
-pub(crate) fn wait_until_calm(log: &Path, roster: &Roster) -> i64 {
+pub(crate) fn wait_until_calm(log: &Path, roster: &JobRoster) -> i64 {
     let mut since = 0;
     wait_while("late", || {
         let (lines, now) = (read(log), wall());
@@ -84,8 +84,8 @@ fn wait_while(what: &str, mut jobs: impl FnMut() -> Vec<String>) {
 }
 
 /// Whether every fire of a job that was due in this time began in time.
-fn is_calm(lines: &[Line], job: &str, (from, until): (i64, i64)) -> bool {
-    let ours = lines.iter().filter(|line| line.job == job && line.word == Word::Start);
+fn is_calm(lines: &[WitnessLine], job: &str, (from, until): (i64, i64)) -> bool {
+    let ours = lines.iter().filter(|line| line.job == job && line.word == WitnessWord::Start);
     let prompt: BTreeSet<i64> =
         ours.filter(|line| line.at - line.due < LATE_MS).map(|line| line.due).collect();
     let second = |at: i64| (at + 999) / 1_000 * 1_000;
@@ -93,22 +93,22 @@ fn is_calm(lines: &[Line], job: &str, (from, until): (i64, i64)) -> bool {
 }
 
 /// How late a fire that was due in this time began at most.
-pub(crate) fn latest(lines: &[Line], (from, until): (i64, i64)) -> i64 {
+pub(crate) fn latest(lines: &[WitnessLine], (from, until): (i64, i64)) -> i64 {
     let within = |((_, due), _): &((&str, i64), i64)| (from - BEFORE_MS..until).contains(due);
     first_starts(lines).into_iter().filter(within).map(|((_, due), at)| at - due).max().unwrap_or(0)
 }
 
 /// When each fire began first.
-fn first_starts(lines: &[Line]) -> BTreeMap<(&str, i64), i64> {
+fn first_starts(lines: &[WitnessLine]) -> BTreeMap<(&str, i64), i64> {
     let mut first = BTreeMap::new();
-    for line in lines.iter().filter(|line| line.word == Word::Start) {
+    for line in lines.iter().filter(|line| line.word == WitnessWord::Start) {
         first.entry((line.job.as_str(), line.due)).or_insert(line.at);
     }
     first
 }
 
 /// Whether a job, which is due each second, has yet to begin one that it should have begun by now.
-fn is_behind(lines: &[Line], job: &str, now: i64) -> bool {
+fn is_behind(lines: &[WitnessLine], job: &str, now: i64) -> bool {
     let dues: BTreeSet<i64> = lines.iter().filter(|line| line.job == job).map(|line| line.due).collect();
     let Some(first) = dues.first() else { return true };
     let second = |at: i64| (at + 999) / 1_000 * 1_000;
@@ -117,12 +117,16 @@ fn is_behind(lines: &[Line], job: &str, now: i64) -> bool {
 }
 
 /// Looks at the first start of every fire due from `begun` on.
-pub(crate) fn measure(lines: &[Line], troubles: &[Trouble], (begun, ended): (i64, i64)) -> Measured {
-    let mut measured = Measured::default();
+pub(crate) fn measure(
+    lines: &[WitnessLine],
+    troubles: &[FaultWindow],
+    (begun, ended): (i64, i64),
+) -> LatenessReport {
+    let mut measured = LatenessReport::default();
     let all = first_starts(lines).into_iter();
     for ((_, due), at) in all.filter(|((_, due), _)| (begun..ended).contains(due)) {
         let late = at - due;
-        let touched = |trouble: &Trouble| due >= trouble.from - BEFORE_MS && due < trouble.calm;
+        let touched = |trouble: &FaultWindow| due >= trouble.from - BEFORE_MS && due < trouble.calm;
         if troubles.iter().any(touched) {
             measured.in_trouble = measured.in_trouble.max(late);
         } else {
@@ -136,7 +140,7 @@ pub(crate) fn measure(lines: &[Line], troubles: &[Trouble], (begun, ended): (i64
     measured
 }
 
-impl Measured {
+impl LatenessReport {
     /// Whether no round was over in time: a machine that stands still may delay some rounds, and not all of them.
     pub(crate) fn complaint(&self) -> Option<String> {
         let slow = self.best_recovery > RECOVERY_MS;
@@ -148,14 +152,14 @@ impl Measured {
 mod tests {
     use super::*;
 
-    fn start(due: i64, at: i64) -> Line {
+    fn start(due: i64, at: i64) -> WitnessLine {
         let (job, node) = ("job".to_owned(), "n1".to_owned());
-        Line { word: Word::Start, job, due, node, attempt: 1, token: 1, at, by: at + 20 }
+        WitnessLine { word: WitnessWord::Start, job, due, node, attempt: 1, token: 1, at, by: at + 20 }
     }
 
     #[test]
     fn who_is_behind_has_a_hole_of_late() {
-        let lines = |dues: &[i64]| -> Vec<Line> { dues.iter().map(|due| start(*due, *due)).collect() };
+        let lines = |dues: &[i64]| -> Vec<WitnessLine> { dues.iter().map(|due| start(*due, *due)).collect() };
         let behind = |dues: &[i64], now| is_behind(&lines(dues), "job", now);
         assert!(behind(&[], 20_000));
         assert!(!behind(&[17_000, 18_000, 19_000], 20_999), "19 and 20 may be on their way");
@@ -181,8 +185,8 @@ mod tests {
     #[test]
     fn how_late_fires_were_is_measured() {
         let troubles = [
-            Trouble { what: "a cut".into(), from: 10_000, mended: 17_000, calm: 19_000 },
-            Trouble { what: "a kill".into(), from: 22_500, mended: 25_000, calm: 24_000 },
+            FaultWindow { what: "a cut".into(), from: 10_000, mended: 17_000, calm: 19_000 },
+            FaultWindow { what: "a kill".into(), from: 22_500, mended: 25_000, calm: 24_000 },
         ];
         let lines = [
             start(3_000, 9_000),
@@ -198,9 +202,9 @@ mod tests {
         ];
         let measured = measure(&lines, &troubles, (4_500, 30_000));
         let expected =
-            Measured { in_trouble: 6_100, in_peace: 1_500, late: 2, recovery: 2_000, best_recovery: 0 };
+            LatenessReport { in_trouble: 6_100, in_peace: 1_500, late: 2, recovery: 2_000, best_recovery: 0 };
         assert_eq!(measured, expected);
         assert_eq!(measured.complaint(), None);
-        assert!(Measured { best_recovery: RECOVERY_MS + 1, ..expected }.complaint().is_some());
+        assert!(LatenessReport { best_recovery: RECOVERY_MS + 1, ..expected }.complaint().is_some());
     }
 }

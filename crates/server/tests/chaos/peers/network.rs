@@ -14,13 +14,13 @@ use crate::process::until;
 const NOWHERE: &str = "02:00:00:00:00:ee";
 
 /// The switch and the hosts.
-pub(crate) struct Network {
-    hub: Space,
-    hosts: Vec<Space>,
+pub(crate) struct TestNetwork {
+    hub: NetworkNamespace,
+    hosts: Vec<NetworkNamespace>,
 }
 
 /// A network namespace.
-struct Space {
+struct NetworkNamespace {
     holder: Child,
     /// Its end is the holder's end.
     _open: ChildStdin,
@@ -28,12 +28,12 @@ struct Space {
 
 /// Packets from one host to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct NetworkPath {
     pub(crate) from: usize,
     pub(crate) to: usize,
 }
 
-impl Way {
+impl NetworkPath {
     pub(crate) fn back(self) -> Self {
         Self { from: self.to, to: self.from }
     }
@@ -50,14 +50,16 @@ pub(crate) fn address(host: usize) -> String {
     format!("10.77.0.{}", host + 1)
 }
 
-impl Network {
+impl TestNetwork {
     /// Lays it.
     ///
     /// # Errors
     /// This machine does not let us: the text says what it refused.
     pub(crate) fn lay() -> Result<Self, String> {
-        let network =
-            Self { hub: Space::new()?, hosts: NAMES.iter().map(|_| Space::new()).collect::<Result<_, _>>()? };
+        let network = Self {
+            hub: NetworkNamespace::new()?,
+            hosts: NAMES.iter().map(|_| NetworkNamespace::new()).collect::<Result<_, _>>()?,
+        };
         network.hub.ip("link add hub type bridge")?;
         network.hub.ip("address add 10.77.0.254/24 dev hub")?;
         network.hub.ip("link set hub up")?;
@@ -84,8 +86,8 @@ impl Network {
     }
 
     /// Lets the packets of these ways vanish, without a word to who sends them.
-    pub(crate) fn cut(&self, ways: &[Way]) {
-        for Way { from, to } in ways {
+    pub(crate) fn cut(&self, ways: &[NetworkPath]) {
+        for NetworkPath { from, to } in ways {
             let done = self.hosts[*from]
                 .ip(&format!("neighbour replace {} lladdr {NOWHERE} dev wire nud permanent", address(*to)));
             done.expect("a way is cut");
@@ -93,15 +95,15 @@ impl Network {
     }
 
     /// Lets them arrive again.
-    pub(crate) fn mend(&self, ways: &[Way]) {
-        for Way { from, to } in ways {
+    pub(crate) fn mend(&self, ways: &[NetworkPath]) {
+        for NetworkPath { from, to } in ways {
             let done = self.hosts[*from].ip(&format!("neighbour del {} dev wire", address(*to)));
             done.expect("a way is mended");
         }
     }
 }
 
-impl Space {
+impl NetworkNamespace {
     fn new() -> Result<Self, String> {
         let why = |error: io::Error| format!("`unshare` does not start: {error}");
         let mut command = Command::new("unshare");
@@ -148,7 +150,7 @@ impl Space {
     }
 }
 
-impl Drop for Space {
+impl Drop for NetworkNamespace {
     fn drop(&mut self) {
         let _ = self.holder.kill();
         let _ = self.holder.wait();

@@ -3,19 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use evenkeel_core::ids::NodeName;
 use evenkeel_core::keys;
 use evenkeel_core::record::{Plan, ServingRecord, StrikeRecord};
-use evenkeel_core::words::NodeName;
 use rusqlite::Connection;
 use serde_json::Value;
 
-use super::network::{Network, Way, address};
-use crate::evidence::{Fault, How, LostLease};
+use super::network::{NetworkPath, TestNetwork, address};
+use crate::evidence::{FaultAction, LostLease, NodeFault};
 use crate::fleet::{
-    LOST_LEASES, STATES, Verdicts, books, entry, keep_verdicts, remember, settle, stop_at_rest, ttl, wall,
+    LOST_LEASES, RunHistory, STATES, books, entry, keep_verdicts, remember, settle, stop_at_rest, ttl, wall,
 };
-use crate::process::{self, Node, millis, until, until_told};
-use crate::witness::Roster;
+use crate::process::{self, ServerProcess, millis, until, until_told};
+use crate::witness::JobRoster;
 use crate::{FREEZE_MS, LEASE_MS, NAMES};
 
 const PORT: &str = "7700";
@@ -25,19 +25,19 @@ const KEY: &str = "correct-horse-battery-staple\n";
 pub(crate) struct Trio<'a> {
     folder: &'a Path,
     /// Before the network, since they end first.
-    nodes: Vec<Node>,
-    network: Option<Network>,
+    nodes: Vec<ServerProcess>,
+    network: Option<TestNetwork>,
     key: PathBuf,
     /// What history says of fires that did not run to their end.
-    pub(crate) verdicts: Verdicts,
+    pub(crate) verdicts: RunHistory,
 }
 
 impl<'a> Trio<'a> {
     /// Starts them, each on its own host where there is a network.
-    pub(crate) fn start(folder: &'a Path, network: Option<Network>) -> Self {
+    pub(crate) fn start(folder: &'a Path, network: Option<TestNetwork>) -> Self {
         let key = folder.join("key");
         std::fs::write(&key, KEY).expect("written");
-        let mut trio = Self { folder, nodes: Vec::new(), network, key, verdicts: Verdicts::new() };
+        let mut trio = Self { folder, nodes: Vec::new(), network, key, verdicts: RunHistory::new() };
         for node in 0..NAMES.len() {
             let served = trio.serve(node);
             trio.nodes.push(served);
@@ -47,24 +47,26 @@ impl<'a> Trio<'a> {
         trio
     }
 
-    fn serve(&self, node: usize) -> Node {
+    fn serve(&self, node: usize) -> ServerProcess {
         let ttl = ttl(LEASE_MS);
         let shared = ["--ttl", &ttl, "--slots", "100"];
-        let Some(network) = &self.network else { return Node::serve(self.folder, NAMES[node], &shared) };
+        let Some(network) = &self.network else {
+            return ServerProcess::serve(self.folder, NAMES[node], &shared);
+        };
         let (ip, key) = (address(node), self.key.display().to_string());
         let advertised = format!("{ip}:{PORT}");
         let own = ["--listen", &ip, "--port", PORT, "--advertise", &advertised, "--cluster-key-file", &key];
-        let command = Node::command(self.folder, NAMES[node], &[&shared[..], &own].concat());
-        Node::start(&mut network.on_host(node, &command))
+        let command = ServerProcess::command(self.folder, NAMES[node], &[&shared[..], &own].concat());
+        ServerProcess::start(&mut network.on_host(node, &command))
     }
 
     /// One of the nodes.
-    pub(crate) fn node(&self, node: usize) -> &Node {
+    pub(crate) fn node(&self, node: usize) -> &ServerProcess {
         &self.nodes[node]
     }
 
     /// The network between them.
-    pub(crate) fn network(&self) -> &Network {
+    pub(crate) fn network(&self) -> &TestNetwork {
         self.network.as_ref().expect("this trial has a network")
     }
 
@@ -101,11 +103,11 @@ impl<'a> Trio<'a> {
     }
 
     /// Kills a node that has runs; it stays dead.
-    pub(crate) fn kill(&self, victim: usize, roster: &Roster) -> Fault {
+    pub(crate) fn kill(&self, victim: usize, roster: &JobRoster) -> NodeFault {
         self.wait_until_busy(victim, roster);
         let at = wall();
         self.nodes[victim].signal("KILL");
-        self.watch_takeover(victim, (How::Killed, at), roster)
+        self.watch_takeover(victim, (FaultAction::Killed, at), roster)
     }
 
     /// Starts a node that was killed.
@@ -115,15 +117,15 @@ impl<'a> Trio<'a> {
     }
 
     /// Freezes a node that has runs; it stays frozen.
-    pub(crate) fn freeze(&self, victim: usize, roster: &Roster) -> Fault {
+    pub(crate) fn freeze(&self, victim: usize, roster: &JobRoster) -> NodeFault {
         self.wait_until_busy(victim, roster);
         let at = wall();
         stop_at_rest(self.folder, &self.nodes[victim]);
-        self.watch_takeover(victim, (How::Frozen, at), roster)
+        self.watch_takeover(victim, (FaultAction::Frozen, at), roster)
     }
 
     /// Lets a frozen node go on once its lease is surely over.
-    pub(crate) fn thaw(&self, fault: &Fault, victim: usize) {
+    pub(crate) fn thaw(&self, fault: &NodeFault, victim: usize) {
         settle(FREEZE_MS - (wall() - fault.done));
         self.nodes[victim].signal("CONT");
         until("the frozen node records that its lease was lost", || {
@@ -133,13 +135,13 @@ impl<'a> Trio<'a> {
         self.wait_for_all();
     }
 
-    fn wait_until_busy(&self, node: usize, roster: &Roster) {
+    fn wait_until_busy(&self, node: usize, roster: &JobRoster) {
         let books = books(self.folder);
         until("it has runs", || has_runs(&books, node, roster).then_some(()));
     }
 
     /// Waits until no plan names the victim any more.
-    fn watch_takeover(&self, victim: usize, (how, at): (How, i64), roster: &Roster) -> Fault {
+    fn watch_takeover(&self, victim: usize, (how, at): (FaultAction, i64), roster: &JobRoster) -> NodeFault {
         let (done, begun) = (wall(), millis());
         let books = books(self.folder);
         until_told(
@@ -148,7 +150,7 @@ impl<'a> Trio<'a> {
             || format!("serving: {:?}; {:?}", self.serving(), plans(&books, roster).collect::<Vec<_>>()),
         );
         let takeover = millis() - begun;
-        Fault { node: NAMES[victim], how, at, done, takeover, recut: takeover, after_lease: None }
+        NodeFault { node: NAMES[victim], how, at, done, takeover, reshard: takeover, after_lease: None }
     }
 
     /// The leases that nodes recorded as lost.
@@ -157,11 +159,11 @@ impl<'a> Trio<'a> {
     }
 
     /// Waits until who sends over these ways, and whoever waits for the answer, has noticed that they are cut.
-    pub(crate) fn wait_until_felt(&self, ways: &[Way]) {
+    pub(crate) fn wait_until_felt(&self, ways: &[NetworkPath]) {
         let books = books(self.folder);
         let name = |node: usize| -> NodeName { NAMES[node].parse().expect("a name") };
         until("the cut is felt", || {
-            let felt = |way: &Way| {
+            let felt = |way: &NetworkPath| {
                 let strike: Option<StrikeRecord> =
                     entry(&books, keys::strike(&name(way.to), &name(way.from)).as_str());
                 strike.is_some_and(|strike| strike.count > 0)
@@ -189,7 +191,7 @@ impl<'a> Trio<'a> {
     }
 
     /// Remembers what history says at this moment.
-    pub(crate) fn hear_history(&mut self) {
+    pub(crate) fn collect_history(&mut self) {
         for state in STATES {
             let rows = self.json(0, &["run", "list", "--state", state, "--limit", "1000000"]);
             remember(&mut self.verdicts, &rows);
@@ -198,11 +200,11 @@ impl<'a> Trio<'a> {
 }
 
 /// Whether runs are planned for a node, or are its own already.
-fn has_runs(books: &Connection, node: usize, roster: &Roster) -> bool {
+fn has_runs(books: &Connection, node: usize, roster: &JobRoster) -> bool {
     plans(books, roster).any(|plan| plan.runs.iter().any(|run| run.by.node.as_str() == NAMES[node]))
 }
 
-fn plans(books: &Connection, roster: &Roster) -> impl Iterator<Item = Plan> {
+fn plans(books: &Connection, roster: &JobRoster) -> impl Iterator<Item = Plan> {
     let key = |job| keys::plan(&roster.name(job).parse().expect("a name"));
     (0..roster.jobs).filter_map(move |job| entry(books, key(job).as_str()))
 }

@@ -6,9 +6,9 @@
 use std::path::Path;
 
 use evenkeel_core::effect::{Verdict, VerdictState};
-use evenkeel_core::record::{ShardLane, decode};
+use evenkeel_core::ids::Shard;
+use evenkeel_core::record::{ShardRunState, decode};
 use evenkeel_core::shards::ShardSet;
-use evenkeel_core::words::Shard;
 use rusqlite::Connection;
 
 use crate::fleet::books;
@@ -22,7 +22,7 @@ BEGIN INSERT INTO skipping (before, after) VALUES (OLD.value, NEW.value); END;
 
 /// Fires of a shard that were skipped, and the run that was in their way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Skip {
+pub(crate) struct SkippedFires {
     pub(crate) job: String,
     pub(crate) shard: u32,
     /// First and last of the fires.
@@ -41,33 +41,33 @@ pub(crate) fn begin(folder: &Path) {
 }
 
 /// What the registry's file wrote down.
-pub(crate) fn read(folder: &Path) -> Vec<Skip> {
-    let lanes = lanes(&books(folder)).expect("the file is read");
+pub(crate) fn read(folder: &Path) -> Vec<SkippedFires> {
+    let lanes = run_states(&books(folder)).expect("the file is read");
     lanes.iter().flat_map(|(before, after)| between(before, after)).collect()
 }
 
-fn lanes(books: &Connection) -> rusqlite::Result<Vec<(ShardLane, ShardLane)>> {
+fn run_states(books: &Connection) -> rusqlite::Result<Vec<(ShardRunState, ShardRunState)>> {
     let mut rows = books.prepare("SELECT before, after FROM skipping ORDER BY n")?;
     let lane = |value: Vec<u8>| decode(&value).expect("a lane");
     rows.query_map((), |row| Ok((lane(row.get(0)?), lane(row.get(1)?))))?.collect()
 }
 
 /// What one commit skipped.
-fn between(before: &ShardLane, after: &ShardLane) -> Vec<Skip> {
+fn between(before: &ShardRunState, after: &ShardRunState) -> Vec<SkippedFires> {
     let new = |verdict: &&Verdict| {
         verdict.state == VerdictState::Skipped && verdict.attempt == 0 && !before.verdicts.contains(verdict)
     };
     after.verdicts.iter().filter(new).flat_map(|verdict| skips(before, after, verdict)).collect()
 }
 
-fn skips(before: &ShardLane, after: &ShardLane, verdict: &Verdict) -> Vec<Skip> {
+fn skips(before: &ShardRunState, after: &ShardRunState, verdict: &Verdict) -> Vec<SkippedFires> {
     let own = ShardSet::one(verdict.run.shard);
     let shards = if verdict.shards.is_empty() { &own } else { &verdict.shards };
     let skip = |shard: Shard| {
         let open = before.open.iter().find(|open| open.shards.contains(shard))?;
         let goes_on = after.open.iter().any(|now| now.fire == open.fire && now.shards.contains(shard));
         let closed = after.ended.filter(|_| !goes_on)?;
-        Some(Skip {
+        Some(SkippedFires {
             job: verdict.run.job.to_string(),
             shard: shard.0,
             span: (verdict.from.0, verdict.due.0),
@@ -81,9 +81,9 @@ fn skips(before: &ShardLane, after: &ShardLane, verdict: &Verdict) -> Vec<Skip> 
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::ids::{Fire, RunId};
     use evenkeel_core::record::OpenShards;
     use evenkeel_core::time::Wall;
-    use evenkeel_core::words::{Fire, RunId};
 
     use super::*;
 
@@ -96,9 +96,9 @@ mod tests {
         OpenShards { fire, due, from: due, back, attempt, seq, total, shards, wait, began }
     }
 
-    fn lane(open: Vec<OpenShards>, verdicts: Vec<Verdict>, ended: i64) -> ShardLane {
+    fn run_state(open: Vec<OpenShards>, verdicts: Vec<Verdict>, ended: i64) -> ShardRunState {
         let (groups, ended) = (Vec::new(), Some(Wall(ended)));
-        ShardLane { cut: 1, seq: 1, groups, open, verdicts, began: None, ended }
+        ShardRunState { cut: 1, seq: 1, groups, open, verdicts, began: None, ended }
     }
 
     fn skipped(span: (i64, i64), shards: &[u32]) -> Verdict {
@@ -115,11 +115,11 @@ mod tests {
 
     #[test]
     fn the_run_that_the_commit_closed_was_in_the_way() {
-        let before = lane(vec![open(5_000, &[0, 1]), open(7_000, &[2])], Vec::new(), 5_500);
+        let before = run_state(vec![open(5_000, &[0, 1]), open(7_000, &[2])], Vec::new(), 5_500);
         let verdict = skipped((6_000, 7_000), &[0, 1]);
-        let after = lane(vec![open(7_000, &[2])], vec![verdict.clone()], 8_400);
+        let after = run_state(vec![open(7_000, &[2])], vec![verdict.clone()], 8_400);
         let found = between(&before, &after);
-        let first = Skip {
+        let first = SkippedFires {
             job: "sharded-2".into(),
             shard: 0,
             span: (6_000, 7_000),
@@ -127,11 +127,11 @@ mod tests {
             began: 5_000,
             closed: 8_400,
         };
-        assert_eq!(found, [first.clone(), Skip { shard: 1, ..first.clone() }]);
+        assert_eq!(found, [first.clone(), SkippedFires { shard: 1, ..first.clone() }]);
         // A commit that tells of it once more closed nothing, and a shard that still runs is not closed.
         assert_eq!(between(&after, &after), []);
-        let half = lane(vec![open(5_000, &[1])], vec![verdict.clone()], 8_400);
+        let half = run_state(vec![open(5_000, &[1])], vec![verdict.clone()], 8_400);
         assert_eq!(between(&before, &half), [first]);
-        assert_eq!(between(&lane(Vec::new(), Vec::new(), 0), &after), [], "nothing was open");
+        assert_eq!(between(&run_state(Vec::new(), Vec::new(), 0), &after), [], "nothing was open");
     }
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::skips::Skip;
-use super::witness::{self, JOBS, Line, Word, moment};
-use crate::evidence::{Evidence, LEAD_MS, Loss, UNGUARDED};
+use super::skips::SkippedFires;
+use super::witness::{self, JOBS, ShardWitnessLine, WitnessWord, moment};
+use crate::evidence::{AttemptLoss, Evidence, LEAD_MS, UNGUARDED};
 
 const PERIOD_MS: i64 = 1_000;
 /// Why a fire may be skipped; nothing here lasts as long as the grace.
@@ -14,27 +14,27 @@ const MISFIRE: &str = "came due while the run before was going on";
 
 /// What history says of a fire that did not run to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct ShardVerdict {
     job: String,
     shard: u32,
     /// First and last of the fires that it is about.
     span: (i64, i64),
-    state: State,
+    state: FireEnd,
     attempt: u64,
     reason: String,
-    loss: Option<Loss>,
+    loss: Option<AttemptLoss>,
 }
 
 /// How it came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum FireEnd {
     Lost,
     Skipped,
     /// Ended by its own node.
     Fenced,
 }
 
-impl Verdict {
+impl ShardVerdict {
     /// Reads a row of the history; `None` when it is not about a sharded job.
     pub(crate) fn of(row: &Value) -> Option<Self> {
         let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
@@ -47,12 +47,12 @@ impl Verdict {
         let first = first.map_or(last, |(first, _)| moment(first).expect("a moment"));
         let shard = u32::try_from(row["shard"].as_u64().expect("a shard")).expect("a small number");
         let state = match row["state"].as_str() {
-            Some("lost") => State::Lost,
-            Some("skipped") => State::Skipped,
-            _ => State::Fenced,
+            Some("lost") => FireEnd::Lost,
+            Some("skipped") => FireEnd::Skipped,
+            _ => FireEnd::Fenced,
         };
         let attempt = row["attempt"].as_u64().expect("an attempt");
-        Some(Self { job, shard, span: (first, last), state, attempt, reason, loss: Loss::of(row) })
+        Some(Self { job, shard, span: (first, last), state, attempt, reason, loss: AttemptLoss::of(row) })
     }
 
     fn fires(&self) -> impl Iterator<Item = i64> {
@@ -75,28 +75,28 @@ pub(crate) struct Rescale {
 
 /// What was done, and what is known beside witness and history.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Course<'a> {
+pub(crate) struct TrialCourse<'a> {
     pub(crate) begun: i64,
     pub(crate) ended: i64,
     pub(crate) evidence: &'a Evidence,
     pub(crate) rescales: &'a [Rescale],
-    pub(crate) skips: &'a [Skip],
+    pub(crate) skips: &'a [SkippedFires],
 }
 
 /// All that is known of one shard of one fire.
 #[derive(Default)]
-struct Fire {
-    starts: Vec<Line>,
-    ends: Vec<Line>,
-    lost: Vec<Loss>,
-    skipped: Vec<Verdict>,
+struct ShardFireEvidence {
+    starts: Vec<ShardWitnessLine>,
+    ends: Vec<ShardWitnessLine>,
+    lost: Vec<AttemptLoss>,
+    skipped: Vec<ShardVerdict>,
     /// Attempts that ended with their guard.
     unguarded: Vec<u64>,
 }
 
 /// Whether a shard had to run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum FireExpectation {
     Yes,
     /// Its job got another number of shards at that time.
     Perhaps,
@@ -104,27 +104,27 @@ enum Wanted {
 }
 
 /// The evidence: what is known of each shard's fires, by job, shard and due time.
-pub(crate) struct Case<'a> {
-    shards: BTreeMap<(String, u32), BTreeMap<i64, Fire>>,
+pub(crate) struct ShardedCase<'a> {
+    shards: BTreeMap<(String, u32), BTreeMap<i64, ShardFireEvidence>>,
     complaints: Vec<String>,
-    course: Course<'a>,
+    course: TrialCourse<'a>,
 }
 
-impl<'a> Case<'a> {
+impl<'a> ShardedCase<'a> {
     /// Puts the witness's lines and the history's verdicts together.
     pub(crate) fn gather(
-        lines: Vec<Line>,
-        verdicts: impl Iterator<Item = Verdict>,
-        course: Course<'a>,
+        lines: Vec<ShardWitnessLine>,
+        verdicts: impl Iterator<Item = ShardVerdict>,
+        course: TrialCourse<'a>,
     ) -> Self {
         let complaints = disorder(&lines);
         let mut case = Self { shards: BTreeMap::new(), complaints, course };
         for line in lines {
             let fire = case.fire(&line.job, line.shard, line.due);
             match line.word {
-                Word::Start => fire.starts.push(line),
-                Word::End => fire.ends.push(line),
-                Word::Alive => {}
+                WitnessWord::Start => fire.starts.push(line),
+                WitnessWord::End => fire.ends.push(line),
+                WitnessWord::Alive => {}
             }
         }
         for verdict in verdicts {
@@ -132,23 +132,23 @@ impl<'a> Case<'a> {
                 let fire = case.fire(&verdict.job, verdict.shard, due);
                 fire.lost.extend(verdict.loss.clone());
                 match verdict.state {
-                    State::Skipped => fire.skipped.push(verdict.clone()),
-                    State::Fenced if verdict.reason == UNGUARDED => fire.unguarded.push(verdict.attempt),
-                    State::Lost | State::Fenced => {}
+                    FireEnd::Skipped => fire.skipped.push(verdict.clone()),
+                    FireEnd::Fenced if verdict.reason == UNGUARDED => fire.unguarded.push(verdict.attempt),
+                    FireEnd::Lost | FireEnd::Fenced => {}
                 }
             }
         }
         case
     }
 
-    fn fire(&mut self, job: &str, shard: u32, due: i64) -> &mut Fire {
+    fn fire(&mut self, job: &str, shard: u32, due: i64) -> &mut ShardFireEvidence {
         self.shards.entry((job.to_owned(), shard)).or_default().entry(due).or_default()
     }
 
     /// What is wrong; empty when nothing is.
     pub(crate) fn judge(mut self) -> Vec<String> {
         let mut complaints = std::mem::take(&mut self.complaints);
-        let none = (Fire::default(), BTreeMap::new());
+        let none = (ShardFireEvidence::default(), BTreeMap::new());
         for (at, job) in JOBS.iter().enumerate() {
             let name = witness::name(at);
             for shard in 0..job.shards.max(job.other.unwrap_or(0)) {
@@ -179,31 +179,31 @@ impl<'a> Case<'a> {
         job: usize,
         shard: u32,
         due: i64,
-        fire: &Fire,
-        fires: &BTreeMap<i64, Fire>,
+        fire: &ShardFireEvidence,
+        fires: &BTreeMap<i64, ShardFireEvidence>,
     ) -> Option<String> {
         let repeats = JOBS[job].repeats;
         match self.wanted(job, shard, due) {
-            Wanted::No if fire.starts.is_empty() => return None,
-            Wanted::No => return Some(format!("there is no such shard: {:?}", fire.starts)),
-            Wanted::Perhaps if fire.starts.is_empty() => return None,
-            Wanted::Perhaps | Wanted::Yes => {}
+            FireExpectation::No if fire.starts.is_empty() => return None,
+            FireExpectation::No => return Some(format!("there is no such shard: {:?}", fire.starts)),
+            FireExpectation::Perhaps if fire.starts.is_empty() => return None,
+            FireExpectation::Perhaps | FireExpectation::Yes => {}
         }
         if let Some(verdict) = fire.skipped.first() {
             return self
                 .skipped(verdict, due, fire, fires)
                 .map(|what| format!("{what}: {verdict:?}"))
                 .or_else(|| {
-                    (self.wanted(job, shard, verdict.span.1 + PERIOD_MS) == Wanted::Yes)
+                    (self.wanted(job, shard, verdict.span.1 + PERIOD_MS) == FireExpectation::Yes)
                         .then_some(())
-                        .and_then(|()| self.made_up(verdict, fires))
+                        .and_then(|()| self.caught_up(verdict, fires))
                 });
         }
         if repeats { self.at_least_once(fire) } else { self.at_most_once(fire, due, fires) }
     }
 
     /// Whether a shard belonged to its job's fire of this moment.
-    fn wanted(&self, job: usize, shard: u32, due: i64) -> Wanted {
+    fn wanted(&self, job: usize, shard: u32, due: i64) -> FireExpectation {
         let mut total = JOBS[job].shards;
         for change in self.course.rescales.iter().filter(|change| change.job == job) {
             if due <= change.settled {
@@ -211,18 +211,18 @@ impl<'a> Case<'a> {
             }
             if due <= change.claimed {
                 return match shard {
-                    s if s < change.from.min(change.to) => Wanted::Yes,
-                    s if s < change.from.max(change.to) => Wanted::Perhaps,
-                    _ => Wanted::No,
+                    s if s < change.from.min(change.to) => FireExpectation::Yes,
+                    s if s < change.from.max(change.to) => FireExpectation::Perhaps,
+                    _ => FireExpectation::No,
                 };
             }
             total = change.to;
         }
-        if shard < total { Wanted::Yes } else { Wanted::No }
+        if shard < total { FireExpectation::Yes } else { FireExpectation::No }
     }
 
     /// It ran, and ran again only as a higher attempt after its first node was interrupted.
-    fn at_least_once(&self, fire: &Fire) -> Option<String> {
+    fn at_least_once(&self, fire: &ShardFireEvidence) -> Option<String> {
         let Some(last) = fire.starts.last() else { return Some("never ran".into()) };
         if !fire.ends.iter().any(|end| end.attempt == last.attempt) {
             return Some(format!("attempt {} did not end", last.attempt));
@@ -233,14 +233,19 @@ impl<'a> Case<'a> {
             let evidence = self.course.evidence;
             let reason = evidence.explains_repetition(
                 &before.node,
-                (Loss::began(&fire.lost, before.attempt, before.at), after.by),
+                (AttemptLoss::began(&fire.lost, before.attempt, before.at), after.by),
             ) || fire.unguarded.contains(&u64::from(before.attempt));
             (!(rising && reason)).then(|| format!("doubled: {before:?} then {after:?}"))
         })
     }
 
     /// It ran once, or its node was interrupted while it had the fire, and history says that it is lost.
-    fn at_most_once(&self, fire: &Fire, due: i64, fires: &BTreeMap<i64, Fire>) -> Option<String> {
+    fn at_most_once(
+        &self,
+        fire: &ShardFireEvidence,
+        due: i64,
+        fires: &BTreeMap<i64, ShardFireEvidence>,
+    ) -> Option<String> {
         if fire.starts.len() > 1 {
             return Some(format!("doubled: {:?}", fire.starts));
         }
@@ -265,10 +270,10 @@ impl<'a> Case<'a> {
     /// It was due after the run before had begun and before that was closed.
     fn skipped(
         &self,
-        verdict: &Verdict,
+        verdict: &ShardVerdict,
         due: i64,
-        fire: &Fire,
-        fires: &BTreeMap<i64, Fire>,
+        fire: &ShardFireEvidence,
+        fires: &BTreeMap<i64, ShardFireEvidence>,
     ) -> Option<String> {
         if !fire.starts.is_empty() {
             return Some("skipped, and ran".into());
@@ -276,8 +281,9 @@ impl<'a> Case<'a> {
         if !verdict.reason.ends_with(MISFIRE) {
             return Some("skipped for no good reason".into());
         }
-        let known =
-            |skip: &&Skip| (&skip.job, skip.shard, skip.span) == (&verdict.job, verdict.shard, verdict.span);
+        let known = |skip: &&SkippedFires| {
+            (&skip.job, skip.shard, skip.span) == (&verdict.job, verdict.shard, verdict.span)
+        };
         let Some(skip) = self.course.skips.iter().find(known) else {
             return Some("skipped, but the registry closed no run that was in its way".into());
         };
@@ -290,9 +296,9 @@ impl<'a> Case<'a> {
     /// A run that has ended is closed soon, but for a machine that stands still in between: so not every skipped fire may have
     /// come due after the run in its way had ended.
     fn needless(&self) -> Option<String> {
-        let skipped = |fires: &'_ BTreeMap<i64, Fire>| -> Vec<bool> {
+        let skipped = |fires: &'_ BTreeMap<i64, ShardFireEvidence>| -> Vec<bool> {
             let all = fires.iter().filter_map(|(due, fire)| Some((*due, fire.skipped.first()?)));
-            let over = |(due, verdict): (i64, &Verdict)| {
+            let over = |(due, verdict): (i64, &ShardVerdict)| {
                 let end = waited(verdict, fires).and_then(|(_, run)| run.ends.last());
                 end.is_some_and(|end| end.by < due - LEAD_MS)
             };
@@ -304,15 +310,15 @@ impl<'a> Case<'a> {
     }
 
     /// The latest of the fires that a run was in the way of is made up when it has ended.
-    fn made_up(&self, verdict: &Verdict, fires: &BTreeMap<i64, Fire>) -> Option<String> {
+    fn caught_up(&self, verdict: &ShardVerdict, fires: &BTreeMap<i64, ShardFireEvidence>) -> Option<String> {
         let kept = verdict.span.1 + PERIOD_MS;
         let ran = fires.get(&kept).is_some_and(|fire| !fire.starts.is_empty() || !fire.lost.is_empty());
         (kept < self.course.ended - PERIOD_MS && !ran).then(|| format!("nothing made up for it: {verdict:?}"))
     }
 
     /// Each shard was told of how many it is one: as many as there were.
-    fn wrong_total(&self, fire: &Fire) -> Vec<String> {
-        let right = |line: &Line| {
+    fn wrong_total(&self, fire: &ShardFireEvidence) -> Vec<String> {
+        let right = |line: &ShardWitnessLine| {
             let job = (0..JOBS.len()).find(|at| witness::name(*at) == line.job)?;
             let near: BTreeSet<u32> = self
                 .course
@@ -323,8 +329,8 @@ impl<'a> Case<'a> {
                 .flat_map(|r| [r.from, r.to])
                 .collect();
             let exact = || {
-                self.wanted(job, line.of.wrapping_sub(1), line.due) == Wanted::Yes
-                    && self.wanted(job, line.of, line.due) == Wanted::No
+                self.wanted(job, line.of.wrapping_sub(1), line.due) == FireExpectation::Yes
+                    && self.wanted(job, line.of, line.due) == FireExpectation::No
             };
             let known = if near.is_empty() { exact() } else { near.contains(&line.of) };
             (known && line.shard < line.of).then_some(())
@@ -335,18 +341,23 @@ impl<'a> Case<'a> {
 }
 
 /// The fire that ran last before those that are given up together.
-fn waited<'f>(verdict: &Verdict, fires: &'f BTreeMap<i64, Fire>) -> Option<(i64, &'f Fire)> {
-    let ran = |fire: &Fire| !(fire.starts.is_empty() && fire.unguarded.is_empty() && fire.lost.is_empty());
+fn waited<'f>(
+    verdict: &ShardVerdict,
+    fires: &'f BTreeMap<i64, ShardFireEvidence>,
+) -> Option<(i64, &'f ShardFireEvidence)> {
+    let ran = |fire: &ShardFireEvidence| {
+        !(fire.starts.is_empty() && fire.unguarded.is_empty() && fire.lost.is_empty())
+    };
     fires.range(..verdict.span.0).rev().find(|(_, fire)| ran(fire)).map(|(due, fire)| (*due, fire))
 }
 
 /// A shard beside itself, and tokens that do not grow.
-fn disorder(lines: &[Line]) -> Vec<String> {
-    let mut running: BTreeMap<(&str, u32), &Line> = BTreeMap::new();
+fn disorder(lines: &[ShardWitnessLine]) -> Vec<String> {
+    let mut running: BTreeMap<(&str, u32), &ShardWitnessLine> = BTreeMap::new();
     let mut complaints = Vec::new();
     for line in lines {
         let Some(current) = running.insert((&line.job, line.shard), line) else { continue };
-        if line.word == Word::Start {
+        if line.word == WitnessWord::Start {
             if line.token <= current.token {
                 complaints.push(format!("a token did not grow: {current:?} then {line:?}"));
             }

@@ -11,14 +11,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::witness::{GRACE, read_between_ticks, wait_until_none};
-pub(crate) use crate::witness::{Word, moment};
+pub(crate) use crate::witness::{WitnessWord, moment};
 
 /// How long running shards of these jobs keep the others from being cut again, at most.
 pub(crate) const RESHARD_TIMEOUT_MS: i64 = 3_000;
 
 /// One sharded job.
 #[derive(Clone, Copy)]
-pub(crate) struct Sharded {
+pub(crate) struct ShardedWitness {
     pub(crate) shards: u32,
     /// The number that it gets instead, now and then.
     pub(crate) other: Option<u32>,
@@ -34,12 +34,12 @@ const fn job(
     repeats: bool,
     kind: &'static str,
     strategy: &'static str,
-) -> Sharded {
-    Sharded { shards, other, repeats, kind, strategy }
+) -> ShardedWitness {
+    ShardedWitness { shards, other, repeats, kind, strategy }
 }
 
 /// Ten jobs, 114 shards each second.
-pub(crate) const JOBS: [Sharded; 10] = [
+pub(crate) const JOBS: [ShardedWitness; 10] = [
     job(1, None, false, "short", "average"),
     job(2, Some(3), true, "short", "odd_even"),
     job(4, None, false, "long", "rotate"),
@@ -91,8 +91,8 @@ pub(crate) fn jobs(log: &Path, totals: &[u32]) -> String {
 
 /// One line of the witness.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
-    pub(crate) word: Word,
+pub(crate) struct ShardWitnessLine {
+    pub(crate) word: WitnessWord,
     pub(crate) job: String,
     /// In milliseconds of the calendar.
     pub(crate) due: i64,
@@ -109,14 +109,14 @@ pub(crate) struct Line {
 }
 
 /// Reads the witness's file.
-pub(crate) fn read(log: &Path) -> Vec<Line> {
+pub(crate) fn read(log: &Path) -> Vec<ShardWitnessLine> {
     read_between_ticks(log, parse)
 }
 
-fn parse(line: &str, (at, by): (i64, i64)) -> Option<Line> {
+fn parse(line: &str, (at, by): (i64, i64)) -> Option<ShardWitnessLine> {
     let mut words = line.split(' ');
-    let line = Line {
-        word: Word::of(words.next()?)?,
+    let line = ShardWitnessLine {
+        word: WitnessWord::of(words.next()?)?,
         job: words.next()?.to_owned(),
         due: moment(words.next()?)?,
         shard: words.next()?.parse().ok()?,
@@ -131,8 +131,8 @@ fn parse(line: &str, (at, by): (i64, i64)) -> Option<Line> {
 }
 
 /// When shards began on which node.
-pub(crate) fn starts(lines: &[Line]) -> impl Iterator<Item = (String, i64)> {
-    lines.iter().filter(|line| line.word == Word::Start).map(|line| (line.node.clone(), line.at))
+pub(crate) fn starts(lines: &[ShardWitnessLine]) -> impl Iterator<Item = (String, i64)> {
+    lines.iter().filter(|line| line.word == WitnessWord::Start).map(|line| (line.node.clone(), line.at))
 }
 
 /// Waits until each shard has begun a fire that was due at this moment or later.
@@ -152,12 +152,12 @@ pub(crate) fn wait_until_resumed(log: &Path, totals: &[u32], since: i64) {
 }
 
 /// Writes the time between the lines of the witness, so that each has one and no run pays for it.
-pub(crate) struct Ticks {
+pub(crate) struct WitnessTicks {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Ticks {
+impl WitnessTicks {
     pub(crate) fn begin(log: &Path) -> Self {
         let mut file: File = OpenOptions::new().append(true).create(true).open(log).expect("the log opens");
         let over = Arc::new(AtomicBool::new(false));
@@ -174,7 +174,7 @@ impl Ticks {
     }
 }
 
-impl Drop for Ticks {
+impl Drop for WitnessTicks {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

@@ -1,15 +1,15 @@
 //! A dispatched job's plan: what one commit may make of it.
 
 use evenkeel_core::effect::VerdictState;
+use evenkeel_core::eligibility::DISPATCH;
+use evenkeel_core::ids::{Member, Operation};
 use evenkeel_core::job::Delivery;
 use evenkeel_core::keys;
 use evenkeel_core::record::{BeatRecord, Plan, Planned, decode};
-use evenkeel_core::standing::DISPATCH;
 use evenkeel_core::store::Store;
-use evenkeel_core::words::{Member, Operation};
 
 use super::super::state::job;
-use super::{Broken, Ledger, named, require};
+use super::{FireLedger, LedgerViolation, named, require};
 
 /// The plan of the job as the registry has it.
 pub(in super::super) fn plan(store: &Store) -> Option<Plan> {
@@ -30,7 +30,7 @@ pub(in super::super) fn present(store: &Store, member: &Member) -> bool {
 }
 
 /// A beat goes from hand to hand only with its number, or from the dead.
-pub(in super::super) fn judge_beat(before: &Store, after: &Store) -> Result<(), Broken> {
+pub(in super::super) fn judge_beat(before: &Store, after: &Store) -> Result<(), LedgerViolation> {
     let (Some(old), Some(new)) = (beat(before), beat(after)) else { return Ok(()) };
     let same = old == new;
     let next = new.beat > old.beat || (new.beat == old.beat && !present(before, &old.holder));
@@ -39,7 +39,7 @@ pub(in super::super) fn judge_beat(before: &Store, after: &Store) -> Result<(), 
     })
 }
 
-impl Ledger {
+impl FireLedger {
     /// The plan was written by `by`, who could trust its lease up to `trust`. `plans` says whether it is the planner,
     /// `gone` who of the members in the old plan is absent.
     pub(in super::super) fn plan(
@@ -49,7 +49,7 @@ impl Ledger {
         by: &Member,
         (trust, plans): (i64, bool),
         gone: impl Fn(&Member) -> bool,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), LedgerViolation> {
         let empty = Plan::default();
         let old = old.unwrap_or(&empty);
         require(new.seq > old.seq, "seq rises (I1)", || format!("seq goes from {} to {}", old.seq, new.seq))?;
@@ -97,7 +97,7 @@ impl Ledger {
         self.lose(new)
     }
 
-    fn accepted(&mut self, run: &Planned, by: &Member, trust: i64) -> Result<(), Broken> {
+    fn accepted(&mut self, run: &Planned, by: &Member, trust: i64) -> Result<(), LedgerViolation> {
         let due = run.due.0;
         require(run.by == *by, "only its node accepts a run (I14)", || {
             format!("{by} accepts {} for {}", named(due), run.by)
@@ -114,7 +114,7 @@ impl Ledger {
     }
 
     /// A run leaves the plan: it ended, or somebody gave it up with a word, or it never was begun and may be planned anew.
-    fn left(&self, run: &Planned, new: &Plan, told: bool) -> Result<(), Broken> {
+    fn left(&self, run: &Planned, new: &Plan, told: bool) -> Result<(), LedgerViolation> {
         let due = run.due.0;
         let ended = self.ends.contains(&(due, run.attempt));
         let back = new.watermark < run.due && new.reached < run.due;
@@ -125,7 +125,7 @@ impl Ledger {
         })
     }
 
-    fn plan_watermark(&self, old: &Plan, new: &Plan) -> Result<(), Broken> {
+    fn plan_watermark(&self, old: &Plan, new: &Plan) -> Result<(), LedgerViolation> {
         let (from, to) = (old.watermark.0, new.watermark.0);
         let told = |due: i64| {
             new.verdicts.iter().any(|v| v.from.0 <= due && due <= v.due.0)
@@ -143,7 +143,7 @@ impl Ledger {
         })
     }
 
-    fn lose(&mut self, new: &Plan) -> Result<(), Broken> {
+    fn lose(&mut self, new: &Plan) -> Result<(), LedgerViolation> {
         for verdict in new.verdicts.iter().filter(|v| v.state == VerdictState::Lost) {
             let due = verdict.due.0;
             let doubt = self.starts.contains(&(due, verdict.attempt)) || !self.hopeless.contains(&due);

@@ -3,15 +3,15 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::Desk;
+use super::RunStateWriter;
 use crate::effect::{Verdict, VerdictState};
-use crate::record::{OpenShards, Request};
+use crate::ids::{Fire, Shard};
+use crate::record::{OpenShards, TriggerRequest};
 use crate::shards::ShardSet;
-use crate::words::{Fire, Shard};
 
-impl Desk<'_> {
+impl RunStateWriter<'_> {
     /// The outcome of a request on a node that has no shards of the job. It is recorded as the request's first run.
-    pub(super) fn refused_without_shards(&self, request: &Request) -> Option<Verdict> {
+    pub(super) fn refused_without_shards(&self, request: &TriggerRequest) -> Option<Verdict> {
         let (fire, at) = (Fire::Asked(request.id.clone()), request.at);
         let reason = "asked for on a node that has no shards of the job".into();
         let verdict =
@@ -20,8 +20,8 @@ impl Desk<'_> {
     }
 
     /// What a request by hand found in its way on these shards, in words.
-    pub(super) fn in_the_way(&self, refused: &ShardSet) -> String {
-        let now = self.scene().now.wall;
+    pub(super) fn obstacle(&self, refused: &ShardSet) -> String {
+        let now = self.context().now.wall;
         let open = self.draft.open.iter().filter(|open| open.shards.meets(refused));
         if open.clone().any(|open| open.wait.is_some()) {
             return "asked for while the run before waited for its next attempt: ask again after it".into();

@@ -4,16 +4,16 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::Desk;
+use super::RunStateWriter;
 use super::withdraw::FITS_NO_MORE;
 use crate::effect::VerdictState;
+use crate::ids::Shard;
 use crate::local::Given;
-use crate::record::{OpenShards, Wait};
-use crate::rules::firing::called_off::ended_by_hand;
+use crate::record::{OpenShards, RetryWait};
+use crate::rules::firing::cancel::cancel_reason;
 use crate::rules::firing::retry::{wait_after, wait_of};
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
-use crate::words::Shard;
 
 /// Into how many moments the ends of one wait are gathered: a lane with very many shards that fail one after the other stays
 /// small.
@@ -21,22 +21,23 @@ const MOMENTS: i64 = 16;
 /// No two of those moments are nearer than this.
 const GRAIN: Millis = Millis::secs(1);
 
-impl Desk<'_> {
+impl RunStateWriter<'_> {
     /// Of the runs that have ended, those that are to be attempted again go on waiting.
     pub(super) fn retry(&mut self, over: &ShardSet) {
-        let scene = self.scene();
-        let runs = scene.local.given_of(self.table.job.id).filter(|(shard, _)| over.contains(*shard));
+        let scene = self.context();
+        let runs = scene.local.given_of(self.sharded.job.id).filter(|(shard, _)| over.contains(*shard));
         let again: Vec<(Shard, &Given, Millis)> =
             runs.filter_map(|(shard, given)| Some((shard, given, wait_after(given)?))).collect();
         for (shard, given, length) in again {
-            let Some(open) = self.lane.open_of(shard).filter(|open| open.attempt == given.attempt).cloned()
+            let Some(open) =
+                self.current.open_of(shard).filter(|open| open.attempt == given.attempt).cloned()
             else {
                 continue;
             };
             let (shards, attempt) = (ShardSet::one(shard), open.attempt + 1);
             let wait = gathered(wait_of(scene, length));
-            let by_hand = ended_by_hand(scene.local, given);
-            if let Some(why) = by_hand.or_else(|| self.goes_on_no_more(&open, wait.until)) {
+            let by_hand = cancel_reason(scene.local, given);
+            if let Some(why) = by_hand.or_else(|| self.no_retry_reason(&open, wait.until)) {
                 self.give_up(&open, &shards, attempt, &why);
                 continue;
             }
@@ -48,22 +49,22 @@ impl Desk<'_> {
 
     /// Whether its runs may take so long with all their attempts and no longer.
     fn has_run_timeout(&self) -> bool {
-        self.table.job.spec().is_some_and(|spec| spec.job.run_timeout.is_some())
+        self.sharded.job.spec().is_some_and(|spec| spec.job.run_timeout.is_some())
     }
 
     /// Whether its runs are attempted again where they fail.
     pub(super) fn retries(&self) -> bool {
-        self.table.job.spec().is_some_and(|spec| spec.job.retry.is_some())
+        self.sharded.job.spec().is_some_and(|spec| spec.job.retry.is_some())
     }
 
     /// Why no attempt follows at this moment, whatever was told before.
-    pub(super) fn goes_on_no_more(&self, open: &OpenShards, at: Wall) -> Option<String> {
+    pub(super) fn no_retry_reason(&self, open: &OpenShards, at: Wall) -> Option<String> {
         match self.terms() {
             None => Some("its job was deleted".into()),
             Some((terms, _)) if !terms.enabled => Some("its job was disabled".into()),
-            Some(_) if !self.table.job.fits(self.scene().member) => Some(FITS_NO_MORE.into()),
+            Some(_) if !self.sharded.job.fits(self.context().member) => Some(FITS_NO_MORE.into()),
             Some((terms, _)) => {
-                let forgot = open.wait.and_then(|wait| self.scene().forgot(terms.delivery, wait.since()));
+                let forgot = open.wait.and_then(|wait| self.context().forgot(terms.delivery, wait.since()));
                 forgot.map(String::from).or_else(|| self.time_is_over(open.began(), at))
             }
         }
@@ -71,15 +72,15 @@ impl Desk<'_> {
 
     /// Why the time of a run that began then is over at this moment; by a clock that is off nobody knows.
     fn time_is_over(&self, began: Wall, at: Wall) -> Option<String> {
-        self.table.job.spec()?.job.time_is_over(began, at).filter(|_| self.scene().clock_agrees())
+        self.sharded.job.spec()?.job.time_is_over(began, at).filter(|_| self.context().clock_agrees())
     }
 
     /// Why what is claimed anew, after doubt or by hand, is not started.
-    pub(super) fn starts_no_more(&self, open: &OpenShards) -> Option<String> {
-        if !self.table.job.fits(self.scene().member) {
+    pub(super) fn no_start_reason(&self, open: &OpenShards) -> Option<String> {
+        if !self.sharded.job.fits(self.context().member) {
             return Some(FITS_NO_MORE.into());
         }
-        self.time_is_over(open.began.filter(|_| open.attempt > 1)?, self.scene().now.wall)
+        self.time_is_over(open.began.filter(|_| open.attempt > 1)?, self.context().now.wall)
     }
 
     /// History was told that another attempt waits, and there will be none.
@@ -92,8 +93,8 @@ impl Desk<'_> {
 
 /// The same wait up to the next moment at which waits of its length end. It is longer by as much as that may be, whenever it began:
 /// one that ends later than its length says is taken for one that a clock ahead of time began, and so for over.
-fn gathered(wait: Wait) -> Wait {
+fn gathered(wait: RetryWait) -> RetryWait {
     let grain = (wait.length.0 / MOMENTS).max(GRAIN.0);
     let until = Wall(wait.until.0.div_euclid(grain) * grain + grain);
-    Wait { until, length: wait.length + Millis(grain) }
+    RetryWait { until, length: wait.length + Millis(grain) }
 }

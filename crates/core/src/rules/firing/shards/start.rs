@@ -4,33 +4,33 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::Desk;
+use super::RunStateWriter;
 use crate::commit_kind::CommitKind;
 use crate::effect::Run;
+use crate::ids::{RunId, Shard, Token};
 use crate::job::Job;
 use crate::record::OpenShards;
-use crate::rules::firing::{PACE_AGAIN, START_WINDOW, free_slots, is_misdated, keeps_pace, moment};
+use crate::rule_context::{RuleAction, RuleOutput};
+use crate::rules::firing::{PACE_AGAIN, START_WINDOW, free_slots, is_misdated, is_within_pace, moment};
 use crate::rules::pools;
-use crate::scene::{Decision, Decisions};
 use crate::shards::ShardSet;
-use crate::words::{RunId, Shard, Token};
 
 /// How many shards of a job one step starts.
 const STARTS: usize = 1_000;
 
-impl Desk<'_> {
+impl RunStateWriter<'_> {
     /// Starts what is open and whose moment has come; clears verdicts that history has.
-    pub(super) fn start(&mut self, out: &mut Decisions) {
-        let scene = self.scene();
-        let id = self.table.job.id;
+    pub(super) fn start(&mut self, out: &mut RuleOutput) {
+        let scene = self.context();
+        let id = self.sharded.job.id;
         if scene.local.put_off.contains_key(&id) {
             return;
         }
         // With other jobs waiting for slots they get their turns in between.
-        let rivals = scene.local.waiting.has_rivals(self.table.job.priority(), id);
+        let rivals = scene.local.waiting.has_rivals(self.sharded.job.priority(), id);
         let most = if rivals { 1 } else { STARTS };
         let given: ShardSet = scene.local.given_of(id).map(|(shard, _)| shard).collect();
-        let mut open: Vec<&OpenShards> = self.lane.open.iter().collect();
+        let mut open: Vec<&OpenShards> = self.current.open.iter().collect();
         open.sort_by_key(|open| open.due);
         let mut late = Vec::new();
         let mut spec = None;
@@ -46,7 +46,7 @@ impl Desk<'_> {
             let again = open.wait.is_some_and(|wait| wait.left(scene.now.wall).is_none());
             let renewed = again || open.wait.is_none() && is_misdated(open.from, due, scene.now.wall);
             if scene.now.wall < open.from && !renewed {
-                out.add(Decision::JobAt(id, open.from));
+                out.add(RuleAction::JobAt(id, open.from));
                 continue;
             }
             if self.terms().is_some_and(|(_, shards)| !self.clock_agrees(shards, out)) {
@@ -58,7 +58,7 @@ impl Desk<'_> {
                 continue;
             }
             let is_late = renewed || scene.now.wall > open.from + START_WINDOW;
-            let spec = spec.get_or_insert_with(|| self.table.job.spec().map(|spec| spec.job));
+            let spec = spec.get_or_insert_with(|| self.sharded.job.spec().map(|spec| spec.job));
             let runs = idle.iter().take(free).map(|shard| self.id(open, shard)).collect();
             let runs: Vec<RunId> = match spec {
                 // What waits for its next attempt has no seat before it is claimed for it.
@@ -67,7 +67,7 @@ impl Desk<'_> {
             };
             // Not where it is the pool that has no room.
             if free < idle.len() && runs.len() == free {
-                out.add(Decision::JobWaits(id, open.due));
+                out.add(RuleAction::JobAwaitsSlot(id, open.due));
             }
             if !runs.is_empty() && is_late {
                 late.push(open.clone());
@@ -76,23 +76,23 @@ impl Desk<'_> {
             let Some(job) = spec else { return };
             for run in runs {
                 out.take_slot(id);
-                out.add(Decision::Start(id, self.run(open, run, job)));
+                out.add(RuleAction::Start(id, self.run(open, run, job)));
             }
         }
         if !late.is_empty() {
             self.confirm(&late, out);
-        } else if self.draft.verdicts.len() != self.lane.verdicts.len() {
+        } else if self.draft.verdicts.len() != self.current.verdicts.len() {
             self.commit(CommitKind::ClearVerdicts, out);
         }
     }
 
     /// A claim that is too old to start from is made anew (law 2), and a run that waited for its next attempt is claimed for it.
-    fn confirm(&mut self, late: &[OpenShards], out: &mut Decisions) {
-        if !keeps_pace(self.scene().local, out) {
-            let again = self.scene().now.mono + PACE_AGAIN;
-            return out.add(Decision::JobAfter(self.table.job.id, again));
+    fn confirm(&mut self, late: &[OpenShards], out: &mut RuleOutput) {
+        if !is_within_pace(self.context().local, out) {
+            let again = self.context().now.mono + PACE_AGAIN;
+            return out.add(RuleAction::JobAfter(self.sharded.job.id, again));
         }
-        let (now, seq) = (self.scene().now.wall, self.draft.seq);
+        let (now, seq) = (self.context().now.wall, self.draft.seq);
         self.draft.open.iter_mut().filter(|open| late.contains(open)).for_each(|open| {
             open.from = now.max(moment(&open.fire, open.due, now));
             if open.wait.take().is_some() {
@@ -101,16 +101,16 @@ impl Desk<'_> {
         });
         // The slot that there is stays theirs until they are confirmed, and they are first in line for it then.
         out.claimed += 1;
-        out.list.extend(late.first().map(|open| Decision::JobWaits(self.table.job.id, open.due)));
+        out.actions.extend(late.first().map(|open| RuleAction::JobAwaitsSlot(self.sharded.job.id, open.due)));
         self.commit(CommitKind::ConfirmShards, out);
     }
 
     fn id(&self, open: &OpenShards, shard: Shard) -> RunId {
-        RunId { job: self.table.job.name().clone(), fire: open.fire.clone(), shard }
+        RunId { job: self.sharded.job.name().clone(), fire: open.fire.clone(), shard }
     }
 
     fn run(&self, open: &OpenShards, id: RunId, job: &Job) -> Run {
-        let scene = self.scene();
+        let scene = self.context();
         let now = scene.now;
         let latest = open.from + START_WINDOW;
         Run {
@@ -124,7 +124,7 @@ impl Desk<'_> {
             attempt: open.attempt,
             token: Token::new(scene.local.settings.generation, open.seq),
             work: job.work(),
-            setting: job.setting().into(),
+            setting: job.launch_settings().into(),
             retry: job.backoff().map(Box::new),
             timeout: job.attempt_time(open.began(), now.wall),
             not_after: scene.lease.until().min(now.mono + (latest - now.wall)),

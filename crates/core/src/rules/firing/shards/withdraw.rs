@@ -1,32 +1,32 @@
 //! What a node was to run of a sharded job and will not: taken back where another one may run it, given up aloud where none can.
 
-use super::Desk;
+use super::RunStateWriter;
 use crate::commit_kind::CommitKind;
 use crate::effect::VerdictState;
+use crate::ids::{Fire, RunId};
 use crate::record::OpenShards;
-use crate::rules::firing::BY_HAND;
+use crate::rules::firing::MANUAL;
 use crate::rules::sharding::MOVED;
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
-use crate::words::{Fire, RunId};
 
 /// Why a node gives up what it was to run next: a shard's runs stay in its node's lane, so nobody else could.
 pub(super) const FITS_NO_MORE: &str = "its node fits the job no more";
 
-impl Desk<'_> {
+impl RunStateWriter<'_> {
     /// Takes back what was claimed ahead and not started, where it should not start any more.
     pub(super) fn withdraw(&mut self) {
         let given: ShardSet =
-            self.scene().local.given_of(self.table.job.id).map(|(shard, _)| shard).collect();
-        self.call_off(&given);
+            self.context().local.given_of(self.sharded.job.id).map(|(shard, _)| shard).collect();
+        self.cancel(&given);
         for open in self.draft.open.clone() {
             let idle = open.shards.minus(&given);
             if open.wait.is_some()
-                && let Some(why) = self.goes_on_no_more(&open, self.scene().now.wall)
+                && let Some(why) = self.no_retry_reason(&open, self.context().now.wall)
             {
                 self.give_up(&open, &open.shards, open.attempt, &why);
                 self.draft.close(&open.shards);
-                self.act(CommitKind::GiveUp);
+                self.set_kind(CommitKind::GiveUp);
                 continue;
             }
             let off = self.terms().map_or(ShardSet::empty(), |(_, shards)| shards.off.and(&idle));
@@ -38,12 +38,12 @@ impl Desk<'_> {
                 // The declaration went between claim and start; nothing is left to run.
                 self.take_back(&idle, None);
             } else if first && (self.is_stale(&open) || !self.takes_part) {
-                self.tell_of_gone(&open, &idle);
+                self.report_removed(&open, &idle);
                 self.take_back(&idle, Some(open.back));
             } else if first {
                 self.take_back(&off, None);
             } else if !idle.is_empty()
-                && let Some(why) = self.starts_no_more(&open)
+                && let Some(why) = self.no_start_reason(&open)
             {
                 self.give_up(&open, &idle, open.attempt, &why);
                 self.take_back(&idle, None);
@@ -52,19 +52,19 @@ impl Desk<'_> {
     }
 
     /// Shards of which somebody wants the run ended go, if it has not started.
-    fn call_off(&mut self, given: &ShardSet) {
-        let local = &self.scene().local;
+    fn cancel(&mut self, given: &ShardSet) {
+        let local = &self.context().local;
         if local.called_off.is_empty() {
             return;
         }
         for open in self.draft.open.clone() {
             let idle = if open.wait.is_some() { open.shards.clone() } else { open.shards.minus(given) };
-            let run = |shard| RunId { job: self.table.job.name().clone(), fire: open.fire.clone(), shard };
-            let called: ShardSet = idle.iter().filter(|shard| local.calls_off(&run(*shard))).collect();
+            let run = |shard| RunId { job: self.sharded.job.name().clone(), fire: open.fire.clone(), shard };
+            let called: ShardSet = idle.iter().filter(|shard| local.is_cancelled(&run(*shard))).collect();
             if !called.is_empty() {
-                self.give_up(&open, &called, open.attempt, BY_HAND);
+                self.give_up(&open, &called, open.attempt, MANUAL);
                 self.draft.close(&called);
-                self.act(CommitKind::GiveUp);
+                self.set_kind(CommitKind::GiveUp);
             }
         }
     }
@@ -76,13 +76,13 @@ impl Desk<'_> {
             self.draft.close(shards);
             let held = shards.and(&self.draft.shards());
             back.into_iter().for_each(|back| self.draft.set_watermark(&held, back));
-            self.act(CommitKind::Withdraw);
+            self.set_kind(CommitKind::Withdraw);
         }
     }
 
     /// Where each node has one shard, one that there is no more was a node's part in the fire, and nobody else begins it. The cut
     /// that left it out told of what it was behind by, and took this fire for one that runs.
-    fn tell_of_gone(&mut self, open: &OpenShards, shards: &ShardSet) {
+    fn report_removed(&mut self, open: &OpenShards, shards: &ShardSet) {
         let every_node = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
         if every_node && !self.is_stale(open) {
             let (told, gone) = ((&open.fire, open.due, open.due), shards.minus(&self.draft.shards()));

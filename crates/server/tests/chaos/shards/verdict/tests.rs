@@ -2,44 +2,46 @@
 
 use super::*;
 use crate::evidence::tests::{killed, lost_lease};
-use crate::evidence::{Fault, LostLease};
+use crate::evidence::{LostLease, NodeFault};
 
 const ONCE: usize = 0;
 const AGAIN: usize = 3;
 
 /// Everything that was right, and what one test changes of it.
-struct Story {
-    lines: Vec<Line>,
-    verdicts: Vec<Verdict>,
-    faults: Vec<Fault>,
+struct ShardedStory {
+    lines: Vec<ShardWitnessLine>,
+    verdicts: Vec<ShardVerdict>,
+    faults: Vec<NodeFault>,
     lost_leases: Vec<LostLease>,
     rescales: Vec<Rescale>,
-    skips: Vec<Skip>,
+    skips: Vec<SkippedFires>,
 }
 
-fn line(word: Word, job: usize, shard: u32, due: i64, at: i64) -> Line {
+fn line(word: WitnessWord, job: usize, shard: u32, due: i64, at: i64) -> ShardWitnessLine {
     let token = u64::try_from(due).expect("not before 1970");
     let (job, of) = (witness::name(job), JOBS[job].shards);
-    Line { word, job, due, shard, of, node: "n1".into(), attempt: 1, token, at, by: at + 20 }
+    ShardWitnessLine { word, job, due, shard, of, node: "n1".into(), attempt: 1, token, at, by: at + 20 }
 }
 
 /// History says so of fires, and of the one that was lost at that moment.
-fn verdict(job: usize, span: (i64, i64), lost: Option<i64>) -> Verdict {
+fn verdict(job: usize, span: (i64, i64), lost: Option<i64>) -> ShardVerdict {
     let (state, reason) =
-        if lost.is_some() { (State::Lost, "its node is gone") } else { (State::Skipped, MISFIRE) };
-    let loss = lost.map(|recorded| Loss { node: "n1".into(), attempt: 1, started: None, recorded });
+        if lost.is_some() { (FireEnd::Lost, "its node is gone") } else { (FireEnd::Skipped, MISFIRE) };
+    let loss = lost.map(|recorded| AttemptLoss { node: "n1".into(), attempt: 1, started: None, recorded });
     let (attempt, reason) = (u64::from(lost.is_some()), reason.into());
-    Verdict { job: witness::name(job), shard: 0, span, state, attempt, reason, loss }
+    ShardVerdict { job: witness::name(job), shard: 0, span, state, attempt, reason, loss }
 }
 
-impl Story {
+impl ShardedStory {
     /// Every job ran on each second from 2 to 19, and everything went well.
     fn fair() -> Self {
         let mut lines = Vec::new();
         for due in (2_000..19_000).step_by(1_000) {
             for (job, is) in JOBS.iter().enumerate() {
                 for shard in 0..is.shards {
-                    lines.extend([Word::Start, Word::End].map(|word| line(word, job, shard, due, due)));
+                    lines.extend(
+                        [WitnessWord::Start, WitnessWord::End].map(|word| line(word, job, shard, due, due)),
+                    );
                 }
             }
         }
@@ -54,7 +56,7 @@ impl Story {
     }
 
     /// The same with these lines where their time has come.
-    fn with(mut self, lines: &[Line]) -> Self {
+    fn with(mut self, lines: &[ShardWitnessLine]) -> Self {
         for line in lines {
             let at = self.lines.iter().position(|other| other.at > line.at).unwrap_or(self.lines.len());
             self.lines.insert(at, line.clone());
@@ -62,7 +64,7 @@ impl Story {
         self
     }
 
-    fn says(mut self, verdict: Verdict) -> Self {
+    fn says(mut self, verdict: ShardVerdict) -> Self {
         self.verdicts.push(verdict);
         self
     }
@@ -81,8 +83,8 @@ impl Story {
     fn judged(self, expected: &[&str]) {
         let evidence = Evidence::gather(&self.faults, &self.lost_leases, witness::starts(&self.lines));
         let (rescales, skips) = (&self.rescales, &self.skips);
-        let course = Course { begun: 1_000, ended: 20_000, evidence: &evidence, rescales, skips };
-        let found = Case::gather(self.lines, self.verdicts.into_iter(), course).judge();
+        let course = TrialCourse { begun: 1_000, ended: 20_000, evidence: &evidence, rescales, skips };
+        let found = ShardedCase::gather(self.lines, self.verdicts.into_iter(), course).judge();
         let seen = expected.iter().zip(&found).all(|(expected, found)| found.contains(expected));
         assert!(seen && found.len() == expected.len(), "expected {expected:?}, found {found:#?}");
     }
@@ -90,32 +92,33 @@ impl Story {
 
 #[test]
 fn nothing_is_found_where_all_is_well() {
-    Story::fair().judged(&[]);
+    ShardedStory::fair().judged(&[]);
 }
 
 #[test]
 fn a_shard_that_did_not_run_is_found() {
-    Story::fair().without(ONCE, 5_000).judged(&["never ran"]);
-    Story::fair().without(AGAIN, 5_000).judged(&["never ran"]);
-    let start = |job| line(Word::Start, job, 0, 5_000, 5_000);
-    Story::fair().without(ONCE, 5_000).with(&[start(ONCE)]).judged(&["ended by nobody's word"]);
-    Story::fair().without(AGAIN, 5_000).with(&[start(AGAIN)]).judged(&["attempt 1 did not end"]);
+    ShardedStory::fair().without(ONCE, 5_000).judged(&["never ran"]);
+    ShardedStory::fair().without(AGAIN, 5_000).judged(&["never ran"]);
+    let start = |job| line(WitnessWord::Start, job, 0, 5_000, 5_000);
+    ShardedStory::fair().without(ONCE, 5_000).with(&[start(ONCE)]).judged(&["ended by nobody's word"]);
+    ShardedStory::fair().without(AGAIN, 5_000).with(&[start(AGAIN)]).judged(&["attempt 1 did not end"]);
 }
 
 #[test]
 fn a_loss_needs_an_interruption_that_explains_it() {
-    let lost_at =
-        |recorded| Story::fair().without(ONCE, 5_000).says(verdict(ONCE, (5_000, 5_000), Some(recorded)));
+    let lost_at = |recorded| {
+        ShardedStory::fair().without(ONCE, 5_000).says(verdict(ONCE, (5_000, 5_000), Some(recorded)))
+    };
     let lost = || lost_at(5_900);
     lost().fault(4_500).judged(&[]);
     lost().judged(&["without a cause"]);
     lost().fault(3_900).judged(&["without a cause"]);
     lost().fault(5_901).judged(&["without a cause"]);
     lost_at(9_000).fault(7_500).judged(&["without a cause"]);
-    let elsewhere = Line { node: "n2".into(), ..line(Word::Start, ONCE, 0, 5_000, 5_000) };
+    let elsewhere = ShardWitnessLine { node: "n2".into(), ..line(WitnessWord::Start, ONCE, 0, 5_000, 5_000) };
     lost().fault(4_500).with(&[elsewhere]).judged(&["ran elsewhere"]);
     // Where doubt means another attempt, a word of loss is not enough.
-    let again = Story::fair().without(AGAIN, 5_000).says(verdict(AGAIN, (5_000, 5_000), Some(5_900)));
+    let again = ShardedStory::fair().without(AGAIN, 5_000).says(verdict(AGAIN, (5_000, 5_000), Some(5_900)));
     again.fault(4_500).judged(&["never ran"]);
 }
 
@@ -123,10 +126,10 @@ fn a_loss_needs_an_interruption_that_explains_it() {
 #[test]
 fn a_lost_lease_explains_what_the_node_had_and_nothing_else() {
     let stalled = |recorded| {
-        let mut story = Story::fair();
-        let others = |line: &&mut Line| (5_000..17_000).contains(&line.due);
+        let mut story = ShardedStory::fair();
+        let others = |line: &&mut ShardWitnessLine| (5_000..17_000).contains(&line.due);
         story.lines.iter_mut().filter(others).for_each(|line| line.node = "n2".into());
-        let late = |line: &&mut Line| (5_000..8_000).contains(&line.due);
+        let late = |line: &&mut ShardWitnessLine| (5_000..8_000).contains(&line.due);
         story.lines.iter_mut().filter(late).for_each(|line| (line.at, line.by) = (8_000, 8_020));
         story.without(ONCE, 5_000).says(verdict(ONCE, (5_000, 5_000), Some(recorded)))
     };
@@ -136,21 +139,29 @@ fn a_lost_lease_explains_what_the_node_had_and_nothing_else() {
     stalled(7_900).lost_lease(18_500).judged(&["without a cause"]);
     stalled(3_900).lost_lease(9_500).judged(&["without a cause"]);
     stalled(7_900).without(ONCE, 6_000).lost_lease(9_500).judged(&["never ran"]);
-    let more = |word| Line { attempt: 2, token: 5_500, ..line(word, AGAIN, 0, 5_000, 5_800) };
-    let again = || Story::fair().with(&[Word::Start, Word::End].map(more));
+    let more = |word| ShardWitnessLine { attempt: 2, token: 5_500, ..line(word, AGAIN, 0, 5_000, 5_800) };
+    let again = || ShardedStory::fair().with(&[WitnessWord::Start, WitnessWord::End].map(more));
     again().lost_lease(5_900).judged(&[]);
     again().lost_lease(4_900).judged(&["doubled"]);
     again().lost_lease(8_900).judged(&["doubled"]);
-    let twice = [Word::Start, Word::End].map(|word| Line { job: witness::name(ONCE), of: 1, ..more(word) });
-    Story::fair().with(&twice).lost_lease(5_900).judged(&["doubled"]);
+    let twice = [WitnessWord::Start, WitnessWord::End].map(|word| ShardWitnessLine {
+        job: witness::name(ONCE),
+        of: 1,
+        ..more(word)
+    });
+    ShardedStory::fair().with(&twice).lost_lease(5_900).judged(&["doubled"]);
 }
 
 #[test]
 fn a_second_start_needs_a_dead_node_and_a_higher_attempt() {
     let second = |job, attempt: u32| {
-        let more =
-            |word| Line { attempt, token: 5_500, node: "n2".into(), ..line(word, job, 0, 5_000, 5_800) };
-        Story::fair().with(&[more(Word::Start), more(Word::End)])
+        let more = |word| ShardWitnessLine {
+            attempt,
+            token: 5_500,
+            node: "n2".into(),
+            ..line(word, job, 0, 5_000, 5_800)
+        };
+        ShardedStory::fair().with(&[more(WitnessWord::Start), more(WitnessWord::End)])
     };
     second(AGAIN, 2).fault(5_100).judged(&[]);
     second(AGAIN, 2).judged(&["doubled"]);
@@ -160,7 +171,7 @@ fn a_second_start_needs_a_dead_node_and_a_higher_attempt() {
     second(ONCE, 2).fault(5_100).judged(&["doubled"]);
     // It began long after it was due, as faults in a row came upon it: the last one between these attempts, or before both.
     let late = |attempt: u32, at| {
-        [Word::Start, Word::End].map(|word| Line {
+        [WitnessWord::Start, WitnessWord::End].map(|word| ShardWitnessLine {
             attempt,
             token: 20_000 + u64::from(attempt),
             ..line(word, AGAIN, 0, 5_000, at)
@@ -168,39 +179,39 @@ fn a_second_start_needs_a_dead_node_and_a_higher_attempt() {
     };
     let [[first, _], [second, end]] = [late(1, 38_000), late(2, 43_000)];
     let long_after =
-        || Story::fair().without(AGAIN, 5_000).with(&[first.clone(), second.clone(), end.clone()]);
+        || ShardedStory::fair().without(AGAIN, 5_000).with(&[first.clone(), second.clone(), end.clone()]);
     long_after().fault(39_000).judged(&[]);
     long_after().fault(37_000).judged(&["doubled"]);
 }
 
 #[test]
 fn a_run_that_ended_with_its_guard_is_told_and_may_be_attempted_again() {
-    let gone = |job, reason: &str| Verdict {
-        state: State::Fenced,
+    let gone = |job, reason: &str| ShardVerdict {
+        state: FireEnd::Fenced,
         attempt: 1,
         reason: reason.into(),
-        loss: Loss::of(&serde_json::json!({
+        loss: AttemptLoss::of(&serde_json::json!({
             "state": "fenced", "node": "n1", "reason": reason, "ended": "1970-01-01T00:00:05.900Z",
         })),
         ..verdict(job, (5_000, 5_000), None)
     };
-    Story::fair().without(ONCE, 5_000).says(gone(ONCE, UNGUARDED)).judged(&[]);
-    Story::fair().without(ONCE, 5_000).says(gone(ONCE, "")).judged(&["without a cause"]);
-    Story::fair().without(AGAIN, 5_000).says(gone(AGAIN, UNGUARDED)).judged(&["never ran"]);
-    let more = |word| Line { attempt: 2, token: 5_500, ..line(word, AGAIN, 0, 5_000, 5_800) };
-    let again = || Story::fair().with(&[more(Word::Start), more(Word::End)]);
+    ShardedStory::fair().without(ONCE, 5_000).says(gone(ONCE, UNGUARDED)).judged(&[]);
+    ShardedStory::fair().without(ONCE, 5_000).says(gone(ONCE, "")).judged(&["without a cause"]);
+    ShardedStory::fair().without(AGAIN, 5_000).says(gone(AGAIN, UNGUARDED)).judged(&["never ran"]);
+    let more = |word| ShardWitnessLine { attempt: 2, token: 5_500, ..line(word, AGAIN, 0, 5_000, 5_800) };
+    let again = || ShardedStory::fair().with(&[more(WitnessWord::Start), more(WitnessWord::End)]);
     again().says(gone(AGAIN, UNGUARDED)).judged(&[]);
     again().says(gone(AGAIN, "")).judged(&["doubled"]);
 }
 
 #[test]
 fn a_shard_beside_itself_and_a_token_that_does_not_grow_are_found() {
-    let mut story = Story::fair();
-    let late = line(Word::Alive, AGAIN, 0, 5_000, 6_100);
+    let mut story = ShardedStory::fair();
+    let late = line(WitnessWord::Alive, AGAIN, 0, 5_000, 6_100);
     story = story.with(&[late]);
     story.judged(&["a shard beside itself"]);
-    let mut story = Story::fair();
-    let same = |line: &&mut Line| line.job == witness::name(ONCE) && line.due == 7_000;
+    let mut story = ShardedStory::fair();
+    let same = |line: &&mut ShardWitnessLine| line.job == witness::name(ONCE) && line.due == 7_000;
     story.lines.iter_mut().filter(same).for_each(|line| line.token = 6_000);
     story.judged(&["a token did not grow"]);
 }
@@ -209,55 +220,63 @@ fn a_shard_beside_itself_and_a_token_that_does_not_grow_are_found() {
 fn a_skipped_fire_needs_a_run_that_was_in_its_way_and_one_that_makes_up_for_it() {
     // The run of second 5 went on until 8.4: 6 and 7 are given up, 8 is made up.
     let long = |end: i64| {
-        let story =
-            Story::fair().without(ONCE, 5_000).without(ONCE, 6_000).without(ONCE, 7_000).without(ONCE, 8_000);
-        let run = [line(Word::Start, ONCE, 0, 5_000, 5_000), line(Word::End, ONCE, 0, 5_000, end)];
-        let next = [Word::Start, Word::End].map(|word| line(word, ONCE, 0, 8_000, 8_500));
+        let story = ShardedStory::fair()
+            .without(ONCE, 5_000)
+            .without(ONCE, 6_000)
+            .without(ONCE, 7_000)
+            .without(ONCE, 8_000);
+        let run =
+            [line(WitnessWord::Start, ONCE, 0, 5_000, 5_000), line(WitnessWord::End, ONCE, 0, 5_000, end)];
+        let next = [WitnessWord::Start, WitnessWord::End].map(|word| line(word, ONCE, 0, 8_000, 8_500));
         story.with(&run).with(&next)
     };
     let given_up = || verdict(ONCE, (6_000, 7_000), None);
     // The registry closed the run of that fire, which could start and was closed at these moments.
     let closed = |run, began, closed| {
         let (job, shard, span) = (witness::name(ONCE), 0, (6_000, 7_000));
-        vec![Skip { job, shard, span, run, began, closed }]
+        vec![SkippedFires { job, shard, span, run, began, closed }]
     };
-    let long = |end: i64| Story { skips: closed(5_000, 5_000, end + 50), ..long(end) };
+    let long = |end: i64| ShardedStory { skips: closed(5_000, 5_000, end + 50), ..long(end) };
     long(8_400).says(given_up()).judged(&[]);
     long(8_400).judged(&["never ran", "never ran"]);
     long(5_900).says(given_up()).judged(&["no run was going on", "no run was going on"]);
-    let none = |skips| Story { skips, ..long(8_400) };
+    let none = |skips| ShardedStory { skips, ..long(8_400) };
     none(Vec::new()).says(given_up()).judged(&["closed no run", "closed no run"]);
     none(closed(5_000, 6_500, 8_450)).says(given_up()).judged(&["no run was going on"]);
     none(closed(5_000, 5_000, 6_900)).says(given_up()).judged(&["no run was going on"]);
     none(closed(4_000, 4_000, 8_450)).says(given_up()).judged(&["no run was", "no run was"]);
     // The registry kept it open, and the witness saw that each of those that are skipped came due after its end.
-    let run = [line(Word::Start, ONCE, 0, 5_000, 4_600), line(Word::End, ONCE, 0, 5_000, 4_900)];
+    let run =
+        [line(WitnessWord::Start, ONCE, 0, 5_000, 4_600), line(WitnessWord::End, ONCE, 0, 5_000, 4_900)];
     let early = none(closed(5_000, 5_000, 8_450)).without(ONCE, 5_000).with(&run);
     early.says(given_up()).judged(&["at any of 2 skipped fires"]);
     long(8_400).without(ONCE, 8_000).says(given_up()).judged(&["made up", "made up", "never ran"]);
-    let old = Verdict { reason: "older than the grace of 60s".into(), ..given_up() };
+    let old = ShardVerdict { reason: "older than the grace of 60s".into(), ..given_up() };
     long(8_400).says(old).judged(&["no good reason", "no good reason"]);
-    let ran = [Word::Start, Word::End].map(|word| line(word, ONCE, 0, 7_000, 8_450));
+    let ran = [WitnessWord::Start, WitnessWord::End].map(|word| line(word, ONCE, 0, 7_000, 8_450));
     long(8_400).says(given_up()).with(&ran).judged(&["skipped, and ran"]);
 }
 
 #[test]
 fn shards_that_there_are_not_and_wrong_numbers_of_them_are_found() {
-    let extra = [Word::Start, Word::End].map(|word| Line { of: 2, ..line(word, ONCE, 1, 5_000, 5_000) });
+    let extra = [WitnessWord::Start, WitnessWord::End]
+        .map(|word| ShardWitnessLine { of: 2, ..line(word, ONCE, 1, 5_000, 5_000) });
     // Shard 1 of a job of one is looked for only where the job may have two.
-    Story::fair().with(&extra).judged(&["wrong number"]);
+    ShardedStory::fair().with(&extra).judged(&["wrong number"]);
     let rescaled = |of: u32, due: i64| {
         let job = 4;
-        let mut story = Story::fair();
+        let mut story = ShardedStory::fair();
         story.lines.retain(|line| line.job != witness::name(job) || line.due < 10_000);
         for due in (10_000..19_000).step_by(1_000) {
             for shard in 0..9 {
-                let both =
-                    [Word::Start, Word::End].map(|word| Line { of: 9, ..line(word, job, shard, due, due) });
+                let both = [WitnessWord::Start, WitnessWord::End]
+                    .map(|word| ShardWitnessLine { of: 9, ..line(word, job, shard, due, due) });
                 story = story.with(&both);
             }
         }
-        let odd = |line: &&mut Line| line.job == witness::name(job) && line.due == due && line.shard == 0;
+        let odd = |line: &&mut ShardWitnessLine| {
+            line.job == witness::name(job) && line.due == due && line.shard == 0
+        };
         story.lines.iter_mut().filter(odd).for_each(|line| line.of = of);
         story.rescales.push(Rescale { job, from: 6, to: 9, settled: 8_000, claimed: 10_000 });
         story
@@ -278,11 +297,13 @@ fn rows_of_history_are_read() {
         "attempt": 0, "ended": "1970-01-01T00:00:08Z",
         "reason": format!("all fires from 1970-01-01T00:00:05.000Z on: {MISFIRE}"),
     });
-    let read = Verdict::of(&row).expect("a verdict");
-    assert_eq!((read.shard, read.span, read.state), (3, (5_000, 7_000), State::Skipped));
+    let read = ShardVerdict::of(&row).expect("a verdict");
+    assert_eq!((read.shard, read.span, read.state), (3, (5_000, 7_000), FireEnd::Skipped));
     assert_eq!(read.fires().collect::<Vec<_>>(), [5_000, 6_000, 7_000]);
     assert_eq!(
-        Verdict::of(&serde_json::json!({"job": "witness-00", "shard": 0, "due": "1970-01-01T00:00:07Z"})),
+        ShardVerdict::of(
+            &serde_json::json!({"job": "witness-00", "shard": 0, "due": "1970-01-01T00:00:07Z"})
+        ),
         None
     );
 }

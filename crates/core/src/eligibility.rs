@@ -1,0 +1,188 @@
+//! Standing: who may take part in what the cluster does as one, and who may plan for all.
+
+use alloc::vec::Vec;
+
+use crate::ids::Member;
+use crate::keys;
+use crate::lease;
+use crate::load::Score;
+use crate::local::CommitScope;
+use crate::record::{ClusterSettings, Handover, Planner, PlannerKind};
+use crate::registry::{Guard, Revision};
+use crate::rule_context::RuleContext;
+use crate::rules::firing;
+use crate::time::{Millis, Mono, Wall};
+
+/// The operation of planning dispatched jobs (S0-26: create tasks).
+pub const DISPATCH: &str = "dispatch";
+/// How much of the next beat is planned with this one: its planner is found only after the longest wait, and has to read
+/// and to commit.
+const MARGIN: Millis = Millis::secs(5);
+/// How long from noticing that a lead is lost until nothing more is done under it (T2, S4-36): a step and what it sent.
+pub const STOP: Millis = Millis(500);
+/// How long a message that was sent may still take effect.
+pub const NET: Millis = Millis(500);
+
+/// The right to plan.
+#[derive(Clone, Debug)]
+pub struct PlanningRight {
+    /// Holds as long as nobody else has it.
+    pub guard: Guard,
+    /// By which beat or lead.
+    pub planner: Planner,
+    /// Fires up to here are planned.
+    pub horizon: Wall,
+    /// Whether the horizon moves on with the time of day.
+    pub slides: bool,
+    /// Plans must have been read at this revision or later: before it others may have written them.
+    pub since: Revision,
+}
+
+/// What a node can say of who leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leadership {
+    /// This member leads, or none does.
+    Known(Option<Member>),
+    /// The node does not trust its lease, so another leader may have been elected without its notice.
+    Unknown {
+        /// The leader that it knew of last, which may be itself.
+        last: Option<Member>,
+        /// Since when it does not trust its lease, by its own clock; `None` before it asked for one.
+        since: Option<Mono>,
+    },
+}
+
+/// The node's right to plan, if it has it: the beat is its own, or it serves as the leader.
+#[must_use]
+pub fn planning_right(scene: &RuleContext<'_>) -> Option<PlanningRight> {
+    scene.me?;
+    let settings = scene.view.settings();
+    let (key, since, number, until) = match settings.planner {
+        PlannerKind::Beat => {
+            let (operation, known) = scene.view.beat_known(DISPATCH)?;
+            let record = known.value.as_ref().filter(|record| record.holder == *scene.member)?;
+            (keys::beat(operation), known.revision, record.beat, settings.start_of(record.beat + 1))
+        }
+        PlannerKind::Leader => {
+            let epoch = serves(scene)?;
+            let until = scene.now.wall + settings.beat_length();
+            (keys::serving(), scene.view.serving().revision, epoch, until)
+        }
+    };
+    Some(PlanningRight {
+        guard: Guard::At(key, since),
+        planner: Planner { member: scene.member.clone(), number },
+        horizon: until + MARGIN,
+        slides: settings.planner == PlannerKind::Leader,
+        since,
+    })
+}
+
+/// The epoch under which this node serves; none while it gives the lead back, which may be somebody else's already.
+#[must_use]
+pub fn serves(scene: &RuleContext<'_>) -> Option<u64> {
+    let record = scene.view.serving().value.as_ref()?;
+    let serves = record.serves && record.leader.as_ref() == Some(scene.member) && !scene.gives_up();
+    let serves = serves && scene.is_idle(&CommitScope::Serving);
+    serves.then_some(record.epoch)
+}
+
+/// Whether this node must leave orders to the serving leader (S4-33).
+#[must_use]
+pub fn on_standby(scene: &RuleContext<'_>) -> bool {
+    scene.view.settings().planner == PlannerKind::Leader && serves(scene).is_none()
+}
+
+/// The members that work, in the order of their names: those that are able and not drained. Of two lives of one node the
+/// later.
+#[must_use]
+pub fn workers<'a>(scene: &RuleContext<'a>) -> Vec<&'a Member> {
+    let members = scene.view.members().map(|(member, _)| member);
+    let mut list: Vec<&Member> = members.filter(|member| !scene.view.is_replaced(member)).collect();
+    list.retain(|member| match *member == scene.member {
+        true => !scene.gives_up() && scene.local.unable.is_none(),
+        false => scene.view.intent(&member.node).is_none(),
+    });
+    list
+}
+
+/// Those of them that are not taken for unreachable.
+#[must_use]
+pub fn candidates<'a>(scene: &RuleContext<'a>) -> Vec<&'a Member> {
+    let mut list = workers(scene);
+    // Where everybody is offline the strikes say nothing any more: better one of them than nobody.
+    if list.iter().any(|member| !scene.view.is_offline(member)) {
+        list.retain(|member| !scene.view.is_offline(member));
+    }
+    list
+}
+
+/// Whether this node speaks to others at all. One that is embedded without an HTTP interface does not: it cannot say of
+/// anybody that they are out of reach.
+#[must_use]
+pub fn has_address(scene: &RuleContext<'_>) -> bool {
+    !scene.local.settings.address.is_empty()
+}
+
+/// Whether this node may take a beat or the lead: it is able, wanted, reachable, and its clock agrees (I11, law 6).
+#[must_use]
+pub fn may_lead(scene: &RuleContext<'_>) -> bool {
+    scene.me.is_some() && scene.clock_agrees() && candidates(scene).contains(&scene.member)
+}
+
+/// How many slots of this node are busy.
+#[must_use]
+pub fn busy_slots(scene: &RuleContext<'_>) -> u32 {
+    let slots = scene.local.settings.slots;
+    let free = firing::free_slots(scene.view, scene.local);
+    slots.saturating_sub(u32::try_from(free).unwrap_or(slots))
+}
+
+/// This node's load score as of now.
+#[must_use]
+pub fn load_score(scene: &RuleContext<'_>) -> Score {
+    Score::of(scene.local.peers.sample, busy_slots(scene), scene.local.settings.slots)
+}
+
+/// How long a new leader waits before it serves: W = max(0, T1 + T2 + net + ε·L − M), where M is what its predecessor's
+/// own deadline has in hand (S4-35 … S4-37, I5).
+#[must_use]
+pub fn takeover_wait(ttl: Millis, valid: Millis, notice: Millis, stop: Millis, net: Millis) -> Millis {
+    let spare = ttl - valid;
+    (notice + stop + net + Millis(ttl.0 / 100) - spare).max(Millis::ZERO)
+}
+
+/// That wait, as the cluster has it set.
+#[must_use]
+pub fn handover_wait(scene: &RuleContext<'_>, settings: &ClusterSettings) -> Millis {
+    let (ttl, early) = (scene.local.lease.ttl(), scene.local.settings.early);
+    match settings.handover {
+        Handover::Fenced => takeover_wait(ttl, lease::usable(ttl, early), Millis::ZERO, STOP, NET),
+        Handover::Waited => takeover_wait(ttl, ttl, scene.local.settings.notice, STOP, NET),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secs(tenths: i64) -> Millis {
+        Millis(tenths * 100)
+    }
+
+    /// proves: S4-35, S4-36, S4-37
+    #[test]
+    fn the_profiles_of_the_takeover_wait() {
+        // A lock that is polled every 2 s, with 1 s for the command, by a holder without a deadline of its own.
+        assert_eq!(takeover_wait(secs(100), secs(100), secs(30), secs(10), Millis(500)), Millis(4_600));
+        // A session of 9 s that is given up at 6 s.
+        assert_eq!(takeover_wait(secs(90), secs(60), secs(0), secs(10), Millis(500)), Millis::ZERO);
+        // Ours: a third of the term is in hand.
+        for ttl in [Millis::secs(2), Millis::secs(15), Millis::secs(60)] {
+            let valid = lease::usable(ttl, Millis::ZERO);
+            let wait = takeover_wait(ttl, valid, Millis::ZERO, STOP, NET);
+            assert!(wait <= Millis(353), "{ttl}: {wait}");
+            assert_eq!(wait == Millis::ZERO, ttl > Millis::secs(3), "{ttl}: {wait}");
+        }
+    }
+}

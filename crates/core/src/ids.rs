@@ -1,0 +1,365 @@
+//! The words of the house as types: names, numbers, and how each is written and read back.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use core::fmt;
+use core::str::FromStr;
+use serde::{Deserialize, Serialize};
+
+use crate::time::Wall;
+
+mod fire;
+
+pub use fire::FireId;
+
+/// The longest name in bytes.
+pub const NAME_MAX: usize = 128;
+
+/// A text that is not the word it was taken for. Its display says what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdError(String);
+
+impl IdError {
+    pub(crate) fn new(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Display for IdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for IdError {}
+
+/// Whether a character is not seen itself and may change how its neighbours are read: one that controls a terminal, turns the
+/// direction of a text, joins, hides or breaks lines. A text of somebody else's is shown without them.
+#[must_use]
+pub fn is_unseen(c: char) -> bool {
+    c.is_control() || FORMATS.iter().any(|(first, last)| (*first..=*last).contains(&c))
+}
+
+/// Unicode's format characters, category Cf, and its two separators of lines.
+const FORMATS: &[(char, char)] = &[
+    ('\u{ad}', '\u{ad}'),
+    ('\u{600}', '\u{605}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{6dd}', '\u{6dd}'),
+    ('\u{70f}', '\u{70f}'),
+    ('\u{890}', '\u{891}'),
+    ('\u{8e2}', '\u{8e2}'),
+    ('\u{180e}', '\u{180e}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{2028}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{fff9}', '\u{fffb}'),
+    ('\u{110bd}', '\u{110bd}'),
+    ('\u{110cd}', '\u{110cd}'),
+    ('\u{13430}', '\u{1343f}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0001}', '\u{e007f}'),
+];
+
+/// Names become parts of keys, paths and file names, hence the narrow alphabet (reliability fault M3).
+fn check_name(what: &str, text: &str) -> Result<(), IdError> {
+    let mut bytes = text.bytes();
+    let first = bytes.next().is_some_and(|b| b.is_ascii_alphanumeric());
+    let rest = bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
+    if first && rest && text.len() <= NAME_MAX {
+        return Ok(());
+    }
+    let shown: String = text.chars().take(40).collect();
+    Err(IdError(format!(
+        "{what} {shown:?} is not allowed: use 1 to {NAME_MAX} of A-Z a-z 0-9 . _ - and begin with a letter or a digit"
+    )))
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $t:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $t(Arc<str>);
+
+        impl $t {
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $t {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                check_name($what, text)?;
+                Ok(Self(text.into()))
+            }
+        }
+
+        impl TryFrom<String> for $t {
+            type Error = IdError;
+            fn try_from(text: String) -> Result<Self, IdError> {
+                text.parse()
+            }
+        }
+
+        impl From<$t> for String {
+            fn from(name: $t) -> Self {
+                name.0.to_string()
+            }
+        }
+
+        impl fmt::Display for $t {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// The name of a node, chosen by whoever starts it. Two lives of one node share it.
+    NodeName,
+    "node name"
+);
+name!(
+    /// The name of a job; it never changes (S2-12).
+    JobName,
+    "job name"
+);
+name!(
+    /// The name of a calendar, which jobs share by it.
+    CalendarName,
+    "calendar name"
+);
+name!(
+    /// The name of a pool, which jobs share that are not to run all at once.
+    PoolName,
+    "pool name"
+);
+name!(
+    /// The name of a notifier, which the settings of nodes give and jobs use.
+    NotifierName,
+    "notifier name"
+);
+name!(
+    /// The id of a request made by hand (run now): sending it twice asks once (I24).
+    RequestId,
+    "request id"
+);
+name!(
+    /// The name of a lock that an embedder takes (S1-09).
+    LockName,
+    "lock name"
+);
+name!(
+    /// What one node does for all in a beat (S0-26), such as `dispatch`; embedders may name their own.
+    Operation,
+    "operation"
+);
+
+/// One life of a node: the lease it joined with. Never reused, so what an earlier life left behind is told apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Member {
+    /// Whose life.
+    pub node: NodeName,
+    /// Which life; equal to the number of its lease.
+    pub incarnation: u64,
+}
+
+impl Member {
+    /// One that sorts before all others, for ranges.
+    pub(crate) fn least() -> Self {
+        Self { node: NodeName("".into()), incarnation: 0 }
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.node, self.incarnation)
+    }
+}
+
+impl FromStr for Member {
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let parts = text.split_once('@').and_then(|(n, i)| Some((n.parse().ok()?, i.parse().ok()?)));
+        let (node, incarnation) =
+            parts.ok_or_else(|| IdError(format!("member {text:?} is not name@number")))?;
+        Ok(Self { node, incarnation })
+    }
+}
+
+impl TryFrom<String> for Member {
+    type Error = IdError;
+    fn try_from(text: String) -> Result<Self, IdError> {
+        text.parse()
+    }
+}
+
+impl From<Member> for String {
+    fn from(member: Member) -> Self {
+        member.to_string()
+    }
+}
+
+/// A shard's index, from 0 to the job's number of shards − 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Shard(pub u32);
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What makes a job run once: a moment of its schedule, or a request by hand.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Fire {
+    /// The schedule was due at this moment.
+    #[serde(rename = "due")]
+    Due(Wall),
+    /// Somebody asked, under this id.
+    #[serde(rename = "ask")]
+    Asked(RequestId),
+}
+
+impl Fire {
+    /// The first one in their order.
+    pub(crate) const FIRST: Self = Self::Due(Wall::MIN);
+}
+
+/// The handling of one fire of one shard. It exists once, whoever computes it.
+///
+/// Written `job:1763749200000:0` (due moment in ms) or `job:ask-<request id>:0`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RunId {
+    /// Of which job.
+    pub job: JobName,
+    /// For which fire.
+    pub fire: Fire,
+    /// Which shard of it.
+    pub shard: Shard,
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.fire {
+            Fire::Due(at) => write!(f, "{}:{}:{}", self.job, at.0, self.shard),
+            Fire::Asked(id) => write!(f, "{}:ask-{id}:{}", self.job, self.shard),
+        }
+    }
+}
+
+impl FromStr for RunId {
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let bad = || IdError(format!("run {text:?} is not job:due:shard or job:ask-request:shard"));
+        let mut parts = text.split(':');
+        let (Some(job), Some(fire), Some(shard), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(bad());
+        };
+        let fire = match fire.strip_prefix("ask-") {
+            Some(id) => Fire::Asked(id.parse()?),
+            None => Fire::Due(Wall(fire.parse().map_err(|_| bad())?)),
+        };
+        Ok(Self { job: job.parse()?, fire, shard: Shard(shard.parse().map_err(|_| bad())?) })
+    }
+}
+
+impl TryFrom<String> for RunId {
+    type Error = IdError;
+    fn try_from(text: String) -> Result<Self, IdError> {
+        text.parse()
+    }
+}
+
+impl From<RunId> for String {
+    fn from(run: RunId) -> Self {
+        run.to_string()
+    }
+}
+
+/// The fencing token of a run: whoever is written to refuses one lower than it has seen (I1, I2).
+///
+/// The registry's generation and the job's count of claims, packed so that comparing the numbers compares both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Token(pub u64);
+
+impl Token {
+    const SEQ_BITS: u32 = 48;
+
+    /// Packs the generation (how often the registry may have gone back in time) over the job's `seq`.
+    #[must_use]
+    pub fn new(generation: u16, seq: u64) -> Self {
+        Self((u64::from(generation) << Self::SEQ_BITS) | (seq & ((1 << Self::SEQ_BITS) - 1)))
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// So many things of a kind, in words: `1 job`, `3 jobs`.
+#[must_use]
+pub fn counted(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_seen_is_known() {
+        // Both ends of each span, and what turns the direction of a text.
+        let ends = FORMATS.iter().flat_map(|(first, last)| [*first, *last]);
+        assert!(
+            ends.chain(['\0', '\u{1b}', '\u{7f}', '\u{85}', '\u{200d}', '\u{202e}', '\u{2066}'])
+                .all(is_unseen)
+        );
+        assert!(!"aZ é漢字 –€🙂\u{301}\u{2027}\u{202f}\u{2070}\u{fffd}".chars().any(is_unseen));
+        assert!(FORMATS.windows(2).all(|two| two[0].1 < two[1].0), "in order");
+    }
+
+    #[test]
+    fn names_are_narrow() {
+        for good in ["a", "0", "A.b_c-9", &"x".repeat(128)] {
+            assert!(good.parse::<JobName>().is_ok(), "{good}");
+        }
+        for bad in ["", ".a", "-a", "a/b", "a b", "a\0", "ä", "a:b", "a@b", &"x".repeat(129)] {
+            assert!(bad.parse::<JobName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn runs_and_members_are_read_back_as_written() {
+        for text in ["backup:1763749200000:0", "a:ask-2026.x:7"] {
+            assert_eq!(text.parse::<RunId>().map(|r| r.to_string()), Ok(text.into()));
+        }
+        assert_eq!("n-1@77".parse::<Member>().map(|m| m.to_string()), Ok("n-1@77".into()));
+        for bad in ["a:b", "a:1:0:0", "a:1:x", "a::0", "a:ask-:0"] {
+            assert!(bad.parse::<RunId>().is_err(), "{bad}");
+        }
+    }
+
+    /// proves: I1
+    #[test]
+    fn a_later_generation_beats_every_seq_of_an_earlier_one() {
+        assert!(Token::new(2, 1) > Token::new(1, u64::MAX));
+        assert!(Token::new(1, 8) > Token::new(1, 7));
+    }
+}

@@ -1,0 +1,378 @@
+//! Jobs that wait for something of which there is too little, in the order in which they get it.
+//!
+//! The order is fair among jobs of one priority: they take turns, so the backlog of one job delays that job alone. Each job
+//! has one place, for its earliest start that waits. A job enters the current round, or a later one where it had starts
+//! in this one while others waited; within a round the job goes first whose start was due first. A round is no longer than there
+//! are jobs, so no job waits for ever behind others of its priority.
+//!
+//! Turns alone are not on time: with 10,000 jobs due at one moment a job that fires each second would wait for all of them,
+//! fire after fire. So every other turn goes to the job that fires again soonest. Starts that are not due yet wait behind
+//! those that are due.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use crate::job::Priority;
+use crate::time::{Millis, Wall};
+use crate::view::JobId;
+
+/// How long before its due moment a start counts as due: what its claim takes.
+const SOON: Millis = Millis(50);
+
+/// A job with a start that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Waiter<K = JobId> {
+    /// Higher ones always go first.
+    pub priority: Reverse<Priority>,
+    /// When the earliest start of the job that waits was due.
+    pub due: Wall,
+    /// When the job fires again; [`Wall::MAX`] where that is unknown or does not matter.
+    pub again: Wall,
+    /// The job.
+    pub id: K,
+}
+
+/// The place of a job in the order of turns: a start that is not due yet by its moment, behind all that are due; of these its
+/// round counts before what is due.
+type QueueRank<K> = (Reverse<Priority>, Wall, u64, Wall, K);
+/// Its place by when it fires again.
+type NextFireRank<K> = (Reverse<Priority>, Wall, u64, K);
+
+/// Jobs that wait, each in one place. `K` is what they are known by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FairQueue<K = JobId> {
+    turns: BTreeSet<QueueRank<K>>,
+    /// Those of them that are due.
+    soonest: BTreeSet<NextFireRank<K>>,
+    /// The others.
+    early: BTreeSet<(Wall, K)>,
+    /// The turn of each, and when it fires again.
+    of: BTreeMap<K, (QueueRank<K>, Wall)>,
+    /// The rounds of each priority of which jobs wait.
+    rounds: BTreeMap<Reverse<Priority>, FairRounds<K>>,
+}
+
+/// Whose turn it was while others waited.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct FairRounds<K> {
+    /// The earliest round of which jobs wait.
+    current: u64,
+    /// The first round that a job may enter, where that is a later one.
+    next: BTreeMap<K, u64>,
+    /// Whether the next turn of this priority belongs to the job that fires again soonest.
+    soonest_next: bool,
+}
+
+impl<K: Ord> FairRounds<K> {
+    fn of(&self, id: &K) -> u64 {
+        self.next.get(id).copied().unwrap_or(self.current)
+    }
+}
+
+impl<K: Copy + Ord + Default> FairQueue<K> {
+    /// Puts a job whose start is due in its place, or leaves it in a better one that it has.
+    pub fn insert(&mut self, waiter: Waiter<K>) {
+        self.put(waiter, Wall::MIN);
+    }
+
+    /// The same of a job whose start may not be due at this moment.
+    pub fn insert_at(&mut self, waiter: Waiter<K>, now: Wall) {
+        self.put(waiter, if waiter.due > now + SOON { waiter.due } else { Wall::MIN });
+    }
+
+    fn put(&mut self, waiter: Waiter<K>, early: Wall) {
+        let (priority, _, round, due, id) = self.rank(&waiter);
+        let turn = (priority, early, round, due, id);
+        if self.of.get(&id).is_some_and(|(had, _)| *had < turn) {
+            return;
+        }
+        self.remove(id);
+        self.turns.insert(turn);
+        match early {
+            Wall::MIN => self.soonest.insert((priority, waiter.again, round, id)),
+            _ => self.early.insert((due, id)),
+        };
+        self.of.insert(id, (turn, waiter.again));
+    }
+
+    /// Starts have become due by this moment, and go by their rounds from now on.
+    pub fn come(&mut self, now: Wall) {
+        while let Some((due, id)) = self.early.first().copied().filter(|(due, _)| *due <= now + SOON) {
+            self.early.remove(&(due, id));
+            if let Some(((priority, ..), again)) = self.of.get(&id).copied() {
+                self.insert(Waiter { priority, due, again, id });
+            }
+        }
+    }
+
+    /// It waits no more.
+    pub fn remove(&mut self, id: K) {
+        if let Some((turn @ (priority, early, round, due, _), again)) = self.of.remove(&id) {
+            self.turns.remove(&turn);
+            match early {
+                Wall::MIN => self.soonest.remove(&(priority, again, round, id)),
+                _ => self.early.remove(&(due, id)),
+            };
+        }
+    }
+
+    /// The one whose turn is next, where no turns are kept for those that fire again soonest.
+    #[must_use]
+    pub fn first(&self) -> Option<K> {
+        self.turns.first().map(|(.., id)| *id)
+    }
+
+    /// The same, which waits no more.
+    pub fn pop_first(&mut self) -> Option<K> {
+        let id = self.first()?;
+        self.remove(id);
+        Some(id)
+    }
+
+    /// The next so many, in the order of their turns at this moment. They wait on until they are removed.
+    #[must_use]
+    pub fn next_ranked(&self, now: Wall, most: usize) -> Vec<K> {
+        let mut next = Vec::new();
+        let mut taken = BTreeSet::new();
+        let mut soonest_next = false;
+        let mut turns = self.turns.iter().peekable();
+        let mut of = Reverse(Priority::MAX);
+        let mut soonest = self.soonest_of(of, now).peekable();
+        while next.len() < most {
+            while turns.next_if(|(.., id)| taken.contains(id)).is_some() {}
+            let Some((priority, .., first)) = turns.peek().copied() else { break };
+            if of != *priority {
+                of = *priority;
+                soonest_next = self.rounds.get(priority).is_some_and(|rounds| rounds.soonest_next);
+                soonest = self.soonest_of(of, now).peekable();
+            }
+            while soonest.next_if(|id| taken.contains(id)).is_some() {}
+            let id = soonest.peek().copied().filter(|_| soonest_next).unwrap_or(*first);
+            taken.insert(id);
+            next.push(id);
+            soonest_next = !soonest_next;
+        }
+        next
+    }
+
+    /// The jobs of this priority that fire again, by when. One whose next fire has come meanwhile is not among them: it is to be
+    /// put in its place anew.
+    fn soonest_of(&self, priority: Reverse<Priority>, now: Wall) -> impl Iterator<Item = K> {
+        let from = (priority, now, 0, K::default());
+        let all = self.soonest.range(from..);
+        all.take_while(move |(of, again, ..)| *of == priority && *again < Wall::MAX).map(|(.., id)| *id)
+    }
+
+    /// A job had a start. Where others wait, it enters a later round next.
+    pub fn served(&mut self, priority: Priority, id: K) {
+        let rounds = self.rounds.entry(Reverse(priority)).or_default();
+        rounds.soonest_next = !rounds.soonest_next;
+        let next = rounds.of(&id).max(rounds.current) + 1;
+        rounds.next.insert(id, next);
+    }
+
+    /// All that waits was said, and all starts of a step. Where no job waits any more, no turns are remembered.
+    pub fn settle(&mut self) {
+        let turns = &self.turns;
+        self.rounds.retain(|priority, rounds| {
+            let from = (*priority, Wall::MIN, 0, Wall::MIN, K::default());
+            let first = turns.range(from..).next().filter(|(of, ..)| of == priority);
+            let Some((_, _, round, ..)) = first else { return false };
+            if *round > rounds.current {
+                rounds.current = *round;
+                rounds.next.retain(|_, next| *next > *round);
+            }
+            true
+        });
+    }
+
+    /// Whether no other job that waits goes before it.
+    #[must_use]
+    pub fn is_first(&self, waiter: &Waiter<K>) -> bool {
+        let turn = self.rank(waiter);
+        self.turns.iter().find(|(.., id)| *id != waiter.id).is_none_or(|other| turn < *other)
+    }
+
+    /// Whether another job waits whose priority is no lower than that of this one.
+    #[must_use]
+    pub fn has_rivals(&self, priority: Priority, id: K) -> bool {
+        self.turns.iter().take(2).any(|(of, .., other)| *other != id && *of <= Reverse(priority))
+    }
+
+    /// Whether it waits.
+    #[must_use]
+    pub fn contains(&self, id: K) -> bool {
+        self.of.contains_key(&id)
+    }
+
+    /// Whether no job waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    fn rank(&self, waiter: &Waiter<K>) -> QueueRank<K> {
+        let round = self.rounds.get(&waiter.priority).map_or(0, |rounds| rounds.of(&waiter.id));
+        (waiter.priority, Wall::MIN, round, waiter.due, waiter.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiter(due: i64, id: u32) -> Waiter {
+        Waiter { priority: Reverse(Priority::default()), due: Wall(due), again: Wall::MAX, id: JobId(id) }
+    }
+
+    fn again(due: i64, again: i64, id: u32) -> Waiter {
+        Waiter { again: Wall(again), ..waiter(due, id) }
+    }
+
+    fn served(queue: &mut FairQueue, now: i64) -> u32 {
+        let id = queue.next_ranked(Wall(now), 1)[0];
+        queue.remove(id);
+        queue.served(Priority::default(), id);
+        queue.settle();
+        id.0
+    }
+
+    #[test]
+    fn a_job_has_one_place_its_best() {
+        let mut queue = FairQueue::default();
+        [waiter(5, 1), waiter(3, 2), waiter(2, 1), waiter(9, 1)].into_iter().for_each(|it| queue.insert(it));
+        assert!(queue.is_first(&waiter(2, 1)) && !queue.is_first(&waiter(3, 2)));
+        assert!(queue.is_first(&waiter(1, 3)));
+        assert_eq!(queue.pop_first(), Some(JobId(1)));
+        assert!(!queue.contains(JobId(1)) && queue.contains(JobId(2)));
+        queue.remove(JobId(2));
+        assert_eq!(queue, FairQueue::default());
+    }
+
+    #[test]
+    fn jobs_with_a_backlog_take_turns() {
+        let mut queue = FairQueue::default();
+        let order: Vec<u32> = (0..9)
+            .map(|_| {
+                // Each waits again as soon as it was served, and is late; the first has been due for longest.
+                (1..=3).for_each(|id| queue.insert(waiter(i64::from(id), id)));
+                served(&mut queue, 60_000)
+            })
+            .collect();
+        assert_eq!(order, [1, 2, 3, 1, 2, 3, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_job_that_fires_again_soon_waits_for_one_of_a_backlog_at_most() {
+        let mut queue = FairQueue::default();
+        (10..1_000).for_each(|id| queue.insert(again(0, 86_400_000, id)));
+        let mut between = Vec::new();
+        for second in 0..20 {
+            // One start of a job that fires each second, also when the others were due, and ten of the others.
+            let due = second * 1_000;
+            queue.insert(again(due, due + 1_000, 1_000));
+            let order: Vec<u32> = (0..11).map(|_| served(&mut queue, due + 5)).collect();
+            between.push(order.iter().position(|id| *id == 1_000).unwrap());
+        }
+        assert!(between.iter().all(|others| *others <= 1), "{between:?}");
+    }
+
+    #[test]
+    fn a_job_that_is_behind_catches_up_and_one_with_a_backlog_of_fires_takes_no_turns_of_others() {
+        let mut queue = FairQueue::default();
+        (10..1_000).for_each(|id| queue.insert(again(-1, 86_400_000, id)));
+        let now = 30_000;
+        // Both fire each second. The one is 30 fires behind, the other two.
+        let (mut first, mut second) = (0, 0);
+        for _ in 0..8 {
+            queue.insert(again(first * 1_000, now + 1_000, 1));
+            queue.insert(again(28_000 + second * 1_000, now + 1_000, 2));
+            match served(&mut queue, now) {
+                1 => first += 1,
+                2 => second += 1,
+                _ => {}
+            }
+        }
+        assert_eq!((first, second), (2, 2));
+    }
+
+    #[test]
+    fn a_start_that_is_not_due_yet_takes_no_slot_from_those_that_are() {
+        let mut queue = FairQueue::default();
+        queue.insert_at(again(2_000, 3_000, 1), Wall(1_000));
+        queue.insert_at(waiter(1_000, 2), Wall(1_000));
+        queue.insert_at(again(1_500, 2_500, 3), Wall(1_000));
+        queue.served(Priority::default(), JobId(2));
+        assert_eq!(queue.next_ranked(Wall(1_000), 9), [JobId(2), JobId(3), JobId(1)]);
+        queue.remove(JobId(2));
+        queue.insert_at(waiter(900, 2), Wall(1_460));
+        queue.come(Wall(1_460));
+        // It is due in a moment, and the other one has had a start.
+        assert_eq!(queue.next_ranked(Wall(1_460), 9), [JobId(3), JobId(2), JobId(1)]);
+        [1, 2, 3].into_iter().for_each(|id| queue.remove(JobId(id)));
+        queue.settle();
+        assert_eq!(queue, FairQueue::default());
+    }
+
+    #[test]
+    fn those_that_fire_again_soonest_get_every_other_turn_and_no_more() {
+        let mut queue = FairQueue::default();
+        (0..10).for_each(|id| queue.insert(waiter(0, id)));
+        (10..20).for_each(|id| queue.insert(again(5_000, 6_000, id)));
+        let ids = queue.next_ranked(Wall(5_500), 8).into_iter().map(|id| id.0);
+        assert_eq!(ids.collect::<Vec<_>>(), [0, 10, 1, 11, 2, 12, 3, 13]);
+        let ids = queue.next_ranked(Wall(6_001), 4).into_iter().map(|id| id.0);
+        assert_eq!(ids.collect::<Vec<_>>(), [0, 1, 2, 3], "none of them was put in its place anew");
+        assert_eq!(queue.next_ranked(Wall(5_500), 100).len(), 20);
+    }
+
+    #[test]
+    fn a_higher_priority_goes_first_and_takes_no_turn_of_the_lower_ones() {
+        let mut queue = FairQueue::default();
+        let urgent = Waiter { priority: Reverse(Priority::MAX), ..waiter(9, 1) };
+        [waiter(1, 2), waiter(2, 3), urgent].into_iter().for_each(|it| queue.insert(it));
+        assert_eq!(queue.next_ranked(Wall(60_000), 3), [JobId(1), JobId(2), JobId(3)]);
+        assert!(
+            queue.has_rivals(Priority::default(), JobId(2)) && !queue.has_rivals(Priority::MAX, JobId(1))
+        );
+        queue.remove(JobId(1));
+        queue.served(Priority::MAX, JobId(1));
+        queue.settle();
+        assert!(queue.is_first(&waiter(1, 2)) && queue.is_first(&Waiter { due: Wall(60), ..urgent }));
+    }
+
+    #[test]
+    fn starts_of_a_higher_priority_take_no_turn_of_the_job_that_fires_again_soonest() {
+        let mut queue = FairQueue::default();
+        let urgent = Waiter { priority: Reverse(Priority::MAX), ..waiter(0, 9) };
+        (1..=2).for_each(|id| queue.insert(waiter(i64::from(id), id)));
+        let mut order = Vec::new();
+        for step in 0..12 {
+            let now = 100 + step;
+            queue.insert(urgent);
+            queue.insert(again(now, 60_000, 3));
+            (1..=2).for_each(|id| queue.insert(waiter(i64::from(id), id)));
+            // One slot for the urgent job, and the next for the others.
+            for id in queue.next_ranked(Wall(now), 2) {
+                queue.remove(id);
+                let priority = if id.0 == 9 { Priority::MAX } else { Priority::default() };
+                queue.served(priority, id);
+                order.extend((id.0 != 9).then_some(id.0));
+            }
+            queue.settle();
+        }
+        assert_eq!(order.iter().filter(|id| **id == 3).count(), 6, "every other turn: {order:?}");
+    }
+
+    #[test]
+    fn with_nobody_waiting_no_turn_is_remembered() {
+        let mut queue = FairQueue::default();
+        queue.insert(waiter(1, 1));
+        queue.insert(waiter(1, 2));
+        served(&mut queue, 60_000);
+        assert_ne!(queue.rounds, BTreeMap::new());
+        served(&mut queue, 60_000);
+        assert_eq!(queue, FairQueue::default());
+    }
+}

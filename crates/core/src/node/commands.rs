@@ -1,0 +1,349 @@
+//! Ask: commands become wishes, which the rules turn into transactions.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::absorb::landed;
+use super::{EarliestWake, Node};
+use crate::effect::{Effect, Event, StopReason, Ticket};
+use crate::ids::{Fire, JobName, NodeName, RunId};
+use crate::input::{Answer, Command, CommandId, NodeSwitch, Offer, Refusal};
+use crate::job::Job;
+use crate::local::{CommandItem, CommitScope, JobSwitch, PendingCommand};
+use crate::registry::TxnOutcome;
+use crate::rule_context::ItemOutcome;
+use crate::rules::{claims, firing};
+use crate::time::{Millis, Now};
+use crate::view::JobId;
+
+/// How long a command waits for a trusted lease, and a lock for its holder.
+const PATIENCE: Millis = Millis::secs(5);
+
+/// The most runs of other nodes that a node remembers because there was no slot for them. Those that it forgets wait where
+/// they are.
+const OVERDUE_MAX: usize = 256;
+
+/// What is said of a change that was sent to the registry and not answered.
+const UNANSWERED: &str = "the registry has not answered, so it is not known whether this was done, and it may still be done: \
+                          before you ask again, look at what it is about, or at `evenkeel audit`, which shows the outcome \
+                          once it is known";
+
+/// Who waits for no answer. His wishes come last.
+const NOBODY: CommandId = CommandId(u64::MAX);
+
+impl Node {
+    pub(super) fn accept_command(
+        &mut self,
+        now: Now,
+        (ask, by): (CommandId, String),
+        command: Command,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(wrong) = self.invalid_reason(&command) {
+            return refuse(ask, Refusal::Invalid, format!("{wrong}; nothing was applied"), effects);
+        }
+        let wishes: Vec<CommandItem> = match command {
+            Command::Apply(jobs) => jobs.into_iter().map(|job| CommandItem::Job(Box::new(job))).collect(),
+            Command::Calendar(calendar) => [CommandItem::Calendar(calendar)].into(),
+            Command::DeleteCalendar(name) => [CommandItem::DeleteCalendar(name)].into(),
+            Command::Pause(job) => [CommandItem::Switch(job, JobSwitch::Paused(true))].into(),
+            Command::Resume(job) => [CommandItem::Switch(job, JobSwitch::Paused(false))].into(),
+            Command::Enable(job) => [CommandItem::Switch(job, JobSwitch::Enabled(true))].into(),
+            Command::Disable(job) => [CommandItem::Switch(job, JobSwitch::Enabled(false))].into(),
+            Command::Delete(job) => [CommandItem::Switch(job, JobSwitch::Deleted)].into(),
+            Command::RunNow(job, id) => [CommandItem::RunNow(job, id, None)].into(),
+            Command::RunOn(job, id, node) => [CommandItem::RunNow(job, id, Some(node))].into(),
+            Command::Switch(job, node, switch) => [CommandItem::OnNode(job, node, switch)].into(),
+            Command::Shutdown(job) => self.items_for_all_nodes(&job, NodeSwitch::Shutdown),
+            Command::Shards(job, shards, on) => {
+                [CommandItem::Switch(job, JobSwitch::Shards(shards, on))].into()
+            }
+            Command::Drain(node) => [CommandItem::Drain(node, true)].into(),
+            Command::Undrain(node) => [CommandItem::Drain(node, false)].into(),
+            Command::Lock(name) => [CommandItem::Lock(name)].into(),
+            Command::Unlock(name) => [CommandItem::Unlock(name)].into(),
+            Command::Beat(operation) => [CommandItem::Beat(operation)].into(),
+            Command::Notify(job, occasion, due) => [CommandItem::Notify(job, occasion, due)].into(),
+            Command::Configure(setting) => [CommandItem::Configure(setting)].into(),
+            Command::Count(job, count) => [CommandItem::Count(job, count)].into(),
+            Command::Activate(node) => [CommandItem::Activate(node)].into(),
+            Command::FinalizeUpgrade => [CommandItem::FinalizeUpgrade].into(),
+            Command::Offer(offers) => return self.take_offers(now, ask, offers, effects),
+            Command::Kill(run) if self.executes(&run) => return self.kill(ask, &run, effects),
+            Command::Kill(run) if self.awaits(&run) || self.takes_back(&run) => {
+                [self.cancel(ask, run)].into()
+            }
+            Command::Kill(run) => {
+                let text = format!("run {run} neither runs nor waits on node {}", self.local.settings.name);
+                return refuse(ask, Refusal::NotFound, text, effects);
+            }
+            Command::Claim => {
+                self.local.claiming.insert(ask);
+                self.local.list_at = now.mono;
+                return;
+            }
+            Command::Leave => {
+                self.local.leaving = true;
+                self.local.departing.insert(ask);
+                // A node that was closed holds nothing, and has no lease to hand anything over with.
+                return if self.local.closed { self.depart(now, effects) } else { self.revisit_held() };
+            }
+        };
+        if wishes.is_empty() {
+            return effects.push(Effect::Answer(ask, Answer::Applied(Vec::new())));
+        }
+        let (open, may_wait) = (wishes.len(), wishes.iter().any(|wish| wish.waits_for().is_some()));
+        let until = now.mono + PATIENCE;
+        let (applied, answer) = (Vec::new(), None);
+        self.local.asking.insert(ask, PendingCommand { until, open, may_wait, by, applied, answer });
+        for (n, wish) in (0..).zip(wishes) {
+            self.local.wishes.insert((ask, n), wish);
+            self.local.todo.insert((ask, n));
+        }
+    }
+
+    /// What of a declaration makes no sense, if any of it does: then nothing of it is applied.
+    fn invalid_reason(&self, command: &Command) -> Option<String> {
+        let class = self.local.settings.class;
+        match command {
+            Command::Apply(jobs) => {
+                let wrong = |job: &Job| job.validate().and_then(|()| job.suits(class)).err();
+                jobs.iter().find_map(wrong).map(|wrong| format!("{wrong}"))
+            }
+            Command::Calendar(calendar) => calendar.read().err().map(|wrong| format!("{wrong}")),
+            _ => None,
+        }
+    }
+
+    /// What waited in vain is answered.
+    pub(super) fn expire_items(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut EarliestWake) {
+        let able = self.local.joined.is_some() && self.local.lease.trusted(now.mono).is_some();
+        let mut expired = Vec::new();
+        for (ask, asking) in &self.local.asking {
+            // How a commit that is under way ends somebody will hear.
+            let (wishes, todo) = (&self.local.wishes, &self.local.todo);
+            let mut wishes = wishes.range((*ask, 0)..=(*ask, u32::MAX));
+            let waits = wishes.find_map(|(key, wish)| {
+                wish.waits_for().filter(|_| *wish != CommandItem::FinalizeUpgrade || todo.contains(key))
+            });
+            if able && waits.is_none() {
+                continue;
+            }
+            if asking.until <= now.mono {
+                expired.push((*ask, waits.filter(|_| able), self.may_be_done(*ask)));
+            } else {
+                wake.at(asking.until, "a command waits");
+            }
+        }
+        for (ask, held, may_be_done) in expired {
+            self.local.asking.remove(&ask);
+            self.local.wishes.retain(|(owner, _), _| *owner != ask);
+            self.local.todo.retain(|(owner, _)| *owner != ask);
+            self.local.called_off.retain(|(_, owner)| *owner != ask);
+            let (kind, text) = match held {
+                _ if may_be_done => (Refusal::Unknown, UNANSWERED),
+                Some(text) => (Refusal::Conflict, text),
+                None if self.local.closed => (
+                    Refusal::Unavailable,
+                    "this node was closed from outside: start it again, or ask another one",
+                ),
+                None => (Refusal::Unavailable, "the node has no trusted lease: is the registry reachable?"),
+            };
+            effects.push(Effect::Answer(ask, Answer::Refused(kind, text.into())));
+        }
+    }
+
+    /// Whether a commit is under way that may do what a command asks for, or part of it.
+    fn may_be_done(&self, ask: CommandId) -> bool {
+        let busy = &self.local.busy;
+        self.local.wishes.range((ask, 0)..=(ask, u32::MAX)).any(|((_, n), wish)| {
+            // The rules of firing end a run that waits, in a commit about its job.
+            let ends = match wish {
+                CommandItem::Cancel(run) => self.view.id(&run.job),
+                _ => None,
+            };
+            busy.contains(&CommitScope::Item(ask, *n))
+                || ends.is_some_and(|id| busy.contains(&CommitScope::Job(id)))
+        })
+    }
+
+    /// Another node planned runs for this one. What it says of them is in their plans; here it is told for which of them
+    /// there is no slot now that they are due. A node that may not act takes nothing (I45).
+    fn take_offers(&mut self, now: Now, ask: CommandId, offers: Vec<Offer>, effects: &mut Vec<Effect>) {
+        let local = &self.local;
+        let drained = self.view.intent(&local.settings.name).is_some();
+        // What it would not accept, its clock being wrong, is better offered to somebody else (law 6).
+        let difference = local.lease.difference(now);
+        let on_time = difference.is_none_or(|by| by <= local.settings.max_clock_skew);
+        let able = local.joined.is_some()
+            && local.lease.trusted(now.mono).is_some()
+            && local.unable.is_none()
+            && !local.yields(now.mono)
+            && on_time
+            && !drained;
+        let mut slots = firing::free_slots(&self.view, local);
+        let soon = now.wall + local.settings.lead;
+        let mut busy = Vec::new();
+        for Offer { run, must } in offers {
+            // Whether there is a slot for a run is seen when it is due.
+            let is_due = !matches!(run.fire, Fire::Due(due) if due > soon);
+            let takes = able && (slots > 0 || must || !is_due);
+            // What it must take is not offered again: it queues here until this node can.
+            if takes || must {
+                let id = self.view.add_job(&run.job);
+                self.local.peers.offered.insert(id);
+                self.local.agenda.insert(id);
+            }
+            if is_due && able {
+                self.note_overdue(&run);
+            }
+            if takes {
+                slots = slots.saturating_sub(usize::from(is_due));
+            } else {
+                busy.push(run);
+            }
+        }
+        effects.push(Effect::Answer(ask, Answer::Busy(busy)));
+    }
+
+    /// A run that is due may be one that its node has no slot for. It is remembered, and where this node has none either, it is
+    /// looked at when there is one.
+    fn note_overdue(&mut self, run: &RunId) {
+        if self.local.peers.overdue.len() >= OVERDUE_MAX {
+            return;
+        }
+        let id = self.view.add_job(&run.job);
+        self.local.peers.overdue.insert((id, run.fire.clone()), false);
+        self.local.agenda.insert(id);
+    }
+
+    /// Whether this node executes a run just now, so that it can be ended here.
+    #[must_use]
+    pub fn executes(&self, run: &RunId) -> bool {
+        let goes_on = |id: JobId| self.local.given_to(id, run).is_some_and(|given| given.ended.is_none());
+        self.view.id(&run.job).is_some_and(goes_on)
+    }
+
+    /// Whether this node is to start a run, or to attempt it again, so that it can be ended here.
+    #[must_use]
+    pub fn awaits(&self, run: &RunId) -> bool {
+        let job = self.view.id(&run.job).map(|id| self.view.job(id));
+        job.zip(self.member()).is_some_and(|(job, me)| firing::awaits(&job, &me, run))
+    }
+
+    /// Whether a run was only asked for, and no living node has it: then any node, so this one too, may take the request back.
+    #[must_use]
+    pub fn takes_back(&self, run: &RunId) -> bool {
+        self.view.id(&run.job).is_some_and(|id| firing::is_unclaimed(&self.view, &self.view.job(id), run))
+    }
+
+    /// Which command a transaction under way is for, and which part of it.
+    #[must_use]
+    pub fn item_of(&self, ticket: Ticket) -> Option<(CommandId, u32)> {
+        match self.local.pending.get(&ticket)?.scope {
+            CommitScope::Item(ask, n) => Some((ask, n)),
+            _ => None,
+        }
+    }
+
+    /// Whether a transaction that is under way for a command was made, by what became of it: also where an earlier try of it
+    /// had been made and its answer was lost. `None` while nobody knows. To be asked before the outcome is stepped.
+    #[must_use]
+    pub fn was_made(&self, ticket: Ticket, outcome: &TxnOutcome) -> Option<bool> {
+        match outcome {
+            TxnOutcome::Unknown => None,
+            TxnOutcome::Applied(_) => Some(true),
+            TxnOutcome::Refused(found) => Some(landed(&self.local.pending.get(&ticket)?.txn, found)),
+        }
+    }
+
+    /// One wish for every living node.
+    fn items_for_all_nodes(&self, job: &JobName, switch: NodeSwitch) -> Vec<CommandItem> {
+        let nodes: BTreeSet<&NodeName> = self.view.members().map(|(member, _)| &member.node).collect();
+        nodes.into_iter().map(|node| CommandItem::OnNode(job.clone(), node.clone(), switch)).collect()
+    }
+
+    fn kill(&mut self, ask: CommandId, run: &RunId, effects: &mut Vec<Effect>) {
+        if let Some(id) = self.view.id(&run.job) {
+            self.local.stop_given(id, run);
+        }
+        if !self.local.is_cancelled(run) {
+            // It may turn out not to have started, or fail by itself right now: it is not begun anew either.
+            let wishes = self.local.wishes.range((NOBODY, 0)..);
+            let n = wishes.last().map_or(0, |((_, n), _)| n + 1);
+            let wish = self.cancel(NOBODY, run.clone());
+            self.local.wishes.insert((NOBODY, n), wish);
+            self.local.todo.insert((NOBODY, n));
+        }
+        effects.push(Effect::Stop(run.clone(), StopReason::Killed));
+        effects.push(Effect::Answer(ask, Answer::Done));
+    }
+
+    /// What waits is ended by whoever would start it, which from now on it does not.
+    fn cancel(&mut self, ask: CommandId, run: RunId) -> CommandItem {
+        self.local.agenda.extend(self.view.id(&run.job));
+        self.local.called_off.insert((run.clone(), ask));
+        CommandItem::Cancel(run)
+    }
+
+    /// The listing that a call for claims set off is here: claim without waiting for others (S1-85).
+    pub(super) fn answer_claims(&mut self, effects: &mut Vec<Effect>) {
+        let claimers = core::mem::take(&mut self.local.claiming);
+        if claimers.is_empty() {
+            return;
+        }
+        self.local.eager = true;
+        let (claims, left) = claims::prospect(&self.view, &self.local, self.member().as_ref());
+        effects.extend(
+            claimers
+                .into_iter()
+                .map(|ask| Effect::Answer(ask, Answer::Claiming { claims, left: left.clone() })),
+        );
+    }
+
+    /// A wish was settled; the command is answered with its last one.
+    pub(super) fn complete_item(
+        &mut self,
+        ask: CommandId,
+        n: u32,
+        settled: ItemOutcome,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.local.todo.remove(&(ask, n));
+        let Some(wish) = self.local.wishes.remove(&(ask, n)) else { return };
+        if let CommandItem::Cancel(run) = wish {
+            self.local.called_off.remove(&(run, ask));
+        }
+        let Some(asking) = self.local.asking.get_mut(&ask) else { return };
+        asking.open -= 1;
+        match settled {
+            ItemOutcome::Applied(job, applied) => asking.applied.push((job, applied)),
+            ItemOutcome::Answer(answer) => asking.answer = Some(answer),
+        }
+        if asking.open == 0
+            && let Some(asking) = self.local.asking.remove(&ask)
+        {
+            let answer = asking.answer.unwrap_or(Answer::Applied(asking.applied));
+            effects.push(Effect::Answer(ask, answer));
+        }
+    }
+
+    /// Everything is handed over: end the lease, so that others take over at once, and ask for nothing more.
+    pub(super) fn depart(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let is_known = self.member().is_some_and(|member| self.view.may_be_stopped(&member));
+        // Given back on purpose, so it is not news that it is gone.
+        self.local.joined = None;
+        self.lose_lease(now, effects);
+        self.local.departed = true;
+        effects.extend((!is_known).then_some(Effect::Announce(Event::Drained)));
+        let departing = core::mem::take(&mut self.local.departing);
+        effects.extend(departing.into_iter().map(|ask| Effect::Answer(ask, Answer::Done)));
+    }
+}
+
+fn refuse(ask: CommandId, kind: Refusal, text: String, effects: &mut Vec<Effect>) {
+    effects.push(Effect::Answer(ask, Answer::Refused(kind, text)));
+}

@@ -1,0 +1,165 @@
+//! Passing on: a node rests, says what only it knows, and goes on in another program.
+//!
+//! A run that was passed on is neither started again nor ended before the registry was asked what it says of it: until then
+//! nothing is decided about its job.
+
+use alloc::vec::Vec;
+
+use super::Node;
+use crate::effect::{Effect, Event, StopReason};
+use crate::handoff::{HandoffRun, NodeHandoff};
+use crate::ids::{JobName, Member, RunId};
+use crate::input::RunEvent;
+use crate::keys::{self, Key};
+use crate::local::{Given, Local};
+use crate::node::Settings;
+use crate::record::{Layouts, UnknownLayout};
+use crate::registry::LeaseId;
+use crate::rule_context::Rule;
+use crate::rules;
+use crate::time::Mono;
+use crate::view::{JobId, View};
+
+impl Node {
+    /// A node that goes on where another program stopped: the same member under the same lease, with the runs that were
+    /// given.
+    #[must_use]
+    pub fn resume(settings: Settings, baton: NodeHandoff) -> Self {
+        Self::resume_with_rules(settings, baton, rules::ALL)
+    }
+
+    /// The same with other rules, as in [`with_rules`](Self::with_rules).
+    #[must_use]
+    pub fn resume_with_rules(settings: Settings, baton: NodeHandoff, rules: &'static [Rule]) -> Self {
+        let NodeHandoff { member, lease, given, written } = baton;
+        // The life that the data folder tells of is this one, and not over.
+        let mut node = Self::with_rules(Settings { predecessor: None, ..settings }, rules);
+        node.local.lease.resume(LeaseId(member.incarnation), &lease);
+        node.local.passed = given.into_iter().map(HandoffRun::into_given).collect();
+        node.local.written = written;
+        node.local.joined = Some(member.clone());
+        node.local.upgraded = true;
+        node.view.begin_life(Some(member));
+        node
+    }
+
+    /// What the next program must be told; `None` while a commit is under way, or anything keeps the node from being passed
+    /// on.
+    #[must_use]
+    pub fn handoff(&self, now: Mono) -> Option<NodeHandoff> {
+        let quiet =
+            self.local.resting && self.local.pending.is_empty() && self.handoff_obstacle(now).is_none();
+        let member = self.local.joined.clone().filter(|_| quiet)?;
+        let given = self.local.given.values().map(HandoffRun::of).collect();
+        let written = self.written_by(&member);
+        Some(NodeHandoff { member, lease: self.local.lease.handoff()?, given, written })
+    }
+
+    /// The jobs of which a life knows something because it wrote it: a lane of its own, or runs of its own in a plan.
+    fn written_by(&self, me: &Member) -> Vec<JobName> {
+        let lanes = self.view.sharded().filter(|id| self.view.job(*id).run_state_of(me).is_some());
+        let plans = self.view.dispatched().filter(|id| {
+            let job = self.view.job(*id);
+            let plan = job.plan().and_then(|plan| plan.known.value.as_ref());
+            plan.is_some_and(|plan| {
+                plan.runs.iter().any(|run| run.by == *me)
+                    || plan.verdicts.iter().any(|verdict| verdict.node == me.node.as_str())
+            })
+        });
+        lanes.chain(plans).map(|id| self.view.job(id).name().clone()).collect()
+    }
+
+    /// Why a program that knows these layouts cannot go on as this member; `None` if it can. All others count on what the member
+    /// once said that it knows.
+    #[must_use]
+    pub fn is_lost_on(&self, knows: Layouts) -> Option<UnknownLayout> {
+        let written = self.view.cluster().value.as_ref().map(|cluster| cluster.layout);
+        let said = self.local.joined.as_ref().and_then(|me| Some(self.view.member(me)?.info.knows));
+        let lacks = said.filter(|said| *said > knows.newest).map(|layout| UnknownLayout { layout, knows });
+        written.and_then(|layout| knows.lacks(layout)).or(lacks)
+    }
+
+    /// What keeps the node from being passed on, whatever it waits for; `None` if nothing does.
+    #[must_use]
+    pub fn handoff_obstacle(&self, now: Mono) -> Option<&'static str> {
+        let local = &self.local;
+        match () {
+            () if local.closed => Some("it was closed from outside: start it again"),
+            () if local.leaving || local.departed => Some("it is leaving"),
+            () if local.joined.is_none() || local.lease.trusted(now).is_none() => {
+                Some("it is no member at this moment, or cannot reach the registry")
+            }
+            () if !local.locks.is_empty() => Some("it holds locks"),
+            () if local.upgraded || !local.unread.is_empty() => {
+                Some("it was only just upgraded and still reads the registry")
+            }
+            () => None,
+        }
+    }
+
+    /// The registry was listed, so the jobs of what was passed on have their numbers.
+    pub(super) fn settle_handoff(&mut self, effects: &mut Vec<Effect>) {
+        let me = self.member().filter(|me| self.view.member(me).is_some());
+        if core::mem::take(&mut self.local.upgraded) && me.is_some() {
+            effects.push(Effect::Announce(Event::Upgraded(self.local.passed.len())));
+        }
+        let written = core::mem::take(&mut self.local.written).into_iter().filter(|_| me.is_some());
+        self.local.unread.extend(written.filter_map(|job| self.view.id(&job)));
+        let passed = core::mem::take(&mut self.local.passed).into_iter();
+        // In another life what has ended has no place in the registry that were this one's to close.
+        for given in passed.filter(|given| me.is_some() || given.ended.is_none()) {
+            let Some(id) = self.view.id(&given.run.job) else {
+                // The registry knows no such job, so nothing of it is anybody's.
+                effects.push(Effect::Stop(given.run, StopReason::Fenced));
+                continue;
+            };
+            self.local.give(id, given);
+            if me.is_some() {
+                self.local.unread.insert(id);
+            }
+        }
+    }
+
+    /// What the registry says of the runs that were passed on is asked until it is told.
+    pub(super) fn read_handoff(&mut self, effects: &mut Vec<Effect>) {
+        let Some(me) = self.member().filter(|_| !self.local.unread.is_empty()) else { return };
+        let Local { unread, reading, put_off, .. } = &mut self.local;
+        let wanted = unread.iter().filter(|id| !reading.contains(id) && !put_off.contains_key(id));
+        let wanted: Vec<JobId> = wanted.copied().collect();
+        if wanted.is_empty() {
+            return;
+        }
+        reading.extend(&wanted);
+        effects.push(Effect::Read(wanted.into_iter().map(|id| run_state_key(&self.view, id, &me)).collect()));
+    }
+
+    /// News of a run that was passed on, before its job has a number. Returns whether it is one.
+    pub(super) fn absorb_handoff_run(
+        &mut self,
+        now: Mono,
+        run: &RunId,
+        attempt: u32,
+        event: &RunEvent,
+    ) -> bool {
+        let is_it = |given: &Given| given.run == *run && given.attempt == attempt;
+        let Some(at) = self.local.passed.iter().position(is_it) else { return false };
+        match event {
+            RunEvent::NotStarted => drop(self.local.passed.remove(at)),
+            RunEvent::Ended(ended) => {
+                let given = &mut self.local.passed[at];
+                given.ended = given.ended.or(Some((*ended, now)));
+            }
+        }
+        true
+    }
+}
+
+/// Where the registry keeps what this member runs of a job.
+fn run_state_key(view: &View, id: JobId, me: &Member) -> Key {
+    let job = view.job(id);
+    match () {
+        () if job.is_sharded() => keys::shard_run_state(job.name(), me),
+        () if job.is_dispatched() => keys::plan(job.name()),
+        () => keys::run_state(job.name()),
+    }
+}

@@ -1,0 +1,59 @@
+//! Who tells people that a fire is late, or absent: whoever first writes it over an earlier one.
+
+use alloc::format;
+
+use super::{ItemDecision, answer, no_job, refuse};
+use crate::commit_kind::CommitKind;
+use crate::ids::JobName;
+use crate::input::{Answer, Refusal};
+use crate::job::Occasion;
+use crate::keys;
+use crate::record::{NotificationRecord, encode};
+use crate::registry::{Txn, Write};
+use crate::rule_context::RuleContext;
+use crate::time::Wall;
+
+/// Takes the right. It is this node's again where it took it before, also in an earlier life: then it may have died before it
+/// told anybody, and what it told is known by its name.
+pub(super) fn claim_notification(
+    scene: &RuleContext<'_>,
+    name: &JobName,
+    occasion: Occasion,
+    due: Wall,
+) -> ItemDecision {
+    if scene.view.find(name).is_none() {
+        return no_job(name);
+    }
+    let known = scene.view.notifications(name).cloned().unwrap_or_default();
+    let old = known.value.as_ref();
+    if let Some((record, told)) =
+        old.and_then(|old| Some((old, old.latest(occasion)?))).filter(|(_, told)| *told >= due)
+    {
+        if told == due && record.by.node == scene.member.node {
+            return answer(Answer::Done);
+        }
+        let (by, occasion) = (&record.by.node, occasion.as_str());
+        return refuse(
+            Refusal::Conflict,
+            format!("{by} has told of {name} that its fire of {told} is {occasion}"),
+        );
+    }
+    let mut record = NotificationRecord {
+        late: old.and_then(|old| old.late),
+        absent: old.and_then(|old| old.absent),
+        by: scene.member.clone(),
+        seq: old.map_or(0, |old| old.seq) + 1,
+    };
+    match occasion {
+        Occasion::Late => record.late = Some(due),
+        Occasion::Absent => record.absent = Some(due),
+        Occasion::Failure | Occasion::Recovery | Occasion::Miss | Occasion::Lost => {
+            let text = format!("{} is told by whoever writes it to history", occasion.as_str());
+            return refuse(Refusal::Invalid, text);
+        }
+    }
+    let key = keys::notifications(name);
+    let guards = [known.guard(key.clone())].into();
+    let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
+    ItemDecision::Commit(CommitKind::RecordNotification, Txn { guards, writes })
+}

@@ -1,0 +1,126 @@
+//! A batch: which nodes may be given runs in one step.
+
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+use crate::eligibility;
+use crate::ids::Member;
+use crate::load::Score;
+use crate::rule_context::RuleContext;
+use crate::rules::firing;
+use crate::slots::{NodeSlots, SlotTimeline};
+use crate::view::{GroupId, JobView, View};
+
+/// The nodes that runs may go to, as they stand when the batch begins.
+#[derive(Clone, Debug)]
+pub struct CandidateNodes {
+    /// In the order of their names.
+    members: Vec<Member>,
+    /// Whether this node itself has no slot left: then it is busy like others that say so.
+    full: bool,
+    /// Whom runs can be brought to in this beat.
+    open: Vec<bool>,
+    /// Who is taken for unreachable.
+    offline: Vec<bool>,
+    /// Whether those are given runs of a group's jobs all the same.
+    lenient: BTreeMap<GroupId, bool>,
+    /// Who may be given runs of a group's jobs, once that was asked.
+    eligible: BTreeMap<GroupId, Rc<[usize]>>,
+}
+
+impl CandidateNodes {
+    /// The nodes that work, and which of them can be reached.
+    pub(crate) fn new(scene: &RuleContext<'_>) -> Self {
+        let members: Vec<Member> = eligibility::workers(scene).into_iter().cloned().collect();
+        let beat = scene.view.settings().beat_of(scene.now.wall);
+        let open = members.iter().map(|member| is_reachable(scene, member, beat)).collect();
+        let full = firing::free_slots(scene.view, scene.local) == 0;
+        let offline = members.iter().map(|member| scene.view.is_offline(member)).collect();
+        Self { members, full, open, offline, lenient: BTreeMap::new(), eligible: BTreeMap::new() }
+    }
+
+    /// The slots of the nodes without the runs of dispatched jobs, which are known one by one (S0-39).
+    pub(super) fn timeline(&self, scene: &RuleContext<'_>) -> SlotTimeline<GroupId> {
+        SlotTimeline::new(self.members.iter().map(|member| slots(scene, member)))
+    }
+
+    /// Where a member stands among the nodes.
+    pub(super) fn index(&self, member: &Member) -> Option<usize> {
+        self.members.binary_search(member).ok()
+    }
+
+    /// Whether runs of this group's jobs can be given to anybody.
+    pub(crate) fn has_candidate(&mut self, view: &View, group: GroupId) -> bool {
+        (0..self.members.len()).any(|at| self.may_run_at(view, group, at))
+    }
+
+    /// Whether runs of this job may go to this member at all.
+    pub(super) fn may_run(&mut self, scene: &RuleContext<'_>, job: &JobView<'_>, member: &Member) -> bool {
+        self.index(member).is_some_and(|at| self.may_run_at(scene.view, job.group(), at))
+    }
+
+    fn may_run_at(&mut self, view: &View, group: GroupId, at: usize) -> bool {
+        self.open[at]
+            && view.fits(group, &self.members[at])
+            && (!self.offline[at] || self.uses_offline(view, group))
+    }
+
+    /// Whether all nodes that fit a group's jobs are offline. Then the strikes say nothing any more: better one of them than
+    /// nobody.
+    fn uses_offline(&mut self, view: &View, group: GroupId) -> bool {
+        let (members, offline) = (&self.members, &self.offline);
+        *self.lenient.entry(group).or_insert_with(|| {
+            members.iter().zip(offline).all(|(member, offline)| *offline || !view.fits(group, member))
+        })
+    }
+
+    /// Whether there is a node for a run of this job. Where no other node can be reached, this node executes it if it fits (S0-44).
+    pub(super) fn can_place(&mut self, scene: &RuleContext<'_>, job: &JobView<'_>) -> bool {
+        self.has_candidate(scene.view, job.group()) || scene.takes(job)
+    }
+
+    /// The nodes that may be given runs of a group's jobs, by their places in the order of the nodes.
+    pub(super) fn eligible(&mut self, view: &View, group: GroupId) -> Rc<[usize]> {
+        if let Some(known) = self.eligible.get(&group) {
+            return Rc::clone(known);
+        }
+        let eligible: Rc<[usize]> =
+            (0..self.members.len()).filter(|at| self.may_run_at(view, group, *at)).collect();
+        self.eligible.insert(group, Rc::clone(&eligible));
+        eligible
+    }
+
+    /// Whether a node has no slot for a run that these passed on.
+    pub(super) fn is_full(&self, me: &Member, at: usize, passed: &[Member]) -> bool {
+        let member = &self.members[at];
+        passed.contains(member) || (!passed.is_empty() && self.full && member == me)
+    }
+
+    /// The member at a place in the order of the nodes.
+    pub(super) fn member(&self, at: usize) -> &Member {
+        &self.members[at]
+    }
+}
+
+/// Whether a member can be brought runs, as far as is known in this beat.
+fn is_reachable(scene: &RuleContext<'_>, member: &Member, beat: u64) -> bool {
+    member == scene.member
+        || (eligibility::has_address(scene)
+            && !scene.local.peers.is_unreachable(member, beat)
+            && scene.view.member(member).is_some_and(|state| !state.info.address.is_empty()))
+}
+
+/// The slots of a member, those that other jobs' runs take counted as busy.
+fn slots(scene: &RuleContext<'_>, member: &Member) -> NodeSlots {
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    if member == scene.member {
+        let dispatched = number(scene.view.accepted_count());
+        let others = eligibility::busy_slots(scene).saturating_sub(dispatched);
+        return NodeSlots::new(scene.local.settings.slots, others, eligibility::load_score(scene));
+    }
+    let slots = scene.view.member(member).map_or(0, |state| state.info.slots);
+    let others = scene.view.load(member).map_or(0, |load| load.busy.saturating_sub(load.dispatched));
+    let score: Score = scene.view.score(member);
+    NodeSlots::new(slots, others, score)
+}

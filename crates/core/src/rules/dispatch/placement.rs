@@ -1,0 +1,186 @@
+//! Giving: the runs of all jobs that one step plans go to nodes in the order in which they are due, each to the node that is
+//! expected to have the most slots free at that moment.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::{CandidateNodes, PlanWriter};
+use crate::eligibility::PlanningRight;
+use crate::ids::{Fire, Member};
+use crate::job::Priority;
+use crate::record::{Plan, Planned, PlannerKind};
+use crate::rule_context::RuleContext;
+use crate::slots::SlotTimeline;
+use crate::time::{Millis, Wall};
+use crate::view::{GroupId, JobId, JobTerms};
+
+/// A run of a draft that is to be given to a node.
+#[derive(Clone, Debug)]
+pub(super) struct PendingPlacement {
+    /// Which of the draft's runs; it may have left the draft since.
+    pub(super) fire: Fire,
+    /// Those that had no slot for it when it was due.
+    pub(super) busy: Vec<Member>,
+    pub(super) to: PlacementChoice,
+}
+
+/// Which node a run is given to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PlacementChoice {
+    /// The one with the most slots free at its moment (S0-41).
+    MostSlots,
+    /// The same, and it stays where it is when that node has as many.
+    Better,
+    /// The one with the lowest load score (S0-54).
+    LeastLoaded,
+}
+
+/// What takes a slot of a node from some moment on.
+struct SlotUse {
+    begin: Wall,
+    /// Of those that begin together the more urgent first, and what stands already before all others.
+    rank: (bool, Reverse<Priority>),
+    length: Millis,
+    holder: SlotHolder,
+}
+
+enum SlotHolder {
+    /// A run that has its node, at this place in the batch.
+    Placed(usize),
+    /// A want of a desk.
+    Pending { plan: usize, placement: usize },
+}
+
+/// Gives every run that the desks want given.
+pub(super) fn place_runs(
+    scene: &RuleContext<'_>,
+    right: &PlanningRight,
+    desks: &mut [PlanWriter<'_>],
+    batch: &mut CandidateNodes,
+) {
+    if desks.iter().all(|desk| desk.placements.is_empty()) {
+        return;
+    }
+    let mut spans = known(scene, right, desks, batch);
+    for (at, desk) in desks.iter().enumerate() {
+        let rank = (true, Reverse(desk.job.priority()));
+        spans.extend(desk.placements.iter().enumerate().filter_map(|(want, wanted)| {
+            let run = desk.draft.runs.iter().find(|run| run.fire == wanted.fire)?;
+            let length = length(&desk.draft, desk.state.terms.as_deref(), run, right);
+            let begin = begin(run).max(scene.now.wall);
+            Some(SlotUse { begin, rank, length, holder: SlotHolder::Pending { plan: at, placement: want } })
+        }));
+    }
+    spans.sort_by_key(|span| (span.begin, span.rank));
+    let mut slots = batch.timeline(scene);
+    for SlotUse { begin, length, holder: what, .. } in spans {
+        slots.advance(begin);
+        match what {
+            SlotHolder::Placed(at) => drop(slots.take_slot(at, begin, length)),
+            SlotHolder::Pending { plan: desk, placement: want } => {
+                let desk = &mut desks[desk];
+                let want = desk.placements[want].clone();
+                let (by, free) = choose(scene, desk, &want, batch, &mut slots, (begin, length));
+                desk.place(&want, by, free);
+            }
+        }
+    }
+}
+
+/// Chooses the node for a run, and says how many slots that node has free. A node that had no slot for the run is chosen again
+/// only when no node had one. Where no node can be reached it is this one, whatever its slots (S0-44).
+fn choose(
+    scene: &RuleContext<'_>,
+    desk: &PlanWriter<'_>,
+    want: &PendingPlacement,
+    batch: &mut CandidateNodes,
+    slots: &mut SlotTimeline<GroupId>,
+    (due, length): (Wall, Millis),
+) -> (Member, i64) {
+    let run = desk.draft.runs.iter().find(|run| run.fire == want.fire);
+    let by = run.and_then(|run| batch.index(&run.by));
+    let eligible = batch.eligible(scene.view, desk.job.group());
+    for passed in [want.busy.as_slice(), &[]] {
+        let may = |at: &usize| !batch.is_full(scene.member, *at, passed);
+        let best = match want.to {
+            PlacementChoice::LeastLoaded => slots.least_loaded(eligible.iter().copied().filter(may)),
+            PlacementChoice::MostSlots | PlacementChoice::Better => {
+                slots.best(desk.job.group(), &eligible, may)
+            }
+        };
+        let Some((best, most)) = best else { continue };
+        let stays = |at: &usize| {
+            want.to == PlacementChoice::Better
+                && eligible.binary_search(at).is_ok()
+                && may(at)
+                && slots.free(*at).is_some_and(|free| free >= most)
+        };
+        let at = by.filter(stays).unwrap_or(best);
+        let free = slots.take_slot(at, due, length).unwrap_or(0);
+        return (batch.member(at).clone(), free);
+    }
+    let free = batch.index(scene.member).and_then(|at| slots.take_slot(at, due, length)).unwrap_or(0);
+    (scene.member.clone(), free)
+}
+
+/// The runs that stand in plans already, as far as plans were read, and those of plans that are being written.
+fn known(
+    scene: &RuleContext<'_>,
+    right: &PlanningRight,
+    desks: &[PlanWriter<'_>],
+    batch: &CandidateNodes,
+) -> Vec<SlotUse> {
+    let drafts: BTreeMap<JobId, &PlanWriter<'_>> = desks.iter().map(|desk| (desk.job.id, desk)).collect();
+    let mut spans = Vec::new();
+    let rank = (false, Reverse(Priority::default()));
+    let mut add = |plan: &Plan, terms: Option<&JobTerms>, run: &Planned| {
+        let Some(at) = batch.index(&run.by) else { return };
+        let (begin, length) = taken(scene, right, plan, terms, run);
+        spans.push(SlotUse { begin, rank, length, holder: SlotHolder::Placed(at) });
+    };
+    for id in scene.view.dispatched() {
+        if let Some(desk) = drafts.get(&id) {
+            for run in desk.draft.runs.iter().filter(|run| !desk.awaits_placement(&run.fire)) {
+                add(&desk.draft, desk.state.terms.as_deref(), run);
+            }
+            continue;
+        }
+        let Some(state) = scene.view.job(id).dispatched() else { continue };
+        let Some(plan) = state.plan.as_ref().and_then(|plan| plan.known.value.as_ref()) else { continue };
+        plan.runs.iter().for_each(|run| add(plan, state.terms.as_deref(), run));
+    }
+    for (member, begin, length) in scene.local.peers.placing.spans() {
+        let Some(at) = batch.index(member) else { continue };
+        spans.push(SlotUse { begin, rank, length, holder: SlotHolder::Placed(at) });
+    }
+    spans
+}
+
+/// When a run that stands in a plan takes its slot, and for how long.
+fn taken(
+    scene: &RuleContext<'_>,
+    right: &PlanningRight,
+    plan: &Plan,
+    terms: Option<&JobTerms>,
+    run: &Planned,
+) -> (Wall, Millis) {
+    let (begin, length) = (begin(run), length(plan, terms, run, right));
+    let settings = scene.view.settings();
+    // A beat's planner has read the plan in that beat, so what should have ended before it goes on.
+    let read = (settings.planner == PlannerKind::Beat).then(|| settings.start_of(right.planner.number));
+    let goes_on = run.is_accepted() && read.is_some_and(|read| begin + length <= read);
+    if goes_on { (begin, scene.now.wall - begin + length) } else { (begin, length) }
+}
+
+/// When a run can begin at the earliest.
+pub(super) fn begin(run: &Planned) -> Wall {
+    run.from.or_else(|| run.wait.map(|wait| wait.until)).unwrap_or(run.due)
+}
+
+/// How long a run is expected to take: as long as the latest ones of its job; where none has ended yet, until the job's next
+/// fire; where there is none, as long as is planned ahead.
+pub(super) fn length(plan: &Plan, terms: Option<&JobTerms>, run: &Planned, right: &PlanningRight) -> Millis {
+    let next = || terms?.schedule.as_ref()?.next(run.due).map(|next| next - run.due);
+    plan.took.or_else(next).unwrap_or_else(|| right.horizon - run.due).max(Millis(1))
+}

@@ -1,0 +1,467 @@
+//! Firing of a dispatched job: each node accepts the runs that are planned for it shortly before they are due, starts them
+//! on time, and closes them when they end.
+//!
+//! One run of a job goes on at a time, wherever, unless the job lets them go on beside each other. A run that finds another one going on waits for it; whoever closes that
+//! one says so to the next. Accepting moves the plan, in one commit that names the node and a token; so a run that was
+//! planned for somebody else in the meantime cannot be accepted.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::cancel::cancel_reason;
+use super::overlap::time_of;
+use super::retry::{given_up, wait_after, wait_of};
+use super::{MANUAL, START_WINDOW, is_admitted, is_misdated, is_within_pace, moment, run_of};
+use crate::commit_kind::CommitKind;
+use crate::effect::{Event, Run, StopReason, Verdict, VerdictState};
+use crate::ids::{Fire, Member, RunId, Shard};
+use crate::input::RunOutcome;
+use crate::job::{Delivery, Job};
+use crate::keys;
+use crate::local::{CommitScope, Given};
+use crate::overlap::{SUPERSEDED, SkippedSpan};
+use crate::record::{Plan, Planned, PlannerKind, RetryWait, encode};
+use crate::registry::{Txn, Write};
+use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
+use crate::rules::dispatch::{is_stale, lost_verdict, too_old};
+use crate::shards::ShardSet;
+use crate::time::{Millis, Mono, Wall};
+use crate::view::{JobTerms, JobView, KnownPlan};
+
+mod accept;
+mod overdue;
+
+use overdue::{may_accept, must_read_overdue, takes_over};
+
+/// Looks at one job.
+pub(super) fn decide(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
+    stop_orphans(scene, job, out);
+    if scene.me.is_none() || !job.is_consistent() || !scene.is_idle(&CommitScope::Job(job.id)) {
+        return;
+    }
+    let reread = scene.local.peers.reread.get(&job.id).copied();
+    let now = scene.now.wall;
+    if let Some(at) = reread.filter(|at| *at > now) {
+        // Whatever made it be looked at now, it is looked at then.
+        out.add(RuleAction::JobAt(job.id, at));
+    }
+    let reread = reread.is_some_and(|at| at <= now);
+    if scene.local.peers.offered.contains(&job.id) || reread || must_read_overdue(scene, job.id, out) {
+        return out.add(RuleAction::Read(job.id, [keys::plan(job.name())].into()));
+    }
+    let Some(plan) = job.plan() else { return };
+    let Some(record) = &plan.known.value else { return };
+    let later =
+        record.runs.iter().filter_map(|run| takes_over(scene, job.id, run)).filter(|from| *from > now);
+    out.actions.extend(later.min().map(|from| RuleAction::JobAt(job.id, from)));
+    let mine = |verdict: &Verdict| verdict.node == scene.member.node.as_str();
+    let concerns = |run: &Planned| may_accept(scene, job.id, run);
+    if !record.runs.iter().any(concerns) && !record.verdicts.iter().any(mine) {
+        return;
+    }
+    let terms = job.dispatched().and_then(|state| state.terms.as_deref());
+    let mut desk =
+        DispatchedRuns { scene, job: *job, terms, plan, draft: record.clone(), kind: None, next: None };
+    desk.record(out);
+    desk.close();
+    desk.drop_cancelled();
+    desk.drop_stale(out);
+    desk.accept(out);
+    match desk.kind {
+        Some(kind) => desk.commit(kind, out),
+        None => {
+            desk.give_way(out);
+            desk.start_all(out);
+        }
+    }
+}
+
+/// A run that the plan does not show as accepted by this node must end.
+fn stop_orphans(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
+    for (_, given) in scene.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
+        if !is_open(job, given, scene.member) {
+            out.add(RuleAction::Stop(job.id, given.run.clone(), StopReason::Fenced));
+        }
+    }
+}
+
+/// Whether a run that was given to an executor stands in the plan as this member's.
+pub fn is_open(job: &JobView<'_>, given: &Given, me: &Member) -> bool {
+    let plan = job.plan().and_then(|plan| plan.known.value.as_ref());
+    plan.is_some_and(|plan| {
+        plan.runs.iter().any(|run| {
+            run.is_accepted() && run.by == *me && run.fire == given.run.fire && run.attempt == given.attempt
+        })
+    })
+}
+
+/// The runs of one job that are this node's.
+pub(super) struct DispatchedRuns<'a> {
+    pub(super) scene: &'a RuleContext<'a>,
+    pub(super) job: JobView<'a>,
+    pub(super) terms: Option<&'a JobTerms>,
+    plan: &'a KnownPlan,
+    pub(super) draft: Plan,
+    kind: Option<CommitKind>,
+    /// Whose run is next, now that one is closed.
+    next: Option<(RunId, Member)>,
+}
+
+impl<'a> DispatchedRuns<'a> {
+    pub(super) fn set_kind(&mut self, kind: CommitKind) {
+        self.kind.get_or_insert(kind);
+    }
+
+    fn id(&self, run: &Planned) -> RunId {
+        RunId { job: self.job.name().clone(), fire: run.fire.clone(), shard: Shard(0) }
+    }
+
+    fn own_runs(&self) -> impl Iterator<Item = &Planned> {
+        self.draft.runs.iter().filter(|run| run.by == *self.scene.member)
+    }
+
+    /// What this node said of its own runs it tells history itself: the planner hears of it only when it reads the plan.
+    fn record(&mut self, out: &mut RuleOutput) {
+        let (me, recording) = (self.scene.member.node.as_str(), &self.scene.local.recording);
+        let known = |v: &Verdict| recording.get(&(v.run.clone(), v.attempt)).copied();
+        for verdict in self.draft.verdicts.iter().filter(|v| v.node == me && known(v).is_none()) {
+            out.add(RuleAction::Record(verdict.clone()));
+        }
+        let before = self.draft.verdicts.len();
+        self.draft.verdicts.retain(|v| v.node != me || known(v) != Some(true));
+        if self.draft.verdicts.len() < before {
+            self.set_kind(CommitKind::ClearVerdicts);
+        }
+    }
+
+    /// What has ended leaves the plan; what was ended because trust ran out is in doubt.
+    fn close(&mut self) {
+        let is_of = |run: &Planned, given: &Given| {
+            run.is_accepted()
+                && run.by == *self.scene.member
+                && run.fire == given.run.fire
+                && run.attempt == given.attempt
+        };
+        let place = |given: &Given| self.draft.runs.iter().position(|run| is_of(run, given));
+        let ended = |given: &'a Given| Some((given, given.ended?, place(given)?));
+        let mut given = self.scene.local.given_of(self.job.id);
+        let Some((given, (ended, over), at)) = given.find_map(|(_, given)| ended(given)) else { return };
+        let run = self.draft.runs.remove(at);
+        self.draft.freed = Some(self.scene.now.wall);
+        let spec = self.job.spec();
+        if ended == RunOutcome::Stopped(StopReason::Fenced) {
+            let repeats = spec.is_some_and(|s| s.job.enabled && s.job.delivery == Delivery::AtLeastOnce);
+            self.draft.verdicts.push(lost_verdict(self.id(&run), &run, repeats));
+            if repeats {
+                let (attempt, began) = (run.attempt + 1, run.began());
+                let next = Planned { attempt, seq: 0, from: None, began, planned_for: None, ..run };
+                self.draft.runs.insert(at, next);
+            }
+            return self.set_kind(CommitKind::Settle);
+        }
+        self.note_length(&run, over);
+        self.make_way((run.from.unwrap_or(run.due), over));
+        if let Some(length) = wait_after(given) {
+            let (attempt, began) = (run.attempt + 1, run.began());
+            let next = Planned { attempt, seq: 0, from: None, began, planned_for: None, ..run };
+            let wait = wait_of(self.scene, length);
+            // By a clock that is off nobody knows.
+            let agrees = self.scene.clock_agrees();
+            let over = |job: &Job| job.time_is_over(began?, wait.until).filter(|_| agrees);
+            let over = |job: &Job| cancel_reason(self.scene.local, given).or_else(|| over(job));
+            match spec.map(|spec| (spec.job.enabled, over(&spec.job))) {
+                Some((true, None)) => {
+                    let at = at.min(self.draft.runs.len());
+                    self.draft.runs.insert(at, Planned { wait: Some(wait), ..next });
+                    return self.set_kind(CommitKind::WaitForRetry);
+                }
+                Some((true, Some(why))) => self.give_up(&next, &why),
+                Some((false, _)) => self.give_up(&next, "its job was disabled"),
+                None => self.give_up(&next, "its job was deleted"),
+            }
+        }
+        self.next = self.next_of_others();
+        self.set_kind(CommitKind::Finish);
+    }
+
+    /// How long a run took helps to say when the next ones will have ended.
+    fn note_length(&mut self, run: &Planned, over: Mono) {
+        let Some((from, over)) = run.from.zip(time_of(self.scene, over)) else { return };
+        let took = (over - from).max(Millis(1));
+        self.draft.took =
+            Some(self.draft.took.map_or(took, |before| Millis(i64::midpoint(before.0, took.0))));
+    }
+
+    /// Whose run is next, and due, if it is another node's: only by being told does that one hear of it.
+    fn next_of_others(&self) -> Option<(RunId, Member)> {
+        let now = self.scene.now.wall;
+        // Beside others none is held up by one that waits for its next attempt.
+        let waits = |run: &Planned| {
+            self.job.max_concurrent_runs() > 1 && run.wait.is_some_and(|wait| wait.left(now).is_some())
+        };
+        let open = self.draft.runs.iter().filter(|run| !run.is_accepted() && !waits(run));
+        let next = open.min_by_key(|run| self.moment(run));
+        let others = next.filter(|run| run.by != *self.scene.member && self.moment(run) <= now);
+        others.map(|run| (self.id(run), run.by.clone()))
+    }
+
+    /// What somebody wants ended goes, if it has not started.
+    fn drop_cancelled(&mut self) {
+        let scene = self.scene;
+        if scene.local.called_off.is_empty() {
+            return;
+        }
+        let given = |run: &Planned| scene.local.given_to(self.job.id, &self.id(run)).is_some();
+        let called = |run: &&Planned| !given(run) && scene.local.is_cancelled(&self.id(run));
+        let gone: Vec<Planned> = self.own_runs().filter(called).cloned().collect();
+        self.draft.runs.retain(|run| !gone.contains(run));
+        for run in gone {
+            self.use_up(&run);
+            if let Some(wait) = run.wait {
+                self.make_way((wait.since(), scene.now.mono));
+            }
+            self.give_up(&run, MANUAL);
+            self.next = self.next_of_others();
+            self.set_kind(CommitKind::GiveUp);
+        }
+    }
+
+    /// No change of the schedule plans the fire of this run again.
+    fn use_up(&mut self, run: &Planned) {
+        let Fire::Due(due) = run.fire else { return };
+        let before =
+            |other: &Planned| !other.is_accepted() && matches!(other.fire, Fire::Due(other) if other < due);
+        if due <= self.draft.reached || !self.draft.runs.iter().any(before) {
+            self.draft.reached = self.draft.reached.max(due);
+        } else {
+            // Those before it may be, so only this one is nobody's.
+            self.draft.passed.push(SkippedSpan { after: due - Millis(1), until: due });
+        }
+    }
+
+    /// What is no fire any more, or too old to run, goes once it is due.
+    fn drop_stale(&mut self, out: &mut RuleOutput) {
+        let (scene, id, now) = (self.scene, self.job.id, self.scene.now.wall);
+        // By a clock that is off nothing is due, nor too old.
+        let (terms, agrees) = (self.terms, self.scene.clock_agrees());
+        let given =
+            |run: &Planned| self.scene.local.given_of(self.job.id).any(|(_, g)| g.run.fire == run.fire);
+        let stale = |run: &Planned| match terms {
+            None => true,
+            Some(terms) => agrees && run.attempt == 1 && run.due <= now && is_stale(terms, run, now),
+        };
+        let (gone, kept): (Vec<_>, Vec<_>) = core::mem::take(&mut self.draft.runs)
+            .into_iter()
+            .partition(|run| may_accept(scene, id, run) && !given(run) && stale(run));
+        self.draft.runs = kept;
+        for run in gone {
+            if run.attempt > 1 {
+                self.give_up(&run, "its job was deleted");
+            }
+            self.set_kind(CommitKind::Withdraw);
+        }
+        let Some(terms) = terms.filter(|_| agrees) else { return };
+        self.drop_overtime();
+        self.drop_superseded(out);
+        let goes =
+            |run: &&Planned| run.by == *scene.member && run.due > now && self.is_dropped_when_due(terms, run);
+        let first = self.draft.runs.iter().filter(goes).map(|run| run.due).min();
+        out.actions.extend(first.map(|due| RuleAction::JobAt(self.job.id, due)));
+        let policy = self.scene.policy(terms);
+        let grace = policy.grace;
+        let waits =
+            |run: &Planned| !run.is_accepted() && matches!(run.fire, Fire::Due(_)) && run.attempt == 1;
+        // Of those that are too old the newest ones are kept, as many as the job says.
+        let (keep, edge) = (policy.most() as usize, now - grace);
+        let mut dues: Vec<Wall> =
+            self.draft.runs.iter().filter(|run| waits(run)).map(|run| run.due).collect();
+        dues.sort_unstable_by(|a, b| b.cmp(a));
+        let last = dues.iter().filter(|due| **due < edge).nth(keep).copied();
+        // … and of those none that is older than it says.
+        let (aged, young): (Vec<_>, Vec<_>) =
+            dues.iter().copied().partition(|due| policy.ends(*due).is_some_and(|end| end <= now));
+        let last = last.max(aged.first().copied());
+        // … and where only the latest is to start, none before it.
+        let newer = dues.iter().filter(|due| **due <= now && policy.newest).nth(1).copied();
+        let last = last.max(newer);
+        // … and none that may have run before.
+        let last = last.max(dues.iter().find(|due| policy.lost >= Some(**due)).copied());
+        let later = dues.iter().rev().find(|due| **due > now && policy.newest);
+        out.actions.extend(later.map(|due| RuleAction::JobAt(self.job.id, *due)));
+        let ends = young.last().and_then(|due| policy.ends(*due));
+        out.actions.extend(ends.map(|end| RuleAction::JobAt(self.job.id, end)));
+        let mine = |run: &Planned| waits(run) && may_accept(scene, id, run);
+        let old = |run: &Planned| mine(run) && last.is_some_and(|last| run.due <= last);
+        let next = dues.iter().rev().find(|due| **due >= edge);
+        if let Some(due) = next.filter(|_| self.draft.runs.iter().any(mine)) {
+            out.add(RuleAction::JobAt(self.job.id, *due + grace + Millis(1)));
+        }
+        let (gone, kept): (Vec<_>, Vec<_>) = core::mem::take(&mut self.draft.runs).into_iter().partition(old);
+        self.draft.runs = kept;
+        for run in gone {
+            let verdict = self.skipped((run.due, run.due), too_old(run.due, run.due, &policy, now));
+            self.draft.reached = self.draft.reached.max(run.due);
+            self.draft.verdicts.push(verdict);
+            self.set_kind(CommitKind::Skip);
+        }
+    }
+
+    /// Of a run that took all its time with the attempts before there is no other one. Nor is what was asked for by hand, or
+    /// another attempt, where the registry may have forgotten it.
+    fn drop_overtime(&mut self) {
+        let (scene, id, now) = (self.scene, self.job.id, self.scene.now.wall);
+        let mine = |run: &Planned| {
+            may_accept(scene, id, run)
+                && !run.is_accepted()
+                && (run.began.is_some() || matches!(run.fire, Fire::Asked(_)))
+        };
+        if !self.draft.runs.iter().any(mine) {
+            return;
+        }
+        let Some(job) = self.job.spec().map(|spec| spec.job) else { return };
+        let over = |run: &Planned| {
+            let since = run.wait.map_or(run.due, RetryWait::since);
+            let forgot = self.scene.forgot(job.delivery, since).filter(|_| mine(run));
+            forgot.map(String::from).or_else(|| job.time_is_over(run.began.filter(|_| mine(run))?, now))
+        };
+        let gone: Vec<(Planned, String)> =
+            self.draft.runs.iter().filter_map(|run| Some((run.clone(), over(run)?))).collect();
+        self.draft.runs.retain(|run| over(run).is_none());
+        for (run, why) in gone {
+            self.give_up(&run, &why);
+            self.set_kind(CommitKind::GiveUp);
+        }
+    }
+
+    /// Whether a run is dropped once it is due, as things stand. What was begun before a pause is attempted again in it, as it
+    /// would have gone on.
+    fn is_dropped_when_due(&self, terms: &JobTerms, run: &Planned) -> bool {
+        run.attempt == 1 && matches!(run.fire, Fire::Due(_)) && is_stale(terms, run, run.due)
+    }
+
+    pub(super) fn skipped(&self, (from, last): (Wall, Wall), reason: String) -> Verdict {
+        Verdict {
+            run: RunId { job: self.job.name().clone(), fire: Fire::Due(last), shard: Shard(0) },
+            attempt: 0,
+            due: last,
+            state: VerdictState::Skipped,
+            reason,
+            node: self.scene.member.node.as_str().into(),
+            from,
+            shards: ShardSet::empty(),
+        }
+    }
+
+    /// History was told that another attempt waits, and there will be none.
+    pub(super) fn give_up(&mut self, run: &Planned, why: &str) {
+        let node = self.scene.member.node.as_str();
+        self.draft.verdicts.push(given_up(self.id(run), run.attempt, run.due, node, why));
+    }
+
+    fn moment(&self, run: &Planned) -> Wall {
+        moment(&run.fire, run.due, self.scene.now.wall)
+    }
+
+    fn commit(self, kind: CommitKind, out: &mut RuleOutput) {
+        let key = keys::plan(self.job.name());
+        let draft = Plan { seq: self.draft.seq + 1, ..self.draft };
+        let txn = Txn {
+            guards: (self.scene.born().into_iter())
+                .chain([self.plan.known.guard(key.clone()), self.job.assignment_guard()])
+                .chain(self.job.calendar_guards())
+                .collect(),
+            writes: [Write::Put { key, value: encode(&draft), owner: None }].into(),
+        };
+        out.commit(CommitScope::Job(self.job.id), kind, txn);
+        if let Some((run, to)) = self.next {
+            out.acceptable_runs.push((self.job.id, run, to));
+        }
+    }
+
+    /// Starts what is accepted, within a second of its moment; later it is confirmed first.
+    fn start_all(&self, out: &mut RuleOutput) {
+        let local = self.scene.local;
+        if local.put_off.contains_key(&self.job.id) {
+            return;
+        }
+        let mut going = local.given_of(self.job.id).count();
+        let given = |run: &Planned| local.given_to(self.job.id, &self.id(run)).is_some();
+        for (run, from) in self.own_runs().filter(|run| !given(run)).filter_map(|run| Some((run, run.from?)))
+        {
+            let before = out.actions.len();
+            if going < self.job.max_concurrent_runs() {
+                self.start(run, from, out);
+            }
+            if out.commits_since(before, &CommitScope::Job(self.job.id)) {
+                return;
+            }
+            going += out.starts_since(before);
+        }
+    }
+
+    fn start(&self, run: &Planned, from: Wall, out: &mut RuleOutput) {
+        let scene = self.scene;
+        if self.is_superseded(run, out) {
+            return self.cancel(run, out);
+        }
+        let now = scene.now;
+        let misdated = is_misdated(from, self.moment(run), now.wall);
+        if now.wall < from && !misdated {
+            return out.add(RuleAction::JobAt(self.job.id, from));
+        }
+        if !scene.clock_agrees() {
+            out.add(RuleAction::Announce(Event::ClockDiffers(scene.local.settings.max_clock_skew)));
+            return out.add(RuleAction::JobAwaitsTrust(self.job.id));
+        }
+        let spec = self.job.spec();
+        if !is_admitted(scene, self.job.id, (spec.as_ref(), &self.id(run), run.due), out) {
+            return;
+        }
+        let latest = from + START_WINDOW;
+        if now.wall > latest || misdated {
+            return self.confirm(run, now.wall, out);
+        }
+        if let Some(spec) = spec {
+            let not_after = scene.lease.until().min(now.mono + (latest - now.wall));
+            let sent = self.sent(run);
+            let declared = (&spec.job, run.began().unwrap_or(from));
+            let run = run_of(scene, self.id(run), run.due, (run.attempt, run.seq), declared, not_after);
+            out.add(RuleAction::Start(self.job.id, Run { sent, ..run }));
+        }
+    }
+
+    /// Who planned it, and why for this node: its plan is forgotten when it is over.
+    fn sent(&self, run: &Planned) -> String {
+        let Some(planner) = &self.draft.planner else { return String::new() };
+        let right = match self.scene.view.settings().planner {
+            PlannerKind::Beat => "in beat",
+            PlannerKind::Leader => "by epoch",
+        };
+        let planned = format!("planned by {} {right} {}", planner.member, planner.number);
+        format!("{planned}: {}", run.choice())
+    }
+
+    /// A run that was accepted and has not started leaves the plan for a later fire.
+    fn cancel(&self, run: &Planned, out: &mut RuleOutput) {
+        let (scene, job, terms, plan) = (self.scene, self.job, self.terms, self.plan);
+        let mut desk =
+            DispatchedRuns { scene, job, terms, plan, draft: self.draft.clone(), kind: None, next: None };
+        desk.draft.runs.retain(|other| other.fire != run.fire);
+        desk.give_up(run, SUPERSEDED);
+        desk.commit(CommitKind::GiveUp, out);
+    }
+
+    fn confirm(&self, run: &Planned, now: Wall, out: &mut RuleOutput) {
+        if !is_within_pace(self.scene.local, out) {
+            return out.add(RuleAction::JobAfter(self.job.id, self.scene.now.mono + super::PACE_AGAIN));
+        }
+        let mut draft = self.draft.clone();
+        if let Some(mine) = draft.runs.iter_mut().find(|r| r.fire == run.fire) {
+            mine.from = Some(now.max(self.moment(run)));
+        }
+        let (scene, job, terms, plan) = (self.scene, self.job, self.terms, self.plan);
+        DispatchedRuns { scene, job, terms, plan, draft, kind: None, next: None }
+            .commit(CommitKind::Confirm, out);
+    }
+}

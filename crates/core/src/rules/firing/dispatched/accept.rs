@@ -1,0 +1,209 @@
+//! Accepting: a node takes a run that is planned for it, shortly before it is due, when no other one of the job goes first.
+
+use alloc::vec::Vec;
+
+use super::{DispatchedRuns, may_accept};
+use crate::commit_kind::CommitKind;
+use crate::effect::Event;
+use crate::eligibility;
+use crate::ids::{Fire, Member};
+use crate::local::OfferState;
+use crate::record::Planned;
+use crate::rule_context::{RuleAction, RuleOutput};
+use crate::rules::firing::{free_slots, is_within_pace};
+use crate::time::{Millis, Wall};
+
+/// How often a run that is due and held up by another one of its job looks whether that has ended.
+const LOOK_AGAIN: Millis = Millis::secs(1);
+/// How soon it looks before it is due: what is known of the others' runs is as old as the last offer.
+const LOOK_AHEAD: Millis = Millis(100);
+/// How long an earlier run of the job, which waits for a slot somewhere, is let go first.
+const PATIENCE: Millis = Millis::secs(1);
+
+/// Whether this run takes one of the places beside which `next` may begin. What was begun goes on first.
+fn holds_back(run: &Planned, next: &Planned) -> bool {
+    run.is_accepted() || (run.wait.is_some() && next.attempt == 1)
+}
+
+impl DispatchedRuns<'_> {
+    /// Accepts the run that is due next, or asks to be called when that may be done.
+    pub(super) fn accept(&mut self, out: &mut RuleOutput) {
+        let scene = self.scene;
+        let Some(run) = self.candidate(out) else { return };
+        if self.terms.is_none_or(|terms| !terms.enabled || self.is_dropped_when_due(terms, &run)) {
+            // Once it is due it is dropped, or the pause is over.
+            if run.due > scene.now.wall {
+                out.add(RuleAction::JobAt(self.job.id, run.due));
+            }
+            return;
+        }
+        if !scene.takes(&self.job) {
+            return;
+        }
+        let now = scene.now.wall;
+        if let Some(again) = self.attempt_before(&run) {
+            return out.add(again);
+        }
+        let from = self.spread_start(&run);
+        if now < from - scene.local.settings.lead {
+            let policy = self.terms.map(|terms| scene.policy(terms));
+            let schedule = self.terms.and_then(|terms| terms.schedule.as_ref());
+            let other =
+                policy.zip(schedule).and_then(|(p, schedule)| p.spread_changes_at(schedule, run.due, now));
+            let at = from - scene.local.settings.lead;
+            return out.add(RuleAction::JobAt(self.job.id, other.map_or(at, |other| other.min(at))));
+        }
+        if self.is_behind_others(&run, out) {
+            return;
+        }
+        if !scene.clock_agrees() {
+            out.add(RuleAction::Announce(Event::ClockDiffers(scene.local.settings.max_clock_skew)));
+            return out.add(RuleAction::JobAwaitsTrust(self.job.id));
+        }
+        if scene.now.mono + (from - now) >= scene.lease.until() {
+            return out.add(RuleAction::JobAwaitsTrust(self.job.id));
+        }
+        let is_full = free_slots(scene.view, scene.local) <= out.claimed;
+        if is_full || !is_within_pace(scene.local, out) {
+            out.add(RuleAction::JobAwaitsSlot(self.job.id, run.due));
+            if is_full && run.by == *scene.member {
+                self.offer_elsewhere(&run, from, out);
+            }
+            return;
+        }
+        out.claim(scene.view, self.job.id);
+        if let Some(wait) = run.wait {
+            self.make_way((wait.since(), scene.now.mono));
+        }
+        let seq = self.draft.seq + 1;
+        if let Some(mine) = self.draft.runs.iter_mut().find(|r| r.fire == run.fire) {
+            let planned_for = (run.by != *scene.member).then(|| run.by.clone());
+            let (by, from) = (scene.member.clone(), Some(from.max(now)));
+            *mine = Planned { by, planned_for, seq, from, wait: None, ..run.clone() };
+        }
+        if let Fire::Due(due) = run.fire {
+            self.draft.reached = self.draft.reached.max(due);
+            let reached = self.draft.reached;
+            self.draft.passed.retain(|passed| passed.until > reached);
+        }
+        // It outweighs the rest: what waits for slots counts it.
+        self.kind = Some(CommitKind::Accept);
+    }
+
+    /// When to look again at a run that another attempt goes before: a run goes on until its last one, and until then no other
+    /// one of the job begins.
+    fn attempt_before(&self, run: &Planned) -> Option<RuleAction> {
+        let now = self.scene.now.wall;
+        let waits = |other: &&Planned| {
+            other.fire == run.fire || (run.attempt == 1 && self.job.max_concurrent_runs() == 1)
+        };
+        let wait = self.draft.runs.iter().filter(waits).find_map(|other| other.wait)?;
+        match wait.left(now) {
+            Some(until) => Some(RuleAction::JobAt(self.job.id, until)),
+            None => (run.attempt == 1).then(|| self.reread_at(now + LOOK_AGAIN)),
+        }
+    }
+
+    /// Whether a run that this node accepted beside others has not begun; no other is accepted before it is.
+    fn is_unstarted(&self) -> bool {
+        let given = |run: &Planned| self.scene.local.given_to(self.job.id, &self.id(run)).is_some();
+        self.job.max_concurrent_runs() > 1 && self.own_runs().any(|run| run.is_accepted() && !given(run))
+    }
+
+    /// A run that is due, and that this node has no slot for, is offered to one node after the other, the least loaded first: who has a
+    /// slot takes it. Not before the plan is read that is to be read again.
+    fn offer_elsewhere(&self, run: &Planned, from: Wall, out: &mut RuleOutput) {
+        let (scene, now) = (self.scene, self.scene.now.wall);
+        if now < from {
+            return out.add(RuleAction::JobAt(self.job.id, from));
+        }
+        let peers = &scene.local.peers;
+        if peers.reread.contains_key(&self.job.id) || scene.local.reading.contains(&self.job.id) {
+            return;
+        }
+        let sent = peers.offers.get(&(self.job.id, run.fire.clone()));
+        let elsewhere = sent.filter(|sent| sent.to != *scene.member);
+        if elsewhere.is_some_and(|sent| matches!(sent.state, OfferState::Asked | OfferState::Taken)) {
+            return;
+        }
+        let busy = sent.map(|sent| sent.busy.as_slice()).unwrap_or_default();
+        let beat = scene.view.settings().beat_of(now);
+        let may_take = |member: &&Member| {
+            *member != scene.member
+                && self.job.fits(member)
+                && !busy.contains(member)
+                && !peers.is_unreachable(member, beat)
+                && scene.view.member(member).is_some_and(|state| !state.info.address.is_empty())
+        };
+        let others = eligibility::candidates(scene).into_iter().filter(may_take);
+        if let Some(to) =
+            others.min_by_key(|member| scene.view.score(member)).filter(|_| eligibility::has_address(scene))
+        {
+            out.add(RuleAction::Offer(self.job.id, self.id(run), to.clone(), false));
+        }
+    }
+
+    /// The run that is to be accepted next. What was begun goes on first.
+    fn candidate(&self, out: &mut RuleOutput) -> Option<Planned> {
+        let order = |run: &&Planned| (run.attempt == 1, self.moment(run));
+        let may_accept = |run: &&Planned| !run.is_accepted() && may_accept(self.scene, self.job.id, run);
+        let mut open: Vec<&Planned> = self.draft.runs.iter().filter(may_accept).collect();
+        if self.job.max_concurrent_runs() > 1 {
+            // What waits for its next attempt keeps no other one waiting.
+            let until = |run: &Planned| run.wait.and_then(|wait| wait.left(self.scene.now.wall));
+            let moments = open.iter().filter_map(|run| until(run));
+            out.actions.extend(moments.map(|at| RuleAction::JobAt(self.job.id, at)));
+            open.retain(|run| until(run).is_none());
+        }
+        open.into_iter().min_by_key(order).cloned()
+    }
+
+    /// Whether others of the job go before this run, now that it is due; then it looks again when that may be over.
+    fn is_behind_others(&self, run: &Planned, out: &mut RuleOutput) -> bool {
+        let (now, moment) = (self.scene.now.wall, self.moment(run));
+        if self.is_unstarted() {
+            return true;
+        }
+        let held = self.draft.runs.iter().filter(|other| holds_back(other, run)).count();
+        if held >= self.job.max_concurrent_runs() {
+            // Of several the end of any makes room, and others' are not told for certain.
+            if self.job.max_concurrent_runs() > 1 || !self.own_runs().any(Planned::is_accepted) {
+                let soon = if now < moment { LOOK_AHEAD } else { LOOK_AGAIN };
+                out.add(self.reread_at(now + soon));
+            }
+            return true;
+        }
+        let alive = |run: &&Planned| self.scene.view.member(&run.by).is_some();
+        let goes_before =
+            |other: &&Planned| self.moment(other) < moment && other.by != run.by && !holds_back(other, run);
+        let ahead = self.draft.runs.iter().filter(alive).filter(goes_before).count();
+        let earlier = held + ahead >= self.job.max_concurrent_runs();
+        // Who closed a run would otherwise take the next one each time, and those that wait elsewhere would wait for ever.
+        let turn = self.draft.freed.map_or(moment, |freed| moment.max(freed)) + PATIENCE;
+        if earlier && now < turn {
+            // Once it is due, one that was asked for by a clock ahead of ours is no earlier any more.
+            let own = if now < moment { moment } else { turn };
+            out.add(self.reread_at((now + LOOK_AHEAD).min(own)));
+        }
+        earlier && now < turn
+    }
+
+    /// When it may start: at its moment, or in the job's turn when it is made up.
+    fn spread_start(&self, run: &Planned) -> Wall {
+        let now = self.scene.now.wall;
+        if run.wait.is_some() {
+            return now;
+        }
+        let first = run.attempt == 1 && matches!(run.fire, Fire::Due(_));
+        let terms = self.terms.filter(|_| first && self.scene.clock_agrees());
+        let turn = terms.and_then(|terms| {
+            Some(self.scene.policy(terms).spread_start(terms.schedule.as_ref()?, run.due, now))
+        });
+        turn.unwrap_or_else(|| self.moment(run))
+    }
+
+    /// The plan is to be read again at this moment, and not in this one.
+    fn reread_at(&self, at: Wall) -> RuleAction {
+        RuleAction::Reread(self.job.id, at.max(self.scene.now.wall + Millis(1)))
+    }
+}

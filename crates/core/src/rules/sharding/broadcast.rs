@@ -1,0 +1,247 @@
+//! Shards of a job that runs on every node: each node that takes part has one, and nobody else can run it.
+//!
+//! A node keeps its number while there are as many, and goes on where it was. A number that comes into other hands begins
+//! where the furthest is: what its last holder did is not done again, and what it had not begun nobody else can make up
+//! for. Of such fires history hears here. A number whose run goes on is nobody else's; so while somebody who takes part no
+//! more still runs, there is one more than there are nodes.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::effect::{Verdict, VerdictState};
+use crate::ids::{Fire, Member, NodeName, RunId, Shard};
+use crate::record::{ShardAssignment, ShardGroup, ShardMap, ShardRunState, TriggerRecord, regroup};
+use crate::rules::dispatch::missed;
+use crate::sharded_job::ShardedJob;
+use crate::shards::ShardSet;
+use crate::time::Wall;
+
+/// Why nobody begins what a node was to begin.
+pub(in crate::rules) const MOVED: &str = "its node took part no more, or got another number";
+
+/// A cut of such a job.
+pub(super) struct BroadcastReshard {
+    pub(super) total: u32,
+    pub(super) assignments: Vec<ShardAssignment>,
+    /// The numbers of runs that go on where they do not belong.
+    pub(super) draining: ShardSet,
+    /// What is told of fires and requests that nobody begins any more.
+    pub(super) missed: Vec<Verdict>,
+    /// The requests by hand, where a number that changed hands changes what they wait for.
+    pub(super) triggers: Option<TriggerRecord>,
+}
+
+/// Who has which number, and the numbers that stay where they run.
+struct BroadcastShards {
+    total: u32,
+    own: BTreeMap<Member, Shard>,
+    draining: BTreeMap<Member, ShardSet>,
+}
+
+/// How many shards have a watermark: also those that there are no more count whose fires a node of an earlier version took back.
+pub(super) fn counted(cut: &ShardMap, lanes: &BTreeMap<&Member, ShardRunState>) -> u32 {
+    let groups = lanes.values().flat_map(|lane| &lane.groups);
+    let last = groups.filter_map(|group| group.shards.iter().last()).max();
+    last.map_or(0, |shard| shard.0 + 1).max(cut.total).max(1)
+}
+
+/// Deals the numbers. `state` has the watermark of each shard that there was.
+pub(super) fn distribute(
+    table: &ShardedJob<'_>,
+    among: &[Member],
+    lanes: &BTreeMap<&Member, ShardRunState>,
+    state: &[ShardGroup],
+) -> BroadcastReshard {
+    let old = &table.sharding.cut;
+    let seats = BroadcastShards::of(old, among, lanes);
+    let furthest = super::furthest(old, lanes.values()).unwrap_or(Wall::MIN);
+    let stays = |holder: &Member, shard: Shard| {
+        let had = old.holder(shard).is_some_and(|had| had.node == holder.node);
+        had || seats.draining.get(holder).is_some_and(|pinned| pinned.contains(shard))
+    };
+    let watermark = |holder: &Member, shard: Shard| {
+        let kept = state.iter().find(|group| group.shards.contains(shard) && stays(holder, shard));
+        kept.map_or(furthest, |group| group.watermark)
+    };
+    let own = seats.own.iter().map(|(holder, shard)| (holder, *shard));
+    let pinned = seats.draining.iter().flat_map(|(holder, all)| all.iter().map(move |shard| (holder, shard)));
+    let mut portions: BTreeMap<&Member, Vec<ShardGroup>> = BTreeMap::new();
+    for (holder, shard) in own.chain(pinned) {
+        let groups = portions.entry(holder).or_default();
+        regroup(groups, &ShardSet::one(shard), watermark(holder, shard));
+    }
+    let portions: Vec<ShardAssignment> = portions
+        .into_iter()
+        .map(|(holder, groups)| ShardAssignment { holder: holder.clone(), groups })
+        .collect();
+    let goes_on = |shard: &Shard| {
+        let now = portions.iter().find(|portion| portion.shards().contains(*shard));
+        now.is_some_and(|portion| stays(&portion.holder, *shard))
+    };
+    let counted = state.iter().flat_map(|group| group.shards.iter());
+    let given_up: ShardSet = counted.filter(|shard| !goes_on(shard)).collect();
+    let mut left = missed_fires(table, &given_up, state, furthest);
+    let asked = update_triggers(table, &seats, &mut left);
+    let pinned = seats.draining.values().fold(ShardSet::empty(), |all, shards| all.or(shards));
+    BroadcastReshard {
+        total: seats.total,
+        assignments: portions,
+        draining: pinned,
+        missed: left,
+        triggers: asked,
+    }
+}
+
+impl BroadcastShards {
+    /// As many as there are nodes; more by those that are taken by runs of others.
+    fn of(old: &ShardMap, among: &[Member], lanes: &BTreeMap<&Member, ShardRunState>) -> Self {
+        let mut total = u32::try_from(among.len().max(1)).unwrap_or(u32::MAX);
+        // A node's own number is the lowest that it runs; whatever else runs takes one on top, if there are as many.
+        let on_top = lanes.iter().flat_map(|(member, lane)| {
+            lane.unfinished().iter().skip(usize::from(among.contains(member))).collect::<Vec<_>>()
+        });
+        let mut on_top: Vec<Shard> = on_top.collect();
+        on_top.sort_unstable();
+        for shard in on_top {
+            total += u32::from(shard.0 < total);
+        }
+        Self::within(total, old, among, lanes)
+    }
+
+    /// Of so many numbers a node has the one that it runs, or else the one that it had, or else the lowest that is free.
+    fn within(
+        total: u32,
+        old: &ShardMap,
+        among: &[Member],
+        lanes: &BTreeMap<&Member, ShardRunState>,
+    ) -> Self {
+        let all = ShardSet::all(total);
+        let (mut own, mut pinned, mut taken) = (BTreeMap::new(), BTreeMap::new(), ShardSet::empty());
+        for (member, lane) in lanes {
+            let mut runs = lane.unfinished().and(&all);
+            taken = taken.or(&runs);
+            if let Some(shard) = runs.first().filter(|_| among.contains(member)) {
+                own.insert((*member).clone(), shard);
+                runs = runs.minus(&ShardSet::one(shard));
+            }
+            if !runs.is_empty() {
+                pinned.insert((*member).clone(), runs);
+            }
+        }
+        let had = |member: &Member| {
+            let mut of_node = old.portions.iter().filter(|portion| portion.holder.node == member.node);
+            of_node.find_map(|portion| portion.shards().minus(&old.pinned).and(&all).first())
+        };
+        for member in among {
+            if let Some(shard) = had(member).filter(|shard| !taken.contains(*shard))
+                && !own.contains_key(member)
+            {
+                taken.insert(shard);
+                own.insert(member.clone(), shard);
+            }
+        }
+        let free = all.minus(&taken);
+        let without: Vec<&Member> = among.iter().filter(|member| !own.contains_key(*member)).collect();
+        own.extend(without.into_iter().cloned().zip(free.iter()));
+        Self { total, own, draining: pinned }
+    }
+}
+
+/// What is told of the fires that these shards are behind the furthest by.
+fn missed_fires(
+    table: &ShardedJob<'_>,
+    shards: &ShardSet,
+    state: &[ShardGroup],
+    furthest: Wall,
+) -> Vec<Verdict> {
+    let Some((terms, declared)) = table.terms else { return Vec::new() };
+    let Some(schedule) = &terms.schedule else { return Vec::new() };
+    let shards = shards.minus(&declared.off);
+    let told = |group: &ShardGroup| {
+        let from = schedule.next(group.watermark.max(terms.since)).filter(|from| *from <= furthest)?;
+        let shards = group.shards.and(&shards);
+        Some(
+            by_holder(&table.sharding.cut, &shards)
+                .into_iter()
+                .map(move |(node, shards)| (node, shards, from)),
+        )
+    };
+    let told = state.iter().filter_map(told).flatten();
+    told.filter_map(|(node, shards, from)| {
+        let reason = missed(from, furthest, MOVED);
+        verdict(table, Fire::Due(furthest), (from, furthest), &shards, node, reason)
+    })
+    .collect()
+}
+
+/// Shards by the nodes that had them.
+fn by_holder<'a>(old: &'a ShardMap, shards: &ShardSet) -> BTreeMap<&'a str, ShardSet> {
+    let mut all: BTreeMap<&str, ShardSet> = BTreeMap::new();
+    for portion in &old.portions {
+        let its = portion.shards().and(shards);
+        if !its.is_empty() {
+            let had = all.entry(portion.holder.node.as_str()).or_default();
+            *had = had.or(&its);
+        }
+    }
+    let known = all.values().fold(ShardSet::empty(), |known, its| known.or(its));
+    let nobodys = shards.minus(&known);
+    if !nobodys.is_empty() {
+        all.insert("", nobodys);
+    }
+    all
+}
+
+fn verdict(
+    table: &ShardedJob<'_>,
+    fire: Fire,
+    (from, due): (Wall, Wall),
+    shards: &ShardSet,
+    node: &str,
+    reason: String,
+) -> Option<Verdict> {
+    let run = RunId { job: table.job.name().clone(), fire, shard: shards.first()? };
+    let (state, node, shards) = (VerdictState::Skipped, node.into(), shards.clone());
+    Some(Verdict { run, attempt: 0, due, state, reason, node, from, shards })
+}
+
+/// A request that waits is answered by number, and by then a number may be another node's, or a node have another one. So from
+/// here on it waits for nodes that keep theirs, and for newcomers with numbers that nobody had, unless they had another one
+/// since it was asked; of whoever else had not answered history hears.
+fn update_triggers(
+    table: &ShardedJob<'_>,
+    seats: &BroadcastShards,
+    told: &mut Vec<Verdict>,
+) -> Option<TriggerRecord> {
+    let old = &table.sharding.cut;
+    if old.number == 0 || !old.is_one_each() {
+        return None;
+    }
+    let known = table.job.triggers()?.value.as_ref()?;
+    let keeps = |node: &NodeName, shard: Shard| {
+        old.holder(shard).is_some_and(|before| before.node == *node) && !old.pinned.contains(shard)
+    };
+    let (stay, others): (Vec<_>, Vec<_>) =
+        seats.own.iter().map(|(m, s)| (&m.node, *s)).partition(|(node, shard)| keeps(node, *shard));
+    let kept: ShardSet = stay.iter().map(|(_, shard)| *shard).collect();
+    let stays = |node: &NodeName| stay.iter().any(|(who, _)| *who == node);
+    let gave_up: BTreeSet<&NodeName> =
+        old.portions.iter().map(|portion| &portion.holder.node).filter(|node| !stays(node)).collect();
+    let all = ShardSet::all(seats.total).or(&ShardSet::all(old.total));
+    let mut record = known.clone();
+    for request in record.requests.iter_mut().filter(|request| !request.taken && request.node.is_none()) {
+        let unanswered = ShardSet::all(old.total).minus(&old.pinned).minus(&kept).minus(&request.shards);
+        let fire = Fire::Asked(request.id.clone());
+        for (node, shards) in by_holder(old, &unanswered) {
+            let at = (request.at, request.at);
+            told.extend(verdict(table, fire.clone(), at, &shards, node, MOVED.into()));
+        }
+        request.former.extend(gave_up.iter().copied().cloned());
+        let is_fresh =
+            |(node, shard): &&(&NodeName, Shard)| shard.0 >= old.total && !request.former.contains(*node);
+        let fresh: ShardSet = others.iter().filter(is_fresh).map(|(_, shard)| *shard).collect();
+        request.shards = request.shards.or(&all.minus(&kept.or(&fresh)));
+    }
+    (record != *known).then_some(record)
+}

@@ -1,0 +1,36 @@
+//! Chance that is none: numbers that a job's name fixes, so that jobs spread and every node computes the same.
+
+use crate::time::Wall;
+
+/// The hash of a job's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct NameHash(u64);
+
+/// FNV-1a, 64 bits.
+fn fold(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The end of splitmix64, which makes near numbers far.
+fn mix(z: u64) -> u64 {
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl NameHash {
+    /// The hash of this name.
+    pub(super) fn of(name: &str) -> Self {
+        Self(fold(0xcbf2_9ce4_8422_2325, name.as_bytes()))
+    }
+
+    /// What `H` goes by in the field of this name.
+    pub(super) fn of_field(self, field: &str) -> u64 {
+        mix(fold(fold(self.0, &[0]), field.as_bytes()))
+    }
+
+    /// What the jitter of the fire at this moment goes by.
+    pub(super) fn of_moment(self, due: Wall) -> u64 {
+        mix(fold(fold(self.0, &[1]), &due.0.to_le_bytes()))
+    }
+}

@@ -1,0 +1,290 @@
+//! What the view knows of the cluster as such: loads, beats, strikes, who is offline, who serves, what is set.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::ops::Bound;
+use serde::de::DeserializeOwned;
+
+use super::absorb::{EntryUpdate, newer};
+use super::{KnownEntry, View, ViewChanges};
+use crate::eligibility::DISPATCH;
+use crate::ids::{JobName, Member, NodeName, Operation};
+use crate::keys::{self, Key, ParsedKey};
+use crate::load::Score;
+use crate::record::{
+    BeatRecord, ClusterRecord, ClusterSettings, CountRecord, LoadRecord, NotificationRecord, OfflineRecord,
+    PlannerKind, ProcessedItems, ServingRecord, StrikeRecord, decode,
+};
+use crate::registry::Change;
+
+/// Everything of the cluster as such.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct ClusterEntries {
+    loads: BTreeMap<NodeName, KnownEntry<LoadRecord>>,
+    counts: BTreeMap<(JobName, NodeName), KnownEntry<CountRecord>>,
+    beats: BTreeMap<Operation, KnownEntry<BeatRecord>>,
+    strikes: BTreeMap<(NodeName, NodeName), KnownEntry<StrikeRecord>>,
+    offline: BTreeMap<NodeName, KnownEntry<OfflineRecord>>,
+    serving: KnownEntry<ServingRecord>,
+    settings: KnownEntry<ClusterSettings>,
+    cluster: KnownEntry<ClusterRecord>,
+    notifications: BTreeMap<JobName, KnownEntry<NotificationRecord>>,
+}
+
+impl ClusterEntries {
+    /// All keys that are known, to find out which ones a listing lacks.
+    pub(super) fn keys(&self) -> Vec<Key> {
+        let mut all: Vec<Key> = self.loads.keys().map(keys::load).collect();
+        all.extend(self.counts.keys().map(|(job, node)| keys::count(node, job)));
+        all.extend(self.beats.keys().map(keys::beat));
+        all.extend(self.strikes.keys().map(|(node, observer)| keys::strike(node, observer)));
+        all.extend(self.offline.keys().map(keys::offline));
+        all.extend(self.notifications.keys().map(keys::notifications));
+        all.extend(self.serving.value.as_ref().map(|_| keys::serving()));
+        all.extend(self.settings.value.as_ref().map(|_| keys::settings()));
+        all.extend(self.cluster.value.as_ref().map(|_| keys::cluster()));
+        all
+    }
+}
+
+impl View {
+    /// What is set for the whole cluster.
+    #[must_use]
+    pub fn settings(&self) -> ClusterSettings {
+        self.peers.settings.value.clone().unwrap_or_default()
+    }
+
+    /// What is known of the entry that sets it.
+    #[must_use]
+    pub fn settings_entry(&self) -> &KnownEntry<ClusterSettings> {
+        &self.peers.settings
+    }
+
+    /// What is known of the entry that says whose registry this is, and whether nodes may join.
+    #[must_use]
+    pub fn cluster(&self) -> &KnownEntry<ClusterRecord> {
+        &self.peers.cluster
+    }
+
+    /// Whether everybody is known who joined before that entry was last written: the registry was listed since.
+    #[must_use]
+    pub fn knows_who_joined(&self) -> bool {
+        self.listed && self.floor >= self.peers.cluster.revision
+    }
+
+    /// Who does an operation, as far as is known.
+    #[must_use]
+    pub fn beat(&self, operation: &Operation) -> Option<&KnownEntry<BeatRecord>> {
+        self.peers.beats.get(operation)
+    }
+
+    /// The entry of the operation of this name, if it was ever taken.
+    #[must_use]
+    pub fn beat_known(&self, name: &str) -> Option<(&Operation, &KnownEntry<BeatRecord>)> {
+        self.peers.beats.iter().find(|(operation, _)| operation.as_str() == name)
+    }
+
+    /// Every operation that was ever taken, and who took it last.
+    pub fn beats(&self) -> impl Iterator<Item = (&Operation, &BeatRecord)> {
+        self.peers.beats.iter().filter_map(|(operation, known)| Some((operation, known.value.as_ref()?)))
+    }
+
+    /// What is known of the fires of a job that people were told of.
+    #[must_use]
+    pub fn notifications(&self, job: &JobName) -> Option<&KnownEntry<NotificationRecord>> {
+        self.peers.notifications.get(job)
+    }
+
+    /// Who serves, as far as is known.
+    #[must_use]
+    pub fn serving(&self) -> &KnownEntry<ServingRecord> {
+        &self.peers.serving
+    }
+
+    /// The living leader, serving or not.
+    #[must_use]
+    pub fn leader(&self) -> Option<&Member> {
+        let leader = self.peers.serving.value.as_ref()?.leader.as_ref()?;
+        self.member(leader).map(|_| leader)
+    }
+
+    /// Who plans dispatched jobs now: the serving leader, or whoever took the beat last; `None` when nobody does.
+    #[must_use]
+    pub fn planner(&self) -> Option<&Member> {
+        let planner = match self.settings().planner {
+            PlannerKind::Leader => {
+                self.leader().filter(|_| self.serving().value.as_ref().is_some_and(|s| s.serves))
+            }
+            PlannerKind::Beat => self.beat_known(DISPATCH)?.1.value.as_ref().map(|beat| &beat.holder),
+        };
+        planner.filter(|planner| self.member(planner).is_some())
+    }
+
+    /// What is known of the load entry of a node, whichever life wrote it.
+    #[must_use]
+    pub fn load_entry(&self, node: &NodeName) -> Option<&KnownEntry<LoadRecord>> {
+        self.peers.loads.get(node)
+    }
+
+    /// What every node that was ever a member said last of how busy it is.
+    pub fn loads(&self) -> impl Iterator<Item = (&NodeName, &LoadRecord)> {
+        self.peers.loads.iter().filter_map(|(node, known)| Some((node, known.value.as_ref()?)))
+    }
+
+    /// How busy a member said it is.
+    #[must_use]
+    pub fn load(&self, member: &Member) -> Option<&LoadRecord> {
+        let record = self.peers.loads.get(&member.node)?.value.as_ref()?;
+        (record.incarnation == member.incarnation).then_some(record)
+    }
+
+    /// What is known of the entry in which a node counts what it processed of a job's data.
+    #[must_use]
+    pub fn count_entry(&self, job: &JobName, node: &NodeName) -> Option<&KnownEntry<CountRecord>> {
+        self.peers.counts.get(&(job.clone(), node.clone()))
+    }
+
+    /// What every node counted of a job's data in its latest interval.
+    pub fn counts(&self, job: &JobName) -> impl Iterator<Item = (&NodeName, &ProcessedItems)> {
+        let first = (job.clone(), Member::least().node);
+        let of_job = self.peers.counts.range(first..).take_while(move |((name, _), _)| name == job);
+        of_job.filter_map(|((_, node), known)| Some((node, &known.value.as_ref()?.count)))
+    }
+
+    /// A member's load score; full while it is not known.
+    #[must_use]
+    pub fn score(&self, member: &Member) -> Score {
+        self.load(member).map_or(Score::FULL, |load| load.score)
+    }
+
+    /// What is known of one node's strikes against another.
+    #[must_use]
+    pub fn strike(&self, node: &NodeName, observer: &NodeName) -> Option<&KnownEntry<StrikeRecord>> {
+        self.peers.strikes.get(&(node.clone(), observer.clone()))
+    }
+
+    /// The strikes that count against a member: those of this life, since it was last taken for online (I44).
+    pub fn strikes<'a>(
+        &'a self,
+        member: &'a Member,
+    ) -> impl Iterator<Item = (&'a NodeName, &'a KnownEntry<StrikeRecord>, &'a StrikeRecord)> {
+        let first = (member.node.clone(), Member::least().node);
+        let forgiven = self.forgiven(member);
+        let all = self.peers.strikes.range(first..).take_while(move |((node, _), _)| *node == member.node);
+        all.filter_map(|((_, observer), known)| Some((observer, known, known.value.as_ref()?))).filter(
+            move |(_, _, strike)| {
+                strike.incarnation == member.incarnation
+                    && strike.count > 0
+                    && forgiven.is_none_or(|beat| strike.beat > beat)
+            },
+        )
+    }
+
+    /// The beat up to which a member's strikes are forgiven: it was taken for online again then.
+    #[must_use]
+    pub fn forgiven(&self, member: &Member) -> Option<u64> {
+        let record = self.offline_entry(&member.node).and_then(|known| known.value.as_ref());
+        record.filter(|r| r.incarnation == member.incarnation && !r.offline).map(|r| r.beat)
+    }
+
+    /// In how many beats some observer could not reach a member. Strikes of one beat count once, however many observers gave
+    /// them (S0-48).
+    #[must_use]
+    pub fn beats_missed(&self, member: &Member) -> u32 {
+        let forgiven = self.forgiven(member);
+        let beats = self.strikes(member).flat_map(|(.., strike)| strike.missed());
+        let beats: BTreeSet<u64> = beats.filter(|beat| forgiven.is_none_or(|until| *beat > until)).collect();
+        u32::try_from(beats.len()).unwrap_or(u32::MAX)
+    }
+
+    /// What is known of whether a node is offline.
+    #[must_use]
+    pub fn offline_entry(&self, node: &NodeName) -> Option<&KnownEntry<OfflineRecord>> {
+        self.peers.offline.get(node)
+    }
+
+    /// Whether its peers take a member for unreachable.
+    #[must_use]
+    pub fn is_offline(&self, member: &Member) -> bool {
+        let record = self.peers.offline.get(&member.node).and_then(|known| known.value.as_ref());
+        record.is_some_and(|record| record.offline && record.incarnation == member.incarnation)
+    }
+
+    /// Whether a node is there again in a later life while this one still stands.
+    #[must_use]
+    pub fn is_replaced(&self, member: &Member) -> bool {
+        let mut later = self.members.range((Bound::Excluded(member), Bound::Unbounded));
+        later.next().is_some_and(|(next, _)| next.node == member.node)
+    }
+
+    /// Takes news of one of these entries.
+    pub(super) fn absorb_peers(&mut self, parsed: ParsedKey, change: &Change, touched: &mut ViewChanges) {
+        let peers = &mut self.peers;
+        // No rule goes by what was counted, so none need look again.
+        touched.peers |= !matches!(parsed, ParsedKey::Count(..));
+        let told = match parsed {
+            ParsedKey::Load(node) => learn(&mut peers.loads, node, change),
+            ParsedKey::Count(node, job) => learn(&mut peers.counts, (job, node), change),
+            ParsedKey::Beat(operation) => {
+                touched.planner = true;
+                learn(&mut peers.beats, operation, change)
+            }
+            ParsedKey::Strike(node, observer) => learn(&mut peers.strikes, (node, observer), change),
+            ParsedKey::Offline(node) => {
+                touched.nodes = true;
+                learn(&mut peers.offline, node, change)
+            }
+            ParsedKey::Serving => {
+                touched.planner = true;
+                learn_one(&mut peers.serving, change)
+            }
+            ParsedKey::Settings => {
+                touched.planner = true;
+                learn_one(&mut peers.settings, change)
+            }
+            ParsedKey::Cluster => learn_one(&mut peers.cluster, change),
+            ParsedKey::Notifications(job) => learn(&mut peers.notifications, job, change),
+            _ => return,
+        };
+        match told {
+            LearnResult::Gone => {
+                self.gone.insert(change.key.clone(), change.revision);
+            }
+            LearnResult::Unreadable => touched.unreadable.push(change.key.clone()),
+            LearnResult::Known => {}
+        }
+    }
+}
+
+enum LearnResult {
+    Known,
+    Gone,
+    Unreadable,
+}
+
+fn learn<K: Ord, T: DeserializeOwned>(
+    map: &mut BTreeMap<K, KnownEntry<T>>,
+    key: K,
+    change: &Change,
+) -> LearnResult {
+    let mut known = map.remove(&key).unwrap_or_default();
+    let told = learn_one(&mut known, change);
+    if !matches!(told, LearnResult::Gone) {
+        map.insert(key, known);
+    }
+    told
+}
+
+fn learn_one<T: DeserializeOwned>(known: &mut KnownEntry<T>, change: &Change) -> LearnResult {
+    match newer(Some(known.revision), change) {
+        EntryUpdate::Stale => LearnResult::Known,
+        EntryUpdate::Gone(revision) => {
+            *known = KnownEntry::absent(revision);
+            LearnResult::Gone
+        }
+        EntryUpdate::Put(entry) => {
+            *known = KnownEntry::present(decode(&entry.value), entry.revision);
+            if known.value.is_none() { LearnResult::Unreadable } else { LearnResult::Known }
+        }
+    }
+}

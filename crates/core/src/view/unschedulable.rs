@@ -1,0 +1,95 @@
+//! Why no node can run a job now, in words: whoever is asked answers with these.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::JobView;
+use crate::ids::{Member, NodeName};
+
+/// How many nodes are named; the others are counted.
+const NAMED: usize = 4;
+
+/// Why a living node that fits takes no part in a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ExclusionReason {
+    /// It was shut down for the job.
+    ShutDown,
+    /// It is disabled for the job.
+    Disabled,
+    /// It drains.
+    Drains,
+}
+
+impl JobView<'_> {
+    /// Why nothing of it runs, not by hand either, until somebody changes something; `None` where a node can run it.
+    #[must_use]
+    pub fn obstacle(&self) -> Option<String> {
+        let name = self.name();
+        if !self.is_enabled() {
+            return Some(format!("job {name} is disabled: enable it with `evenkeel job enable {name}`"));
+        }
+        self.unschedulable_reason()
+    }
+
+    /// Why no living node can run it now: none fits, or those that do drain or are switched off for it.
+    #[must_use]
+    pub fn unschedulable_reason(&self) -> Option<String> {
+        let nodes = self.view.nodes_named(self.group());
+        let mut lives: Vec<(&Member, Option<ExclusionReason>)> = Vec::new();
+        for member in self.view.fitting(self.group()) {
+            // Of two lives of one node the later one counts.
+            if lives.last().is_some_and(|(last, _)| last.node == member.node) {
+                lives.pop();
+            }
+            lives.push((member, self.exclusion(member)));
+        }
+        if lives.is_empty() {
+            return Some(format!(
+                "no living node fits {nodes}: start one with these labels, or change the job"
+            ));
+        }
+        let away: Vec<(&NodeName, ExclusionReason)> =
+            lives.iter().filter_map(|(member, away)| Some((&member.node, (*away)?))).collect();
+        if away.len() < lives.len() {
+            return None;
+        }
+        if away.iter().any(|(_, why)| *why != ExclusionReason::Drains) {
+            return Some(self.switched_off(&away));
+        }
+        Some(match nodes.is_everywhere() {
+            true => "every node drains: start a node or undrain one".to_string(),
+            false => format!("every node that fits {nodes} drains: start one or undrain one"),
+        })
+    }
+
+    /// Why a member that fits takes no part.
+    fn exclusion(&self, member: &Member) -> Option<ExclusionReason> {
+        let switches = self.switches(&member.node);
+        // Nodes are switched off for sharded jobs only.
+        let sharded = self.spec().is_some_and(|spec| spec.job.placement.is_sharded());
+        match () {
+            () if sharded && switches.shutdown == Some(member.incarnation) => Some(ExclusionReason::ShutDown),
+            () if sharded && switches.disabled => Some(ExclusionReason::Disabled),
+            () if self.view.intent(&member.node).is_some() => Some(ExclusionReason::Drains),
+            () => None,
+        }
+    }
+
+    fn switched_off(&self, away: &[(&NodeName, ExclusionReason)]) -> String {
+        let name = self.name();
+        let one = |(node, why): &(&NodeName, ExclusionReason)| match why {
+            ExclusionReason::ShutDown => {
+                format!("{node} was shut down for it and takes part again when it is started again")
+            }
+            ExclusionReason::Disabled => {
+                format!("{node} is disabled for it, which `evenkeel job enable {name} --node {node}` ends")
+            }
+            ExclusionReason::Drains => format!("{node} drains, which `evenkeel node undrain {node}` ends"),
+        };
+        let mut told: Vec<String> = away.iter().take(NAMED).map(one).collect();
+        let more = away.len() - told.len();
+        told.extend((more > 0).then(|| format!("and {more} more nodes")));
+        format!("no node takes part in job {name}: {}", told.join("; "))
+    }
+}

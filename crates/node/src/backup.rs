@@ -1,0 +1,159 @@
+//! A cluster's books in other hands: copied into a file, put back from one, or moved to another registry.
+//!
+//! What is carried, and under which names, is decided by [`evenkeel_core::carry`]. Here it is read and written, so that
+//! dying at any point does no harm: whoever does the same again goes on with it.
+
+mod file;
+mod history;
+mod migrate;
+mod registry;
+mod restore;
+
+use evenkeel_core::backup::{BackupCounts, count_entries, open_runs, retire_members};
+use evenkeel_core::record::{ClusterRecord, JoinRefusal, Layouts};
+use evenkeel_core::time::Wall;
+use evenkeel_registry::RegistryError;
+
+use crate::clock;
+pub use file::{Backup, BackupHeader};
+pub use history::HistoryCopy;
+pub use migrate::{MigrationReport, migrate};
+use registry::BackupRegistry;
+use restore::RestoreStart;
+
+/// Why books were not carried. Each text says the fix.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BackupError {
+    /// A registry cannot be used.
+    #[error("{0}")]
+    Registry(#[from] RegistryError),
+    /// It does not go with how things stand.
+    #[error("{0}")]
+    Conflict(String),
+    /// What was given is no backup, or no registry that outlives its process.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// What came of a restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// What was put in.
+    pub tally: BackupCounts,
+    /// The generation that tokens carry from now on.
+    pub generation: u16,
+    /// Whether it was there already, so that nothing was done.
+    pub already: bool,
+}
+
+/// Copies the books of the cluster at a URL. Nodes may be at work meanwhile; the entries of one job are always as they
+/// stood at one moment.
+///
+/// # Errors
+/// The registry cannot be read, or keeps no cluster's books.
+pub async fn backup(url: &str) -> Result<Backup, BackupError> {
+    copy(&BackupRegistry::existing(url).await?).await
+}
+
+async fn copy(books: &BackupRegistry) -> Result<Backup, BackupError> {
+    let (cluster, _) = books.owned().await?;
+    if let Some(shut @ JoinRefusal::Filling { .. }) = &cluster.shut {
+        return Err(books.conflict(&format!("is not whole: {shut}")));
+    }
+    let reading = books.read_all().await?;
+    let engine = books.facts();
+    let header = BackupHeader {
+        layout: cluster.layout,
+        generation: cluster.generation_on(engine.generation),
+        cluster: cluster.id,
+        engine: engine.engine.to_owned(),
+        registry: books.url().to_owned(),
+        taken: clock::now().wall,
+        revisions: (reading.first, reading.last),
+        members: reading.members,
+        moved: cluster.shut.and_then(|shut| match shut {
+            JoinRefusal::Moved { to, .. } => Some(to),
+            JoinRefusal::Filling { .. } => None,
+        }),
+    };
+    Ok(Backup { header, entries: reading.entries })
+}
+
+impl Backup {
+    /// How much of what is in it.
+    #[must_use]
+    pub fn tally(&self) -> BackupCounts {
+        count_entries(&self.entries)
+    }
+
+    /// The runs that were going on, in words.
+    #[must_use]
+    pub fn open_runs(&self) -> Vec<String> {
+        open_runs(&self.entries)
+    }
+
+    /// How long ago it was taken, in milliseconds by this host's clock.
+    #[must_use]
+    pub fn age(&self) -> evenkeel_core::time::Millis {
+        clock::now().wall - self.header.taken
+    }
+}
+
+/// Puts a backup into an empty registry. Nodes can join once all of it is there.
+///
+/// # Errors
+/// The registry is not empty, cannot hold the backup, or cannot be reached. Restoring the same backup again goes on where
+/// it stopped.
+pub async fn restore(url: &str, backup: &Backup) -> Result<RestoreReport, BackupError> {
+    put_back(&BackupRegistry::open(url).await?, backup).await
+}
+
+async fn put_back(books: &BackupRegistry, backup: &Backup) -> Result<RestoreReport, BackupError> {
+    let BackupHeader { layout, cluster, taken, generation, .. } = &backup.header;
+    if let Some(unknown) = Layouts::OWN.lacks(*layout) {
+        return Err(BackupError::Invalid(format!("the backup cannot be read: {unknown}")));
+    }
+    let generation = raised(*generation, books)?;
+    // What was done since the backup was taken is nowhere.
+    let (engine, lost) = (Some(books.facts().generation), Some(books.time().await?));
+    let record =
+        ClusterRecord { layout: *layout, generation, engine, lost, ..ClusterRecord::new(cluster.clone()) };
+    let from = format!("the backup of {taken} ({})", backup.checksum());
+    let entries = retire_members(&backup.entries);
+    restore::must_fit(books, &entries)?;
+    let filled = restore::begin(books, &from, record).await?;
+    let already = matches!(filled, RestoreStart::Already(_));
+    let generation = match filled {
+        RestoreStart::Already(record) => record.generation,
+        RestoreStart::Pending(mark) => restore::complete(books, mark, &entries).await?,
+    };
+    let generation = generation.saturating_add(books.facts().generation);
+    Ok(RestoreReport { tally: count_entries(&entries), generation, already })
+}
+
+/// A registry's URL as it may be shown: without its password.
+#[must_use]
+pub fn shown(url: &str) -> String {
+    evenkeel_registry::redacted(url)
+}
+
+/// What is to be added to the generation of a registry's engine, so that tokens there are above all that were given under
+/// this one, and under the engine's own.
+fn raised(generation: u16, books: &BackupRegistry) -> Result<u16, BackupError> {
+    let engine = books.facts().generation;
+    let added = generation.saturating_sub(engine).saturating_add(1);
+    match u32::from(engine) + u32::from(added) <= u32::from(u16::MAX) && generation < u16::MAX {
+        true => Ok(added),
+        false => Err(BackupError::Conflict(format!(
+            "the generation is {generation}, and there are not many more: declare the jobs anew in an empty registry"
+        ))),
+    }
+}
+
+/// The moment, for an entry.
+fn now() -> Wall {
+    clock::now().wall
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! Puts books into an empty registry: marked first, so that nobody joins or puts in others; then entry by entry; compared;
+//! and opened last.
+
+use evenkeel_core::backup::{EntryMap, asking_for_more, too_large};
+use evenkeel_core::keys::{self, Key};
+use evenkeel_core::record::{ClusterRecord, JoinRefusal, decode, encode};
+use evenkeel_core::registry::{Change, Guard, Revision, Txn, Value, Write};
+
+use super::BackupError;
+use super::registry::{BackupRegistry, TxnResult};
+
+/// How many entries are under way at once, and how many bytes of them.
+const TOGETHER: usize = 200;
+const BYTES: usize = 1 << 20;
+/// Entries of whoever tries the registry out, which are soon gone.
+const TRIALS: &str = "doctor/";
+
+/// A registry that takes these books and no others, and no members.
+pub(super) struct RestoreMarker {
+    /// As it will be when all is there.
+    record: ClusterRecord,
+    at: Revision,
+}
+
+/// Whether there is anything to do.
+pub(super) enum RestoreStart {
+    /// It was done before.
+    Already(ClusterRecord),
+    /// It is to be completed.
+    Pending(RestoreMarker),
+}
+
+/// Sees that an engine takes every one of these entries, and gives every job what it asks for.
+pub(super) fn must_fit(books: &BackupRegistry, entries: &EntryMap) -> Result<(), BackupError> {
+    let class = books.facts().class;
+    let asking = asking_for_more(entries.iter(), class);
+    if let Some(job) = asking.first() {
+        let more = match asking.len() {
+            1 => String::new(),
+            2 => " (as does 1 more job)".to_owned(),
+            n => format!(" (as do {} more jobs)", n - 1),
+        };
+        return Err(books.conflict(&format!(
+            "gives class {class:?}, and job {job} asks for more{more}: see `evenkeel cluster doctor` for what would make it \
+             better, or declare the job with a lower guarantee where it is now"
+        )));
+    }
+    let most = books.facts().value_max;
+    let large = too_large(entries, most);
+    let Some((key, size)) = large.first() else { return Ok(()) };
+    Err(books.conflict(&format!(
+        "takes {most} bytes a value, and {key} has {size}{}: choose another engine, or make the job smaller",
+        if large.len() > 1 { format!(" ({} more are too large)", large.len() - 1) } else { String::new() }
+    )))
+}
+
+/// Marks an empty registry, or finds the mark of whoever began with the same before.
+pub(super) async fn begin(
+    books: &BackupRegistry,
+    from: &str,
+    record: ClusterRecord,
+) -> Result<RestoreStart, BackupError> {
+    let shut = Some(JoinRefusal::Filling { from: from.to_owned() });
+    let record = ClusterRecord { filled: Some(from.to_owned()), ..record };
+    let ours = |found: &ClusterRecord| found.id == record.id && found.generation >= record.generation;
+    // Earlier programs did not say.
+    let same = |found: &ClusterRecord| found.filled.is_none() || found.filled == record.filled;
+    if let Some((found, at)) = books.cluster().await? {
+        return match &found.shut {
+            it if *it == shut && ours(&found) => {
+                Ok(RestoreStart::Pending(RestoreMarker { record: ClusterRecord { shut: None, ..found }, at }))
+            }
+            None if ours(&found) && same(&found) => Ok(RestoreStart::Already(found)),
+            Some(other @ JoinRefusal::Filling { .. }) => Err(books.conflict(&format!("is taken: {other}"))),
+            _ => Err(books.conflict(&format!(
+                "is not empty, it keeps the books of cluster {}: choose another namespace or file",
+                found.id
+            ))),
+        };
+    }
+    let listed = books.list().await?;
+    let stranger = listed.changes.iter().find(|it| !it.key.as_str().starts_with(TRIALS));
+    if let Some(stranger) = stranger {
+        return Err(books.conflict(&format!(
+            "is not empty, there is {}{}: choose another namespace or file",
+            stranger.key,
+            if listed.changes.len() > 1 {
+                format!(" and {} more", listed.changes.len() - 1)
+            } else {
+                String::new()
+            }
+        )));
+    }
+    let marked = ClusterRecord { shut, ..record.clone() };
+    let value = encode(&marked);
+    let txn =
+        Txn { guards: vec![Guard::Absent(keys::cluster())], writes: vec![put(keys::cluster(), &value)] };
+    match books.settle(vec![txn]).await?.pop() {
+        Some(TxnResult::Applied(at)) => Ok(RestoreStart::Pending(RestoreMarker { record, at })),
+        // Our own first try may have landed; whoever else was faster is somebody else.
+        Some(TxnResult::Refused(found)) if exact_revision(&found, &keys::cluster(), &value).is_some() => {
+            let at = exact_revision(&found, &keys::cluster(), &value).unwrap_or_default();
+            Ok(RestoreStart::Pending(RestoreMarker { record, at }))
+        }
+        _ => Err(books.conflict("was empty a moment ago and is not any more: see who else writes there")),
+    }
+}
+
+/// Puts in what is missing, compares all of it, and opens the registry. Returns what it adds to the engine's generation.
+pub(super) async fn complete(
+    books: &BackupRegistry,
+    mark: RestoreMarker,
+    entries: &EntryMap,
+) -> Result<u16, BackupError> {
+    let mut batch: Vec<(&Key, &Value)> = Vec::new();
+    let mut bytes = 0;
+    for (key, value) in entries {
+        bytes += value.len();
+        batch.push((key, value));
+        if batch.len() == TOGETHER || bytes >= BYTES {
+            write(books, &mark, std::mem::take(&mut batch)).await?;
+            bytes = 0;
+        }
+    }
+    write(books, &mark, batch).await?;
+    compare(books, entries).await?;
+    open(books, &mark).await?;
+    Ok(mark.record.generation)
+}
+
+/// Each entry is put once, and only while the mark stands: what comes late finds a cluster at work and does nothing.
+async fn write(
+    books: &BackupRegistry,
+    mark: &RestoreMarker,
+    batch: Vec<(&Key, &Value)>,
+) -> Result<(), BackupError> {
+    let txn = |(key, value): &(&Key, &Value)| Txn {
+        guards: vec![Guard::At(keys::cluster(), mark.at), Guard::Absent((*key).clone())],
+        writes: vec![put((*key).clone(), value)],
+    };
+    let settled = books.settle(batch.iter().map(txn).collect()).await?;
+    for ((key, value), settled) in batch.into_iter().zip(settled) {
+        let TxnResult::Refused(found) = settled else { continue };
+        if exact_revision(&found, key, value).is_none() {
+            return Err(books.conflict(&format!(
+                "did not take {key}, because somebody else writes there: see who, and begin with an empty one"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Since when exactly this is there.
+fn exact_revision(found: &[Change], key: &Key, value: &Value) -> Option<Revision> {
+    let entry = found.iter().find(|change| change.key == *key)?.entry.as_ref()?;
+    (entry.value == *value).then_some(entry.revision)
+}
+
+async fn compare(books: &BackupRegistry, entries: &EntryMap) -> Result<(), BackupError> {
+    let mut found = books.read_all().await?.entries;
+    found.retain(|key, _| !key.as_str().starts_with(TRIALS));
+    let differs = |key: &&Key| found.get(*key) != entries.get(*key);
+    match entries.keys().chain(found.keys()).find(differs) {
+        None => Ok(()),
+        Some(key) => Err(books.conflict(&format!(
+            "has not kept {key} as it was written: see who else writes there, and begin with an empty one"
+        ))),
+    }
+}
+
+async fn open(books: &BackupRegistry, mark: &RestoreMarker) -> Result<(), BackupError> {
+    let value = encode(&mark.record);
+    let txn =
+        Txn { guards: vec![Guard::At(keys::cluster(), mark.at)], writes: vec![put(keys::cluster(), &value)] };
+    match books.settle(vec![txn]).await?.pop() {
+        Some(TxnResult::Applied(_)) => Ok(()),
+        Some(TxnResult::Refused(found)) if is_open(&found, &mark.record) => Ok(()),
+        _ => {
+            Err(books
+                .conflict("was changed by somebody else meanwhile: see who, and begin with an empty one"))
+        }
+    }
+}
+
+/// Whether whoever did the same has opened it: this very process, or another one with the same books.
+fn is_open(found: &[Change], record: &ClusterRecord) -> bool {
+    let entry =
+        found.iter().find(|change| change.key == keys::cluster()).and_then(|change| change.entry.as_ref());
+    entry.and_then(|entry| decode::<ClusterRecord>(&entry.value)).as_ref() == Some(record)
+}
+
+fn put(key: Key, value: &Value) -> Write {
+    Write::Put { key, value: value.clone(), owner: None }
+}

@@ -1,0 +1,462 @@
+//! Is a registry fit to keep a cluster's books? Looks at the engine, and tries it out with an entry of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::backup::{asking_for_more, missing_calendars};
+use evenkeel_core::ids::counted;
+use evenkeel_core::keys::{self, Key, ParsedKey};
+use evenkeel_core::record::{ClusterRecord, Layouts, MemberInfo, SpecRecord, decode};
+use evenkeel_core::registry::{
+    Change, DurabilityClass, EngineFacts, FeedKind, LeaseGrant, Txn, TxnOutcome, Write,
+};
+use evenkeel_core::time::{Millis, Now};
+use evenkeel_registry::clock::Stopwatch;
+use evenkeel_registry::{Exposure, Registry, RegistryError};
+
+use crate::clock;
+
+/// A node whose clock differs by more claims no fire.
+const DIFFERENCE_MAX: Millis = Millis::secs(1);
+/// A fire is claimed this long before it is due; a registry that takes longer makes it late.
+const LEAD: Duration = Duration::from_secs(1);
+/// The term of a node's lease when nobody says another.
+const TTL: Millis = Millis::secs(15);
+/// How often a round trip is measured.
+const TRIPS: usize = 20;
+/// How long news is waited for.
+const WATCH_PATIENCE: Duration = Duration::from_secs(10);
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at, in a word.
+    pub check: String,
+    /// What was found.
+    pub found: String,
+    /// What is to be done; `None` when all is well.
+    pub fix: Option<String>,
+    /// Whether the registry works all the same, so that this is only to be thought of.
+    pub mild: bool,
+}
+
+/// Looks at the registry at a URL. Writes one entry that nobody looks at, and takes it away again.
+///
+/// # Errors
+/// There is none, or it cannot be opened or asked; the text says what to do.
+pub async fn examine(url: &str) -> Result<Vec<Finding>, RegistryError> {
+    if !evenkeel_registry::exists(url).await? {
+        let shown = evenkeel_registry::redacted(url);
+        return Err(RegistryError::Refused(format!(
+            "there is no registry at {shown}: name the URL that the nodes use; the first node that is started \
+             with --registry {shown} makes it"
+        )));
+    }
+    let exposure = evenkeel_registry::exposure(url)?;
+    let registry = evenkeel_registry::open(url).await?;
+    let facts = registry.facts();
+    let examined = registry.check_health().await?;
+    let version = examined.version.as_deref().unwrap_or("of a version it does not tell");
+    let mut found = vec![good("engine", format!("{} {version}", facts.engine)), guarantee(&facts)];
+    let own = cluster(&registry).await?;
+    let generation = own.as_ref().map_or(facts.generation, |own| own.generation_on(facts.generation));
+    found.extend(limits(&EngineFacts { generation, ..facts }));
+    found.extend(own.map(joining));
+    found.extend(exposure.map(access));
+    found.extend(examined.checks.into_iter().map(|(name, value)| good(name, value)));
+    found.extend(examined.problems.into_iter().map(|it| bad(it.name, it.detail, it.fix)));
+
+    let asked = clock::now();
+    let granted = registry.open(facts.ttl_min.max(Millis::secs(10))).await?;
+    found.push(difference(asked, &granted, clock::now()));
+    let entries = registry.list().await?.changes;
+    found.extend(asks_for_more(&entries, facts.class));
+    found.extend(missing(&entries));
+    found.extend(unbounded(&entries));
+    let tried = try_out(&registry, &granted).await;
+    // Also when the trial failed: its entry goes with the lease.
+    let closed = registry.close(granted.lease).await;
+    found.extend(tried?);
+    closed?;
+    Ok(found)
+}
+
+fn good(check: &str, found: impl Into<String>) -> Finding {
+    Finding { check: check.to_owned(), found: found.into(), fix: None, mild: false }
+}
+
+fn bad(check: &str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Finding { check: check.to_owned(), found: found.into(), fix: Some(fix.into()), mild: false }
+}
+
+/// Who can read and change the books beside the nodes. Beyond this host that is everybody on the way; on it, everybody who
+/// works there.
+fn access(exposure: Exposure) -> Finding {
+    let check = "access";
+    let Exposure { loopback, login, tls } = exposure;
+    let fix =
+        "set up users and encryption as docs/engines.md says, and give user, password and tls=on in the URL";
+    match (loopback, login, tls) {
+        (_, true, true) => good(check, "with a login, encrypted"),
+        (true, true, false) => good(check, "with a login, on this host only"),
+        (true, false, _) => Finding {
+            mild: true,
+            ..bad(
+                check,
+                "without a login: every user of this host can change the books, and which commands run",
+                fix,
+            )
+        },
+        (false, false, _) => bad(
+            check,
+            "without a login: whoever reaches the engine can change the books, and which commands run",
+            fix,
+        ),
+        (false, true, false) => bad(
+            check,
+            "not encrypted: whoever is on the way reads the password, and can change the books",
+            "encrypt it as docs/engines.md says, and give tls=on in the URL",
+        ),
+    }
+}
+
+/// The cluster's own entry, if nodes were here before and it is theirs.
+async fn cluster(registry: &Arc<dyn Registry>) -> Result<Option<ClusterRecord>, RegistryError> {
+    let found = registry.read(vec![keys::cluster()]).await?.pop();
+    Ok(found.and_then(|change| change.entry).and_then(|entry| decode(&entry.value)))
+}
+
+fn joining(cluster: ClusterRecord) -> Finding {
+    if let Some(unknown) = Layouts::OWN.lacks(cluster.layout) {
+        return bad("cluster", format!("{}: this program cannot join", cluster.id), unknown.to_string());
+    }
+    match cluster.shut {
+        None => good("cluster", cluster.id),
+        Some(shut) => bad("cluster", format!("{}: no node can join", cluster.id), shut.to_string()),
+    }
+}
+
+/// What a claim is worth here, why, and what would make it worth more.
+fn guarantee(facts: &EngineFacts) -> Finding {
+    let check = "guarantee";
+    let found = match facts.class {
+        DurabilityClass::A => {
+            return good(check, "class A: what was answered survives every crash that the engine survives");
+        }
+        DurabilityClass::B => "class B: as A, but for a window in which what was answered can be lost",
+        DurabilityClass::C => "class C: what was answered can be lost",
+    };
+    match (facts.engine, facts.class) {
+        // It answers before its replicas have heard, and cannot do better.
+        ("redis", DurabilityClass::B) => good(check, format!("{found}; the most that Redis promises")),
+        ("redis", _) => {
+            bad(check, found, "set appendonly yes and appendfsync always, and see docs/engines.md")
+        }
+        ("postgres", DurabilityClass::B) => bad(
+            check,
+            found,
+            "a standby may take over without the last commits: set synchronous_standby_names, and leave \
+             synchronous_commit on",
+        ),
+        ("postgres", _) => bad(check, found, "turn fsync and full_page_writes on"),
+        ("mysql", _) => bad(
+            check,
+            found,
+            "set innodb_flush_log_at_trx_commit=1 and sync_binlog=1, and see docs/engines.md for clusters",
+        ),
+        ("memory", _) => bad(
+            check,
+            format!("{found}: it is gone with its process"),
+            "take sqlite:PATH for one host, or an engine that is a server",
+        ),
+        _ => bad(check, found, "see docs/engines.md"),
+    }
+}
+
+/// The jobs that ask for more than the registry gives: it gave more when they were declared.
+fn asks_for_more(entries: &[Change], class: DurabilityClass) -> Option<Finding> {
+    let entries = entries.iter().filter_map(|it| Some((&it.key, &it.entry.as_ref()?.value)));
+    let more = asking_for_more(entries, class);
+    let first = more.first()?;
+    Some(bad(
+        "jobs",
+        format!("{} ask for a better guarantee than class {class:?}, {first} for one", more.len()),
+        "make the engine better as said above, or declare them with less",
+    ))
+}
+
+/// Jobs that never fire, since a calendar that they name is missing.
+fn missing(entries: &[Change]) -> Option<Finding> {
+    let entries = entries.iter().filter_map(|it| Some((&it.key, &it.entry.as_ref()?.value)));
+    let missing = missing_calendars(entries);
+    let (calendar, job) = missing.first()?;
+    Some(bad(
+        "calendars",
+        format!(
+            "{} are named by jobs and missing, {calendar} by {job} for one: such jobs never fire",
+            missing.len()
+        ),
+        "declare them with `evenkeel calendar apply -f FILE`, or take them out of the jobs",
+    ))
+}
+
+/// Nodes that cannot keep what jobs say in `limits.together`, and whether there is such a job that may run there.
+fn unbounded(entries: &[Change]) -> Option<Finding> {
+    let check = "cgroups";
+    let (mut nodes, mut jobs) = (Vec::new(), Vec::new());
+    for (key, value) in entries.iter().filter_map(|it| Some((&it.key, &it.entry.as_ref()?.value))) {
+        match keys::parse(key) {
+            Some(ParsedKey::Node(member)) => {
+                let info: Option<MemberInfo> = decode(value);
+                nodes.extend(info.filter(|info| !info.lacking.is_empty()).map(|info| (member.node, info)));
+            }
+            Some(ParsedKey::Spec(_)) => match decode(value) {
+                Some(SpecRecord::Live(spec)) if spec.job.limits.together.is_some() => jobs.push(spec.job),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    let (node, info) = nodes.first()?;
+    let found = format!(
+        "{} cannot keep limits.together, {node} for one: {}",
+        counted(nodes.len(), "node"),
+        info.lacking
+    );
+    let hit =
+        jobs.iter().find(|job| nodes.iter().any(|(node, info)| job.node_selector.fits(node, &info.labels)));
+    Some(match hit {
+        None => good(check, format!("{found}; no job there asks for any")),
+        Some(job) => bad(
+            check,
+            format!("{found}; job {} asks for some and may run there", job.name),
+            "start these nodes as root or as services with Delegate=yes, or say in the job's nodes which it may run on; see \
+             docs/concepts/guard.md",
+        ),
+    })
+}
+
+fn limits(facts: &EngineFacts) -> Vec<Finding> {
+    let feed = match facts.feed {
+        FeedKind::Pushed => "pushed: the engine tells".to_owned(),
+        FeedKind::Polled(every) => format!("polled: asked every {every}"),
+    };
+    let early =
+        if facts.early > Millis::ZERO { format!(", may end {} early", facts.early) } else { String::new() };
+    let lease = format!("{} at least{early}", facts.ttl_min);
+    let room =
+        format!("{} KiB a value, {} operations a transaction", facts.value_max >> 10, facts.operations_max);
+    vec![
+        good("feed", feed),
+        match facts.ttl_min <= TTL {
+            true => good("lease", lease),
+            false => {
+                bad("lease", lease, format!("lower the engine's least term, or say --ttl {}", facts.ttl_min))
+            }
+        },
+        match facts.value_max >= 512 << 10 && facts.operations_max >= 64 {
+            true => good("limits", room),
+            false => {
+                bad("limits", room, "raise the engine's limits: a job of many shards needs 512 KiB and 64")
+            }
+        },
+        good("generation", facts.generation.to_string()),
+    ]
+}
+
+/// Compares this host's clock with the engine's, which was read between two moments of ours.
+fn difference(asked: Now, granted: &LeaseGrant, answered: Now) -> Finding {
+    let Some(theirs) = granted.clock else {
+        return good("clock", "the engine tells none: nodes compare theirs with each other's");
+    };
+    let off = (asked.wall - theirs).max(theirs - answered.wall).max(Millis::ZERO);
+    let found = format!("{off} apart, as far as can be told");
+    match off <= DIFFERENCE_MAX {
+        true => good("clock", found),
+        false => bad("clock", found, "let NTP set the clocks of this host and of the engine's"),
+    }
+}
+
+/// Reads, writes and listens, all with one entry that nobody else looks at.
+async fn try_out(registry: &Arc<dyn Registry>, granted: &LeaseGrant) -> Result<Vec<Finding>, RegistryError> {
+    let key = Key::from_stored(format!("doctor/{}", granted.lease));
+    let put = |round: usize| {
+        let value = round.to_string().into_bytes().into();
+        let put = Write::Put { key: key.clone(), value, owner: Some(granted.lease) };
+        Txn { guards: Vec::new(), writes: vec![put] }
+    };
+    let mut feed = registry.watch(registry.list().await?.revision).await?;
+    let (mut reads, mut writes) = (Vec::new(), Vec::new());
+    for round in 0..TRIPS {
+        let watch = Stopwatch::start();
+        registry.read(vec![key.clone()]).await?;
+        reads.push(watch.elapsed());
+        let watch = Stopwatch::start();
+        let outcome = registry.commit(vec![put(round)]).await.pop();
+        if !matches!(outcome, Some(TxnOutcome::Applied(_))) {
+            let why = registry.last_error().map_or_else(|| format!("{outcome:?}"), |error| error.to_string());
+            return Ok(vec![bad("writing", "a write was not made", why)]);
+        }
+        writes.push(watch.elapsed());
+    }
+    let watch = Stopwatch::start();
+    registry.commit(vec![put(TRIPS)]).await;
+    let told = async {
+        while let Some(batch) = feed.next().await {
+            let last = |it: &Change| {
+                it.entry.as_ref().is_some_and(|entry| *entry.value == *TRIPS.to_string().as_bytes())
+            };
+            if batch.changes.iter().any(last) {
+                return true;
+            }
+        }
+        false
+    };
+    let told = tokio::time::timeout(WATCH_PATIENCE, told).await;
+    let late = "look at the load of the engine and of the way to it";
+    Ok(vec![
+        trip("reading", reads, "bring the engine nearer, or relieve it"),
+        trip("writing", writes, "bring the engine nearer, relieve it, or give it a faster disk"),
+        match (told, watch.elapsed()) {
+            (Ok(true), passed) if passed <= LEAD => {
+                good("news", format!("{} after the write", shown(passed)))
+            }
+            (Ok(true), passed) => bad("news", format!("{} after the write", shown(passed)), late),
+            (Ok(false), _) => bad("news", "the feed ended", late),
+            (Err(_), _) => bad("news", format!("none within {}", shown(WATCH_PATIENCE)), late),
+        },
+    ])
+}
+
+fn trip(check: &str, mut times: Vec<Duration>, fix: &str) -> Finding {
+    times.sort_unstable();
+    let (usual, worst) = (times.get(times.len() / 2), times.last());
+    let (usual, worst) = (usual.copied().unwrap_or_default(), worst.copied().unwrap_or_default());
+    let found = format!("{} usually, {} at worst", shown(usual), shown(worst));
+    match worst <= LEAD {
+        true => good(check, found),
+        false => bad(check, format!("{found}: longer than fires are claimed ahead"), fix),
+    }
+}
+
+fn shown(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1_000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_core::job::{Job, Spec, Work};
+    use evenkeel_core::record::{SpecRecord, encode};
+    use evenkeel_core::registry::{Entry, LeaseId, Revision};
+    use evenkeel_core::time::{Mono, Wall};
+
+    fn facts() -> EngineFacts {
+        EngineFacts {
+            engine: "sqlite",
+            class: DurabilityClass::A,
+            feed: FeedKind::Pushed,
+            notice: Millis::ZERO,
+            early: Millis::ZERO,
+            ttl_min: Millis::secs(1),
+            value_max: 1 << 20,
+            operations_max: 128,
+            bytes_max: 16 << 20,
+            generation: 0,
+        }
+    }
+
+    #[test]
+    fn a_weak_promise_is_wrong_unless_it_is_the_most_an_engine_gives() {
+        for (engine, class, ok) in [
+            ("sqlite", DurabilityClass::A, true),
+            ("redis", DurabilityClass::B, true),
+            ("redis", DurabilityClass::C, false),
+            ("postgres", DurabilityClass::B, false),
+            ("postgres", DurabilityClass::C, false),
+            ("mysql", DurabilityClass::B, false),
+            ("memory", DurabilityClass::C, false),
+        ] {
+            let finding = guarantee(&EngineFacts { engine, class, ..facts() });
+            assert_eq!(finding.fix.is_none(), ok, "{engine} {class:?}");
+        }
+    }
+
+    #[test]
+    fn an_engine_that_anybody_can_change_is_not_well() {
+        let graded = |loopback, login, tls| {
+            let found = access(Exposure { loopback, login, tls });
+            (found.fix.is_some(), found.mild)
+        };
+        for tls in [false, true] {
+            assert_eq!(graded(true, false, tls), (true, true), "it works, and is told of");
+            assert_eq!(graded(false, false, tls), (true, false));
+        }
+        assert_eq!(graded(false, true, false), (true, false));
+        assert_eq!(graded(false, true, true), (false, false));
+        assert_eq!(graded(true, true, false), (false, false), "nobody is on the way");
+    }
+
+    #[test]
+    fn jobs_that_ask_for_more_than_there_is_are_told() {
+        let spec = |name: &str, guarantee| {
+            let job = Job::new(name.parse().unwrap(), "", Work::Command(vec!["true".into()]));
+            let job = Job { min_durability: guarantee, ..job };
+            let spec = Spec::new(job, 1, Wall(0));
+            let record = SpecRecord::Live(Box::new(spec));
+            let entry =
+                Entry { value: encode(&record), revision: Revision(1), born: Revision(1), owner: None };
+            Change { key: keys::spec(&name.parse().unwrap()), entry: Some(entry), revision: Revision(1) }
+        };
+        let entries =
+            [spec("any", None), spec("b", Some(DurabilityClass::B)), spec("pay", Some(DurabilityClass::A))];
+        assert_eq!(asks_for_more(&entries, DurabilityClass::A), None);
+        let found = asks_for_more(&entries, DurabilityClass::B).unwrap();
+        assert_eq!(found.found, "1 ask for a better guarantee than class B, pay for one");
+        assert!(asks_for_more(&entries, DurabilityClass::C).unwrap().found.starts_with("2 ask"));
+    }
+
+    #[test]
+    fn limits_that_are_too_narrow_are_wrong() {
+        assert!(limits(&facts()).iter().all(|it| it.fix.is_none()));
+        for narrow in [
+            EngineFacts { value_max: 1 << 10, ..facts() },
+            EngineFacts { operations_max: 8, ..facts() },
+            EngineFacts { ttl_min: Millis::secs(60), ..facts() },
+        ] {
+            assert_eq!(limits(&narrow).iter().filter(|it| it.fix.is_some()).count(), 1, "{narrow:?}");
+        }
+    }
+
+    #[test]
+    fn the_time_under_way_is_not_held_against_a_clock() {
+        let now = |wall| Now { mono: Mono(wall), wall: Wall(wall) };
+        let granted = |clock: Option<i64>| LeaseGrant {
+            lease: LeaseId(1),
+            ttl: TTL,
+            clock: clock.map(Wall),
+            next_end: None,
+        };
+        for (theirs, ok) in [
+            (Some(10_000), true),
+            (Some(13_000), true),
+            (Some(8_900), false),
+            (Some(14_100), false),
+            (None, true),
+        ] {
+            assert_eq!(
+                difference(now(10_000), &granted(theirs), now(13_000)).fix.is_none(),
+                ok,
+                "{theirs:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_slow_round_trip_is_wrong() {
+        let times =
+            |worst| vec![Duration::from_millis(1), Duration::from_millis(worst), Duration::from_millis(2)];
+        assert!(trip("reading", times(900), "").fix.is_none());
+        assert!(trip("reading", times(1_100), "").fix.is_some());
+    }
+}

@@ -1,0 +1,477 @@
+//! A node's life: everything is opened, then driven, then closed, on a thread of its own.
+//!
+//! The thread has a runtime of its own too, so that functions which block the embedder's threads never keep a lease from
+//! being renewed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread;
+use std::time::Duration;
+
+use evenkeel_core::effect::Event;
+use evenkeel_core::handoff::NodeHandoff;
+use evenkeel_core::ids::NodeName;
+use evenkeel_core::node::{Node, Settings};
+use evenkeel_core::record::Layouts;
+use evenkeel_core::time::{Millis, Mono};
+use evenkeel_registry::Registry;
+use tokio::runtime::{Builder, Handle as Runtime};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::cluster;
+use super::commits::CommitQueue;
+use super::data_folder::DataFolder;
+use super::feed::FeedListener;
+use super::handoff::{HandoffSender, UpgradeState};
+use super::inbox::{DriverEvent, Inbox, REQUESTS_MAX};
+use super::joining;
+use super::lease::Leases;
+use super::overdue_watch::OverdueWatch;
+use super::peers::DriverPeers;
+use super::pending_audit::PendingAudit;
+use super::registry_thread::RegistryThread;
+use super::runs::RunTracker;
+use super::timer::Timer;
+use super::{Driver, DriverExit, Readiness};
+use crate::clock;
+use crate::config::{Config, Retention};
+use crate::error::OpenError;
+use crate::executor::{ExecutorEvent, Executors};
+use crate::executors::{CommandExecutor, FunctionExecutor, HttpExecutor, ItemCounts, StreamEndCheck};
+use crate::guard::{self, GuardClient, GuardConnection, GuardHandoff, GuardPipes};
+use crate::handle::{Handle, HandleRequest, HandleState};
+use crate::history::{History, HistoryEvent, HistoryLocation, HistoryReader};
+use crate::host::HostSampler;
+use crate::logs::{LogLimits, Logs};
+use crate::notify::{Notifier, Notifiers};
+use crate::upgrade::{HandoffRecord, ReceivedHandoff};
+
+/// The shortest term of a lease.
+const TTL_MIN: Duration = Duration::from_secs(2);
+/// How long before its due moment a fire may be claimed; also how much of the future a crash puts in doubt.
+const LEAD: Millis = Millis::secs(1);
+/// How much the clock may differ from the registry's.
+const MAX_CLOCK_SKEW: Millis = Millis::secs(1);
+/// How often everything is read again even if no news is missing.
+const RESCAN: Millis = Millis::secs(60);
+/// How often output is tidied.
+const TIDY: Duration = Duration::from_secs(60);
+/// How often watchers are told of changes at most.
+const CHANGES: Duration = Duration::from_millis(100);
+/// How long runs may take to end when the node stops: as long as the guard lets them, and a little.
+const LAST_RUNS: Duration = Duration::from_secs(3);
+/// How long notifiers may take to tell what waits.
+const NOTIFIERS_PATIENCE: Duration = Duration::from_secs(3);
+/// How long the history may take for its last entries.
+const LAST_ENTRIES: Duration = Duration::from_secs(5);
+/// How often the host is measured; the first time sooner, for until then nobody knows how busy it is.
+const MEASURE_EVERY: Duration = Duration::from_secs(5);
+const MEASURE_FIRST: Duration = Duration::from_millis(500);
+
+/// Opens a node and starts its thread. Returns once it is a member, or could not become one within a lease's term; where another
+/// has its name, within half a term more.
+pub(crate) async fn begin(config: Config, passed: Option<ReceivedHandoff>) -> Result<Handle, OpenError> {
+    if config.ttl < TTL_MIN {
+        return Err(OpenError::Setting(format!(
+            "the lease's term is {:?}: give at least {TTL_MIN:?}",
+            config.ttl
+        )));
+    }
+    if config.slots == 0 {
+        return Err(OpenError::Setting("slots is 0: give at least 1".to_string()));
+    }
+    let (opened, ready) = oneshot::channel();
+    let functions_run_on = Runtime::current();
+    let thread = thread::Builder::new().name("evenkeel-node".into()).spawn(move || {
+        let (runtime, registry) = match runtimes() {
+            Ok(both) => both,
+            Err(e) => {
+                let _ = opened.send(Err(OpenError::Setting(format!("no runtime could be started: {e}"))));
+                return;
+            }
+        };
+        let places = Runtimes { functions: functions_run_on, registry: registry.handle().clone() };
+        runtime.block_on(live(config, passed, places, opened));
+        // What still blocks, a lock on a file at the most, must not keep the thread.
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        registry.shutdown_timeout(Duration::from_secs(1));
+    });
+    thread.map_err(|e| OpenError::Setting(format!("no thread could be started: {e}")))?;
+    let ended = || OpenError::Setting("the node's thread ended unexpectedly: see the log".to_string());
+    let (handle, mut joined, ttl) = ready.await.map_err(|_| ended())??;
+    let Some(taken) = joining::refusal(&mut joined, ttl).await else { return Ok(handle) };
+    handle.stop_now().await;
+    Err(taken)
+}
+
+/// What the node itself runs on, and what asks its registry.
+fn runtimes() -> std::io::Result<(tokio::runtime::Runtime, tokio::runtime::Runtime)> {
+    let mut aside = Builder::new_multi_thread();
+    let aside = aside.worker_threads(1).thread_name("evenkeel-registry").enable_all().build()?;
+    Ok((Builder::new_current_thread().enable_all().build()?, aside))
+}
+
+/// Where that runs which is to hold up no step.
+struct Runtimes {
+    functions: Runtime,
+    registry: Runtime,
+}
+
+type OpenResult = Result<(Handle, watch::Receiver<Option<Event>>, Duration), OpenError>;
+
+async fn live(
+    config: Config,
+    passed: Option<ReceivedHandoff>,
+    places: Runtimes,
+    opened: oneshot::Sender<OpenResult>,
+) {
+    let ttl = config.ttl;
+    let mut life = match DriverLifecycle::open(config, passed, places).await {
+        Ok((life, handle, joined)) => {
+            // Whoever opened it may have given up; then the handle is dropped and the node stops.
+            let _ = opened.send(Ok((handle, joined, ttl)));
+            life
+        }
+        Err(e) => {
+            let _ = opened.send(Err(e));
+            return;
+        }
+    };
+    life.driver.trust_at_once();
+    let end = life.driver.run().await;
+    life.close(end).await;
+}
+
+/// A driver and what must be closed after it.
+struct DriverLifecycle {
+    driver: Driver,
+    guard: Option<JoinHandle<()>>,
+    stopped: watch::Sender<Option<String>>,
+}
+
+impl DriverLifecycle {
+    async fn open(
+        config: Config,
+        passed: Option<ReceivedHandoff>,
+        places: Runtimes,
+    ) -> Result<(Self, Handle, watch::Receiver<Option<Event>>), OpenError> {
+        let (folder, registry, generation) = open_registry(&config, places.registry).await?;
+        let url = evenkeel_registry::redacted(&config.registry);
+        let (baton, runs, kept) = unpack_handoff(passed, &config.name, &url);
+        let changed = Arc::new(Notify::new());
+        let (told_by, told) = mpsc::unbounded_channel();
+        let place = history_location(&config, &folder)?;
+        let shares_history = place.is_shared() || shares_host(&config);
+        let (history, reader) = open_history(place, &config, told_by, changed.clone()).await?;
+        let logs = Logs::new(folder.path().join("logs"));
+        let (news_from, news) = mpsc::unbounded_channel();
+        // The old life's runs are gone before its member is: whoever takes over starts beside nobody (law 8).
+        let (orders, keeper, guard, lacking) = start_guard(&config, kept, &folder, &news_from).await?;
+        let node = build_node(settings(&config, &folder, &registry, (generation, lacking)), baton);
+        let (to_node, asked) = mpsc::channel(REQUESTS_MAX);
+        let (inbox, sender) = Inbox::new(news, told, asked);
+        let sampled_by = sender.registry.clone();
+        let (joined_by, joined) = watch::channel(None);
+        let name = config.name.clone();
+        let functions = functions(&config, places.functions, &node, &news_from, &to_node);
+        let executor = executor(&config, functions, orders, &logs, &news_from);
+        let notifiers = start_notifiers(config.notify, &name, &history)?;
+        let (watch, late) = OverdueWatch::new(name.clone(), node.clone(), &to_node, &history, &notifiers);
+        let driver = Driver {
+            node: node.clone(),
+            registry: registry.clone(),
+            inbox,
+            sender,
+            leases: Leases::new(folder, config.ttl),
+            feed: FeedListener::default(),
+            commits: CommitQueue::new(config.ttl),
+            executor,
+            peers: DriverPeers(config.peers),
+            runs: RunTracker::new(name.clone()).resume(runs),
+            history,
+            changed: changed.clone(),
+            pending_answers: BTreeMap::new(),
+            pending_audit: PendingAudit::new(name.clone(), life_id()?),
+            wake: None,
+            trust: None,
+            readiness: Readiness { history: true, executor: true },
+            joined: joined_by,
+            effects: Vec::new(),
+            timer: Timer::new().map_err(|e| OpenError::Setting(format!("no timer can be had: {e}")))?,
+            taken: 0,
+            load_at: Mono(i64::MIN),
+            alarm: None,
+            notifiers,
+            upgrading: UpgradeState::new(url, keeper),
+            late,
+        };
+        let (stopped_by, stopped) = watch::channel(None);
+        let changes = watch_changes(changed);
+        tokio::spawn(run_background(measure(sampled_by), watch.run(), tidy(logs.clone(), config.retention)));
+        let shared = HandleState {
+            name,
+            facts: registry.facts(),
+            node,
+            requests: to_node,
+            history: reader,
+            shares_history,
+            logs,
+            changes,
+            stopped,
+        };
+        Ok((Self { driver, guard, stopped: stopped_by }, Handle { shared: Arc::new(shared) }, joined))
+    }
+
+    /// Ends what still runs, writes what is to be remembered, and lets go of the folder.
+    async fn close(mut self, end: DriverExit) {
+        if tokio::time::timeout(LAST_RUNS, self.driver.end_runs()).await.is_err() {
+            tracing::warn!("some runs did not end within {LAST_RUNS:?}");
+        }
+        self.driver.sum_up();
+        self.driver.answer_all();
+        let Driver { mut leases, executor, history, notifiers, .. } = self.driver;
+        leases.finish().await;
+        // The guard ends what is left when it hears nothing more, and then itself.
+        drop(executor);
+        if let Some(guard) = self.guard {
+            let _ = guard.await;
+        }
+        notifiers.close(NOTIFIERS_PATIENCE).await;
+        history.close(LAST_ENTRIES).await;
+        drop(leases);
+        let why = match end {
+            DriverExit::Requested => String::new(),
+            DriverExit::Fatal(why) => why,
+        };
+        self.stopped.send_replace(Some(why));
+    }
+}
+
+/// What tells this life's entries of the audit log from all others.
+fn life_id() -> Result<String, OpenError> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
+    let id = id.map_err(|e| OpenError::Setting(format!("the system gives no random id: {e}")))?;
+    Ok(id.trim().to_owned())
+}
+
+/// What an earlier program of this process passed on, in parts. Of what another node passed on nothing is this one's: its
+/// guard ends its runs when its pipes are dropped here.
+fn unpack_handoff(passed: Option<ReceivedHandoff>, name: &NodeName, url: &str) -> HandoffParts {
+    let Some(ReceivedHandoff { state, pipes, .. }) = passed.filter(|passed| passed.is_of(name, url)) else {
+        return (None, Vec::new(), None);
+    };
+    (Some(state.node), state.runs, state.guard.zip(pipes))
+}
+
+type HandoffParts = (Option<NodeHandoff>, Vec<HandoffRecord>, Option<(GuardHandoff, GuardPipes)>);
+
+/// A node's mind: one that has heard nothing yet, or that goes on.
+fn build_node(settings: Settings, baton: Option<NodeHandoff>) -> Arc<RwLock<Node>> {
+    Arc::new(RwLock::new(match baton {
+        Some(baton) => Node::resume(settings, baton),
+        None => Node::new(settings),
+    }))
+}
+
+/// Where history is kept.
+fn history_location(config: &Config, folder: &DataFolder) -> Result<HistoryLocation, OpenError> {
+    HistoryLocation::of(config.history.as_deref(), &config.registry, folder.path())
+        .map_err(OpenError::Setting)
+}
+
+/// What executes functions, and tells the node what they counted.
+fn functions(
+    config: &Config,
+    run_on: Runtime,
+    node: &Arc<RwLock<Node>>,
+    news: &mpsc::UnboundedSender<ExecutorEvent>,
+    to_node: &mpsc::Sender<HandleRequest>,
+) -> FunctionExecutor {
+    let counts = Arc::new(ItemCounts::default());
+    tokio::spawn(counts.clone().report(to_node.downgrade()));
+    let (functions, name) = (config.functions.clone(), config.name.clone());
+    FunctionExecutor::new(functions, name, run_on, (counts, ends_stream(node)), news.clone())
+}
+
+/// Whatever can execute a run.
+fn executor(
+    config: &Config,
+    functions: FunctionExecutor,
+    orders: Option<GuardSender>,
+    logs: &Logs,
+    news: &mpsc::UnboundedSender<ExecutorEvent>,
+) -> Executors {
+    let bounds = LogLimits { keep: config.retention.output, rate: config.retention.output_rate };
+    Executors {
+        http: HttpExecutor::new(config, logs.clone(), news.clone()),
+        functions,
+        commands: CommandExecutor::new(orders, config.name.clone(), logs.clone(), bounds, news.clone()),
+    }
+}
+
+/// What tells a run of streaming data to end. A node that is gone has ended it already.
+fn ends_stream(node: &Arc<RwLock<Node>>) -> StreamEndCheck {
+    let node = Arc::downgrade(node);
+    Arc::new(move |run| {
+        let node = node.upgrade()?;
+        let node = node.read().unwrap_or_else(PoisonError::into_inner);
+        node.ends_stream(&run.id.job, run.id.shard)
+    })
+}
+
+/// Measures the host as long as there is a node.
+async fn measure(sampled: mpsc::Sender<DriverEvent>) {
+    let (mut host, mut wait) = (HostSampler::default(), MEASURE_FIRST);
+    loop {
+        // Reading a few lines of the kernel's takes no time worth another thread.
+        if sampled.send(DriverEvent::Sampled(host.measure())).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(std::mem::replace(&mut wait, MEASURE_EVERY)).await;
+    }
+}
+
+type GuardSender = mpsc::UnboundedSender<guard::GuardRequest>;
+
+/// The ways to a guard, and which limits of whole runs it cannot keep, and why.
+type GuardStart = (Option<GuardSender>, Option<HandoffSender>, Option<JoinHandle<()>>, String);
+
+/// Starts the guard, where this program can be one.
+async fn start_guard(
+    config: &Config,
+    kept: Option<(GuardHandoff, GuardPipes)>,
+    folder: &DataFolder,
+    news: &mpsc::UnboundedSender<ExecutorEvent>,
+) -> Result<GuardStart, OpenError> {
+    let program = config.executable.clone();
+    if program.is_none() && !guard::is_possible() {
+        return Ok((None, None, None, String::new()));
+    }
+    let data: PathBuf = folder.path().to_path_buf();
+    let (orders, to_guard) = mpsc::unbounded_channel();
+    let (to_keeper, passing) = mpsc::channel(1);
+    let (folder, patience) = ((data.clone(), config.cgroups), config.ttl / 3);
+    let keeper = GuardClient::new(program.clone(), folder, patience, to_guard, passing, news.clone());
+    let (keeper, guard) = match kept {
+        Some((kept, pipes)) => {
+            let guard = GuardConnection::resume(&kept, pipes).map_err(OpenError::Guard)?;
+            (keeper.resume(kept), guard)
+        }
+        None => {
+            let guard = GuardConnection::start(program.as_deref(), &data, config.cgroups, config.ttl).await;
+            (keeper, guard.map_err(OpenError::Guard)?)
+        }
+    };
+    let lacking = match (config.cgroups, &guard.lacking) {
+        (true, why) => why.clone().unwrap_or_default(),
+        (false, _) => "cgroups are off, and such jobs run without these limits".to_owned(),
+    };
+    if !lacking.is_empty() {
+        tracing::info!("what jobs say in limits.together cannot be kept on this node: {lacking}");
+    }
+    Ok((Some(orders), Some(to_keeper), Some(tokio::spawn(keeper.run(guard))), lacking))
+}
+
+/// Starts a thread for each notifier.
+fn start_notifiers(all: Vec<Notifier>, name: &NodeName, history: &History) -> Result<Notifiers, OpenError> {
+    Notifiers::start(all, name.as_str(), &history.weak())
+        .map_err(|e| OpenError::Setting(format!("no thread could be started for a notifier: {e}")))
+}
+
+/// Takes the data folder and finds the registry, and sees that they belong together. Tells the generation too.
+async fn open_registry(
+    config: &Config,
+    thread: Runtime,
+) -> Result<(Arc<DataFolder>, Arc<dyn Registry>, u16), OpenError> {
+    // What is written down and said of the registry has no password in it.
+    let url = evenkeel_registry::redacted(&config.registry);
+    let folder = Arc::new(DataFolder::open(&config.data, &config.name, &url)?);
+    let registry = RegistryThread::open(&config.registry, thread).await?;
+    let generation = cluster::check(&registry, &url, &folder, config.term(&registry.facts())).await?;
+    Ok((folder, registry, generation))
+}
+
+/// Whether the nodes of the cluster share a host, and said nothing else of history.
+fn shares_host(config: &Config) -> bool {
+    config.history.is_none() && config.registry.starts_with("sqlite:")
+}
+
+async fn open_history(
+    place: HistoryLocation,
+    config: &Config,
+    told_by: mpsc::UnboundedSender<HistoryEvent>,
+    changed: Arc<Notify>,
+) -> Result<(History, HistoryReader), OpenError> {
+    let url = place.to_string();
+    let opened = History::open(place, config.name.as_str(), config.retention, told_by, changed).await;
+    opened.map_err(|error| OpenError::History { url, error })
+}
+
+fn settings(
+    config: &Config,
+    folder: &DataFolder,
+    registry: &Arc<dyn Registry>,
+    (generation, lacking): (u16, String),
+) -> Settings {
+    let facts = registry.facts();
+    Settings {
+        name: config.name.clone(),
+        predecessor: folder.predecessor(),
+        address: config.address.clone(),
+        home: config.home.clone(),
+        version: env!("CARGO_PKG_VERSION").to_string(),
+        knows: Layouts::OWN,
+        ttl: config.term(&facts),
+        tolerance: config.tolerance.max(1),
+        alarm: config.alarm,
+        slots: config.slots,
+        labels: config.labels.clone(),
+        lacking,
+        spread: config.spread,
+        quota: config.quota,
+        lead: LEAD,
+        max_clock_skew: MAX_CLOCK_SKEW,
+        rescan: RESCAN,
+        early: facts.early,
+        notice: facts.notice,
+        operations_max: facts.operations_max,
+        class: facts.class,
+        generation,
+    }
+}
+
+/// Passes changes on, many as one.
+fn watch_changes(changed: Arc<Notify>) -> watch::Receiver<u64> {
+    let (tell, changes) = watch::channel(0);
+    tokio::spawn(async move {
+        loop {
+            changed.notified().await;
+            tell.send_modify(|n: &mut u64| *n += 1);
+            tokio::time::sleep(CHANGES).await;
+        }
+    });
+    changes
+}
+
+/// Whatever goes on beside the driver as long as there is a node.
+async fn run_background(
+    measured: impl Future<Output = ()>,
+    watched: impl Future<Output = ()>,
+    tidied: impl Future<Output = ()>,
+) {
+    tokio::join!(measured, watched, tidied);
+}
+
+/// Keeps output within its bounds.
+async fn tidy(logs: Logs, keep: Retention) {
+    loop {
+        let logs = logs.clone();
+        let swept = tokio::task::spawn_blocking(move || logs.sweep(clock::now().wall, &keep)).await;
+        if let Ok(Err(e)) = swept {
+            tracing::warn!("old output could not be removed: {e}");
+        }
+        tokio::time::sleep(TIDY).await;
+    }
+}

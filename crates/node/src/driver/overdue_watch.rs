@@ -1,0 +1,367 @@
+//! The watch: whether every expected fire has begun, and come to something, by the limits of its job.
+//!
+//! One node watches for all: the first by name of those that live. It reads what the registry has of a job when the limit of a
+//! fire is over (`core/src/overdue.rs`), so it finds what nobody started as well. Who tells is decided by a commit, so two
+//! nodes that watch for a moment tell once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use evenkeel_core::ids::{JobName, Member, NodeName};
+use evenkeel_core::input::{Answer, Command, Refusal};
+use evenkeel_core::job::{Job, Occasion, Placement, Spec};
+use evenkeel_core::keys::{self, Key};
+use evenkeel_core::node::Node;
+use evenkeel_core::overdue::{self, FireRecords, FireStatus};
+use evenkeel_core::record::{Plan, RunState, ShardRunState, Sharding, decode};
+use evenkeel_core::registry::Change;
+use evenkeel_core::schedule::Schedule;
+use evenkeel_core::shards::ShardSet;
+use evenkeel_core::time::{Millis, Now, Wall};
+use evenkeel_core::view::JobView;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::clock;
+use crate::handle::HandleRequest;
+use crate::history::{History, HistoryWrite, NoticePolicy, WeakHistory};
+use crate::notify::Notifiers;
+
+/// How often it looks.
+const EVERY: Duration = Duration::from_secs(1);
+/// How many jobs it reads of at once; the others have their turn a second later.
+const JOBS_AT_ONCE: usize = 500;
+/// How many late starts wait for a registry that does not answer.
+const STARTS_MAX: usize = 1_000;
+
+/// A fire that began later than its job allows.
+pub(super) struct LateStart {
+    pub(super) job: JobName,
+    pub(super) due: Wall,
+    pub(super) by: Millis,
+}
+
+/// What the watch knows and may do.
+pub(super) struct OverdueWatch {
+    name: NodeName,
+    node: Arc<RwLock<Node>>,
+    /// Weak, since whoever can order keeps the node alive.
+    requests: mpsc::WeakSender<HandleRequest>,
+    history: WeakHistory,
+    /// What this node's notifiers want to hear of every job.
+    occasions: Vec<Occasion>,
+    starts: mpsc::UnboundedReceiver<LateStart>,
+    /// Late starts of which nobody could say who tells them.
+    retry_starts: Vec<LateStart>,
+    jobs: BTreeMap<JobName, WatchedJob>,
+}
+
+/// A job whose fires have limits.
+struct WatchedJob {
+    /// Of its declaration and of its calendars.
+    versions: (u64, u64),
+    schedule: Option<Schedule>,
+    checks: Vec<LimitCheck>,
+}
+
+/// One of its limits.
+struct LimitCheck {
+    occasion: Occasion,
+    limit: Millis,
+    /// Fires up to here were looked at.
+    done: Wall,
+    /// When the next one is.
+    at: Option<Wall>,
+}
+
+/// What is looked at now, with what the view has of it.
+struct OverdueCase {
+    job: JobName,
+    placement: Placement,
+    holder: Option<Member>,
+    /// How many of its runs may go on beside each other.
+    max_concurrent_runs: usize,
+    sharding: Sharding,
+    /// Shards that are switched off, and the members that fire none of theirs.
+    off: ShardSet,
+    idle: Vec<Member>,
+    living: BTreeSet<Member>,
+}
+
+impl OverdueWatch {
+    /// A watch, and where it is told of late starts. What an earlier life of this node made and did not tell is told first.
+    pub(super) fn new(
+        name: NodeName,
+        node: Arc<RwLock<Node>>,
+        orders: &mpsc::Sender<HandleRequest>,
+        history: &History,
+        notifiers: &Notifiers,
+    ) -> (Self, mpsc::UnboundedSender<LateStart>) {
+        history.put(HistoryWrite::ResendNotices(name.to_string()));
+        let (late, starts) = mpsc::unbounded_channel();
+        let (orders, history, asked) = (orders.downgrade(), history.weak(), notifiers.occasions().to_vec());
+        (
+            Self {
+                name,
+                node,
+                requests: orders,
+                history,
+                occasions: asked,
+                starts,
+                retry_starts: Vec::new(),
+                jobs: BTreeMap::new(),
+            },
+            late,
+        )
+    }
+
+    /// Watches as long as there is a node.
+    pub(super) async fn run(mut self) {
+        let mut ticks = interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while self.requests.upgrade().is_some() {
+            tokio::select! {
+                start = self.starts.recv() => match start {
+                    Some(start) => self.report_late_start(start).await,
+                    None => return,
+                },
+                _ = ticks.tick() => self.check_jobs().await,
+            }
+        }
+    }
+
+    /// Nobody can see by the books that a fire began late, so it is tried again until somebody says who tells it.
+    async fn report_late_start(&mut self, start: LateStart) {
+        let LateStart { job, due, by } = &start;
+        let text = format!("job {job}: its fire of {due} began {by} late");
+        if !self.raise(job, Occasion::Late, *due, text).await && self.retry_starts.len() < STARTS_MAX {
+            self.retry_starts.push(start);
+        }
+    }
+
+    async fn check_jobs(&mut self) {
+        for start in std::mem::take(&mut self.retry_starts) {
+            self.report_late_start(start).await;
+        }
+        let now = clock::now();
+        let cases = self.cases(now);
+        let Some(books) = self.read(&cases).await else { return };
+        for case in cases {
+            self.judge(&case, &books, now.wall).await;
+        }
+    }
+
+    /// The jobs of which a fire's limit is over.
+    fn cases(&mut self, now: Now) -> Vec<OverdueCase> {
+        let node = self.node.clone();
+        let node = node.read().unwrap_or_else(PoisonError::into_inner);
+        if !is_watcher(&node, now) {
+            self.jobs.clear();
+            return Vec::new();
+        }
+        let view = node.view();
+        self.jobs.retain(|name, _| view.find(name).is_some_and(|job| job.notify().is_some()));
+        let mut cases = Vec::new();
+        for job in view.watched() {
+            let versions = (job.version(), job.calendars_version());
+            if self.jobs.get(job.name()).is_none_or(|known| known.versions != versions) {
+                let watched = watched_job(
+                    &job,
+                    &self.name,
+                    versions,
+                    |spec| view.schedule_of(spec),
+                    |s| view.since_of(s),
+                );
+                self.jobs.insert(job.name().clone(), watched);
+            }
+            let over = |look: &LimitCheck| look.at.is_some_and(|at| at <= now.wall);
+            let due = self.jobs.get(job.name()).is_some_and(|known| known.checks.iter().any(over));
+            if due && cases.len() < JOBS_AT_ONCE {
+                let living = view.members().map(|(member, _)| member.clone()).collect();
+                cases.push(case(&job, living));
+            }
+        }
+        cases
+    }
+
+    /// What the registry has of them; `None` when it cannot be asked now.
+    async fn read(&self, cases: &[OverdueCase]) -> Option<BTreeMap<Key, Change>> {
+        let wanted: Vec<Key> = cases.iter().flat_map(OverdueCase::keys).collect();
+        if wanted.is_empty() {
+            return Some(BTreeMap::new());
+        }
+        let (answer, answered) = oneshot::channel();
+        self.requests.upgrade()?.send(HandleRequest::Read(wanted, answer)).await.ok()?;
+        let found = answered.await.ok()?.ok()?;
+        Some(found.into_iter().map(|change| (change.key.clone(), change)).collect())
+    }
+
+    async fn judge(&mut self, case: &OverdueCase, books: &BTreeMap<Key, Change>, now: Wall) {
+        let Some(known) = self.jobs.get(&case.job) else { return };
+        let Some(schedule) = known.schedule.clone() else { return };
+        let looks = known.checks.iter().enumerate().filter(|(_, look)| look.at.is_some_and(|at| at <= now));
+        let looks: Vec<_> = looks.map(|(n, look)| (n, look.occasion, look.limit, look.done)).collect();
+        for (n, occasion, limit, done) in looks {
+            let expected = overdue::expected(&schedule, done, now, limit);
+            if let Some(due) = expected
+                && let Some(text) = text(case, occasion, (due, limit), &case.fire_status(due, now, books))
+                && !self.raise(&case.job, occasion, due, text).await
+            {
+                // Nobody can say who tells it now: it is looked at again.
+                continue;
+            }
+            let done = expected.unwrap_or(done);
+            if let Some(look) = self.jobs.get_mut(&case.job).and_then(|known| known.checks.get_mut(n)) {
+                (look.done, look.at) = (done, overdue::next_check(&schedule, done, limit));
+            }
+        }
+    }
+
+    /// Tells it, unless another node has; whether that is settled.
+    async fn raise(&self, job: &JobName, occasion: Occasion, due: Wall, text: String) -> bool {
+        let Some(orders) = self.requests.upgrade() else { return false };
+        let (answer, answered) = oneshot::channel();
+        if orders.send(HandleRequest::Ask(Command::Notify(job.clone(), occasion, due), answer)).await.is_err()
+        {
+            return false;
+        }
+        drop(orders);
+        match answered.await {
+            Ok(Answer::Done) => {
+                let notify = {
+                    let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
+                    node.view().find(job).and_then(|job| job.notify().cloned())
+                };
+                let wish = NoticePolicy::of(notify.as_ref(), &self.occasions, self.name.as_str());
+                let notice = wish.and_then(|wish| wish.overdue(job, occasion, due, clock::now().wall, text));
+                if let Some(notice) = notice {
+                    self.history.put(HistoryWrite::Notice(Box::new(notice), self.name.to_string()));
+                }
+                true
+            }
+            // Somebody has told it, or the job is gone.
+            Ok(Answer::Refused(Refusal::Conflict | Refusal::NotFound, _)) => true,
+            Ok(_) | Err(_) => false,
+        }
+    }
+}
+
+/// Whether a node watches for all: the first by name of those that can be reached.
+fn is_watcher(node: &Node, now: Now) -> bool {
+    let view = node.view();
+    let first = view.members().map(|(member, _)| member).find(|member| !view.is_offline(member));
+    node.trusted_until(now.mono).is_some() && view.is_listed() && first == node.member().as_ref()
+}
+
+/// What is to be watched of a job; nothing while it is switched off.
+fn watched_job(
+    job: &JobView<'_>,
+    me: &NodeName,
+    versions: (u64, u64),
+    schedule: impl FnOnce(&Job) -> Option<Schedule>,
+    since: impl FnOnce(&Spec) -> Wall,
+) -> WatchedJob {
+    let spec = job.spec().filter(|spec| spec.job.enabled && !spec.paused);
+    let schedule = spec.as_ref().and_then(|spec| schedule(&spec.job));
+    let (Some(spec), Some(schedule), Some(notify)) = (spec, schedule, job.notify()) else {
+        return WatchedJob { versions, schedule: None, checks: Vec::new() };
+    };
+    let since = since(&spec);
+    let looks = [Occasion::Late, Occasion::Absent].into_iter().filter_map(|occasion| {
+        let limit = notify.limit(occasion)?;
+        let told = job.notifications().and_then(|told| Some((told, told.latest(occasion)?)));
+        // What this node took on itself to tell it may have died before telling: it is looked at once more.
+        let told = told.map(|(told, due)| if told.by.node == *me { due - Millis(1) } else { due });
+        let done = told.map_or(since, |told| told.max(since));
+        Some(LimitCheck { occasion, limit, done, at: overdue::next_check(&schedule, done, limit) })
+    });
+    WatchedJob { versions, checks: looks.collect(), schedule: Some(schedule.clone()) }
+}
+
+fn case(job: &JobView<'_>, living: BTreeSet<Member>) -> OverdueCase {
+    let idle = |node: &NodeName, life: u64| {
+        let switches = job.switches(node);
+        switches.paused || switches.disabled || switches.shutdown == Some(life)
+    };
+    let sharding = job.sharding().cloned().unwrap_or_default();
+    let idle =
+        sharding.lanes.iter().filter(|member| idle(&member.node, member.incarnation)).cloned().collect();
+    let spec = job.spec();
+    let beside = spec.as_ref().map_or(1, |spec| spec.job.overlap.max_concurrent_runs());
+    let off = spec.map(|spec| spec.off).unwrap_or_default();
+    let placement = match (job.is_sharded(), job.is_dispatched()) {
+        (true, _) => Placement::Sharded,
+        (_, true) => Placement::Dispatched,
+        _ => Placement::Claimed,
+    };
+    let (job, holder) = (job.name().clone(), job.owner().cloned());
+    OverdueCase { job, placement, holder, max_concurrent_runs: beside, sharding, off, idle, living }
+}
+
+impl OverdueCase {
+    fn keys(&self) -> Vec<Key> {
+        match self.placement {
+            Placement::Claimed => vec![keys::run_state(&self.job)],
+            Placement::Dispatched => vec![keys::plan(&self.job)],
+            Placement::Sharded | Placement::Broadcast => {
+                self.sharding.lanes.iter().map(|member| keys::shard_run_state(&self.job, member)).collect()
+            }
+        }
+    }
+
+    fn fire_status(&self, due: Wall, now: Wall, books: &BTreeMap<Key, Change>) -> FireStatus {
+        let value = |key: &Key| Some(&books.get(key)?.entry.as_ref()?.value);
+        let lives = |member: &Member| self.living.contains(member);
+        match self.placement {
+            Placement::Claimed => {
+                let lane = value(&keys::run_state(&self.job)).and_then(|value| decode::<RunState>(value));
+                overdue::fire_status(
+                    due,
+                    now,
+                    FireRecords::Claimed(lane.as_ref(), self.holder.as_ref(), self.max_concurrent_runs),
+                    &lives,
+                )
+            }
+            Placement::Dispatched => {
+                let plan = value(&keys::plan(&self.job)).and_then(|value| decode::<Plan>(value));
+                overdue::fire_status(due, now, FireRecords::Planned(plan.as_ref()), &lives)
+            }
+            Placement::Sharded | Placement::Broadcast => {
+                let lane = |member: &Member| {
+                    let lane = value(&keys::shard_run_state(&self.job, member));
+                    self.sharding
+                        .run_state_of(member, lane.and_then(|value| decode::<ShardRunState>(value)).as_ref())
+                };
+                let lanes: BTreeMap<Member, ShardRunState> =
+                    self.sharding.lanes.iter().map(|member| (member.clone(), lane(member))).collect();
+                let idle =
+                    self.idle.iter().filter_map(|member| lanes.get(member)).flat_map(|lane| &lane.groups);
+                let off = idle.fold(self.off.clone(), |all, group| all.or(&group.shards));
+                overdue::fire_status(due, now, FireRecords::Sharded(&self.sharding, &lanes, &off), &lives)
+            }
+        }
+    }
+}
+
+/// What is to be told of a fire that stands so; `None` for nothing.
+fn text(
+    case: &OverdueCase,
+    occasion: Occasion,
+    (due, limit): (Wall, Millis),
+    stand: &FireStatus,
+) -> Option<String> {
+    let job = &case.job;
+    match (stand, occasion) {
+        (FireStatus::Waiting(why), Occasion::Late) => {
+            Some(format!("job {job}: its fire of {due} has not begun {limit} later: {why}"))
+        }
+        (FireStatus::Waiting(why), _) => Some(format!(
+            "job {job}: its fire of {due} has no outcome {limit} later, and has not begun: {why}"
+        )),
+        (FireStatus::Running(place), Occasion::Absent) => {
+            Some(format!("job {job}: its fire of {due} has no outcome {limit} later: {place}"))
+        }
+        (FireStatus::Running(_) | FireStatus::Finished, _) => None,
+    }
+}

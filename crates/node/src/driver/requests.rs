@@ -1,0 +1,162 @@
+//! What somebody asks of the node: noted in the audit log, stepped, answered.
+
+use evenkeel_core::effect::Ticket;
+use evenkeel_core::ids::LockName;
+use evenkeel_core::input::{Answer, Command, CommandId, Input, Refusal};
+use evenkeel_core::registry::TxnOutcome;
+use std::sync::PoisonError;
+use tokio::sync::oneshot;
+
+use super::pending_audit::{AuditGate, is_held};
+use super::{Driver, DriverEvent};
+use crate::audit::{self, AuditAction, Requester};
+use crate::clock;
+use crate::handle::HandleRequest;
+use crate::history::HistoryWrite;
+
+/// Why a change is not made while nothing can be written of it.
+const UNWRITTEN: &str = "the history takes no entries, and nothing is changed that it could not tell of: do what the health of \
+                         this node says (GET /api/v1/health), and ask again";
+
+/// What is said by a node that has ended.
+pub(crate) const ENDED: &str = "this node has stopped: ask another one";
+/// The same of a change that it had sent to the registry.
+const ENDED_MEANWHILE: &str = "this node has stopped before the registry answered, so it is not known whether this was done: \
+                               before you ask another one, look at what it is about";
+
+/// Whether something was done, or may have been: that is written down whatever it takes.
+fn changes_something(outcome: audit::AuditOutcome) -> bool {
+    matches!(
+        outcome,
+        audit::AuditOutcome::Asked | audit::AuditOutcome::Applied | audit::AuditOutcome::Unknown
+    )
+}
+
+/// Somebody who waits for an answer, and the lock he would hold.
+pub(super) struct PendingAnswer {
+    answer: oneshot::Sender<Answer>,
+    lock: Option<LockName>,
+}
+
+impl Driver {
+    /// A command that changes nothing which somebody would ask after.
+    pub(super) fn ask(&mut self, command: Command, answer: oneshot::Sender<Answer>) {
+        let id = self.pending_audit.number();
+        let lock = match &command {
+            Command::Lock(name) => Some(name.clone()),
+            _ => None,
+        };
+        self.pending_answers.insert(id, PendingAnswer { answer, lock });
+        self.step(Input::Asked(id, command));
+    }
+
+    /// A command of somebody: a change is tried once the audit log has it.
+    pub(super) fn change(&mut self, asker: Requester, command: Command, answer: oneshot::Sender<Answer>) {
+        let Some(deed) = AuditAction::of(&command, self.runs.node()) else {
+            return self.ask(command, answer);
+        };
+        // It would wait in vain, and so would an entry of it, in a queue that only grows: it is counted.
+        if !self.readiness.history && is_held(&command) {
+            self.pending_audit.count_refusal(asker, deed, clock::now());
+            // Whoever asked may have given up waiting.
+            let _ = answer.send(Answer::Refused(Refusal::Unavailable, UNWRITTEN.into()));
+            return;
+        }
+        let id = self.pending_audit.number();
+        self.pending_answers.insert(id, PendingAnswer { answer, lock: None });
+        let (begun, entry) = self.pending_audit.begin((id, asker, command), clock::now());
+        entry.into_iter().for_each(|entry| self.history.put(entry));
+        match begun {
+            AuditGate::Now(command) => self.step(Input::Asked(id, command)),
+            AuditGate::Held if self.readiness.history => {}
+            AuditGate::Held => self.refuse_unwritten(),
+        }
+    }
+
+    /// Something was decided in this process, beside the node.
+    pub(super) fn log_decision(
+        &mut self,
+        asker: Requester,
+        deed: AuditAction,
+        outcome: (audit::AuditOutcome, String),
+    ) {
+        if !self.readiness.history && !changes_something(outcome.0) {
+            return self.pending_audit.count_refusal(asker, deed, clock::now());
+        }
+        let id = self.pending_audit.number();
+        let entry = self.pending_audit.decision_entry(id.0, (asker, deed), outcome, clock::now());
+        self.history.put(entry);
+    }
+
+    /// The audit log has an entry for good.
+    pub(super) fn on_audit_written(&mut self, ask: CommandId) {
+        if let Some((by, command)) = self.pending_audit.take_command(ask) {
+            self.step(Input::AskedBy(ask, by, command));
+        }
+    }
+
+    /// What has waited too long for its entry, or waits in vain, is refused.
+    pub(super) fn refuse_unwritten(&mut self) {
+        while let Some(ask) = self.pending_audit.unwritten(clock::now().mono, self.readiness.history) {
+            self.answer(ask, Answer::Refused(Refusal::Unavailable, UNWRITTEN.into()));
+        }
+    }
+
+    /// History takes entries again, or the node ends: it is told how many were turned away.
+    pub(super) fn sum_up(&mut self) {
+        if let Some((asker, deed, why)) = self.pending_audit.take_refusals() {
+            let id = self.pending_audit.number();
+            let entry = self.pending_audit.decision_entry(
+                id.0,
+                (asker, deed),
+                (audit::AuditOutcome::Refused, why),
+                clock::now(),
+            );
+            self.history.put(entry);
+        }
+    }
+
+    /// What became of one of several transactions: noted before the node takes it in, and answers. Returns what it is to take in.
+    pub(super) fn committed(&mut self, ticket: Ticket, outcome: TxnOutcome) -> Input {
+        if self.pending_audit.is_idle() {
+            return Input::Committed { ticket, outcome };
+        }
+        let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
+        let part = node.item_of(ticket).zip(node.was_made(ticket, &outcome));
+        drop(node);
+        if let Some((part, made)) = part {
+            let entries = self.pending_audit.concluded(part, made);
+            self.put_all(entries);
+        }
+        Input::Committed { ticket, outcome }
+    }
+
+    pub(super) fn put_all(&self, entries: Vec<HistoryWrite>) {
+        entries.into_iter().for_each(|entry| self.history.put(entry));
+    }
+
+    /// The node ends: whoever still waits is told whether what he asked for may have been done.
+    pub(super) fn answer_all(&mut self) {
+        for (ask, waiting) in std::mem::take(&mut self.pending_answers) {
+            let (kind, text) = match self.pending_audit.may_be_done(ask) {
+                true => (Refusal::Unknown, ENDED_MEANWHILE),
+                false => (Refusal::Unavailable, ENDED),
+            };
+            // Whoever asked may have given up waiting.
+            let _ = waiting.answer.send(Answer::Refused(kind, text.into()));
+        }
+        let entries = self.pending_audit.close();
+        self.put_all(entries);
+    }
+
+    pub(super) fn answer(&mut self, ask: CommandId, answer: Answer) {
+        let entries = self.pending_audit.answered(ask, &answer);
+        self.put_all(entries);
+        let Some(PendingAnswer { answer: waiting, lock }) = self.pending_answers.remove(&ask) else { return };
+        if let (Err(Answer::Locked(..)), Some(name)) = (waiting.send(answer), lock) {
+            // Whoever asked has given up waiting, so nobody would ever give the lock back.
+            let (nobody, _) = oneshot::channel();
+            self.inbox.put_back(DriverEvent::Request(HandleRequest::Ask(Command::Unlock(name), nobody)));
+        }
+    }
+}

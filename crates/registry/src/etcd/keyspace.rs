@@ -1,0 +1,134 @@
+//! Where things lie in etcd: everything of one cluster below its namespace, cold entries in a range of their own.
+//!
+//! ```text
+//! NS/meta           the layout's version, etcd's cluster, the generation
+//! NS/entry/KEY      a cold entry
+//! NS/entry.mark     written when listeners are to be told how far the order has gone
+//! NS/lane/…         a hot entry, whose key begins like that
+//! NS/lease/ID       there as long as the lease lives, for guards to compare
+//! NS/lease.last     written to number a lease
+//! ```
+
+use std::sync::Arc;
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{Change, Entry, LeaseId, Revision};
+
+use super::message::{EtcdOp, KeyValue, RangeRequest, RequestOp};
+
+/// The names below one namespace.
+pub(super) struct EtcdKeyspace {
+    namespace: String,
+}
+
+impl EtcdKeyspace {
+    pub(super) fn new(namespace: &str) -> Self {
+        Self { namespace: namespace.into() }
+    }
+
+    pub(super) fn meta(&self) -> Vec<u8> {
+        self.name("/meta")
+    }
+
+    pub(super) fn progress_key(&self) -> Vec<u8> {
+        self.name("/entry.mark")
+    }
+
+    pub(super) fn last_lease(&self) -> Vec<u8> {
+        self.name("/lease.last")
+    }
+
+    pub(super) fn lease(&self, lease: LeaseId) -> Vec<u8> {
+        self.name(&format!("/lease/{lease}"))
+    }
+
+    pub(super) fn entry(&self, key: &Key) -> Vec<u8> {
+        match key.is_cold() {
+            true => self.name(&format!("/entry/{key}")),
+            false => self.name(&format!("/{key}")),
+        }
+    }
+
+    /// The cold entries: from the first name to the one behind the last.
+    pub(super) fn cold_range(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.name("/entry/"), self.name("/entry0"))
+    }
+
+    /// The cold entries and the mark.
+    pub(super) fn watch_range(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.progress_key(), self.name("/entry0"))
+    }
+
+    /// The key of a cold entry.
+    pub(super) fn parse_key(&self, name: &[u8]) -> Option<Key> {
+        let (first, _) = self.cold_range();
+        let text = str::from_utf8(name.strip_prefix(first.as_slice())?).ok()?;
+        Some(Key::from_stored(text))
+    }
+
+    fn name(&self, rest: &str) -> Vec<u8> {
+        [self.namespace.as_bytes(), rest.as_bytes()].concat()
+    }
+}
+
+/// A step that reads one name.
+pub(super) fn read_op(name: Vec<u8>, revision: i64) -> RequestOp {
+    RequestOp { step: Some(EtcdOp::Range(RangeRequest { key: name, revision, ..RangeRequest::default() })) }
+}
+
+/// A step that reads all of one name but its value.
+pub(super) fn exists_op(name: Vec<u8>) -> RequestOp {
+    let range = RangeRequest { key: name, keys_only: true, ..RangeRequest::default() };
+    RequestOp { step: Some(EtcdOp::Range(range)) }
+}
+
+pub(super) fn revision(number: i64) -> Revision {
+    Revision(number.try_into().unwrap_or(0))
+}
+
+/// The entry that etcd stored.
+pub(super) fn entry(kv: KeyValue) -> Entry {
+    Entry {
+        value: Arc::from(kv.value),
+        revision: revision(kv.mod_revision),
+        born: revision(kv.create_revision),
+        owner: u64::try_from(kv.lease).ok().filter(|id| *id > 0).map(LeaseId),
+    }
+}
+
+/// What became of the keys that were read, each answer being of the key in its place.
+pub(super) fn changes<'a>(
+    keys: impl Iterator<Item = &'a Key>,
+    found: impl Iterator<Item = Option<KeyValue>>,
+    at: i64,
+) -> Vec<Change> {
+    let at = revision(at);
+    let change =
+        |(key, kv): (&Key, Option<KeyValue>)| Change { key: key.clone(), entry: kv.map(entry), revision: at };
+    keys.zip(found).map(change).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever lists or watches the cold range must get every cold entry and nothing else but the mark.
+    #[test]
+    fn the_cold_range_holds_cold_entries_only() {
+        let tree = EtcdKeyspace::new("ns");
+        let (first, behind) = tree.cold_range();
+        for key in ["a", "", "/", "lane", "lane0", "lanes/x", "\u{1}", "~", "日本", "node/a@1"] {
+            let key = Key::from_stored(key);
+            let name = tree.entry(&key);
+            assert!(first <= name && name < behind, "{key}");
+            assert_eq!(tree.parse_key(&name), Some(key));
+        }
+        let hot = tree.entry(&Key::from_stored("lane/j/claim"));
+        for name in [hot, tree.meta(), tree.lease(LeaseId(7)), tree.last_lease(), tree.progress_key()] {
+            assert!(!(first <= name && name < behind));
+            assert_eq!(tree.parse_key(&name), None);
+        }
+        let (first, behind) = tree.watch_range();
+        assert!(first <= tree.progress_key() && tree.progress_key() < behind);
+    }
+}

@@ -1,0 +1,265 @@
+//! One connection to an SQL server, whichever it is: statements go out, rows come back as the few types we keep.
+
+use std::time::Duration;
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{Entry, LeaseId, Revision};
+#[cfg(feature = "mysql")]
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlRow};
+#[cfg(feature = "postgres")]
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
+use sqlx::{AssertSqlSafe, Connection as _, Error, Row as _};
+
+use super::statement::{SqlArg, SqlDialect, SqlStatement};
+use crate::{EngineUrl, RegistryError};
+
+/// How long a connection may take to come about.
+const CONNECTING: Duration = Duration::from_secs(4);
+
+/// What a server answered, or why it did not.
+pub type SqlResult<T> = Result<T, Error>;
+
+/// Where a server is and who asks.
+#[derive(Clone)]
+pub enum SqlTarget {
+    /// PostgreSQL.
+    #[cfg(feature = "postgres")]
+    Postgres(PgConnectOptions),
+    /// MySQL or MariaDB.
+    #[cfg(feature = "mysql")]
+    MySql(MySqlConnectOptions),
+}
+
+/// A connection.
+pub enum SqlConnection {
+    /// To PostgreSQL.
+    #[cfg(feature = "postgres")]
+    Postgres(PgConnection),
+    /// To MySQL or MariaDB.
+    #[cfg(feature = "mysql")]
+    MySql(MySqlConnection),
+}
+
+/// A row that came back.
+pub enum SqlRow {
+    /// From PostgreSQL.
+    #[cfg(feature = "postgres")]
+    Postgres(PgRow),
+    /// From MySQL or MariaDB.
+    #[cfg(feature = "mysql")]
+    MySql(MySqlRow),
+}
+
+/// Does the same with whichever it is.
+macro_rules! whichever {
+    ($kind:ident, $value:expr, $inner:ident => $work:expr) => {
+        match $value {
+            #[cfg(feature = "postgres")]
+            $kind::Postgres($inner) => $work,
+            #[cfg(feature = "mysql")]
+            $kind::MySql($inner) => $work,
+        }
+    };
+}
+
+impl SqlTarget {
+    /// The server at a URL, and the namespace there.
+    ///
+    /// # Errors
+    /// [`RegistryError::Refused`] says how to mend the URL.
+    pub fn from_url(url: &EngineUrl) -> Result<(Self, &str), RegistryError> {
+        match url.scheme() {
+            #[cfg(feature = "postgres")]
+            "postgres" => crate::postgres::target(url),
+            #[cfg(feature = "mysql")]
+            "mysql" => crate::mysql::target(url),
+            _ => Err(url.refusal("is no SQL server that this program knows: use postgres:// or mysql://")),
+        }
+    }
+
+    /// How it is spoken to.
+    #[must_use]
+    pub fn dialect(&self) -> &'static SqlDialect {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => &crate::postgres::SQL_DIALECT,
+            #[cfg(feature = "mysql")]
+            Self::MySql(_) => &crate::mysql::SQL_DIALECT,
+        }
+    }
+}
+
+impl SqlConnection {
+    /// Connects, and says `greeting` first.
+    ///
+    /// # Errors
+    /// No connection came about in time, or the server refuses it.
+    pub async fn open(target: &SqlTarget, greeting: &str) -> Result<Self, Error> {
+        let open = async {
+            let mut link = match target {
+                #[cfg(feature = "postgres")]
+                SqlTarget::Postgres(options) => Self::Postgres(PgConnection::connect_with(options).await?),
+                #[cfg(feature = "mysql")]
+                SqlTarget::MySql(options) => Self::MySql(MySqlConnection::connect_with(options).await?),
+            };
+            link.execute_text(greeting).await?;
+            Ok(link)
+        };
+        tokio::time::timeout(CONNECTING, open)
+            .await
+            .unwrap_or_else(|_| Err(timeout_error("no connection", CONNECTING)))
+    }
+
+    /// Sends text that takes no arguments: what begins and ends transactions, and settings.
+    ///
+    /// # Errors
+    /// The server refuses it, or did not answer: then nobody knows what became of it.
+    pub async fn execute_text(&mut self, text: &str) -> Result<(), Error> {
+        let sql = sqlx::raw_sql(AssertSqlSafe(text));
+        whichever!(Self, self, link => sql.execute(link).await.map(drop))
+    }
+
+    /// Sends a statement and returns how many rows it changed or found.
+    ///
+    /// # Errors
+    /// The server refuses it, or did not answer: then nobody knows what became of it.
+    pub async fn execute(&mut self, statement: SqlStatement<'_>) -> Result<u64, Error> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(link) => {
+                let done = postgres::query(statement).execute(link).await?;
+                Ok(done.rows_affected())
+            }
+            #[cfg(feature = "mysql")]
+            Self::MySql(link) => {
+                let done = mysql::query(statement).execute(link).await?;
+                Ok(done.rows_affected())
+            }
+        }
+    }
+
+    /// Sends a statement and returns what it found.
+    ///
+    /// # Errors
+    /// The server refuses it, or did not answer: then nobody knows what became of it.
+    pub async fn query(&mut self, statement: SqlStatement<'_>) -> Result<Vec<SqlRow>, Error> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(link) => {
+                let rows = postgres::query(statement).fetch_all(link).await?;
+                Ok(rows.into_iter().map(SqlRow::Postgres).collect())
+            }
+            #[cfg(feature = "mysql")]
+            Self::MySql(link) => {
+                let rows = mysql::query(statement).fetch_all(link).await?;
+                Ok(rows.into_iter().map(SqlRow::MySql).collect())
+            }
+        }
+    }
+
+    /// Sends a statement that finds exactly one row.
+    ///
+    /// # Errors
+    /// As [`rows`](Self::rows), or it found none.
+    pub async fn query_one(&mut self, statement: SqlStatement<'_>) -> Result<SqlRow, Error> {
+        self.query(statement).await?.pop().ok_or(Error::RowNotFound)
+    }
+}
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use super::{AssertSqlSafe, SqlArg, SqlStatement};
+    use sqlx::postgres::{PgArguments, Postgres};
+
+    pub(super) fn query(statement: SqlStatement<'_>) -> sqlx::query::Query<'_, Postgres, PgArguments> {
+        let (text, args) = statement.into_parts();
+        let query = sqlx::query::<Postgres>(AssertSqlSafe(text));
+        args.into_iter().fold(query, |query, arg| match arg {
+            SqlArg::Int(number) => query.bind(number),
+            SqlArg::Maybe(number) => query.bind(number),
+            SqlArg::Text(text) => query.bind(text),
+            SqlArg::Bytes(bytes) => query.bind(bytes),
+        })
+    }
+}
+
+#[cfg(feature = "mysql")]
+mod mysql {
+    use super::{AssertSqlSafe, SqlArg, SqlStatement};
+    use sqlx::mysql::{MySql, MySqlArguments};
+
+    pub(super) fn query(statement: SqlStatement<'_>) -> sqlx::query::Query<'_, MySql, MySqlArguments> {
+        let (text, args) = statement.into_parts();
+        let query = sqlx::query::<MySql>(AssertSqlSafe(text));
+        args.into_iter().fold(query, |query, arg| match arg {
+            SqlArg::Int(number) => query.bind(number),
+            SqlArg::Maybe(number) => query.bind(number),
+            // Keys are bytes there, so that nothing is folded, padded or compared by language.
+            SqlArg::Text(text) => query.bind(text.as_bytes()),
+            SqlArg::Bytes(bytes) => query.bind(bytes),
+        })
+    }
+}
+
+impl SqlRow {
+    /// A number.
+    ///
+    /// # Errors
+    /// There is no such thing in that column.
+    pub fn int(&self, at: usize) -> Result<i64, Error> {
+        whichever!(Self, self, row => row.try_get(at))
+    }
+
+    /// A number that may be missing.
+    ///
+    /// # Errors
+    /// There is no such thing in that column.
+    pub fn optional_int(&self, at: usize) -> Result<Option<i64>, Error> {
+        whichever!(Self, self, row => row.try_get(at))
+    }
+
+    /// Bytes, also those of a text.
+    ///
+    /// # Errors
+    /// There is no such thing in that column.
+    pub fn bytes(&self, at: usize) -> Result<Vec<u8>, Error> {
+        whichever!(Self, self, row => row.try_get_unchecked(at))
+    }
+
+    /// A text.
+    ///
+    /// # Errors
+    /// There is no such thing in that column.
+    pub fn text(&self, at: usize) -> Result<String, Error> {
+        String::from_utf8(self.bytes(at)?).map_err(|error| Error::Decode(error.into()))
+    }
+
+    pub(super) fn key(&self, at: usize) -> Result<Key, Error> {
+        self.text(at).map(Key::from_stored)
+    }
+
+    pub(super) fn revision(&self, at: usize) -> Result<Revision, Error> {
+        self.int(at).map(|number| Revision(number.cast_unsigned()))
+    }
+
+    pub(super) fn owner(&self, at: usize) -> Result<Option<LeaseId>, Error> {
+        Ok(self.optional_int(at)?.map(|number| LeaseId(number.cast_unsigned())))
+    }
+
+    /// `revision, born, owner, value` from this column on.
+    pub(super) fn entry(&self, at: usize) -> Result<Entry, Error> {
+        Ok(Entry {
+            revision: self.revision(at)?,
+            born: self.revision(at + 1)?,
+            owner: self.owner(at + 2)?,
+            value: self.bytes(at + 3)?.into(),
+        })
+    }
+}
+
+/// What did not come in time.
+#[must_use]
+pub fn timeout_error(what: &str, span: Duration) -> Error {
+    let text = format!("{what} within {} s", span.as_secs());
+    Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, text))
+}

@@ -1,0 +1,125 @@
+//! Hears that the order went on, whoever moved it: the server sends word where it can, and else it is asked.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use evenkeel_core::registry::Revision;
+use tokio::sync::watch;
+
+#[cfg(feature = "postgres")]
+use super::NOTICE_PUSHED;
+use super::connection::SqlTarget;
+use super::reader::SqlReaders;
+use super::{POLL, SqlConfig};
+
+/// Starts listening; ends with the engine.
+pub(super) fn start(config: Arc<SqlConfig>, readers: &Arc<SqlReaders>, bell: &Arc<watch::Sender<Revision>>) {
+    tokio::spawn(listen(config, Arc::downgrade(readers), Arc::downgrade(bell)));
+}
+
+async fn listen(config: Arc<SqlConfig>, readers: Weak<SqlReaders>, bell: Weak<watch::Sender<Revision>>) {
+    let mut listener = SqlListener::default();
+    loop {
+        let (Some(asked), Some(rung)) = (readers.upgrade(), bell.upgrade()) else { return };
+        // A server that is away is asked again, and whoever commits hears of it meanwhile.
+        if let Ok(revision) = asked.revision().await {
+            rung.send_if_modified(|rung| revision > std::mem::replace(rung, revision.max(*rung)));
+        }
+        drop((asked, rung));
+        listener.wait_for_change(&config, &readers, &bell).await;
+    }
+}
+
+/// Where the server's word comes in.
+#[derive(Default)]
+struct SqlListener {
+    #[cfg(feature = "postgres")]
+    listener: Option<sqlx::postgres::PgListener>,
+}
+
+impl SqlListener {
+    /// Waits until it is time to ask.
+    async fn wait_for_change(
+        &mut self,
+        config: &SqlConfig,
+        readers: &Weak<SqlReaders>,
+        bell: &Weak<watch::Sender<Revision>>,
+    ) {
+        match &config.target {
+            #[cfg(feature = "postgres")]
+            SqlTarget::Postgres(options) => {
+                self.wait_for_notify(options, &config.tables.channel, readers, bell).await;
+            }
+            #[cfg(feature = "mysql")]
+            SqlTarget::MySql(_) if readers.strong_count() == 0 => {}
+            #[cfg(feature = "mysql")]
+            SqlTarget::MySql(_) => tokio::time::sleep(span(POLL)).await,
+        }
+    }
+
+    #[cfg(feature = "postgres")]
+    async fn wait_for_notify(
+        &mut self,
+        options: &sqlx::postgres::PgConnectOptions,
+        channel: &str,
+        readers: &Weak<SqlReaders>,
+        bell: &Weak<watch::Sender<Revision>>,
+    ) {
+        // Word may be lost on the way, so one asks now and then all the same.
+        let patience = span(NOTICE_PUSHED);
+        let Some(listener) = &mut self.listener else {
+            let connected = tokio::time::timeout(patience * 4, connect(options, channel)).await;
+            let connected = connected.ok().and_then(Result::ok);
+            let wait = if connected.is_some() { patience } else { span(POLL) };
+            // Whoever connects after it and finds the server that was adopted vouches for it.
+            let known = match readers.upgrade() {
+                Some(readers) if connected.is_some() => readers.open().await.is_ok(),
+                _ => false,
+            };
+            self.listener = connected.filter(|_| known);
+            if self.listener.is_none() {
+                // A pooler in between may not pass on such words; then this is polling.
+                tokio::time::sleep(wait).await;
+            }
+            return;
+        };
+        let said = |word: &sqlx::postgres::PgNotification| word.payload().parse().ok().map(Revision);
+        let heard = async {
+            while let Some(word) = listener.try_recv().await? {
+                let mut last = said(&word);
+                while let Some(word) = listener.next_buffered() {
+                    last = last.max(said(&word));
+                }
+                // Anybody in this database may say anything there, so words are no more than a reason to ask.
+                if last > bell.upgrade().map(|bell| *bell.borrow()) {
+                    return Ok(true);
+                }
+            }
+            Ok::<_, sqlx::Error>(false)
+        };
+        match tokio::time::timeout(patience, heard).await {
+            Ok(Ok(true)) | Err(_) => {}
+            // It was cut off and may be back, with another server: what was said meanwhile is lost.
+            Ok(Ok(false)) => self.listener = None,
+            Ok(Err(_)) => {
+                self.listener = None;
+                tokio::time::sleep(span(POLL)).await;
+            }
+        }
+    }
+}
+
+#[cfg(feature = "postgres")]
+async fn connect(
+    options: &sqlx::postgres::PgConnectOptions,
+    channel: &str,
+) -> Result<sqlx::postgres::PgListener, sqlx::Error> {
+    let pool = sqlx::postgres::PgPoolOptions::new().max_connections(1).connect_lazy_with(options.clone());
+    let mut listener = sqlx::postgres::PgListener::connect_with(&pool).await?;
+    listener.listen(channel).await?;
+    Ok(listener)
+}
+
+fn span(millis: evenkeel_core::time::Millis) -> Duration {
+    Duration::from_millis(millis.0.unsigned_abs())
+}

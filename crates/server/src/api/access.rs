@@ -1,0 +1,264 @@
+//! Who is let in: names this node answers to, pages it serves itself, JSON bodies of bounded size, the cluster's key.
+//!
+//! Any web page can make a browser talk to loopback, so the checks are the same there as on a network.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use evenkeel::audit::Proof;
+
+use super::body_budget::BodyBudget;
+use super::error::StandbyMarker;
+use super::{ApiError, App, changes};
+use crate::client::LEADER;
+use crate::key::ClusterKey;
+use crate::listen::OpenConnection;
+
+/// The largest body, and that of `jobs/apply`.
+const BODY_BYTES_MAX: usize = 1 << 20;
+const APPLY_BYTES_MAX: usize = 16 << 20;
+/// A body must have arrived after this long.
+const BODY_PATIENCE: Duration = Duration::from_secs(30);
+/// Nothing is loaded from elsewhere, nothing inline is run, nobody frames the page.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+/// What the doorkeeper knows.
+pub(crate) struct AccessPolicy {
+    hosts: BTreeSet<String>,
+    key: Option<Arc<ClusterKey>>,
+    /// The bodies of all requests.
+    pub(crate) bodies: BodyBudget,
+}
+
+impl AccessPolicy {
+    /// A door that answers to loopback's names and to these.
+    pub(crate) fn new(names: impl IntoIterator<Item = String>, key: Option<Arc<ClusterKey>>) -> Self {
+        let mut hosts: BTreeSet<String> = names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
+        hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(ToOwned::to_owned));
+        Self { hosts, key, bodies: BodyBudget::new() }
+    }
+
+    /// The cluster's key, where there is one.
+    pub(crate) fn key(&self) -> Option<&ClusterKey> {
+        self.key.as_deref()
+    }
+
+    /// Whether a `Host` header names this node, whatever the port.
+    fn accepts_host(&self, authority: &str) -> bool {
+        let Some(host) = host_of(authority).map(str::to_ascii_lowercase) else { return false };
+        // A name may end with the dot of the root.
+        self.hosts.contains(host.trim_end_matches('.'))
+            || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    }
+}
+
+/// The host of `HOST`, `HOST:PORT` or `[IPv6]:PORT`; `None` of anything else.
+fn host_of(authority: &str) -> Option<&str> {
+    let end = match authority.rfind(']') {
+        Some(end) => end + 1,
+        None => authority.find(':').unwrap_or(authority.len()),
+    };
+    let (host, port) = authority.split_at_checked(end)?;
+    let port = if port.is_empty() { port } else { port.strip_prefix(':')? };
+    port.bytes().all(|byte| byte.is_ascii_digit()).then_some(host)
+}
+
+/// Every request comes through here.
+pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+    let page = is_page(request.uri().path());
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let asker = changes::asker(Proof::Nobody, &request);
+    let mut response = match checked(&app.access, &request) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    if changes::is_denial(&response) && !changes::is_question(&method) {
+        let why = changes::response_text(&response);
+        app.denials.note(&app.handle, asker, &method, &path, why).await;
+    }
+    let headers = response.headers_mut();
+    set(headers, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(headers, header::CONTENT_SECURITY_POLICY, POLICY);
+    set(headers, header::X_FRAME_OPTIONS, "DENY");
+    set(headers, header::REFERRER_POLICY, "no-referrer");
+    set(headers, HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
+    set(headers, header::CACHE_CONTROL, if page { "no-cache" } else { "no-store" });
+    response
+}
+
+fn set(headers: &mut HeaderMap, name: HeaderName, value: &'static str) {
+    headers.insert(name, HeaderValue::from_static(value));
+}
+
+/// Lets in who shows the cluster's key, where there is one, and takes the body of the request in.
+pub(crate) async fn key(State(app): State<App>, request: Request, next: Next) -> Response {
+    let shown =
+        text(request.headers(), &header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+    match &app.access.key {
+        Some(key) if !key.is(shown.unwrap_or_default().as_bytes()) => {
+            let what = if shown.is_some() { "is not the cluster's" } else { "is missing" };
+            let fix = "give it with --cluster-key-file or as Authorization: Bearer KEY";
+            let error =
+                ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", format!("the key {what}: {fix}"));
+            let mut response = error.into_response();
+            set(response.headers_mut(), header::WWW_AUTHENTICATE, "Bearer");
+            response
+        }
+        _ => match whole(&app.access, request).await {
+            Ok(request) => pointed(&app, next.run(request).await),
+            Err(refusal) => refusal.into_response(),
+        },
+    }
+}
+
+/// Says where the serving leader answers, where this node refuses because another one serves.
+fn pointed(app: &App, mut response: Response) -> Response {
+    if response.extensions().get::<StandbyMarker>().is_some() {
+        let address =
+            app.handle.with_node(|node| node.leader_elsewhere().map(|(_, address)| address.to_owned()));
+        let value = address.and_then(|address| HeaderValue::try_from(format!("http://{address}")).ok());
+        response.headers_mut().extend(value.map(|value| (HeaderName::from_static(LEADER), value)));
+    }
+    response
+}
+
+/// Judges a request by its head alone: nothing of its body is read before it is known who sends it.
+fn checked(door: &AccessPolicy, request: &Request) -> Result<(), ApiError> {
+    let headers = request.headers();
+    let open = request.extensions().get::<Arc<OpenConnection>>();
+    if let Some(fault) = open.and_then(|open| open.fault()) {
+        return Err(ApiError::invalid(fault.fix()));
+    }
+    if open.is_some_and(|open| open.is_spare()) && !is_of_reserve(request) {
+        let text = "all connections for callers from your address are taken: close some, or try again";
+        return Err(ApiError::unavailable(text));
+    }
+    let host = named(door, request)?;
+    foreign(request, host)?;
+    if [Method::POST, Method::PUT].contains(request.method()) && !is_json(headers) {
+        return Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "not_json",
+            "send a JSON body with Content-Type: application/json",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether it is answered when no other connection is left.
+fn is_of_reserve(request: &Request) -> bool {
+    let path = request.uri().path();
+    path.starts_with("/peer/") || path == "/api/v1/health"
+}
+
+/// The name by which this node is asked, which is one of its own and the same wherever it stands.
+fn named<'a>(door: &AccessPolicy, request: &'a Request) -> Result<&'a str, ApiError> {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if hosts.next().is_some() {
+        return Err(ApiError::invalid("a request has one Host header: send it once"));
+    }
+    let unknown = |name: &str| {
+        ApiError::forbidden(format!(
+            "this node is not called {name:?}: use the name that it advertises, or start it with --allowed-host {}",
+            host_of(name).unwrap_or(name)
+        ))
+    };
+    if !door.accepts_host(host) {
+        return Err(unknown(host));
+    }
+    let target = request.uri();
+    if target.scheme_str().is_some_and(|scheme| !scheme.eq_ignore_ascii_case("http")) {
+        return Err(ApiError::invalid("this node is no proxy: ask for a path, such as /api/v1/jobs"));
+    }
+    match target.authority() {
+        Some(other) if !door.accepts_host(other.as_str()) => Err(unknown(other.as_str())),
+        Some(other) if !other.as_str().eq_ignore_ascii_case(host) => Err(ApiError::invalid(
+            "the address and the Host header name two hosts: send the same, or a path alone",
+        )),
+        _ => Ok(host),
+    }
+}
+
+/// Refuses what a page from elsewhere has a browser send. Such a page cannot read an answer, but it could change things, and keep
+/// the node busy. Only to open the console it may lead.
+fn foreign(request: &Request, host: &str) -> Result<(), ApiError> {
+    let headers = request.headers();
+    let asks = [Method::GET, Method::HEAD].contains(request.method());
+    let may = if asks { "ask for anything" } else { "change anything" };
+    if let Some(origin) = text(headers, &header::ORIGIN)
+        && origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")) != Some(host)
+    {
+        return Err(ApiError::forbidden(format!(
+            "a page of {origin} may not {may} here: use the node's own"
+        )));
+    }
+    let said = |name: &'static str| text(headers, &HeaderName::from_static(name));
+    let opens = asks && is_page(request.uri().path()) && said("sec-fetch-dest") == Some("document");
+    match said("sec-fetch-site") {
+        Some(site) if !["same-origin", "none"].contains(&site) && !opens => {
+            Err(ApiError::forbidden(format!("a page from elsewhere may not {may} here: use the node's own")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_page(path: &str) -> bool {
+    !path.starts_with("/api/") && !path.starts_with("/peer/")
+}
+
+/// Takes the body in at once, bounded in size and time, so that no handler has to.
+async fn whole(door: &AccessPolicy, request: Request) -> Result<Request, ApiError> {
+    let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let max = if path == Some("/api/v1/jobs/apply") { APPLY_BYTES_MAX } else { BODY_BYTES_MAX };
+    let (parts, body) = request.into_parts();
+    let bytes = door.bodies.take(body, max, BODY_PATIENCE).await?;
+    Ok(Request::from_parts(parts, Body::from(bytes)))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = text(headers, &header::CONTENT_TYPE).and_then(|kind| kind.split(';').next());
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_door_knows_its_own_names_only() {
+        let door = AccessPolicy::new(["Node-1.example".to_owned(), "10.0.0.7".to_owned()], None);
+        for known in
+            ["127.0.0.1", "localhost:7700", "[::1]:7700", "127.0.0.9:1", "node-1.example:7700", "10.0.0.7"]
+        {
+            assert!(door.accepts_host(known), "{known}");
+        }
+        for other in [
+            "",
+            "evil.example",
+            "localhost.evil.example:7700",
+            "10.0.0.8:7700",
+            "127.0.0.1.nip.io",
+            "127.0.0.1:80:evil.example",
+            "127.0.0.1:evil",
+            "[::1]evil.example",
+            "me@127.0.0.1",
+            "127.0.0.1:80@evil.example",
+        ] {
+            assert!(!door.accepts_host(other), "{other}");
+        }
+    }
+}

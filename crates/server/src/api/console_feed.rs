@@ -1,0 +1,202 @@
+//! `/api/v1/live`: what the console shows, sent again whenever it has changed.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use evenkeel::audit::{AuditFilter, AuditRecord};
+use evenkeel::{EventFilter, EventRecord, RunFilter, clock};
+use evenkeel_core::time::Millis;
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio_stream::wrappers::WatchStream;
+use tokio_stream::{Stream, StreamExt};
+
+use super::fanout::latest::{self, LatestAttempts};
+use super::running::{self, RunningAttempts};
+use super::{App, calendars, fanout};
+use crate::api_types::{AuditRow, CalendarRow, EventRow, JobRow, NodeRow, RunRow};
+use crate::queries;
+
+/// How many jobs, calendars, runs and events the console shows at once.
+pub(crate) const JOBS_SHOWN: usize = 200;
+pub(crate) const CALENDARS_SHOWN: usize = 100;
+pub(crate) const RUNS_SHOWN: u32 = 50;
+/// How many attempts that run now are shown beside the latest ones.
+const RUNNING_SHOWN: usize = 200;
+pub(crate) const EVENTS_SHOWN: u32 = 20;
+pub(crate) const AUDIT_SHOWN: u32 = 20;
+/// Changes that come closer together than this are sent as one.
+const PACE: Duration = Duration::from_millis(400);
+/// Without any change the picture is taken again after this, for next fires move by themselves.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The other nodes' histories are asked at most so often, in milliseconds.
+const OTHERS_PACE: Millis = Millis::secs(2);
+/// No picture waits longer for them.
+const OTHERS_PATIENCE: Duration = Duration::from_millis(500);
+
+/// What the console shows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct ConsoleSnapshot {
+    /// The node that shows it.
+    pub(crate) node: String,
+    /// Whether that node was closed from outside.
+    pub(crate) closed: bool,
+    /// The first jobs by name, of those that are looked for.
+    pub(crate) jobs: Vec<JobRow>,
+    /// How many jobs there are that may be held.
+    pub(crate) enabled: usize,
+    /// Whether there are more jobs than those.
+    pub(crate) more: bool,
+    /// The first calendars by name.
+    pub(crate) calendars: Vec<CalendarRow>,
+    /// The living nodes.
+    pub(crate) nodes: Vec<NodeRow>,
+    /// How many attempts run now.
+    pub(crate) running: usize,
+    /// The latest attempts, and those that run now although they began before them.
+    pub(crate) runs: Vec<RunRow>,
+    /// Those of their jobs that are sharded.
+    pub(crate) sharded: BTreeSet<String>,
+    /// The latest events.
+    pub(crate) events: Vec<EventRow>,
+    /// The latest entries of the audit log.
+    pub(crate) audit: Vec<AuditRow>,
+    /// Nodes that live and did not say what their histories have.
+    pub(crate) missing: Vec<String>,
+}
+
+/// What the other nodes' histories have.
+#[derive(Default)]
+pub(crate) struct RemoteHistories {
+    running: RunningAttempts,
+    runs: LatestAttempts,
+    events: fanout::HistorySources<EventRecord>,
+    audit: fanout::HistorySources<AuditRecord>,
+}
+
+/// The picture, taken once for all who look, and only while somebody looks.
+#[derive(Default)]
+pub(crate) struct ConsoleFeed {
+    snapshot: watch::Sender<Arc<str>>,
+}
+
+fn run_filter() -> RunFilter {
+    RunFilter { limit: RUNS_SHOWN, ..RunFilter::default() }
+}
+
+fn event_filter() -> EventFilter {
+    EventFilter { limit: EVENTS_SHOWN, ..EventFilter::default() }
+}
+
+fn audit_filter() -> AuditFilter {
+    AuditFilter { limit: AUDIT_SHOWN, ..AuditFilter::default() }
+}
+
+impl RemoteHistories {
+    /// Asks all of them.
+    pub(crate) async fn collect(app: &App) -> Self {
+        let (runs, events, audit) = (run_filter(), event_filter(), audit_filter());
+        let (running, runs, events, audit) = tokio::join!(
+            running::all(app, OTHERS_PATIENCE),
+            latest::runs(app, runs, None, OTHERS_PATIENCE),
+            fanout::other_events(app, &events, None, OTHERS_PATIENCE),
+            fanout::other_audit(app, &audit, None, OTHERS_PATIENCE),
+        );
+        // A history of its own that cannot be read says nothing here.
+        Self { running: running.unwrap_or_default(), runs: runs.unwrap_or_default(), events, audit }
+    }
+}
+
+impl ConsoleSnapshot {
+    /// Takes it, with what the others said last.
+    pub(crate) async fn take(app: &App, others: &RemoteHistories) -> Self {
+        Self::find(app, others, "").await
+    }
+
+    /// The same, of jobs only those whose names hold a text.
+    pub(crate) async fn find(app: &App, others: &RemoteHistories, text: &str) -> Self {
+        let (handle, own) = (&app.handle, app.handle.name());
+        let page = queries::jobs(handle, None, JOBS_SHOWN, text);
+        let runs = handle.runs(run_filter()).await.unwrap_or_default();
+        let mut runs = others.runs.with(own, runs, RUNS_SHOWN);
+        let running = others.running.and(running::here(handle).await, handle);
+        let known: BTreeSet<_> = runs.rows.iter().map(|run| (run.run.clone(), run.attempt)).collect();
+        let older = running.attempts.iter().filter(|run| !known.contains(&(run.run.clone(), run.attempt)));
+        runs.rows.extend(older.take(RUNNING_SHOWN).cloned());
+        let events = handle.events(event_filter()).await.unwrap_or_default();
+        let events = others.events.page((own.clone(), events), EVENTS_SHOWN);
+        let audit = handle.audit(audit_filter()).await.unwrap_or_default();
+        let audit = others.audit.page((own.clone(), audit), AUDIT_SHOWN);
+        let missing: BTreeSet<_> = runs.missing.iter().chain(&events.missing).chain(&audit.missing).collect();
+        Self {
+            node: own.to_string(),
+            closed: queries::is_closed(handle),
+            jobs: page.jobs,
+            enabled: queries::enabled(handle),
+            more: page.after.is_some(),
+            calendars: calendars::rows(app, CALENDARS_SHOWN),
+            nodes: queries::nodes(handle),
+            running: running.attempts.len(),
+            sharded: queries::sharded(handle, &runs.rows),
+            runs: runs.rows.iter().map(queries::run_row).collect(),
+            events: events.rows.iter().map(EventRow::of).collect(),
+            audit: audit.rows.iter().map(AuditRow::of).collect(),
+            missing: missing.into_iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    fn text(&self) -> Arc<str> {
+        serde_json::to_string(self).expect("rows are plain data").into()
+    }
+}
+
+impl ConsoleFeed {
+    /// Starts to watch the node; ends with it.
+    pub(crate) fn follow(app: App) {
+        tokio::spawn(async move {
+            let (mut changes, mut ending) = (app.handle.changes(), app.ending.clone());
+            let (mut others, mut heard) = (RemoteHistories::default(), None);
+            while !*ending.borrow() {
+                if app.live.snapshot.receiver_count() > 0 {
+                    let now = clock::now().mono;
+                    if heard.is_none_or(|at| now - at >= OTHERS_PACE) {
+                        (others, heard) = (RemoteHistories::collect(&app).await, Some(now));
+                    }
+                    app.live.publish(&ConsoleSnapshot::take(&app, &others).await);
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(PACE) => {}
+                    _ = ending.changed() => return,
+                }
+                tokio::select! {
+                    _ = tokio::time::timeout(PATIENCE, changes.changed()) => {}
+                    _ = ending.changed() => return,
+                }
+            }
+        });
+    }
+
+    fn publish(&self, picture: &ConsoleSnapshot) {
+        let text = picture.text();
+        self.snapshot.send_if_modified(|old| {
+            let new = *old != text;
+            *old = text;
+            new
+        });
+    }
+}
+
+pub(super) async fn stream(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let changes = WatchStream::from_changes(app.live.snapshot.subscribe());
+    // The first one is taken at once: the others wait for a change.
+    let first =
+        tokio_stream::once(ConsoleSnapshot::take(&app, &RemoteHistories::collect(&app).await).await.text());
+    let pictures = first.chain(changes).map(|text| Some(Event::default().event("picture").data(&*text)));
+    let end = WatchStream::new(app.ending.clone()).filter(|ending| *ending).map(|_| None);
+    let both = pictures.merge(end).take_while(Option::is_some).filter_map(|event| event.map(Ok));
+    Sse::new(both).keep_alive(KeepAlive::new().interval(Duration::from_secs(15)))
+}

@@ -1,0 +1,156 @@
+//! What a look at a sharded job found, and what that means for its nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_core::ids::{Member, NodeName};
+use evenkeel_core::job::{CatchUp, Delivery, Job, Spec};
+use evenkeel_core::record::{
+    MemberInfo, NodeSwitches, OpenShards, ProcessedItems, ShardRunState, Sharding, TriggerRecord,
+    TriggerRequest,
+};
+use evenkeel_core::schedule::CalendarFilter;
+use evenkeel_core::shards::ShardSet;
+use evenkeel_core::time::Wall;
+
+/// The records of one job, read at about one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct CompatJob {
+    /// What was declared and switched.
+    pub(crate) spec: Spec,
+    /// The calendars that it names, unless one of them is missing.
+    pub(crate) calendars: Option<CalendarFilter>,
+    /// Who leads and who has what.
+    pub(crate) sharding: Sharding,
+    /// What runs where; lanes of earlier cuts as they count under this one.
+    pub(crate) run_states: BTreeMap<Member, ShardRunState>,
+    /// Who lives.
+    pub(crate) members: BTreeMap<Member, MemberInfo>,
+    /// What was switched for the job on single nodes, also on such as are away.
+    pub(crate) switches: BTreeMap<NodeName, NodeSwitches>,
+    /// Nodes that take part in nothing.
+    pub(crate) drained: BTreeSet<NodeName>,
+    /// What nodes counted of its data in their latest intervals.
+    pub(crate) counts: BTreeMap<NodeName, ProcessedItems>,
+    /// Requests to run it now.
+    pub(crate) triggers: TriggerRecord,
+    /// When it was looked.
+    pub(crate) now: Wall,
+}
+
+impl CompatJob {
+    pub(super) fn job(&self) -> &Job {
+        &self.spec.job
+    }
+
+    /// Whether crashed runs are taken over.
+    pub(super) fn fails_over(&self) -> bool {
+        self.job().delivery == Delivery::AtLeastOnce
+    }
+
+    /// Whether fires that were missed during a run are made up.
+    pub(super) fn catches_up(&self) -> bool {
+        self.job().catch_up != CatchUp::Skip
+    }
+
+    /// The leader, if it lives.
+    pub(super) fn leader(&self) -> Option<&Member> {
+        self.sharding.leader.as_ref().filter(|leader| self.lives(leader))
+    }
+
+    pub(super) fn lives(&self, member: &Member) -> bool {
+        self.members.contains_key(member)
+    }
+
+    /// Whether the number of shards changed since the last cut.
+    pub(super) fn is_resized(&self) -> bool {
+        // Before the first cut, and after that of an earlier job of this name, there are no records that could be wrong.
+        let total = self.sharding.cut.total;
+        total > 0 && total != self.sharding.cut.total_of(self.job())
+    }
+
+    /// Where a node is reached, without the port. One that is gone took its address along: then its name stands for it.
+    pub(super) fn host<'a>(&'a self, node: &'a NodeName) -> &'a str {
+        let latest = Member { node: node.clone(), incarnation: u64::MAX };
+        let latest = self.members.range(..=latest).next_back().filter(|(member, _)| member.node == *node);
+        let address = latest.map_or("", |(_, info)| &info.address);
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() { node.as_str() } else { host }
+    }
+
+    /// A member as the source writes one: its address and a number that tells its lives apart.
+    pub(super) fn id(&self, member: &Member) -> String {
+        format!("{}@-@{}", self.host(&member.node), member.incarnation)
+    }
+
+    /// The nodes of the job by host: those that live, that have shards, and that somebody has switched.
+    pub(super) fn hosts(&self) -> BTreeMap<&str, BTreeSet<&NodeName>> {
+        let cut = &self.sharding.cut;
+        let members = self.members.keys().chain(&cut.among).chain(cut.portions.iter().map(|p| &p.holder));
+        let switched = self
+            .switches
+            .iter()
+            .filter(|(node, switches)| switches.paused || switches.disabled || self.is_shut(node));
+        let nodes = members.map(|member| &member.node).chain(switched.map(|(node, _)| node));
+        let mut hosts: BTreeMap<&str, BTreeSet<&NodeName>> = BTreeMap::new();
+        for node in nodes {
+            hosts.entry(self.host(node)).or_default().insert(node);
+        }
+        hosts
+    }
+
+    /// The living members of a node; seldom more than one.
+    pub(super) fn lives_of(&self, node: &NodeName) -> impl Iterator<Item = &Member> {
+        self.members.keys().filter(move |member| member.node == *node)
+    }
+
+    /// Whether a node takes no part in the job, until it is switched on again.
+    pub(super) fn is_disabled(&self, node: &NodeName) -> bool {
+        let switched = self.switches.get(node).is_some_and(|switches| switches.disabled);
+        switched || self.drained.contains(node) || !self.job().enabled
+    }
+
+    /// Whether a node fires its shards by hand only.
+    pub(super) fn is_paused(&self, node: &NodeName) -> bool {
+        self.spec.paused || self.switches.get(node).is_some_and(|switches| switches.paused)
+    }
+
+    /// Whether a node was shut down for the job and has not begun another life since.
+    pub(super) fn is_shut(&self, node: &NodeName) -> bool {
+        let shut = self.switches.get(node).and_then(|switches| switches.shutdown);
+        shut.is_some_and(|life| self.lives_of(node).last().is_none_or(|member| member.incarnation == life))
+    }
+
+    /// What a node has by the last cut; `None` when that did not reckon with it.
+    pub(super) fn assignment(&self, node: &NodeName) -> Option<ShardSet> {
+        let cut = &self.sharding.cut;
+        let portions = cut.portions.iter().filter(|portion| portion.holder.node == *node);
+        let mut groups = portions.flat_map(|portion| &portion.groups).peekable();
+        let reckoned = groups.peek().is_some() || cut.among.iter().any(|member| member.node == *node);
+        reckoned.then(|| groups.fold(ShardSet::empty(), |all, group| all.or(&group.shards)))
+    }
+
+    /// Whether a request waits for a node to run its shards.
+    pub(super) fn is_requested(&self, node: &NodeName) -> bool {
+        let mine = self.assignment(node).unwrap_or_default();
+        let waits = |request: &TriggerRequest| {
+            let meant = request.node.as_ref().is_none_or(|only| only == node);
+            !request.taken && meant && !mine.minus(&request.shards).is_empty()
+        };
+        self.triggers.requests.iter().any(waits)
+    }
+
+    /// Whether a node runs any shard of it.
+    pub(super) fn is_running(&self, node: &NodeName) -> bool {
+        let begun = |open: &OpenShards| open.from <= self.now;
+        let runs = |member| self.run_states.get(member).is_some_and(|lane| lane.open.iter().any(begun));
+        self.job().monitor_execution && self.lives_of(node).any(runs)
+    }
+
+    /// What the dead left unfinished and somebody will take over.
+    pub(super) fn left_behind(&self) -> ShardSet {
+        let repeats = self.fails_over() && self.job().enabled;
+        let dead = self.run_states.iter().filter(|(member, _)| repeats && !self.lives(member));
+        dead.fold(ShardSet::empty(), |all, (_, lane)| all.or(&lane.unfinished()))
+    }
+}

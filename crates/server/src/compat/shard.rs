@@ -1,0 +1,164 @@
+//! What a look at a sharded job means for each of its shards.
+
+use evenkeel_core::ids::{Fire, Member, NodeName, Shard};
+use evenkeel_core::record::{OpenShards, ShardGroup, ShardRunState, TriggerRequest};
+use evenkeel_core::schedule::Schedule;
+use evenkeel_core::time::Wall;
+
+use super::compat_job::CompatJob;
+
+/// One shard, with all that the records have of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CompatShard<'a> {
+    seen: &'a CompatJob,
+    /// Which.
+    pub(super) shard: Shard,
+    /// Who got it at the last cut.
+    pub(super) holder: Option<&'a Member>,
+    /// Its watermark as it was dealt then.
+    dealt: Wall,
+    /// Its watermark now.
+    watermark: Wall,
+    /// The lane that keeps it.
+    run_state: Option<&'a ShardRunState>,
+    /// What is claimed of it, and in whose lane.
+    open: Option<(&'a Member, &'a OpenShards)>,
+}
+
+/// The shards that have records: as many as were cut last, so none before the first cut.
+#[must_use]
+pub(super) fn shards(seen: &CompatJob) -> Vec<CompatShard<'_>> {
+    let nothing = |shard| CompatShard {
+        seen,
+        shard: Shard(shard),
+        holder: None,
+        dealt: Wall::MIN,
+        watermark: Wall::MIN,
+        run_state: None,
+        open: None,
+    };
+    let mut shards: Vec<CompatShard<'_>> = (0..seen.sharding.cut.total).map(nothing).collect();
+    for portion in &seen.sharding.cut.portions {
+        each(&mut shards, &portion.groups, |shard, group| {
+            shard.holder = Some(&portion.holder);
+            (shard.dealt, shard.watermark) = (group.watermark, group.watermark);
+        });
+    }
+    for (member, lane) in &seen.run_states {
+        each(&mut shards, &lane.groups, |shard, group| {
+            (shard.run_state, shard.watermark) = (Some(lane), group.watermark);
+        });
+        for open in &lane.open {
+            for shard in open.shards.iter() {
+                if let Some(shard) = shards.get_mut(shard.0 as usize) {
+                    shard.open = Some((member, open));
+                }
+            }
+        }
+    }
+    shards
+}
+
+fn each<'a>(
+    shards: &mut [CompatShard<'a>],
+    groups: &'a [ShardGroup],
+    mut tell: impl FnMut(&mut CompatShard<'a>, &'a ShardGroup),
+) {
+    for group in groups {
+        for shard in group.shards.iter() {
+            if let Some(shard) = shards.get_mut(shard.0 as usize) {
+                tell(shard, group);
+            }
+        }
+    }
+}
+
+impl<'a> CompatShard<'a> {
+    /// What is claimed of it in the lane of somebody who lives.
+    fn claimed(&self) -> Option<(&'a Member, &'a OpenShards)> {
+        self.open.filter(|(by, _)| self.seen.lives(by))
+    }
+
+    /// Its run, once the moment has come, and who runs it.
+    pub(super) fn run(&self) -> Option<(&'a Member, &'a OpenShards)> {
+        self.claimed().filter(|(_, open)| open.from <= self.seen.now)
+    }
+
+    /// Who took it over from the one that should run it, until that run has ended.
+    pub(super) fn failover_member(&self) -> Option<&'a Member> {
+        self.claimed().map(|(by, _)| by).filter(|by| self.holder != Some(*by))
+    }
+
+    /// Whether a fire came due during its run, and will be made up.
+    pub(super) fn has_missed(&self, schedule: Option<&Schedule>) -> bool {
+        let Some((by, open)) = self.run().filter(|_| self.seen.catches_up()) else { return false };
+        let floor = self.floor().max(open.from);
+        let missed =
+            schedule.and_then(|schedule| schedule.next(floor)).is_some_and(|due| due <= self.seen.now);
+        missed && self.fires_on(&by.node)
+    }
+
+    /// When it fires next by the schedule.
+    pub(super) fn next(&self, schedule: Option<&Schedule>) -> Option<Wall> {
+        let claimed = self.claimed();
+        let by = claimed.map(|(by, _)| by).or(self.holder)?;
+        if !self.fires_on(&by.node) {
+            return None;
+        }
+        let ahead = |open: &&OpenShards| open.from > self.seen.now && matches!(open.fire, Fire::Due(_));
+        match claimed.map(|(_, open)| open).filter(ahead) {
+            Some(open) => Some(open.due),
+            None => schedule?.next(self.floor().max(self.seen.now)),
+        }
+    }
+
+    /// When its run began, or the last one that ended.
+    pub(super) fn began(&self) -> Option<Wall> {
+        if let Some((_, open)) = self.run() {
+            return Some(open.from);
+        }
+        let ended = self.ended()?;
+        // A lane knows its latest beginning only. Where that is another shard's, the fire itself says when this one began.
+        let began = self.run_state.and_then(|lane| lane.began).filter(|began| *began <= ended);
+        began.or_else(|| self.rest()).filter(|at| *at > Wall::MIN && *at <= ended)
+    }
+
+    /// When its last run ended, as far as its lane knows.
+    pub(super) fn ended(&self) -> Option<Wall> {
+        self.run_state?.ended.filter(|_| self.is_completed())
+    }
+
+    /// Whether a run of it has ended since the last cut, and the next one has not begun.
+    pub(super) fn is_completed(&self) -> bool {
+        let Some(rest) = self.rest().filter(|_| !self.is_off()) else { return false };
+        let Some(ended) = self.run_state.and_then(|lane| lane.ended) else { return false };
+        // A fire that was passed over, or was lost with its node, ends no run.
+        let by_schedule = self.dealt < rest && rest <= ended;
+        let by_hand = |request: &TriggerRequest| request.shards.contains(self.shard) && request.at <= ended;
+        by_schedule || self.seen.triggers.requests.iter().any(by_hand)
+    }
+
+    /// Whether an operator has switched it off.
+    pub(super) fn is_off(&self) -> bool {
+        self.seen.spec.off.contains(self.shard)
+    }
+
+    /// Up to where its fires are closed; `None` while one is open that has begun, or whose node is gone.
+    fn rest(&self) -> Option<Wall> {
+        match self.open {
+            None => Some(self.watermark),
+            Some(_) if self.run().is_some() => None,
+            Some(_) => self.claimed().map(|(_, open)| open.back),
+        }
+    }
+
+    /// Up to where no fire of it will come.
+    fn floor(&self) -> Wall {
+        self.watermark.max(self.seen.spec.since)
+    }
+
+    /// Whether the schedule fires it on this node at all.
+    fn fires_on(&self, node: &NodeName) -> bool {
+        !self.seen.is_paused(node) && self.seen.job().enabled && !self.is_off()
+    }
+}

@@ -1,0 +1,427 @@
+//! What the API and the console show of a node: rows made of its view and its history.
+
+mod capacity;
+mod compat_cluster;
+pub(crate) mod explain;
+mod names;
+mod nodes;
+mod open_fires;
+mod remarks;
+mod shards;
+mod switches;
+mod unschedulable;
+mod warnings;
+
+use std::collections::BTreeSet;
+
+use evenkeel::{AttemptState, Handle, RunRecord, RunStateError};
+use evenkeel_core::ids::{Fire, JobName, Member, NodeName, RequestId, RunId};
+use evenkeel_core::job::{Placement, Spec};
+use evenkeel_core::node::Node;
+use evenkeel_core::record::{LoadRecord, ShardRunState, TriggerRequest};
+use evenkeel_core::rules::firing;
+use evenkeel_core::schedule::{CalendarFilter, Schedule};
+use evenkeel_core::time::Wall;
+use evenkeel_core::view::{JobView, View};
+
+use crate::api_types::{JobDetail, JobPage, JobRow, RunRow, ServiceRow, ShardingRow, moment, zone};
+use crate::zones;
+pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
+pub(crate) use compat_cluster::compat_cluster;
+pub(crate) use names::{CommandObject, no_calendar, no_job, no_living, no_node, unknown_node};
+pub(crate) use nodes::{gone, nodes, nodes_with_times};
+pub(crate) use open_fires::{OpenFire, is_open, open};
+pub(crate) use remarks::remarks;
+pub(crate) use shards::{folded, requested_shards, shards};
+pub(crate) use switches::{ended as ended_switches, switches};
+pub(crate) use warnings::warnings;
+
+/// So many jobs are copied at one look, which the node waits for.
+const LOOK: usize = 200;
+
+/// What is copied of a job under the look; everything dear is done after it.
+struct JobSnapshot {
+    spec: Spec,
+    /// The calendars that it names, unless one of them is missing.
+    calendars: Option<CalendarFilter>,
+    /// Those that are.
+    missing: Vec<String>,
+    /// Whether no living node fits.
+    unschedulable: bool,
+    /// Who holds it, leads it, or plans it.
+    owner: Option<String>,
+    /// How many hold it, or shards of it.
+    nodes: usize,
+}
+
+fn job_snapshot(view: &View, planner: Option<&Member>, job: JobView<'_>) -> Option<JobSnapshot> {
+    let sharding = job.sharding().filter(|_| job.is_sharded());
+    let spec = timed(view, &job)?;
+    let owner = match spec.job.placement {
+        Placement::Claimed => job.owner(),
+        Placement::Sharded | Placement::Broadcast => sharding.and_then(|sharding| sharding.leader.as_ref()),
+        Placement::Dispatched => planner,
+    };
+    Some(JobSnapshot {
+        calendars: view.calendars_of(&spec.job),
+        missing: view.missing(&spec.job).into_iter().map(String::from).collect(),
+        unschedulable: spec.job.enabled && view.fitting(job.group()).next().is_none(),
+        spec,
+        owner: owner.map(|member| member.node.to_string()),
+        nodes: sharding.map_or(usize::from(job.owner().is_some()), shards::holders),
+    })
+}
+
+/// Who plans dispatched jobs; nobody, as far as a node can say that does not trust its lease.
+fn planner(node: &Node) -> Option<&Member> {
+    node.trusted_until(evenkeel::clock::now().mono)?;
+    node.view().planner()
+}
+
+/// A declaration, and up to when its fires are nobody's, also by the calendars that it names.
+pub(crate) fn timed(view: &View, job: &JobView<'_>) -> Option<Spec> {
+    let spec = job.spec()?;
+    Some(Spec { since: view.since_of(&spec), ..spec })
+}
+
+/// Whether a job's name holds this text, in letters of either case. An empty text is in each.
+fn is_in(name: &JobName, find: &str) -> bool {
+    let (name, find) = (name.as_str().as_bytes(), find.as_bytes());
+    find.is_empty() || name.windows(find.len()).any(|part| part.eq_ignore_ascii_case(find))
+}
+
+/// A page of the jobs after this name whose names hold a text.
+pub(crate) fn jobs(handle: &Handle, after: Option<&JobName>, limit: usize, find: &str) -> JobPage {
+    let now = zones::now();
+    let mut jobs: Vec<JobRow> = Vec::new();
+    let mut last = after.cloned();
+    loop {
+        let looked_at = if find.is_empty() { LOOK.min(limit - jobs.len() + 1) } else { LOOK };
+        let seen: Vec<_> = handle.with_node(|node| {
+            let (view, planner) = (node.view(), planner(node));
+            let found = |job: JobView<'_>| {
+                is_in(job.name(), find).then(|| job_snapshot(view, planner, job)).flatten()
+            };
+            view.page(last.as_ref(), looked_at).map(|job| (job.name().clone(), found(job))).collect()
+        });
+        let more = seen.len() == looked_at;
+        for (name, copied) in seen {
+            // One more than wanted is looked for, to know whether the page is the last one.
+            if copied.is_some() && jobs.len() >= limit {
+                return JobPage { jobs, after: last.map(String::from) };
+            }
+            jobs.extend(copied.map(|copied| row(copied, now)));
+            last = Some(name);
+        }
+        if !more {
+            return JobPage { jobs, after: None };
+        }
+    }
+}
+
+fn row(copied: JobSnapshot, now: Wall) -> JobRow {
+    let next = next(&copied, now);
+    let job = copied.spec.job;
+    JobRow {
+        name: job.name.to_string(),
+        timezone: zone(&job.timezone),
+        placement: job.placement,
+        owner: copied.owner,
+        nodes: copied.nodes,
+        next,
+        paused: copied.spec.paused,
+        disabled: !job.enabled,
+        missing: copied.missing,
+        fits_nobody: copied.unschedulable,
+        schedule: job.schedule.lines().map(str::trim).collect::<Vec<_>>().join("; "),
+    }
+}
+
+fn next(copied: &JobSnapshot, now: Wall) -> Option<String> {
+    let spec = &copied.spec;
+    let schedule = spec.job.schedule_with_calendars(copied.calendars.as_ref());
+    let schedule = schedule.filter(|_| spec.job.enabled && !spec.paused);
+    // Where fires follow runs, nobody knows while one goes on.
+    let schedule = schedule.filter(|schedule| !schedule.follows_runs());
+    schedule.and_then(|schedule| schedule.next(now.max(spec.since))).map(moment)
+}
+
+/// A job's schedule under the calendars that it names, whatever its switches say; `None` when there is no such job.
+pub(crate) fn schedule(handle: &Handle, name: &JobName) -> Option<Option<Schedule>> {
+    let (job, calendars) = handle.with_node(|node| {
+        let job = node.view().find(name)?.spec()?.job;
+        let calendars = node.view().calendars_of(&job);
+        Some((job, calendars))
+    })?;
+    Some(job.schedule_with_calendars(calendars.as_ref()))
+}
+
+/// Everything about a job.
+pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
+    let (copied, sharing, switches): (JobSnapshot, Option<ShardingRow>, _) = handle.with_node(|node| {
+        let job = node.view().find(name)?;
+        let copied = job_snapshot(node.view(), planner(node), job)?;
+        let sharing = shards::sharing(node.view(), &job, &copied.spec);
+        let switches = switches::of(node.view(), &job, &copied.spec);
+        Some((copied, sharing, switches))
+    })?;
+    let next = next(&copied, zones::now());
+    let JobSnapshot { spec, owner, missing, unschedulable: fits_nobody, .. } = copied;
+    Some(JobDetail {
+        name: name.to_string(),
+        next,
+        missing,
+        fits_nobody,
+        version: spec.version,
+        owner,
+        paused: spec.paused,
+        since: moment(spec.since),
+        disabled: !spec.job.enabled,
+        switches,
+        sharing,
+        job: spec.declared(),
+    })
+}
+
+/// Whether there is a job of this name.
+pub(crate) fn is_job(handle: &Handle, name: &JobName) -> bool {
+    handle.with_node(|node| node.view().find(name).is_some_and(|job| job.is_live()))
+}
+
+/// How many jobs may fire: those that may be held (K), and the sharded and dispatched ones.
+pub(crate) fn enabled(handle: &Handle) -> usize {
+    handle.with_node(|node| {
+        let view = node.view();
+        let others = view.sharded().chain(view.dispatched()).filter(|id| view.job(*id).is_enabled());
+        view.enabled() + others.count()
+    })
+}
+
+/// Whether there is any job at all.
+pub(crate) fn has_jobs(handle: &Handle) -> bool {
+    handle.with_node(|node| node.view().page(None, 1).next().is_some())
+}
+
+/// Whether this node is a member that may act.
+pub(crate) fn is_member(handle: &Handle) -> bool {
+    let now = evenkeel::clock::now().mono;
+    handle.with_node(|node| node.trusted_until(now).is_some() && node.local().joined.is_some())
+}
+
+/// Whether this node hands over in order to end.
+pub(crate) fn is_leaving(handle: &Handle) -> bool {
+    handle.with_node(|node| node.local().leaving)
+}
+
+/// Whether somebody deleted this node's entry, which it takes for the wish that it stays away (S3-30).
+pub(crate) fn is_closed(handle: &Handle) -> bool {
+    handle.with_node(|node| node.local().closed)
+}
+
+/// Whether a node of this name lives or is wanted drained.
+pub(crate) fn is_known(handle: &Handle, name: &NodeName) -> bool {
+    handle.with_node(|node| {
+        let view = node.view();
+        view.intent(name).is_some() || view.members().any(|(member, _)| member.node == *name)
+    })
+}
+
+/// Whether a node of this name is wanted drained.
+pub(crate) fn is_draining(handle: &Handle, name: &NodeName) -> bool {
+    handle.with_node(|node| node.view().intent(name).is_some())
+}
+
+/// Whether the living node of this name is taken for unreachable by its peers.
+pub(crate) fn is_offline(handle: &Handle, name: &NodeName) -> bool {
+    handle.with_node(|node| {
+        let view = node.view();
+        view.members().any(|(member, _)| member.node == *name && view.is_offline(member))
+    })
+}
+
+/// Whether an attempt that a history takes for running goes on: on this node only what it executes, elsewhere only what a node
+/// that lives has.
+pub(crate) fn still_runs(handle: &Handle, record: &RunRecord) -> bool {
+    let name = record.node.split('@').next().unwrap_or_default();
+    handle.with_node(|node| match name == handle.name().as_str() {
+        true => node.executes(&record.run),
+        false => node.view().members().any(|(member, _)| member.node.as_str() == name),
+    })
+}
+
+/// The names of the living nodes.
+pub(crate) fn names(handle: &Handle) -> BTreeSet<NodeName> {
+    handle.with_node(|node| node.view().members().map(|(member, _)| member.node.clone()).collect())
+}
+
+/// The latest life of the living node of this name, and where it answers.
+pub(crate) fn living(handle: &Handle, name: &NodeName) -> Option<(Member, String)> {
+    handle.with_node(|node| {
+        let lives = node.view().members().filter(|(member, _)| member.node == *name);
+        let (member, state) = lives.last().filter(|(_, state)| !state.info.address.is_empty())?;
+        Some((member.clone(), state.info.address.clone()))
+    })
+}
+
+/// A load score as the API writes it.
+fn points(load: &LoadRecord) -> f64 {
+    f64::from(load.score.0) / 100.0
+}
+
+/// The node that has least to do of those that are online, take work and answer somewhere (S0-54).
+pub(crate) fn least_loaded(handle: &Handle) -> Option<ServiceRow> {
+    handle.with_node(|node| {
+        let view = node.view();
+        let takes = |member: &Member| !view.is_offline(member) && view.intent(&member.node).is_none();
+        let all = view.members().filter(|(member, state)| takes(member) && !state.info.address.is_empty());
+        let (member, state) = all.min_by_key(|(member, _)| (view.score(member), *member))?;
+        Some(ServiceRow {
+            node: member.node.to_string(),
+            address: state.info.address.clone(),
+            score: view.load(member).map(points),
+        })
+    })
+}
+
+/// The living nodes that run from another installation folder than `home` (S0-04).
+pub(crate) fn foreign_homes(handle: &Handle, home: &str) -> Vec<(String, String)> {
+    handle.with_node(|node| {
+        let members = node.view().members().filter(|(_, state)| state.info.home != home);
+        members.map(|(member, state)| (member.node.to_string(), state.info.home.clone())).collect()
+    })
+}
+
+/// The member that is to start a run, or to attempt it again, as the registry has it at this moment.
+///
+/// # Errors
+/// The registry is out of reach, or the node has stopped.
+pub(crate) async fn waits_on(handle: &Handle, run: &RunId) -> Result<Option<Member>, RunStateError> {
+    let job = std::slice::from_ref(&run.job);
+    let known = handle.with_node(|node| {
+        let job = node.view().find(&run.job)?;
+        let asked = job.triggers().and_then(|known| known.value.as_ref());
+        let untaken = |request: &&TriggerRequest| {
+            !request.taken && matches!(&run.fire, Fire::Asked(id) if *id == request.id)
+        };
+        let untaken = asked.is_some_and(|asked| asked.requests.iter().any(|request| untaken(&request)));
+        Some((job.spec()?.job.placement, job.owner().cloned(), untaken))
+    });
+    let Some((placement, owner, untaken)) = known else { return Ok(None) };
+    Ok(match placement {
+        Placement::Claimed => {
+            let lane = handle.claimed_run_states(job).await?.remove(&run.job).unwrap_or_default();
+            // A request that nobody has claimed is the holder's.
+            owner.filter(|_| untaken || lane.open_of(&run.fire).is_some())
+        }
+        Placement::Dispatched => {
+            let plan = handle.plans(job).await?.remove(&run.job).unwrap_or_default();
+            plan.runs.into_iter().find(|planned| planned.fire == run.fire).map(|planned| planned.by)
+        }
+        Placement::Sharded | Placement::Broadcast => {
+            let lanes = handle.shard_run_states(&run.job).await?;
+            let has =
+                |lane: &ShardRunState| lane.open_of(run.shard).is_some_and(|open| open.fire == run.fire);
+            lanes.into_iter().find(|(_, lane)| has(lane)).map(|(member, _)| member)
+        }
+    })
+}
+
+/// What is to be said of a request that was taken back before any node had claimed it; history may not have heard of it.
+pub(crate) fn withdrawn_run(handle: &Handle, run: &RunId) -> Option<RunRecord> {
+    let (due, at) = handle.with_node(|node| {
+        let job = node.view().find(&run.job)?;
+        let request = firing::taken_back(&job, run)?;
+        Some((request.at, request.taken_back?))
+    })?;
+    Some(RunRecord {
+        seq: 0,
+        run: run.clone(),
+        attempt: 1,
+        job: run.job.clone(),
+        shard: run.shard,
+        due,
+        node: String::new(),
+        state: AttemptState::Skipped,
+        reason: firing::MANUAL.to_owned(),
+        sent: String::new(),
+        code: None,
+        token: None,
+        started: None,
+        ended: Some(at),
+        from: due,
+        output: 0,
+    })
+}
+
+/// Whether a run of a job was asked for by hand under this id, as far as the registry remembers.
+pub(crate) fn is_requested(handle: &Handle, job: &JobName, id: &RequestId) -> bool {
+    handle.with_node(|node| {
+        let asked =
+            node.view().find(job).and_then(|job| job.triggers()?.value.as_ref().map(|asked| &asked.requests));
+        asked.is_some_and(|requests| requests.iter().any(|request| request.id == *id))
+    })
+}
+
+/// Whether a run that history does not know yet may still come: somebody asked for it, or it is just due.
+pub(crate) fn is_expected(handle: &Handle, run: &RunId) -> bool {
+    let known = handle.with_node(|node| {
+        let job = node.view().find(&run.job)?;
+        let asked = job.triggers().and_then(|known| known.value.clone());
+        let spec = timed(node.view(), &job)?;
+        let calendars = node.view().calendars_of(&spec.job);
+        let shards = job.sharding().map_or(spec.job.shards, |sharding| sharding.cut.total_of(&spec.job));
+        Some((spec, shards, calendars, asked))
+    });
+    let Some((spec, shards, calendars, asked)) = known else { return false };
+    if run.shard.0 >= shards || spec.off.contains(run.shard) {
+        return false;
+    }
+    match &run.fire {
+        Fire::Asked(id) => asked.is_some_and(|asked| {
+            let request = asked.requests.iter().find(|request| request.id == *id);
+            // One that is used up is no more for shards that it never named.
+            let passed =
+                |r: &TriggerRequest| r.taken && !r.shards.is_empty() && !r.shards.contains(run.shard);
+            request.is_some_and(|request| !passed(request))
+        }),
+        Fire::Due(due) => {
+            let schedule = spec.job.schedule_with_calendars(calendars.as_ref());
+            *due > spec.since && schedule.is_some_and(|schedule| schedule.has(*due))
+        }
+    }
+}
+
+/// Whether a fire of a job has a run for each of several shards.
+pub(crate) fn has_shards(handle: &Handle, name: &JobName) -> bool {
+    handle.with_node(|node| {
+        let spec = node.view().find(name).and_then(|job| job.spec());
+        spec.is_some_and(|spec| {
+            spec.job.is_broadcast() || spec.job.placement.is_sharded() && spec.job.shards > 1
+        })
+    })
+}
+
+/// The jobs of these attempts that are sharded.
+pub(crate) fn sharded(handle: &Handle, runs: &[RunRecord]) -> BTreeSet<String> {
+    handle.with_node(|node| {
+        let sharded = |run: &&RunRecord| node.view().find(&run.job).is_some_and(|job| job.is_sharded());
+        runs.iter().filter(sharded).map(|run| run.job.to_string()).collect()
+    })
+}
+
+/// An attempt as a row.
+pub(crate) fn run_row(record: &RunRecord) -> RunRow {
+    RunRow {
+        run: record.run.to_string(),
+        job: record.job.to_string(),
+        shard: record.shard.0,
+        due: moment(record.due),
+        node: record.node.split('@').next().unwrap_or_default().to_owned(),
+        attempt: record.attempt,
+        state: record.state.as_str().to_owned(),
+        reason: Some(record.reason.clone()).filter(|reason| !reason.is_empty()),
+        started: record.started.map(moment),
+        ended: record.ended.map(moment),
+        killable: Some(!record.state.is_end()),
+    }
+}

@@ -1,0 +1,122 @@
+//! A look at the whole cluster, for trees in other shapes.
+
+use std::collections::BTreeMap;
+
+use evenkeel::{EventFilter, Handle, RunStateError};
+use evenkeel_core::ids::{JobName, NodeName};
+use evenkeel_core::job::Placement;
+use evenkeel_core::rules::claims::quota_of;
+use evenkeel_core::view::{JobView, View};
+
+use super::LOOK;
+use crate::compat::{CompatCluster, CompatJobSummary, CompatNode};
+use crate::zones;
+
+/// So many nodes that joined are looked for in history.
+const JOINED: u32 = 1_000;
+
+/// Takes it: all jobs, or only this one.
+pub(crate) async fn compat_cluster(
+    handle: &Handle,
+    only: Option<&JobName>,
+) -> Result<CompatCluster, RunStateError> {
+    let mut whole = handle.with_node(|node| cluster(node.view()));
+    let filter = EventFilter { kind: Some("joined".to_owned()), limit: JOINED, ..EventFilter::default() };
+    // A history that cannot be read tells no times.
+    let joined = handle.events(filter).await.unwrap_or_default();
+    for node in &mut whole.nodes {
+        let latest = joined.iter().find(|event| event.node == node.member.node.as_str());
+        node.joined = latest.map(|event| event.at);
+    }
+    whole.jobs = match only {
+        Some(name) => handle
+            .with_node(|node| node.view().find(name).and_then(|job| job_summary(node.view(), job)))
+            .into_iter()
+            .collect(),
+        None => all(handle),
+    };
+    for some in whole.jobs.chunks_mut(LOOK) {
+        let of = |placement| {
+            let jobs = some.iter().map(|job| &job.spec.job).filter(move |job| job.placement == placement);
+            jobs.map(|job| job.name.clone()).collect::<Vec<JobName>>()
+        };
+        let mut lanes = handle.claimed_run_states(&of(Placement::Claimed)).await?;
+        let mut plans = handle.plans(&of(Placement::Dispatched)).await?;
+        for job in some {
+            let lane = lanes.remove(&job.spec.job.name);
+            job.open = lane.map(|lane| lane.open).unwrap_or_default();
+            job.plan = plans.remove(&job.spec.job.name);
+        }
+    }
+    Ok(whole)
+}
+
+/// Everything but the jobs.
+fn cluster(view: &View) -> CompatCluster {
+    let settings = view.settings();
+    let nodes = nodes(view);
+    let lives = |name: &NodeName| nodes.iter().any(|node| node.member.node == *name);
+    let away = view.loads().filter(|(name, _)| !lives(name)).map(|(name, load)| (name.clone(), load.at));
+    let beats = view
+        .beats()
+        .map(|(operation, record)| (operation.to_string(), record.clone(), settings.start_of(record.beat)));
+    CompatCluster {
+        away: away.collect(),
+        beats: beats.collect(),
+        serving: view.serving().value.clone(),
+        drained: view.drained().cloned().collect(),
+        jobs: Vec::new(),
+        now: zones::now(),
+        nodes,
+    }
+}
+
+/// The latest life of each node, with what all its lives hold.
+fn nodes(view: &View) -> Vec<CompatNode> {
+    let mut nodes: BTreeMap<NodeName, CompatNode> = BTreeMap::new();
+    for (member, state) in view.members() {
+        let before = nodes.get(&member.node).map_or(0, |node| node.held);
+        let offline = view.offline_entry(&member.node).and_then(|known| known.value.as_ref());
+        let node = CompatNode {
+            member: member.clone(),
+            info: state.info.clone(),
+            held: before + view.count(member),
+            quota: quota_of(view, member, state.info.tolerance),
+            load: view.load(member).cloned(),
+            strikes: view.beats_missed(member),
+            offline: offline.filter(|_| view.is_offline(member)).map(|record| record.since),
+            joined: None,
+        };
+        nodes.insert(member.node.clone(), node);
+    }
+    nodes.into_values().collect()
+}
+
+fn all(handle: &Handle) -> Vec<CompatJobSummary> {
+    let (mut jobs, mut last): (Vec<CompatJobSummary>, Option<JobName>) = (Vec::new(), None);
+    loop {
+        let page: Vec<_> = handle.with_node(|node| {
+            let page = node.view().page(last.as_ref(), LOOK);
+            page.map(|job| (job.name().clone(), job_summary(node.view(), job))).collect()
+        });
+        let Some((name, _)) = page.last() else { return jobs };
+        last = Some(name.clone());
+        jobs.extend(page.into_iter().filter_map(|(_, job)| job));
+    }
+}
+
+fn job_summary(view: &View, job: JobView<'_>) -> Option<CompatJobSummary> {
+    let portions = job.sharding().filter(|_| job.is_sharded()).map(|sharding| sharding.cut.portions.iter());
+    let holders = portions.into_iter().flatten().map(|portion| &portion.holder).chain(job.owner());
+    let asked = job.triggers().and_then(|known| known.value.as_ref());
+    let waiting = asked.into_iter().flat_map(|asked| &asked.requests).filter(|request| !request.taken);
+    let spec = super::timed(view, &job)?;
+    Some(CompatJobSummary {
+        calendars: view.calendars_of(&spec.job),
+        spec,
+        holders: holders.cloned().collect(),
+        open: Vec::new(),
+        waiting: waiting.map(|request| (request.id.clone(), request.at)).collect(),
+        plan: None,
+    })
+}

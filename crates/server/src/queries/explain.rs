@@ -1,0 +1,351 @@
+//! Explanations: who decided about a job or a run, by which rule, on which facts and epoch.
+//!
+//! What is told is what the rules themselves look at, read at one moment; nothing of it is remembered for telling it.
+
+mod absent;
+mod claimed;
+mod dispatched;
+mod run;
+mod sharded;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use std::collections::BTreeMap;
+
+use evenkeel::{Handle, RunStateError};
+use evenkeel_core::capacity::{Capacity, CapacityNode};
+use evenkeel_core::eligibility::DISPATCH;
+use evenkeel_core::ids::{CalendarName, JobName, Member, NodeName, PoolName, RunId};
+use evenkeel_core::job::{Job, Placement, Pool, Spec};
+use evenkeel_core::record::{
+    BeatRecord, ClusterSettings, LoadRecord, PoolRecord, ServingRecord, Sharding, TriggerRequest,
+};
+use evenkeel_core::rules::firing;
+use evenkeel_core::schedule::CalendarFilter;
+use evenkeel_core::time::Wall;
+use evenkeel_core::view::View;
+
+use super::capacity::capacity_nodes;
+use crate::api_types::{ExplanationRow, moment, word, zone};
+use crate::zones;
+pub(crate) use run::run;
+pub(crate) use waiting::{JOBS_MAX, WaitingRuns, in_the_way, waiting, why};
+
+/// How many runs of a pool, or requests that wait, are told by name.
+const REPORTED_MAX: usize = 5;
+
+/// Why the histories of nodes take no entries, so that these nodes start nothing.
+pub(crate) type HistoryFaults = BTreeMap<NodeName, String>;
+
+/// What a node believes of a job and of those who may have it.
+struct ExplainContext {
+    spec: Spec,
+    /// The calendars that it names, unless one of them is missing.
+    calendars: Option<CalendarFilter>,
+    /// The first that is.
+    missing: Option<CalendarName>,
+    /// The place's epoch.
+    epoch: u64,
+    owner: Option<Member>,
+    sharding: Option<Sharding>,
+    /// Which runs go on in its pool.
+    pool: PoolRecord,
+    /// Requests to run it now that nobody has taken.
+    waiting: Vec<TriggerRequest>,
+    /// Why nothing of it runs until somebody changes something.
+    in_the_way: Option<String>,
+    /// What keeps nodes from starting anything.
+    troubles: HistoryFaults,
+    members: Vec<Member>,
+    /// The living nodes that fit.
+    standings: Vec<CapacityNode>,
+    /// K of the jobs that name the same nodes.
+    jobs: usize,
+    slots: BTreeMap<String, u32>,
+    loads: BTreeMap<NodeName, LoadRecord>,
+    /// The node that explains, and how many slots it has free.
+    me: (NodeName, usize),
+    settings: ClusterSettings,
+    beat: Option<BeatRecord>,
+    serving: Option<ServingRecord>,
+    now: Wall,
+}
+
+/// Explains a job; `None` when there is none of this name.
+pub(crate) async fn job(
+    handle: &Handle,
+    name: &JobName,
+    troubles: &HistoryFaults,
+) -> Result<Option<ExplanationRow>, RunStateError> {
+    let Some(known) = gather(handle, name, troubles) else { return Ok(None) };
+    let mut told = ExplanationRow::of(format!("job {name}"));
+    let job = known.job();
+    told.fact("placement", job.placement);
+    told.fact("version", known.spec.version);
+    told.fact("epoch", known.epoch);
+    told.fact("enabled", job.enabled);
+    told.fact("paused", known.spec.paused);
+    known.explain_nodes(&mut told);
+    known.explain_pool(&mut told);
+    known.explain_troubles(&mut told);
+    absent::explain(handle, &known, &mut told).await;
+    let waits = match job.placement {
+        Placement::Claimed => {
+            let lane = handle.claimed_run_states(std::slice::from_ref(name)).await?.remove(name);
+            claimed::explain(&known, lane.as_ref(), &mut told);
+            claimed::waiting(&known, lane.as_ref())
+        }
+        Placement::Sharded | Placement::Broadcast => {
+            let lanes = handle.shard_run_states(name).await?;
+            sharded::explain(&known, &lanes, &mut told);
+            sharded::waiting(&known, &lanes)
+        }
+        Placement::Dispatched => {
+            let plan = handle.plans(std::slice::from_ref(name)).await?.remove(name);
+            dispatched::explain(&known, plan.as_ref(), &mut told);
+            dispatched::waiting(&known, plan.as_ref())
+        }
+    };
+    waiting::explain_requests(&waits, &mut told);
+    Ok(Some(told))
+}
+
+fn gather(handle: &Handle, name: &JobName, troubles: &HistoryFaults) -> Option<ExplainContext> {
+    let me = handle.name().clone();
+    handle.with_node(|node| {
+        let free = firing::free_slots(node.view(), node.local());
+        explain_context(node.view(), name, (me, free), troubles)
+    })
+}
+
+fn explain_context(
+    view: &View,
+    name: &JobName,
+    me: (NodeName, usize),
+    troubles: &HistoryFaults,
+) -> Option<ExplainContext> {
+    let job = view.find(name)?;
+    let slots = view.members().map(|(member, state)| (member.node.to_string(), state.info.slots)).collect();
+    let asked = job.triggers().and_then(|known| known.value.as_ref());
+    let waiting = asked.into_iter().flat_map(|asked| &asked.requests).filter(|request| !request.taken);
+    let members: Vec<Member> = view.members().map(|(member, _)| member.clone()).collect();
+    let loads = members.iter().filter_map(|member| Some((member.node.clone(), view.load(member)?.clone())));
+    let spec = super::timed(view, &job)?;
+    Some(ExplainContext {
+        calendars: view.calendars_of(&spec.job),
+        missing: view.missing(&spec.job).into_iter().next(),
+        epoch: job.assignment().epoch,
+        owner: job.owner().cloned(),
+        sharding: job.sharding().cloned(),
+        pool: spec.job.pool.as_ref().and_then(|pool| view.pool(&pool.name).value).unwrap_or_default(),
+        waiting: waiting.cloned().collect(),
+        in_the_way: job.obstacle(),
+        troubles: troubles.clone(),
+        spec,
+        loads: loads.collect(),
+        settings: view.settings(),
+        beat: view.beat_known(DISPATCH).and_then(|(_, known)| known.value.clone()),
+        serving: view.serving().value.clone(),
+        now: zones::now(),
+        members,
+        standings: capacity_nodes(view, job.group()),
+        jobs: view.jobs_of(job.group()),
+        slots,
+        me,
+    })
+}
+
+impl ExplainContext {
+    fn job(&self) -> &Job {
+        &self.spec.job
+    }
+
+    fn lives(&self, member: &Member) -> bool {
+        self.members.contains(member)
+    }
+
+    fn drains(&self, node: &NodeName) -> bool {
+        self.standings.iter().any(|standing| standing.name == *node && standing.drained)
+    }
+
+    fn capacity(&self) -> Capacity {
+        Capacity::of(self.jobs, &self.standings)
+    }
+
+    /// How many slots of a node are busy, of how many, as far as is known here.
+    fn slots(&self, node: &NodeName) -> Option<(u32, u32)> {
+        if *node == self.me.0 {
+            let all = self.slots.get(node.as_str()).copied()?;
+            return Some((all.saturating_sub(u32::try_from(self.me.1).unwrap_or(all)), all));
+        }
+        self.loads.get(node).map(|load| (load.busy, load.slots))
+    }
+
+    /// Whom it may run on, where that is not everybody.
+    fn explain_nodes(&self, told: &mut ExplanationRow) {
+        let nodes = &self.job().node_selector;
+        if nodes.is_everywhere() {
+            return;
+        }
+        told.fact("nodes_named", nodes);
+        let fit: Vec<&str> = self.standings.iter().map(|standing| standing.name.as_str()).collect();
+        let text = match fit.as_slice() {
+            [] => format!("it is for nodes with {nodes}, and none that lives is"),
+            fit => format!("it is for nodes with {nodes}: {} fit", fit.join(", ")),
+        };
+        told.point("nodes", "", text);
+    }
+
+    /// Who goes on in its pool, where it is in one.
+    fn explain_pool(&self, told: &mut ExplanationRow) {
+        let Some(Pool { name, limit }) = &self.job().pool else { return };
+        let seats = &self.pool.seats;
+        let (most, taken) = (self.pool.limit(*limit), seats.len());
+        told.fact("pool", name);
+        told.fact("pool_at_most", most);
+        told.fact("pool_runs", seats.iter().map(|seat| &seat.run).collect::<Vec<_>>());
+        let first = seats.iter().take(REPORTED_MAX).map(|seat| format!("{} on {}", seat.run, seat.by.node));
+        let first = first.collect::<Vec<_>>().join(", ");
+        let more = taken.saturating_sub(REPORTED_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let text = match taken {
+            0 => format!("none of the {most} runs that may go on at once in pool {name} does"),
+            _ if taken >= most => {
+                format!("pool {name} is full, so a run waits until one of these {taken} ends: {first}{more}")
+            }
+            _ => {
+                format!("{taken} of the {most} runs that may go on at once in pool {name} do: {first}{more}")
+            }
+        };
+        told.point("pool", "pools", text);
+    }
+
+    /// The pool in which a run of a node waits for a seat, if it does.
+    fn permit_of(&self, run: &RunId, by: &Member) -> Option<&PoolName> {
+        let sits = || self.pool.seats.iter().any(|seat| seat.run == *run && seat.by == *by);
+        self.job().pool.as_ref().filter(|_| !sits()).map(|pool| &pool.name)
+    }
+
+    /// Why a run that has been claimed waits for a seat.
+    fn permit_wanted(&self, pool: &PoolName) -> String {
+        let first: Vec<_> =
+            self.pool.seats.iter().take(REPORTED_MAX).map(|seat| seat.run.to_string()).collect();
+        match first.as_slice() {
+            [] => format!("it waits for a seat in pool {pool}"),
+            first => format!("it waits for a seat in pool {pool}, where these go on: {}", first.join(", ")),
+        }
+    }
+
+    /// Of which nodes that fit the histories take no entries.
+    fn explain_troubles(&self, told: &mut ExplanationRow) {
+        let fits = self.standings.iter().filter_map(|standing| self.trouble(&standing.name));
+        fits.for_each(|text| told.point("history", "", text));
+    }
+
+    /// Why a node starts nothing, where its history takes no entries.
+    fn trouble(&self, node: &NodeName) -> Option<String> {
+        self.troubles.get(node).map(|why| format!("node {node} starts nothing: {why}"))
+    }
+
+    /// Why no node starts anything of it, where it is enabled.
+    fn no_node(&self) -> Option<String> {
+        let working = || self.standings.iter().filter(|standing| !standing.drained);
+        let stuck = || {
+            let all = working().all(|standing| self.troubles.contains_key(&standing.name));
+            working().next().filter(|_| all).and_then(|first| self.trouble(&first.name))
+        };
+        let enabled = self.job().enabled;
+        self.in_the_way.clone().or_else(stuck).filter(|_| enabled)
+    }
+
+    /// The schedule in words.
+    fn schedule(&self) -> String {
+        let names: Vec<_> = self.job().calendars().map(CalendarName::as_str).collect();
+        let under = if names.is_empty() { String::new() } else { format!(" under {}", names.join(", ")) };
+        format!("{} in {}{under}", self.job().schedule, zone(&self.job().timezone))
+    }
+
+    /// Why nobody can say when it is due.
+    fn without(&self) -> Option<String> {
+        let calendar = self.missing.as_ref()?;
+        Some(format!(
+            "there is no calendar {calendar}, so nobody can say when it is due: declare it with `evenkeel calendar apply`, \
+             or take it out of the job"
+        ))
+    }
+
+    /// The first fire after everything that is settled, whether it is due already or not.
+    fn next(&self, settled: Wall) -> Option<Wall> {
+        let schedule = self.job().schedule_with_calendars(self.calendars.as_ref())?;
+        let floor = settled.max(self.spec.since);
+        schedule.counted_from(floor).next(floor)
+    }
+
+    /// What switches alone say of why it does not run: the commonest reason comes first. A request waits for what is given.
+    fn switched_off(&self, why: impl FnOnce() -> String) -> Option<(&'static str, String)> {
+        let name = &self.job().name;
+        if !self.job().enabled {
+            return self.in_the_way.clone().map(|why| ("control", why));
+        }
+        if let Some(request) = self.waiting.first() {
+            return Some(("firing", waiting::request(&request.id, request.at, &why())));
+        }
+        self.spec.paused.then(|| {
+            (
+                "control",
+                format!("it is paused and fires only by hand: resume it with `evenkeel job resume {name}`"),
+            )
+        })
+    }
+
+    /// What the schedule alone says of it; `None` when a fire is due and should be under way.
+    fn not_due(&self, settled: Wall) -> Option<String> {
+        let name = &self.job().name;
+        if self.job().schedule.is_empty() {
+            return Some(format!("it has no schedule: run it with `evenkeel job run {name}`"));
+        }
+        match self.next(settled) {
+            None if self.missing.is_some() => self.without(),
+            None => Some("its schedule has no further fire".to_owned()),
+            Some(next) if next > self.now => Some(format!("it is not due before {}", moment(next))),
+            Some(_) => None,
+        }
+    }
+
+    /// The points that every placement has: the schedule and what it means next.
+    fn explain_schedule(&self, settled: Option<Wall>, told: &mut ExplanationRow) {
+        if let Some(settled) = settled.filter(|at| *at > Wall::MIN) {
+            told.fact("watermark", moment(settled));
+            told.point(
+                "settled",
+                "firing",
+                format!("no fire due up to {} is ever claimed again", moment(settled)),
+            );
+        }
+        let next = self.next(settled.unwrap_or(Wall::MIN));
+        told.fact("next", next.map(moment));
+        match next {
+            Some(next) => {
+                told.point("next", "firing", format!("{}, by {}", moment(next), self.schedule()));
+                // What calendars left out before it, among others.
+                let schedule = self.job().schedule_with_calendars(self.calendars.as_ref());
+                for note in schedule.iter().flat_map(|schedule| schedule.notes(next)) {
+                    told.point("next", "schedule", note);
+                }
+            }
+            None if self.job().schedule.is_empty() => {
+                told.point("next", "firing", "none: it runs only by hand")
+            }
+            None => {
+                let over = || format!("none: {} is over", self.schedule());
+                told.point("next", "firing", self.without().unwrap_or_else(over));
+            }
+        }
+    }
+}
+
+/// An operation's word in prose.
+fn serialized<T: serde::Serialize>(value: &T) -> String {
+    word(value).replace('_', " ")
+}

@@ -1,0 +1,177 @@
+//! Why a claimed job is where it is, and why it runs or does not.
+
+use evenkeel_core::ids::{Fire, Member, RunId, Shard};
+use evenkeel_core::record::{Open, RunState};
+use evenkeel_core::time::{Millis, Wall};
+
+use super::ExplainContext;
+use super::waiting::WaitingRun;
+use crate::api_types::{ExplanationRow, moment};
+
+pub(super) fn explain(known: &ExplainContext, lane: Option<&RunState>, told: &mut ExplanationRow) {
+    holder(known, told);
+    known.explain_schedule(lane.map(|lane| lane.watermark), told);
+    let points = now(known, lane);
+    let now = points.iter().map(|(_, says)| &**says).collect::<Vec<_>>().join("; ");
+    told.says = match &known.owner {
+        Some(owner) => format!("held by {}; {now}", owner.node),
+        None => format!("held by nobody; {now}"),
+    };
+    for (rule, says) in points {
+        told.point("now", rule, says);
+    }
+}
+
+fn holder(known: &ExplainContext, told: &mut ExplanationRow) {
+    let capacity = known.capacity();
+    told.fact("jobs", known.jobs);
+    told.fact("nodes", capacity.nodes);
+    told.fact("holder", known.owner.as_ref().map(ToString::to_string));
+    let Some(owner) = &known.owner else {
+        return told.point("holder", "claims", format!("nobody, place epoch {}", known.epoch));
+    };
+    told.point("holder", "claims", format!("{owner} has it by place epoch {}", known.epoch));
+    let standing = known.standings.iter().find(|standing| standing.name == owner.node);
+    let share = capacity.quotas.iter().find(|share| share.name == owner.node);
+    if let (Some(standing), Some(share)) = (standing, share) {
+        told.fact("held", share.held);
+        told.fact("quota", share.quota);
+        let (jobs, nodes, n) = (known.jobs, capacity.nodes, standing.tolerance);
+        let text = format!(
+            "{} holds {} of at most {} = 1 + {jobs} / max({nodes} − {n}, 1)",
+            owner.node, share.held, share.quota
+        );
+        told.point("quota", "claims", text);
+    }
+}
+
+/// What becomes of an open fire at this moment, and which rule says so.
+fn going_on(known: &ExplainContext, open: &Open) -> (&'static str, String) {
+    let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard: Shard(0) };
+    let (by, attempt) = (&open.by, open.attempt);
+    if let Some(wait) = open.wait {
+        if wait.length == Millis::ZERO {
+            return ("firing", format!("run {run} waits for a node that fits"));
+        }
+        let until = moment(wait.until);
+        return ("firing", format!("run {run} failed, and its attempt {attempt} follows from {until} on"));
+    }
+    match open.from <= known.now {
+        _ if !known.lives(by) => ("claims", taken_over(by)),
+        true if let Some(pool) = known.permit_of(&run, by) => {
+            ("pools", format!("run {run} is claimed by {} and waits for a seat in pool {pool}", by.node))
+        }
+        true => ("firing", format!("run {run} is under way on {}, attempt {attempt}", by.node)),
+        false => (
+            "firing",
+            format!("run {run} is claimed ahead by {} and starts at {}", by.node, moment(open.from)),
+        ),
+    }
+}
+
+/// What it does at this moment, and which rule says so; run by run where any is open.
+fn now(known: &ExplainContext, lane: Option<&RunState>) -> Vec<(&'static str, String)> {
+    let open: Vec<_> = lane.iter().flat_map(|lane| &lane.open).map(|open| going_on(known, open)).collect();
+    if open.is_empty() { vec![idle(known, lane)] } else { open }
+}
+
+/// Why nothing of it is open.
+fn idle(known: &ExplainContext, lane: Option<&RunState>) -> (&'static str, String) {
+    let settled = lane.map_or(Wall::MIN, |lane| lane.watermark);
+    let asked = || known.requested_runs(|| obstacle(known, lane).unwrap_or_else(|| SOON.to_owned()));
+    let why = unheld(known).or_else(|| known.switched_off(asked));
+    why.or_else(|| Some(("firing", known.not_due(settled)?))).unwrap_or_else(|| match full(known) {
+        Some(full) => ("firing", format!("it is due, but {full}")),
+        None => ("firing", "it is due and about to be claimed".to_owned()),
+    })
+}
+
+/// Why no node has it, or the one that has it gives it up.
+fn unheld(known: &ExplainContext) -> Option<(&'static str, String)> {
+    match &known.owner {
+        None if known.job().enabled => Some(("claims", known.no_node().unwrap_or_else(|| free(known)))),
+        Some(owner) if !known.lives(owner) => Some(("claims", taken_over(owner))),
+        Some(owner) if known.drains(&owner.node) && known.job().enabled => {
+            Some(("drain", format!("{} drains and gives it up", owner.node)))
+        }
+        _ => None,
+    }
+}
+
+/// What a request is told that nothing is in the way of.
+const SOON: &str = "its node is about to claim it";
+
+/// What is in the way of the next run.
+fn obstacle(known: &ExplainContext, lane: Option<&RunState>) -> Option<String> {
+    let open = lane.map_or(&[][..], |lane| &lane.open);
+    let before = open.first().filter(|_| open.len() >= known.job().overlap.max_concurrent_runs());
+    let before = before.map(|open| format!("it waits for the end of run {}", id(known, open)));
+    before.or_else(|| unheld(known).map(|(_, why)| why)).or_else(|| full(known))
+}
+
+fn id(known: &ExplainContext, open: &Open) -> RunId {
+    RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard: Shard(0) }
+}
+
+/// That its node starts nothing, or has no slot for it.
+fn full(known: &ExplainContext) -> Option<String> {
+    let owner = known.owner.as_ref()?;
+    if let Some(trouble) = known.trouble(&owner.node) {
+        return Some(trouble);
+    }
+    let (busy, all) = known.slots(&owner.node).filter(|(busy, all)| busy >= all)?;
+    Some(format!("{} has no free slot: {busy} of {all} are busy", owner.node))
+}
+
+/// What of it waits.
+pub(super) fn waiting(known: &ExplainContext, lane: Option<&RunState>) -> Vec<WaitingRun> {
+    let open = lane.map_or(&[][..], |lane| &lane.open);
+    let one = |fire: Fire, due, by, (why, killable)| WaitingRun {
+        fire,
+        shard: Some(Shard(0)),
+        due,
+        by,
+        why,
+        killable,
+    };
+    let unseated =
+        open.iter().filter(|open| open.wait.is_none() && open.from <= known.now && known.lives(&open.by));
+    let unseated = unseated.filter_map(|open| {
+        let pool = known.permit_of(&id(known, open), &open.by)?;
+        Some(one(open.fire.clone(), open.due, Some(open.by.clone()), (known.permit_wanted(pool), true)))
+    });
+    let mut waits: Vec<WaitingRun> = unseated.collect();
+    let obstacle = obstacle(known, lane);
+    let asked = known.requests(Some(Shard(0)), || obstacle.clone().unwrap_or_else(|| SOON.to_owned()));
+    // The lane may be read later than the request was heard of, and have its run.
+    waits.extend(asked.into_iter().filter(|asked| open.iter().all(|open| open.fire != asked.fire)));
+    // What is due and has nothing in its way is claimed in a moment.
+    let Some(why) = obstacle else { return waits };
+    let settled = lane.map_or(Wall::MIN, |lane| lane.watermark);
+    let passed = lane.map_or(&[][..], |lane| &lane.passed);
+    waits.extend(
+        known
+            .overdue(settled, passed)
+            .into_iter()
+            .map(|due| one(Fire::Due(due), due, known.owner.clone(), (why.clone(), false))),
+    );
+    waits
+}
+
+fn taken_over(gone: &Member) -> String {
+    format!("{gone} is gone: another node takes it over and settles what ran")
+}
+
+/// Why nobody holds it.
+fn free(known: &ExplainContext) -> String {
+    let capacity = known.capacity();
+    let fix = "start a node or undrain one";
+    let full = capacity.quotas.iter().filter(|share| share.works).all(|share| share.held >= share.quota);
+    match full {
+        true if capacity.working() == 1 => {
+            format!("the only node that works holds as many jobs as it may: {fix}")
+        }
+        true => format!("the {} nodes that work hold as many jobs as they may: {fix}", capacity.working()),
+        false => "it is free, and nodes with room claim it".to_owned(),
+    }
+}

@@ -1,0 +1,202 @@
+//! Why the runs of a dispatched job go where they go.
+
+use evenkeel_core::ids::{Fire, Member, RunId, Shard};
+use evenkeel_core::record::{Plan, Planned, Planner, PlannerKind};
+use evenkeel_core::time::Wall;
+
+use super::ExplainContext;
+use super::waiting::WaitingRun;
+use crate::api_types::{ExplanationRow, moment};
+
+/// So many planned runs are told one by one.
+const RUNS_LISTED: usize = 10;
+
+pub(super) fn explain(known: &ExplainContext, plan: Option<&Plan>, told: &mut ExplanationRow) {
+    let planner = planner(known);
+    told.fact("planner", known.settings.planner);
+    told.point("planner", planner.0, &*planner.1);
+    let runs = plan.map_or(&[][..], |plan| &plan.runs);
+    if let Some(last) = plan.and_then(|plan| plan.planner.as_ref()) {
+        told.fact("planned_by", last.member.to_string());
+        told.fact("planned_in", last.number);
+        told.point("planned", "dispatch", format!("last by {}", by(known, last)));
+    }
+    for run in runs.iter().take(RUNS_LISTED) {
+        told.point("run", "dispatch", why_there(known, runs, run));
+    }
+    if runs.len() > RUNS_LISTED {
+        told.point("run", "dispatch", format!("and {} more are planned", runs.len() - RUNS_LISTED));
+    }
+    told.fact("runs", runs.len());
+    known.explain_schedule(plan.map(|plan| plan.watermark), told);
+    let (rule, now) = now(known, plan, &planner);
+    told.point("now", rule, &*now);
+    told.says = format!("dispatched run by run; {now}");
+}
+
+/// Who plans now: by which rule, in words, and whether anybody does.
+fn planner(known: &ExplainContext) -> (&'static str, String, bool) {
+    let settings = &known.settings;
+    match settings.planner {
+        PlannerKind::Beat => match &known.beat {
+            Some(beat) => {
+                let (number, since) = (beat.beat, moment(settings.start_of(beat.beat)));
+                let lives =
+                    if known.lives(&beat.holder) { "" } else { ", and is gone: another takes it over" };
+                ("beat", format!("{} took beat {number}, which began at {since}{lives}", beat.holder), true)
+            }
+            None => ("beat", "nobody yet: the first node that takes a beat plans".to_owned(), false),
+        },
+        PlannerKind::Leader => {
+            let serving = known.serving.as_ref();
+            let leader = serving.and_then(|serving| Some((serving, serving.leader.as_ref()?)));
+            match leader.filter(|(_, leader)| known.lives(leader)) {
+                Some((serving, leader)) if serving.serves => {
+                    ("promotion", format!("{leader} serves by epoch {}", serving.epoch), true)
+                }
+                Some((serving, leader)) => {
+                    let text = format!(
+                        "{leader} has won epoch {} and serves once no earlier leader can act",
+                        serving.epoch
+                    );
+                    ("promotion", text, false)
+                }
+                None => (
+                    "promotion",
+                    "nobody leads: the first node that notices takes the lead".to_owned(),
+                    false,
+                ),
+            }
+        }
+    }
+}
+
+/// By which right a plan was made.
+pub(super) fn by(known: &ExplainContext, planner: &Planner) -> String {
+    let right = match known.settings.planner {
+        PlannerKind::Beat => "in beat",
+        PlannerKind::Leader => "by epoch",
+    };
+    format!("{} {right} {}", planner.member, planner.number)
+}
+
+fn id_of(known: &ExplainContext, run: &Planned) -> RunId {
+    RunId { job: known.job().name.clone(), fire: run.fire.clone(), shard: Shard(0) }
+}
+
+/// Why a run is where it is.
+pub(super) fn why_there(known: &ExplainContext, runs: &[Planned], run: &Planned) -> String {
+    let id = id_of(known, run);
+    let state = match run.from {
+        Some(from) if from <= known.now && known.permit_of(&id, &run.by).is_some() => {
+            "accepted, and waits for a seat in its pool"
+        }
+        Some(from) if from <= known.now => "under way",
+        Some(_) => "accepted",
+        None if run.wait.is_some() => "failed, waits for its next attempt",
+        None if run.due <= known.now => {
+            return format!("{id} is due; {}; {}", untaken(known, runs, run), run.choice());
+        }
+        None => "planned",
+    };
+    format!("{id} is {state}: {}", run.choice())
+}
+
+/// Why no further run begins beside those that go on.
+fn before(known: &ExplainContext, runs: &[Planned]) -> Option<String> {
+    let mut begun =
+        runs.iter().filter(|run| run.wait.is_some() || run.from.is_some_and(|from| from <= known.now));
+    let room = known.job().overlap.max_concurrent_runs();
+    let first = begun.next().filter(|_| 1 + begun.count() >= room)?;
+    Some(format!("it waits for the end of run {}", id_of(known, first)))
+}
+
+/// Why a run that is due has not been taken by its node.
+fn untaken(known: &ExplainContext, runs: &[Planned], run: &Planned) -> String {
+    let node = &run.by.node;
+    let full = || match known.slots(node) {
+        Some((busy, all)) if busy >= all => {
+            Some(format!("{node} has no free slot: {busy} of {all} are busy"))
+        }
+        _ => None,
+    };
+    let why = before(known, runs).or_else(|| known.trouble(node)).or_else(full);
+    why.unwrap_or_else(|| format!("{node} is about to take it"))
+}
+
+/// What of it waits.
+pub(super) fn waiting(known: &ExplainContext, plan: Option<&Plan>) -> Vec<WaitingRun> {
+    let runs = plan.map_or(&[][..], |plan| &plan.runs);
+    let one = |fire: Fire, due, by: Option<Member>, why| {
+        let killable = by.is_some();
+        WaitingRun { fire, shard: Some(Shard(0)), due, by, why, killable }
+    };
+    let planned = runs.iter().filter(|run| run.wait.is_none()).filter_map(|run| {
+        let why = match run.from {
+            Some(from) if from <= known.now => {
+                known.permit_wanted(known.permit_of(&id_of(known, run), &run.by)?)
+            }
+            None if run.due <= known.now => untaken(known, runs, run),
+            _ => return None,
+        };
+        Some(one(run.fire.clone(), run.due, Some(run.by.clone()), why))
+    });
+    let mut waits: Vec<WaitingRun> = planned.collect();
+    let obstacle = obstacle(known, runs, &planner(known));
+    let asked = known.requests(Some(Shard(0)), || obstacle.clone().unwrap_or_else(|| SOON.to_owned()));
+    // The plan may be read later than the request was heard of, and have its run.
+    waits.extend(asked.into_iter().filter(|asked| runs.iter().all(|run| run.fire != asked.fire)));
+    let Some(why) = obstacle else { return waits };
+    let (settled, passed) = plan.map_or((Wall::MIN, &[][..]), |plan| (plan.watermark, &plan.passed[..]));
+    let due = known.overdue(settled, passed).into_iter();
+    waits.extend(due.map(|due| one(Fire::Due(due), due, None, why.clone())));
+    waits
+}
+
+/// What a request is told that nothing is in the way of.
+const SOON: &str = "it is about to be planned";
+
+/// What is in the way of planning the next run.
+fn obstacle(known: &ExplainContext, runs: &[Planned], planner: &(&str, String, bool)) -> Option<String> {
+    let nobody = || (!planner.2).then(|| format!("nobody plans: {}", planner.1));
+    known.no_node().or_else(|| before(known, runs)).or_else(nobody)
+}
+
+fn now(
+    known: &ExplainContext,
+    plan: Option<&Plan>,
+    planner: &(&str, String, bool),
+) -> (&'static str, String) {
+    let runs = plan.map_or(&[][..], |plan| &plan.runs);
+    let waits = |run: &Planned| known.permit_of(&id_of(known, run), &run.by).is_some();
+    let begun = |run: &&Planned| run.from.is_some_and(|from| from <= known.now) && !waits(run);
+    let (going, ahead) = (runs.iter().filter(begun).count(), runs.len());
+    if going > 0 {
+        let (s, are) = if going == 1 { ("", "is") } else { ("s", "are") };
+        return ("firing", format!("{going} run{s} {are} under way"));
+    }
+    if let Some(pool) = runs.iter().find(|run| run.is_accepted() && waits(run)).and(known.job().pool.as_ref())
+    {
+        return (
+            "pools",
+            format!("none has begun: whoever has accepted one waits for a seat in pool {}", pool.name),
+        );
+    }
+    if ahead > 0 {
+        let (s, are) = if ahead == 1 { ("", "is") } else { ("s", "are") };
+        return ("dispatch", format!("{ahead} run{s} {are} planned, none has begun"));
+    }
+    if let Some(nowhere) = known.no_node() {
+        return ("dispatch", nowhere);
+    }
+    let asked = || known.requested_runs(|| obstacle(known, runs, planner).unwrap_or_else(|| SOON.to_owned()));
+    if let Some(switched) = known.switched_off(asked) {
+        return switched;
+    }
+    let settled = plan.map_or(Wall::MIN, |plan| plan.watermark);
+    match known.not_due(settled) {
+        Some(why) => ("firing", why),
+        None if planner.2 => ("dispatch", "it is due and about to be planned".to_owned()),
+        None => ("dispatch", "it is due, and nobody plans: see `planner`".to_owned()),
+    }
+}

@@ -1,0 +1,200 @@
+//! Why the shards of a job are where they are.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::ids::{Fire, Member, RunId, Shard, counted};
+use evenkeel_core::record::{OpenShards, ShardRunState, Sharding};
+use evenkeel_core::shards::ShardSet;
+use evenkeel_core::time::Wall;
+
+use super::waiting::WaitingRun;
+use super::{ExplainContext, serialized};
+use crate::api_types::{ExplanationRow, moment};
+
+pub(super) fn explain(
+    known: &ExplainContext,
+    lanes: &BTreeMap<Member, ShardRunState>,
+    told: &mut ExplanationRow,
+) {
+    let sharding = known.sharding.clone().unwrap_or_default();
+    leader(known, &sharding, told);
+    explain_reshard(&sharding, known.spec.job.is_broadcast(), told);
+    if let Some(mark) = &sharding.mark {
+        let why = serialized(&mark.why);
+        told.fact("mark", &why);
+        let since = moment(mark.since);
+        let text =
+            format!("since {since} ({why}): no fire is claimed until the leader has cut the shards again");
+        told.point("mark", "sharding", text);
+    }
+    for portion in &sharding.cut.portions {
+        let own = portion.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+        let lane = lanes.get(&portion.holder);
+        told.point(
+            "portion",
+            "sharding",
+            format!("{} has shards {own}{}", portion.holder, shard_activity(known, lane)),
+        );
+    }
+    let off = &known.spec.off;
+    if !off.is_empty() {
+        told.fact("off", off);
+        told.point("off", "", format!("shards {off} are switched off"));
+    }
+    let groups = lanes.values().flat_map(|lane| &lane.groups);
+    let settled = groups.map(|group| group.watermark).min();
+    known.explain_schedule(settled, told);
+    let (rule, now) = now(known, &sharding, lanes, settled.unwrap_or(Wall::MIN));
+    told.point("now", rule, &*now);
+    let leader = sharding.leader.as_ref().map_or("nobody", |leader| leader.node.as_str());
+    told.says = format!("led by {leader}; {now}");
+}
+
+/// So many shards of one fire are told one by one.
+const SHARDS_LISTED: usize = 20;
+
+fn leader(known: &ExplainContext, sharding: &Sharding, told: &mut ExplanationRow) {
+    told.fact("leader", sharding.leader.as_ref().map(ToString::to_string));
+    let says = match &sharding.leader {
+        Some(leader) if known.lives(leader) => format!("{leader} leads by place epoch {}", known.epoch),
+        Some(leader) => format!("{leader} led and is gone: the first node that notices stands for it"),
+        None => "nobody: a node that takes part stands for it".to_owned(),
+    };
+    told.point("leader", "election", says);
+}
+
+fn explain_reshard(sharding: &Sharding, every_node: bool, told: &mut ExplanationRow) {
+    let cut = &sharding.cut;
+    told.fact("cut", cut.number);
+    if cut.number == 0 {
+        return told.point("cut", "sharding", "the shards were never cut: that comes before the first fire");
+    }
+    let among: Vec<&str> = cut.among.iter().map(|member| member.node.as_str()).collect();
+    let (total, way, number) = (cut.total, serialized(&cut.strategy), cut.number);
+    let text = match every_node {
+        true => format!("epoch {number} gave one shard to each of {}", among.join(", ")),
+        false => {
+            let shards = counted(total as usize, "shard");
+            format!("epoch {number} cut {shards} by {way} for {}", among.join(", "))
+        }
+    };
+    told.point("cut", "sharding", text);
+    if !cut.pinned.is_empty() {
+        let text = format!("shards {} ran too long to be waited for and stayed where they run", cut.pinned);
+        told.point("pinned", "sharding", text);
+    }
+}
+
+/// What a member does with its shards.
+fn shard_activity(known: &ExplainContext, lane: Option<&ShardRunState>) -> String {
+    let Some(lane) = lane.filter(|lane| !lane.open.is_empty()) else { return String::new() };
+    let open = lane.open.iter().map(|open| {
+        let verb = match open.wait {
+            Some(_) => "will try again",
+            None if open.from <= known.now => "runs",
+            None => "will run",
+        };
+        format!("{verb} {} of the fire of {}", open.shards, moment(open.due))
+    });
+    format!(": {}", open.collect::<Vec<_>>().join(", "))
+}
+
+/// What becomes of open shards whose nodes live.
+fn under_way(known: &ExplainContext, open: &[(&Member, &OpenShards)]) -> (&'static str, String) {
+    let (mut going, mut waiting, mut full) = (ShardSet::empty(), ShardSet::empty(), None);
+    for (member, open) in open {
+        for shard in open.shards.iter() {
+            let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard };
+            let wants = open.wait.is_none() && open.from <= known.now;
+            let pool = known.permit_of(&run, member).filter(|_| wants);
+            full = full.or(pool);
+            if pool.is_some() { &mut waiting } else { &mut going }.insert(shard);
+        }
+    }
+    match full {
+        None => ("firing", format!("shards {going} are under way")),
+        Some(pool) if going.is_empty() => {
+            ("pools", format!("shards {waiting} wait for seats in pool {pool}"))
+        }
+        Some(pool) => {
+            ("pools", format!("shards {going} are under way, {waiting} wait for seats in pool {pool}"))
+        }
+    }
+}
+
+/// What of it waits: shards for a seat each, requests and fires as a whole.
+pub(super) fn waiting(known: &ExplainContext, lanes: &BTreeMap<Member, ShardRunState>) -> Vec<WaitingRun> {
+    let mut waits = Vec::new();
+    let open = lanes.iter().flat_map(|(member, lane)| lane.open.iter().map(move |open| (member, open)));
+    for (member, open) in open.filter(|(member, _)| known.lives(member)) {
+        let wants = open.wait.is_none() && open.from <= known.now;
+        for shard in open.shards.iter().filter(|_| wants).take(SHARDS_LISTED) {
+            let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard };
+            let Some(pool) = known.permit_of(&run, member) else { continue };
+            let (fire, by, why) = (run.fire.clone(), Some(member.clone()), known.permit_wanted(pool));
+            waits.push(WaitingRun { fire, shard: Some(shard), due: open.due, by, why, killable: true });
+        }
+    }
+    let obstacle = obstacle(known);
+    let has_shards = known.job().is_broadcast() || known.job().shards > 1;
+    let shard = (!has_shards).then_some(Shard(0));
+    waits.extend(known.requests(shard, || obstacle.clone().unwrap_or_else(|| SOON.to_owned())));
+    let Some(why) = obstacle else { return waits };
+    let settled = lanes.values().flat_map(|lane| &lane.groups).map(|group| group.watermark).min();
+    let due = known.overdue(settled.unwrap_or(Wall::MIN), &[]).into_iter();
+    let one =
+        |due| WaitingRun { fire: Fire::Due(due), shard, due, by: None, why: why.clone(), killable: false };
+    waits.extend(due.map(one));
+    waits
+}
+
+/// What a request is told that nothing is in the way of.
+const SOON: &str = "its nodes are about to claim their shards";
+
+/// What is in the way of the next fire.
+fn obstacle(known: &ExplainContext) -> Option<String> {
+    let sharding = known.sharding.as_ref();
+    let led =
+        sharding.and_then(|sharding| sharding.leader.as_ref()).is_some_and(|leader| known.lives(leader));
+    let cut = sharding.is_some_and(|sharding| sharding.mark.is_none() && sharding.cut.number > 0);
+    let stuck = || {
+        let portions = sharding.into_iter().flat_map(|sharding| &sharding.cut.portions);
+        portions.into_iter().find_map(|portion| known.trouble(&portion.holder.node))
+    };
+    known.no_node().or_else(|| match (led, cut) {
+        (false, _) => Some("it waits for a leader: a node that takes part stands for it".to_owned()),
+        (true, false) => Some("it waits for its shards to be cut".to_owned()),
+        (true, true) => stuck(),
+    })
+}
+
+fn now(
+    known: &ExplainContext,
+    sharding: &Sharding,
+    lanes: &BTreeMap<Member, ShardRunState>,
+    settled: Wall,
+) -> (&'static str, String) {
+    let open: Vec<(&Member, &OpenShards)> =
+        lanes.iter().flat_map(|(member, lane)| lane.open.iter().map(move |open| (member, open))).collect();
+    if let Some((dead, _)) = open.iter().find(|(member, _)| !known.lives(member)) {
+        return ("failover", format!("{dead} is gone with shards open: others settle them"));
+    }
+    if !open.is_empty() {
+        return under_way(known, &open);
+    }
+    if let Some(nowhere) = known.no_node() {
+        return ("election", nowhere);
+    }
+    let asked = || known.requested_runs(|| obstacle(known).unwrap_or_else(|| SOON.to_owned()));
+    if let Some(switched) = known.switched_off(asked) {
+        return switched;
+    }
+    match known.not_due(settled) {
+        Some(why) => ("firing", why),
+        None if sharding.leader.is_none() => ("election", "it is due and waits for a leader".to_owned()),
+        None if sharding.mark.is_some() || sharding.cut.number == 0 => {
+            ("sharding", "it is due and waits for its shards to be cut".to_owned())
+        }
+        None => ("firing", "it is due and about to be claimed".to_owned()),
+    }
+}

@@ -1,0 +1,129 @@
+//! Names of nodes and jobs that there are not, and those that may be meant.
+
+use evenkeel::Handle;
+use evenkeel_core::ids::{CalendarName, JobName, NodeName};
+use evenkeel_core::input::Command;
+
+use super::LOOK;
+
+/// How alike two names must be for one to be taken for the other, from 0 to 1.
+const ALIKE: f64 = 0.6;
+/// Among so many jobs the nearest name is looked for.
+const NAMES_MAX: usize = 10_000;
+
+/// That nothing of this kind has this name, which one comes nearest, and which verb lists them all.
+fn not_called<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>, list: &str) -> String {
+    let fix = match nearest(name, known) {
+        Some(near) => format!("did you mean {near}? `evenkeel {list}` shows all"),
+        None => format!("see `evenkeel {list}`"),
+    };
+    format!("no {kind} is called {name}: {fix}")
+}
+
+/// That no living node has this name, and which one comes nearest.
+#[must_use]
+pub(crate) fn no_living<'a>(name: &str, living: impl Iterator<Item = &'a str>) -> String {
+    not_called("living node", name, living, "node list")
+}
+
+/// That no node of this name is known, be it that it lives or that it is switched or drained; `None` where one is.
+#[must_use]
+pub(crate) fn unknown_node(handle: &Handle, name: &str) -> Option<String> {
+    let known = name.parse().is_ok_and(|name| super::is_known(handle, &name));
+    let names = super::names(handle);
+    (!known).then(|| no_living(name, names.iter().map(NodeName::as_str)))
+}
+
+/// The same of the nodes that live just now.
+#[must_use]
+pub(crate) fn no_node(handle: &Handle, name: &NodeName) -> String {
+    let names = super::names(handle);
+    no_living(name.as_str(), names.iter().map(NodeName::as_str))
+}
+
+/// That there is no job of this name, and which one comes nearest of the first ten thousand.
+#[must_use]
+pub(crate) fn no_job(handle: &Handle, name: &JobName) -> String {
+    let mut names: Vec<JobName> = Vec::new();
+    while names.len() < NAMES_MAX {
+        // A few at each look, which the node waits for.
+        let some: Vec<JobName> = handle
+            .with_node(|node| node.view().page(names.last(), LOOK).map(|job| job.name().clone()).collect());
+        let is_last = some.len() < LOOK;
+        names.extend(some);
+        if is_last {
+            break;
+        }
+    }
+    not_called("job", name.as_str(), names.iter().map(JobName::as_str), "job list")
+}
+
+/// That there is no calendar of this name, and which one comes nearest.
+#[must_use]
+pub(crate) fn no_calendar(handle: &Handle, name: &CalendarName) -> String {
+    let names: Vec<CalendarName> =
+        handle.with_node(|node| node.view().calendars().map(|spec| spec.calendar.name.clone()).collect());
+    not_called("calendar", name.as_str(), names.iter().map(CalendarName::as_str), "calendar list")
+}
+
+/// What a change names, for whoever is to say that there is no such thing.
+#[derive(Debug, Default)]
+pub(crate) struct CommandObject {
+    job: Option<JobName>,
+    node: Option<NodeName>,
+    calendar: Option<CalendarName>,
+}
+
+impl CommandObject {
+    /// What this command names.
+    pub(crate) fn of(command: &Command) -> Self {
+        let job = |job: &JobName| Self { job: Some(job.clone()), ..Self::default() };
+        let node = |node: &NodeName| Self { node: Some(node.clone()), ..Self::default() };
+        match command {
+            Command::Pause(name)
+            | Command::Resume(name)
+            | Command::Enable(name)
+            | Command::Disable(name)
+            | Command::Delete(name)
+            | Command::Shutdown(name)
+            | Command::RunNow(name, _)
+            | Command::Shards(name, ..) => job(name),
+            Command::RunOn(name, _, on) | Command::Switch(name, on, _) => {
+                Self { node: Some(on.clone()), ..job(name) }
+            }
+            Command::Drain(name) | Command::Undrain(name) | Command::Activate(name) => node(name),
+            Command::DeleteCalendar(name) => Self { calendar: Some(name.clone()), ..Self::default() },
+            _ => Self::default(),
+        }
+    }
+
+    /// What of it there is not, with the nearest name; `None` where there is all of it.
+    pub(crate) fn missing(&self, handle: &Handle) -> Option<String> {
+        let job = self.job.as_ref().filter(|job| !super::is_job(handle, job));
+        let calendar = |name: &&CalendarName| handle.with_node(|node| node.view().calendar(name).is_none());
+        let node = |name: &&NodeName| !super::names(handle).contains(*name);
+        job.map(|job| no_job(handle, job))
+            .or_else(|| self.calendar.as_ref().filter(calendar).map(|name| no_calendar(handle, name)))
+            .or_else(|| self.node.as_ref().filter(node).map(|name| no_node(handle, name)))
+    }
+}
+
+fn nearest<'a>(name: &str, living: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let rated = living.map(|known| (strsim::jaro_winkler(name, known), known));
+    let best = rated.filter(|(alike, _)| *alike >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
+    best.map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_told_where_one_is_near() {
+        let living = ["n1", "n2", "worker-eu-1"];
+        let said = |name: &str| no_living(name, living.into_iter());
+        assert!(said("n99").contains("did you mean n"), "{}", said("n99"));
+        assert!(said("worker-eu-l").contains("did you mean worker-eu-1?"));
+        assert_eq!(said("zzz"), "no living node is called zzz: see `evenkeel node list`");
+    }
+}

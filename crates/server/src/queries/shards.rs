@@ -1,0 +1,238 @@
+//! What the API and the console show of a sharded job.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel::Handle;
+use evenkeel_core::ids::{Fire, JobName, Member, NodeName, RunId, Shard};
+use evenkeel_core::job::Spec;
+use evenkeel_core::record::{ShardRunState, Sharding};
+use evenkeel_core::shards::ShardSet;
+use evenkeel_core::time::Wall;
+use evenkeel_core::view::{JobView, View};
+
+use crate::api_types::{
+    AssignmentRow, ReshardPendingRow, ShardActivity, ShardPage, ShardRangeRow, ShardRow, ShardingRow, moment,
+    word,
+};
+use crate::zones;
+
+/// Who leads a sharded job and who has what; `None` for one that is not sharded.
+pub(super) fn sharing(view: &View, job: &JobView<'_>, spec: &Spec) -> Option<ShardingRow> {
+    let sharding = job.sharding().filter(|_| job.is_sharded())?;
+    let mark =
+        sharding.mark.map(|mark| ReshardPendingRow { why: word(&mark.why), since: moment(mark.since) });
+    Some(ShardingRow {
+        leader: sharding.leader.as_ref().map(|member| member.node.to_string()),
+        mark,
+        off: spec.off.to_string(),
+        pinned: sharding.cut.pinned.to_string(),
+        nodes: assignments(view, job, sharding),
+    })
+}
+
+/// How many nodes have shards of a job.
+pub(super) fn holders(sharding: &Sharding) -> usize {
+    let portions = sharding.cut.portions.iter().filter(|portion| !portion.groups.is_empty());
+    portions.map(|portion| &portion.holder.node).collect::<BTreeSet<_>>().len()
+}
+
+/// How many shards each node has, over all jobs.
+pub(super) fn held(view: &View) -> BTreeMap<NodeName, usize> {
+    let mut held = BTreeMap::new();
+    let tables = view.sharded().filter_map(|id| view.job(id).sharding());
+    for portion in tables.flat_map(|sharding| &sharding.cut.portions) {
+        let shards: usize = portion.groups.iter().map(|group| group.shards.len()).sum();
+        *held.entry(portion.holder.node.clone()).or_default() += shards;
+    }
+    held
+}
+
+/// A node's part, for each that has one, could have one, or was switched.
+fn assignments(view: &View, job: &JobView<'_>, sharding: &Sharding) -> Vec<AssignmentRow> {
+    let living: BTreeMap<&NodeName, &Member> =
+        view.members().map(|(member, _)| (&member.node, member)).collect();
+    let available: BTreeSet<&NodeName> = job.available().into_iter().map(|member| &member.node).collect();
+    let mut names: BTreeSet<&NodeName> = living.keys().copied().collect();
+    let portions = &sharding.cut.portions;
+    names.extend(portions.iter().map(|portion| &portion.holder.node));
+    names.extend(view.switched(job.name()).map(|(node, _)| node).filter(|node| {
+        let switches = job.switches(node);
+        switches.paused || switches.disabled
+    }));
+    let row = |node: &NodeName| {
+        let own = portions.iter().filter(|portion| portion.holder.node == *node);
+        let groups = own.flat_map(|portion| &portion.groups);
+        let shards = groups.fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+        let switches = job.switches(node);
+        let life = living.get(node);
+        let shutdown = life.is_some_and(|life| switches.shutdown == Some(life.incarnation));
+        let state = match () {
+            () if life.is_none() => "gone",
+            () if shutdown => "shut_down",
+            () if switches.disabled => "disabled",
+            () if view.intent(node).is_some() => "draining",
+            () if !available.contains(node) => "left_out",
+            () if switches.paused => "paused",
+            () => "active",
+        };
+        AssignmentRow {
+            node: node.to_string(),
+            shards: shards.to_string(),
+            state: state.to_owned(),
+            paused: switches.paused,
+            disabled: switches.disabled,
+            shutdown,
+        }
+    };
+    names.into_iter().map(row).collect()
+}
+
+/// Everything about a sharded job but its lanes.
+struct ShardedJobView {
+    spec: Spec,
+    sharding: Sharding,
+    sharing: ShardingRow,
+    living: BTreeSet<Member>,
+}
+
+fn sharded_job(handle: &Handle, name: &JobName) -> Option<ShardedJobView> {
+    handle.with_node(|node| {
+        let view = node.view();
+        let job = view.find(name)?;
+        let spec = super::timed(view, &job)?;
+        Some(ShardedJobView {
+            sharing: sharing(view, &job, &spec)?,
+            sharding: job.sharding().cloned().unwrap_or_default(),
+            living: view.members().map(|(member, _)| member.clone()).collect(),
+            spec,
+        })
+    })
+}
+
+/// A sharded job, shard by shard: `None` when there is none of this name.
+///
+/// # Errors
+/// The registry, which is asked for the lanes, is out of reach; the text says the fix.
+pub(crate) async fn shards(handle: &Handle, name: &JobName) -> Result<Option<ShardPage<ShardRow>>, String> {
+    let Some(table) = sharded_job(handle, name) else { return Ok(None) };
+    let lanes = handle.shard_run_states(name).await.map_err(|e| e.to_string())?;
+    let shards = rows(&table, &lanes, zones::now());
+    let total = table.sharding.cut.total_of(&table.spec.job);
+    Ok(Some(ShardPage { job: name.to_string(), total, sharing: table.sharing, shards }))
+}
+
+/// Puts shards of which everything else is the same into one row.
+#[must_use]
+pub(crate) fn folded(page: ShardPage<ShardRow>) -> ShardPage<ShardRangeRow> {
+    let mut sets: BTreeMap<&ShardActivity, ShardSet> = BTreeMap::new();
+    for row in &page.shards {
+        sets.entry(&row.doing).or_default().insert(Shard(row.shard));
+    }
+    let mut rows: Vec<(ShardSet, ShardActivity)> =
+        sets.into_iter().map(|(doing, set)| (set, doing.clone())).collect();
+    rows.sort_by_key(|(set, _)| set.first());
+    let shards =
+        rows.into_iter().map(|(set, doing)| ShardRangeRow { shards: set.to_string(), doing }).collect();
+    ShardPage { job: page.job, total: page.total, sharing: page.sharing, shards }
+}
+
+/// Which shards a request by hand is for, as things stand: all of a job, or those of one node.
+#[must_use]
+pub(crate) fn requested_shards(handle: &Handle, name: &JobName, node: Option<&NodeName>) -> Option<ShardSet> {
+    let table = sharded_job(handle, name)?;
+    let all = ShardSet::all(table.sharding.cut.total_of(&table.spec.job)).minus(&table.spec.off);
+    let Some(node) = node else { return Some(all) };
+    let own = table.sharding.cut.portions.iter().filter(|portion| portion.holder.node == *node);
+    let groups = own.flat_map(|portion| &portion.groups);
+    Some(groups.fold(ShardSet::empty(), |all, group| all.or(&group.shards)).and(&all))
+}
+
+/// Who has which shards, in the order of shards.
+fn holders_by_shard<'a>(
+    total: u32,
+    sets: impl Iterator<Item = (&'a Member, &'a ShardSet)>,
+) -> Vec<Option<&'a Member>> {
+    let mut by_shard = vec![None; total as usize];
+    for (member, set) in sets {
+        for shard in set.iter() {
+            if let Some(place) = by_shard.get_mut(shard.0 as usize) {
+                *place = Some(member);
+            }
+        }
+    }
+    by_shard
+}
+
+fn rows(table: &ShardedJobView, lanes: &BTreeMap<Member, ShardRunState>, now: Wall) -> Vec<ShardRow> {
+    let total = table.sharding.cut.total_of(&table.spec.job);
+    let portions = table.sharding.cut.portions.iter();
+    let cut = portions.flat_map(|p| p.groups.iter().map(|group| (&p.holder, &group.shards)));
+    let cut = holders_by_shard(total, cut);
+    // A shard that was taken over is in its new holder's lane, while the cut still names the old one.
+    let kept =
+        lanes.iter().flat_map(|(member, lane)| lane.groups.iter().map(move |group| (member, &group.shards)));
+    let kept = holders_by_shard(total, kept);
+    let mut open: BTreeMap<Shard, (&Member, &evenkeel_core::record::OpenShards)> = BTreeMap::new();
+    for (member, lane) in lanes {
+        let opened = lane.open.iter().flat_map(|o| o.shards.iter().map(move |shard| (shard, (member, o))));
+        open.extend(opened);
+    }
+    let shards = (0..total).map(Shard).zip(cut).zip(kept);
+    let row = |((shard, cut), kept): ((Shard, Option<&Member>), Option<&Member>)| {
+        let found = open.get(&shard).copied();
+        let holder = found.map(|(member, _)| member).or(kept).or(cut);
+        let open = found.map(|(_, open)| open);
+        let lane = holder.and_then(|member| lanes.get(member));
+        let doing = ShardActivity {
+            node: holder.map(|member| member.node.to_string()),
+            state: state(table, shard, holder, open.map(|open| open.from), now).to_owned(),
+            fire: open.map(|open| fire(&open.fire)),
+            due: open.map(|open| moment(open.due)),
+            attempt: open.map(|open| open.attempt),
+            failed_over: open.is_some_and(|open| open.attempt > 1) && holder != cut,
+            parameter: table.spec.job.shard_parameters.get(shard.0 as usize).cloned().unwrap_or_default(),
+            began: open.map(|open| open.from).or(lane.and_then(|lane| lane.began)).map(moment),
+        };
+        let id = |open: &evenkeel_core::record::OpenShards| {
+            RunId { job: table.spec.job.name.clone(), fire: open.fire.clone(), shard }.to_string()
+        };
+        ShardRow { shard: shard.0, run: open.map(id), doing }
+    };
+    shards.map(row).collect()
+}
+
+/// What a shard does, in one word: the most telling one.
+fn state(
+    table: &ShardedJobView,
+    shard: Shard,
+    holder: Option<&Member>,
+    from: Option<Wall>,
+    now: Wall,
+) -> &'static str {
+    let spec = &table.spec;
+    let lives = holder.is_some_and(|member| table.living.contains(member));
+    let paused = || {
+        let node =
+            table.sharing.nodes.iter().find(|row| holder.is_some_and(|m| *m.node.as_str() == row.node));
+        spec.paused || node.is_some_and(|row| row.paused)
+    };
+    match from {
+        Some(_) if !lives => "gone",
+        Some(_) if table.sharding.cut.pinned.contains(shard) => "pinned",
+        Some(from) if from > now => "claimed",
+        Some(_) => "running",
+        None if spec.off.contains(shard) => "off",
+        None if !spec.job.enabled => "disabled",
+        None if !lives || table.sharding.mark.is_some() => "waiting",
+        None if paused() => "paused",
+        None => "idle",
+    }
+}
+
+/// A fire as it stands in the names of its runs.
+fn fire(fire: &Fire) -> String {
+    match fire {
+        Fire::Due(due) => due.0.to_string(),
+        Fire::Asked(id) => format!("ask-{id}"),
+    }
+}

@@ -1,0 +1,258 @@
+//! What users write, read into values: job files, settings files and request bodies. A mistake is reported with its line, its key,
+//! what the key takes and the nearest right key, in none of serde's words.
+
+mod error;
+mod keys;
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde_path_to_error::{Path, Segment};
+
+use error::InputErrorKind;
+pub(crate) use keys::ReadTarget;
+
+/// How deep lists and tables may lie in each other: a job needs 5.
+const DEPTH_MAX: usize = 64;
+/// How many values and keys a YAML file may hold, with those that its aliases repeat.
+const YAML_EVENTS_MAX: usize = 20_000_000;
+/// How many anchors, and how many aliases, a YAML file may have.
+const ALIASES_MAX: usize = 10_000;
+/// How many values and keys the aliases of a YAML file may repeat altogether.
+const REPEATED_EVENTS_MAX: usize = 200_000;
+
+/// How many documents a YAML file may have.
+const DOCUMENTS_MAX: usize = 10_000;
+/// How many bytes the values of a YAML file may have altogether, with those that its aliases repeat.
+const YAML_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The languages that users write in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextFormat {
+    Toml,
+    Yaml,
+    Json,
+}
+
+/// A mistake in a text: its place, counted from 1, and what to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct InputError {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    /// Which value is wrong, as `jobs[3].retry`; empty for the text as a whole.
+    pub(crate) value: String,
+    /// What is wrong, and the fix.
+    pub(crate) text: String,
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.text)
+    }
+}
+
+/// Reads a text of one of the languages.
+///
+/// # Errors
+/// The first mistake in it.
+pub(crate) fn read<T: DeserializeOwned>(
+    language: TextFormat,
+    text: &str,
+    kind: ReadTarget,
+) -> Result<T, InputError> {
+    match language {
+        TextFormat::Toml => toml(text, kind),
+        TextFormat::Yaml => yaml(text, kind),
+        TextFormat::Json => json(text.as_bytes(), kind),
+    }
+}
+
+fn toml<T: DeserializeOwned>(text: &str, kind: ReadTarget) -> Result<T, InputError> {
+    let at = |error: &toml::de::Error| error.span().map_or((1, 1), |span| position(text, span.start));
+    let whole = |error: toml::de::Error| InputError::syntax(at(&error), error.message());
+    let input = toml::de::Deserializer::parse(text).map_err(whole)?;
+    serde_path_to_error::deserialize(input).map_err(|error| {
+        let path = error.path().clone();
+        let error = error.into_inner();
+        InputError::new(at(&error), &path, error.message(), (TextFormat::Toml, kind))
+    })
+}
+
+/// Makes sure that a YAML text costs little to read.
+///
+/// # Errors
+/// Where it lies too deep, or repeats too much.
+pub(crate) fn within_limits(text: &str) -> Result<(), InputError> {
+    let read = serde_saphyr::from_multiple_with_options::<serde::de::IgnoredAny>(text, yaml_limits());
+    let Err(error) = read else { return Ok(()) };
+    let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let at = error.location().map_or((1, 1), |at| (place(at.line()), place(at.column())));
+    let what = error.to_string();
+    let what = what.split_once(" at line ").map_or(what.as_str(), |(what, _)| what);
+    let text = match what {
+        what if what.starts_with("recursion limit") || what.contains("Depth {") => {
+            format!("lists and tables lie in each other more than {DEPTH_MAX} deep: write them flatter")
+        }
+        what if what.starts_with("budget breached") || what.starts_with("alias replay") => format!(
+            "it holds too much, or its aliases repeat too much ({what}): write it out, or split the file"
+        ),
+        // Any other mistake is found again, and said better, when it is read.
+        _ => return Ok(()),
+    };
+    Err(InputError { line: at.0, column: at.1, value: String::new(), text })
+}
+
+/// What a YAML file may cost to read. Everything that an alias repeats counts as if it were written out.
+fn yaml_limits() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        with_snippet: false,
+        budget: serde_saphyr::budget! {
+            max_depth: DEPTH_MAX,
+            flow_nesting_limit: DEPTH_MAX,
+            max_documents: DOCUMENTS_MAX,
+            max_events: YAML_EVENTS_MAX,
+            max_nodes: YAML_EVENTS_MAX,
+            max_aliases: ALIASES_MAX,
+            max_anchors: ALIASES_MAX,
+            max_total_scalar_bytes: YAML_BYTES_MAX,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: REPEATED_EVENTS_MAX,
+        },
+    }
+}
+
+fn yaml<T: DeserializeOwned>(text: &str, kind: ReadTarget) -> Result<T, InputError> {
+    within_limits(text)?;
+    let mut track = serde_path_to_error::Track::new();
+    let input = serde_yaml_ng::Deserializer::from_str(text);
+    let input = serde_path_to_error::Deserializer::new(input, &mut track);
+    let read = serde_yaml_ng::with::singleton_map_recursive::deserialize(input);
+    read.map_err(|error| {
+        let at = error.location().map_or((1, 1), |at| (at.line(), at.column()));
+        let what = error.to_string();
+        let what = what.rsplit_once(" at line ").map_or(what.as_str(), |(what, _)| what);
+        let path = track.path();
+        // The library puts the path in front, without the last key of it for some mistakes.
+        let what = match what.split_once(": ") {
+            Some((before, rest)) if !before.is_empty() && path.to_string().starts_with(before) => rest,
+            _ => what,
+        };
+        match path.iter().len() {
+            0 if InputErrorKind::of(what).is_syntax() => InputError::syntax(at, what),
+            _ => InputError::new(at, &path, what, (TextFormat::Yaml, kind)),
+        }
+    })
+}
+
+/// Reads JSON.
+///
+/// # Errors
+/// The first mistake in it.
+pub(crate) fn json<T: DeserializeOwned>(text: &[u8], kind: ReadTarget) -> Result<T, InputError> {
+    let mut input = serde_json::Deserializer::from_slice(text);
+    let mistake = |error: &serde_json::Error, path: Option<&Path>| {
+        let at = (error.line().max(1), error.column().max(1));
+        let what = error.to_string();
+        let what = what.rsplit_once(" at line ").map_or(what.as_str(), |(what, _)| what);
+        match (path, error.classify()) {
+            (Some(path), serde_json::error::Category::Data) => {
+                InputError::new(at, path, what, (TextFormat::Json, kind))
+            }
+            _ => InputError::syntax(at, what),
+        }
+    };
+    let read = serde_path_to_error::deserialize(&mut input)
+        .map_err(|error| mistake(error.inner(), Some(error.path())))?;
+    input.end().map(|()| read).map_err(|error| mistake(&error, None))
+}
+
+/// One of the words that are allowed where the command line or a query takes one.
+///
+/// # Errors
+/// It is none of them: the text says which there are and which is the nearest.
+pub(crate) fn one_of<'a>(what: &str, word: &str, allowed: &[&'a str]) -> Result<&'a str, String> {
+    if let Some(known) = allowed.iter().find(|known| **known == word) {
+        return Ok(known);
+    }
+    let meant = error::nearest(word, allowed).map(|meant| format!("did you mean {meant:?}? "));
+    let all = allowed.join(", ");
+    Err(format!("no {what} is called {word:?}: {}use one of {all}", meant.unwrap_or_default()))
+}
+
+/// A refused query string, in the same words as a refused body.
+pub(crate) fn query(text: &str) -> String {
+    let (key, what) = text.split_once(": ").unwrap_or(("", text));
+    match InputErrorKind::of(text) {
+        InputErrorKind::Other(_) => match InputErrorKind::of(what) {
+            InputErrorKind::Other(_) if !key.is_empty() && !what.contains(key) => format!("{key}: {what}"),
+            InputErrorKind::Other(what) => what.to_owned(),
+            fault => fault.message(key, "", "", ""),
+        },
+        fault => fault.message("", "", "", ""),
+    }
+}
+
+impl InputError {
+    fn syntax((line, column): (usize, usize), what: &str) -> Self {
+        Self { line, column, value: String::new(), text: one_line(what) }
+    }
+
+    fn new(at: (usize, usize), path: &Path, what: &str, read: (TextFormat, ReadTarget)) -> Self {
+        let (_, kind) = read;
+        let what = one_line(what);
+        let fault = InputErrorKind::of(&what);
+        let mut names: Vec<&str> = path.iter().filter_map(name).collect();
+        if let InputErrorKind::UnknownKey { key, .. }
+        | InputErrorKind::Missing { key }
+        | InputErrorKind::Twice { key } = &fault
+            && names.last() == Some(key)
+        {
+            // Some readers count the key itself to the path, and some do not.
+            names.pop();
+        }
+        let address = kind.address(&names);
+        let takes = keys::takes(read, &address);
+        let holder = keys::shown(&address);
+        let text = match &fault {
+            InputErrorKind::UnknownKey { key, allowed } => keys::unknown(read, &address, key, allowed),
+            InputErrorKind::Missing { key } => {
+                let own = keys::joined(&address, key);
+                fault.message(&keys::shown(&own), keys::takes(read, &own), &holder, kind.whole())
+            }
+            _ => fault.message(&holder, takes, &holder, kind.whole()),
+        };
+        Self { line: at.0, column: at.1, value: path.to_string(), text }
+    }
+}
+
+fn name(segment: &Segment) -> Option<&str> {
+    match segment {
+        Segment::Map { key } => Some(key),
+        Segment::Seq { .. } | Segment::Enum { .. } | Segment::Unknown => None,
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The line and column, counted from 1, of an offset into a text.
+pub(crate) fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    (line, column)
+}
+
+/// A text as it was meant: without the byte order mark that some editors put in front, and with plain line ends.
+pub(crate) fn plain(text: String) -> String {
+    let text = match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    };
+    if text.contains('\r') { text.replace("\r\n", "\n") } else { text }
+}
+
+#[cfg(test)]
+mod tests;

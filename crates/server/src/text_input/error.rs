@@ -1,0 +1,193 @@
+//! What a reader found wrong, taken out of serde's fixed sentences.
+
+/// A kind of mistake.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum InputErrorKind<'a> {
+    UnknownKey {
+        key: &'a str,
+        allowed: Vec<&'a str>,
+    },
+    Missing {
+        key: &'a str,
+    },
+    Twice {
+        key: &'a str,
+    },
+    /// A value of another type than the key takes, or out of its range.
+    WrongValue {
+        found: &'a str,
+        expected: &'a str,
+    },
+    /// A word that is none of those that the key takes.
+    UnknownWord {
+        word: &'a str,
+        allowed: Vec<&'a str>,
+    },
+    /// A sentence of our own, or of a language's syntax.
+    Other(&'a str),
+}
+
+impl<'a> InputErrorKind<'a> {
+    /// Takes one of serde's sentences apart.
+    pub(super) fn of(text: &'a str) -> Self {
+        let quoted = |rest: &'a str| rest.split_once('`');
+        let words = |rest: &'a str| rest.split('`').skip(1).step_by(2).collect();
+        if let Some((key, rest)) = text.strip_prefix("unknown field `").and_then(quoted) {
+            return Self::UnknownKey { key, allowed: words(rest) };
+        }
+        if let Some((key, _)) = text.strip_prefix("missing field `").and_then(quoted) {
+            return Self::Missing { key };
+        }
+        if let Some((key, _)) = text.strip_prefix("duplicate field `").and_then(quoted) {
+            return Self::Twice { key };
+        }
+        if let Some((word, rest)) = text.strip_prefix("unknown variant `").and_then(quoted) {
+            return Self::UnknownWord { word, allowed: words(rest) };
+        }
+        for kind in ["invalid type: ", "invalid value: ", "invalid length "] {
+            if let Some((found, expected)) =
+                text.strip_prefix(kind).and_then(|rest| rest.rsplit_once(", expected "))
+            {
+                return Self::WrongValue { found, expected };
+            }
+        }
+        // What the TOML reader says of a choice that is neither a text nor a table.
+        match text.strip_prefix("wanted string or table") {
+            Some(_) => Self::WrongValue { found: "", expected: "a text or a table" },
+            None => Self::Other(text),
+        }
+    }
+
+    /// Whether it is about the language rather than about a value.
+    pub(super) fn is_syntax(&self) -> bool {
+        matches!(self, Self::Other(_))
+    }
+
+    /// The mistake at this key, with what the key takes where that is known; `holder` is the key that holds it, `whole` what the
+    /// text is as a whole.
+    pub(super) fn message(&self, key: &str, takes: &str, holder: &str, whole: &str) -> String {
+        let subject = if key.is_empty() { whole } else { key };
+        let known = |expected: &str| if takes.is_empty() { expected.to_owned() } else { takes.to_owned() };
+        match self {
+            Self::UnknownKey { key, allowed } => match nearest(key, allowed) {
+                Some(meant) => format!("unknown key {key:?}: did you mean {meant:?}?"),
+                None => format!("unknown key {key:?}: the keys are {}", allowed.join(", ")),
+            },
+            Self::Missing { key: missing } => {
+                let of = match holder {
+                    "" => String::new(),
+                    holder => format!(" of {holder}"),
+                };
+                let takes = if takes.is_empty() { String::new() } else { format!(": it takes {takes}") };
+                format!("the key {missing:?}{of} is missing{takes}")
+            }
+            Self::Twice { key } => format!("the key {key:?} is given twice: leave one out"),
+            Self::WrongValue { found, expected } => {
+                let found = value(found);
+                let found = if found.is_empty() { String::new() } else { format!(", not {found}") };
+                let subject = if subject.is_empty() { "the value" } else { subject };
+                format!("{subject} takes {}{found}", known(expected))
+            }
+            Self::UnknownWord { word, allowed } => {
+                let list = allowed.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ");
+                let meant = nearest(word, allowed)
+                    .map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
+                let subject = if subject.is_empty() { "the value" } else { subject };
+                format!("{subject} is {word:?}: it takes {}{meant}", known(&format!("one of {list}")))
+            }
+            Self::Other(text) => {
+                let last = subject.rsplit('.').next().unwrap_or_default();
+                let said = last.is_empty() || text.contains(last);
+                let verb = text.starts_with("is ");
+                match (said, verb) {
+                    (_, true) => format!("{subject} {text}"),
+                    (false, false) => format!("{subject}: {text}"),
+                    (true, false) => (*text).to_owned(),
+                }
+            }
+        }
+    }
+}
+
+/// A value as serde describes it, in plain words.
+fn value(found: &str) -> String {
+    let inner = |kind: &str| found.strip_prefix(kind).map(|rest| rest.trim_matches('`'));
+    if let Some(number) = inner("integer ").or_else(|| inner("floating point ")) {
+        return format!("the number {number}");
+    }
+    if let Some(text) = found.strip_prefix("string ") {
+        return format!("the text {text}");
+    }
+    if let Some(bool) = inner("boolean ") {
+        return bool.to_owned();
+    }
+    match found {
+        "map" => "a table".to_owned(),
+        "sequence" => "a list".to_owned(),
+        "null" | "unit value" | "Option value" => "nothing".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// Names that other schedulers use for a key or a word, and ours.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("args", "command"),
+    ("argv", "command"),
+    ("limit", "limit"),
+    ("catch_up_age", "catch_up_window"),
+    ("catchup", "catch_up"),
+    ("cmd", "command"),
+    ("codes", "exit_codes"),
+    ("concurrency", "overlap"),
+    ("cron", "schedule"),
+    ("cwd", "directory"),
+    ("dir", "directory"),
+    ("env", "environment"),
+    ("every_node", "placement"),
+    ("except", "exclude_calendars"),
+    ("exclusive_per_host", "one_per_host"),
+    ("exec", "command"),
+    ("from", "start_at"),
+    ("grace", "misfire_grace"),
+    ("guarantee", "min_durability"),
+    ("interval", "schedule"),
+    ("labels", "node_selector"),
+    ("max_difference", "max_clock_skew"),
+    ("monitor", "monitor_execution"),
+    ("nodes", "node_selector"),
+    ("only", "require_calendars"),
+    ("parameters", "shard_parameters"),
+    ("program", "command"),
+    ("recut_wait", "reshard_timeout"),
+    ("retries", "retry"),
+    ("run", "command"),
+    ("script", "command"),
+    ("static_shards", "sticky_shards"),
+    ("time_zone", "timezone"),
+    ("times", "max_retries"),
+    ("tz", "timezone"),
+    ("until", "end_at"),
+    ("up_to", "max_delay"),
+    ("wait", "delay"),
+    ("when", "schedule"),
+    ("workdir", "directory"),
+    ("working_directory", "directory"),
+    ("zone", "timezone"),
+];
+
+/// Which of the allowed words was probably meant.
+pub(super) fn nearest<'a>(word: &str, allowed: &[&'a str]) -> Option<&'a str> {
+    let plain = word.to_ascii_lowercase().replace('-', "_");
+    let elsewhere = ELSEWHERE.iter().find(|(theirs, _)| *theirs == plain).map(|(_, ours)| *ours);
+    if let Some(ours) = elsewhere.and_then(|ours| allowed.iter().find(|known| **known == ours)) {
+        return Some(ours);
+    }
+    if plain.chars().count() < 2 {
+        return None;
+    }
+    let distance = |known: &str| strsim::damerau_levenshtein(&plain, known);
+    let near = allowed.iter().map(|known| (distance(known), *known)).min()?;
+    // A third of the word may be wrong, and of a short one a letter. A word may also be cut short.
+    let cut = || allowed.iter().find(|known| plain.len() >= 4 && known.starts_with(&plain)).copied();
+    (near.0 <= (plain.chars().count() / 3).max(1)).then_some(near.1).or_else(cut)
+}

@@ -1,0 +1,52 @@
+//! The registry goes back in time, and nodes notice one after the other.
+
+use evenkeel_core::ids::NodeName;
+
+use super::{FaultDriver, FaultRecovery};
+use crate::faults::SimFault;
+use crate::world::{RegistrySnapshot, SimWorld};
+
+impl FaultDriver<'_> {
+    /// Sometimes somebody keeps what the registry is, and sometimes it is that again.
+    pub(super) fn maybe_rewind(&mut self, world: &mut SimWorld) {
+        if !self.workload.rewinds || !self.rewinds.chance(200) {
+            return;
+        }
+        let Some(past) = self.past.take() else {
+            self.past = Some(world.keep());
+            return;
+        };
+        let names: Vec<NodeName> = world.names().cloned().collect();
+        if self.rewinds.chance(300) {
+            return self.restore(world, past, names);
+        }
+        world.count(SimFault::BackInTime);
+        let counts_on = self.rewinds.chance(500);
+        world.rewind(past, counts_on);
+        for name in names {
+            let after = if self.rewinds.chance(500) { 0 } else { self.rewinds.between(1, self.ttl) };
+            self.later(world, after, FaultRecovery::Notice(name));
+        }
+    }
+
+    /// Somebody ends all nodes, and puts back what he kept in a way that the registry cannot tell.
+    fn restore(&mut self, world: &mut SimWorld, past: RegistrySnapshot, names: Vec<NodeName>) {
+        names.iter().for_each(|name| world.crash(name));
+        if world.rewind_undetected(past) {
+            world.count(SimFault::PutBack);
+        }
+        for name in names {
+            let after = self.rewinds.between(50, 3 * self.ttl);
+            self.later(world, after, FaultRecovery::Start(name));
+        }
+    }
+
+    /// It stops with the reason, and somebody starts it again.
+    pub(super) fn notice(&mut self, world: &mut SimWorld, node: &NodeName) {
+        if world.is_behind(node) {
+            world.crash(node);
+            let after = self.rewinds.between(50, self.ttl);
+            self.later(world, after, FaultRecovery::Start(node.clone()));
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Ending by hand what waits for its moment, a slot, a seat or its next attempt.
+
+use evenkeel_core::ids::{Fire, JobName, NodeName, RunId, Shard};
+
+use super::FaultDriver;
+use crate::invariants::JobTrack;
+use crate::world::SimWorld;
+
+impl FaultDriver<'_> {
+    /// A run that is open, and the node that is to start it.
+    pub(super) fn some_open(&mut self, world: &SimWorld) -> Option<(NodeName, RunId)> {
+        let books =
+            world.checker().jobs().iter().filter(|(name, _)| !self.workload.calm_jobs.contains(*name));
+        let open: Vec<(NodeName, RunId)> = books.flat_map(|(name, book)| open(name, book)).collect();
+        self.work.pick(&open).cloned()
+    }
+}
+
+fn open(name: &JobName, book: &JobTrack) -> Vec<(NodeName, RunId)> {
+    let run = |fire: &Fire, shard| RunId { job: name.clone(), fire: fire.clone(), shard };
+    let lane = book.run_state.iter().flat_map(|lane| &lane.open);
+    let lane = lane.map(|open| (open.by.node.clone(), run(&open.fire, Shard(0))));
+    let plan = book.plan.iter().flat_map(|plan| &plan.runs);
+    let plan = plan.map(|planned| (planned.by.node.clone(), run(&planned.fire, Shard(0))));
+    let shards = book.sharding.standing.open.iter();
+    let shards = shards.map(|(shard, (by, open))| (by.node.clone(), run(&open.fire, *shard)));
+    // What nobody has claimed is the holder's.
+    let asked =
+        book.assignment.owner.iter().flat_map(|owner| book.requested.keys().map(move |id| (owner, id)));
+    let asked = asked.map(|(owner, id)| (owner.node.clone(), run(&Fire::Asked(id.clone()), Shard(0))));
+    lane.chain(plan).chain(shards).chain(asked).collect()
+}

@@ -1,0 +1,212 @@
+//! Who leads a sharded job, the mark, and each cut of its shares.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_core::effect::{Verdict, VerdictState};
+use evenkeel_core::ids::{Member, NodeName, Shard};
+use evenkeel_core::job::Job;
+use evenkeel_core::record::ShardMap;
+use evenkeel_core::shards::ShardSet;
+use evenkeel_core::time::Wall;
+
+use super::super::{Invariant, InvariantResults, JobTrack};
+use super::ShardedTxn;
+
+impl ShardedTxn<'_> {
+    /// A leader comes by its own commit, to a job that may have one, after none or after one that is gone; it goes by its
+    /// own commit, or when it is gone.
+    pub(super) fn leader(&self, book: &JobTrack, findings: &mut InvariantResults) {
+        let (at, job, me) = (self.at(), self.job, self.act.member);
+        let (old, new) = (&self.old.leader, &self.new.leader);
+        if old == new {
+            return;
+        }
+        let gone = old.as_ref().is_none_or(|old| !(self.lives)(old));
+        let gives_back = new.is_none() && old.as_ref() == me;
+        findings.test(at, Invariant::I12, gone || gives_back, || {
+            format!("{new:?} was written over {old:?}, which lives and leads {job}")
+        });
+        if new.is_some() {
+            let enabled = book.spec.as_ref().is_some_and(|spec| spec.job.enabled);
+            findings.test(at, Invariant::I12, new.as_ref() == me && enabled, || {
+                format!("{me:?} made {new:?} the leader of {job}, enabled: {enabled}")
+            });
+        }
+    }
+
+    /// The shares change by a cut alone, and a cut is the leader's, whole, and takes the mark away.
+    pub(super) fn check_reshard(&self, book: &mut JobTrack, findings: &mut InvariantResults) {
+        let (at, job, me) = (self.at(), self.job, self.act.member);
+        let (old, new) = (&self.old, &self.new);
+        if !self.was_resharded() {
+            if self.epochs.0 != self.epochs.1 {
+                let retired = book.spec.is_none() && is_retired(&old.cut, &new.cut);
+                findings.test(at, Invariant::I29, retired || self.is_delisted(), || {
+                    format!("the shares of {job} changed without a cut, by {}", self.act.kind)
+                });
+                let kept = old.mark.is_none() || old.mark == new.mark;
+                findings.test(at, Invariant::I31, kept, || {
+                    format!("the mark of {job}, {:?}, became {:?} without a cut", old.mark, new.mark)
+                });
+            }
+            return;
+        }
+        let Some(spec) = &book.spec else {
+            return findings.test(at, Invariant::I29, false, || {
+                format!("{job} is deleted and was cut into {:?}", new.cut)
+            });
+        };
+        let leads = old.leader.is_some() && old.leader.as_ref() == me && old.leader == new.leader;
+        findings.test(at, Invariant::I29, leads, || {
+            format!("{me:?} cut the shares of {job}, which {:?} leads", old.leader)
+        });
+        let counted = new.cut.number == self.epochs.0 + 1 && self.epochs.1 == self.epochs.0 + 1;
+        findings.test(at, Invariant::I29, counted && new.mark.is_none() && old.mark.is_some(), || {
+            format!("{job} was cut from {old:?} to {new:?}")
+        });
+        let total = declared_total(&spec.job, &new.cut);
+        let all: BTreeSet<Shard> = (0..total).map(Shard).collect();
+        let held: BTreeSet<Shard> = self.after.held.keys().copied().collect();
+        findings.test(at, Invariant::I29, held == all && new.cut.total == total, || {
+            format!("{job} has {total} shards and was cut into {:?}", new.cut.portions)
+        });
+        let reached = self.before.held.values().map(|(_, watermark)| *watermark).max();
+        book.sharding.furthest = book.sharding.furthest.max(reached);
+        let furthest = book.sharding.furthest;
+        for shard in all.iter().filter(|shard| !self.before.held.contains_key(shard)) {
+            findings.test(at, Invariant::I33, self.after.watermark(*shard) >= furthest, || {
+                format!("shard {shard} of {job} is new and begins at {:?}", self.after.watermark(*shard))
+            });
+        }
+        if spec.job.is_broadcast() {
+            return self.check_broadcast(book, findings);
+        }
+        let (fixed, key) = (spec.job.sticky_shards, self.dealing());
+        self.check_assignments(fixed, key, book, findings);
+    }
+
+    /// Whether at most lanes of the dead, or the writer's own, went ahead of a cut, and every shard stands where it stood.
+    fn is_delisted(&self) -> bool {
+        let (old, new) = (&self.old, &self.new);
+        let gone = |member: &&Member| !(self.lives)(member) || Some(*member) == self.act.member;
+        let mut went = old.lanes.iter().filter(|member| !new.lanes.contains(member));
+        let (seq, furthest) = (new.cut.seq, new.cut.furthest);
+        let counts_on = seq >= old.cut.seq && furthest >= old.cut.furthest;
+        let stands = old.mark.is_some() && counts_on && self.before.held == self.after.held;
+        let rests = old.kept == new.kept && old.cut == new.cut;
+        let same = new.cut == ShardMap { seq, furthest, ..old.cut.clone() };
+        rests || (same && stands && went.all(|member| gone(&member)))
+    }
+
+    /// Each node has one shard beside what stays where it runs, and keeps it while there are as many. Of fires that a shard
+    /// which is no more was behind by, history hears.
+    fn check_broadcast(&self, book: &JobTrack, findings: &mut InvariantResults) {
+        let (at, job) = (self.at(), self.job);
+        let (old, new) = (&self.old.cut, &self.new.cut);
+        let own = |cut: &ShardMap, node: &NodeName| {
+            by_name(cut).get(node).map_or(ShardSet::empty(), |shards| shards.minus(&cut.pinned))
+        };
+        for Member { node, .. } in &new.among {
+            let (had, has) = (own(old, node), own(new, node));
+            findings.test(at, Invariant::I34, has.len() == 1, || {
+                format!("{node} has the shards {has} of {job}, which gives one to each node")
+            });
+            let keeps = had.first().filter(|had| had.0 < new.total && had_one(old)).is_none_or(|had| {
+                let runs = self.before.open.values().any(|(by, _)| by.node == *node);
+                runs || has.contains(had)
+            });
+            findings.test(at, Invariant::I32, keeps, || {
+                format!("{node} had shard {had} of {job} and has {has}, of {} shards", new.total)
+            });
+        }
+        let (Some(spec), Some(schedule)) = (&book.spec, &book.schedule) else { return };
+        if !book.fires_by_schedule() || !had_one(old) {
+            return;
+        }
+        let furthest = book.sharding.furthest.unwrap_or(Wall::MIN);
+        for (shard, (_, watermark)) in &self.before.held {
+            let mut fire = (*watermark).max(spec.since);
+            while !self.after.held.contains_key(shard)
+                && let Some(due) = schedule.next(fire).filter(|due| *due <= furthest)
+            {
+                fire = due;
+                let covers = |v: &&Verdict| v.from <= due && due <= v.due && v.shards.contains(*shard);
+                let told = self.new_verdicts(VerdictState::Skipped).any(|v| covers(&v));
+                findings.test(at, Invariant::I16, told, || {
+                    format!("the fire of {job} due at {due} went with shard {shard} without a word")
+                });
+            }
+        }
+    }
+
+    /// For whom and how the shares were cut, in words.
+    fn dealing(&self) -> String {
+        let cut = &self.new.cut;
+        let names: Vec<&NodeName> = cut.among.iter().map(|member| &member.node).collect();
+        format!("{names:?} {} {:?} {:?}", cut.total, cut.strategy, cut.order)
+    }
+
+    /// Who got what: the same nodes the same, and nobody much more than others, unless shards had to stay where they ran.
+    fn check_assignments(
+        &self,
+        fixed: bool,
+        key: String,
+        book: &mut JobTrack,
+        findings: &mut InvariantResults,
+    ) {
+        let (at, job) = (self.at(), self.job);
+        let (old, new) = (&self.old.cut, &self.new.cut);
+        let shares = by_name(new);
+        if fixed {
+            if old.number > 0 && old.total == new.total && old.pinned.is_empty() && new.pinned.is_empty() {
+                let had = by_name(old);
+                let kept = had.iter().all(|(name, shards)| shares.get(name) == Some(shards));
+                findings
+                    .test(at, Invariant::I32, kept, || format!("{job} is static, {had:?} became {shares:?}"));
+            }
+            return;
+        }
+        if !new.pinned.is_empty() {
+            return;
+        }
+        let sizes = || new.among.iter().map(|m| shares.get(&m.node).map_or(0, ShardSet::len));
+        let spread = sizes().max().unwrap_or(0) - sizes().min().unwrap_or(0);
+        findings
+            .test(at, Invariant::I34, spread <= 1, || format!("{job} was cut unevenly: {:?}", new.portions));
+        let before = book.sharding.dealt.entry(key).or_insert_with(|| shares.clone());
+        findings.test(at, Invariant::I32, *before == shares, || {
+            format!("{job} was cut into {shares:?} for the same nodes that had {before:?}")
+        });
+    }
+}
+
+/// Into how many shards a cut should be: where each node has one, those that stay where they run come on top.
+pub(super) fn declared_total(job: &Job, cut: &ShardMap) -> u32 {
+    let nodes = u32::try_from(cut.among.len() + cut.pinned.len()).unwrap_or(u32::MAX);
+    if job.is_broadcast() { nodes } else { job.shards }
+}
+
+/// Whether a cut gave one shard to each of its nodes.
+fn had_one(cut: &ShardMap) -> bool {
+    cut.number > 0 && cut.total as usize == cut.among.len() + cut.pinned.len()
+}
+
+/// Whether somebody's lane of a deleted job went, and nothing else happened to its shares.
+fn is_retired(old: &ShardMap, new: &ShardMap) -> bool {
+    let ShardMap { number, seq, furthest, portions, .. } = new.clone();
+    let goes_on = number == old.number && seq >= old.seq && furthest >= old.furthest;
+    let less = portions.iter().all(|portion| old.portions.contains(portion));
+    goes_on && less && *new == ShardMap { number, seq, furthest, portions, ..ShardMap::default() }
+}
+
+/// The shares of a cut by the names of their holders.
+fn by_name(cut: &ShardMap) -> BTreeMap<NodeName, ShardSet> {
+    let mut shares: BTreeMap<NodeName, ShardSet> = BTreeMap::new();
+    for portion in &cut.portions {
+        let all = portion.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+        let Member { node, .. } = &portion.holder;
+        let share = shares.entry(node.clone()).or_default();
+        *share = share.or(&all);
+    }
+    shares
+}

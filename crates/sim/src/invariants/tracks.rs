@@ -1,0 +1,170 @@
+//! The watch's book of one job: every fire that was claimed, every attempt, every physical start and end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_core::ids::{Fire, Member, NodeName, RequestId, Token};
+use evenkeel_core::input::RunOutcome;
+use evenkeel_core::job::{Delivery, Placement, Pool, Retry, Spec};
+use evenkeel_core::labels::NodeSelector;
+use evenkeel_core::record::{Assignment, Plan, RunState};
+use evenkeel_core::schedule::Schedule;
+use evenkeel_core::time::{Millis, Wall};
+
+use super::cancels::CancelRequests;
+use super::sharding::ShardedJobTrack;
+
+/// Everything the watch knows of a job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct JobTrack {
+    /// The living declaration, as the registry has it but for `since`, which a calendar may put later; `None` while there is
+    /// none.
+    pub spec: Option<Spec>,
+    /// Up to when fires are nobody's by the declaration alone.
+    pub since: Wall,
+    /// Counts changes of the declaration and of the calendars that it names.
+    pub edition: u64,
+    pub schedule: Option<Schedule>,
+    /// The version of the last declaration.
+    pub version: u64,
+    pub placement: Placement,
+    /// What doubt about a run means, also of a job that was deleted; the workload never changes it.
+    pub delivery: Delivery,
+    /// Whether nobody monitors its runs, also of a job that was deleted; the workload never changes that either.
+    pub unmonitored: bool,
+    /// Whether its runs are attempted again, also of a job that was deleted; nor does the workload change that.
+    pub retry: Option<Retry>,
+    /// The pool that it is in; nor that.
+    pub pool: Option<Pool>,
+    /// When a run of it last started, in the world's time, and where.
+    pub started: Option<(i64, NodeName)>,
+    /// The nodes that declarations before this one named, and until when those stood, in the world's time; the latest only.
+    pub nodes: Vec<(i64, NodeSelector)>,
+    pub assignment: Assignment,
+    pub run_state: Option<RunState>,
+    /// Of a dispatched job, its plan.
+    pub plan: Option<Plan>,
+    /// When the job was last deleted, in the world's time.
+    pub deleted: Option<i64>,
+    /// Since when the job stands as it stands: created, switched or given another declaration.
+    pub changed: i64,
+    pub fires: BTreeMap<Fire, FireTrack>,
+    /// First and last of the fires that history was told will not run; not of a sharded job.
+    pub given_up: Vec<(Wall, Wall)>,
+    /// The runs that physically go on: which attempts, and where.
+    pub running: BTreeMap<Fire, (u32, NodeName)>,
+    /// The highest token that physically started; where runs go on beside each other, of each fire.
+    pub tokens: BTreeMap<Option<Fire>, Token>,
+    /// Lost members whose claim on this job was taken over.
+    pub rescued: BTreeSet<Member>,
+    /// What somebody wanted ended.
+    pub cancels: CancelRequests,
+    /// Of a sharded job, its shards.
+    pub sharding: ShardedJobTrack,
+    /// Up to when what was due may be forgotten, since the registry went back in time.
+    pub lost: Option<Wall>,
+    /// Requests that stood in the registry, and since when.
+    pub requested: BTreeMap<RequestId, i64>,
+}
+
+/// Everything the watch knows of a fire.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FireTrack {
+    /// Claimed and not taken back.
+    pub claimed: bool,
+    /// How many runs might go on beside each other when it was.
+    pub concurrent: usize,
+    pub attempts: BTreeMap<u32, AttemptTrack>,
+    /// How it closed.
+    pub closed: Option<FireClosure>,
+}
+
+/// Everything the watch knows of an attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct AttemptTrack {
+    pub by: Member,
+    pub started: Option<i64>,
+    pub ended: Option<RunOutcome>,
+    /// When it ended.
+    pub over: Option<i64>,
+}
+
+impl AttemptTrack {
+    pub(crate) fn of(by: &Member) -> Self {
+        Self { by: by.clone(), started: None, ended: None, over: None }
+    }
+}
+
+/// How a fire came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FireClosure {
+    /// Its last attempt ended and was closed.
+    Finished,
+    /// Its last attempt is recorded as lost.
+    Lost,
+    /// It was dropped with its job.
+    Dropped,
+}
+
+impl JobTrack {
+    /// Whether the job is sharded, or was until it was deleted; the workload never places one in another way.
+    pub(crate) fn is_sharded(&self) -> bool {
+        self.placement.is_sharded()
+    }
+
+    /// Whether the job is dispatched, or was until it was deleted.
+    pub(crate) fn is_dispatched(&self) -> bool {
+        self.placement == Placement::Dispatched
+    }
+
+    pub(crate) fn attempt(&mut self, fire: &Fire, attempt: u32) -> Option<&mut AttemptTrack> {
+        self.fires.get_mut(fire)?.attempts.get_mut(&attempt)
+    }
+
+    /// Whether the job is there, enabled and not paused.
+    pub(crate) fn fires_by_schedule(&self) -> bool {
+        self.spec.as_ref().is_some_and(|s| s.job.enabled && !s.paused)
+    }
+
+    /// Whether no change of the declaration, or of a calendar, ever took a fire back.
+    pub(crate) fn stands(&self, fire: &Fire) -> bool {
+        let Fire::Due(due) = *fire else { return true };
+        let since = self.spec.as_ref().map_or(Wall::MAX, |spec| spec.since);
+        let next = || self.schedule.as_ref().and_then(|schedule| schedule.next(due - Millis(1)));
+        due > since && next() == Some(due)
+    }
+
+    /// How late a fire may start.
+    pub(crate) fn grace(&self, ttl: Millis) -> Millis {
+        let own = self.spec.as_ref().and_then(|s| s.job.misfire_grace).and_then(|s| i64::try_from(s).ok());
+        own.map_or_else(|| evenkeel_core::job::default_grace(ttl), Millis::secs)
+    }
+
+    /// Whether a fire may be claimed for the first time to start at this moment, as far as its age goes.
+    pub(crate) fn is_young_enough(&self, fire: &Fire, from: Wall, ttl: Millis) -> bool {
+        let age = self.spec.as_ref().and_then(|s| s.job.misfire_settings().ok()).and_then(|late| late.age);
+        let (Fire::Due(due), Some(age)) = (fire, age) else { return true };
+        // It is claimed up to a second before it starts.
+        from - *due <= age.max(self.grace(ttl)) + Millis::secs(1)
+    }
+
+    /// How long what is made up may keep the next fire waiting.
+    pub(crate) fn spread(&self) -> i64 {
+        let late = self
+            .spec
+            .as_ref()
+            .and_then(|s| s.job.misfire_settings().ok())
+            .map(|late| late.policy(Millis::ZERO));
+        let turns = late.and_then(|policy| Some(policy.spread?.span.0 * i64::from(policy.most())));
+        turns.unwrap_or(0)
+    }
+
+    /// Whether the schedule has a fire at exactly this moment. Periods are checked by bare arithmetic as well.
+    pub(crate) fn is_due_at(&self, due: Wall) -> bool {
+        let Some(schedule) = &self.schedule else { return false };
+        let text = self.spec.as_ref().map_or("", |s| s.job.schedule.as_str());
+        let period =
+            text.strip_prefix("@every ").and_then(|p| p.strip_suffix('s')).and_then(|p| p.parse().ok());
+        let divides = period.is_none_or(|secs: i64| due.0 % (secs * 1000) == 0);
+        divides && schedule.next(due - Millis(1)) == Some(due)
+    }
+}

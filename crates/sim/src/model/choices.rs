@@ -1,0 +1,204 @@
+//! What can happen in a state.
+
+use super::ledger::{FireLedger, SwitchOff};
+use super::state::{ModelNode, ModelRequest, ModelState, NodeTrouble};
+use super::{ModelCommand, ModelScope};
+use evenkeel_core::input::Input;
+
+/// One thing that happens. Sides are 0 and 1; the other number is a place in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ModelAction {
+    /// The registry takes a request and answers.
+    Serve(u8, u8),
+    /// The node takes an answer, or word from its executor.
+    Take(u8, u8),
+    /// The node takes the answer that was overtaken.
+    TakeSlow(u8),
+    /// The node hears all news up to now.
+    Hear(u8),
+    /// The node's timer rings.
+    Ring(u8),
+    /// The executor makes a child process, or refuses.
+    Launch(u8),
+    /// A child ends: by itself, or because it was told to.
+    End(u8, u8),
+    /// A commit that its sender gave up arrives after all.
+    Land(u8),
+    /// Somebody asks something of the node.
+    Ask(u8, ModelCommand),
+    /// Time goes on to the next moment at which something must happen.
+    Wait,
+    /// Something goes wrong.
+    Strike(u8, ModelFault),
+    /// A trouble ends; what a cut held up goes on.
+    Mend(u8),
+    /// A cut ends, and the requests it held up are lost.
+    MendWithLoss(u8),
+}
+
+/// What may go wrong, once for each fault of the scope. The number is the request that it befalls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ModelFault {
+    /// A request does not arrive; its sender learns that it had no answer.
+    RequestLost(u8),
+    /// It arrives later or never; its sender has stopped waiting.
+    RequestLate(u8),
+    /// It is carried out and the answer does not arrive.
+    ReplyLost(u8),
+    /// It is carried out and the answer comes late, overtaken by anything.
+    ReplySlow(u8),
+    /// A piece of the feed is never heard.
+    NewsLost,
+    /// The process stops for a while.
+    Freeze,
+    /// The network to the registry is down for a while.
+    Cut,
+    /// The process dies.
+    Crash,
+}
+
+impl ModelState {
+    /// Everything that can happen now; nothing when all is over.
+    ///
+    /// Messages, timers and executors are quick: time waits for them unless a fault holds them up. What a fault holds up,
+    /// and how long a run takes, is open until the moment of healing.
+    pub(super) fn choices(&self, scope: &ModelScope) -> Vec<ModelAction> {
+        let mut acts = Vec::new();
+        (0..2).for_each(|n| self.due_now(scope, n, &mut acts));
+        let quiet = acts.is_empty();
+        let healed = self.now >= scope.heal;
+        let troubled = self.sides.iter().any(|side| side.get().is_troubled());
+        let busy = troubled || self.children().next().is_some();
+        if quiet && !busy && self.settled(scope) && (self.late.is_empty() || self.now >= scope.end) {
+            return acts;
+        }
+        (0..2).for_each(|n| self.chances(scope, n, quiet, &mut acts));
+        acts.extend((0..).zip(&self.late).map(|(i, _)| ModelAction::Land(i)));
+        if !healed {
+            let (faults, wishes) = (self.faults, self.commands);
+            (0..2).for_each(|n| self.possible_faults(scope, n, faults, &mut acts));
+            // Beside faults wishes come in quiet moments only.
+            let heard = wishes > 0 && (quiet || scope.faults == 0);
+            let up = (0..2).filter(|n| heard && self.sides[*n as usize].get().trouble.is_none());
+            acts.extend(up.flat_map(|n| scope.choice.iter().map(move |wish| ModelAction::Ask(n, *wish))));
+        }
+        if quiet && !(healed && busy) && self.now < scope.end && self.may_wait() {
+            acts.push(ModelAction::Wait);
+        }
+        acts
+    }
+
+    /// What happens next while the nodes join in the calmest way; `None` when both have.
+    pub(super) fn calm(&self, scope: &ModelScope) -> Option<ModelAction> {
+        let mut acts = Vec::new();
+        (0..2).for_each(|n| self.due_now(scope, n, &mut acts));
+        let listening = self.sides.iter().all(|side| side.get().heard.is_some());
+        acts.first().copied().or((!listening).then_some(ModelAction::Wait))
+    }
+
+    /// What must happen before time goes on.
+    fn due_now(&self, scope: &ModelScope, n: u8, acts: &mut Vec<ModelAction>) {
+        let side = self.sides[n as usize].get();
+        if !side.is_cut() {
+            acts.extend((0..).zip(&side.requests).map(|(i, _)| ModelAction::Serve(n, i)));
+        }
+        if side.node.is_none() || side.is_frozen() {
+            return;
+        }
+        let held_up = |input: &Input| side.is_cut() && ModelNode::is_remote(input);
+        acts.extend(
+            (0..).zip(&side.inbox).filter(|(_, input)| !held_up(input)).map(|(i, _)| ModelAction::Take(n, i)),
+        );
+        if !side.is_cut() && side.is_behind(self.store.get()) {
+            acts.push(ModelAction::Hear(n));
+        }
+        if side.wake.is_some_and(|at| at <= self.now) {
+            acts.push(ModelAction::Ring(n));
+        }
+        if !side.launching.is_empty() {
+            acts.push(ModelAction::Launch(n));
+        }
+        acts.extend(ends(side, n, |shard| scope.lasting.is_some_and(|lasting| lasting != shard)));
+    }
+
+    /// What may happen sooner or later. Troubles end when all is quiet, and not in the moment in which they began; so do
+    /// runs, unless the scope is about the order of messages.
+    fn chances(&self, scope: &ModelScope, n: u8, quiet: bool, acts: &mut Vec<ModelAction>) {
+        let side = self.sides[n as usize].get();
+        if quiet || scope.split {
+            acts.extend(ends(side, n, |shard| scope.lasting.is_none_or(|lasting| lasting == shard)));
+        }
+        if side.slow.is_some() && !side.is_frozen() && !side.is_cut() {
+            acts.push(ModelAction::TakeSlow(n));
+        }
+        let over = match side.trouble {
+            Some(NodeTrouble::Frozen(since) | NodeTrouble::Cut(since)) => since < self.now,
+            Some(NodeTrouble::Down) => true,
+            Some(NodeTrouble::Gone) | None => false,
+        };
+        if over && quiet {
+            acts.push(ModelAction::Mend(n));
+            if side.is_cut() && !side.requests.is_empty() {
+                acts.push(ModelAction::MendWithLoss(n));
+            }
+        }
+    }
+
+    fn possible_faults(&self, scope: &ModelScope, n: u8, faults: u8, acts: &mut Vec<ModelAction>) {
+        let side = self.sides[n as usize].get();
+        if faults == 0 || side.trouble.is_some() {
+            return;
+        }
+        let mut mishaps = vec![ModelFault::Freeze, ModelFault::Cut, ModelFault::Crash];
+        if side.is_behind(self.store.get()) {
+            mishaps.push(ModelFault::NewsLost);
+        }
+        mishaps.extend((0..).zip(&side.requests).flat_map(|(i, request)| may_befall(request, i)));
+        let plain =
+            |m: &ModelFault| matches!(m, ModelFault::Cut | ModelFault::Crash | ModelFault::ReplyLost(_));
+        mishaps.retain(|mishap| !scope.plain || plain(mishap));
+        acts.extend(mishaps.into_iter().map(|mishap| ModelAction::Strike(n, mishap)));
+    }
+
+    /// Whether nothing is left to happen to any fire.
+    fn settled(&self, scope: &ModelScope) -> bool {
+        let told = || self.ledgers.get().iter().all(FireLedger::is_settled);
+        self.rests(scope) && (told() || self.switched() != SwitchOff::On)
+    }
+
+    /// The next moment at which something must happen.
+    pub(super) fn next_moment(&self) -> i64 {
+        let sides = self.sides.iter().map(super::fingerprint::FingerprintedPart::get);
+        let wakes = sides.clone().filter(|s| s.node.is_some() && !s.is_frozen()).filter_map(|s| s.wake);
+        let guards = sides.filter(|s| s.running.iter().any(|c| c.ending.is_none())).map(|s| s.guard);
+        let lease = self.store.get().next_end().map(|end| end.0);
+        wakes.chain(guards).chain(lease).filter(|at| *at > self.now).min().unwrap_or(i64::MAX)
+    }
+
+    /// A child that must be dead by then keeps time from going on.
+    fn may_wait(&self) -> bool {
+        let next = self.next_moment();
+        next < i64::MAX && self.children().filter_map(|c| c.ending).all(|(_, killed)| next < killed)
+    }
+}
+
+/// The ends of a side's children of these shards.
+fn ends(side: &ModelNode, n: u8, of: impl Fn(u32) -> bool) -> Vec<ModelAction> {
+    let children = (0..).zip(&side.running).filter(|(_, child)| of(child.run.id.shard.0));
+    children.map(|(i, _)| ModelAction::End(n, i)).collect()
+}
+
+/// What may go wrong with a request.
+fn may_befall(request: &ModelRequest, i: u8) -> Vec<ModelFault> {
+    let (lost, late) = (ModelFault::RequestLost(i), ModelFault::RequestLate(i));
+    let (unanswered, slow) = (ModelFault::ReplyLost(i), ModelFault::ReplySlow(i));
+    match request {
+        ModelRequest::Close(_) => vec![],
+        ModelRequest::Commit { .. } => vec![lost, late, unanswered, slow],
+        // A reading that is lost on either way is the same reading lost.
+        ModelRequest::List | ModelRequest::Read(_) => vec![lost, slow],
+        ModelRequest::Open(_) | ModelRequest::Renew(..) | ModelRequest::Offer { .. } => {
+            vec![lost, unanswered, slow]
+        }
+    }
+}

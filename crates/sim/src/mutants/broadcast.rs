@@ -1,0 +1,61 @@
+//! Faults in what nodes make of jobs that run on every node.
+
+use evenkeel_core::commit_kind::CommitKind;
+use evenkeel_core::effect::{Effect, VerdictState};
+use evenkeel_core::input::Input;
+use evenkeel_core::job::Placement;
+use evenkeel_core::keys::{ParsedKey, parse};
+use evenkeel_core::node::Node;
+use evenkeel_core::record::{ShardRunState, decode, encode};
+use evenkeel_core::registry::Write;
+use evenkeel_core::time::Now;
+
+use super::commits::{commits, declarations};
+use super::sharding::change_written_assignments;
+use crate::mutation::Mutation;
+
+/// Takes every job for one that runs on as many nodes as it has shards.
+pub(super) struct KeepsBroadcastTotal;
+
+impl Mutation for KeepsBroadcastTotal {
+    fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
+        declarations(input, |job| {
+            if job.is_broadcast() {
+                job.placement = Placement::Sharded;
+            }
+        });
+    }
+}
+
+/// Deals the nodes that have numbers other ones.
+pub(super) struct RenumbersNodes;
+
+impl Mutation for RenumbersNodes {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        change_written_assignments(effects, &[CommitKind::Reshard], |_, sharding| {
+            let one_each = sharding.cut.is_one_each() && sharding.cut.pinned.is_empty();
+            if let [first, second, ..] = &mut sharding.cut.portions[..]
+                && one_each
+            {
+                std::mem::swap(&mut first.groups, &mut second.groups);
+            }
+        });
+    }
+}
+
+/// Tells nobody of the fires that went with a node.
+pub(super) struct HidesDepartedFires;
+
+impl Mutation for HidesDepartedFires {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        for write in commits(effects, &[CommitKind::Reshard]).flat_map(|txn| &mut txn.writes) {
+            if let Write::Put { key, value, .. } = write
+                && let Some(ParsedKey::ShardRunState(..)) = parse(key)
+                && let Some(mut lane) = decode::<ShardRunState>(value)
+            {
+                lane.verdicts.retain(|verdict| verdict.state != VerdictState::Skipped);
+                *value = encode(&lane);
+            }
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Faults in what nodes make of sharded jobs: leaders, marks, cuts, failover, and the fires of single shards.
+
+use evenkeel_core::commit_kind::CommitKind;
+use evenkeel_core::effect::Effect;
+use evenkeel_core::ids::{JobName, Member};
+use evenkeel_core::input::Input;
+use evenkeel_core::job::CatchUp;
+use evenkeel_core::keys::{ParsedKey, parse};
+use evenkeel_core::node::Node;
+use evenkeel_core::record::{Assignment, Sharding, SpecRecord, TriggerRecord, decode, encode};
+use evenkeel_core::registry::{Change, Guard, Txn, TxnOutcome, Write};
+use evenkeel_core::rule_context::Rule;
+use evenkeel_core::rules::{
+    BEAT, CLAIMS, CONTROL, DISPATCH, DRAIN, ELECTION, FIRING, HEALTH, LOCKS, MEMBERSHIP, POOLS, PROMOTION,
+    SHARDING,
+};
+use evenkeel_core::shards::ShardSet;
+use evenkeel_core::time::{Now, Wall};
+
+use super::commits::commits;
+use crate::mutation::Mutation;
+
+/// Everything a node hears of entries.
+pub(super) fn heard_changes(input: &mut Input) -> &mut [Change] {
+    match input {
+        Input::Listed(Some(batch)) | Input::Changed(batch) => &mut batch.changes,
+        Input::Committed { outcome: TxnOutcome::Refused(found), .. } => found,
+        _ => &mut [],
+    }
+}
+
+/// Changes what a node hears of the places of sharded jobs.
+fn change_heard_assignments(input: &mut Input, change: impl Fn(&mut Sharding)) {
+    for entry in
+        heard_changes(input).iter_mut().filter(|c| matches!(parse(&c.key), Some(ParsedKey::Assignment(_))))
+    {
+        if let Some(entry) = &mut entry.entry
+            && let Some(mut place) = decode::<Assignment>(&entry.value)
+            && let Some(sharding) = &mut place.sharding
+        {
+            change(sharding);
+            entry.value = encode(&place);
+        }
+    }
+}
+
+/// Changes the places that these acts write.
+pub(super) fn change_written_assignments(
+    effects: &mut [Effect],
+    kinds: &[CommitKind],
+    change: impl Fn(&JobName, &mut Sharding),
+) {
+    for write in commits(effects, kinds).flat_map(|txn| &mut txn.writes) {
+        if let Write::Put { key, value, .. } = write
+            && let Some(ParsedKey::Assignment(job)) = parse(key)
+            && let Some(mut place) = decode::<Assignment>(value)
+            && let Some(sharding) = &mut place.sharding
+        {
+            change(&job, sharding);
+            *value = encode(&place);
+        }
+    }
+}
+
+fn change_written_run_state(txn: &Txn) -> bool {
+    txn.writes.iter().any(|write| matches!(parse(write.key()), Some(ParsedKey::ShardRunState(..))))
+}
+
+/// Claims fires while the shares are marked: it does not hear of marks.
+pub(super) struct IgnoresReshardPending;
+
+impl Mutation for IgnoresReshardPending {
+    fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
+        change_heard_assignments(input, |sharding| sharding.mark = None);
+    }
+}
+
+/// Takes itself for the leader of what another leads.
+pub(super) struct AssumesLeadership;
+
+impl Mutation for AssumesLeadership {
+    fn input(&self, node: &Node, _now: Now, input: &mut Input) {
+        let me = node.member();
+        change_heard_assignments(input, |sharding| sharding.leader = sharding.leader.take().and(me.clone()));
+    }
+}
+
+/// Stands for a leadership that somebody has.
+pub(super) struct ElectsSecondLeader;
+
+impl Mutation for ElectsSecondLeader {
+    fn input(&self, node: &Node, _now: Now, input: &mut Input) {
+        let me = node.member();
+        change_heard_assignments(input, |sharding| {
+            sharding.leader = sharding.leader.take().filter(|l| Some(l) == me.as_ref())
+        });
+    }
+}
+
+/// Forgets the mark when it becomes the leader.
+pub(super) struct DropsReshardPending;
+
+impl Mutation for DropsReshardPending {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        change_written_assignments(effects, &[CommitKind::Elect], |_, sharding| sharding.mark = None);
+    }
+}
+
+/// Cuts without asking whether what it read still stands: the mark is cleared before the reading counts.
+pub(super) struct ReshardsUnguarded;
+
+impl Mutation for ReshardsUnguarded {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        commits(effects, &[CommitKind::Reshard])
+            .for_each(|txn| txn.guards.retain(|guard| !matches!(guard, Guard::At(..))));
+    }
+}
+
+/// Forgets in a cut how far those came that are gone.
+pub(super) struct DropsDeadWatermarks;
+
+impl Mutation for DropsDeadWatermarks {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        let view = node.view();
+        change_written_assignments(effects, &[CommitKind::Reshard], |job, sharding| {
+            let Some(old) = view.id(job).and_then(|id| view.job(id).sharding()) else { return };
+            let gone = old.cut.portions.iter().filter(|portion| view.member(&portion.holder).is_none());
+            let gone = gone.flat_map(|portion| &portion.groups);
+            let gone = gone.fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+            let groups = sharding.cut.portions.iter_mut().flat_map(|portion| &mut portion.groups);
+            groups.filter(|group| group.shards.meets(&gone)).for_each(|group| group.watermark = Wall::MIN);
+        });
+    }
+}
+
+/// Begins to count tokens anew with each cut.
+pub(super) struct RestartsTokensOnReshard;
+
+impl Mutation for RestartsTokensOnReshard {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        change_written_assignments(effects, &[CommitKind::Reshard], |_, sharding| sharding.cut.seq = 0);
+    }
+}
+
+/// Cuts under a run: what is pinned goes to somebody else.
+pub(super) struct MovesDrainingShards;
+
+impl Mutation for MovesDrainingShards {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        change_written_assignments(effects, &[CommitKind::Reshard], |_, sharding| {
+            let cut = &mut sharding.cut;
+            if !cut.pinned.is_empty() {
+                let mut holders: Vec<Member> = cut.portions.iter().map(|p| p.holder.clone()).collect();
+                let by = usize::from(holders.len() > 1);
+                holders.rotate_left(by);
+                cut.portions.iter_mut().zip(holders).for_each(|(portion, holder)| portion.holder = holder);
+            }
+        });
+    }
+}
+
+/// Deals in the order in which nodes came.
+pub(super) struct AssignsByArrival;
+
+impl Mutation for AssignsByArrival {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        change_written_assignments(effects, &[CommitKind::Reshard], |_, sharding| {
+            let cut = &mut sharding.cut;
+            if cut.pinned.is_empty() {
+                let mut holders: Vec<Member> = cut.portions.iter().map(|p| p.holder.clone()).collect();
+                holders.sort_by_key(|member| member.incarnation);
+                cut.portions.iter_mut().zip(holders).for_each(|(portion, holder)| portion.holder = holder);
+            }
+        });
+    }
+}
+
+/// Never cuts again after the first time.
+pub(super) struct ReshardsOnce;
+
+impl Mutation for ReshardsOnce {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        let view = node.view();
+        let again = |write: &Write| {
+            let Some(ParsedKey::Assignment(job)) = parse(write.key()) else { return false };
+            view.id(&job).and_then(|id| view.job(id).sharding()).is_some_and(|s| s.cut.number > 0)
+        };
+        let kept = |effect: &Effect| match effect {
+            Effect::Commit { kind: CommitKind::Reshard, txn, .. } => !txn.writes.iter().any(again),
+            _ => true,
+        };
+        effects.retain(kept);
+    }
+}
+
+/// Takes lanes off the list, and what they held with them.
+pub(super) struct DelistsWithState;
+
+impl Mutation for DelistsWithState {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        change_written_assignments(effects, &[CommitKind::Delist], |_, sharding| sharding.kept.clear());
+    }
+}
+
+/// Takes over from nobody.
+pub(super) struct SkipsShardFailover;
+
+impl Mutation for SkipsShardFailover {
+    fn rules(&self) -> &'static [Rule] {
+        const {
+            &[
+                MEMBERSHIP, PROMOTION, CONTROL, LOCKS, BEAT, HEALTH, CLAIMS, DRAIN, ELECTION, SHARDING,
+                DISPATCH, FIRING, POOLS,
+            ]
+        }
+    }
+}
+
+/// Takes shards over without asking whether their node is gone, or whether somebody else did.
+pub(super) struct FailoverUnguarded;
+
+impl Mutation for FailoverUnguarded {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        let born = |guard: &Guard| matches!(guard, Guard::Born(..));
+        commits(effects, &[CommitKind::FailOver, CommitKind::Settle])
+            .filter(|txn| change_written_run_state(txn))
+            .for_each(|txn| txn.guards.retain(born));
+    }
+}
+
+/// Takes shards over and leaves them where they were as well.
+pub(super) struct FailoverDuplicates;
+
+impl Mutation for FailoverDuplicates {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        let me = node.member();
+        let kept = |write: &Write| !matches!(parse(write.key()), Some(ParsedKey::ShardRunState(_, m)) if Some(&m) != me.as_ref());
+        commits(effects, &[CommitKind::FailOver]).for_each(|txn| txn.writes.retain(kept));
+    }
+}
+
+/// Tells the end of a shard's run whatever became of it in the meantime.
+pub(super) struct EndsUnguarded;
+
+impl Mutation for EndsUnguarded {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        commits(effects, &[CommitKind::Finish])
+            .filter(|txn| change_written_run_state(txn))
+            .for_each(|txn| txn.guards.clear());
+    }
+}
+
+/// Makes up every fire that a shard missed, whatever its job says.
+pub(super) struct CatchesUpEverything;
+
+impl Mutation for CatchesUpEverything {
+    fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
+        for change in
+            heard_changes(input).iter_mut().filter(|c| matches!(parse(&c.key), Some(ParsedKey::Spec(_))))
+        {
+            if let Some(entry) = &mut change.entry
+                && let Some(SpecRecord::Live(mut spec)) = decode(&entry.value)
+                && spec.job.placement.is_sharded()
+            {
+                spec.job.catch_up = CatchUp::All(1_000);
+                entry.value = encode(&SpecRecord::Live(spec));
+            }
+        }
+    }
+}
+
+/// Claims a run that was asked for, and does not write for which shards.
+pub(super) struct SkipsRequestedShards;
+
+impl Mutation for SkipsRequestedShards {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        for write in commits(effects, &[CommitKind::ClaimShards]).flat_map(|txn| &mut txn.writes) {
+            if let Write::Put { key, value, .. } = write
+                && let Some(ParsedKey::Triggers(_)) = parse(key)
+                && let Some(mut record) = decode::<TriggerRecord>(value)
+            {
+                for request in &mut record.requests {
+                    (request.taken, request.shards) = (false, ShardSet::empty());
+                }
+                *value = encode(&record);
+            }
+        }
+    }
+}
+
+/// Tells each run the number of shards of the present, and not of its fire.
+pub(super) struct UsesCurrentTotal;
+
+impl Mutation for UsesCurrentTotal {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        for effect in effects {
+            if let Effect::Start(run) = effect
+                && let Some(spec) = node.view().find(&run.id.job).and_then(|job| job.spec())
+            {
+                run.shards = spec.job.shards;
+            }
+        }
+    }
+}
+
+/// Counts its lease on a clock that stands still while the host sleeps.
+pub(super) struct LeaseClockSleeps;
+
+impl Mutation for LeaseClockSleeps {
+    fn counts_suspend(&self) -> bool {
+        false
+    }
+}

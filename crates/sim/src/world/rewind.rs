@@ -1,0 +1,215 @@
+//! A registry that goes back in time: a backup is put back, or a replica takes over that had not heard everything.
+//!
+//! Whoever talks to it is of an earlier generation then and is refused, notices sooner or later, and starts again; what was
+//! physically done since is done all the same. Sometimes it is put back as it was while nobody is there, and does not know
+//! of it itself: then the first to join is one who remembers more than it does.
+
+use evenkeel_core::ids::NodeName;
+use evenkeel_core::keys::{self, Key};
+use evenkeel_core::record::{ClusterRecord, RegistryBookmark, RegistryPosition, decode, encode};
+use evenkeel_core::registry::{Revision, Txn, Write};
+use evenkeel_core::store::Store;
+use evenkeel_core::time::{Mono, Wall};
+
+use super::actor::RewindWait;
+use super::clock::START;
+use super::{SimNode, SimWorld, WorldEvent};
+use crate::invariants::{InvariantChecker, RecordedVerdicts};
+
+/// How soon a process that cannot have its data folder yet tries again, in milliseconds.
+const AGAIN: i64 = 100;
+
+/// What a registry was once, with what the watch knew of it.
+pub struct RegistrySnapshot {
+    store: Store,
+    watch: InvariantChecker,
+    verdicts: RecordedVerdicts,
+}
+
+/// How often the registry went back, and what came of it.
+pub(super) struct RewindCounts {
+    /// How often it did.
+    count: u32,
+    /// How often it had when somebody joined last.
+    founded: u32,
+    /// Its own generation.
+    engine: u16,
+    /// The newest generation that tokens carry.
+    begun: u16,
+}
+
+impl Default for RewindCounts {
+    fn default() -> Self {
+        Self { count: 0, founded: 0, engine: 1, begun: 1 }
+    }
+}
+
+impl RewindCounts {
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    pub(super) fn engine(&self) -> u16 {
+        self.engine
+    }
+}
+
+/// How far it is, also with what somebody remembers of it.
+fn stands(store: &Store, seen: Option<&RegistryBookmark>) -> RegistryPosition {
+    let remembered = seen.and_then(|seen| seen.entry.as_ref());
+    let entry = remembered.and_then(|(key, _)| store.entry(&Key::from_stored(key)));
+    RegistryPosition { revision: store.revision(), entry: entry.map(|entry| entry.revision) }
+}
+
+/// What becomes of the cluster's entry when somebody who remembers this finds the registry so; `None` where it stays.
+fn found(
+    cluster: &ClusterRecord,
+    seen: Option<&RegistryBookmark>,
+    engine: u16,
+    stands: RegistryPosition,
+    now: Wall,
+) -> Option<ClusterRecord> {
+    match seen.filter(|seen| cluster.is_behind(seen, engine, stands)) {
+        Some(seen) => Some(cluster.gone_back(seen, engine, now)),
+        None => cluster.found_on(engine, now),
+    }
+}
+
+impl SimWorld {
+    /// What the registry is now.
+    #[must_use]
+    pub fn keep(&self) -> RegistrySnapshot {
+        let verdicts = self.history.verdicts().clone();
+        RegistrySnapshot { store: self.store.clone(), watch: self.checker.clone(), verdicts }
+    }
+
+    /// Lets the registry be what it was; unless it `counts_on`, it gives the numbers of leases and revisions once more. History keeps
+    /// what it was told since; the watch asks after none of that.
+    pub fn rewind(&mut self, then: RegistrySnapshot, counts_on: bool) {
+        self.past.engine += 1;
+        self.trace.note(self.at, "", &(self.past.engine, counts_on), || {
+            "the registry goes back in time".to_owned()
+        });
+        self.apply_rewind(then, counts_on);
+    }
+
+    /// The same in a way that the registry itself cannot tell. Only while no process is up, and if a node remembers more than
+    /// the registry will hold when all leases have ended; returns whether.
+    pub fn rewind_undetected(&mut self, then: RegistrySnapshot) -> bool {
+        let mut store = then.store.clone();
+        store.sweep(Mono(i64::MAX));
+        let can_tell = |actor: &SimNode| self.begins_anew(actor, &store);
+        if self.actors.values().any(|actor| actor.node.is_some()) || !self.actors.values().any(can_tell) {
+            return false;
+        }
+        self.trace.note(self.at, "", &self.past.engine, || "the registry is put back as it was".to_owned());
+        self.apply_rewind(then, false);
+        true
+    }
+
+    fn apply_rewind(&mut self, then: RegistrySnapshot, counts_on: bool) {
+        self.past.count += 1;
+        self.store.go_back(then.store, counts_on);
+        self.told = self.store.revision();
+        self.history.go_back(&then.verdicts);
+        self.checker.go_back(self.at, then.watch, &self.store);
+    }
+
+    /// Whether a node's process talks to the registry as it was before it went back.
+    #[must_use]
+    pub fn is_behind(&self, name: &NodeName) -> bool {
+        self.actors.get(name).is_some_and(|a| a.node.is_some() && a.rewinds < self.past.count)
+    }
+
+    /// Whether tokens have a generation that they never had, once this node joins a registry that holds this.
+    fn begins_anew(&self, actor: &SimNode, store: &Store) -> bool {
+        let (engine, now, seen) = (self.past.engine, Wall(START.0 + self.at), actor.seen.as_ref());
+        let found = |cluster: ClusterRecord| found(&cluster, seen, engine, stands(store, seen), now);
+        cluster(store).and_then(found).is_some_and(|new| new.generation_on(engine) > self.past.begun)
+    }
+
+    /// Whether a process that starts finds a registry that went back and that nobody has joined since. Then it waits for as long as
+    /// a lease lasts: by then everybody who was there before has noticed. Whoever cannot tell joins after somebody who can.
+    pub(super) fn finds_another_generation(&mut self, name: &NodeName) -> bool {
+        if self.past.founded == self.past.count {
+            return false;
+        }
+        let can_tell = self.actors.get(name).is_some_and(|actor| self.begins_anew(actor, &self.store));
+        let Some(actor) = self.actors.get_mut(name) else { return false };
+        actor.wanted = !can_tell;
+        if !can_tell || actor.waits.is_some_and(|waits| waits.rewinds == self.past.count) {
+            return true;
+        }
+        let wait = if self.options.mutation.waits_for_others() { actor.settings.ttl.0 } else { 0 };
+        // As it is before anything is written: what others write may carry it past what was seen.
+        let stands = stands(&self.store, actor.seen.as_ref());
+        actor.waits = Some(RewindWait { rewinds: self.past.count, stands, until: self.at + wait });
+        let life = actor.life;
+        self.after(wait, WorldEvent::Waited { node: name.clone(), life });
+        true
+    }
+
+    /// It has waited, writes down what is lost unless somebody was faster, and takes part.
+    pub(super) fn waited(&mut self, name: &NodeName, life: u64) {
+        let waits = self.actors.get(name).filter(|actor| actor.life == life).and_then(|actor| actor.waits);
+        // Where it went back again meanwhile, another wait may have begun.
+        let Some(waits) = waits.filter(|waits| waits.until <= self.at) else { return };
+        if self.is_ending(name) {
+            return self.after(AGAIN, WorldEvent::Waited { node: name.clone(), life });
+        }
+        if waits.rewinds != self.past.count {
+            return self.start(name);
+        }
+        if self.past.founded != self.past.count {
+            self.found_again(name, waits.stands);
+        }
+        if let Some(actor) = self.actors.get_mut(name) {
+            actor.waits = None;
+        }
+        self.start(name);
+        let wanted = self.actors.iter().filter(|(_, actor)| actor.wanted).map(|(name, _)| name.clone());
+        for name in wanted.collect::<Vec<_>>() {
+            if !self.is_ending(&name) {
+                self.start(&name);
+            }
+        }
+    }
+
+    fn found_again(&mut self, name: &NodeName, stands: RegistryPosition) {
+        let (engine, now) = (self.past.engine, Wall(START.0 + self.at));
+        let (Some(old), Some(actor)) = (cluster(&self.store), self.actors.get(name)) else { return };
+        let mut seen = actor.seen.clone();
+        self.options.mutation.seen(&mut seen);
+        let mut new = found(&old, seen.as_ref(), engine, stands, now).unwrap_or(old);
+        if !self.options.mutation.records_loss_window() {
+            new.lost = None;
+        }
+        self.past.founded = self.past.count;
+        self.past.begun = new.generation_on(engine);
+        let writes = vec![Write::Put { key: keys::cluster(), value: encode(&new), owner: None }];
+        self.store.commit(Mono(self.at), &Txn { guards: Vec::new(), writes });
+        self.checker.generation_found(now, self.past.begun);
+        self.registry_moved(None);
+    }
+
+    /// A process begins in the generation that its registry has, and its data folder remembers that.
+    pub(super) fn join_generation(&mut self, name: &NodeName) {
+        let RewindCounts { count, engine, begun, .. } = self.past;
+        let cluster = cluster(&self.store);
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        let mut seen = actor.seen.clone();
+        self.options.mutation.seen(&mut seen);
+        let behind = |(seen, cluster): (RegistryBookmark, ClusterRecord)| {
+            cluster.is_behind(&seen, engine, stands(&self.store, Some(&seen)))
+        };
+        self.checker.joins(self.at, name, seen.zip(cluster).is_some_and(behind));
+        (actor.rewinds, actor.settings.generation, actor.wanted) = (count, begun, false);
+        let same = actor.seen.take().filter(|seen| (seen.engine, seen.generation) == (engine, begun));
+        let fresh = RegistryBookmark { engine, generation: begun, revision: Revision(0), entry: None };
+        actor.seen = Some(same.unwrap_or(fresh));
+    }
+}
+
+fn cluster(store: &Store) -> Option<ClusterRecord> {
+    store.entry(&keys::cluster()).and_then(|entry| decode(&entry.value))
+}
