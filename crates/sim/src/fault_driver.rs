@@ -10,9 +10,10 @@ use evenkeel_core::shards::ShardSet;
 
 use crate::faults::SimFault;
 use crate::random::SimRandom;
-use crate::workload::{CALMING, OperatorAction, SHARDS, Workload, allows_both, calendar, job, named_nodes};
+use crate::workload::{CALMING, OperatorAction, SHARDS, Workload, allows_both};
 use crate::world::{RegistryLink, RegistrySnapshot, SimWorld};
 
+mod edits;
 mod peers;
 mod rewinds;
 mod versions;
@@ -415,53 +416,6 @@ impl<'a> FaultDriver<'a> {
                 let after = self.upgrades.between(1, 100);
                 self.later(world, after, FaultRecovery::Upgrade(node, tries - 1));
             }
-        }
-    }
-
-    /// Sometimes somebody changes a calendar.
-    fn edit(&mut self, world: &mut SimWorld) {
-        let names: Vec<NodeName> = world.names().cloned().collect();
-        let found = (self.dates.pick(&self.workload.calendars), self.dates.pick(&names));
-        if let (Some(old), Some(node)) = found
-            && self.dates.chance(400)
-        {
-            let new = calendar(&old.name, &mut self.dates);
-            world.ask(node, Command::Calendar(Box::new(new)));
-        }
-    }
-
-    fn declaration(&mut self, name: &JobName) -> Job {
-        if self.work.chance(500) {
-            let mut job = job(name, self.ttl, &mut self.work);
-            if let Some(old) = self.jobs.get(name) {
-                if !job.schedule.is_empty() {
-                    (job.exclude_calendars, job.require_calendars) =
-                        (old.exclude_calendars.clone(), old.require_calendars.clone());
-                }
-                // What a failure means never changes in a job's life either.
-                job.retry.clone_from(&old.retry);
-                job.pool.clone_from(&old.pool);
-                job.node_selector.clone_from(&old.node_selector);
-            }
-            self.jobs.insert(name.clone(), job);
-        }
-        if self.workload.labelled && self.node_choices.chance(300) {
-            let nodes = named_nodes(&mut self.node_choices);
-            self.jobs.entry(name.clone()).and_modify(|job| job.node_selector = nodes);
-        }
-        self.jobs[name].clone()
-    }
-
-    /// A run by hand, half of the time asked for twice, the second time of another node.
-    fn run_now(&mut self, world: &mut SimWorld, node: &NodeName) {
-        let jobs: Vec<JobName> = self.jobs.keys().cloned().collect();
-        let Some(job) = self.work.pick(&jobs).cloned() else { return };
-        self.number += 1;
-        let id: RequestId = format!("r{}", self.number).parse().expect("a letter and a number are a name");
-        world.ask(node, Command::RunNow(job.clone(), id.clone()));
-        if self.work.chance(500) {
-            let after = self.work.between(0, 3_000);
-            self.later(world, after, FaultRecovery::Ask(Command::RunNow(job, id)));
         }
     }
 }

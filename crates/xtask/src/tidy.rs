@@ -9,6 +9,7 @@ mod forbidden_words;
 mod keys;
 mod links;
 mod lock;
+mod names;
 mod order;
 mod proofs;
 mod rules;
@@ -78,6 +79,16 @@ pub const CHECKS: &[TidyCheck] = &[
     },
     TidyCheck { name: "proofs", forbids: "a tested requirement that no test cites", check: proofs::check },
     TidyCheck { name: "mentions", forbids: "a requirement id that does not exist", check: proofs::mentions },
+    TidyCheck {
+        name: "type names",
+        forbids: "two types of one name",
+        check: names::unique_types,
+    },
+    TidyCheck {
+        name: "retired names",
+        forbids: "a name that was given up for another",
+        check: names::retired,
+    },
     TidyCheck { name: "dead code", forbids: "a Rust file the compiler never reaches", check: dead::code },
     TidyCheck { name: "dead pages", forbids: "a page of docs/ that nothing links to", check: dead::pages },
     TidyCheck { name: "links", forbids: "a link that points nowhere", check: links::check },

@@ -413,6 +413,36 @@ fn words_that_do_not_belong() {
 }
 
 #[test]
+fn types_of_one_name() {
+    let planted = [
+        "pub struct RuleContext;",
+        "    enum RuleContext {}",
+        "pub(crate) trait RuleContext {}",
+        "type RuleContext = u8;",
+    ];
+    let expected = "crates/node/src/planted.rs:2: `RuleContext` is also a type in crates/core/src/";
+    each_check_catches("type names", expected, &planted, |house, line| {
+        house.write("crates/node/src/planted.rs", &format!("//! A planted file.\n{line}\n"));
+    });
+    let fine = "//! A planted file, not struct RuleContext.\nimpl A for B {\n    type RuleContext = u8;\n}\n";
+    let house = TreeCopy::copy();
+    house.write("crates/node/src/planted.rs", fine);
+    house.reports_nothing("type names", "planted.rs");
+}
+
+#[test]
+fn names_that_were_given_up() {
+    let expected = "crates/sim/src/planted.rs:2: `Desk` was given up for what it does";
+    let planted = ["struct Desk;", "fn sit(at: Desk) {}", "use core::Desk as Table;"];
+    each_check_catches("retired names", expected, &planted, |house, line| {
+        house.write("crates/sim/src/planted.rs", &format!("//! A planted file.\n{line}\n"));
+    });
+    let house = TreeCopy::copy();
+    house.write("crates/sim/src/planted.rs", "//! A planted Desk.\nconst A: &str = \"Desk\"; // Desk\n");
+    house.reports_nothing("retired names", "planted.rs");
+}
+
+#[test]
 fn changelog_without_a_place_for_what_is_new() {
     let house = TreeCopy::copy();
     house.write("CHANGELOG.md", "# Changes\n\n## Unreleased\n");

@@ -1,9 +1,9 @@
-//! Beat: once in each beat one node does for all what one node should do; the least loaded as a rule, and never two.
+//! Beat: once in each beat one node does a cluster-wide operation; the least loaded as a rule, and never two.
 //!
-//! A beat is a span of time with a number. An operation belongs, within a beat, to whoever first writes that number over a
-//! smaller one. Before it tries, a node waits ten milliseconds for each point of its load score, so that idler ones come
-//! first; that is courtesy, and what excludes is the comparison (I0-06, I0-08). Nothing is given back: the next number is
-//! larger. A holder that is gone is replaced within its beat (I0-07).
+//! A beat is a span of time with a number. An operation belongs, within a beat, to the node that first writes that
+//! number over a smaller one. Before it tries, a node waits ten milliseconds for each point of its load score, so that
+//! less loaded ones come first; the wait is a courtesy, and the comparison excludes (I0-06, I0-08). No operation is
+//! released: the next number is larger. A dead holder is replaced within its beat (I0-07).
 
 use alloc::format;
 
@@ -18,7 +18,7 @@ use crate::registry::{Guard, Txn, Write};
 use crate::rule_context::{ItemOutcome, RuleAction, RuleContext, RuleOutput};
 use crate::time::Wall;
 
-/// Tells how busy this node is, and takes what is to be taken.
+/// Publishes the load of this node, and claims the due operations.
 pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     if scene.me.is_none() {
         return;
@@ -45,7 +45,7 @@ fn dispatch(scene: &RuleContext<'_>) -> Option<Operation> {
     known.or_else(|| DISPATCH.parse().ok())
 }
 
-/// Once a beat each node says how busy it is.
+/// Publishes the load of this node once a beat.
 fn publish(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     let settings = scene.view.settings();
     let (now, node) = (scene.now.wall, &scene.member.node);
@@ -77,15 +77,15 @@ fn publish(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     out.commit(CommitScope::Load, CommitKind::PublishLoad, Txn { guards, writes });
 }
 
-/// What a node's turn at an operation comes to.
+/// The decision of a node about an operation.
 enum BeatDecision {
-    /// It takes it.
+    /// The node claims it.
     Take(CommitKind, Txn),
-    /// Idler ones go first.
+    /// Less loaded nodes go first.
     Later,
-    /// It is taken for this beat.
+    /// It is claimed for this beat.
     Taken(BeatRecord),
-    /// It is not for this node.
+    /// This node may not claim it.
     NotEligible,
 }
 
@@ -114,7 +114,7 @@ fn decide_beat(scene: &RuleContext<'_>, operation: &Operation, out: &mut RuleOut
     let seq = last.map_or(0, |record| record.seq) + 1;
     let record = BeatRecord { beat, holder: scene.member.clone(), seq };
     let key = keys::beat(operation);
-    // Beats are numbered by the settings: who has not heard of new ones would take one that is still to come.
+    // Beats are numbered by the settings: a node that has not received new ones would claim one that is still to come.
     let numbered = scene.view.settings_entry().guard(keys::settings());
     let known = known.cloned().unwrap_or_default();
     let guards = scene.born().into_iter().chain([known.guard(key.clone()), numbered]).chain(absent).collect();
@@ -124,7 +124,7 @@ fn decide_beat(scene: &RuleContext<'_>, operation: &Operation, out: &mut RuleOut
     )
 }
 
-/// An embedder wants an operation for this beat: the first to ask gets it, on whichever node (S0-23).
+/// Claims an operation for this beat for an embedder: the first to ask gets it, on whichever node (S0-23).
 fn grant(scene: &RuleContext<'_>, ask: CommandId, n: u32, operation: &Operation, out: &mut RuleOutput) {
     let refuse = |text| Answer::Refused(Refusal::Conflict, text);
     let answer = match decide_beat(scene, operation, out) {

@@ -1,11 +1,11 @@
-//! Claims: nodes take free jobs up to their quota `N = 1 + K / max(S − n, 1)`, so that any n of them may be lost (S1-18).
+//! Claims: nodes take free jobs up to their quota `N = 1 + K / max(S − n, 1)`, so that any n may be lost (S1-18).
 //!
-//! A job is free when nobody holds it, or when its holder is no member any more. With `spread = even` a node takes its
-//! fair share at once, lets others go first for a second above it, and eases jobs off, one at a time, while others have
+//! A job is free when it has no owner, or when its owner is no member any more. With `spread = even` a node takes its
+//! fair share at once, lets others go first for a second above it, and releases jobs, one at a time, while others have
 //! fewer. `first_come` is seed 001 to the letter.
 //!
-//! Jobs that name the same nodes are a group, and all of this holds group by group, K and S being its own: so what only few
-//! nodes may run neither waits behind what all may, nor takes its room.
+//! Jobs with the same node selector are a group, and all of this holds group by group, with its own K and S: so jobs
+//! that only few nodes may run neither wait behind the others, nor take their quota.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -26,20 +26,20 @@ use crate::takeover;
 use crate::time::{Millis, Mono};
 use crate::view::{GroupId, JobId, JobView, View};
 
-/// How many claims are under way at most; more are sent when half of them are answered, so that what is under way is
+/// How many claims are in flight at most; more are sent when half of them are answered, so that the jobs in flight are
 /// passed over seldom.
 const BATCH: usize = 2_000;
 /// How long a node above its fair share lets others go first.
 const PATIENCE: Millis = Millis::secs(1);
 
-/// The quota: the most jobs a node may hold, given K jobs, S nodes and tolerance n (S1-18, S1-94).
+/// The quota: the most jobs a node may own, given K jobs, S nodes and tolerance n (S1-18, S1-94).
 #[must_use]
 pub fn quota(jobs: usize, nodes: usize, tolerance: u32) -> usize {
     let spare = nodes.saturating_sub(tolerance.max(1) as usize);
     1 + jobs / spare.max(1)
 }
 
-/// The quota a node goes by for the jobs of a group: as it has heard, or the larger of that and what it last listed (S1-21).
+/// The quota of a node for the jobs of a group: by the view, or the larger of that and the last listing's (S1-21).
 #[must_use]
 pub fn quota_in(view: &View, settings: &Settings, group: GroupId) -> usize {
     let heard = quota(view.jobs_of(group), view.nodes_of(group), settings.tolerance);
@@ -50,7 +50,7 @@ pub fn quota_in(view: &View, settings: &Settings, group: GroupId) -> usize {
     }
 }
 
-/// The most jobs a member may hold, of all groups together that have any: what is shown.
+/// The quota of a member over all groups that have jobs, for display.
 #[must_use]
 pub fn quota_of(view: &View, member: &Member, tolerance: u32) -> usize {
     let counts = |group: &GroupId| *group == GroupId::EVERYWHERE || view.jobs_of(*group) > 0;
@@ -58,7 +58,7 @@ pub fn quota_of(view: &View, member: &Member, tolerance: u32) -> usize {
     groups.map(|group| quota(view.jobs_of(group), view.nodes_of(group), tolerance)).sum()
 }
 
-/// How many free jobs a node claims that looks at all of them now, and why it leaves the others, for the first reason each.
+/// How many free jobs a node claims that looks at all of them now, and why it leaves the others, by the first reason.
 #[must_use]
 pub fn prospect(view: &View, local: &Local, me: Option<&Member>) -> (usize, Vec<UnclaimedJobs>) {
     let node = &local.settings.name;
@@ -94,16 +94,16 @@ pub fn prospect(view: &View, local: &Local, me: Option<&Member>) -> (usize, Vec<
     (claims, left)
 }
 
-/// Which nodes a group's jobs are for, where this member is none of them.
+/// The node selector of a group, where this member is not eligible.
 fn unmet(view: &View, group: GroupId, me: Option<&Member>) -> Option<String> {
     let (named, me) = (view.nodes_named(group), me?);
     let condition = named.unmet(&me.node, &view.member(me)?.info.labels)?;
     Some(format!("they are for nodes with {named}, and node {} does not meet {condition}", me.node))
 }
 
-/// Claims what is free, up to the quotas; says aloud of which jobs nobody may run any.
+/// Claims free jobs, up to the quotas; reports jobs that are unschedulable.
 pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
-    // One voice is enough: the first by name.
+    // One report is enough: the first node by name makes it.
     if scene.me.is_some() && scene.view.members().next().is_some_and(|(first, _)| first == scene.member) {
         let nowhere = scene.view.groups().filter(|group| scene.view.is_unschedulable(*group));
         let said = nowhere.map(|group| Event::Unschedulable(scene.view.nodes_named(group).clone()));
@@ -112,7 +112,7 @@ pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     decide_within(scene, |group| quota_in(scene.view, &scene.local.settings, group), out);
 }
 
-/// Claims what is free, up to any quotas; the rule itself gives its own.
+/// Claims free jobs, up to the quotas that `quota` gives; the rule itself passes its own.
 pub fn decide_within(scene: &RuleContext<'_>, quota: impl Fn(GroupId) -> usize, out: &mut RuleOutput) {
     if scene.me.is_none() || scene.gives_up() || scene.local.unable.is_some() {
         return;
@@ -166,21 +166,21 @@ fn claim_free(
 struct ClaimBudget<'a, 's> {
     scene: &'a RuleContext<'s>,
     quota: &'a dyn Fn(GroupId) -> usize,
-    /// How many claims are under way. Of which groups nobody counts, so each has all of them for its own until they are
-    /// answered.
+    /// How many claims are in flight. Their groups are not counted, so each group counts all of them as its own until
+    /// they are answered.
     claiming: usize,
     left: usize,
     /// Those of them that were looked at.
     of: BTreeMap<GroupId, GroupBudget>,
-    /// Whether there was anything to claim.
+    /// Whether there was any job to claim.
     gave: bool,
 }
 
-/// The same of the jobs of one group.
+/// The budget of one group.
 struct GroupBudget {
     held: usize,
     quota: usize,
-    /// The part of the jobs that is this node's where all nodes have equally many.
+    /// The fair share of this node: the number of jobs where all nodes have equally many.
     fair: usize,
 }
 
@@ -198,7 +198,7 @@ impl ClaimBudget<'_, '_> {
         })
     }
 
-    /// Whether one more job of a group, free since then, may be claimed; asks to be woken when only patience forbids it.
+    /// Whether one more job of a group, free since then, may be claimed; asks to be woken when only patience forbids.
     fn admits(&mut self, group: GroupId, since: Mono, out: &mut RuleOutput) -> bool {
         let (left, now) = (self.left, self.scene.now.mono);
         let room = self.group_budget(group);
@@ -233,7 +233,7 @@ fn claim(scene: &RuleContext<'_>, job: &JobView<'_>) -> Txn {
     }
 }
 
-/// Takes jobs over from a holder that is gone. Their lanes are read first, for open runs are settled in the same commit.
+/// Takes jobs over from a dead owner. Their run states are read first, for open runs are settled in the same commit.
 fn inherit(
     scene: &RuleContext<'_>,
     dead: &Member,
@@ -250,7 +250,7 @@ fn inherit(
         if rooms.left == 0 {
             return;
         }
-        // A job that may not be held, by nobody or by no living node, has only its open run to settle, which takes no room.
+        // A job that may not be owned, or has no eligible node, has only its open run to settle, which takes no quota.
         let stays = job.is_enabled() && !scene.view.is_unschedulable(job.group());
         if stays && !rooms.admits(job.group(), since, out) {
             continue;
@@ -275,7 +275,7 @@ fn inherit(
     }
 }
 
-/// How free jobs are spread: as the cluster or this node says, where either says `first_come`.
+/// How free jobs are spread: `first_come` where the cluster or this node sets it.
 fn spread(scene: &RuleContext<'_>) -> Spread {
     match scene.view.settings().spread {
         Spread::Even => scene.local.settings.spread,
@@ -283,10 +283,10 @@ fn spread(scene: &RuleContext<'_>) -> Spread {
     }
 }
 
-/// Releases one job of a group of which this node holds more than its fair share while somebody holds at least two fewer.
+/// Releases one job of a group of which this node owns more than its fair share while another owns at least two fewer.
 fn ease(scene: &RuleContext<'_>, claiming: usize, out: &mut RuleOutput) {
     let view = scene.view;
-    // What is being claimed counts, and of which groups it is nobody knows.
+    // Jobs being claimed count; their groups are not known.
     if spread(scene) != Spread::Even || scene.local.under_way(CommitKind::HandOver) + claiming > 0 {
         return;
     }

@@ -1,7 +1,7 @@
-//! Control: what people and programs ask for becomes transactions, and stays asked for until one is applied.
+//! Control: command items become transactions, and stay open until one is applied.
 //!
-//! A declaration is an upsert: the same one twice is one (S1-87). Every change of a job writes its spec and its place, so
-//! that one guard on the place covers both, and a holder that acts on the old declaration is refused.
+//! A declaration is an upsert: the same one twice is one (S1-87). Every change of a job writes its spec and its
+//! assignment, so that one guard covers both, and an owner that acts on the old declaration is refused.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -28,18 +28,18 @@ mod nodes;
 mod notification;
 mod requests;
 
-/// How many wishes one step looks at.
+/// How many items one step looks at.
 const BATCH: usize = 1_000;
 
-/// What a wish comes to in this scene.
+/// The decision on an item in this context.
 enum ItemDecision {
     Commit(CommitKind, Txn),
     Complete(ItemOutcome),
-    /// It is looked at again when the view has moved.
+    /// The item is looked at again when the view has moved.
     Wait,
 }
 
-/// Looks at the wishes that have no commit under way.
+/// Looks at the items that have no commit in flight.
 pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     if scene.local.todo.is_empty() {
         return;
@@ -77,7 +77,7 @@ pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
             CommandItem::Cancel(run) => requests::cancel(scene, run, out),
             CommandItem::Lock(_) | CommandItem::Unlock(_) | CommandItem::Beat(_) => continue,
         };
-        // Whoever orders as the leader is refused once another one leads (I6).
+        // A command of the leader is refused once another one leads (I6).
         let lead = eligibility::serves(scene).filter(|_| order);
         let lead = lead.map(|_| scene.view.serving().guard(keys::serving()));
         emit(*ask, *n, turn, lead.into_iter().chain([born.clone()]), out);
@@ -109,7 +109,7 @@ fn refuse(kind: Refusal, text: alloc::string::String) -> ItemDecision {
     answer(Answer::Refused(kind, text))
 }
 
-/// Orders are for the serving leader (S4-33).
+/// Whether commands are for the serving leader (S4-33).
 fn standby(scene: &RuleContext<'_>) -> ItemDecision {
     let leader = scene.view.leader().and_then(|leader| Some((leader, scene.view.member(leader)?)));
     refuse(
@@ -146,11 +146,11 @@ fn declare(scene: &RuleContext<'_>, job: &Job) -> ItemDecision {
     if let Some(text) = calendars::missing(scene, job) {
         return refuse(Refusal::Conflict, text);
     }
-    // What an operator has switched stays so, unless the declaration says something new of it.
+    // An operator's switch stays, unless the declaration changes that field.
     let switched = old.as_ref().map(|old| old.redeclared(job));
     let (job, operator) = switched.unwrap_or_else(|| (job.clone(), OperatorSwitches::default()));
     let job = &job;
-    // What came due beside runs that went on was never in their way.
+    // Fires that came due beside overlapping runs were never in their way.
     let times = |job: &Job| {
         (
             job.exclude_calendars.clone(),
@@ -177,8 +177,8 @@ fn declare(scene: &RuleContext<'_>, job: &Job) -> ItemDecision {
     ItemDecision::Commit(kind, txn)
 }
 
-/// A job is placed in one way for its whole life, since its runs would have no owner while that changes. `sharded` and `broadcast`
-/// are the same way: both have shards, which a cut deals anew.
+/// A job keeps its placement for its whole life, since its runs would have no owner during a change. `sharded` and
+/// `broadcast` are interchangeable: both have shards, which a reshard assigns anew.
 fn misplaced(known: Option<&JobView<'_>>, old: Option<&Spec>, job: &Job) -> Option<alloc::string::String> {
     let both_sharded = |old: &Spec| old.job.placement.is_sharded() && job.placement.is_sharded();
     if old.is_some_and(|old| old.job.placement != job.placement && !both_sharded(old)) {
@@ -199,8 +199,8 @@ fn misplaced(known: Option<&JobView<'_>>, old: Option<&Spec>, job: &Job) -> Opti
     runs.then(|| format!("job {}: runs of its deleted namesake are not settled yet: try again", job.name))
 }
 
-/// Spec and place in one transaction. A job that nobody will hold and whose run waits for another attempt goes to this node, to
-/// give that up aloud.
+/// Spec and assignment in one transaction. A job that gets no owner and whose run waits for another attempt goes to
+/// this node, which ends that run with a verdict.
 fn rewrite(scene: &RuleContext<'_>, name: &JobName, known: Option<JobView<'_>>, record: &SpecRecord) -> Txn {
     let (spec_key, place_key) = (keys::spec(name), keys::assignment(name));
     let guards = match &known {
@@ -210,7 +210,7 @@ fn rewrite(scene: &RuleContext<'_>, name: &JobName, known: Option<JobView<'_>>, 
     let old = known.map(|job| job.assignment()).unwrap_or_default();
     let dispatched = matches!(record, SpecRecord::Live(spec) if spec.job.placement == Placement::Dispatched);
     let enabled = matches!(record, SpecRecord::Live(spec) if spec.job.enabled);
-    // Every wish is guarded on its node, so this one's owner is there.
+    // Every item is guarded on its node, so this one's owner is there.
     let inherits = old.waits && old.owner.is_none() && !enabled;
     let owner = if inherits { Some(scene.member.clone()) } else { old.owner.clone() };
     let (planned, waits) = (old.planned || dispatched, old.waits && !inherits);
@@ -220,7 +220,7 @@ fn rewrite(scene: &RuleContext<'_>, name: &JobName, known: Option<JobView<'_>>, 
     Txn { guards: guards.into(), writes: writes.into() }
 }
 
-/// When and under which name the switch is set that this command asks for.
+/// The time and the caller's name of the switch that this command sets.
 fn origin(scene: &RuleContext<'_>, ask: CommandId) -> SwitchOrigin {
     let by = scene.local.asking.get(&ask).map(|asking| asking.by.clone());
     SwitchOrigin { at: scene.now.wall, by: by.unwrap_or_default() }
@@ -267,7 +267,7 @@ fn flip(scene: &RuleContext<'_>, name: &JobName, switch: &JobSwitch, origin: Swi
     ItemDecision::Commit(kind, rewrite(scene, name, Some(job), &record))
 }
 
-/// The answer to a switch that stands already: refused where another switch keeps the job from firing all the same.
+/// The answer to a switch that is set already: refused where another switch keeps the job from firing all the same.
 fn unchanged(spec: &Spec, switch: &JobSwitch) -> ItemDecision {
     let name = &spec.job.name;
     match switch {

@@ -1,5 +1,5 @@
-//! Dispatch: the planner plans the fires of all dispatched jobs up to the next beat, in the order in which they are due, each
-//! for the node that is expected to have the most slots free then, and offers them.
+//! Dispatch: the planner plans the fires of all dispatched jobs up to the next beat, in the order in which they are
+//! due, each for the node that is expected to have the most slots free then, and offers them.
 //!
 //! A plan is an entry that only the planner may add to. Each of its runs names a node, which accepts it shortly before it
 //! is due in a commit of its own; so who hears what when spoils nothing, and no run is ever two nodes'. An offer only says
@@ -11,14 +11,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
-use crate::due::{self, MisfirePolicy};
+use crate::due::MisfirePolicy;
 use crate::effect::{Event, Verdict, VerdictState};
 use crate::eligibility::{self, PlanningRight};
 use crate::ids::{Fire, Member, RunId, Shard};
 use crate::job::Delivery;
 use crate::keys;
 use crate::local::{CommitScope, OfferState};
-use crate::overlap::EffectiveSchedule;
 use crate::record::{Plan, Planned, TriggerRecord, encode};
 use crate::registry::{Guard, Txn, Write};
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
@@ -28,6 +27,7 @@ use crate::time::{Millis, Wall};
 use crate::view::{DispatchedState, JobId, JobTerms, JobView, KnownPlan};
 
 mod candidates;
+mod new_runs;
 mod placement;
 mod verdicts;
 
@@ -41,8 +41,8 @@ const RUNS_MAX: usize = 128;
 const AHEAD: Millis = Millis::secs(5);
 /// How soon a run may be that stays where it is when nodes come and go: it may be accepted at any moment.
 const SOON: Millis = Millis::secs(2);
-/// What a commit of a plan consists of beside the guards on calendars and on nodes that are gone: those on this node, the
-/// right to plan, the plan, the place and the requests by hand; plan and requests written.
+/// What a commit of a plan consists of beside the guards on calendars and on nodes that are gone: those on this node,
+/// the right to plan, the plan, the place and the requests by hand; plan and requests written.
 const COMMIT: usize = 7;
 /// The most verdicts that a plan keeps for history.
 const VERDICTS_MAX: usize = 100;
@@ -211,9 +211,9 @@ impl<'a> PlanWriter<'a> {
         }
     }
 
-    /// After a change of the schedule, or of a calendar, everything behind the furthest fire that was ever accepted is planned
-    /// anew, in the same commit: what is accepted between two would be planned twice. Says whether the plan goes by what is
-    /// declared.
+    /// After a change of the schedule, or of a calendar, everything behind the furthest fire that was ever accepted is
+    /// planned anew, in the same commit: what is accepted between two would be planned twice. Says whether the plan
+    /// goes by what is declared.
     fn follow(&mut self, terms: &JobTerms, out: &mut RuleOutput) -> bool {
         let version = self.job.spec_record().map_or(0, |record| record.version());
         let calendars = self.job.calendars_version();
@@ -270,8 +270,8 @@ impl<'a> PlanWriter<'a> {
         }
     }
 
-    /// Runs that are not accepted go to others where their nodes should not have them, and where the runs of all jobs are
-    /// spread anew.
+    /// Runs that are not accepted go to others where their nodes should not have them, and where the runs of all jobs
+    /// are spread anew.
     fn reassign(&mut self, batch: &mut CandidateNodes) {
         let scene = self.scene;
         let spreads = scene.local.peers.spread.contains(&self.job.id);
@@ -282,8 +282,8 @@ impl<'a> PlanWriter<'a> {
             }
             let sent = scene.local.peers.offers.get(&(self.job.id, run.fire.clone()));
             let sent = sent.filter(|sent| sent.to == run.by);
-            // Who cannot be reached is tried again in the next beat (S0-43); once a run has come round to a node that was busy
-            // before, it queues there.
+            // Who cannot be reached is tried again in the next beat (S0-43); once a run has come round to a node that
+            // was busy before, it queues there.
             let refused = sent.is_some_and(|sent| sent.state == OfferState::Busy && !sent.is_settled());
             let may_stay = !refused && batch.may_run(scene, &self.job, &run.by);
             if may_stay && !(spreads && run.due > soon) {
@@ -297,116 +297,6 @@ impl<'a> PlanWriter<'a> {
                     to: PlacementChoice::Better,
                 });
             }
-        }
-    }
-
-    /// The requests by hand that have no run yet go to the least loaded node (S0-54).
-    fn plan_triggered(&mut self, terms: &JobTerms, batch: &mut CandidateNodes, out: &mut RuleOutput) {
-        let Some(mut record) = self.job.triggers().and_then(|known| known.value.clone()) else { return };
-        for request in record.requests.iter_mut().filter(|request| !request.taken) {
-            if self.draft.runs.len() >= RUNS_MAX {
-                break;
-            }
-            if let Some(why) = self.scene.forgot(terms.delivery, request.at) {
-                if self.draft.verdicts.len() >= VERDICTS_MAX {
-                    break;
-                }
-                request.taken = true;
-                let fire = Fire::Asked(request.id.clone());
-                let verdict = self.skipped_verdict(&fire, (request.at, request.at), why.into());
-                self.draft.verdicts.push(verdict);
-                continue;
-            }
-            if !batch.has_candidate(self.scene.view, self.job.group()) {
-                out.add(RuleAction::JobUnplaced(self.job.id));
-                break;
-            }
-            request.taken = true;
-            self.want(
-                self.first_attempt(Fire::Asked(request.id.clone()), request.at),
-                PlacementChoice::LeastLoaded,
-            );
-        }
-        if self.job.triggers().and_then(|known| known.value.as_ref()) != Some(&record) {
-            self.triggers = Some(record);
-            self.set_kind(CommitKind::Plan);
-        }
-    }
-
-    /// Plans every fire up to the horizon; of those that are too old, what the job's catch-up says (I0-07).
-    fn plan_due(&mut self, terms: &JobTerms, batch: &mut CandidateNodes, out: &mut RuleOutput) {
-        let Some(schedule) = &terms.schedule else { return };
-        let (now, policy) = (self.scene.now.wall, self.scene.policy(terms));
-        let grace = policy.grace;
-        loop {
-            let floor = self.draft.watermark.max(terms.since);
-            let timetable = EffectiveSchedule { schedule, skipped: &self.draft.passed };
-            let next = due::next(&timetable, floor, now, &policy);
-            let near = next.due.filter(|due| *due <= self.right.horizon);
-            if near.is_none() && next.skipped.is_none() {
-                // A beat's horizon stands still, and the next beat looks at every job again.
-                if let Some(due) = next.due.filter(|_| self.right.slides) {
-                    out.add(RuleAction::JobAt(self.job.id, due - (self.right.horizon - now)));
-                }
-                return;
-            }
-            if !self.scene.clock_agrees() {
-                return self.doubt_clock(out);
-            }
-            if self.draft.runs.len() >= RUNS_MAX || self.draft.verdicts.len() >= VERDICTS_MAX {
-                let last = self.draft.runs.iter().map(|run| run.due).max().unwrap_or(now);
-                return out.add(RuleAction::JobAt(self.job.id, (last - AHEAD).max(now + Millis::secs(1))));
-            }
-            if let Some((from, last)) = next.skipped {
-                self.skip(from, last, &policy);
-            }
-            let Some(due) = near else { continue };
-            let fire = Fire::Due(due);
-            let is_known = self.draft.runs.iter().any(|run| run.fire == fire);
-            if !is_known && !self.plan_fire(fire, due, batch) {
-                out.add(RuleAction::JobUnplaced(self.job.id));
-                // One that is kept though it is old gives way to the next one that becomes so, or to its age.
-                let first = schedule.next((now - grace - Millis(1)).max(floor));
-                let looks = first.map(|due| due + grace + Millis(1)).into_iter();
-                let looks = looks.chain(next.until.filter(|until| *until > now));
-                let looks = looks.chain(schedule.next(due.max(now)).filter(|_| policy.newest));
-                return out.actions.extend(looks.map(|at| RuleAction::JobAt(self.job.id, at)));
-            }
-            self.draft.watermark = due;
-            self.set_kind(CommitKind::Plan);
-        }
-    }
-
-    /// Plans a fire, if somebody can be given it. One that was planned already stays where it is.
-    fn plan_fire(&mut self, fire: Fire, due: Wall, batch: &mut CandidateNodes) -> bool {
-        if let Some(old) = self.anew.iter().find(|run| run.fire == fire)
-            && batch.may_run(self.scene, &self.job, &old.by)
-        {
-            let (by, free) = (old.by.clone(), old.free);
-            self.draft.runs.push(Planned { by, free, ..self.first_attempt(fire, due) });
-            return true;
-        }
-        let can = batch.can_place(self.scene, &self.job);
-        if can {
-            self.want(self.first_attempt(fire, due), PlacementChoice::MostSlots);
-        }
-        can
-    }
-
-    /// The first attempt of a fire, which is this node's until it is given to another one.
-    fn first_attempt(&self, fire: Fire, due: Wall) -> Planned {
-        let by = self.scene.member.clone();
-        Planned {
-            fire,
-            due,
-            by,
-            free: 0,
-            planned_for: None,
-            attempt: 1,
-            seq: 0,
-            from: None,
-            wait: None,
-            began: None,
         }
     }
 

@@ -1,7 +1,7 @@
-//! Drain: what a node should not hold it gives back, each job after its run (S1-39, S1-60).
+//! Drain: a node releases jobs that it should not own, each after its run (S1-39, S1-60).
 //!
-//! That is every job of a node that somebody drains or that leaves, a disabled or deleted job of any node, and a job that
-//! may not run on its node any more.
+//! These are all jobs of a node that drains or leaves, disabled and deleted jobs of any node, and jobs whose node
+//! selector does not fit their node any more.
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ use crate::rule_context::{CommitNotice, RuleContext, RuleOutput};
 use crate::takeover;
 use crate::view::{JobId, JobView};
 
-/// Releases the job, with a fire that was claimed ahead and not started; a run that goes on is waited for.
+/// Releases the job, with a fire that was claimed ahead and not started; waits for a running one.
 pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     let job = scene.job(id);
     let unwanted = !job.is_enabled() || scene.gives_up() || !job.fits(scene.member);
@@ -38,10 +38,10 @@ pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     }
 }
 
-/// Says in the registry, and as an event, that this drained node owns nothing any more and may be stopped (S1-39, S1-61).
+/// Reports in the registry, and as an event, that this draining node owns nothing any more and may be stopped (S1-39, S1-61).
 ///
-/// Should it own something again, it takes that back: a job that is deleted while an attempt waits goes to the node that was
-/// asked to delete it.
+/// Should it own something again, it withdraws that report: a job that is deleted while an attempt waits goes to the
+/// node that got the command to delete it.
 pub fn report_drained(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     let node = &scene.member.node;
     let Some(known) = scene.view.intent_entry(node) else { return };
@@ -50,7 +50,7 @@ pub fn report_drained(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     if !scene.local.unread.is_empty() {
         return;
     }
-    // What is under way may make something this node's.
+    // A commit in flight may make this node an owner.
     let may_own = |subject: &CommitScope| {
         matches!(subject, CommitScope::Job(_) | CommitScope::Item(..) | CommitScope::Drained)
     };
@@ -73,7 +73,7 @@ pub fn report_drained(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     out.commit(CommitScope::Drained, kind, Txn { guards, writes });
 }
 
-/// Whether this node holds a job, has a shard that another one can take, leads, or has a run that goes on or is accepted.
+/// Whether this node owns a job, has a shard that another one can take, leads, or has a running or accepted run.
 fn owns_anything(scene: &RuleContext<'_>) -> bool {
     let (view, me) = (scene.view, scene.member);
     let leader = view.serving().value.as_ref().and_then(|serving| serving.leader.as_ref());
@@ -85,12 +85,12 @@ fn owns_anything(scene: &RuleContext<'_>) -> bool {
         || view.has_shards_for_others(me)
 }
 
-/// The transaction that takes a claimed, unstarted fire back, with its watermark; `None` when there is none.
+/// The transaction that withdraws a claimed, unstarted fire, with its watermark; `None` when there is none.
 fn withdraw_last(scene: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn> {
     withdraw(scene, job, job.held()?.record()?.open.last()?)
 }
 
-/// The transaction that takes this fire back, with its watermark; `None` when it may have started.
+/// The transaction that withdraws this fire, with its watermark; `None` when it may have started.
 pub(super) fn withdraw(scene: &RuleContext<'_>, job: &JobView<'_>, open: &Open) -> Option<Txn> {
     let (known, back) = (job.held()?.run_state.as_ref()?, withdrawn(scene, job, open)?);
     let key = keys::run_state(job.name());
@@ -100,7 +100,7 @@ pub(super) fn withdraw(scene: &RuleContext<'_>, job: &JobView<'_>, open: &Open) 
     })
 }
 
-/// The lane without a fire that was claimed ahead, and after which none was; `None` when it is not to be taken back.
+/// The run state without a fire that was claimed ahead as the last one; `None` when it cannot be withdrawn.
 fn withdrawn(scene: &RuleContext<'_>, job: &JobView<'_>, open: &Open) -> Option<RunState> {
     let lane = job.held()?.record()?;
     let started = scene.local.given_to(job.id, &takeover::run_id(job, open)).is_some();
@@ -113,10 +113,10 @@ fn withdrawn(scene: &RuleContext<'_>, job: &JobView<'_>, open: &Open) -> Option<
     Some(lane)
 }
 
-/// The transaction that gives a job back, unstarted fire and all; `None` while a run goes on.
+/// The transaction that releases a job, unstarted fire and all; `None` while a run executes.
 ///
-/// Verdicts that history lacks stay in the lane and are handed to it by the next holder; so a job that will have none is
-/// kept until history has them. That is also one that no living node may run.
+/// Verdicts that history lacks stay in the run state and are handed over by the next owner; so a job that will have
+/// none is kept until history has them. That is also a job that no living node may run.
 pub(super) fn release(scene: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn> {
     if !job.is_consistent() || scene.local.given_of(job.id).next().is_some() {
         return None;
@@ -133,7 +133,7 @@ pub(super) fn release(scene: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn>
     let last = known.value.as_ref().and_then(|lane| lane.open.last());
     let back = last.and_then(|open| withdrawn(scene, job, open));
     let mut left = back.as_ref().or(known.value.as_ref()).into_iter().flat_map(|lane| &lane.open).peekable();
-    // Whoever claims the place goes on waiting; a job that nobody is to hold gives the attempt up first.
+    // The next owner goes on waiting; a job that is to have no owner ends the waiting run first.
     let waits = left.peek().is_some();
     if waits && !job.is_enabled() || left.any(|open| open.wait.is_none()) {
         return None;

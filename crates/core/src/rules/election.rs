@@ -1,10 +1,10 @@
-//! Election: each sharded job has a leader, who cuts its shares (S3-02 … S3-04).
+//! Election: each sharded job has a leader, which reshards it (S3-02 … S3-04).
 //!
-//! The leadership is an entry in the job's place that names a member. Who finds none, or one that is gone, and takes part
-//! in the job itself, stands for it; the registry lets one of them through. A leader that takes part no more, because it
-//! leaves, is drained or switched off, or because the job is disabled or deleted, gives the leadership back; one that is
-//! gone is replaced in a commit guarded by its absence. Nobody waits for an election: without a leader nothing is cut, and
-//! whoever could be one looks again with all news.
+//! The leadership is an entry in the job's assignment that names a member. A member that takes part in the job and
+//! finds no leader, or a dead one, claims the leadership; the registry lets one of them through. A leader that takes
+//! part no more, because it leaves, drains or is excluded, or because the job is disabled or deleted, releases it; a
+//! dead one is replaced in a commit guarded by its absence. No node waits for an election: without a leader no reshard
+//! happens, and every candidate looks again at each change.
 
 use crate::commit_kind::CommitKind;
 use crate::effect::Event;
@@ -15,7 +15,7 @@ use crate::rule_context::{CommitNotice, RuleContext, RuleOutput};
 use crate::sharded_job::ShardedJob;
 use crate::view::JobId;
 
-/// Stands for the leadership, or gives it back.
+/// Claims the leadership, or releases it.
 pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     let Some(table) = ShardedJob::of(scene, id) else { return };
     let leader = table.sharding.leader.as_ref();
@@ -43,7 +43,7 @@ pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
             out.commit(subject, CommitKind::Elect, table.txn(guard, [table.put(sharding)].into()));
         }
         (false, Some(_)) if mine => resign(&table, None, CommitKind::Resign, out),
-        // A job that is switched off ends without a leader, also if its leader ended first (S3-15).
+        // A disabled job ends without a leader, also if its leader ended first (S3-15).
         (false, Some(gone)) if !table.is_enabled() && table.is_steward() => {
             resign(&table, Some(Guard::Absent(keys::node(gone))), CommitKind::Depose, out);
         }

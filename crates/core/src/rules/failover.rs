@@ -1,9 +1,9 @@
-//! Failover: what a dead member left running is taken over shard by shard, at once, by those who can.
+//! Failover: surviving members take over the running shards of a dead member at once, shard by shard.
 //!
-//! Where doubt means another attempt, each survivor moves as many of the dead member's unfinished shards into its own lane
-//! as it has slots for, but no more than its part. Where it means that nobody repeats them, one of the survivors closes
-//! them as lost. Either way a shard's state is in one lane before and in one lane after, in one commit that is guarded by
-//! the member's absence; so whoever else tries, or dies halfway, changes nothing (I21).
+//! Where doubt means another attempt, each survivor moves as many of the dead member's unfinished shards into its own
+//! run state as it has slots for, but no more than its part. Where it means no repetition, one of the survivors closes
+//! them as lost. Either way a shard's state is in one run state before and in one after, in one commit that is guarded
+//! by the member's absence; so another node that tries too, or dies halfway, changes nothing (I21).
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ use crate::view::JobId;
 /// How long a node that took its part leaves the rest to the others.
 const PATIENCE: Millis = Millis(100);
 
-/// Looks for lanes whose member is gone, and settles what is open in them.
+/// Looks for run states whose member is gone, and settles what is open in them.
 pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     let Some(table) = ShardedJob::of(scene, id) else { return };
     let dead: Vec<&Member> = table.sharding.lanes.iter().filter(|member| table.is_dead(member)).collect();
@@ -43,7 +43,7 @@ pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     }
 }
 
-/// What a dead member left.
+/// The open runs of a dead member.
 struct DeadMemberRuns<'a> {
     sharded: &'a ShardedJob<'a>,
     member: &'a Member,
@@ -51,13 +51,13 @@ struct DeadMemberRuns<'a> {
 }
 
 impl DeadMemberRuns<'_> {
-    /// Moves what this node should take into its own lane. Returns whether there was anything.
+    /// Moves this node's part into its own run state. Returns whether there was anything.
     fn settle(&self, out: &mut RuleOutput) -> bool {
         let table = self.sharded;
         let steward = table.is_steward();
         let repeats = table.terms.is_some_and(|(t, _)| t.enabled && t.delivery == Delivery::AtLeastOnce);
-        // Between two attempts nothing went on, so whatever the delivery nothing is in doubt. But where each node runs a
-        // shard of its own, no other one goes on with it.
+        // Nothing executes between two attempts, so whatever the delivery nothing is in doubt. But each shard of a
+        // broadcast job belongs to one node, and no other node continues it.
         let alone = table.terms.is_some_and(|(_, shards)| shards.total.is_none());
         let (goes_on, doubtful): (Vec<_>, Vec<_>) =
             self.run_state.open.iter().partition(|open| !alone && (repeats || open.wait.is_some()));
@@ -94,8 +94,8 @@ impl DeadMemberRuns<'_> {
         true
     }
 
-    /// As many unfinished shards as this node has slots for, but no more than its part; the leader takes what nobody had a
-    /// slot for in all the time that a cut waits.
+    /// As many unfinished shards as this node has slots for, but no more than its part; the leader takes shards that no
+    /// node had a slot for in all the time that a reshard waits.
     fn part(&self, unfinished: &ShardSet, out: &mut RuleOutput) -> ShardSet {
         let (table, scene) = (self.sharded, self.sharded.scene);
         let available = table.job.available();
@@ -115,7 +115,7 @@ impl DeadMemberRuns<'_> {
         unfinished.lowest(most)
     }
 
-    /// What this node's part is of what the dead member left, with what it has of it already.
+    /// This node's part of what the dead member left, with what it has of it already.
     fn fair(&self, unfinished: &ShardSet, nodes: usize) -> usize {
         let Some(own) = self.sharded.run_state(self.sharded.scene.member) else { return 0 };
         let left = |open: &OpenShards| {
@@ -136,7 +136,7 @@ impl DeadMemberRuns<'_> {
         now.mono >= ripe
     }
 
-    /// A run that waits for its next attempt goes on waiting; of one that was going on another attempt follows.
+    /// A run that waits for its next attempt goes on waiting; one that was running is attempted again.
     fn take_over(&self, own: &mut ShardRunState, open: &OpenShards, shards: ShardSet, repeats: bool) {
         if shards.is_empty() {
             return;
@@ -151,7 +151,7 @@ impl DeadMemberRuns<'_> {
         own.began = Some(from);
     }
 
-    /// What was going on is in doubt, and history hears of it.
+    /// Closes the running runs, which are in doubt, with verdicts for the history.
     fn lose(&self, own: &mut ShardRunState, open: &OpenShards, shards: ShardSet, repeats: bool) {
         let Some(first) = shards.first() else { return };
         let table = self.sharded;
@@ -165,7 +165,7 @@ impl DeadMemberRuns<'_> {
         let (run, node) = (told.run.clone(), told.node.clone());
         own.verdicts.push(told);
         if !repeats && table.job.spec().is_some_and(|spec| spec.job.retry.is_some()) {
-            // It may have failed, and its history may say that it is attempted again.
+            // It may have failed, and the history may expect another attempt.
             let why = "the attempt before is lost";
             let told = firing::given_up(run, open.attempt + 1, open.due, &node, why);
             own.verdicts.push(Verdict { shards, ..told });
@@ -178,7 +178,7 @@ impl DeadMemberRuns<'_> {
         let guards =
             table.run_state_guard(self.member).into_iter().chain(table.run_state_guard(me)).chain([gone]);
         let mut writes = Vec::from([table.put_run_state(self.member, left), table.put_run_state(me, own)]);
-        // Whoever has a lane is listed, so that it is looked for should that member die in turn.
+        // Every member with a run state is listed, so that it is looked for should that member die in turn.
         if !table.sharding.lanes.contains(me) {
             let mut sharding: Sharding = table.sharding.clone();
             sharding.lanes.push(me.clone());

@@ -1,8 +1,8 @@
-//! Firing: the holder of a job claims its fires a little ahead, starts them on time, and closes them when they end.
+//! Firing: a job's owner claims its fires a little ahead, starts them on time, and closes them when they end.
 //!
-//! A fire is claimed by moving the watermark past it in the same commit that says who runs it, so it is claimed at most
-//! once, whoever tries. Starting is the one act that the registry cannot refuse; so it happens only within a second of
-//! the moment named in the claim, and later only after another commit.
+//! A fire is claimed by moving the watermark past it in the same commit that names the node of the run, so it is
+//! claimed at most once, by whichever node. Starting is the one act that the registry cannot refuse; so it happens only
+//! within a second of the moment named in the claim, and later only after another commit.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -84,7 +84,7 @@ pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     desk.rest(out);
 }
 
-/// A run whose place in the registry is gone must end, whatever became of it.
+/// Ends a run whose entry in the registry is gone, whatever became of it.
 fn stop_orphans(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
     for (_, given) in scene.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
         stop_orphan(scene, job, given, out);
@@ -99,18 +99,18 @@ fn stop_orphan(scene: &RuleContext<'_>, job: &JobView<'_>, given: &Given, out: &
     }
 }
 
-/// The moment before which a fire is not to start. One that was asked for was so by now, whatever the clock showed that it was
-/// asked by.
+/// The moment before which a fire must not start. A manual run may start by now at the latest, whatever the clock of
+/// the trigger showed.
 fn moment(fire: &Fire, due: Wall, now: Wall) -> Wall {
     if matches!(fire, Fire::Asked(_)) { due.min(now) } else { due }
 }
 
-/// Whether a claim names a moment far ahead that is not its due one: a clock that was off made it, when a run was taken over.
+/// Whether a claim names a moment far ahead that is not its due one: a clock that was off made it at a takeover.
 fn is_misdated(from: Wall, due: Wall, now: Wall) -> bool {
     from > due && from > now + START_WINDOW
 }
 
-/// An attempt at the run of a job with one shard, as whoever executes it gets it.
+/// The attempt at a run of a job with one shard, as its executor gets it.
 fn run_of(
     scene: &RuleContext<'_>,
     id: RunId,
@@ -138,7 +138,7 @@ fn run_of(
     }
 }
 
-/// One job that this node holds, with everything about it at hand.
+/// A job that this node owns, with its claimed runs and all data at hand.
 struct ClaimedRuns<'a> {
     scene: &'a RuleContext<'a>,
     job: JobView<'a>,
@@ -147,12 +147,12 @@ struct ClaimedRuns<'a> {
 }
 
 impl ClaimedRuns<'_> {
-    /// The fires that are open.
+    /// The open fires.
     fn open(&self) -> &[Open] {
         self.known.value.as_ref().map_or(&[], |lane| &lane.open)
     }
 
-    /// The lane as it would be written next: without the verdicts that history has.
+    /// The run state to write next: without the verdicts that the history has.
     fn run_state(&self) -> RunState {
         let mut lane = self.known.value.clone().unwrap_or_default();
         let recorded =
@@ -195,7 +195,7 @@ impl ClaimedRuns<'_> {
         out.commit(CommitScope::Job(self.job.id), kind, txn);
     }
 
-    /// Hands verdicts to history that it was not given yet.
+    /// Hands new verdicts to the history.
     fn record(&self, out: &mut RuleOutput) {
         for verdict in self.known.value.iter().flat_map(|lane| &lane.verdicts) {
             if !self.scene.local.recording.contains_key(&(verdict.run.clone(), verdict.attempt)) {
@@ -204,10 +204,10 @@ impl ClaimedRuns<'_> {
         }
     }
 
-    /// A fire is open: started, or closed, in every pass (law 3).
+    /// Handles an open fire: started, or closed, in every pass (law 3).
     fn attend(&self, open: &Open, going: usize, out: &mut RuleOutput) {
         if open.by != *self.scene.member {
-            // Only the holder writes the lane, so this is left over from a holder whose place we took without it.
+            // Only the owner writes the run state, so this is left over from an owner that this node replaced without it.
             let left = |open: &Open| open.by != *self.scene.member;
             return self.settle(left, "its holder is gone", out);
         }
@@ -216,7 +216,7 @@ impl ClaimedRuns<'_> {
                 _ if self.scene.local.is_cancelled(&takeover::run_id(&self.job, open)) => {
                     self.cancel(open, MANUAL, out);
                 }
-                // Also of fires that were open before the job let fewer of them go on.
+                // Also fires that were open before the job's overlap limit was lowered.
                 _ if going >= self.job.max_concurrent_runs() => {}
                 Some(wait) => self.await_retry(open, wait, out),
                 None => self.start(open, out),
@@ -236,7 +236,7 @@ impl ClaimedRuns<'_> {
         }
     }
 
-    /// What was given of an open fire.
+    /// The run of an open fire that was given to an executor.
     fn given_to(&self, open: &Open) -> Option<&Given> {
         self.scene.local.given_to(self.job.id, &takeover::run_id(&self.job, open))
     }
@@ -252,7 +252,7 @@ impl ClaimedRuns<'_> {
         if open.attempt == 1 && (self.is_stale(open) || !fits) {
             match drain::withdraw(self.scene, &self.job, open) {
                 Some(txn) => return out.commit(CommitScope::Job(self.job.id), CommitKind::Withdraw, txn),
-                // A later one was claimed after it, so the watermark cannot go back for it.
+                // A later fire was claimed after it, so the watermark cannot go back for it.
                 None if self.is_stale(open) => {
                     return self.cancel(open, "its job was changed before it could start", out);
                 }
@@ -307,7 +307,7 @@ impl ClaimedRuns<'_> {
         out.add(RuleAction::Start(self.job.id, run));
     }
 
-    /// Whether a fire claimed ahead is none any more: the job was paused, disabled, deleted or given another schedule, also by
+    /// Whether a fire claimed ahead is no longer due: the job was paused, disabled, deleted or rescheduled, also by
     /// a calendar.
     fn is_stale(&self, open: &Open) -> bool {
         let Fire::Due(due) = open.fire else { return false };
@@ -317,7 +317,7 @@ impl ClaimedRuns<'_> {
         terms.paused || !terms.enabled || due <= terms.since || scheduled() != Some(due)
     }
 
-    /// Closes the open fire, which ran in this `span` if it did; the next claim rides along when it is near.
+    /// Closes an open fire, which ran in this `span` if it did; the next claim is part of the commit when it is near.
     fn finish(&self, open: &Open, span: Option<(Wall, Mono)>, out: &mut RuleOutput) {
         let mut lane = self.run_state();
         lane.seq += 1;
@@ -338,7 +338,7 @@ impl ClaimedRuns<'_> {
         lane.watermark = end.map_or(lane.watermark, |end| end.max(lane.watermark));
     }
 
-    /// What is open needs nothing.
+    /// Whether an open fire needs nothing now.
     fn rest(&self, out: &mut RuleOutput) {
         if !self.has_room(self.open()) {
             return;

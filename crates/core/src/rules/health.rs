@@ -1,12 +1,12 @@
-//! Health: in each beat a node asks every other one whether it can be reached, and counts in the registry who cannot.
+//! Health: in each beat a node probes every other one, and records in the registry which ones it cannot reach.
 //!
 //! A node that cannot be reached, by a probe or for an offer, gets a strike, at most one by each observer in a beat. An
-//! observer that reaches it again takes its own strikes back. Strikes in three beats, by whichever observers, make a node
-//! offline: it takes no beat and is offered nothing (S0-45 … S0-50, I0-05, I44). Strikes of several observers in one beat are
-//! one beat without contact, so a short stall makes no node offline. An offline node is only asked, once a beat, whether it
-//! answers again. It is online when no living observer has strikes against it any more, when it is started again, or when
-//! it is activated by hand (S0-52). That is a word of its peers and no proof: what it runs is not taken from it, as long as
-//! its lease lives (I0-11).
+//! observer that reaches it again takes its own strikes back. Strikes in three beats, by whichever observers, make a
+//! node offline: it takes no beat and is offered nothing (S0-45 … S0-50, I0-05, I44). Strikes of several observers in
+//! one beat are one beat without contact, so a short stall makes no node offline. An offline node is only probed, once
+//! a beat. It is online again when no living observer has strikes against it any more, when it is restarted, or when an
+//! operator activates it (S0-52). The mark is its peers' judgement and no proof: its runs are not taken from it, as
+//! long as its lease lives (I0-11).
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ use crate::rule_context::{CommitNotice, RuleAction, RuleContext, RuleOutput};
 use crate::time::Mono;
 use crate::view::MemberState;
 
-/// Probes, strikes, and takes nodes for offline or online.
+/// Sends probes, writes strikes, and marks nodes as offline or online.
 pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     if scene.me.is_none() {
         return;
@@ -55,10 +55,10 @@ pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     watch_leaders(scene, &others, out);
 }
 
-/// Which node is asked next, each once in a beat.
+/// The node that is probed next, each once in a beat.
 ///
-/// One after another (S0-46): a node that is slow to answer costs time and not connections. So those that are offline are
-/// asked last.
+/// Probes go out one after another (S0-46): a node that is slow to answer costs time and not connections. So offline
+/// nodes are probed last.
 fn next_to_probe<'b, 'a>(
     scene: &RuleContext<'a>,
     beat: u64,
@@ -72,7 +72,7 @@ fn next_to_probe<'b, 'a>(
     online.or_else(|| due().next()).or_else(|| doubtful(scene, others))
 }
 
-/// A strike for whom this node could not reach in the beat of the last try; none any more for whom it reached.
+/// Writes a strike against a node that this one could not reach in its last try, and removes them for one that it reached.
 fn count(scene: &RuleContext<'_>, member: &Member, contact: Contact, out: &mut RuleOutput) {
     // Beats are counted by the clock.
     let Some(reachable) = contact.reachable.filter(|_| scene.clock_agrees()) else { return };
@@ -85,11 +85,11 @@ fn count(scene: &RuleContext<'_>, member: &Member, contact: Contact, out: &mut R
     let (count, beats) = match reachable {
         true if old.is_none_or(|strike| strike.count == 0) => return,
         true => (0, Vec::new()),
-        // It may have joined before it answers, and this node before it asks.
+        // It may have joined before its server answers, and this node before it probes.
         false if contact.beat <= contact.since => return,
         // Two clocks may number beats differently for a moment: only a later beat counts.
         false if last.is_some_and(|strike| strike.beat >= contact.beat) => return,
-        // That this observer cannot reach it is known, and an offline node is judged no more (S0-50).
+        // That this observer cannot reach it is known, and an offline node gets no more strikes (S0-50).
         false if counts.is_some() && scene.view.is_offline(member) => return,
         false => {
             let mut beats: Vec<u64> = counts.iter().flat_map(|strike| strike.missed()).collect();
@@ -120,7 +120,7 @@ fn count(scene: &RuleContext<'_>, member: &Member, contact: Contact, out: &mut R
     );
 }
 
-/// Strikes in enough beats: whoever commits it first takes the node for offline, and tells (S0-51).
+/// Marks nodes with strikes in enough beats as offline: the node whose commit is first reports it (S0-51).
 fn judge(scene: &RuleContext<'_>, member: &Member, beat: u64, out: &mut RuleOutput) {
     let node = &member.node;
     let limit = scene.view.settings().strikes.max(1);
@@ -144,7 +144,7 @@ fn judge(scene: &RuleContext<'_>, member: &Member, beat: u64, out: &mut RuleOutp
     set_offline(scene, member, true, beat, (subject, guards), out);
 }
 
-/// An offline node that this one reaches is online again, unless another living node has strikes against it (S0-52).
+/// Marks an offline node that this one reaches as online, unless another living node has strikes against it (S0-52).
 fn come_back(scene: &RuleContext<'_>, member: &Member, contact: Contact, beat: u64, out: &mut RuleOutput) {
     let is_reached = contact.reachable == Some(true) && contact.beat >= beat && scene.clock_agrees();
     if !is_reached || scene.view.is_replaced(member) {
@@ -158,7 +158,7 @@ fn come_back(scene: &RuleContext<'_>, member: &Member, contact: Contact, beat: u
     set_offline(scene, member, false, beat, (subject, Vec::from_iter(scene.born())), out);
 }
 
-/// A node that starts again is online again (S0-52).
+/// Marks a restarted node as online (S0-52).
 fn come_online(scene: &RuleContext<'_>, beat: u64, out: &mut RuleOutput) {
     let node = &scene.member.node;
     let record = scene.view.offline_entry(node).and_then(|known| known.value.as_ref());
@@ -208,7 +208,7 @@ pub(super) fn offline_write(
     (known.guard(key.clone()), Write::Put { key, value: encode(&record), owner: None })
 }
 
-/// The spans in which nodes were heard to say that they serve.
+/// The spans in which nodes replied that they serve.
 fn claims<'a>(
     scene: &RuleContext<'a>,
     others: &[(&'a Member, &'a MemberState)],
@@ -222,7 +222,7 @@ fn claims<'a>(
     me.into_iter().chain(heard.collect::<Vec<_>>())
 }
 
-/// Of two that say they serve, the one asked first is asked once more: it may have handed over since.
+/// Of two nodes that claim to serve, probes the one probed first again: it may have handed over since.
 fn doubtful<'b, 'a>(
     scene: &RuleContext<'a>,
     others: &'b [(&'a Member, &'a MemberState)],
@@ -236,7 +236,7 @@ fn doubtful<'b, 'a>(
     others.iter().find(|(member, _)| member.node == *first)
 }
 
-/// Two that said so in spans that overlap.
+/// Two nodes that claimed to serve in spans that overlap.
 fn conflict<'a>(said: &[(&'a NodeName, Mono, Mono)]) -> Option<(&'a NodeName, &'a NodeName)> {
     said.iter().enumerate().find_map(|(at, (a, first, last))| {
         let other = said
@@ -247,7 +247,7 @@ fn conflict<'a>(said: &[(&'a NodeName, Mono, Mono)]) -> Option<(&'a NodeName, &'
     })
 }
 
-/// Two leaders at once must never be, and everybody watches for it (S4-39).
+/// Reports two leaders at once, which must never be; every node watches for it (S4-39).
 fn watch_leaders(scene: &RuleContext<'_>, others: &[(&Member, &MemberState)], out: &mut RuleOutput) {
     let said: Vec<_> = claims(scene, others).collect();
     if let Some((a, b)) = conflict(&said) {

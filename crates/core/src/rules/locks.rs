@@ -1,7 +1,7 @@
 //! Locks: an embedder may take a cluster-wide lock, any number of times over, and gets a fencing token with it (S1-09).
 //!
-//! The lock is a record with its holder's incarnation; it passes on when it is given back, or when its holder is no
-//! member any more. Whoever is written to under the lock should compare tokens: a paused holder cannot know it lost it.
+//! The lock is a record with its holder's incarnation; it is free again when it is released, or when its holder is no
+//! member any more. Systems written to under the lock should compare tokens: a paused holder cannot know it lost it.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -16,13 +16,13 @@ use crate::registry::{Guard, Txn, Write};
 use crate::rule_context::{ItemOutcome, RuleAction, RuleContext, RuleOutput};
 use crate::view::KnownEntry;
 
-/// Looks at the wishes about locks.
+/// Looks at the items about locks.
 pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     if scene.local.todo.is_empty() && scene.view.own_locks().next().is_none() {
         return;
     }
     let Some(born) = scene.born() else { return };
-    // One wish a lock and step: the next one counts on from what this one leaves.
+    // One item a lock and step: the next one counts on from what this one leaves.
     let mut seen = under_way(scene);
     for (ask, n) in scene.local.todo.iter().copied() {
         let Some(wish @ (CommandItem::Lock(name) | CommandItem::Unlock(name))) =
@@ -41,7 +41,7 @@ pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     release_orphans(scene, &seen, &born, out);
 }
 
-/// Who asked for a lock may have given up before his order was carried out: a lock that nobody here knows of is given
+/// Releases locks that no command asks for here: the caller may have given up before its command was carried out.
 /// back.
 fn release_orphans(scene: &RuleContext<'_>, seen: &BTreeSet<&LockName>, born: &Guard, out: &mut RuleOutput) {
     let local = scene.local;
@@ -57,7 +57,7 @@ fn release_orphans(scene: &RuleContext<'_>, seen: &BTreeSet<&LockName>, born: &G
     }
 }
 
-/// The transaction that gives a lock back.
+/// The transaction that releases a lock.
 fn release(name: &LockName, known: &KnownEntry<LockRecord>, born: &Guard) -> Txn {
     let key = keys::lock(name);
     let seq = known.value.as_ref().map_or(0, |r| r.seq);
@@ -67,7 +67,7 @@ fn release(name: &LockName, known: &KnownEntry<LockRecord>, born: &Guard) -> Txn
     Txn { guards: guards.into(), writes: writes.into() }
 }
 
-/// The locks about which a commit is under way.
+/// The locks with a commit in flight.
 fn under_way<'a>(scene: &'a RuleContext<'_>) -> BTreeSet<&'a LockName> {
     let local = scene.local;
     if local.under_way(CommitKind::Lock) + local.under_way(CommitKind::Unlock) == 0 {

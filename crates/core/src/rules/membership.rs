@@ -1,4 +1,4 @@
-//! Membership: a node joins under its lease, once the runs of its earlier life have ended, and says which layouts it knows.
+//! Membership: a node joins under its lease, once the runs of its earlier life have ended, and publishes its layouts.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use crate::record::{MemberInfo, encode};
 use crate::registry::{Guard, LeaseId, Txn, Write};
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 
-/// Joins, or says why not.
+/// Joins, or reports why not.
 pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     if scene.local.leaving {
         return depart(scene, out);
@@ -42,14 +42,14 @@ pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
         out.add(RuleAction::Announce(Event::Shut(shut.clone())));
         return;
     }
-    // Whose registry this is nobody can say. That was announced when it was heard.
+    // It is unknown whose registry this is. That was announced when it was read.
     if scene.view.cluster().is_unreadable() {
         return;
     }
     out.commit(CommitScope::Membership, CommitKind::Join, join(scene, predecessor));
 }
 
-/// Says what it knows by now: a node that went on in a newer program would otherwise keep the layout where it is.
+/// Publishes the layouts that it knows now: a node handed off to a newer program would otherwise keep the old layout in use.
 fn update_member(scene: &RuleContext<'_>, born: Guard, out: &mut RuleOutput) {
     let settings = &scene.local.settings;
     let Some(state) =
@@ -94,9 +94,9 @@ fn join(scene: &RuleContext<'_>, predecessor: Option<Member>) -> Txn {
     };
     let mut writes = Vec::from([Write::Put { key: key.clone(), value: encode(&info), owner: Some(lease) }]);
     writes.extend(predecessor.map(|p| Write::Delete { key: keys::node(&p) }));
-    // Whoever shuts the registry, or wants another layout, makes every join fail that has not heard of it.
+    // A commit that closes the registry, or requests another layout, makes every join fail that has not read it.
     let open = scene.view.cluster().guard(keys::cluster());
-    // Where a layout is wanted that this program does not know, nobody can count on it any more.
+    // Where a layout is requested that this program does not know, no node can count on it any more.
     let cluster = scene.view.cluster().value.as_ref();
     let too_new =
         cluster.filter(|cluster| cluster.wanted.is_some_and(|wanted| wanted > settings.knows.newest));

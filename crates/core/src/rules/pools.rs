@@ -1,8 +1,8 @@
-//! Pools: how many runs of jobs that share one go on at once, in the whole cluster.
+//! Pools: a pool limits how many runs of its jobs execute at once, in the whole cluster.
 //!
-//! The pool's entry names every run that goes on in it, a seat each. A run takes its seat by a commit right before it starts,
-//! and gives it back when it has ended. Whoever wants in strikes out the seats of members that are gone, guarded by
-//! their absence: what they ran was ended before their membership was. So the seats are never fewer than the runs.
+//! The pool's entry names every running run with its permit. A run takes its permit by a commit right before it starts,
+//! and releases it when it has ended. A commit that takes permits removes those of dead members, guarded by their
+//! absence: their runs were ended before their membership was. So the permits are never fewer than the runs.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -19,11 +19,10 @@ use crate::rules::firing;
 use crate::time::Wall;
 use crate::view::{JobId, JobView, KnownEntry};
 
-/// The act of taking seats.
-/// What a commit consists of beside the seats that it strikes out: the guards on this node and on the entry, and the entry.
+/// The operations of a commit beside the permits that it removes: the guards on this node and on the entry, and the entry.
 const BASE: usize = 3;
 
-/// Gives back the seats of runs that go on no more.
+/// Releases the permits of runs that have ended.
 pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     for (name, known) in scene.view.pools() {
         let Some(record) = &known.value else { continue };
@@ -36,8 +35,8 @@ pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     }
 }
 
-/// Those of these runs of one fire that may start now: all, where the job is in no pool. For the others seats are taken, if there
-/// are any, and the job is called when there may be.
+/// The runs, of these of one fire, that may start now: all, where the job is in no pool. For the others permits are
+/// taken, if there are any, and the job is looked at when there may be.
 pub(super) fn admitted(
     scene: &RuleContext<'_>,
     (id, job): (JobId, &Job),
@@ -53,7 +52,7 @@ pub(super) fn admitted(
         seats.partition(|seat| scene.view.member(&seat.by).is_some());
     let sits = |run: &RunId| seats.iter().any(|seat| seat.run == *run && seat.by == *scene.member);
     let (seated, wanting): (Vec<RunId>, Vec<RunId>) = runs.into_iter().partition(sits);
-    // What is under way may give up a seat that is still to be seen; after it whoever has one is looked at again.
+    // A commit in flight may release a permit that the view still shows; after it the permit holders are looked at again.
     let idle = is_idle(scene, name, out);
     let seated = if idle { seated } else { Vec::new() };
     if wanting.is_empty() {
@@ -85,14 +84,14 @@ pub(super) fn admitted(
     seated
 }
 
-/// Whether nobody here writes the pool's entry, nor is about to.
+/// Whether this node is not writing the pool's entry, and no other rule of this step does.
 fn is_idle(scene: &RuleContext<'_>, name: &PoolName, out: &RuleOutput) -> bool {
     let subject = CommitScope::Pool(name.clone());
     let writes = |decision: &RuleAction| matches!(decision, RuleAction::Commit(of, ..) if *of == subject);
     scene.is_idle(&subject) && !out.actions.iter().any(writes)
 }
 
-/// Whether a run of this node goes on, or is to start as soon as it has a seat.
+/// Whether a run of this node executes, or is to start as soon as it has a permit.
 fn needs(scene: &RuleContext<'_>, run: &RunId) -> bool {
     let Some(id) = scene.view.id(&run.job) else { return false };
     match scene.local.given_to(id, run) {
@@ -118,7 +117,7 @@ fn is_open(job: &JobView<'_>, me: &Member, run: &RunId) -> bool {
     job.open_of(&run.fire).is_some_and(|open| open.by == *me && open.wait.is_none())
 }
 
-/// Writes the pool's entry, without the seats of as many of those that are gone as one transaction can guard on.
+/// Writes the pool's entry, without the permits of as many dead members as one transaction can guard on.
 fn commit(
     scene: &RuleContext<'_>,
     (name, known): (&PoolName, &KnownEntry<PoolRecord>),

@@ -1,9 +1,9 @@
 //! Promotion: where the planner is a leader, one node serves and the others stand by (seed 004).
 //!
-//! The lead is an entry that names its holder; it is free when nobody has it or the holder is no member any more, so the
-//! lease is its time-out and the feed is everybody's watch on it. Whoever wins it loads what there is, waits until no
-//! predecessor can still act, and only then says that it serves (S4-34, S4-37). A leader that stops of itself says so, and
-//! its successor need not wait (I4-01).
+//! The lead is an entry that names its holder; it is free when it names none or a node that is no member any more, so
+//! the lease is its time-out and every node watches it by the feed. The node that wins it loads what there is, waits
+//! until no predecessor can still act, and only then declares that it serves (S4-34, S4-37). A leader that stops by
+//! itself records that, and its successor need not wait (I4-01).
 
 use alloc::vec::Vec;
 
@@ -16,13 +16,13 @@ use crate::registry::{Guard, Txn, Write};
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::time::Millis;
 
-/// Stands for the lead, begins to serve, or gives it back.
+/// Claims the lead, starts to serve, or releases it.
 pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     let settings = scene.view.settings();
     let wanted = settings.planner == PlannerKind::Leader;
     let known = scene.view.serving().value.as_ref();
     let leader = known.and_then(|record| record.leader.as_ref());
-    // In most steps somebody leads, or nobody should.
+    // In most steps there is a leader, or there should be none.
     let settled = match leader {
         Some(leader) => leader != scene.member && scene.view.member(leader).is_some(),
         None => !wanted,
@@ -44,7 +44,7 @@ pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     if !wanted || !eligibility::may_lead(scene) {
         return;
     }
-    // Whoever it was is gone.
+    // The former leader is gone.
     let guards = record.leader.as_ref().map(|dead| Guard::Absent(keys::node(dead)));
     let next = ServingRecord {
         leader: Some(scene.member.clone()),
@@ -72,7 +72,7 @@ fn begin(scene: &RuleContext<'_>, record: &ServingRecord, wait: Millis, born: Gu
     commit(scene, CommitKind::Serve, &next, Vec::from([born]), out);
 }
 
-/// Gives the lead back once nothing that was planned under it is under way.
+/// Releases the lead once nothing that was planned under it is in flight.
 fn release_lead(scene: &RuleContext<'_>, record: &ServingRecord, born: Guard, out: &mut RuleOutput) {
     let local = scene.local;
     if !local.peers.placing.is_empty()

@@ -213,19 +213,7 @@ fn reshard(
 ) {
     let old = &table.sharding.cut;
     let BroadcastReshard { total, assignments: portions, draining: pinned, missed: left, triggers: asked } =
-        match terms.total {
-            Some(total) => {
-                let (portions, pinned) = assignments(table, terms, total, among, lanes, state);
-                BroadcastReshard {
-                    total,
-                    assignments: portions,
-                    draining: pinned,
-                    missed: Vec::new(),
-                    triggers: None,
-                }
-            }
-            None => broadcast::distribute(table, among, lanes, state),
-        };
+        plan_assignments(table, terms, among, lanes, state);
     // The first cut begins above whatever the job counted when it was claimed, as an earlier life of it may have been.
     let first = u64::try_from(table.terms.map_or(0, |(t, _)| t.since.0)).unwrap_or(0);
     let seq = lanes.values().map(|lane| lane.seq).chain([old.seq, first]).max().unwrap_or(0);
@@ -280,6 +268,19 @@ fn reshard(
         out.notices.push(CommitNotice { scope: table.scope(), sent: false, event });
     }
     out.commit(table.scope(), CommitKind::Reshard, table.txn(guards, writes));
+}
+
+/// Who gets which shards, by the placement of the job.
+fn plan_assignments(
+    table: &ShardedJob<'_>,
+    terms: &ShardTerms,
+    among: &[Member],
+    lanes: &BTreeMap<&Member, ShardRunState>,
+    state: &[ShardGroup],
+) -> BroadcastReshard {
+    let Some(total) = terms.total else { return broadcast::distribute(table, among, lanes, state) };
+    let (assignments, draining) = assignments(table, terms, total, among, lanes, state);
+    BroadcastReshard { total, assignments, draining, missed: Vec::new(), triggers: None }
 }
 
 /// What each gets, and the shards that stay where they run.

@@ -1,4 +1,4 @@
-//! What a transaction changes, in words that hold no secret: of values only those that name times, numbers and switches.
+//! Describes what a transaction changes, without secrets: only times, numbers and switches appear with their values.
 
 use evenkeel_core::ids::{CalendarName, JobName};
 use evenkeel_core::job::Spec;
@@ -9,8 +9,8 @@ use evenkeel_core::view::View;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// What of a declaration may be told with its values. Whatever else changed is named alone: a command, a parameter, an
-/// address or a header may hold what is nobody's business.
+/// The fields of a declaration that may be shown with their values. Any other changed field appears by name only: a
+/// command, a parameter, an address or a header may hold a secret.
 const PUBLIC_FIELDS: &[&str] = &[
     "schedule",
     "timezone",
@@ -52,10 +52,10 @@ const PUBLIC_FIELDS: &[&str] = &[
     "layout",
     "wanted",
 ];
-/// The longest value that is told.
+/// The longest value that is shown.
 const VALUE_MAX: usize = 80;
 
-/// What one transaction changes.
+/// The changes of one transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ChangeSummary {
     pub(super) job: Option<JobName>,
@@ -65,7 +65,7 @@ pub(super) struct ChangeSummary {
     pub(super) what: String,
 }
 
-/// What this transaction changes of what the view has, which its guards hold it to.
+/// The changes that this transaction makes to the view; its guards ensure that the view's entries are the current ones.
 pub(super) fn of(view: &View, txn: &Txn) -> ChangeSummary {
     let puts = txn.writes.iter().filter_map(|write| match write {
         Write::Put { key, value, .. } => Some((parse(key)?, value)),
@@ -116,8 +116,8 @@ fn of_calendar(view: &View, name: &CalendarName, new: &CalendarRecord) -> Change
     ChangeSummary { job: None, object: format!("calendar {name}"), before, after, what }
 }
 
-/// Which fields of a job differ. A file may declare of `enabled` what an operator has switched already: then what is declared
-/// is told.
+/// Which fields of a job differ. If a file declares `enabled` as an operator has already switched it, the declaration
+/// is what is shown.
 fn differences_of(old: &Spec, new: &Spec) -> String {
     if old.job.enabled == new.job.enabled {
         let declared = |spec: &Spec| fields(&Spec { job: spec.declared(), ..spec.clone() });
@@ -126,7 +126,7 @@ fn differences_of(old: &Spec, new: &Spec) -> String {
     differences(&fields(old), &fields(new))
 }
 
-/// A declaration and its switches, side by side.
+/// A declaration and its switches as one map.
 fn fields(spec: &Spec) -> Map<String, Value> {
     let mut fields = plain(&spec.job);
     let switches = plain(spec);
@@ -141,7 +141,7 @@ fn plain(value: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-/// Which fields differ; of those that can hold no secret also how.
+/// Which fields differ; for fields that can hold no secret, also how.
 fn differences(old: &Map<String, Value>, new: &Map<String, Value>) -> String {
     let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
     names.sort_unstable();

@@ -1,4 +1,4 @@
-//! Which cluster this is: the registry says and the data folder remembers, so that the two are never mixed up.
+//! Checks that the registry and the data folder belong to the same cluster, so that two clusters are never mixed up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::data_folder::DataFolder;
 use crate::clock;
 use crate::error::OpenError;
 
-/// How often the cluster's entry is written until that counts as impossible; each time another node may be faster.
+/// How often to try to write the cluster's entry; each time another node may be faster.
 const ATTEMPTS: u32 = 20;
 
-/// Refuses a data folder that was used with another cluster, a registry of a layout that this program does not know, and one that takes no members.
-/// The first node of all gives its cluster an id. Returns the generation that tokens carry here.
+/// Refuses a data folder of another cluster, a registry of an unknown layout, and a registry that accepts no members.
+/// The first node of a cluster gives it an id. Returns the generation of fencing tokens here.
 pub(super) async fn check(
     registry: &Arc<dyn Registry>,
     url: &str,
@@ -32,7 +32,7 @@ pub(super) async fn check(
     let known = folder.cluster();
     let cluster = match read(registry).await? {
         Some(cluster) => cluster,
-        // Whoever gave an emptied registry a new id would shut out all other nodes, and the backup too.
+        // A new id for an emptied registry would shut out all other nodes, and the backup too.
         None if known.is_some() => {
             return Err(OpenError::Setting(format!(
                 "the registry {url} is empty, but the data folder {} was used with a cluster: give the registry that \
@@ -67,7 +67,7 @@ pub(super) async fn check(
     let seen = folder.seen();
     let found = reconcile(registry, cluster, (engine, ttl), url, seen.as_ref()).await?;
     let generation = found.generation_on(engine);
-    // How far it is will be known by what is made here.
+    // The next write here will show its position.
     let same = seen.filter(|seen| (seen.engine, seen.generation) == (engine, generation));
     folder.note_found(same.unwrap_or(RegistryBookmark {
         engine,
@@ -82,7 +82,7 @@ async fn read(registry: &Arc<dyn Registry>) -> Result<Option<ClusterRecord>, Ope
     record(&registry.read(vec![keys::cluster()]).await?)
 }
 
-/// How far the registry is, also with what this node remembers of it.
+/// Reads the registry's position, also by what this node remembers of it.
 async fn read_position(
     registry: &Arc<dyn Registry>,
     seen: Option<&RegistryBookmark>,
@@ -97,11 +97,11 @@ async fn read_position(
     Ok(RegistryPosition { revision, entry })
 }
 
-/// Notes which generation the engine has now, and if that is another one, that what was done until now may be forgotten; so too
-/// where the registry has less than this node saw of it in its last life, which an engine that was put back as it was cannot
-/// tell. No node joins before: each does this first, and nodes of an earlier generation are refused by the engine, or hear of
-/// it here. But they may not know yet, and have runs until they stop trusting their leases: so it is noted only when a lease
-/// could have ended since.
+/// Records the engine's present generation. If it is another one, writes made until now may be lost; so too if the
+/// registry has less than this node saw in its last life, which an engine that was restored as it was cannot report.
+/// Each node does this before it joins. The engine refuses nodes of an earlier generation, or they read the new one
+/// here. But they may not know yet, and have runs until they stop trusting their leases, so the new generation is
+/// recorded only after any lease could have ended.
 async fn reconcile(
     registry: &Arc<dyn Registry>,
     mut cluster: ClusterRecord,
@@ -109,10 +109,10 @@ async fn reconcile(
     url: &str,
     seen: Option<&RegistryBookmark>,
 ) -> Result<ClusterRecord, OpenError> {
-    // Before anything was written: what we or others write may carry a registry that went back past what was seen.
+    // Before any write: a write of any node may move a rolled-back registry past the remembered position.
     let (mut waited, stands) = (false, read_position(registry, seen).await?);
     for _ in 0..ATTEMPTS {
-        // Both may have come meanwhile: then this is not ours to write.
+        // Both may have happened meanwhile: then this node must not write it.
         if Layouts::OWN.lacks(cluster.layout).is_some() || cluster.shut.is_some() {
             return Ok(cluster);
         }
@@ -122,7 +122,7 @@ async fn reconcile(
             tracing::warn!(
                 "the registry {url} may have gone back in time: waiting {ttl} until all nodes that were there have noticed"
             );
-            // A registry that has forgotten them has nothing by which to see them go.
+            // A registry that has lost them cannot report that they left.
             tokio::time::sleep(Duration::from_millis(ttl.0.unsigned_abs())).await;
             cluster = read(registry).await?.unwrap_or(cluster);
             continue;
@@ -166,7 +166,7 @@ async fn create(registry: &Arc<dyn Registry>) -> Result<ClusterRecord, OpenError
     };
     match registry.commit(vec![txn]).await.pop() {
         Some(TxnOutcome::Applied(_)) => Ok(new),
-        // Another node was faster, or our own first try had landed.
+        // Another node was faster, or the own first try had succeeded.
         _ => read(registry).await?.ok_or_else(|| {
             RegistryError::Unavailable("the cluster's entry could not be written: try again".into()).into()
         }),

@@ -1,4 +1,4 @@
-//! Group commit: whatever was decided while a trip to the registry was under way goes out in the next one.
+//! Group commit: transactions decided during a trip to the registry go out together in the next one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,30 +10,30 @@ use evenkeel_registry::Registry;
 
 use super::inbox::{DriverEvent, EventSender};
 
-/// How many trips may be under way at once, so that the registry never waits for the node or the node for it.
+/// How many trips may be in flight at once, so that neither the registry nor the node waits for the other.
 const TRIPS_MAX: usize = 4;
-/// The most transactions of one trip: larger ones make the two take turns.
+/// The most transactions of one trip: with larger ones the registry and the node would wait for each other.
 const BATCH_MAX: usize = 1_000;
 
 /// Transactions that wait for a trip.
 pub(super) struct CommitQueue {
     waiting: Vec<(Ticket, Txn)>,
     trips: usize,
-    /// After so long the answer counts as lost.
+    /// The time after which an answer counts as lost.
     patience: Duration,
 }
 
-/// How far what was made of a batch has brought the registry.
+/// How far the transactions of a batch have moved the registry.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct CommitProgress {
-    /// By all of it; 0 if nothing was made.
+    /// The revision after all of them; 0 if none was made.
     pub(super) revision: Revision,
-    /// The newest entry of it that stays for ever, and when it was written.
+    /// The newest of them that wrote a permanent entry: its key and revision.
     pub(super) entry: Option<(Key, Revision)>,
 }
 
 impl CommitProgress {
-    /// By what became of transactions, each with what it keeps.
+    /// The progress by the outcomes of transactions, each with the permanent entry that it writes.
     fn by(outcomes: &[TxnOutcome], keeps: Vec<Option<Key>>) -> Self {
         let mut made = Self::default();
         for (outcome, key) in outcomes.iter().zip(keeps) {
@@ -44,7 +44,7 @@ impl CommitProgress {
         made
     }
 
-    /// The same with another one beside it. Answers may come in another order than their transactions were made.
+    /// Merges another one. Answers may arrive in another order than their transactions were made.
     pub(super) fn add(&mut self, other: Self) {
         self.revision = self.revision.max(other.revision);
         self.keep(other.entry);
@@ -67,12 +67,12 @@ impl CommitQueue {
         self.waiting.push((ticket, txn));
     }
 
-    /// A trip came back.
+    /// Notes that a trip has returned.
     pub(super) fn returned(&mut self) {
         self.trips -= 1;
     }
 
-    /// Sends what waits, as far as trips allow. Trips begin when the driver lets other tasks have their turn.
+    /// Sends the waiting transactions, as far as trips allow. Trips begin when the driver yields to other tasks.
     pub(super) async fn flush(&mut self, registry: &Arc<dyn Registry>, sender: &EventSender) {
         let before = self.trips;
         while self.trips < TRIPS_MAX && !self.waiting.is_empty() {

@@ -1,4 +1,4 @@
-//! The data folder: who lives in it, and which life was the last.
+//! The data folder: its lock, and the identity of the node's last life.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -18,28 +18,28 @@ const CLUSTER: &str = "cluster";
 const INCARNATION: &str = "incarnation";
 const SEEN: &str = "seen";
 
-/// A data folder that this process alone lives in, for as long as this value lives.
+/// A data folder locked by this process for as long as this value exists.
 pub(super) struct DataFolder {
     path: PathBuf,
     node: NodeName,
     registry: String,
-    /// One note at a time: a node that was frozen may open two leases at once.
+    /// One write at a time: a node that was frozen may open two leases at once.
     noting: Mutex<()>,
-    /// How the registry was seen last, as far as noted; `None` while its cluster is not known.
+    /// The registry's position when it was last noted; `None` while its cluster is not known.
     seen: Mutex<Option<RegistryBookmark>>,
     trouble: Mutex<FolderHealth>,
     lock: File,
 }
 
-/// Whether the folder takes notes.
+/// Whether the folder accepts writes.
 #[derive(Default)]
 struct FolderHealth {
     failing: bool,
-    /// Why not, until somebody was told.
+    /// Why not, until it is reported.
     unreported: Option<String>,
 }
 
-/// Which life of which node in which cluster.
+/// The node, its cluster and its last life.
 #[derive(Serialize, Deserialize)]
 struct Incarnation {
     registry: String,
@@ -47,7 +47,7 @@ struct Incarnation {
     incarnation: u64,
 }
 
-/// How the registry of which cluster was seen last.
+/// The last known position of a cluster's registry.
 #[derive(Serialize, Deserialize)]
 struct StoredPosition {
     cluster: String,
@@ -55,7 +55,7 @@ struct StoredPosition {
 }
 
 impl DataFolder {
-    /// Creates the folder if need be and takes its lock. The lock proves that no earlier process lives here (law 8).
+    /// Creates the folder if need be and locks it. The lock proves that no earlier process uses the folder (law 8).
     pub(super) fn open(path: &Path, node: &NodeName, registry: &str) -> Result<Self, OpenError> {
         let data = |error| OpenError::Data { path: path.to_path_buf(), error };
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(data)?;
@@ -87,10 +87,10 @@ impl DataFolder {
         &self.path
     }
 
-    /// Whether the folder is still there, with the lock that was taken.
+    /// Checks that the folder is still there, with the lock that was taken.
     ///
     /// # Errors
-    /// It is not; the text says what to do.
+    /// It is gone or replaced; the text says what to do.
     pub(super) async fn verify(self: &Arc<Self>) -> Result<(), String> {
         let folder = self.clone();
         let looked = tokio::task::spawn_blocking(move || folder.is_there()).await;
@@ -108,7 +108,7 @@ impl DataFolder {
         Ok((found.dev(), found.ino()) == (taken.dev(), taken.ino()))
     }
 
-    /// The last life of this node in this cluster, if one was noted here.
+    /// The last life of this node in this cluster, if the folder has a record of it.
     pub(super) fn predecessor(&self) -> Option<u64> {
         let noted: Incarnation = serde_json::from_slice(&fs::read(self.path.join(INCARNATION)).ok()?).ok()?;
         (noted.registry == self.registry && noted.node == self.node).then_some(noted.incarnation)
@@ -119,40 +119,40 @@ impl DataFolder {
         fs::read_to_string(self.cluster_file()).ok().filter(|id| !id.is_empty())
     }
 
-    /// Where that is kept.
+    /// The file that stores it.
     pub(super) fn cluster_file(&self) -> PathBuf {
         self.path.join(CLUSTER)
     }
 
-    /// Notes it.
+    /// Stores the cluster's id.
     pub(super) fn note_cluster(&self, id: &str) -> io::Result<()> {
         let mut file = private(&self.cluster_file())?;
         file.write_all(id.as_bytes())?;
         file.sync_all()
     }
 
-    /// How the registry of this folder's cluster was seen last, wherever it was, if that was noted here.
+    /// The last known position of this cluster's registry, whatever its URL, if the folder has a record of it.
     pub(super) fn seen(&self) -> Option<RegistryBookmark> {
         let noted: StoredPosition = serde_json::from_slice(&fs::read(self.path.join(SEEN)).ok()?).ok()?;
         (Some(noted.cluster) == self.cluster()).then_some(noted.seen)
     }
 
-    /// Notes how the registry of this folder's cluster is found.
+    /// Records the registry's position as found at the start.
     pub(super) fn note_found(&self, seen: RegistryBookmark) {
         let mut known = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         *known = Some(seen.clone());
         self.write_seen(&mut known, seen);
     }
 
-    /// Notes how far it is by now. Not durably: after a power cut less is remembered, and a registry that went back by less is not
-    /// noticed. Of a cluster that ends with its process, which was never found, nothing is noted.
+    /// Notes how far it is by now. Not durably: after a power cut less is remembered, and a registry that went back by
+    /// less is not by less is not noticed. For a cluster that ends with its process nothing is recorded.
     pub(super) fn note_seen(&self, seen: RegistryBookmark) {
         let mut known = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        // Notes may be written in another order than they were taken.
+        // Records may be written in another order than they were taken.
         let later =
             |known: &&RegistryBookmark| (seen.generation, seen.revision) > (known.generation, known.revision);
         let Some(before) = known.as_ref().filter(later) else { return };
-        // Whoever has written nothing yet that stays still has what an earlier life wrote.
+        // Until this life makes a permanent write, the one of an earlier life still counts.
         let same = (before.engine, before.generation) == (seen.engine, seen.generation);
         let entry = seen.entry.or_else(|| before.entry.clone().filter(|_| same));
         self.write_seen(&mut known, RegistryBookmark { entry, ..seen });
@@ -183,12 +183,12 @@ impl DataFolder {
         }
     }
 
-    /// Why the folder takes no writes, once for each time that it begins to take none.
+    /// Why the folder accepts no writes; returned once each time that writes begin to fail.
     pub(super) fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).unreported.take()
     }
 
-    /// Notes the life that begins with this lease, durably.
+    /// Records durably the life that begins with this lease.
     pub(super) async fn note_incarnation(self: Arc<Self>, lease: LeaseId) -> io::Result<()> {
         let noted = tokio::task::spawn_blocking(move || self.note(lease));
         noted.await.unwrap_or_else(|panic| Err(io::Error::other(panic)))
@@ -207,7 +207,7 @@ impl DataFolder {
     }
 }
 
-/// An empty file that only its owner reads, whatever the umask is.
+/// Creates an empty file that only its owner can read, whatever the umask is.
 fn private(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(path)
 }

@@ -1,4 +1,4 @@
-//! Listing, listening, and reading what the feed does not carry.
+//! Lists the registry, watches its feed, and reads entries that the feed does not carry.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use tokio::task::AbortHandle;
 
 use super::inbox::{DriverEvent, EventSender};
 
-/// The one feed that is listened to.
+/// The one feed that is watched.
 #[derive(Default)]
 pub(super) struct FeedListener(Option<AbortHandle>);
 
 impl FeedListener {
-    /// Reads everything, then listens from there on. The feed before it is left.
+    /// Lists everything, then watches from there on. Stops watching the earlier feed.
     pub(super) fn list(&mut self, registry: &Arc<dyn Registry>, sender: &EventSender) {
         let (registry, sender) = (registry.clone(), sender.clone());
         let task = tokio::spawn(async move {
-            // One sender for both, so that nothing heard comes before what was listed.
+            // One sender for both, so that no change arrives before the list.
             let tell = |input| sender.registry.send(DriverEvent::Inputs(vec![input]));
             let listed = registry.list().await;
             let batch = match listed {
@@ -60,7 +60,7 @@ impl Drop for FeedListener {
     }
 }
 
-/// Reads entries; what cannot be read is answered by `None`.
+/// Reads entries. An entry that cannot be read gives `None`.
 pub(super) fn read(keys: Vec<Key>, registry: &Arc<dyn Registry>, sender: &EventSender) {
     let (registry, sender) = (registry.clone(), sender.clone());
     tokio::spawn(async move {
@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// A registry whose feed cannot be opened, and which can be listed or not.
+    /// A registry whose feed cannot be opened, and whose list may or may not work.
     struct MuteRegistry {
         lists: bool,
     }
@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// What a node hears when it lists this registry and then listens to it.
+    /// The inputs of a node that lists this registry and then watches it.
     async fn inputs(lists: bool) -> Vec<Input> {
         let ((lease, _), (sender, mut inbox)) = (mpsc::channel(1), mpsc::channel(1));
         let registry: Arc<dyn Registry> = Arc::new(MuteRegistry { lists });
@@ -135,7 +135,7 @@ mod tests {
         heard
     }
 
-    /// The node lists again after either of them.
+    /// The node lists again after either failure.
     ///
     /// proves: S4-21
     #[tokio::test]

@@ -1,7 +1,7 @@
-//! Passing the node on to the program that takes this one's place.
+//! Hands the node over to the next program during an upgrade.
 //!
-//! What runs inside the process cannot go on, so the node works on as ever until nothing does; then it rests until no commit is
-//! under way. Up to `exec` all of it can be taken back, and is where anything is missing.
+//! Runs inside the process cannot continue, so the node works as usual until there are none; then it pauses until no
+//! commit is in flight. Until `exec` everything can be undone, and is undone if any step fails.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -24,39 +24,39 @@ use crate::guard::GuardTransfer;
 use crate::handle::HandleRequest;
 use crate::upgrade::{HandoffState, ProgramFile};
 
-/// How long the guard's keeper may take to let go of it.
+/// How long the guard client may take to release the guard.
 const GUARD_PATIENCE: Duration = Duration::from_secs(2);
-/// How long history may take for what it was given.
+/// How long history may take to write what is queued.
 const HISTORY_PATIENCE: Duration = Duration::from_secs(2);
-/// How long the new program may take to say once more what it is, while the node rests.
+/// How long the new program may take to describe itself once more, while the node pauses.
 const CHECK: Duration = Duration::from_secs(1);
-/// For how long the node must be trusted yet: the new program has to renew the lease within it.
+/// How long the node's trust must still last: the new program has to renew the lease within it.
 const TRUST: Millis = Millis(500);
 /// How many runs are named in a refusal.
 const NAMED: usize = 5;
 
-/// Somebody wants the node to go on in another program.
+/// A request to continue the node in another program.
 pub(crate) struct NodeUpgrade {
     pub(crate) program: ProgramFile,
-    /// Where the node's callers come in.
+    /// The listener of the node's HTTP interface.
     pub(crate) listener: Option<OwnedFd>,
-    /// How long there is time for it.
+    /// How long the upgrade may wait.
     pub(crate) wait: Duration,
-    /// Why it was not done; no answer comes if it was.
+    /// Receives why the upgrade was refused; nothing if it was done.
     pub(crate) refused: oneshot::Sender<String>,
 }
 
-/// An upgrade that waits for its moment.
+/// An upgrade that waits until no run is inside the process.
 struct PendingUpgrade {
     upgrade: NodeUpgrade,
     until: Mono,
 }
 
-/// What an upgrade needs besides.
+/// The state of an upgrade in the driver.
 pub(super) struct UpgradeState {
-    /// Which registry the node is of, without its password.
+    /// The registry's URL without its password.
     url: String,
-    /// Where the guard can be had.
+    /// Gives access to the guard client.
     guard_client: Option<HandoffSender>,
     pending: Option<PendingUpgrade>,
 }
@@ -66,17 +66,17 @@ impl UpgradeState {
         Self { url, guard_client: keeper, pending: None }
     }
 
-    /// Until when an upgrade waits, if one does.
+    /// Until when the pending upgrade waits, if there is one.
     pub(super) fn until(&self) -> Option<Mono> {
         self.pending.as_ref().map(|waiting| waiting.until)
     }
 }
 
-/// Where the guard's keeper is asked for the guard.
+/// Asks the guard client for the guard.
 pub(super) type HandoffSender = mpsc::Sender<oneshot::Sender<GuardTransfer>>;
 
 impl Driver {
-    /// Whoever goes on under a lease trusts it from the beginning, as far as it was confirmed.
+    /// Trusts an inherited lease from the beginning, as far as it was confirmed.
     pub(super) fn trust_at_once(&mut self) {
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(trust) = Leases::trust(&node, clock::now()) {
@@ -85,10 +85,10 @@ impl Driver {
         }
     }
 
-    /// An upgrade begins, unless another one has.
+    /// Begins an upgrade, unless another one is pending.
     pub(super) fn begin_upgrade(&mut self, upgrade: NodeUpgrade) {
         if self.upgrading.pending.is_some() {
-            // Whoever asked may have given up waiting, here and below.
+            // The caller may have given up waiting, here and below.
             let _ = upgrade.refused.send("another upgrade is under way: wait for it".to_owned());
             return;
         }
@@ -96,7 +96,7 @@ impl Driver {
         self.upgrading.pending = Some(PendingUpgrade { until: clock::now().mono + wait, upgrade });
     }
 
-    /// Goes on with an upgrade that waits, and does not come back if its moment is here.
+    /// Continues a pending upgrade. Does not return if the upgrade is done now.
     pub(super) async fn continue_upgrade(&mut self) {
         let Some(waiting) = self.upgrading.pending.take() else { return };
         let why = match self.ready() {
@@ -113,7 +113,7 @@ impl Driver {
         let _ = waiting.upgrade.refused.send(why);
     }
 
-    /// Lets the node rest when nothing runs inside the process.
+    /// Pauses the node once nothing runs inside the process.
     fn ready(&mut self) -> Result<(), String> {
         let inside = self.runs.inside();
         if !inside.is_empty() {
@@ -139,9 +139,9 @@ impl Driver {
         node.handoff_obstacle(clock::now().mono).map(|why| format!("the node cannot be upgraded now: {why}"))
     }
 
-    /// Goes on in the next program. Comes back only with the reason why not.
+    /// Continues in the next program. Returns only with the reason why that failed.
     async fn execute_next(&mut self, upgrade: &NodeUpgrade) -> String {
-        // What was there when the upgrade began may be half overwritten by now.
+        // The program file may have been overwritten since the upgrade began.
         let knows = match upgrade.program.check(CHECK).await {
             Ok(said) => said.knows,
             Err(why) => return why.to_string(),
@@ -150,7 +150,7 @@ impl Driver {
             Ok(passing) => passing,
             Err(why) => return why,
         };
-        // Whatever the guard had said before is heard by now: the next program hears what comes after.
+        // Every event that the guard sent before is processed by now: the next program receives the later ones.
         while let Some(news) = self.inbox.ready_executor_event() {
             self.on_event(DriverEvent::Executor(news));
         }
@@ -185,7 +185,7 @@ impl Driver {
         format!("{path} cannot be executed: {error}")
     }
 
-    /// What was decided beside the node is written down; whatever else is asked of it now nobody has begun.
+    /// Writes down the decisions made beside the node. Other waiting requests have not begun, and are dropped.
     fn write_decisions(&mut self) {
         let mut others = Vec::new();
         while let Some(order) = self.inbox.ready_request() {
@@ -197,7 +197,7 @@ impl Driver {
         others.into_iter().for_each(|order| self.inbox.put_back(DriverEvent::Request(order)));
     }
 
-    /// Why a program that knows these layouts cannot be this member.
+    /// Why a program that knows these layouts cannot continue this member.
     fn is_lost_on(&self, knows: Layouts) -> Option<String> {
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         let lacks = node.is_lost_on(knows)?;
@@ -208,7 +208,7 @@ impl Driver {
         ))
     }
 
-    /// What the keeper gives away; `None` where there is no guard.
+    /// Obtains the guard's state and pipes from the guard client; `None` if there is no guard.
     async fn request_guard_handoff(&self) -> Result<Option<GuardTransfer>, String> {
         let Some(keeper) = &self.upgrading.guard_client else { return Ok(None) };
         let (to, given) = oneshot::channel();
@@ -221,7 +221,7 @@ impl Driver {
     }
 }
 
-/// Which runs stand in the way.
+/// The names of the runs that prevent the upgrade.
 fn names_of_runs(inside: &BTreeMap<&RunId, u32>) -> String {
     let names: Vec<String> = inside.keys().take(NAMED).map(ToString::to_string).collect();
     let more = if inside.len() > NAMED { " and others" } else { "" };

@@ -1,4 +1,4 @@
-//! Where everything that happens to a node comes together, most urgent first.
+//! Collects everything that happens to a node, and delivers the most urgent first.
 
 use std::collections::VecDeque;
 
@@ -14,55 +14,55 @@ use crate::executor::ExecutorEvent;
 use crate::handle::HandleRequest;
 use crate::history::HistoryEvent;
 
-/// How many answers of the registry may wait. Senders wait when it is full, so news is never dropped.
+/// How many answers of the registry may wait. Senders wait when it is full, so no input is dropped.
 const WAITING_MAX: usize = 64;
-/// After so many others that were ready one of history's words is heard, and after as many more a command: where a node
-/// has more to do than it can, the rest is always ready.
+/// After this many other ready events, one event of history is taken, and after as many more a request: when a node is
+/// overloaded, the other sources are always ready.
 const OTHERS_MAX: u32 = 8;
-/// How many commands may wait.
+/// How many requests may wait.
 pub(super) const REQUESTS_MAX: usize = 256;
 
-/// One thing that happened.
+/// One event for the driver.
 pub(super) enum DriverEvent {
     /// The time to sleep is over.
     Woken,
-    /// News from the registry.
+    /// Inputs from the registry.
     Inputs(Vec<Input>),
-    /// The answers to one batch of commits, and what was made by it.
+    /// The answers to one batch of commits, and how far the batch moved the registry.
     Committed(Vec<(Ticket, TxnOutcome)>, CommitProgress),
-    /// What was measured of this host.
+    /// A measurement of this host.
     Sampled(HostLoad),
-    /// News from an executor.
+    /// An event from an executor.
     Executor(ExecutorEvent),
-    /// News from history.
+    /// An event from history.
     History(HistoryEvent),
-    /// Somebody wants something.
+    /// A request from a handle.
     Request(HandleRequest),
     /// The registry cannot be used any more.
     Fatal(String),
-    /// What the node keeps something in cannot be used any more: nothing goes on, and that is told.
+    /// A storage of the node cannot be used any more: the node stops with this reason.
     Failed(String),
 }
 
-/// The ends that others send into.
+/// The senders of the inbox.
 #[derive(Clone)]
 pub(super) struct EventSender {
-    /// The lease's own door: its news never waits behind other news.
+    /// The lease's own channel: its events never wait behind others.
     pub(super) lease: mpsc::Sender<DriverEvent>,
     pub(super) registry: mpsc::Sender<DriverEvent>,
 }
 
-/// The ends that the driver reads.
+/// The receivers, which the driver reads.
 pub(super) struct Inbox {
     lease: mpsc::Receiver<DriverEvent>,
     registry: mpsc::Receiver<DriverEvent>,
-    /// Unbounded, since whoever reports an end must not wait; there are at most as many as runs were started.
+    /// Unbounded, since the sender that reports an end must not wait; there are at most as many events as started runs.
     executor: mpsc::UnboundedReceiver<ExecutorEvent>,
-    /// Unbounded for the same reason; there are at most as many as verdicts were given.
+    /// Unbounded for the same reason; there are at most as many events as verdicts.
     history: mpsc::UnboundedReceiver<HistoryEvent>,
     requests: mpsc::Receiver<HandleRequest>,
     first: VecDeque<DriverEvent>,
-    /// How many were ready since a command was looked for.
+    /// How many events were ready since a request was last taken.
     others: u32,
 }
 
@@ -86,7 +86,7 @@ impl Inbox {
         (inbox, EventSender { lease: to_lease, registry: to_registry })
     }
 
-    /// The next happening, `Woken` when the timer rings; `None` when nobody holds a handle any more.
+    /// The next event, `Woken` when the timer rings; `None` when the last handle is dropped.
     pub(super) async fn next(&mut self, timer: &mut Timer) -> Option<DriverEvent> {
         if let Some(first) = self.first.pop_front() {
             return Some(first);
@@ -102,7 +102,7 @@ impl Inbox {
         }
     }
 
-    /// Another one, if it is there already.
+    /// The next event, if one is there already.
     pub(super) fn ready(&mut self) -> Option<DriverEvent> {
         if let Some(urgent) = self.first.pop_front().or_else(|| self.lease.try_recv().ok()) {
             return Some(urgent);
@@ -123,22 +123,22 @@ impl Inbox {
             .or_else(|| self.requests.try_recv().ok().map(DriverEvent::Request))
     }
 
-    /// News of a run that are there already.
+    /// The next event of an executor, if one is there already.
     pub(super) fn ready_executor_event(&mut self) -> Option<ExecutorEvent> {
         self.executor.try_recv().ok()
     }
 
-    /// An order that is there already.
+    /// The next request, if one is there already.
     pub(super) fn ready_request(&mut self) -> Option<HandleRequest> {
         self.requests.try_recv().ok()
     }
 
-    /// The next news of a run, whatever else waits.
+    /// The next event of an executor, whatever else waits.
     pub(super) async fn next_executor_event(&mut self) -> Option<ExecutorEvent> {
         self.executor.recv().await
     }
 
-    /// Comes first next time.
+    /// Puts an event back, to be the next one.
     pub(super) fn put_back(&mut self, happening: DriverEvent) {
         self.first.push_back(happening);
     }
@@ -157,7 +157,7 @@ mod tests {
             orders.try_send(HandleRequest::Halt).is_ok() && told.send(HistoryEvent::Writable(false)).is_ok()
         );
         let mut heard = Vec::new();
-        // What comes first of all takes nothing of the turns, and drops nothing that had one.
+        // The most urgent events do not use up the turns of others, and do not drop an event whose turn it was.
         for _ in 0..2 * OTHERS_MAX {
             inbox.put_back(DriverEvent::Woken);
             heard.extend(inbox.ready());

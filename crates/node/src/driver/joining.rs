@@ -1,4 +1,4 @@
-//! What becomes of a node that was just opened: it is a member, or another one has its name.
+//! Waits for a node that was just opened: it becomes a member, or its name is taken.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use tokio::time::timeout;
 
 use crate::error::OpenError;
 
-/// Waits until the node is a member; why it cannot become one while it lives.
+/// Waits until the node is a member; returns why it cannot become one while the holder of its name lives.
 pub(super) async fn refusal(joined: &mut watch::Receiver<Option<Event>>, ttl: Duration) -> Option<OpenError> {
-    // A registry that is out of reach for now is no reason to give up: the node joins when it is back.
+    // An unreachable registry is no reason to give up: the node joins when the registry is back.
     let taken = match timeout(ttl, joined.wait_for(Option::is_some)).await.map(Result::ok) {
         Ok(Some(event)) => match &*event {
             Some(Event::NameTaken(name)) => Some(name.to_string()),
@@ -19,8 +19,8 @@ pub(super) async fn refusal(joined: &mut watch::Receiver<Option<Event>>, ttl: Du
         _ => None,
     };
     let name = taken?;
-    // The node waits. An earlier life whose data folder is gone has the name until its lease ends, and on some engines no time
-    // passes for a lease while nobody is there: so whoever gave up at once would never get it.
+    // The node waits. An earlier life whose data folder is gone has the name until its lease ends, and some engines
+    // advance leases only while a node is connected, so a node that gave up at once would never get the name.
     let freed = joined.wait_for(|event| !matches!(event, Some(Event::NameTaken(_))));
     let term = ttl + ttl / 2;
     match timeout(term, freed).await {

@@ -1,4 +1,4 @@
-//! The lease's requests, each in a task of its own, so that renewals wait for nothing else.
+//! The lease's requests, each in a task of its own, so that renewals never wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,17 +19,17 @@ use crate::clock;
 use crate::executor::TrustDeadline;
 use crate::history::HistoryEvent;
 
-/// Opens, renews and closes.
+/// Opens, renews and closes the node's lease.
 pub(super) struct Leases {
     folder: Arc<DataFolder>,
-    /// How long an answer is waited for.
+    /// How long to wait for an answer.
     patience: Duration,
-    /// The request to open that is under way. A node that was frozen asks again; then the lease of the first answer would
-    /// be nobody's, so it is not waited for and ends by itself.
+    /// The request to open that is in flight. A node that was frozen opens again; then the first lease would have no
+    /// owner, so its answer is not awaited and it ends by itself.
     opening: Option<AbortHandle>,
-    /// What was last made of this node's.
+    /// How far this node's latest writes have moved the registry.
     progress: CommitProgress,
-    /// Under way, and waited for at the end: closings, and notes in the data folder.
+    /// Closings and writes to the data folder that are in flight; the end waits for them.
     closing: JoinSet<()>,
 }
 
@@ -44,7 +44,7 @@ impl Leases {
         }
     }
 
-    /// Remembers how far the order is by what was made for this node.
+    /// Remembers the registry's position by the latest writes of this node.
     pub(super) fn note_progress(&mut self, made: CommitProgress) {
         self.progress.add(made);
     }
@@ -53,8 +53,8 @@ impl Leases {
         &self.progress
     }
 
-    /// Until when the guard may let runs live: the rest of the term after trust has ended is cut in half, one for runs
-    /// to end by themselves, one for the kernel to bury what was killed (law 4).
+    /// Until when the guard may let runs live. The rest of the term after the trust deadline is halved: one half for
+    /// runs to end by themselves, one for the kernel to remove killed ones (law 4).
     pub(super) fn trust(node: &Node, now: Now) -> Option<TrustDeadline> {
         let until = node.trusted_until(now.mono)?;
         let local = node.local();
@@ -63,14 +63,14 @@ impl Leases {
         Some(TrustDeadline { until, kill: until + Millis((rest.0 / 2).max(0)) })
     }
 
-    /// What is left of a trust that the node lost before its deadline, as when somebody deleted its entry: its successors need not
-    /// wait, so runs end now, in the time that they would have had for it then.
+    /// The deadline for a trust that the node lost early, as when its entry was deleted. Its successors need not wait,
+    /// so runs end now, with as much time to end as they would have had at the deadline.
     pub(super) fn withdrawn(trust: TrustDeadline, now: Now) -> TrustDeadline {
         let grace = trust.kill - trust.until;
         TrustDeadline { until: now.mono, kill: trust.kill.min(now.mono + grace) }
     }
 
-    /// Opens a lease. Its number is in the data folder before anybody can see a member that lives by it (law 8).
+    /// Opens a lease. Its id is in the data folder before any node can see a member with that lease (law 8).
     pub(super) fn open(&mut self, ttl: Millis, registry: &Arc<dyn Registry>, sender: &EventSender) {
         let asked = clock::now().mono;
         let (registry, sender, folder) = (registry.clone(), sender.clone(), self.folder.clone());
@@ -97,7 +97,7 @@ impl Leases {
         }
     }
 
-    /// Has the data folder remember how the registry was seen last.
+    /// Records the registry's position in the data folder.
     pub(super) fn note(&mut self, seen: RegistryBookmark) {
         let folder = self.folder.clone();
         self.closing.spawn_blocking(move || folder.note_seen(seen));
@@ -109,7 +109,7 @@ impl Leases {
         let (registry, sender, patience) = (registry.clone(), sender.clone(), self.patience);
         let folder = self.folder.clone();
         tokio::spawn(async move {
-            // A node whose folder is gone does not know in its next life what ran in this one.
+            // A node whose folder is gone cannot know in its next life what ran in this one.
             if let Err(why) = folder.verify().await {
                 let _ = sender.lease.send(DriverEvent::Failed(why)).await;
                 return;
@@ -140,7 +140,7 @@ impl Leases {
         while self.closing.try_join_next().is_some() {}
     }
 
-    /// Waits until closings under way have had their answer or their time, and what was noted is written.
+    /// Waits until closings have an answer or time out, and the data folder is written.
     pub(super) async fn finish(&mut self) {
         while self.closing.join_next().await.is_some() {}
     }
@@ -148,7 +148,7 @@ impl Leases {
 
 impl EventSender {
     async fn send_lease_event(&self, event: LeaseEvent) {
-        // A driver that has stopped needs no news.
+        // A driver that has stopped needs no events.
         let _ = self.lease.send(DriverEvent::Inputs(vec![Input::Lease(event)])).await;
     }
 

@@ -1,7 +1,9 @@
-//! A node's life: everything is opened, then driven, then closed, on a thread of its own.
+//! The lifecycle of a node: opens everything, drives the node, and closes everything, on a thread of its own.
 //!
-//! The thread has a runtime of its own too, so that functions which block the embedder's threads never keep a lease from
-//! being renewed.
+//! The thread also has a runtime of its own, so that functions which block the embedder's threads never delay the
+//! renewal of a lease.
+
+mod tasks;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,43 +37,42 @@ use super::registry_thread::RegistryThread;
 use super::runs::RunTracker;
 use super::timer::Timer;
 use super::{Driver, DriverExit, Readiness};
-use crate::clock;
-use crate::config::{Config, Retention};
+use tasks::{measure, run_background, tidy, watch_changes};
+use crate::config::Config;
 use crate::error::OpenError;
 use crate::executor::{ExecutorEvent, Executors};
 use crate::executors::{CommandExecutor, FunctionExecutor, HttpExecutor, ItemCounts, StreamEndCheck};
 use crate::guard::{self, GuardClient, GuardConnection, GuardHandoff, GuardPipes};
 use crate::handle::{Handle, HandleRequest, HandleState};
 use crate::history::{History, HistoryEvent, HistoryLocation, HistoryReader};
-use crate::host::HostSampler;
 use crate::logs::{LogLimits, Logs};
 use crate::notify::{Notifier, Notifiers};
 use crate::upgrade::{HandoffRecord, ReceivedHandoff};
 
 /// The shortest term of a lease.
 const TTL_MIN: Duration = Duration::from_secs(2);
-/// How long before its due moment a fire may be claimed; also how much of the future a crash puts in doubt.
+/// How long before its due moment a fire may be claimed; also how far ahead fires are uncertain after a crash.
 const LEAD: Millis = Millis::secs(1);
 /// How much the clock may differ from the registry's.
 const MAX_CLOCK_SKEW: Millis = Millis::secs(1);
-/// How often everything is read again even if no news is missing.
+/// How often everything is read again even if no change was missed.
 const RESCAN: Millis = Millis::secs(60);
-/// How often output is tidied.
+/// How often the output folder is tidied.
 const TIDY: Duration = Duration::from_secs(60);
-/// How often watchers are told of changes at most.
+/// The shortest time between two notifications of watchers.
 const CHANGES: Duration = Duration::from_millis(100);
-/// How long runs may take to end when the node stops: as long as the guard lets them, and a little.
+/// How long runs may take to end when the node stops: as long as the guard gives them, and a little.
 const LAST_RUNS: Duration = Duration::from_secs(3);
-/// How long notifiers may take to tell what waits.
+/// How long notifiers may take to send what waits.
 const NOTIFIERS_PATIENCE: Duration = Duration::from_secs(3);
-/// How long the history may take for its last entries.
+/// How long history may take for its last entries.
 const LAST_ENTRIES: Duration = Duration::from_secs(5);
-/// How often the host is measured; the first time sooner, for until then nobody knows how busy it is.
+/// How often the host is measured; the first time sooner, for until then its load is unknown.
 const MEASURE_EVERY: Duration = Duration::from_secs(5);
 const MEASURE_FIRST: Duration = Duration::from_millis(500);
 
-/// Opens a node and starts its thread. Returns once it is a member, or could not become one within a lease's term; where another
-/// has its name, within half a term more.
+/// Opens a node and starts its thread. Returns once it is a member, or failed to become one within a lease's term; if
+/// another node has its name, after half a term more.
 pub(crate) async fn begin(config: Config, passed: Option<ReceivedHandoff>) -> Result<Handle, OpenError> {
     if config.ttl < TTL_MIN {
         return Err(OpenError::Setting(format!(
@@ -94,7 +95,7 @@ pub(crate) async fn begin(config: Config, passed: Option<ReceivedHandoff>) -> Re
         };
         let places = Runtimes { functions: functions_run_on, registry: registry.handle().clone() };
         runtime.block_on(live(config, passed, places, opened));
-        // What still blocks, a lock on a file at the most, must not keep the thread.
+        // A call that still blocks, on a file's lock at most, must not keep the thread.
         runtime.shutdown_timeout(Duration::from_secs(1));
         registry.shutdown_timeout(Duration::from_secs(1));
     });
@@ -106,14 +107,14 @@ pub(crate) async fn begin(config: Config, passed: Option<ReceivedHandoff>) -> Re
     Err(taken)
 }
 
-/// What the node itself runs on, and what asks its registry.
+/// The node's own runtime, and the one that talks to its registry.
 fn runtimes() -> std::io::Result<(tokio::runtime::Runtime, tokio::runtime::Runtime)> {
     let mut aside = Builder::new_multi_thread();
     let aside = aside.worker_threads(1).thread_name("evenkeel-registry").enable_all().build()?;
     Ok((Builder::new_current_thread().enable_all().build()?, aside))
 }
 
-/// Where that runs which is to hold up no step.
+/// The runtimes for work that must not delay a step.
 struct Runtimes {
     functions: Runtime,
     registry: Runtime,
@@ -130,7 +131,7 @@ async fn live(
     let ttl = config.ttl;
     let mut life = match DriverLifecycle::open(config, passed, places).await {
         Ok((life, handle, joined)) => {
-            // Whoever opened it may have given up; then the handle is dropped and the node stops.
+            // The caller may have given up; then the handle is dropped and the node stops.
             let _ = opened.send(Ok((handle, joined, ttl)));
             life
         }
@@ -144,7 +145,7 @@ async fn live(
     life.close(end).await;
 }
 
-/// A driver and what must be closed after it.
+/// A driver, and what must be closed after it.
 struct DriverLifecycle {
     driver: Driver,
     guard: Option<JoinHandle<()>>,
@@ -167,7 +168,7 @@ impl DriverLifecycle {
         let (history, reader) = open_history(place, &config, told_by, changed.clone()).await?;
         let logs = Logs::new(folder.path().join("logs"));
         let (news_from, news) = mpsc::unbounded_channel();
-        // The old life's runs are gone before its member is: whoever takes over starts beside nobody (law 8).
+        // The old life's runs end before its member is removed: the next node starts none beside them (law 8).
         let (orders, keeper, guard, lacking) = start_guard(&config, kept, &folder, &news_from).await?;
         let node = build_node(settings(&config, &folder, &registry, (generation, lacking)), baton);
         let (to_node, asked) = mpsc::channel(REQUESTS_MAX);
@@ -224,7 +225,7 @@ impl DriverLifecycle {
         Ok((Self { driver, guard, stopped: stopped_by }, Handle { shared: Arc::new(shared) }, joined))
     }
 
-    /// Ends what still runs, writes what is to be remembered, and lets go of the folder.
+    /// Ends what still runs, writes what is to be remembered, and unlocks the folder.
     async fn close(mut self, end: DriverExit) {
         if tokio::time::timeout(LAST_RUNS, self.driver.end_runs()).await.is_err() {
             tracing::warn!("some runs did not end within {LAST_RUNS:?}");
@@ -233,7 +234,7 @@ impl DriverLifecycle {
         self.driver.answer_all();
         let Driver { mut leases, executor, history, notifiers, .. } = self.driver;
         leases.finish().await;
-        // The guard ends what is left when it hears nothing more, and then itself.
+        // The guard ends the remaining runs when its pipe closes, and then itself.
         drop(executor);
         if let Some(guard) = self.guard {
             let _ = guard.await;
@@ -249,15 +250,15 @@ impl DriverLifecycle {
     }
 }
 
-/// What tells this life's entries of the audit log from all others.
+/// The id that distinguishes this life's entries of the audit log from all others.
 fn life_id() -> Result<String, OpenError> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
     let id = id.map_err(|e| OpenError::Setting(format!("the system gives no random id: {e}")))?;
     Ok(id.trim().to_owned())
 }
 
-/// What an earlier program of this process passed on, in parts. Of what another node passed on nothing is this one's: its
-/// guard ends its runs when its pipes are dropped here.
+/// Splits the handoff of an earlier program of this process. A handoff of another node is dropped: its guard ends its
+/// runs when its pipes close here.
 fn unpack_handoff(passed: Option<ReceivedHandoff>, name: &NodeName, url: &str) -> HandoffParts {
     let Some(ReceivedHandoff { state, pipes, .. }) = passed.filter(|passed| passed.is_of(name, url)) else {
         return (None, Vec::new(), None);
@@ -267,7 +268,7 @@ fn unpack_handoff(passed: Option<ReceivedHandoff>, name: &NodeName, url: &str) -
 
 type HandoffParts = (Option<NodeHandoff>, Vec<HandoffRecord>, Option<(GuardHandoff, GuardPipes)>);
 
-/// A node's mind: one that has heard nothing yet, or that goes on.
+/// Builds the node's state: empty, or continued from a handoff.
 fn build_node(settings: Settings, baton: Option<NodeHandoff>) -> Arc<RwLock<Node>> {
     Arc::new(RwLock::new(match baton {
         Some(baton) => Node::resume(settings, baton),
@@ -275,13 +276,13 @@ fn build_node(settings: Settings, baton: Option<NodeHandoff>) -> Arc<RwLock<Node
     }))
 }
 
-/// Where history is kept.
+/// The location of history.
 fn history_location(config: &Config, folder: &DataFolder) -> Result<HistoryLocation, OpenError> {
     HistoryLocation::of(config.history.as_deref(), &config.registry, folder.path())
         .map_err(OpenError::Setting)
 }
 
-/// What executes functions, and tells the node what they counted.
+/// The executor of functions, which also reports their item counts to the node.
 fn functions(
     config: &Config,
     run_on: Runtime,
@@ -295,7 +296,7 @@ fn functions(
     FunctionExecutor::new(functions, name, run_on, (counts, ends_stream(node)), news.clone())
 }
 
-/// Whatever can execute a run.
+/// All executors of the node.
 fn executor(
     config: &Config,
     functions: FunctionExecutor,
@@ -311,7 +312,7 @@ fn executor(
     }
 }
 
-/// What tells a run of streaming data to end. A node that is gone has ended it already.
+/// The check that ends a run of streaming data. A node that is gone has ended it already.
 fn ends_stream(node: &Arc<RwLock<Node>>) -> StreamEndCheck {
     let node = Arc::downgrade(node);
     Arc::new(move |run| {
@@ -321,24 +322,12 @@ fn ends_stream(node: &Arc<RwLock<Node>>) -> StreamEndCheck {
     })
 }
 
-/// Measures the host as long as there is a node.
-async fn measure(sampled: mpsc::Sender<DriverEvent>) {
-    let (mut host, mut wait) = (HostSampler::default(), MEASURE_FIRST);
-    loop {
-        // Reading a few lines of the kernel's takes no time worth another thread.
-        if sampled.send(DriverEvent::Sampled(host.measure())).await.is_err() {
-            return;
-        }
-        tokio::time::sleep(std::mem::replace(&mut wait, MEASURE_EVERY)).await;
-    }
-}
-
 type GuardSender = mpsc::UnboundedSender<guard::GuardRequest>;
 
-/// The ways to a guard, and which limits of whole runs it cannot keep, and why.
+/// The channels to a guard, its task, and which limits of whole runs it cannot enforce, and why.
 type GuardStart = (Option<GuardSender>, Option<HandoffSender>, Option<JoinHandle<()>>, String);
 
-/// Starts the guard, where this program can be one.
+/// Starts the guard, if this program can be one.
 async fn start_guard(
     config: &Config,
     kept: Option<(GuardHandoff, GuardPipes)>,
@@ -380,12 +369,12 @@ fn start_notifiers(all: Vec<Notifier>, name: &NodeName, history: &History) -> Re
         .map_err(|e| OpenError::Setting(format!("no thread could be started for a notifier: {e}")))
 }
 
-/// Takes the data folder and finds the registry, and sees that they belong together. Tells the generation too.
+/// Locks the data folder, opens the registry, and checks that they belong together. Returns the generation too.
 async fn open_registry(
     config: &Config,
     thread: Runtime,
 ) -> Result<(Arc<DataFolder>, Arc<dyn Registry>, u16), OpenError> {
-    // What is written down and said of the registry has no password in it.
+    // The URL in records and messages has no password in it.
     let url = evenkeel_registry::redacted(&config.registry);
     let folder = Arc::new(DataFolder::open(&config.data, &config.name, &url)?);
     let registry = RegistryThread::open(&config.registry, thread).await?;
@@ -393,7 +382,7 @@ async fn open_registry(
     Ok((folder, registry, generation))
 }
 
-/// Whether the nodes of the cluster share a host, and said nothing else of history.
+/// Whether the cluster's nodes share a host and the settings name no history.
 fn shares_host(config: &Config) -> bool {
     config.history.is_none() && config.registry.starts_with("sqlite:")
 }
@@ -439,39 +428,5 @@ fn settings(
         operations_max: facts.operations_max,
         class: facts.class,
         generation,
-    }
-}
-
-/// Passes changes on, many as one.
-fn watch_changes(changed: Arc<Notify>) -> watch::Receiver<u64> {
-    let (tell, changes) = watch::channel(0);
-    tokio::spawn(async move {
-        loop {
-            changed.notified().await;
-            tell.send_modify(|n: &mut u64| *n += 1);
-            tokio::time::sleep(CHANGES).await;
-        }
-    });
-    changes
-}
-
-/// Whatever goes on beside the driver as long as there is a node.
-async fn run_background(
-    measured: impl Future<Output = ()>,
-    watched: impl Future<Output = ()>,
-    tidied: impl Future<Output = ()>,
-) {
-    tokio::join!(measured, watched, tidied);
-}
-
-/// Keeps output within its bounds.
-async fn tidy(logs: Logs, keep: Retention) {
-    loop {
-        let logs = logs.clone();
-        let swept = tokio::task::spawn_blocking(move || logs.sweep(clock::now().wall, &keep)).await;
-        if let Ok(Err(e)) = swept {
-            tracing::warn!("old output could not be removed: {e}");
-        }
-        tokio::time::sleep(TIDY).await;
     }
 }

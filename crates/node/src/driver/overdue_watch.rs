@@ -1,8 +1,8 @@
-//! The watch: whether every expected fire has begun, and come to something, by the limits of its job.
+//! The overdue watch checks that every expected fire has started and finished within the limits of its job.
 //!
-//! One node watches for all: the first by name of those that live. It reads what the registry has of a job when the limit of a
-//! fire is over (`core/src/overdue.rs`), so it finds what nobody started as well. Who tells is decided by a commit, so two
-//! nodes that watch for a moment tell once.
+//! One node watches for all: the first living one by name. It reads a job's entries when the limit of a fire is over
+//! (`core/src/overdue.rs`), so it also finds fires that no node started. A commit decides which node sends the notice,
+//! so if two nodes watch for a moment, there is still one notice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -28,69 +28,69 @@ use crate::handle::HandleRequest;
 use crate::history::{History, HistoryWrite, NoticePolicy, WeakHistory};
 use crate::notify::Notifiers;
 
-/// How often it looks.
+/// How often it checks.
 const EVERY: Duration = Duration::from_secs(1);
-/// How many jobs it reads of at once; the others have their turn a second later.
+/// How many jobs it reads at once; the others follow a second later.
 const JOBS_AT_ONCE: usize = 500;
-/// How many late starts wait for a registry that does not answer.
+/// How many late starts may wait while the registry does not answer.
 const STARTS_MAX: usize = 1_000;
 
-/// A fire that began later than its job allows.
+/// A fire that started later than its job allows.
 pub(super) struct LateStart {
     pub(super) job: JobName,
     pub(super) due: Wall,
     pub(super) by: Millis,
 }
 
-/// What the watch knows and may do.
+/// The watch's state.
 pub(super) struct OverdueWatch {
     name: NodeName,
     node: Arc<RwLock<Node>>,
-    /// Weak, since whoever can order keeps the node alive.
+    /// Weak, since a sender of requests keeps the node alive.
     requests: mpsc::WeakSender<HandleRequest>,
     history: WeakHistory,
-    /// What this node's notifiers want to hear of every job.
+    /// The occasions that this node's notifiers want for every job.
     occasions: Vec<Occasion>,
     starts: mpsc::UnboundedReceiver<LateStart>,
-    /// Late starts of which nobody could say who tells them.
+    /// Late starts for which no node could be chosen yet to send the notice.
     retry_starts: Vec<LateStart>,
     jobs: BTreeMap<JobName, WatchedJob>,
 }
 
 /// A job whose fires have limits.
 struct WatchedJob {
-    /// Of its declaration and of its calendars.
+    /// The versions of its declaration and of its calendars.
     versions: (u64, u64),
     schedule: Option<Schedule>,
     checks: Vec<LimitCheck>,
 }
 
-/// One of its limits.
+/// One limit of the job.
 struct LimitCheck {
     occasion: Occasion,
     limit: Millis,
-    /// Fires up to here were looked at.
+    /// Fires up to here were checked.
     done: Wall,
-    /// When the next one is.
+    /// When the next check is due.
     at: Option<Wall>,
 }
 
-/// What is looked at now, with what the view has of it.
+/// A job whose check is due, with its facts from the view.
 struct OverdueCase {
     job: JobName,
     placement: Placement,
     holder: Option<Member>,
-    /// How many of its runs may go on beside each other.
+    /// How many of its runs may overlap.
     max_concurrent_runs: usize,
     sharding: Sharding,
-    /// Shards that are switched off, and the members that fire none of theirs.
+    /// Shards that are switched off, and the members on which the job is paused.
     off: ShardSet,
     idle: Vec<Member>,
     living: BTreeSet<Member>,
 }
 
 impl OverdueWatch {
-    /// A watch, and where it is told of late starts. What an earlier life of this node made and did not tell is told first.
+    /// Builds a watch and the sender of its late starts. First resends what an earlier life made and did not send.
     pub(super) fn new(
         name: NodeName,
         node: Arc<RwLock<Node>>,
@@ -116,7 +116,7 @@ impl OverdueWatch {
         )
     }
 
-    /// Watches as long as there is a node.
+    /// Watches as long as the node exists.
     pub(super) async fn run(mut self) {
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -131,7 +131,7 @@ impl OverdueWatch {
         }
     }
 
-    /// Nobody can see by the books that a fire began late, so it is tried again until somebody says who tells it.
+    /// Reports a late start. The registry does not show late starts, so this is retried until a node is chosen.
     async fn report_late_start(&mut self, start: LateStart) {
         let LateStart { job, due, by } = &start;
         let text = format!("job {job}: its fire of {due} began {by} late");
@@ -152,7 +152,7 @@ impl OverdueWatch {
         }
     }
 
-    /// The jobs of which a fire's limit is over.
+    /// The jobs with a fire whose limit is over.
     fn cases(&mut self, now: Now) -> Vec<OverdueCase> {
         let node = self.node.clone();
         let node = node.read().unwrap_or_else(PoisonError::into_inner);
@@ -185,7 +185,7 @@ impl OverdueWatch {
         cases
     }
 
-    /// What the registry has of them; `None` when it cannot be asked now.
+    /// The entries of these jobs; `None` when the registry cannot be read now.
     async fn read(&self, cases: &[OverdueCase]) -> Option<BTreeMap<Key, Change>> {
         let wanted: Vec<Key> = cases.iter().flat_map(OverdueCase::keys).collect();
         if wanted.is_empty() {
@@ -208,7 +208,7 @@ impl OverdueWatch {
                 && let Some(text) = text(case, occasion, (due, limit), &case.fire_status(due, now, books))
                 && !self.raise(&case.job, occasion, due, text).await
             {
-                // Nobody can say who tells it now: it is looked at again.
+                // No node can be chosen now: it is checked again.
                 continue;
             }
             let done = expected.unwrap_or(done);
@@ -218,7 +218,7 @@ impl OverdueWatch {
         }
     }
 
-    /// Tells it, unless another node has; whether that is settled.
+    /// Sends a notice, unless another node has; returns whether that is settled.
     async fn raise(&self, job: &JobName, occasion: Occasion, due: Wall, text: String) -> bool {
         let Some(orders) = self.requests.upgrade() else { return false };
         let (answer, answered) = oneshot::channel();
@@ -240,21 +240,21 @@ impl OverdueWatch {
                 }
                 true
             }
-            // Somebody has told it, or the job is gone.
+            // Another node sends it, or the job is gone.
             Ok(Answer::Refused(Refusal::Conflict | Refusal::NotFound, _)) => true,
             Ok(_) | Err(_) => false,
         }
     }
 }
 
-/// Whether a node watches for all: the first by name of those that can be reached.
+/// Whether this node watches for all: the first by name of the reachable ones.
 fn is_watcher(node: &Node, now: Now) -> bool {
     let view = node.view();
     let first = view.members().map(|(member, _)| member).find(|member| !view.is_offline(member));
     node.trusted_until(now.mono).is_some() && view.is_listed() && first == node.member().as_ref()
 }
 
-/// What is to be watched of a job; nothing while it is switched off.
+/// What to watch of a job; nothing while it is switched off.
 fn watched_job(
     job: &JobView<'_>,
     me: &NodeName,
@@ -271,7 +271,7 @@ fn watched_job(
     let looks = [Occasion::Late, Occasion::Absent].into_iter().filter_map(|occasion| {
         let limit = notify.limit(occasion)?;
         let told = job.notifications().and_then(|told| Some((told, told.latest(occasion)?)));
-        // What this node took on itself to tell it may have died before telling: it is looked at once more.
+        // If this node died between claiming a notice and sending it, the fire is checked once more.
         let told = told.map(|(told, due)| if told.by.node == *me { due - Millis(1) } else { due });
         let done = told.map_or(since, |told| told.max(since));
         Some(LimitCheck { occasion, limit, done, at: overdue::next_check(&schedule, done, limit) })
@@ -344,7 +344,7 @@ impl OverdueCase {
     }
 }
 
-/// What is to be told of a fire that stands so; `None` for nothing.
+/// The text of a notice on a fire of this status; `None` for no notice.
 fn text(
     case: &OverdueCase,
     occasion: Occasion,

@@ -1,4 +1,4 @@
-//! Other nodes: each is asked beside the driver, and whatever becomes of it comes back as one input.
+//! Requests to other nodes. Each runs beside the driver, and its result comes back as one input.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use super::inbox::{DriverEvent, EventSender};
 use crate::clock;
 use crate::peers::{PeerCall, PeerRpc};
 
-/// So long may the answer to a probe take; after it the node counts as unreachable (S0-46).
+/// How long the answer to a probe may take; after that the node counts as unreachable (S0-46).
 const PROBE_PATIENCE: Duration = Duration::from_secs(2);
-/// So long may the answer to an offer take.
+/// How long the answer to an offer may take.
 const OFFER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The way to other nodes.
+/// The connection to other nodes.
 pub(super) struct DriverPeers(pub(super) Arc<dyn PeerRpc>);
 
 impl DriverPeers {
-    /// Asks a node whether it is there; one that is no member itself reaches nobody.
+    /// Probes a node. A node that is no member itself reaches no other.
     pub(super) fn probe(&self, from: Option<Member>, to: Member, address: String, sender: &EventSender) {
         let (peers, inputs) = (self.0.clone(), sender.registry.clone());
         let asked = clock::now().mono;

@@ -1,7 +1,7 @@
-//! Trails: what is under way of the changes that somebody asked for, until the audit log has what came of each.
+//! Tracks requested changes until the audit log has the outcome of each.
 //!
-//! An entry goes to history first, and what it tells of is tried only when it is there for good. What each transaction would
-//! change is noted when it goes out: it is guarded by what was read, so if it is made, that is what it changed.
+//! An entry goes to history first, and its change is tried only once the entry is durable. The changes of each
+//! transaction are recorded when it goes out: it is guarded by what was read, so if it is made, those are its changes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,40 +16,40 @@ use super::changes::{self, ChangeSummary};
 use crate::audit::{AuditAction, AuditOutcome, AuditRecord, Requester};
 use crate::history::{AuditDisposition, AuditEntry, HistoryWrite};
 
-/// So long a change waits for its entry to be there for good.
+/// How long a change waits for its entry to be durable.
 const PATIENCE: Millis = Millis::secs(5);
 
-/// What is written down of what the registry refused after nobody waited for its answer any more.
+/// The detail of a change that the registry refused after its caller stopped waiting.
 const NOT_MADE: &str = "not made, or not all of it: the registry answered after whoever asked had been told that the outcome \
                         was not known";
 
-/// The longest reason that is written down.
+/// The longest reason that is written.
 const WHY_MAX: usize = 400;
 
-/// All of them.
+/// All pending changes of a node.
 pub(super) struct PendingAudit {
     node: NodeName,
-    /// What tells this life's entries from all others.
+    /// The id that distinguishes this life's entries from all others.
     life: String,
     /// How many commands there were.
     commands: u64,
     open: BTreeMap<CommandId, PendingAction>,
-    /// Those that wait for their entries, and until when: each waits as long, so they are in order.
+    /// Changes that wait for their entries, and until when. All wait equally long, so they are in order.
     waiting: VecDeque<(Mono, CommandId)>,
-    /// Those that were turned away while nothing could be written.
+    /// Requests that were refused while no entry could be written.
     refusals: Option<RefusalSummary>,
 }
 
-/// Changes that were refused, and of which no entry could be written.
+/// A summary of refused changes for which no entry could be written.
 struct RefusalSummary {
-    /// The first of them: who asked, when, for what.
+    /// The first of them: its requester, time and action.
     asker: Requester,
     at: Now,
     action: AuditAction,
     n: u64,
 }
 
-/// Whether a change waits until its entry is there for good. To end something never does.
+/// Whether a change waits until its entry is durable. A command that ends something never waits.
 pub(super) fn is_held(command: &Command) -> bool {
     !matches!(command, Command::Kill(_) | Command::Leave)
 }
@@ -57,33 +57,33 @@ pub(super) fn is_held(command: &Command) -> bool {
 struct PendingAction {
     record: AuditRecord,
     request: String,
-    /// What is tried once the entry is there.
+    /// The command to try once the entry is durable.
     held: Option<Command>,
     /// Whether it is done without a transaction.
     plain: bool,
-    /// Of how many things it consists.
+    /// How many transactions it consists of.
     wanted: usize,
     parts: BTreeMap<u32, ActionPart>,
     answered: Option<Answer>,
 }
 
-/// What one transaction would change.
+/// The changes of one transaction.
 struct ActionPart {
     ticket: Ticket,
     made: bool,
     change: ChangeSummary,
 }
 
-/// What is to be done with a command.
+/// What to do with a command.
 pub(super) enum AuditGate {
     /// Step it now.
     Now(Command),
-    /// Wait until its entry is there for good.
+    /// Wait until its entry is durable.
     Held,
 }
 
 impl PendingAudit {
-    /// None yet, of this life of a node.
+    /// No pending changes yet, for this life of a node.
     pub(super) fn new(node: NodeName, life: String) -> Self {
         Self { node, life, commands: 0, open: BTreeMap::new(), waiting: VecDeque::new(), refusals: None }
     }
@@ -94,7 +94,7 @@ impl PendingAudit {
         CommandId(self.commands)
     }
 
-    /// Begins one, and says what is to be written at once. To end something is never held back.
+    /// Begins a change, and returns the entry to write at once. A command that ends something is never held back.
     pub(super) fn begin(
         &mut self,
         (ask, asker, command): (CommandId, Requester, Command),
@@ -132,7 +132,7 @@ impl PendingAudit {
         (begun, Some(HistoryWrite::Audit(Box::new(noted))))
     }
 
-    /// An entry of something that was decided elsewhere in this process.
+    /// The entry of a decision made elsewhere in this process.
     pub(super) fn decision_entry(
         &self,
         n: u64,
@@ -146,12 +146,12 @@ impl PendingAudit {
         keep(record, AuditDisposition::Keep)
     }
 
-    /// Counts one that is refused, and of which nothing can be written for now.
+    /// Counts a refused change for which no entry can be written now.
     pub(super) fn count_refusal(&mut self, asker: Requester, deed: AuditAction, at: Now) {
         self.refusals.get_or_insert(RefusalSummary { asker, at, action: deed, n: 0 }).n += 1;
     }
 
-    /// What is to be written of those that were turned away, once: who asked first, for what, and why nothing came of it.
+    /// The entry that sums up the refused changes, once: the first requester, its action, and why it was refused.
     pub(super) fn take_refusals(&mut self) -> Option<(Requester, AuditAction, String)> {
         let RefusalSummary { asker, at, action: deed, n } = self.refusals.take()?;
         if n == 1 {
@@ -183,8 +183,8 @@ impl PendingAudit {
         }
     }
 
-    /// Its entry is there for good: it is to be tried now, unless nobody waits for it any more. Beside it stands the name of the
-    /// one who asks.
+    /// Takes a command whose entry is durable, to be tried now, unless its caller stopped waiting. Returns the
+    /// requester's name with it.
     pub(super) fn take_command(&mut self, ask: CommandId) -> Option<(String, Command)> {
         let trail = self.open.get_mut(&ask)?;
         let command = trail.held.take();
@@ -200,35 +200,35 @@ impl PendingAudit {
         }
     }
 
-    /// When the next one has waited long enough.
+    /// When the next change has waited long enough.
     pub(super) fn patience(&self) -> Option<Mono> {
         self.waiting.front().map(|(until, _)| *until)
     }
 
-    /// The next one that has waited long enough by now, or waits in vain since nothing can be written.
+    /// The next change that has waited long enough, or waits in vain since nothing can be written.
     pub(super) fn unwritten(&mut self, now: Mono, able: bool) -> Option<CommandId> {
         self.forget_released();
         let (until, ask) = *self.waiting.front()?;
         (until <= now || !able).then_some(ask)
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is pending.
     pub(super) fn is_idle(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// A transaction goes out.
+    /// Records a transaction that goes out.
     pub(super) fn sent(&mut self, node: &Node, ticket: Ticket, txn: &Txn) {
         let Some((ask, n)) = node.item_of(ticket) else { return };
         let Some(trail) = self.open.get_mut(&ask) else { return };
-        // The same one, sent again: by now the view may know that it was made.
+        // The same one, sent again: by now the view may show that it was made.
         if trail.parts.get(&n).is_none_or(|part| part.ticket != ticket) {
             let change = changes::of(node.view(), txn);
             trail.parts.insert(n, ActionPart { ticket, made: false, change });
         }
     }
 
-    /// What became of a transaction. Returns what is to be written where the answer was given before.
+    /// Records the outcome of a transaction. Returns the entries to write if the answer was given before.
     pub(super) fn concluded(&mut self, part: (CommandId, u32), made: bool) -> Vec<HistoryWrite> {
         let (ask, n) = part;
         let Some(trail) = self.open.get_mut(&ask) else { return Vec::new() };
@@ -240,7 +240,7 @@ impl PendingAudit {
         if trail.is_pending() {
             return Vec::new();
         }
-        // Now it is known.
+        // The outcome is known now.
         let answer = match answer {
             Answer::Refused(Refusal::Unknown, _) if trail.all_made() => Answer::Done,
             Answer::Refused(Refusal::Unknown, _) => Answer::Refused(Refusal::Unavailable, NOT_MADE.into()),
@@ -249,10 +249,10 @@ impl PendingAudit {
         self.answered(ask, &answer)
     }
 
-    /// Whoever asked is answered. Returns what is to be written.
+    /// Records the answer. Returns the entries to write.
     pub(super) fn answered(&mut self, ask: CommandId, answer: &Answer) -> Vec<HistoryWrite> {
         let Some(mut trail) = self.open.remove(&ask) else { return Vec::new() };
-        // What is still under way may yet be made, and then that is written.
+        // A transaction in flight may still be made, and then that is written.
         if trail.is_pending() {
             trail.answered = Some(answer.clone());
             let entry = trail.ended(AuditOutcome::Unknown, "its outcome was not known when it was answered");
@@ -267,7 +267,7 @@ impl PendingAudit {
         self.open.get(&ask).is_some_and(PendingAction::may_be_done)
     }
 
-    /// The node ends: what nobody knows by now stays unknown.
+    /// Closes all at the node's end: outcomes unknown by now stay unknown.
     pub(super) fn close(&mut self) -> Vec<HistoryWrite> {
         let open = std::mem::take(&mut self.open);
         let ended = |trail: PendingAction| match trail.may_be_done() {
@@ -283,7 +283,7 @@ impl PendingAction {
         self.parts.values().any(|part| !part.made)
     }
 
-    /// Whether each thing that was asked for was made.
+    /// Whether every transaction was made.
     fn all_made(&self) -> bool {
         self.parts.len() >= self.wanted && self.parts.values().all(|part| part.made)
     }
@@ -293,7 +293,7 @@ impl PendingAction {
         self.held.is_none() && (self.plain || !self.parts.is_empty())
     }
 
-    /// What its answer and its transactions come to.
+    /// The final entries by the answer and the transactions.
     fn entries(mut self, answer: &Answer) -> Vec<HistoryWrite> {
         let refused = match answer {
             Answer::Refused(kind, why) => Some((*kind, why.as_str())),
@@ -302,7 +302,7 @@ impl PendingAction {
         let made: Vec<(u32, ChangeSummary)> =
             std::mem::take(&mut self.parts).into_iter().map(|(n, part)| (n, part.change)).collect();
         match (made.len(), refused) {
-            // Another node decides, and tells.
+            // Another node decides, and writes the entry.
             (0, Some((Refusal::Standby, _))) => vec![keep(self.record, AuditDisposition::Drop)],
             (0, Some((Refusal::Unknown, why))) => vec![self.ended(AuditOutcome::Unknown, why)],
             (0, Some((_, why))) => vec![self.ended(AuditOutcome::Refused, why)],
@@ -327,8 +327,8 @@ impl PendingAction {
         }
     }
 
-    /// Several things were declared together: each that was changed has an entry of its own, and they take the place of the one
-    /// that told of all.
+    /// When several things were declared together, each changed one gets an entry of its own; these replace the entry
+    /// of the whole request.
     fn entry_per_change(self, made: Vec<(u32, ChangeSummary)>, refused: Option<&str>) -> Vec<HistoryWrite> {
         let of = |(n, change): (u32, ChangeSummary)| {
             let ChangeSummary { job, object, before, after, what } = change;

@@ -1,4 +1,4 @@
-//! The registry, asked on a thread of its own: what its client packs, sends and reads takes turns with no step of the node.
+//! Runs the registry client on a thread of its own: packing, sending and reading never delay a step of the node.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use evenkeel_registry::{BoxFuture, Feed, HealthReport, Registry, RegistryError};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
-/// A registry, and where it is asked. Whoever stops waiting for an answer ends the question.
+/// A registry and the thread that runs its requests. Dropping the wait for an answer cancels the request.
 pub(super) struct RegistryThread {
     registry: Arc<dyn Registry>,
     thread: Handle,
 }
 
 impl RegistryThread {
-    /// Opens the registry at a URL there.
+    /// Opens the registry at a URL on that thread.
     ///
     /// # Errors
     /// As [`evenkeel_registry::open`].
@@ -31,7 +31,7 @@ impl RegistryThread {
 
 type RegistryResult<T> = Result<T, RegistryError>;
 
-/// Asks at once; the answer can be waited for anywhere.
+/// Starts a request at once; the answer can be awaited anywhere.
 fn ask<T: Send + 'static>(
     thread: &Handle,
     question: impl Future<Output = RegistryResult<T>> + Send + 'static,
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(ended.recv_timeout(Duration::from_secs(120)), Ok(()));
     }
 
-    /// What an engine whose code is at fault has done nobody knows.
+    /// The effect of a request to a faulty engine is unknown.
     #[test]
     fn an_engine_that_panics_is_an_answer_too() {
         let thread = thread();
@@ -136,7 +136,7 @@ mod tests {
         assert!(matches!(thread.block_on(aside.renew(LeaseId(1))), Err(RegistryError::Fatal(_))));
     }
 
-    /// A registry that is nothing but faults.
+    /// A registry whose every call panics.
     struct PanickingRegistry;
 
     fn fault<T: Send + 'static>() -> BoxFuture<'static, T> {

@@ -1,4 +1,4 @@
-//! What somebody asks of the node: noted in the audit log, stepped, answered.
+//! Requests to the node: logged in the audit log, stepped, answered.
 
 use evenkeel_core::effect::Ticket;
 use evenkeel_core::ids::LockName;
@@ -14,17 +14,17 @@ use crate::clock;
 use crate::handle::HandleRequest;
 use crate::history::HistoryWrite;
 
-/// Why a change is not made while nothing can be written of it.
+/// Why a change is refused while its entry cannot be written.
 const UNWRITTEN: &str = "the history takes no entries, and nothing is changed that it could not tell of: do what the health of \
                          this node says (GET /api/v1/health), and ask again";
 
-/// What is said by a node that has ended.
+/// The answer of a node that has stopped.
 pub(crate) const ENDED: &str = "this node has stopped: ask another one";
-/// The same of a change that it had sent to the registry.
+/// The answer for a change that the node had sent to the registry before it stopped.
 const ENDED_MEANWHILE: &str = "this node has stopped before the registry answered, so it is not known whether this was done: \
                                before you ask another one, look at what it is about";
 
-/// Whether something was done, or may have been: that is written down whatever it takes.
+/// Whether something was done, or may have been: such an outcome is always written.
 fn changes_something(outcome: audit::AuditOutcome) -> bool {
     matches!(
         outcome,
@@ -32,14 +32,14 @@ fn changes_something(outcome: audit::AuditOutcome) -> bool {
     )
 }
 
-/// Somebody who waits for an answer, and the lock he would hold.
+/// A caller that waits for an answer, and the lock that it would hold.
 pub(super) struct PendingAnswer {
     answer: oneshot::Sender<Answer>,
     lock: Option<LockName>,
 }
 
 impl Driver {
-    /// A command that changes nothing which somebody would ask after.
+    /// Steps a command that needs no audit entry.
     pub(super) fn ask(&mut self, command: Command, answer: oneshot::Sender<Answer>) {
         let id = self.pending_audit.number();
         let lock = match &command {
@@ -50,15 +50,15 @@ impl Driver {
         self.step(Input::Asked(id, command));
     }
 
-    /// A command of somebody: a change is tried once the audit log has it.
+    /// Steps a command that changes something: it is tried once the audit log has it.
     pub(super) fn change(&mut self, asker: Requester, command: Command, answer: oneshot::Sender<Answer>) {
         let Some(deed) = AuditAction::of(&command, self.runs.node()) else {
             return self.ask(command, answer);
         };
-        // It would wait in vain, and so would an entry of it, in a queue that only grows: it is counted.
+        // It and its entry would wait in vain, in a queue that only grows: it is counted instead.
         if !self.readiness.history && is_held(&command) {
             self.pending_audit.count_refusal(asker, deed, clock::now());
-            // Whoever asked may have given up waiting.
+            // The caller may have given up waiting.
             let _ = answer.send(Answer::Refused(Refusal::Unavailable, UNWRITTEN.into()));
             return;
         }
@@ -73,7 +73,7 @@ impl Driver {
         }
     }
 
-    /// Something was decided in this process, beside the node.
+    /// Writes an entry for a decision made in this process, beside the node.
     pub(super) fn log_decision(
         &mut self,
         asker: Requester,
@@ -88,21 +88,21 @@ impl Driver {
         self.history.put(entry);
     }
 
-    /// The audit log has an entry for good.
+    /// Steps the command whose audit entry is durable now.
     pub(super) fn on_audit_written(&mut self, ask: CommandId) {
         if let Some((by, command)) = self.pending_audit.take_command(ask) {
             self.step(Input::AskedBy(ask, by, command));
         }
     }
 
-    /// What has waited too long for its entry, or waits in vain, is refused.
+    /// Refuses commands that have waited too long for their entries, or wait in vain.
     pub(super) fn refuse_unwritten(&mut self) {
         while let Some(ask) = self.pending_audit.unwritten(clock::now().mono, self.readiness.history) {
             self.answer(ask, Answer::Refused(Refusal::Unavailable, UNWRITTEN.into()));
         }
     }
 
-    /// History takes entries again, or the node ends: it is told how many were turned away.
+    /// Writes how many commands were refused, once history accepts entries again or the node ends.
     pub(super) fn sum_up(&mut self) {
         if let Some((asker, deed, why)) = self.pending_audit.take_refusals() {
             let id = self.pending_audit.number();
@@ -116,7 +116,7 @@ impl Driver {
         }
     }
 
-    /// What became of one of several transactions: noted before the node takes it in, and answers. Returns what it is to take in.
+    /// Records a transaction's outcome before the node processes it and answers. Returns the node's input.
     pub(super) fn committed(&mut self, ticket: Ticket, outcome: TxnOutcome) -> Input {
         if self.pending_audit.is_idle() {
             return Input::Committed { ticket, outcome };
@@ -135,14 +135,14 @@ impl Driver {
         entries.into_iter().for_each(|entry| self.history.put(entry));
     }
 
-    /// The node ends: whoever still waits is told whether what he asked for may have been done.
+    /// Answers all waiting callers at the node's end, and says whether their change may have been done.
     pub(super) fn answer_all(&mut self) {
         for (ask, waiting) in std::mem::take(&mut self.pending_answers) {
             let (kind, text) = match self.pending_audit.may_be_done(ask) {
                 true => (Refusal::Unknown, ENDED_MEANWHILE),
                 false => (Refusal::Unavailable, ENDED),
             };
-            // Whoever asked may have given up waiting.
+            // The caller may have given up waiting.
             let _ = waiting.answer.send(Answer::Refused(kind, text.into()));
         }
         let entries = self.pending_audit.close();
@@ -154,7 +154,7 @@ impl Driver {
         self.put_all(entries);
         let Some(PendingAnswer { answer: waiting, lock }) = self.pending_answers.remove(&ask) else { return };
         if let (Err(Answer::Locked(..)), Some(name)) = (waiting.send(answer), lock) {
-            // Whoever asked has given up waiting, so nobody would ever give the lock back.
+            // The caller has given up waiting, so nothing else would ever release the lock.
             let (nobody, _) = oneshot::channel();
             self.inbox.put_back(DriverEvent::Request(HandleRequest::Ask(Command::Unlock(name), nobody)));
         }

@@ -1,4 +1,4 @@
-//! What the driver remembers of runs under way, so that history gets whole records.
+//! Tracks running attempts, so that history gets complete records.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) struct RunTracker {
     starting: Vec<TrackedRun>,
 }
 
-/// A run, and whether another attempt follows it where it fails.
+/// A run, and whether another attempt follows if it fails.
 struct TrackedRun {
     record: Box<RunRecord>,
     retry: Option<Box<Backoff>>,
@@ -33,7 +33,7 @@ impl RunTracker {
         Self { node, running: BTreeMap::new(), starting: Vec::new() }
     }
 
-    /// The same with runs that an earlier program of this process started.
+    /// Adds runs that an earlier program of this process started.
     pub(super) fn resume(mut self, passed: Vec<HandoffRecord>) -> Self {
         for HandoffRecord { record, retry } in passed {
             let key = (record.run.clone(), record.attempt);
@@ -42,14 +42,14 @@ impl RunTracker {
         self
     }
 
-    /// What the next program is to know of them.
+    /// The records of the runs for the next program.
     pub(super) fn handoff(&self) -> Vec<HandoffRecord> {
         let passed =
             |run: &TrackedRun| HandoffRecord { record: (*run.record).clone(), retry: run.retry.clone() };
         self.running.values().map(passed).collect()
     }
 
-    /// Those that are executed in this process, each with its attempt.
+    /// The runs that are executed in this process, each with its attempt.
     pub(super) fn inside(&self) -> BTreeMap<&RunId, u32> {
         let inside = self.running.iter().filter(|(_, run)| run.inside);
         inside.map(|((run, attempt), _)| (run, *attempt)).collect()
@@ -59,12 +59,12 @@ impl RunTracker {
         &self.node
     }
 
-    /// Which runs have not ended.
+    /// The runs that have not ended.
     pub(super) fn running(&self) -> impl Iterator<Item = &RunId> {
         self.running.keys().map(|(run, _)| run)
     }
 
-    /// A run is about to start. Its record is written when the step that decided it is over: every start comes first.
+    /// Records a run that is about to start. Its record is written when the step is over: every start comes first.
     pub(super) fn starting(&mut self, run: &Run) {
         let record = RunRecord {
             seq: 0,
@@ -88,7 +88,7 @@ impl RunTracker {
         self.starting.push(TrackedRun { record: Box::new(record), retry: run.retry.clone(), inside });
     }
 
-    /// History hears of what was started.
+    /// Writes the started runs to history.
     pub(super) fn started(&mut self, history: &History) {
         for run in self.starting.drain(..) {
             history.put(HistoryWrite::Attempt(run.record.clone()));
@@ -96,7 +96,7 @@ impl RunTracker {
         }
     }
 
-    /// A run came to its end, or never began. Returns what the node is to hear.
+    /// Records a run that ended, or never began. Returns the node's input.
     pub(super) fn ended(
         &mut self,
         news: ExecutorEvent,
@@ -115,7 +115,7 @@ impl RunTracker {
                 executor.forget(&finish.run);
                 let (run, attempt, ended) = (finish.run.clone(), finish.attempt, finish.ended);
                 if let Some(TrackedRun { record, retry, .. }) = self.running.remove(&(run.clone(), attempt)) {
-                    // With the end, so that nobody sees a run at its end that goes on.
+                    // Together with the end, so that a run to be retried never appears as ended.
                     let wait = retry.and_then(|retry| retry.delay_after(&run, attempt, ended));
                     let next = wait.map(|wait| waiting(&record, wait));
                     let end = closed(record, finish);
@@ -137,7 +137,7 @@ impl RunTracker {
     }
 }
 
-/// The attempt that follows one that failed, until it starts.
+/// The record of the attempt that follows a failed one, until it starts.
 fn waiting(record: &RunRecord, wait: Millis) -> RunRecord {
     RunRecord {
         attempt: record.attempt + 1,

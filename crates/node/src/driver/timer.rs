@@ -1,4 +1,4 @@
-//! When to wake: to the millisecond, on the clock that counts suspend. The runtime's own timer does neither.
+//! A timer with millisecond precision, on the clock that counts suspend. The runtime's own timer offers neither.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use tokio::io::unix::AsyncFd;
 
 use crate::clock;
 
-/// One alarm clock.
+/// A timer for one moment.
 pub(super) struct Timer {
     fd: AsyncFd<OwnedFd>,
     at: Option<Mono>,
@@ -31,7 +31,7 @@ impl Timer {
         Ok(Self { fd, at: None })
     }
 
-    /// Sets it to a moment, or not at all.
+    /// Sets it to a moment, or clears it.
     pub(super) fn set(&mut self, at: Option<Mono>) {
         if self.at == at {
             return;
@@ -51,7 +51,7 @@ impl Timer {
     pub(super) async fn rings(&self) {
         while self.at.is_none_or(|at| clock::now().mono < at) {
             match self.fd.readable().await {
-                // What it rang for is told by the clock.
+                // The clock says for which moment it rang.
                 Ok(mut ready) => ready.clear_ready(),
                 Err(_) => std::future::pending().await,
             }

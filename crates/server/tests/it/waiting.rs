@@ -166,7 +166,7 @@ fn whoever_asks_why_a_request_waits_hears_the_same_reason() {
     let node = ServerProcess::serve(folder.path(), "a", &["--label", "gpu"]);
     let _other = ServerProcess::serve(folder.path(), "b", &[]);
     let one = |name: &str, more: &str| {
-        format!("[[job]]\nname = \"{name}\"\nnodes = [\"gpu\"]\n{more}\ncommand = [\"/bin/true\"]\n")
+        format!("[[job]]\nname = \"{name}\"\nnode_selector = [\"gpu\"]\n{more}\ncommand = [\"/bin/true\"]\n")
     };
     let jobs = [
         one("split", "placement = \"sharded\"\nshards = 1"),
@@ -201,7 +201,7 @@ fn a_run_that_is_restarted_where_no_node_can_run_it_says_that_it_waits() {
     let node = served(folder.path(), JOBS);
     node.ok(&["job", "run", "fine", "--request", "r"]);
     node.ok(&["run", "wait", "fine:ask-r:0"]);
-    let elsewhere = "[[job]]\nname = \"fine\"\nnodes = [\"gpu\"]\ncommand = [\"/bin/true\"]\n";
+    let elsewhere = "[[job]]\nname = \"fine\"\nnode_selector = [\"gpu\"]\ncommand = [\"/bin/true\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], elsewhere).status.success());
     let again = node.cli(&["run", "restart", "fine:ask-r:0"]);
     let warned = text(&again.stderr);

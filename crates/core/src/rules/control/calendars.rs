@@ -1,4 +1,4 @@
-//! Calendars, and that no job names one that there is not.
+//! Command items about calendars. No job may name a calendar that does not exist.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -20,7 +20,7 @@ use crate::view::JobView;
 /// How many jobs a refusal names.
 const NAMED: usize = 5;
 
-/// Creates a calendar or replaces it. What it leaves of the past is nobody's, as with a changed schedule.
+/// Creates a calendar or replaces it. Past fires that it newly allows are ignored, as with a changed schedule.
 pub(super) fn declare(scene: &RuleContext<'_>, calendar: &Calendar) -> ItemDecision {
     let old = scene.view.calendar(&calendar.name);
     if old.is_some_and(|old| old.calendar == *calendar) {
@@ -60,7 +60,7 @@ pub(super) fn delete(scene: &RuleContext<'_>, name: &CalendarName) -> ItemDecisi
     )
 }
 
-/// Why a job cannot be declared: it names calendars that there are not.
+/// Why a job cannot be declared: it names missing calendars.
 pub(super) fn missing(scene: &RuleContext<'_>, job: &Job) -> Option<String> {
     let missing = scene.view.missing(job);
     let first = missing.first()?;

@@ -1,4 +1,4 @@
-//! What is set for the whole cluster, in which layout its tree is written, and who is taken for online by hand.
+//! Command items about the cluster: its settings, the layout of its tree, and the manual activation of nodes.
 
 use alloc::format;
 use alloc::string::String;
@@ -18,11 +18,10 @@ use crate::rules::health;
 
 /// The longest beat, in seconds.
 const BEAT_MAX: u32 = 3_600;
-/// The act that raises the layout.
 /// The most strikes.
 const STRIKES_MAX: u32 = 100;
 
-/// Sets one thing.
+/// Changes one setting.
 pub(super) fn configure(scene: &RuleContext<'_>, setting: ClusterSetting) -> ItemDecision {
     let known = scene.view.settings_entry();
     let old = scene.view.settings();
@@ -59,9 +58,9 @@ pub(super) fn configure(scene: &RuleContext<'_>, setting: ClusterSetting) -> Ite
 
 /// Lets the tree be written in the newest layout that a member knows, once all members know it.
 ///
-/// First that layout is wanted: from then on nobody joins who does not know it, or he takes the wish back in the same commit.
-/// So those who do not know it can only become fewer. When a listing since then shows none of them, the layout is raised
-/// in a commit that fails if the wish was touched.
+/// First that layout is requested: from then on a node that does not know it cannot join, or it withdraws the request
+/// in the same commit. So such nodes can only become fewer. When a listing since then shows none of them, the layout is
+/// raised in a commit that fails if the request was touched.
 pub(super) fn finalize(scene: &RuleContext<'_>) -> ItemDecision {
     let known = scene.view.cluster();
     if known.is_unreadable() {
@@ -100,7 +99,7 @@ pub(super) fn finalize(scene: &RuleContext<'_>) -> ItemDecision {
     ItemDecision::Commit(kind, Txn { guards, writes })
 }
 
-/// Takes a node for online again; its strikes up to now are forgiven.
+/// Marks a node as online again; its strikes up to now are forgiven.
 pub(super) fn activate(
     scene: &RuleContext<'_>,
     node: &NodeName,

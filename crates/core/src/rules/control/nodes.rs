@@ -1,4 +1,4 @@
-//! What is switched for one node or for some shards of a sharded job.
+//! Command items about one node or some shards of a sharded job.
 
 use alloc::format;
 use alloc::string::String;
@@ -15,7 +15,7 @@ use crate::rule_context::RuleContext;
 use crate::shards::ShardSet;
 use crate::view::JobView;
 
-/// Switches something of a job on one node.
+/// Sets a switch of a job on one node.
 pub(super) fn switch(
     scene: &RuleContext<'_>,
     name: &JobName,
@@ -34,7 +34,7 @@ pub(super) fn switch(
         (NodeSwitch::Shutdown, Some(life)) => {
             NodeSwitches { shutdown: Some(life.incarnation), ..old.clone() }
         }
-        // A node may be switched before it comes: that is how a deployment is held back (S2-34).
+        // A switch may be set before the node joins: that is how a deployment is held back (S2-34).
         (NodeSwitch::Paused(on), _) => NodeSwitches { paused: on, ..old.clone() },
         (NodeSwitch::Disabled(on), _) => NodeSwitches { disabled: on, ..old.clone() },
     };
@@ -49,7 +49,7 @@ pub(super) fn switch(
     ItemDecision::Commit(CommitKind::SwitchOnNode, Txn { guards, writes })
 }
 
-/// Why a node does not take part, or does not fire by schedule, although the switch that should let it stands already.
+/// Why a node does not take part, or does not fire by schedule, although the switch for that is set already.
 fn obstacle(
     job: &JobView<'_>,
     (node, life): (&NodeName, Option<&Member>),
@@ -84,7 +84,7 @@ fn obstacle(
     Some((Refusal::Conflict, text))
 }
 
-/// What this node processed of a job's data in the interval that is over takes the place of what stood there (S2-36, S2-37).
+/// Replaces what this node last recorded with what it processed in the interval that is over (S2-36, S2-37).
 pub(super) fn count(scene: &RuleContext<'_>, name: &JobName, count: ProcessedItems) -> ItemDecision {
     if scene.view.find(name).is_none_or(|job| !job.is_live()) {
         return no_job(name);
@@ -102,7 +102,7 @@ pub(super) fn count(scene: &RuleContext<'_>, name: &JobName, count: ProcessedIte
     ItemDecision::Commit(CommitKind::CountData, Txn { guards, writes })
 }
 
-/// Why a job cannot be run by hand on this node alone.
+/// Why a job cannot be triggered on this node alone.
 pub(super) fn cannot_run(
     scene: &RuleContext<'_>,
     job: &JobView<'_>,
@@ -125,7 +125,7 @@ pub(super) fn cannot_run(
     Some((Refusal::Conflict, text))
 }
 
-/// Which of the job's conditions a living node does not meet.
+/// The condition of the job's node selector that a living node does not meet.
 fn unfit(job: &JobView<'_>, scene: &RuleContext<'_>, node: &NodeName) -> Option<String> {
     let lives = scene.view.members().filter(|(member, _)| member.node == *node);
     let (member, state) = lives.last()?;
@@ -135,7 +135,7 @@ fn unfit(job: &JobView<'_>, scene: &RuleContext<'_>, node: &NodeName) -> Option<
     Some(format!("that is for nodes with {unmet}, and it has {has}"))
 }
 
-/// What is wrong with switching these shards.
+/// Why these shards cannot be switched.
 pub(super) fn wrong_shards(job: &Job, shards: &ShardSet) -> Option<String> {
     if !job.placement.is_sharded() {
         return Some(not_sharded(&job.name));

@@ -1,4 +1,4 @@
-//! Who tells people that a fire is late, or absent: whoever first writes it over an earlier one.
+//! The right to notify people of a late or absent fire: it belongs to the node that first writes it over an earlier one.
 
 use alloc::format;
 
@@ -13,8 +13,8 @@ use crate::registry::{Txn, Write};
 use crate::rule_context::RuleContext;
 use crate::time::Wall;
 
-/// Takes the right. It is this node's again where it took it before, also in an earlier life: then it may have died before it
-/// told anybody, and what it told is known by its name.
+/// Claims the right. It is this node's again where it claimed it before, also in an earlier life: then it may have died
+/// before it sent the notification, and a repeated one is recognised by its name.
 pub(super) fn claim_notification(
     scene: &RuleContext<'_>,
     name: &JobName,

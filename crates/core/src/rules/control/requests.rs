@@ -1,5 +1,5 @@
-//! Ending by hand what waits: the rules of firing end what a node has claimed, and a request that no node has claimed is taken
-//! back here.
+//! Cancellation of waiting runs: the rules of firing end a run that a node has claimed, and a trigger without a claim
+//! is cancelled here.
 
 use alloc::format;
 
@@ -17,7 +17,7 @@ use crate::rules::firing;
 use crate::shards::ShardSet;
 use crate::view::JobView;
 
-/// The rules of firing end a claimed run as long as the wish stands; here is seen whether they have.
+/// Checks whether the rules of firing have ended a claimed run, which they do while the item is open.
 pub(super) fn cancel(scene: &RuleContext<'_>, run: &RunId, out: &mut RuleOutput) -> ItemDecision {
     let Some(id) = scene.view.id(&run.job) else { return no_job(&run.job) };
     let job = scene.job(id);
@@ -34,7 +34,7 @@ pub(super) fn cancel(scene: &RuleContext<'_>, run: &RunId, out: &mut RuleOutput)
     if firing::is_unclaimed(scene.view, &job, run) {
         return take_back(scene, &job, run);
     }
-    // News of this node's own commit may come before its answer, which says what became of the run.
+    // The feed may show this node's own commit before its answer, which says what became of the run.
     if !scene.is_idle(&CommitScope::Job(id)) {
         return ItemDecision::Wait;
     }
@@ -42,7 +42,7 @@ pub(super) fn cancel(scene: &RuleContext<'_>, run: &RunId, out: &mut RuleOutput)
     refuse(Refusal::Conflict, text)
 }
 
-/// Marks the request as answered. Whoever claims a run for it writes the same entry, so only one of the two happens.
+/// Marks the trigger as handled. A node that claims a run for it writes the same entry, so only one of the two happens.
 fn take_back(scene: &RuleContext<'_>, job: &JobView<'_>, run: &RunId) -> ItemDecision {
     let known = job.triggers().cloned().unwrap_or_default();
     let mut record: TriggerRecord = known.value.clone().unwrap_or_default();
@@ -56,7 +56,7 @@ fn take_back(scene: &RuleContext<'_>, job: &JobView<'_>, run: &RunId) -> ItemDec
     ItemDecision::Commit(CommitKind::CancelRequest, Txn { guards, writes })
 }
 
-/// What history hears of it, once, from the node that was asked.
+/// The verdict for the history, written once, by the node that got the command.
 fn verdict(scene: &RuleContext<'_>, job: &JobView<'_>, (run, request): (&RunId, &TriggerRequest)) -> Verdict {
     let node = scene.member.node.as_str();
     let one = firing::given_up(run.clone(), 1, request.at, node, firing::MANUAL);

@@ -1,4 +1,4 @@
-//! A batch: which nodes may be given runs in one step.
+//! The candidate nodes: which nodes may be given runs in one step.
 
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
@@ -12,25 +12,25 @@ use crate::rules::firing;
 use crate::slots::{NodeSlots, SlotTimeline};
 use crate::view::{GroupId, JobView, View};
 
-/// The nodes that runs may go to, as they stand when the batch begins.
+/// The nodes that runs may go to, as they are when the batch begins.
 #[derive(Clone, Debug)]
 pub struct CandidateNodes {
     /// In the order of their names.
     members: Vec<Member>,
-    /// Whether this node itself has no slot left: then it is busy like others that say so.
+    /// Whether this node itself has no slot left: then it is busy like others that report so.
     full: bool,
-    /// Whom runs can be brought to in this beat.
+    /// The members that runs can be offered to in this beat.
     open: Vec<bool>,
-    /// Who is taken for unreachable.
+    /// The members marked offline.
     offline: Vec<bool>,
-    /// Whether those are given runs of a group's jobs all the same.
+    /// Whether offline members are given runs of a group's jobs all the same.
     lenient: BTreeMap<GroupId, bool>,
-    /// Who may be given runs of a group's jobs, once that was asked.
+    /// The candidates of each group, once computed.
     eligible: BTreeMap<GroupId, Rc<[usize]>>,
 }
 
 impl CandidateNodes {
-    /// The nodes that work, and which of them can be reached.
+    /// The working nodes, with which of them can be reached.
     pub(crate) fn new(scene: &RuleContext<'_>) -> Self {
         let members: Vec<Member> = eligibility::workers(scene).into_iter().cloned().collect();
         let beat = scene.view.settings().beat_of(scene.now.wall);
@@ -45,12 +45,12 @@ impl CandidateNodes {
         SlotTimeline::new(self.members.iter().map(|member| slots(scene, member)))
     }
 
-    /// Where a member stands among the nodes.
+    /// The place of a member among the nodes.
     pub(super) fn index(&self, member: &Member) -> Option<usize> {
         self.members.binary_search(member).ok()
     }
 
-    /// Whether runs of this group's jobs can be given to anybody.
+    /// Whether any node can be given runs of this group's jobs.
     pub(crate) fn has_candidate(&mut self, view: &View, group: GroupId) -> bool {
         (0..self.members.len()).any(|at| self.may_run_at(view, group, at))
     }
@@ -66,8 +66,8 @@ impl CandidateNodes {
             && (!self.offline[at] || self.uses_offline(view, group))
     }
 
-    /// Whether all nodes that fit a group's jobs are offline. Then the strikes say nothing any more: better one of them than
-    /// nobody.
+    /// Whether all eligible nodes of a group are offline. Then the strikes mean nothing any more: an offline node is
+    /// better than none.
     fn uses_offline(&mut self, view: &View, group: GroupId) -> bool {
         let (members, offline) = (&self.members, &self.offline);
         *self.lenient.entry(group).or_insert_with(|| {
@@ -75,7 +75,7 @@ impl CandidateNodes {
         })
     }
 
-    /// Whether there is a node for a run of this job. Where no other node can be reached, this node executes it if it fits (S0-44).
+    /// Whether there is a node for a run of this job. Where no other can be reached, this node runs it if eligible (S0-44).
     pub(super) fn can_place(&mut self, scene: &RuleContext<'_>, job: &JobView<'_>) -> bool {
         self.has_candidate(scene.view, job.group()) || scene.takes(job)
     }
@@ -103,7 +103,7 @@ impl CandidateNodes {
     }
 }
 
-/// Whether a member can be brought runs, as far as is known in this beat.
+/// Whether runs can be offered to a member, as far as is known in this beat.
 fn is_reachable(scene: &RuleContext<'_>, member: &Member, beat: u64) -> bool {
     member == scene.member
         || (eligibility::has_address(scene)
@@ -111,7 +111,7 @@ fn is_reachable(scene: &RuleContext<'_>, member: &Member, beat: u64) -> bool {
             && scene.view.member(member).is_some_and(|state| !state.info.address.is_empty()))
 }
 
-/// The slots of a member, those that other jobs' runs take counted as busy.
+/// The slots of a member, without those that other jobs' runs take.
 fn slots(scene: &RuleContext<'_>, member: &Member) -> NodeSlots {
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     if member == scene.member {

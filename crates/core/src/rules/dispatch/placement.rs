@@ -1,5 +1,5 @@
-//! Giving: the runs of all jobs that one step plans go to nodes in the order in which they are due, each to the node that is
-//! expected to have the most slots free at that moment.
+//! Placement: the runs of all jobs that one step plans go to nodes in the order in which they are due, each to the node
+//! that is expected to have the most slots free at that moment.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -15,44 +15,44 @@ use crate::slots::SlotTimeline;
 use crate::time::{Millis, Wall};
 use crate::view::{GroupId, JobId, JobTerms};
 
-/// A run of a draft that is to be given to a node.
+/// A run of a draft that is to be placed on a node.
 #[derive(Clone, Debug)]
 pub(super) struct PendingPlacement {
-    /// Which of the draft's runs; it may have left the draft since.
+    /// The run; it may have left the draft since.
     pub(super) fire: Fire,
-    /// Those that had no slot for it when it was due.
+    /// The nodes that had no slot for it when it was due.
     pub(super) busy: Vec<Member>,
     pub(super) to: PlacementChoice,
 }
 
-/// Which node a run is given to.
+/// How the node of a run is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PlacementChoice {
-    /// The one with the most slots free at its moment (S0-41).
+    /// The node with the most slots free at the run's moment (S0-41).
     MostSlots,
-    /// The same, and it stays where it is when that node has as many.
+    /// The same, but the run stays where it is when that node has as many.
     Better,
-    /// The one with the lowest load score (S0-54).
+    /// The node with the lowest load score (S0-54).
     LeastLoaded,
 }
 
-/// What takes a slot of a node from some moment on.
+/// A use of a node's slot from some moment on.
 struct SlotUse {
     begin: Wall,
-    /// Of those that begin together the more urgent first, and what stands already before all others.
+    /// Of those that begin together the more urgent first, and runs in existing plans before all others.
     rank: (bool, Reverse<Priority>),
     length: Millis,
     holder: SlotHolder,
 }
 
 enum SlotHolder {
-    /// A run that has its node, at this place in the batch.
+    /// A run that has its node, by that node's index among the candidates.
     Placed(usize),
-    /// A want of a desk.
+    /// A pending placement of a plan.
     Pending { plan: usize, placement: usize },
 }
 
-/// Gives every run that the desks want given.
+/// Places every run that the plans want placed.
 pub(super) fn place_runs(
     scene: &RuleContext<'_>,
     right: &PlanningRight,
@@ -88,8 +88,8 @@ pub(super) fn place_runs(
     }
 }
 
-/// Chooses the node for a run, and says how many slots that node has free. A node that had no slot for the run is chosen again
-/// only when no node had one. Where no node can be reached it is this one, whatever its slots (S0-44).
+/// Chooses the node for a run, and returns how many slots that node has free. A node that had no slot for the run is
+/// chosen again only when no node had one. Where no node can be reached it is this one, whatever its slots (S0-44).
 fn choose(
     scene: &RuleContext<'_>,
     desk: &PlanWriter<'_>,
@@ -124,7 +124,7 @@ fn choose(
     (scene.member.clone(), free)
 }
 
-/// The runs that stand in plans already, as far as plans were read, and those of plans that are being written.
+/// The runs of existing plans, as far as plans were read, and of plans in flight.
 fn known(
     scene: &RuleContext<'_>,
     right: &PlanningRight,
@@ -157,7 +157,7 @@ fn known(
     spans
 }
 
-/// When a run that stands in a plan takes its slot, and for how long.
+/// When a run of an existing plan takes its slot, and for how long.
 fn taken(
     scene: &RuleContext<'_>,
     right: &PlanningRight,
@@ -167,7 +167,7 @@ fn taken(
 ) -> (Wall, Millis) {
     let (begin, length) = (begin(run), length(plan, terms, run, right));
     let settings = scene.view.settings();
-    // A beat's planner has read the plan in that beat, so what should have ended before it goes on.
+    // A beat's planner has read the plan in that beat, so a run that should have ended before it still executes.
     let read = (settings.planner == PlannerKind::Beat).then(|| settings.start_of(right.planner.number));
     let goes_on = run.is_accepted() && read.is_some_and(|read| begin + length <= read);
     if goes_on { (begin, scene.now.wall - begin + length) } else { (begin, length) }
@@ -178,8 +178,8 @@ pub(super) fn begin(run: &Planned) -> Wall {
     run.from.or_else(|| run.wait.map(|wait| wait.until)).unwrap_or(run.due)
 }
 
-/// How long a run is expected to take: as long as the latest ones of its job; where none has ended yet, until the job's next
-/// fire; where there is none, as long as is planned ahead.
+/// How long a run is expected to take: as long as the latest ones of its job; where none has ended yet, until the job's
+/// next fire; where there is none, as long as is planned ahead.
 pub(super) fn length(plan: &Plan, terms: Option<&JobTerms>, run: &Planned, right: &PlanningRight) -> Millis {
     let next = || terms?.schedule.as_ref()?.next(run.due).map(|next| next - run.due);
     plan.took.or_else(next).unwrap_or_else(|| right.horizon - run.due).max(Millis(1))

@@ -1,4 +1,4 @@
-//! What history is told of runs that were given up, in words.
+//! The verdicts on skipped and doubtful runs, in words for the history.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,15 +12,15 @@ use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
 use crate::view::JobTerms;
 
-/// Whether a run that is planned ahead is no fire any more.
+/// Whether a run that is planned ahead is no longer due.
 pub(in crate::rules) fn is_stale(terms: &JobTerms, run: &Planned, now: Wall) -> bool {
     let Fire::Due(due) = run.fire else { return !terms.enabled };
     let scheduled = || terms.schedule.as_ref().and_then(|s| s.next(due - Millis(1)));
-    // A pause that ends before the run is due leaves it standing.
+    // A pause that ends before the run is due leaves it in the plan.
     (terms.paused && due <= now) || !terms.enabled || due <= terms.since || scheduled() != Some(due)
 }
 
-/// Why fires are given up.
+/// Why fires are skipped.
 pub(in crate::rules) fn too_old(from: Wall, last: Wall, policy: &MisfirePolicy, now: Wall) -> String {
     let grace = policy.grace;
     let superseded = policy.newest && last >= now - grace;
@@ -39,18 +39,18 @@ pub(in crate::rules) fn too_old(from: Wall, last: Wall, policy: &MisfirePolicy, 
     }
 }
 
-/// Why a fire is given up that no younger one takes the place of.
+/// Why a fire is skipped that no younger one replaces.
 pub(in crate::rules) fn no_more(due: Wall, policy: &MisfirePolicy) -> String {
     let old = || format!("older than the grace of {}", policy.grace);
     if policy.lost >= Some(due) { FORGOTTEN.into() } else { old() }
 }
 
-/// The same of fires that are given up for another reason.
+/// The verdict on fires that are skipped for another reason.
 pub(in crate::rules) fn missed(from: Wall, last: Wall, why: &str) -> String {
     if from == last { String::from(why) } else { format!("all fires from {from} on: {why}") }
 }
 
-/// What history is told of a run that nobody can say the end of.
+/// The verdict on a run whose outcome is unknown.
 pub(in crate::rules) fn lost_verdict(id: RunId, run: &Planned, repeats: bool) -> Verdict {
     let then =
         if repeats { "another attempt follows" } else { "it is not repeated: delivery is at_most_once" };

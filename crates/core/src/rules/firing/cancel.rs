@@ -1,7 +1,7 @@
-//! Ending by hand what has not started: a run that waits for its moment, for a slot, for a seat or for its next attempt.
+//! Cancellation of runs that have not started: they wait for their moment, a slot, a permit or their next attempt.
 //!
-//! Who ends it is whoever would start it, in a commit of its own that closes the run and says why. The wish stands until then,
-//! and nothing that it names starts meanwhile. A request that no node has claimed is taken back by the node that is asked.
+//! The node that would start a run ends it, in a commit of its own that closes the run and states the reason. The command
+//! item stays open until then, and its run does not start meanwhile. A trigger that no node has claimed is cancelled by the
 
 use alloc::string::String;
 
@@ -15,10 +15,10 @@ use crate::record::{Plan, RunState, ShardRunState, TriggerRequest};
 use crate::rule_context::RuleOutput;
 use crate::view::{JobView, View};
 
-/// Why such a run is given up.
+/// The reason of a cancelled run.
 pub const MANUAL: &str = "ended by hand";
 
-/// Whether this member is to start the run, or to attempt it again, as far as its own entries say.
+/// Whether this member is to start the run, or to attempt it again, by its own entries.
 #[must_use]
 pub fn awaits(job: &JobView<'_>, me: &Member, run: &RunId) -> bool {
     if job.is_sharded() {
@@ -36,7 +36,7 @@ pub fn awaits(job: &JobView<'_>, me: &Member, run: &RunId) -> bool {
         || (job.owner() == Some(me) && is_triggered(job, run))
 }
 
-/// Whether this member has given the run up by hand and has not told history yet.
+/// Whether this member has cancelled the run and its verdict is not in the history yet.
 #[must_use]
 pub fn is_cancelled(job: &JobView<'_>, me: &Member, run: &RunId) -> bool {
     let of_it = |verdict: &&Verdict| {
@@ -64,20 +64,20 @@ fn shard_run_state<'a>(job: &JobView<'a>, me: &Member) -> Option<&'a ShardRunSta
     job.run_state_of(me)?.run_state.value.as_ref()
 }
 
-/// Whether a request is the one that asks for this run.
+/// Whether this trigger is the one of this run.
 #[must_use]
 pub fn is_request(request: &TriggerRequest, run: &RunId) -> bool {
     matches!(&run.fire, Fire::Asked(id) if *id == request.id)
 }
 
-/// The request for a run, where it was taken back before any node had claimed it.
+/// The trigger of a run, where it was cancelled before any node had claimed the run.
 #[must_use]
 pub fn taken_back<'a>(job: &JobView<'a>, run: &RunId) -> Option<&'a TriggerRequest> {
     let record = job.triggers()?.value.as_ref()?;
     record.requests.iter().find(|request| is_request(request, run) && request.taken_back.is_some())
 }
 
-/// Whether a request waits that no node has claimed a run for, and that is no living node's: then any node may take it back.
+/// Whether a trigger waits that no node has claimed, and no living node is to: then any node may cancel it.
 #[must_use]
 pub fn is_unclaimed(view: &View, job: &JobView<'_>, run: &RunId) -> bool {
     let Some(record) = job.triggers().and_then(|known| known.value.as_ref()) else { return false };
@@ -86,7 +86,7 @@ pub fn is_unclaimed(view: &View, job: &JobView<'_>, run: &RunId) -> bool {
     !is_held && record.requests.iter().any(|request| is_request(request, run) && untouched(request))
 }
 
-/// Whether somebody asked for the run and nobody has claimed it.
+/// Whether the run was triggered and no node has claimed it.
 fn is_triggered(job: &JobView<'_>, run: &RunId) -> bool {
     let record = job.triggers().and_then(|known| known.value.as_ref());
     record.is_some_and(|record| {
@@ -94,13 +94,13 @@ fn is_triggered(job: &JobView<'_>, run: &RunId) -> bool {
     })
 }
 
-/// Why no attempt follows one that somebody wanted ended, be it that it failed by itself right then.
+/// Why no attempt follows one whose end was wanted, even if it failed by itself right then.
 pub(super) fn cancel_reason(local: &Local, given: &Given) -> Option<String> {
     local.is_cancelled(&given.run).then(|| MANUAL.into())
 }
 
 impl ClaimedRuns<'_> {
-    /// A request by hand that has no run yet gets none. Returns whether there was one.
+    /// Drops a trigger that has no run yet. Returns whether there was one.
     pub(super) fn cancel_trigger(&self, out: &mut RuleOutput) -> bool {
         let local = self.scene.local;
         if local.called_off.is_empty() {

@@ -1,4 +1,4 @@
-//! Claiming: the watermark moves past a fire in the commit that says which node runs it.
+//! Claiming: one commit moves the watermark past a fire and names the node that runs it.
 
 use alloc::string::{String, ToString};
 
@@ -16,7 +16,7 @@ use crate::time::Wall;
 use crate::view::JobTerms;
 
 impl ClaimedRuns<'_> {
-    /// Claims the next fire, or asks to be called when that may be done. Returns whether it claimed.
+    /// Claims the next fire, or schedules the next look for when that may be done. Returns whether it claimed.
     pub(super) fn claim(&self, lane: &RunState, out: &mut RuleOutput) -> bool {
         let Some(terms) = &self.held.terms else { return false };
         if !terms.enabled || !self.scene.takes(&self.job) {
@@ -28,7 +28,7 @@ impl ClaimedRuns<'_> {
         self.claim_triggered(lane, out) || (!terms.paused && self.claim_due(terms, lane, out))
     }
 
-    /// The oldest request by hand that has no run yet.
+    /// The oldest trigger that has no run yet.
     fn claim_triggered(&self, lane: &RunState, out: &mut RuleOutput) -> bool {
         let Some(record) = self.job.triggers().and_then(|known| known.value.as_ref()) else { return false };
         let Some(index) = record.requests.iter().position(|r| !r.taken) else { return false };
@@ -84,7 +84,7 @@ impl ClaimedRuns<'_> {
             Some((due, from)) => {
                 let outlives = now.mono + (from - now.wall) >= self.scene.lease.until();
                 if outlives {
-                    // The lease is renewed long before; until then nobody could be sure to start it.
+                    // The lease is renewed long before; until then it would be unsure whether the fire can be started.
                     out.add(RuleAction::JobAwaitsTrust(self.job.id));
                     return false;
                 }
@@ -107,7 +107,7 @@ impl ClaimedRuns<'_> {
         (due, from): (Wall, Wall),
         watermark: Wall,
     ) -> RunState {
-        // A job that was sharded in an earlier life goes on from its tokens.
+        // A job that was sharded in an earlier life continues from its tokens.
         let seq = lane.seq.max(self.job.sharding().map_or(0, |sharding| sharding.cut.seq)) + 1;
         let open = Open {
             fire,
@@ -135,7 +135,7 @@ impl ClaimedRuns<'_> {
         Verdict { run, attempt: 0, due: last, state, reason, node, from, shards: ShardSet::empty() }
     }
 
-    /// Whether the clocks agree; if not, the job is called when they do.
+    /// Whether the clocks agree; if not, the job is looked at when they do.
     pub(super) fn clock_agrees(&self, out: &mut RuleOutput) -> bool {
         let agrees = self.scene.clock_agrees();
         if !agrees {

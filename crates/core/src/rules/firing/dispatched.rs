@@ -1,11 +1,10 @@
-//! Firing of a dispatched job: each node accepts the runs that are planned for it shortly before they are due, starts them
-//! on time, and closes them when they end.
+//! Firing of a dispatched job: each node accepts the runs that are planned for it shortly before they are due, starts
+//! them on time, and closes them when they end.
 //!
 //! One run of a job goes on at a time, wherever, unless the job lets them go on beside each other. A run that finds another one going on waits for it; whoever closes that
 //! one says so to the next. Accepting moves the plan, in one commit that names the node and a token; so a run that was
 //! planned for somebody else in the meantime cannot be accepted.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -14,14 +13,14 @@ use super::overlap::time_of;
 use super::retry::{given_up, wait_after, wait_of};
 use super::{MANUAL, START_WINDOW, is_admitted, is_misdated, is_within_pace, moment, run_of};
 use crate::commit_kind::CommitKind;
-use crate::effect::{Event, Run, StopReason, Verdict, VerdictState};
+use crate::effect::{StopReason, Verdict, VerdictState};
 use crate::ids::{Fire, Member, RunId, Shard};
 use crate::input::RunOutcome;
 use crate::job::{Delivery, Job};
 use crate::keys;
 use crate::local::{CommitScope, Given};
-use crate::overlap::{SUPERSEDED, SkippedSpan};
-use crate::record::{Plan, Planned, PlannerKind, RetryWait, encode};
+use crate::overlap::SkippedSpan;
+use crate::record::{Plan, Planned, RetryWait, encode};
 use crate::registry::{Txn, Write};
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::rules::dispatch::{is_stale, lost_verdict, too_old};
@@ -31,6 +30,7 @@ use crate::view::{JobTerms, JobView, KnownPlan};
 
 mod accept;
 mod overdue;
+mod start;
 
 use overdue::{may_accept, must_read_overdue, takes_over};
 
@@ -307,8 +307,8 @@ impl<'a> DispatchedRuns<'a> {
         }
     }
 
-    /// Of a run that took all its time with the attempts before there is no other one. Nor is what was asked for by hand, or
-    /// another attempt, where the registry may have forgotten it.
+    /// Of a run that took all its time with the attempts before there is no other one. Nor is what was asked for by
+    /// hand, or another attempt, where the registry may have forgotten it.
     fn drop_overtime(&mut self) {
         let (scene, id, now) = (self.scene, self.job.id, self.scene.now.wall);
         let mine = |run: &Planned| {
@@ -334,8 +334,8 @@ impl<'a> DispatchedRuns<'a> {
         }
     }
 
-    /// Whether a run is dropped once it is due, as things stand. What was begun before a pause is attempted again in it, as it
-    /// would have gone on.
+    /// Whether a run is dropped once it is due, as things stand. What was begun before a pause is attempted again in
+    /// it, as it would have gone on.
     fn is_dropped_when_due(&self, terms: &JobTerms, run: &Planned) -> bool {
         run.attempt == 1 && matches!(run.fire, Fire::Due(_)) && is_stale(terms, run, run.due)
     }
@@ -377,91 +377,5 @@ impl<'a> DispatchedRuns<'a> {
         if let Some((run, to)) = self.next {
             out.acceptable_runs.push((self.job.id, run, to));
         }
-    }
-
-    /// Starts what is accepted, within a second of its moment; later it is confirmed first.
-    fn start_all(&self, out: &mut RuleOutput) {
-        let local = self.scene.local;
-        if local.put_off.contains_key(&self.job.id) {
-            return;
-        }
-        let mut going = local.given_of(self.job.id).count();
-        let given = |run: &Planned| local.given_to(self.job.id, &self.id(run)).is_some();
-        for (run, from) in self.own_runs().filter(|run| !given(run)).filter_map(|run| Some((run, run.from?)))
-        {
-            let before = out.actions.len();
-            if going < self.job.max_concurrent_runs() {
-                self.start(run, from, out);
-            }
-            if out.commits_since(before, &CommitScope::Job(self.job.id)) {
-                return;
-            }
-            going += out.starts_since(before);
-        }
-    }
-
-    fn start(&self, run: &Planned, from: Wall, out: &mut RuleOutput) {
-        let scene = self.scene;
-        if self.is_superseded(run, out) {
-            return self.cancel(run, out);
-        }
-        let now = scene.now;
-        let misdated = is_misdated(from, self.moment(run), now.wall);
-        if now.wall < from && !misdated {
-            return out.add(RuleAction::JobAt(self.job.id, from));
-        }
-        if !scene.clock_agrees() {
-            out.add(RuleAction::Announce(Event::ClockDiffers(scene.local.settings.max_clock_skew)));
-            return out.add(RuleAction::JobAwaitsTrust(self.job.id));
-        }
-        let spec = self.job.spec();
-        if !is_admitted(scene, self.job.id, (spec.as_ref(), &self.id(run), run.due), out) {
-            return;
-        }
-        let latest = from + START_WINDOW;
-        if now.wall > latest || misdated {
-            return self.confirm(run, now.wall, out);
-        }
-        if let Some(spec) = spec {
-            let not_after = scene.lease.until().min(now.mono + (latest - now.wall));
-            let sent = self.sent(run);
-            let declared = (&spec.job, run.began().unwrap_or(from));
-            let run = run_of(scene, self.id(run), run.due, (run.attempt, run.seq), declared, not_after);
-            out.add(RuleAction::Start(self.job.id, Run { sent, ..run }));
-        }
-    }
-
-    /// Who planned it, and why for this node: its plan is forgotten when it is over.
-    fn sent(&self, run: &Planned) -> String {
-        let Some(planner) = &self.draft.planner else { return String::new() };
-        let right = match self.scene.view.settings().planner {
-            PlannerKind::Beat => "in beat",
-            PlannerKind::Leader => "by epoch",
-        };
-        let planned = format!("planned by {} {right} {}", planner.member, planner.number);
-        format!("{planned}: {}", run.choice())
-    }
-
-    /// A run that was accepted and has not started leaves the plan for a later fire.
-    fn cancel(&self, run: &Planned, out: &mut RuleOutput) {
-        let (scene, job, terms, plan) = (self.scene, self.job, self.terms, self.plan);
-        let mut desk =
-            DispatchedRuns { scene, job, terms, plan, draft: self.draft.clone(), kind: None, next: None };
-        desk.draft.runs.retain(|other| other.fire != run.fire);
-        desk.give_up(run, SUPERSEDED);
-        desk.commit(CommitKind::GiveUp, out);
-    }
-
-    fn confirm(&self, run: &Planned, now: Wall, out: &mut RuleOutput) {
-        if !is_within_pace(self.scene.local, out) {
-            return out.add(RuleAction::JobAfter(self.job.id, self.scene.now.mono + super::PACE_AGAIN));
-        }
-        let mut draft = self.draft.clone();
-        if let Some(mine) = draft.runs.iter_mut().find(|r| r.fire == run.fire) {
-            mine.from = Some(now.max(self.moment(run)));
-        }
-        let (scene, job, terms, plan) = (self.scene, self.job, self.terms, self.plan);
-        DispatchedRuns { scene, job, terms, plan, draft, kind: None, next: None }
-            .commit(CommitKind::Confirm, out);
     }
 }

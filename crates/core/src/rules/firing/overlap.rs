@@ -1,7 +1,7 @@
-//! Overlap: a run that goes on, and the fires that come due meanwhile.
+//! Overlap: a run that executes while further fires of its job come due.
 //!
-//! One run of a job goes on at a time. Where nothing or not everything is to wait for it, the commit that closes it gives up
-//! what came due meanwhile; where it is to give way itself, it is ended as soon as the next fire is due.
+//! One run of a job executes at a time, unless runs may overlap. Where not all fires queue for its end, the commit that
+//! closes it skips the others; where the job replaces runs, the run is ended as soon as the next fire is due.
 
 use core::iter::successors;
 
@@ -20,14 +20,14 @@ use crate::rules::dispatch::missed;
 use crate::time::{Millis, Mono, Wall};
 use crate::view::{JobId, JobTerms};
 
-/// What the time was, for what came due until then; `None` when nobody can say.
+/// The wall-clock time up to which fires have come due; `None` when it is unknown.
 pub(super) fn time_of(scene: &RuleContext<'_>, moment: Mono) -> Option<Wall> {
     let agrees = scene.clock_agrees().then_some(scene.now.wall);
     let now = agrees.or_else(|| scene.local.lease.registry_time(scene.now))?;
     Some(now - (scene.now.mono - moment))
 }
 
-/// A run that is to give way is ended once the next fire is due.
+/// Ends a run that is to be replaced once the next fire is due.
 fn end_for_next(
     scene: &RuleContext<'_>,
     id: JobId,
@@ -44,14 +44,14 @@ fn end_for_next(
     }
 }
 
-/// The fire after `last` in favour of which a run is to end; `None` where runs are let go on.
+/// The fire after `last` that replaces a run; `None` where the job does not replace runs.
 fn next_one(scene: &RuleContext<'_>, terms: Option<&JobTerms>, last: Wall) -> Option<Wall> {
     let terms =
         terms.filter(|terms| terms.misfire.overlap == Overlap::Replace && terms.enabled && !terms.paused)?;
     scene.clock_agrees().then(|| terms.schedule.as_ref()?.next(last.max(terms.since)))?
 }
 
-/// The moment after which the next fire takes a run's place. One that was asked for is let go on when it could not start at once.
+/// The moment after which the next fire replaces a run. A manual run that could not start at once is not replaced earlier.
 fn last_before(fire: &Fire, due: Wall, from: Option<Wall>) -> Wall {
     match fire {
         Fire::Due(due) => *due,
@@ -60,7 +60,7 @@ fn last_before(fire: &Fire, due: Wall, from: Option<Wall>) -> Wall {
 }
 
 impl ClaimedRuns<'_> {
-    /// What the time was at a moment of our own clock; `None` when nobody can say.
+    /// The wall-clock time at a moment of our own clock; `None` when it is unknown.
     pub(super) fn time_of(&self, moment: Mono) -> Option<Wall> {
         time_of(self.scene, moment)
     }
@@ -69,8 +69,8 @@ impl ClaimedRuns<'_> {
         last_before(&open.fire, open.due, Some(open.from)).max(self.run_state().watermark)
     }
 
-    /// What came due while a run went on, from a moment that was `began` to one that was `over`, and is not to wait is nobody's
-    /// from now on.
+    /// Skips the fires that came due while a run executed, from a moment that was `began` to one that was `over`, and
+    /// do not queue.
     pub(super) fn make_way(&self, lane: &mut RunState, (began, over): (Wall, Mono)) {
         let Some(terms) = self.held.terms.as_deref().filter(|terms| !terms.paused) else { return };
         let Some((schedule, keep)) = terms.schedule.as_ref().zip(terms.misfire.overlap.queue_limit()) else {
@@ -80,7 +80,7 @@ impl ClaimedRuns<'_> {
         let timetable = EffectiveSchedule { schedule, skipped: &lane.passed };
         let floor = lane.watermark.max(terms.since);
         let began = began.max(floor);
-        // No run was in the way of what was due before this one began; but it waits as well.
+        // No run was in the way of a fire that was due before this one began; but it waits as well.
         let next = |due: &Wall| timetable.next(*due).filter(|due| *due <= began);
         let waiting = successors(next(&floor), next).take(keep.max(1)).count();
         let skipped = surplus(&timetable, (began, over), keep.saturating_sub(waiting));
@@ -95,13 +95,13 @@ impl ClaimedRuns<'_> {
         lane.passed.retain(|passed| passed.until > watermark);
     }
 
-    /// A run that goes on ends for a later fire, where the job says so.
+    /// Ends a running run for a later fire, where the job says so.
     pub(super) fn give_way(&self, open: &Open, given: &Given, out: &mut RuleOutput) {
         let last = self.last(open);
         end_for_next(self.scene, self.job.id, self.held.terms.as_deref(), (given, last), out);
     }
 
-    /// Whether an attempt that is not made yet gives way; if it may later, the job is looked at then.
+    /// Whether an attempt that is not made yet is replaced; if it may be later, the job is looked at then.
     pub(super) fn is_superseded(&self, open: &Open, out: &mut RuleOutput) -> bool {
         let next = next_one(self.scene, self.held.terms.as_deref(), self.last(open));
         let at = next.filter(|due| *due > self.scene.now.wall);
@@ -111,7 +111,7 @@ impl ClaimedRuns<'_> {
 }
 
 impl dispatched::DispatchedRuns<'_> {
-    /// Whether an attempt that is not made yet gives way; if it may later, the job is looked at then.
+    /// Whether an attempt that is not made yet is replaced; if it may be later, the job is looked at then.
     pub(super) fn is_superseded(&self, run: &Planned, out: &mut RuleOutput) -> bool {
         let next = next_one(self.scene, self.terms, last_before(&run.fire, run.due, run.from));
         let at = next.filter(|due| *due > self.scene.now.wall);
@@ -119,8 +119,8 @@ impl dispatched::DispatchedRuns<'_> {
         next.is_some() && at.is_none()
     }
 
-    /// What came due while a run went on, from a moment that was `began` to one that was `over`, and is not to wait is nobody's
-    /// from now on.
+    /// Skips the fires that came due while a run executed, from a moment that was `began` to one that was `over`, and
+    /// do not queue.
     pub(super) fn make_way(&mut self, (began, over): (Wall, Mono)) {
         let Some(terms) = self.terms.filter(|terms| !terms.paused) else { return };
         let Some((schedule, keep)) = terms.schedule.as_ref().zip(terms.misfire.overlap.queue_limit()) else {
@@ -139,10 +139,10 @@ impl dispatched::DispatchedRuns<'_> {
         let Some((from, last)) = skipped else { return };
         self.draft.reached = self.draft.reached.max(last.min(watermark));
         if last > watermark {
-            // The planner passes over what it has not planned yet.
+            // The planner passes over the fires that it has not planned yet.
             self.draft.passed.push(SkippedSpan { after: began, until: last });
         }
-        // Some may have grown too old before, and history was told of each.
+        // Some may have grown too old before, and have their verdicts in the history.
         let unplanned = unplanned.filter(|due| *due <= last).map(|due| (due, last));
         let goes = |run: &mut Planned| waits(run) && from <= run.due && run.due <= last;
         let planned = self.draft.runs.extract_if(.., goes).map(|run| (run.due, run.due));
@@ -153,7 +153,7 @@ impl dispatched::DispatchedRuns<'_> {
         }
     }
 
-    /// Another attempt that waits gives way to a later fire, where the job says so.
+    /// Replaces a waiting attempt by a later fire, where the job says so.
     pub(super) fn drop_superseded(&mut self, out: &mut RuleOutput) {
         let (scene, terms, id) = (self.scene, self.terms, self.job.id);
         let waits = |run: &Planned| run.wait.is_some() && run.by == *scene.member;
@@ -170,7 +170,7 @@ impl dispatched::DispatchedRuns<'_> {
         }
     }
 
-    /// A run that goes on ends for a later fire, where the job says so.
+    /// Ends a running run for a later fire, where the job says so.
     pub(super) fn give_way(&self, out: &mut RuleOutput) {
         let scene = self.scene;
         for (_, given) in scene.local.given_of(self.job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping)

@@ -1,7 +1,7 @@
 //! Retries of a claimed job: between two attempts its run stays open, and waits without a slot.
 //!
-//! What waits is nobody's doubt: whoever takes the place over goes on waiting, whatever the job's delivery says. The next
-//! attempt is claimed like a fire, in a commit of its own, when its moment has come.
+//! A waiting run is never in doubt: after a takeover the new owner goes on waiting, whatever the job's delivery says.
+//! The next attempt is claimed like a fire, in a commit of its own, when its moment has come.
 
 use alloc::format;
 use alloc::string::String;
@@ -19,18 +19,18 @@ use crate::shards::ShardSet;
 use crate::takeover;
 use crate::time::{Millis, Mono, Wall};
 
-/// How long the next attempt of a run that has ended waits; `None` when none follows.
+/// The wait for the next attempt of a run that has ended; `None` when none follows.
 pub(super) fn wait_after(given: &Given) -> Option<Millis> {
     let (ended, _) = given.ended?;
     given.retry.as_ref()?.delay_after(&given.run, given.attempt, ended)
 }
 
-/// A wait of this length that begins now. By a clock that is off nobody knows when it would end, so it goes by the registry's.
+/// A wait of this length that begins now. With a wrong clock its end would be unknown, so it goes by the registry's.
 pub(super) fn wait_of(scene: &RuleContext<'_>, length: Millis) -> RetryWait {
     RetryWait { until: scene.moment() + length, length }
 }
 
-/// History was told that another attempt waits, and there will be none.
+/// The verdict for the history, which expects another attempt: there will be none.
 pub(crate) fn given_up(run: RunId, attempt: u32, due: Wall, node: &str, why: &str) -> Verdict {
     let reason = if attempt > 1 { format!("not attempted again: {why}") } else { String::from(why) };
     let shards = ShardSet::empty();
@@ -47,7 +47,7 @@ pub(crate) fn given_up(run: RunId, attempt: u32, due: Wall, node: &str, why: &st
 }
 
 impl ClaimedRuns<'_> {
-    /// What has failed and is to be attempted again stays open, without a slot.
+    /// Keeps a failed run that is to be attempted again open, without a slot.
     pub(super) fn retry(
         &self,
         open: &Open,
@@ -95,7 +95,7 @@ impl ClaimedRuns<'_> {
         }
         let mut lane = self.run_state();
         lane.seq += 1;
-        // What was only set aside held nothing up.
+        // A run that was only set aside was in no fire's way.
         if wait.length > Millis::ZERO {
             self.make_way(&mut lane, (wait.since(), now.mono));
         }
@@ -104,7 +104,7 @@ impl ClaimedRuns<'_> {
         out.claim(scene.view, self.job.id);
     }
 
-    /// What was claimed and may not start on this node waits for one on which it may, as between two attempts.
+    /// Makes a claimed run that may not start on this node wait for one on which it may, as between two attempts.
     pub(super) fn set_aside(&self, open: &Open, out: &mut RuleOutput) {
         let mut lane = self.run_state();
         lane.seq += 1;
@@ -113,11 +113,11 @@ impl ClaimedRuns<'_> {
         self.commit(CommitKind::SetAside, lane, out);
     }
 
-    /// History was told of this attempt, and it will not be made.
+    /// The verdict that this attempt will not be made, though the history expects it.
     pub(super) fn cancel(&self, open: &Open, why: &str, out: &mut RuleOutput) {
         let mut lane = self.run_state();
         lane.seq += 1;
-        // It went on until now, in the way of what came due. What was only set aside held nothing up.
+        // It executed until now, in the way of fires that came due. A run that was only set aside was in no fire's way.
         if let Some(wait) = open.wait.filter(|wait| wait.length > Millis::ZERO) {
             self.make_way(&mut lane, (wait.since(), self.scene.now.mono));
         }
@@ -128,7 +128,7 @@ impl ClaimedRuns<'_> {
         self.commit(CommitKind::GiveUp, lane, out);
     }
 
-    /// Why no attempt follows, whatever was told before.
+    /// Why no attempt follows, even if the history expects one.
     fn no_retry_reason(&self, open: &Open, at: Wall) -> Option<String> {
         match self.job.spec() {
             None => Some("its job was deleted".into()),
@@ -136,7 +136,7 @@ impl ClaimedRuns<'_> {
             Some(spec) => {
                 let forgot = open.wait.and_then(|wait| self.scene.forgot(spec.job.delivery, wait.since()));
                 let begun = open.began.is_some() || open.wait.is_none();
-                // By a clock that is off nobody knows.
+                // With a wrong clock this is unknown.
                 let over =
                     || spec.job.time_is_over(open.began(), at).filter(|_| begun && self.scene.clock_agrees());
                 forgot.map(String::from).or_else(over)
@@ -144,7 +144,7 @@ impl ClaimedRuns<'_> {
         }
     }
 
-    /// Why an attempt that is claimed is not made after all: the ones before took all the time of the run.
+    /// Why a claimed attempt is not made after all: the ones before took all the time of the run.
     pub(super) fn time_is_over(&self, declared: &Job, open: &Open) -> Option<String> {
         declared.time_is_over(open.began.filter(|_| open.attempt > 1)?, self.scene.now.wall)
     }

@@ -1,4 +1,4 @@
-//! Room for one more run: beside others of its job, and on this node a slot, the pace of the registry, and a seat in its pool.
+//! Room for one more run: the job's overlap limit, a slot on this node, the pace of the registry, and a permit of its pool.
 
 use super::ClaimedRuns;
 use crate::ids::RunId;
@@ -18,8 +18,8 @@ pub(super) fn is_within_pace(local: &Local, out: &RuleOutput) -> bool {
     local.pace_left() > out.paced
 }
 
-/// Whether the job's pool, if it is in one, has a seat for this run; if not, the job is called when there may be one. A job that is
-/// deleted is in none.
+/// Whether the job's pool, if it is in one, has a permit for this run; if not, the job is looked at when it may have
+/// one. A deleted job is in no pool.
 pub(super) fn is_admitted(
     scene: &RuleContext<'_>,
     id: JobId,
@@ -30,9 +30,9 @@ pub(super) fn is_admitted(
     !pools::admitted(scene, (id, &spec.job), due, [run.clone()].into(), out).is_empty()
 }
 
-/// How many more runs this node may take on. A claimed job takes its slot when its fire is claimed, a shard when it starts;
-/// but shards that have to be confirmed first would lose theirs to others each time, so one is kept for them. What waits for a
-/// seat in its pool takes none, and gets both at once.
+/// How many more runs this node may take on. A claimed job takes its slot when its fire is claimed, a shard when it
+/// starts; but shards that have to be confirmed first would lose theirs to others each time, so one is kept for them. A
+/// run that waits for a permit of its pool takes none, and gets both at once.
 #[must_use]
 pub fn free_slots(view: &View, local: &Local) -> usize {
     let open = view.open_count().saturating_sub(view.awaiting_permit());
@@ -41,14 +41,14 @@ pub fn free_slots(view: &View, local: &Local) -> usize {
 }
 
 impl ClaimedRuns<'_> {
-    /// Whether another fire may be open beside those that are. Of several only the last may be unstarted: no watermark could
-    /// be taken back for one before it.
+    /// Whether another fire may be open beside the open ones. Of several only the last may be unstarted: no watermark
+    /// could be taken back for one before it.
     pub(super) fn has_room(&self, beside: &[Open]) -> bool {
         let is_begun = |open: &Open| open.wait.is_some() || self.given_to(open).is_some();
         beside.is_empty() || (beside.len() < self.job.max_concurrent_runs() && beside.iter().all(is_begun))
     }
 
-    /// Whether one more run fits; if not, the job is called when one ends.
+    /// Whether one more run fits; if not, the job is looked at when one ends.
     pub(super) fn has_slot(&self, due: Wall, out: &mut RuleOutput) -> bool {
         let free = free_slots(self.scene.view, self.scene.local) > out.claimed
             && is_within_pace(self.scene.local, out);

@@ -1,8 +1,8 @@
 //! Firing of a sharded job: each member fires its own shards, out of its own lane.
 //!
-//! A fire is claimed for all shards of one watermark at once, and started shard by shard as there are slots. A shard that
-//! still runs is left out, and its neighbours are not: what it missed is settled when it ends, by the job's catch-up, for
-//! that shard alone (S2-27, I23). While the shares are marked nothing is claimed.
+//! A fire is claimed for all shards of one watermark at once, and started shard by shard as there are slots. A shard
+//! that still runs is left out, and its neighbours are not: what it missed is settled when it ends, by the job's
+//! catch-up, for that shard alone (S2-27, I23). While the shares are marked nothing is claimed.
 
 use alloc::format;
 use alloc::string::String;
@@ -27,6 +27,7 @@ use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
 use crate::view::{JobTerms, JobView, ShardTerms};
 
+mod clocks;
 mod refused;
 mod retry;
 mod start;
@@ -73,8 +74,8 @@ pub fn closed(local: &Local, job: &JobView<'_>, me: Option<&Member>) -> Vec<RunI
     ended.filter(|(_, given)| !is_open(lane, given)).map(|(_, given)| given.run.clone()).collect()
 }
 
-/// How long the end of this run may wait, because others of the job go on and their ends are gathered with it; `None` when
-/// it is to be looked at now.
+/// How long the end of this run may wait, because others of the job go on and their ends are gathered with it; `None`
+/// when it is to be looked at now.
 #[must_use]
 pub fn gather_delay(local: &Local, job: &JobView<'_>, me: Option<&Member>, given: &Given) -> Option<Millis> {
     let lane = job.run_state_of(me?).and_then(|known| known.run_state.value.as_ref());
@@ -270,8 +271,8 @@ impl<'a> RunStateWriter<'a> {
 
     /// The shards that answer a request: where each node has one, those that only stay because they ran are nobody's part.
     fn answering(&self) -> ShardSet {
-        let every_node = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
-        if every_node { self.all().minus(&self.sharded.sharding.cut.pinned) } else { self.all() }
+        let broadcast = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
+        if broadcast { self.all().minus(&self.sharded.sharding.cut.pinned) } else { self.all() }
     }
 
     /// Shards that run, be it that nobody monitors them.
@@ -280,12 +281,12 @@ impl<'a> RunStateWriter<'a> {
             self.context().local.given_of(self.sharded.job.id).filter(|(_, given)| given.ended.is_none());
         let busy = running.map(|(shard, _)| shard).collect::<ShardSet>().or(&self.draft.unfinished());
         // Where each node has one shard, its run may go on under the number that it had before.
-        let every_node = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
-        if every_node && !busy.is_empty() { self.all() } else { busy }
+        let broadcast = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
+        if broadcast && !busy.is_empty() { self.all() } else { busy }
     }
 
-    /// A request to one node that takes no part, or has no shards, would be nobody's: the leader answers it. One that all
-    /// shards have answered of which there are fewer now is done. Returns whether there was either.
+    /// A request to one node that takes no part, or has no shards, would be nobody's: the leader answers it. One that
+    /// all shards have answered of which there are fewer now is done. Returns whether there was either.
     fn drop_trigger(&mut self) -> bool {
         let (sharding, me) = (self.sharded.sharding, self.context().member);
         let record = self.sharded.job.triggers().and_then(|known| known.value.as_ref());
@@ -312,8 +313,8 @@ impl<'a> RunStateWriter<'a> {
         true
     }
 
-    /// The oldest request by hand that this node's shards have not answered. Those that run are left out, and that is told
-    /// (I2-08).
+    /// The oldest request by hand that this node's shards have not answered. Those that run are left out, and that is
+    /// told (I2-08).
     fn claim_triggered(&mut self, mine: &ShardSet, shards: &ShardTerms, out: &mut RuleOutput) {
         let Some(record) = self.sharded.job.triggers().and_then(|known| known.value.as_ref()) else { return };
         let me = self.context().member;
@@ -421,27 +422,6 @@ impl<'a> RunStateWriter<'a> {
             began: None,
         });
         self.draft.began = Some(from);
-    }
-
-    /// Whether the clocks agree as well as the job demands (S2-25, law 6); if not, the job is called when they do.
-    fn clock_agrees(&self, shards: &ShardTerms, out: &mut RuleOutput) -> bool {
-        let agrees = self.knows_time(shards);
-        if !agrees {
-            out.add(RuleAction::Announce(Event::ClockDiffers(self.most_difference(shards))));
-            out.add(RuleAction::JobAwaitsTrust(self.sharded.job.id));
-        }
-        agrees
-    }
-
-    fn knows_time(&self, shards: &ShardTerms) -> bool {
-        let scene = self.context();
-        let difference = scene.local.lease.difference(scene.now);
-        difference.is_none_or(|by| by <= self.most_difference(shards))
-    }
-
-    fn most_difference(&self, shards: &ShardTerms) -> Millis {
-        let own = self.context().local.settings.max_clock_skew;
-        shards.max_clock_skew.unwrap_or(Millis(i64::MAX)).min(own)
     }
 
     /// Whether one more run fits; if not, the job is called when one ends.

@@ -1,9 +1,9 @@
-//! Shards of a job that runs on every node: each node that takes part has one, and nobody else can run it.
+//! Resharding of broadcast jobs: each node that takes part has one shard, and no other node can run it.
 //!
-//! A node keeps its number while there are as many, and goes on where it was. A number that comes into other hands begins
-//! where the furthest is: what its last holder did is not done again, and what it had not begun nobody else can make up
-//! for. Of such fires history hears here. A number whose run goes on is nobody else's; so while somebody who takes part no
-//! more still runs, there is one more than there are nodes.
+//! A node keeps its number while there are as many, and continues where it was. A number that changes hands begins
+//! where the furthest is: what its last holder did is not done again, and what it had not begun no other node can catch
+//! up. Such fires get verdicts here. A number whose run still executes is not reassigned; so while an excluded node
+//! still runs, there is one more number than there are nodes.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -17,36 +17,36 @@ use crate::sharded_job::ShardedJob;
 use crate::shards::ShardSet;
 use crate::time::Wall;
 
-/// Why nobody begins what a node was to begin.
+/// Why no node begins what another node was to begin.
 pub(in crate::rules) const MOVED: &str = "its node took part no more, or got another number";
 
-/// A cut of such a job.
+/// A reshard of a broadcast job.
 pub(super) struct BroadcastReshard {
     pub(super) total: u32,
     pub(super) assignments: Vec<ShardAssignment>,
-    /// The numbers of runs that go on where they do not belong.
+    /// The draining numbers, whose runs go on where they do not belong.
     pub(super) draining: ShardSet,
-    /// What is told of fires and requests that nobody begins any more.
+    /// The verdicts on fires and manual runs that no node begins any more.
     pub(super) missed: Vec<Verdict>,
-    /// The requests by hand, where a number that changed hands changes what they wait for.
+    /// The triggers, where a number that changed hands changes what they wait for.
     pub(super) triggers: Option<TriggerRecord>,
 }
 
-/// Who has which number, and the numbers that stay where they run.
+/// The number of each node, and the draining numbers.
 struct BroadcastShards {
     total: u32,
     own: BTreeMap<Member, Shard>,
     draining: BTreeMap<Member, ShardSet>,
 }
 
-/// How many shards have a watermark: also those that there are no more count whose fires a node of an earlier version took back.
+/// How many shards have a watermark: removed shards count too, as a node of an earlier version may withdraw their fires.
 pub(super) fn counted(cut: &ShardMap, lanes: &BTreeMap<&Member, ShardRunState>) -> u32 {
     let groups = lanes.values().flat_map(|lane| &lane.groups);
     let last = groups.filter_map(|group| group.shards.iter().last()).max();
     last.map_or(0, |shard| shard.0 + 1).max(cut.total).max(1)
 }
 
-/// Deals the numbers. `state` has the watermark of each shard that there was.
+/// Assigns the numbers. `state` has the watermark of each previous shard.
 pub(super) fn distribute(
     table: &ShardedJob<'_>,
     among: &[Member],
@@ -97,7 +97,7 @@ impl BroadcastShards {
     /// As many as there are nodes; more by those that are taken by runs of others.
     fn of(old: &ShardMap, among: &[Member], lanes: &BTreeMap<&Member, ShardRunState>) -> Self {
         let mut total = u32::try_from(among.len().max(1)).unwrap_or(u32::MAX);
-        // A node's own number is the lowest that it runs; whatever else runs takes one on top, if there are as many.
+        // A node's own number is the lowest that it runs; every other number that it runs adds one, up to the number of nodes.
         let on_top = lanes.iter().flat_map(|(member, lane)| {
             lane.unfinished().iter().skip(usize::from(among.contains(member))).collect::<Vec<_>>()
         });
@@ -109,7 +109,7 @@ impl BroadcastShards {
         Self::within(total, old, among, lanes)
     }
 
-    /// Of so many numbers a node has the one that it runs, or else the one that it had, or else the lowest that is free.
+    /// The number of a node: the one that it runs, or else the one that it had, or else the lowest free one.
     fn within(
         total: u32,
         old: &ShardMap,
@@ -148,7 +148,7 @@ impl BroadcastShards {
     }
 }
 
-/// What is told of the fires that these shards are behind the furthest by.
+/// The verdicts on the fires by which these shards are behind the furthest.
 fn missed_fires(
     table: &ShardedJob<'_>,
     shards: &ShardSet,
@@ -206,9 +206,9 @@ fn verdict(
     Some(Verdict { run, attempt: 0, due, state, reason, node, from, shards })
 }
 
-/// A request that waits is answered by number, and by then a number may be another node's, or a node have another one. So from
-/// here on it waits for nodes that keep theirs, and for newcomers with numbers that nobody had, unless they had another one
-/// since it was asked; of whoever else had not answered history hears.
+/// Updates the waiting triggers. Shards answer them by number, and a number may change hands. So a trigger now waits
+/// for nodes that keep theirs, and for newcomers with numbers that were free, unless they had another one since it was
+/// made; the history gets a verdict for every other node that had not answered.
 fn update_triggers(
     table: &ShardedJob<'_>,
     seats: &BroadcastShards,

@@ -1,8 +1,8 @@
-//! Lanes in which nothing is left go ahead of a cut, when they are too many for it.
+//! Delisting: empty run states are removed ahead of a reshard that has no room for all of them.
 //!
-//! A cut guards on every lane that is listed, and deletes those of the dead; an engine takes only so many operations in one
-//! transaction. So when most of a large fleet was restarted between two fires, lanes go a few in a commit before it. How
-//! far a lane's shards had come is kept in the place, out of which the cut takes it.
+//! A reshard guards on every listed run state, and deletes those of dead members; an engine takes only so many operations
+//! in one transaction. So when most of a large fleet was restarted between two fires, a few run states at a time are
+//! removed in commits before it. The watermarks of their shards are kept in the assignment, which the reshard reads.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -15,25 +15,25 @@ use crate::registry::{Guard, Write};
 use crate::rule_context::RuleOutput;
 use crate::sharded_job::ShardedJob;
 
-/// What a cut consists of beside the lanes: the guards on this node, the place and the requests by hand, these two written;
-/// and this node's own lane, if it was not listed before.
+/// The operations of a reshard beside the run states: the guards on this node, the assignment and the triggers, the
+/// writes of these two; and this node's own run state, if it was not listed before.
 const CUT: usize = 7;
-/// What one lane adds: a guard.
+/// The operations for one run state: a guard.
 const LANE: usize = 1;
-/// What a lane adds beside its guard when it goes: its deletion, and the guard that its member is gone.
+/// The additional operations for a removed run state: its deletion, and the guard that its member is gone.
 const GOES: usize = 2;
-/// What a commit consists of that does nothing but take lanes off the list, beside these.
+/// The operations of a commit that only delists run states, beside these.
 const BASE: usize = 3;
-/// For how many lanes beside those it is cut among there is always room: of the dead, and of runs that go on elsewhere.
+/// For how many run states beside those of the nodes there is always room: of dead members, and of draining shards.
 const SPARE: usize = 21;
 
-/// Among how many nodes there may be a cut; an engine that takes little leaves half of it for lanes that go.
+/// The most nodes of a reshard; an engine that takes few operations keeps half of them for removals.
 pub(super) fn among_max(table: &ShardedJob<'_>) -> usize {
     let room = table.scene.local.settings.operations_max.saturating_sub(CUT);
     super::AMONG_MAX.min(room.saturating_sub(SPARE)).max(room / 2)
 }
 
-/// Whether a lane can go: its member is gone, and nothing is left in it.
+/// Whether a run state can be removed: its member is gone, and nothing is left in it.
 pub(super) fn may_go(
     table: &ShardedJob<'_>,
     member: &Member,
@@ -42,8 +42,8 @@ pub(super) fn may_go(
     table.is_dead(member) && lanes.get(member).is_some_and(ShardRunState::is_empty)
 }
 
-/// Whether a cut fits into a transaction. If not, as many lanes as fit into one go first; where none can, some must come to
-/// rest before.
+/// Whether a reshard fits into a transaction. If not, as many run states as fit into one are removed first; where none
+/// can be, some must become idle before.
 pub(super) fn makes_room(
     table: &ShardedJob<'_>,
     lanes: &BTreeMap<&Member, ShardRunState>,
@@ -58,7 +58,7 @@ pub(super) fn makes_room(
     fits
 }
 
-/// Takes this node itself off the list, where a cut needs the room and gives it nothing. Returns whether it does.
+/// Delists this node itself, where a reshard needs the room and gives it no shard. Returns whether it does.
 pub(super) fn leave(
     table: &ShardedJob<'_>,
     among: impl FnOnce() -> Vec<Member>,
@@ -83,7 +83,7 @@ fn is_room_for(table: &ShardedJob<'_>, lanes: usize, go: usize) -> bool {
     CUT + LANE * lanes + GOES * go <= table.scene.local.settings.operations_max
 }
 
-/// Takes lanes off the list; their shards stay whose they were, where they were.
+/// Delists run states; their shards keep their assignment.
 fn delist(table: &ShardedJob<'_>, members: &[&Member], out: &mut RuleOutput) {
     let mut sharding: Sharding = table.sharding.clone();
     let (mut guards, mut writes) = (Vec::new(), Vec::new());

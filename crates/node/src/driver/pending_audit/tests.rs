@@ -1,4 +1,4 @@
-//! What is written of a change that may have been made.
+//! Entries about a change that may have been made.
 
 use evenkeel_core::time::Wall;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const ASK: CommandId = CommandId(1);
 
-/// A change whose entry is there, and that was sent to the registry if so.
+/// A change whose entry is durable; `sent` says whether it went to the registry.
 fn tried(command: Command, sent: bool) -> PendingAudit {
     let mut trails = PendingAudit::new("a".parse().unwrap(), "life".into());
     let now = Now { mono: Mono(0), wall: Wall(0) };

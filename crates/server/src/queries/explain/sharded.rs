@@ -63,7 +63,7 @@ fn leader(known: &ExplainContext, sharding: &Sharding, told: &mut ExplanationRow
     told.point("leader", "election", says);
 }
 
-fn explain_reshard(sharding: &Sharding, every_node: bool, told: &mut ExplanationRow) {
+fn explain_reshard(sharding: &Sharding, broadcast: bool, told: &mut ExplanationRow) {
     let cut = &sharding.cut;
     told.fact("cut", cut.number);
     if cut.number == 0 {
@@ -71,7 +71,7 @@ fn explain_reshard(sharding: &Sharding, every_node: bool, told: &mut Explanation
     }
     let among: Vec<&str> = cut.among.iter().map(|member| member.node.as_str()).collect();
     let (total, way, number) = (cut.total, serialized(&cut.strategy), cut.number);
-    let text = match every_node {
+    let text = match broadcast {
         true => format!("epoch {number} gave one shard to each of {}", among.join(", ")),
         false => {
             let shards = counted(total as usize, "shard");

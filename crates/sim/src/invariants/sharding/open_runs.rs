@@ -207,9 +207,9 @@ impl ShardedTxn<'_> {
         let young = book.is_young_enough(&open.fire, open.from, self.ttl);
         findings.test(at, Invariant::I23, young, || format!("{run} was made up though too old: {open:?}"));
         self.caught_up(shard, open, book, findings);
-        let every_node = book.spec.as_ref().is_some_and(|spec| spec.job.is_broadcast());
+        let broadcast = book.spec.as_ref().is_some_and(|spec| spec.job.is_broadcast());
         if let Fire::Asked(id) = &open.fire
-            && every_node
+            && broadcast
         {
             let first = book.sharding.requested_on.insert((id.clone(), by.node.clone()));
             findings.test(at, Invariant::I24, first, || {

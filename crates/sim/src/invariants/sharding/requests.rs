@@ -12,8 +12,8 @@ impl ShardedTxn<'_> {
         // What nobody monitors may run in more than one place, and only its node knows.
         let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.monitor_execution);
         // Where a node has one shard, its run may go on under the number that it had before.
-        let every_node = book.spec.as_ref().is_some_and(|spec| spec.job.is_broadcast());
-        let runs = every_node && self.before.open.values().any(|(by, _)| Some(by) == self.act.member);
+        let broadcast = book.spec.as_ref().is_some_and(|spec| spec.job.is_broadcast());
+        let runs = broadcast && self.before.open.values().any(|(by, _)| Some(by) == self.act.member);
         for verdict in self.new_verdicts(VerdictState::Skipped).filter(|v| v.attempt == 0) {
             let Fire::Asked(id) = &verdict.run.fire else { continue };
             let forgotten = book.requested.get(id).is_some_and(|at| {
@@ -28,7 +28,7 @@ impl ShardedTxn<'_> {
                     book.sharding.fires.get(&(verdict.run.fire.clone(), shard)).is_some_and(|f| f.claimed);
                 book.sharding.refused.insert((verdict.run.fire.clone(), shard));
                 // A number that changed hands answers for nobody any more.
-                let moved = every_node && self.was_resharded();
+                let moved = broadcast && self.was_resharded();
                 findings.test(self.at(), Invariant::I24, (busy || moved || forgotten) && !claimed, || {
                     format!(
                         "the request {id} was refused for shard {shard} of {}, which does not run",

@@ -90,8 +90,8 @@ impl DispatchedRuns<'_> {
         self.kind = Some(CommitKind::Accept);
     }
 
-    /// When to look again at a run that another attempt goes before: a run goes on until its last one, and until then no other
-    /// one of the job begins.
+    /// When to look again at a run that another attempt goes before: a run goes on until its last one, and until then
+    /// no other one of the job begins.
     fn attempt_before(&self, run: &Planned) -> Option<RuleAction> {
         let now = self.scene.now.wall;
         let waits = |other: &&Planned| {
@@ -110,8 +110,8 @@ impl DispatchedRuns<'_> {
         self.job.max_concurrent_runs() > 1 && self.own_runs().any(|run| run.is_accepted() && !given(run))
     }
 
-    /// A run that is due, and that this node has no slot for, is offered to one node after the other, the least loaded first: who has a
-    /// slot takes it. Not before the plan is read that is to be read again.
+    /// A run that is due, and that this node has no slot for, is offered to one node after the other, the least loaded
+    /// first: who has a slot takes it. Not before the plan is read that is to be read again.
     fn offer_elsewhere(&self, run: &Planned, from: Wall, out: &mut RuleOutput) {
         let (scene, now) = (self.scene, self.scene.now.wall);
         if now < from {

@@ -6,8 +6,8 @@ use crate::rules::firing::{free_slots, moment};
 use crate::time::Wall;
 use crate::view::JobId;
 
-/// Whether to read the plan because another node had no slot for one of its runs and this node has one. If this node has none
-/// either, it looks at the job again when a slot becomes free.
+/// Whether to read the plan because another node had no slot for one of its runs and this node has one. If this node
+/// has none either, it looks at the job again when a slot becomes free.
 pub(super) fn must_read_overdue(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) -> bool {
     let unread = scene.local.peers.overdue_of(id).filter(|(_, read)| !read);
     let due = unread.map(|(fire, _)| moment(fire, scene.now.wall, scene.now.wall)).min();

@@ -15,8 +15,8 @@ use crate::rules::firing::retry::{wait_after, wait_of};
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
 
-/// Into how many moments the ends of one wait are gathered: a lane with very many shards that fail one after the other stays
-/// small.
+/// Into how many moments the ends of one wait are gathered: a lane with very many shards that fail one after the other
+/// stays small.
 const MOMENTS: i64 = 16;
 /// No two of those moments are nearer than this.
 const GRAIN: Millis = Millis::secs(1);

@@ -69,8 +69,8 @@ impl RunStateWriter<'_> {
         }
     }
 
-    /// Of shards that there are no more since a cut that did not wait for them only the open fire was left: they have no
-    /// watermark that could go back, and nobody answers for them again.
+    /// Of shards that there are no more since a cut that did not wait for them only the open fire was left: they have
+    /// no watermark that could go back, and nobody answers for them again.
     fn take_back(&mut self, shards: &ShardSet, back: Option<Wall>) {
         if !shards.is_empty() {
             self.draft.close(shards);
@@ -80,11 +80,11 @@ impl RunStateWriter<'_> {
         }
     }
 
-    /// Where each node has one shard, one that there is no more was a node's part in the fire, and nobody else begins it. The cut
-    /// that left it out told of what it was behind by, and took this fire for one that runs.
+    /// Where each node has one shard, one that there is no more was a node's part in the fire, and nobody else begins
+    /// it. The cut that left it out told of what it was behind by, and took this fire for one that runs.
     fn report_removed(&mut self, open: &OpenShards, shards: &ShardSet) {
-        let every_node = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
-        if every_node && !self.is_stale(open) {
+        let broadcast = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
+        if broadcast && !self.is_stale(open) {
             let (told, gone) = ((&open.fire, open.due, open.due), shards.minus(&self.draft.shards()));
             let verdict = self.verdict(told, &gone, 0, VerdictState::Skipped, MOVED.into());
             self.draft.verdicts.extend(verdict);

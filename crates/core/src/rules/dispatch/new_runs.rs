@@ -1,0 +1,126 @@
+//! Plans the first attempts of fires that are due and of manual runs.
+
+use super::{AHEAD, PlanWriter, RUNS_MAX, VERDICTS_MAX};
+use super::candidates::CandidateNodes;
+use super::placement::PlacementChoice;
+
+use crate::due;
+use crate::commit_kind::CommitKind;
+use crate::ids::Fire;
+use crate::overlap::EffectiveSchedule;
+use crate::record::Planned;
+use crate::rule_context::{RuleAction, RuleOutput};
+use crate::time::{Millis, Wall};
+use crate::view::JobTerms;
+
+impl PlanWriter<'_> {
+    /// The requests by hand that have no run yet go to the least loaded node (S0-54).
+    pub(super) fn plan_triggered(&mut self, terms: &JobTerms, batch: &mut CandidateNodes, out: &mut RuleOutput) {
+        let Some(mut record) = self.job.triggers().and_then(|known| known.value.clone()) else { return };
+        for request in record.requests.iter_mut().filter(|request| !request.taken) {
+            if self.draft.runs.len() >= RUNS_MAX {
+                break;
+            }
+            if let Some(why) = self.scene.forgot(terms.delivery, request.at) {
+                if self.draft.verdicts.len() >= VERDICTS_MAX {
+                    break;
+                }
+                request.taken = true;
+                let fire = Fire::Asked(request.id.clone());
+                let verdict = self.skipped_verdict(&fire, (request.at, request.at), why.into());
+                self.draft.verdicts.push(verdict);
+                continue;
+            }
+            if !batch.has_candidate(self.scene.view, self.job.group()) {
+                out.add(RuleAction::JobUnplaced(self.job.id));
+                break;
+            }
+            request.taken = true;
+            self.want(
+                self.first_attempt(Fire::Asked(request.id.clone()), request.at),
+                PlacementChoice::LeastLoaded,
+            );
+        }
+        if self.job.triggers().and_then(|known| known.value.as_ref()) != Some(&record) {
+            self.triggers = Some(record);
+            self.set_kind(CommitKind::Plan);
+        }
+    }
+
+    /// A beat's horizon stands still, and the next beat looks at every job again.
+    pub(super) fn plan_due(&mut self, terms: &JobTerms, batch: &mut CandidateNodes, out: &mut RuleOutput) {
+        let Some(schedule) = &terms.schedule else { return };
+        let (now, policy) = (self.scene.now.wall, self.scene.policy(terms));
+        let grace = policy.grace;
+        loop {
+            let floor = self.draft.watermark.max(terms.since);
+            let timetable = EffectiveSchedule { schedule, skipped: &self.draft.passed };
+            let next = due::next(&timetable, floor, now, &policy);
+            let near = next.due.filter(|due| *due <= self.right.horizon);
+            if near.is_none() && next.skipped.is_none() {
+                // A beat's horizon stands still, and the next beat looks at every job again.
+                if let Some(due) = next.due.filter(|_| self.right.slides) {
+                    out.add(RuleAction::JobAt(self.job.id, due - (self.right.horizon - now)));
+                }
+                return;
+            }
+            if !self.scene.clock_agrees() {
+                return self.doubt_clock(out);
+            }
+            if self.draft.runs.len() >= RUNS_MAX || self.draft.verdicts.len() >= VERDICTS_MAX {
+                let last = self.draft.runs.iter().map(|run| run.due).max().unwrap_or(now);
+                return out.add(RuleAction::JobAt(self.job.id, (last - AHEAD).max(now + Millis::secs(1))));
+            }
+            if let Some((from, last)) = next.skipped {
+                self.skip(from, last, &policy);
+            }
+            let Some(due) = near else { continue };
+            let fire = Fire::Due(due);
+            let is_known = self.draft.runs.iter().any(|run| run.fire == fire);
+            if !is_known && !self.plan_fire(fire, due, batch) {
+                out.add(RuleAction::JobUnplaced(self.job.id));
+                // One that is kept though it is old gives way to the next one that becomes so, or to its age.
+                let first = schedule.next((now - grace - Millis(1)).max(floor));
+                let looks = first.map(|due| due + grace + Millis(1)).into_iter();
+                let looks = looks.chain(next.until.filter(|until| *until > now));
+                let looks = looks.chain(schedule.next(due.max(now)).filter(|_| policy.newest));
+                return out.actions.extend(looks.map(|at| RuleAction::JobAt(self.job.id, at)));
+            }
+            self.draft.watermark = due;
+            self.set_kind(CommitKind::Plan);
+        }
+    }
+
+    /// Plans a fire, if somebody can be given it. One that was planned already stays where it is.
+    pub(super) fn plan_fire(&mut self, fire: Fire, due: Wall, batch: &mut CandidateNodes) -> bool {
+        if let Some(old) = self.anew.iter().find(|run| run.fire == fire)
+            && batch.may_run(self.scene, &self.job, &old.by)
+        {
+            let (by, free) = (old.by.clone(), old.free);
+            self.draft.runs.push(Planned { by, free, ..self.first_attempt(fire, due) });
+            return true;
+        }
+        let can = batch.can_place(self.scene, &self.job);
+        if can {
+            self.want(self.first_attempt(fire, due), PlacementChoice::MostSlots);
+        }
+        can
+    }
+
+    /// The first attempt of a fire, which is this node's until it is given to another one.
+    pub(super) fn first_attempt(&self, fire: Fire, due: Wall) -> Planned {
+        let by = self.scene.member.clone();
+        Planned {
+            fire,
+            due,
+            by,
+            free: 0,
+            planned_for: None,
+            attempt: 1,
+            seq: 0,
+            from: None,
+            wait: None,
+            began: None,
+        }
+    }
+}
