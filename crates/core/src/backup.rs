@@ -27,8 +27,8 @@ pub const GONE: u64 = 0xFFFF_FFFF_0000_0000;
 /// Entries by their keys.
 pub type EntryMap = BTreeMap<Key, Value>;
 
-/// Whether an entry is carried. What lives by a lease ends with it; load, strikes and offline marks are about lives that
-/// are over; the cluster's own entry is written anew.
+/// Whether an entry is carried. What lives by a lease ends with it; load, strikes and offline marks are about lives
+/// that are over; the cluster's own entry is written anew.
 #[must_use]
 pub fn is_copied(key: &Key, owner: Option<LeaseId>) -> bool {
     let of_a_life = matches!(
@@ -163,8 +163,8 @@ where
     (new != old).then(|| encode(&new))
 }
 
-/// The runs that are claimed and not ended, each with who has it, in words; those between two attempts go on wherever they are
-/// carried. Of what cannot be read nobody knows, so it counts.
+/// The runs that are claimed and not ended, each with who has it, in words; those between two attempts go on wherever
+/// they are carried. Of what cannot be read nobody knows, so it counts.
 #[must_use]
 pub fn open_runs(entries: &EntryMap) -> Vec<String> {
     let mut open = Vec::new();

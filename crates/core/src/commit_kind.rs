@@ -1,103 +1,103 @@
-//! What a commit is for: rules, pacing, slots and alarms go by it, and logs and traces show it.
+//! The kinds of commits: rules, pacing, slots and alarms depend on them, and logs and traces show them.
 
 use core::fmt::{self, Write};
 
-/// What a commit does. Each stands for one kind of transaction of one rule.
+/// The purpose of a commit. Each variant is one kind of transaction of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CommitKind {
     /// A member's entry is written, with its lease.
     Join,
-    /// A member says something new of itself.
+    /// A member changes what its entry says of it.
     UpdateMember,
     /// A free job is claimed.
     ClaimJob,
-    /// A job of a member that is gone is claimed.
+    /// A job of a dead member is claimed.
     TakeOver,
-    /// A job is given to a node that owns too few.
+    /// A job is released to a node that owns too few.
     HandOver,
-    /// A fire that has not started is taken back.
+    /// A claimed fire that has not started is withdrawn.
     Withdraw,
-    /// A job is given back by a draining node.
+    /// A draining node releases a job.
     Release,
-    /// A fire that is due is opened.
+    /// A due fire is claimed.
     ClaimFire,
     /// Runs were started.
     Confirm,
     /// Runs have ended.
     Finish,
-    /// What a former owner left open gets an outcome.
+    /// The runs that a former owner left open get an outcome.
     Settle,
-    /// A fire is passed over.
+    /// A fire is skipped.
     Skip,
-    /// A requested run is refused.
+    /// A manual run is refused.
     Refuse,
-    /// A run ends without a start.
+    /// A run is closed without a start.
     GiveUp,
     /// A run waits for its next attempt.
     WaitForRetry,
-    /// The next attempt of a run is opened.
+    /// The next attempt of a run is claimed.
     Retry,
-    /// A run that waits for its next attempt gives its place to the next fire.
+    /// A run that waits for its next attempt ends in favour of the next fire.
     SetAside,
-    /// Outcomes that are in the history leave the registry.
+    /// Outcomes that the history has are removed from the registry.
     ClearVerdicts,
-    /// Shards that are due are opened.
+    /// Due shards are claimed.
     ClaimShards,
     /// Shards were started.
     ConfirmShards,
-    /// A member takes shards of one that is gone.
+    /// A member takes over the shards of a dead one.
     FailOver,
     /// A member becomes the leader of a sharded job.
     Elect,
-    /// The leader of a sharded job gives that up.
+    /// The leader of a sharded job gives up the lead.
     Resign,
-    /// The leader of a sharded job is gone.
+    /// The dead leader of a sharded job is removed.
     Depose,
-    /// Shares are to be cut anew.
+    /// A reshard is requested.
     RequestReshard,
-    /// Shares are cut.
+    /// Shards are assigned anew.
     Reshard,
-    /// What stands of a deleted job, or of a member that is gone, is removed.
+    /// The remains of a deleted job or of a dead member are removed.
     Retire,
-    /// A member that is gone leaves the shares.
+    /// A dead member is removed from the shard assignments.
     Delist,
     /// Runs are planned, each for a node.
     Plan,
-    /// Planned runs go to other nodes.
+    /// Planned runs move to other nodes.
     PlanAgain,
-    /// A plan follows the schedule of its job, which has changed.
+    /// A plan follows its job's changed schedule.
     FollowSchedule,
     /// A node accepts a run that is planned for it.
     Accept,
-    /// Runs take seats in a pool.
+    /// Runs take permits of a pool.
     EnterPool,
-    /// Seats in a pool are given back.
+    /// Permits of a pool are released.
     LeavePool,
     /// A lock is taken.
     Lock,
-    /// A lock is given back.
+    /// A lock is released.
     Unlock,
-    /// An operation of a beat is taken.
+    /// An operation of a beat is claimed.
     TakeBeat,
-    /// An operation of a beat is taken from a member that is gone.
+    /// An operation of a beat is claimed in place of a dead member.
     TakeBeatOver,
-    /// A node says how busy it is.
+    /// A node publishes its load.
     PublishLoad,
     /// A node could not be reached.
     Strike,
     /// A node was reached again.
     Forgive,
-    /// A node counts as offline.
+    /// A node is marked offline.
     MarkOffline,
-    /// A node counts as online again, because others reach it.
+    /// A node is marked online again, because others reach it.
     MarkOnline,
-    /// A node that was started again counts as online.
+    /// A restarted node is marked online.
     ComeOnline,
     /// A node takes the lead of the cluster.
     TakeLead,
-    /// The leader begins to serve.
+    /// The leader starts to serve.
     Serve,
-    /// The leader gives the lead back.
+    /// The leader releases the lead.
     GiveLeadBack,
     /// A job is created.
     CreateJob,
@@ -109,21 +109,21 @@ pub enum CommitKind {
     PauseOrResume,
     /// A job is enabled or disabled.
     EnableOrDisable,
-    /// Shards are switched on or off.
+    /// Shards are enabled or disabled.
     SwitchShards,
-    /// A job is switched on or off on one node.
+    /// A job is enabled or disabled on one node.
     SwitchOnNode,
-    /// A run is requested.
+    /// A manual run is triggered.
     RequestRun,
-    /// A request for a run is taken back.
+    /// A trigger is withdrawn.
     CancelRequest,
-    /// A node is to drain.
+    /// A drain of a node is requested.
     Drain,
-    /// A node is to drain no longer.
+    /// The drain of a node is cancelled.
     Undrain,
-    /// A draining node says that it owns nothing any more.
+    /// A draining node reports that it owns nothing any more.
     MarkDrained,
-    /// A draining node says that it owns something again.
+    /// A draining node reports that it owns something again.
     MarkNotDrained,
     /// A calendar is created.
     CreateCalendar,
@@ -131,30 +131,30 @@ pub enum CommitKind {
     UpdateCalendar,
     /// A calendar is deleted.
     DeleteCalendar,
-    /// A newer layout is wanted.
+    /// A newer layout is requested.
     WantLayout,
     /// The tree is written in a newer layout.
     RaiseLayout,
     /// A setting of the cluster is changed.
     Configure,
-    /// A person says that a node is online.
+    /// An operator marks a node as online.
     Activate,
-    /// A node says how much data it processed.
+    /// A node publishes how much data it processed.
     CountData,
     /// People were notified of a fire.
     RecordNotification,
 }
 
 impl CommitKind {
-    /// Whether the start of a fire waits for it. How many of these are under way at once is paced by how fast the registry
-    /// answers.
+    /// Whether the start of a fire waits for this commit. How fast the registry answers limits how many of them are in
+    /// flight at once.
     #[must_use]
     pub fn is_paced(self) -> bool {
         use CommitKind as K;
         matches!(self, K::ClaimFire | K::ClaimShards | K::Accept | K::Confirm | K::ConfirmShards | K::Retry)
     }
 
-    /// Whether a run is open after it that takes a slot. Until it is answered it counts for one.
+    /// Whether the commit opens a run that takes a slot. Until it is answered the commit counts as one used slot.
     #[must_use]
     pub fn takes_slot(self) -> bool {
         use CommitKind as K;

@@ -62,8 +62,8 @@ pub struct NextFire {
     pub due: Option<Wall>,
     /// The moment before which it is not to start: its own, or its turn when it is made up.
     pub from: Option<Wall>,
-    /// The moment from which on the answer is another one, though nothing ran: what waits for its turn gets too old, or has a
-    /// younger one behind it.
+    /// The moment from which on the answer is another one, though nothing ran: what waits for its turn gets too old, or
+    /// has a younger one behind it.
     pub until: Option<Wall>,
     /// First and last of the fires given up as too old.
     pub skipped: Option<(Wall, Wall)>,
@@ -125,8 +125,8 @@ impl MisfirePolicy {
         self.age.map(|age| due + age.max(self.grace) + Millis(1))
     }
 
-    /// When a fire that is made up may get another turn, though nothing ran: the next one that comes due may lie nearer to the
-    /// one after it. `None` when it has no turn.
+    /// When a fire that is made up may get another turn, though nothing ran: the next one that comes due may lie nearer
+    /// to the one after it. `None` when it has no turn.
     #[must_use]
     pub fn spread_changes_at(&self, schedule: &impl FireSource, due: Wall, now: Wall) -> Option<Wall> {
         self.spread.filter(|_| due < now - self.grace)?;

@@ -1,4 +1,4 @@
-//! Everything a node can ask of the world, and why.
+//! The effects of a node: everything it asks its driver to do, and why.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -18,37 +18,37 @@ use crate::registry::{LeaseId, Txn};
 use crate::shards::ShardSet;
 use crate::time::{Millis, Mono, Wall};
 
-/// The number of a commit under way; its outcome comes back under it.
+/// The number of a commit in flight; its outcome comes back under it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// One attempt to execute a run, complete enough for whoever executes it.
+/// One attempt to execute a run, complete enough for an executor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// Which run.
+    /// The run.
     pub id: RunId,
-    /// The moment it stands for: the fire's due time, or when it was asked for.
+    /// The moment it stands for: the due time of the fire, or the time of the trigger.
     pub due: Wall,
-    /// How soon it starts beside others that wait for the same executor.
+    /// Decides which of the attempts that wait for the same executor starts first.
     pub priority: Priority,
-    /// When its job fires again, of a command: programs start one after the other, and those of jobs that fire again soon do
-    /// not wait for all others.
+    /// When the job fires again, of a command: programs start one after the other, and those of jobs that fire again
+    /// soon do not wait for all others.
     pub again: Option<Wall>,
-    /// Of how many shards.
+    /// The number of shards.
     pub shards: u32,
     /// This shard's parameter.
     pub parameter: String,
     /// The job's own parameter, the same for every shard.
     pub job_parameter: String,
-    /// Counted from 1.
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
     /// The fencing token.
     pub token: Token,
-    /// Who sent it here and why, in words; empty when it runs where its job or shard is held.
+    /// Which node sent the run here and why, in words; empty when it runs where its job or shard is owned.
     pub sent: String,
-    /// What to do.
+    /// The program, request or handler to execute.
     pub work: Work,
-    /// How a command is started.
+    /// How to start a command.
     pub setting: Box<LaunchSettings>,
     /// How long it may take.
     pub timeout: Option<Millis>,
@@ -59,7 +59,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The environment that every run gets, whatever executes it.
+    /// The environment that every run gets in every executor.
     #[must_use]
     pub fn environment(&self, node: &NodeName) -> BTreeMap<&'static str, String> {
         BTreeMap::from([
@@ -78,26 +78,26 @@ impl Run {
     }
 }
 
-/// Why a run is ended from outside.
+/// The reason to end a run from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// Somebody asked for it.
+    /// A command cancelled it.
     Killed,
     /// It took longer than the job allows.
     TimedOut,
     /// The node's trust in its lease ran out, so a successor may start.
     Fenced,
-    /// A later fire of its job took its place.
+    /// A later fire of its job replaced it.
     Replaced,
 }
 
-/// What the world may want to hear of.
+/// The events that a node reports.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// The node claimed a job and holds more than its alarm threshold (S1-26).
+    /// The node claimed a job and owns more than its alarm threshold (S1-26).
     Alarm {
-        /// Held (X).
+        /// Number of owned jobs (X).
         held: usize,
         /// Threshold (M).
         alarm: usize,
@@ -106,9 +106,9 @@ pub enum Event {
     Joined,
     /// A file or folder that the node keeps something in was deleted, replaced or damaged while in use; which one, and what to do.
     StorageFailed(String),
-    /// The node went on in a new program, with so many runs.
+    /// The node was handed off to a new program, with this number of runs.
     Upgraded(usize),
-    /// It was to go on in a new program, and stays in this one.
+    /// The handoff to a new program failed, and the node stays in this one.
     NotUpgraded(String),
     /// The node's lease is gone; it starts nothing until it has joined again.
     LeaseLost,
@@ -118,121 +118,121 @@ pub enum Event {
     ClockDiffers(Millis),
     /// An entry could not be read; it is left alone.
     Unreadable(Key),
-    /// There are jobs for nodes like these, and none of those there are is: nothing of them runs until one is.
+    /// There are jobs whose node selector fits no node there is: they do not run until one fits.
     Unschedulable(NodeSelector),
-    /// This node is drained, or ends, and owns nothing more: it may be stopped (S1-39, S1-61). Raised once, when that becomes so.
+    /// This node is drained, or ends, and owns nothing any more: it may be stopped (S1-39, S1-61).
     Drained,
-    /// This node stands for the leadership of a job (S3-05).
+    /// This node is a candidate for the leadership of a job (S3-05).
     Electing(JobName),
     /// This node leads a job (S3-05).
     Elected(JobName),
-    /// The shards of a job were cut again while these still ran, which stay where they are until they have ended (I2-13).
+    /// A reshard left these running shards where they are until they have ended (I2-13).
     ShardsDraining(JobName, ShardSet),
-    /// A run by hand was asked for while these shards still ran, or their next run was claimed already, so they do not run for it (I2-08).
+    /// A manual run skips these shards: they still ran, or their next run was claimed already (I2-08).
     Rejected(JobName, RequestId, ShardSet),
     /// The registry answers again, or for the first time (S4-13: connected).
     Connected,
     /// The registry does not answer: the lease may be lost, and is not trusted beyond its term (S4-13: connection exception).
     Disconnected,
-    /// Nodes joined or went: there are so many now (S4-13: children changed).
+    /// Nodes joined or left: there are so many now (S4-13: children changed).
     NodesChanged(usize),
-    /// No life of this node is a member any more; it held so many jobs, which others may take over now.
+    /// No life of this node is a member any more; it owned so many jobs, which other nodes may take over now.
     NodeLeft(Member, usize),
-    /// Its peers take a node for unreachable: it is offered nothing and takes no beat (S0-51).
+    /// Its peers mark a node as offline: it is offered nothing and takes no beat (S0-51).
     Offline(NodeName),
-    /// A node that was taken for unreachable is online again: its peers reach it, or it was started again or activated (S0-52).
+    /// An offline node is online again: its peers reach it, or it was restarted or activated (S0-52).
     Online(NodeName),
-    /// The serving leader is another now, or nobody (S4-13: node data changed).
+    /// The serving leader changed, or there is none now (S4-13: node data changed).
     LeaderChanged(Option<NodeName>, u64),
     /// The serving leader is gone (S4-13: node lost).
     LeaderLost(NodeName),
-    /// This node has won the lead; it serves when it has loaded what there is and has waited (S4-34).
+    /// This node has won the lead; it serves once it has loaded the metadata and has waited (S4-34).
     Resuming(u64),
-    /// This node serves (S4-34).
+    /// This node serves as the leader (S4-34).
     Serving(u64),
-    /// This node serves no more: it refuses orders and plans nothing (S4-33).
+    /// This node stops serving: it refuses commands and plans nothing (S4-33).
     Suspended,
-    /// Two nodes say that they serve, which must never be (S4-39).
+    /// Two nodes claim to serve, which must never happen (S4-39).
     MultiLeader(NodeName, NodeName),
-    /// The registry takes no members: its cluster was moved, or is not there yet.
+    /// The registry accepts no members: its cluster was moved, or is not complete yet.
     Shut(JoinRefusal),
-    /// The tree is written in a layout that this program does not know: it decides nothing any more.
+    /// The tree is written in a layout that this program does not know: the node stops deciding.
     UnknownLayout(UnknownLayout),
-    /// A generation has begun that is above this node's: it decides nothing any more (`I1`).
+    /// A newer generation than this node's has begun: the node stops deciding (`I1`).
     Outdated(u16),
-    /// Somebody deleted this node's entry while its lease lived: it takes nothing more until it is started again (S3-30).
+    /// An operator deleted this node's entry while its lease lived: it takes nothing until it is restarted (S3-30).
     Closed,
 }
 
-/// How a run came to its end without running to it. Kept in the lane until history has it (law 9).
+/// An outcome that a run gets without an executor. Kept in the run state until the history has it (law 9).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Which run; for skipped fires the latest of them.
+    /// The run; for skipped fires the latest of them.
     pub run: RunId,
-    /// Which attempt; 0 for fires that were never attempted.
+    /// The attempt; 0 for fires that were never attempted.
     pub attempt: u32,
     /// The moment it stood for.
     pub due: Wall,
     /// Lost or skipped.
     pub state: VerdictState,
-    /// In words, for people.
+    /// The reason in words, for people.
     pub reason: String,
-    /// On which node it was.
+    /// The node of the run.
     pub node: String,
     /// For skipped fires, the first moment of the span they cover; equal to `due` otherwise.
     pub from: Wall,
-    /// Which shards it is about, the run's own among them; empty where that is the only one.
+    /// The shards it is about, the run's own among them; empty where that is the only one.
     #[serde(default, skip_serializing_if = "ShardSet::is_empty")]
     pub shards: ShardSet,
 }
 
-/// The two ends that a run can come to without an executor's word.
+/// The two outcomes of a run without a report of an executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerdictState {
-    /// It may have run; nobody will say.
+    /// It may have run; its outcome will never be known.
     Lost,
     /// It did not run and will not.
     Skipped,
 }
 
-/// What a node asks of its driver. Each is answered by at most one input, failure included.
+/// The effects that a node asks of its driver. Each is answered by at most one input, failure included.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Open a lease of this term.
     Open {
-        /// The term wished for.
+        /// The requested term.
         ttl: Millis,
     },
-    /// Renew it.
+    /// Renew the lease.
     Renew(LeaseId),
-    /// End it, no matter whether the answer comes.
+    /// Close the lease, whether or not the answer comes.
     Close(LeaseId),
     /// Read all cold entries again.
     List,
-    /// Read these entries, which the feed does not carry.
+    /// Read these entries, which are not in the feed.
     Read(Vec<Key>),
-    /// Make this transaction. Those of one step go out together and are answered apart.
+    /// Commit this transaction. Those of one step go out together and are answered separately.
     Commit {
-        /// Its number.
+        /// The number of the commit.
         ticket: Ticket,
-        /// What it does.
+        /// The kind of the commit.
         kind: CommitKind,
-        /// What to make.
+        /// The transaction.
         txn: Txn,
     },
-    /// Ask a node whether it is there, and who it is.
+    /// Probe a node: ask whether it is there, and which life it is.
     Probe {
-        /// Which life of it.
+        /// The life to probe.
         to: Member,
-        /// Where it said it answers.
+        /// The address it published.
         address: String,
     },
-    /// Offer runs to a node that they are planned for; it reads of them in the plans.
+    /// Offer a node the runs that are planned for it; it reads them in the plans.
     Offer {
-        /// Which life of it.
+        /// The life to offer to.
         to: Member,
-        /// Where it said it answers.
+        /// The address it published.
         address: String,
         /// The runs.
         runs: Vec<Offer>,
@@ -243,7 +243,7 @@ pub enum Effect {
     Stop(RunId, StopReason),
     /// Write this verdict to the history, under (run, attempt) as its key; answered by `Recorded`.
     Record(Verdict),
-    /// Tell the world.
+    /// Report an event.
     Announce(Event),
     /// Answer a command.
     Answer(CommandId, Answer),
@@ -323,7 +323,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// What a job is called in an effect's trace.
+/// The name of a job in an effect's trace.
 impl fmt::Display for Effect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -353,7 +353,7 @@ impl fmt::Display for Effect {
     }
 }
 
-/// The job an effect is about, for per-job traces.
+/// The job that an effect is about, for per-job traces.
 impl Effect {
     /// The job, where the effect is about one.
     #[must_use]

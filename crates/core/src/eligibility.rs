@@ -1,4 +1,4 @@
-//! Standing: who may take part in what the cluster does as one, and who may plan for all.
+//! Eligibility: which members may take part in cluster-wide work, and which may plan.
 
 use alloc::vec::Vec;
 
@@ -15,10 +15,10 @@ use crate::time::{Millis, Mono, Wall};
 
 /// The operation of planning dispatched jobs (S0-26: create tasks).
 pub const DISPATCH: &str = "dispatch";
-/// How much of the next beat is planned with this one: its planner is found only after the longest wait, and has to read
+/// How much of the next beat is planned with this one: its planner starts only after the longest wait, and has to read
 /// and to commit.
 const MARGIN: Millis = Millis::secs(5);
-/// How long from noticing that a lead is lost until nothing more is done under it (T2, S4-36): a step and what it sent.
+/// How long from noticing that a lead is lost until nothing more is done under it (T2, S4-36): a step and its effects.
 pub const STOP: Millis = Millis(500);
 /// How long a message that was sent may still take effect.
 pub const NET: Millis = Millis(500);
@@ -26,26 +26,26 @@ pub const NET: Millis = Millis(500);
 /// The right to plan.
 #[derive(Clone, Debug)]
 pub struct PlanningRight {
-    /// Holds as long as nobody else has it.
+    /// The guards that hold as long as no other node has the right.
     pub guard: Guard,
-    /// By which beat or lead.
+    /// The beat or the lead that gives the right.
     pub planner: Planner,
     /// Fires up to here are planned.
     pub horizon: Wall,
     /// Whether the horizon moves on with the time of day.
     pub slides: bool,
-    /// Plans must have been read at this revision or later: before it others may have written them.
+    /// Plans must have been read at this revision or later: before it other planners may have written them.
     pub since: Revision,
 }
 
-/// What a node can say of who leads.
+/// What a node knows of the leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leadership {
     /// This member leads, or none does.
     Known(Option<Member>),
     /// The node does not trust its lease, so another leader may have been elected without its notice.
     Unknown {
-        /// The leader that it knew of last, which may be itself.
+        /// The leader that it knew last, which may be itself.
         last: Option<Member>,
         /// Since when it does not trust its lease, by its own clock; `None` before it asked for one.
         since: Option<Mono>,
@@ -78,7 +78,7 @@ pub fn planning_right(scene: &RuleContext<'_>) -> Option<PlanningRight> {
     })
 }
 
-/// The epoch under which this node serves; none while it gives the lead back, which may be somebody else's already.
+/// The epoch under which this node serves; none while it releases the lead, which another node may have already.
 #[must_use]
 pub fn serves(scene: &RuleContext<'_>) -> Option<u64> {
     let record = scene.view.serving().value.as_ref()?;
@@ -87,14 +87,14 @@ pub fn serves(scene: &RuleContext<'_>) -> Option<u64> {
     serves.then_some(record.epoch)
 }
 
-/// Whether this node must leave orders to the serving leader (S4-33).
+/// Whether this node must leave commands to the serving leader (S4-33).
 #[must_use]
 pub fn on_standby(scene: &RuleContext<'_>) -> bool {
     scene.view.settings().planner == PlannerKind::Leader && serves(scene).is_none()
 }
 
-/// The members that work, in the order of their names: those that are able and not drained. Of two lives of one node the
-/// later.
+/// The members that work, in the order of their names: those that are able and not draining. Of two lives of one node
+/// the later.
 #[must_use]
 pub fn workers<'a>(scene: &RuleContext<'a>) -> Vec<&'a Member> {
     let members = scene.view.members().map(|(member, _)| member);
@@ -106,25 +106,25 @@ pub fn workers<'a>(scene: &RuleContext<'a>) -> Vec<&'a Member> {
     list
 }
 
-/// Those of them that are not taken for unreachable.
+/// The working members that are not marked offline.
 #[must_use]
 pub fn candidates<'a>(scene: &RuleContext<'a>) -> Vec<&'a Member> {
     let mut list = workers(scene);
-    // Where everybody is offline the strikes say nothing any more: better one of them than nobody.
+    // Where all nodes are offline the strikes mean nothing any more: an offline node is better than none.
     if list.iter().any(|member| !scene.view.is_offline(member)) {
         list.retain(|member| !scene.view.is_offline(member));
     }
     list
 }
 
-/// Whether this node speaks to others at all. One that is embedded without an HTTP interface does not: it cannot say of
-/// anybody that they are out of reach.
+/// Whether this node has an address for other nodes. One that is embedded without an HTTP interface has none: it cannot
+/// find that another node is out of reach.
 #[must_use]
 pub fn has_address(scene: &RuleContext<'_>) -> bool {
     !scene.local.settings.address.is_empty()
 }
 
-/// Whether this node may take a beat or the lead: it is able, wanted, reachable, and its clock agrees (I11, law 6).
+/// Whether this node may take a beat or the lead: able, not draining, reachable, and its clock agrees (I11, law 6).
 #[must_use]
 pub fn may_lead(scene: &RuleContext<'_>) -> bool {
     scene.me.is_some() && scene.clock_agrees() && candidates(scene).contains(&scene.member)
@@ -152,7 +152,7 @@ pub fn takeover_wait(ttl: Millis, valid: Millis, notice: Millis, stop: Millis, n
     (notice + stop + net + Millis(ttl.0 / 100) - spare).max(Millis::ZERO)
 }
 
-/// That wait, as the cluster has it set.
+/// That wait, by the cluster's settings.
 #[must_use]
 pub fn handover_wait(scene: &RuleContext<'_>, settings: &ClusterSettings) -> Millis {
     let (ttl, early) = (scene.local.lease.ttl(), scene.local.settings.early);

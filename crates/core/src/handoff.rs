@@ -1,7 +1,7 @@
 //! What a node passes on to the program that takes its place in the same process.
 //!
-//! Only what neither the registry nor the guard can tell: who the node is, until when it is trusted, and which runs it gave
-//! to its executors. Everything else is listed anew.
+//! Only what neither the registry nor the guard can tell: who the node is, until when it is trusted, and which runs it
+//! gave to its executors. Everything else is listed anew.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -36,8 +36,8 @@ pub struct HandoffLease {
     pub ttl: Millis,
     /// When the last confirmed request was asked: trust counts from there on.
     pub confirmed: i64,
-    /// What the registry's clock showed, when it was asked, and when it had answered: whoever goes on must know by how much his
-    /// own is off before he looks at a single fire.
+    /// What the registry's clock showed, when it was asked, and when it had answered: whoever goes on must know by how
+    /// much his own is off before he looks at a single fire.
     pub clock: Option<(Wall, i64, i64)>,
 }
 

@@ -1,4 +1,4 @@
-//! The words of the house as types: names, numbers, and how each is written and read back.
+//! Ids as types: names, numbers, and how each is written and parsed.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -16,7 +16,7 @@ pub use fire::FireId;
 /// The longest name in bytes.
 pub const NAME_MAX: usize = 128;
 
-/// A text that is not the word it was taken for. Its display says what is allowed.
+/// A text that is not a valid id. Its display says what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdError(String);
 
@@ -34,8 +34,8 @@ impl fmt::Display for IdError {
 
 impl core::error::Error for IdError {}
 
-/// Whether a character is not seen itself and may change how its neighbours are read: one that controls a terminal, turns the
-/// direction of a text, joins, hides or breaks lines. A text of somebody else's is shown without them.
+/// Whether a character is invisible and may change how its neighbours are read: one that controls a terminal, turns the
+/// direction of a text, joins, hides or breaks lines. Untrusted text is shown without them.
 #[must_use]
 pub fn is_unseen(c: char) -> bool {
     c.is_control() || FORMATS.iter().any(|(first, last)| (*first..=*last).contains(&c))
@@ -123,7 +123,7 @@ macro_rules! name {
 }
 
 name!(
-    /// The name of a node, chosen by whoever starts it. Two lives of one node share it.
+    /// The name of a node, chosen by its operator. Two lives of one node share it.
     NodeName,
     "node name"
 );
@@ -138,17 +138,17 @@ name!(
     "calendar name"
 );
 name!(
-    /// The name of a pool, which jobs share that are not to run all at once.
+    /// The name of a pool, which limits how many runs of its jobs execute at once.
     PoolName,
     "pool name"
 );
 name!(
-    /// The name of a notifier, which the settings of nodes give and jobs use.
+    /// The name of a notifier, which the settings of nodes declare and jobs use.
     NotifierName,
     "notifier name"
 );
 name!(
-    /// The id of a request made by hand (run now): sending it twice asks once (I24).
+    /// The id of a trigger (run now): sending it twice triggers one run (I24).
     RequestId,
     "request id"
 );
@@ -158,7 +158,7 @@ name!(
     "lock name"
 );
 name!(
-    /// What one node does for all in a beat (S0-26), such as `dispatch`; embedders may name their own.
+    /// A cluster-wide operation of a beat (S0-26), such as `dispatch`; embedders may name their own.
     Operation,
     "operation"
 );
@@ -167,14 +167,14 @@ name!(
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Member {
-    /// Whose life.
+    /// The name of the node.
     pub node: NodeName,
-    /// Which life; equal to the number of its lease.
+    /// The number of the life; equal to the number of its lease.
     pub incarnation: u64,
 }
 
 impl Member {
-    /// One that sorts before all others, for ranges.
+    /// An id that sorts before all others, for ranges.
     pub(crate) fn least() -> Self {
         Self { node: NodeName("".into()), incarnation: 0 }
     }
@@ -220,33 +220,33 @@ impl fmt::Display for Shard {
     }
 }
 
-/// What makes a job run once: a moment of its schedule, or a request by hand.
+/// The cause of a run: a moment of the job's schedule, or a manual trigger.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Fire {
     /// The schedule was due at this moment.
     #[serde(rename = "due")]
     Due(Wall),
-    /// Somebody asked, under this id.
+    /// A trigger with this id.
     #[serde(rename = "ask")]
     Asked(RequestId),
 }
 
 impl Fire {
-    /// The first one in their order.
+    /// The first fire in order.
     pub(crate) const FIRST: Self = Self::Due(Wall::MIN);
 }
 
-/// The handling of one fire of one shard. It exists once, whoever computes it.
+/// The execution of one fire on one shard. It exists once, whichever node computes it.
 ///
 /// Written `job:1763749200000:0` (due moment in ms) or `job:ask-<request id>:0`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RunId {
-    /// Of which job.
+    /// The job.
     pub job: JobName,
-    /// For which fire.
+    /// The fire.
     pub fire: Fire,
-    /// Which shard of it.
+    /// The shard.
     pub shard: Shard,
 }
 
@@ -290,7 +290,7 @@ impl From<RunId> for String {
     }
 }
 
-/// The fencing token of a run: whoever is written to refuses one lower than it has seen (I1, I2).
+/// The fencing token of a run: a system that the run writes to refuses a token lower than it has seen (I1, I2).
 ///
 /// The registry's generation and the job's count of claims, packed so that comparing the numbers compares both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -313,7 +313,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// So many things of a kind, in words: `1 job`, `3 jobs`.
+/// A count with its noun, in words: `1 job`, `3 jobs`.
 #[must_use]
 pub fn counted(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }

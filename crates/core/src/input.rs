@@ -1,4 +1,4 @@
-//! Everything that can happen to a node.
+//! The inputs of a node: everything that can happen to it.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -25,204 +25,204 @@ pub struct CommandId(pub u64);
 pub enum Input {
     /// Time passed.
     Tick,
-    /// News of the lease.
+    /// A change of the lease.
     Lease(LeaseEvent),
-    /// All cold entries, as asked for by `Effect::List`; `None` when they could not be read.
+    /// All cold entries, as requested by `Effect::List`; `None` when they could not be read.
     Listed(Option<ChangeBatch>),
-    /// News from the feed. A feed that ended or had a gap shows as `Gap`.
+    /// Changes from the feed. A feed that ended or had a gap shows as `Gap`.
     Changed(ChangeBatch),
-    /// The feed ended: news may be missing.
+    /// The feed ended: changes may be missing.
     Gap,
-    /// The entries asked for by `Effect::Read`; `None` when they could not be read.
+    /// The entries requested by `Effect::Read`; `None` when they could not be read.
     Read(Option<Vec<Change>>),
-    /// What became of a commit.
+    /// The outcome of a commit.
     Committed {
-        /// Which.
+        /// The commit.
         ticket: Ticket,
-        /// How.
+        /// The outcome.
         outcome: TxnOutcome,
     },
-    /// News of a run.
+    /// A report on a run.
     Run {
-        /// Which.
+        /// The run.
         id: RunId,
-        /// Which attempt of it.
+        /// The attempt of the run.
         attempt: u32,
-        /// What.
+        /// The report.
         event: RunEvent,
     },
-    /// History has the verdict on this attempt.
+    /// The history has the verdict on this attempt.
     Recorded {
-        /// Which run.
+        /// The run.
         run: RunId,
-        /// Which attempt.
+        /// The attempt.
         attempt: u32,
     },
-    /// Whether another node answered a probe, asked at this moment (S0-46).
+    /// The result of a probe of another node, sent at this moment (S0-46).
     Probed {
-        /// Which life of it was asked.
+        /// The life that was probed.
         member: Member,
-        /// When.
+        /// The moment of the probe.
         asked: RequestedAt,
-        /// What it said; `None` when it could not be reached.
+        /// The reply; `None` when the node could not be reached.
         answer: Option<ProbeReply>,
     },
-    /// What became of an offer.
+    /// The result of an offer.
     Offered {
-        /// To whom it was made.
+        /// The node that got the offer.
         to: Member,
-        /// Which runs.
+        /// The runs offered.
         runs: Vec<RunId>,
-        /// How it was answered.
+        /// The reply.
         answer: OfferAnswer,
     },
-    /// What was measured of this host.
+    /// The measured load of this host.
     Sampled(HostLoad),
     /// Whether this node can do its work: its disks take writes and its executor lives (law 7).
     Able(bool),
-    /// Whether the node is to begin nothing new, because it is about to be passed on to another program.
+    /// Whether the node must begin nothing new, because it is about to be handed off to another program.
     Rest(bool),
-    /// Somebody wants something.
+    /// A command.
     Asked(CommandId, Command),
-    /// The same; the text is the name that the request gave of the one who asks.
+    /// A command with the caller's name as the request gave it.
     AskedBy(CommandId, String, Command),
 }
 
-/// News of the lease.
+/// A change of the lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseEvent {
     /// `open` was answered.
     Opened {
-        /// When it was asked.
+        /// The moment of the request.
         asked: RequestedAt,
         /// The answer.
         granted: LeaseGrant,
     },
     /// `renew` was answered.
     Renewed {
-        /// When it was asked.
+        /// The moment of the request.
         asked: RequestedAt,
         /// The answer.
         granted: LeaseGrant,
     },
-    /// The engine says that this lease has ended.
+    /// The engine reports that this lease has ended.
     Gone(LeaseId),
     /// `open` or `renew` had no answer.
     Failed,
 }
 
-/// News of a run.
+/// A report on a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RunEvent {
-    /// It did not start and will not: it was too late, or there was no means. The attempt may be given again.
+    /// The run did not start and will not: it was too late, or could not be executed. The attempt may be started again.
     NotStarted,
-    /// It ended.
+    /// The run ended.
     Ended(RunOutcome),
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
-    /// As it should.
+    /// It succeeded.
     Succeeded,
     /// With an error of its own; a command with this exit code, unless a signal ended it or it could not be started.
     Failed(Option<u8>),
-    /// From outside.
+    /// It was ended from outside.
     Stopped(StopReason),
 }
 
-/// What somebody may want of a node.
+/// The commands that a node accepts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
-    /// Create or replace jobs; each apart, and the same declaration twice is one (S1-86 … S1-88).
+    /// Create or replace jobs, each on its own; the same declaration twice has one effect (S1-86 … S1-88).
     Apply(Vec<Job>),
-    /// Create or replace a calendar; the same declaration twice is one.
+    /// Create or replace a calendar; the same declaration twice has one effect.
     Calendar(Box<Calendar>),
     /// Delete a calendar that no job names.
     DeleteCalendar(CalendarName),
-    /// Keep the job's holder and fire only by hand.
+    /// Pause the job: it keeps its owner and runs only when triggered manually.
     Pause(JobName),
-    /// Fire again, from now on.
+    /// Resume the job's schedule from now on.
     Resume(JobName),
-    /// Let the job be held and fire, from now on.
+    /// Enable the job: it may be owned and fires from now on.
     Enable(JobName),
-    /// Let nobody hold the job.
+    /// Disable the job: no node may own it.
     Disable(JobName),
     /// Delete the job.
     Delete(JobName),
-    /// Run the job once, now; the same id asks once.
+    /// Run the job once, now; the same id triggers one run.
     RunNow(JobName, RequestId),
     /// Run this node's shards of a sharded job once, now.
     RunOn(JobName, RequestId, NodeName),
-    /// Switch something of a sharded job on one node.
+    /// Change one switch of a sharded job on one node.
     Switch(JobName, NodeName, NodeSwitch),
-    /// Let every node of this moment take no part in a sharded job, each until it is started again.
+    /// Exclude all present nodes from a sharded job, each until it is restarted.
     Shutdown(JobName),
-    /// Switch these shards of a sharded job on or off.
+    /// Enable or disable these shards of a sharded job.
     Shards(JobName, ShardSet, bool),
-    /// Look at all jobs again and claim what nobody holds, without waiting for others (S1-85).
+    /// Look at all jobs again and claim the free ones without waiting for other nodes (S1-85).
     Claim,
-    /// Let this node give up its jobs, each after its run (S1-60).
+    /// Drain this node: it releases each job after its run (S1-60).
     Drain(NodeName),
-    /// Let it claim again (S1-65).
+    /// End the drain: the node claims jobs again (S1-65).
     Undrain(NodeName),
-    /// End a run that this node executes, or is to start or to attempt again.
+    /// Cancel a run that this node executes, or is to start or to attempt again.
     Kill(RunId),
     /// Take a lock, or take it once more (S1-09).
     Lock(LockName),
-    /// Give a lock back, once for each time it was taken.
+    /// Release a lock, once for each time it was taken.
     Unlock(LockName),
-    /// Another node has planned runs for this one: look at the plans of their jobs.
+    /// Accept an offer: another node has planned runs for this one; look at the plans of their jobs.
     Offer(Vec<Offer>),
-    /// Take an operation for this beat, for an embedder (S0-24).
+    /// Claim an operation for this beat, for an embedder (S0-24).
     Beat(Operation),
-    /// Tell people that a fire of a job is late, or absent: who is answered `Done` is the one who tells.
+    /// Claim the notification that a fire of a job is late or absent: the node that is answered `Done` sends it.
     Notify(JobName, Occasion, Wall),
-    /// Set something for the whole cluster.
+    /// Change a setting of the whole cluster.
     Configure(ClusterSetting),
     /// Write the tree in the newest layout that a member knows, if all members know it.
     FinalizeUpgrade,
-    /// Take a node for online again, whatever strikes it has (S0-52).
+    /// Mark a node as online again, whatever strikes it has (S0-52).
     Activate(NodeName),
-    /// Write down what this node processed of a job's data in the interval that is over, for embedders (S2-21).
+    /// Record what this node processed of a job's data in the interval that is over, for embedders (S2-21).
     Count(JobName, ProcessedItems),
-    /// Hand everything over, so that the process may end: finish what runs, claim nothing, then close the lease.
+    /// Hand everything over before the process ends: finish what runs, claim nothing, then close the lease.
     Leave,
 }
 
 /// One run that another node offers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Offer {
-    /// Which.
+    /// The run.
     pub run: RunId,
-    /// Whether it must be taken, since everybody else is busy too.
+    /// Whether it must be taken, since all other nodes are busy too.
     pub must: bool,
 }
 
-/// How an offer was answered.
+/// The reply to an offer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum OfferAnswer {
-    /// All were taken but these, for which there is no slot.
+    /// All runs were taken but these, for which there is no slot.
     Taken {
-        /// Those that were not.
+        /// The runs not taken.
         busy: Vec<RunId>,
     },
-    /// The node could not be reached; whether it heard the offer nobody knows.
+    /// The node could not be reached; it may or may not have received the offer.
     Unreachable,
 }
 
-/// What a node says of itself when it is probed.
+/// The reply of a node to a probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProbeReply {
-    /// The epoch under which it serves as the leader; `None` when it does not.
+    /// The epoch under which the node serves as the leader; `None` when it does not serve.
     pub serves: Option<u64>,
 }
 
-/// One thing to be set for the whole cluster.
+/// A setting of the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClusterSetting {
-    /// Who plans dispatched jobs.
+    /// Who plans dispatched jobs: a new planner each beat, or the leader.
     Planner(PlannerKind),
     /// The length of a beat in seconds, 1 to 3,600.
     Beat(u32),
@@ -234,23 +234,23 @@ pub enum ClusterSetting {
     Spread(Spread),
 }
 
-/// What of a job can be switched for one node, each with its own way back.
+/// A switch of a sharded job on one node. Each has its own way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeSwitch {
-    /// Whether it fires its shards only by hand; holds through restarts (S2-38).
+    /// Whether the node fires its shards only when triggered manually; kept through restarts (S2-38).
     Paused(bool),
-    /// Whether it takes no part; holds through restarts (S2-34).
+    /// Whether the node is excluded from the job; kept through restarts (S2-34).
     Disabled(bool),
-    /// It takes no part until it is started again (S2-39).
+    /// The node is excluded until it is restarted (S2-39).
     Shutdown,
 }
 
 /// Free jobs that a node does not claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UnclaimedJobs {
-    /// How many they are.
+    /// Their number.
     pub jobs: usize,
-    /// Why it does not, in words.
+    /// The reason in words.
     pub why: String,
 }
 
@@ -259,61 +259,61 @@ pub struct UnclaimedJobs {
 pub enum Answer {
     /// Done.
     Done,
-    /// Done, job by job: what each became.
+    /// Done; the result of each job.
     Applied(Vec<(JobName, ApplyResult)>),
-    /// The layout in which the tree is written now; whether it was raised.
+    /// The layout in which the tree is written now, and whether it was raised.
     Layout(u32, ApplyResult),
-    /// What an applied calendar became.
+    /// The result for an applied calendar.
     Calendar(CalendarName, ApplyResult),
-    /// The request stands under this run.
+    /// The trigger is stored under this run.
     Accepted(RunId, Wall),
-    /// How many jobs this node claims now, and how many it leaves without a holder.
+    /// How many jobs this node claims now, and how many it leaves without an owner.
     Claiming {
         /// Claims sent.
         claims: usize,
-        /// The jobs that it leaves, by the first reason for it.
+        /// The jobs that it leaves, by the first reason.
         left: Vec<UnclaimedJobs>,
     },
     /// The lock is held, under this token, so many times over.
     Locked(Token, u32),
-    /// The runs of an offer for which this node has no slot; the others it takes.
+    /// The runs of an offer for which this node has no slot; it takes the others.
     Busy(Vec<RunId>),
-    /// The operation is this node's for this beat, under this token.
+    /// The operation belongs to this node for this beat, under this token.
     Beat {
         /// The beat's number.
         beat: u64,
-        /// For whoever is written to by the operation.
+        /// The fencing token for the systems that the operation writes to.
         token: Token,
     },
-    /// It cannot be done; the text says why and the fix.
+    /// The command failed; the text states the reason and the fix.
     Refused(Refusal, String),
 }
 
-/// What an applied declaration did.
+/// The effect of an applied declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApplyResult {
-    /// It is new.
+    /// It created an entry.
     Created,
-    /// It replaces another.
+    /// It replaced an entry.
     Updated,
-    /// It was there already.
+    /// The same declaration was there already.
     Unchanged,
 }
 
-/// Kinds of refusal, as programs tell them apart.
+/// Kinds of refusal that programs can tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// There is no such thing.
     NotFound,
-    /// It makes no sense.
+    /// The command is invalid.
     Invalid,
-    /// It does not go with what is: somebody else holds it, or it is disabled.
+    /// The command conflicts with the present state: another node owns the thing, or it is disabled.
     Conflict,
     /// The node has no trusted lease just now.
     Unavailable,
-    /// Nobody knows whether it was done: it was sent to the registry, which has not answered.
+    /// The outcome is unknown: the command was sent to the registry, which has not answered.
     Unknown,
-    /// This node is on standby: the serving leader takes orders.
+    /// This node is on standby: the serving leader takes commands.
     Standby,
 }

@@ -58,8 +58,8 @@ pub const SPEC_BYTES_MAX: usize = 256 * 1024;
 pub struct Job {
     /// Its name, for ever.
     pub name: JobName,
-    /// When it is due: cron in 5, 6 or 7 fields, `@daily` and kin, `@every 90s`, `at <moment>`; several rules one a line,
-    /// or written as a list. Empty: only by hand.
+    /// When it is due: cron in 5, 6 or 7 fields, `@daily` and kin, `@every 90s`, `at <moment>`; several rules one a
+    /// line, or written as a list. Empty: only by hand.
     #[serde(default, with = "written::rules", skip_serializing_if = "String::is_empty")]
     pub schedule: String,
     /// The IANA zone in which the schedule is read; UTC when empty.
@@ -86,8 +86,8 @@ pub struct Job {
     /// How nodes are chosen for it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub placement: Placement,
-    /// Which nodes it may run on: conditions on their labels, such as `gpu`, `zone=eu|us`, `!spot` or `name=n1`, all of which
-    /// hold; on every node when empty.
+    /// Which nodes it may run on: conditions on their labels, such as `gpu`, `zone=eu|us`, `!spot` or `name=n1`, all of
+    /// which hold; on every node when empty.
     #[serde(default, skip_serializing_if = "NodeSelector::is_everywhere")]
     pub node_selector: NodeSelector,
     /// Which runs start first where slots are short: 0 those of last, 9 those of first.
@@ -118,8 +118,8 @@ pub struct Job {
     /// Of the nodes on one host only the first by name takes part (S2-31).
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub one_per_host: bool,
-    /// Whether the cluster's books say what runs. Without it nobody waits for runs before shards move, and nobody repeats
-    /// or reports a crashed one (S2-20).
+    /// Whether the cluster's books say what runs. Without it nobody waits for runs before shards move, and nobody
+    /// repeats or reports a crashed one (S2-20).
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub monitor_execution: bool,
     /// How much a node's clock may differ from the registry's, in seconds, before it fires none of this job (S2-25); a

@@ -1,4 +1,4 @@
-//! The tree of the registry: one function a key, and the way back. Keys are spelt nowhere else.
+//! The keys of the registry tree: one function builds each, and one parses all. Keys are spelt nowhere else.
 
 use alloc::format;
 use alloc::string::String;
@@ -7,7 +7,7 @@ use core::fmt;
 
 use crate::ids::{CalendarName, JobName, LockName, Member, NodeName, Operation, PoolName};
 
-/// The address of one entry. It is in many hands at once, so a copy is cheap.
+/// The address of one entry. Many parts share it, so a copy is cheap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
 
@@ -24,15 +24,15 @@ impl Key {
         &self.0
     }
 
-    /// Whether every node hears of changes to this key. Lanes are hot: written at each fire by their holder alone,
-    /// and read only when somebody takes over.
+    /// Whether every node receives changes of this key. Run states are hot: written at each fire by their owner alone,
+    /// and read only at a takeover.
     #[must_use]
     pub fn is_cold(&self) -> bool {
         !self.0.starts_with(HOT_ROOT)
     }
 
-    /// Whether the entry goes some time after the member that it is about: the lanes of a sharded job do. Other entries that no lease
-    /// takes along stay for ever.
+    /// Whether the entry is deleted some time after its member: the run states of a sharded job are. Other entries
+    /// without a lease stay for ever.
     #[must_use]
     pub fn is_of_a_member(&self) -> bool {
         let lane = self.0.strip_prefix(HOT_ROOT);
@@ -46,10 +46,10 @@ impl fmt::Display for Key {
     }
 }
 
-/// What the keys of hot entries begin with, and no others.
+/// The prefix of the keys of hot entries, and of no others.
 pub const HOT_ROOT: &str = "lane/";
 
-/// Those that every fire names are put together without the machinery of formats.
+/// Keys that every fire uses are built without the formatting machinery.
 fn spelt(parts: &[&str]) -> Key {
     Key(parts.concat().into())
 }
@@ -60,56 +60,56 @@ pub fn node(member: &Member) -> Key {
     Key(format!("node/{member}").into())
 }
 
-/// What the operator declared of a job.
+/// The declaration of a job.
 #[must_use]
 pub fn spec(job: &JobName) -> Key {
     spelt(&["job/", job.as_str(), "/spec"])
 }
 
-/// Who holds a job.
+/// The owner of a job.
 #[must_use]
 pub fn assignment(job: &JobName) -> Key {
     spelt(&["job/", job.as_str(), "/place"])
 }
 
-/// Requests to run a job now, remembered after they are done.
+/// Triggers of a job, kept after they were handled.
 #[must_use]
 pub fn triggers(job: &JobName) -> Key {
     spelt(&["job/", job.as_str(), "/asked"])
 }
 
-/// A claimed job's watermark and open fire. It belongs to the job and passes from holder to holder with the place.
+/// A claimed job's watermark and open fires. It belongs to the job and passes from owner to owner with the assignment.
 #[must_use]
 pub fn run_state(job: &JobName) -> Key {
     spelt(&[HOT_ROOT, job.as_str(), "/claim"])
 }
 
-/// A sharded job's state on one member: the shards it answers for and what runs of them. Written only by that member,
-/// and after its end by those who settle what it left.
+/// A sharded job's state on one member: the shards it answers for and their runs. Written only by that member,
+/// and after its end by the members that settle it.
 #[must_use]
 pub fn shard_run_state(job: &JobName, member: &Member) -> Key {
     Key(format!("lane/{job}/{member}").into())
 }
 
-/// The runs of a dispatched job that are planned or going on.
+/// The plan of a dispatched job: its planned and running runs.
 #[must_use]
 pub fn plan(job: &JobName) -> Key {
     spelt(&[HOT_ROOT, job.as_str(), "/plan"])
 }
 
-/// Who does an operation in this beat.
+/// The node that does an operation in this beat.
 #[must_use]
 pub fn beat(operation: &Operation) -> Key {
     Key(format!("beat/{operation}").into())
 }
 
-/// How busy a node is.
+/// The load of a node.
 #[must_use]
 pub fn load(node: &NodeName) -> Key {
     Key(format!("load/{node}").into())
 }
 
-/// How much data of a job a node processed in its latest interval of counting.
+/// The items that a node processed of a job in its latest interval.
 #[must_use]
 pub fn count(node: &NodeName, job: &JobName) -> Key {
     Key(format!("count/{node}/{job}").into())
@@ -121,31 +121,31 @@ pub fn strike(node: &NodeName, observer: &NodeName) -> Key {
     Key(format!("strike/{node}/{observer}").into())
 }
 
-/// Whether a node is taken for unreachable.
+/// Whether a node is marked as offline.
 #[must_use]
 pub fn offline(node: &NodeName) -> Key {
     Key(format!("offline/{node}").into())
 }
 
-/// Who serves, where a leader does.
+/// The serving leader.
 #[must_use]
 pub fn serving() -> Key {
     Key("serving".into())
 }
 
-/// What is set for the whole cluster.
+/// The settings of the whole cluster.
 #[must_use]
 pub fn settings() -> Key {
     Key("settings".into())
 }
 
-/// What an operator has switched for one job on one node.
+/// The switches of one job on one node.
 #[must_use]
 pub fn switches(node: &NodeName, job: &JobName) -> Key {
     Key(format!("intent/{node}/{job}").into())
 }
 
-/// The wish that a node be drained.
+/// The intent to drain a node.
 #[must_use]
 pub fn intent(node: &NodeName) -> Key {
     Key(format!("intent/{node}").into())
@@ -157,7 +157,7 @@ pub fn lock(name: &LockName) -> Key {
     Key(format!("lock/{name}").into())
 }
 
-/// Up to which fire of a job people were told that it was late, or absent.
+/// Which fires of a job people were last notified of as late or absent.
 #[must_use]
 pub fn notifications(job: &JobName) -> Key {
     Key(format!("told/{job}").into())
@@ -169,7 +169,7 @@ pub fn cluster() -> Key {
     Key("cluster".into())
 }
 
-/// Which runs of a pool go on.
+/// The permits of a pool.
 #[must_use]
 pub fn pool(name: &PoolName) -> Key {
     Key(format!("pool/{name}").into())
@@ -181,20 +181,20 @@ pub fn calendar(name: &CalendarName) -> Key {
     Key(format!("calendar/{name}").into())
 }
 
-/// What a key addresses.
+/// The address of an entry as a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParsedKey {
     /// See [`node`].
     Node(Member),
     /// See [`spec`].
     Spec(JobName),
-    /// See [`place`].
+    /// See [`assignment`].
     Assignment(JobName),
-    /// See [`asked`].
+    /// See [`triggers`].
     Triggers(JobName),
-    /// See [`lane`].
+    /// See [`run_state`].
     RunState(JobName),
-    /// See [`shard_lane`].
+    /// See [`shard_run_state`].
     ShardRunState(JobName, Member),
     /// See [`switches`].
     Switches(NodeName, JobName),
@@ -210,7 +210,7 @@ pub enum ParsedKey {
     Load(NodeName),
     /// See [`count`].
     Count(NodeName, JobName),
-    /// See [`strike`]: the node, and who could not reach it.
+    /// See [`strike`]: the node, and the observer.
     Strike(NodeName, NodeName),
     /// See [`offline`].
     Offline(NodeName),
@@ -224,11 +224,11 @@ pub enum ParsedKey {
     Calendar(CalendarName),
     /// See [`pool`].
     Pool(PoolName),
-    /// See [`told`].
+    /// See [`notifications`].
     Notifications(JobName),
 }
 
-/// The way back from a key. `None` for keys of other layouts, which are left alone.
+/// Parses a key. `None` for keys of other layouts, which are left alone.
 #[must_use]
 pub fn parse(key: &Key) -> Option<ParsedKey> {
     let mut parts = key.0.split('/');

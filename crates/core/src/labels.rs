@@ -1,8 +1,8 @@
 //! Labels: what a node says of itself, and which nodes a job may run on.
 //!
-//! A node has labels, each a word with or without a value: `gpu`, `zone=eu`. A job names the nodes that it may run on by
-//! conditions, all of which must hold: `gpu`, `zone=eu|us`, `!spot`. Its name is a label that every node has: `name=n1`.
-//! A node that meets all of them fits the job.
+//! A node has labels, each a word with or without a value: `gpu`, `zone=eu`. A job names the nodes that it may run on
+//! by conditions, all of which must hold: `gpu`, `zone=eu|us`, `!spot`. Its name is a label that every node has:
+//! `name=n1`. A node that meets all of them fits the job.
 
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -78,8 +78,8 @@ impl Lease {
         }
     }
 
-    /// The lease that an earlier program of this process held, trusted as long as that one might. It is renewed at once: some
-    /// engines keep a lease by a connection, and that one went with the program.
+    /// The lease that an earlier program of this process held, trusted as long as that one might. It is renewed at
+    /// once: some engines keep a lease by a connection, and that one went with the program.
     pub fn resume(&mut self, id: LeaseId, passed: &HandoffLease) {
         let confirmed = Mono(passed.confirmed);
         self.held = Some(ConfirmedLease { id, ttl: passed.ttl, confirmed, next_end: Some(confirmed) });

@@ -1,8 +1,8 @@
 //! The load score: how busy a node is, as one number of two decimals.
 //!
-//! 0.00 is the least loaded state and 100.00 the busiest. Of it 64 % is the processor's, for that is what scheduling uses most,
-//! 32 % the slots', since each run takes one, and 4 % the memory's (S0-28 … S0-32). It decides who waits how long before
-//! taking a beat, and breaks ties between nodes with equally many free slots. No safety depends on it.
+//! 0.00 is the least loaded state and 100.00 the busiest. Of it 64 % is the processor's, for that is what scheduling
+//! uses most, 32 % the slots', since each run takes one, and 4 % the memory's (S0-28 … S0-32). It decides who waits how
+//! long before taking a beat, and breaks ties between nodes with equally many free slots. No safety depends on it.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};

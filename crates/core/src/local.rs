@@ -1,4 +1,4 @@
-//! What a node knows of itself and of nobody else: its lease, what it has under way, what it gave to executors.
+//! The local state of a node: its lease, its commits in flight, and the runs it gave to executors.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -33,18 +33,18 @@ pub use fair_queue::{FairQueue, Waiter};
 pub use peer_state::{Contact, LeaderTerm, OfferState, PeerState, PlansInFlight, SentOffer};
 pub use pool_waiters::PoolWaiters;
 
-/// What a commit is about. One commit at a time is under way for each.
+/// The scope of a commit. At most one commit of each scope is in flight.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CommitScope {
     /// The node's own membership.
     Membership,
-    /// A job that this node holds or wants to hold.
+    /// A job that this node owns or wants to own.
     Job(JobId),
-    /// A wish of somebody, by its command and its place in it.
+    /// A command item, by its command and its index in it.
     Item(CommandId, u32),
-    /// A lock that this node holds and nobody here wants any more.
+    /// A lock that this node holds and no command here asks for any more.
     Lock(LockName),
-    /// How busy this node is.
+    /// The load of this node.
     Load,
     /// An operation of a beat.
     Beat(Operation),
@@ -54,109 +54,109 @@ pub enum CommitScope {
     Offline(NodeName),
     /// Whether this node is drained and owns nothing any more.
     Drained,
-    /// Who serves.
+    /// The lead of the cluster.
     Serving,
-    /// Which runs of a pool go on.
+    /// The permits of a pool.
     Pool(PoolName),
 }
 
-/// A commit under way.
+/// A commit in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PendingCommit {
-    /// About what.
+    /// Its scope.
     pub scope: CommitScope,
-    /// What it does.
+    /// Its kind.
     pub kind: CommitKind,
     /// The transaction, to be sent again while its outcome is unknown (law 5).
     pub txn: Txn,
-    /// The lane that its first write writes, where firing had it at hand: then it need not be decoded.
+    /// The run state that its first write writes, if firing had it at hand: then it need not be decoded.
     pub run_state: Option<RunState>,
     /// When it was sent first.
     pub since: Mono,
-    /// How many paced ones were under way then, with this one.
+    /// How many paced commits were in flight then, with this one.
     pub among: usize,
     /// How often it was sent.
     pub tries: u32,
-    /// What is to be told once it is applied.
+    /// Events to report once it is applied.
     pub events: Vec<Event>,
-    /// Whose run may be accepted once it is applied. Whoever is told before reads the entry as it was.
+    /// Members that may accept a run once it is applied. One that is notified earlier reads the entry as it was.
     pub next: Option<(RunId, Member)>,
 }
 
-/// A run that was given to an executor, remembered until the view shows it closed (law 3).
+/// A run that was given to an executor, kept until the view shows it closed (law 3).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Given {
-    /// Which run.
+    /// The run.
     pub run: RunId,
-    /// Which attempt.
+    /// The attempt.
     pub attempt: u32,
-    /// How it ended, once it has, and when.
+    /// Its outcome, once it has ended, and when.
     pub ended: Option<(RunOutcome, Mono)>,
     /// Whether its end was asked for.
     pub stopping: bool,
-    /// Whether it is one of a sharded job's: those take their slots only when they start.
+    /// Whether it belongs to a sharded job: those runs take their slots only when they start.
     pub sharded: bool,
     /// Whether and when another attempt follows it, as declared when it was given.
     pub retry: Option<Box<Backoff>>,
 }
 
 impl Given {
-    /// As what it is counted, if it is one of a sharded job's: whether it goes on. Then it takes a slot that no claim has taken
-    /// for it.
+    /// How it is counted, if it belongs to a sharded job: whether it executes. Then it takes a slot that no claim has
+    /// taken for it.
     fn counts(&self) -> Option<bool> {
         self.sharded.then_some(self.ended.is_none())
     }
 }
 
-/// How many runs of a sharded job were given to executors.
+/// The number of runs of a sharded job that were given to executors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ShardRunCounts {
-    /// Those that go on.
+    /// Those that execute.
     pub running: usize,
     /// Those that have ended and wait to be closed.
     pub ended: usize,
 }
 
-/// One thing somebody wants, cut out of a command.
+/// One item of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CommandItem {
-    /// This declaration.
+    /// A job declaration.
     Job(Box<Job>),
-    /// This calendar.
+    /// A calendar to apply.
     Calendar(Box<Calendar>),
-    /// This calendar deleted.
+    /// A calendar to delete.
     DeleteCalendar(CalendarName),
-    /// This switch of this job.
+    /// A switch of a job.
     Switch(JobName, JobSwitch),
-    /// A run by hand; on one node only, if one is named.
+    /// A manual run; on one node only, if one is named.
     RunNow(JobName, RequestId, Option<NodeName>),
-    /// This switch of this job on this node.
+    /// A switch of a job on a node.
     OnNode(JobName, NodeName, NodeSwitch),
     /// Whether this node drains.
     Drain(NodeName, bool),
-    /// A lock, taken once more.
+    /// A lock, to be taken once more.
     Lock(LockName),
-    /// A lock, given back once.
+    /// A lock, to be released once.
     Unlock(LockName),
-    /// An operation, for this beat.
+    /// An operation, to be claimed for this beat.
     Beat(Operation),
-    /// The right to tell that this fire of a job is late, or absent.
+    /// The right to notify people that this fire of a job is late, or absent.
     Notify(JobName, Occasion, Wall),
-    /// Something set for the whole cluster.
+    /// A setting of the whole cluster.
     Configure(ClusterSetting),
-    /// A node taken for online again.
+    /// A node, to be marked online again.
     Activate(NodeName),
-    /// The tree in the newest layout that a member knows.
+    /// A raise of the tree to the newest layout that a member knows.
     FinalizeUpgrade,
-    /// What this node processed of a job's data.
+    /// The items that this node processed of a job's data.
     Count(JobName, ProcessedItems),
-    /// This run neither started nor attempted again.
+    /// A run, to be neither started nor attempted again.
     Cancel(RunId),
 }
 
 impl CommandItem {
-    /// What to say to whoever waited for somebody else, or for the registry, and must not wait for ever; `None` where nobody
-    /// need wait.
+    /// The answer when the time is over for an item that waits for another node or for the registry; `None` where it
+    /// never has to wait.
     #[must_use]
     pub fn waits_for(&self) -> Option<&'static str> {
         match self {
@@ -167,7 +167,7 @@ impl CommandItem {
         }
     }
 
-    /// The lock it is about, if it is about one.
+    /// The lock of the item, if it has one.
     #[must_use]
     pub fn lock(&self) -> Option<&LockName> {
         match self {
@@ -180,34 +180,34 @@ impl CommandItem {
 /// The switches of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum JobSwitch {
-    /// Whether only requests by hand fire it.
+    /// Whether it runs only when triggered manually.
     Paused(bool),
-    /// Whether it may be held.
+    /// Whether it may be owned.
     Enabled(bool),
-    /// It goes.
+    /// Delete it.
     Deleted,
-    /// Whether these shards may be fired.
+    /// Enable or disable these shards.
     Shards(ShardSet, bool),
 }
 
-/// A command whose wishes are not all settled.
+/// A command whose items are not all complete.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PendingCommand {
-    /// Without a settled outcome by then the command is given up.
+    /// The command is given up at this moment if an item is still open.
     pub until: Mono,
-    /// How many wishes are open.
+    /// How many items are open.
     pub open: usize,
-    /// Whether it may have to wait for somebody else, and so must not wait for ever.
+    /// Whether it may have to wait for another node, and so must not wait for ever.
     pub may_wait: bool,
-    /// The name that the request gave of the one who asks, to be kept with what is switched; empty where it gave none.
+    /// The caller's name as the request gave it, to be kept with the switches it sets; empty where it gave none.
     pub by: String,
-    /// What was applied.
+    /// The result of each applied item.
     pub applied: Vec<(JobName, ApplyResult)>,
-    /// The last answer to a wish.
+    /// The last answer to an item.
     pub answer: Option<Answer>,
 }
 
-/// A node's own affairs.
+/// The state that a node keeps for itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Local {
     /// As given at the start.
@@ -222,55 +222,55 @@ pub struct Local {
     pub unable: Option<Mono>,
     /// Whether it hands over in order to end.
     pub leaving: bool,
-    /// Claims do not wait for others until the next listing (S1-85).
+    /// Claims do not wait for other nodes until the next listing (S1-85).
     pub eager: bool,
-    /// Whether a wish was settled on which another one may have waited.
+    /// Whether an item was completed for which another one may have waited.
     pub again: bool,
-    /// Commits under way, by ticket.
+    /// Commits in flight, by ticket.
     pub pending: BTreeMap<Ticket, Box<PendingCommit>>,
-    /// What they are about.
+    /// The scopes of the commits in flight.
     pub busy: BTreeSet<CommitScope>,
-    /// How many of each act are under way.
+    /// How many commits of each kind are in flight.
     pub acts: CommitCounts,
-    /// How many claims and confirmations of fires the registry answers in time, as far as it has shown.
+    /// Limits the claims and confirmations of fires to what the registry has shown that it answers in time.
     pub pace: CommitPacer,
-    /// Transactions refused since the view last changed about their subject; not sent again.
+    /// Transactions refused since the view last changed in their scope; not sent again.
     pub spent: BTreeMap<CommitScope, Txn>,
     /// Runs given to executors, in the order of their jobs, shards and fires.
     pub given: BTreeMap<(JobId, Shard, Fire), Given>,
-    /// Runs that an earlier program of this process gave, until the jobs have their numbers.
+    /// Runs that an earlier program of this process gave to executors, until the jobs have their numbers.
     pub passed: Vec<Given>,
-    /// Jobs about which that one had written something that no listing tells, until the same.
+    /// Jobs for which the earlier program had written something that no listing shows, until they have their numbers.
     pub written: Vec<JobName>,
-    /// Jobs with such runs or entries, about which nothing is decided until the registry has said what it knows of them.
+    /// Jobs with such runs or entries, about which nothing is decided until their entries have been read.
     pub unread: BTreeSet<JobId>,
-    /// Whether the node goes on where an earlier program stopped and has not said so.
+    /// Whether the node continues for an earlier program and has not reported it.
     pub upgraded: bool,
-    /// Whether it begins nothing new, because it is about to be passed on.
+    /// Whether it begins nothing new, because it is about to be handed off.
     pub resting: bool,
-    /// How many of them each sharded job has; none where it has none.
+    /// How many of these runs each sharded job has; no entry where it has none.
     pub tallies: BTreeMap<JobId, ShardRunCounts>,
-    /// How many of them are of sharded jobs and still run.
+    /// How many of these runs are of sharded jobs and still execute.
     pub shards_running: usize,
-    /// Lanes being read.
+    /// Run states being read.
     pub reading: BTreeSet<JobId>,
-    /// Verdicts handed to history, and whether it has them.
+    /// Verdicts handed to the history, and whether it has them.
     pub recording: BTreeMap<(RunId, u32), bool>,
-    /// Locks held, and how many times over.
+    /// Locks held, and how many times each was taken.
     pub locks: BTreeMap<LockName, u32>,
-    /// What somebody wants.
+    /// Open command items.
     pub wishes: BTreeMap<(CommandId, u32), CommandItem>,
-    /// The runs that somebody wants neither started nor attempted again.
+    /// Runs that a command item wants neither started nor attempted again.
     pub called_off: BTreeSet<(RunId, CommandId)>,
-    /// Those of them that have no commit under way.
+    /// Open items that have no commit in flight.
     pub todo: BTreeSet<(CommandId, u32)>,
-    /// Who wants it.
+    /// Open commands.
     pub asking: BTreeMap<CommandId, PendingCommand>,
-    /// Those waiting for the listing that a call for claims set off.
+    /// Commands that wait for the listing that a claim command set off.
     pub claiming: BTreeSet<CommandId>,
-    /// Those waiting for the hand-over.
+    /// Commands that wait for the hand-over.
     pub departing: BTreeSet<CommandId>,
-    /// What was announced and still holds, so that it is announced once.
+    /// Events that were announced and still hold, so that each is announced once.
     pub announced: Vec<Event>,
     /// Jobs to look at.
     pub agenda: BTreeSet<JobId>,
@@ -280,21 +280,21 @@ pub struct Local {
     pub timers: BTreeSet<(Mono, JobId)>,
     /// Jobs whose fire the remaining trust does not cover, or that wait for the clocks to agree.
     pub uncertain: BTreeSet<JobId>,
-    /// The trust, and whether the clocks agreed, when those were last looked at.
+    /// The trust, and whether the clocks agreed, when those jobs were last looked at.
     pub certainty: Option<(Mono, bool)>,
     /// The wall clock at the start of our own, when the waits for it were made.
     pub epoch: Option<Wall>,
-    /// Jobs about which an executor or the registry failed: not to be read or started before then.
+    /// Jobs for which an executor or the registry failed: not to be read or started before then.
     pub put_off: BTreeMap<JobId, Mono>,
-    /// Whether the node gave up its jobs when those it holds were last looked at.
+    /// Whether the node gave up its jobs when its owned jobs were last looked at.
     pub yielding: bool,
-    /// Jobs due but without a slot: the one whose turn it is gets the next one.
+    /// Jobs due but without a slot, in a fair order: the first one gets the next slot.
     pub waiting: FairQueue,
-    /// What waits for a seat in a pool.
+    /// Jobs that wait for a permit of a pool.
     pub seekers: PoolWaiters,
     /// When the registry was last listed.
     pub listed: Option<Mono>,
-    /// When a listing was asked for that was not answered yet.
+    /// When a listing was requested that was not answered yet.
     pub listing: Option<Mono>,
     /// When to list again, if earlier than the next rescan.
     pub list_at: Mono,
@@ -302,20 +302,20 @@ pub struct Local {
     pub unknown: BTreeSet<(Mono, Ticket)>,
     /// The number of the next commit.
     pub next_ticket: u64,
-    /// The wish to drain this node, as it stood when the jobs held were last looked at.
+    /// The intent to drain this node, as it stood when its owned jobs were last looked at.
     pub intent: Option<Revision>,
     /// The life in which this node is a member.
     pub joined: Option<Member>,
-    /// The lease whose member entry went, and when that was noticed: whether it lives is being asked.
+    /// The lease whose member entry went, and when that was noticed: whether the lease lives is being checked.
     pub evicted: Option<(LeaseId, Mono)>,
-    /// Whether somebody closed the node from outside (S3-30): it asks for nothing more.
+    /// Whether an operator closed the node from outside (S3-30): it asks for nothing more.
     pub closed: bool,
     /// Whether everything was handed over: the node asks for nothing more.
     pub departed: bool,
 }
 
 impl Local {
-    /// The affairs of a node that just started.
+    /// The state of a node that just started.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -392,7 +392,7 @@ impl Local {
         from.next().is_some_and(|((id, of, _), _)| (*id, *of) == (job, shard))
     }
 
-    /// Whether somebody wants a run neither started nor attempted again.
+    /// Whether a command item wants a run neither started nor attempted again.
     #[must_use]
     pub fn is_cancelled(&self, run: &RunId) -> bool {
         // Nearly always there is none.
@@ -400,28 +400,28 @@ impl Local {
             && self.called_off.range((run.clone(), CommandId(0))..).next().is_some_and(|(of, _)| of == run)
     }
 
-    /// Remembers a run.
+    /// Adds a run that was given to an executor.
     pub fn give(&mut self, job: JobId, given: Given) {
         self.forget_given(job, &given.run);
         self.count(job, given.counts(), true);
         self.given.insert(key(job, &given.run), given);
     }
 
-    /// Its end was asked for.
+    /// Notes that the end of a run was asked for.
     pub fn stop_given(&mut self, job: JobId, run: &RunId) {
         if let Some(given) = self.given.get_mut(&key(job, run)) {
             given.stopping = true;
         }
     }
 
-    /// Forgets a run.
+    /// Removes a run.
     pub fn forget_given(&mut self, job: JobId, run: &RunId) {
         if let Some(old) = self.given.remove(&key(job, run)) {
             self.count(job, old.counts(), false);
         }
     }
 
-    /// Forgets the runs that have ended.
+    /// Removes the runs that have ended.
     pub fn forget_ended(&mut self) {
         let ended = self.given.iter().filter(|(_, given)| given.ended.is_some());
         for (job, run) in ended.map(|((job, ..), given)| (*job, given.run.clone())).collect::<Vec<_>>() {
@@ -429,7 +429,7 @@ impl Local {
         }
     }
 
-    /// A run has ended.
+    /// Notes that a run has ended.
     pub fn end_given(&mut self, job: JobId, run: &RunId, ended: (RunOutcome, Mono)) {
         let Some(given) = self.given.get_mut(&key(job, run)).filter(|given| given.ended.is_none()) else {
             return;
@@ -441,13 +441,13 @@ impl Local {
         self.count(job, after, true);
     }
 
-    /// What of a sharded job was given to executors.
+    /// The counts of a sharded job's runs that were given to executors.
     #[must_use]
     pub fn shard_runs(&self, job: JobId) -> ShardRunCounts {
         self.tallies.get(&job).copied().unwrap_or_default()
     }
 
-    /// Keeps the counts of sharded jobs.
+    /// Updates the counts of sharded jobs.
     fn count(&mut self, job: JobId, goes_on: Option<bool>, more: bool) {
         let Some(goes_on) = goes_on else { return };
         let by = |n: &mut usize| *n = if more { *n + 1 } else { *n - 1 };
@@ -461,13 +461,13 @@ impl Local {
         }
     }
 
-    /// How many commits of this kind are under way.
+    /// How many commits of this kind are in flight.
     #[must_use]
     pub fn under_way(&self, kind: CommitKind) -> usize {
         self.acts.of(kind)
     }
 
-    /// How many claims and confirmations of fires are under way.
+    /// How many claims and confirmations of fires are in flight.
     #[must_use]
     pub fn paced(&self) -> usize {
         self.acts.paced()
@@ -486,7 +486,7 @@ impl Local {
     }
 }
 
-/// Where a run is remembered.
+/// The key under which a run is kept.
 fn key(job: JobId, run: &RunId) -> (JobId, Shard, Fire) {
     (job, run.shard, run.fire.clone())
 }
@@ -547,7 +547,7 @@ mod tests {
             ShardRunCounts::default(),
             "a claimed job's run takes no slot of its own"
         );
-        // The same end told twice is one, and an attempt given anew takes the place of the one before.
+        // The same end reported twice counts once, and an attempt given anew replaces the one before.
         let run = |shard| given(shard, true).run;
         (0..2).for_each(|_| local.end_given(job, &run(1), (RunOutcome::Succeeded, Mono(5))));
         local.give(job, given(2, true));

@@ -1,4 +1,4 @@
-//! `Node::step`: absorb what came, decide, emit. The only way in and the only way out.
+//! `Node::step` absorbs inputs, decides, and emits effects. It is the only way in and the only way out.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -28,7 +28,7 @@ mod streams;
 
 /// How many jobs one step decides about; the rest is decided in the next, which is asked for at once (law 10).
 const FOCUS_MAX: usize = 1_000;
-/// From how much on a wall clock that moved against our own has stepped.
+/// From how far on a wall clock that moved against our own counts as stepped.
 const CLOCK_STEP: Millis = Millis(250);
 /// How long a listing may be under way before it is asked for again.
 const LISTING_PATIENCE: Millis = Millis::secs(60);
@@ -36,13 +36,13 @@ const LISTING_PATIENCE: Millis = Millis::secs(60);
 /// When a node wants to be stepped next, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wake {
-    /// No later than this.
+    /// The latest moment.
     pub at: Mono,
-    /// For the log.
+    /// The reason, for the log.
     pub why: &'static str,
 }
 
-/// A node's whole mind.
+/// The whole state of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
     view: View,
@@ -50,36 +50,36 @@ pub struct Node {
     rules: RuleSet,
 }
 
-/// The rules a node follows, equal when they are named the same.
+/// The rules of a node; two sets are equal when their rules have the same names.
 #[derive(Clone, Copy, Debug)]
 struct RuleSet(&'static [Rule]);
 
 impl Node {
-    /// A node that has heard nothing yet.
+    /// A node that has received no input yet.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self::with_rules(settings, rules::ALL)
     }
 
-    /// A node that follows other rules: the simulator plants faults in them and expects to catch each.
+    /// A node with other rules: the simulator plants faults in them and expects to catch each.
     #[must_use]
     pub fn with_rules(settings: Settings, rules: &'static [Rule]) -> Self {
         Self { view: View::new(settings.name.clone()), local: Local::new(settings), rules: RuleSet(rules) }
     }
 
-    /// What the node believes.
+    /// The node's view of the registry.
     #[must_use]
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// The node's own affairs.
+    /// The node's own state.
     #[must_use]
     pub fn local(&self) -> &Local {
         &self.local
     }
 
-    /// Who the node is in this life; `None` while it has no lease.
+    /// The identity of the node in this life; `None` while it has no lease.
     #[must_use]
     pub fn member(&self) -> Option<Member> {
         let node = self.local.settings.name.clone();
@@ -97,8 +97,8 @@ impl Node {
         self.step_all(now, [input], effects)
     }
 
-    /// Takes inputs that came together, each after the one before, and decides once: about what all of them leave, since rules
-    /// know of nothing that was in between. Callers keep them few, for a step is to be short (law 10).
+    /// Takes inputs that came together, each after the one before, and decides once: about the state after all of them,
+    /// since rules know of nothing in between. Callers keep them few, for a step is to be short (law 10).
     pub fn step_all(
         &mut self,
         now: Now,
@@ -109,7 +109,7 @@ impl Node {
         self.go_on(now, effects)
     }
 
-    /// Decides about what the view and the node's own affairs have become.
+    /// Decides about the changed view and the node's own state.
     fn go_on(&mut self, now: Now, effects: &mut Vec<Effect>) -> Option<Wake> {
         let mut wake = EarliestWake::default();
         self.notice_eviction(now, effects);
@@ -131,7 +131,7 @@ impl Node {
             self.spread_runs(now, &mut wake);
             let focus = self.take_focus(now);
             let out = self.decide(now, lease, &member, focus.iter().copied());
-            // Whoever was looked at has only the place that it asked for in this very look.
+            // A job that was looked at keeps only the place in the queue that this look asked for.
             for id in focus {
                 self.local.waiting.remove(id);
                 self.local.seekers.forget(id);
@@ -148,9 +148,9 @@ impl Node {
         wake.0
     }
 
-    /// What deciding about every job would add right after a step: nothing, if what the view touched was all that
-    /// mattered. Jobs that wait for a slot or for certainty are called when there is one. The simulator checks that after
-    /// each step.
+    /// The effects that deciding about every job would add right after a step: none, if the view touched all jobs that
+    /// mattered. Jobs that wait for a slot or for trust are looked at when there is one. The simulator checks that
+    /// after each step.
     #[must_use]
     pub fn overlooked(&self, now: Now) -> Vec<RuleAction> {
         let (Some(lease), Some(member)) = (self.local.lease.trusted(now.mono), self.member()) else {
@@ -199,7 +199,7 @@ impl Node {
         RuleContext { now, lease, member, me: self.view.member(member), view: &self.view, local: &self.local }
     }
 
-    /// What was announced of jobs that no node fits is said anew when it comes about again.
+    /// An unschedulable job that was reported is reported again when it becomes unschedulable again.
     fn forget_news(&mut self) {
         let view = &self.view;
         self.local.announced.retain(|event| match event {
@@ -208,7 +208,7 @@ impl Node {
         });
     }
 
-    /// What could be given to nobody is planned once there is somebody.
+    /// Runs that had no eligible node are planned once there is one.
     fn revisit_unplaced(&mut self, now: Now, lease: LeaseProof, member: &Member) {
         if self.local.peers.unplaced.is_empty() {
             return;
@@ -235,14 +235,14 @@ impl Node {
         if before != Some(certainty) {
             local.agenda.append(&mut local.uncertain);
         }
-        // What waits for something else, and had been looked at by a clock that agreed or did not.
+        // Jobs that wait for something else, and were last looked at while the clocks agreed or did not.
         if before.is_some_and(|(_, agreed)| agreed != certainty.1) {
             local.seekers.open_all();
             local.agenda.extend(self.view.dispatched());
         }
         let beat = self.view.settings().beat_of(now.wall);
         if core::mem::replace(&mut local.peers.beat, beat) != beat && local.peers.misses_any() {
-            // In each beat everybody is tried anew (S0-43): who was left out may have runs again.
+            // In each beat every member is tried anew (S0-43): one that was left out may get runs again.
             local.agenda.extend(self.view.dispatched());
         }
         let epoch = now.wall - Millis(now.mono.0);
@@ -265,7 +265,7 @@ impl Node {
         {
             local.agenda.insert(id);
         }
-        // Those that waited go first, by their priorities and then in turn: no job gets a slot by its place in the view.
+        // Jobs that waited go first, by priority and then in turn: no job gets a slot by its place in the view.
         let room = if self.local.waiting.is_empty() { 0 } else { self.free_slots().min(FOCUS_MAX) };
         self.local.waiting.come(now.wall);
         let mut focus = self.local.waiting.next_ranked(now.wall, room);
@@ -282,12 +282,12 @@ impl Node {
         {
             focus.push(id);
         }
-        // What came up in this step is no nearer to a slot than what waited, nor farther from it.
+        // Jobs that came up in this step are no nearer to a slot than those that waited, nor farther from it.
         focus.sort_by_key(|id| Reverse(self.view.job(*id).priority()));
         focus
     }
 
-    /// Jobs that take a slot, or a seat in a pool, in this step have had their turns.
+    /// Jobs that take a slot, or a permit of a pool, in this step have had their turns.
     fn note_served(&mut self, out: &RuleOutput) {
         for id in &out.served {
             self.local.waiting.served(self.view.job(*id).priority(), *id);
@@ -301,7 +301,7 @@ impl Node {
         firing::free_slots(&self.view, &self.local).min(self.local.pace_left())
     }
 
-    /// Whether something that was put off in this step can be done in the next, which is asked for at once (law 10).
+    /// Whether something that was deferred in this step can be done in the next, which is asked for at once (law 10).
     fn has_more(&self) -> bool {
         let local = &self.local;
         let slots = !local.waiting.is_empty() && self.free_slots() > 0;
@@ -324,9 +324,9 @@ impl Node {
         if self.local.joined.is_none() && !self.local.departed && self.view.member(member).is_some() {
             self.local.joined = Some(member.clone());
             self.local.predecessor = None;
-            // What is said of the cluster was not said of the life that is over.
+            // Events about the cluster that the last life reported count for nothing in this one.
             self.local.announced.retain(|event| matches!(event, Event::Unschedulable(_)));
-            // What plans say of an earlier life is this one's to tell.
+            // The planned runs of an earlier life are this one's to report.
             self.local.agenda.extend(self.view.dispatched());
             effects.push(Effect::Announce(Event::Joined));
         }
@@ -351,7 +351,7 @@ impl Node {
 
     fn tend_listing(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut EarliestWake) {
         let local = &mut self.local;
-        // A listing costs what there is, so a node with very many jobs lists less often.
+        // A listing costs as much as there are entries, so a node with very many jobs lists less often.
         let rescan =
             local.settings.rescan.max(Millis(i64::try_from(self.view.enabled()).unwrap_or(i64::MAX)));
         let due = match (local.listing, local.listed) {
@@ -379,7 +379,7 @@ impl Node {
     }
 }
 
-/// The earliest wish to be woken.
+/// Sets the earliest wake-up.
 #[derive(Default)]
 struct EarliestWake(Option<Wake>);
 

@@ -1,7 +1,7 @@
 //! Overdue: whether a fire has begun, and whether it has an outcome, as a pure function of what the registry has of its job.
 //!
-//! It needs no memory of the fire itself: a watermark below it says that nobody claimed it, whoever should have and whatever
-//! kept them. So a fire is found absent also where nobody was there to start it.
+//! It needs no memory of the fire itself: a watermark below it says that nobody claimed it, whoever should have and
+//! whatever kept them. So a fire is found absent also where nobody was there to start it.
 
 use alloc::collections::BTreeMap;
 use alloc::format;

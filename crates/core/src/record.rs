@@ -1,4 +1,4 @@
-//! What the entries of the tree hold, and how it is written.
+//! The records in the entries of the tree, and how they are written.
 //!
 //! Values are JSON, so that a person can read a registry with the engine's own tools. A record never repeats a value
 //! under one key: every write raises a number in it, and so a writer whose answer was lost knows its own write again.
@@ -45,22 +45,22 @@ pub use sharded::{
 /// A member, under `keys::node`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemberInfo {
-    /// Where its HTTP interface answers.
+    /// The address of its HTTP interface.
     pub address: String,
     /// Its installation folder.
     pub home: String,
     /// How many runs it executes at once.
     pub slots: u32,
-    /// n (S1-17).
+    /// n: its tolerance (S1-17).
     pub tolerance: u32,
-    /// M (S1-26).
+    /// M: its alarm threshold (S1-26).
     pub alarm: u32,
-    /// Its program's version.
+    /// The version of its program.
     pub version: String,
     /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// Which limits of whole runs it cannot keep, and why; empty where it keeps all of them.
+    /// The limits of whole runs that it cannot enforce, and why; empty where it enforces all of them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub lacking: String,
     /// The newest layout of the tree that its program knows.
@@ -78,11 +78,11 @@ fn is_first_layout(layout: &u32) -> bool {
     *layout == first_layout()
 }
 
-/// A job's declaration with its switches, or what is left of a deleted one, under `keys::spec`.
+/// The declaration of a job with its switches, or the tombstone of a deleted one, under `keys::spec`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpecRecord {
-    /// The job is there.
+    /// The job exists.
     Live(Box<Spec>),
     /// The job was deleted; its version goes on counting when it is created again.
     Deleted {
@@ -102,50 +102,50 @@ impl SpecRecord {
     }
 }
 
-/// Who holds a job, under `keys::place`. Also written with every change of the spec, so that one guard covers both; but
-/// news of the two may come apart.
+/// The assignment of a job to its owner, under `keys::assignment`. Also written with every change of the spec, so
+/// that one guard covers both; but changes of the two may arrive separately.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Assignment {
-    /// The holder; persistent, and to be taken over only in a commit guarded by the holder's absence.
+    /// The owner; persistent. It is replaced only in a commit guarded by the owner's absence.
     pub owner: Option<Member>,
     /// Rises with every write.
     pub epoch: u64,
-    /// The version of the spec it goes with: whoever knows another one has not heard of both yet, and waits.
+    /// The version of the spec it goes with: a node that knows another one has not received both yet, and waits.
     #[serde(default)]
     pub version: u64,
-    /// Of a sharded job, who leads it and who has which shards. Kept when the job is deleted, for its tokens.
+    /// Of a sharded job, its leader and its shard assignments. Kept when the job is deleted, for its tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharding: Option<Box<Sharding>>,
-    /// Of a dispatched job, that runs of it may stand in its plan; also after it was deleted, until none does.
+    /// Of a dispatched job, whether its plan may hold runs; also after it was deleted, until none does.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub planned: bool,
-    /// Of a claimed job that nobody holds, that its run waits for another attempt.
+    /// Of a claimed job without an owner, whether its run waits for another attempt.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub waits: bool,
 }
 
 impl Assignment {
-    /// The same holder, written once more.
+    /// The same owner, with the next epoch.
     #[must_use]
     pub fn next(self) -> Self {
         Self { epoch: self.epoch + 1, ..self }
     }
 }
 
-/// A claimed job's hot state, under `keys::lane`; written only by its holder.
+/// The run state of a claimed job, under `keys::run_state`; written only by its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RunState {
     /// The watermark: no fire due up to here is ever claimed again.
     pub watermark: Wall,
     /// Counts claims, attempts and withdrawals; the lower part of tokens. Rises with every write.
     pub seq: u64,
-    /// The fires that are claimed and not finished: one, unless the job lets its runs overlap. Only the last may be unstarted.
+    /// The claimed fires that are not finished: one, unless runs may overlap. Only the last may be unstarted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<Open>,
     /// Verdicts that history has not acknowledged yet (law 9).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<Verdict>,
-    /// Fires behind the watermark that came due while runs went on, and that nobody will run.
+    /// Fires behind the watermark that came due while runs went on, and that will not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed: Vec<SkippedSpan>,
 }
@@ -157,13 +157,13 @@ impl Default for RunState {
 }
 
 impl RunState {
-    /// What is open of a fire.
+    /// The open run of a fire.
     #[must_use]
     pub fn open_of(&self, fire: &Fire) -> Option<&Open> {
         self.open.iter().find(|open| open.fire == *fire)
     }
 
-    /// Puts an open fire in the place of what was open of it before.
+    /// Stores an open fire in place of the earlier state of the same fire.
     pub fn put_open(&mut self, new: Open) {
         match self.open.iter_mut().find(|open| open.fire == new.fire) {
             Some(open) => *open = new,
@@ -180,21 +180,21 @@ impl RunState {
 /// A claimed fire.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Open {
-    /// Which fire.
+    /// The fire.
     pub fire: Fire,
     /// The moment it stands for.
     pub due: Wall,
     /// It starts in `[from, from + 1 s]`; later only after another commit has moved `from` (law 2).
     pub from: Wall,
-    /// Who runs it.
+    /// The member that runs it.
     pub by: Member,
-    /// Counted from 1.
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
-    /// The lane's `seq` when this attempt was claimed: the lower part of its token.
+    /// The run state's `seq` when this attempt was claimed: the lower part of its token.
     pub seq: u64,
     /// The watermark before the claim, for withdrawing it.
     pub back: Wall,
-    /// The attempt before failed, and this one is not claimed yet.
+    /// Whether the attempt before failed, and this one is not claimed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<RetryWait>,
     /// When the first attempt could start; `None` in the first itself.
@@ -203,7 +203,7 @@ pub struct Open {
 }
 
 impl Open {
-    /// When the first attempt could start: from then on the run takes its time.
+    /// When the first attempt could start: the run's time counts from there.
     #[must_use]
     pub fn began(&self) -> Wall {
         self.began.unwrap_or(self.from)
@@ -213,13 +213,13 @@ impl Open {
 /// How far a clock may be set back before a wait counts as over.
 const SET_BACK: Millis = Millis::secs(60);
 
-/// What lies between an attempt that failed and the next one. Nothing of the run goes on in it, so whoever takes the entry over
-/// is in no doubt; the next attempt takes another commit.
+/// The wait between a failed attempt and the next one. Nothing of the run is executed during it, so a takeover leaves
+/// no doubt; the next attempt takes another commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RetryWait {
     /// The moment from which on the run may be attempted again.
     pub until: Wall,
-    /// How long that was when it began.
+    /// The length of the wait when it began.
     pub length: Millis,
 }
 
@@ -230,28 +230,28 @@ impl RetryWait {
         self.until - self.length
     }
 
-    /// The moment to wait for; `None` when it is over. So it is where the clock was set back far.
+    /// The moment to wait for; `None` when the wait is over, also where the clock was set back far.
     #[must_use]
     pub fn left(self, now: Wall) -> Option<Wall> {
         (now < self.until && self.until - now <= self.length + SET_BACK).then_some(self.until)
     }
 }
 
-/// Requests to run a job now, under `keys::asked`.
+/// Triggers of a job, under `keys::triggers`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TriggerRecord {
-    /// Oldest first; remembered after they were taken, so that asking twice asks once (I24).
+    /// Oldest first; kept after they were handled, so that the same trigger sent twice runs once (I24).
     pub requests: Vec<TriggerRequest>,
 }
 
-/// One request to run a job now.
+/// One manual trigger of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TriggerRequest {
-    /// Its id, chosen by whoever asked.
+    /// Its id, chosen by the caller.
     pub id: RequestId,
-    /// When it was asked.
+    /// When it was triggered.
     pub at: Wall,
-    /// Whether a run was claimed for it, by all who should.
+    /// Whether all members that should run it have claimed a run for it.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub taken: bool,
     /// Of a sharded job, the only node that should run its shards; all, when absent.
@@ -260,36 +260,36 @@ pub struct TriggerRequest {
     /// Of a sharded job, the shards that have been claimed for it, or were busy.
     #[serde(default, skip_serializing_if = "ShardSet::is_empty")]
     pub shards: ShardSet,
-    /// Of a job that runs on every node, those that gave up the number under which they were to answer, or had: whatever
-    /// number they have next, it is not theirs any more.
+    /// Of a broadcast job, the shards whose numbers were freed before they had claimed this run: a later holder of such
+    /// a number does not run it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub former: BTreeSet<NodeName>,
-    /// When it was taken back by hand, before any node had claimed a run for it.
+    /// When it was cancelled, before any node had claimed a run for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_back: Option<Wall>,
 }
 
-/// How many requests of a job are remembered.
+/// How many triggers of a job are remembered.
 pub const REQUESTS_MAX: usize = 64;
 
 /// A lock of an embedder, under `keys::lock`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LockRecord {
-    /// Who holds it.
+    /// The holder.
     pub holder: Option<Member>,
     /// Counts holders; the lower part of their tokens.
     pub seq: u64,
 }
 
-/// The wish that a node be drained, under `keys::intent`. Taken back it stays as a tombstone: were it deleted, an order
-/// that came late could make it again.
+/// The intent to drain a node, under `keys::intent`. When withdrawn it stays as a tombstone: were it deleted, a command
+/// that arrives late could create it again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DrainIntent {
-    /// Since when it is, or is not, wished.
+    /// When it was set or withdrawn.
     pub since: Wall,
-    /// Whether it is wished.
+    /// Whether the drain is requested.
     pub wanted: bool,
-    /// The life of the node that owns nothing any more, written by itself: it may be stopped (S1-61).
+    /// The drained life, written by the node itself once it owns nothing any more: it may be stopped (S1-61).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drained: Option<u64>,
     /// Rises with every write.

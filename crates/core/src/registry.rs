@@ -1,4 +1,4 @@
-//! The contract with the registry as types: entries, guards, writes, and the answers.
+//! The contract with the registry as types: entries, guards, writes, and answers.
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -18,10 +18,10 @@ pub struct Revision(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(pub u64);
 
-/// What an entry holds.
+/// The bytes of an entry.
 pub type Value = Arc<[u8]>;
 
-/// One entry as it stands.
+/// The present state of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// Its bytes.
@@ -37,9 +37,9 @@ pub struct Entry {
 /// A condition that the registry checks in the same instant as it writes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Guard {
-    /// There is no such entry.
+    /// The entry does not exist.
     Absent(Key),
-    /// There is such an entry.
+    /// The entry exists.
     Present(Key),
     /// The entry was last written at exactly this revision.
     At(Key, Revision),
@@ -54,16 +54,16 @@ pub enum Guard {
 pub enum Write {
     /// Creates or replaces an entry. With `owner` it is deleted when that lease ends.
     Put {
-        /// Where.
+        /// The key.
         key: Key,
-        /// What.
+        /// The value.
         value: Value,
         /// The lease it lives by.
         owner: Option<LeaseId>,
     },
     /// Removes an entry; removing what is not there is no change.
     Delete {
-        /// Where.
+        /// The key.
         key: Key,
     },
 }
@@ -89,15 +89,15 @@ impl Guard {
     }
 }
 
-/// All of it or nothing of it.
+/// A transaction: applied as a whole or not at all.
 ///
-/// A sender that never heard the answer sends the same transaction again; so each one must be made false by its own
-/// success (law 5): its guards hold at most once.
+/// A sender that never received the answer sends the same transaction again; so each one must be made false by its
+/// own success (law 5): its guards hold at most once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Txn {
-    /// All must hold.
+    /// The guards; all must hold.
     pub guards: Vec<Guard>,
-    /// All are made, at one revision.
+    /// The writes; all are applied, at one revision.
     pub writes: Vec<Write>,
 }
 
@@ -108,7 +108,7 @@ impl Txn {
         guarded.chain(self.writes.iter().map(Write::key)).collect::<BTreeSet<_>>().into_iter()
     }
 
-    /// An entry that it writes and that stays for ever.
+    /// A key that it writes and whose entry stays for ever.
     #[must_use]
     pub fn keeps(&self) -> Option<&Key> {
         self.writes.iter().find_map(|write| match write {
@@ -117,7 +117,7 @@ impl Txn {
         })
     }
 
-    /// How many bytes the keys of its guards and the keys and values of its writes have together.
+    /// The total bytes of the keys of its guards and of the keys and values of its writes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let guards = self.guards.iter().filter_map(Guard::key).map(|key| key.as_str().len());
@@ -129,10 +129,10 @@ impl Txn {
     }
 }
 
-/// What became of one key.
+/// The change of one key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
-    /// Which.
+    /// The key.
     pub key: Key,
     /// The entry now; `None` when it is gone.
     pub entry: Option<Entry>,
@@ -140,10 +140,10 @@ pub struct Change {
     pub revision: Revision,
 }
 
-/// News: what a listing or a feed carries.
+/// A batch of changes that a listing or a feed carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ChangeBatch {
-    /// In the registry's order.
+    /// The changes in the registry's order.
     pub changes: Vec<Change>,
     /// Everything up to here is in this batch or an earlier one.
     pub revision: Revision,
@@ -152,11 +152,11 @@ pub struct ChangeBatch {
 /// The answer to one transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TxnOutcome {
-    /// It was made, at this revision.
+    /// It was applied, at this revision.
     Applied(Revision),
     /// A guard did not hold and nothing was written. Carries every key the transaction names, as it stands.
     Refused(Vec<Change>),
-    /// Nobody knows: the answer was lost. Settled by sending the same transaction again (I46).
+    /// Unknown: the answer was lost. Settled by sending the same transaction again (I46).
     Unknown,
 }
 
@@ -169,15 +169,15 @@ pub struct LeaseGrant {
     pub ttl: Millis,
     /// The engine's calendar clock, where it has one.
     pub clock: Option<Wall>,
-    /// How long until somebody should act, which a renewal does: the next lease of anybody may end then, or nobody would have acted
-    /// for so long that one of them is given its term again.
+    /// How long until some node should act, which a renewal does: the next lease of any node may end then, or no node
+    /// would have acted for so long that one lease is given its term again.
     pub next_end: Option<Millis>,
 }
 
-/// How far an engine's word can be trusted (reliability §2.4).
+/// The durability of an engine's answers (reliability §2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DurabilityClass {
-    /// Efficiency only: claims may be forgotten.
+    /// Efficiency only: claims may be lost.
     C,
     /// As A, except for a stated window of loss.
     B,
@@ -185,23 +185,23 @@ pub enum DurabilityClass {
     A,
 }
 
-/// How an engine tells of changes.
+/// How an engine reports changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FeedKind {
-    /// The engine sends.
+    /// The engine sends them.
     Pushed,
-    /// We ask this often.
+    /// The node asks this often.
     Polled(Millis),
 }
 
-/// What an engine says of itself. Constant while it is connected.
+/// The properties of an engine. Constant while it is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EngineFacts {
     /// The engine's name, as in its URL.
     pub engine: &'static str,
-    /// What its claims are worth.
+    /// The durability class of its claims.
     pub class: DurabilityClass,
-    /// How news comes.
+    /// How changes arrive.
     pub feed: FeedKind,
     /// Worst time from losing a lease to noticing, for a holder that keeps no deadline (S4's T1).
     pub notice: Millis,

@@ -1,4 +1,4 @@
-//! What a rule sees, and what it may decide.
+//! The context that a rule reads, and the output it produces.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -18,45 +18,45 @@ use crate::registry::{Guard, Txn, Value};
 use crate::time::{Millis, Mono, Now, Wall};
 use crate::view::{JobId, JobTerms, JobView, MemberState, View};
 
-/// Everything a rule may look at. A scene exists only while the lease is trusted.
+/// Everything a rule may look at. A context exists only while the lease is trusted.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleContext<'a> {
     /// Both clocks.
     pub now: Now,
     /// Proof that the node may act.
     pub lease: LeaseProof,
-    /// Who the node is, in this life.
+    /// The identity of the node in this life.
     pub member: &'a Member,
     /// Its membership; `None` while it is no member.
     pub me: Option<&'a MemberState>,
-    /// What it believes.
+    /// The node's view of the registry.
     pub view: &'a View,
-    /// Its own affairs.
+    /// The node's own state.
     pub local: &'a Local,
 }
 
-/// One thing a rule would have.
+/// One action that a rule asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RuleAction {
-    /// Make this transaction.
+    /// Commit this transaction.
     Commit(CommitScope, CommitKind, Txn),
-    /// Ask this member, at this address, in this beat, whether it can be reached.
+    /// Probe this member, at this address, in this beat.
     Probe(Member, String, u64),
-    /// Offer this run to this member; whether it must take it.
+    /// Offer this run to this member; whether the member must take it.
     Offer(JobId, RunId, Member, bool),
     /// Start this attempt.
     Start(JobId, Run),
     /// End the run of this job.
     Stop(JobId, RunId, StopReason),
-    /// Read these lanes of this job.
+    /// Read these run states of this job.
     Read(JobId, Vec<Key>),
-    /// Hand this verdict to history.
+    /// Hand this verdict to the history.
     Record(Verdict),
-    /// Say this once while it holds.
+    /// Report this event once while it holds.
     Announce(Event),
-    /// A wish is settled.
+    /// A command item is complete.
     CompleteItem(CommandId, u32, ItemOutcome),
-    /// This lock is held so many times over from now on.
+    /// This lock is taken this many times from now on.
     SetLockCount(LockName, u32),
     /// Look at this job again at this moment.
     JobAt(JobId, Wall),
@@ -64,15 +64,15 @@ pub enum RuleAction {
     JobAfter(JobId, Mono),
     /// Read the plan of this job again at this moment.
     Reread(JobId, Wall),
-    /// Look at this job when trust or the clocks have moved.
+    /// Look at this job when the lease's trust or the clocks have changed.
     JobAwaitsTrust(JobId),
-    /// Plan this job when there is somebody whom runs can be given to.
+    /// Plan this job when there is a node that can take its runs.
     JobUnplaced(JobId),
     /// The runs of this job were spread anew over the nodes.
     JobSpread(JobId),
     /// Look at this job when a slot is free; it is due then.
     JobAwaitsSlot(JobId, Wall),
-    /// Look at this job when there may be a seat in this pool; its run is due then. Whether nobody went before it now.
+    /// Look at this job when this pool may have a free permit; its run is due then. Whether the job was first in line.
     JobAwaitsPermit(PoolName, JobId, Wall, bool),
     /// Step again no later than this.
     Wake(Mono, &'static str),
@@ -80,66 +80,66 @@ pub enum RuleAction {
     Departed,
 }
 
-/// How a wish was settled.
+/// The outcome of a command item.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ItemOutcome {
-    /// A declaration became this.
+    /// A declaration had this effect.
     Applied(JobName, ApplyResult),
-    /// With this answer.
+    /// The item has this answer.
     Answer(Answer),
 }
 
-/// What the rules of one step would have, in order.
+/// The output of the rules in one step, in order.
 #[derive(Clone, Debug, Default)]
 pub struct RuleOutput {
-    /// The list.
+    /// The actions.
     pub actions: Vec<RuleAction>,
     /// How many fires were claimed, and shards started, in this step: each takes a slot.
     pub claimed: usize,
     /// The jobs that take those slots, each once, also where it takes several.
     pub served: Vec<JobId>,
-    /// The jobs that take seats in pools.
+    /// The jobs that take permits of pools.
     pub permits: Vec<(PoolName, JobId)>,
     /// How many transactions of this step a fire's start waits for.
     pub paced: usize,
-    /// The lanes that firing writes in the first place, and how they are written: they need not be decoded again.
+    /// The run states that the first writes of firing's transactions write: they need not be decoded again.
     pub run_states: BTreeMap<JobId, (Value, RunState)>,
-    /// What to tell about the transactions.
+    /// The notices about the transactions.
     pub notices: Vec<CommitNotice>,
-    /// To whom the runs go that are planned in this step, when each begins and how long it is expected to take.
+    /// The nodes of the runs planned in this step, with the start and the expected duration of each.
     pub placing: BTreeMap<JobId, Vec<(Member, Wall, Millis)>>,
-    /// Whom to tell that a run of theirs may be accepted now.
+    /// The members that may accept a run after this step's transactions, with the run's job.
     pub acceptable_runs: Vec<(JobId, RunId, Member)>,
 }
 
-/// Something to tell about a transaction.
+/// An event to report about a transaction.
 #[derive(Clone, Debug)]
 pub struct CommitNotice {
-    /// The transaction's subject.
+    /// The scope of the transaction.
     pub scope: CommitScope,
-    /// Whether it is told when the transaction is sent; otherwise once it is applied.
+    /// Whether it is reported when the transaction is sent; otherwise once it is applied.
     pub sent: bool,
-    /// What.
+    /// The event.
     pub event: Event,
 }
 
-/// A rule: a pure function of the scene. It has no memory and no clock of its own.
+/// A rule: a pure function of the context. It has no memory and no clock of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// Its name, as in the documentation.
     pub name: &'static str,
-    /// What it decides about.
+    /// Its function.
     pub decide: RuleFn,
 }
 
-/// What a rule decides about.
+/// The function of a rule, by what it decides about.
 #[derive(Clone, Copy, Debug)]
 pub enum RuleFn {
-    /// The node as a whole; asked in every step.
+    /// The node as a whole; called in every step.
     Node(fn(&RuleContext<'_>, &mut RuleOutput)),
-    /// One job; asked only about jobs that were touched or are due.
+    /// One job; called only for jobs that were touched or are due.
     Job(fn(&RuleContext<'_>, JobId, &mut RuleOutput)),
-    /// All jobs of a step together; asked only about jobs that were touched or are due.
+    /// All jobs of a step together; called only for jobs that were touched or are due.
     Jobs(fn(&RuleContext<'_>, &[JobId], &mut RuleOutput)),
 }
 
@@ -150,52 +150,52 @@ impl<'a> RuleContext<'a> {
         self.me.map(|me| Guard::Born(me.key.clone(), me.born))
     }
 
-    /// Whether nobody has a commit under way about this.
+    /// Whether no commit of this scope is in flight.
     #[must_use]
     pub fn is_idle(&self, subject: &CommitScope) -> bool {
         !self.local.busy.contains(subject)
     }
 
-    /// Whether this node holds the job.
+    /// Whether this node owns the job.
     #[must_use]
     pub fn holds(&self, job: &JobView<'_>) -> bool {
         job.owner() == Some(self.member)
     }
 
-    /// Whether somebody wants this node drained (S1-38).
+    /// Whether a drain of this node is requested (S1-38).
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.view.intent(&self.member.node).is_some()
     }
 
-    /// Whether the node gives up its jobs: drained by wish, leaving, or unable to work.
+    /// Whether the node gives up its jobs: draining, leaving, or unable to work.
     #[must_use]
     pub fn gives_up(&self) -> bool {
         self.is_drained() || self.local.yields(self.now.mono)
     }
 
-    /// Whether the node takes on runs of the job: it is able and wanted, and fits.
+    /// Whether the node takes on runs of the job: it is able, not draining, and eligible.
     #[must_use]
     pub fn takes(&self, job: &JobView<'_>) -> bool {
         !self.gives_up() && self.local.unable.is_none() && job.fits(self.member)
     }
 
-    /// What becomes of fires of a job that are late. Of one that is to run at most once no fire runs that may have run before
-    /// the registry forgot it.
+    /// What becomes of late fires of a job. Of an at-most-once job no fire runs that may have run before
+    /// the registry lost it.
     #[must_use]
     pub fn policy(&self, terms: &JobTerms) -> MisfirePolicy {
         let lost = self.lost().filter(|_| terms.delivery == Delivery::AtMostOnce);
         MisfirePolicy { lost, ..terms.misfire.policy(self.local.settings.ttl) }
     }
 
-    /// Why what waits since this moment is not to begin: it may have begun before, and the registry forgot it.
+    /// Why work that waits since this moment must not begin: it may have begun before, and the registry lost that.
     #[must_use]
     pub fn forgot(&self, delivery: Delivery, since: Wall) -> Option<&'static str> {
         (delivery == Delivery::AtMostOnce && self.lost() >= Some(since)).then_some(FORGOTTEN)
     }
 
-    /// Since when waits what begins to wait now: by the registry's clock where the own one is off, and after all that the
-    /// registry may have forgotten.
+    /// The start of a wait that begins now: by the registry's clock where the own one is off, and after everything that
+    /// the registry may have lost.
     #[must_use]
     pub fn moment(&self) -> Wall {
         let other = self.local.lease.registry_time(self.now).filter(|_| !self.clock_agrees());
@@ -203,7 +203,7 @@ impl<'a> RuleContext<'a> {
         self.lost().map_or(now, |lost| now.max(lost + Millis(1)))
     }
 
-    /// The moment by which the registry may have forgotten what was done.
+    /// The moment up to which the registry may have lost writes.
     fn lost(&self) -> Option<Wall> {
         self.view.cluster().value.as_ref()?.lost
     }
@@ -223,12 +223,12 @@ impl<'a> RuleContext<'a> {
 }
 
 impl RuleOutput {
-    /// Adds a decision.
+    /// Adds an action.
     pub fn add(&mut self, decision: RuleAction) {
         self.actions.push(decision);
     }
 
-    /// Whether a transaction about this is among the decisions from this one on. Others keep nothing of it waiting.
+    /// Whether one of the actions from this one on is a transaction of this scope. Other actions do not delay it.
     #[must_use]
     pub fn commits_since(&self, first: usize, about: &CommitScope) -> bool {
         self.actions
@@ -237,7 +237,7 @@ impl RuleOutput {
             .any(|decision| matches!(decision, RuleAction::Commit(of, ..) if of == about))
     }
 
-    /// A job takes a slot with what was just decided.
+    /// A job takes a slot with the last action.
     pub fn take_slot(&mut self, id: JobId) {
         self.claimed += 1;
         if self.served.last() != Some(&id) {
@@ -245,7 +245,7 @@ impl RuleOutput {
         }
     }
 
-    /// A fire or an attempt is claimed. One of a job that is in a pool takes its slot, and has its turn, only with its seat.
+    /// A fire or an attempt is claimed. A job in a pool takes its slot, and its turn, only with its permit.
     pub fn claim(&mut self, view: &View, id: JobId) {
         match view.is_pooled(id) {
             true => self.claimed += 1,
@@ -253,7 +253,7 @@ impl RuleOutput {
         }
     }
 
-    /// How many runs are started by the decisions from this one on.
+    /// How many runs are started by the actions from this one on.
     #[must_use]
     pub fn starts_since(&self, first: usize) -> usize {
         self.actions.iter().skip(first).filter(|decision| matches!(decision, RuleAction::Start(..))).count()

@@ -1,4 +1,4 @@
-//! The rules, in the order in which they are asked.
+//! The rules, in the order in which they run.
 
 use crate::rule_context::{Rule, RuleFn};
 
@@ -43,7 +43,7 @@ pub const DISPATCH: Rule = Rule { name: "dispatch", decide: RuleFn::Jobs(dispatc
 pub const CLAIMS: Rule = Rule { name: "claims", decide: RuleFn::Node(claims::decide) };
 /// See [`drain`].
 pub const DRAIN: Rule = Rule { name: "drain", decide: RuleFn::Job(drain::decide) };
-/// See [`drain::tell`].
+/// See [`drain::report_drained`].
 pub const DRAINED: Rule = Rule { name: "drained", decide: RuleFn::Node(drain::report_drained) };
 /// See [`election`].
 pub const ELECTION: Rule = Rule { name: "election", decide: RuleFn::Job(election::decide) };

@@ -1,11 +1,11 @@
-//! When a job is due: a text, a zone and what else a job says of its times make a [`Schedule`], and a schedule is a function
-//! of time alone.
+//! When a job is due: a text, a zone and what else a job says of its times make a [`Schedule`], and a schedule is a
+//! function of time alone.
 //!
 //! The words live in `schedule/`: `cron` reads the two cron dialects over `field`, `named` reads `@daily`, `@every` and
-//! `at`, `calendar` finds the next local time, and `zone` alone knows what a clock change does. `bounds` keeps fires between
-//! two moments and moves them by a jitter, `spread` is the hash that decides how far, `notes` says what is odd about a fire.
-//! `foreign` knows what other programs write.
-//! `under` leaves out what the calendars of a job close; `edit` compares two schedules.
+//! `at`, `calendar` finds the next local time, and `zone` alone knows what a clock change does. `bounds` keeps fires
+//! between two moments and moves them by a jitter, `spread` is the hash that decides how far, `notes` says what is odd
+//! about a fire. `foreign` knows what other programs write. `under` leaves out what the calendars of a job close;
+//! `edit` compares two schedules.
 
 mod bounds;
 mod calendar_filter;

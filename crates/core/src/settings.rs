@@ -76,7 +76,7 @@ pub enum Quota {
     /// The one that follows from what it has heard.
     #[default]
     Now,
-    /// The larger of that one and the one that followed from the last listing: lost news never makes it too small, late news
-    /// may leave it too large for as long as a listing lasts.
+    /// The larger of that one and the one that followed from the last listing: lost news never makes it too small, late
+    /// news may leave it too large for as long as a listing lasts.
     Larger,
 }

@@ -1,4 +1,4 @@
-//! A sharded job with everything about it at hand: who leads, who takes part, who has what, and how that is rewritten.
+//! A sharded job with all its data at hand: leader, members that take part, shard assignments, and their next versions.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ use crate::rule_context::RuleContext;
 use crate::time::Wall;
 use crate::view::{JobId, JobTerms, JobView, KnownEntry, ShardTerms};
 
-/// One sharded job, or what is left of one, that this node may decide about now.
+/// One sharded job, or the remains of one, that this node may decide about now.
 pub(crate) struct ShardedJob<'a> {
     pub(crate) scene: &'a RuleContext<'a>,
     pub(crate) job: JobView<'a>,
@@ -23,7 +23,7 @@ pub(crate) struct ShardedJob<'a> {
 }
 
 impl<'a> ShardedJob<'a> {
-    /// The job's table; `None` when it has none, or when this is no moment to decide about it.
+    /// The sharded job; `None` when it has no shard data, or when this is no moment to decide about it.
     pub(crate) fn of(scene: &'a RuleContext<'a>, id: JobId) -> Option<Self> {
         let job = scene.job(id);
         let sharded = job.sharded()?;
@@ -38,24 +38,24 @@ impl<'a> ShardedJob<'a> {
         self.terms.is_some_and(|(terms, _)| terms.enabled)
     }
 
-    /// Whether a member is gone. Its membership decides, and every act that follows from this guards on it.
+    /// Whether a member is gone. Its membership decides, and every commit that follows from this guards on it.
     pub(crate) fn is_dead(&self, member: &Member) -> bool {
         self.scene.view.member(member).is_none()
     }
 
-    /// Whether this node takes part, as far as it is up to itself.
+    /// Whether this node takes part, as far as its own state says.
     pub(crate) fn may_take_part(&self) -> bool {
         !self.scene.gives_up() && self.scene.local.unable.is_none()
     }
 
-    /// The one who settles what the dead left where any of several could: the leader, or the first by name.
+    /// The one member that settles the runs of dead ones where several could: the leader, or the first by name.
     pub(crate) fn is_steward(&self) -> bool {
         let leader = self.sharding.leader.as_ref().filter(|leader| !self.is_dead(leader));
         let first = || self.scene.view.members().map(|(member, _)| member).next();
         leader.or_else(first) == Some(self.scene.member)
     }
 
-    /// What is known of a member's lane; of this node's own that it is absent, until it was written in this life.
+    /// What is known of a member's run state; of this node's own that it is absent, until it was written in this life.
     pub(crate) fn known(&self, member: &Member) -> Option<KnownEntry<ShardRunState>> {
         match self.job.run_state_of(member) {
             Some(known) => Some(known.run_state.clone()),
@@ -63,54 +63,54 @@ impl<'a> ShardedJob<'a> {
         }
     }
 
-    /// A member's lane as it counts now; `None` while it was not read.
+    /// A member's run state as it counts now; `None` while it was not read.
     pub(crate) fn run_state(&self, member: &Member) -> Option<ShardRunState> {
         self.known(member).map(|known| self.sharding.run_state_of(member, known.value.as_ref()))
     }
 
-    /// The guard that a member's lane is still as it is known.
+    /// The guard that a member's run state is still as it is known.
     pub(crate) fn run_state_guard(&self, member: &Member) -> Option<Guard> {
         Some(self.known(member)?.guard(keys::shard_run_state(self.job.name(), member)))
     }
 
-    /// When one of these groups is due next; `None` when that is never, or nobody can say.
+    /// When one of these groups is due next; `None` when that is never, or unknown.
     pub(crate) fn next_due<'g>(&self, groups: impl Iterator<Item = &'g ShardGroup>) -> Option<Wall> {
         let (terms, _) = self.terms?;
         let schedule = terms.schedule.as_ref().filter(|_| !terms.paused)?;
         let (now, policy) = (self.scene.now.wall, self.scene.policy(terms));
         let next = |group: &ShardGroup| {
             let next = due::next(schedule, group.watermark.max(terms.since), now, &policy);
-            // The last fires there are may be too old by now: then somebody has to say so.
+            // The last fires may be too old by now: then a commit has to skip them.
             next.due.or(next.skipped.map(|_| now))
         };
         groups.filter_map(next).min()
     }
 
-    /// When the oldest request by hand that waits was made.
+    /// When the oldest open trigger was made.
     pub(crate) fn triggered_at(&self) -> Option<Wall> {
         let record = self.job.triggers()?.value.as_ref()?;
         record.requests.iter().find(|request| !request.taken).map(|request| request.at)
     }
 
-    /// The place with another table.
+    /// The write of the assignment with other shard data.
     pub(crate) fn put(&self, sharding: Sharding) -> Write {
         let place = Assignment { sharding: Some(Box::new(sharding)), ..self.job.assignment().next() };
         Write::Put { key: keys::assignment(self.job.name()), value: encode(&place), owner: None }
     }
 
-    /// A lane's next state.
+    /// The write of a run state's next version.
     pub(crate) fn put_run_state(&self, member: &Member, lane: &ShardRunState) -> Write {
         let key = keys::shard_run_state(self.job.name(), member);
         Write::Put { key, value: encode(lane), owner: None }
     }
 
-    /// A transaction that also guards on this node's membership and on the place as it is known.
+    /// A transaction that also guards on this node's membership and on the assignment as it is known.
     pub(crate) fn txn(&self, guards: impl IntoIterator<Item = Guard>, writes: Vec<Write>) -> Txn {
         let ours = self.scene.born().into_iter().chain([self.job.assignment_guard()]);
         Txn { guards: ours.chain(guards).collect(), writes }
     }
 
-    /// What this transaction is about.
+    /// The commit scope of its transactions.
     pub(crate) fn scope(&self) -> CommitScope {
         CommitScope::Job(self.job.id)
     }

@@ -1,8 +1,8 @@
 //! Three ways to cut a job's shards into portions, from the design of Elastic-Job-Lite, bit by bit.
 //!
-//! Each deals `total` shards to nodes in an order: everyone gets `total / n` in a row, and what is left goes to the first
-//! ones, one each. They differ in the order only. The design's first version orders nodes by ascending name, the later
-//! ones by descending name; so the order is a job's own choice too.
+//! Each deals `total` shards to nodes in an order: everyone gets `total / n` in a row, and what is left goes to the
+//! first ones, one each. They differ in the order only. The design's first version orders nodes by ascending name, the
+//! later ones by descending name; so the order is a job's own choice too.
 
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};

@@ -12,8 +12,8 @@ use crate::job::SHARDS_MAX;
 
 /// A set of shards of one job. Equal sets are equal values.
 ///
-/// Read and shown as ranges, `0-3,7`. Kept as that or, where ranges are many, as a bitmap (`x` and two hexadecimal digits
-/// for each eight shards, the lowest in the lowest bit), whichever is shorter.
+/// Read and shown as ranges, `0-3,7`. Kept as that or, where ranges are many, as a bitmap (`x` and two hexadecimal
+/// digits for each eight shards, the lowest in the lowest bit), whichever is shorter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ShardSet(Vec<u64>);

@@ -1,5 +1,5 @@
-//! Free slots over time: which node gets the next run of a batch. Before each run the node with the most slots free at the
-//! run's moment is found, and then has one fewer until the run is expected to end (S0-39 … S0-42).
+//! Free slots over time: which node gets the next run of a batch. Before each run the node with the most slots free at
+//! the run's moment is found, and then has one fewer until the run is expected to end (S0-39 … S0-42).
 
 use alloc::collections::{BTreeMap, BinaryHeap, VecDeque};
 use alloc::vec::Vec;
@@ -12,11 +12,11 @@ mod ranking;
 
 use ranking::{NodeRank, NodeRanking};
 
-/// The slots of the nodes while one step hands out runs in the order in which they are due. Nodes are known by their places
-/// in the order of their names, so that ties fall alike on every node.
+/// The slots of the nodes while one step hands out runs in the order in which they are due. Nodes are known by their
+/// places in the order of their names, so that ties fall alike on every node.
 ///
-/// Neither a moment that passes nor a choice looks at every node: nodes are looked at when a run of theirs is expected to
-/// end, and each set of nodes that runs are chosen from is kept in the order of choice.
+/// Neither a moment that passes nor a choice looks at every node: nodes are looked at when a run of theirs is expected
+/// to end, and each set of nodes that runs are chosen from is kept in the order of choice.
 #[derive(Clone, Debug)]
 pub struct SlotTimeline<G> {
     nodes: Vec<NodeSlots>,
@@ -147,11 +147,11 @@ impl<G: Ord> SlotTimeline<G> {
         }
     }
 
-    /// The node with the most free slots among those of a group that may be given the run, and how many it has. A group has the
-    /// same nodes each time. The node may have no slot left: then the run queues there. Of equals the one whose next run ends
-    /// first, so that nodes stay even when runs end; then the one that was given the fewest runs for its slots, so that runs
-    /// which never meet go to all nodes in turn; then the one with the lower score, then the first by name (I0-09). `None` when
-    /// there are none.
+    /// The node with the most free slots among those of a group that may be given the run, and how many it has. A group
+    /// has the same nodes each time. The node may have no slot left: then the run queues there. Of equals the one whose
+    /// next run ends first, so that nodes stay even when runs end; then the one that was given the fewest runs for its
+    /// slots, so that runs which never meet go to all nodes in turn; then the one with the lower score, then the first
+    /// by name (I0-09). `None` when there are none.
     pub fn best(&mut self, group: G, among: &[usize], may: impl Fn(&usize) -> bool) -> Option<(usize, i64)> {
         let (nodes, changed) = (&self.nodes, &self.changed);
         let order = self.orders.entry(group).or_insert_with(|| NodeRanking::new(nodes.len()));

@@ -1,5 +1,5 @@
-//! Counts what reading a text and looking for a fire cost, in tests; elsewhere it is nothing. A bound on steps says the same
-//! on every machine, which a bound on time does not.
+//! Counts what reading a text and looking for a fire cost, in tests; elsewhere it is nothing. A bound on steps says the
+//! same on every machine, which a bound on time does not.
 
 #[cfg(not(test))]
 pub(crate) use silent::step;

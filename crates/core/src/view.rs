@@ -1,4 +1,4 @@
-//! What a node believes of the registry: a typed, indexed copy of what it has heard, and which jobs that touched.
+//! The view: a node's typed, indexed copy of the registry, which reports the jobs that each change touched.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,7 @@ pub use sharded::{KnownShardState, ShardTerms, ShardedState};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub(crate) u32);
 
-/// An entry's record beside the revision it was read at.
+/// An entry's record with the revision at which it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KnownEntry<T> {
     /// The record; `None` when the entry is absent or unreadable.
@@ -54,7 +54,7 @@ impl<T> KnownEntry<T> {
         if self.value.is_none() && self.absent { Guard::Absent(key) } else { Guard::At(key, self.revision) }
     }
 
-    /// Whether there is an entry that nobody can read.
+    /// Whether there is an entry that cannot be decoded.
     #[must_use]
     pub fn is_unreadable(&self) -> bool {
         self.value.is_none() && !self.absent
@@ -79,7 +79,7 @@ impl<T> Default for KnownEntry<T> {
     }
 }
 
-/// What is held of every job. Kept small: the declaration stays encoded, and most jobs are somebody else's.
+/// What is kept of every job. Kept small: the declaration stays encoded, and most jobs belong to other nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct JobState {
     pub(crate) name: JobName,
@@ -93,47 +93,47 @@ pub(crate) struct JobState {
     pub(crate) owner: Option<Arc<Member>>,
     pub(crate) epoch: u64,
     pub(crate) assignment: Revision,
-    /// Whether nobody holds it while its run waits for another attempt.
+    /// Whether it has no owner while its run waits for another attempt.
     pub(crate) waits: bool,
-    /// The version of the spec, and the one that the place goes with.
+    /// The version of the spec, and the version that the assignment goes with.
     pub(crate) versions: (u64, u64),
-    /// Since when, by our clock, nobody has held it.
+    /// Since when, by our clock, it has had no owner.
     pub(crate) free_since: Mono,
     /// Our own order among free jobs.
     pub(crate) order: u64,
     listing: u32,
     /// The calendars that it names.
     pub(crate) calendars: Box<[CalendarName]>,
-    /// What it says of being told.
+    /// Its notification settings.
     pub(crate) notify: Option<Box<Notify>>,
 }
 
-/// What firing needs of a job's declaration, decoded once for the jobs held here.
+/// What firing needs of a job's declaration, decoded once for the jobs owned here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct JobTerms {
-    /// The schedule, under the calendars that the job names; `None` for a job that runs only by hand, and while one of its
-    /// calendars is missing.
+    /// The schedule, under the calendars that the job names; `None` for a job that runs only when triggered, and while
+    /// one of its calendars is missing.
     pub schedule: Option<Schedule>,
-    /// Fires up to here are nobody's.
+    /// Fires up to here are ignored.
     pub since: Wall,
-    /// Whether only requests by hand fire it.
+    /// Whether it runs only when triggered manually.
     pub paused: bool,
-    /// Whether it may be held at all.
+    /// Whether it may be owned at all.
     pub enabled: bool,
-    /// What doubt means.
+    /// The delivery: what becomes of a run whose outcome is unknown.
     pub delivery: Delivery,
-    /// What becomes of fires that are late.
+    /// What becomes of late fires.
     pub misfire: MisfireSettings,
-    /// What only sharded jobs have.
+    /// The terms that only sharded jobs have.
     pub shards: Option<Box<ShardTerms>>,
 }
 
-/// What is known of a lane, and the decoded terms of its job.
+/// An owned job: its run state and the decoded terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OwnedJob {
-    /// The lane; `None` while it was not read yet.
+    /// The run state; `None` while it was not read yet.
     pub run_state: Option<KnownEntry<RunState>>,
-    /// Where the lane and the place of a job of ours are: they are named with each fire, and not spelt anew.
+    /// The keys of an owned job's run state and assignment: each fire uses them, so they are built once.
     pub keys: Option<(Key, Key)>,
     /// The job's terms; `None` when the job is deleted or unreadable.
     pub terms: Option<Box<JobTerms>>,
@@ -144,9 +144,9 @@ pub struct OwnedJob {
 /// A living member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MemberState {
-    /// Where its entry is: every transaction of ours names that, so it is not spelt anew.
+    /// The key of its entry: every transaction of ours names that, so it is built once.
     pub key: Key,
-    /// What it says of itself.
+    /// What it publishes of itself.
     pub info: MemberInfo,
     /// When its entry was created.
     pub born: Revision,
@@ -158,16 +158,16 @@ pub struct MemberState {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct View {
     me: NodeName,
-    /// The life in which this node may hold jobs.
+    /// The life in which this node may own jobs.
     life: Option<Member>,
     listed: bool,
     listing: u32,
-    /// News from before the last listing is in the listing.
+    /// The revision of the last listing: earlier changes are contained in it.
     floor: Revision,
-    /// Deletions since the listing, so that news that comes late brings nobody back to life.
+    /// Deletions since the listing, so that late changes bring no entry back to life.
     gone: BTreeMap<Key, Revision>,
     members: BTreeMap<Member, MemberState>,
-    /// Since when, by our clock, these holders have not been members.
+    /// Since when, by our clock, these owners have not been members.
     dead: BTreeMap<Arc<Member>, Mono>,
     intents: BTreeMap<NodeName, KnownEntry<DrainIntent>>,
     locks: BTreeMap<LockName, KnownEntry<LockRecord>>,
@@ -179,12 +179,12 @@ pub struct View {
     owned: BTreeMap<Arc<Member>, BTreeSet<JobId>>,
     triggers: BTreeMap<JobId, KnownEntry<TriggerRecord>>,
     held: BTreeMap<JobId, OwnedJob>,
-    /// What is known of sharded jobs, and of what is left of them.
+    /// What is known of sharded jobs, and of the remains of former ones.
     sharded: BTreeMap<JobId, ShardedState>,
-    /// Lanes of sharded jobs: this life's own, and those of others that were read.
+    /// Run states of sharded jobs: this life's own, and those of other members that were read.
     shard_run_states: BTreeMap<(JobId, Member), KnownShardState>,
     switches: BTreeMap<(JobName, NodeName), KnownEntry<NodeSwitches>>,
-    /// What is known of dispatched jobs, and of what is left of them.
+    /// What is known of dispatched jobs, and of the remains of former ones.
     dispatched: BTreeMap<JobId, DispatchedState>,
     planned_runs: dispatched::PlannedRuns,
     peers: cluster::ClusterEntries,
@@ -241,7 +241,7 @@ impl View {
         }
     }
 
-    /// The node has another lease, or none: what it kept of the jobs of its last life is worth nothing now.
+    /// Changes the life: the node has another lease, or none, so what it kept of the jobs of its last life is void.
     pub fn begin_life(&mut self, life: Option<Member>) {
         self.life = life;
         self.held.clear();
@@ -283,13 +283,13 @@ impl View {
         self.enabled
     }
 
-    /// X: how many jobs a member holds.
+    /// X: how many jobs a member owns.
     #[must_use]
     pub fn count(&self, member: &Member) -> usize {
         self.owned.get(member).map_or(0, BTreeSet::len)
     }
 
-    /// How many jobs earlier incarnations of this node, which are gone, still own: no other node has taken them over yet.
+    /// How many jobs earlier incarnations of this node, which are gone, still own: no other node has taken them yet.
     #[must_use]
     pub fn left_behind(&self, node: &NodeName) -> usize {
         let first = Member { node: node.clone(), incarnation: 0 };
@@ -297,7 +297,7 @@ impl View {
         lives.filter(|(member, _)| self.member(member).is_none()).map(|(_, jobs)| jobs.len()).sum()
     }
 
-    /// The jobs a member holds, in the view's order.
+    /// The jobs a member owns, in the view's order.
     pub fn owned(&self, member: &Member) -> impl DoubleEndedIterator<Item = JobId> {
         self.owned.get(member).into_iter().flatten().copied()
     }
@@ -308,7 +308,7 @@ impl View {
         self.open + self.accepted_count()
     }
 
-    /// Whether any lane known here has a fire opened by this member, but for those that wait for their next attempt.
+    /// Whether any run state known here has a fire opened by this member, without those that wait for an attempt.
     #[must_use]
     pub fn opened_by(&self, member: &Member) -> bool {
         let opens = |lane: &RunState| lane.open.iter().any(|open| open.wait.is_none() && open.by == *member);
@@ -317,36 +317,36 @@ impl View {
             || self.accepted_count() > 0
     }
 
-    /// The jobs that nobody holds though they may be held, group by group.
+    /// The free jobs that may be owned, group by group.
     pub fn free(&self) -> impl Iterator<Item = JobId> {
         self.groups().flat_map(|group| self.free_of(group))
     }
 
-    /// Holders that are no members any more, and since when.
+    /// Owners that are no members any more, and since when.
     pub fn dead(&self) -> impl Iterator<Item = (&Member, Mono)> {
         self.dead.iter().map(|(member, since)| (member.as_ref(), *since))
     }
 
-    /// The revision of the wish to drain a node, if there is one.
+    /// The revision of the intent to drain a node, if there is one.
     #[must_use]
     pub fn intent(&self, node: &NodeName) -> Option<Revision> {
         let known = self.intents.get(node)?;
         known.value.as_ref().is_some_and(|intent| intent.wanted).then_some(known.revision)
     }
 
-    /// The nodes that somebody wants drained, living or not.
+    /// The nodes that are to be drained, living or not.
     pub fn drained(&self) -> impl Iterator<Item = &NodeName> {
         self.intents.keys().filter(|node| self.intent(node).is_some())
     }
 
-    /// Whether a member was drained and owns nothing any more, as it says itself: it may be stopped (S1-39, S1-61).
+    /// Whether a member was drained and reports that it owns nothing any more: it may be stopped (S1-39, S1-61).
     #[must_use]
     pub fn may_be_stopped(&self, member: &Member) -> bool {
         let intent = self.intents.get(&member.node).and_then(|known| known.value.as_ref());
         intent.is_some_and(|intent| intent.wanted && intent.drained == Some(member.incarnation))
     }
 
-    /// What is known of the wish to drain a node, taken back or not.
+    /// What is known of the intent to drain a node, withdrawn or not.
     #[must_use]
     pub fn intent_entry(&self, node: &NodeName) -> Option<&KnownEntry<DrainIntent>> {
         self.intents.get(node)
@@ -358,7 +358,7 @@ impl View {
         self.locks.get(name)
     }
 
-    /// The locks that this node holds in this life, whether anybody here knows it or not.
+    /// The locks that this node holds in this life, known or not to a caller here.
     pub fn own_locks(&self) -> impl Iterator<Item = &LockName> {
         self.own_locks.iter()
     }
@@ -380,7 +380,7 @@ impl View {
         self.ids_after(after).map(|id| self.job(id)).filter(JobView::is_live).take(limit)
     }
 
-    /// The jobs of which requests wait that no run was claimed for, or not by all who should.
+    /// The jobs with triggers for which not all members that should have claimed a run.
     pub fn requested(&self) -> impl Iterator<Item = JobId> {
         let waits = |known: &KnownEntry<TriggerRecord>| {
             known.value.as_ref().is_some_and(|record| record.requests.iter().any(|request| !request.taken))
@@ -388,14 +388,14 @@ impl View {
         self.triggers.iter().filter(move |(_, known)| waits(known)).map(|(id, _)| *id)
     }
 
-    /// Every job number there is.
+    /// All job numbers.
     pub fn ids(&self) -> impl Iterator<Item = JobId> {
         (0..u32::try_from(self.jobs.len()).unwrap_or(u32::MAX)).map(JobId)
     }
 }
 
 impl OwnedJob {
-    /// The lane's record; `None` while it is unread or absent.
+    /// The record of the run state; `None` while it is unread or absent.
     #[must_use]
     pub fn record(&self) -> Option<&RunState> {
         self.run_state.as_ref()?.value.as_ref()
@@ -421,13 +421,13 @@ impl<'a> JobView<'a> {
         self.state.enabled
     }
 
-    /// Who holds it.
+    /// Its owner.
     #[must_use]
     pub fn owner(&self) -> Option<&'a Member> {
         self.state.owner.as_deref()
     }
 
-    /// Its place as it stands in the registry.
+    /// Its assignment as it stands in the registry.
     #[must_use]
     pub fn assignment(&self) -> Assignment {
         let (owner, (_, version)) = (self.state.owner.as_deref().cloned(), self.state.versions);
@@ -436,20 +436,20 @@ impl<'a> JobView<'a> {
         Assignment { owner, epoch: self.state.epoch, version, sharding, planned, waits: self.state.waits }
     }
 
-    /// Whether spec and place go together. News of the two may come apart, and a guard on the place vouches only for the
-    /// spec that it was written with.
+    /// Whether spec and assignment go together. Changes of the two may arrive separately, and a guard on the assignment
+    /// vouches only for the spec that it was written with.
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         self.state.versions.0 == self.state.versions.1
     }
 
-    /// The guard that the place is still as this view has it. Written places count from 1.
+    /// The guard that the assignment is still as this view has it. Written ones count from 1.
     #[must_use]
     pub fn assignment_guard(&self) -> Guard {
         self.assignment_guard_at(keys::assignment(self.name()))
     }
 
-    /// The same by whoever has spelt the key.
+    /// The same for a caller that has built the key.
     pub(crate) fn assignment_guard_at(&self, key: Key) -> Guard {
         if self.state.epoch == 0 { Guard::Absent(key) } else { Guard::At(key, self.state.assignment) }
     }
@@ -475,25 +475,25 @@ impl<'a> JobView<'a> {
         }
     }
 
-    /// How soon its runs get a slot beside those of others.
+    /// Its priority: which waiting run gets the next free slot.
     #[must_use]
     pub fn priority(&self) -> Priority {
         self.state.priority
     }
 
-    /// The requests to run it now.
+    /// The triggers that it has.
     #[must_use]
     pub fn triggers(&self) -> Option<&'a KnownEntry<TriggerRecord>> {
         self.view.triggers.get(&self.id)
     }
 
-    /// Its lane and terms, where they matter to this node.
+    /// Its run state and terms, where they matter to this node.
     #[must_use]
     pub fn held(&self) -> Option<&'a OwnedJob> {
         self.view.held.get(&self.id)
     }
 
-    /// How many of its runs may go on beside each other.
+    /// How many of its runs may execute at once.
     #[must_use]
     pub fn max_concurrent_runs(&self) -> usize {
         let planned = || self.dispatched().and_then(|state| state.terms.as_deref());
@@ -501,7 +501,7 @@ impl<'a> JobView<'a> {
         terms.map_or(1, |terms| terms.misfire.overlap.max_concurrent_runs())
     }
 
-    /// When a job of which this node holds something, or that it plans, fires next after a moment.
+    /// When a job fires next after a moment, if this node owns something of it or plans it.
     #[must_use]
     pub fn fires_after(&self, after: Wall) -> Option<Wall> {
         let claimed = self.held().and_then(|held| held.terms.as_deref());
@@ -510,13 +510,13 @@ impl<'a> JobView<'a> {
         claimed.or_else(sharded).or_else(planned)?.schedule.as_ref()?.next(after)
     }
 
-    /// What is open of a fire in the lane of a claimed job that this node holds.
+    /// The open run of a fire in the run state of a claimed job that this node owns.
     #[must_use]
     pub fn open_of(&self, fire: &Fire) -> Option<&'a Open> {
         self.held()?.record()?.open_of(fire)
     }
 
-    /// Since when, by our clock, nobody has held it.
+    /// Since when, by our clock, it has had no owner.
     #[must_use]
     pub fn free_since(&self) -> Mono {
         self.state.free_since

@@ -1,4 +1,4 @@
-//! Who asked for which change, and what came of it: the words of the audit log (`docs/concepts/audit.md`).
+//! The audit log's types: who requested which change, and the outcome (`docs/concepts/audit.md`).
 
 use std::fmt;
 
@@ -7,37 +7,37 @@ use evenkeel_core::input::{ClusterSetting, Command, NodeSwitch};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
-/// The most characters kept of what somebody says of himself, and of what names an object.
+/// The most characters kept of what a requester claims, and of an object's name.
 const CLAIMS_MAX: usize = 120;
-/// So many of the jobs that are declared together are named.
+/// The most jobs of one `apply` that an entry names.
 const NAMED_MAX: usize = 20;
 
-/// What is said of an upgrade that was allowed: whoever says it is gone once it is done.
+/// The detail of an upgrade that was allowed. The process that writes it is gone once the upgrade is done.
 pub const UPGRADE_BEGINS: &str = "it begins: the event upgraded or not_upgraded says how it went";
 
-/// What the node that decides has itself proved of a request.
+/// What the deciding node has itself proved about a requester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Proof {
-    /// That he has the cluster's key.
+    /// The requester has the cluster's key.
     Key,
-    /// That he is on the node's own host: the cluster has no key.
+    /// The requester is on the node's own host: the cluster has no key.
     Local,
-    /// That he is the node's own process: the program that embeds it, or a signal to it.
+    /// The requester is the node's own process: the program that embeds it, or a signal to it.
     Process,
-    /// That the request is signed with the cluster's key as a node's. Which node, and for whom it asks, it claims.
+    /// The request is signed as a node's with the cluster's key. Which node, and for whom it asks, is only its claim.
     Node,
-    /// Nothing: he was not let in.
+    /// Nothing: the requester was not let in.
     Nobody,
 }
 
 impl Proof {
     const ALL: [Self; 5] = [Self::Key, Self::Local, Self::Process, Self::Node, Self::Nobody];
 
-    /// All of them as programs and people write them.
+    /// All values as programs and people write them.
     pub const WORDS: [&'static str; 5] = ["key", "local", "process", "node", "nobody"];
 
-    /// As programs and people write it.
+    /// The value as programs and people write it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,67 +54,67 @@ impl Proof {
     }
 }
 
-/// Whoever asks for a change.
+/// The requester of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requester {
-    /// What was proved of him.
+    /// What was proved about the requester.
     pub proof: Proof,
-    /// The address of the request; of one that another node hands on `via` that node, and what it claims of its caller. Empty
-    /// within the process.
+    /// The address of the request. For a request forwarded `via` another node: that node's address, and what it claims
+    /// of its caller. Empty within the process.
     pub from: String,
-    /// What he says of himself, such as `root@host`. Nobody has proved it.
+    /// What the requester claims to be, such as `root@host`. It is not proved.
     pub claims: String,
 }
 
 impl Requester {
-    /// Somebody of whom this was proved, at this address, who says this of himself.
+    /// A requester with this proof, this address and this claim.
     #[must_use]
     pub fn new(proof: Proof, from: &str, claims: &str) -> Self {
         Self { proof, from: truncate(from), claims: truncate(claims) }
     }
 
-    /// The name that is kept with what is switched: what the request says of itself, or else what was proved of it.
+    /// The name that is stored with a switch: what the requester claims, or else what was proved.
     #[must_use]
     pub fn name(&self) -> &str {
         if self.claims.is_empty() { self.proof.as_str() } else { &self.claims }
     }
 
-    /// The node's own process.
+    /// The node's own process as the requester.
     #[must_use]
     pub fn process() -> Self {
         Self::new(Proof::Process, "", "")
     }
 }
 
-/// What somebody wants changed.
+/// A change that is requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditAction {
     /// A word: `apply`, `delete`, `run`, `drain` …
     pub verb: String,
-    /// Which thing, in words: `job backup`, `node n2`, `settings`.
+    /// The object in words: `job backup`, `node n2`, `settings`.
     pub object: String,
-    /// The job, where it is about one.
+    /// The job, if the change concerns one.
     pub job: Option<JobName>,
-    /// The node that it is about, where it is about one.
+    /// The node that the change concerns, if any.
     pub about: Option<NodeName>,
-    /// More, in words.
+    /// Details in words.
     pub what: String,
 }
 
 impl AuditAction {
-    /// Something that is done to this.
+    /// An action with this verb on this object.
     #[must_use]
     pub fn new(verb: &str, object: &str) -> Self {
         Self { verb: truncate(verb), object: truncate(object), job: None, about: None, what: String::new() }
     }
 
-    /// The same, about this job.
+    /// The same action, about this job.
     #[must_use]
     pub fn of_job(self, job: Option<JobName>) -> Self {
         Self { job, ..self }
     }
 
-    /// The same, about this node.
+    /// The same action, about this node.
     #[must_use]
     pub fn of_node(self, about: Option<NodeName>) -> Self {
         Self { about, ..self }
@@ -132,8 +132,8 @@ impl AuditAction {
         Self { what, ..self }
     }
 
-    /// What a command comes to on this node; `None` where programs and nodes go about their work and nobody changes anything:
-    /// locks, beats, offers, counts, and who tells what.
+    /// The action of a command on this node. `None` for the internal work of programs and nodes, which changes nothing
+    /// that a person would ask about: locks, beats, offers, counts, and which node sends a notification.
     pub(crate) fn of(command: &Command, me: &NodeName) -> Option<Self> {
         Some(match command {
             Command::Apply(jobs) => match jobs.as_slice() {
@@ -200,11 +200,11 @@ impl AuditAction {
     }
 }
 
-/// What came of it.
+/// The outcome of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditOutcome {
-    /// It was asked for, and nothing is known yet.
+    /// It was requested; the outcome is not known yet.
     Asked,
     /// It was done.
     Applied,
@@ -212,9 +212,9 @@ pub enum AuditOutcome {
     Unchanged,
     /// It was refused; the text says why.
     Refused,
-    /// Whoever asked was not let in.
+    /// The requester was not let in.
     Denied,
-    /// It may have been done; nobody who knows could say so.
+    /// It may have been done; the outcome cannot be determined.
     Unknown,
 }
 
@@ -223,7 +223,7 @@ impl AuditOutcome {
     pub const ALL: [Self; 6] =
         [Self::Asked, Self::Applied, Self::Unchanged, Self::Refused, Self::Denied, Self::Unknown];
 
-    /// As programs and people write it.
+    /// The outcome as programs and people write it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -236,7 +236,7 @@ impl AuditOutcome {
         }
     }
 
-    /// Whether it stands for good.
+    /// Whether the outcome is final.
     #[must_use]
     pub fn is_end(self) -> bool {
         !matches!(self, Self::Asked | Self::Unknown)
@@ -252,50 +252,50 @@ impl fmt::Display for AuditOutcome {
 /// One entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRecord {
-    /// Its place in the order in which history heard of entries.
+    /// Its position in the order in which history received entries.
     pub seq: u64,
-    /// What names it in every history.
+    /// Its id, the same in every history.
     pub id: String,
-    /// When it was asked for.
+    /// When the change was requested.
     pub at: Wall,
     /// The node that decided.
     pub node: String,
-    /// Who asked.
+    /// The requester.
     pub asker: Requester,
     /// A word: `apply`, `delete`, `run`, `drain` …
     pub verb: String,
-    /// Which thing, in words.
+    /// The object in words.
     pub object: String,
-    /// The job, where it is about one.
+    /// The job, if the change concerns one.
     pub job: Option<JobName>,
-    /// The node that it is about, where it is about one.
+    /// The node that the change concerns, if any.
     pub about: Option<NodeName>,
-    /// What came of it.
+    /// The outcome.
     pub outcome: AuditOutcome,
     /// The version before; `None` where there was none.
     pub before: Option<u64>,
-    /// The version that it made.
+    /// The version after.
     pub after: Option<u64>,
-    /// What was changed, or why not, in words. Of values only those that can hold no secret.
+    /// What was changed, or why not, in words. Values appear only where they can hold no secret.
     pub what: String,
 }
 
-/// Which entries are wanted, latest first.
+/// A filter of audit entries; the latest come first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditFilter {
     /// About this job only.
     pub job: Option<JobName>,
-    /// About this node only, or taken by it.
+    /// Only about this node, or decided by it.
     pub node: Option<String>,
-    /// Only those asked by somebody of whom this was proved, or who says this of himself.
+    /// Only of requesters with this proof or this claim.
     pub who: Option<String>,
-    /// Only those since then.
+    /// Only since this moment.
     pub since: Option<Wall>,
-    /// Only those up to then.
+    /// Only up to this moment.
     pub until: Option<Wall>,
-    /// At most so many.
+    /// At most this many.
     pub limit: u32,
-    /// Only those before this [`AuditRecord::seq`]: the last one of the page before.
+    /// Only before this [`AuditRecord::seq`]: the last one of the page before.
     pub before: Option<u64>,
 }
 
@@ -305,7 +305,7 @@ impl Default for AuditFilter {
     }
 }
 
-/// A short text in one line, whoever wrote it.
+/// Shortens a text to one line of bounded length.
 fn truncate(text: &str) -> String {
     let plain = |c: char| if is_unseen(c) { '\u{fffd}' } else { c };
     text.chars().take(CLAIMS_MAX).map(plain).collect()

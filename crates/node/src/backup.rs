@@ -1,7 +1,7 @@
-//! A cluster's books in other hands: copied into a file, put back from one, or moved to another registry.
+//! Backup, restore and migration of a cluster's registry data.
 //!
-//! What is carried, and under which names, is decided by [`evenkeel_core::carry`]. Here it is read and written, so that
-//! dying at any point does no harm: whoever does the same again goes on with it.
+//! [`evenkeel_core::backup`] decides which entries are copied, and under which names. This module reads and writes
+//! them. A process may die at any point without harm: the same call, made again, continues.
 
 mod file;
 mod history;
@@ -21,36 +21,36 @@ pub use migrate::{MigrationReport, migrate};
 use registry::BackupRegistry;
 use restore::RestoreStart;
 
-/// Why books were not carried. Each text says the fix.
+/// Why a backup, restore or migration failed. Each text says the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BackupError {
     /// A registry cannot be used.
     #[error("{0}")]
     Registry(#[from] RegistryError),
-    /// It does not go with how things stand.
+    /// The state of the registry or cluster does not allow it.
     #[error("{0}")]
     Conflict(String),
-    /// What was given is no backup, or no registry that outlives its process.
+    /// The input is no backup, or no registry that outlives its process.
     #[error("{0}")]
     Invalid(String),
 }
 
-/// What came of a restore.
+/// The result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreReport {
-    /// What was put in.
+    /// What was restored.
     pub tally: BackupCounts,
-    /// The generation that tokens carry from now on.
+    /// The generation of fencing tokens from now on.
     pub generation: u16,
-    /// Whether it was there already, so that nothing was done.
+    /// Whether it was restored already, so that nothing was done.
     pub already: bool,
 }
 
-/// Copies the books of the cluster at a URL. Nodes may be at work meanwhile; the entries of one job are always as they
-/// stood at one moment.
+/// Backs up the registry data of the cluster at a URL. Nodes may be at work meanwhile; the entries of one job always
+/// are of one moment.
 ///
 /// # Errors
-/// The registry cannot be read, or keeps no cluster's books.
+/// The registry cannot be read, or holds no cluster's data.
 pub async fn backup(url: &str) -> Result<Backup, BackupError> {
     copy(&BackupRegistry::existing(url).await?).await
 }
@@ -80,30 +80,30 @@ async fn copy(books: &BackupRegistry) -> Result<Backup, BackupError> {
 }
 
 impl Backup {
-    /// How much of what is in it.
+    /// The number of entries of each kind.
     #[must_use]
     pub fn tally(&self) -> BackupCounts {
         count_entries(&self.entries)
     }
 
-    /// The runs that were going on, in words.
+    /// The runs that were open when the backup was taken, in words.
     #[must_use]
     pub fn open_runs(&self) -> Vec<String> {
         open_runs(&self.entries)
     }
 
-    /// How long ago it was taken, in milliseconds by this host's clock.
+    /// The age of the backup in milliseconds, by this host's clock.
     #[must_use]
     pub fn age(&self) -> evenkeel_core::time::Millis {
         clock::now().wall - self.header.taken
     }
 }
 
-/// Puts a backup into an empty registry. Nodes can join once all of it is there.
+/// Restores a backup into an empty registry. Nodes can join once all of it is there.
 ///
 /// # Errors
-/// The registry is not empty, cannot hold the backup, or cannot be reached. Restoring the same backup again goes on where
-/// it stopped.
+/// The registry is not empty, cannot hold the backup, or cannot be reached. Restoring the same backup again continues
+/// where it stopped.
 pub async fn restore(url: &str, backup: &Backup) -> Result<RestoreReport, BackupError> {
     put_back(&BackupRegistry::open(url).await?, backup).await
 }
@@ -114,7 +114,7 @@ async fn put_back(books: &BackupRegistry, backup: &Backup) -> Result<RestoreRepo
         return Err(BackupError::Invalid(format!("the backup cannot be read: {unknown}")));
     }
     let generation = raised(*generation, books)?;
-    // What was done since the backup was taken is nowhere.
+    // What was written after the backup was taken is lost.
     let (engine, lost) = (Some(books.facts().generation), Some(books.time().await?));
     let record =
         ClusterRecord { layout: *layout, generation, engine, lost, ..ClusterRecord::new(cluster.clone()) };
@@ -131,14 +131,14 @@ async fn put_back(books: &BackupRegistry, backup: &Backup) -> Result<RestoreRepo
     Ok(RestoreReport { tally: count_entries(&entries), generation, already })
 }
 
-/// A registry's URL as it may be shown: without its password.
+/// A registry's URL without its password, fit to be shown.
 #[must_use]
 pub fn shown(url: &str) -> String {
     evenkeel_registry::redacted(url)
 }
 
-/// What is to be added to the generation of a registry's engine, so that tokens there are above all that were given under
-/// this one, and under the engine's own.
+/// The number to add to the generation of the registry's engine, so that new tokens are greater than all tokens of this
+/// generation, and than the engine's own.
 fn raised(generation: u16, books: &BackupRegistry) -> Result<u16, BackupError> {
     let engine = books.facts().generation;
     let added = generation.saturating_sub(engine).saturating_add(1);
@@ -150,7 +150,7 @@ fn raised(generation: u16, books: &BackupRegistry) -> Result<u16, BackupError> {
     }
 }
 
-/// The moment, for an entry.
+/// The current time, for an entry.
 fn now() -> Wall {
     clock::now().wall
 }

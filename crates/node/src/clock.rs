@@ -18,16 +18,16 @@ pub fn now() -> Now {
     }
 }
 
-/// The time of day by the clock that all nodes are held to, where the registry's engine has one: this host's may be off.
+/// The time of day by the registry engine's clock, which all nodes are held to; this host's clock may be off.
 pub(crate) async fn of(registry: &Arc<dyn Registry>) -> Result<Wall, RegistryError> {
     let granted = registry.open(registry.facts().ttl_min).await?;
-    // One that is not closed ends by itself, and nothing lives by it.
+    // A lease that is not closed ends by itself, and nothing depends on it.
     let _ = registry.close(granted.lease).await;
     Ok(granted.clock.unwrap_or_else(|| now().wall))
 }
 
-/// A moment of the runtime's own clock, so many milliseconds from now: for waits within this process, which no other
-/// process and no lease depends on.
+/// A moment of the runtime's own clock, this long from now: for waits within this process, on which no other process
+/// and no lease depends.
 #[must_use]
 pub(crate) fn deadline_after(span: std::time::Duration) -> tokio::time::Instant {
     tokio::time::Instant::now() + span

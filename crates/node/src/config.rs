@@ -1,4 +1,4 @@
-//! What a node is told at its start.
+//! The settings of a node at its start.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,64 +15,64 @@ use crate::executors::{Functions, Network};
 use crate::notify::Notifier;
 use crate::peers::{NoPeers, PeerRpc};
 
-/// How a node is to live. [`Config::new`] fills in every default; change the fields you care about.
+/// The settings of a node. [`Config::new`] fills in every default; change the fields you care about.
 #[derive(Clone)]
 pub struct Config {
-    /// The node's name, one of its kind in the cluster.
+    /// The node's name, unique in the cluster.
     pub name: NodeName,
-    /// Where the cluster keeps its books: `sqlite:PATH` or `memory:`.
+    /// The registry's URL, such as `sqlite:PATH` or `memory:`.
     pub registry: String,
     /// The node's own folder: its lock, its incarnation, its runs' output. Two nodes never share one.
     pub data: PathBuf,
     /// The term of the lease (L).
     pub ttl: Duration,
-    /// How many failed nodes the others make up for (n), at least 1 (`S1-17`).
+    /// How many failed nodes the others can replace (n), at least 1 (`S1-17`).
     pub tolerance: u32,
-    /// Above how many held jobs the alarm is raised (M).
+    /// The number of owned jobs above which the alarm is raised (M).
     pub alarm: u32,
     /// How many runs are executed at once.
     pub slots: u32,
-    /// What jobs may choose the node by: `zone=eu`, `gpu`.
+    /// The labels by which jobs select the node: `zone=eu`, `gpu`.
     pub labels: Labels,
     /// How free jobs are spread over nodes.
     pub spread: Spread,
-    /// By which quota the node goes (`S1-21`).
+    /// Which quota the node applies (`S1-21`).
     pub quota: Quota,
-    /// Where history is kept: `sqlite:PATH`, or in a database that all nodes share, at `postgres://USER@HOST/DATABASE` or
+    /// Where history is kept: `sqlite:PATH`, or a database that all nodes share, at `postgres://USER@HOST/DATABASE` or
     /// `mysql://USER@HOST/DATABASE`. `None` keeps it in a file beside the registry's, or in the data folder.
     pub history: Option<String>,
-    /// Where the node's HTTP interface answers, shown to people.
+    /// The address of the node's HTTP interface, shown to people.
     pub address: String,
     /// The installation folder, compared between nodes (`S0-04`).
     pub home: String,
-    /// Whom to tell what happens to the node.
+    /// The notifiers for events of the node and its jobs.
     pub notify: Vec<Notifier>,
-    /// The functions that jobs may call by name.
+    /// The functions that jobs can call by name.
     pub functions: Functions,
-    /// Which networks requests may go to that are not public: loopback, private and link-local ones are refused otherwise,
-    /// and a cloud's metadata service unless its very address is named.
+    /// The networks besides public ones that requests may reach. Loopback, private and link-local addresses are refused
+    /// by default, and a cloud's metadata service unless its exact address is listed.
     pub http_allow: Vec<Network>,
-    /// The folder of the secrets that requests may name, a file each; `None` where there are none.
+    /// The folder of the secrets that requests can name, a file each; `None` if there are none.
     pub secrets: Option<PathBuf>,
     /// The program that is started as the guard; `None` for the current one, which must call
     /// [`run_if_asked`](crate::guard::run_if_asked) first in `main`.
     pub executable: Option<PathBuf>,
-    /// Whether each command gets a cgroup of its own where this host lets the node make any. Without, a job that says what a whole run
-    /// may use is run and not bounded.
+    /// Whether each command gets its own cgroup, where this host allows the node to create any. Without, a job's limits
+    /// of a whole run are not enforced.
     pub cgroups: bool,
-    /// How much is kept of what runs leave behind.
+    /// How much of the output and records of runs is kept.
     pub retention: Retention,
-    /// How it reaches other nodes; nobody by default. Dispatched jobs then start a little later, and nobody is probed.
+    /// How the node reaches other nodes; by default not at all: dispatched jobs start a bit later, nothing is probed.
     pub peers: Arc<dyn PeerRpc>,
 }
 
-/// How much is kept of what runs leave behind (`I48`).
+/// How much of the output and records of runs is kept (`I48`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// The most bytes of output kept of one attempt; what comes after is read and dropped.
+    /// The most bytes of output kept of one attempt; later output is read and dropped.
     pub output: u64,
-    /// The most bytes a second of a command's output, ten seconds' worth at once; what comes faster is counted and dropped. `None`
-    /// for no bound.
+    /// The most bytes a second of a command's output, with a burst of ten seconds' worth; output beyond is counted and
+    /// dropped. `None` for no bound.
     pub output_rate: Option<u64>,
     /// The most bytes of all output together.
     pub outputs: u64,
@@ -80,9 +80,9 @@ pub struct Retention {
     pub age: Duration,
     /// How long the audit log is kept.
     pub audit: Duration,
-    /// How many attempts are kept of each job.
+    /// How many attempts of each job are kept.
     pub runs_of_job: u32,
-    /// How many attempts are kept in all: of this node's own history, or of the one that all nodes share.
+    /// How many attempts are kept in total: of this node's own history, or of the one that all nodes share.
     pub runs: u64,
 }
 
@@ -100,7 +100,7 @@ impl Default for Retention {
     }
 }
 
-/// A config is shown without the passwords that the addresses in it may have.
+/// A config is shown without the passwords in its addresses.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |url: &String| evenkeel_registry::redacted(url);
@@ -146,19 +146,19 @@ impl Config {
         }
     }
 
-    /// How long the node's leases last in a registry of these facts.
+    /// The term of the node's leases in a registry of these facts.
     pub(crate) fn term(&self, facts: &EngineFacts) -> Millis {
         Millis(i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX)).max(facts.ttl_min)
     }
 
-    /// The same with these labels, so that jobs may choose the node by them.
+    /// The same config with these labels, by which jobs can select the node.
     #[must_use]
     pub fn labelled(mut self, labels: Labels) -> Self {
         self.labels = labels;
         self
     }
 
-    /// The same with these functions.
+    /// The same config with these functions.
     #[must_use]
     pub fn with(mut self, functions: Functions) -> Self {
         self.functions = functions;

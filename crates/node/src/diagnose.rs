@@ -1,4 +1,4 @@
-//! Is a registry fit to keep a cluster's books? Looks at the engine, and tries it out with an entry of its own.
+//! Checks whether a registry is fit for a cluster: inspects the engine, and tries it out with an entry of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,34 +16,34 @@ use evenkeel_registry::{Exposure, Registry, RegistryError};
 
 use crate::clock;
 
-/// A node whose clock differs by more claims no fire.
+/// A node whose clock differs by more claims no fires.
 const DIFFERENCE_MAX: Millis = Millis::secs(1);
 /// A fire is claimed this long before it is due; a registry that takes longer makes it late.
 const LEAD: Duration = Duration::from_secs(1);
-/// The term of a node's lease when nobody says another.
+/// The default term of a node's lease.
 const TTL: Millis = Millis::secs(15);
 /// How often a round trip is measured.
 const TRIPS: usize = 20;
-/// How long news is waited for.
+/// How long to wait for a change to arrive in the feed.
 const WATCH_PATIENCE: Duration = Duration::from_secs(10);
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What was looked at, in a word.
+    /// The check, as one word.
     pub check: String,
-    /// What was found.
+    /// The result.
     pub found: String,
-    /// What is to be done; `None` when all is well.
+    /// The fix; `None` when all is well.
     pub fix: Option<String>,
-    /// Whether the registry works all the same, so that this is only to be thought of.
+    /// Whether the registry works all the same, so that this is only a warning.
     pub mild: bool,
 }
 
-/// Looks at the registry at a URL. Writes one entry that nobody looks at, and takes it away again.
+/// Checks the registry at a URL. Writes one entry that no node reads, and removes it again.
 ///
 /// # Errors
-/// There is none, or it cannot be opened or asked; the text says what to do.
+/// There is no registry, or it cannot be opened or asked; the text says what to do.
 pub async fn examine(url: &str) -> Result<Vec<Finding>, RegistryError> {
     if !evenkeel_registry::exists(url).await? {
         let shown = evenkeel_registry::redacted(url);
@@ -74,7 +74,7 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>, RegistryError> {
     found.extend(missing(&entries));
     found.extend(unbounded(&entries));
     let tried = try_out(&registry, &granted).await;
-    // Also when the trial failed: its entry goes with the lease.
+    // Also when the trial failed: its entry ends with the lease.
     let closed = registry.close(granted.lease).await;
     found.extend(tried?);
     closed?;
@@ -89,8 +89,8 @@ fn bad(check: &str, found: impl Into<String>, fix: impl Into<String>) -> Finding
     Finding { check: check.to_owned(), found: found.into(), fix: Some(fix.into()), mild: false }
 }
 
-/// Who can read and change the books beside the nodes. Beyond this host that is everybody on the way; on it, everybody who
-/// works there.
+/// Who can read and change the registry besides the nodes. Beyond this host that is everybody on the network path; on
+/// this host, every user.
 fn access(exposure: Exposure) -> Finding {
     let check = "access";
     let Exposure { loopback, login, tls } = exposure;
@@ -120,7 +120,7 @@ fn access(exposure: Exposure) -> Finding {
     }
 }
 
-/// The cluster's own entry, if nodes were here before and it is theirs.
+/// The cluster's own entry, if nodes were here before and the entry is theirs.
 async fn cluster(registry: &Arc<dyn Registry>) -> Result<Option<ClusterRecord>, RegistryError> {
     let found = registry.read(vec![keys::cluster()]).await?.pop();
     Ok(found.and_then(|change| change.entry).and_then(|entry| decode(&entry.value)))
@@ -136,7 +136,7 @@ fn joining(cluster: ClusterRecord) -> Finding {
     }
 }
 
-/// What a claim is worth here, why, and what would make it worth more.
+/// The durability class of claims here, why, and what would improve it.
 fn guarantee(facts: &EngineFacts) -> Finding {
     let check = "guarantee";
     let found = match facts.class {
@@ -147,7 +147,7 @@ fn guarantee(facts: &EngineFacts) -> Finding {
         DurabilityClass::C => "class C: what was answered can be lost",
     };
     match (facts.engine, facts.class) {
-        // It answers before its replicas have heard, and cannot do better.
+        // Redis answers before its replicas have the write, and cannot do better.
         ("redis", DurabilityClass::B) => good(check, format!("{found}; the most that Redis promises")),
         ("redis", _) => {
             bad(check, found, "set appendonly yes and appendfsync always, and see docs/engines.md")
@@ -173,7 +173,7 @@ fn guarantee(facts: &EngineFacts) -> Finding {
     }
 }
 
-/// The jobs that ask for more than the registry gives: it gave more when they were declared.
+/// The jobs that require a higher durability class than the registry has: it had a higher one when they were declared.
 fn asks_for_more(entries: &[Change], class: DurabilityClass) -> Option<Finding> {
     let entries = entries.iter().filter_map(|it| Some((&it.key, &it.entry.as_ref()?.value)));
     let more = asking_for_more(entries, class);
@@ -185,7 +185,7 @@ fn asks_for_more(entries: &[Change], class: DurabilityClass) -> Option<Finding> 
     ))
 }
 
-/// Jobs that never fire, since a calendar that they name is missing.
+/// Jobs that never fire because a calendar that they name is missing.
 fn missing(entries: &[Change]) -> Option<Finding> {
     let entries = entries.iter().filter_map(|it| Some((&it.key, &it.entry.as_ref()?.value)));
     let missing = missing_calendars(entries);
@@ -200,7 +200,7 @@ fn missing(entries: &[Change]) -> Option<Finding> {
     ))
 }
 
-/// Nodes that cannot keep what jobs say in `limits.together`, and whether there is such a job that may run there.
+/// Nodes that cannot enforce the limits of `limits.together`, and whether a job with such limits may run there.
 fn unbounded(entries: &[Change]) -> Option<Finding> {
     let check = "cgroups";
     let (mut nodes, mut jobs) = (Vec::new(), Vec::new());
@@ -264,7 +264,7 @@ fn limits(facts: &EngineFacts) -> Vec<Finding> {
     ]
 }
 
-/// Compares this host's clock with the engine's, which was read between two moments of ours.
+/// Compares this host's clock with the engine's, which was read between two moments of this host's.
 fn difference(asked: Now, granted: &LeaseGrant, answered: Now) -> Finding {
     let Some(theirs) = granted.clock else {
         return good("clock", "the engine tells none: nodes compare theirs with each other's");
@@ -277,7 +277,7 @@ fn difference(asked: Now, granted: &LeaseGrant, answered: Now) -> Finding {
     }
 }
 
-/// Reads, writes and listens, all with one entry that nobody else looks at.
+/// Reads, writes and watches, all with one entry that no node reads.
 async fn try_out(registry: &Arc<dyn Registry>, granted: &LeaseGrant) -> Result<Vec<Finding>, RegistryError> {
     let key = Key::from_stored(format!("doctor/{}", granted.lease));
     let put = |round: usize| {

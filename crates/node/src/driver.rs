@@ -1,7 +1,7 @@
-//! The driver: hands every input to the node, and carries out every effect.
+//! The driver passes every input to the node, and carries out every effect.
 //!
 //! It decides nothing. Each effect becomes one request whose answer, failure included, comes back as one input. One
-//! task owns the node; whatever may wait runs beside it and reports through the [`inbox`].
+//! task owns the node. Whatever may wait runs in other tasks and reports through the [`inbox`].
 
 mod changes;
 mod cluster;
@@ -55,15 +55,15 @@ use timer::Timer;
 pub(crate) use handoff::NodeUpgrade;
 pub(crate) use lifecycle::begin;
 
-/// How many inputs are taken before what they caused goes out together.
+/// How many inputs are taken before their effects go out together.
 const TOGETHER: u64 = 1_000;
-/// How many answers of the registry, or ends of runs, are one step where they come together: what each step costs whatever it
-/// is about, and waking the runtime that executes functions, is paid once for all. Few, for what they start waits for them all.
+/// How many registry answers or ends of runs are one step when they come together. A step has a fixed cost, and so has
+/// waking the runtime that executes functions. The number is small because the starts of a step wait for all of it.
 const AT_ONCE: usize = 16;
-/// How often history is told how busy the node is.
+/// How often the node's load is written to history.
 const LOAD_EVERY: Millis = Millis::secs(60);
 
-/// Everything that one node drives.
+/// The driver of one node.
 struct Driver {
     node: Arc<RwLock<Node>>,
     registry: Arc<dyn Registry>,
@@ -82,7 +82,7 @@ struct Driver {
     wake: Option<Wake>,
     trust: Option<TrustDeadline>,
     readiness: Readiness,
-    /// Whether the node is a member, or why it cannot become one; watched by whoever opens it.
+    /// Whether the node is a member, or why it cannot become one; whoever opens the node watches it.
     joined: watching::Sender<Option<Event>>,
     effects: Vec<Effect>,
     timer: Timer,
@@ -90,11 +90,11 @@ struct Driver {
     taken: u64,
     /// When history gets the next point of the load.
     load_at: Mono,
-    /// The latest alarm that was not told yet: each claim above the threshold raises one, many of them are told as one.
+    /// The latest alarm not reported yet: each claim above the threshold raises one, and many are reported as one.
     alarm: Option<Event>,
     notifiers: Notifiers,
     upgrading: handoff::UpgradeState,
-    /// Where fires go that began later than their jobs allow.
+    /// Receives fires that began later than their jobs allow.
     late: mpsc::UnboundedSender<LateStart>,
 }
 
@@ -106,13 +106,13 @@ struct Readiness {
 
 /// Why a driver stops.
 enum DriverExit {
-    /// Somebody asked, or nobody holds a handle any more.
+    /// It was asked to, or the last handle was dropped.
     Requested,
     /// The registry cannot be used any more.
     Fatal(String),
 }
 
-/// What is to be told of a job, and to whom, as the node knows it now.
+/// Which notices the node sends about a job, and to whom, by the node's current view.
 fn notice_policies<'a>(
     node: &'a RwLock<Node>,
     notifiers: &'a Notifiers,
@@ -163,7 +163,7 @@ impl Driver {
         }
     }
 
-    /// Sets when to wake: for the node, or to fence functions. Returns whether the node wants to be stepped then.
+    /// Sets when to wake: for the node, or to fence functions. Returns whether the node must be stepped then.
     fn set_timer(&mut self) -> bool {
         let now = clock::now().mono;
         let wake = self.wake.map(|wake| wake.at);
@@ -174,8 +174,8 @@ impl Driver {
         first.is_some() && first == wake
     }
 
-    /// Ends every run and tells history how. The registry is told nothing: there these runs stay open, and whoever takes
-    /// the job next closes them. How far the registry was is noted for the node's next life.
+    /// Ends every run and writes the outcomes to history. The registry is not written: there these runs stay open, and
+    /// the next node that takes the job closes them. The registry's position is noted for this node's next life.
     async fn end_runs(&mut self) {
         self.leases.note(self.seen());
         let runs: Vec<RunId> = self.runs.running().cloned().collect();
@@ -192,7 +192,7 @@ impl Driver {
         self.runs.ended(news, &mut self.executor, &self.history, &wish)
     }
 
-    /// What the node hears of an executor's news.
+    /// The input that an executor's event gives to the node.
     fn on_executor_event(&mut self, news: ExecutorEvent) -> Option<Input> {
         if let ExecutorEvent::Able(able) = news {
             self.readiness.executor = able;
@@ -262,7 +262,7 @@ impl Driver {
         }
     }
 
-    /// History gets a point a minute.
+    /// Writes a point of the load to history once a minute.
     fn record_load(&mut self) {
         let now = clock::now();
         if now.mono < self.load_at {
@@ -281,12 +281,12 @@ impl Driver {
         Input::Able(self.readiness.history && self.readiness.executor)
     }
 
-    /// One input in, all its effects out.
+    /// Steps the node with one input, and applies all effects.
     fn step(&mut self, input: Input) {
         self.step_all(vec![input]);
     }
 
-    /// The same with inputs that came together.
+    /// Steps the node with inputs that came together.
     fn step_all(&mut self, inputs: Vec<Input>) {
         self.taken += inputs.len() as u64;
         let now = clock::now();
@@ -316,7 +316,7 @@ impl Driver {
         self.runs.started(&self.history);
     }
 
-    /// How far the registry surely is. What was only heard of is left out: some engines tell it before it is kept.
+    /// The registry position that is certain. Feed changes do not count: some engines send them before they persist.
     fn seen(&self) -> RegistryBookmark {
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         let generation = node.local().settings.generation;
@@ -363,7 +363,7 @@ impl Driver {
         }
     }
 
-    /// A fire that begins later than its job allows is told, also where nobody could see it wait.
+    /// Reports a fire that begins later than its job allows, also where no watch could see it wait.
     fn note_late(&self, run: &Run) {
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         let notify = node.view().find(&run.id.job).and_then(|job| job.notify());
@@ -430,11 +430,11 @@ impl Driver {
         }
         let (now, node) = (clock::now(), self.runs.node().to_string());
         self.notifiers.notify(now, &node, kind, &event, &text);
-        // One that is gone tells nothing itself.
+        // A node that left cannot report it itself.
         let about = if let Event::NodeLeft(left, _) = &event { left.node.to_string() } else { node };
         self.history.put(HistoryWrite::Event { at: now.wall, node: about, kind, text: text.clone() });
         let over = match &event {
-            // What this node knew of the registry is over, its generation too: it begins anew or not at all.
+            // What this node knew of the registry, its generation included, is void: the node starts anew or never.
             Event::Shut(shut) => Some(shut.to_string()),
             Event::UnknownLayout(_) | Event::Outdated(_) => Some(text),
             _ => None,

@@ -1,4 +1,4 @@
-//! Why a node could not be opened.
+//! The errors of opening a node.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,21 +9,21 @@ use evenkeel_registry::RegistryError;
 /// Why a node could not be opened. Each text says the fix.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process lives in the data folder.
+    /// Another process uses the data folder.
     #[error("the data folder {} is in use by another process: stop that one or choose another --data", .0.display())]
     InUse(PathBuf),
     /// The data folder cannot be used.
     #[error("the data folder {} cannot be used ({error}): make it writable or choose another --data", .path.display())]
     Data {
-        /// Which path.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// The guard process did not come up.
     #[error("the guard process did not come up: {0}")]
     Guard(String),
-    /// A setting makes no sense.
+    /// A setting is invalid.
     #[error("{0}")]
     Setting(String),
     /// The registry cannot be used.
@@ -32,9 +32,9 @@ pub enum OpenError {
     /// The history cannot be used.
     #[error("the history {url} cannot be used ({error}): mend that, or choose another --history")]
     History {
-        /// Which.
+        /// The history's URL.
         url: String,
-        /// What was wrong.
+        /// The error.
         error: String,
     },
     /// A living node has the same name.
@@ -43,9 +43,9 @@ pub enum OpenError {
         .term.as_secs_f64()
     )]
     NameTaken {
-        /// Which.
+        /// The name.
         name: String,
-        /// How long its end was waited for.
+        /// How long the node waited for the name.
         term: Duration,
     },
 }

@@ -1,4 +1,4 @@
-//! Whatever executes runs: one door for the driver, one word back for each start.
+//! The common interface of executors: every start is followed by exactly one event.
 
 use std::borrow::Cow;
 
@@ -20,24 +20,24 @@ pub(crate) struct TrustDeadline {
     pub(crate) kill: Mono,
 }
 
-/// What an executor tells. Every start is followed by exactly one `NotStarted` or `Ended`.
+/// An event of an executor. Every start is followed by exactly one `NotStarted` or `Ended`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ExecutorEvent {
-    /// It did not start and will not.
+    /// The attempt did not start and will not.
     NotStarted { run: RunId, attempt: u32 },
-    /// It ended.
+    /// The attempt ended.
     Ended(AttemptResult),
     /// Whether commands can be executed at all.
     Able(bool),
 }
 
-/// How an attempt ended, in full.
+/// The full result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AttemptResult {
     pub(crate) run: RunId,
     pub(crate) attempt: u32,
     pub(crate) ended: RunOutcome,
-    /// In words; empty when there is nothing to add.
+    /// The reason in words; empty when there is nothing to add.
     pub(crate) reason: Cow<'static, str>,
     /// A command's exit code.
     pub(crate) code: Option<i32>,
@@ -64,7 +64,7 @@ impl AttemptResult {
     }
 }
 
-/// Every kind of executor.
+/// All executors of a node.
 pub(crate) struct Executors {
     pub(crate) functions: FunctionExecutor,
     pub(crate) commands: CommandExecutor,
@@ -72,7 +72,7 @@ pub(crate) struct Executors {
 }
 
 impl Executors {
-    /// The run starts at the latest with the next [`go`](Self::go).
+    /// Queues a run, which starts at the latest with the next [`go`](Self::go).
     pub(crate) fn start(&mut self, run: Run) {
         match run.work.clone() {
             Work::Function(name) => self.functions.start(run, &name),
@@ -81,12 +81,12 @@ impl Executors {
         }
     }
 
-    /// Everything is said that is to start now.
+    /// Starts the queued runs.
     pub(crate) fn go(&mut self) {
         self.functions.go();
     }
 
-    /// Ends a run; one that is not under way here is left alone.
+    /// Ends a run; does nothing if the run is not executed here.
     pub(crate) fn stop(&mut self, run: &RunId, reason: StopReason) {
         self.functions.stop(run, reason);
         self.commands.stop(run, reason);
@@ -100,13 +100,13 @@ impl Executors {
         self.http.trust(trust);
     }
 
-    /// Asks functions to stop when the deadline has passed, and drops requests. Commands are the guard's.
+    /// Asks functions to stop and drops requests when the deadline has passed. Commands are the guard's.
     pub(crate) fn fence(&mut self, now: Mono) {
         self.functions.fence(now);
         self.http.fence(now);
     }
 
-    /// Drops what is remembered of a run that has ended.
+    /// Forgets a run that has ended.
     pub(crate) fn forget(&mut self, run: &RunId) {
         self.functions.forget(run);
         self.http.forget(run);

@@ -1,4 +1,4 @@
-//! The kinds of executor: what a run can be.
+//! The kinds of executor: commands, functions and HTTP requests.
 
 mod command;
 mod counts;

@@ -1,4 +1,4 @@
-//! The door to a living node: ask it, look at it, read what its runs left behind.
+//! The public interface to a running node: send commands, inspect it, read the results of its runs.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -26,16 +26,16 @@ use crate::lock::LockGuard;
 use crate::logs::{LogChunk, Logs};
 use crate::upgrade::ProgramFile;
 
-/// How often [`Handle::wait`] looks when another node executes the run.
+/// How often [`Handle::wait`] checks when another node executes the run.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// A living node. Clones are doors to the same one; when the last of them is dropped the node stops.
+/// A handle to a running node. Clones refer to the same node; when the last one is dropped the node stops.
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) shared: Arc<HandleState>,
 }
 
-/// What all clones of a handle share.
+/// The state that all clones of a handle share.
 pub(crate) struct HandleState {
     pub(crate) name: NodeName,
     pub(crate) facts: EngineFacts,
@@ -46,21 +46,21 @@ pub(crate) struct HandleState {
     pub(crate) shares_history: bool,
     pub(crate) logs: Logs,
     pub(crate) changes: watch::Receiver<u64>,
-    /// `None` while the node lives; then why it stopped by itself, or an empty text.
+    /// `None` while the node runs; then why it stopped by itself, or an empty text.
     pub(crate) stopped: watch::Receiver<Option<String>>,
 }
 
-/// What a handle sends to its node.
+/// A request from a handle to its node.
 pub(crate) enum HandleRequest {
-    /// A command of the node's own work.
+    /// A command of the node's own work, without an audit entry.
     Ask(Command, oneshot::Sender<Answer>),
-    /// A command of somebody.
+    /// A requested change, with an audit entry.
     Change(Requester, Command, oneshot::Sender<Answer>),
-    /// Something that was decided beside the node goes into the audit log.
+    /// Writes an audit entry about a decision made beside the node.
     LogDecision(Requester, AuditAction, (AuditOutcome, String)),
-    /// Read these entries, which are in nobody's feed.
+    /// Reads these entries, which the feed does not carry.
     Read(Vec<Key>, oneshot::Sender<Result<Vec<Change>, RegistryError>>),
-    /// Go on in another program.
+    /// Continues the node in another program.
     Upgrade(Box<NodeUpgrade>),
     Halt,
 }
@@ -70,25 +70,25 @@ pub(crate) enum HandleRequest {
 pub enum LeaveOutcome {
     /// Its runs ended, its jobs are free and its lease is closed.
     Cleanly,
-    /// Its time was up first: what still ran was ended, and its jobs pass to others when its lease does.
+    /// The time was up first: what still ran was ended, and its jobs become free when its lease ends.
     InHaste,
 }
 
-/// An operation that is the caller's for one beat.
+/// An operation of the cluster that this caller performs in one beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beat {
     /// The beat's number.
     pub beat: u64,
-    /// For whoever is written to by the operation: a later beat's is larger.
+    /// The fencing token for the systems that the operation writes to: a later beat's is larger.
     pub token: Token,
 }
 
-/// Jobs were not applied. The text says why and the fix.
+/// Why jobs were not applied. The text says the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ApplyError(String);
 
-/// Lanes were not read. The text says why and the fix.
+/// Why run states were not read. The text says the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RunStateError(String);
@@ -100,19 +100,19 @@ impl Handle {
         &self.shared.name
     }
 
-    /// What the registry's engine says of itself.
+    /// The facts of the registry's engine.
     #[must_use]
     pub fn facts(&self) -> EngineFacts {
         self.shared.facts
     }
 
-    /// Asks the node for something and waits for its answer, which may take as long as the registry does. The audit log tells
-    /// of a change as one that this process asked for.
+    /// Sends a command to the node and waits for the answer, which may take as long as the registry does. A change
+    /// appears in the audit log as requested by this process.
     pub async fn ask(&self, command: Command) -> Answer {
         self.ask_as(Requester::process(), command).await
     }
 
-    /// The same in somebody's name, for programs that know who asks them.
+    /// Sends a command in the name of this requester, for programs that know who calls them.
     pub async fn ask_as(&self, asker: Requester, command: Command) -> Answer {
         let (answer, answered) = oneshot::channel();
         let gone = || Answer::Refused(Refusal::Unavailable, ENDED.into());
@@ -122,7 +122,7 @@ impl Handle {
         answered.await.unwrap_or_else(|_| gone())
     }
 
-    /// Writes into the audit log what was decided beside the node, such as a refusal of the program's own.
+    /// Writes an audit entry about a decision made beside the node, such as a refusal of the program's own.
     pub async fn log_decision(
         &self,
         asker: Requester,
@@ -130,11 +130,11 @@ impl Handle {
         outcome: AuditOutcome,
         why: String,
     ) {
-        // A node that has stopped decides nothing more, and has nothing to write with.
+        // A node that has stopped decides nothing more, and has no history to write to.
         let _ = self.shared.requests.send(HandleRequest::LogDecision(asker, deed, (outcome, why))).await;
     }
 
-    /// Who asked for which change, the latest first, as far as this history has it.
+    /// Reads the audit log, the latest entries first, as far as this history has it.
     ///
     /// # Errors
     /// The history cannot be read.
@@ -145,7 +145,7 @@ impl Handle {
     /// Declares jobs: creates them, or replaces those that differ (`S1-86` … `S1-88`). Programs do this at each start.
     ///
     /// # Errors
-    /// A declaration makes no sense, then none is made; or the registry is out of reach.
+    /// A declaration is invalid, then none is applied; or the registry is out of reach.
     pub async fn apply(&self, jobs: Vec<Job>) -> Result<Vec<(JobName, ApplyResult)>, ApplyError> {
         match self.ask(Command::Apply(jobs)).await {
             Answer::Applied(applied) => Ok(applied),
@@ -154,12 +154,12 @@ impl Handle {
         }
     }
 
-    /// Looks at the node's mind. It thinks nothing meanwhile, so keep it short and copy what is needed.
+    /// Reads the node's state. The node waits meanwhile, so keep it short and copy what is needed.
     pub fn with_node<R>(&self, f: impl FnOnce(&Node) -> R) -> R {
         f(&self.shared.node.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What is in whose lane of a sharded job at this moment, by member; as the registry has it, which is asked.
+    /// Reads the run states of a sharded job's shards at this moment, by member, from the registry.
     ///
     /// # Errors
     /// The registry is out of reach, or the node has stopped.
@@ -180,7 +180,7 @@ impl Handle {
         Ok(sharding.lanes.iter().map(adopted).collect())
     }
 
-    /// The lanes of claimed jobs at this moment: watermark and open fire, as the registry has them, which is asked. A job
+    /// Reads the run states of claimed jobs at this moment, with watermark and open fires, from the registry. A job
     /// that never fired has none.
     ///
     /// # Errors
@@ -195,7 +195,7 @@ impl Handle {
         Ok(jobs.iter().filter_map(|job| Some((job.clone(), lane(job)?))).collect())
     }
 
-    /// The plans of dispatched jobs at this moment, as the registry has them, which is asked. A job of which nothing was
+    /// Reads the plans of dispatched jobs at this moment from the registry. A job for which nothing was
     /// ever planned has none.
     ///
     /// # Errors
@@ -214,20 +214,21 @@ impl Handle {
         Ok(found.into_iter().map(|change| (change.key.clone(), change)).collect())
     }
 
-    /// Why this node's history takes no entries, so that the node claims no fire and refuses changes; `None` while it does.
+    /// Why this node's history accepts no entries, so that the node claims no fire and refuses changes; `None` while it
+    /// does.
     #[must_use]
     pub fn history_trouble(&self) -> Option<String> {
         self.shared.history.trouble()
     }
 
-    /// Whether all nodes of the cluster have one history: they keep it in a database, or share a host and said nothing
-    /// else. Otherwise the histories of others have to be asked, or may be.
+    /// Whether all nodes of the cluster share one history: it is a database on a server, or they share a host and the
+    /// settings name no history. Otherwise other nodes may have histories of their own, which have to be queried.
     #[must_use]
     pub fn shares_history(&self) -> bool {
         self.shared.shares_history
     }
 
-    /// Attempts in the history, the latest heard of first.
+    /// Reads attempts from the history, the latest first.
     ///
     /// # Errors
     /// The history cannot be read.
@@ -235,7 +236,7 @@ impl Handle {
         self.shared.history.runs(filter).await
     }
 
-    /// All attempts of one run, the first one first; empty when history knows none.
+    /// Reads all attempts of one run, the first one first; empty when the history has none.
     ///
     /// # Errors
     /// The history cannot be read.
@@ -243,7 +244,7 @@ impl Handle {
         self.shared.history.run(run.clone()).await
     }
 
-    /// Waits until the run has come to an end, wherever it is executed, and returns its last attempt.
+    /// Waits until the run has ended, wherever it is executed, and returns its last attempt.
     ///
     /// # Errors
     /// The history cannot be read.
@@ -261,7 +262,7 @@ impl Handle {
     /// Reads at most `max` bytes of an attempt's output from `offset` on.
     ///
     /// # Errors
-    /// The file cannot be read. Output that was never written, or is gone by retention, is an empty chunk.
+    /// The file cannot be read. Output that was never written, or was deleted by retention, is an empty chunk.
     pub async fn log(&self, run: &RunId, attempt: u32, offset: u64, max: usize) -> std::io::Result<LogChunk> {
         let (logs, run) = (self.shared.logs.clone(), run.clone());
         tokio::task::spawn_blocking(move || logs.read(&run, attempt, offset, max))
@@ -269,28 +270,29 @@ impl Handle {
             .unwrap_or_else(|panic| Err(std::io::Error::other(panic)))
     }
 
-    /// Removes what this node keeps of a run's output; returns how many attempts' output went. What the history says of
-    /// the run stays. A run that is under way loses what it has written and what it still writes.
+    /// Deletes this node's output files of a run; returns how many attempts had one. The history of the run stays. A
+    /// run in progress loses what it has written and what it still writes.
     ///
     /// # Errors
-    /// A file cannot be removed.
+    /// A file cannot be deleted.
     pub async fn remove_log(&self, run: &RunId) -> std::io::Result<usize> {
         let removed = self.remove_log_unaudited(run).await;
         let deed = AuditAction::new("forget", &format!("run {run}")).of_job(Some(run.job.clone()));
         let (outcome, why) = match &removed {
             Ok(0) => (AuditOutcome::Unchanged, String::new()),
             Ok(_) => (AuditOutcome::Applied, String::new()),
-            // Some of it may have gone.
+            // Some of it may be deleted.
             Err(e) => (AuditOutcome::Unknown, e.to_string()),
         };
         self.log_decision(Requester::process(), deed, outcome, why).await;
         removed
     }
 
-    /// The same for a program that tells the audit log who asked for it, by [`note`](Self::note).
+    /// Same as [`remove_log`](Self::remove_log), for a program that writes the audit entry by
+    /// [`log_decision`](Self::log_decision).
     ///
     /// # Errors
-    /// A file cannot be removed.
+    /// A file cannot be deleted.
     pub async fn remove_log_unaudited(&self, run: &RunId) -> std::io::Result<usize> {
         let (logs, run) = (self.shared.logs.clone(), run.clone());
         tokio::task::spawn_blocking(move || logs.remove(&run))
@@ -298,7 +300,7 @@ impl Handle {
             .unwrap_or_else(|panic| Err(std::io::Error::other(panic)))
     }
 
-    /// What happened to nodes that share this history, the latest first.
+    /// Reads the events of nodes that share this history, the latest first.
     ///
     /// # Errors
     /// The history cannot be read.
@@ -306,7 +308,7 @@ impl Handle {
         self.shared.history.events(filter).await
     }
 
-    /// How busy a node was since a moment, the latest first: a point a minute.
+    /// Reads a node's load since a moment, the latest first: a point a minute.
     ///
     /// # Errors
     /// The history cannot be read.
@@ -319,8 +321,8 @@ impl Handle {
         self.shared.history.loads(node.to_string(), since, limit).await
     }
 
-    /// Takes an operation of the cluster for the present beat (`S0-24`): one caller gets it, whichever node it asks, and
-    /// nobody gives it back, for in the next beat it is free. Idle nodes' callers come first as a rule.
+    /// Takes an operation of the cluster for the present beat (`S0-24`): one caller gets it, whichever node it asks. It
+    /// is not given back, for in the next beat it is free. Callers at idle nodes usually come first.
     ///
     /// # Errors
     /// It is taken, or this node takes no beats; the text says which.
@@ -332,25 +334,25 @@ impl Handle {
         }
     }
 
-    /// Ticks when anything may have changed, at most ten times a second.
+    /// Notifies when anything may have changed, at most ten times a second.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changes.clone()
     }
 
-    /// Takes a lock of the cluster, or takes it once more when this node holds it (`S1-09`). Waits for another holder as
-    /// long as it takes; dropping the future gives up, and gives back a lock that was granted meanwhile.
+    /// Takes a lock of the cluster, or takes it once more when this node holds it (`S1-09`). Waits for another holder
+    /// as long as it takes; dropping the future gives up, and gives back a lock that was granted meanwhile.
     ///
-    /// Every write that the lock protects should carry [`LockGuard::token`], and whoever is written to should refuse one
-    /// lower than it has seen: a lock by lease alone excludes nobody who was paused.
+    /// Every write that the lock protects should carry [`LockGuard::token`], and the system written to should refuse
+    /// one lower than it has seen: a lock by lease alone does not exclude a paused holder.
     ///
     /// # Errors
-    /// The node's words when it can take no lock at all.
+    /// The node's reason when it can take no lock at all.
     pub async fn lock(&self, name: LockName) -> Result<LockGuard, String> {
         LockGuard::take(self.clone(), name).await
     }
 
-    /// Hands everything over: claims nothing more, lets runs finish, frees the jobs, closes the lease, stops.
+    /// Leaves the cluster gracefully: claims nothing more, lets runs finish, frees the jobs, closes the lease, stops.
     ///
     /// What is not done within `bound` is cut short as by [`stop_now`](Self::stop_now).
     pub async fn leave(&self, bound: Duration) -> LeaveOutcome {
@@ -360,14 +362,15 @@ impl Handle {
         left
     }
 
-    /// Lets the process go on in this program, and its commands with it. Where that is done nothing comes back: the next
-    /// program finds what it needs by [`Passed::receive`](crate::upgrade::Passed::receive), and the listener with it.
+    /// Continues the process in this program, with its running commands. Does not return if that succeeds: the next
+    /// program finds what it needs by [`ReceivedHandoff::receive`](crate::upgrade::ReceivedHandoff::receive), and the
+    /// listener with it.
     ///
-    /// Functions and requests run inside the process and cannot go on: as long as there are any the node works on as ever, at
-    /// most `wait`.
+    /// Functions and requests run inside the process and cannot continue: while there are any the node works as usual,
+    /// at most `wait`.
     ///
     /// # Errors
-    /// It was not possible, and the node goes on as if nothing had been; the text says why and the fix.
+    /// The upgrade was not possible, and the node works on unchanged; the text says why and the fix.
     pub async fn upgrade(
         &self,
         program: ProgramFile,
@@ -379,10 +382,11 @@ impl Handle {
         self.upgrade_unaudited(program, listener, wait).await
     }
 
-    /// The same for a program that tells the audit log who asked for it, by [`note`](Self::note).
+    /// Same as [`upgrade`](Self::upgrade), for a program that writes the audit entry by
+    /// [`log_decision`](Self::log_decision).
     ///
     /// # Errors
-    /// As of [`upgrade`](Self::upgrade).
+    /// Same as of [`upgrade`](Self::upgrade).
     pub async fn upgrade_unaudited(
         &self,
         program: ProgramFile,
@@ -406,7 +410,7 @@ impl Handle {
     /// Waits until the node has stopped, for whatever reason.
     ///
     /// # Errors
-    /// It stopped without being asked to; the text says why and the fix.
+    /// It stopped without a request; the text says why and the fix.
     pub async fn stopped(&self) -> Result<(), String> {
         let mut stopped = self.shared.stopped.clone();
         match stopped.wait_for(Option::is_some).await.as_deref() {

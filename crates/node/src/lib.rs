@@ -15,16 +15,16 @@
 //! ```
 //!
 //! Start the same program on other hosts, with the same registry, and they share the work; stop any of them and the
-//! others take over. `docs/concepts/embedding.md` tells more.
+//! others take over. See `docs/concepts/embedding.md`.
 //!
-//! The parts, from the door inwards:
-//! - [`open`] and [`Handle`]: a living node. [`Config`] is how it is to live.
-//! - `driver`: hands inputs to [`core::node::Node`] and carries out its effects; decides nothing.
-//! - `executor`, `executors`: what a run can be. [`guard`]: the process that ends runs whatever becomes of the node.
-//! - `history`: what became of every attempt. `logs`: what commands wrote, and servers answered.
-//! - [`audit`]: who asked for which change.
-//! - `notify`: whom to tell what happens to the node.
-//! - [`doctor`]: whether a registry is fit. [`carry`]: its books as a file, or in another registry.
+//! The parts, from the public interface inwards:
+//! - [`open`] and [`Handle`]: a running node. [`Config`]: its settings.
+//! - `driver`: passes inputs to [`core::node::Node`] and carries out its effects. It decides nothing.
+//! - `executor`, `executors`: the kinds of run. [`guard`]: the process that ends runs, even when the node dies.
+//! - `history`: the outcome of every attempt. `logs`: the output of commands and the answers of servers.
+//! - [`audit`]: who requested which change.
+//! - `notify`: sends notifications about the node and its jobs.
+//! - [`diagnose`]: checks a registry. [`backup`]: backs up, restores and migrates registry data.
 //! - [`clock`]: the one file that reads time.
 
 pub mod audit;
@@ -62,10 +62,10 @@ pub use logs::LogChunk;
 pub use notify::{Email, Notifier, NotifyChannel, Password, event_kind, event_kinds};
 pub use peers::{PeerCall, PeerReply, PeerRpc};
 
-/// Opens a node: joins the cluster whose books the registry keeps, and starts to work.
+/// Opens a node: joins the cluster whose data the registry holds, and starts to work.
 ///
 /// Must be called within a tokio runtime with its time driver; functions run there. Everything else has a thread of its
-/// own. The node lives as long as a [`Handle`] to it; [`Handle::leave`] is the polite way to end it.
+/// own. The node lives as long as a [`Handle`] to it. [`Handle::leave`] ends it gracefully.
 ///
 /// # Errors
 /// See [`OpenError`]; each says the fix.
@@ -73,11 +73,11 @@ pub async fn open(config: Config) -> Result<Handle, OpenError> {
     driver::begin(config, None).await
 }
 
-/// The same where an earlier program of this process was upgraded: goes on with what that one passed on, if that was this
-/// node's; otherwise its runs are ended as after a crash, and the node begins anew.
+/// Opens a node after an upgrade of an earlier program of this process, and continues what that program handed over.
+/// If the handoff belongs to another node, its runs are ended as after a crash, and the node starts anew.
 ///
 /// # Errors
-/// As [`open`].
+/// Same as [`open`].
 pub async fn resume(config: Config, passed: upgrade::ReceivedHandoff) -> Result<Handle, OpenError> {
     driver::begin(config, Some(passed)).await
 }

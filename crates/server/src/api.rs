@@ -1,4 +1,4 @@
-//! The HTTP interface: one router for people, programs and peers (S0-20).
+//! The HTTP API: one router for people, programs and peers (S0-20).
 
 mod access;
 mod audit;
@@ -53,29 +53,29 @@ pub(crate) use error::{ApiError, REPLAYED, STALE, done, read_body};
 pub(crate) use fanout::fetch_rows;
 pub(crate) use search::SearchLimiter;
 
-/// What every handler knows.
+/// The state that every handler shares.
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) handle: Handle,
     pub(crate) access: Arc<AccessPolicy>,
     pub(crate) live: Arc<ConsoleFeed>,
-    /// Who was not let in lately.
+    /// Denied callers, counted so that they cannot fill the audit log.
     pub(crate) denials: Arc<DenialLog>,
-    /// How other nodes are asked.
+    /// The client that calls other nodes.
     pub(crate) line: PeerHttpClient,
-    /// What was asked by them.
+    /// The state of the server side for calls of other nodes.
     pub(crate) peer_server: Arc<PeerServer>,
-    /// What jobs may call the notifiers of this node.
+    /// The notifiers of this node that jobs may use.
     pub(crate) notifiers: Arc<BTreeSet<NotifierName>>,
-    /// The turns of searches through output.
+    /// The limit of concurrent searches through output.
     pub(crate) searches: SearchLimiter,
-    /// Where an upgrade of this node is asked for.
+    /// Takes requests to upgrade this node.
     pub(crate) upgrades: UpgradeHandle,
-    /// Whether the process ends, so that answers which would go on for ever end too.
+    /// Whether the process ends; endless responses end then too.
     pub(crate) ending: watch::Receiver<bool>,
 }
 
-/// Everything that is served.
+/// The router of every route that is served.
 pub(crate) fn router(app: App) -> Router {
     let open = Router::new()
         .route("/", get(console::page))
@@ -126,13 +126,13 @@ pub(crate) fn router(app: App) -> Router {
         .nest("/api/v1", keyed)
         .fallback(nothing)
         .method_not_allowed_fallback(wrong_method)
-        // Bodies are bounded where they are taken in.
+        // Body sizes are limited where bodies are read.
         .layer(DefaultBodyLimit::disable())
         .layer(axum::middleware::from_fn_with_state(app.clone(), access::guard))
         .with_state(app)
 }
 
-/// Whether this node is a member that may act and means to stay; needs no key, so it says nothing else.
+/// Reports whether this node is a member that may act and stays. Needs no key, so it reports nothing else.
 async fn health(State(app): State<App>) -> Response {
     let trouble = app.handle.history_trouble();
     let (status, word) = match (queries::is_leaving(&app.handle), queries::is_member(&app.handle)) {

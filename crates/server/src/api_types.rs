@@ -1,4 +1,4 @@
-//! What the API says and the client reads: rows with stable fields, times as RFC 3339 in UTC with milliseconds.
+//! The API's response types, for server and client: stable fields, times as RFC 3339 in UTC with milliseconds.
 
 mod audit;
 mod balance;
@@ -34,61 +34,61 @@ pub(crate) use switches::SwitchRow;
 pub(crate) struct JobRow {
     /// Its name.
     pub(crate) name: String,
-    /// Its schedule as declared, several rules with `; ` between; empty when it runs only by hand.
+    /// Its schedule as declared, several rules with `; ` between; empty if it has only manual runs.
     pub(crate) schedule: String,
-    /// Its zone; `UTC` when none is declared.
+    /// Its time zone; `UTC` if none is declared.
     pub(crate) timezone: String,
     /// How nodes are chosen for it.
     pub(crate) placement: Placement,
-    /// The node that holds it; the one that leads it when it is sharded, or plans it when it is dispatched.
+    /// The node that owns it; the leader of a sharded job, or the planner of a dispatched one.
     pub(crate) owner: Option<String>,
-    /// How many nodes hold it, or shards of it; none of a dispatched one.
+    /// The number of nodes that own it, or shards of it; 0 for a dispatched job.
     pub(crate) nodes: usize,
-    /// Its next fire; none while it is paused, disabled or has no further fire.
+    /// Its next fire; none if it is paused, disabled or has no further fire.
     pub(crate) next: Option<String>,
-    /// Whether it fires only by hand for now.
+    /// Whether it has only manual runs for now.
     pub(crate) paused: bool,
-    /// Whether no node holds it, and it does not run by hand either.
+    /// Whether no node owns it, and it has no manual runs either.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub(crate) disabled: bool,
-    /// The calendars that it names and that there are not: without them it never fires.
+    /// The calendars that it names and that do not exist: without them it never fires.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing: Vec<String>,
-    /// Whether no living node has the labels that it asks for: until one has, nothing of it runs.
+    /// Whether no online node matches its node selector: until one does, nothing of it runs.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub(crate) fits_nobody: bool,
 }
 
-/// Everything about a job.
+/// All details of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobDetail {
     /// Its name.
     pub(crate) name: String,
-    /// The declaration as it was applied last; `disabled` and `switches` say what operators made of it.
+    /// The declaration as last applied; `disabled` and `switches` show what operators changed.
     pub(crate) job: Job,
     /// Rises with every change.
     pub(crate) version: u64,
-    /// The node that holds it; the one that leads it when it is sharded, or plans it when it is dispatched.
+    /// The node that owns it; the leader of a sharded job, or the planner of a dispatched one.
     pub(crate) owner: Option<String>,
     /// Its next fire.
     pub(crate) next: Option<String>,
-    /// Whether it fires only by hand for now.
+    /// Whether it has only manual runs for now.
     pub(crate) paused: bool,
-    /// Fires up to here are nobody's.
+    /// Fires up to this time are ignored: the job was created, enabled or rescheduled then.
     pub(crate) since: String,
-    /// The calendars that it names and that there are not: without them it never fires.
+    /// The calendars that it names and that do not exist: without them it never fires.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing: Vec<String>,
-    /// Whether no living node has the labels that it asks for: until one has, nothing of it runs.
+    /// Whether no online node matches its node selector: until one does, nothing of it runs.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub(crate) fits_nobody: bool,
-    /// Whether no node holds it, and it does not run by hand either.
+    /// Whether no node owns it, and it has no manual runs either.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub(crate) disabled: bool,
-    /// What operators switched, so that it is not as the declaration says.
+    /// The switches that operators set against the declaration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) switches: Vec<SwitchRow>,
-    /// Who has which of its shards; none when it is not sharded.
+    /// Its shard assignments; none if it is not sharded.
     pub(crate) sharing: Option<ShardingRow>,
 }
 
@@ -97,30 +97,30 @@ pub(crate) struct JobDetail {
 pub(crate) struct RunRow {
     /// Its id.
     pub(crate) run: String,
-    /// Of which job.
+    /// The job.
     pub(crate) job: String,
-    /// Which shard.
+    /// The shard.
     pub(crate) shard: u32,
-    /// The moment it stands for.
+    /// The moment at which it is due.
     pub(crate) due: String,
-    /// The node that has it; empty while none has.
+    /// The node that claimed it; empty if none has.
     pub(crate) node: String,
-    /// Which attempt, counted from 1.
+    /// The attempt, counted from 1.
     pub(crate) attempt: u32,
     /// `running`, `succeeded`, `failed`, `killed`, `timed_out`, `fenced`, `lost`, `skipped`, `waiting`.
     pub(crate) state: String,
-    /// In words, where it did not succeed, or why it waits.
+    /// Why it did not succeed, or why it waits.
     pub(crate) reason: Option<String>,
     /// When the attempt started.
     pub(crate) started: Option<String>,
     /// When it ended.
     pub(crate) ended: Option<String>,
-    /// Whether `run kill` ends it: a request, or a run that a node has. A node of an earlier version does not say.
+    /// Whether `run kill` ends it: a request, or a claimed run. A node of an earlier version does not report it.
     #[serde(default)]
     pub(crate) killable: Option<bool>,
 }
 
-/// A node: one that lives, or that left within the last day.
+/// A node that is online, or that left within the last day.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct NodeRow {
     /// Its name.
@@ -131,127 +131,127 @@ pub(crate) struct NodeRow {
     /// The version of its program.
     #[serde(default)]
     pub(crate) version: String,
-    /// How many jobs it holds (X).
+    /// The number of jobs that it owns (X).
     pub(crate) held: usize,
-    /// How many shards of sharded jobs it has.
+    /// The number of shards that it owns.
     pub(crate) shards: usize,
-    /// How many it may hold at most just now (N).
+    /// Its quota: the number of jobs that it may own now (N).
     pub(crate) quota: usize,
-    /// Above how many it raises the alarm (M).
+    /// The number of owned jobs above which it raises the alarm (M).
     pub(crate) alarm: u32,
     /// Whether it gives its jobs up, or has done so.
     pub(crate) draining: bool,
     /// Whether it is drained and owns nothing any more, so that it may be stopped.
     #[serde(default)]
     pub(crate) drained: bool,
-    /// Whether its peers take it for unreachable.
+    /// Whether it is offline: its peers cannot reach it.
     #[serde(default)]
     pub(crate) offline: bool,
     /// Its load score; none until load is sampled.
     pub(crate) score: Option<f64>,
-    /// What jobs may choose it by.
+    /// The labels by which jobs select it.
     #[serde(default)]
     pub(crate) labels: Labels,
-    /// Where it answers; empty for one that does not.
+    /// Its address; empty if it has none.
     pub(crate) address: String,
-    /// How much of its processors is in use, in percent.
+    /// The use of its processors, in percent.
     pub(crate) cpu: Option<f64>,
-    /// How much of its memory is in use, in percent.
+    /// The use of its memory, in percent.
     pub(crate) memory: Option<f64>,
-    /// How many of its slots are busy, as it said last.
+    /// The number of its busy slots, as last reported.
     pub(crate) busy: Option<u32>,
-    /// How many runs it executes at once.
+    /// The number of its slots: concurrent runs.
     pub(crate) slots: u32,
-    /// When it joined, as far as history knows.
+    /// When it joined, if its history has that.
     pub(crate) joined: Option<String>,
     /// Since when its peers cannot reach it.
     pub(crate) offline_since: Option<String>,
-    /// When it measured what stands here of its load; it does so once a minute.
+    /// When the load was measured; nodes measure once a minute.
     #[serde(default)]
     pub(crate) measured: Option<String>,
-    /// Since when it is gone; none while it lives.
+    /// Since when it is gone; none while it is online.
     #[serde(default)]
     pub(crate) gone_since: Option<String>,
-    /// What became of its jobs, where it is gone.
+    /// What happened to its jobs, if it is gone.
     #[serde(default)]
     pub(crate) left: Option<String>,
-    /// Why its history takes no entries, so that it starts nothing and refuses changes; none while it does.
+    /// Why its history takes no entries, so that it starts nothing and refuses changes; none if it does.
     #[serde(default)]
     pub(crate) history: Option<String>,
 }
 
-/// The node that has least to do.
+/// The least loaded node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ServiceRow {
     /// Its name.
     pub(crate) node: String,
-    /// Where it answers.
+    /// Its address.
     pub(crate) address: String,
-    /// Its load score, from 0 to 100; none while it has not said one.
+    /// Its load score, from 0 to 100; none until it reports one.
     pub(crate) score: Option<f64>,
 }
 
-/// What is set for the whole cluster, and who leads it.
+/// The settings of the whole cluster, and its leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SettingsRow {
-    /// Who plans dispatched jobs.
+    /// Which node plans dispatched jobs.
     pub(crate) planner: PlannerKind,
     /// The length of a beat.
     pub(crate) beat: Seconds,
-    /// How many strikes make a node offline.
+    /// The number of strikes that make a node offline.
     pub(crate) strikes: u32,
     /// What a new leader waits for.
     pub(crate) handover: Handover,
-    /// How free jobs are spread over nodes.
+    /// How free jobs are distributed over nodes.
     pub(crate) spread: Spread,
-    /// The living leader, where one plans; none while the node that answers cannot know.
+    /// The present leader, if the planner is a leader; none while this node cannot know it.
     pub(crate) leader: Option<String>,
-    /// What that node knew last, where its lease is not trusted and it cannot know who leads; none while it can.
+    /// What this node knew last, if its lease is not trusted and it cannot know the leader; none if it can.
     #[serde(default)]
     pub(crate) leader_unknown: Option<LeaderUnknown>,
 }
 
-/// What a node whose lease is not trusted knew last of who leads.
+/// The last known leader, as a node whose lease is not trusted knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LeaderUnknown {
-    /// The leader that it knew of last.
+    /// The last known leader.
     pub(crate) last: Option<String>,
-    /// Since when another one may lead.
+    /// Since when another node may lead.
     pub(crate) since: Option<String>,
 }
 
-/// What is to be set of it.
+/// A change of cluster settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SettingsChange {
-    /// Who plans dispatched jobs.
+    /// Which node plans dispatched jobs.
     pub(crate) planner: Option<PlannerKind>,
     /// The length of a beat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) beat: Option<Seconds>,
-    /// How many strikes make a node offline.
+    /// The number of strikes that make a node offline.
     pub(crate) strikes: Option<u32>,
     /// What a new leader waits for.
     pub(crate) handover: Option<Handover>,
-    /// How free jobs are spread over nodes.
+    /// How free jobs are distributed over nodes.
     pub(crate) spread: Option<Spread>,
 }
 
-/// In which layout the tree is written.
+/// The layout of the registry data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LayoutRow {
     /// Its number.
     pub(crate) layout: u32,
-    /// `updated` where it was raised, `unchanged` where it was the newest already.
+    /// `updated` if it was raised, `unchanged` if it was the newest already.
     pub(crate) applied: ApplyResult,
 }
 
 /// A page of jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobPage {
-    /// In the order of their names.
+    /// The jobs, by name.
     pub(crate) jobs: Vec<JobRow>,
-    /// Give this as `after` for the next page; none at the end.
+    /// The `after` of the next page; none at the end.
     pub(crate) after: Option<String>,
 }
 
@@ -260,45 +260,45 @@ pub(crate) struct JobPage {
 pub(crate) struct RunPage {
     /// The latest first.
     pub(crate) runs: Vec<RunRow>,
-    /// Beside the first page, runs that wait and that no history has: first those that `run kill` ends, then fires that no node
+    /// On the first page, waiting runs that no history has: first those that `run kill` ends, then fires that no node
     /// has claimed; of both the latest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) waiting: Vec<RunRow>,
-    /// How many more of them there are.
+    /// The number of further waiting runs.
     #[serde(default)]
     pub(crate) waiting_more: usize,
-    /// Give this as `before` for the next page; none at the end.
+    /// The `before` of the next page; none at the end.
     pub(crate) before: Option<String>,
-    /// Nodes that live and did not answer: what only their histories have is not in the page.
+    /// Online nodes that did not answer: records that only their histories have are not in the page.
     #[serde(default)]
     pub(crate) missing: Vec<String>,
 }
 
-/// All that runs now.
+/// All running attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunningRow {
-    /// How many attempts that are.
+    /// The number of attempts.
     pub(crate) running: usize,
-    /// Each of them, the latest first.
+    /// The attempts, the latest first.
     pub(crate) runs: Vec<RunRow>,
-    /// Nodes that live and did not answer: what they run is not counted.
+    /// Online nodes that did not answer: their running attempts are not counted.
     #[serde(default)]
     pub(crate) missing: Vec<String>,
 }
 
-/// A moment as the API writes it.
+/// A moment in the API's format.
 #[must_use]
 pub(crate) fn moment(at: Wall) -> String {
     at.to_string()
 }
 
-/// A zone as the API writes it.
+/// A time zone in the API's format.
 #[must_use]
 pub(crate) fn zone(declared: &str) -> String {
     if declared.is_empty() { "UTC".to_owned() } else { declared.to_owned() }
 }
 
-/// A word as it is written in JSON, without the quotes.
+/// The JSON name of a value, without the quotes.
 pub(crate) fn word<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(text)) => text,

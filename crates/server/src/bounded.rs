@@ -1,4 +1,4 @@
-//! Files and standard input that people name, read up to a bound: a device or a pipe has no size that could be asked for first.
+//! Reads files and standard input up to a size limit: a device or a pipe has no size that could be checked first.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ pub(crate) fn bytes(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     if path == Path::new("-") { all(io::stdin().lock(), max) } else { all(File::open(path)?, max) }
 }
 
-/// The same as text.
+/// Reads a whole text file of at most `max` bytes; `-` is standard input.
 ///
 /// # Errors
 /// It cannot be read, is larger, or is not UTF-8.

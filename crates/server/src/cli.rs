@@ -1,4 +1,4 @@
-//! The command line: noun, verb, and what each means.
+//! The command line: its nouns and verbs, and what each of them runs.
 
 mod audit;
 mod backup;
@@ -42,8 +42,8 @@ struct Cli {
     verb: CliCommand,
 }
 
-/// The flags of [`Reach`](crate::client::Reach), which may stand before the verb that takes them too. Clap carries what is said
-/// here to the verb, which shows and explains them.
+/// The flags of [`ConnectArgs`](crate::client::ConnectArgs), which may stand before the verb that takes them too. Clap
+/// carries what is said here to the verb, which shows and explains them.
 #[derive(Debug, Args)]
 struct GlobalArgs {
     #[arg(long, global = true, hide = true, value_name = "URL", value_delimiter = ',')]
@@ -94,7 +94,7 @@ enum CliCommand {
     Docs(docs::DocsCommand),
 }
 
-/// Reads the command line and does what it says.
+/// Parses the command line and runs the command.
 pub(crate) fn run() -> ExitCode {
     let cli = match parsed() {
         Ok(cli) => cli,
@@ -127,10 +127,10 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// Reads the command line. What is wrong with it, or help, is printed here.
+/// Parses the command line. Prints its errors, and help.
 fn parsed() -> Result<Cli, ExitCode> {
     let matches = Cli::command().try_get_matches();
-    // Also what is wrong with the line is told as the line asks for.
+    // Errors of the command line, too, are printed in the format that it requests.
     output::choose(matches.as_ref().map_or_else(|_| wanted(std::env::args_os()), output_of));
     let cli = matches.and_then(|matches| {
         misplaced(&matches)?;
@@ -146,13 +146,13 @@ fn parsed() -> Result<Cli, ExitCode> {
     })
 }
 
-/// How the verb is to print its answer.
+/// The output format that the command line requests.
 fn output_of(matches: &ArgMatches) -> OutputFormat {
     let verb = leaf(matches).1;
     verb.try_get_one::<OutputFormat>("output").ok().flatten().copied().unwrap_or_default()
 }
 
-/// The verb that was given, by its words, and what stood behind it.
+/// The given verb by its words, and its matches.
 fn leaf(matches: &ArgMatches) -> (Vec<&str>, &ArgMatches) {
     let (mut words, mut at) = (Vec::new(), matches);
     while let Some((word, next)) = at.subcommand() {
@@ -162,7 +162,7 @@ fn leaf(matches: &ArgMatches) -> (Vec<&str>, &ArgMatches) {
     (words, at)
 }
 
-/// Refuses a flag that the verb does not read, although it may stand before every verb.
+/// Refuses a flag that the verb does not read, although global flags may stand before every verb.
 fn misplaced(matches: &ArgMatches) -> Result<(), clap::Error> {
     let (words, verb) = leaf(matches);
     let mut root = Cli::command();
@@ -180,7 +180,7 @@ fn misplaced(matches: &ArgMatches) -> Result<(), clap::Error> {
     Err(root.error(ErrorKind::UnknownArgument, text))
 }
 
-/// How answers are to be printed by a line that clap could not read.
+/// The output format that a command line requests which clap could not parse.
 fn wanted(args: impl Iterator<Item = OsString>) -> OutputFormat {
     let args: Vec<_> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
     let apart =
@@ -189,7 +189,7 @@ fn wanted(args: impl Iterator<Item = OsString>) -> OutputFormat {
     if apart || joined { OutputFormat::Json } else { OutputFormat::Table }
 }
 
-/// The flags whose URLs were written with a password, and what to do instead.
+/// The flags whose URLs have a password in them, and the alternative of each.
 fn exposed(args: impl Iterator<Item = OsString>) -> Vec<(&'static str, &'static str)> {
     const FLAGS: [(&str, &str); 3] = [
         ("--registry", "set EVENKEEL_REGISTRY_PASSWORD, or say ?password_file=FILE in it"),
@@ -210,12 +210,12 @@ fn exposed(args: impl Iterator<Item = OsString>) -> Vec<(&'static str, &'static 
     FLAGS.into_iter().filter(|(flag, _)| is_exposed(flag)).collect()
 }
 
-/// How long ago, or a moment; it is sent as it is written.
+/// Checks a time: how long ago, or a moment; it is sent as written.
 fn when(text: &str) -> Result<String, String> {
     zones::when(text, zones::now()).map(|_| text.to_owned())
 }
 
-/// One of the words that are written for this.
+/// Parses one of the words that an enum defines.
 fn chosen<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into())
         .map_err(|e: serde_json::Error| crate::text_input::query(&e.to_string()))
@@ -226,7 +226,7 @@ fn report_error(failure: &CliError) -> ExitCode {
         let (code, exit) = (failure.exit.name(), failure.exit as u8);
         eprintln!("{}", json!({ "error": { "code": code, "exit": exit, "message": failure.message } }));
     } else if !failure.message.is_empty() {
-        // A node may say anything, in several lines.
+        // A node's message may have any text, in several lines.
         let lines: Vec<String> = failure.to_string().split('\n').map(crate::output::plain).collect();
         eprintln!("evenkeel: {}", lines.join("\n"));
     }

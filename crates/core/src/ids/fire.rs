@@ -1,4 +1,4 @@
-//! A fire as a whole: one name for the runs of all its shards.
+//! The id of a fire: one name for the runs of all its shards.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fire, IdError, JobName, RunId, Shard};
 
-/// One fire of a job, with all its shards. Written as a run is, without the shard: `job:1763749200000` (due moment in ms) or
-/// `job:ask-<request id>`.
+/// One fire of a job, with all its shards. Written as a run is, without the shard: `job:1763749200000` (due moment in
+/// ms) or `job:ask-<request id>`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FireId {
-    /// Of which job.
+    /// The job.
     pub job: JobName,
-    /// Which fire.
+    /// The fire.
     pub fire: Fire,
 }
 

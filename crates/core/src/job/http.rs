@@ -52,12 +52,12 @@ pub struct Http {
     /// The request's word; GET when empty, POST where there is a body.
     #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub method: String,
-    /// What the request says beside what every request of a run says; `{{secret:NAME}}` stands for what a file of the node
-    /// holds.
+    /// What the request says beside what every request of a run says; `{{secret:NAME}}` stands for what a file of the
+    /// node holds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// What it carries: a text in which `{{run}}` and the like stand for facts of the run, and `{{secret:NAME}}` for what a
-    /// file of the node holds.
+    /// What it carries: a text in which `{{run}}` and the like stand for facts of the run, and `{{secret:NAME}}` for
+    /// what a file of the node holds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub body: String,
     /// Which answers are good; 200-299 when absent.

@@ -67,8 +67,8 @@ pub struct Notify {
     /// What is told of the job: nothing else is, to anybody. All occasions when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Vec<Occasion>>,
-    /// The notifiers that are told, by the names that the nodes' settings give them; when empty those of each node that ask for
-    /// such events.
+    /// The notifiers that are told, by the names that the nodes' settings give them; when empty those of each node that
+    /// ask for such events.
     #[serde(default, deserialize_with = "super::written::some", skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<NotifierName>,
     /// How long after its moment a fire that has not started is late, such as `5m`; never when empty.

@@ -98,11 +98,11 @@ impl Job {
 }
 
 impl Backoff {
-    /// How long the attempt that follows this one waits; `None` when none follows. What somebody killed is not attempted
-    /// again, and what ended because trust ran out goes by the job's delivery instead.
+    /// How long the attempt that follows this one waits; `None` when none follows. What somebody killed is not
+    /// attempted again, and what ended because trust ran out goes by the job's delivery instead.
     ///
-    /// A wait is shorter by up to half of it, by what the run's name and attempt decide: so jobs that fail together do not
-    /// come back together, and every node computes the same.
+    /// A wait is shorter by up to half of it, by what the run's name and attempt decide: so jobs that fail together do
+    /// not come back together, and every node computes the same.
     #[must_use]
     pub fn delay_after(&self, run: &RunId, attempt: u32, ended: RunOutcome) -> Option<Millis> {
         let failed = match ended {

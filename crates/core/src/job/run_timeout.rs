@@ -10,8 +10,8 @@ use crate::time::{Millis, Wall};
 const SPAN_MAX: u64 = 366 * 24 * 3_600;
 
 impl Job {
-    /// What is left at this moment of the time that a run may take which began then; `None` where it may take any. One that
-    /// began later than now did so by a clock that was ahead, and has all its time.
+    /// What is left at this moment of the time that a run may take which began then; `None` where it may take any. One
+    /// that began later than now did so by a clock that was ahead, and has all its time.
     #[must_use]
     pub fn time_left(&self, began: Wall, now: Wall) -> Option<Millis> {
         Some(began.min(now) + seconds(self.run_timeout?) - now)

@@ -1,7 +1,7 @@
 //! A job's spec: what a file declares and, kept apart from it, what operators switch at run time.
 //!
-//! A declaration is applied again and again, by people and by programs. A switch is set once, in an incident say, and must
-//! stand until an operator ends it. So the spec keeps both: what the file says, and what an operator made of it.
+//! A declaration is applied again and again, by people and by programs. A switch is set once, in an incident say, and
+//! must stand until an operator ends it. So the spec keeps both: what the file says, and what an operator made of it.
 
 use alloc::string::String;
 use serde::{Deserialize, Serialize};

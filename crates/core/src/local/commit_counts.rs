@@ -1,10 +1,10 @@
-//! Commits under way, counted by their kind.
+//! Counts of commits in flight by kind.
 
 use alloc::collections::BTreeMap;
 
 use crate::commit_kind::CommitKind;
 
-/// How many commits of each kind are under way. What is asked for at each fire is counted as they come and go.
+/// How many commits of each kind are in flight. What each fire needs to know is counted as they come and go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CommitCounts {
     each: BTreeMap<CommitKind, usize>,
@@ -13,14 +13,14 @@ pub struct CommitCounts {
 }
 
 impl CommitCounts {
-    /// One more is under way.
+    /// Adds a commit in flight.
     pub fn begin(&mut self, kind: CommitKind) {
         *self.each.entry(kind).or_default() += 1;
         self.paced += usize::from(kind.is_paced());
         self.claims += usize::from(kind.takes_slot());
     }
 
-    /// One that was under way is over.
+    /// Removes a commit in flight.
     pub fn end(&mut self, kind: CommitKind) {
         let Some(count) = self.each.get_mut(&kind).filter(|count| **count > 0) else { return };
         *count -= 1;
@@ -28,19 +28,19 @@ impl CommitCounts {
         self.claims -= usize::from(kind.takes_slot());
     }
 
-    /// How many of this kind.
+    /// The number of this kind.
     #[must_use]
     pub fn of(&self, kind: CommitKind) -> usize {
         self.each.get(&kind).copied().unwrap_or(0)
     }
 
-    /// How many claims and confirmations of fires.
+    /// The number of claims and confirmations of fires.
     #[must_use]
     pub fn paced(&self) -> usize {
         self.paced
     }
 
-    /// How many that will take a slot.
+    /// The number of commits that will take a slot.
     #[must_use]
     pub fn claims(&self) -> usize {
         self.claims

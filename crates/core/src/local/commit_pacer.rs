@@ -1,22 +1,22 @@
-//! How much a registry is asked at once: as much as it has shown that it answers in time.
+//! The commit pacer limits the commits in flight to what the registry has shown that it answers in time.
 
 use crate::time::Millis;
 
-/// The most that is asked at once: what a registry of 8,000 transactions a second answers in time.
+/// The largest limit: what a registry of 8,000 transactions a second answers in time.
 const MOST: usize = 4_000;
-/// The least. With fewer under way a late answer says that the registry is far away or ill, not that it has too much to do.
+/// The smallest limit. With fewer in flight a late answer means that the registry is far away or ill, not overloaded.
 const LEAST: usize = 64;
-/// A claimed fire may start for a second; half of that is for whatever else comes between.
+/// The answer time aimed at. A claimed fire may start for a second; half of that is left for everything else.
 const IN_TIME: Millis = Millis(500);
 
-/// One answer moves what is thought by this part of the difference.
+/// One answer moves the estimate by this part of the difference.
 const MEMORY: usize = 16;
 
-/// How many claims and confirmations of fires may be under way at once.
+/// The limit of claims and confirmations of fires in flight at once.
 ///
-/// With more of them than the registry answers in time each would come back too late to start, be confirmed, and be too late
-/// again. Each answer says how many there may be: if so many took so long, then how many take just [`IN_TIME`]? It is raised
-/// only by answers in time and lowered only by late ones, so a node with little to do loses nothing.
+/// With more of them than the registry answers in time each would come back too late to start, be confirmed, and be
+/// too late again. Each answer gives an estimate: if so many took so long, then how many take just [`IN_TIME`]? Only
+/// answers in time raise the limit and only late ones lower it, so a node with little to do loses nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CommitPacer(usize);
 
@@ -27,13 +27,13 @@ impl Default for CommitPacer {
 }
 
 impl CommitPacer {
-    /// How many.
+    /// The limit.
     #[must_use]
     pub fn most(self) -> usize {
         self.0
     }
 
-    /// An answer came so long after it was asked for, when there were so many under way with it.
+    /// Takes the answer time of a commit, and how many were in flight when it was sent.
     pub fn answered(&mut self, took: Millis, among: usize) {
         let told = among.saturating_mul(IN_TIME.0.unsigned_abs() as usize) / (took.0.max(1) as usize);
         let sum = self.0 * (MEMORY - 1) + told.clamp(LEAST, MOST);
@@ -50,8 +50,8 @@ mod tests {
     use super::*;
     use alloc::collections::VecDeque;
 
-    /// Claims of a node that has more to claim than a registry of so many answers a second can take, for ten seconds: how
-    /// many answers came before their fires were too old to start, and what came of the pace.
+    /// Simulates a node that has more to claim than a registry of so many answers a second can take, for ten seconds:
+    /// returns how many answers came before their fires were too old to start, and the final limit.
     fn played(per_second: usize) -> (usize, usize) {
         let (mut pace, mut queue, mut young) = (CommitPacer::default(), VecDeque::new(), 0);
         for now in 0..10_000_i64 {

@@ -1,13 +1,13 @@
-//! Jobs that wait for something of which there is too little, in the order in which they get it.
+//! A fair queue of jobs that wait for a scarce resource.
 //!
-//! The order is fair among jobs of one priority: they take turns, so the backlog of one job delays that job alone. Each job
-//! has one place, for its earliest start that waits. A job enters the current round, or a later one where it had starts
-//! in this one while others waited; within a round the job goes first whose start was due first. A round is no longer than there
-//! are jobs, so no job waits for ever behind others of its priority.
+//! The order is fair among jobs of one priority: they take turns, so the backlog of one job delays that job alone. Each
+//! job has one place, for its earliest start that waits. A job enters the current round, or a later one where it had
+//! starts in this one while others waited; within a round the job goes first whose start was due first. A round is no
+//! longer than there are jobs, so no job waits for ever behind others of its priority.
 //!
-//! Turns alone are not on time: with 10,000 jobs due at one moment a job that fires each second would wait for all of them,
-//! fire after fire. So every other turn goes to the job that fires again soonest. Starts that are not due yet wait behind
-//! those that are due.
+//! Turns alone are not on time: with 10,000 jobs due at one moment a job that fires each second would wait for all of
+//! them, fire after fire. So every other turn goes to the job that fires again soonest. Starts that are not due yet
+//! wait behind those that are due.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -17,13 +17,13 @@ use crate::job::Priority;
 use crate::time::{Millis, Wall};
 use crate::view::JobId;
 
-/// How long before its due moment a start counts as due: what its claim takes.
+/// How long before its due moment a start counts as due: the time that its claim takes.
 const SOON: Millis = Millis(50);
 
 /// A job with a start that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Waiter<K = JobId> {
-    /// Higher ones always go first.
+    /// Its priority: higher ones always go first.
     pub priority: Reverse<Priority>,
     /// When the earliest start of the job that waits was due.
     pub due: Wall,
@@ -33,27 +33,27 @@ pub struct Waiter<K = JobId> {
     pub id: K,
 }
 
-/// The place of a job in the order of turns: a start that is not due yet by its moment, behind all that are due; of these its
-/// round counts before what is due.
+/// The rank of a job in the order of turns: a start that is not due yet by its moment, behind all that are due; of the
+/// due ones the round counts before the due moment.
 type QueueRank<K> = (Reverse<Priority>, Wall, u64, Wall, K);
-/// Its place by when it fires again.
+/// The rank of a job by when it fires again.
 type NextFireRank<K> = (Reverse<Priority>, Wall, u64, K);
 
-/// Jobs that wait, each in one place. `K` is what they are known by.
+/// A fair queue. `K` is the key of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FairQueue<K = JobId> {
     turns: BTreeSet<QueueRank<K>>,
-    /// Those of them that are due.
+    /// The jobs whose start is due.
     soonest: BTreeSet<NextFireRank<K>>,
-    /// The others.
+    /// The other jobs.
     early: BTreeSet<(Wall, K)>,
-    /// The turn of each, and when it fires again.
+    /// The rank of each job, and when it fires again.
     of: BTreeMap<K, (QueueRank<K>, Wall)>,
     /// The rounds of each priority of which jobs wait.
     rounds: BTreeMap<Reverse<Priority>, FairRounds<K>>,
 }
 
-/// Whose turn it was while others waited.
+/// The rounds of one priority: which jobs have had turns while others waited.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct FairRounds<K> {
     /// The earliest round of which jobs wait.
@@ -71,12 +71,12 @@ impl<K: Ord> FairRounds<K> {
 }
 
 impl<K: Copy + Ord + Default> FairQueue<K> {
-    /// Puts a job whose start is due in its place, or leaves it in a better one that it has.
+    /// Adds a job whose start is due, or leaves it in a better place that it has.
     pub fn insert(&mut self, waiter: Waiter<K>) {
         self.put(waiter, Wall::MIN);
     }
 
-    /// The same of a job whose start may not be due at this moment.
+    /// Adds a job whose start may not be due at this moment.
     pub fn insert_at(&mut self, waiter: Waiter<K>, now: Wall) {
         self.put(waiter, if waiter.due > now + SOON { waiter.due } else { Wall::MIN });
     }
@@ -96,7 +96,7 @@ impl<K: Copy + Ord + Default> FairQueue<K> {
         self.of.insert(id, (turn, waiter.again));
     }
 
-    /// Starts have become due by this moment, and go by their rounds from now on.
+    /// Moves starts that have become due by this moment to their rounds.
     pub fn come(&mut self, now: Wall) {
         while let Some((due, id)) = self.early.first().copied().filter(|(due, _)| *due <= now + SOON) {
             self.early.remove(&(due, id));
@@ -106,7 +106,7 @@ impl<K: Copy + Ord + Default> FairQueue<K> {
         }
     }
 
-    /// It waits no more.
+    /// Removes a job.
     pub fn remove(&mut self, id: K) {
         if let Some((turn @ (priority, early, round, due, _), again)) = self.of.remove(&id) {
             self.turns.remove(&turn);
@@ -117,20 +117,20 @@ impl<K: Copy + Ord + Default> FairQueue<K> {
         }
     }
 
-    /// The one whose turn is next, where no turns are kept for those that fire again soonest.
+    /// The job that is next, if no turns are kept for the jobs that fire again soonest.
     #[must_use]
     pub fn first(&self) -> Option<K> {
         self.turns.first().map(|(.., id)| *id)
     }
 
-    /// The same, which waits no more.
+    /// Removes and returns that job.
     pub fn pop_first(&mut self) -> Option<K> {
         let id = self.first()?;
         self.remove(id);
         Some(id)
     }
 
-    /// The next so many, in the order of their turns at this moment. They wait on until they are removed.
+    /// The next `limit` jobs, in the order of their turns at this moment. They stay until they are removed.
     #[must_use]
     pub fn next_ranked(&self, now: Wall, most: usize) -> Vec<K> {
         let mut next = Vec::new();
@@ -156,15 +156,15 @@ impl<K: Copy + Ord + Default> FairQueue<K> {
         next
     }
 
-    /// The jobs of this priority that fire again, by when. One whose next fire has come meanwhile is not among them: it is to be
-    /// put in its place anew.
+    /// The jobs of this priority that fire again, by when. Those whose next fire has come meanwhile are left out: they
+    /// are to be added anew.
     fn soonest_of(&self, priority: Reverse<Priority>, now: Wall) -> impl Iterator<Item = K> {
         let from = (priority, now, 0, K::default());
         let all = self.soonest.range(from..);
         all.take_while(move |(of, again, ..)| *of == priority && *again < Wall::MAX).map(|(.., id)| *id)
     }
 
-    /// A job had a start. Where others wait, it enters a later round next.
+    /// Notes that a job had a start. Where others wait, it enters a later round next.
     pub fn served(&mut self, priority: Priority, id: K) {
         let rounds = self.rounds.entry(Reverse(priority)).or_default();
         rounds.soonest_next = !rounds.soonest_next;
@@ -172,7 +172,7 @@ impl<K: Copy + Ord + Default> FairQueue<K> {
         rounds.next.insert(id, next);
     }
 
-    /// All that waits was said, and all starts of a step. Where no job waits any more, no turns are remembered.
+    /// Ends a step: all waiting jobs and all starts are noted. Where no job waits any more, the turns are forgotten.
     pub fn settle(&mut self) {
         let turns = &self.turns;
         self.rounds.retain(|priority, rounds| {
@@ -200,7 +200,7 @@ impl<K: Copy + Ord + Default> FairQueue<K> {
         self.turns.iter().take(2).any(|(of, .., other)| *other != id && *of <= Reverse(priority))
     }
 
-    /// Whether it waits.
+    /// Whether the job waits.
     #[must_use]
     pub fn contains(&self, id: K) -> bool {
         self.of.contains_key(&id)

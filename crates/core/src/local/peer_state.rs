@@ -1,4 +1,4 @@
-//! What a node knows of its peers at first hand: whom it could reach, who took what it offered, and its own part.
+//! What a node knows of its peers at first hand: which it could reach, which took its offers, and its own lead.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -15,54 +15,54 @@ const SPREAD_AFTER: Millis = Millis(500);
 /// A node's own experience with its peers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PeerState {
-    /// What was measured of this host last.
+    /// The last measured load of this host.
     pub sample: HostLoad,
     /// The beat of the last step.
     pub beat: u64,
     /// How each living member was last reached.
     pub contacts: BTreeMap<Member, Contact>,
-    /// Runs that this node planned for others, until they are accepted or gone.
+    /// Runs that this node planned for other members, until they are accepted or gone.
     pub offers: BTreeMap<(JobId, Fire), SentOffer>,
-    /// Jobs whose plans have to be read because somebody offered runs of them.
+    /// Jobs whose plans have to be read because another node offered runs of them.
     pub offered: BTreeSet<JobId>,
-    /// Runs of other nodes that had no slot for them when they were due: this node takes one that it has a slot for. Whether the
-    /// plan was read since it was offered, or since there was no slot for it here either.
+    /// Runs of other nodes that had no slot for them when they were due: this node takes one that it has a slot for.
+    /// The flag says whether the plan was read since the offer, or since there was no slot here either.
     pub overdue: BTreeMap<(JobId, Fire), bool>,
-    /// Jobs whose plans have to be read again, and from when on: a run of somebody else's held one up.
+    /// Jobs whose plans have to be read again, and from when on: another member's run held one up.
     pub reread: BTreeMap<JobId, Wall>,
-    /// Jobs that have runs to be planned, while there is nobody to give them to.
+    /// Jobs with runs to be planned that no node can take.
     pub unplaced: BTreeSet<JobId>,
     /// Jobs whose runs the planner spreads anew over the nodes, when it looks at their plans next.
     pub spread: BTreeSet<JobId>,
     /// When that is done for all jobs, because nodes or jobs came or went.
     pub spread_at: Option<Mono>,
-    /// Where the runs go that are being planned, so that they count before the view shows them.
+    /// The runs being planned, by node, so that they count before the view shows them.
     pub placing: PlansInFlight,
     /// Whether the registry answered when it was last asked; `None` before the first answer.
     pub connected: Option<bool>,
     /// The lead of this node, from when it was first seen.
     pub leader_term: Option<LeaderTerm>,
-    /// Who led, when that was last told.
+    /// The leader that was last reported.
     pub led: Option<(Option<Member>, u64)>,
-    /// How many nodes there were, when that was last told.
+    /// The number of nodes that was last reported.
     pub nodes: usize,
-    /// Which lives of nodes there were then.
+    /// The lives of nodes at that report.
     pub members: BTreeSet<Member>,
-    /// The leader whose end was told last.
+    /// The leader whose end was last reported.
     pub lost: Option<Member>,
 }
 
-/// The runs of plans that are under way: to whom each goes, when it begins and how long it is expected to take.
+/// The runs of plans in flight: the node of each, when it begins and how long it is expected to take.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PlansInFlight(BTreeMap<JobId, Vec<(Member, Wall, Millis)>>);
 
 impl PlansInFlight {
-    /// A plan is under way that gives a job's runs to these.
+    /// Adds a plan in flight that gives a job's runs to these nodes.
     pub fn begin(&mut self, job: JobId, runs: Vec<(Member, Wall, Millis)>) {
         self.0.insert(job, runs);
     }
 
-    /// It is not under way any more.
+    /// Removes a plan that is not in flight any more.
     pub fn end(&mut self, job: JobId) {
         self.0.remove(&job);
     }
@@ -72,44 +72,44 @@ impl PlansInFlight {
         self.0.values().flatten().map(|(member, begin, length)| (member, *begin, *length))
     }
 
-    /// Whether no plan is under way.
+    /// Whether no plan is in flight.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// How a member was last reached.
+/// The last contact with a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Contact {
-    /// The beat in which this node first saw it. It may be about to answer only then, so a failure in it is no strike.
+    /// The beat in which this node first saw it. Its server may start only then, so no failure in it is a strike.
     pub since: u64,
-    /// The beat in which it was asked last.
+    /// The beat in which it was probed last.
     pub beat: u64,
-    /// Whether a probe is under way.
+    /// Whether a probe is in flight.
     pub asking: bool,
     /// Whether it could be reached then; `None` while that is not known.
     pub reachable: Option<bool>,
-    /// The span in which it said that it serves, as far as it was asked: the epoch, first and last moment.
+    /// The span in which it replied that it serves, as far as it was probed: the epoch, first and last moment.
     pub serves: Option<(u64, Mono, Mono)>,
 }
 
 impl Contact {
-    /// Whether it was never tried to be reached.
+    /// Whether it was never probed nor offered anything.
     #[must_use]
     pub fn is_new(&self) -> bool {
         !self.asking && self.reachable.is_none()
     }
 }
 
-/// An offer.
+/// An offer that this node made.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SentOffer {
-    /// To whom it was made last.
+    /// The member that got it last.
     pub to: Member,
-    /// Whether it was answered, and how.
+    /// Its state.
     pub state: OfferState,
-    /// Those that had no slot for it.
+    /// The members that had no slot for it.
     pub busy: Vec<Member>,
 }
 
@@ -126,14 +126,14 @@ impl SentOffer {
         self.state == OfferState::Unreachable || self.is_offered_again()
     }
 
-    /// Whether everybody was asked: it queues where it is, however busy that node says it is.
+    /// Whether all nodes were asked: the run queues where it is, even if that node reports to be busy.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.busy.iter().filter(|member| **member == self.to).count() > 1
     }
 }
 
-/// Where an offer stands.
+/// The state of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OfferState {
     /// Not answered yet.
@@ -146,21 +146,21 @@ pub enum OfferState {
     Unreachable,
 }
 
-/// The time of this node as the leader.
+/// The term of this node as the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaderTerm {
     /// Its epoch.
     pub epoch: u64,
-    /// Since when, by our clock: what is waited for counts from here.
+    /// Since when, by our clock: the wait before serving counts from here.
     pub since: Mono,
-    /// Whether everything that there was when it was won has been read since (S4-34).
+    /// Whether all entries that existed when the lead was won have been read since (S4-34).
     pub loaded: bool,
     /// Since when it serves.
     pub serves: Option<Mono>,
 }
 
 impl PeerState {
-    /// A probe was answered, or not. `asked` is when it was sent.
+    /// Takes the result of a probe. `asked` is when it was sent.
     pub fn probed(&mut self, member: &Member, asked: Mono, now: Mono, answer: Option<ProbeReply>) {
         let Some(contact) = self.contacts.get_mut(member) else { return };
         contact.asking = false;
@@ -172,14 +172,14 @@ impl PeerState {
         });
     }
 
-    /// A member could not be given an offer in this beat.
+    /// Notes that a member could not be given an offer in this beat.
     pub fn unreachable(&mut self, member: &Member, beat: u64) {
         let contact = self.contacts.entry(member.clone()).or_default();
         *contact = Contact { beat, reachable: Some(false), ..*contact };
     }
 
-    /// Whether a member could not be reached when it was last tried in this beat. A clock that is put back a little finds
-    /// itself in an earlier one.
+    /// Whether a member could not be reached when it was last tried in this beat. A clock that is put back a little is
+    /// in an earlier beat.
     #[must_use]
     pub fn is_unreachable(&self, member: &Member, beat: u64) -> bool {
         self.contacts.get(member).is_some_and(|c| c.beat >= beat && c.reachable == Some(false))
@@ -199,23 +199,23 @@ impl PeerState {
         of_job.for_each(|(_, known)| *known = read);
     }
 
-    /// Nodes or jobs came or went, and more may follow at once.
+    /// Schedules a new spread of all runs: nodes or jobs came or went, and more may follow at once.
     pub fn spread_soon(&mut self, now: Mono) {
         self.spread_at.get_or_insert(now + SPREAD_AFTER);
     }
 
-    /// Whether anybody could not be reached when last tried.
+    /// Whether some member could not be reached when last tried.
     #[must_use]
     pub fn misses_any(&self) -> bool {
         self.contacts.values().any(|contact| contact.reachable == Some(false))
     }
 
-    /// The clock was put right: the beats of the contacts say nothing any more, and all are tried anew.
+    /// Forgets the contacts: the clock was corrected, so their beats mean nothing any more, and all are tried anew.
     pub fn forget_beats(&mut self) {
         self.contacts.values_mut().for_each(|contact| (contact.since, contact.beat) = (0, 0));
     }
 
-    /// The other members that there are in this beat: some are new, and some are gone.
+    /// Takes the other members of this beat: some are new, and some are gone.
     pub fn meet<'a>(&mut self, others: impl Iterator<Item = &'a Member>, beat: u64) {
         let mut known = core::mem::take(&mut self.contacts);
         let mut contact = |member: &Member| {
@@ -224,7 +224,7 @@ impl PeerState {
         self.contacts = others.map(|member| (member.clone(), contact(member))).collect();
     }
 
-    /// What belonged to a life that is over.
+    /// Clears the state of a life that is over.
     pub fn end_life(&mut self) {
         self.contacts.clear();
         self.offers.clear();

@@ -1,4 +1,4 @@
-//! Jobs of this node that wait for a seat in a pool, in the order in which they may have one.
+//! The jobs of this node that wait for a permit of a pool, in the order in which they get it.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -7,18 +7,18 @@ use crate::ids::PoolName;
 use crate::job::Priority;
 use crate::view::JobId;
 
-/// Jobs that wait for a seat, by pool.
+/// Jobs that wait for a permit, by pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PoolWaiters {
     queues: BTreeMap<PoolName, FairQueue>,
     /// The pool that each waits for.
     of: BTreeMap<JobId, PoolName>,
-    /// Pools in which there may be a seat.
+    /// Pools that may have a free permit.
     open: BTreeSet<PoolName>,
 }
 
 impl PoolWaiters {
-    /// It waits from here on. Where nobody went before it when it was looked at, the pool needs no other look.
+    /// Adds a job. Where it was first in line when it was looked at, the pool needs no other look.
     pub fn wait(&mut self, pool: PoolName, waiter: Waiter, was_first: bool) {
         if was_first {
             self.open.remove(&pool);
@@ -27,7 +27,7 @@ impl PoolWaiters {
         self.of.insert(waiter.id, pool);
     }
 
-    /// It waits no more, unless it says so again. Those behind it may have what it leaves.
+    /// Removes a job, unless it asks again. Those behind it may take what it leaves.
     pub fn forget(&mut self, id: JobId) {
         let Some(pool) = self.of.remove(&id) else { return };
         let Some(queue) = self.queues.get_mut(&pool) else { return };
@@ -37,7 +37,7 @@ impl PoolWaiters {
         queue.remove(id);
     }
 
-    /// Whether nobody else who waits goes before it.
+    /// Whether no other job that waits is ahead of it.
     #[must_use]
     pub fn is_first(&self, pool: &PoolName, waiter: &Waiter) -> bool {
         self.queues.get(pool).is_none_or(|queue| queue.is_first(waiter))
@@ -49,36 +49,36 @@ impl PoolWaiters {
         self.queues.get(pool).is_some_and(|queue| queue.has_rivals(priority, id))
     }
 
-    /// A job took a seat. Where others wait for the pool, they have their turns before its next one.
+    /// Notes that a job took a permit. Where others wait for the pool, they have their turns before its next one.
     pub fn served(&mut self, pool: &PoolName, priority: Priority, id: JobId) {
         if let Some(queue) = self.queues.get_mut(pool) {
             queue.served(priority, id);
         }
     }
 
-    /// All that waits was said, and all seats that were taken in a step.
+    /// Ends a step: all waiting jobs and all permits taken are noted.
     pub fn settle(&mut self) {
         self.queues.values_mut().for_each(FairQueue::settle);
     }
 
-    /// Something of the pool has changed.
+    /// Notes that a pool has changed.
     pub fn open(&mut self, pool: &PoolName) {
         self.open.extend(self.queues.contains_key(pool).then(|| pool.clone()));
     }
 
-    /// Something has changed that all pools may depend on.
+    /// Notes a change that all pools may depend on.
     pub fn open_all(&mut self) {
         self.open.extend(self.queues.keys().cloned());
     }
 
-    /// Whether there is anybody to look at.
+    /// Whether there is a job to look at.
     #[must_use]
     pub fn has_more(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// The first who waits for each pool that is open; they wait no more unless they say so again. The pool stays open until
-    /// one does: whoever does not want in any more keeps nobody waiting.
+    /// The first job that waits for each open pool; each is removed unless it asks again. The pool stays open until one
+    /// does: a job that does not want a permit any more keeps no other waiting.
     pub fn take(&mut self) -> BTreeSet<JobId> {
         let Self { queues, of, open } = self;
         if open.is_empty() {
@@ -94,7 +94,7 @@ impl PoolWaiters {
         first
     }
 
-    /// The node's life is over.
+    /// Clears the state at the end of the node's life.
     pub fn clear(&mut self) {
         *self = Self::default();
     }

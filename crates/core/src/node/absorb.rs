@@ -1,4 +1,4 @@
-//! Absorb: how each input moves the view, the lease and the node's own affairs.
+//! Absorb: how each input changes the view, the lease and the node's own state.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,7 +19,7 @@ use crate::view::{JobId, JobView, OwnedJob, ViewChanges};
 const RESEND: Millis = Millis(50);
 /// The longest such wait.
 const RESEND_MAX: Millis = Millis::secs(2);
-/// When to try again what the registry or an executor did not do.
+/// When to retry a failure of the registry or of an executor.
 const RETRY: Millis = Millis(200);
 
 impl Node {
@@ -33,7 +33,7 @@ impl Node {
                 self.sound_late_alarms(&touched, effects);
                 self.touch(now, touched, effects);
             }
-            // A feed that ends whenever it was opened has nobody list the registry all the time.
+            // A feed that ends whenever it was opened must not make the node list the registry all the time.
             Input::Gap => {
                 let pause = self.local.listed.map_or(now.mono, |last| last + RETRY);
                 self.local.list_at = now.mono.max(pause);
@@ -76,7 +76,7 @@ impl Node {
         }
     }
 
-    /// Whether the answer tells why this node's entry went.
+    /// Whether the answer shows why this node's entry went.
     fn absorb_eviction(&mut self, now: Now, event: &LeaseEvent, effects: &mut Vec<Effect>) -> bool {
         let Some((lease, since)) = self.local.evicted else { return false };
         match event {
@@ -138,7 +138,7 @@ impl Node {
                 let touched = self.view.absorb_change(now.mono, &changes);
                 self.touch(now, touched, effects);
             }
-            // Which of several readings failed is not said, and reading twice does no harm.
+            // The failed read is not named, and reading twice does no harm.
             None => {
                 let reading = core::mem::take(&mut self.local.reading);
                 self.local.put_off.extend(reading.into_iter().map(|id| (id, now.mono + RETRY)));
@@ -146,13 +146,13 @@ impl Node {
         }
     }
 
-    /// Jobs that news touched are looked at again; what was refused about them may be tried again.
+    /// Looks again at jobs that changes touched; what was refused for them may be tried again.
     fn touch(&mut self, now: Now, touched: ViewChanges, effects: &mut Vec<Effect>) {
         effects.extend(touched.unreadable.into_iter().map(|key| Effect::Announce(Event::Unreadable(key))));
         for id in touched.jobs {
             self.touch_job(id);
             if !self.view.job(id).is_consistent() {
-                // Half of a change: the other half is under way, or was lost.
+                // Half of a change: the other half is in flight, or was lost.
                 self.local.list_at = self.local.list_at.min(now.mono + RETRY);
             }
         }
@@ -180,13 +180,13 @@ impl Node {
         }
     }
 
-    /// A job is looked at again, and what was refused about it may be tried again.
+    /// Looks at a job again; what was refused for it may be tried again.
     fn recall(&mut self, id: JobId) {
         self.local.spent.remove(&CommitScope::Job(id));
         self.local.agenda.insert(id);
     }
 
-    /// The same of a job that the view shows otherwise, or whose run has ended.
+    /// The same for a job that the view shows otherwise, or whose run has ended.
     fn touch_job(&mut self, id: JobId) {
         self.recall(id);
         self.tidy_given(id);
@@ -194,13 +194,13 @@ impl Node {
         self.tidy_offers(id);
     }
 
-    /// Whether this node holds jobs that it may not run: with somebody who may it can let them go.
+    /// Whether this node owns jobs that it may not run: it can release them once another node may run them.
     fn holds_misfits(&self) -> bool {
         let misfit = |me: &Member, group| !self.view.fits(group, me) && self.view.held_of(group, me) > 0;
         self.member().is_some_and(|me| self.view.groups().any(|group| misfit(&me, group)))
     }
 
-    /// Whether this node can and may work changed, which concerns every job it holds.
+    /// Notes that this node's ability or right to work changed, which concerns every job it owns.
     pub(super) fn revisit_held(&mut self) {
         if let Some(member) = self.member() {
             self.local.agenda.extend(self.view.owned(&member));
@@ -209,9 +209,9 @@ impl Node {
         }
     }
 
-    /// A run that has ended is forgotten once the view shows it closed (law 3).
+    /// Forgets a run that has ended once the view shows it closed (law 3).
     fn tidy_given(&mut self, id: JobId) {
-        // Of a run that was passed on the view shows nothing yet.
+        // The view shows nothing yet of a run that was handed off.
         if self.local.unread.contains(&id) {
             return;
         }
@@ -241,7 +241,7 @@ impl Node {
         given.ended.is_some() && !(holds && ours)
     }
 
-    /// What history was given is forgotten once the lane no longer carries it.
+    /// Forgets verdicts handed to the history once the run state no longer carries them.
     fn tidy_recording(&mut self, id: JobId) {
         if self.local.recording.is_empty() {
             return;
@@ -267,7 +267,7 @@ impl Node {
     }
 
     fn absorb_outcome(&mut self, now: Now, ticket: Ticket, outcome: TxnOutcome, effects: &mut Vec<Effect>) {
-        // An answer that comes twice finds nothing under way.
+        // An answer that comes twice finds no commit in flight.
         let Some(mut pending) = self.local.pending.remove(&ticket) else { return };
         match outcome {
             TxnOutcome::Unknown => {
@@ -284,7 +284,7 @@ impl Node {
                         self.touch_job(*id);
                     }
                 }
-                // Nearly all that is written is a lane.
+                // Nearly all writes are run states.
                 if !rest.is_empty() {
                     let touched =
                         self.view.absorb_change(now.mono, &written(&pending.txn.guards, rest, revision));
@@ -305,7 +305,7 @@ impl Node {
                     self.settle_applied(&pending, effects);
                     self.notify_applied(*pending, effects);
                 } else if !explained {
-                    // Nothing we know says why; listing may, and until then the same would be refused again.
+                    // No known entry explains the refusal; listing may, and until then the same would be refused again.
                     self.local.spent.insert(pending.scope, pending.txn);
                     self.local.list_at = self.local.list_at.min(now.mono + RETRY);
                 }
@@ -328,7 +328,7 @@ impl Node {
             CommitScope::Item(ask, n) if self.local.wishes.contains_key(&(ask, n)) => {
                 self.local.todo.insert((ask, n));
             }
-            // Whoever was giving the lead back, or taking it up, may plan from here on or not any more.
+            // A node that was releasing the lead, or taking it, may plan from here on or not any more.
             CommitScope::Serving => self.local.agenda.extend(self.view.dispatched()),
             CommitScope::Pool(ref pool) => {
                 self.local.seekers.open(pool);
@@ -338,8 +338,8 @@ impl Node {
         }
     }
 
-    /// Each claim above the threshold raises the alarm, on the node that claimed (S1-25, S1-48); also one whose answer was
-    /// lost and whose entry somebody has written since.
+    /// Raises the alarm for each claim above the threshold, on the node that claimed (S1-25, S1-48); also for one whose
+    /// answer was lost and whose entry another node has written since.
     fn sound_alarm(&self, pending: &PendingCommit, effects: &mut Vec<Effect>) {
         let (CommitScope::Job(id), CommitKind::ClaimJob | CommitKind::TakeOver) =
             (&pending.scope, pending.kind)
@@ -356,8 +356,8 @@ impl Node {
         }
     }
 
-    /// A first try that was long under way may be made after a later one was refused. Then nobody answers for the claim, and
-    /// only news tell of it.
+    /// A first try that was long in flight may be applied after a later one was refused. Then the claim has no answer,
+    /// and only the feed reports it.
     fn sound_late_alarms(&self, touched: &ViewChanges, effects: &mut Vec<Effect>) {
         let Some(member) = self.member().filter(|_| !touched.won.is_empty()) else { return };
         let (held, alarm) = (self.view.count(&member), self.local.settings.alarm as usize);
@@ -377,7 +377,7 @@ impl Node {
             RunEvent::NotStarted => {
                 self.local.forget_given(id, run);
                 self.local.put_off.insert(id, now.mono + RETRY);
-                // It may have become stale in the meantime, and can be taken back now.
+                // It may have become stale in the meantime, and can be withdrawn now.
                 self.local.agenda.insert(id);
             }
             RunEvent::Ended(ended) => {
@@ -394,7 +394,7 @@ impl Node {
         }
     }
 
-    /// How long the end of a shard's run may wait for others of its job, whose ends are then told with it.
+    /// How long the end of a shard's run may wait for others of its job, whose ends are then reported with it.
     fn gather_delay(&self, id: JobId, run: &RunId) -> Option<Millis> {
         let given = self.local.given_to(id, run).filter(|given| given.sharded)?;
         firing::gather_delay(&self.local, &self.view.job(id), self.member().as_ref(), given)
@@ -410,7 +410,7 @@ impl Node {
     }
 }
 
-/// What the view would hear of writes that were applied under these guards.
+/// The changes that the view would see of writes that were applied under these guards.
 fn written(guards: &[Guard], writes: &[Write], revision: Revision) -> Vec<Change> {
     let born = |key: &Key| {
         let guard = |guard: &Guard| match guard {
@@ -428,10 +428,10 @@ fn written(guards: &[Guard], writes: &[Write], revision: Revision) -> Vec<Change
     writes.iter().map(|w| Change { key: w.key().clone(), entry: entry(w), revision }).collect()
 }
 
-/// Whether a refused transaction had been made by an earlier try: values never repeat, so ours tell (law 5).
+/// Whether a refused transaction had been applied by an earlier try: values never repeat, so ours prove it (law 5).
 ///
-/// Of several entries some may repeat: two changes of one job write the same place, but not the same spec. So one of ours
-/// tells only if whatever else is ours was written with it, or has been written again since.
+/// Of several entries some may repeat: two changes of one job write the same assignment, but not the same spec. So one
+/// of ours proves it only if whatever else is ours was written with it, or has been written again since.
 pub(super) fn landed(txn: &Txn, found: &[Change]) -> bool {
     let entry =
         |key: &Key| found.iter().find(|change| change.key == *key).and_then(|change| change.entry.as_ref());

@@ -1,4 +1,4 @@
-//! Ask: commands become wishes, which the rules turn into transactions.
+//! Commands: each becomes command items, which the rules turn into transactions.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -22,16 +22,16 @@ use crate::view::JobId;
 /// How long a command waits for a trusted lease, and a lock for its holder.
 const PATIENCE: Millis = Millis::secs(5);
 
-/// The most runs of other nodes that a node remembers because there was no slot for them. Those that it forgets wait where
+/// The most runs of other nodes that a node remembers because there was no slot for them. Forgotten ones wait where
 /// they are.
 const OVERDUE_MAX: usize = 256;
 
-/// What is said of a change that was sent to the registry and not answered.
+/// The message for a change that was sent to the registry and not answered.
 const UNANSWERED: &str = "the registry has not answered, so it is not known whether this was done, and it may still be done: \
                           before you ask again, look at what it is about, or at `evenkeel audit`, which shows the outcome \
                           once it is known";
 
-/// Who waits for no answer. His wishes come last.
+/// The command id of the node's own items, which need no answer. They sort last.
 const NOBODY: CommandId = CommandId(u64::MAX);
 
 impl Node {
@@ -105,7 +105,7 @@ impl Node {
         }
     }
 
-    /// What of a declaration makes no sense, if any of it does: then nothing of it is applied.
+    /// The reason why a declaration is invalid, if it is: then nothing of it is applied.
     fn invalid_reason(&self, command: &Command) -> Option<String> {
         let class = self.local.settings.class;
         match command {
@@ -118,12 +118,12 @@ impl Node {
         }
     }
 
-    /// What waited in vain is answered.
+    /// Answers items whose time is over.
     pub(super) fn expire_items(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut EarliestWake) {
         let able = self.local.joined.is_some() && self.local.lease.trusted(now.mono).is_some();
         let mut expired = Vec::new();
         for (ask, asking) in &self.local.asking {
-            // How a commit that is under way ends somebody will hear.
+            // The outcome of a commit in flight will be reported.
             let (wishes, todo) = (&self.local.wishes, &self.local.todo);
             let mut wishes = wishes.range((*ask, 0)..=(*ask, u32::MAX));
             let waits = wishes.find_map(|(key, wish)| {
@@ -156,11 +156,11 @@ impl Node {
         }
     }
 
-    /// Whether a commit is under way that may do what a command asks for, or part of it.
+    /// Whether a commit is in flight that may do what an item asks for, or part of it.
     fn may_be_done(&self, ask: CommandId) -> bool {
         let busy = &self.local.busy;
         self.local.wishes.range((ask, 0)..=(ask, u32::MAX)).any(|((_, n), wish)| {
-            // The rules of firing end a run that waits, in a commit about its job.
+            // The rules of firing end a waiting run in a commit of its job.
             let ends = match wish {
                 CommandItem::Cancel(run) => self.view.id(&run.job),
                 _ => None,
@@ -170,12 +170,12 @@ impl Node {
         })
     }
 
-    /// Another node planned runs for this one. What it says of them is in their plans; here it is told for which of them
-    /// there is no slot now that they are due. A node that may not act takes nothing (I45).
+    /// Takes an offer: another node planned runs for this one, which stand in their plans. The answer names the due
+    /// runs for which there is no slot now. A node that may not act takes nothing (I45).
     fn take_offers(&mut self, now: Now, ask: CommandId, offers: Vec<Offer>, effects: &mut Vec<Effect>) {
         let local = &self.local;
         let drained = self.view.intent(&local.settings.name).is_some();
-        // What it would not accept, its clock being wrong, is better offered to somebody else (law 6).
+        // With a wrong clock this node would not accept them, so another node should get them (law 6).
         let difference = local.lease.difference(now);
         let on_time = difference.is_none_or(|by| by <= local.settings.max_clock_skew);
         let able = local.joined.is_some()
@@ -191,7 +191,7 @@ impl Node {
             // Whether there is a slot for a run is seen when it is due.
             let is_due = !matches!(run.fire, Fire::Due(due) if due > soon);
             let takes = able && (slots > 0 || must || !is_due);
-            // What it must take is not offered again: it queues here until this node can.
+            // A run that must be taken is not offered again: it queues here until this node has a slot.
             if takes || must {
                 let id = self.view.add_job(&run.job);
                 self.local.peers.offered.insert(id);
@@ -209,8 +209,8 @@ impl Node {
         effects.push(Effect::Answer(ask, Answer::Busy(busy)));
     }
 
-    /// A run that is due may be one that its node has no slot for. It is remembered, and where this node has none either, it is
-    /// looked at when there is one.
+    /// Notes a due run that its node may have no slot for. Where this node has none either, the run is looked at when
+    /// there is one.
     fn note_overdue(&mut self, run: &RunId) {
         if self.local.peers.overdue.len() >= OVERDUE_MAX {
             return;
@@ -234,13 +234,13 @@ impl Node {
         job.zip(self.member()).is_some_and(|(job, me)| firing::awaits(&job, &me, run))
     }
 
-    /// Whether a run was only asked for, and no living node has it: then any node, so this one too, may take the request back.
+    /// Whether a run was only triggered, and no living node has claimed it: then any node may cancel the trigger.
     #[must_use]
     pub fn takes_back(&self, run: &RunId) -> bool {
         self.view.id(&run.job).is_some_and(|id| firing::is_unclaimed(&self.view, &self.view.job(id), run))
     }
 
-    /// Which command a transaction under way is for, and which part of it.
+    /// The command of a transaction in flight, and the index of the item.
     #[must_use]
     pub fn item_of(&self, ticket: Ticket) -> Option<(CommandId, u32)> {
         match self.local.pending.get(&ticket)?.scope {
@@ -249,8 +249,8 @@ impl Node {
         }
     }
 
-    /// Whether a transaction that is under way for a command was made, by what became of it: also where an earlier try of it
-    /// had been made and its answer was lost. `None` while nobody knows. To be asked before the outcome is stepped.
+    /// Whether a transaction in flight for a command was applied, judged by this outcome: also where an earlier try of
+    /// it had been applied and its answer was lost. `None` while unknown. To be called before the outcome is stepped.
     #[must_use]
     pub fn was_made(&self, ticket: Ticket, outcome: &TxnOutcome) -> Option<bool> {
         match outcome {
@@ -260,7 +260,7 @@ impl Node {
         }
     }
 
-    /// One wish for every living node.
+    /// One item for every living node.
     fn items_for_all_nodes(&self, job: &JobName, switch: NodeSwitch) -> Vec<CommandItem> {
         let nodes: BTreeSet<&NodeName> = self.view.members().map(|(member, _)| &member.node).collect();
         nodes.into_iter().map(|node| CommandItem::OnNode(job.clone(), node.clone(), switch)).collect()
@@ -271,7 +271,7 @@ impl Node {
             self.local.stop_given(id, run);
         }
         if !self.local.is_cancelled(run) {
-            // It may turn out not to have started, or fail by itself right now: it is not begun anew either.
+            // It may turn out not to have started, or fail by itself right now: it is not attempted again either.
             let wishes = self.local.wishes.range((NOBODY, 0)..);
             let n = wishes.last().map_or(0, |((_, n), _)| n + 1);
             let wish = self.cancel(NOBODY, run.clone());
@@ -282,14 +282,14 @@ impl Node {
         effects.push(Effect::Answer(ask, Answer::Done));
     }
 
-    /// What waits is ended by whoever would start it, which from now on it does not.
+    /// Marks a waiting run as cancelled: the node that would start it ends it.
     fn cancel(&mut self, ask: CommandId, run: RunId) -> CommandItem {
         self.local.agenda.extend(self.view.id(&run.job));
         self.local.called_off.insert((run.clone(), ask));
         CommandItem::Cancel(run)
     }
 
-    /// The listing that a call for claims set off is here: claim without waiting for others (S1-85).
+    /// Answers the claim commands: their listing is here, so claim without waiting for other nodes (S1-85).
     pub(super) fn answer_claims(&mut self, effects: &mut Vec<Effect>) {
         let claimers = core::mem::take(&mut self.local.claiming);
         if claimers.is_empty() {
@@ -304,7 +304,7 @@ impl Node {
         );
     }
 
-    /// A wish was settled; the command is answered with its last one.
+    /// Completes an item; the command is answered with the answer of its last one.
     pub(super) fn complete_item(
         &mut self,
         ask: CommandId,
@@ -331,10 +331,10 @@ impl Node {
         }
     }
 
-    /// Everything is handed over: end the lease, so that others take over at once, and ask for nothing more.
+    /// Ends the lease once everything is handed over, so that others take over at once, and asks for nothing more.
     pub(super) fn depart(&mut self, now: Now, effects: &mut Vec<Effect>) {
         let is_known = self.member().is_some_and(|member| self.view.may_be_stopped(&member));
-        // Given back on purpose, so it is not news that it is gone.
+        // Released on purpose, so the loss is not reported.
         self.local.joined = None;
         self.lose_lease(now, effects);
         self.local.departed = true;

@@ -1,4 +1,4 @@
-//! Emit: decisions become effects. What is under way or was just refused is dropped, the rest is numbered.
+//! Emit turns rule actions into effects. It drops what is in flight or was just refused, and numbers the rest.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::rule_context::{CommitNotice, ItemOutcome, RuleAction, RuleOutput};
 use crate::time::{Now, Wall};
 use crate::view::JobId;
 
-/// What of one step goes out together.
+/// The commits, reads and offers of one step, which go out together.
 #[derive(Default)]
 struct OutgoingBatch {
     reads: Vec<Key>,
@@ -48,7 +48,7 @@ impl Node {
                 if let CommitScope::Job(id) = subject
                     && let Some(to) = out.placing.remove(&id)
                 {
-                    // Where a job's runs go counts from now on.
+                    // From now on the nodes of a job's runs count.
                     self.local.peers.placing.begin(id, to);
                 }
                 self.send(now, subject, kind, txn, &mut out, effects);
@@ -70,7 +70,7 @@ impl Node {
         }
     }
 
-    /// Carries out what is no transaction.
+    /// Performs an action that is no transaction.
     fn perform(
         &mut self,
         now: Now,
@@ -124,14 +124,14 @@ impl Node {
         }
     }
 
-    /// Whether a decision leads to an effect now.
+    /// Whether an action leads to an effect now.
     pub(super) fn has_effect(&self, decision: &RuleAction) -> bool {
         let local = &self.local;
         match decision {
             RuleAction::Commit(subject, _, txn) => {
                 !local.busy.contains(subject) && local.spent.get(subject) != Some(txn)
             }
-            // A commit about the job may be taking the fire back at this very moment.
+            // A commit of the job may be withdrawing the fire at this very moment.
             RuleAction::Start(id, run) => {
                 let is_given = match self.view.job(*id).is_sharded() {
                     true => local.is_given(*id, run.id.shard),
@@ -167,7 +167,7 @@ impl Node {
         }
     }
 
-    /// What a decision leaves in the node's own affairs without an effect.
+    /// Applies an action that changes only the node's own state.
     fn note(&mut self, now: Now, decision: RuleAction) {
         match decision {
             RuleAction::JobAt(id, at) => {
@@ -200,7 +200,7 @@ impl Node {
                 self.local.seekers.wait(pool, Waiter { priority, due, again: Wall::MAX, id }, was_first);
             }
             RuleAction::Reread(id, at) => {
-                // The earliest moment that was named stands: looking in the meantime puts nothing off.
+                // The earliest named moment stands: looking in the meantime defers nothing.
                 let named = self.local.peers.reread.entry(id).or_insert(at);
                 *named = at.min(*named);
                 self.local.wheel.insert((*named, id));
@@ -262,7 +262,7 @@ impl Node {
             run.again = job.fires_after(now.wall.max(run.due));
         }
         let sharded = job.is_sharded();
-        // A run that nobody monitors is closed as soon as it was given, and one beside which others may go on is followed.
+        // An unmonitored run is closed as soon as it was given, and one that may overlap with others is followed.
         if job.terms().is_some_and(|(_, shards)| !shards.monitor) || job.max_concurrent_runs() > 1 {
             self.local.agenda.insert(id);
         }
@@ -271,7 +271,7 @@ impl Node {
         effects.push(Effect::Start(run));
     }
 
-    /// An offer is on its way; who was busy before is remembered.
+    /// Notes that an offer is in flight, and keeps which nodes were busy before.
     fn note_offer(&mut self, id: JobId, run: &RunId, to: &Member) {
         let sent = self.local.peers.offers.entry((id, run.fire.clone()));
         let sent =
@@ -279,7 +279,7 @@ impl Node {
         (sent.to, sent.state) = (to.clone(), OfferState::Asked);
     }
 
-    /// What the beat that a transaction took is worth.
+    /// Answers with the token of the beat operation that a transaction claimed.
     fn granted(&self, pending: &PendingCommit) -> Option<Answer> {
         let Write::Put { value, .. } = pending.txn.writes.first()? else { return None };
         let record: BeatRecord = decode(value)?;
@@ -287,7 +287,7 @@ impl Node {
         Some(Answer::Beat { beat: record.beat, token })
     }
 
-    /// A transaction was applied: whoever waits for that is told.
+    /// Notifies those that wait for an applied transaction.
     pub(super) fn notify_applied(&self, pending: PendingCommit, effects: &mut Vec<Effect>) {
         effects.extend(pending.events.into_iter().map(Effect::Announce));
         if let Some((run, to)) = pending.next
@@ -298,7 +298,7 @@ impl Node {
         }
     }
 
-    /// A wish's transaction was applied, so the wish is settled.
+    /// Completes the item of an applied transaction.
     pub(super) fn settle_applied(&mut self, pending: &PendingCommit, effects: &mut Vec<Effect>) {
         let CommitScope::Item(ask, n) = pending.scope else { return };
         let applied = match (pending.kind, self.local.wishes.get(&(ask, n))) {
@@ -335,8 +335,8 @@ impl Node {
                     | CommandItem::Activate(_),
                 ),
             ) => ItemOutcome::Answer(crate::input::Answer::Done),
-            // Runs by hand, asked for or ended, and locks are answered from the view, where their record now stands, and a wanted
-            // layout is not raised.
+            // Manual runs, cancellations and locks are answered from the view, where their record now stands, and a
+            // requested layout is not raised.
             (
                 _,
                 Some(
@@ -353,8 +353,8 @@ impl Node {
     }
 }
 
-/// The lane that a transaction's first write writes, if firing has left it. Several rules may have had something to write
-/// about a job, so what is written tells.
+/// The run state that a transaction's first write writes, if firing has left it. Several rules may have had something
+/// to write for a job, so the written value decides.
 fn written_run_state(subject: &CommitScope, txn: &Txn, out: &mut RuleOutput) -> Option<RunState> {
     let (CommitScope::Job(id), Some(Write::Put { value, .. })) = (subject, txn.writes.first()) else {
         return None;
@@ -363,7 +363,7 @@ fn written_run_state(subject: &CommitScope, txn: &Txn, out: &mut RuleOutput) -> 
     (written == *value).then_some(lane)
 }
 
-/// Alarms are said each time, everything else once while it holds.
+/// Announces an event: alarms each time, everything else once while it holds.
 fn same_news(said: &Event, event: &Event) -> bool {
     match (said, event) {
         (Event::ClockDiffers(_), Event::ClockDiffers(_)) => true,

@@ -1,6 +1,6 @@
-//! Passing on: a node rests, says what only it knows, and goes on in another program.
+//! Handoff: a node rests, exports the state that only it has, and continues in another program.
 //!
-//! A run that was passed on is neither started again nor ended before the registry was asked what it says of it: until then
+//! A run that was handed off is neither started again nor ended before its entry in the registry was read: until then
 //! nothing is decided about its job.
 
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ use crate::time::Mono;
 use crate::view::{JobId, View};
 
 impl Node {
-    /// A node that goes on where another program stopped: the same member under the same lease, with the runs that were
+    /// Creates a node that continues for another program: the same member under the same lease, with the runs that were
     /// given.
     #[must_use]
     pub fn resume(settings: Settings, baton: NodeHandoff) -> Self {
@@ -32,7 +32,7 @@ impl Node {
     #[must_use]
     pub fn resume_with_rules(settings: Settings, baton: NodeHandoff, rules: &'static [Rule]) -> Self {
         let NodeHandoff { member, lease, given, written } = baton;
-        // The life that the data folder tells of is this one, and not over.
+        // The life named in the data folder is this one, and not over.
         let mut node = Self::with_rules(Settings { predecessor: None, ..settings }, rules);
         node.local.lease.resume(LeaseId(member.incarnation), &lease);
         node.local.passed = given.into_iter().map(HandoffRun::into_given).collect();
@@ -43,8 +43,8 @@ impl Node {
         node
     }
 
-    /// What the next program must be told; `None` while a commit is under way, or anything keeps the node from being passed
-    /// on.
+    /// The state for the next program; `None` while a commit is in flight, or anything keeps the node from being handed
+    /// off.
     #[must_use]
     pub fn handoff(&self, now: Mono) -> Option<NodeHandoff> {
         let quiet =
@@ -55,7 +55,7 @@ impl Node {
         Some(NodeHandoff { member, lease: self.local.lease.handoff()?, given, written })
     }
 
-    /// The jobs of which a life knows something because it wrote it: a lane of its own, or runs of its own in a plan.
+    /// The jobs of which a life knows something because it wrote it: its own run states, and its own runs in plans.
     fn written_by(&self, me: &Member) -> Vec<JobName> {
         let lanes = self.view.sharded().filter(|id| self.view.job(*id).run_state_of(me).is_some());
         let plans = self.view.dispatched().filter(|id| {
@@ -69,8 +69,8 @@ impl Node {
         lanes.chain(plans).map(|id| self.view.job(id).name().clone()).collect()
     }
 
-    /// Why a program that knows these layouts cannot go on as this member; `None` if it can. All others count on what the member
-    /// once said that it knows.
+    /// Why a program that knows these layouts cannot continue as this member; `None` if it can. All others rely on the
+    /// layouts that the member once published.
     #[must_use]
     pub fn is_lost_on(&self, knows: Layouts) -> Option<UnknownLayout> {
         let written = self.view.cluster().value.as_ref().map(|cluster| cluster.layout);
@@ -79,7 +79,7 @@ impl Node {
         written.and_then(|layout| knows.lacks(layout)).or(lacks)
     }
 
-    /// What keeps the node from being passed on, whatever it waits for; `None` if nothing does.
+    /// The obstacle to a handoff that no waiting removes; `None` if there is none.
     #[must_use]
     pub fn handoff_obstacle(&self, now: Mono) -> Option<&'static str> {
         let local = &self.local;
@@ -97,7 +97,7 @@ impl Node {
         }
     }
 
-    /// The registry was listed, so the jobs of what was passed on have their numbers.
+    /// Settles the handoff after a listing: the jobs of the runs handed off have their numbers.
     pub(super) fn settle_handoff(&mut self, effects: &mut Vec<Effect>) {
         let me = self.member().filter(|me| self.view.member(me).is_some());
         if core::mem::take(&mut self.local.upgraded) && me.is_some() {
@@ -106,10 +106,10 @@ impl Node {
         let written = core::mem::take(&mut self.local.written).into_iter().filter(|_| me.is_some());
         self.local.unread.extend(written.filter_map(|job| self.view.id(&job)));
         let passed = core::mem::take(&mut self.local.passed).into_iter();
-        // In another life what has ended has no place in the registry that were this one's to close.
+        // In another life a run that has ended has no place in the registry for this one to close.
         for given in passed.filter(|given| me.is_some() || given.ended.is_none()) {
             let Some(id) = self.view.id(&given.run.job) else {
-                // The registry knows no such job, so nothing of it is anybody's.
+                // The registry has no such job, so its runs have no owner.
                 effects.push(Effect::Stop(given.run, StopReason::Fenced));
                 continue;
             };
@@ -120,7 +120,7 @@ impl Node {
         }
     }
 
-    /// What the registry says of the runs that were passed on is asked until it is told.
+    /// Reads the entries of the runs handed off until all are known.
     pub(super) fn read_handoff(&mut self, effects: &mut Vec<Effect>) {
         let Some(me) = self.member().filter(|_| !self.local.unread.is_empty()) else { return };
         let Local { unread, reading, put_off, .. } = &mut self.local;
@@ -133,7 +133,7 @@ impl Node {
         effects.push(Effect::Read(wanted.into_iter().map(|id| run_state_key(&self.view, id, &me)).collect()));
     }
 
-    /// News of a run that was passed on, before its job has a number. Returns whether it is one.
+    /// Takes a report on a run that was handed off, before its job has a number. Returns whether it is one.
     pub(super) fn absorb_handoff_run(
         &mut self,
         now: Mono,
@@ -154,7 +154,7 @@ impl Node {
     }
 }
 
-/// Where the registry keeps what this member runs of a job.
+/// The key under which the registry keeps this member's runs of a job.
 fn run_state_key(view: &View, id: JobId, me: &Member) -> Key {
     let job = view.job(id);
     match () {

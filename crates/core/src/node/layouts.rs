@@ -1,4 +1,4 @@
-//! The layout in which the tree is written: what a node does where it does not know it, and before it is raised.
+//! The layout of the tree: how a node handles one that it does not know, and when it may be raised.
 
 use super::Node;
 use crate::local::CommandItem;
@@ -6,13 +6,13 @@ use crate::record::UnknownLayout;
 use crate::time::Now;
 
 impl Node {
-    /// The layout of the tree, if this program does not know it: then it decides nothing, and writes nothing. That is only so
-    /// where somebody changed the cluster's entry by hand, or put back a backup of it.
+    /// The layout of the tree, if this program does not know it: then it decides nothing, and writes nothing. That
+    /// happens only where an operator changed the cluster's entry, or restored a backup of it.
     pub(super) fn unknown_layout(&self) -> Option<UnknownLayout> {
         self.local.settings.knows.lacks(self.view.cluster().value.as_ref()?.layout)
     }
 
-    /// Whoever joined before a layout was wanted must be known before it is raised.
+    /// All members that joined before a layout was requested must be known before it is raised.
     pub(super) fn list_for_layout(&mut self, now: Now) {
         let wants = self.view.cluster().value.as_ref().is_some_and(|cluster| cluster.wanted.is_some());
         if !wants || self.view.knows_who_joined() || self.local.listing.is_some() {

@@ -1,4 +1,4 @@
-//! The lease as the node keeps it: opens it, renews it, and ends what hung on one that is lost.
+//! The lease as the node keeps it: opens it, renews it, and ends what depended on a lost one.
 
 use alloc::vec::Vec;
 
@@ -45,15 +45,15 @@ impl Node {
         }
     }
 
-    /// Our member entry is gone. Nothing runs on, whatever the reason; which of two it was, the lease tells: a session that
-    /// was lost comes back with another lease, a node that somebody closed stays out (S3-28, I3-05).
+    /// Our member entry is gone. All runs end, whatever the reason; the lease shows which of two it was: a session that
+    /// was lost comes back with another lease, a node that an operator closed stays out (S3-28, I3-05).
     pub(super) fn notice_eviction(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        // Before a listing nobody is there, be it that the node was passed on to this program.
+        // Before a listing no member is known, for example when the node was handed off to this program.
         if let Some(member) = self.local.joined.clone().filter(|_| self.view.is_listed())
             && self.view.member(&member).is_none()
         {
             self.local.evicted = self.local.lease.id().map(|lease| (lease, now.mono));
-            // A lease that can still be renewed did not end: then somebody meant this node.
+            // A lease that can still be renewed did not end: then an operator closed this node.
             effects.extend(self.local.lease.id().map(Effect::Renew));
             self.end_life(now, effects);
         }
@@ -72,7 +72,7 @@ impl Node {
         self.forget_life(effects);
     }
 
-    /// What belonged to the life that the lease carried.
+    /// Clears the state of the life that the lease carried.
     pub(super) fn forget_life(&mut self, effects: &mut Vec<Effect>) {
         let local = &mut self.local;
         if let Some(member) = local.joined.take() {
@@ -81,7 +81,7 @@ impl Node {
         }
         // A run that has ended only waited for its place in the registry to close, which is not ours any more.
         local.forget_ended();
-        // One that goes on must end in the next life, whoever holds its job then.
+        // One that still executes must end in the next life, whichever node owns its job then.
         local.agenda.extend(local.given.keys().map(|(id, ..)| *id));
         local.unread.clear();
         local.locks.clear();

@@ -1,4 +1,4 @@
-//! A node's part among its peers: what it tells when nodes, leaders and the registry come and go.
+//! A node's part among its peers: what it reports when nodes, leaders and the registry come and go.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -26,10 +26,10 @@ impl Node {
         }
     }
 
-    /// What the node says of itself to those who probe it.
+    /// The reply of the node to a probe.
     #[must_use]
     pub fn role(&self, now: Mono) -> ProbeReply {
-        // While the lead is being given back it may be somebody else's already.
+        // While the lead is being released another node may have it already.
         let acts =
             self.local.lease.trusted(now).is_some() && !self.local.busy.contains(&CommitScope::Serving);
         ProbeReply {
@@ -42,7 +42,7 @@ impl Node {
         }
     }
 
-    /// How busy the node is: what was measured of its host, how many slots are busy and how many it has, and its score.
+    /// The load of the node: what was measured of its host, how many slots are busy and how many it has, and its score.
     #[must_use]
     pub fn load(&self) -> (HostLoad, u32, u32, Score) {
         let (sample, slots) = (self.local.peers.sample, self.local.settings.slots);
@@ -51,7 +51,7 @@ impl Node {
         (sample, busy, slots, Score::of(sample, busy, slots))
     }
 
-    /// Whether the registry answers, told when that changes.
+    /// Notes whether the registry answers, and reports a change.
     pub(super) fn note_connection(&mut self, event: &LeaseEvent, effects: &mut Vec<Effect>) {
         let answers = match event {
             LeaseEvent::Opened { .. } | LeaseEvent::Renewed { .. } => true,
@@ -63,11 +63,11 @@ impl Node {
         }
     }
 
-    /// Who may plan changed: every dispatched job is looked at, and a change of the lead is told.
+    /// Notes that the planner may have changed: looks at all dispatched jobs, and reports a change of the lead.
     pub(super) fn note_planner(&mut self, now: Now, effects: &mut Vec<Effect>) {
         self.local.agenda.extend(self.view.dispatched());
         self.local.peers.spread = self.view.dispatched().collect();
-        // Where somebody deleted the entry, nobody leads until a node takes the lead again.
+        // Where an operator deleted the entry, there is no leader until a node takes the lead again.
         let Some(record) = self.view.serving().value.clone() else { return self.suspend(effects) };
         let peers = &mut self.local.peers;
         let led = (record.leader.clone(), record.epoch);
@@ -83,7 +83,7 @@ impl Node {
             peers.leader_term =
                 Some(LeaderTerm { epoch: record.epoch, since: now.mono, loaded: false, serves: None });
             effects.push(Effect::Announce(Event::Resuming(record.epoch)));
-            // Everything is read again before it serves (S4-34).
+            // All entries are read again before it serves (S4-34).
             self.local.list_at = now.mono;
         }
         if let Some(reign) = &mut self.local.peers.leader_term
@@ -95,7 +95,7 @@ impl Node {
         }
     }
 
-    /// A listing came: for a new leader it counts if it was taken after the lead was won.
+    /// Notes a listing: for a new leader it counts if it was taken after the lead was won.
     pub(super) fn note_loaded(&mut self, now: Now, revision: Revision) {
         let won = self.view.serving().revision;
         if let Some(reign) = self.local.peers.leader_term.as_mut().filter(|reign| !reign.loaded) {
@@ -112,13 +112,13 @@ impl Node {
         }
     }
 
-    /// What belonged to a life that is over.
+    /// Clears the peer state of a life that is over.
     pub(super) fn end_part(&mut self, effects: &mut Vec<Effect>) {
         self.suspend(effects);
         self.local.peers.end_life();
     }
 
-    /// Nodes came, went, or are offline or online: runs planned for those who should have none are looked at.
+    /// Nodes came, went, or are offline or online: runs planned for nodes that should have none are looked at.
     pub(super) fn note_nodes(&mut self, now: Now, effects: &mut Vec<Effect>) {
         let view = &self.view;
         let nodes = view.nodes();
@@ -149,7 +149,7 @@ impl Node {
             self.local.peers.contacts.get(member).is_some_and(|contact| contact.reachable == Some(false))
         };
         let unwanted = |member: &Member| {
-            // What this node kept for want of others may go to whoever came.
+            // Runs that this node kept for want of others may go to new nodes.
             me == Some(LeaseId(member.incarnation))
                 || missed(member)
                 || view.member(member).is_none()
@@ -164,7 +164,7 @@ impl Node {
         }
     }
 
-    /// When nodes or jobs came or went, the planner looks at the runs of all jobs together.
+    /// Has the planner look at the runs of all jobs together when nodes or jobs came or went.
     pub(super) fn spread_runs(&mut self, now: Now, wake: &mut EarliestWake) {
         match self.local.peers.spread_at {
             Some(at) if at <= now.mono => {
@@ -177,13 +177,13 @@ impl Node {
         }
     }
 
-    /// A member cannot be reached: what is planned for it is looked at, also what it was not offered yet.
+    /// Notes that a member cannot be reached: the runs planned for it are looked at, also those not offered yet.
     pub(super) fn revisit_planned_for(&mut self, member: &Member) {
         let jobs = self.view.planned_by_member().filter(|(by, _)| *by == member).flat_map(|(_, jobs)| jobs);
         self.local.agenda.extend(jobs);
     }
 
-    /// How an offer was answered.
+    /// Takes the reply to an offer.
     pub(super) fn absorb_offered(&mut self, now: Now, to: &Member, runs: &[RunId], answer: &OfferAnswer) {
         let beat = self.view.settings().beat_of(now.wall);
         if *answer == OfferAnswer::Unreachable {
@@ -208,7 +208,7 @@ impl Node {
         }
     }
 
-    /// Offers of runs that are accepted, or gone, are forgotten.
+    /// Forgets offers of runs that are accepted, or gone.
     pub(super) fn tidy_offers(&mut self, id: JobId) {
         self.tidy_overdue(id);
         let first = (id, Fire::Due(Wall::MIN));
@@ -231,7 +231,7 @@ impl Node {
         }
     }
 
-    /// Runs that other nodes had no slot for are forgotten once they are accepted, or gone.
+    /// Forgets runs that other nodes had no slot for once they are accepted, or gone.
     fn tidy_overdue(&mut self, id: JobId) {
         let plan = self.view.job(id).plan().and_then(|plan| plan.known.value.as_ref());
         let runs = plan.map(|plan| plan.runs.as_slice()).unwrap_or_default();
@@ -239,7 +239,7 @@ impl Node {
         self.local.peers.overdue.retain(|(job, fire), read| *job != id || !*read || is_open(fire));
     }
 
-    /// Where the serving leader answers, if another node is it.
+    /// The address of the serving leader, if another node is it.
     #[must_use]
     pub fn leader_elsewhere(&self) -> Option<(&NodeName, &str)> {
         let leader = self.view.leader().filter(|leader| Some(*leader) != self.member().as_ref())?;

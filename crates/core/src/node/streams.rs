@@ -1,4 +1,4 @@
-//! When a run that could go on for ever, since its data streams, must come to an end by itself.
+//! When a streaming run, which could go on for ever, must come to an end by itself.
 
 use super::Node;
 use crate::ids::{JobName, Shard};
@@ -6,7 +6,7 @@ use crate::ids::{JobName, Shard};
 impl Node {
     /// Why a stream of this job should end on this node before its next fetch; `None` while it may go on.
     ///
-    /// Its run is not stopped: what waits for it to end, such as a drain or a new cut, would wait for ever otherwise.
+    /// Its run is not stopped: what waits for it to end, such as a drain or a reshard, would wait for ever otherwise.
     #[must_use]
     pub fn ends_stream(&self, job: &JobName, shard: Shard) -> Option<&'static str> {
         let name = &self.local.settings.name;

@@ -1,4 +1,4 @@
-//! What is kept of a calendar.
+//! The registry data of a calendar.
 
 use alloc::boxed::Box;
 use serde::{Deserialize, Serialize};
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 use crate::calendar::Calendar;
 use crate::time::Wall;
 
-/// A calendar as it stands.
+/// The present state of a calendar.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CalendarSpec {
     /// The declaration.
     pub calendar: Calendar,
     /// Rises with every change of the entry.
     pub version: u64,
-    /// When it was changed last: of jobs that name it, fires up to here are nobody's.
+    /// When it was changed last: fires up to here of jobs that name it are ignored.
     pub since: Wall,
 }
 
-/// A calendar, or what is left of a deleted one, under `keys::calendar`.
+/// A calendar, or the tombstone of a deleted one, under `keys::calendar`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CalendarRecord {
-    /// The calendar is there.
+    /// The calendar exists.
     Live(Box<CalendarSpec>),
     /// It was deleted; its version goes on counting when it is created again.
     Deleted {

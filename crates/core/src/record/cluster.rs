@@ -1,7 +1,7 @@
-//! What the entry of the cluster itself holds: whose registry this is, in which layout, and whether nodes may join here.
+//! The cluster's own entry: whose registry this is, in which layout, and whether nodes may join.
 //!
-//! This entry is read by every program, also by one that is older or newer than whoever wrote it: what its fields mean never
-//! changes.
+//! This entry is read by every program, also by one that is older or newer than its writer: the meaning of its
+//! fields never changes.
 
 use alloc::string::String;
 use core::cmp::Ordering;
@@ -14,7 +14,7 @@ use crate::time::Wall;
 /// The newest layout of the tree that this program knows.
 pub const LAYOUT: u32 = 2;
 
-/// The layouts of the tree that a program knows: it can read and write in each of them.
+/// The layouts of the tree that a program knows: it can read and write each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Layouts {
     /// The first of them.
@@ -27,19 +27,19 @@ impl Layouts {
     /// Those of this program.
     pub const OWN: Self = Self { oldest: LAYOUT, newest: LAYOUT };
 
-    /// Those of a program that says nothing of them.
+    /// The layouts of a program that does not publish them.
     #[must_use]
     pub fn first_layout() -> Self {
         Self { oldest: 1, newest: 1 }
     }
 
-    /// Whether this layout is one of them.
+    /// Whether the program knows this layout.
     #[must_use]
     pub fn knows(self, layout: u32) -> bool {
         (self.oldest..=self.newest).contains(&layout)
     }
 
-    /// This layout, if it is none of them.
+    /// An error for this layout, if the program does not know it.
     #[must_use]
     pub fn lacks(self, layout: u32) -> Option<UnknownLayout> {
         (!self.knows(layout)).then_some(UnknownLayout { layout, knows: self })
@@ -58,9 +58,9 @@ impl fmt::Display for Layouts {
 /// A layout that a program does not know, so it must not touch what is written in it. The text says the fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UnknownLayout {
-    /// Which.
+    /// The unknown layout.
     pub layout: u32,
-    /// Those that it knows.
+    /// The layouts that the program knows.
     pub knows: Layouts,
 }
 
@@ -77,33 +77,33 @@ impl fmt::Display for UnknownLayout {
     }
 }
 
-/// Whose registry this is, under `keys::cluster`. Every join is guarded by it as it was read.
+/// The identity and state of a cluster, under `keys::cluster`. Every join is guarded by this entry as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ClusterRecord {
     /// The cluster's id; never the same for two clusters.
     pub id: String,
     /// The layout in which all entries are written.
     pub layout: u32,
-    /// A layout that is to be the next one. Whoever joins and does not know it takes this back with the same commit, so as long
-    /// as it stands only those who know it have joined.
+    /// The layout that is to be the next one. A node that joins and does not know it takes this back in the same
+    /// commit, so as long as it stands only nodes that know it have joined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<u32>,
-    /// Rises whenever that changes, so that no value comes twice.
+    /// Rises with every change of `next_layout`, so that no value comes twice.
     #[serde(default, skip_serializing_if = "is_unchanged")]
     pub seq: u64,
-    /// What its moves and restores add to the engine's own generation.
+    /// How much the cluster's moves and restores add to the engine's own generation.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generation: u16,
-    /// Why nobody may join here; `None` as a rule.
+    /// Why no node may join; `None` as a rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shut: Option<JoinRefusal>,
-    /// From what its books were put in here, in the words of [`Shut::Filling`]; `None` where they began here.
+    /// The source of a migration, in the words of [`JoinRefusal::Filling`]; `None` if the data began here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filled: Option<String>,
-    /// The engine's own generation, as whoever joined last has seen it.
+    /// The engine's own generation, as the last member to join saw it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<u16>,
-    /// The registry may have forgotten what was done until then. What was due by this moment may have run, though no entry
+    /// The registry may have lost writes up to this moment. A fire that was due by then may have run, though no entry
     /// says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Wall>,
@@ -127,19 +127,19 @@ impl ClusterRecord {
         Self { id, layout: LAYOUT, wanted, seq: 0, generation: 0, shut, filled, engine, lost }
     }
 
-    /// The same with another layout wanted, or none any more.
+    /// The same entry with another layout requested, or none.
     #[must_use]
     pub fn wanting(&self, wanted: Option<u32>) -> Self {
         Self { wanted, seq: self.seq + 1, ..self.clone() }
     }
 
-    /// The same in this layout, which nobody need want any more.
+    /// The same entry in this layout, with no layout requested.
     #[must_use]
     pub fn raised(&self, layout: u32) -> Self {
         Self { layout, ..self.wanting(None) }
     }
 
-    /// The same as it is on an engine of this generation, found at this moment; `None` where that was known. An engine of
+    /// The same entry on an engine of this generation, found at this moment; `None` where that was known. An engine of
     /// another generation than before may have gone back in time until now.
     #[must_use]
     pub fn found_on(&self, engine: u16, now: Wall) -> Option<Self> {
@@ -153,8 +153,8 @@ impl ClusterRecord {
         })
     }
 
-    /// Whether a registry that stands so, on an engine of this generation, has less than a node saw there before: it went back in
-    /// time while nobody was there, and nobody has seen to that yet.
+    /// Whether a registry at this position and generation has less than a node saw there before: it went back in time
+    /// while no member was there, and no member has recorded that yet.
     #[must_use]
     pub fn is_behind(&self, seen: &RegistryBookmark, engine: u16, stands: RegistryPosition) -> bool {
         match self.generation_on(engine).cmp(&seen.generation) {
@@ -164,7 +164,7 @@ impl ClusterRecord {
         }
     }
 
-    /// The same in a generation above the one that was seen, found at this moment to have gone back until now.
+    /// The same entry in a generation above the one that was seen, with a rollback that was found at this moment.
     #[must_use]
     pub fn gone_back(&self, seen: &RegistryBookmark, engine: u16, now: Wall) -> Self {
         let added = seen.generation.saturating_add(1).saturating_sub(engine);
@@ -177,66 +177,66 @@ impl ClusterRecord {
         }
     }
 
-    /// The generation that has begun for nodes of `ours`, if that is another one.
+    /// The generation that has begun for nodes of `ours`, if it is another one.
     #[must_use]
     pub fn outdates(&self, ours: u16) -> Option<u16> {
         let begun = self.generation_on(self.engine?);
         (begun > ours).then_some(begun)
     }
 
-    /// The generation that tokens carry, with the engine's own.
+    /// The generation that tokens carry, which includes the engine's own.
     #[must_use]
     pub fn generation_on(&self, engine: u16) -> u16 {
         self.generation.saturating_add(engine)
     }
 }
 
-/// How a node saw a registry last. It remembers that itself, for a registry that went back in time does not.
+/// The position at which a node saw a registry last. The node keeps it, for a registry that went back does not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegistryBookmark {
     /// The engine's own generation.
     pub engine: u16,
-    /// The one that tokens carried.
+    /// The generation that tokens carried.
     pub generation: u16,
-    /// How far the order had gone.
+    /// The revision that the registry had reached.
     pub revision: Revision,
-    /// The key of an entry that the node had written, one that stays for ever, and when that was. The order alone may be
-    /// carried on by others: leases that end, other users of the engine, its own elections.
+    /// The key of an entry that the node had written, one that is never deleted, and its revision. The order alone may
+    /// be advanced by others: leases that end, other users of the engine, its own elections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<(String, Revision)>,
 }
 
-/// How far a registry is.
+/// The position of a registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegistryPosition {
-    /// How far the order has gone.
+    /// The revision that it has reached.
     pub revision: Revision,
-    /// When the entry that a node remembers was last written; `None` where it is not there, or where none is remembered.
+    /// The revision of the entry that a node remembers; `None` where it is absent, or where none is remembered.
     pub entry: Option<Revision>,
 }
 
 impl RegistryPosition {
-    /// Whether it has come less far than was seen. An entry that is not there says nothing: somebody may have deleted it by hand.
+    /// Whether it is behind the bookmark. An absent entry proves nothing: an operator may have deleted it.
     fn is_before(self, seen: &RegistryBookmark) -> bool {
         let written = self.entry.zip(seen.entry.as_ref());
         self.revision < seen.revision || written.is_some_and(|(found, (_, seen))| found < *seen)
     }
 }
 
-/// Why nobody may join a cluster in this registry.
+/// Why no node may join a cluster in this registry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JoinRefusal {
-    /// The cluster's books are elsewhere now.
+    /// The registry data of the cluster was migrated elsewhere.
     Moved {
-        /// Where, without a password.
+        /// The target, without a password.
         to: String,
         /// Since when.
         at: Wall,
     },
-    /// Books are being put in here, and not all of them are there yet.
+    /// A migration into this registry is under way and not complete.
     Filling {
-        /// What is being put in; whoever puts in the same goes on with it.
+        /// The source of the migration; only the same source may continue it.
         from: String,
     },
 }

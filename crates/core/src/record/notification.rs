@@ -1,4 +1,4 @@
-//! Up to which fire of a job people were told that it was late, or had no outcome.
+//! Which fires of a job people were last notified of as late or absent.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,24 +6,24 @@ use crate::ids::Member;
 use crate::job::Occasion;
 use crate::time::Wall;
 
-/// What was told of a job's fires, under `keys::told`. Whoever writes a later fire over an earlier one tells of it, and nobody
-/// else does.
+/// The notifications of a job's fires, under `keys::notifications`. The node that advances the record to a later fire
+/// sends the notification; no other node does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NotificationRecord {
-    /// The latest fire that was told to be late.
+    /// The latest fire reported as late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<Wall>,
-    /// The latest fire that was told to be absent.
+    /// The latest fire reported as absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<Wall>,
-    /// Who wrote it: of two that write the same at one moment each can tell whose it was (law 5).
+    /// The writer: of two nodes that write the same at one moment each can see whose write it was (law 5).
     pub by: Member,
     /// Rises with every write.
     pub seq: u64,
 }
 
 impl NotificationRecord {
-    /// The latest fire of which this was told; `None` for none, and for what is not told by this entry.
+    /// The latest fire notified with this event; `None` for none, and for events that this entry does not track.
     #[must_use]
     pub fn latest(&self, occasion: Occasion) -> Option<Wall> {
         match occasion {

@@ -1,4 +1,4 @@
-//! What the entries hold by which nodes help each other: plans, beats, loads, strikes, and who serves.
+//! The entries by which nodes cooperate: plans, beats, loads, strikes, and the serving leader.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,8 +13,8 @@ use crate::overlap::SkippedSpan;
 use crate::settings::Spread;
 use crate::time::{Millis, Wall};
 
-/// The runs of a dispatched job that are planned or going on, under `keys::plan`. Written by the planner, and by the node
-/// of each run for that run.
+/// The plan of a dispatched job: its planned and running runs, under `keys::plan`. Written by the planner, and by the
+/// node of each run for that run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Plan {
     /// Every fire due up to here is settled or among the runs.
@@ -29,22 +29,22 @@ pub struct Plan {
     /// The versions of the calendars that it follows, added up.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub calendars: u64,
-    /// Who planned last, and in which beat or, as the serving leader, which epoch: for people who ask why.
+    /// The node that planned last, and its beat or, as the serving leader, its epoch: for people who ask why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planner: Option<Planner>,
-    /// When a run ended last: from then on the one that is due first goes first.
+    /// When a run ended last: from then on the run that is due first goes first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freed: Option<Wall>,
-    /// How long a run takes, by those that ended lately: the latest one counts as much as all before it.
+    /// The expected duration of a run, from those that ended lately: the latest one counts as much as all before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took: Option<Millis>,
-    /// In the order in which they were planned.
+    /// The runs, in the order in which they were planned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<Planned>,
     /// Verdicts that history has not acknowledged yet (law 9).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<Verdict>,
-    /// Fires that came due while runs went on, and that nobody will run.
+    /// Fires that came due while runs went on, and that will not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed: Vec<SkippedSpan>,
 }
@@ -67,10 +67,10 @@ impl Default for Plan {
     }
 }
 
-/// Who planned, and by which right.
+/// The planner, and its right to plan.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Planner {
-    /// Who.
+    /// The planner.
     pub member: Member,
     /// The number of its beat, or its epoch as the serving leader.
     pub number: u64,
@@ -79,19 +79,19 @@ pub struct Planner {
 /// One run of a dispatched job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Planned {
-    /// Which fire.
+    /// The fire.
     pub fire: Fire,
     /// The moment it stands for.
     pub due: Wall,
-    /// Whose it is.
+    /// The node that it is planned for.
     pub by: Member,
-    /// How many free slots that node was expected to have when the run is due, this run not counted; below zero runs queue.
+    /// How many free slots that node was expected to have when the run is due, without this run; below zero runs queue.
     #[serde(default)]
     pub free: i64,
-    /// For whom it was planned, where that node had no slot when the run was due and this one took it.
+    /// The node that it was planned for first, where that node had no slot when the run was due and this one took it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned_for: Option<Member>,
-    /// Counted from 1.
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
     /// The plan's `seq` when it was accepted: the lower part of its token.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -99,7 +99,7 @@ pub struct Planned {
     /// Once its node has accepted it: it starts in `[from, from + 1 s]`, later only after another commit (law 2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Wall>,
-    /// The attempt before failed, and this one is not accepted yet.
+    /// Whether the attempt before failed, and this one is not accepted yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<RetryWait>,
     /// When the first attempt could start; `None` in the first itself.
@@ -118,7 +118,7 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl Planned {
-    /// When the first attempt could start, if one was accepted: from then on the run takes its time.
+    /// When the first attempt could start, if one was accepted: the run's time counts from there.
     #[must_use]
     pub fn began(&self) -> Option<Wall> {
         self.began.or(self.from)
@@ -130,7 +130,7 @@ impl Planned {
         self.from.is_some()
     }
 
-    /// Why its node was chosen, for people.
+    /// The reason for the choice of its node, for people.
     #[must_use]
     pub fn choice(&self) -> String {
         let chosen = &self.planned_for.as_ref().unwrap_or(&self.by).node;
@@ -151,26 +151,26 @@ impl Planned {
     }
 }
 
-/// Who does a cluster-wide operation in a beat, under `keys::beat` (S0-24 … S0-26). It is never given back: in the next
-/// beat the number is larger, and so it is free.
+/// The node that does a cluster-wide operation in a beat, under `keys::beat` (S0-24 … S0-26). It is never released:
+/// in the next beat the number is larger, and so the operation is free.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BeatRecord {
     /// The number of the beat: how many spans of a beat's length since 1970.
     pub beat: u64,
-    /// Who took it.
+    /// The node that claimed it.
     pub holder: Member,
-    /// Rises with every write; the lower part of the token of whoever holds it.
+    /// Rises with every write; the lower part of the holder's token.
     pub seq: u64,
 }
 
-/// How busy a node is, under `keys::load`; written by its node once a beat.
+/// The load of a node, under `keys::load`; written by that node once a beat.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LoadRecord {
-    /// Which life of the node.
+    /// The life of the node.
     pub incarnation: u64,
-    /// When, by its clock.
+    /// When it was measured, by the node's clock.
     pub at: Wall,
-    /// What it measured of its host.
+    /// The measured load of its host.
     #[serde(flatten)]
     pub sample: HostLoad,
     /// How many of its slots were busy.
@@ -178,7 +178,7 @@ pub struct LoadRecord {
     /// How many of these were busy with runs of dispatched jobs.
     #[serde(default, skip_serializing_if = "is_none_of")]
     pub dispatched: u32,
-    /// How many it has.
+    /// How many slots it has.
     pub slots: u32,
     /// Its load score.
     pub score: Score,
@@ -189,20 +189,20 @@ pub struct LoadRecord {
 /// How many items of a job were processed between two moments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcessedItems {
-    /// From this moment on.
+    /// Start of the interval.
     pub from: Wall,
-    /// Up to this one.
+    /// End of the interval.
     pub until: Wall,
-    /// How many as they should be (S2-36).
+    /// How many items succeeded (S2-36).
     pub succeeded: u64,
-    /// How many were not (S2-37).
+    /// How many items failed (S2-37).
     pub failed: u64,
 }
 
-/// What a node counted of a job in its latest interval, under `keys::count`.
+/// The items that a node processed of a job in its latest interval, under `keys::count`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CountRecord {
-    /// What it counted.
+    /// The counted items.
     #[serde(flatten)]
     pub count: ProcessedItems,
     /// Rises with every write.
@@ -212,14 +212,14 @@ pub struct CountRecord {
 /// How often one node could not reach another, under `keys::strike` (S0-47).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StrikeRecord {
-    /// Which life of the node that could not be reached. Strikes of another life count for nothing (S0-52).
+    /// The life that could not be reached. Strikes of another life count for nothing (S0-52).
     pub incarnation: u64,
-    /// How often, since it was last reached.
+    /// How many times, since it was last reached.
     pub count: u32,
     /// The beat of the last one: there is at most one a beat (I44).
     pub beat: u64,
-    /// The beats of these strikes, the latest last, at most as many as make a node offline. Strikes of several observers in
-    /// one beat are one beat without contact (S0-48). Empty where a program wrote it that did not note them.
+    /// The beats of these strikes, the latest last, at most as many as make a node offline. Strikes of several
+    /// observers in one beat are one beat without contact (S0-48). Empty where a program wrote it that did not record them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beats: Vec<u64>,
     /// Rises with every write.
@@ -227,7 +227,7 @@ pub struct StrikeRecord {
 }
 
 impl StrikeRecord {
-    /// The beats of its strikes, the latest last. Where they are not noted, they are taken to have followed each other.
+    /// The beats of its strikes, the latest last. Where they are not recorded, they are assumed to be consecutive.
     pub fn missed(&self) -> impl Iterator<Item = u64> {
         let end = self.beat.saturating_add(1);
         let assumed = if self.beats.is_empty() { u64::from(self.count).min(end) } else { 0 };
@@ -235,27 +235,27 @@ impl StrikeRecord {
     }
 }
 
-/// Whether a node is taken for unreachable by its peers, under `keys::offline` (S0-48, S0-50).
+/// Whether its peers have marked a node as offline, under `keys::offline` (S0-48, S0-50).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OfflineRecord {
-    /// Which life of it. Another life is online (S0-52).
+    /// The life it is about. Another life is online (S0-52).
     pub incarnation: u64,
-    /// Whether it is offline; `false` once its peers reach it again, or after it was activated by hand.
+    /// Whether it is offline; `false` once its peers reach it again, or after an operator activated it.
     pub offline: bool,
     /// The beat in which that was so: strikes up to it are forgiven once it is online again.
     pub beat: u64,
-    /// Since when.
+    /// When that changed.
     pub since: Wall,
-    /// Who wrote it: of two that write the same at one moment each can tell whose it was (law 5).
+    /// The writer: of two nodes that write the same at one moment each can see whose write it was (law 5).
     pub by: Member,
     /// Rises with every write.
     pub seq: u64,
 }
 
-/// Who serves, where the planner is a leader, under `keys::serving` (S4-02).
+/// The serving leader, where the planner is a leader, under `keys::serving` (S4-02).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ServingRecord {
-    /// The leader; `None` once one has given it back. Persistent: whether it lives, its membership says.
+    /// The leader; `None` once it has released the lead. Persistent: its membership says whether it lives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader: Option<Member>,
     /// Counts leaders (I1).
@@ -263,18 +263,18 @@ pub struct ServingRecord {
     /// Whether the leader has loaded the metadata, waited, and serves now.
     #[serde(default)]
     pub serves: bool,
-    /// Whether the leader before stopped of itself and said so: then nothing need be waited for (I4-01).
+    /// Whether the leader before stopped by itself and recorded that: then there is no need to wait (I4-01).
     #[serde(default)]
     pub released: bool,
     /// Rises with every write.
     pub seq: u64,
 }
 
-/// What is set for the whole cluster, under `keys::settings`.
+/// The settings of the whole cluster, under `keys::settings`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClusterSettings {
-    /// Who plans the runs of dispatched jobs.
+    /// Who plans the runs of dispatched jobs: a new planner each beat, or the leader.
     pub planner: PlannerKind,
     /// The length of a beat in seconds.
     pub beat: u32,
@@ -317,14 +317,14 @@ impl ClusterSettings {
         Millis::secs(i64::from(self.beat.max(1)))
     }
 
-    /// The number of the beat in which a moment lies.
+    /// The number of the beat that contains a moment.
     #[must_use]
     pub fn beat_of(&self, at: Wall) -> u64 {
         u64::try_from(at.0.div_euclid(self.beat_length().0).saturating_add(self.shift)).unwrap_or(0)
     }
 
-    /// The same with beats of this length from now on, in seconds. The beat of this moment is the next one after the one
-    /// that it was, so that nobody has taken it yet and no later number was ever given.
+    /// The same settings with beats of this length from now on, in seconds. The beat of this moment is the one after
+    /// the present beat, so that no node has claimed it yet and no later number was ever given.
     #[must_use]
     pub fn with_beat(&self, secs: u32, now: Wall) -> Self {
         let next = i64::try_from(self.beat_of(now)).unwrap_or(0) + 1;
@@ -345,10 +345,10 @@ impl ClusterSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannerKind {
-    /// In each beat the node that takes it first, which is the least loaded as a rule (seed 000).
+    /// In each beat the node that claims it first, which is the least loaded as a rule (seed 000).
     #[default]
     Beat,
-    /// The serving leader, for as long as it lives; the others are on standby and take no orders (seed 004).
+    /// The serving leader, for as long as it lives; the others are on standby and take no commands (seed 004).
     Leader,
 }
 
@@ -356,7 +356,7 @@ pub enum PlannerKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Handover {
-    /// What the arithmetic of leases leaves to wait for: nothing, where every leader stops by its own deadline.
+    /// The rest of the wait by the arithmetic of leases: nothing, where every leader stops by its own deadline.
     #[default]
     Fenced,
     /// T1 + T2 in full, as if leaders kept no deadline (seed 004 to the letter).

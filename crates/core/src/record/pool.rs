@@ -1,33 +1,33 @@
-//! What is kept of a pool.
+//! The registry data of a pool.
 
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Member, RunId};
 
-/// Which runs of a pool go on, or are about to start, under `keys::pool`. One that is absent has none.
+/// The runs of a pool that execute, or are about to start, under `keys::pool`. An absent entry has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PoolRecord {
-    /// A seat for each.
+    /// One permit for each run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seats: Vec<PoolPermit>,
     /// Rises with every write.
     pub seq: u64,
 }
 
-/// A run's place in its pool, from right before it starts until it has ended or its node is gone.
+/// The permit of a run, held from right before its start until it has ended or its node is dead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PoolPermit {
-    /// Which run.
+    /// The run.
     pub run: RunId,
-    /// Who runs it.
+    /// The member that runs it.
     pub by: Member,
-    /// How many runs of the pool may go on beside it, itself counted, by its job.
+    /// The limit of its job: how many runs of the pool may execute at once, itself counted.
     pub limit: u32,
 }
 
 impl PoolRecord {
-    /// How many runs may go on at once with one more that allows so many: the least that any of them allows.
+    /// The limit with one more run of this limit: the least that any of the runs allows.
     #[must_use]
     pub fn limit(&self, limit: u32) -> usize {
         self.seats.iter().map(|seat| seat.limit).fold(limit, u32::min) as usize

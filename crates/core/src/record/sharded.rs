@@ -1,7 +1,7 @@
-//! What the entries of a sharded job hold: who leads it, who has which shards, and what runs of them where.
+//! The records of a sharded job: its leader, its shard assignments, and the run state of each member's shards.
 //!
-//! A shard's state is a watermark and at most one open run. It is kept in one place at a time: in the lane of whoever
-//! answers for the shard, or, right after a cut, in the portion out of which a lane begins.
+//! A shard's state is a watermark and at most one open run. It is stored in one place at a time: in the run state of
+//! the member that answers for the shard, or, right after a reshard, in the assignment out of which it begins.
 
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -14,114 +14,114 @@ use crate::sharding_strategy::{NodeOrder, ShardingStrategy};
 use crate::shards::ShardSet;
 use crate::time::Wall;
 
-/// The part of a sharded job's place that its leader writes.
+/// The part of a sharded job's assignment that its leader writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sharding {
-    /// Who cuts the shares (S3-03). Persistent: whether it lives, its membership says.
+    /// The leader, which reshards (S3-03). Persistent: its membership says whether it lives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader: Option<Member>,
-    /// Set when the shares must be cut again: from then on nobody claims a fire, until they are (S2-54).
+    /// Set when a reshard is pending: until it is done no fire is claimed (S2-54).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<ReshardPending>,
-    /// The shares.
+    /// The shard assignments.
     #[serde(default)]
     pub cut: ShardMap,
-    /// Everyone who may have a lane: whoever got a portion or settled for another, until it is gone and its lane empty.
+    /// All members that may have a run state: those that got shards or settled for another, until dead and empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<Member>,
-    /// What lanes held that went ahead of the next cut, as there were too many for it; of one listed again it is no more.
+    /// Run states removed ahead of the next reshard, which had no room for them; one that is listed again is void.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<ShardAssignment>,
 }
 
-/// The wish that the shares be cut again before the next fire.
+/// A pending reshard, to be done before the next fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ReshardPending {
-    /// Since when.
+    /// When it was requested.
     pub since: Wall,
-    /// What made it necessary first.
+    /// The first reason for it.
     pub why: ReshardCause,
 }
 
-/// What makes a new cut necessary.
+/// The reason for a reshard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReshardCause {
     /// A leader was elected.
     Elected,
-    /// Nodes came, went, or were switched on or off.
+    /// Nodes joined, left, or were enabled or disabled.
     Nodes,
     /// The number of shards changed.
     Shards,
-    /// The way of cutting changed.
+    /// The sharding strategy changed.
     Strategy,
-    /// Shards that were left where they ran have ended.
+    /// Draining shards have ended.
     Pinned,
-    /// The shares were not whole: the leader repairs what it finds (S3-03).
+    /// The shard assignments were inconsistent: the leader repairs them (S3-03).
     Repair,
 }
 
-/// The shares as they were cut last.
+/// The shard assignments of the last reshard.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ShardMap {
-    /// The place's epoch when they were cut; 0 when they never were.
+    /// The epoch of the job's assignment at the reshard; 0 when there was none yet.
     #[serde(default)]
     pub number: u64,
-    /// Lanes that begin under this cut count their claims from here, so that tokens rise for each shard.
+    /// Run states that begin under this map count their claims from here, so that tokens rise for each shard.
     #[serde(default)]
     pub seq: u64,
-    /// The furthest watermark that any shard ever had, also those that there are no more: where new ones begin.
+    /// The furthest watermark that any shard ever had, also removed shards: new ones begin there.
     #[serde(default)]
     pub furthest: Option<Wall>,
-    /// Into how many shards.
+    /// The number of shards.
     #[serde(default)]
     pub total: u32,
-    /// In which way.
+    /// The sharding strategy.
     #[serde(default)]
     pub strategy: ShardingStrategy,
-    /// In which order of nodes.
+    /// The order of nodes.
     #[serde(default)]
     pub order: NodeOrder,
-    /// For whom, by name; also those who got nothing.
+    /// The members that took part, by name; also those that got no shard.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub among: Vec<Member>,
-    /// What each got.
+    /// The assignment of each member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub portions: Vec<ShardAssignment>,
-    /// Shards that were running for too long to be waited for, and stayed with whoever runs them.
+    /// Draining shards: they ran for too long to be waited for, and stay with the member that runs them.
     #[serde(default, skip_serializing_if = "ShardSet::is_empty")]
     pub pinned: ShardSet,
 }
 
-/// What one member got.
+/// The shards that one member got.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ShardAssignment {
-    /// Who.
+    /// The member.
     pub holder: Member,
-    /// Its shards, each with its watermark at the cut.
+    /// Its shards, each with its watermark at the reshard.
     pub groups: Vec<ShardGroup>,
 }
 
-/// Shards of one watermark.
+/// Shards with the same watermark.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ShardGroup {
     /// No fire due up to here is ever claimed again for them.
     pub watermark: Wall,
-    /// Which.
+    /// The shards.
     pub shards: ShardSet,
 }
 
-/// A member's own part of a sharded job, under `keys::shard_lane`.
+/// A member's own run state of a sharded job, under `keys::shard_run_state`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ShardRunState {
-    /// The cut that its groups belong to. Those of an older one are in that cut's successor.
+    /// The epoch of the shard map that its groups belong to. Those of an older map are in that map's successor.
     pub cut: u64,
     /// Counts claims, attempts and withdrawals; the lower part of tokens. Rises with every write.
     pub seq: u64,
     /// The shards it answers for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<ShardGroup>,
-    /// What is claimed and not finished; no shard is in two of them.
+    /// The claimed fires that are not finished; no shard is in two of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<OpenShards>,
     /// Verdicts that history has not acknowledged yet (law 9).
@@ -138,7 +138,7 @@ pub struct ShardRunState {
 /// A claimed fire of some shards.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OpenShards {
-    /// Which fire.
+    /// The fire.
     pub fire: Fire,
     /// The moment it stands for.
     pub due: Wall,
@@ -146,16 +146,16 @@ pub struct OpenShards {
     pub from: Wall,
     /// The watermark before the claim, for withdrawing it.
     pub back: Wall,
-    /// Counted from 1.
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
-    /// The lane's `seq` at the claim: the lower part of the tokens.
+    /// The run state's `seq` at the claim: the lower part of the tokens.
     pub seq: u64,
-    /// Into how many shards the fire was cut; a new number concerns the next one only.
+    /// The number of shards of the fire; a new number concerns the next fire only.
     #[serde(default)]
     pub total: u32,
-    /// Those that have not ended.
+    /// The shards that have not ended.
     pub shards: ShardSet,
-    /// The attempt before failed, and this one is not claimed yet.
+    /// Whether the attempt before failed, and this one is not claimed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<RetryWait>,
     /// When the first attempt could start; `None` in the first itself.
@@ -164,23 +164,23 @@ pub struct OpenShards {
 }
 
 impl OpenShards {
-    /// When the first attempt could start: from then on the runs take their time.
+    /// When the first attempt could start: the time of the runs counts from there.
     #[must_use]
     pub fn began(&self) -> Wall {
         self.began.unwrap_or(self.from)
     }
 }
 
-/// What an operator has switched for one job on one node, under `keys::switches`. Each switch has its own way back.
+/// The switches of one job on one node, set by operators, under `keys::switches`. Each has its own way back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NodeSwitches {
-    /// The node keeps its shards and fires them only by hand; until resumed, also through restarts (S2-38).
+    /// The node keeps its shards and fires them only on a manual trigger; until resumed, also through restarts (S2-38).
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub paused: bool,
-    /// The node takes no part in the job; until enabled, also through restarts (S2-34).
+    /// The node is excluded from the job; until enabled, also through restarts (S2-34).
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub disabled: bool,
-    /// This life of the node takes no part in the job: its next one does (S2-39).
+    /// This life of the node is excluded from the job; its next one is not (S2-39).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shutdown: Option<u64>,
     /// When one of them was switched last, and by whom.
@@ -191,7 +191,7 @@ pub struct NodeSwitches {
 }
 
 impl Sharding {
-    /// Out of what a member's lane begins: what it got at the last cut, or what its lane held when it went.
+    /// The start of a member's run state: its assignment of the last reshard, or its removed run state.
     #[must_use]
     pub fn assignment_of(&self, member: &Member) -> &[ShardGroup] {
         let all = if self.lanes.contains(member) { &self.cut.portions } else { &self.kept };
@@ -199,7 +199,7 @@ impl Sharding {
         portion.map_or(&[], |portion| &portion.groups)
     }
 
-    /// A member's lane as it counts under this cut: one of an earlier cut begins anew, but for what still runs in it.
+    /// A member's run state under this map: one of an earlier map begins anew, but for the runs still open in it.
     #[must_use]
     pub fn run_state_of(&self, member: &Member, lane: Option<&ShardRunState>) -> ShardRunState {
         let mut lane = lane.cloned().unwrap_or_default();
@@ -213,13 +213,13 @@ impl Sharding {
 }
 
 impl ShardMap {
-    /// Into how many shards the next fire is cut, as far as it is known: where each node has one, into as many as now.
+    /// The number of shards of the next fire, as far as it is known: of a broadcast job, the present number.
     #[must_use]
     pub fn total_of(&self, job: &Job) -> u32 {
         if job.is_broadcast() { self.total } else { job.shards }
     }
 
-    /// Whether each node has one shard, beside those that stay where they run.
+    /// Whether each node has one shard, beside draining ones.
     #[must_use]
     pub fn is_one_each(&self) -> bool {
         let own = |portion: &ShardAssignment| portion.shards().minus(&self.pinned).len();
@@ -229,7 +229,7 @@ impl ShardMap {
         self.among.iter().all(has_one) && self.total as usize == self.among.len() + self.pinned.len()
     }
 
-    /// Who has this shard.
+    /// The member that has this shard.
     #[must_use]
     pub fn holder(&self, shard: Shard) -> Option<&Member> {
         let has = |p: &&ShardAssignment| p.groups.iter().any(|group| group.shards.contains(shard));
@@ -238,7 +238,7 @@ impl ShardMap {
 }
 
 impl ShardAssignment {
-    /// All shards of it, whatever their watermarks.
+    /// All its shards, whatever their watermarks.
     #[must_use]
     pub fn shards(&self) -> ShardSet {
         self.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards))
@@ -246,7 +246,7 @@ impl ShardAssignment {
 }
 
 impl ShardRunState {
-    /// The shards it answers for.
+    /// All shards that it answers for.
     #[must_use]
     pub fn shards(&self) -> ShardSet {
         self.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards))
@@ -264,13 +264,13 @@ impl ShardRunState {
         self.open.iter().find(|open| open.shards.contains(shard))
     }
 
-    /// Whether nothing of it is left to settle or to tell.
+    /// Whether nothing of it is left to settle or to report.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.open.is_empty() && self.verdicts.is_empty()
     }
 
-    /// Whether a fire that was open before is to come after all.
+    /// Whether a fire that was open before is to run after all.
     #[must_use]
     pub fn takes_back(&self, before: &Self) -> bool {
         let back = |o: &OpenShards, g: &ShardGroup| g.watermark == o.back && g.shards.meets(&o.shards);
@@ -278,7 +278,7 @@ impl ShardRunState {
         due.any(|open| self.groups.iter().any(|group| back(open, group)))
     }
 
-    /// Takes shards out, with all their state.
+    /// Removes shards with all their state.
     pub fn remove(&mut self, shards: &ShardSet) {
         self.groups.iter_mut().for_each(|group| group.shards = group.shards.minus(shards));
         self.groups.retain(|group| !group.shards.is_empty());
@@ -296,7 +296,7 @@ impl ShardRunState {
         regroup(&mut self.groups, shards, watermark);
     }
 
-    /// Adds an open fire; to one that differs from it in its shards only, and then starts as late as this one.
+    /// Adds an open fire; merges it into one that differs in its shards only, which then starts as late as this one.
     pub fn add_open(&mut self, new: OpenShards) {
         let kind = |o: &OpenShards| (o.fire.clone(), o.attempt, o.back, o.total, o.wait, o.began);
         let same = |o: &&mut OpenShards| kind(o) == kind(&new);

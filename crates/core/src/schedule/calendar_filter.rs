@@ -1,5 +1,5 @@
-//! What calendars leave of a schedule: a moment that the rules name is due unless the clock of the job's zone shows a closed
-//! time then. A closed stretch is jumped over, however many fires it swallows.
+//! What calendars leave of a schedule: a moment that the rules name is due unless the clock of the job's zone shows a
+//! closed time then. A closed stretch is jumped over, however many fires it swallows.
 
 use super::zone::{Dst, Zone};
 use crate::calendar::{LocalTimes, SearchBudget};

@@ -30,8 +30,8 @@ pub struct ScheduleEdit {
 }
 
 impl ScheduleEdit {
-    /// Compares the fires after `now`, until `most` of them have changed or a few thousand were looked at. `None` stands for a
-    /// job that has none: not there, paused, disabled, or run only by hand.
+    /// Compares the fires after `now`, until `most` of them have changed or a few thousand were looked at. `None`
+    /// stands for a job that has none: not there, paused, disabled, or run only by hand.
     #[must_use]
     pub fn of(old: Option<&Schedule>, new: Option<&Schedule>, now: Wall, most: usize) -> Self {
         let after = |schedule: Option<&Schedule>, at| schedule.and_then(|schedule| schedule.next(at));

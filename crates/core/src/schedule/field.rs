@@ -79,8 +79,8 @@ impl CronField {
         Ok(())
     }
 
-    /// Reads what follows an `H`: nothing, or bounds as in `H(0-5)`. Without a step it is one number between the bounds,
-    /// with one it is where the steps begin.
+    /// Reads what follows an `H`: nothing, or bounds as in `H(0-5)`. Without a step it is one number between the
+    /// bounds, with one it is where the steps begin.
     fn hashed(&self, bounds: &str, step: Option<u16>, mut set: impl FnMut(u16)) -> Result<(), String> {
         let wrong = || "`H` stands alone or with bounds, as in `H(0-5)` or `H(0-29)/10`".to_string();
         let (low, high) = match bounds {

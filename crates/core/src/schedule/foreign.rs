@@ -1,5 +1,5 @@
-//! Schedules in the words of other programs: each is recognised and refused with its translation. And schedules that are read, but
-//! probably mean something else than their author thinks.
+//! Schedules in the words of other programs: each is recognised and refused with its translation. And schedules that
+//! are read, but probably mean something else than their author thinks.
 
 use super::Schedule;
 use super::error::{ScheduleError, quote};
@@ -94,8 +94,8 @@ fn weekdays(text: &str) -> Option<String> {
     parts.map(|parts| parts.join(","))
 }
 
-/// What to write instead of an offset from UTC that is written as a zone, such as `GMT+3`: the IANA names of such zones have the
-/// opposite sign.
+/// What to write instead of an offset from UTC that is written as a zone, such as `GMT+3`: the IANA names of such zones
+/// have the opposite sign.
 pub(super) fn zone(name: &str) -> Option<String> {
     let upper = name.to_ascii_uppercase();
     let offset = upper.strip_prefix("GMT").or_else(|| upper.strip_prefix("UTC")).unwrap_or(&upper);
@@ -117,8 +117,8 @@ pub(super) fn zone(name: &str) -> Option<String> {
 }
 
 impl Schedule {
-    /// What its author may not have meant: weekdays by Quartz's numbers, a line of six fields that looks like one of five, and a zone
-    /// whose sign is the opposite of the usual one.
+    /// What its author may not have meant: weekdays by Quartz's numbers, a line of six fields that looks like one of
+    /// five, and a zone whose sign is the opposite of the usual one.
     #[must_use]
     pub fn doubts(&self) -> Vec<String> {
         let offset =

@@ -25,14 +25,14 @@ const NEVER: i64 = i64::MAX / 4;
 pub enum Dst {
     /// A skipped local time does not happen, a repeated one happens when it is first shown.
     Skip,
-    /// A skipped local time happens as much later as the clock goes forward, so 02:30 at 03:30; a repeated one when it is
-    /// first shown.
+    /// A skipped local time happens as much later as the clock goes forward, so 02:30 at 03:30; a repeated one when it
+    /// is first shown.
     Shift,
     /// Every local time happens once: a skipped one at the first instant after the gap, a repeated one when it is first
     /// shown. The rule of schedules that name their times, as `30 2 * * *` does.
     Once,
-    /// Whatever the wall clock shows happens: never when it is skipped, twice when it is shown twice. The rule of schedules
-    /// that say "every so often", as `*/30 * * * *` does: their fires keep their distance in real time.
+    /// Whatever the wall clock shows happens: never when it is skipped, twice when it is shown twice. The rule of
+    /// schedules that say "every so often", as `*/30 * * * *` does: their fires keep their distance in real time.
     Twice,
 }
 

@@ -7,8 +7,8 @@ use core::cmp::Reverse;
 use crate::load::Score;
 use crate::time::Wall;
 
-/// Where a node stands: by its free slots, then by when its next run ends, what it was given, its score and its place in the
-/// order of the nodes' names. No two nodes stand alike.
+/// Where a node stands: by its free slots, then by when its next run ends, what it was given, its score and its place
+/// in the order of the nodes' names. No two nodes stand alike.
 pub(super) type NodeRank = (i64, (Reverse<Option<Wall>>, Reverse<i64>), Reverse<Score>, Reverse<usize>);
 
 /// Nodes that runs are chosen from.

@@ -1,4 +1,4 @@
-//! How news moves the view: whatever is older than what is known already is dropped, so order and repetition do not
+//! How changes move the view: a change older than what is known already is dropped, so order and repetition do not
 //! matter.
 
 use alloc::collections::BTreeSet;
@@ -12,33 +12,33 @@ use crate::record::{LockRecord, SpecRecord, decode};
 use crate::registry::{Change, ChangeBatch, Entry, Revision};
 use crate::time::Mono;
 
-/// What a piece of news touched.
+/// What a batch of changes touched.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ViewChanges {
     /// Jobs that must be looked at again.
     pub jobs: BTreeSet<JobId>,
-    /// Those of them that this node was not told before to hold.
+    /// Those of them whose assignment to this node is new.
     pub won: Vec<JobId>,
     /// Whether a dispatched job was declared, changed or deleted.
     pub dispatched: bool,
-    /// Members or wishes about nodes changed, or who is offline.
+    /// Whether members, drain intents or offline marks changed.
     pub nodes: bool,
-    /// Who may plan dispatched jobs changed, or how.
+    /// Whether the planner of dispatched jobs changed, or its settings.
     pub planner: bool,
-    /// Anything of the cluster as such changed.
+    /// Whether anything of the cluster as a whole changed.
     pub peers: bool,
-    /// Pools in which there may be another seat.
+    /// Pools that may have another free permit.
     pub pools: BTreeSet<PoolName>,
     /// Entries that could not be read.
     pub unreadable: Vec<Key>,
 }
 
 impl View {
-    /// Takes a listing: all cold entries as of one revision. What it does not name is gone.
+    /// Takes a listing: all cold entries as of one revision. Entries that it does not name are gone.
     pub fn list(&mut self, now: Mono, batch: &ChangeBatch) -> ViewChanges {
         let mut touched = ViewChanges::default();
         self.listing = self.listing.wrapping_add(1);
-        // What was heard after the listing was taken stays as it was heard.
+        // Changes newer than the listing stay.
         self.gone.retain(|_, revision| *revision > batch.revision);
         let mut rest = BTreeSet::new();
         for change in &batch.changes {
@@ -89,7 +89,7 @@ impl View {
         }
     }
 
-    /// Takes a piece of the feed, in any order, any number of times.
+    /// Takes a change of the feed, in any order, any number of times.
     pub fn absorb_change(&mut self, now: Mono, changes: &[Change]) -> ViewChanges {
         let mut touched = ViewChanges::default();
         for change in changes {
@@ -256,7 +256,7 @@ impl View {
             touched.won.push(id);
         }
         let dead = place.owner.as_ref().is_some_and(|o| !self.members.contains_key(o));
-        // A job that was never held before has no lane, so its first holder need not read one.
+        // A job that never had an owner has no run state, so its first owner need not read one.
         let first = place.epoch <= 2;
         self.set_sharding(id, place.sharding);
         self.set_planned(id, place.planned);
@@ -276,7 +276,7 @@ impl View {
         touched.jobs.insert(id);
     }
 
-    /// Keeps what firing needs of a job that is ours now.
+    /// Keeps what firing needs of a job that this node owns now.
     fn hold(&mut self, id: JobId, first: bool, place: &Key) {
         if self.held.get(&id).is_some_and(|h| h.terms.is_some()) {
             return;

@@ -1,4 +1,4 @@
-//! What the view knows of calendars, and which jobs name them: when one changes, so does when those are due.
+//! What the view knows of calendars, and which jobs name them: a change of one changes when those jobs are due.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use crate::registry::{Change, Guard};
 use crate::schedule::{CalendarFilter, Schedule};
 use crate::time::Wall;
 
-/// A calendar's entry, and its lines as they were read.
+/// A calendar's entry, and its parsed lines.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct KnownCalendar {
     entry: KnownEntry<CalendarRecord>,
@@ -24,7 +24,7 @@ struct KnownCalendar {
     times: Option<Arc<LocalTimes>>,
 }
 
-/// All calendars, and who names them.
+/// All calendars, with the jobs that name them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct CalendarIndex {
     known: BTreeMap<CalendarName, KnownCalendar>,
@@ -39,7 +39,7 @@ impl CalendarIndex {
 }
 
 impl View {
-    /// The calendars that there are, by name.
+    /// The existing calendars, by name.
     pub fn calendars(&self) -> impl Iterator<Item = &CalendarSpec> {
         self.calendars.known.values().filter_map(|known| known.entry.value.as_ref()?.live())
     }
@@ -71,20 +71,20 @@ impl View {
         self.calendars.users.get(name).into_iter().flatten().map(|id| self.job(*id))
     }
 
-    /// The calendars that a declaration names and that there are not: without them nobody can say when it is due.
+    /// The missing calendars that a declaration names: without them its due times are unknown.
     #[must_use]
     pub fn missing(&self, job: &Job) -> Vec<CalendarName> {
         job.calendars().filter(|name| self.times_of(name).is_none()).cloned().collect()
     }
 
-    /// When a job is due, under the calendars that it names; `None` for one that runs only by hand, and for one whose
-    /// calendars are not all there.
+    /// When a job is due, under the calendars that it names; `None` for one that runs only when triggered, and for one
+    /// whose calendars are not all there.
     #[must_use]
     pub fn schedule_of(&self, job: &Job) -> Option<Schedule> {
         job.schedule_with_calendars(self.calendars_of(job).as_ref())
     }
 
-    /// The calendars that a job names, read; `None` while one of them is missing.
+    /// The calendars that a job names, parsed; `None` while one of them is missing.
     #[must_use]
     pub fn calendars_of(&self, job: &Job) -> Option<CalendarFilter> {
         let list = |names: &[CalendarName]| -> Option<Vec<_>> {
@@ -93,7 +93,7 @@ impl View {
         Some(CalendarFilter::new(list(&job.exclude_calendars)?, list(&job.require_calendars)?))
     }
 
-    /// Up to when fires of a job are nobody's: its own last change of the kind, or that of a calendar that it names.
+    /// Fires up to this moment are ignored: the last such change of the job, or of a calendar that it names.
     #[must_use]
     pub fn since_of(&self, spec: &Spec) -> Wall {
         let changed = spec.job.calendars().filter_map(|name| Some(self.calendar(name)?.since));
@@ -112,7 +112,7 @@ impl View {
         }
     }
 
-    /// Keeps who names which calendar.
+    /// Updates which job names which calendar.
     pub(super) fn set_calendars(&mut self, id: JobId, declared: Option<&Job>) {
         let new: Box<[CalendarName]> = declared.into_iter().flat_map(Job::calendars).cloned().collect();
         let old = core::mem::replace(&mut self.state(id).calendars, new.clone());
@@ -155,7 +155,7 @@ impl View {
         }
     }
 
-    /// Makes anew what is kept of a declaration for firing.
+    /// Rebuilds what is kept of a declaration for firing.
     pub(super) fn set_terms(&mut self, id: JobId, record: Option<&SpecRecord>) {
         let placement = self.state(id).placement;
         self.set_shard_terms(id, placement, record);
@@ -168,8 +168,8 @@ impl View {
 }
 
 impl<'a> JobView<'a> {
-    /// The guards that the calendars which it names are still as this view has them. Whoever acts on when it is due carries
-    /// them: so nobody does by a calendar that was changed.
+    /// The guards that the calendars which it names are still as this view has them. A transaction that depends on when
+    /// it is due carries them, so none goes by a calendar that was changed.
     pub fn calendar_guards(&self) -> impl Iterator<Item = Guard> + use<'a> {
         let (view, state) = (self.view, self.state);
         state.calendars.iter().map(|name| view.calendar_guard(name))

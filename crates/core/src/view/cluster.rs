@@ -1,4 +1,4 @@
-//! What the view knows of the cluster as such: loads, beats, strikes, who is offline, who serves, what is set.
+//! What the view knows of the cluster: loads, beats, strikes, offline marks, the serving leader, settings.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ use crate::record::{
 };
 use crate::registry::Change;
 
-/// Everything of the cluster as such.
+/// The entries of the cluster as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct ClusterEntries {
     loads: BTreeMap<NodeName, KnownEntry<LoadRecord>>,
@@ -32,7 +32,7 @@ pub(super) struct ClusterEntries {
 }
 
 impl ClusterEntries {
-    /// All keys that are known, to find out which ones a listing lacks.
+    /// All known keys, to find out which ones a listing lacks.
     pub(super) fn keys(&self) -> Vec<Key> {
         let mut all: Vec<Key> = self.loads.keys().map(keys::load).collect();
         all.extend(self.counts.keys().map(|(job, node)| keys::count(node, job)));
@@ -48,54 +48,54 @@ impl ClusterEntries {
 }
 
 impl View {
-    /// What is set for the whole cluster.
+    /// The settings of the whole cluster.
     #[must_use]
     pub fn settings(&self) -> ClusterSettings {
         self.peers.settings.value.clone().unwrap_or_default()
     }
 
-    /// What is known of the entry that sets it.
+    /// What is known of the settings entry.
     #[must_use]
     pub fn settings_entry(&self) -> &KnownEntry<ClusterSettings> {
         &self.peers.settings
     }
 
-    /// What is known of the entry that says whose registry this is, and whether nodes may join.
+    /// What is known of the cluster's own entry: whose registry this is, and whether nodes may join.
     #[must_use]
     pub fn cluster(&self) -> &KnownEntry<ClusterRecord> {
         &self.peers.cluster
     }
 
-    /// Whether everybody is known who joined before that entry was last written: the registry was listed since.
+    /// Whether all members that joined before that entry was last written are known: the registry was listed since.
     #[must_use]
     pub fn knows_who_joined(&self) -> bool {
         self.listed && self.floor >= self.peers.cluster.revision
     }
 
-    /// Who does an operation, as far as is known.
+    /// The member that has an operation, as far as is known.
     #[must_use]
     pub fn beat(&self, operation: &Operation) -> Option<&KnownEntry<BeatRecord>> {
         self.peers.beats.get(operation)
     }
 
-    /// The entry of the operation of this name, if it was ever taken.
+    /// The entry of the operation of this name, if it was ever claimed.
     #[must_use]
     pub fn beat_known(&self, name: &str) -> Option<(&Operation, &KnownEntry<BeatRecord>)> {
         self.peers.beats.iter().find(|(operation, _)| operation.as_str() == name)
     }
 
-    /// Every operation that was ever taken, and who took it last.
+    /// Every operation that was ever claimed, with its last holder.
     pub fn beats(&self) -> impl Iterator<Item = (&Operation, &BeatRecord)> {
         self.peers.beats.iter().filter_map(|(operation, known)| Some((operation, known.value.as_ref()?)))
     }
 
-    /// What is known of the fires of a job that people were told of.
+    /// What is known of the notifications of a job's fires.
     #[must_use]
     pub fn notifications(&self, job: &JobName) -> Option<&KnownEntry<NotificationRecord>> {
         self.peers.notifications.get(job)
     }
 
-    /// Who serves, as far as is known.
+    /// The serving leader's entry, as far as is known.
     #[must_use]
     pub fn serving(&self) -> &KnownEntry<ServingRecord> {
         &self.peers.serving
@@ -108,7 +108,7 @@ impl View {
         self.member(leader).map(|_| leader)
     }
 
-    /// Who plans dispatched jobs now: the serving leader, or whoever took the beat last; `None` when nobody does.
+    /// The planner of dispatched jobs: the serving leader, or the holder of the last beat; `None` when there is none.
     #[must_use]
     pub fn planner(&self) -> Option<&Member> {
         let planner = match self.settings().planner {
@@ -126,25 +126,25 @@ impl View {
         self.peers.loads.get(node)
     }
 
-    /// What every node that was ever a member said last of how busy it is.
+    /// The last published load of every node that was ever a member.
     pub fn loads(&self) -> impl Iterator<Item = (&NodeName, &LoadRecord)> {
         self.peers.loads.iter().filter_map(|(node, known)| Some((node, known.value.as_ref()?)))
     }
 
-    /// How busy a member said it is.
+    /// The published load of a member.
     #[must_use]
     pub fn load(&self, member: &Member) -> Option<&LoadRecord> {
         let record = self.peers.loads.get(&member.node)?.value.as_ref()?;
         (record.incarnation == member.incarnation).then_some(record)
     }
 
-    /// What is known of the entry in which a node counts what it processed of a job's data.
+    /// What is known of the entry in which a node counts the items of a job that it processed.
     #[must_use]
     pub fn count_entry(&self, job: &JobName, node: &NodeName) -> Option<&KnownEntry<CountRecord>> {
         self.peers.counts.get(&(job.clone(), node.clone()))
     }
 
-    /// What every node counted of a job's data in its latest interval.
+    /// The items of a job that each node processed in its latest interval.
     pub fn counts(&self, job: &JobName) -> impl Iterator<Item = (&NodeName, &ProcessedItems)> {
         let first = (job.clone(), Member::least().node);
         let of_job = self.peers.counts.range(first..).take_while(move |((name, _), _)| name == job);
@@ -163,7 +163,7 @@ impl View {
         self.peers.strikes.get(&(node.clone(), observer.clone()))
     }
 
-    /// The strikes that count against a member: those of this life, since it was last taken for online (I44).
+    /// The strikes that count against a member: those of this life, since it was last marked online (I44).
     pub fn strikes<'a>(
         &'a self,
         member: &'a Member,
@@ -180,15 +180,15 @@ impl View {
         )
     }
 
-    /// The beat up to which a member's strikes are forgiven: it was taken for online again then.
+    /// The beat up to which a member's strikes are forgiven: it was marked online again then.
     #[must_use]
     pub fn forgiven(&self, member: &Member) -> Option<u64> {
         let record = self.offline_entry(&member.node).and_then(|known| known.value.as_ref());
         record.filter(|r| r.incarnation == member.incarnation && !r.offline).map(|r| r.beat)
     }
 
-    /// In how many beats some observer could not reach a member. Strikes of one beat count once, however many observers gave
-    /// them (S0-48).
+    /// In how many beats some observer could not reach a member. Strikes of one beat count once, however many observers
+    /// gave them (S0-48).
     #[must_use]
     pub fn beats_missed(&self, member: &Member) -> u32 {
         let forgiven = self.forgiven(member);
@@ -197,30 +197,30 @@ impl View {
         u32::try_from(beats.len()).unwrap_or(u32::MAX)
     }
 
-    /// What is known of whether a node is offline.
+    /// What is known of a node's offline mark.
     #[must_use]
     pub fn offline_entry(&self, node: &NodeName) -> Option<&KnownEntry<OfflineRecord>> {
         self.peers.offline.get(node)
     }
 
-    /// Whether its peers take a member for unreachable.
+    /// Whether its peers have marked a member as offline.
     #[must_use]
     pub fn is_offline(&self, member: &Member) -> bool {
         let record = self.peers.offline.get(&member.node).and_then(|known| known.value.as_ref());
         record.is_some_and(|record| record.offline && record.incarnation == member.incarnation)
     }
 
-    /// Whether a node is there again in a later life while this one still stands.
+    /// Whether a node has joined in a later life while this one is still listed.
     #[must_use]
     pub fn is_replaced(&self, member: &Member) -> bool {
         let mut later = self.members.range((Bound::Excluded(member), Bound::Unbounded));
         later.next().is_some_and(|(next, _)| next.node == member.node)
     }
 
-    /// Takes news of one of these entries.
+    /// Takes a change of one of these entries.
     pub(super) fn absorb_peers(&mut self, parsed: ParsedKey, change: &Change, touched: &mut ViewChanges) {
         let peers = &mut self.peers;
-        // No rule goes by what was counted, so none need look again.
+        // No rule uses the counts, so none need look again.
         touched.peers |= !matches!(parsed, ParsedKey::Count(..));
         let told = match parsed {
             ParsedKey::Load(node) => learn(&mut peers.loads, node, change),

@@ -1,4 +1,4 @@
-//! What the view knows of dispatched jobs: their terms, and the plans that were read. Plans are in nobody's feed.
+//! What the view knows of dispatched jobs: their terms, and the plans that were read. Plans are in no feed.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -17,30 +17,30 @@ pub struct DispatchedState {
     pub plan: Option<KnownPlan>,
     /// Its terms; `None` when it is deleted, not dispatched any more, or unreadable.
     pub terms: Option<Box<JobTerms>>,
-    /// Whether its place says that runs may stand in its plan.
+    /// Whether its assignment says that its plan may hold runs.
     pub planned: bool,
 }
 
 /// A plan, and up to which revision nothing newer is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KnownPlan {
-    /// As it was then.
+    /// The plan at that revision.
     pub known: KnownEntry<Plan>,
-    /// Then.
+    /// That revision.
     pub as_of: Revision,
 }
 
-/// Which runs of which jobs are whose, as far as plans are known.
+/// The runs of each member, as far as plans are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct PlannedRuns {
-    /// For each member the jobs of which runs are planned for it, or going on.
+    /// For each member the jobs of which runs are planned for it, or executing.
     by: BTreeMap<Member, BTreeSet<JobId>>,
     /// How many runs this node has accepted in this life.
     pub(super) accepted: usize,
 }
 
 impl View {
-    /// All dispatched jobs, and those of which something is left.
+    /// All dispatched jobs, and those with remains.
     pub fn dispatched(&self) -> impl Iterator<Item = JobId> {
         self.dispatched.keys().copied()
     }
@@ -51,7 +51,7 @@ impl View {
         !self.dispatched.is_empty()
     }
 
-    /// Everyone for whom runs are planned, or who has accepted some, as far as plans are known; and of which jobs.
+    /// The members with planned or accepted runs, as far as plans are known, and the jobs of those runs.
     pub fn planned_by_member(&self) -> impl Iterator<Item = (&Member, impl Iterator<Item = JobId>)> {
         self.planned_runs.by.iter().map(|(member, jobs)| (member, jobs.iter().copied()))
     }
@@ -62,7 +62,7 @@ impl View {
         self.planned_runs.accepted
     }
 
-    /// A number for a job of which only its name was heard, so that its plan can be read.
+    /// A number for a job known only by its name, so that its plan can be read.
     pub(crate) fn add_job(&mut self, job: &JobName) -> JobId {
         self.intern(job)
     }
@@ -95,7 +95,7 @@ impl View {
         }
     }
 
-    /// A job that is gone, and whose plan is empty for good, is forgotten.
+    /// Forgets a job that is gone and whose plan is empty for good.
     fn drop_dispatched(&mut self, id: JobId) {
         let gone = |job: &DispatchedState| job.terms.is_none() && !job.planned;
         if self.dispatched.get(&id).is_some_and(gone) {
@@ -115,7 +115,7 @@ impl View {
                 Some(plan) => KnownEntry::present(Some(plan), entry.revision),
                 None => return touched.unreadable.push(change.key.clone()),
             },
-            // The same once more, read anew: known to stand as of now.
+            // The same plan read anew: it is valid as of now.
             EntryUpdate::Stale => match known {
                 Some(known) => known.known.clone(),
                 None => return,
@@ -127,7 +127,7 @@ impl View {
         touched.jobs.insert(id);
     }
 
-    /// Keeps count of whose runs are in the plan of a job, in place of what was known of it.
+    /// Updates the runs of each member by a job's plan, in place of what was known of it.
     fn index_plan(&mut self, id: JobId, plan: Option<&Plan>) {
         let me = self.life.as_ref();
         let mine =
@@ -152,7 +152,7 @@ impl View {
 }
 
 impl<'a> JobView<'a> {
-    /// Whether it is dispatched, or something of it is left that was.
+    /// Whether it is dispatched, or has remains of a dispatched job.
     #[must_use]
     pub fn is_dispatched(&self) -> bool {
         self.view.dispatched.contains_key(&self.id)

@@ -1,4 +1,4 @@
-//! Jobs by the nodes that they may run on: a group is all jobs that name the same ones. Quotas are reckoned group by group.
+//! Job groups: a group is all jobs with the same node selector. Quotas are computed group by group.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -14,7 +14,7 @@ use crate::labels::NodeSelector;
 pub struct GroupId(u32);
 
 impl GroupId {
-    /// The jobs that any node may run.
+    /// The group of the jobs that any node may run.
     pub const EVERYWHERE: Self = Self(0);
 }
 
@@ -22,14 +22,14 @@ impl GroupId {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct GroupState {
     nodes: NodeSelector,
-    /// The living members that fit.
+    /// The living members that are eligible.
     fitting: BTreeSet<Member>,
     /// How many of its jobs are enabled, and how many of those are claimed.
     enabled: usize,
     claimable: usize,
-    /// Those that nobody holds though they may be held, in this node's own order.
+    /// The free jobs that may be owned, in this node's own order.
     free: BTreeSet<(u64, JobId)>,
-    /// How many each member holds.
+    /// How many jobs each member owns.
     held: BTreeMap<Arc<Member>, usize>,
     /// How many could be claimed, and how many nodes there were for them, at the last listing.
     listed: (usize, usize),
@@ -42,7 +42,7 @@ pub(super) struct JobGroups {
     ids: BTreeMap<NodeSelector, GroupId>,
 }
 
-/// What of a job the groups count.
+/// The part of a job that the groups count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GroupedJob {
     group: GroupId,
@@ -83,7 +83,7 @@ impl JobGroups {
         &mut self.list[id.0 as usize]
     }
 
-    /// A job counts otherwise than before. Says whether it is free from now on.
+    /// Updates the counts of a job. Returns whether it is free from now on.
     pub(super) fn recount(&mut self, order: (u64, JobId), before: &GroupedJob, after: &GroupedJob) -> bool {
         let old = self.get_mut(before.group);
         old.enabled -= usize::from(before.enabled);
@@ -111,7 +111,7 @@ impl JobGroups {
 }
 
 impl View {
-    /// The group of the jobs that name these nodes, which is new if nobody named them before.
+    /// The group of the jobs with this node selector, which is new if the selector is.
     pub(super) fn group_of(&mut self, nodes: &NodeSelector) -> GroupId {
         if let Some(id) = self.groups.ids.get(nodes) {
             return *id;
@@ -125,7 +125,7 @@ impl View {
         id
     }
 
-    /// A member came, went, or says something else of itself.
+    /// Notes that a member came, went, or published something else of itself.
     pub(super) fn regroup_member(&mut self, member: &Member) {
         let state = self.members.get(member);
         for group in &mut self.groups.list {
@@ -137,7 +137,7 @@ impl View {
         }
     }
 
-    /// What was listed is what quotas may go by until the next listing (S1-21).
+    /// Stores the counts of a listing, which quotas may use until the next listing (S1-21).
     pub(super) fn note_listed(&mut self) {
         for at in 0..self.groups.list.len() {
             let id = GroupId(u32::try_from(at).expect("checked when it was added"));
@@ -150,13 +150,13 @@ impl View {
         (0..u32::try_from(self.groups.list.len()).unwrap_or(u32::MAX)).map(GroupId)
     }
 
-    /// The nodes that a group's jobs name.
+    /// The node selector of a group's jobs.
     #[must_use]
     pub fn nodes_named(&self, group: GroupId) -> &NodeSelector {
         &self.groups.get(group).nodes
     }
 
-    /// The living members that a group's jobs may run on, by name.
+    /// The living members that are eligible for a group's jobs, by name.
     pub fn fitting(&self, group: GroupId) -> impl Iterator<Item = &Member> {
         self.groups.get(group).fitting.iter()
     }
@@ -174,7 +174,7 @@ impl View {
         group.enabled > 0 && group.fitting.is_empty()
     }
 
-    /// The same of the group that names these nodes.
+    /// The same of the group with this node selector.
     #[must_use]
     pub fn is_selector_unschedulable(&self, nodes: &NodeSelector) -> bool {
         self.groups.ids.get(nodes).is_some_and(|group| self.is_unschedulable(*group))
@@ -206,19 +206,19 @@ impl View {
         self.groups.get(group).listed
     }
 
-    /// X of a group: how many of its jobs a member holds.
+    /// X of a group: how many of its jobs a member owns.
     #[must_use]
     pub fn held_of(&self, group: GroupId, member: &Member) -> usize {
         self.groups.get(group).held.get(member).copied().unwrap_or(0)
     }
 
-    /// The jobs of a group that nobody holds, in this node's own order, which differs from node to node so that they seldom
+    /// The free jobs of a group, in this node's own order, which differs from node to node so that they seldom
     /// collide.
     pub fn free_of(&self, group: GroupId) -> impl Iterator<Item = JobId> {
         self.groups.get(group).free.iter().map(|(_, id)| *id)
     }
 
-    /// How many they are.
+    /// The number of free jobs of a group.
     #[must_use]
     pub fn free_count_of(&self, group: GroupId) -> usize {
         self.groups.get(group).free.len()
@@ -226,13 +226,13 @@ impl View {
 }
 
 impl JobView<'_> {
-    /// The jobs that may run on the same nodes.
+    /// The group of the job.
     #[must_use]
     pub fn group(&self) -> GroupId {
         self.state.group
     }
 
-    /// Whether it may run on this member, which lives.
+    /// Whether a living member is eligible for it.
     #[must_use]
     pub fn fits(&self, member: &Member) -> bool {
         self.view.fits(self.state.group, member)

@@ -1,4 +1,4 @@
-//! The view's indexes: who holds what, what is free, whose holder is dead. Every change of a job or a member passes here.
+//! The view's indexes: owners, free jobs, dead owners. Every change of a job or a member passes here.
 
 use alloc::sync::Arc;
 
@@ -87,7 +87,7 @@ impl View {
         }
     }
 
-    /// One shared copy of a member's name, however many jobs it holds.
+    /// One shared copy of a member's name, however many jobs it owns.
     pub(super) fn intern_member(&self, member: Member) -> Arc<Member> {
         match self.owned.get_key_value(&member) {
             Some((shared, _)) => shared.clone(),
@@ -95,7 +95,7 @@ impl View {
         }
     }
 
-    /// A member came or went.
+    /// Notes that a member came or went.
     pub(super) fn index_member(&mut self, now: Mono, member: &Member) {
         self.regroup_member(member);
         let owner = self.owned.get_key_value(member).map(|(shared, _)| shared.clone());
@@ -109,7 +109,7 @@ impl View {
         }
     }
 
-    /// A lane as this node wrote it. Says whether nothing newer is known.
+    /// Stores a run state that this node wrote. Returns whether nothing newer is known.
     pub(crate) fn note_run_state(&mut self, id: JobId, lane: RunState, revision: Revision) -> bool {
         let is_newer = self.run_state_revision(id).is_none_or(|known| known < revision);
         if is_newer {
@@ -118,13 +118,13 @@ impl View {
         is_newer
     }
 
-    /// When the lane that is known of a job was written, or found absent.
+    /// When the known run state of a job was written, or found absent.
     pub(super) fn run_state_revision(&self, id: JobId) -> Option<Revision> {
         self.held.get(&id)?.run_state.as_ref().map(|lane| lane.revision)
     }
 
     pub(super) fn set_run_state(&mut self, id: JobId, lane: KnownEntry<RunState>) {
-        // A lane read for a takeover that somebody else won takes no slot of ours, nor does a run between two attempts.
+        // A run state read for a takeover that another node won takes no slot of ours, nor does a wait for an attempt.
         let takes_slot = |open: &&Open| open.wait.is_none() && Some(&open.by) == self.life.as_ref();
         let opens = lane.value.iter().flat_map(|lane| &lane.open).filter(takes_slot).count();
         let held = self.held.entry(id).or_default();

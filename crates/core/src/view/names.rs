@@ -1,4 +1,4 @@
-//! Jobs by their names.
+//! The index of jobs by name.
 
 use alloc::collections::BTreeMap;
 use core::ops::Bound::{Excluded, Unbounded};
@@ -6,7 +6,7 @@ use core::ops::Bound::{Excluded, Unbounded};
 use super::{JobId, View};
 use crate::ids::JobName;
 
-/// Nearly all that happens names a job. On the way down a tree of names each step reads one somewhere in memory; on the way
+/// Nearly all inputs name a job. On the way down a tree of names each step reads one somewhere in memory; on the way
 /// down a tree of numbers it reads none, so a number that was made of the name is looked for first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct NameIndex {

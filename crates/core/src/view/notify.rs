@@ -1,11 +1,11 @@
-//! What the view keeps of whom a job tells, so that nobody decodes a declaration for it.
+//! The notification settings that the view keeps of jobs, so that no declaration is decoded for them.
 
 use super::{JobId, JobView, View};
 use crate::job::{Notify, Occasion};
 use crate::record::{NotificationRecord, SpecRecord};
 
 impl View {
-    /// The living jobs that say when a fire of theirs is late or absent.
+    /// The living jobs that want to report when a fire of theirs is late or absent.
     pub fn watched(&self) -> impl Iterator<Item = JobView<'_>> {
         self.watched.iter().map(|id| self.job(*id))
     }
@@ -28,13 +28,13 @@ impl View {
 }
 
 impl<'a> JobView<'a> {
-    /// What it says of being told; `None` for one that says nothing or is deleted.
+    /// Its notification settings; `None` for a job without any or a deleted one.
     #[must_use]
     pub fn notify(&self) -> Option<&'a Notify> {
         self.state.notify.as_deref()
     }
 
-    /// Up to which of its fires people were told that they were late, or absent.
+    /// The last fires of it that people were notified of as late, or absent.
     #[must_use]
     pub fn notifications(&self) -> Option<&'a NotificationRecord> {
         self.view.notifications(self.name())?.value.as_ref()

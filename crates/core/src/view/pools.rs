@@ -1,4 +1,4 @@
-//! What the view knows of pools: which runs have a seat.
+//! What the view knows of pools: which runs have a permit.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -10,15 +10,15 @@ use crate::keys::{self, Key};
 use crate::record::{PoolRecord, decode};
 use crate::registry::Change;
 
-/// All pools that have an entry, and who is in them.
+/// All pools that have an entry, with their permits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct PoolIndex {
     entries: BTreeMap<PoolName, KnownEntry<PoolRecord>>,
     /// The living jobs that are in a pool.
     of: BTreeMap<JobId, PoolName>,
-    /// The jobs of one shard in a pool that have runs open in this life of this node, and how many of those have no seat.
+    /// The jobs of one shard in a pool with open runs in this life of this node, and how many of those have no permit.
     opened: BTreeMap<JobId, usize>,
-    /// How many runs that is together: every step asks.
+    /// The sum of those runs: every step asks for it.
     awaiting_permit: usize,
 }
 
@@ -27,7 +27,7 @@ impl PoolIndex {
         self.entries.keys().map(keys::pool)
     }
 
-    /// What a job's declaration says.
+    /// The pool in a job's declaration.
     pub(super) fn declare(&mut self, id: JobId, pool: Option<PoolName>) {
         match pool {
             Some(pool) => self.of.insert(id, pool),
@@ -35,7 +35,7 @@ impl PoolIndex {
         };
     }
 
-    /// The node has another lease, or none.
+    /// Changes the life: the node has another lease, or none.
     pub(super) fn begin_life(&mut self) {
         self.opened.clear();
         self.awaiting_permit = 0;
@@ -54,7 +54,7 @@ impl View {
         self.pools.entries.get(name).cloned().unwrap_or_default()
     }
 
-    /// The pools in which this member has a seat.
+    /// The pools in which this member has a permit.
     pub(super) fn pools_of(&self, member: &Member) -> impl Iterator<Item = PoolName> {
         let sits = |known: &KnownEntry<PoolRecord>| {
             known.value.iter().flat_map(|record| &record.seats).any(|seat| seat.by == *member)
@@ -68,7 +68,7 @@ impl View {
         self.pools.of.contains_key(&id)
     }
 
-    /// The jobs of which a run may wait for a seat: those in pools that have none left, as far as the runs in them allow others.
+    /// The jobs of which a run may wait for a permit: those in pools whose limit is reached, by the runs in them.
     pub fn crowded(&self) -> impl Iterator<Item = JobId> {
         let is_full = |pool: &PoolName| {
             let record = self.pools.entries.get(pool).and_then(|known| known.value.as_ref());
@@ -77,7 +77,7 @@ impl View {
         self.pools.of.iter().filter(move |(_, pool)| is_full(pool)).map(|(id, _)| *id)
     }
 
-    /// How many runs this node has claimed or accepted that wait for a seat: they take no slot until they have one.
+    /// How many runs this node has claimed or accepted that wait for a permit: they take no slot until they have one.
     #[must_use]
     pub fn awaiting_permit(&self) -> usize {
         self.pools.awaiting_permit
@@ -90,7 +90,7 @@ impl View {
         pooled.map(|(id, pool)| self.opened(id).filter(|fire| !self.has_permit(id, fire, pool)).count()).sum()
     }
 
-    /// Whether a run of this node has a seat, of a job with one shard.
+    /// Whether a run of this node has a permit, of a job with one shard.
     fn has_permit(&self, id: JobId, fire: &Fire, pool: &PoolName) -> bool {
         let seats =
             self.pools.entries.get(pool).and_then(|known| known.value.as_ref()).map(|pool| &pool.seats);
@@ -112,7 +112,7 @@ impl View {
         claimed.map(|open| &open.fire).chain(accepted.map(|run| &run.fire))
     }
 
-    /// What is open of a job has changed, or the pool that it is in.
+    /// Notes that the open runs of a job have changed, or the pool that it is in.
     pub(super) fn note_opened(&mut self, id: JobId) {
         let opened = self.pools.of.get(&id).and_then(|pool| {
             let first = self.opened(id).next();
@@ -125,7 +125,7 @@ impl View {
         self.pools.awaiting_permit = self.pools.awaiting_permit + opened.unwrap_or(0) - before.unwrap_or(0);
     }
 
-    /// Who has a seat in a pool has changed.
+    /// Notes that the permits of a pool have changed.
     fn note_permits(&mut self, pool: &PoolName) {
         let opened = self.pools.opened.keys();
         let concerned: Vec<JobId> =
@@ -133,7 +133,7 @@ impl View {
         concerned.into_iter().for_each(|id| self.note_opened(id));
     }
 
-    /// The jobs of which this node has runs with a seat in a pool.
+    /// The jobs of which this node has runs with a permit in a pool.
     pub fn permit_holders(&self, pool: &PoolName) -> impl Iterator<Item = JobId> {
         let seats = self
             .pools
@@ -147,7 +147,7 @@ impl View {
     }
 
     pub(super) fn absorb_pool(&mut self, name: PoolName, change: &Change, touched: &mut ViewChanges) {
-        // Who had a seat may have to take another one.
+        // A run that had a permit may have to take another one.
         let had: Vec<JobId> = self.permit_holders(&name).collect();
         match newer(self.pools.entries.get(&name).map(|known| known.revision), change) {
             EntryUpdate::Stale => return,

@@ -1,4 +1,4 @@
-//! What the view knows of sharded jobs: who leads, who has which shards, and the lanes that were read.
+//! What the view knows of sharded jobs: leaders, shard assignments, and the run states that were read.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,46 +16,46 @@ use crate::time::{Millis, Mono};
 /// What only sharded jobs declare, decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ShardTerms {
-    /// Into how many shards a fire is cut; `None` for one on each node that takes part.
+    /// The number of shards; `None` for a broadcast job, which has one on each node that takes part.
     pub total: Option<u32>,
-    /// Shards that an operator has switched off.
+    /// Disabled shards.
     pub off: ShardSet,
-    /// How shares are cut.
+    /// The sharding strategy.
     pub strategy: ShardingStrategy,
-    /// In which order of nodes.
+    /// The order of nodes.
     pub order: NodeOrder,
-    /// Shards stay with the names that got them first.
+    /// Whether shards stay with the names that got them first.
     pub sticky_shards: bool,
-    /// One node a host.
+    /// Whether only one node a host takes part.
     pub one_per_host: bool,
-    /// Whether lanes say what runs.
+    /// Whether run states store what runs.
     pub monitor: bool,
-    /// How much a node's clock may differ.
+    /// The limit of a node's clock skew.
     pub max_clock_skew: Option<Millis>,
-    /// How long running shards are waited for before a cut.
+    /// How long a reshard waits for running shards.
     pub reshard_timeout: Millis,
 }
 
 /// What is known of a sharded job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ShardedState {
-    /// Who leads and who has what, as the place has it.
+    /// The leader and the shard assignments, as the job's assignment has them.
     pub sharding: Sharding,
     /// The job's terms; `None` when the job is deleted, not sharded any more, or unreadable.
     pub terms: Option<Box<JobTerms>>,
 }
 
-/// A lane of a sharded job, and when it was heard of. Lanes are in nobody's feed, so what is known of another's grows old.
+/// A run state of a sharded job, and when it was read. Run states are in no feed, so those of other members grow stale.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KnownShardState {
-    /// As it was then.
+    /// The run state at that time.
     pub run_state: KnownEntry<ShardRunState>,
-    /// When, by our clock.
+    /// That time, by our clock.
     pub heard: Mono,
 }
 
 impl ShardTerms {
-    /// What a declaration says; `None` for one that is not sharded.
+    /// The terms of a declaration; `None` for a job that is not sharded.
     pub(super) fn of(spec: &Spec) -> Option<Self> {
         let job = &spec.job;
         let millis = |secs: u64| Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000));
@@ -74,7 +74,7 @@ impl ShardTerms {
 }
 
 impl View {
-    /// All sharded jobs, and what is left of them.
+    /// All sharded jobs, and the remains of former ones.
     pub fn sharded(&self) -> impl Iterator<Item = JobId> {
         self.sharded.keys().copied()
     }
@@ -86,8 +86,8 @@ impl View {
         self.shard_run_states.iter().any(|((_, holder), known)| holder == member && opens(known))
     }
 
-    /// Whether a member has shards that another node can take: those of enabled jobs in which another node takes part. Static
-    /// shards wait for the node that has them, whether it is stopped or not.
+    /// Whether a member has shards that another node can take: those of enabled jobs in which another node takes part.
+    /// Sticky shards wait for the node that has them, whether it is stopped or not.
     #[must_use]
     pub fn has_shards_for_others(&self, member: &Member) -> bool {
         self.sharded.iter().any(|(id, sharded)| {
@@ -106,13 +106,13 @@ impl View {
         self.sharded.values().any(|sharded| sharded.sharding.leader.as_ref() == Some(member))
     }
 
-    /// What an operator has switched for a job on a node.
+    /// What is known of the switches of a job on a node.
     #[must_use]
     pub fn switches(&self, job: &JobName, node: &NodeName) -> Option<&KnownEntry<NodeSwitches>> {
         self.switches.get(&(job.clone(), node.clone()))
     }
 
-    /// All nodes for which something of a job was ever switched.
+    /// All nodes for which a switch of a job was ever set.
     pub fn switched(&self, job: &JobName) -> impl Iterator<Item = (&NodeName, NodeSwitches)> {
         let first = (job.clone(), Member::least().node);
         let all = self.switches.range(first..).take_while(move |((name, _), _)| name == job);
@@ -151,7 +151,7 @@ impl View {
     ) {
         let id = self.intern(job);
         let key = (id, member);
-        // A lane that others write is known as of the place at least, or not at all.
+        // A run state that another member writes is known as of the assignment at least, or not at all.
         let place = self.state(id).assignment;
         if change.revision < place && self.members.contains_key(&key.1) && self.life.as_ref() != Some(&key.1)
         {
@@ -160,7 +160,7 @@ impl View {
         }
         let known = self.shard_run_states.get(&key);
         let lane = match newer(known.map(|known| known.run_state.revision), change) {
-            // The same once more, read anew: known to stand as of now.
+            // The same state read anew: it is valid as of now.
             EntryUpdate::Stale
                 if known.is_some_and(|k| {
                     change.entry.as_ref().is_some_and(|e| e.revision == k.run_state.revision)
@@ -202,8 +202,8 @@ impl View {
             }
             return;
         };
-        // Without a mark the others claim fires, and under one they say here that they took some back: what was known of
-        // their lanes is worth nothing.
+        // Without a pending reshard the others claim fires, and under one they withdraw some: what was known of their
+        // run states is void.
         let (life, members) = (&self.life, &self.members);
         let (first, last) = ((id, Member::least()), (JobId(id.0 + 1), Member::least()));
         let stale = |holder: &Member| !sharding.lanes.contains(holder) || members.contains_key(holder);
@@ -232,7 +232,7 @@ impl<'a> JobView<'a> {
         self.view.sharded.get(&self.id)
     }
 
-    /// Who leads it and who has what, if it is sharded, or was.
+    /// Its leader and shard assignments, if it is sharded, or was.
     #[must_use]
     pub fn sharding(&self) -> Option<&'a Sharding> {
         self.sharded().map(|sharded| &sharded.sharding)
@@ -245,28 +245,28 @@ impl<'a> JobView<'a> {
         Some((terms, terms.shards.as_deref()?))
     }
 
-    /// What is known of a member's lane.
+    /// What is known of a member's run state.
     #[must_use]
     pub fn run_state_of(&self, member: &Member) -> Option<&'a KnownShardState> {
         self.view.shard_run_states.get(&(self.id, member.clone()))
     }
 
-    /// What an operator has switched for it on a node.
+    /// Its switches on a node.
     #[must_use]
     pub fn switches(&self, node: &NodeName) -> NodeSwitches {
         let known = self.view.switches(self.name(), node);
         known.and_then(|known| known.value.clone()).unwrap_or_default()
     }
 
-    /// Everything that operators have switched for it, by node.
+    /// All its switches, by node.
     pub fn switched(&self) -> impl Iterator<Item = (&'a NodeName, &'a NodeSwitches)> + use<'a> {
         let (name, first) = (self.name(), (self.name().clone(), Member::least().node));
         let of_job = self.view.switches.range(first..).take_while(move |((job, _), _)| job == name);
         of_job.filter_map(|((_, node), known)| Some((node, known.value.as_ref()?)))
     }
 
-    /// The members that take part in it, by name: living, fitting, not drained, not switched off for it, and one a host where
-    /// the job says so. Of two lives of one node the later.
+    /// The members that take part in it, by name: living, eligible, not draining, not excluded from it, and one a host
+    /// where the job says so. Of two lives of one node the later.
     #[must_use]
     pub fn available(&self) -> Vec<&'a Member> {
         let mut members: Vec<(&Member, &str)> = Vec::new();

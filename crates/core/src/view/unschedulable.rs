@@ -1,4 +1,4 @@
-//! Why no node can run a job now, in words: whoever is asked answers with these.
+//! Why no node can run a job now, in words for people.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -10,10 +10,10 @@ use crate::ids::{Member, NodeName};
 /// How many nodes are named; the others are counted.
 const NAMED: usize = 4;
 
-/// Why a living node that fits takes no part in a job.
+/// Why a living eligible node takes no part in a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ExclusionReason {
-    /// It was shut down for the job.
+    /// It was excluded from the job until its restart.
     ShutDown,
     /// It is disabled for the job.
     Disabled,
@@ -22,7 +22,7 @@ enum ExclusionReason {
 }
 
 impl JobView<'_> {
-    /// Why nothing of it runs, not by hand either, until somebody changes something; `None` where a node can run it.
+    /// Why it never runs, not on a manual trigger either, until an operator changes something; `None` where a node can.
     #[must_use]
     pub fn obstacle(&self) -> Option<String> {
         let name = self.name();
@@ -32,7 +32,7 @@ impl JobView<'_> {
         self.unschedulable_reason()
     }
 
-    /// Why no living node can run it now: none fits, or those that do drain or are switched off for it.
+    /// Why no living node can run it now: none is eligible, or all eligible ones drain or are excluded.
     #[must_use]
     pub fn unschedulable_reason(&self) -> Option<String> {
         let nodes = self.view.nodes_named(self.group());
@@ -63,10 +63,10 @@ impl JobView<'_> {
         })
     }
 
-    /// Why a member that fits takes no part.
+    /// Why an eligible member takes no part.
     fn exclusion(&self, member: &Member) -> Option<ExclusionReason> {
         let switches = self.switches(&member.node);
-        // Nodes are switched off for sharded jobs only.
+        // Nodes are excluded from sharded jobs only.
         let sharded = self.spec().is_some_and(|spec| spec.job.placement.is_sharded());
         match () {
             () if sharded && switches.shutdown == Some(member.incarnation) => Some(ExclusionReason::ShutDown),

@@ -1,5 +1,5 @@
-//! A backup as text: a line that says of what it is, a line an entry, and a line by which a file that is not whole is
-//! known.
+//! The text form of a backup: a header line, a line per entry, and a trailer line with a checksum that reveals an
+//! incomplete file.
 
 use std::fmt::Write;
 
@@ -13,19 +13,19 @@ use sha2::{Digest, Sha256};
 
 use super::BackupError;
 
-/// The version of the form.
+/// The version of the text form.
 const VERSION: u32 = 1;
 
-/// The books of a cluster at one time.
+/// The registry data of a cluster at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// Of what it is.
+    /// What the backup is of.
     pub header: BackupHeader,
-    /// All that is carried, as it was read.
+    /// All copied entries, as they were read.
     pub(super) entries: EntryMap,
 }
 
-/// Of what a backup is.
+/// The source of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupHeader {
     /// The layout of the tree.
@@ -36,15 +36,15 @@ pub struct BackupHeader {
     pub engine: String,
     /// The registry's URL, without its password.
     pub registry: String,
-    /// When, by the clock of the host it was taken on.
+    /// When the backup was taken, by the clock of that host.
     pub taken: Wall,
-    /// The generation that tokens carried.
+    /// The generation of fencing tokens.
     pub generation: u16,
-    /// The first and the last revision that entries were read at; the same one when nobody wrote meanwhile.
+    /// The first and the last revision at which entries were read; equal when there were no writes meanwhile.
     pub revisions: (Revision, Revision),
-    /// Who was a member. Members are not carried.
+    /// The members at that time. Members are not restored.
     pub members: Vec<Member>,
-    /// Where the cluster had been moved, if it had.
+    /// The registry to which the cluster had been moved, if it had.
     pub moved: Option<String>,
 }
 
@@ -56,7 +56,7 @@ struct HeaderLine {
     cluster: String,
     engine: String,
     registry: String,
-    /// For people.
+    /// For people to read.
     taken: String,
     taken_ms: i64,
     generation: u16,
@@ -78,16 +78,16 @@ struct EntryLine {
     hex: Option<String>,
 }
 
-/// The last line.
+/// The trailer line.
 #[derive(Serialize, Deserialize)]
 struct TrailerLine {
     end: usize,
-    /// Of all lines before this one.
+    /// The checksum of all lines before this one.
     sha256: String,
 }
 
 impl Backup {
-    /// The backup as it is kept.
+    /// The backup as text.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = self.body();
@@ -96,7 +96,7 @@ impl Backup {
         text
     }
 
-    /// By which a backup is told from another.
+    /// The checksum that identifies the backup.
     #[must_use]
     pub fn checksum(&self) -> String {
         sum(self.body().as_bytes()).chars().take(16).collect()
@@ -130,10 +130,10 @@ impl Backup {
         text
     }
 
-    /// Reads a backup back.
+    /// Parses a backup.
     ///
     /// # Errors
-    /// It is none, it is of a later version, or it is not whole.
+    /// The text is no backup, has a later version, or is incomplete.
     pub fn from_text(text: &[u8]) -> Result<Self, BackupError> {
         let invalid = |what: &str| BackupError::Invalid(format!("the backup {what}"));
         let broken = || invalid("is not whole or was changed: take another copy of it");

@@ -1,4 +1,4 @@
-//! What ran before a move stays to be seen: history that lies beside the registry's file goes along to the new file.
+//! Copies the history file beside a registry's file when the cluster moves, so that earlier runs stay visible.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -6,27 +6,27 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
-/// What became of the history beside a registry's file.
+/// The result of copying the history beside a registry's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HistoryCopy {
-    /// There is none: nodes keep history elsewhere, or nothing has run yet.
+    /// There is none: history is kept elsewhere, or nothing has run yet.
     None,
-    /// It was copied to this file, where nodes look for it when they are told of no other.
+    /// It was copied to this file, where nodes look for it by default.
     Copied(PathBuf),
-    /// It is in this file as before; nodes that are to show it must be told where it is, for this reason.
+    /// It stays in this file, for this reason; nodes need its location in their settings to show it.
     Stays(PathBuf, String),
 }
 
-/// Copies the history beside one registry's file to where nodes of the other registry look for it. Where there is a file
-/// already nothing is changed. To be called when nobody writes to it.
+/// Copies the history beside one registry's file to the default location for the other registry. An existing file is
+/// not changed. Nothing may write to the history meanwhile.
 pub(super) async fn copy_history(from: &str, to: &str) -> HistoryCopy {
     let (from, to) = (default_history(from), default_history(to));
     let carried = tokio::task::spawn_blocking(move || copy_history_now(from, to)).await;
-    // What failed here is told by whoever cannot see old runs then.
+    // A failure here shows up where earlier runs cannot be seen.
     carried.unwrap_or(HistoryCopy::None)
 }
 
-/// Where nodes that are told of no history keep it, for a registry that is a file.
+/// The default location of history, for a registry that is a file.
 fn default_history(registry: &str) -> Option<PathBuf> {
     registry.strip_prefix("sqlite:").map(|path| PathBuf::from(format!("{path}-history")))
 }
@@ -45,7 +45,7 @@ fn copy_history_now(from: Option<PathBuf>, to: Option<PathBuf>) -> HistoryCopy {
     }
 }
 
-/// Copies it whole or not at all, with what is in its log.
+/// Copies the file with its write-ahead log, completely or not at all.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     let mut part = to.as_os_str().to_owned();
     part.push(".part");
@@ -58,7 +58,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
         let target = part.to_str().ok_or("its name is not UTF-8")?;
         source.execute("VACUUM INTO ?1", [target]).map_err(|e| e.to_string())?;
         fs::File::open(&part).and_then(|file| file.sync_all()).map_err(|e| e.to_string())?;
-        // Fails where somebody was faster.
+        // Fails if another process was faster.
         fs::hard_link(&part, to).map_err(|e| e.to_string())
     })();
     let _ = fs::remove_file(&part);

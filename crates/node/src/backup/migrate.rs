@@ -1,7 +1,7 @@
-//! Moves a cluster that stands still: the new registry is marked, the old one shut, then everything is carried over.
+//! Migrates an idle cluster: marks the new registry, closes the old one, then copies everything.
 //!
-//! Until the old registry is shut nothing has changed there. From then on nobody can join it, and what it holds can change
-//! no more, for only members write; so whoever moves again carries the very same.
+//! Until the old registry is closed nothing has changed there. From then on nodes cannot join it, and its contents
+//! cannot change, for only members write; so another migration copies exactly the same.
 
 use std::time::Duration;
 
@@ -17,39 +17,39 @@ use super::restore::{self, RestoreStart};
 use super::{BackupError, now, raised};
 use crate::clock;
 
-/// How often it is looked whether somebody still lives.
+/// How often to check for living members.
 const AGAIN: Duration = Duration::from_millis(200);
-/// How many names a message tells.
+/// The most names in a message.
 const NAMED: usize = 5;
 
-/// What came of a move.
+/// The result of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MigrationReport {
-    /// Where the books were, without a password.
+    /// The old registry's URL, without a password.
     pub from: String,
-    /// Where they are.
+    /// The new registry's URL.
     pub to: String,
-    /// What was carried.
+    /// What was copied.
     pub tally: BackupCounts,
-    /// The generation that tokens carry from now on.
+    /// The generation of fencing tokens from now on.
     pub generation: u16,
-    /// What a claim was worth and what it is worth now, where that is less.
+    /// The durability class before and after, if the new one is weaker.
     pub weaker: Option<(DurabilityClass, DurabilityClass)>,
-    /// Whether it was moved before, so that nothing was done.
+    /// Whether it was migrated before, so that nothing was done.
     pub already: bool,
-    /// What became of the history beside the registry's file.
+    /// What happened to the history beside the registry's file.
     pub past: HistoryCopy,
 }
 
-/// Moves a cluster none of whose nodes lives, `patience` from now at the latest: one that was killed lives until its lease
-/// ends, which many engines see only while somebody asks.
+/// Migrates a cluster without living nodes; waits up to `patience` for the last one. A killed node counts as living
+/// until its lease ends, which many engines see only when asked.
 ///
 /// # Errors
-/// A node lives, a run is open, the new registry is not empty or cannot hold the books, or one of them cannot be reached.
-/// Moving again goes on where it stopped.
+/// A node lives, a run is open, the new registry is not empty or cannot hold the data, or one of the registries cannot
+/// be reached. Migrating again continues where it stopped.
 pub async fn migrate(from: &str, to: &str, patience: Duration) -> Result<MigrationReport, BackupError> {
     let source = BackupRegistry::existing(from).await?;
-    // Before anything is made at the other end.
+    // Before anything is created at the other end.
     let (cluster, _) = source.owned().await?;
     if cluster.shut.is_none() {
         let patience = Millis(i64::try_from(patience.as_millis()).unwrap_or(i64::MAX));
@@ -112,7 +112,7 @@ pub(super) async fn migrate_between(
         Some(at) => at,
         None => close(source, cluster.clone(), at, target.url()).await?,
     };
-    // Somebody may have joined between the first look and the closing: then all is as it was.
+    // A node may have joined between the first check and the closing: then everything is undone.
     let reading = source.read_all().await?;
     let entries = retire_members(&reading.entries);
     if let Err(why) = check_idle(source, &reading).and_then(|()| restore::must_fit(target, &entries)) {
@@ -123,7 +123,7 @@ pub(super) async fn migrate_between(
     Ok(moved(&reading, generation, false))
 }
 
-/// All that is there, once nobody lives there and nothing is half done.
+/// Reads everything, once no node lives there and no work is half done.
 async fn read_idle(source: &BackupRegistry) -> Result<BackupSnapshot, BackupError> {
     source.sweep().await?;
     let reading = source.read_all().await?;
@@ -131,7 +131,7 @@ async fn read_idle(source: &BackupRegistry) -> Result<BackupSnapshot, BackupErro
     Ok(reading)
 }
 
-/// Sees that nobody lives there and nothing is half done.
+/// Checks that no node lives there and no work is half done.
 fn check_idle(source: &BackupRegistry, reading: &BackupSnapshot) -> Result<(), BackupError> {
     if !reading.members.is_empty() {
         let names: Vec<_> = reading.members.iter().map(|member| member.node.to_string()).collect();
@@ -152,14 +152,14 @@ fn check_idle(source: &BackupRegistry, reading: &BackupSnapshot) -> Result<(), B
     )))
 }
 
-/// The first of these, and how many more there are.
+/// The first few names, and how many more there are.
 fn few(all: &[String]) -> String {
     let more = all.len().saturating_sub(NAMED);
     let named = all[..all.len() - more].join(", ");
     if more == 0 { named } else { format!("{named} and {more} more") }
 }
 
-/// Shuts a registry: every join that has not heard of it fails from now on. Returns since when.
+/// Closes a registry: every join that has not seen it fails from now on. Returns the revision of the closing.
 async fn close(
     source: &BackupRegistry,
     cluster: ClusterRecord,
@@ -170,7 +170,7 @@ async fn close(
     rewrite(source, ClusterRecord { shut: Some(shut), ..cluster }, at).await
 }
 
-/// Writes the cluster's entry anew. Returns since when it stands.
+/// Rewrites the cluster's entry. Returns its revision.
 async fn rewrite(
     source: &BackupRegistry,
     record: ClusterRecord,
@@ -181,7 +181,7 @@ async fn rewrite(
     match source.settle(vec![txn]).await?.pop() {
         Some(TxnResult::Applied(at)) => Ok(at),
         _ => match source.owned().await? {
-            // Our first try had landed.
+            // The first try had succeeded.
             (found, at) if found == record => Ok(at),
             _ => Err(source.conflict("was changed by somebody else meanwhile: do the same again")),
         },

@@ -1,4 +1,4 @@
-//! A registry as seen by whoever carries its books: read whole, and written without being a member.
+//! A registry as backup, restore and migration use it: read completely, and written without a membership.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,37 +18,37 @@ use crate::clock;
 
 /// How many jobs' entries are read at once, at one revision.
 const TOGETHER: usize = 64;
-/// How long one answer is waited for.
+/// How long to wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long the same is asked again and again.
+/// How long to repeat one request.
 const PERSISTENCE: Duration = Duration::from_secs(30);
-/// A pause before something is asked again.
+/// The pause before a request is repeated.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// An opened registry, and its URL as it may be shown.
+/// An opened registry, and its URL without the password.
 pub(super) struct BackupRegistry {
     registry: Arc<dyn Registry>,
     url: String,
 }
 
-/// All that is carried, as it was read.
+/// All copied entries, as they were read.
 pub(super) struct BackupSnapshot {
     pub(super) entries: EntryMap,
-    /// Who was a member.
+    /// The members.
     pub(super) members: Vec<Member>,
-    /// The revisions that it is of: the same one unless somebody wrote meanwhile.
+    /// The first and last revision read; equal when there were no writes meanwhile.
     pub(super) first: Revision,
     pub(super) last: Revision,
 }
 
-/// What became of a transaction, once it is known.
+/// The result of a transaction, once it is known.
 pub(super) enum TxnResult {
     Applied(Revision),
     Refused(Vec<Change>),
 }
 
 impl BackupRegistry {
-    /// Opens a registry, which may be made by that.
+    /// Opens a registry; this may create it.
     pub(super) async fn open(url: &str) -> Result<Self, BackupError> {
         if url.starts_with("memory:") {
             return Err(BackupError::Invalid(format!(
@@ -60,17 +60,17 @@ impl BackupRegistry {
         Ok(Self::of(registry, evenkeel_registry::redacted(url)))
     }
 
-    /// A registry that is open.
+    /// Wraps a registry that is open.
     pub(super) fn of(registry: Arc<dyn Registry>, url: String) -> Self {
         Self { registry, url }
     }
 
-    /// What time it is where the books are kept.
+    /// The current time by the registry's clock.
     pub(super) async fn time(&self) -> Result<Wall, BackupError> {
         Ok(self.persist(|| Box::pin(clock::of(&self.registry))).await?)
     }
 
-    /// Opens a registry that is to be there: a mistyped path must not make an empty file.
+    /// Opens a registry that must exist: a mistyped path must not create an empty file.
     pub(super) async fn existing(url: &str) -> Result<Self, BackupError> {
         if !evenkeel_registry::exists(url).await? {
             let shown = evenkeel_registry::redacted(url);
@@ -89,7 +89,7 @@ impl BackupRegistry {
         self.registry.facts()
     }
 
-    /// It does not go with how things stand here.
+    /// An error: the state of this registry does not allow it.
     pub(super) fn conflict(&self, what: &str) -> BackupError {
         BackupError::Conflict(format!("the registry {} {what}", self.url))
     }
@@ -108,14 +108,14 @@ impl BackupRegistry {
         Ok(Some((record, entry.revision)))
     }
 
-    /// The same where there must be one.
+    /// The cluster's own entry; an error if there is none.
     pub(super) async fn owned(&self) -> Result<(ClusterRecord, Revision), BackupError> {
         self.cluster().await?.ok_or_else(|| {
             self.conflict("keeps no cluster's books: give the registry that the nodes are started with")
         })
     }
 
-    /// Ends the leases whose time is over. Where no node is left that renews, nobody else does.
+    /// Ends the expired leases. Without a node that renews leases, nothing else ends them.
     pub(super) async fn sweep(&self) -> Result<(), BackupError> {
         let ttl = self.registry.facts().ttl_min;
         let lease = self.persist(|| self.registry.open(ttl)).await?.lease;
@@ -134,12 +134,12 @@ impl BackupRegistry {
             .any(|it| it.entry.is_some() && matches!(parse(&it.key), Some(ParsedKey::Node(_)))))
     }
 
-    /// Every cold entry.
+    /// Lists every cold entry.
     pub(super) async fn list(&self) -> Result<ChangeBatch, BackupError> {
         Ok(self.persist(|| self.registry.list()).await?)
     }
 
-    /// Reads all that is carried: what is of no job as it was listed, then job by job what is of one.
+    /// Reads all entries to be copied: those of no job from the list, then the others job by job.
     pub(super) async fn read_all(&self) -> Result<BackupSnapshot, BackupError> {
         let listed = self.list().await?;
         let mut reading = BackupSnapshot {
@@ -172,7 +172,7 @@ impl BackupRegistry {
         Ok(reading)
     }
 
-    /// Reads all entries of some jobs at one revision. Where a place names more lanes than were asked for, asks anew.
+    /// Reads all entries of some jobs at one revision. Repeats if an assignment names further run states.
     async fn read_jobs(
         &self,
         jobs: &[JobName],
@@ -206,7 +206,7 @@ impl BackupRegistry {
         }
     }
 
-    /// Makes transactions, each for itself, and does not let go before it is known what became of them.
+    /// Makes independent transactions, and repeats each until its result is known.
     pub(super) async fn settle(&self, txns: Vec<Txn>) -> Result<Vec<TxnResult>, BackupError> {
         let mut settled: Vec<Option<TxnResult>> = Vec::new();
         settled.resize_with(txns.len(), || None);
@@ -238,7 +238,7 @@ impl BackupRegistry {
         }
     }
 
-    /// Asks until there is an answer, as long as one may be hoped for.
+    /// Repeats a request until there is an answer or the time for it is over.
     async fn persist<'a, T>(
         &'a self,
         ask: impl Fn() -> BoxFuture<'a, Result<T, RegistryError>>,

@@ -1,5 +1,5 @@
-//! Puts books into an empty registry: marked first, so that nobody joins or puts in others; then entry by entry; compared;
-//! and opened last.
+//! Restores registry data into an empty registry. First a marker keeps nodes from joining and other restores out; then
+//! the entries are written and compared; last, the registry is opened.
 
 use evenkeel_core::backup::{EntryMap, asking_for_more, too_large};
 use evenkeel_core::keys::{self, Key};
@@ -9,28 +9,28 @@ use evenkeel_core::registry::{Change, Guard, Revision, Txn, Value, Write};
 use super::BackupError;
 use super::registry::{BackupRegistry, TxnResult};
 
-/// How many entries are under way at once, and how many bytes of them.
+/// How many entries, and how many bytes of them, are in flight at once.
 const TOGETHER: usize = 200;
 const BYTES: usize = 1 << 20;
-/// Entries of whoever tries the registry out, which are soon gone.
+/// Entries of `diagnose`, which are soon gone.
 const TRIALS: &str = "doctor/";
 
-/// A registry that takes these books and no others, and no members.
+/// A registry that accepts these entries, no others, and no members.
 pub(super) struct RestoreMarker {
-    /// As it will be when all is there.
+    /// The cluster's record as it will be once everything is there.
     record: ClusterRecord,
     at: Revision,
 }
 
-/// Whether there is anything to do.
+/// Whether the restore still has to be done.
 pub(super) enum RestoreStart {
-    /// It was done before.
+    /// It was completed before.
     Already(ClusterRecord),
-    /// It is to be completed.
+    /// It has to be completed.
     Pending(RestoreMarker),
 }
 
-/// Sees that an engine takes every one of these entries, and gives every job what it asks for.
+/// Checks that the engine accepts every entry, and gives every job the durability that it requires.
 pub(super) fn must_fit(books: &BackupRegistry, entries: &EntryMap) -> Result<(), BackupError> {
     let class = books.facts().class;
     let asking = asking_for_more(entries.iter(), class);
@@ -54,7 +54,7 @@ pub(super) fn must_fit(books: &BackupRegistry, entries: &EntryMap) -> Result<(),
     )))
 }
 
-/// Marks an empty registry, or finds the mark of whoever began with the same before.
+/// Marks an empty registry, or finds the marker of an earlier try with the same backup.
 pub(super) async fn begin(
     books: &BackupRegistry,
     from: &str,
@@ -63,7 +63,7 @@ pub(super) async fn begin(
     let shut = Some(JoinRefusal::Filling { from: from.to_owned() });
     let record = ClusterRecord { filled: Some(from.to_owned()), ..record };
     let ours = |found: &ClusterRecord| found.id == record.id && found.generation >= record.generation;
-    // Earlier programs did not say.
+    // Earlier programs did not record it.
     let same = |found: &ClusterRecord| found.filled.is_none() || found.filled == record.filled;
     if let Some((found, at)) = books.cluster().await? {
         return match &found.shut {
@@ -97,7 +97,7 @@ pub(super) async fn begin(
         Txn { guards: vec![Guard::Absent(keys::cluster())], writes: vec![put(keys::cluster(), &value)] };
     match books.settle(vec![txn]).await?.pop() {
         Some(TxnResult::Applied(at)) => Ok(RestoreStart::Pending(RestoreMarker { record, at })),
-        // Our own first try may have landed; whoever else was faster is somebody else.
+        // The first try may have succeeded; any other value is another process's.
         Some(TxnResult::Refused(found)) if exact_revision(&found, &keys::cluster(), &value).is_some() => {
             let at = exact_revision(&found, &keys::cluster(), &value).unwrap_or_default();
             Ok(RestoreStart::Pending(RestoreMarker { record, at }))
@@ -106,7 +106,7 @@ pub(super) async fn begin(
     }
 }
 
-/// Puts in what is missing, compares all of it, and opens the registry. Returns what it adds to the engine's generation.
+/// Writes what is missing, compares everything, opens the registry. Returns what the engine's generation is raised by.
 pub(super) async fn complete(
     books: &BackupRegistry,
     mark: RestoreMarker,
@@ -128,7 +128,7 @@ pub(super) async fn complete(
     Ok(mark.record.generation)
 }
 
-/// Each entry is put once, and only while the mark stands: what comes late finds a cluster at work and does nothing.
+/// Each entry is written once, and only while the marker exists: a late write finds a running cluster and does nothing.
 async fn write(
     books: &BackupRegistry,
     mark: &RestoreMarker,
@@ -150,7 +150,7 @@ async fn write(
     Ok(())
 }
 
-/// Since when exactly this is there.
+/// The revision of exactly this value.
 fn exact_revision(found: &[Change], key: &Key, value: &Value) -> Option<Revision> {
     let entry = found.iter().find(|change| change.key == *key)?.entry.as_ref()?;
     (entry.value == *value).then_some(entry.revision)
@@ -182,7 +182,7 @@ async fn open(books: &BackupRegistry, mark: &RestoreMarker) -> Result<(), Backup
     }
 }
 
-/// Whether whoever did the same has opened it: this very process, or another one with the same books.
+/// Whether the same restore has opened it: this process, or another one with the same backup.
 fn is_open(found: &[Change], record: &ClusterRecord) -> bool {
     let entry =
         found.iter().find(|change| change.key == keys::cluster()).and_then(|change| change.entry.as_ref());

@@ -1,4 +1,4 @@
-//! Books are carried whole, whatever answer is lost and wherever whoever carries them dies.
+//! Registry data is copied completely, whichever answer is lost and wherever the copying process dies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,13 +25,13 @@ use super::*;
 
 type TxnHook = Box<dyn Fn(&Txn) -> Option<Txn> + Send + Sync>;
 
-/// A registry that takes so many transactions and then answers no more, or loses the first answer to each.
+/// A registry that answers no more after so many transactions, or loses the first answer to each.
 struct FrailRegistry {
     inner: Arc<dyn Registry>,
     left: AtomicUsize,
     dead: Notify,
     loses: bool,
-    /// What somebody else does right before a transaction.
+    /// What another process does right before a transaction.
     before: TxnHook,
     commits: std::sync::Mutex<Vec<Txn>>,
     generation: u16,
@@ -124,7 +124,7 @@ fn cluster(shut: Option<JoinRefusal>) -> Value {
     encode(&ClusterRecord { generation: 2, shut, ..ClusterRecord::new("c".into()) })
 }
 
-/// What a cluster leaves that was stopped: five claimed jobs and a sharded one.
+/// What a stopped cluster leaves: five claimed jobs and a sharded one.
 async fn stopped() -> Arc<dyn Registry> {
     let registry = empty();
     let mut all = vec![put(keys::cluster(), cluster(None), None)];
@@ -232,7 +232,7 @@ async fn what_is_backed_up_is_restored_with_hot_entries_and_a_larger_generation(
 
     let again = put_back(&backup_registry(&new, "new"), &backup).await.unwrap();
     assert!(again.already, "and nothing is changed");
-    // Another backup of the same cluster is not there because this one is.
+    // The presence of one backup does not count for another backup of the same cluster.
     let other = Backup { header: BackupHeader { taken: Wall(1), ..backup.header.clone() }, ..backup.clone() };
     let refused = put_back(&backup_registry(&new, "new"), &other).await.unwrap_err().to_string();
     assert!(refused.contains("is not empty"), "{refused}");
@@ -276,7 +276,7 @@ async fn lost_answers_change_nothing() {
     let moved = migrate_between(&source, &target).await.unwrap();
     assert_eq!((moved.generation, moved.already), (3, false));
     assert_eq!(everything(&new).await, retire_members(&everything(&old).await));
-    // Whatever comes once more, and late, finds a cluster at work.
+    // A repeated, late write finds a running cluster.
     let lane = keys::run_state(&job("j0"));
     new.commit(vec![Txn { guards: Vec::new(), writes: vec![Write::Delete { key: lane }] }]).await;
     let late = registry.commits.lock().unwrap().clone();
@@ -333,7 +333,7 @@ async fn a_member_that_was_killed_is_waited_for_as_long_as_its_lease_and_no_long
 
 async fn wait_for_the_lease(why: &str, old: &Arc<dyn Registry>, new: &Arc<dyn Registry>) {
     assert!(why.contains("living nodes: a"), "{why}");
-    // Nobody renews there, so nobody would ever end the lease.
+    // No node renews there, so nothing would ever end the lease.
     let begun = crate::clock::now().mono;
     while let Err(why) = migrate_between(&backup_registry(old, "old"), &backup_registry(new, "new")).await {
         assert!(crate::clock::now().mono - begun < Millis::secs(120), "{why}");
@@ -404,7 +404,7 @@ async fn nothing_goes_where_a_job_would_get_less_than_it_asks_for() {
         old.commit(vec![put(keys::spec(&pay), encode(&spec), None)]).await;
     };
     declare(Some(DurabilityClass::B)).await;
-    // What is in memory is gone with its process: class C.
+    // Data in memory is lost with its process: class C.
     let new = empty();
     let why = migrate_between(&backup_registry(&old, "old"), &backup_registry(&new, "new"))
         .await

@@ -1,4 +1,4 @@
-//! Runs that are programs, executed through the guard process.
+//! Executes commands through the guard process.
 
 use evenkeel_core::effect::{Run, StopReason};
 use evenkeel_core::ids::{NodeName, RunId};
@@ -8,7 +8,7 @@ use crate::executor::{AttemptResult, ExecutorEvent, TrustDeadline};
 use crate::guard::{AttemptId, BE_ALONE, GuardRequest, LaunchSpec};
 use crate::logs::{LogLimits, Logs};
 
-/// The commands of this node.
+/// The executor of commands.
 pub(crate) struct CommandExecutor {
     /// `None` when this program cannot be its own guard.
     guard: Option<mpsc::UnboundedSender<GuardRequest>>,
@@ -50,7 +50,7 @@ impl CommandExecutor {
             priority: run.priority,
             again: run.again,
         };
-        // The keeper ends only after this sender is gone.
+        // The guard client ends only after this sender is gone.
         let _ = orders.send(GuardRequest::Start(Box::new(launch)));
     }
 

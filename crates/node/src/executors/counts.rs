@@ -1,4 +1,4 @@
-//! What this node's dataflows processed, counted over an interval, told and begun anew (S2-21).
+//! Counts the items that this node's dataflows process, and reports the counts once per interval (S2-21).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::clock;
 use crate::handle::HandleRequest;
 
-/// How many items of a job were processed since they were told last.
+/// How many items of a job were processed since the last report.
 #[derive(Debug, Default)]
 pub(super) struct ItemCounter {
     succeeded: AtomicU64,
@@ -34,7 +34,7 @@ struct CountedJob {
     interval: Millis,
     from: Wall,
     due: Mono,
-    /// Whether the latest told numbers were not zero, so that zeros have to be told yet.
+    /// Whether the last reported numbers were not zero, so that zeros still have to be reported.
     reported: bool,
 }
 
@@ -50,7 +50,7 @@ impl ItemCounts {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The counter for a run of a job that is to be told every `interval` seconds.
+    /// The counter for a run of a job whose counts are reported every `interval` seconds.
     pub(super) fn of(&self, job: &JobName, interval: u64, now: Now) -> Arc<ItemCounter> {
         let interval = Millis::secs(i64::try_from(interval).unwrap_or(i64::MAX / 1000));
         let mut jobs = self.jobs();
@@ -67,12 +67,12 @@ impl ItemCounts {
         counting.counter.clone()
     }
 
-    /// When the next numbers are to be told.
+    /// When the next report is due.
     fn next(&self) -> Option<Mono> {
         self.jobs().values().map(|counting| counting.due).min()
     }
 
-    /// The numbers whose intervals are over, which begin anew. A job that is idle is told with zeros once, then forgotten.
+    /// Takes the counts whose intervals are over, and resets them. Reports an idle job with zeros once and forgets it.
     fn take(&self, now: Now) -> Vec<(JobName, ProcessedItems)> {
         let mut taken = Vec::new();
         self.jobs().retain(|job, counting| {
@@ -97,7 +97,7 @@ impl ItemCounts {
         taken
     }
 
-    /// Numbers that could not be told count in the interval that follows.
+    /// Adds numbers that could not be reported to the following interval.
     fn put_back(&self, job: &JobName, count: ProcessedItems) {
         if let Some(counting) = self.jobs().get_mut(job) {
             counting.counter.succeeded.fetch_add(count.succeeded, Ordering::Relaxed);
@@ -107,7 +107,7 @@ impl ItemCounts {
         }
     }
 
-    /// Tells numbers for as long as the node takes orders; without keeping it alive by that.
+    /// Reports counts for as long as the node accepts requests, without keeping the node alive.
     pub(crate) async fn report(self: Arc<Self>, orders: mpsc::WeakSender<HandleRequest>) {
         loop {
             let now = clock::now();

@@ -1,4 +1,4 @@
-//! Functions that fetch data and process it, item by item, several at once.
+//! Dataflow functions: they fetch data and process it, item by item, several at once.
 
 use std::any::Any;
 use std::fmt;
@@ -13,18 +13,18 @@ use tokio::task::{JoinError, JoinSet};
 use super::counts::ItemCounter;
 use super::function::{FunctionOutput, FunctionResult, RunContext};
 
-/// After so many rounds in a row in which nothing succeeded a stream is given up: the same items come again and again.
+/// After this many rounds in a row without a success a stream is given up: the same items come again and again.
 const HOPELESS: u32 = 100;
 
-/// What a fetch may give back: items, or a `Result` whose error says why there are none to be had.
+/// The return value of a fetch: items, or a `Result` whose error says why there are none.
 pub trait FetchOutput {
     /// One piece of data.
     type Item;
 
-    /// The items, none where there is nothing more to do.
+    /// The items; none when there is nothing more to do.
     ///
     /// # Errors
-    /// In words, why they could not be fetched.
+    /// Why the items could not be fetched, in words.
     fn items(self) -> Result<Vec<Self::Item>, String>;
 }
 
@@ -42,24 +42,24 @@ impl<T, E: fmt::Display> FetchOutput for Result<Vec<T>, E> {
     }
 }
 
-/// Why a stream should end before its next fetch.
+/// Checks whether a stream should end before its next fetch, and why.
 pub(crate) type StreamEndCheck = Arc<dyn Fn(&Run) -> Option<&'static str> + Send + Sync>;
 
-/// What a run of a dataflow has beside its context.
+/// The context of a dataflow run.
 pub(super) struct DataflowTask {
     pub(super) settings: Dataflow,
     pub(super) counter: Arc<ItemCounter>,
     pub(super) ends: StreamEndCheck,
-    /// Held by whatever of the run is under way: it is over only when the last of these is dropped.
+    /// A clone is held by every task of the run: the run is over only when the last one is dropped.
     pub(super) alive: mpsc::Sender<()>,
 }
 
-/// What became of the items of a run.
+/// The counts of a run's items by outcome.
 #[derive(Default)]
 struct ItemTally {
     succeeded: u64,
     failed: u64,
-    /// Why the latest item that failed did.
+    /// Why the latest failed item failed.
     last: String,
     /// How many rounds in a row had failures and no success.
     hopeless: u32,
@@ -129,7 +129,7 @@ impl DataflowTask {
         }
     }
 
-    /// Processes the items of one fetch and returns when none is under way any more; why, where it left some out.
+    /// Processes the items of one fetch and returns when all tasks have ended; says why if some items were left out.
     async fn round<T, P, B>(
         &self,
         context: &RunContext,
@@ -151,7 +151,7 @@ impl DataflowTask {
             {
                 self.count(end, tally);
             }
-            // Asked last before each item: what was not begun is left to whoever fetches next (law 4).
+            // Checked last before each item: items that were not begun are left to the next node that fetches (law 4).
             stopped = context.stop_reason();
             if stopped.is_some() {
                 break;
@@ -175,7 +175,7 @@ impl DataflowTask {
             Ok(failure) => failure,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => Some(format!("it panicked{}", panic_message(&*panic))),
-                // The runtime is shut down: nobody knows what became of it.
+                // The runtime is shut down: the outcome of the item is unknown.
                 Err(_) => return,
             },
         };
@@ -187,7 +187,7 @@ impl DataflowTask {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

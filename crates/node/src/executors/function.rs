@@ -1,4 +1,4 @@
-//! Runs that are functions of the embedding program, executed as tasks beside it.
+//! Executes functions of the embedding program, as tasks beside it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,15 +21,15 @@ use crate::executor::{AttemptResult, ExecutorEvent, TrustDeadline};
 
 /// How long a function may still work after it was asked to stop; then it is dropped at its next `await`.
 const GRACE: Millis = Millis::secs(2);
-/// What is told of a run whose task was dropped before it began.
+/// The reason of a run whose task was dropped before it began.
 const GONE: &str =
     "it never began: the runtime on which the node was opened, and which runs its functions, has ended";
 
-/// What a function came to, in words; empty when there is nothing to add.
+/// The result of a function, in words; empty when there is nothing to add.
 pub(super) enum FunctionResult {
     Succeeded(String),
     Failed(String),
-    /// It found by itself that it must not go on.
+    /// It found by itself that it must not continue.
     Stopped(StopReason, String),
 }
 
@@ -43,18 +43,18 @@ impl FunctionResult {
 
 type FunctionFuture = Pin<Box<dyn Future<Output = FunctionResult> + Send>>;
 
-/// What the embedding program brought along.
+/// A function of the embedding program.
 #[derive(Clone)]
 enum RegisteredFunction {
     Plain(Arc<dyn Fn(RunContext) -> FunctionFuture + Send + Sync>),
     Flow(Arc<dyn Fn(RunContext, DataflowTask) -> FunctionFuture + Send + Sync>),
 }
 
-/// The functions that jobs may call, by name.
+/// The functions that jobs can call, by name.
 #[derive(Clone, Default)]
 pub struct Functions(BTreeMap<String, RegisteredFunction>);
 
-/// What a function may give back: `()`, or a `Result` whose error says why the run failed.
+/// The return value of a function: `()`, or a `Result` whose error says why the run failed.
 pub trait FunctionOutput {
     /// Why it failed; `None` when it succeeded.
     fn failure(self) -> Option<String>;
@@ -73,13 +73,13 @@ impl<E: fmt::Display> FunctionOutput for Result<(), E> {
 }
 
 impl Functions {
-    /// No function yet.
+    /// An empty set of functions.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same with one more: jobs with `function = "<name>"` call it. A second one of a name replaces the first.
+    /// Adds a function: jobs with `function = "<name>"` call it. A second one of the same name replaces the first.
     #[must_use]
     pub fn add<F, B>(mut self, name: &str, function: F) -> Self
     where
@@ -97,9 +97,9 @@ impl Functions {
         self
     }
 
-    /// The same with one more that fetches data and processes it item by item: `fetch` is told how many items are wanted,
-    /// and `process` is called for each, for several at once, every item in a task of its own. The job's `dataflow` says
-    /// how many, and whether a run goes on until a fetch is empty.
+    /// Adds a function that fetches data and processes it item by item: `fetch` gets the number of wanted items, and
+    /// `process` is called for each, several at once, every item in a task of its own. The job's `dataflow` sets the
+    /// number, and whether a run continues until a fetch is empty.
     ///
     /// An item that fails, or panics, is counted and does not make the run fail; a fetch that fails does.
     #[must_use]
@@ -121,7 +121,7 @@ impl Functions {
         self
     }
 
-    /// Their names.
+    /// The names of the functions.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
@@ -133,16 +133,16 @@ impl fmt::Debug for Functions {
     }
 }
 
-/// What a function is told of its run.
+/// The context that a function gets of its run.
 #[derive(Clone, Debug)]
 pub struct RunContext(Arc<FunctionRun>);
 
-/// What the function, its supervisor and the node share of a run.
+/// The state of a run that the function, its supervisor and the node share.
 #[derive(Debug)]
 struct FunctionRun {
     run: Run,
     node: NodeName,
-    /// Why it should stop; the first reason stands.
+    /// Why it should stop; the first reason counts.
     stop: OnceLock<StopReason>,
     stopping: Notify,
     trusted_until: Arc<AtomicI64>,
@@ -163,16 +163,16 @@ impl RunContext {
         &self.0.run
     }
 
-    /// The same facts under the names that a command finds in its environment.
+    /// The same facts as the environment variables of a command.
     #[must_use]
     pub fn environment(&self) -> BTreeMap<&'static str, String> {
         self.0.run.environment(&self.0.node)
     }
 
-    /// Why the function should stop now; `None` while it may go on.
+    /// Why the function should stop now; `None` while it may continue.
     ///
-    /// Past the node's trust deadline this says so by itself, even if the whole process was paused until just now: ask
-    /// before each effect on the world, and send [`Run::token`] along with it (law 4).
+    /// Past the node's trust deadline this returns a reason even if the whole process was paused until just now: check
+    /// it before each external effect, and send [`Run::token`] along with it (law 4).
     #[must_use]
     pub fn stop_reason(&self) -> Option<StopReason> {
         let late = || clock::now().mono.0 >= self.0.trusted_until.load(Ordering::Acquire);
@@ -182,7 +182,7 @@ impl RunContext {
     /// Waits until the function should stop. Two seconds later it is dropped at its next `await`.
     pub async fn stopped(&self) -> StopReason {
         loop {
-            // Listening comes before looking, so that no word falls between the two.
+            // Subscribe before the check, so that no notification is lost between the two.
             let word = self.0.stopping.notified();
             if let Some(reason) = self.0.stop.get() {
                 return *reason;
@@ -192,11 +192,11 @@ impl RunContext {
     }
 }
 
-/// The functions under way on this node.
+/// The executor of functions.
 pub(crate) struct FunctionExecutor {
     functions: Functions,
     node: NodeName,
-    /// Where functions run: the embedder's runtime, so that what they do never delays the node.
+    /// The embedder's runtime, where functions run, so that they never delay the node.
     runtime: tokio::runtime::Handle,
     running: BTreeMap<RunId, Arc<FunctionRun>>,
     trusted_until: Arc<AtomicI64>,
@@ -207,14 +207,14 @@ pub(crate) struct FunctionExecutor {
     starting: Vec<FunctionStart>,
 }
 
-/// A run that is about to start, with all that it takes.
+/// A run that is about to start.
 struct FunctionStart {
     function: RegisteredFunction,
     run: Arc<FunctionRun>,
     grace_when_fenced: Millis,
     counts: Arc<ItemCounts>,
     ends: StreamEndCheck,
-    /// From here on, for its task may be dropped before it begins.
+    /// Reports from here on, for its task may be dropped before it begins.
     report: EndReporter,
 }
 
@@ -244,7 +244,7 @@ impl FunctionExecutor {
         }
     }
 
-    /// From now on functions may act until the new deadline.
+    /// Allows functions to act until the new deadline.
     pub(crate) fn trust(&mut self, trust: TrustDeadline) {
         self.trusted_until.store(trust.until.0, Ordering::Release);
         self.grace_when_fenced = GRACE.min(trust.kill - trust.until);
@@ -267,7 +267,7 @@ impl FunctionExecutor {
         self.running.remove(run);
     }
 
-    /// The run starts with the next [`go`](Self::go).
+    /// Queues a run, which starts with the next [`go`](Self::go).
     pub(crate) fn start(&mut self, run: Run, name: &str) {
         let Some(function) = self.functions.0.get(name).cloned() else {
             let reason = format!("this node has no function {name:?}: add it to the node's functions");
@@ -298,7 +298,7 @@ impl FunctionExecutor {
         });
     }
 
-    /// Starts what is to start, each as a task. The runtime is another thread's, which is woken once for all of them.
+    /// Starts the queued runs, each as a task. The runtime's thread is woken once for all of them.
     pub(crate) fn go(&mut self) {
         if self.starting.len() > 1 {
             let all = std::mem::take(&mut self.starting);
@@ -335,7 +335,7 @@ impl FunctionStart {
                 let (alive, mut over) = mpsc::channel(1);
                 let flow = DataflowTask { settings, counter, ends, alive };
                 let end = supervise(|| function(context.clone(), flow), &context, grace_when_fenced).await;
-                // Whatever of it never awaits is not over yet, and the run is not either.
+                // A part of it that never awaits may still run, and so the run is not over.
                 let _ = over.recv().await;
                 end
             }
@@ -344,7 +344,7 @@ impl FunctionStart {
     }
 }
 
-/// Runs the function to its end, or until it has been asked to stop and had its grace.
+/// Runs the function to its end, or until it was asked to stop and its grace is over.
 async fn supervise(
     body: impl FnOnce() -> FunctionFuture,
     context: &RunContext,
@@ -355,7 +355,7 @@ async fn supervise(
     let reason = tokio::select! {
         biased;
         said = &mut body => return match (context.0.stop.get(), said) {
-            // It was asked to stop and did, however it says so.
+            // It was asked to stop and did, whatever it returned.
             (Some(reason), said) => (RunOutcome::Stopped(*reason), said.into_text()),
             (None, FunctionResult::Stopped(reason, words)) => (RunOutcome::Stopped(reason), words),
             (None, FunctionResult::Succeeded(words)) => (RunOutcome::Succeeded, words),

@@ -1,7 +1,7 @@
-//! Runs that are requests, made by this process.
+//! Executes HTTP requests from this process.
 //!
-//! One thread has them all. A request that is dropped is gone: its connection is closed and nothing more is sent. What
-//! the server makes of what it has already is its own affair, which is what the fencing token is for.
+//! One thread runs all of them. Dropping a request closes its connection, and nothing more is sent. The server may
+//! still process what it has received already; the fencing token is for that case.
 
 mod connect;
 mod egress;
@@ -39,12 +39,12 @@ use secrets::SecretFolder;
 
 pub use egress::Network;
 
-/// How many names are asked for at once: the resolver of the system waits in a thread for each.
+/// How many names are resolved at once: the system's resolver blocks a thread for each.
 const LOOKUPS: usize = 16;
-/// What is added to how a request ended that was dropped.
+/// Added to the reason of a request that was dropped.
 const DROPPED: &str = "the request was dropped; the server may go on with what it has";
 
-/// The requests of this node.
+/// The executor of HTTP requests.
 pub(crate) struct HttpExecutor {
     node: NodeName,
     logs: Logs,
@@ -57,7 +57,7 @@ pub(crate) struct HttpExecutor {
     worker: Option<HttpWorker>,
 }
 
-/// The thread that has all requests; it ends when this is dropped, and they with it.
+/// The thread that runs all requests; it ends when this is dropped, and the requests with it.
 struct HttpWorker {
     runtime: Handle,
     _until: oneshot::Sender<()>,
@@ -69,7 +69,7 @@ impl HttpWorker {
         let handle = runtime.handle().clone();
         let (until, dropped) = oneshot::channel();
         thread::Builder::new().name("evenkeel-http".into()).spawn(move || {
-            // Nothing is ever sent: the end of it is the word.
+            // Nothing is ever sent: the closing of the channel is the signal.
             let _ = runtime.block_on(dropped);
             // A resolver that still waits must not keep the node.
             runtime.shutdown_background();
@@ -93,7 +93,7 @@ impl HttpExecutor {
         }
     }
 
-    /// From now on requests may be under way until the new deadline.
+    /// Allows requests to be in flight until the new deadline.
     pub(crate) fn trust(&mut self, trust: TrustDeadline) {
         self.trusted_until.store(trust.until.0, Ordering::Release);
     }
@@ -170,7 +170,7 @@ impl HttpTask {
         let limit = run.timeout.unwrap_or(HTTP_TIMEOUT);
         let (ended, reason) = tokio::select! {
             biased;
-            // Without anybody who could stop it, nobody would know of it either.
+            // If nothing can stop it any more, nothing tracks it either.
             reason = stopped => (RunOutcome::Stopped(reason.unwrap_or(StopReason::Fenced)), DROPPED.to_owned()),
             () = untrusted(&trusted_until) => (RunOutcome::Stopped(StopReason::Fenced), DROPPED.to_owned()),
             end = exchange::make(&call, &reach, &mut log) => match end {
@@ -187,8 +187,8 @@ impl HttpTask {
     }
 }
 
-/// Waits until the node is trusted no more. It looks at each turn of its task, so that a process which was paused past
-/// the deadline sends nothing more when it wakes (law 4).
+/// Waits until the node is no longer trusted. It checks at each poll of its task, so that a process which was paused
+/// past the deadline sends nothing more when it wakes (law 4).
 async fn untrusted(until: &AtomicI64) {
     let left = || Millis(until.load(Ordering::Acquire).saturating_sub(clock::now().mono.0));
     loop {

@@ -1,4 +1,4 @@
-//! The one word that follows each start within this process, come what may.
+//! Reports exactly one end for each start within this process, even after a panic.
 
 use evenkeel_core::effect::Run;
 use evenkeel_core::input::RunOutcome;
@@ -14,12 +14,12 @@ pub(super) struct EndReporter {
 }
 
 impl EndReporter {
-    /// What is told if nothing else is.
+    /// Starts with this reason, reported if nothing else is.
     pub(super) fn new(news: mpsc::UnboundedSender<ExecutorEvent>, run: &Run, panicked: &'static str) -> Self {
         Self { events: news, finish: Some(AttemptResult::failed(run, panicked)) }
     }
 
-    /// It begins now; what is told from here on if nothing else is.
+    /// Marks the beginning of the run; sets the reason that is reported from here on if nothing else is.
     pub(super) fn begin(&mut self, panicked: &'static str) {
         if let Some(finish) = &mut self.finish {
             finish.started = clock::now().wall;
@@ -27,10 +27,10 @@ impl EndReporter {
         }
     }
 
-    /// It did not start and will not.
+    /// Reports that the run did not start and will not.
     pub(super) fn not_started(mut self) {
         if let Some(AttemptResult { run, attempt, .. }) = self.finish.take() {
-            // A driver that has ended wants no news; what it had open others settle by the registry.
+            // A driver that has ended needs no events; other nodes settle its open runs by the registry.
             let _ = self.events.send(ExecutorEvent::NotStarted { run, attempt });
         }
     }
@@ -42,7 +42,7 @@ impl EndReporter {
         }
     }
 
-    /// How many bytes of output were kept.
+    /// Sets how many bytes of output were kept.
     pub(super) fn set_output(&mut self, output: u64) {
         if let Some(finish) = &mut self.finish {
             finish.output = output;

@@ -1,9 +1,9 @@
-//! Cgroups: each run gets one of its own, where its node may make any.
+//! Cgroups: each run gets its own, where the node may create any.
 //!
-//! A run's processes cannot leave it, whatever session they are in and whoever is their parent, so whoever ends it overlooks none.
-//! And the kernel keeps the limits of all of them together. The guard makes it, the shim enters it, and the guard takes it
-//! away once nothing is left in it. What a guard that was killed left behind is ended by the next one of the same data folder,
-//! before it says that it is ready.
+//! A run's processes cannot leave the cgroup, whatever their session or parent, so ending the cgroup overlooks none.
+//! And the kernel enforces the limits of all of them together. The guard creates it, the shim enters it, and the guard
+//! removes it once it is empty. What a killed guard left behind is ended by the next guard of the same data folder,
+//! before that reports that it is ready.
 
 mod members;
 #[cfg(test)]
@@ -24,20 +24,20 @@ use tree::{CgroupTree, Controller, NODE_CGROUP};
 
 pub(crate) use tree::CgroupMounts;
 
-/// In which spans the kernel reckons how long a run may compute, in microseconds.
+/// The period, in microseconds, over which the kernel limits a run's CPU time.
 const PERIOD: u64 = 100_000;
 
-/// The kernel reckons memory in portions, so what is full lacks as much at most.
+/// The kernel charges memory in batches, so a full cgroup may lack this much of its limit.
 const CHARGED_AT_ONCE: u64 = 1 << 20;
 
-/// Where a node's runs get theirs.
+/// Creates and removes the cgroups of a node's runs.
 #[derive(Debug)]
 pub(crate) struct Cgroups {
-    /// A folder in each tree; the first one tells which processes a run has.
+    /// A folder in each tree; the first one knows which processes a run has.
     folders: Vec<CgroupFolder>,
-    /// Why what is bounded nowhere is not.
+    /// The controllers that no tree offers, and why.
     missing: Vec<(Controller, String)>,
-    /// What could not be taken away yet: the kernel may hold one a little longer than its processes.
+    /// The cgroups that could not be removed yet: the kernel may hold one a little longer than its processes.
     remains: Vec<PathBuf>,
 }
 
@@ -49,26 +49,26 @@ struct CgroupFolder {
     controllers: Vec<Controller>,
 }
 
-/// One run's.
+/// The cgroup of one run.
 #[derive(Debug)]
 pub(super) struct Cgroup {
-    /// In each tree that matters to it; the first one tells its processes.
+    /// Its folder in each tree with one of its limits; the first one lists its processes.
     dirs: Vec<PathBuf>,
     /// Whether there are limits of the whole run.
     bounded: bool,
-    /// Where its processes are counted.
+    /// The folder that counts its processes.
     pids: Option<PathBuf>,
-    /// Where its memory is, whether in the unified tree, and its limit.
+    /// The folder that accounts its memory, whether in the unified tree, and its limit.
     memory: Option<(PathBuf, bool, Option<u64>)>,
 }
 
 impl Cgroups {
-    /// None at all: runs start without, whatever limits they have together.
+    /// No cgroups: runs start without, and limits of whole runs are not enforced.
     pub(crate) fn none() -> Self {
         Self { folders: Vec::new(), missing: Vec::new(), remains: Vec::new() }
     }
 
-    /// Finds out where they can be made, and stands aside with `us` where that is needed.
+    /// Finds out where cgroups can be created, and moves the processes `us` aside where that is needed.
     pub(crate) fn open(told: &CgroupMounts, data: &Path, us: &[Pid]) -> io::Result<Self> {
         let name = name(data)?;
         let (mut folders, mut missing) = (Vec::new(), Vec::new());
@@ -89,14 +89,14 @@ impl Cgroups {
         Ok(Self { folders, missing, remains: Vec::new() })
     }
 
-    /// Why not every limit can be kept, with what to do; `None` when each can.
+    /// Why not every limit can be enforced, with the fix; `None` when each can.
     pub(crate) fn lacking(&self) -> Option<String> {
         let (controller, why) = self.missing.first()?;
         let names: Vec<&str> = self.missing.iter().map(|(it, _)| it.name()).collect();
         Some(format!("no cgroup for {} ({}: {why})", names.join(", "), controller.name()))
     }
 
-    /// Kills what the runs of earlier guards of this folder left, and says whether all of it has ended.
+    /// Kills what the runs of earlier guards of this folder left; returns whether all of it has ended.
     pub(crate) fn end_left(&self) -> bool {
         let left: Vec<PathBuf> = self.folders.iter().flat_map(|folder| inside(&folder.path)).collect();
         for dir in &left {
@@ -106,10 +106,10 @@ impl Cgroups {
         left.iter().all(|dir| is_empty(dir))
     }
 
-    /// Makes one for a run.
+    /// Creates the cgroup of a run.
     ///
     /// # Errors
-    /// A limit cannot be kept; the text says why and what to do.
+    /// A limit cannot be enforced; the text says why and what to do.
     pub(super) fn enclose(
         &mut self,
         id: &AttemptId,
@@ -149,31 +149,31 @@ impl Cgroups {
         Ok(Some(made).filter(|made| !made.dirs.is_empty()))
     }
 
-    /// Takes one away in which nothing is left.
+    /// Removes an empty cgroup.
     pub(super) fn leave(&mut self, cgroup: Cgroup) {
         self.remains.extend(cgroup.dirs);
         self.tidy();
     }
 
-    /// Takes away what can be by now, and says whether something remains.
+    /// Removes what can be removed by now; returns whether something remains.
     pub(super) fn tidy(&mut self) -> bool {
         self.remains.retain(|dir| remove(dir).is_err());
         !self.remains.is_empty()
     }
 
-    /// The guard ends, and all its runs have.
+    /// Removes the node's folders when the guard ends, after all its runs have.
     pub(super) fn close(&mut self) {
         self.tidy();
         for folder in &self.folders {
-            // The next guard finds it, if it does not go now.
+            // If it cannot be removed now, the next guard finds it.
             let _ = fs::remove_dir(&folder.path);
         }
     }
 }
 
-/// Kills whatever is left of the runs of a folder whose guard is gone; says whether all of it has ended.
+/// Kills what is left of the runs of a folder whose guard is gone; returns whether all of it has ended.
 pub(crate) fn end_all(told: &CgroupMounts, data: &Path) -> bool {
-    // Without it nobody knows which are its own; whoever asks does so for a while only.
+    // Without the name its own cgroups are unknown; the caller retries for a while only.
     let Ok(name) = name(data) else { return false };
     let runs = tree::trees(told).into_iter().flat_map(|tree| inside(&tree.own.join(&name)));
     let runs: Vec<PathBuf> = runs.collect();
@@ -181,13 +181,13 @@ pub(crate) fn end_all(told: &CgroupMounts, data: &Path) -> bool {
     runs.iter().all(|dir| is_empty(dir))
 }
 
-/// What a data folder's cgroups are named by: the folder itself, whatever its path.
+/// The name of a data folder's cgroups: the folder's identity, whatever its path.
 fn name(data: &Path) -> io::Result<String> {
     let data = fs::metadata(data)?;
     Ok(format!("evenkeel-{:x}-{:x}", data.dev(), data.ino()))
 }
 
-/// What takes a controller, and in which field it was asked for.
+/// The controllers that these limits need, each with the field that asks for it.
 fn wanted(totals: RunLimitValues) -> Vec<(Controller, &'static str)> {
     let all = [
         (totals.processes.is_some(), Controller::Pids, "processes"),
@@ -198,7 +198,7 @@ fn wanted(totals: RunLimitValues) -> Vec<(Controller, &'static str)> {
 }
 
 impl CgroupTree {
-    /// Makes the node's folder in it.
+    /// Creates the node's folder in this tree.
     fn prepare(&self, name: &str, us: &[Pid]) -> Result<CgroupFolder, String> {
         let path = self.own.join(name);
         let cannot = |e: io::Error| format!("{} cannot be written: {e}", self.own.display());
@@ -215,7 +215,8 @@ impl CgroupTree {
         Ok(CgroupFolder { path, unified: self.unified, controllers: self.controllers.clone() })
     }
 
-    /// A cgroup of the unified tree can bound those below it only while no process is in it itself.
+    /// Moves these processes aside: a cgroup of the unified tree can limit its children only while it contains no
+    /// process.
     fn move_aside(&self, us: &[Pid]) -> Result<(), String> {
         let cannot = |e: io::Error| format!("{} cannot be written: {e}", self.own.display());
         let passed = fs::read_to_string(self.own.join("cgroup.subtree_control")).unwrap_or_default();
@@ -243,7 +244,7 @@ impl CgroupTree {
     }
 }
 
-/// Lets those below this one be bounded.
+/// Enables the controllers for the children of a cgroup.
 fn pass_down(dir: &Path, controllers: &[Controller]) -> io::Result<()> {
     let names: Vec<String> = controllers.iter().map(|it| format!("+{}", it.name())).collect();
     match names.is_empty() {
@@ -253,7 +254,7 @@ fn pass_down(dir: &Path, controllers: &[Controller]) -> io::Result<()> {
 }
 
 impl CgroupFolder {
-    /// Makes a run's own, with its limits.
+    /// Creates a run's cgroup, with its limits.
     fn furnish(&self, dir: &Path, totals: RunLimitValues) -> io::Result<()> {
         match fs::create_dir(dir) {
             Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
@@ -265,7 +266,7 @@ impl CgroupFolder {
             }
         }
         if self.unified && self.controllers.contains(&Controller::Memory) {
-            // A run of which the kernel took one process is no run: all of it ends. Older kernels cannot.
+            // If the kernel kills one process of a run, the whole run ends. Older kernels cannot do this.
             write_if_there(&dir.join("memory.oom.group"), "1")?;
         }
         Ok(())
@@ -312,22 +313,22 @@ impl Cgroup {
         self.dirs.push(dir);
     }
 
-    /// Whether a process outside of it could use more than its run may.
+    /// Whether the run has limits that a process outside of the cgroup would escape.
     pub(super) fn is_bounded(&self) -> bool {
         self.bounded
     }
 
-    /// Where a process enters it.
+    /// The files through which a process enters the cgroup.
     pub(super) fn procs_files(&self) -> Vec<PathBuf> {
         self.dirs.iter().map(|dir| dir.join(PROCS)).collect()
     }
 
-    /// Whether nothing is in it.
+    /// Whether the cgroup is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.dirs.first().is_none_or(|dir| is_empty(dir))
     }
 
-    /// Asks those to end that this function says are to be asked.
+    /// Sends the stop signal to the processes that `is_to_be` selects.
     pub(super) fn ask(&self, mut is_to_be: impl FnMut(Pid) -> bool) {
         for member in self.dirs.first().map(|dir| members(dir)).unwrap_or_default() {
             if is_to_be(member.pid) {
@@ -336,19 +337,19 @@ impl Cgroup {
         }
     }
 
-    /// Kills whatever is in it.
+    /// Kills all its processes.
     pub(super) fn kill(&self) {
         if let Some(dir) = self.dirs.first() {
             kill(dir, self.pids.as_deref());
         }
     }
 
-    /// Whether the kernel ended a process of it for want of memory, in words.
+    /// Whether the kernel killed a process of it because memory ran out, in words.
     pub(super) fn out_of_memory(&self) -> Option<String> {
         let (dir, unified, limit) = self.memory.as_ref()?;
         let (events, over) = match unified {
             true => ("memory.events", number(dir, "memory.events", "oom ") > 0),
-            // Its count of failures stays at nought where swap is limited too, but it was full.
+            // The kernel's count of failures stays at zero where swap is limited too, but the memory was full.
             false => {
                 let most = number(dir, "memory.max_usage_in_bytes", "").saturating_add(CHARGED_AT_ONCE);
                 ("memory.oom_control", limit.is_some_and(|limit| most >= limit))
@@ -364,13 +365,13 @@ impl Cgroup {
     }
 }
 
-/// The number in a file behind this word.
+/// The number behind this word in a file.
 fn number(dir: &Path, file: &str, word: &str) -> u64 {
     let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
     text.lines().find_map(|line| line.strip_prefix(word)?.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Bytes in the largest unit in which they are whole.
+/// A number of bytes in the largest unit that divides it.
 fn size(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     let whole = units.into_iter().find(|(bits, _)| bytes.trailing_zeros() >= *bits);

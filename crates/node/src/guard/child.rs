@@ -1,4 +1,4 @@
-//! One attempt in the guard's hands: its processes from the fork until nothing of it is left.
+//! One attempt under the guard: its processes, from the fork until none is left.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -18,30 +18,30 @@ use super::wire::{AttemptId, GuardEvent, LaunchSpec, ProcessEnd};
 use crate::clock;
 use crate::logs::LogLimits;
 
-/// How long a group may take to end by itself after it was asked to, unless the trust deadline is nearer.
+/// How long a group may take to end after the stop signal, unless the trust deadline is nearer.
 const GRACE: Millis = Millis::secs(2);
 /// The same for what a finished run left behind, and for the runs of a node that is gone.
 const SHORT_GRACE: Millis = Millis::secs(1);
-/// How often a group is looked at while it ends: the death of grandchildren rings no bell.
+/// How often an ending group is checked: the death of grandchildren raises no event.
 const LOOK_AGAIN: Millis = Millis(10);
 
-/// An attempt of which something may be left.
+/// An attempt that may still have processes.
 pub(super) struct GuardedRun {
     pub(super) id: AttemptId,
-    /// Where all its processes are, whatever they do.
+    /// Contains all its processes, whatever they do.
     cgroup: Option<Cgroup>,
     /// Its first process and its group.
     pid: Pid,
     pidfd: Option<OwnedFd>,
-    /// Open until the shim became the run's program.
+    /// Open until the shim has become the run's program.
     status: Option<PipeReader>,
-    /// What the shim said.
+    /// The shim's error text.
     shim_error: Vec<u8>,
     pub(super) output: RunOutput,
     exit: Option<WaitStatus>,
     started: Mono,
     timeout: Option<Mono>,
-    /// Its processes outside the group that were asked to end.
+    /// Its processes outside the group that got the stop signal.
     terminated: BTreeSet<RawPid>,
     ending: Option<Termination>,
 }
@@ -52,7 +52,7 @@ struct Termination {
     kill: Mono,
 }
 
-/// What is true for all children at a moment.
+/// The deadlines of all children at a moment.
 #[derive(Clone, Copy)]
 pub(super) struct GuardDeadlines {
     pub(super) now: Mono,
@@ -62,13 +62,13 @@ pub(super) struct GuardDeadlines {
 }
 
 impl GuardedRun {
-    /// Forks the shim. Fails when the host has no means.
+    /// Forks the shim. Fails when the host lacks resources.
     pub(super) fn launch(
         launch: &LaunchSpec,
         cgroup: Option<&Cgroup>,
         lock: &mut Option<File>,
     ) -> io::Result<Self> {
-        // Before it is there: what it starts must not seem to be of another time.
+        // Read before the fork: the run's processes must not seem older than the run.
         let started = clock::now().mono;
         let ShimProcess { pid, status, output } = shim::start(launch, cgroup, lock)?;
         Ok(Self {
@@ -91,17 +91,17 @@ impl GuardedRun {
         self.pid
     }
 
-    /// What its strays are known by.
+    /// How its orphan processes are recognized.
     pub(super) fn root(&self) -> RunRoot<'_> {
         RunRoot { id: &self.id, first: self.pid, started: self.started }
     }
 
-    /// Whether strays of it are to be looked for: it has ended, or is being ended.
+    /// Whether to look for its orphan processes: it has ended, or is being ended.
     pub(super) fn is_ending(&self) -> bool {
         self.exit.is_some() || self.ending.is_some()
     }
 
-    /// Everything whose readiness concerns this child.
+    /// The descriptors to poll for this child.
     pub(super) fn poll_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let exit = self.pidfd.as_ref().filter(|_| self.exit.is_none()).map(AsFd::as_fd);
         let status = self.status.as_ref().map(AsFd::as_fd);
@@ -109,18 +109,18 @@ impl GuardedRun {
         [exit, status, output].into_iter().flatten()
     }
 
-    /// A process was reaped, whose number may be another's from now on.
+    /// Forgets a reaped process, whose number may be reused from now on.
     pub(super) fn forget(&mut self, pid: Pid) {
         self.terminated.remove(&pid.as_raw_nonzero().get());
     }
 
-    /// Its first process was reaped.
+    /// Notes that its first process was reaped.
     pub(super) fn exited(&mut self, status: WaitStatus) {
         self.exit = Some(status);
         self.pidfd = None;
     }
 
-    /// Reads what the shim and the run have written; says so when the run's program has taken over.
+    /// Reads the output of the shim and the run; returns an event when the run's program has started.
     pub(super) fn read(&mut self, piece: &mut Vec<u8>) -> Option<GuardEvent> {
         self.output.read(piece);
         let mut said = [0; 512];
@@ -140,7 +140,7 @@ impl GuardedRun {
         })
     }
 
-    /// Asks the group to end and sets when it is killed. The first reason stands; the nearest kill counts.
+    /// Signals the group to stop, and sets when it is killed. The first reason counts, and the nearest kill.
     pub(super) fn end(&mut self, reason: Option<StopReason>, kill: Mono) {
         match &mut self.ending {
             Some(ending) => ending.kill = ending.kill.min(kill),
@@ -151,16 +151,16 @@ impl GuardedRun {
         }
     }
 
-    /// Ends it for somebody's reason.
+    /// Ends it for this reason.
     pub(super) fn stop(&mut self, reason: StopReason, at: GuardDeadlines) {
         self.end(Some(reason), at.kill.min(at.now + GRACE));
     }
 
-    /// Does what is due; returns when it wants to be looked at again, or `None` when nothing of it is left, neither in its
-    /// group nor among the strays.
+    /// Does what is due. Returns when to check it again, or `None` when no process is left, neither in its
+    /// group nor among its orphans.
     pub(super) fn advance(&mut self, at: GuardDeadlines, strays: &RunOrphans) -> Option<Mono> {
-        // A cgroup knows all that is of it. It is a file to be read, so only where nothing else is left: this is asked of each run
-        // whenever anything happens to any.
+        // A cgroup knows all processes of the run. It is a file to be read, so only if nothing else is left: every
+        // event of any run leads here for each run.
         let others = || self.cgroup.as_ref().map_or(strays.unsure, |cgroup| !cgroup.is_empty());
         if self.is_gone() && strays.pids.is_empty() && !others() {
             return None;
@@ -182,7 +182,7 @@ impl GuardedRun {
             self.signal(Signal::KILL);
         }
         for stray in &strays.pids {
-            // The guard's own children, which it has not reaped: their numbers are nobody else's.
+            // The guard's own children, which it has not reaped: their numbers cannot be reused.
             if at.now >= kill {
                 let _ = rustix::process::kill_process(*stray, Signal::KILL);
             } else if self.terminated.insert(stray.as_raw_nonzero().get()) {
@@ -190,7 +190,8 @@ impl GuardedRun {
             }
         }
         if let Some(cgroup) = &self.cgroup {
-            // The group itself was asked as one; and nobody is asked twice, as some then end at once.
+            // The group itself got the signal as a whole; and each process gets it once, as some end at once at a
+            // second one.
             let is_outside = |pid| rustix::process::getpgid(Some(pid)).is_ok_and(|group| group != self.pid);
             match at.now >= kill {
                 true => cgroup.kill(),
@@ -203,28 +204,28 @@ impl GuardedRun {
         Some(if soon { at.now + LOOK_AGAIN } else { kill })
     }
 
-    /// Whether the first process was reaped and its group is empty. Orphans of the group are ours to reap, for the
-    /// guard is their subreaper: unreaped they would keep the group for ever.
+    /// Whether the first process was reaped and its group is empty. Orphans of the group have to be reaped here, for
+    /// the guard is their subreaper: unreaped they would keep the group for ever.
     fn is_gone(&self) -> bool {
         self.exit.is_some() && rustix::process::test_kill_process_group(self.pid).is_err()
     }
 
-    /// A group that is gone has nobody to signal.
+    /// Signals the group, unless it is gone.
     fn signal(&self, signal: Signal) {
         let _ = rustix::process::kill_process_group(self.pid, signal);
     }
 
-    /// It is in this cgroup, or is about to enter it.
+    /// Sets the cgroup that it is in, or is about to enter.
     pub(super) fn within(self, cgroup: Option<Cgroup>) -> Self {
         Self { cgroup, ..self }
     }
 
-    /// What to tell the node of an attempt of which nothing is left, and its cgroup, to be taken away.
+    /// The end event of an attempt without processes, and its cgroup, to be removed.
     pub(super) fn into_ended(mut self, piece: &mut Vec<u8>) -> (GuardEvent, Option<Cgroup>) {
         let starved = self.cgroup.as_ref().and_then(Cgroup::out_of_memory);
         self.output.read_rest(piece);
         if let Some(status) = &mut self.status {
-            // Whoever wrote is gone, so all of it is there, and "would block" is the end.
+            // All writers are gone, so the text is complete, and "would block" means its end.
             let _ = status.read_to_end(&mut self.shim_error);
         }
         if self.shim_error == shim::LATE.as_bytes() {

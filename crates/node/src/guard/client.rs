@@ -1,4 +1,4 @@
-//! The node's side of its guard: starts it, talks to it, and puts another in its place when it dies.
+//! The node's side of its guard: starts the guard, talks to it, and replaces it when it dies.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,11 +23,11 @@ use super::{LOCK, NO_CGROUPS, ROLE, environment, orphans};
 use crate::clock;
 use crate::executor::{AttemptResult, ExecutorEvent};
 
-/// How long after a failure to start a guard the next try comes.
+/// How long after a failure to start a guard it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long killed groups are waited for.
+/// How long to wait for killed groups to end.
 const BURIAL: Duration = Duration::from_secs(5);
-/// How often those are looked at meanwhile.
+/// How often they are checked meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// A guard process that is ready.
@@ -36,7 +36,7 @@ pub(crate) struct GuardConnection {
     pub(super) requests: ChildStdin,
     pub(super) events: ChildStdout,
     pub(super) lines: LineReader,
-    /// Which limits of whole runs it cannot keep, and why.
+    /// Which limits of whole runs it cannot enforce, and why.
     pub(crate) lacking: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl GuardConnection {
     ) -> Result<Self, String> {
         let program = program.map_or(OsStr::new("/proc/self/exe"), Path::as_os_str);
         let mut command = Command::new(program);
-        // They may hold passwords, which no run should find in any environment.
+        // They may hold passwords, which must not reach any run's environment.
         environment::withhold_own(command.as_std_mut());
         let mut process = command
             .arg0("evenkeel-guard")
@@ -90,7 +90,7 @@ impl GuardConnection {
         }
     }
 
-    /// The next words; `None` when the guard is gone. May be dropped at any point.
+    /// The next events; `None` when the guard is gone. May be dropped at any point.
     async fn receive(&mut self) -> Option<Vec<GuardEvent>> {
         let mut piece = [0; 16 * 1024];
         loop {
@@ -104,41 +104,41 @@ impl GuardConnection {
     }
 }
 
-/// What is known of an attempt that the guard has.
+/// The state of an attempt that the guard has.
 pub(super) struct GuardedAttempt {
     pub(super) group: Option<i32>,
     pub(super) started: Wall,
 }
 
-/// Why a keeper does not go on with its guard.
+/// Why the client stops serving a guard.
 enum ServeEnd {
     /// The guard is gone.
     Gone,
-    /// It is an earlier program's and has no run left.
+    /// It was inherited from an earlier program and has no run left.
     Idle,
-    /// There are no more orders.
+    /// There are no more requests.
     Done,
 }
 
-/// Keeps one guard alive for as long as there are orders.
+/// Keeps one guard alive for as long as there are requests.
 pub(crate) struct GuardClient {
     program: Option<PathBuf>,
     data: PathBuf,
-    /// The same as runs are told of it: two nodes may say one name, each seen from where it was started.
+    /// The data folder as runs see it in their environment: the same path may mean another folder elsewhere.
     whose: String,
     /// Whether runs get cgroups.
     cgroups: bool,
     /// How long a guard may take to answer, and how long its start may take.
     patience: Duration,
     requests: mpsc::UnboundedReceiver<GuardRequest>,
-    /// Whoever wants to pass the guard on.
+    /// Requests to hand the guard over.
     handoffs: mpsc::Receiver<oneshot::Sender<GuardTransfer>>,
     node_events: mpsc::UnboundedSender<ExecutorEvent>,
     /// Whether the guard was started by an earlier program of this process.
     is_inherited: bool,
     running: BTreeMap<AttemptId, GuardedAttempt>,
     trust: Option<GuardRequest>,
-    /// Starts that the guard has not been ordered yet.
+    /// Starts that have not been sent to the guard yet.
     starts: StartQueue,
     /// Bytes that the guard has yet to read.
     unsent: Vec<u8>,
@@ -174,7 +174,7 @@ impl GuardClient {
         }
     }
 
-    /// Its guard is one that was passed on. It stays what it is until its runs have ended.
+    /// Continues with an inherited guard. It keeps its program until its runs have ended.
     pub(crate) fn resume(mut self, kept: GuardHandoff) -> Self {
         let (runs, trust) = kept.into_parts();
         (self.is_inherited, self.trust) = (true, trust);
@@ -182,7 +182,7 @@ impl GuardClient {
         self
     }
 
-    /// Serves until there are no more orders; then the guard ends what still runs, and itself.
+    /// Serves until there are no more requests; then the guard ends what still runs, and itself.
     pub(crate) async fn run(mut self, mut guard: GuardConnection) {
         loop {
             match self.serve(&mut guard).await {
@@ -236,7 +236,7 @@ impl GuardClient {
                     Ok(n) if n > 0 => drop(self.unsent.drain(..n)),
                     _ => return ServeEnd::Gone,
                 },
-                // Orders come first, so whoever passes the guard on knows that it has all of them.
+                // Requests come first, so a guard that is handed over has all of them.
                 Some(to) = self.handoffs.recv(), if self.is_all_sent() => self.hand_off(guard, to).await,
                 () = sleep_until(late), if self.answer_by.is_some() => {
                     tracing::error!("the guard process has not answered for {:?}", self.patience);
@@ -246,14 +246,14 @@ impl GuardClient {
         }
     }
 
-    /// Passes the guard on, and waits in case it comes back.
+    /// Hands the guard over, and waits in case it comes back.
     async fn hand_off(&mut self, guard: &GuardConnection, to: oneshot::Sender<GuardTransfer>) {
         let (go_on, back) = oneshot::channel();
         match guard.hand_off(self.running.iter(), self.trust.clone(), go_on) {
             Ok(passing) => {
-                // Whoever asked may have given up waiting: then it comes back at once.
+                // The caller may have given up waiting: then it comes back at once.
                 drop(to.send(passing));
-                // It comes back by being dropped, and brings nothing.
+                // It comes back by being dropped, without a message.
                 let _ = back.await;
                 self.answer_by = self.answer_by.map(|_| clock::deadline_after(self.patience));
             }
@@ -277,7 +277,7 @@ impl GuardClient {
         }
     }
 
-    /// Orders as many of the starts that wait as the guard is to have at once.
+    /// Sends as many of the waiting starts as the guard may have at once.
     fn send_starts(&mut self) {
         while let Some(next) = self.starts.next(clock::now()) {
             match next {
@@ -292,12 +292,12 @@ impl GuardClient {
         }
     }
 
-    /// Whether the guard has every order.
+    /// Whether the guard has every request.
     fn is_all_sent(&self) -> bool {
         self.unsent.is_empty() && self.starts.is_empty()
     }
 
-    /// These do not start.
+    /// Reports that these do not start.
     fn refuse(&self, starts: Vec<AttemptId>) {
         for AttemptId { run, attempt } in starts {
             self.report(ExecutorEvent::NotStarted { run, attempt });
@@ -342,11 +342,11 @@ impl GuardClient {
     }
 
     fn report(&self, news: ExecutorEvent) {
-        // A node that is gone needs no news.
+        // A node that is gone needs no events.
         let _ = self.node_events.send(news);
     }
 
-    /// Ends a guard and every run it had: nothing of theirs may live on unguarded.
+    /// Kills a guard and every run it had: no process of theirs may live on unguarded.
     async fn kill_guard(&mut self, mut guard: GuardConnection) {
         guard.process.kill();
         guard.process.wait().await;
@@ -386,7 +386,7 @@ impl GuardClient {
         }
     }
 
-    /// Starts guards until one is ready; meanwhile nothing starts. `None` when there are no more orders.
+    /// Starts guards until one is ready; meanwhile nothing starts. `None` when there are no more requests.
     async fn replace(&mut self) -> Option<GuardConnection> {
         let mut able = true;
         loop {
@@ -417,7 +417,7 @@ impl GuardClient {
     }
 }
 
-/// Lets a guard end: it does when it hears nothing more.
+/// Lets a guard end: it does when its pipe closes.
 async fn retire(guard: GuardConnection) {
     let GuardConnection { mut process, requests: orders, .. } = guard;
     drop(orders);

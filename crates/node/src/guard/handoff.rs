@@ -1,4 +1,4 @@
-//! A guard that outlives the program which started it: what that one passes on, and what the next one makes of it.
+//! Hands a running guard over from the program that started it to the next one.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,15 +15,15 @@ use tokio::time::sleep;
 use super::client::{GuardConnection, GuardedAttempt};
 use super::wire::{AttemptId, GuardRequest, LineReader, WIRE};
 
-/// How often a guard that nobody here started is looked at while it ends.
+/// How often to check whether an inherited guard has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// A guard in words: what its pipes do not tell.
+/// The serialized state of a guard, besides its pipes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct GuardHandoff {
     pid: i32,
     wire: u32,
-    /// The beginning of a word whose end was not read.
+    /// The beginning of an event whose end was not read yet.
     heard: Vec<u8>,
     #[serde(default)]
     lacking: Option<String>,
@@ -45,7 +45,7 @@ pub(crate) struct GuardPipes {
     pub(crate) events: OwnedFd,
 }
 
-/// What a keeper gives away. It neither speaks nor listens until `go_on` is dropped.
+/// A guard that is handed over. The client neither sends nor reads until `resume` is dropped.
 pub(crate) struct GuardTransfer {
     pub(crate) guard: GuardHandoff,
     pub(crate) pipes: GuardPipes,
@@ -89,7 +89,7 @@ impl GuardProcess {
 }
 
 impl GuardConnection {
-    /// Goes on with a guard that an earlier program of this process started.
+    /// Continues with a guard that an earlier program of this process started.
     pub(crate) fn resume(kept: &GuardHandoff, pipes: GuardPipes) -> Result<Self, String> {
         let odd = |e: io::Error| format!("its pipes cannot be used: {e}");
         let process = GuardProcess::Inherited(Pid::from_raw(kept.pid).ok_or("its number makes no sense")?);
@@ -105,7 +105,7 @@ impl GuardConnection {
         })
     }
 
-    /// What is passed on of it, with these runs.
+    /// The state to hand over, with these runs.
     pub(super) fn hand_off<'a>(
         &self,
         runs: impl Iterator<Item = (&'a AttemptId, &'a GuardedAttempt)>,
@@ -136,7 +136,7 @@ impl GuardConnection {
 }
 
 impl GuardHandoff {
-    /// What a keeper is to know of its runs.
+    /// The runs' state, for the client.
     pub(super) fn into_parts(
         self,
     ) -> (impl Iterator<Item = (AttemptId, GuardedAttempt)>, Option<GuardRequest>) {

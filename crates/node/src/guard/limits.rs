@@ -1,20 +1,20 @@
-//! What a run may use of its host, set in its own process just before its program takes over.
+//! Limits a run's use of its host, inside its own process just before its program takes over.
 
 use evenkeel_core::job::LimitValues;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// How many seconds lie between the signal that says that the time is used up and the one that nobody survives.
+/// Seconds between the signal that the CPU time is used up and the one that kills.
 const CPU_GRACE: u64 = 5;
 
-/// Sets them. A limit that the node has itself cannot be passed.
+/// Sets the limits. The node's own limits cannot be exceeded.
 ///
 /// # Errors
-/// The node may not give that much.
+/// The node may not allow that much.
 pub(super) fn set(ceilings: LimitValues) -> Result<(), String> {
     set_one("processes", Resource::Nproc, ceilings.processes, 0)?;
     set_one("files", Resource::Nofile, ceilings.files, 0)?;
     set_one("cpu", Resource::Cpu, ceilings.cpu, CPU_GRACE)?;
-    // The last one: from here on this process itself may get no more memory.
+    // Last, since from here on this process itself may get no more memory.
     set_one("memory", Resource::As, ceilings.memory, 0)
 }
 

@@ -1,10 +1,10 @@
-//! Processes of runs that have left their run's group: found as orphans, for the guard is their subreaper.
+//! Finds orphan processes: those of a run that have left its group. They become children of the guard, their subreaper.
 //!
-//! Whoever leaves the group, with `setsid` or as a daemon, stays the descendant of its run. When its parent ends it becomes the
-//! guard's own child, and so the guard needs to look at no other process of the host. It leaves the list of the guard's
-//! children only by being reaped, which the guard does itself, and the list is read until it names nobody new: a child that ends
-//! while it is looked at leaves its own children there. While one is there that cannot be known, as it is just ending or
-//! becoming another program, no run that it may be of is held to be over.
+//! A process that leaves the group, with `setsid` or as a daemon, stays a descendant of its run. When its parent ends
+//! it becomes the guard's own child, so the guard needs to check no other process of the host. It leaves the list of
+//! the guard's children only by being reaped, which the guard does itself, and the list is read until it has no new
+//! process: a child that ends while it is checked leaves its own children there. While a child cannot be matched, as it
+//! is just ending or becoming another program, no run that it may belong to counts as over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -17,18 +17,19 @@ use rustix::process::{Pid, RawPid, Signal, WaitId, WaitIdOptions};
 
 use super::wire::{AttemptId, DATA};
 
-/// How much earlier than its run a stray may seem to have begun: the kernel counts starts in hundredths of a second.
+/// How much earlier than its run an orphan may seem to have started: the kernel counts starts in hundredths of a
+/// second.
 const SLACK: i64 = 20;
 
-/// How often the list of children is read for one answer: a run that makes orphans without end must not keep the guard from
-/// ending it.
+/// How often the list of children is read for one answer: a run that makes orphans without end must not keep the guard
+/// from ending it.
 const READINGS: usize = 16;
 
-/// So long may a stray be between two programs, or between its last instruction and its end. One that says nothing for longer is
-/// one that has wiped its environment, on a kernel that does not tell the difference.
+/// How long an orphan may be between two programs, or between its last instruction and its end. One without an
+/// environment for longer has wiped it, on a kernel that does not show the difference.
 const UNSURE: Millis = Millis::secs(1);
 
-/// A run, as far as its strays are concerned.
+/// A run, as the search for its orphans needs it.
 #[derive(Debug)]
 pub(super) struct RunRoot<'a> {
     pub(super) id: &'a AttemptId,
@@ -36,39 +37,39 @@ pub(super) struct RunRoot<'a> {
     pub(super) started: Mono,
 }
 
-/// What was found of one run.
+/// The orphans found of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RunOrphans {
-    /// Its strays.
+    /// Its orphans' process numbers.
     pub(super) pids: Vec<Pid>,
-    /// Whether somebody is there who may be of it, and of whom more is known in a moment.
+    /// Whether there is a process that may belong to it, and can be matched a moment later.
     pub(super) unsure: bool,
 }
 
-/// What a child of the guard is found to be.
+/// The match of a child of the guard.
 #[derive(Debug)]
 enum OrphanMatch {
-    /// It is about to be reaped, and whoever it leaves behind is a child of the guard by now.
+    /// It is about to be reaped, and its children are the guard's children by now.
     Ended,
-    /// It cannot be told for a moment of which of these runs it is.
+    /// It may belong to any of these runs; a moment later more is known.
     Unsure(Vec<usize>),
-    /// Nobody's that is known, or nobody's that may be signalled.
+    /// It belongs to no known run, or may not be signalled.
     Unrelated,
-    /// Of the run at this place.
+    /// It belongs to the run at this index.
     Run(usize),
 }
 
-/// Looks for strays.
+/// Searches for orphan processes.
 #[derive(Debug, Default)]
 pub(super) struct OrphanScan {
-    /// Of which run a child is, once that was seen: one that is ending cannot be asked any more.
+    /// The attempt of each matched child: one that is ending cannot be matched any more.
     known: BTreeMap<RawPid, AttemptId>,
-    /// Since when a child could not be told.
+    /// Since when a child could not be matched.
     unsure: BTreeMap<RawPid, Mono>,
 }
 
 impl OrphanScan {
-    /// The strays of each run, in the order of the runs.
+    /// The orphans of each run, in the order of the runs.
     pub(super) fn find(&mut self, families: &[RunRoot<'_>]) -> Vec<RunOrphans> {
         let me = std::process::id();
         let is_other = |pid: &Pid| families.iter().all(|run| run.first != *pid);
@@ -76,7 +77,7 @@ impl OrphanScan {
         gather(families.len(), others, |pid| self.match_child(pid, families))
     }
 
-    /// A child was reaped: its number may be another's from now on.
+    /// Forgets a reaped child: its number may be reused from now on.
     pub(super) fn reaped(&mut self, pid: Pid) {
         self.known.remove(&pid.as_raw_nonzero().get());
         self.unsure.remove(&pid.as_raw_nonzero().get());
@@ -86,7 +87,7 @@ impl OrphanScan {
         if can_be_reaped(pid) {
             return OrphanMatch::Ended;
         }
-        // One that may not be signalled is nothing that the guard can end.
+        // A process that may not be signalled cannot be ended by the guard.
         if rustix::process::test_kill_process(pid).is_err() {
             return OrphanMatch::Unrelated;
         }
@@ -116,7 +117,7 @@ impl OrphanScan {
     }
 }
 
-/// Sorts the children by the runs that they are of; reads the list of them until it names nobody new.
+/// Sorts the children by their runs; reads the list of children until it has no new process.
 fn gather(
     runs: usize,
     mut children: impl FnMut() -> io::Result<Vec<Pid>>,
@@ -126,7 +127,7 @@ fn gather(
     let mut seen = BTreeSet::new();
     for reading in 1..=READINGS {
         let Ok(mut fresh) = children() else {
-            // A guard without a free descriptor sees nobody, and that is no sign that nobody is there.
+            // A guard without a free descriptor sees no process, which does not mean that there is none.
             strays.iter_mut().for_each(|run| run.unsure = true);
             break;
         };
@@ -138,7 +139,7 @@ fn gather(
             match look(pid) {
                 OrphanMatch::Run(run) => strays[run].pids.push(pid),
                 OrphanMatch::Unsure(runs) => runs.into_iter().for_each(|run| strays[run].unsure = true),
-                // Whom it leaves is not looked for any more.
+                // The children of this one are not searched any more.
                 OrphanMatch::Ended if reading == READINGS => {
                     strays.iter_mut().for_each(|run| run.unsure = true)
                 }
@@ -149,8 +150,8 @@ fn gather(
     strays
 }
 
-/// Which run a stray is of: the one its environment names. One that has wiped that is of any run that began before it, and
-/// so is left until one of them only is there.
+/// The run of an orphan: the one that its environment names. One that has wiped its environment may belong to any run
+/// that started before it, and stays until only one such run is left.
 fn owner(
     families: &[RunRoot<'_>],
     environment: &[u8],
@@ -163,24 +164,24 @@ fn owner(
     })
 }
 
-/// The runs that began before a stray did.
+/// The runs that started before an orphan did.
 fn before(families: &[RunRoot<'_>], started: Option<Mono>) -> impl Iterator<Item = usize> {
     let began = move |run: &RunRoot<'_>| started.is_none_or(|at| run.started.0 <= at.0 + SLACK);
     families.iter().enumerate().filter(move |(_, run)| began(run)).map(|(index, _)| index)
 }
 
-/// Kills whatever names one of these attempts, of a guard that is gone and can look for nothing any more. Runs of another node may
-/// be named alike, as of another cluster on this host; those say another data folder.
+/// Kills every process that names one of these attempts, of a guard that is gone and cannot search any more. Attempts
+/// of another node may have the same id, as of another cluster on this host; those name another data folder.
 ///
 /// # Errors
-/// The host's processes cannot be listed, so nobody was looked for.
+/// The host's processes cannot be listed, so none was killed.
 pub(super) fn kill_everywhere(runs: &[AttemptId], data: &str) -> io::Result<()> {
     let is_ours = |environment: &[u8]| {
         has_variable(environment, &format!("{DATA}={data}"))
             && runs.iter().any(|id| is_named(id, environment))
     };
-    // What forked, or became another program, while it was looked for is found at another look; three of them bound what
-    // this may take.
+    // A process that forked, or became another program, during the search is found in the next one; three of them bound
+    // the time.
     for _ in 0..3 {
         let mut again = false;
         for pid in all()?.into_iter().filter(|pid| !has_ended(*pid)) {
@@ -188,7 +189,7 @@ pub(super) fn kill_everywhere(runs: &[AttemptId], data: &str) -> io::Result<()> 
                 None => again = true,
                 Some(environment) if is_ours(&environment) => {
                     again = true;
-                    // One that has ended meanwhile needs no kill.
+                    // A process that has ended meanwhile needs no kill.
                     let _ = rustix::process::kill_process(pid, Signal::KILL);
                 }
                 Some(_) => {}
@@ -201,7 +202,7 @@ pub(super) fn kill_everywhere(runs: &[AttemptId], data: &str) -> io::Result<()> 
     Ok(())
 }
 
-/// Whether a process's environment says that it is of this attempt.
+/// Whether a process's environment names this attempt.
 fn is_named(id: &AttemptId, environment: &[u8]) -> bool {
     has_variable(environment, &format!("EVENKEEL_RUN={}", id.run))
         && has_variable(environment, &format!("EVENKEEL_ATTEMPT={}", id.attempt))
@@ -211,11 +212,11 @@ fn has_variable(environment: &[u8], text: &str) -> bool {
     environment.split(|byte| *byte == 0).any(|variable| variable == text.as_bytes())
 }
 
-/// The processes whose parent is this process of one thread.
+/// The children of this process, which has one thread.
 fn children(pid: u32) -> io::Result<Vec<Pid>> {
     match fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
         Ok(list) => Ok(list.split_whitespace().filter_map(number).collect()),
-        // A kernel that keeps no such list: every process says who its parent is.
+        // A kernel without this list: read the parent of every process.
         Err(e) if e.kind() == ErrorKind::NotFound => {
             Ok(all()?.into_iter().filter(|child| parent(*child) == Some(pid)).collect())
         }
@@ -223,12 +224,12 @@ fn children(pid: u32) -> io::Result<Vec<Pid>> {
     }
 }
 
-/// Every process of this host that can be seen from here.
+/// Every process of this host that is visible.
 fn all() -> io::Result<Vec<Pid>> {
     Ok(numbered(Path::new("/proc"))?.collect())
 }
 
-/// The numbers that are names in a folder of the kernel's.
+/// The numbers among the names in a folder of the kernel.
 fn numbered(folder: &Path) -> io::Result<impl Iterator<Item = Pid>> {
     Ok(fs::read_dir(folder)?.filter_map(|entry| number(entry.ok()?.file_name().to_str()?)))
 }
@@ -237,8 +238,8 @@ fn folder(pid: Pid) -> PathBuf {
     Path::new("/proc").join(pid.as_raw_nonzero().to_string())
 }
 
-/// What a process was started with, variables ended by NUL: nothing where it may not be read. `None` for the moment in which
-/// a process has none, as it is ending or becoming another program.
+/// A process's initial environment, variables ended by NUL: empty where it may not be read. `None` for the moment in
+/// which a process has none, as it is ending or becoming another program.
 fn environment(pid: Pid) -> Option<Vec<u8>> {
     match fs::read(folder(pid).join("environ")) {
         Ok(environment) if !environment.is_empty() => Some(environment),
@@ -248,18 +249,18 @@ fn environment(pid: Pid) -> Option<Vec<u8>> {
             if is_corpse(&stat) {
                 return of_threads(pid);
             }
-            // The kernel's own threads never have one.
+            // Kernel threads never have one.
             if StatFlags::from_bits_truncate(stat.flags).contains(StatFlags::PF_KTHREAD) {
                 return Some(Vec::new());
             }
-            // Of an empty one the kernel tells where it is, once the program is loaded.
+            // The kernel has the address of an empty environment, once the program is loaded.
             let is_loaded = stat.endcode != 0 && stat.env_start.is_some_and(|at| at != 0);
             (is_loaded && stat.env_start == stat.env_end).then(Vec::new)
         }
     }
 }
 
-/// The same of a process whose first thread has ended, as another one still has it.
+/// The environment of a process whose first thread has ended, read from another thread.
 fn of_threads(pid: Pid) -> Option<Vec<u8>> {
     let tasks = folder(pid).join("task");
     let environment = |thread: Pid| fs::read(tasks.join(thread.as_raw_nonzero().to_string()).join("environ"));
@@ -279,12 +280,12 @@ fn is_corpse(stat: &Stat) -> bool {
     matches!(stat.state, 'Z' | 'X')
 }
 
-/// Whether all threads of a process have ended, as far as can be seen.
+/// Whether all threads of a process have ended, as far as visible.
 fn has_ended(pid: Pid) -> bool {
     stat(pid).is_none_or(|stat| is_corpse(&stat) && stat.num_threads <= 1)
 }
 
-/// Whether a child has ended, all threads of it; it is left to be reaped.
+/// Whether all threads of a child have ended; does not reap it.
 fn can_be_reaped(child: Pid) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     rustix::process::waitid(WaitId::Pid(child), look).is_ok_and(|status| status.is_some())
@@ -294,7 +295,7 @@ fn parent(pid: Pid) -> Option<u32> {
     stat(pid)?.ppid.try_into().ok()
 }
 
-/// When a process began, on the clock that counts suspend.
+/// When a process started, on the clock that counts suspend.
 fn started(pid: Pid) -> Option<Mono> {
     let ticks = stat(pid)?.starttime;
     let a_second = procfs::ticks_per_second().max(1);
@@ -318,7 +319,7 @@ mod tests {
         assert_eq!(named("A=1\0EVENKEEL_RUN=j:1:0\0EVENKEEL_ATTEMPT=1\0"), Some(0));
         assert_eq!(named("EVENKEEL_ATTEMPT=11\0EVENKEEL_RUN=j:1:0\0"), Some(1));
         assert_eq!(named("EVENKEEL_RUN=k:2:0\0EVENKEEL_ATTEMPT=1\0"), Some(2));
-        // Of a run that is not here, by half a name, or by none.
+        // Of another run, by half a name, or without a name.
         for wiped in
             ["EVENKEEL_RUN=j:1:0\0EVENKEEL_ATTEMPT=2\0", "EVENKEEL_RUN=j:1:0\0", "", "XEVENKEEL_RUN=k:2:0\0"]
         {
@@ -331,7 +332,7 @@ mod tests {
     #[test]
     fn whoever_is_left_by_one_that_ends_meanwhile_is_found() {
         let pid = |raw| Pid::from_raw(raw).unwrap();
-        // 10 ends when it is looked at, and only then is 11 on the list; so again with 11 and 12. 20 is behind them all.
+        // 10 ends when it is checked, and only then is 11 on the list; so again with 11 and 12. 20 is behind them all.
         let listed = std::cell::Cell::new(10);
         let list = || Ok((10..=listed.get()).chain([20]).map(pid).collect());
         let look = |pid: Pid| match pid.as_raw_nonzero().get() {

@@ -1,4 +1,4 @@
-//! A run's output: read without end so that the run never waits, kept up to a bound.
+//! A run's output: always read, so that the run never waits, and kept up to a bound.
 
 use std::io::{ErrorKind, PipeReader, Read};
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(super) struct RunOutput {
 }
 
 impl RunOutput {
-    /// `pipe` must not block. A file that cannot be opened costs the output and not the run.
+    /// `pipe` must not block. If the file cannot be opened, the output is lost and the run continues.
     pub(super) fn new(pipe: PipeReader, path: &Path, bounds: LogLimits) -> Self {
         let log = LogWriter::new(path, bounds, |e| {
             eprintln!("evenkeel guard: no output is kept in {}: {e}", path.display());
@@ -26,17 +26,17 @@ impl RunOutput {
         Self { pipe: Some(pipe), log }
     }
 
-    /// The end to wait on.
+    /// The end to poll.
     pub(super) fn pipe(&self) -> Option<&PipeReader> {
         self.pipe.as_ref()
     }
 
-    /// Bytes kept so far.
+    /// How many bytes were kept so far.
     pub(super) fn written(&self) -> u64 {
         self.log.written()
     }
 
-    /// Reads what is there, up to a fair share.
+    /// Reads what is available, up to a fair part.
     pub(super) fn read(&mut self, piece: &mut Vec<u8>) {
         piece.resize(PIECE, 0);
         for _ in 0..PIECES {
@@ -51,7 +51,8 @@ impl RunOutput {
         }
     }
 
-    /// Reads what is left, of a run whose processes are gone. Something outside its group may still hold the pipe.
+    /// Reads the rest of the output of a run whose processes are gone. A process outside its group may still hold the
+    /// pipe.
     pub(super) fn read_rest(&mut self, piece: &mut Vec<u8>) {
         self.read(piece);
         self.pipe = None;

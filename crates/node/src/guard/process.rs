@@ -1,6 +1,6 @@
 //! The guard process: one thread, one `poll`, nothing on disk but a lock.
 //!
-//! It must go on whatever happens to the node, so it never waits for it: words that the node does not read are queued,
+//! It must go on whatever happens to the node, so it never waits for it: events that the node does not read are queued,
 //! and a node that is gone is a reason to end the runs and then itself.
 
 use std::collections::VecDeque;
@@ -26,13 +26,13 @@ use super::wire::{AttemptId, GuardEvent, GuardRequest, LaunchSpec, LineReader, P
 use super::{BE_ALONE, LOCK, NO_CGROUPS, is_alone};
 use crate::clock;
 
-/// How often a guard that waits for its predecessor to end looks again.
+/// How often a guard checks whether its predecessor has ended.
 const LOCK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// How often a cgroup that could not be taken away yet is tried again.
+/// How often the removal of a cgroup is retried.
 const TIDY_AGAIN: Millis = Millis::secs(1);
 
-/// Guards until the node is gone and its runs are. Returns the exit code.
+/// Guards until the node and its runs are gone. Returns the exit code.
 pub(super) fn main(mut told: impl Iterator<Item = OsString>) -> i32 {
     let Some(data) = told.next() else {
         eprintln!("evenkeel guard: started without a data folder");
@@ -55,7 +55,7 @@ pub(super) fn main(mut told: impl Iterator<Item = OsString>) -> i32 {
     }
 }
 
-/// Makes sure that there is no other thread.
+/// Checks that there is no other thread.
 fn alone() -> io::Result<()> {
     match is_alone() {
         true => Ok(()),
@@ -63,7 +63,7 @@ fn alone() -> io::Result<()> {
     }
 }
 
-/// Waits until the guard of the folder's last life is gone and with it all its runs; `None` when the node went first.
+/// Waits until the guard of the folder's last life is gone, and all its runs; `None` when the node went first.
 fn lock(data: &Path) -> io::Result<Option<File>> {
     let file =
         OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(data.join(LOCK))?;
@@ -82,21 +82,21 @@ fn lock(data: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Makes ready for the runs' cgroups, and waits until nothing is left in those of the folder's last life.
+/// Sets up the runs' cgroups, and waits until those of the folder's last life are empty.
 fn cgroups(data: &Path) -> io::Result<Cgroups> {
     let node = rustix::process::getppid();
     let us: Vec<Pid> = [rustix::process::getpid()].into_iter().chain(node).collect();
-    // A kernel that tells nothing has none.
+    // A kernel without these files has no cgroups.
     let cgroups = Cgroups::open(&CgroupMounts::read().unwrap_or_default(), data, &us)?;
     while !cgroups.end_left() {
-        // A node that has gone meanwhile changes nothing: what it started is to end.
+        // If the node is gone meanwhile, the wait still goes on: the runs that it started have to end.
         poll(&mut [], Some(&LOCK_AGAIN))?;
     }
     Ok(cgroups)
 }
 
 struct GuardSupervisor {
-    /// Held for as long as runs may live.
+    /// Locked for as long as runs may live.
     lock: Option<File>,
     requests: LineReader,
     outbox: VecDeque<u8>,
@@ -160,7 +160,7 @@ impl GuardSupervisor {
         }
     }
 
-    /// Does what is due. Who was seen to have ended is reaped before anything is said of the run: nothing of it is left.
+    /// Does what is due. Ended processes are reaped before a run is reported as ended: then nothing of it is left.
     fn turn_over(&mut self) -> Option<Mono> {
         loop {
             self.reap();
@@ -172,7 +172,7 @@ impl GuardSupervisor {
         }
     }
 
-    /// Collects every child that has ended: first processes of runs, and orphans.
+    /// Reaps every child that has ended: first processes of runs, and orphans.
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             self.orphan_scan.reaped(pid);
@@ -183,7 +183,7 @@ impl GuardSupervisor {
         }
     }
 
-    /// Does what is due with every child, and tells of those of which nothing is left.
+    /// Does what is due for every child, and reports those without processes.
     fn advance(&mut self) -> Option<Mono> {
         let at = self.moment();
         let none = RunOrphans::default();
@@ -212,7 +212,7 @@ impl GuardSupervisor {
         next
     }
 
-    /// The strays of each child, looked for only where one of them ends.
+    /// The orphans of each child; searched only if a child is ending.
     fn find_orphans(&mut self) -> Vec<RunOrphans> {
         if !self.children.iter().any(GuardedRun::is_ending) {
             return Vec::new();
@@ -233,7 +233,7 @@ impl GuardSupervisor {
         self.outbox.extend(to_line(word));
     }
 
-    /// Writes what the node is ready to read.
+    /// Writes as much as the node is ready to read.
     fn flush_events(&mut self) {
         while !self.outbox.is_empty() && !self.node_gone {
             match rustix::io::write(io::stdout(), self.outbox.as_slices().0) {
@@ -245,14 +245,14 @@ impl GuardSupervisor {
         }
     }
 
-    /// Sleeps until something rings or `next` is there; returns the children that rang.
+    /// Sleeps until an event or until `next`; returns the children with an event.
     fn wait(&self, next: Option<Mono>) -> io::Result<Vec<usize>> {
         self.arm(next)?;
         let (stdin, stdout) = (io::stdin(), io::stdout());
         let mut bells = vec![PollFd::new(&self.timer, PollFlags::IN)];
         if !self.node_gone {
             bells.push(PollFd::new(&stdin, PollFlags::IN));
-            // Even when there is nothing to tell, a closed pipe says that the node is gone.
+            // Even when there is nothing to write, a closed pipe shows that the node is gone.
             let write = if self.outbox.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
             bells.push(PollFd::new(&stdout, write));
         }
@@ -289,7 +289,7 @@ impl GuardSupervisor {
         Ok(())
     }
 
-    /// Reads and follows the node's orders.
+    /// Reads and follows the node's requests.
     fn listen(&mut self) {
         let mut piece = [0; 64 * 1024];
         match rustix::io::read(io::stdin(), &mut piece) {
@@ -328,7 +328,7 @@ impl GuardSupervisor {
         if clock::now().mono >= self.until {
             return self.queue_event(&GuardEvent::NotStarted { id });
         }
-        // What cannot be read is the shim's to tell, and starts nothing.
+        // Unreadable limits are reported by the shim, and start nothing.
         let ceilings = launch.setting.limits.read().unwrap_or_default();
         let cgroup = match self.cgroups.enclose(&id, ceilings.together) {
             Ok(cgroup) => cgroup,
@@ -347,7 +347,7 @@ impl GuardSupervisor {
     }
 }
 
-/// What is said of an attempt of which nothing was started, and nothing can be on any other try.
+/// The event for an attempt that was not started and cannot succeed on another try.
 fn failed(id: AttemptId, reason: String) -> GuardEvent {
     let at = clock::now().wall.0;
     GuardEvent::Ended { id, end: ProcessEnd { stopped: None, code: None, reason, output: 0, at } }

@@ -1,11 +1,11 @@
-//! The last step before a run: a copy of the guard, for a moment, in the run's own process.
+//! The shim: a short-lived copy of the guard, in the run's own process, that takes the last step before the run.
 //!
-//! It checks `not_after` with nothing left to wait for and then becomes the run's program, which keeps its process and
+//! It checks `not_after` with nothing left to wait for, and then becomes the run's program, which keeps its process and
 //! its group. Without it the check would come before the fork, and a host that stalls in between would start a run that
 //! already belongs to another node (law 2).
 //!
-//! The guard has one thread, so its copy is whole: no lock in it is held by a thread that was not copied. Nothing waits
-//! for it but what the job itself names, and the guard does not wait for it.
+//! The guard has one thread, so its copy is complete: no lock in it is held by a thread that was not copied. The shim
+//! waits only for what the job itself names, and the guard does not wait for the shim.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -27,30 +27,30 @@ use super::user::RunUser;
 use super::wire::LaunchSpec;
 use crate::clock;
 
-/// What the shim writes when it was too late.
+/// The shim's text when it was too late.
 pub(super) const LATE: &str = "late";
 
-/// What the guard has of a shim that it forked.
+/// A forked shim, seen from the guard.
 pub(super) struct ShimProcess {
     /// The process, which leads a group of its own.
     pub(super) pid: Pid,
-    /// What comes here is why nothing was started; the end of it without a word means that the program took over.
+    /// Carries why nothing was started; its end without a text means that the program took over.
     pub(super) status: PipeReader,
-    /// What the run writes.
+    /// Carries the run's output.
     pub(super) output: PipeReader,
 }
 
-/// What a run reads from and writes to.
+/// The standard streams of a run.
 struct RunStreams {
     stdin: Stdio,
     stdout: PipeWriter,
     stderr: PipeWriter,
 }
 
-/// Forks a shim. The guard's lock is let go of in there.
+/// Forks a shim. The copy releases the guard's lock.
 ///
 /// # Errors
-/// The host has no means, and may have some later: what can be lacking is made before the fork.
+/// The host lacks resources, and may have some later: whatever can be lacking is created before the fork.
 pub(super) fn start(
     launch: &LaunchSpec,
     cgroup: Option<&Cgroup>,
@@ -72,8 +72,8 @@ pub(super) fn start(
             Ok(ShimProcess { pid, status, output })
         }
         Fork::Child => {
-            // Whatever holds this process up below, it keeps neither the next guard waiting nor the node from hearing that this
-            // one is gone.
+            // Whatever delays this process below must delay neither the next guard nor the node's notice that this
+            // guard is gone.
             drop((status, output, lock.take()));
             let let_go = nix::unistd::dup2_stdin(&null).and_then(|()| nix::unistd::dup2_stdout(&null));
             let begin = || match let_go {
@@ -85,9 +85,10 @@ pub(super) fn start(
                 Ok(Err(why)) => why,
                 Err(_) => "it was not started, for a fault of Evenkeel's: see the node's log".to_owned(),
             };
-            // Only a guard that is gone does not hear it.
+            // Only a guard that is gone does not read it.
             let _ = says.write_all(why.as_bytes());
-            // Not as the guard would end: nothing of it is to be tidied up or written out here. Were this refused, it would abort.
+            // Not by the guard's own exit path: nothing may be cleaned up or flushed here. If the kill were refused, it
+            // would abort.
             let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
             std::process::abort()
         }
@@ -103,8 +104,8 @@ fn become_the_run(
     bind_to(guard)?;
     rustix::process::setpgid(None, None).map_err(|e| format!("it cannot lead a group of its own: {e}"))?;
     for door in cgroup.map(Cgroup::procs_files).unwrap_or_default() {
-        // Nought is whoever writes. From here on all it starts is in there too.
-        // Without limits it is as well off outside, where its strays are looked for in another way.
+        // Zero is the writing process. From here on all it starts is in there too.
+        // Without limits a failure does no harm: outside, its orphan processes are found in another way.
         if let Err(e) = std::fs::write(&door, "0")
             && cgroup.is_some_and(Cgroup::is_bounded)
         {
@@ -144,7 +145,7 @@ fn become_the_run(
     })
 }
 
-/// Should the guard be killed, the kernel ends this process with it.
+/// Makes the kernel end this process when the guard is killed.
 ///
 /// # Errors
 /// The guard is gone already.
@@ -161,14 +162,14 @@ fn stdin(setting: &LaunchSettings) -> io::Result<Stdio> {
     if setting.stdin.is_empty() {
         return Ok(File::open("/dev/null")?.into());
     }
-    // A file in memory, which nobody has to feed to a run that reads slowly or not at all.
+    // A file in memory, which needs no writer while a run reads slowly or not at all.
     let mut file = File::from(rustix::fs::memfd_create("evenkeel-stdin", MemfdFlags::CLOEXEC)?);
     file.write_all(setting.stdin.as_bytes())?;
     file.rewind()?;
     Ok(file.into())
 }
 
-/// Goes where the run is to start.
+/// Enters the run's working directory.
 fn enter(directory: &str) -> Result<(), String> {
     if directory.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Signals in words: what the history says of a run that one ended.
+//! Describes signals in words, for the reason of a run that was ended by one.
 
 use rustix::process::Signal;
 
@@ -23,7 +23,7 @@ const NAMES: &[(Signal, &str)] = &[
     (Signal::SYS, "SYS"),
 ];
 
-/// How a run ended that this signal ended.
+/// The reason of a run that this signal ended.
 pub(super) fn describe(signal: i32) -> String {
     match NAMES.iter().find(|(known, _)| known.as_raw() == signal) {
         Some((_, name)) => format!("ended by signal {signal} ({name})"),

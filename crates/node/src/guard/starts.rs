@@ -1,7 +1,8 @@
-//! Starts that wait for the guard, in the order in which it gets them.
+//! The queue of starts that wait for the guard.
 //!
-//! A guard starts one program after the other, in the order of what it was ordered. So it is ordered few at a time: what waits
-//! here goes by the same order as what waits for slots, and the backlog of one job does not delay other jobs.
+//! A guard starts one program after the other, in the order of its requests. So it gets few requests at a time: the
+//! starts that wait here have the same order as the runs that wait for slots, and the backlog of one job does not delay
+//! other jobs.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,31 +13,31 @@ use evenkeel_core::time::{Now, Wall};
 
 use super::wire::{AttemptId, LaunchSpec};
 
-/// How many starts a guard has at once that it has not answered: enough to keep it busy.
+/// How many unanswered starts a guard has at once: enough to keep it busy.
 const AT_ONCE: usize = 32;
 
-/// What becomes of the next start.
+/// The decision about the next start.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum StartDecision {
-    /// It is the guard's now.
+    /// Send it to the guard.
     Start(Box<LaunchSpec>),
-    /// It is too late for it: the guard is not asked.
+    /// It is too late: it is not sent to the guard.
     Late(AttemptId),
 }
 
-/// The starts that wait, and those that the guard has not answered.
+/// The waiting starts, and those that the guard has not answered.
 #[derive(Debug, Default)]
 pub(super) struct StartQueue {
     /// The starts of each job, the oldest first; also of jobs that had some while others waited.
     jobs: BTreeMap<u32, VecDeque<Box<LaunchSpec>>>,
-    /// What the jobs are known by here.
+    /// The number of each job in `jobs`.
     numbers: BTreeMap<JobName, u32>,
     order: FairQueue<u32>,
     unanswered: BTreeSet<AttemptId>,
 }
 
 impl StartQueue {
-    /// One more waits.
+    /// Adds a start.
     pub(super) fn put(&mut self, launch: Box<LaunchSpec>) {
         let count = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
         let number = *self.numbers.entry(launch.id.run.job.clone()).or_insert(count);
@@ -44,7 +45,7 @@ impl StartQueue {
         self.enqueue(number);
     }
 
-    /// The next one, if the guard is to have one more at this moment.
+    /// The next start, if the guard may have one more at this moment.
     pub(super) fn next(&mut self, now: Now) -> Option<StartDecision> {
         let number = *self.order.next_ranked(now.wall, 1).first()?;
         let late = |launch: &LaunchSpec| now.mono.0 >= launch.not_after;
@@ -64,12 +65,12 @@ impl StartQueue {
         Some(if is_late { StartDecision::Late(launch.id) } else { StartDecision::Start(launch) })
     }
 
-    /// The guard has started it, or will not.
+    /// Notes that the guard has started it, or will not.
     pub(super) fn answered(&mut self, id: &AttemptId) {
         self.unanswered.remove(id);
     }
 
-    /// Those of a run that wait, which wait no more.
+    /// Removes the waiting starts of a run, and returns them.
     pub(super) fn drop_run(&mut self, run: &RunId) -> Vec<AttemptId> {
         let Some(number) = self.numbers.get(&run.job).copied() else { return Vec::new() };
         let Some(starts) = self.jobs.get_mut(&number) else { return Vec::new() };
@@ -81,18 +82,18 @@ impl StartQueue {
         dropped.into_iter().map(|launch| launch.id).collect()
     }
 
-    /// The guard is gone, and with it all that it had not answered. Says what waits, which waits no more.
+    /// Removes all when the guard is gone, with what it had not answered. Returns the starts that waited.
     pub(super) fn clear(&mut self) -> Vec<AttemptId> {
         let Self { jobs, .. } = std::mem::take(self);
         jobs.into_values().flatten().map(|launch| launch.id).collect()
     }
 
-    /// Whether none waits.
+    /// Whether no start waits.
     pub(super) fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// A job waits with the oldest of its starts.
+    /// Enqueues a job by the oldest of its starts.
     fn enqueue(&mut self, number: u32) {
         if let Some(first) = self.jobs.get(&number).and_then(VecDeque::front) {
             let (priority, again) = (Reverse(first.priority), first.again.unwrap_or(Wall::MAX));
@@ -137,7 +138,7 @@ mod tests {
         Now { mono: Mono(ms), wall: Wall(ms) }
     }
 
-    /// The runs that the guard is ordered at this moment, each answered at once.
+    /// The runs that the guard gets at this moment, each answered at once.
     fn start_order(starts: &mut StartQueue, ms: i64, most: usize) -> Vec<String> {
         let next = (0..most).map_while(|_| {
             let StartDecision::Start(launch) = starts.next(now(ms))? else { panic!("late") };
@@ -180,7 +181,7 @@ mod tests {
         starts.answered(&first.id);
         assert!(matches!(starts.next(now(1_200)), Some(StartDecision::Start(_))));
         assert_eq!(starts.next(now(1_300)), None);
-        // What is late needs no answer of the guard's.
+        // A late start needs no answer of the guard.
         let late: Vec<StartDecision> = std::iter::from_fn(|| starts.next(now(2_000))).collect();
         assert_eq!(late.len(), 100 - AT_ONCE - 1);
         assert!(late.iter().all(|next| matches!(next, StartDecision::Late(_))) && starts.is_empty());

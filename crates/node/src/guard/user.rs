@@ -1,14 +1,14 @@
-//! The user that a run has, where it is not that of the node.
+//! Switches a run's process to the user that its job names.
 
 use std::ffi::CString;
 
 use nix::unistd::{Gid, Uid, User, getgrouplist, setgid, setgroups, setuid};
 
-/// A user that a run is to have, with everything looked up that takes memory and files.
+/// The user of a run, with everything looked up that takes memory and files.
 pub(super) struct RunUser {
     user: User,
     groups: Vec<Gid>,
-    /// Whether this process is that user already.
+    /// Whether this process has that user already.
     same: bool,
 }
 
@@ -16,7 +16,7 @@ impl RunUser {
     /// Finds the user; `None` where the job names none.
     ///
     /// # Errors
-    /// This host knows no such user, or this process may not become another one.
+    /// This host has no such user, or this process may not switch to it.
     pub(super) fn find(name: &str) -> Result<Option<Self>, String> {
         if name.is_empty() {
             return Ok(None);
@@ -38,13 +38,13 @@ impl RunUser {
         Ok(Some(Self { user, groups, same }))
     }
 
-    /// What its variables say of a user.
+    /// The environment variables of the user.
     pub(super) fn variables(&self) -> [(&'static str, std::ffi::OsString); 3] {
         let User { name, dir, .. } = &self.user;
         [("HOME", dir.clone().into()), ("USER", name.into()), ("LOGNAME", name.into())]
     }
 
-    /// Turns this process into that user's, for good.
+    /// Switches this process to the user, for good.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -52,7 +52,7 @@ impl RunUser {
         if self.same {
             return Ok(());
         }
-        // The groups first: nobody but root may change them.
+        // The groups first: only root may change them.
         let done =
             setgroups(&self.groups).and_then(|()| setgid(self.user.gid)).and_then(|()| setuid(self.user.uid));
         done.map_err(|e| format!("cannot become the user {}: {e}", self.user.name))

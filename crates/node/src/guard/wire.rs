@@ -1,4 +1,4 @@
-//! What a node and its guard say to each other: one JSON object a line.
+//! The protocol between a node and its guard: one JSON object a line.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use evenkeel_core::job::{LaunchSettings, Priority};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
-/// The way this is spoken. A guard stays the program it was started from, so after an upgrade the two may differ.
+/// The protocol version. A guard stays the program it was started from, so after an upgrade the two may differ.
 pub(crate) const WIRE: u32 = 2;
 
 /// One attempt of one run.
@@ -19,7 +19,7 @@ pub(crate) struct AttemptId {
     pub(crate) attempt: u32,
 }
 
-/// From the node. Moments are milliseconds of `CLOCK_BOOTTIME`, which is one clock for all processes of the host.
+/// A message from the node. Moments are milliseconds of `CLOCK_BOOTTIME`, one clock for all processes of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum GuardRequest {
@@ -31,31 +31,31 @@ pub(crate) enum GuardRequest {
     Stop { run: RunId, reason: StopReason },
 }
 
-/// Everything needed to start an attempt.
+/// The specification of an attempt to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LaunchSpec {
     pub(crate) id: AttemptId,
     pub(crate) argv: Vec<String>,
-    /// What every run is told.
+    /// The environment that every run gets.
     pub(crate) environment: BTreeMap<String, String>,
-    /// What the job says of how it starts.
+    /// The job's launch settings.
     #[serde(default)]
     pub(crate) setting: LaunchSettings,
     /// In milliseconds, from the start.
     pub(crate) timeout: Option<i64>,
     /// From this moment on it must not start (law 2).
     pub(crate) not_after: i64,
-    /// Where its output goes.
+    /// The file of its output.
     pub(crate) log: PathBuf,
-    /// How many bytes of it are kept.
+    /// How many bytes of output are kept.
     pub(crate) keep: u64,
-    /// How many of them a second, where there is a bound.
+    /// How many bytes of output a second are kept, if bounded.
     #[serde(default)]
     pub(crate) rate: Option<u64>,
-    /// The moment the run stands for. The guard need not know.
+    /// The run's due moment. The guard need not know.
     #[serde(skip)]
     pub(crate) due: Wall,
-    /// How soon it starts beside others. The guard need not know.
+    /// Its priority among waiting starts. The guard need not know.
     #[serde(skip)]
     pub(crate) priority: Priority,
     /// When its job fires again. The guard need not know.
@@ -63,57 +63,58 @@ pub(crate) struct LaunchSpec {
     pub(crate) again: Option<Wall>,
 }
 
-/// The variable that tells a run its node's data folder, of which no other node of this host has the same.
+/// The variable that holds the node's data folder, which no other node of this host shares.
 pub(super) const DATA: &str = "EVENKEEL_DATA";
 
-/// From the guard. Each `Start` is answered by `NotStarted`, or by `Started` and then `Ended`, or by `Ended` alone.
+/// A message from the guard. Each `Start` is answered by `NotStarted`, or by `Started` and then `Ended`, or by `Ended`
+/// alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum GuardEvent {
-    /// The guard holds the data folder: the last one and all its runs are gone. `lacking` says which limits of whole runs it
-    /// cannot keep, and why.
+    /// The guard has locked the data folder: the last guard and all its runs are gone. `lacking` says which limits of
+    /// whole runs it cannot enforce, and why.
     Ready { lacking: Option<String> },
     /// The deadline was moved.
     Trusted,
-    /// It runs, as the leader of this process group.
+    /// The attempt runs, as the leader of this process group.
     Started { id: AttemptId, group: i32, at: i64 },
-    /// It did not start and will not.
+    /// The attempt did not start and will not.
     NotStarted { id: AttemptId },
-    /// It has ended, and nothing of its group is left.
+    /// The attempt has ended, and no process of it is left.
     Ended { id: AttemptId, end: ProcessEnd },
 }
 
-/// How an attempt ended.
+/// The result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessEnd {
     /// Why the guard ended it; `None` when it ended by itself.
     pub(crate) stopped: Option<StopReason>,
-    /// The exit code of its first process; `None` when a signal ended that.
+    /// The exit code of its first process; `None` when a signal ended it.
     pub(crate) code: Option<i32>,
-    /// In words; empty when there is nothing to add.
+    /// The reason in words; empty when there is nothing to add.
     pub(crate) reason: String,
-    /// Bytes of output kept.
+    /// How many bytes of output were kept.
     pub(crate) output: u64,
     /// When, by the wall clock.
     pub(crate) at: i64,
 }
 
-/// Reads lines out of pieces.
+/// Splits pieces of a stream into lines.
 #[derive(Debug, Default)]
 pub(crate) struct LineReader(Vec<u8>);
 
 impl LineReader {
-    /// Goes on reading a line of which this much was read.
+    /// Continues a line of which this much was read.
     pub(crate) fn begun(line: Vec<u8>) -> Self {
         Self(line)
     }
 
-    /// What was read of a line that is not whole.
+    /// The part of an incomplete line that was read.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.0
     }
 
-    /// Takes a piece and returns the lines that are whole now.
+    /// Takes a piece and returns the lines that are complete now.
     pub(crate) fn take<T: for<'a> Deserialize<'a>>(&mut self, piece: &[u8]) -> Vec<serde_json::Result<T>> {
         self.0.extend_from_slice(piece);
         let Some(last) = self.0.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
@@ -126,7 +127,7 @@ impl LineReader {
     }
 }
 
-/// One object as a line.
+/// An object as one line of JSON.
 pub(crate) fn to_line<T: Serialize>(object: &T) -> Vec<u8> {
     let mut line = serde_json::to_vec(object).expect("words and orders are plain data with text keys");
     line.push(b'\n');

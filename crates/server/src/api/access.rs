@@ -1,4 +1,4 @@
-//! Who is let in: names this node answers to, pages it serves itself, JSON bodies of bounded size, the cluster's key.
+//! The access policy: host names of this node, same-origin requests, JSON bodies of bounded size, the cluster's key.
 //!
 //! Any web page can make a browser talk to loopback, so the checks are the same there as on a network.
 
@@ -22,32 +22,32 @@ use crate::client::LEADER;
 use crate::key::ClusterKey;
 use crate::listen::OpenConnection;
 
-/// The largest body, and that of `jobs/apply`.
+/// The size limit of a body, and of a body of `jobs/apply`.
 const BODY_BYTES_MAX: usize = 1 << 20;
 const APPLY_BYTES_MAX: usize = 16 << 20;
-/// A body must have arrived after this long.
+/// The time limit for a body to arrive.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
-/// Nothing is loaded from elsewhere, nothing inline is run, nobody frames the page.
+/// The content security policy: no foreign resources, no inline scripts, no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-/// What the doorkeeper knows.
+/// What requests are checked against.
 pub(crate) struct AccessPolicy {
     hosts: BTreeSet<String>,
     key: Option<Arc<ClusterKey>>,
-    /// The bodies of all requests.
+    /// The memory budget for the bodies of all requests.
     pub(crate) bodies: BodyBudget,
 }
 
 impl AccessPolicy {
-    /// A door that answers to loopback's names and to these.
+    /// An access policy that accepts the host names of loopback and these.
     pub(crate) fn new(names: impl IntoIterator<Item = String>, key: Option<Arc<ClusterKey>>) -> Self {
         let mut hosts: BTreeSet<String> = names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
         hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(ToOwned::to_owned));
         Self { hosts, key, bodies: BodyBudget::new() }
     }
 
-    /// The cluster's key, where there is one.
+    /// The cluster's key, if there is one.
     pub(crate) fn key(&self) -> Option<&ClusterKey> {
         self.key.as_deref()
     }
@@ -72,7 +72,7 @@ fn host_of(authority: &str) -> Option<&str> {
     port.bytes().all(|byte| byte.is_ascii_digit()).then_some(host)
 }
 
-/// Every request comes through here.
+/// Checks every request before it is handled.
 pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let page = is_page(request.uri().path());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
@@ -99,7 +99,7 @@ fn set(headers: &mut HeaderMap, name: HeaderName, value: &'static str) {
     headers.insert(name, HeaderValue::from_static(value));
 }
 
-/// Lets in who shows the cluster's key, where there is one, and takes the body of the request in.
+/// Requires the cluster's key, if there is one, and then reads the body of the request.
 pub(crate) async fn key(State(app): State<App>, request: Request, next: Next) -> Response {
     let shown =
         text(request.headers(), &header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
@@ -120,7 +120,7 @@ pub(crate) async fn key(State(app): State<App>, request: Request, next: Next) ->
     }
 }
 
-/// Says where the serving leader answers, where this node refuses because another one serves.
+/// Adds the address of the serving leader to a refusal of a standby node.
 fn pointed(app: &App, mut response: Response) -> Response {
     if response.extensions().get::<StandbyMarker>().is_some() {
         let address =
@@ -131,7 +131,7 @@ fn pointed(app: &App, mut response: Response) -> Response {
     response
 }
 
-/// Judges a request by its head alone: nothing of its body is read before it is known who sends it.
+/// Checks a request by its head alone: no byte of its body is read before the sender is known.
 fn checked(door: &AccessPolicy, request: &Request) -> Result<(), ApiError> {
     let headers = request.headers();
     let open = request.extensions().get::<Arc<OpenConnection>>();
@@ -154,13 +154,13 @@ fn checked(door: &AccessPolicy, request: &Request) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Whether it is answered when no other connection is left.
+/// Whether the request may use the reserve of connections.
 fn is_of_reserve(request: &Request) -> bool {
     let path = request.uri().path();
     path.starts_with("/peer/") || path == "/api/v1/health"
 }
 
-/// The name by which this node is asked, which is one of its own and the same wherever it stands.
+/// The host name that the request uses for this node, checked against the names of the node.
 fn named<'a>(door: &AccessPolicy, request: &'a Request) -> Result<&'a str, ApiError> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
@@ -189,8 +189,8 @@ fn named<'a>(door: &AccessPolicy, request: &'a Request) -> Result<&'a str, ApiEr
     }
 }
 
-/// Refuses what a page from elsewhere has a browser send. Such a page cannot read an answer, but it could change things, and keep
-/// the node busy. Only to open the console it may lead.
+/// Refuses a request that a page of another site made a browser send. Such a page cannot read the response, but
+/// it could change things and keep the node busy. It may only link to the console.
 fn foreign(request: &Request, host: &str) -> Result<(), ApiError> {
     let headers = request.headers();
     let asks = [Method::GET, Method::HEAD].contains(request.method());
@@ -216,7 +216,7 @@ fn is_page(path: &str) -> bool {
     !path.starts_with("/api/") && !path.starts_with("/peer/")
 }
 
-/// Takes the body in at once, bounded in size and time, so that no handler has to.
+/// Reads the whole body, bounded in size and time, so that no handler has to.
 async fn whole(door: &AccessPolicy, request: Request) -> Result<Request, ApiError> {
     let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let max = if path == Some("/api/v1/jobs/apply") { APPLY_BYTES_MAX } else { BODY_BYTES_MAX };

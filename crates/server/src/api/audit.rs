@@ -1,4 +1,4 @@
-//! Who asked for which change: `/api/v1/audit`.
+//! The audit log over HTTP: `/api/v1/audit`.
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
@@ -12,7 +12,7 @@ use super::{ApiError, App, fanout};
 use crate::api_types::{AuditPage, AuditRow};
 use crate::{queries, text_input, zones};
 
-/// The most rows of a page, and how many there are when nobody says.
+/// The maximum and the default number of rows of a page.
 const PAGE_MAX: u32 = 1_000;
 const PAGE: u32 = 100;
 
@@ -62,7 +62,7 @@ pub(super) async fn list(
     }))
 }
 
-/// Which of the names that were asked for nobody has, nor has had in any entry.
+/// The names of the query that no job, no node and no entry has.
 async fn unknown(
     app: &App,
     (job, node, who): (Option<JobName>, Option<String>, Option<String>),

@@ -1,4 +1,4 @@
-//! Bodies in which nothing can be said.
+//! Bodies that take no fields.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
@@ -7,14 +7,14 @@ use serde::Deserialize;
 use super::{ApiError, read_body};
 use crate::text_input::ReadTarget;
 
-/// An empty body, or `{}`. A key that nobody reads would be taken for one that is kept.
+/// An empty body, or `{}`. Unknown keys are refused: a caller would believe that an ignored key has an effect.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EmptyBody {}
 
 impl EmptyBody {
     /// # Errors
-    /// It says something.
+    /// The body has fields.
     pub(super) fn of(body: &[u8]) -> Result<Self, ApiError> {
         if body.is_empty() || body == b"null" { Ok(Self {}) } else { read_body(body, ReadTarget::Body) }
     }

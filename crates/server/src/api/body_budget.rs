@@ -1,4 +1,4 @@
-//! Bodies of requests, taken in once whoever sends them is let in: each bounded in size and time, and all of them together.
+//! Reads request bodies, after the sender is let in: each body is bounded in size and time, and all of them in memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use tokio_stream::StreamExt;
 
 use super::ApiError;
 
-/// So much of each body is taken in whatever others send.
+/// The size up to which a body is read whatever the load.
 const FREE: usize = 64 * 1024;
-/// So much beyond that of all bodies together.
+/// The memory for everything beyond that, of all bodies together.
 const ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// In such steps it is counted.
+/// The unit in which that memory is counted.
 const STEP: usize = 64 * 1024;
 
-/// What is in memory of all bodies.
+/// The memory budget of all bodies.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyBudget {
     steps: Arc<Semaphore>,
 }
 
-/// A body, which counts until nobody has it any more.
+/// A body, which holds its part of the budget until it is dropped.
 struct BudgetedBody {
     bytes: Vec<u8>,
     _steps: Option<OwnedSemaphorePermit>,
@@ -40,10 +40,10 @@ impl BodyBudget {
         Self { steps: Arc::new(Semaphore::new(ALL_BYTES_MAX / STEP)) }
     }
 
-    /// Takes in a body of at most `max` bytes.
+    /// Reads a body of at most `max` bytes.
     ///
     /// # Errors
-    /// It is larger, does not arrive in time or not whole, or others send too much just now.
+    /// It is larger, does not arrive in time or whole, or the budget is used up.
     pub(crate) async fn take(&self, body: Body, max: usize, patience: Duration) -> Result<Bytes, ApiError> {
         if body.size_hint().lower() > max as u64 {
             return Err(large(max));
@@ -100,7 +100,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(120);
 
     async fn take(bodies: &BodyBudget, size: usize, max: usize) -> Result<Bytes, StatusCode> {
-        // In pieces, and without a length, so that nothing is known before it comes.
+        // In pieces and without a length, so that the size is not known beforehand.
         let pieces = vec![b'x'; size]
             .chunks(10_000)
             .map(|piece| Ok::<_, ApiError>(piece.to_vec()))

@@ -77,11 +77,11 @@ pub(super) async fn delete(
     done(asked.ask(&app, Command::DeleteCalendar(name)).await)
 }
 
-/// The jobs that name a calendar.
+/// The jobs that use a calendar.
 fn jobs(view: &View, name: &CalendarName) -> Vec<String> {
     let mut jobs: Vec<_> =
         view.jobs_under(name).filter(JobView::is_live).map(|job| job.name().to_string()).collect();
-    // The view has them in the order in which it heard of them.
+    // The view has them in the order in which they arrived.
     jobs.sort_unstable();
     jobs
 }

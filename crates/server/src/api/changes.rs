@@ -1,7 +1,7 @@
-//! Every way to change something over HTTP, who asks, and that the audit log hears of each.
+//! Every change that the API offers, the identity of its caller, and its entry in the audit log.
 //!
-//! A command that reaches the node is noted there, before it is tried. What is decided before that, a refusal mostly, is noted
-//! here, after. A way that is not in the list is not let through: so none can be added that nobody notes.
+//! The node records a command that reaches it before it tries it. A request that is decided earlier, mostly a
+//! refusal, is recorded here, afterwards. A route that is not in the list is refused, so that none escapes the audit.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,19 +23,19 @@ use crate::client::CLIENT;
 use crate::listen::Caller;
 use crate::queries::CommandObject;
 
-/// The longest reason that is noted.
+/// The length limit of a recorded reason.
 const WHY_MAX: usize = 400;
 
-/// A way to change something.
+/// A change that the API offers.
 #[derive(Debug)]
 pub(crate) struct ApiChange {
-    /// How it is asked for.
+    /// The HTTP method.
     pub(crate) method: Method,
-    /// At which address.
+    /// The path.
     pub(crate) path: &'static str,
-    /// What it is called; the part of the address that says so where that is in it.
+    /// The verb in the audit log, or the name of the path parameter that holds it.
     verb: &'static str,
-    /// To what kind of thing it is done, and the part of the address that names which.
+    /// The kind of object that is changed, and the path parameter that names the object.
     object: (&'static str, &'static str),
 }
 
@@ -48,7 +48,7 @@ const fn change(
     ApiChange { method, path, verb, object }
 }
 
-/// All of them.
+/// All changes that the API offers.
 pub(crate) const CHANGES: &[ApiChange] = &[
     change(Method::POST, "/api/v1/jobs/apply", "apply", ("jobs", "")),
     change(Method::POST, "/api/v1/jobs/claim", "claim", ("node", "")),
@@ -65,12 +65,12 @@ pub(crate) const CHANGES: &[ApiChange] = &[
     change(Method::POST, "/api/v1/cluster/finalize-upgrade", "finalize-upgrade", ("layout", "")),
 ];
 
-/// The node noted a request; another node did; nobody knows whether another one did. Nobody has yet: any other number.
+/// The audit state of a request: recorded by this node; by another node; unknown. Any other number: not yet recorded.
 const NOTED: u8 = 1;
 const ELSEWHERE: u8 = 2;
 const DOUBTFUL: u8 = 3;
 
-/// Whoever asks, and whether the audit log has heard of it.
+/// The requester of a change, and whether the audit log has its entry.
 #[derive(Clone, Debug)]
 pub(crate) struct AuditedRequest {
     pub(crate) asker: Requester,
@@ -82,12 +82,12 @@ impl AuditedRequest {
         Self { asker, noted: Arc::default() }
     }
 
-    /// Asks the node for a change, which notes it.
+    /// Sends a command to the node, which records it.
     pub(crate) async fn ask(&self, app: &App, command: Command) -> Answer {
         self.noted.store(NOTED, Ordering::Relaxed);
         let named = CommandObject::of(&command);
         match app.handle.ask_as(self.asker.clone(), command).await {
-            // Whoever asks may have mistyped a name, which the node does not guess at.
+            // The requester may have mistyped a name; the node suggests none.
             Answer::Refused(Refusal::NotFound, text) => {
                 Answer::Refused(Refusal::NotFound, named.missing(&app.handle).unwrap_or(text))
             }
@@ -95,27 +95,27 @@ impl AuditedRequest {
         }
     }
 
-    /// Another node decides, and notes it; it is asked from now on.
+    /// Marks the request as forwarded: another node decides it and records it.
     pub(super) fn mark_forwarding(&self) {
         self.noted.store(DOUBTFUL, Ordering::Relaxed);
     }
 
-    /// From here on nobody can say that nothing was done.
+    /// Marks the request as partly done: a failure from here on is no longer "nothing was done".
     pub(super) fn mark_partial(&self) {
         self.noted.store(DOUBTFUL, Ordering::Relaxed);
     }
 
-    /// All of it was done.
+    /// Marks the request as done completely.
     pub(super) fn mark_done(&self) {
         self.noted.store(0, Ordering::Relaxed);
     }
 
-    /// The other node has not heard of it.
+    /// Marks the request as not received by the other node.
     pub(super) fn mark_unsent(&self) {
         self.noted.store(0, Ordering::Relaxed);
     }
 
-    /// The other node has answered.
+    /// Marks the request as answered by the other node.
     pub(super) fn mark_forwarded(&self) {
         self.noted.store(ELSEWHERE, Ordering::Relaxed);
     }
@@ -130,19 +130,19 @@ impl<S: Sync> FromRequestParts<S> for AuditedRequest {
     }
 }
 
-/// Whoever asks, as far as it is proved and as he says.
+/// The requester: what is proved of the caller, and what the caller claims.
 pub(super) fn asker(proof: Proof, request: &Request) -> Requester {
     let from = request.extensions().get::<Caller>().map(|caller| caller.0.ip().to_string());
     Requester::new(proof, &from.unwrap_or_default(), &client_identity(request.headers()))
 }
 
-/// What he says of himself: who runs the command line, or which browser it is.
+/// The claim of the caller about itself: the user of the command line, or the browser.
 fn client_identity(headers: &HeaderMap) -> String {
     let said = headers.get(CLIENT).or_else(|| headers.get(header::USER_AGENT));
     said.map(|said| String::from_utf8_lossy(said.as_bytes()).into_owned()).unwrap_or_default()
 }
 
-/// Sees that each change is noted, also where it is refused before the node hears of it, and where the caller has gone.
+/// Makes sure that each change is recorded, even if it is refused early or the caller disconnects.
 pub(super) async fn noted(
     State(app): State<App>,
     path: Option<MatchedPath>,
@@ -156,13 +156,13 @@ pub(super) async fn noted(
     let method = request.method().clone();
     let path = path.as_ref().map_or("", MatchedPath::as_str);
     let known = CHANGES.iter().find(|change| change.method == method && change.path == path);
-    // What nobody would note is not done, whoever may have written a handler for it.
+    // A change that would not be recorded is refused, even if a handler for it exists.
     let Some(known) = known else { return super::wrong_method().await.into_response() };
     let proof = if app.access.key().is_some() { Proof::Key } else { Proof::Local };
     let asked = AuditedRequest::new(asker(proof, &request));
     let deed = known.audit_action(params.as_ref().ok());
     request.extensions_mut().insert(asked.clone());
-    // In a task of its own: a caller who breaks off ends nothing half way.
+    // In a task of its own: a caller that disconnects does not abort a change half way.
     let answered = tokio::spawn(async move {
         let response = next.run(request).await;
         let (well, why) = (response.status().is_success(), response_text(&response));
@@ -172,7 +172,7 @@ pub(super) async fn noted(
     answered.await.unwrap_or_else(|e| ApiError::internal(e.to_string()).into_response())
 }
 
-/// Whether a request of this kind changes nothing.
+/// Whether a request with this method changes nothing.
 pub(super) fn is_question(method: &Method) -> bool {
     [Method::GET, Method::HEAD, Method::OPTIONS].contains(method)
 }
@@ -190,7 +190,7 @@ async fn finish(app: &App, asked: AuditedRequest, deed: AuditAction, (well, why)
     app.handle.log_decision(asked.asker, deed, outcome, why).await;
 }
 
-/// What a refusal says; of a body that makes no sense only that, for it may hold anything.
+/// The text of a refusal; of an invalid body only that it is invalid, for it may contain anything.
 pub(super) fn response_text(response: &Response) -> String {
     const SENSELESS: &str = "the body makes no sense";
     let said =
@@ -200,7 +200,7 @@ pub(super) fn response_text(response: &Response) -> String {
 }
 
 impl ApiChange {
-    /// What a request at this address wants.
+    /// The audit action that a request at this address stands for.
     fn audit_action(&self, params: Option<&RawPathParams>) -> AuditAction {
         let param = |name: &str| params?.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
         let verb = if self.verb == "{verb}" { param("verb").unwrap_or_default() } else { self.verb };
@@ -217,8 +217,8 @@ impl ApiChange {
     }
 }
 
-/// Whether an answer says that the caller was not let in. A node of the cluster whose clock differs, or that asks twice, has proved who
-/// it is.
+/// Whether a response means that the caller was not authenticated. A node of the cluster with a wrong clock, or whose
+/// request came twice, is authenticated.
 pub(super) fn is_denial(response: &Response) -> bool {
     let known = response
         .extensions()

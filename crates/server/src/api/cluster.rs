@@ -1,4 +1,4 @@
-//! The whole as others would write it down: `/api/v1/cluster` and below.
+//! The cluster in the data formats of other schedulers: `/api/v1/cluster` and below.
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
@@ -16,9 +16,9 @@ use crate::compat::{self, CompatFormat, CompatJob};
 use crate::queries;
 use crate::zones;
 
-/// So many jobs' trees go out in one answer.
+/// The maximum number of jobs' trees in one response.
 const PAGE: usize = 20;
-/// How often records that do not go together are read again.
+/// How often records are read again that do not match each other.
 const LOOKS: usize = 5;
 
 #[derive(Debug, Deserialize)]
@@ -52,7 +52,7 @@ pub(super) async fn tree(
     };
     let mut entries = Vec::new();
     for job in jobs {
-        // One that was deleted just now is left out.
+        // A job that was deleted just now is left out.
         let Some(seen) = seen(&app.handle, &job).await? else { continue };
         let shown = tokio::task::spawn_blocking(move || compat::render(form, &seen)).await;
         entries.extend(shown.map_err(|e| ApiError::internal(e.to_string()))?);
@@ -60,7 +60,7 @@ pub(super) async fn tree(
     Ok(Json(json!({ "tree": entries, "after": after })))
 }
 
-/// Makes sure that a job is there and sharded.
+/// Checks that a job exists and is sharded.
 fn checked(handle: &Handle, job: JobName) -> Result<JobName, ApiError> {
     let placement = handle.with_node(|node| Some(node.view().find(&job)?.spec()?.job.placement));
     match placement {
@@ -72,7 +72,7 @@ fn checked(handle: &Handle, job: JobName) -> Result<JobName, ApiError> {
     }
 }
 
-/// The sharded jobs after this name, and after which the next page begins.
+/// A page of the sharded jobs after this name, and the name after which the next page begins.
 fn page(handle: &Handle, after: Option<&JobName>) -> (Vec<JobName>, Option<JobName>) {
     let mut names: Vec<JobName> = handle.with_node(|node| {
         let view = node.view();
@@ -86,7 +86,7 @@ fn page(handle: &Handle, after: Option<&JobName>) -> (Vec<JobName>, Option<JobNa
     (names, next)
 }
 
-/// The records of a job, with lanes that belong to the shares it has.
+/// The records of a job, with run states that match its shard assignments.
 async fn seen(handle: &Handle, job: &JobName) -> Result<Option<CompatJob>, ApiError> {
     for _ in 0..LOOKS {
         let lanes = handle.shard_run_states(job).await.map_err(|e| ApiError::unavailable(e.to_string()))?;
@@ -101,7 +101,7 @@ async fn seen(handle: &Handle, job: &JobName) -> Result<Option<CompatJob>, ApiEr
     Err(ApiError::unavailable(format!("the shards of job {job} change hands all the time: try again")))
 }
 
-/// What the view has of a job, without lanes.
+/// The view's records of a job, without run states.
 fn copied(view: &View, job: &JobName) -> Option<CompatJob> {
     let job = view.find(job)?;
     let spec = queries::timed(view, &job).filter(|spec| spec.job.placement.is_sharded())?;

@@ -1,4 +1,4 @@
-//! `/api/v1/live`: what the console shows, sent again whenever it has changed.
+//! `/api/v1/live`: the console's data, sent again whenever it changes.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -21,55 +21,55 @@ use super::{App, calendars, fanout};
 use crate::api_types::{AuditRow, CalendarRow, EventRow, JobRow, NodeRow, RunRow};
 use crate::queries;
 
-/// How many jobs, calendars, runs and events the console shows at once.
+/// The maximum number of jobs, calendars, runs and events that the console shows.
 pub(crate) const JOBS_SHOWN: usize = 200;
 pub(crate) const CALENDARS_SHOWN: usize = 100;
 pub(crate) const RUNS_SHOWN: u32 = 50;
-/// How many attempts that run now are shown beside the latest ones.
+/// The maximum number of running attempts shown besides the latest ones.
 const RUNNING_SHOWN: usize = 200;
 pub(crate) const EVENTS_SHOWN: u32 = 20;
 pub(crate) const AUDIT_SHOWN: u32 = 20;
-/// Changes that come closer together than this are sent as one.
+/// Changes within this time are sent as one.
 const PACE: Duration = Duration::from_millis(400);
-/// Without any change the picture is taken again after this, for next fires move by themselves.
+/// The interval of a new snapshot without any change, since next fires change with time.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The other nodes' histories are asked at most so often, in milliseconds.
+/// The minimum interval between calls for the other nodes' histories, in milliseconds.
 const OTHERS_PACE: Millis = Millis::secs(2);
-/// No picture waits longer for them.
+/// The maximum time that a snapshot waits for them.
 const OTHERS_PATIENCE: Duration = Duration::from_millis(500);
 
-/// What the console shows.
+/// The data that the console shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct ConsoleSnapshot {
-    /// The node that shows it.
+    /// The node that serves the snapshot.
     pub(crate) node: String,
-    /// Whether that node was closed from outside.
+    /// Whether that node's registry entry was deleted by an operator.
     pub(crate) closed: bool,
-    /// The first jobs by name, of those that are looked for.
+    /// The first jobs by name, among those that match the search.
     pub(crate) jobs: Vec<JobRow>,
-    /// How many jobs there are that may be held.
+    /// The number of jobs that may be owned.
     pub(crate) enabled: usize,
-    /// Whether there are more jobs than those.
+    /// Whether there are more jobs than these.
     pub(crate) more: bool,
     /// The first calendars by name.
     pub(crate) calendars: Vec<CalendarRow>,
-    /// The living nodes.
+    /// The online nodes.
     pub(crate) nodes: Vec<NodeRow>,
-    /// How many attempts run now.
+    /// The number of attempts that run now.
     pub(crate) running: usize,
-    /// The latest attempts, and those that run now although they began before them.
+    /// The latest attempts, and running attempts that began before them.
     pub(crate) runs: Vec<RunRow>,
-    /// Those of their jobs that are sharded.
+    /// The sharded jobs among the jobs of these attempts.
     pub(crate) sharded: BTreeSet<String>,
     /// The latest events.
     pub(crate) events: Vec<EventRow>,
     /// The latest entries of the audit log.
     pub(crate) audit: Vec<AuditRow>,
-    /// Nodes that live and did not say what their histories have.
+    /// Online nodes whose histories could not be read.
     pub(crate) missing: Vec<String>,
 }
 
-/// What the other nodes' histories have.
+/// The records of the other nodes' histories.
 #[derive(Default)]
 pub(crate) struct RemoteHistories {
     running: RunningAttempts,
@@ -78,7 +78,7 @@ pub(crate) struct RemoteHistories {
     audit: fanout::HistorySources<AuditRecord>,
 }
 
-/// The picture, taken once for all who look, and only while somebody looks.
+/// The console's snapshot, computed once for all viewers, and only while there is a viewer.
 #[derive(Default)]
 pub(crate) struct ConsoleFeed {
     snapshot: watch::Sender<Arc<str>>,
@@ -97,7 +97,7 @@ fn audit_filter() -> AuditFilter {
 }
 
 impl RemoteHistories {
-    /// Asks all of them.
+    /// Reads the histories of all other nodes.
     pub(crate) async fn collect(app: &App) -> Self {
         let (runs, events, audit) = (run_filter(), event_filter(), audit_filter());
         let (running, runs, events, audit) = tokio::join!(
@@ -106,18 +106,18 @@ impl RemoteHistories {
             fanout::other_events(app, &events, None, OTHERS_PATIENCE),
             fanout::other_audit(app, &audit, None, OTHERS_PATIENCE),
         );
-        // A history of its own that cannot be read says nothing here.
+        // If this node's own history cannot be read, its part stays empty.
         Self { running: running.unwrap_or_default(), runs: runs.unwrap_or_default(), events, audit }
     }
 }
 
 impl ConsoleSnapshot {
-    /// Takes it, with what the others said last.
+    /// Takes a snapshot, with the latest records of the other histories.
     pub(crate) async fn take(app: &App, others: &RemoteHistories) -> Self {
         Self::find(app, others, "").await
     }
 
-    /// The same, of jobs only those whose names hold a text.
+    /// Takes a snapshot with only the jobs whose names contain a text.
     pub(crate) async fn find(app: &App, others: &RemoteHistories, text: &str) -> Self {
         let (handle, own) = (&app.handle, app.handle.name());
         let page = queries::jobs(handle, None, JOBS_SHOWN, text);
@@ -155,7 +155,7 @@ impl ConsoleSnapshot {
 }
 
 impl ConsoleFeed {
-    /// Starts to watch the node; ends with it.
+    /// Starts to watch the node; stops with it.
     pub(crate) fn follow(app: App) {
         tokio::spawn(async move {
             let (mut changes, mut ending) = (app.handle.changes(), app.ending.clone());
@@ -192,7 +192,7 @@ impl ConsoleFeed {
 
 pub(super) async fn stream(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let changes = WatchStream::from_changes(app.live.snapshot.subscribe());
-    // The first one is taken at once: the others wait for a change.
+    // The first snapshot is taken at once; later ones wait for a change.
     let first =
         tokio_stream::once(ConsoleSnapshot::take(&app, &RemoteHistories::collect(&app).await).await.text());
     let pictures = first.chain(changes).map(|text| Some(Event::default().event("picture").data(&*text)));

@@ -1,4 +1,4 @@
-//! Callers who were not let in: the audit log hears of them, and nobody fills a disk with it.
+//! Records denied callers in the audit log, limited so that they cannot fill the disk.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,34 +9,34 @@ use evenkeel::audit::{AuditAction, AuditOutcome, Requester};
 use evenkeel_core::ids::counted;
 use evenkeel_core::time::{Millis, Mono};
 
-/// So many are noted one by one in so long; the others of that time are counted and noted together.
+/// This many denials are recorded one by one in one interval; further ones are counted and recorded together.
 const MOST: u32 = 10;
 const SPAN: Millis = Millis::secs(60);
 
-/// How many there were lately.
+/// The denials of the current interval.
 #[derive(Default)]
 pub(crate) struct DenialLog(Mutex<DenialCount>);
 
 #[derive(Default)]
 struct DenialCount {
-    /// When the present span began.
+    /// When the current interval began.
     begun: Option<Mono>,
     noted: u32,
-    /// How many were not noted.
+    /// The number of denials that were not recorded.
     more: u64,
 }
 
-/// What is to be done about one.
+/// What to do about a denial.
 #[derive(Debug, PartialEq, Eq)]
 enum DenialAction {
     Note,
-    /// Only counted, and this is the first of its span.
+    /// Only count it; it is the first that is not recorded in its interval.
     First(Duration),
     Count,
 }
 
 impl DenialLog {
-    /// Notes one, or counts it.
+    /// Records a denial, or counts it.
     pub(crate) async fn note(
         self: &Arc<Self>,
         handle: &Handle,
@@ -55,7 +55,7 @@ impl DenialLog {
                 let (all, handle) = (self.clone(), handle.clone());
                 tokio::spawn(async move {
                     let left = tokio::time::timeout(rest, handle.stopped()).await;
-                    // One whose node has stopped has nothing to write with.
+                    // A stopped node cannot write an entry.
                     if left.is_err() {
                         all.sum_up(&handle, asker).await;
                     }

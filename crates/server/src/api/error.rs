@@ -1,4 +1,4 @@
-//! How refusals are said over HTTP; the only place where they become status codes.
+//! Errors of the API; the only place where they become HTTP status codes.
 
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::exit::{CliError, ExitKind};
 use crate::text_input::{self, InputError, ReadTarget};
 
-/// A refusal: `{"error": {"code": …, "message": …}}`.
+/// An error response: `{"error": {"code": …, "message": …}}`.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     status: StatusCode,
@@ -26,7 +26,7 @@ impl ApiError {
         Self { status, code, message: message.into() }
     }
 
-    /// What it says.
+    /// The message.
     pub(crate) fn message(self) -> String {
         self.message
     }
@@ -51,12 +51,12 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 
-    /// Nobody knows whether it was done.
+    /// It is unknown whether the change was made.
     pub(crate) fn unknown(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GATEWAY_TIMEOUT, UNKNOWN, message)
     }
 
-    /// Whether it says that nobody knows.
+    /// Whether it is unknown if the change was made.
     pub(super) fn is_unknown(&self) -> bool {
         self.code == UNKNOWN
     }
@@ -66,11 +66,11 @@ impl ApiError {
     }
 }
 
-/// Marks an answer to which the way to the serving leader is to be added.
+/// Marks a response to which the address of the serving leader is to be added.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StandbyMarker;
 
-/// What a refusal says, for whoever notes it.
+/// The text of a refusal, for the audit log.
 #[derive(Clone, Debug)]
 pub(super) struct ErrorSummary {
     pub(super) code: &'static str,
@@ -79,13 +79,13 @@ pub(super) struct ErrorSummary {
 
 const UNKNOWN: &str = "unknown";
 const STANDBY: &str = "standby";
-/// A node asked by a clock that differs too much.
+/// The code for a node's request whose time differs too much from the clock here.
 pub(crate) const STALE: &str = "stale";
-/// A node's request came once more.
+/// The code for a node's request that was received before.
 pub(crate) const REPLAYED: &str = "replayed";
 
 impl ApiError {
-    /// The body that says it.
+    /// The JSON body.
     pub(crate) fn body(&self) -> String {
         json!({ "error": { "code": self.code, "message": self.message } }).to_string()
     }
@@ -143,10 +143,10 @@ impl From<PathRejection> for ApiError {
     }
 }
 
-/// Reads a body that somebody wrote.
+/// Parses a body that a user wrote.
 ///
 /// # Errors
-/// The first mistake in it: which value is wrong, where it stands, and what is allowed.
+/// The first mistake in the body: which value is wrong, its position, and what is allowed.
 pub(crate) fn read_body<T: DeserializeOwned>(body: &[u8], kind: ReadTarget) -> Result<T, ApiError> {
     text_input::json(body, kind).map_err(|InputError { line, column, value, text }| {
         let value = if value.is_empty() || value == "." { String::new() } else { format!("{value}, ") };
@@ -154,7 +154,7 @@ pub(crate) fn read_body<T: DeserializeOwned>(body: &[u8], kind: ReadTarget) -> R
     })
 }
 
-/// What another node said when it was asked in the caller's name.
+/// Turns the error of a call to another node, made in the caller's name, into a response.
 impl From<CliError> for ApiError {
     fn from(failure: CliError) -> Self {
         let message = failure.message;
@@ -169,7 +169,7 @@ impl From<CliError> for ApiError {
     }
 }
 
-/// The answers that only say that it was done.
+/// The empty response of a change that was made.
 pub(crate) fn done(answer: Answer) -> Result<Json<serde_json::Value>, ApiError> {
     match answer {
         Answer::Refused(refusal, message) => Err((refusal, message).into()),

@@ -1,4 +1,4 @@
-//! What happened to nodes: `/api/v1/events`.
+//! Node events over HTTP: `/api/v1/events`.
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
@@ -11,7 +11,7 @@ use super::{ApiError, App, fanout};
 use crate::api_types::{EventPage, EventRow};
 use crate::{cli, queries, zones};
 
-/// The most rows of a page, and how many there are when nobody says.
+/// The maximum and the default number of rows of a page.
 const PAGE_MAX: u32 = 1_000;
 const PAGE: u32 = 100;
 
@@ -51,7 +51,7 @@ pub(super) async fn list(
     }))
 }
 
-/// A moment as RFC 3339, or a span before now.
+/// Parses a moment as RFC 3339, or a span before now.
 pub(super) fn when(what: &str, text: &str, now: Wall) -> Result<Wall, ApiError> {
     zones::when(text, now).map_err(|fix| ApiError::invalid(format!("{what} is {text:?}: {fix}")))
 }

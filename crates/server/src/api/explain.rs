@@ -1,4 +1,4 @@
-//! Why: `/api/v1/jobs/{name}/explain` and `/api/v1/runs/{run}/explain`.
+//! Explanations over HTTP: `/api/v1/jobs/{name}/explain` and `/api/v1/runs/{run}/explain`.
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;

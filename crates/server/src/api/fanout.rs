@@ -1,7 +1,7 @@
-//! What the other nodes' histories have, where each node keeps its own.
+//! Collects records from the histories of all nodes, if each node keeps its own.
 //!
-//! A run is in the history of the node that made an attempt of it, or said what became of one. So whoever is asked asks
-//! all that live, and puts together what they say. [`newest`] says which of several records of one attempt stands.
+//! A run is in the history of the node that made an attempt of it, or reported its outcome. So a node asks all
+//! online nodes and merges the answers. [`latest`] decides which of several records of an attempt is current.
 
 pub(super) mod latest;
 
@@ -23,42 +23,42 @@ use crate::peer::{HistoryHealth, PeerHistoryPage, PeerRunQuery};
 use crate::queries;
 use crate::queries::explain::HistoryFaults;
 
-/// A list is not worth waiting longer for.
+/// The time limit for a list.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How far a list has come in each history that has more.
+/// The position of a list in each history that has more.
 pub(super) type FanoutCursor = BTreeMap<NodeName, u64>;
 
-/// Something that a history keeps.
+/// A record that a history keeps.
 pub(crate) trait MergeableRecord: DeserializeOwned + Send + 'static {
-    /// What two histories may both tell of.
+    /// The identity of a record that two histories may both have.
     type Id: Ord;
 
     fn id(&self) -> Self::Id;
 
-    /// Its place in the history that it is from.
+    /// Its position in its history.
     fn seq(&self) -> u64;
 
     /// When it happened.
     fn moment(&self) -> Wall;
 
-    /// Whether this is what stands, of two that tell of the same.
+    /// Whether this record is current rather than the other, of two with the same identity.
     fn outranks(&self, known: &Self) -> bool;
 }
 
-/// What was found in the histories of several nodes, each in its own order.
+/// The records of several nodes' histories, each in its own order.
 pub(super) struct HistorySources<T> {
     found: BTreeMap<NodeName, PeerHistoryPage<T>>,
-    /// Nodes that live and did not answer.
+    /// Online nodes that did not answer.
     missing: Vec<NodeName>,
 }
 
-/// A page of what all have, the latest first.
+/// A page of all histories, the latest first.
 pub(super) struct MergedPage<T> {
     pub(super) rows: Vec<T>,
     /// Where the next page begins; `None` at the end.
     pub(super) next: Option<FanoutCursor>,
-    /// Nodes that live and did not answer.
+    /// Online nodes that did not answer.
     pub(super) missing: Vec<NodeName>,
 }
 
@@ -77,7 +77,7 @@ impl MergeableRecord for RunRecord {
         self.started.or(self.ended).unwrap_or(self.due)
     }
 
-    /// An end before none, and the end that came first; what goes on before what waits.
+    /// An end outranks no end, an earlier end a later one, a running attempt a waiting one.
     fn outranks(&self, known: &Self) -> bool {
         let rank = |record: &Self| match record.state {
             AttemptState::Waiting => 0,
@@ -132,7 +132,7 @@ impl MergeableRecord for AuditRecord {
 }
 
 impl<T: MergeableRecord + Clone> HistorySources<T> {
-    /// A page of these and of the asked node's own.
+    /// A page of these records and this node's own.
     pub(super) fn page(&self, own: (NodeName, Vec<T>), limit: u32) -> MergedPage<T> {
         let mut sources = self.found.clone();
         sources.insert(own.0, fetch_rows(own.1, limit));
@@ -147,13 +147,13 @@ impl<T> Default for HistorySources<T> {
     }
 }
 
-/// Whether this is what stands, of two records of one attempt.
+/// Whether this record is current, of two records of one attempt.
 pub(super) fn outranks(record: &RunRecord, known: &RunRecord) -> bool {
     record.outranks(known)
 }
 
-/// A page of the runs that all histories have. Each attempt is there once, as the record of it says that stands, and only where
-/// that record is one that is wanted.
+/// A page of the runs of all histories. Each attempt appears once, by its current record, and only if that record
+/// matches the filter.
 pub(super) async fn runs(
     app: &App,
     filter: RunFilter,
@@ -164,7 +164,7 @@ pub(super) async fn runs(
     Ok(MergedPage { rows: rows.into_iter().map(|(_, record)| record).collect(), next, missing })
 }
 
-/// A page of the events that all histories have.
+/// A page of the events of all histories.
 pub(super) async fn events(
     app: &App,
     filter: EventFilter,
@@ -179,7 +179,7 @@ pub(super) async fn events(
     Ok(others.page((own, events), limit))
 }
 
-/// What the other nodes' histories have of events.
+/// The events in the other nodes' histories.
 pub(super) async fn other_events(
     app: &App,
     filter: &EventFilter,
@@ -190,7 +190,7 @@ pub(super) async fn other_events(
     ask(app, "/peer/v1/events", (patience, filter.limit), wanted).await
 }
 
-/// A page of the audit log that all histories have.
+/// A page of the audit log of all histories.
 pub(super) async fn audit(
     app: &App,
     filter: AuditFilter,
@@ -205,7 +205,7 @@ pub(super) async fn audit(
     Ok(others.page((own, entries), limit))
 }
 
-/// What the other nodes' histories have of the audit log.
+/// The audit entries in the other nodes' histories.
 pub(super) async fn other_audit(
     app: &App,
     filter: &AuditFilter,
@@ -216,7 +216,7 @@ pub(super) async fn other_audit(
     ask(app, "/peer/v1/audit", (patience, filter.limit), wanted).await
 }
 
-/// Where a page begins in a node's history; `None` when that has no more.
+/// The position at which a page begins in a node's history; `None` if that has no more.
 fn begins(from: Option<&FanoutCursor>, node: &NodeName) -> Option<Option<u64>> {
     match from {
         Some(cursor) => cursor.get(node).copied().map(Some),
@@ -224,7 +224,7 @@ fn begins(from: Option<&FanoutCursor>, node: &NodeName) -> Option<Option<u64>> {
     }
 }
 
-/// Where a page begins in the history of the node that is asked. Where all share one, another node may have named it.
+/// The position at which a page begins in this node's history. If all nodes share one, another node may have set it.
 fn begins_here(app: &App, from: Option<&FanoutCursor>) -> Option<Option<u64>> {
     let shared = from.filter(|cursor| app.handle.shares_history() && cursor.len() == 1);
     match shared.and_then(|cursor| cursor.values().next()) {
@@ -233,7 +233,7 @@ fn begins_here(app: &App, from: Option<&FanoutCursor>) -> Option<Option<u64>> {
     }
 }
 
-/// Why the histories of living nodes take no entries, by node; without those of which all is well, or that do not say.
+/// Why histories of online nodes take no entries, by node; without the healthy and those that do not report.
 pub(super) async fn troubles(app: &App) -> HistoryFaults {
     let own = app.handle.history_trouble().map(|why| (app.handle.name().clone(), why));
     let mut asked = JoinSet::new();
@@ -241,7 +241,7 @@ pub(super) async fn troubles(app: &App) -> HistoryFaults {
         let Ok(Some(other)) = relay::other(app, name.as_str()) else { continue };
         asked.spawn(async move {
             let heard = other.within(PATIENCE).post("/peer/v1/history", b"{}".to_vec()).await.ok();
-            // A node of an earlier version knows no such address.
+            // A node of an earlier version does not have this address.
             let heard = heard.filter(|heard| heard.status == StatusCode::OK)?;
             let told: HistoryHealth = serde_json::from_slice(&heard.body).ok()?;
             Some((name, told.trouble?))
@@ -254,7 +254,7 @@ pub(super) async fn troubles(app: &App) -> HistoryFaults {
     troubles
 }
 
-/// All attempts of a run, the first one first.
+/// All attempts of a run, in order.
 pub(super) async fn attempts(app: &App, run: &RunId) -> Result<Vec<RunRecord>, ApiError> {
     let mut found: BTreeMap<u32, RunRecord> = BTreeMap::new();
     let own = app.handle.run(run).await?;
@@ -272,13 +272,13 @@ pub(super) async fn attempts(app: &App, run: &RunId) -> Result<Vec<RunRecord>, A
     Ok(found.into_values().collect())
 }
 
-/// What a history has of what at most so many rows were wanted of.
+/// The rows of a history for a request of at most `limit` rows, as a page.
 pub(crate) fn fetch_rows<T: MergeableRecord>(rows: Vec<T>, limit: u32) -> PeerHistoryPage<T> {
     let next = rows.last().map(MergeableRecord::seq).filter(|_| rows.len() >= limit as usize);
     PeerHistoryPage { rows, next }
 }
 
-/// Asks all others at once, for at most so many rows each.
+/// Asks all other nodes at once, for at most `limit` rows each.
 async fn ask<T: MergeableRecord, W: Serialize + Send + 'static>(
     app: &App,
     path: &'static str,
@@ -291,7 +291,7 @@ async fn ask<T: MergeableRecord, W: Serialize + Send + 'static>(
     }
     let mut asked = JoinSet::new();
     for name in queries::names(&app.handle) {
-        // A node that answers nowhere has nothing that could be asked for.
+        // A node without an address cannot be asked.
         let (Some(wanted), Ok(Some(other))) = (wanted(&name), relay::other(app, name.as_str())) else {
             continue;
         };
@@ -304,7 +304,7 @@ async fn ask<T: MergeableRecord, W: Serialize + Send + 'static>(
     }
     while let Some(Ok((name, answer))) = asked.join_next().await {
         match answer {
-            // A node of an earlier version does not say whether there is more.
+            // A node of an earlier version does not report whether there is more.
             Some(PeerHistoryPage { rows, next: None }) => {
                 drop(sources.found.insert(name, fetch_rows(rows, limit)))
             }
@@ -316,8 +316,8 @@ async fn ask<T: MergeableRecord, W: Serialize + Send + 'static>(
     sources
 }
 
-/// Merges lists that are each in the order of their history, up to a page, and says how far each was used. Each row comes
-/// with the node whose history it is from.
+/// Merges lists that are each in the order of their history, up to a page, and returns how far each was used. Each row
+/// comes with the node whose history it is from.
 fn merge<T: MergeableRecord>(
     sources: BTreeMap<NodeName, PeerHistoryPage<T>>,
     limit: usize,
@@ -327,7 +327,7 @@ fn merge<T: MergeableRecord>(
         .map(|(name, found)| (name, found.next, None, found.rows.into_iter().peekable()))
         .collect();
     let mut rows = Vec::new();
-    // What a history has beyond its rows may come before the rows of the others.
+    // What a history has beyond its rows may precede the rows of the others.
     while rows.len() < limit
         && !heads.iter_mut().any(|(_, more, _, list)| more.is_some() && list.peek().is_none())
     {
@@ -350,7 +350,7 @@ fn merge<T: MergeableRecord>(
     (rows, Some(next.collect::<FanoutCursor>()).filter(|next| !next.is_empty()))
 }
 
-/// Each once: of several that tell of the same the one that stands.
+/// Each record once: of several with the same identity the current one.
 fn once<T: MergeableRecord>(rows: Vec<(NodeName, T)>) -> Vec<T> {
     let (mut each, mut told): (Vec<T>, BTreeMap<T::Id, usize>) = (Vec::new(), BTreeMap::new());
     for (_, record) in rows {
@@ -375,7 +375,7 @@ pub(super) fn written(cursor: &FanoutCursor) -> String {
     cursor.iter().map(|(name, seq)| format!("{name}:{seq}")).collect::<Vec<_>>().join(",")
 }
 
-/// The way back.
+/// Parses the text of a cursor.
 pub(super) fn read(text: &str) -> Result<FanoutCursor, ApiError> {
     let part = |part: &str| {
         let (name, seq) = part.rsplit_once(':')?;

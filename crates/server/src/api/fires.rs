@@ -1,4 +1,4 @@
-//! A fire as a whole: the runs of all its shards, what became of them, and the wait for the last of them.
+//! A fire as a whole: the runs of all its shards, their outcomes, and the wait until the last has ended.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,29 +23,29 @@ const WORST_FIRST: [AttemptState; 7] = [
     AttemptState::Skipped,
     AttemptState::Succeeded,
 ];
-/// The most attempts that are asked for at once.
+/// The maximum number of attempts to request at once.
 const PAGE: u32 = 1_000;
-/// How often a fire that has not ended is looked up again.
+/// How often a fire that has not ended is read again.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// So many looks must find the same before shards of which no history has a run are given up.
+/// After this many equal reads, shards of which no history has a run are given up.
 const LOOKS: u32 = 4;
 
-/// What was found of a fire.
+/// The records of a fire.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct FireHistory {
     /// All attempts, by shard and number.
     attempts: BTreeMap<(Shard, u32), RunRecord>,
     open: OpenFire,
-    /// Nodes that live and did not say what their histories have.
+    /// Online nodes whose histories could not be read.
     missing: Vec<NodeName>,
 }
 
-/// Looks a fire up in the registry and in all histories.
+/// Reads a fire from the registry and all histories.
 ///
 /// # Errors
-/// There is no such fire, or it cannot be found out.
+/// There is no such fire, or the records cannot be read.
 async fn gather_fire(app: &App, fire: &FireId) -> Result<FireHistory, ApiError> {
-    // First the registry: what has ended there is in a history, or soon is.
+    // First the registry: a run that has ended there is in a history, or soon is.
     let open = queries::open(&app.handle, fire).await?;
     let (mut attempts, mut missing) = (BTreeMap::<(Shard, u32), RunRecord>::new(), Vec::new());
     let mut from = None;
@@ -67,7 +67,7 @@ async fn gather_fire(app: &App, fire: &FireId) -> Result<FireHistory, ApiError> 
     missing.sort();
     missing.dedup();
     if attempts.is_empty() {
-        // History may hear of it only in a moment, or never.
+        // History may get it only in a moment, or never.
         let back = queries::withdrawn_run(&app.handle, &fire.run(Shard(0)));
         attempts.extend(back.map(|record| ((record.shard, record.attempt), record)));
     }
@@ -126,7 +126,7 @@ impl FireHistory {
         self.open.shards.is_empty() && self.latest().values().all(|record| record.state.is_end())
     }
 
-    /// The shards that the fire is for and of which no history that was asked has a run.
+    /// The shards of the fire of which no history that answered has a run.
     fn unknown(&self) -> ShardSet {
         let mut unknown = self.open.wanted.minus(&self.open.shards);
         for shard in self.latest().keys() {
@@ -139,7 +139,7 @@ impl FireHistory {
         let latest = self.latest();
         let mut sets: BTreeMap<&str, ShardSet> = BTreeMap::new();
         for (shard, record) in &latest {
-            // Another attempt of it is to come.
+            // Another attempt of it follows.
             let waits = record.state.is_end() && self.open.shards.contains(*shard);
             let state = if waits { AttemptState::Waiting } else { record.state };
             sets.entry(state.as_str()).or_default().insert(*shard);
@@ -154,7 +154,7 @@ impl FireHistory {
                 AttemptState::Waiting
             }
             _ if !has_ended => AttemptState::Running,
-            // What nobody knows of has not succeeded.
+            // A shard without a record has not succeeded.
             Some(AttemptState::Succeeded) | None if !unknown.is_empty() => AttemptState::Skipped,
             Some(worst) => worst,
             None => AttemptState::Waiting,
@@ -177,7 +177,7 @@ impl FireHistory {
         }
     }
 
-    /// Which shards did not succeed, and why the first of those that fared worst did not.
+    /// Which shards did not succeed, and the reason of the first with the worst outcome.
     fn reason(&self, worst: AttemptState, sets: &BTreeMap<&str, ShardSet>, unknown: &ShardSet) -> String {
         let latest = self.latest();
         let first = latest.values().find(|record| record.state == worst).map(|record| record.reason.as_str());

@@ -1,4 +1,4 @@
-//! The output of a run as it comes, attempt after attempt, until the run has ended.
+//! Streams the output of a run as it comes, attempt after attempt, until the run has ended.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use super::runs::{is_over, output_of};
 use super::{App, fanout};
 use crate::peer::LogPieceQuery;
 
-/// How often it is looked whether the next attempt has started.
+/// How often to check whether the next attempt has started.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 type LogStream = mpsc::Sender<Result<Bytes, std::io::Error>>;
 
-/// The output of the attempts from `first` on; that of the first is `begun` where it is known.
+/// Streams the output of the attempts from `first` on; `begun` is the stream of the first, if known.
 pub(super) fn from(app: App, run: RunId, first: LogPieceQuery, begun: Option<Body>) -> Body {
     let (send, receive) = mpsc::channel(4);
     tokio::spawn(async move { follow(&app, &run, first, begun, &send).await });
@@ -32,7 +32,7 @@ async fn follow(
     mut begun: Option<Body>,
     send: &LogStream,
 ) {
-    // Output that did not come whole; the rest of the run is followed all the same.
+    // Why output is incomplete; the rest of the run is followed all the same.
     let mut broken = None;
     loop {
         let body = match begun.take() {
@@ -60,14 +60,14 @@ async fn follow(
     }
 }
 
-/// The next attempt that has started, once one has; `None` when none will, or nobody listens any more.
+/// Waits for the next attempt to start; `None` if none will, or the caller has disconnected.
 async fn next(app: &App, run: &RunId, wanted: &mut LogPieceQuery, send: &LogStream) -> Option<RunRecord> {
     let mut ending = app.ending.clone();
     loop {
         if send.is_closed() || *ending.borrow_and_update() {
             return None;
         }
-        // What is asked must not be answered before the registry says whether more is to come.
+        // Do not answer before the registry tells whether more is to come.
         let over = match attempts(app, run).await.last() {
             Some(last) => last.state.is_end() && is_over(app, last).await,
             None => false,
@@ -87,7 +87,7 @@ async fn next(app: &App, run: &RunId, wanted: &mut LogPieceQuery, send: &LogStre
     }
 }
 
-/// A history that cannot be read just now is asked again.
+/// The attempts of a run; a history that cannot be read just now is read again.
 async fn attempts(app: &App, run: &RunId) -> Vec<RunRecord> {
     fanout::attempts(app, run).await.unwrap_or_default()
 }

@@ -20,10 +20,10 @@ use crate::api_types::{JobDetail, JobPage, moment};
 use crate::text_input::ReadTarget;
 use crate::{queries, request, zones};
 
-/// The most rows of a page, and how many there are when nobody says.
+/// The maximum and the default number of rows of a page.
 const PAGE_MAX: usize = 1_000;
 const PAGE: usize = 100;
-/// The most fires that are computed ahead.
+/// The maximum number of computed future fires.
 const NEXT_MAX: usize = 1_000;
 
 #[derive(Debug, Deserialize)]
@@ -59,7 +59,7 @@ struct RunNowBody {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClaimQuery {
-    /// For which node alone; for all when nobody says.
+    /// The only node that should claim; all nodes by default.
     node: Option<NodeName>,
 }
 
@@ -183,7 +183,7 @@ pub(super) async fn switch(
             )));
         }
     };
-    // The place is in the address: a body that names a node would switch all of them.
+    // The node is in the address: a body that names a node would switch all of them.
     EmptyBody::of(&body)?;
     let Json(mut answer) = done(asked.ask(&app, command).await)?;
     answer["warnings"] = queries::remarks(&app.handle, &name, node.as_ref(), &verb).into();
@@ -206,7 +206,7 @@ async fn run(
     run_now(app, asked, name, node.or(place), request).await
 }
 
-/// Runs a job once, now, under this request.
+/// Triggers a job once, now, under this request id.
 pub(super) async fn run_now(
     app: &App,
     asked: &AuditedRequest,
@@ -231,7 +231,7 @@ pub(super) async fn run_now(
                 true => FireId::from(&run).to_string(),
                 false => run.to_string(),
             };
-            // What was asked for before may have run.
+            // An earlier request with this id may have run.
             let waits = queries::explain::in_the_way(&app.handle, &run.job);
             let waits = waits.filter(|_| applied == ApplyResult::Created);
             let warnings: Vec<String> = waits.iter().map(|why| waiting::stuck(&named, why)).collect();

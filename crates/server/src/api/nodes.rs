@@ -25,21 +25,21 @@ use crate::text_input::ReadTarget;
 use crate::upgrade::{WAIT, WAIT_MAX};
 use crate::{queries, settings, zones};
 
-/// How far back loads are told, and how many, unless somebody says.
+/// The default span and number of load points.
 const DAY: Millis = Millis::secs(86_400);
 const POINTS: u32 = 60;
-/// The most that one answer tells: a week by the minute.
+/// The maximum number of load points in one response: a week by the minute.
 const POINTS_MAX: u32 = 10_000;
 
-/// So many times that a node left are looked at.
+/// The maximum number of departures to read.
 const LEFT_MAX: u32 = 1_000;
 
-/// The living nodes, and those that left within the last day.
+/// Lists the online nodes, and those that left within the last day.
 pub(super) async fn list(State(app): State<App>) -> Result<Json<Value>, ApiError> {
     let closed = queries::is_closed(&app.handle);
     let (kind, since) = (Some("node.left".to_owned()), Some(zones::now() - DAY));
     let filter = EventFilter { kind, since, limit: LEFT_MAX, ..EventFilter::default() };
-    // A history that cannot be read tells of nobody who left.
+    // If the history cannot be read, the list has no departed nodes.
     let (told, troubles) = tokio::join!(fanout::events(&app, filter, None), fanout::troubles(&app));
     let told = told.map(|page| page.rows).unwrap_or_default();
     let nodes = queries::nodes_with_times(&app.handle, &troubles).await;
@@ -52,7 +52,7 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<Value>, ApiError
     Ok(Json(json!({ "warnings": warnings, "nodes": nodes, "gone": gone, "closed": closed })))
 }
 
-/// How much of a node's past is wanted.
+/// The part of a node's load history to return.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NodeLoadQuery {
@@ -60,7 +60,7 @@ pub(super) struct NodeLoadQuery {
     limit: Option<u32>,
 }
 
-/// How busy a node was, the latest first, as far as the history of the node that is asked has it (S0-56).
+/// The load of a node, the latest first, as far as this node's history has it (S0-56).
 pub(super) async fn load(
     State(app): State<App>,
     path: Result<Path<NodeName>, PathRejection>,
@@ -78,7 +78,7 @@ pub(super) async fn load(
     Ok(Json(json!({ "load": points })))
 }
 
-/// What if: names of nodes, with commas between them.
+/// The simulation: names of nodes, separated by commas.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WhatIfQuery {
@@ -91,7 +91,7 @@ pub(super) struct WhatIfQuery {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DrainBody {
-    /// Whether the node drains even if the others have no room for its jobs.
+    /// Whether to drain the node even if the other nodes have no room for its jobs.
     #[serde(default)]
     force: bool,
 }
@@ -119,7 +119,7 @@ fn names(app: &App, list: &str) -> Result<BTreeSet<NodeName>, ApiError> {
         .collect()
 }
 
-/// Where interactive work is done best: on the online node with the lowest score (S0-54).
+/// The online node with the lowest load score, which suits interactive work best (S0-54).
 pub(super) async fn least_loaded(State(app): State<App>) -> Result<Json<ServiceRow>, ApiError> {
     let least_loaded = queries::least_loaded(&app.handle).map(Json);
     least_loaded.ok_or_else(|| ApiError::unavailable("no node is online just now: try again"))
@@ -153,7 +153,7 @@ pub(super) async fn switch(
     }
 }
 
-/// Refuses what would leave jobs without room, unless somebody insists; says what else to think of.
+/// Drains a node. Refuses, unless forced, if jobs would have no room; returns further warnings.
 async fn drain(
     app: &App,
     asked: &AuditedRequest,
@@ -173,7 +173,7 @@ async fn drain(
     Ok(Json(answer))
 }
 
-/// Says whether there was anything to forgive.
+/// Activates a node, and reports whether it was offline or had strikes.
 async fn activate(
     app: &App,
     asked: &AuditedRequest,
@@ -190,11 +190,11 @@ async fn activate(
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UpgradeBody {
-    /// How long runs inside the process are waited for.
+    /// The time limit for runs inside the process.
     wait: Option<String>,
 }
 
-/// Says what the node is going to become, and lets it: how that went the events tell.
+/// Starts an upgrade and returns the version of the new program; the events report the outcome.
 async fn upgrade(app: &App, name: &NodeName, body: &Bytes) -> Result<Json<Value>, ApiError> {
     let UpgradeBody { wait } =
         if body.is_empty() { UpgradeBody::default() } else { read_body(body, ReadTarget::Body)? };

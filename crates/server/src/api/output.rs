@@ -1,4 +1,4 @@
-//! Output of runs, as it is and as it comes.
+//! Output of runs: what is stored, and what comes while it is followed.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use super::{ApiError, App};
 use crate::peer::LogPieceQuery;
 use crate::queries;
 
-/// How much is read at once.
+/// The number of bytes read at once.
 const PIECE: usize = 64 * 1024;
-/// How often it is looked for again while it is followed.
+/// The interval between reads of output that is followed.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The next piece; empty when none came within `patience`, none when there will be no more.
+/// The next piece; empty if none came within `patience`, `None` if there will be no more.
 ///
 /// # Errors
 /// It cannot be read.
@@ -43,9 +43,9 @@ async fn next(app: &App, run: &RunId, piece: LogPieceQuery) -> std::io::Result<O
         if ended || *ending.borrow_and_update() {
             return Ok(None);
         }
-        // The end is looked up before the last piece is read, so that nothing written before it is missed.
+        // The end is read before the last piece, so that nothing written before it is missed.
         let records = app.handle.run(run).await.unwrap_or_default();
-        // What an earlier life of this node ran goes on no more, whoever's history says what became of it.
+        // An attempt of an earlier incarnation of this node has ended, whichever history has its outcome.
         let over = |r: &RunRecord| r.state.is_end() || !queries::still_runs(&app.handle, r);
         ended = records.iter().any(|r| r.attempt == attempt && over(r));
         if !ended {
@@ -54,10 +54,10 @@ async fn next(app: &App, run: &RunId, piece: LogPieceQuery) -> std::io::Result<O
     }
 }
 
-/// Removes what this node has of a run's output; returns of how many attempts it had any.
+/// Deletes this node's output of a run; returns the number of attempts that had any.
 ///
 /// # Errors
-/// The run is under way here, or a file cannot be removed.
+/// The run is running here, or a file cannot be deleted.
 pub(crate) async fn forget(app: &App, run: &RunId) -> Result<usize, ApiError> {
     if app.handle.run(run).await?.iter().any(|attempt| !attempt.state.is_end()) {
         let fix = format!("wait for its end, or end it with `evenkeel run kill {run}`");
@@ -67,7 +67,7 @@ pub(crate) async fn forget(app: &App, run: &RunId) -> Result<usize, ApiError> {
     removed.map_err(|e| ApiError::internal(format!("its output cannot be removed: {e}")))
 }
 
-/// All that is left of this node's own, piece by piece.
+/// Streams the rest of this node's own output, piece by piece.
 pub(super) fn own(app: App, run: RunId, mut wanted: LogPieceQuery) -> Body {
     let (send, receive) = mpsc::channel::<Result<Bytes, std::io::Error>>(4);
     tokio::spawn(async move {

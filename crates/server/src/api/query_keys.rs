@@ -1,6 +1,6 @@
-//! Which query keys an address knows, and that it is asked by no others.
+//! The query keys that each address takes; all others are refused.
 //!
-//! A key that nobody reads would be taken for one that is kept: `apply?dry_run=true` would apply.
+//! A caller would believe that an ignored key has an effect: `apply?dry_run=true` would apply.
 
 use axum::extract::{MatchedPath, Query, Request};
 use axum::http::Method;
@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::ApiError;
 
-/// The keys of each address that has any. All others take none.
+/// The keys of each address that has any. All other addresses take none.
 const KEYS: &[(Method, &str, &[&str])] = &[
     (Method::GET, "/", &["job", "find"]),
     (Method::GET, "/api/v1/jobs", &["limit", "after", "find"]),

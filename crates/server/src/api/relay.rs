@@ -1,4 +1,4 @@
-//! What only the node that executed a run can do is done there: that node is asked, signed, and hands nothing on.
+//! Forwards requests about a run to the node that executed it: signed, and never forwarded again.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ pub(super) struct RemoteNode {
     call: PeerCall,
 }
 
-/// The living node of this name (`name` or `name@incarnation`), unless it is this one.
+/// The online node of this name (`name` or `name@incarnation`), unless it is this one.
 ///
 /// # Errors
-/// This node is no member, so it can ask nobody.
+/// This node is no member, so it can call no node.
 pub(super) fn other(app: &App, node: &str) -> Result<Option<RemoteNode>, ApiError> {
     let name: Option<NodeName> = node.split('@').next().and_then(|name| name.parse().ok());
     let name = name.filter(|name| name != app.handle.name());
@@ -40,20 +40,20 @@ pub(super) fn other(app: &App, node: &str) -> Result<Option<RemoteNode>, ApiErro
 }
 
 impl RemoteNode {
-    /// Ends a run there, in the name of whoever asks here.
+    /// Kills a run on that node, in the requester's name.
     pub(super) async fn kill(&self, run: &RunId, asker: &Requester) -> Result<Response, ApiError> {
         let path = format!("/peer/v1/runs/{}/kill", escape(&run.to_string()));
         let body = serde_json::to_vec(asker).unwrap_or_default();
         self.change(Method::POST, &path, body).await.map(relayed_response)
     }
 
-    /// Removes what it has of the run's output; returns of how many attempts it had any.
+    /// Deletes that node's output of the run; returns the number of attempts that had any.
     pub(super) async fn forget(&self, run: &RunId) -> Result<usize, ApiError> {
         let path = format!("/peer/v1/runs/{}/logs", escape(&run.to_string()));
         let heard = self.change(Method::DELETE, &path, Vec::new()).await?;
         let said: serde_json::Value = serde_json::from_slice(&heard.body).unwrap_or_default();
         if heard.status.is_success() {
-            // A node of an earlier version does not say how much it was.
+            // A node of an earlier version does not report the number.
             return Ok(said["removed"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(1));
         }
         let why = said.pointer("/error/message").and_then(serde_json::Value::as_str).unwrap_or("refused");
@@ -65,7 +65,7 @@ impl RemoteNode {
         })
     }
 
-    /// Its output of that attempt; a refusal comes before the first piece, as a refusal and not as a broken body.
+    /// Streams its output of that attempt. A refusal comes before the first piece, and not as a broken body.
     pub(super) async fn logs(self, run: &RunId, mut wanted: LogPieceQuery) -> Result<Body, ApiError> {
         let run = escape(&run.to_string());
         let mut next = self.piece(&run, wanted).await?;
@@ -86,7 +86,7 @@ impl RemoteNode {
         Ok(Body::from_stream(ReceiverStream::new(receive)))
     }
 
-    /// A piece of its output of a run, whose name is escaped; none when there will be no more.
+    /// A piece of its output of a run, whose name is escaped; `None` if there will be no more.
     pub(super) async fn piece(&self, run: &str, wanted: LogPieceQuery) -> Result<Option<Bytes>, ApiError> {
         let LogPieceQuery { attempt, offset, follow } = wanted;
         let path = format!("/peer/v1/runs/{run}/logs?attempt={attempt}&offset={offset}&follow={follow}");
@@ -98,13 +98,13 @@ impl RemoteNode {
         }
     }
 
-    /// The same, asked with less patience.
+    /// The same node, with a shorter time limit.
     pub(super) fn within(mut self, patience: Duration) -> Self {
         self.call.patience = patience;
         self
     }
 
-    /// Asks it something of which the question is in the body.
+    /// Sends it a query whose parameters are in the body.
     pub(super) async fn post(&self, path: &str, body: Vec<u8>) -> Result<PeerResponse, ApiError> {
         self.request_body(Method::POST, path, body).await
     }
@@ -127,7 +127,7 @@ impl RemoteNode {
         self.let_in(heard.map_err(|why| self.no_answer(&why))?)
     }
 
-    /// Asks it for a change, which it may have made also where its answer never comes.
+    /// Sends it a change, which it may have made even if its response is lost.
     async fn change(&self, method: Method, path: &str, body: Vec<u8>) -> Result<PeerResponse, ApiError> {
         let heard = self.app.line.ask(&self.call, method, path, body).await;
         let heard = heard.map_err(|why| match why {
@@ -141,7 +141,7 @@ impl RemoteNode {
     }
 
     fn let_in(&self, heard: PeerResponse) -> Result<PeerResponse, ApiError> {
-        // What is between the nodes is not the caller's fault.
+        // A failed authentication between nodes is not the caller's fault.
         if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&heard.status) {
             let why = String::from_utf8_lossy(&heard.body);
             return Err(ApiError::unavailable(format!("{} refuses this node: {why}", self.named())));
@@ -154,7 +154,7 @@ impl RemoteNode {
     }
 }
 
-/// What it said, said on.
+/// The response of the other node, passed on.
 fn relayed_response(heard: PeerResponse) -> Response {
     (heard.status, [(header::CONTENT_TYPE, "application/json")], heard.body).into_response()
 }

@@ -1,4 +1,4 @@
-//! What a request about runs names: one run, or a fire.
+//! The target of a request about runs: one run, or a fire.
 
 use evenkeel_core::ids::{FireId, IdError, RunId, Shard};
 use serde::Deserialize;
@@ -29,7 +29,7 @@ impl RunTarget {
     /// The only run of a fire.
     ///
     /// # Errors
-    /// Its job has several shards.
+    /// The fire has several runs, since its job is sharded.
     pub(super) fn one(self, app: &App) -> Result<RunId, ApiError> {
         let fire = match self {
             Self::Run(run) => return Ok(run),

@@ -1,4 +1,4 @@
-//! What runs now: the one list from which the API, the command line and the console count.
+//! The attempts that run now: the list behind the API, the command line and the console.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use super::fanout::latest;
 use super::{ApiError, App};
 use crate::queries;
 
-/// The most attempts that are asked for at once.
+/// The maximum number of attempts to request at once.
 const PAGE: u32 = 1_000;
 
 /// All attempts that run now, the latest first.
 #[derive(Default)]
 pub(crate) struct RunningAttempts {
-    /// Each of them.
+    /// The attempts.
     pub(crate) attempts: Vec<RunRecord>,
-    /// Records that were found and do not stand.
+    /// Records that were found and are not current.
     stale: latest::LocatedAttempts,
-    /// Nodes that live and did not say what their histories have.
+    /// Online nodes whose histories could not be read.
     pub(crate) missing: Vec<NodeName>,
 }
 
@@ -28,7 +28,7 @@ fn filter() -> RunFilter {
     RunFilter { states: vec![AttemptState::Running], limit: PAGE, ..RunFilter::default() }
 }
 
-/// Asks all histories.
+/// Reads all histories.
 ///
 /// # Errors
 /// This node's history cannot be read.
@@ -46,7 +46,7 @@ pub(super) async fn all(app: &App, patience: Duration) -> Result<RunningAttempts
     }
 }
 
-/// What runs on the node that is asked, or on all where they share a history.
+/// The attempts running on this node, or on all if they share a history.
 pub(super) async fn here(handle: &Handle) -> Vec<RunRecord> {
     let (mut found, mut before) = (Vec::new(), None);
     loop {
@@ -62,7 +62,7 @@ pub(super) async fn here(handle: &Handle) -> Vec<RunRecord> {
 }
 
 impl RunningAttempts {
-    /// With these too, of the asked node's own history.
+    /// Adds these attempts of this node's own history.
     pub(super) fn and(&self, more: Vec<RunRecord>, handle: &Handle) -> Self {
         let stands = |record: &RunRecord| {
             let id = (record.run.clone(), record.attempt);
@@ -72,7 +72,7 @@ impl RunningAttempts {
         Self { attempts, stale: latest::LocatedAttempts::new(), missing: self.missing.clone() }.tidied(handle)
     }
 
-    /// Each once, and only what goes on: what a dead node ran does not, whatever its history says.
+    /// Each attempt once, and only if it still runs: an attempt of a dead node does not, whatever its history has.
     fn tidied(mut self, handle: &Handle) -> Self {
         let mut seen = BTreeSet::new();
         self.attempts.retain(|record| {

@@ -29,12 +29,12 @@ use crate::peer::LogPieceQuery;
 use crate::queries::explain::WaitingRuns;
 use crate::{queries, request, text_input};
 
-/// The most rows of a page, and how many there are when nobody says.
+/// The maximum and the default number of rows of a page.
 const PAGE_MAX: u32 = 1_000;
 const PAGE: u32 = 100;
-/// The longest wait in one request.
+/// The maximum wait in one request.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// How often it is looked whether a run has ended, where nothing says that anything has changed.
+/// How often to check whether a run has ended, if no change is reported.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Deserialize)]
@@ -54,9 +54,9 @@ pub(super) struct LogQuery {
     offset: u64,
     #[serde(default)]
     follow: bool,
-    /// Only the lines that hold this text.
+    /// Only the lines that contain this text.
     grep: Option<String>,
-    /// To be saved as a file, by a browser.
+    /// Whether a browser should save it as a file.
     #[serde(default)]
     download: bool,
 }
@@ -76,7 +76,7 @@ pub(super) async fn list(
     let states = page.state.as_deref().map(state).transpose()?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let from = page.before.as_deref().map(fanout::read).transpose()?;
-    // What waits and is in no history stands beside the first page.
+    // Waiting runs that no history has are beside the first page.
     let is_first = from.is_none();
     let waits = is_first && states.is_none_or(|state| state == RunState::Waiting);
     let states = states.into_iter().collect();
@@ -101,7 +101,7 @@ pub(super) async fn list(
     }))
 }
 
-/// All that runs now, and how many that are.
+/// All running attempts, and their number.
 pub(super) async fn running(State(app): State<App>) -> Result<Json<RunningRow>, ApiError> {
     let found = running::all(&app, fanout::PATIENCE).await?;
     Ok(Json(RunningRow {
@@ -136,12 +136,12 @@ pub(super) async fn show(
     Ok(Json(shown))
 }
 
-/// What else is known of an attempt.
+/// The other fields of an attempt.
 pub(super) fn detail(a: &RunRecord) -> Value {
     json!({ "run": a.run, "attempt": a.attempt, "token": a.token, "code": a.code, "output": a.output })
 }
 
-/// All attempts of a run; none while it was only asked for.
+/// All attempts of a run; none if it was only requested.
 pub(super) async fn attempts(app: &App, run: &RunId) -> Result<Vec<RunRecord>, ApiError> {
     let attempts = fanout::attempts(app, run).await?;
     if attempts.is_empty() && !queries::is_expected(&app.handle, run) {
@@ -175,14 +175,14 @@ pub(super) async fn wait(
     }
 }
 
-/// Waits for a run's end, whoever's history has it.
+/// Waits for a run's end, whichever history has it.
 async fn ended(app: &App, run: &RunId) -> Result<RunRecord, ApiError> {
     let mut changes = app.handle.changes();
     loop {
         if let Some(last) = fanout::attempts(app, run).await?.pop().filter(|last| last.state.is_end())
             && is_over(app, &last).await
         {
-            // Another attempt may have come and gone before the registry was asked.
+            // Another attempt may have come and gone before the registry was read.
             let last = fanout::attempts(app, run).await?.pop().unwrap_or(last);
             if last.state.is_end() {
                 return Ok(last);
@@ -197,7 +197,7 @@ async fn ended(app: &App, run: &RunId) -> Result<RunRecord, ApiError> {
     }
 }
 
-/// Whether no attempt follows this one, which has ended. While the registry does not say so, one may.
+/// Whether no attempt follows this one, which has ended. While the registry does not tell, one may.
 pub(super) async fn is_over(app: &App, last: &RunRecord) -> bool {
     match last.state {
         RunState::Succeeded | RunState::Killed | RunState::Skipped => true,
@@ -212,7 +212,7 @@ pub(super) async fn kill(
     _: EmptyBody,
 ) -> Result<Response, ApiError> {
     let Path(named) = run?;
-    // A request that no node has taken is one thing, however many shards its runs will have.
+    // A request that no node has claimed is one run, however many shards the job has.
     let whole = match &named {
         RunTarget::Fire(fire) => Some(fire.run(Shard(0))),
         RunTarget::Run(run) => Some(run.clone()).filter(|run| !queries::has_shards(&app.handle, &run.job)),
@@ -232,12 +232,12 @@ pub(super) async fn kill(
     match answer {
         Answer::Refused(Refusal::NotFound, message) => {
             let last = attempts(&app, &run).await?.pop();
-            // After what was in doubt another attempt may follow.
+            // An uncertain attempt may be followed by another one.
             let over = |last: &&RunRecord| {
                 last.state.is_end() && ![RunState::Lost, RunState::Fenced].contains(&last.state)
             };
             let runs = last.as_ref().filter(|last| last.state == RunState::Running);
-            // Where nobody runs it, whoever has it open is to start it.
+            // If no node runs it, the node that has claimed it will start it.
             let whose = match runs {
                 Some(last) => Some(last.node.clone()),
                 None if last.as_ref().is_some_and(|last| over(&last)) => None,
@@ -273,7 +273,7 @@ pub(super) async fn kill(
     }
 }
 
-/// Removes what was written by a run, wherever an attempt of it was made.
+/// Deletes a run's output on every node that made an attempt of it.
 pub(super) async fn forget(
     State(app): State<App>,
     run: Result<Path<RunTarget>, PathRejection>,
@@ -285,7 +285,7 @@ pub(super) async fn forget(
     let own = app.handle.name().as_str();
     let names = attempts.iter().filter_map(|attempt| attempt.node.split('@').next());
     let names: BTreeSet<&str> = names.filter(|name| !name.is_empty() && *name != own).collect();
-    // All are looked up before anything goes: else some of it would be gone and the answer say that it was refused.
+    // All nodes are looked up before anything is deleted: else a refusal could come after part of it is gone.
     let others = names.into_iter().map(|name| {
         relay::other(&app, name)?.ok_or_else(|| {
             let why =
@@ -303,7 +303,7 @@ pub(super) async fn forget(
     Ok(Json(json!({ "done": true, "removed": removed })))
 }
 
-/// Runs the job of a run that has ended once more. The request is named after the run, so asking twice asks once.
+/// Triggers the job of an ended run once more. The request id comes from the run, so a repeated restart has no effect.
 pub(super) async fn restart(
     State(app): State<App>,
     run: Result<Path<RunTarget>, PathRejection>,
@@ -311,7 +311,7 @@ pub(super) async fn restart(
     _: EmptyBody,
 ) -> Result<Json<Value>, ApiError> {
     let Path(run) = run?;
-    // All shards of a fire are done again together, whichever names it.
+    // All shards of a fire are restarted together, whichever run names the fire.
     let run = run.first();
     let attempts = attempts(&app, &run).await?;
     let Some(last) = attempts.last().filter(|last| last.state.is_end()) else {
@@ -319,7 +319,7 @@ pub(super) async fn restart(
         return Err(ApiError::conflict(format!("run {run} has not ended yet: {fix}")));
     };
     let request = request::named_after(&run)?;
-    // The registry forgets requests in time, the history says longer what became of them.
+    // The registry forgets requests in time; the history keeps their outcomes longer.
     let again = RunId { fire: Fire::Asked(request.clone()), ..run };
     if let Some(known) = app.handle.run(&again).await?.first() {
         let applied = ApplyResult::Unchanged;
@@ -342,7 +342,7 @@ pub(super) async fn logs(
     let text = asked.grep.as_deref().map(SearchText::of).transpose()?;
     let attempts = attempts(&app, &run).await?;
     let wanted = match asked.attempt {
-        // The next one may wait for its moment.
+        // The next attempt may wait for its moment.
         None => attempts.iter().rfind(|a| a.started.is_some()).or(attempts.last()),
         Some(n) => Some(attempts.iter().find(|a| a.attempt == n).ok_or_else(|| {
             ApiError::not_found(format!("run {run} has no attempt {n}: see `evenkeel run show {run}`"))
@@ -387,7 +387,7 @@ fn has_no_output(run: &RunId, last: Option<&RunRecord>) -> ApiError {
     ApiError::conflict(format!("run {run} never started, so it has no output: it is {state}: {reason}"))
 }
 
-/// Whether an attempt has written something that its node does not have any more.
+/// Whether an attempt has written output that its node no longer has.
 async fn is_gone(app: &App, record: &RunRecord) -> Result<bool, ApiError> {
     if record.output == 0 || !record.state.is_end() {
         return Ok(false);
@@ -402,10 +402,10 @@ async fn is_gone(app: &App, record: &RunRecord) -> Result<bool, ApiError> {
     })
 }
 
-/// The output of an attempt, from the node that made it.
+/// Streams the output of an attempt, from the node that made it.
 ///
 /// # Errors
-/// That node does not answer, or is away.
+/// That node does not answer, or is offline.
 pub(super) async fn output_of(
     app: &App,
     node: &str,
@@ -424,7 +424,7 @@ pub(super) async fn output_of(
     Ok(output::own(app.clone(), run.clone(), piece))
 }
 
-/// What an attempt's output is called as a file, on any system.
+/// The file name of an attempt's output, valid on any system.
 fn file_name(run: &RunId, attempt: u32) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
     format!("{}.{attempt}.log", run.to_string().chars().map(plain).collect::<String>())

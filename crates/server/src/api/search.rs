@@ -1,7 +1,7 @@
-//! Lines of output that hold a text: of one attempt, or of the latest runs of a job.
+//! Searches output for a text: of one attempt, or of the latest runs of a job.
 //!
-//! The node that is asked reads through the output, its own and that of others, piece by piece; nothing is kept but the line
-//! under way. A byte is looked at once. What a search may cost is bounded in runs, bytes and time, and few go on at once.
+//! The node that gets the request reads the output piece by piece, its own and that of others, and keeps only the
+//! current line. It reads each byte once. Runs, bytes and time of a search are limited, and so are concurrent searches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,23 +24,23 @@ use super::{ApiError, App, fanout, runs};
 use crate::peer::LogPieceQuery;
 use crate::queries;
 
-/// Longer lines are looked at, and shown, as several.
+/// Longer lines are searched, and shown, as several.
 const LINE_MAX: usize = 64 * 1024;
-/// The longest text that can be looked for, in bytes.
+/// The length limit of the text, in bytes.
 const TEXT_MAX: usize = 1_000;
-/// How many attempts are looked through at most, and how many when nobody says.
+/// The maximum and the default number of attempts to search.
 const RUNS_MAX: u32 = 500;
 const RUNS: u32 = 20;
-/// The most lines of one answer.
+/// The maximum number of lines in one response.
 const LINES_MAX: usize = 10_000;
-/// The most output that is looked through for one answer, in MiB.
+/// The maximum amount of output searched for one response, in MiB.
 const MIB_MAX: usize = 256;
-/// How long one search may take.
+/// The time limit of one search.
 const SEARCH_MAX: Duration = Duration::from_secs(30);
-/// How many searches of jobs go on at once; others wait for their turn.
+/// The maximum number of concurrent searches of jobs; others wait.
 const SEARCHES_MAX: usize = 2;
 
-/// The turns of searches.
+/// Limits concurrent searches.
 #[derive(Clone, Debug)]
 pub(crate) struct SearchLimiter(Arc<Semaphore>);
 
@@ -57,13 +57,13 @@ pub(super) struct SearchQuery {
     runs: Option<u32>,
 }
 
-/// What to look for.
+/// The text to find.
 #[derive(Clone, Debug)]
 pub(super) struct SearchText(Finder<'static>);
 
 impl SearchText {
     /// # Errors
-    /// It is empty, too long, or more than one line, and so in none.
+    /// It is empty, too long, or has a line break, so that no line contains it.
     pub(super) fn of(text: &str) -> Result<Self, ApiError> {
         if text.is_empty() || text.len() > TEXT_MAX || text.contains('\n') {
             let why = format!("grep is {} bytes: give a text of one line, 1 to {TEXT_MAX} bytes", text.len());
@@ -72,13 +72,13 @@ impl SearchText {
         Ok(Self(Finder::new(text).into_owned()))
     }
 
-    /// Takes a time that grows with the line, whatever the text is.
+    /// Runs in time linear in the line, whatever the text is.
     fn is_in(&self, line: &[u8]) -> bool {
         self.0.find(line).is_some()
     }
 }
 
-/// Keeps the line under way, and lets through those that hold the text.
+/// Buffers the current line, and passes on the lines that contain the text.
 struct LineFilter {
     text: SearchText,
     line: Vec<u8>,
@@ -89,7 +89,7 @@ impl LineFilter {
         Self { text, line: Vec::new() }
     }
 
-    /// The lines that this piece completes and that hold the text, each with its end.
+    /// The lines that this piece completes and that contain the text, each with its line end.
     fn take(&mut self, piece: &[u8]) -> Vec<Vec<u8>> {
         let mut found = Vec::new();
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
@@ -103,7 +103,7 @@ impl LineFilter {
         found
     }
 
-    /// The line under way, if it holds the text: no more of it comes.
+    /// The last line, if it contains the text: no more of it comes.
     fn end(&mut self) -> Option<Vec<u8>> {
         let mut line = std::mem::take(&mut self.line);
         if !self.text.is_in(line.strip_suffix(b"\n").unwrap_or(&line)) {
@@ -116,7 +116,7 @@ impl LineFilter {
     }
 }
 
-/// Only the lines of it that hold the text.
+/// Only the lines of the body that contain the text.
 pub(super) fn lines(body: Body, text: SearchText) -> Body {
     let (send, receive) = mpsc::channel(4);
     tokio::spawn(async move {
@@ -126,7 +126,7 @@ pub(super) fn lines(body: Body, text: SearchText) -> Body {
                 Ok(piece) => sieve.take(&piece).concat(),
                 Err(e) => return drop(send.send(Err(std::io::Error::other(e))).await),
             };
-            // Also where nothing was found: whoever asked may have gone away meanwhile.
+            // Also if nothing was found: the caller may have disconnected meanwhile.
             if send.is_closed() || (!found.is_empty() && send.send(Ok(Bytes::from(found))).await.is_err()) {
                 return;
             }
@@ -138,7 +138,7 @@ pub(super) fn lines(body: Body, text: SearchText) -> Body {
     Body::from_stream(ReceiverStream::new(receive))
 }
 
-/// The lines of a job's latest runs that hold a text, each after the run and the attempt that wrote it.
+/// The lines of a job's latest runs that contain a text, each after the run and the attempt that wrote it.
 pub(super) async fn job(
     State(app): State<App>,
     job: Result<Path<JobName>, PathRejection>,
@@ -156,7 +156,7 @@ pub(super) async fn job(
     tokio::spawn(async move {
         let Ok(_turn) = app.searches.0.clone().acquire_owned().await else { return };
         let mut search = LogSearch { app, text, send: send.clone(), lines: LINES_MAX, bytes: MIB_MAX << 20 };
-        // Where it is not late, whoever asked has all, has enough, or has gone away.
+        // Without a timeout, the caller has all lines, or enough, or has disconnected.
         if tokio::time::timeout(SEARCH_MAX, search.through(&rows, &missing)).await.is_err() {
             let late = format!("[no more than {} s are searched]\n", SEARCH_MAX.as_secs());
             let _ = send.try_send(Ok(Bytes::from(late)));
@@ -171,7 +171,7 @@ struct LogSearch {
     app: App,
     text: SearchText,
     send: mpsc::Sender<Result<Bytes, std::io::Error>>,
-    /// How many more lines may be shown, and how many bytes looked through.
+    /// How many more lines may be shown, and how many bytes searched.
     lines: usize,
     bytes: usize,
 }
@@ -278,8 +278,8 @@ mod tests {
         assert!((5_000_000 / (2 * LINE_MAX)..=5_000_000 / LINE_MAX).contains(&found), "{found}");
     }
 
-    /// What takes longest to find, in a quarter of what one search may go through. A search that looks at each byte once for each
-    /// byte of the text takes a thousand times as long, which is hours.
+    /// The slowest input, a quarter of what one search may read. A search that reads each byte once for each byte of
+    /// the text takes a thousand times as long, which is hours.
     #[test]
     fn a_search_takes_no_longer_for_a_long_text() {
         let mut sieve =

@@ -1,4 +1,4 @@
-//! What is set for the whole cluster: `/api/v1/cluster/settings`, and in which layout its tree is written.
+//! The settings of the whole cluster: `/api/v1/cluster/settings`, and the layout of the registry data.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -21,7 +21,7 @@ pub(super) async fn show(State(app): State<App>) -> Json<SettingsRow> {
     Json(row(&app))
 }
 
-/// Sets what is named, one after the other; each is a transaction of its own.
+/// Sets the given settings one by one; each is a transaction of its own.
 pub(super) async fn set(
     State(app): State<App>,
     asked: AuditedRequest,
@@ -35,7 +35,7 @@ pub(super) async fn set(
         strikes.map(ClusterSetting::Strikes),
         handover.map(ClusterSetting::Handover),
         spread.map(ClusterSetting::Spread),
-        // Last, since the node that is asked may be on standby from then on.
+        // Last, since this node may be on standby from then on.
         planner.map(ClusterSetting::Planner),
     ];
     let mut shown = row(&app);
@@ -54,7 +54,7 @@ pub(super) async fn set(
     Ok(Json(shown))
 }
 
-/// Lets the tree be written in the newest layout that a node knows, if all of them know it.
+/// Raises the layout of the registry data to the newest that this node knows, if all nodes know it.
 pub(super) async fn finalize(
     State(app): State<App>,
     asked: AuditedRequest,
@@ -84,7 +84,7 @@ fn row(app: &App) -> SettingsRow {
     })
 }
 
-/// The leader by name, or what was known last where nobody can know.
+/// The leader by name, or the last known one if the present one cannot be known.
 fn leader(leadership: Leadership, now: Now) -> (Option<String>, Option<LeaderUnknown>) {
     let name = |member: Member| member.node.to_string();
     match leadership {

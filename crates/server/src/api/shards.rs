@@ -20,7 +20,7 @@ use crate::queries;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShardSwitchQuery {
-    /// Whether shards of which everything else is the same are one row.
+    /// Whether to fold equal shards into one row.
     #[serde(default)]
     fold: bool,
 }

@@ -1,4 +1,4 @@
-//! Who asked for which change, as rows.
+//! Rows of the audit log: each requested change, its caller and its outcome.
 
 use evenkeel::audit::AuditRecord;
 use serde::{Deserialize, Serialize};
@@ -8,55 +8,55 @@ use super::moment;
 /// One entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AuditRow {
-    /// Its place in the order in which its history heard of entries.
+    /// Its position in its history.
     pub(crate) seq: u64,
-    /// What names it in every history.
+    /// Its id, the same in every history.
     pub(crate) id: String,
-    /// When it was asked for.
+    /// When the change was requested.
     pub(crate) at: String,
-    /// The node that decided.
+    /// The node that decided the request.
     pub(crate) node: String,
-    /// What the deciding node itself proved of the request: `key`, `local`, `process`, `node` or `nobody`.
+    /// What that node itself proved of the caller: `key`, `local`, `process`, `node` or `nobody`.
     pub(crate) who: String,
-    /// The address of the request; of one that another node hands on `via` that node, and what that node claims of its caller.
+    /// The address of the caller; of a forwarded request, `via` the forwarding node and that node's claim.
     pub(crate) from: String,
-    /// What he says of himself, which nobody has proved.
+    /// What the caller claims of itself, unproved.
     pub(crate) claims: String,
-    /// What was asked for, a word.
+    /// The verb of the change.
     pub(crate) verb: String,
-    /// Of which thing.
+    /// The object of the change.
     pub(crate) object: String,
-    /// The job, where it is about one.
+    /// The job, if the change is about one.
     pub(crate) job: Option<String>,
-    /// The node that it is about, where it is about one.
+    /// The node, if the change is about one.
     pub(crate) about: Option<String>,
     /// `asked`, `applied`, `unchanged`, `refused`, `denied` or `unknown`.
     pub(crate) outcome: String,
-    /// The version before; none where there was none.
+    /// The version before; none if there was none.
     pub(crate) before: Option<u64>,
-    /// The version that it made.
+    /// The version after.
     pub(crate) after: Option<u64>,
-    /// What was changed, or why not, in words.
+    /// What was changed, or why not.
     pub(crate) what: String,
 }
 
 /// A page of entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AuditPage {
-    /// The latest first.
+    /// The entries, the latest first.
     pub(crate) audit: Vec<AuditRow>,
-    /// Give this as `before` for the next page; none at the end.
+    /// The `before` of the next page; none at the end.
     pub(crate) before: Option<String>,
-    /// Nodes that live and did not answer: what only their histories have is not in the page.
+    /// Online nodes that did not answer: records that only their histories have are not in the page.
     #[serde(default)]
     pub(crate) missing: Vec<String>,
-    /// Names that were asked for and that nobody has.
+    /// Names in the query that do not exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
 }
 
 impl AuditRow {
-    /// A record as a row.
+    /// The row of a record.
     pub(crate) fn of(record: &AuditRecord) -> Self {
         Self {
             seq: record.seq,
@@ -77,7 +77,7 @@ impl AuditRow {
         }
     }
 
-    /// Who it was, in one line: what was proved, and what was only said.
+    /// The caller in one line: what was proved, and what was only claimed.
     pub(crate) fn actor_text(&self) -> String {
         let from = match self.from.as_str() {
             "" => String::new(),
@@ -88,7 +88,7 @@ impl AuditRow {
         format!("{}{from}{claims}", self.who)
     }
 
-    /// What was changed, in one line.
+    /// The change in one line.
     pub(crate) fn change_text(&self) -> String {
         match (self.before, self.after) {
             (None, None) => self.what.clone(),

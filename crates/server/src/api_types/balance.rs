@@ -1,92 +1,92 @@
-//! The spread of jobs over nodes, and what it would be.
+//! The distribution of jobs over nodes, now and in a simulation.
 
 use serde::{Deserialize, Serialize};
 
 use super::NodeRow;
 
-/// What the nodes have room for.
+/// The capacity of the nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BalanceReport {
-    /// How many jobs may be held (K).
+    /// The number of jobs that may be owned (K).
     pub(crate) jobs: usize,
-    /// How many nodes there are (S).
+    /// The number of nodes (S).
     pub(crate) nodes: usize,
-    /// How many of the jobs nobody holds.
+    /// The number of these jobs that no node owns.
     pub(crate) free: usize,
-    /// For how many jobs the nodes that take any have room (ΣN).
+    /// The number of jobs for which the accepting nodes have room (ΣN).
     pub(crate) room: usize,
-    /// Whether that is enough.
+    /// Whether there is room for every job.
     pub(crate) covers: bool,
-    /// For how many jobs there is none; room for some jobs is of no use to others that name other nodes.
+    /// The number of jobs without room; room on one node does not help jobs that select other nodes.
     #[serde(default)]
     pub(crate) short: usize,
     /// The nodes, by name.
     pub(crate) rows: Vec<BalanceRow>,
-    /// What would be; none unless it was asked.
+    /// The simulated distribution; none unless requested.
     pub(crate) then: Option<WhatIfRow>,
-    /// What to think of.
+    /// Warnings for the operator.
     pub(crate) warnings: Vec<String>,
 }
 
-/// A node's part in it.
+/// A node's part in the distribution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BalanceRow {
-    /// The node as in the list of nodes.
+    /// The node, as in the list of nodes.
     #[serde(flatten)]
     pub(crate) node: NodeRow,
     /// `working`, `draining` or `lost`.
     pub(crate) part: String,
-    /// What would be; none when the node is lost, or nothing was asked.
+    /// The simulated load; none if the node is lost, or nothing is simulated.
     pub(crate) then: Option<ProjectedLoad>,
 }
 
-/// What a node would come to hold.
+/// The simulated load of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProjectedLoad {
-    /// Jobs (X).
+    /// The number of jobs that it would own (X).
     pub(crate) held: usize,
-    /// The most it might hold (N).
+    /// Its quota (N).
     pub(crate) quota: usize,
 }
 
-/// What would be if nodes were lost or drained.
+/// The distribution if some nodes were lost or drained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WhatIfRow {
-    /// Which were lost.
+    /// The lost nodes.
     pub(crate) lost: Vec<String>,
-    /// Which were drained.
+    /// The drained nodes.
     pub(crate) drained: Vec<String>,
-    /// How many jobs move.
+    /// The number of jobs that move.
     pub(crate) moved: usize,
-    /// What the others have room for before they know of it.
+    /// The room of the other nodes before they have noticed.
     pub(crate) room_at_once: usize,
-    /// Whether that is enough.
+    /// Whether that is enough for every job.
     pub(crate) covers_at_once: bool,
-    /// For how many jobs there is none before they know of it.
+    /// The number of jobs without room before the other nodes have noticed.
     #[serde(default)]
     pub(crate) short_at_once: usize,
-    /// What they have room for once they know.
+    /// The room of the other nodes once they have noticed.
     pub(crate) room: usize,
-    /// Whether that is enough.
+    /// Whether that is enough for every job.
     pub(crate) covers: bool,
-    /// For how many jobs there is none once they know.
+    /// The number of jobs without room once the other nodes have noticed.
     #[serde(default)]
     pub(crate) short: usize,
-    /// How many jobs nobody would hold in the end.
+    /// The number of jobs that no node would own in the end.
     pub(crate) free: usize,
-    /// Jobs that no other node could take, ten at most.
+    /// Jobs that no other node could own, ten at most.
     #[serde(default)]
     pub(crate) obstacles: Vec<ObstacleRow>,
-    /// How many there are beside these.
+    /// The number of further such jobs.
     #[serde(default)]
     pub(crate) obstacles_more: usize,
 }
 
-/// A job that no other node could take.
+/// A job that no other node could own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ObstacleRow {
     /// The job's name.
     pub(crate) job: String,
-    /// Which condition the other nodes do not meet, or how much room they have.
+    /// The condition that the other nodes do not meet, or their room.
     pub(crate) why: String,
 }

@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct CalendarRow {
     /// Its name.
     pub(crate) name: String,
-    /// How many lines it has.
+    /// The number of its lines.
     pub(crate) lines: usize,
-    /// How many jobs name it.
+    /// The number of jobs that use it.
     pub(crate) jobs: usize,
     /// Rises with every change.
     pub(crate) version: u64,
-    /// When it was changed last.
+    /// When it was last changed.
     pub(crate) since: String,
-    /// For people.
+    /// Its description.
     pub(crate) description: String,
 }
 
-/// Everything about a calendar.
+/// All details of a calendar.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CalendarDetail {
     /// Its name.
@@ -29,8 +29,8 @@ pub(crate) struct CalendarDetail {
     pub(crate) calendar: Calendar,
     /// Rises with every change.
     pub(crate) version: u64,
-    /// When it was changed last: of the jobs that name it, fires up to here are nobody's.
+    /// When it was last changed: fires up to then are ignored, of the jobs that use it.
     pub(crate) since: String,
-    /// The jobs that name it.
+    /// The jobs that use it.
     pub(crate) jobs: Vec<String>,
 }

@@ -1,44 +1,44 @@
-//! What happened to nodes, as rows.
+//! Rows of node events and node loads.
 
 use evenkeel::{EventRecord, LoadPoint};
 use serde::{Deserialize, Serialize};
 
 use super::moment;
 
-/// Something that happened to a node.
+/// An event of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EventRow {
-    /// Its place in the order in which history heard of events.
+    /// Its position in its history.
     pub(crate) seq: u64,
-    /// When.
+    /// When it happened.
     pub(crate) at: String,
-    /// Which node says so.
+    /// The node that reported it.
     pub(crate) node: String,
-    /// Which kind, a word.
+    /// Its kind.
     pub(crate) kind: String,
-    /// In words.
+    /// Its text.
     pub(crate) text: String,
 }
 
-/// How busy a node was.
+/// The load of a node at one time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LoadRow {
-    /// When, by its clock.
+    /// The time, by the node's clock.
     pub(crate) at: String,
-    /// How much of its processors was in use, in percent; none when that was not known.
+    /// The use of its processors, in percent; none if not known.
     pub(crate) cpu: Option<f64>,
-    /// How much of its memory, likewise.
+    /// The use of its memory, in percent; none if not known.
     pub(crate) memory: Option<f64>,
-    /// How many of its slots were busy.
+    /// The number of busy slots.
     pub(crate) busy: u32,
-    /// How many it had.
+    /// The number of slots.
     pub(crate) slots: u32,
-    /// Its load score: 0 has nothing to do, 100 can do no more.
+    /// Its load score: 0 is idle, 100 is fully loaded.
     pub(crate) score: f64,
 }
 
 impl LoadRow {
-    /// A point as a row.
+    /// The row of a load point.
     pub(crate) fn of(point: &LoadPoint) -> Self {
         let hundredths = |part: u32| f64::from(part) / 100.0;
         Self {
@@ -55,20 +55,20 @@ impl LoadRow {
 /// A page of events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EventPage {
-    /// The latest first.
+    /// The events, the latest first.
     pub(crate) events: Vec<EventRow>,
-    /// Give this as `before` for the next page; none at the end.
+    /// The `before` of the next page; none at the end.
     pub(crate) before: Option<String>,
-    /// Nodes that live and did not answer: what only their histories have is not in the page.
+    /// Online nodes that did not answer: records that only their histories have are not in the page.
     #[serde(default)]
     pub(crate) missing: Vec<String>,
-    /// Names that were asked for and that nobody has.
+    /// Names in the query that do not exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
 }
 
 impl EventRow {
-    /// A record as a row.
+    /// The row of a record.
     pub(crate) fn of(record: &EventRecord) -> Self {
         let EventRecord { seq, at, node, kind, text } = record;
         Self { seq: *seq, at: moment(*at), node: node.clone(), kind: kind.clone(), text: text.clone() }

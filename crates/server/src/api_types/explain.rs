@@ -1,4 +1,4 @@
-//! Why something is as it is: who decided, by which rule, on which facts.
+//! Explanations of a job or a run: which node or person decided, by which rule, on which facts.
 
 use std::collections::BTreeMap;
 
@@ -8,40 +8,40 @@ use serde_json::Value;
 /// An explanation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ExplanationRow {
-    /// Of what: `job NAME` or `run RUN`.
+    /// The explained object: `job NAME` or `run RUN`.
     pub(crate) subject: String,
-    /// In a sentence.
+    /// The explanation in a sentence.
     pub(crate) says: String,
-    /// Step by step.
+    /// The steps of the explanation.
     pub(crate) points: Vec<ExplanationStep>,
-    /// What was decided on, for programs.
+    /// The facts behind the decision, for programs.
     pub(crate) facts: BTreeMap<String, Value>,
 }
 
 /// One step of an explanation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ExplanationStep {
-    /// What it is about, a word.
+    /// The topic, a word.
     pub(crate) about: String,
-    /// In a sentence.
+    /// The step in a sentence.
     pub(crate) says: String,
-    /// Which rule decides that, as `docs/concepts` calls it; none where a person did.
+    /// The rule that decides, as `docs/concepts` names it; none if a person decided.
     pub(crate) rule: Option<String>,
 }
 
 impl ExplanationRow {
-    /// An explanation without steps yet.
+    /// An explanation without steps.
     pub(crate) fn of(subject: String) -> Self {
         Self { subject, says: String::new(), points: Vec::new(), facts: BTreeMap::new() }
     }
 
-    /// One step more; without a rule when it is empty.
+    /// Adds a step; without a rule if `rule` is empty.
     pub(crate) fn point(&mut self, about: &str, rule: &str, says: impl Into<String>) {
         let rule = (!rule.is_empty()).then(|| rule.to_owned());
         self.points.push(ExplanationStep { about: about.to_owned(), says: says.into(), rule });
     }
 
-    /// A fact for programs.
+    /// Adds a fact for programs.
     pub(crate) fn fact(&mut self, name: &str, value: impl Serialize) {
         self.facts.insert(name.to_owned(), serde_json::to_value(value).unwrap_or(Value::Null));
     }

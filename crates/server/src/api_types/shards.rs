@@ -1,27 +1,27 @@
-//! What is said of a sharded job: who leads it, who has which shards, and what each shard does.
+//! Rows of a sharded job: its leader, its shard assignments, and the state of each shard.
 
 use evenkeel_core::ids::counted;
 use serde::{Deserialize, Serialize};
 
-/// Who leads a sharded job and who has what, as the cluster's books have it.
+/// The leader and the shard assignments of a job, as the registry has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ShardingRow {
-    /// The node that leads it; none while nobody does.
+    /// The node that leads it; none if there is no leader.
     pub(crate) leader: Option<String>,
-    /// Why the shares are to be cut again, and since when; none while they stand.
+    /// The pending reshard, and since when; none if the assignments stand.
     pub(crate) mark: Option<ReshardPendingRow>,
     /// Shards that are switched off, as `0,2-5`.
     pub(crate) off: String,
-    /// Shards that were left where they ran when the others were cut.
+    /// Draining shards: they stayed where they ran at the last reshard.
     pub(crate) pinned: String,
-    /// Everyone who has shards, could have some, or was switched for the job.
+    /// The nodes that have shards, could have some, or were switched for the job.
     pub(crate) nodes: Vec<AssignmentRow>,
 }
 
-/// The wish that the shares be cut again.
+/// A pending reshard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReshardPendingRow {
-    /// `elected`, `nodes`, `shards`, `strategy`, `pinned` or `repair`.
+    /// The cause: `elected`, `nodes`, `shards`, `strategy`, `pinned` or `repair`.
     pub(crate) why: String,
     /// Since when.
     pub(crate) since: String,
@@ -40,7 +40,7 @@ pub(crate) struct AssignmentRow {
     pub(crate) paused: bool,
     /// Whether it is disabled for the job, which a restart does not change.
     pub(crate) disabled: bool,
-    /// Whether it takes no part until it is started again.
+    /// Whether it is shut down for the job until it restarts.
     pub(crate) shutdown: bool,
 }
 
@@ -49,52 +49,52 @@ pub(crate) struct AssignmentRow {
 pub(crate) struct ShardRow {
     /// Its index.
     pub(crate) shard: u32,
-    /// The run that is claimed and not finished.
+    /// The state and the other fields.
     pub(crate) run: Option<String>,
     /// Everything else.
     #[serde(flatten)]
     pub(crate) doing: ShardActivity,
 }
 
-/// Shards of which everything else is the same.
+/// A range of shards whose other fields are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ShardRangeRow {
-    /// Which, as `0,2-5`.
+    /// The shards, as `0,2-5`.
     pub(crate) shards: String,
-    /// Everything else.
+    /// The state and the other fields.
     #[serde(flatten)]
     pub(crate) doing: ShardActivity,
 }
 
-/// What a shard does.
+/// The activity of a shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct ShardActivity {
-    /// The node that answers for it.
+    /// The node that is responsible for it.
     pub(crate) node: Option<String>,
     /// `idle`, `claimed`, `running`, `pinned`, `off`, `paused`, `disabled`, `waiting` or `gone`.
     pub(crate) state: String,
     /// The fire it runs, as in the run's name.
     pub(crate) fire: Option<String>,
-    /// The moment that fire stands for.
+    /// The moment at which that fire is due.
     pub(crate) due: Option<String>,
-    /// Which attempt, counted from 1.
+    /// The attempt, counted from 1.
     pub(crate) attempt: Option<u32>,
     /// Whether the attempt was taken over from a node that is gone.
     pub(crate) failed_over: bool,
-    /// Its parameter.
+    /// Its shard parameter.
     pub(crate) parameter: String,
-    /// When its run could start; while it has none, when its node's latest one could.
+    /// When its run could start; without a run, when its node's latest run could.
     pub(crate) began: Option<String>,
 }
 
-/// A sharded job, shard by shard, or folded.
+/// A page of a sharded job's shards, one by one or folded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ShardPage<R> {
     /// The job's name.
     pub(crate) job: String,
-    /// How many shards it has.
+    /// The number of its shards.
     pub(crate) total: u32,
-    /// Who leads it and who has what.
+    /// Its leader and its shard assignments.
     #[serde(flatten)]
     pub(crate) sharing: ShardingRow,
     /// Its shards.
@@ -102,7 +102,7 @@ pub(crate) struct ShardPage<R> {
 }
 
 impl ShardingRow {
-    /// One line for people: how many shards on how many nodes, and who leads.
+    /// A line for people: the number of shards and nodes, and the leader.
     pub(crate) fn line(&self, total: u32) -> String {
         let nodes = self.nodes.iter().filter(|node| !node.shards.is_empty()).count();
         let leader = self.leader.as_deref().unwrap_or("nobody");
@@ -112,7 +112,7 @@ impl ShardingRow {
 }
 
 impl ReshardPendingRow {
-    /// Why, for people.
+    /// The cause in words, for people.
     pub(crate) fn reason(&self) -> &str {
         match self.why.as_str() {
             "elected" => "a leader was elected",

@@ -1,33 +1,33 @@
-//! Switches that operators set at run time, and that an applied file leaves or ends.
+//! Rows of the switches that operators set at run time; an applied file keeps or ends them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::output;
 
-/// One switch of a job that is not as its file says.
+/// A switch by which a job differs from its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SwitchRow {
     /// `disabled`, `enabled` (although the file disables it), `paused`, `shards_disabled`, or on one node `disabled`, `paused`
     /// or `shutdown`.
     pub(crate) switch: String,
-    /// On which node alone.
+    /// The only node that it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) node: Option<String>,
-    /// Of which shards alone.
+    /// The only shards that it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) shards: Option<String>,
-    /// When it was set; of one that an earlier version set it is not known.
+    /// When it was set; not known if an earlier version set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<String>,
-    /// The name that the request gave of the one who set it: a claim.
+    /// The operator's name as the request claimed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) by: Option<String>,
-    /// What ends it: a command, or for `shutdown` words.
+    /// What ends it: a command, or words for `shutdown`.
     pub(crate) ends: String,
 }
 
 impl SwitchRow {
-    /// What is switched, since when and by whom.
+    /// The switch, its time and its operator, in words.
     pub(crate) fn description(&self) -> String {
         let what = match (self.switch.as_str(), &self.shards) {
             ("enabled", _) => "enabled, although its file disables it,".to_owned(),
@@ -41,7 +41,7 @@ impl SwitchRow {
         format!("{what}{node}{}{by}", since.unwrap_or_default())
     }
 
-    /// The command that ends it, as it stands in a sentence.
+    /// The command that ends it, for use in a sentence.
     pub(crate) fn undo_hint(&self) -> String {
         match self.ends.starts_with("evenkeel ") {
             true => format!("`{}` ends it", self.ends),
@@ -49,12 +49,12 @@ impl SwitchRow {
         }
     }
 
-    /// What an applied file ends, for the person who applies it.
+    /// A message that an applied file ends it.
     pub(crate) fn ended(&self) -> String {
         format!("{}: the file ends that, because its `enabled` has changed", self.description())
     }
 
-    /// What an applied file leaves as it is, for the person who applies it.
+    /// A message that an applied file keeps it.
     pub(crate) fn left(&self) -> String {
         format!("{}, left so; {}", self.description(), self.undo_hint())
     }

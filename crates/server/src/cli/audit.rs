@@ -1,4 +1,4 @@
-//! What `evenkeel audit` does.
+//! The command `evenkeel audit`.
 
 use clap::Args;
 
@@ -32,10 +32,10 @@ pub(crate) struct AuditListArgs {
     reach: ConnectArgs,
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// It could not be done.
+/// The request failed.
 pub(crate) fn run(list: &AuditListArgs) -> Result<(), CliError> {
     let client = list.reach.client()?;
     let mut entries: Vec<AuditRow> = Vec::new();

@@ -1,4 +1,4 @@
-//! `evenkeel cluster backup`, `restore` and `move`: a cluster's books as a file, back again, and in another registry.
+//! `evenkeel cluster backup`, `restore` and `move`: back up, restore and migrate a cluster's registry data.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat, TableRow};
 use crate::settings::{self, SettingsArgs};
 
-/// Larger than the backup of a cluster with a million jobs.
+/// The size limit of a backup: more than a cluster with a million jobs needs.
 const BACKUP_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Which registry.
@@ -73,11 +73,11 @@ pub(crate) struct MigrateArgs {
     which: RegistryArgs,
 }
 
-/// What was done, for programs.
+/// The summary of what was done, for programs.
 #[derive(Debug, Serialize)]
 struct BackupSummary<'a> {
     done: &'static str,
-    /// Whether it had been done before, so that nothing was changed.
+    /// Whether it was done before, so that nothing was changed.
     already: bool,
     registry: &'a str,
     file: Option<&'a str>,
@@ -85,12 +85,12 @@ struct BackupSummary<'a> {
     taken: Option<String>,
     generation: u16,
     carried: &'a BackupCounts,
-    /// Where old runs are found after a move.
+    /// Where old runs are found after a migration.
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<String>,
 }
 
-/// How many of something are in the books.
+/// The number of records of one kind in the registry data.
 #[derive(Debug, Serialize)]
 struct RecordCountRow {
     what: &'static str,
@@ -128,10 +128,10 @@ impl RegistryArgs {
     }
 }
 
-/// Copies the books into a file.
+/// Copies the registry data into a file.
 ///
 /// # Errors
-/// They cannot be read, or the file cannot be written.
+/// The data cannot be read, or the file cannot be written.
 pub(crate) fn backup(args: &BackupArgs) -> Result<(), CliError> {
     let url = args.which.url()?;
     let to_file = args.file != "-";
@@ -183,11 +183,11 @@ pub(crate) fn backup(args: &BackupArgs) -> Result<(), CliError> {
     print_summary(to_file, &said)
 }
 
-/// Puts a backup into an empty registry.
+/// Restores a backup into an empty registry.
 ///
 /// # Errors
-/// The file is no whole backup, the registry is not empty or cannot be written, or nobody has said that runs may be
-/// repeated.
+/// The backup is not complete, the registry is not empty or not writable, or the flag that allows repeated runs is
+/// missing.
 pub(crate) fn restore(args: &RestoreArgs) -> Result<(), CliError> {
     let url = args.which.url()?;
     let backup = Backup::from_text(&read(&args.file)?).map_err(failure)?;
@@ -229,10 +229,10 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), CliError> {
     output::line(&said)
 }
 
-/// Moves a cluster that stands still.
+/// Migrates a stopped cluster to another registry.
 ///
 /// # Errors
-/// It does not stand still, the other registry is not empty, or one of them cannot be used.
+/// The cluster is not stopped, the other registry is not empty, or one of them cannot be used.
 pub(crate) fn migrate(args: &MigrateArgs) -> Result<(), CliError> {
     let url = args.which.url()?;
     let patience = settings::span(&args.wait);
@@ -277,7 +277,7 @@ pub(crate) fn migrate(args: &MigrateArgs) -> Result<(), CliError> {
     output::line(&said)
 }
 
-/// Where old runs are found after a move.
+/// Where old runs are found after a migration.
 fn describe_history(past: &HistoryCopy) -> String {
     match past {
         HistoryCopy::None => "no history lies beside the old registry: it stays where the nodes keep it, and where --history says".into(),
@@ -289,7 +289,7 @@ fn describe_history(past: &HistoryCopy) -> String {
     }
 }
 
-/// What a restore may do twice, and what it leaves out.
+/// What may run again after a restore, and what the restore leaves out.
 fn repeats(backup: &Backup) -> String {
     let open = backup.open_runs();
     let were = match open.len() {
@@ -336,12 +336,12 @@ fn append_unreadable(tally: &BackupCounts, said: &mut String) {
     }
 }
 
-/// Tells people; not on standard output where that is the backup itself.
+/// Prints a summary for people; not on standard output if that is the backup itself.
 fn print_summary(on_stdout: bool, said: &str) -> Result<(), CliError> {
     if on_stdout {
         return output::line(said);
     }
-    // Nobody need read it.
+    // A summary that cannot be written is no failure.
     let _ = writeln!(io::stderr(), "{}", visible(said));
     Ok(())
 }
@@ -350,7 +350,7 @@ fn exists(file: &str) -> CliError {
     CliError::new(ExitKind::Conflict, format!("{file} is there already: choose another name, or add --force"))
 }
 
-/// Writes a file that is whole or not there at all. What is in it is for its owner's eyes.
+/// Writes a file that is complete or absent. Only its owner may read it.
 fn keep(path: &Path, bytes: &[u8], force: bool) -> Result<(), CliError> {
     let shown = path.display().to_string();
     let failed = |error: io::Error| CliError::unwritable(&shown, error);
@@ -363,7 +363,7 @@ fn keep(path: &Path, bytes: &[u8], force: bool) -> Result<(), CliError> {
         file.sync_all()?;
         match force {
             true => fs::rename(&part, path)?,
-            // Fails when somebody was faster; a file system that knows no links cannot tell.
+            // Fails if the file exists by now; a file system without links cannot check that.
             false => fs::hard_link(&part, path).or_else(|error| match error.kind() {
                 io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound => Err(error),
                 _ => fs::rename(&part, path),

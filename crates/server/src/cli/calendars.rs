@@ -1,4 +1,4 @@
-//! What `evenkeel calendar …` does.
+//! The commands `evenkeel calendar …`.
 
 use std::path::PathBuf;
 
@@ -50,10 +50,10 @@ impl CalendarArgs {
     }
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// It could not be done.
+/// The request failed.
 pub(crate) fn run(verb: CalendarCommand) -> Result<(), CliError> {
     match verb {
         CalendarCommand::Apply { file, reach } => {
@@ -84,16 +84,16 @@ pub(crate) fn run(verb: CalendarCommand) -> Result<(), CliError> {
     }
 }
 
-/// Sends calendars one by one, and hands back what became of each.
+/// Applies calendars one by one, and returns the result of each.
 ///
 /// # Errors
-/// One is refused; those before it stand.
+/// A calendar is refused; those before it are applied.
 pub(super) fn apply(calendars: &[Calendar], client: &ApiClient) -> Result<Vec<Value>, CliError> {
     let path = |calendar: &Calendar| format!("/calendars/{}", escape(calendar.name.as_str()));
     calendars.iter().map(|calendar| client.put(&path(calendar), calendar)).collect()
 }
 
-/// What became of one, as a line.
+/// The result of one calendar, as a line.
 pub(super) fn applied(answer: &Value, what: &str) -> String {
     let text = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
     format!("{:9}  {what}{}", text("applied"), text("name"))

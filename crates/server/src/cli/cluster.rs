@@ -1,4 +1,4 @@
-//! What `evenkeel cluster …` does.
+//! The commands `evenkeel cluster …`.
 
 use clap::Subcommand;
 use evenkeel_core::node::Spread;
@@ -73,17 +73,17 @@ pub(crate) enum ClusterCommand {
     },
 }
 
-/// What a node answers.
+/// The response of a node.
 #[derive(Debug, Deserialize)]
 struct ClusterViewPage {
     tree: Vec<CompatEntry>,
     after: Option<String>,
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// It could not be done.
+/// The request failed.
 pub(crate) fn run(verb: ClusterCommand) -> Result<(), CliError> {
     match verb {
         ClusterCommand::View { form, job, reach } => shown(form, job.as_deref(), &reach),

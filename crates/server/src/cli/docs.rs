@@ -6,7 +6,7 @@ use crate::api::changes::CHANGES;
 use crate::exit::{CliError, ExitKind};
 use crate::output;
 
-/// The arguments of every verb that talks to a node, told once.
+/// The arguments of every verb that calls a node; the reference lists them once.
 const COMMON: [&str; 3] = ["server", "cluster_key_file", "output"];
 
 /// Which reference.
@@ -18,10 +18,10 @@ pub(crate) enum DocsCommand {
     Changes,
 }
 
-/// Prints it.
+/// Prints the reference.
 ///
 /// # Errors
-/// Nobody reads standard output any more.
+/// Standard output is closed.
 pub(crate) fn run(verb: &DocsCommand, root: Command) -> Result<(), CliError> {
     match verb {
         DocsCommand::Cli => output::line(cli(root).trim_end()),

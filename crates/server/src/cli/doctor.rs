@@ -1,4 +1,4 @@
-//! `evenkeel cluster doctor`: is the registry fit to keep a cluster's books, and what is to be done if not.
+//! `evenkeel cluster doctor`: checks whether the registry is suitable, and prints how to correct each fault.
 
 use std::path::PathBuf;
 
@@ -24,12 +24,12 @@ pub(crate) struct DoctorArgs {
     output: OutputFormat,
 }
 
-/// A finding as it is printed.
+/// A finding, as printed.
 #[derive(Debug, Serialize)]
 struct FindingRow {
     check: String,
     ok: bool,
-    /// Whether it is only to be thought of, where it is not ok.
+    /// Whether it is only a warning, if it is not ok.
     warning: bool,
     found: String,
     fix: Option<String>,
@@ -55,10 +55,10 @@ impl TableRow for FindingRow {
     }
 }
 
-/// Looks, tells what it found, and fails when something is wrong.
+/// Checks the registry, prints the findings, and fails if there is a fault.
 ///
 /// # Errors
-/// Something is wrong, or the registry cannot be opened.
+/// There is a fault, or the registry cannot be opened.
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), CliError> {
     let below = args.config.as_deref().map(SettingsArgs::read).transpose()?.unwrap_or_default();
     let url = args.registry.clone().or(below.registry);

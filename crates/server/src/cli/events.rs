@@ -1,4 +1,4 @@
-//! What `evenkeel event …` does.
+//! The commands `evenkeel event …`.
 
 use clap::{Args, Subcommand};
 
@@ -41,10 +41,10 @@ pub(crate) fn kind(text: &str) -> Result<String, String> {
     known.map_or_else(|| text_input::one_of("kind of event", text, &all), Ok).map(ToOwned::to_owned)
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// It could not be done.
+/// The request failed.
 pub(crate) fn run(verb: EventCommand) -> Result<(), CliError> {
     let EventCommand::List(list) = verb;
     let client = list.reach.client()?;

@@ -1,4 +1,4 @@
-//! What `evenkeel explain …` does.
+//! The commands `evenkeel explain …`.
 
 use clap::Subcommand;
 
@@ -26,10 +26,10 @@ pub(crate) enum ExplainCommand {
     },
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// It could not be done.
+/// The request failed.
 pub(crate) fn run(verb: ExplainCommand) -> Result<(), CliError> {
     let (path, reach) = match verb {
         ExplainCommand::Job { name, reach } => (format!("/jobs/{}/explain", escape(&name)), reach),

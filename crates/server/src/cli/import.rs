@@ -1,4 +1,4 @@
-//! What `evenkeel import …` does.
+//! The commands `evenkeel import …`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat};
 use crate::{bounded, host, kubernetes, zones};
 
-/// Far larger than any crontab.
+/// The size limit of a crontab, far above any real one.
 const CRONTAB_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// What can be taken over.
@@ -68,10 +68,10 @@ pub(crate) struct CrontabArgs {
     reach: ConnectArgs,
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// A line is none of cron's, or the jobs are refused.
+/// A line is not valid for cron, or the jobs are refused.
 pub(crate) fn run(verb: ImportCommand) -> Result<(), CliError> {
     match verb {
         ImportCommand::Crontab(args) => crontab(&args),
@@ -122,7 +122,7 @@ fn crontab(args: &CrontabArgs) -> Result<(), CliError> {
     gone(&import, &origin, args)
 }
 
-/// The jobs that earlier imports of this crontab made, each with its schedule.
+/// The jobs that earlier imports of this crontab created, each with its schedule.
 fn known(client: &ApiClient, origin: &CrontabSource) -> Result<BTreeMap<String, String>, CliError> {
     let mut known = BTreeMap::new();
     for row in super::jobs::all(client, &origin.prefix)?
@@ -131,7 +131,7 @@ fn known(client: &ApiClient, origin: &CrontabSource) -> Result<BTreeMap<String, 
     {
         let found: JobDetail = client.get(&format!("/jobs/{}", escape(&row.name)))?;
         let description = found.job.description.strip_prefix(&origin.description());
-        // An earlier version named the line as well.
+        // An earlier version put the line number there as well.
         if description.is_some_and(|rest| rest.is_empty() || rest.starts_with(" line ")) {
             known.insert(row.name, row.schedule);
         }
@@ -139,7 +139,7 @@ fn known(client: &ApiClient, origin: &CrontabSource) -> Result<BTreeMap<String, 
     Ok(known)
 }
 
-/// Deletes the jobs of entries that are gone, where that is asked for; otherwise says which they are.
+/// Deletes the jobs of entries that are gone, if requested; otherwise lists them.
 fn gone(import: &CrontabImport, origin: &CrontabSource, args: &CrontabArgs) -> Result<(), CliError> {
     let stays = |name: &str| import.jobs.iter().any(|job| job.name.as_str() == name);
     let gone: Vec<&String> = origin.known.keys().filter(|name| !stays(name)).collect();
@@ -173,7 +173,7 @@ fn origin(args: &CrontabArgs) -> Result<CrontabSource, CliError> {
         form: match (args.user, args.system) {
             (true, _) => Some(CrontabFormat::User),
             (_, true) => Some(CrontabFormat::System),
-            // Where Debian keeps those that have a user column.
+            // Debian's places of crontabs with a user column.
             _ if args.file == Path::new("/etc/crontab") || args.file.starts_with("/etc/cron.d") => {
                 Some(CrontabFormat::System)
             }

@@ -1,4 +1,4 @@
-//! What `evenkeel job …` does.
+//! The commands `evenkeel job …`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat};
 use crate::{files, request};
 
-/// So many jobs, and so many bytes of them, go out in one request.
+/// The maximum number of jobs, and of their bytes, in one request.
 const APPLY_MAX: usize = 500;
 const APPLY_BYTES_MAX: usize = 8 << 20;
 
@@ -143,16 +143,16 @@ pub(crate) struct JobNodeArgs {
     node: Option<String>,
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// It could not be done.
+/// The request failed.
 pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
     match verb {
         JobCommand::Apply { file, plan: true, reach } => plan::file(&files::read(&file)?, &reach),
         JobCommand::Apply { file, plan: false, reach } => {
             let declared = files::read(&file)?;
-            // Jobs may name them, so they come first.
+            // Jobs may use them, so they come first.
             let calendars = super::calendars::apply(&declared.calendars, &reach.client()?)?;
             if reach.output == OutputFormat::Table {
                 let line = |answer| output::line(&super::calendars::applied(answer, "calendar "));
@@ -216,10 +216,10 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
     }
 }
 
-/// Sends declarations in handfuls and says what became of each.
+/// Applies declarations in batches and prints the result of each.
 ///
 /// # Errors
-/// A handful is refused; those before it stand.
+/// A batch is refused; those before it are applied.
 pub(crate) fn apply(jobs: &[Job], reach: &ConnectArgs) -> Result<(), CliError> {
     let client = reach.client()?;
     let mut answers = Vec::new();
@@ -254,7 +254,7 @@ pub(crate) fn apply(jobs: &[Job], reach: &ConnectArgs) -> Result<(), CliError> {
     output::line(&counts.join(", "))
 }
 
-/// How many of these go out together: at least one, whatever it weighs.
+/// The number of these jobs in the next batch: at least one, whatever its size.
 fn handful(jobs: &[Job]) -> usize {
     let mut bytes = 0;
     let light = jobs.iter().take(APPLY_MAX).take_while(|job| {
@@ -264,14 +264,14 @@ fn handful(jobs: &[Job]) -> usize {
     light.count().max(1)
 }
 
-/// The jobs whose names hold a text, all of them for none.
+/// The jobs whose names contain a text; all jobs for an empty text.
 ///
 /// # Errors
-/// Nobody answers, or the answer is a refusal.
+/// No node answers, or the request is refused.
 pub(super) fn all(client: &ApiClient, find: &str) -> Result<Vec<JobRow>, CliError> {
     let mut jobs = Vec::new();
     let mut first = "/jobs?limit=1000".to_owned();
-    // A node that is not upgraded yet knows no such word.
+    // A node of an earlier version does not have this query key.
     if !find.is_empty() {
         first.push_str(&format!("&find={}", escape(find)));
     }
@@ -325,7 +325,7 @@ fn show(job: &JobArgs) -> Result<(), CliError> {
         ))?;
     }
     let Some(sharing) = &found.sharing else { return Ok(()) };
-    // That shards are off is told among the switches above.
+    // The switches above show disabled shards already.
     let is_told = found.switches.iter().any(|switch| switch.switch == "shards_disabled");
     for line in super::shards::notes(sharing, !is_told) {
         output::line(&format!("# {line}"))?;
@@ -366,7 +366,7 @@ fn run_now(job: &JobArgs, request: Option<String>, place: &JobNodeArgs) -> Resul
     print_response(&job.reach, &answer, &format!("{run}{before}\n{more}"))
 }
 
-/// Switches a job, or its part on one node; says one of the two ends of the sentence.
+/// Switches a job, or its part on one node; prints one of the two ends of the sentence.
 fn switch(job: &JobArgs, place: &JobNodeArgs, verb: &str, done: [&str; 2]) -> Result<(), CliError> {
     let mut path = format!("/jobs/{}/{verb}", escape(&job.name));
     let mut what = format!("job {} is {}", job.name, done[0]);
@@ -378,7 +378,7 @@ fn switch(job: &JobArgs, place: &JobNodeArgs, verb: &str, done: [&str; 2]) -> Re
     if output::warn(&answer)
         && let Some((short, _)) = what.split_once(": ")
     {
-        // What would follow does not, as the warnings tell.
+        // The expected effect does not come, as the warnings explain.
         what = short.to_owned();
     }
     print_response(&job.reach, &answer, &what)
@@ -397,10 +397,10 @@ fn claim(reach: &ConnectArgs) -> Result<(), CliError> {
     print_response(reach, &answer, &lines.join("\n"))
 }
 
-/// Prints an answer: itself for programs, a sentence for people.
+/// Prints a response: as JSON for programs, as a sentence for people.
 ///
 /// # Errors
-/// Nobody reads standard output any more.
+/// Standard output is closed.
 pub(crate) fn print_response(reach: &ConnectArgs, answer: &Value, sentence: &str) -> Result<(), CliError> {
     match reach.output {
         OutputFormat::Json => output::json(answer),

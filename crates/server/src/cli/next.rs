@@ -1,4 +1,4 @@
-//! What `evenkeel job next` does: when a job, or a schedule that is not yet one, is due, and what is odd about it.
+//! `evenkeel job next`: the next fires of a job, or of a schedule without a job, with notes on unusual ones.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat};
 use crate::{files, zones};
 
-/// The most fires that are listed.
+/// The maximum number of listed fires.
 const MOST: u32 = 1_000;
 
 /// `job next`.
@@ -67,7 +67,7 @@ pub(crate) struct NextFiresArgs {
     reach: ConnectArgs,
 }
 
-/// A fire as it is listed.
+/// A fire in the list.
 struct ListedFire {
     due: String,
     notes: Vec<String>,
@@ -76,9 +76,9 @@ struct ListedFire {
 /// Lists the fires.
 ///
 /// # Errors
-/// There is no such job, or the schedule is none; then the error shows where.
+/// There is no such job, or the schedule is invalid; then the error shows the position.
 pub(super) fn fires(next: &NextFiresArgs) -> Result<(), CliError> {
-    // The same mistake is the same code, whoever is asked.
+    // An invalid moment has the same exit code with and without a node.
     next.from.as_deref().map(zones::just_before).transpose()?;
     let listed = match &next.name {
         Some(name) => fetch_fires(next, name)?,
@@ -108,20 +108,20 @@ pub(super) fn fires(next: &NextFiresArgs) -> Result<(), CliError> {
     })
 }
 
-/// Asks a node about a job.
+/// Asks a node for the next fires of a job.
 fn fetch_fires(next: &NextFiresArgs, name: &str) -> Result<Vec<ListedFire>, CliError> {
     let from = next.from.as_deref().map_or_else(String::new, |from| format!("&from={}", escape(from)));
     let path = format!("/jobs/{}/next?n={}{from}", escape(name), next.n);
     let answer: Value = next.reach.client()?.get(&path)?;
     let read = |e: serde_json::Error| CliError::new(ExitKind::Failed, e.to_string());
     let moments: Vec<String> = serde_json::from_value(answer["next"].clone()).map_err(read)?;
-    // A node of an older version says nothing of notes.
+    // A node of an earlier version sends no notes.
     let notes: Vec<Vec<String>> = serde_json::from_value(answer["notes"].clone()).unwrap_or_default();
     let mut notes = notes.into_iter();
     Ok(moments.into_iter().map(|due| ListedFire { due, notes: notes.next().unwrap_or_default() }).collect())
 }
 
-/// The calendars of a file that are to be tried out as well.
+/// The calendars of a file to try with the schedule.
 fn calendars(next: &NextFiresArgs) -> Result<CalendarFilter, CliError> {
     let declared = next.calendars.as_deref().map(files::calendars).transpose()?.unwrap_or_default();
     let named = |name: &CalendarName| {
@@ -136,7 +136,7 @@ fn calendars(next: &NextFiresArgs) -> Result<CalendarFilter, CliError> {
     Ok(CalendarFilter::new(list(&next.exclude_calendars)?, list(&next.require_calendars)?))
 }
 
-/// Tries out a schedule that is no job yet.
+/// Lists the fires of a schedule without a job.
 fn tried(next: &NextFiresArgs) -> Result<Vec<ListedFire>, CliError> {
     let text = next.schedule.join("\n");
     if next.called.is_none() && text.lines().any(hashes) {

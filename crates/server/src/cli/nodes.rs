@@ -1,4 +1,4 @@
-//! What `evenkeel node …` does.
+//! The commands `evenkeel node …`.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use crate::output::{self, OutputFormat, SimulatedBalanceRow};
 use crate::settings;
 use crate::upgrade::{WAIT, WAIT_MAX};
 
-/// How long a new program may take to begin, and how often to look whether it has.
+/// The time for a new program to start, and the interval of checks for it.
 const BEGINS: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How long the node that is asked may give no answer before a wait is given up.
+/// How long the node may give no answer before a wait is given up.
 const SILENCE: Duration = Duration::from_secs(30);
-/// What a node does from the moment at which it is drained.
+/// What a node does once it drains.
 const DRAINING: &str = "draining: it claims nothing more and gives up its jobs after their runs";
 
 /// What can be done with nodes.
@@ -101,16 +101,16 @@ pub(crate) enum NodeCommand {
     },
 }
 
-/// How long an upgrade waits.
+/// The time limit of an upgrade.
 fn upgrade_wait(text: &str) -> Result<String, String> {
     let known = settings::span(text).filter(|wait| *wait <= WAIT_MAX).map(|_| text.to_owned());
     known.ok_or_else(|| "write a time of at most 1h, like 30s or 5m".to_owned())
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// It could not be done.
+/// The request failed.
 pub(crate) fn run(verb: NodeCommand) -> Result<(), CliError> {
     match verb {
         NodeCommand::List { reach } => {
@@ -167,7 +167,7 @@ pub(crate) fn run(verb: NodeCommand) -> Result<(), CliError> {
     }
 }
 
-/// Drains a node and returns when the node says that it owns nothing any more (S1-39).
+/// Drains a node and returns when the node reports that it owns nothing any more (S1-39).
 fn drain_and_wait(
     reach: &ConnectArgs,
     name: &str,
@@ -191,7 +191,7 @@ fn drain_and_wait(
                 let rows = nodes["nodes"].as_array();
                 rows.and_then(|rows| rows.iter().find(|row| row["name"] == name)).cloned()
             }
-            // The node that was asked may be slow for a moment.
+            // The node may be slow for a moment.
             Err(failure) if now >= after(*silent_since.get_or_insert(now), SILENCE) => return Err(failure),
             Err(_) => Some(Value::Null),
         };
@@ -215,7 +215,7 @@ fn drain_and_wait(
     }
 }
 
-/// What keeps a node from being drained.
+/// Why a node is not drained yet.
 fn not_drained(name: &str, row: &Value) -> String {
     let holds: Vec<String> = [("held", "job"), ("shards", "shard")]
         .into_iter()
@@ -240,7 +240,7 @@ fn switch(reach: &ConnectArgs, name: &str, verb: &str, body: &Value, done: &str)
     print_response(reach, &answer, &format!("node {name} is {done}"))
 }
 
-/// Asks for it, and waits until the node says how it went.
+/// Requests an upgrade, and waits until the node reports its outcome.
 fn upgrade(reach: &ConnectArgs, name: &str, wait: &str) -> Result<(), CliError> {
     let client = reach.client()?;
     let asked: Value = client.post(&format!("/nodes/{}/upgrade", escape(name)), &json!({ "wait": wait }))?;
@@ -249,7 +249,7 @@ fn upgrade(reach: &ConnectArgs, name: &str, wait: &str) -> Result<(), CliError> 
     let patience = settings::span(wait).unwrap_or(WAIT) + BEGINS;
     let until = clock::now().mono.0 + i64::try_from(patience.as_millis()).unwrap_or(0);
     while clock::now().mono.0 < until {
-        // While programs change nobody answers; that is no reason to give up.
+        // While the program changes, no node answers; that is no reason to give up.
         if let Ok(EventPage { events, .. }) = client.get::<EventPage>(&path) {
             if let Some(event) = events.iter().find(|event| event.kind == "not_upgraded") {
                 return Err(CliError::new(ExitKind::Conflict, event.text.clone()));
@@ -303,7 +303,7 @@ fn balance(simulate: &[String], reach: &ConnectArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// In a sentence: whether there is room for every job.
+/// A sentence that says whether there is room for every job.
 fn summary(found: &BalanceReport) -> String {
     let BalanceReport { jobs, room, free, .. } = found;
     let all = counted(*jobs, "job");
@@ -311,7 +311,7 @@ fn summary(found: &BalanceReport) -> String {
         let held = if *free == 0 { "all are held".to_owned() } else { format!("{free} held by nobody") };
         return match found.covers {
             true => format!("room for {room}, {all}: {held}"),
-            // Nodes with room are of no use to jobs that are for others.
+            // Nodes with room do not help jobs that select other nodes.
             false if room >= jobs => format!(
                 "room for only {} of {all}: the others are for nodes with labels or names that too few have; \
                  `evenkeel job list` shows which fit nobody",

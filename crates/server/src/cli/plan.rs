@@ -1,4 +1,4 @@
-//! What `--plan` shows: which fires a change of jobs or calendars would add, drop or repeat. Nothing is sent.
+//! `--plan`: shows which fires a change of jobs or calendars would add, drop or repeat, and sends no change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,58 +19,58 @@ use crate::files::Declarations;
 use crate::output::{self, OutputFormat};
 use crate::zones;
 
-/// How many changed fires of a job are shown.
+/// The maximum number of changed fires shown for a job.
 const SHOWN: usize = 10;
 
-/// What would become of a job.
+/// The planned change of a job.
 #[derive(Debug, Serialize)]
 struct JobPlan {
     name: String,
-    /// `created`, `updated`, `unchanged`, `resumed`, `enabled`; or `calendar` for a job that only names one that changes.
+    /// `created`, `updated`, `unchanged`, `resumed`, `enabled`; or `calendar` for a job that uses a changed calendar.
     becomes: &'static str,
     /// The fields that would change.
     fields: Vec<String>,
-    /// The fires that would.
+    /// The fires that would change.
     changes: Vec<FireChange>,
     /// Whether there may be more of them.
     more: bool,
-    /// How many fires stay as they are, up to `until`.
+    /// The number of unchanged fires, up to `until`.
     kept: usize,
     until: Option<String>,
-    /// What operators switched, and this leaves as it is.
+    /// The operators' switches that the change keeps.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     switches: Vec<SwitchRow>,
-    /// What operators switched, and this ends.
+    /// The operators' switches that the change ends.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ended: Vec<SwitchRow>,
-    /// What else is to be said.
+    /// Further notes.
     notes: Vec<String>,
 }
 
-/// A fire that would come or go.
+/// A fire that would be added or dropped.
 #[derive(Debug, Serialize)]
 struct FireChange {
     due: String,
     /// `added`, `dropped` or `repeats`.
     fate: &'static str,
-    /// The fire of the past that it repeats.
+    /// The past fire that it repeats.
     #[serde(skip_serializing_if = "Option::is_none")]
     of: Option<String>,
 }
 
-/// Something that changes a job and can be planned first.
+/// A change of a job that can be previewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PlannableChange {
-    /// Its pause ends.
+    /// The pause of the job ends.
     Resumed,
-    /// It may be held again.
+    /// The job is enabled again.
     Enabled,
 }
 
-/// Shows what applying a file would do.
+/// Shows the effect of applying a file.
 ///
 /// # Errors
-/// Nobody answers, or the file makes no sense where it meets what is declared already.
+/// No node answers, or the file does not match what is declared already.
 pub(super) fn file(declared: &Declarations, reach: &ConnectArgs) -> Result<(), CliError> {
     let mut desk = Preview::open(reach)?;
     let mut changed = BTreeSet::new();
@@ -94,10 +94,10 @@ pub(super) fn file(declared: &Declarations, reach: &ConnectArgs) -> Result<(), C
     show(&plans, reach)
 }
 
-/// Shows what the end of a job's pause would do, or of its being disabled.
+/// Shows the effect of resuming or enabling a job.
 ///
 /// # Errors
-/// Nobody answers, or there is no such job.
+/// No node answers, or there is no such job.
 pub(super) fn turn(name: &str, turn: PlannableChange, reach: &ConnectArgs) -> Result<(), CliError> {
     let mut desk = Preview::open(reach)?;
     let found: JobDetail = desk.client.get(&format!("/jobs/{}", escape(name)))?;
@@ -126,7 +126,7 @@ pub(super) fn turn(name: &str, turn: PlannableChange, reach: &ConnectArgs) -> Re
     show(&[plan], reach)
 }
 
-/// What is declared, as far as it was asked for, and what is about to be.
+/// The present declarations, as far as fetched, and the planned ones.
 struct Preview {
     client: ApiClient,
     now: Wall,
@@ -174,7 +174,7 @@ impl Preview {
             Some(found) => self.fires(&current_job(found), paused, false)?,
             None => None,
         };
-        // What an operator switched stands, unless the file says something new of it.
+        // An operator's switch stays, unless the file changes that field.
         let (job, declared) = (&planned_job(found, job), job);
         let new = self.fires(job, paused, true)?;
         let mut plan = self.plan(job.name.as_str(), becomes, (old.as_ref(), new.as_ref()));
@@ -226,7 +226,7 @@ impl Preview {
         }
     }
 
-    /// When a declaration is due, by the calendars as they stand or as they would; `None` while it fires only by hand.
+    /// A declaration's schedule, with the present or the planned calendars; `None` if it has only manual runs.
     fn fires(&mut self, job: &Job, paused: bool, coming: bool) -> Result<Option<Schedule>, CliError> {
         let mut list = |names: &[CalendarName]| -> Result<Option<Vec<_>>, CliError> {
             let mut read = Vec::new();
@@ -236,7 +236,7 @@ impl Preview {
                     None => self.calendar(name)?.map(|found| found.calendar),
                 };
                 let Some(calendar) = found else {
-                    // Without one of its calendars a job that stands never fires, and a new one is refused.
+                    // Without one of its calendars a present job never fires, and a new one is refused.
                     return if coming { Err(missing(job, name)) } else { Ok(None) };
                 };
                 let times = calendar.read().map_err(|e| CliError::invalid(e.to_string()))?;
@@ -282,18 +282,18 @@ fn fields(old: &Job, new: &Job) -> Vec<String> {
     names.into_iter().filter(|name| old.get(*name) != new.get(*name)).cloned().collect()
 }
 
-/// The declaration with what operators switched: what holds now.
+/// The declaration with the operators' switches: the effective job.
 fn current_job(found: &JobDetail) -> Job {
     Job { enabled: !found.disabled, ..found.job.clone() }
 }
 
-/// What a file makes of a job that operators may have switched.
+/// The effective job after a file is applied, if operators may have switched it.
 fn planned_job(found: Option<&JobDetail>, job: &Job) -> Job {
     let kept = found.filter(|found| found.job.enabled == job.enabled);
     Job { enabled: kept.map_or(job.enabled, |found| !found.disabled), ..job.clone() }
 }
 
-/// Which switches of operators a file ends: the one of which it says something new; and which it leaves: all others.
+/// The operators' switches that a file ends, for it changes their field; and the switches that it keeps.
 fn ended_and_left(found: &JobDetail, declared: &Job) -> (Vec<SwitchRow>, Vec<SwitchRow>) {
     let ended = |switch: &SwitchRow| {
         found.job.enabled != declared.enabled
@@ -303,7 +303,7 @@ fn ended_and_left(found: &JobDetail, declared: &Job) -> (Vec<SwitchRow>, Vec<Swi
     found.switches.iter().cloned().partition(ended)
 }
 
-/// What is not there is no failure here.
+/// Turns "not found" into `None`.
 fn found<T>(asked: Result<T, CliError>) -> Result<Option<T>, CliError> {
     match asked {
         Ok(found) => Ok(Some(found)),

@@ -1,4 +1,4 @@
-//! What `evenkeel run …` does.
+//! The commands `evenkeel run …`.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat};
 use crate::text_input;
 
-/// One question waits so long; then it is asked again, so that nothing on the way takes the silence for an end.
+/// The duration of one wait request; then the client repeats it, so that no proxy closes a silent connection.
 const WAIT_SLICE_SECS: u64 = 25;
 
 /// What can be done with runs.
@@ -105,10 +105,10 @@ pub(crate) struct RunArgs {
     reach: ConnectArgs,
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// It could not be done, or the run that was waited for did not succeed.
+/// The request failed, or the run that was waited for did not succeed.
 pub(crate) fn run(verb: RunCommand) -> Result<(), CliError> {
     match verb {
         RunCommand::List(list) => some(&list),
@@ -163,7 +163,7 @@ fn state(text: &str) -> Result<String, String> {
     text_input::one_of("state", text, &RunState::ALL.map(RunState::as_str)).map(ToOwned::to_owned)
 }
 
-/// Writes what comes to a file of another name first, so that one that broke off is not taken for whole.
+/// Writes a stream to a temporary file first, so that an incomplete one is not taken for complete.
 fn saved(client: &ApiClient, path: &str, file: &Path) -> Result<(), CliError> {
     let mut part = file.as_os_str().to_owned();
     part.push(".part");
@@ -218,7 +218,7 @@ fn some(list: &RunListArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Cuts both to `limit` together, so that what waits leaves half of it to the others. Returns how many that wait went.
+/// Truncates both lists to `limit` together; waiting runs get at most half if there are others. Returns how many go.
 fn split_limit(waiting: &mut Vec<RunRow>, runs: &mut Vec<RunRow>, limit: usize) -> usize {
     let room = limit - runs.len().min(limit / 2);
     let cut = waiting.len().saturating_sub(room);
@@ -227,7 +227,7 @@ fn split_limit(waiting: &mut Vec<RunRow>, runs: &mut Vec<RunRow>, limit: usize) 
     cut
 }
 
-/// That there are no such runs, in words.
+/// A message that no runs match.
 fn none(list: &RunListArgs) -> String {
     let of_job = list.job.as_ref().map(|job| format!(" of job {job}")).unwrap_or_default();
     if let Some(state) = &list.state {

@@ -44,10 +44,10 @@ pub(crate) struct DevArgs {
     http_allow: Vec<String>,
 }
 
-/// A member of a cluster.
+/// Runs a node of a cluster.
 ///
 /// # Errors
-/// It cannot begin, or the node stops by itself.
+/// The node cannot start, or it stops by itself.
 pub(crate) fn serve(args: ServeArgs) -> Result<(), CliError> {
     let repeats = log("info")?;
     let below = args.config.as_deref().map(SettingsArgs::read).transpose()?.unwrap_or_default();
@@ -57,10 +57,10 @@ pub(crate) fn serve(args: ServeArgs) -> Result<(), CliError> {
     })
 }
 
-/// One node to try things out with, and two harmless jobs.
+/// Runs a single node for trials, with two harmless jobs.
 ///
 /// # Errors
-/// It cannot begin, or the node stops by itself.
+/// The node cannot start, or it stops by itself.
 pub(crate) fn dev(args: &DevArgs) -> Result<(), CliError> {
     let repeats = log("warn")?;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&args.data).map_err(|e| {
@@ -86,14 +86,14 @@ pub(crate) fn dev(args: &DevArgs) -> Result<(), CliError> {
     })
 }
 
-/// Says that the node is up. One that nobody listens to is up all the same.
+/// Prints that the node is up. A failed print is no failure of the node.
 fn print_banner(text: &str) {
     if output::line(text).is_err() {
         tracing::warn!("nobody reads standard output");
     }
 }
 
-/// Declares the demo jobs, unless there are jobs already; says which it is.
+/// Declares the demo jobs, unless there are jobs already; returns a message about it.
 async fn demo(handle: &Handle) -> Result<String, CliError> {
     let mut changes = handle.changes();
     while !queries::is_member(handle) {
@@ -129,7 +129,7 @@ fn banner(what: &str, address: SocketAddr, data: &Path) -> String {
     } else {
         format!(" --server http://{address}")
     };
-    // As it was typed, so that the lines work from where it was started.
+    // As it was typed, so that the lines work from the same folder.
     let program = std::env::args().next().unwrap_or_else(|| "evenkeel".to_owned());
     format!(
         "\n  Evenkeel is up, {what}.\n\n    \
@@ -144,14 +144,14 @@ fn banner(what: &str, address: SocketAddr, data: &Path) -> String {
     )
 }
 
-/// Whether something may be written down at all. Libraries tell of addresses, headers and questions in full where they tell much,
-/// and a token may stand in them: of those only what everybody would read is written, whatever is asked for.
+/// Whether a log line may be written at all. Libraries log addresses, headers and queries in full at verbose levels,
+/// and a token may be in them: libraries log only up to `info`, whatever the settings.
 fn is_ours_or_short(target: &str, level: Level) -> bool {
     target.starts_with("evenkeel") || level <= Level::INFO
 }
 
-/// Writes the log to standard error, as far as `EVENKEEL_LOG` asks for: a level, or levels of single modules such as
-/// `info,evenkeel=debug`. Without it, `level` holds for all. Faults that repeat are folded.
+/// Writes the log to standard error, filtered by `EVENKEEL_LOG`: a level, or levels of single modules such as
+/// `info,evenkeel=debug`. Without it, `level` holds for all. Repeated faults are folded.
 fn log(level: &str) -> Result<RepeatFilter, CliError> {
     let filter: Targets = match std::env::var("EVENKEEL_LOG").ok().filter(|text| !text.is_empty()) {
         Some(text) => text.parse().map_err(|e| CliError::usage(format!("EVENKEEL_LOG: {e}")))?,

@@ -1,4 +1,4 @@
-//! What `evenkeel shard …` does.
+//! The commands `evenkeel shard …`.
 
 use clap::{Args, Subcommand};
 use evenkeel_core::shards::ShardSet;
@@ -37,10 +37,10 @@ pub(crate) struct JobShardsArgs {
     reach: ConnectArgs,
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// It could not be done.
+/// The request failed.
 pub(crate) fn run(verb: ShardCommand) -> Result<(), CliError> {
     match verb {
         ShardCommand::List { job, reach } => list(&job, &reach),
@@ -73,7 +73,7 @@ fn switch(some: &JobShardsArgs, verb: &str, done: &str) -> Result<(), CliError> 
     print_response(&some.reach, &answer, &format!("shards {shards} of job {} are {done}", some.job))
 }
 
-/// What a person should know of the shares beyond who has what, and which are off unless that is told already.
+/// Notes for people on the shard assignments, with the disabled shards unless they are shown already.
 #[must_use]
 pub(super) fn notes(sharing: &ShardingRow, with_off: bool) -> Vec<String> {
     let mut notes = Vec::new();

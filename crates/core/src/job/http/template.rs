@@ -143,8 +143,8 @@ pub(super) fn read_header(value: &str) -> Result<(), String> {
     }
 }
 
-/// The template with the facts of a run, which come from [`Run::environment`](crate::effect::Run::environment), and with
-/// secrets, which `secrets` reads by their names.
+/// The template with the facts of a run, which come from [`Run::environment`](crate::effect::Run::environment), and
+/// with secrets, which `secrets` reads by their names.
 ///
 /// # Errors
 /// It makes no sense, a secret cannot be had, or it becomes longer than [`BODY_MAX`].

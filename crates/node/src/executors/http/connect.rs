@@ -1,4 +1,4 @@
-//! From an address as written to a connection: resolved once, checked, and connected to what was checked.
+//! Connects to the server of an address: resolves the name once, checks the addresses, connects to the checked ones.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -16,20 +16,20 @@ use url::{Host, Url};
 use super::egress::EgressPolicy;
 use super::tls::TlsConfigs;
 
-/// How long one address may take to answer at all, and how long it may take to agree on TLS.
+/// How long one address may take to answer, and how long TLS may take.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// A connection of either kind.
 pub(super) trait HttpStream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> HttpStream for T {}
 
-/// Where an address leads, without what may be secret in it.
+/// The address without the parts that may be secret.
 pub(super) fn shown(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     format!("{host}:{}", url.port_or_known_default().unwrap_or_default())
 }
 
-/// Connects to the server of this address, if the node may reach every address that its name stands for.
+/// Connects to the server of this address, if the node may reach every address of its name.
 pub(super) async fn connect(
     url: &Url,
     http: &Http,
@@ -56,7 +56,7 @@ pub(super) async fn connect(
     }
 }
 
-/// Every address that the host stands for, asked once: who answers otherwise the next time is not asked.
+/// Resolves the host once: a later, different answer of the resolver is not used.
 async fn resolve(host: &Host, port: u16) -> Result<Vec<SocketAddr>, String> {
     let name = match host {
         Host::Ipv4(ip) => return Ok(vec![(*ip, port).into()]),
@@ -90,7 +90,7 @@ async fn first_that_answers(url: &Url, addresses: &[SocketAddr]) -> Result<TcpSt
     for address in addresses {
         let why: io::Error = match timeout(CONNECT, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // Small requests must not wait for more to say; one that waits is no error.
+                // Small requests must not wait for more data; a failure here does no harm.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
@@ -112,7 +112,7 @@ fn server_name(host: &Host) -> Result<ServerName<'static>, String> {
     }
 }
 
-/// What all requests of a node share.
+/// The context that all requests of a node share.
 pub(super) struct HttpContext {
     pub(super) egress: EgressPolicy,
     pub(super) tls: TlsConfigs,

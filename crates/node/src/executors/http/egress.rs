@@ -1,7 +1,7 @@
-//! Where requests may go: only to public addresses, unless the node's operator says more.
+//! The egress policy of requests: only public addresses, unless the node's operator allows more.
 //!
-//! Whoever may declare a job could otherwise read what this host and its neighbours tell only each other: an interface
-//! without a password, or the credentials that a cloud gives to its machines.
+//! Otherwise anybody who may declare a job could read what this host and its neighbours show only to each other: an
+//! interface without a password, or the credentials that a cloud gives to its machines.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,7 +24,7 @@ impl Network {
         Self { first: IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0)), bits }
     }
 
-    /// Whether the address lies in it.
+    /// Whether the network contains the address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.first, address) {
@@ -40,7 +40,7 @@ impl Network {
         }
     }
 
-    /// Whether it is one address.
+    /// Whether the network is one address.
     fn is_one(&self) -> bool {
         self.bits == width(self.first)
     }
@@ -86,7 +86,7 @@ impl FromStr for Network {
     }
 }
 
-/// What clouds tell their machines secrets at. No network opens these, only the very address.
+/// The metadata services of clouds, which give out secrets. No network allows these, only the exact address.
 const METADATA: [IpAddr; 7] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 2)),
@@ -97,7 +97,7 @@ const METADATA: [IpAddr; 7] = [
     IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
 ];
 
-/// What is not public, by the registries of special addresses (RFC 6890 and what followed it).
+/// The networks that are not public, by the registries of special addresses (RFC 6890 and its successors).
 const SPECIAL: [(Network, &str); 27] = [
     (Network::v4(0, 0, 0, 0, 8), "this host"),
     (Network::v4(10, 0, 0, 0, 8), "private"),
@@ -119,7 +119,7 @@ const SPECIAL: [(Network, &str); 27] = [
     (Network::v6([0xfc00, 0, 0, 0], 7), "private"),
     (Network::v6([0xfe80, 0, 0, 0], 10), "link-local"),
     (Network::v6([0xff00, 0, 0, 0], 8), "multicast"),
-    // Within what is public: addresses that carry others, or that documents use.
+    // Inside the public range: addresses that embed others, or that documentation uses.
     (Network::v6([0x2001, 0, 0, 0], 23), "reserved"),
     (Network::v6([0x2001, 0xdb8, 0, 0], 32), "reserved"),
     (Network::v6([0x2002, 0, 0, 0], 16), "reserved"),
@@ -129,20 +129,20 @@ const SPECIAL: [(Network, &str); 27] = [
     (Network::v6([0x4000, 0, 0, 0], 2), "reserved"),
     (Network::v6([0x8000, 0, 0, 0], 1), "reserved"),
 ];
-/// An IPv4 address as a gateway to IPv4 wants it: what counts is the address inside (RFC 6052).
+/// The prefix of IPv4 addresses for an IPv6-to-IPv4 gateway: the embedded address is checked (RFC 6052).
 const NAT64: Network = Network::v6([0x64, 0xff9b, 0, 0], 96);
 
-/// Where requests of one node may go.
+/// The networks that requests of one node may reach.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EgressPolicy(Vec<Network>);
 
 impl EgressPolicy {
-    /// To public addresses and these.
+    /// Allows public addresses and these.
     pub(super) fn new(allowed: Vec<Network>) -> Self {
         Self(allowed)
     }
 
-    /// Whether an address may be connected to; if not, what it is.
+    /// Checks whether an address may be connected to; if not, says what it is.
     pub(super) fn check(&self, address: IpAddr) -> Result<(), &'static str> {
         // ::ffff:127.0.0.1 is 127.0.0.1.
         let address = address.to_canonical();

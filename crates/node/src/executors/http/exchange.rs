@@ -1,4 +1,4 @@
-//! One request and its answer, over as many hops as the job allows.
+//! Sends one request and reads its answer, over as many redirects as the job allows.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -21,7 +21,7 @@ use crate::logs::LogWriter;
 /// The longest head of an answer, in bytes.
 const HEAD_MAX: usize = 64 * 1024;
 
-/// What every request says of its run.
+/// The headers that carry the run's facts in every request.
 const FACTS: [(HeaderName, &str); 8] = [
     (HeaderName::from_static("idempotency-key"), "EVENKEEL_IDEMPOTENCY_KEY"),
     (HeaderName::from_static("evenkeel-fence"), "EVENKEEL_FENCE"),
@@ -32,11 +32,11 @@ const FACTS: [(HeaderName, &str); 8] = [
     (HeaderName::from_static("evenkeel-shards"), "EVENKEEL_SHARDS"),
     (HeaderName::from_static("evenkeel-attempt"), "EVENKEEL_ATTEMPT"),
 ];
-/// What a job says of every server that it may be sent on to. The rest is meant for the one that it names.
+/// The headers of a job that every redirect target gets. The others are only for the server that the job names.
 const FOR_ANYBODY: [HeaderName; 4] =
     [header::ACCEPT, header::ACCEPT_LANGUAGE, header::CONTENT_TYPE, header::USER_AGENT];
 
-/// What is to be asked, and on whose behalf.
+/// One request on behalf of a run.
 pub(super) struct HttpCall {
     pub(super) http: Box<Http>,
     /// The run's facts under the names of its environment.
@@ -44,7 +44,7 @@ pub(super) struct HttpCall {
     pub(super) secrets: SecretFolder,
 }
 
-/// Asks, and keeps what is answered. Says the status of a good answer, or what went wrong.
+/// Sends the request, and stores the answer. Returns the status of a good answer, or what went wrong.
 pub(super) async fn make(
     call: &HttpCall,
     reach: &HttpContext,
@@ -67,7 +67,7 @@ enum HopOutcome {
     Redirect(Box<Hop>),
 }
 
-/// One of the requests that are made.
+/// One request of the redirect chain.
 struct Hop {
     url: Url,
     method: Method,
@@ -100,7 +100,7 @@ impl Hop {
             filled.set_sensitive(has_secret(value));
             headers.insert(header, filled);
         }
-        // Last, so that nothing which a job says stands in their place.
+        // Last, so that no header of the job replaces them.
         for (name, variable) in FACTS {
             let value = call.facts.get(variable).ok_or_else(|| format!("no run has {variable}"))?;
             headers.insert(name, HeaderValue::from_str(value).map_err(|e| format!("{variable}: {e}"))?);
@@ -138,7 +138,7 @@ impl Hop {
         let broke = |e: hyper::Error| format!("{}: no whole answer: {}", shown(&self.url), error_chain(&e));
         let handshake = http1::Builder::new().max_buf_size(HEAD_MAX).handshake(TokioIo::new(wire));
         let (mut sender, connection) = handshake.await.map_err(broke)?;
-        // What goes wrong with the connection is told by whoever waits for its answer.
+        // A connection error is reported to the task that waits for the answer.
         let driven = async {
             let _ = connection.await;
             pending::<Infallible>().await
@@ -170,7 +170,7 @@ impl Hop {
         }
     }
 
-    /// Where an answer sends it on to.
+    /// The target of a redirect.
     fn named(&self, answer: &Response<Incoming>) -> Result<Option<Url>, String> {
         let Some(location) = answer.headers().get(header::LOCATION) else { return Ok(None) };
         let status = answer.status().as_u16();
@@ -246,7 +246,7 @@ async fn keep(mut answer: Response<Incoming>, log: &mut LogWriter) -> Result<(),
     Ok(())
 }
 
-/// An error with what caused it.
+/// An error with its causes.
 fn error_chain(error: &hyper::Error) -> String {
     let mut said = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! Secrets of requests: files of the node, read when the request is made, and kept nowhere.
+//! Secrets of requests: files of the node, read when the request is made, and stored nowhere else.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,18 +9,18 @@ use rustix::fs::OFlags;
 
 /// The largest secret, in bytes.
 const SECRET_MAX: u64 = 64 * 1024;
-/// What of a file's mode lets others read it, or more than its owner change it.
+/// The mode bits that let others read a file, or write to it.
 const OPEN: u32 = 0o037;
 
-/// The node's folder of secrets, where it has one.
+/// The node's folder of secrets, if it has one.
 #[derive(Clone, Debug)]
 pub(super) struct SecretFolder(pub(super) Option<PathBuf>);
 
 impl SecretFolder {
-    /// What the file of this name holds, without the line break at its end.
+    /// Reads the file of this name, without the line break at its end.
     ///
     /// # Errors
-    /// There is none, others may read it, or it cannot be one; the text says the fix and holds nothing of it.
+    /// There is none, others may read it, or it is not valid; the text says the fix and contains nothing of it.
     pub(super) fn read(&self, name: &str) -> Result<String, String> {
         let Some(folder) = &self.0 else {
             return Err(format!(
@@ -42,7 +42,7 @@ impl SecretFolder {
 
 fn text_of(path: &Path) -> Result<String, String> {
     let here = "in the folder that --secrets names";
-    // What is no file at all, such as a pipe, must not hold everything up.
+    // Opening something that is no file, such as a pipe, must not block.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     let file = File::options()
         .read(true)

@@ -1,4 +1,4 @@
-//! The laws, without a node: when a request may not start, and when it is dropped.
+//! Laws 2 and 4 without a node: when a request may not start, and when it is dropped.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -42,7 +42,7 @@ fn trust(until: Mono) -> TrustDeadline {
     TrustDeadline { until, kill: until + Millis::secs(1) }
 }
 
-/// Waits for a connection; `None` where news of the run comes first.
+/// Waits for a connection; `None` if an event of the run comes first.
 fn connected(listener: &TcpListener, news: &mut mpsc::UnboundedReceiver<ExecutorEvent>) -> Option<TcpStream> {
     let until = clock::now().mono + Millis::secs(120);
     listener.set_nonblocking(true).unwrap();
@@ -59,7 +59,7 @@ fn connected(listener: &TcpListener, news: &mut mpsc::UnboundedReceiver<Executor
     panic!("nobody connected");
 }
 
-/// Waits until the node that asks has hung up.
+/// Waits until the requesting node has hung up.
 fn hung_up(mut wire: TcpStream) {
     wire.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let mut said = Vec::new();

@@ -1,4 +1,4 @@
-//! Whom a request trusts to be the server it asks.
+//! Decides which servers a request trusts.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,14 +14,14 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStor
 /// The largest file of certificates that is read.
 const FILE_MAX: u64 = 4 << 20;
 
-/// What is needed to speak TLS, read when the first request needs it.
+/// The TLS configurations, read when the first request needs them.
 #[derive(Default)]
 pub(super) struct TlsConfigs {
     host: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
 
 impl TlsConfigs {
-    /// How this request speaks TLS.
+    /// The TLS configuration of this request.
     pub(super) async fn of(&self, http: &Http) -> Result<Arc<ClientConfig>, String> {
         if !http.verify {
             return config(Arc::new(InsecureCertVerifier(Arc::new(aws_lc_rs::default_provider()))));
@@ -49,7 +49,7 @@ impl TlsConfigs {
     }
 }
 
-/// Trusts whom the host trusts.
+/// Trusts the certificates that the host trusts.
 fn of_host() -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
@@ -62,7 +62,7 @@ fn of_host() -> Result<Arc<ClientConfig>, String> {
     trusting(roots, Vec::new())
 }
 
-/// Trusts servers with a certificate that one of the roots vouches for, and those that show one of the listed certificates itself.
+/// Trusts servers whose certificate one of the roots signed, and servers that present one of the listed certificates.
 fn trusting(roots: RootCertStore, listed: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
@@ -80,10 +80,10 @@ fn config(verifier: Arc<dyn ServerCertVerifier>) -> Result<Arc<ClientConfig>, St
     Ok(Arc::new(config))
 }
 
-/// Verifies a server by the roots, and one that signed its certificate itself by comparing it with those that are listed.
+/// Verifies a server by the roots, and a self-signed certificate by comparing it with the listed ones.
 ///
-/// `openssl req -x509` makes a certificate that may vouch for others as well, and such a one is refused as that of a server even
-/// where it is a root. Its times, its name and the server's possession of its key are verified all the same.
+/// `openssl req -x509` makes a certificate that is also a CA, and such a certificate is refused as a server's even if
+/// it is a root. Its validity times, its name and the server's possession of its key are verified all the same.
 #[derive(Debug)]
 struct ListedCertVerifier {
     vouched: Arc<WebPkiServerVerifier>,
@@ -140,7 +140,7 @@ impl ServerCertVerifier for ListedCertVerifier {
     }
 }
 
-/// Believes whoever answers, for jobs that say `verify = false`. What is said stays secret from those who only listen.
+/// Accepts any server, for jobs with `verify = false`. The exchange stays secret from passive listeners only.
 #[derive(Debug)]
 struct InsecureCertVerifier(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! What is in a cgroup, and its end.
+//! The processes of a cgroup: lists, signals, kills, and removes the empty cgroup.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-/// The file through which processes enter a cgroup, and that names those in it.
+/// The file that lists a cgroup's processes, and through which processes enter it.
 pub(super) const PROCS: &str = "cgroup.procs";
 
 /// A process that is in a cgroup.
 pub(super) struct CgroupMember {
     pub(super) pid: Pid,
-    /// Whatever becomes of the number, this is the process.
+    /// Refers to this process even if its number is reused.
     fd: OwnedFd,
 }
 
 impl CgroupMember {
-    /// One that has ended hears nothing.
+    /// Sends a signal. A process that has ended is ignored.
     pub(super) fn signal(&self, signal: Signal) {
         let _ = rustix::process::pidfd_send_signal(&self.fd, signal);
     }
 }
 
-/// Where swap is not counted, there is no such file.
+/// Writes a file that may be missing, such as that of swap where swap is not counted.
 pub(super) fn write_if_there(path: &Path, value: &str) -> io::Result<()> {
     match path.exists() {
         true => fs::write(path, value),
@@ -32,19 +32,19 @@ pub(super) fn write_if_there(path: &Path, value: &str) -> io::Result<()> {
     }
 }
 
-/// Kills whatever is in this cgroup and below. `pids` is where its processes are counted, if that is elsewhere.
+/// Kills all processes of this cgroup and below. `pids` is the folder that counts them, if that is another one.
 pub(super) fn kill(dir: &Path, pids: Option<&Path>) {
     let all_at_once = dir.join("cgroup.kill");
     if all_at_once.exists() && fs::write(all_at_once, "1").is_ok() {
         return;
     }
-    // Else one that forks faster than it is looked for would never end.
+    // Otherwise a process that forks faster than it is listed would never end.
     let _ = write_if_there(&pids.unwrap_or(dir).join("pids.max"), "0");
     members(dir).iter().for_each(|member| member.signal(Signal::KILL));
 }
 
-/// The processes in this cgroup and below. Between two looks a number may have become another process's, so those count that
-/// were there at both.
+/// The processes in this cgroup and below. Between two listings a number may be reused, so only those count that are
+/// in both.
 pub(super) fn members(dir: &Path) -> Vec<CgroupMember> {
     let open = |pid: Pid| {
         Some(CgroupMember { pid, fd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()? })
@@ -55,19 +55,19 @@ pub(super) fn members(dir: &Path) -> Vec<CgroupMember> {
     members
 }
 
-/// The numbers of the processes in this cgroup and below.
+/// The process numbers in this cgroup and below.
 pub(super) fn processes(dir: &Path) -> Vec<Pid> {
     let mut found = in_dir(dir);
     found.extend(inside(dir).iter().flat_map(|below| processes(below)));
     found
 }
 
-/// Whether no process is in this cgroup or below. What cannot be read is not known to be empty.
+/// Whether no process is in this cgroup or below. A cgroup that cannot be read does not count as empty.
 pub(super) fn is_empty(dir: &Path) -> bool {
     let is_gone = |e: &io::Error| {
         e.kind() == ErrorKind::NotFound || e.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error())
     };
-    // The unified tree tells it of all below at once.
+    // The unified tree has this for the whole subtree.
     if let Ok(events) = fs::read_to_string(dir.join("cgroup.events")) {
         return events.lines().any(|line| line == "populated 0");
     }
@@ -81,20 +81,20 @@ pub(super) fn is_empty(dir: &Path) -> bool {
     }
 }
 
-/// The numbers of the processes right in this cgroup.
+/// The process numbers directly in this cgroup.
 pub(super) fn in_dir(dir: &Path) -> Vec<Pid> {
     let text = fs::read_to_string(dir.join(PROCS)).unwrap_or_default();
     text.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
 }
 
-/// The cgroups right below this one.
+/// The cgroups directly below this one.
 pub(super) fn inside(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let is_dir = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     entries.filter_map(Result::ok).filter(is_dir).map(|entry| entry.path()).collect()
 }
 
-/// Takes a cgroup away with all below it.
+/// Removes a cgroup with all below it.
 pub(super) fn remove(dir: &Path) -> io::Result<()> {
     for below in inside(dir) {
         remove(&below)?;

@@ -1,5 +1,5 @@
-//! The unified tree as plain folders, in which every file that the kernel would have is written by hand; and the older kind as
-//! this host has it.
+//! The unified tree as plain folders, in which the test writes every file that the kernel would have; and the older
+//! kind as this host has it.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -100,7 +100,7 @@ fn in_the_unified_tree_the_node_stands_aside_and_runs_are_bounded() {
     ] {
         assert_eq!(read(dir.join(file)), text, "{file}");
     }
-    // What is not asked for is not bounded.
+    // A limit that is not set is not enforced.
     let other = AttemptId { attempt: 3, ..attempt() };
     let cgroup = cgroups.enclose(&other, RunLimitValues::default()).unwrap().unwrap();
     assert!(inside(&folder).len() == 2 && fs::read_dir(&cgroup.dirs[0]).unwrap().next().is_none());
@@ -135,7 +135,7 @@ fn a_limit_that_cannot_be_kept_is_told_with_what_to_do() {
         cgroups.enclose(&attempt(), RunLimitValues::default()).unwrap().is_none(),
         "others start without"
     );
-    // One controller is missing, and only who wants it is refused.
+    // One controller is missing, and only a run that needs it is refused.
     let fake = FakeCgroupTree::new("memory pids", &[me()]);
     let mut cgroups = fake.open();
     assert!(
@@ -145,7 +145,7 @@ fn a_limit_that_cannot_be_kept_is_told_with_what_to_do() {
             .contains("the kernel has none here")
     );
     assert!(cgroups.enclose(&attempt(), totals(r#"{"processes":9}"#)).unwrap().is_some());
-    // Off: nothing is refused, and nothing made.
+    // Off: nothing is refused, and nothing created.
     assert!(Cgroups::none().enclose(&attempt(), totals(r#"{"cores":1}"#)).unwrap().is_none());
 }
 
@@ -209,7 +209,7 @@ fn an_older_kernel_has_each_process_killed_and_no_more_of_them() {
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(child.wait().unwrap().signal(), Some(9));
     }
-    // What cannot be read is not taken to be empty.
+    // An unreadable cgroup does not count as empty.
     fs::remove_file(dir.join(PROCS)).unwrap();
     fs::create_dir(dir.join(PROCS)).unwrap();
     assert!(!cgroup.is_empty());

@@ -1,16 +1,18 @@
-//! Where this process may make cgroups, read from what the kernel says of its mounts and of its own place.
+//! Finds the cgroup trees in which this process may create cgroups, from the kernel's list of mounts and of its own
+//! cgroups.
 
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// The cgroup in which a node and its guard stand aside in the unified tree: where runs are bounded, nobody else may be.
+/// The cgroup of a node and its guard in the unified tree: a cgroup whose children have limits must contain no
+/// processes itself.
 pub(super) const NODE_CGROUP: &str = "evenkeel.node";
 
-/// What a kernel can bound.
+/// A resource that a kernel can limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Controller {
-    /// How many processes there are.
+    /// The number of processes.
     Pids,
     Memory,
     Cpu,
@@ -19,7 +21,7 @@ pub(super) enum Controller {
 impl Controller {
     pub(super) const ALL: [Self; 3] = [Self::Pids, Self::Memory, Self::Cpu];
 
-    /// Its name, as the kernel has it.
+    /// The kernel's name of it.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Pids => "pids",
@@ -28,19 +30,19 @@ impl Controller {
         }
     }
 
-    /// Those that are named in a list.
+    /// The controllers that are named in a list.
     pub(super) fn named(list: &str, separator: char) -> Vec<Self> {
         let named = |it: &Self| list.split(separator).any(|name| name.trim() == it.name());
         Self::ALL.into_iter().filter(named).collect()
     }
 }
 
-/// What the kernel tells this process.
+/// The kernel's files about this process's cgroups.
 #[derive(Debug, Default)]
 pub(crate) struct CgroupMounts {
-    /// As in `/proc/self/mountinfo`.
+    /// The text of `/proc/self/mountinfo`.
     pub(super) mounts: String,
-    /// As in `/proc/self/cgroup`.
+    /// The text of `/proc/self/cgroup`.
     pub(super) own: String,
 }
 
@@ -56,21 +58,21 @@ impl CgroupMounts {
 /// A tree of cgroups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CgroupTree {
-    /// This process's own place in it.
+    /// This process's own cgroup in it.
     pub(super) own: PathBuf,
     /// Whether it is the one of version 2.
     pub(super) unified: bool,
-    /// What can be bounded there.
+    /// The controllers available there.
     pub(super) controllers: Vec<Controller>,
 }
 
-/// The trees that are mounted where this process is in them, the unified one first. Each controller is in one of them.
+/// The mounted trees that this process can see itself in, the unified one first. Each controller is in one of them.
 pub(super) fn trees(told: &CgroupMounts) -> Vec<CgroupTree> {
     let mut trees: Vec<CgroupTree> = told.mounts.lines().filter_map(|line| tree(line, &told.own)).collect();
     trees.sort_by_key(|tree| !tree.unified);
     let mut seen = Vec::new();
     for tree in &mut trees {
-        // One that is mounted twice is taken where it is mounted first.
+        // A controller that is mounted twice counts where it is mounted first.
         tree.controllers.retain(|it| !seen.contains(it));
         seen.extend(tree.controllers.iter().copied());
     }
@@ -82,7 +84,7 @@ pub(super) fn trees(told: &CgroupMounts) -> Vec<CgroupTree> {
     trees
 }
 
-/// What a line about a mount says, where that is a tree of cgroups.
+/// Parses a line about a mount, if that is a tree of cgroups.
 fn tree(line: &str, own: &str) -> Option<CgroupTree> {
     let (mount, system) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(3);
@@ -106,11 +108,11 @@ fn tree(line: &str, own: &str) -> Option<CgroupTree> {
         is_this.then_some(Path::new(path))
     })?;
     let below = path.strip_prefix(&root).ok()?;
-    // Outside of what this process can see.
+    // Outside of the part that this process can see.
     if below.components().any(|part| part == Component::ParentDir) {
         return None;
     }
-    // Without a slash at its end where it is the top.
+    // Without a slash at the end when it is the root.
     let mut own: PathBuf = Path::new(&at).join(below).components().collect();
     if unified {
         if own.file_name().is_some_and(|name| name == NODE_CGROUP) {
@@ -121,7 +123,7 @@ fn tree(line: &str, own: &str) -> Option<CgroupTree> {
     Some(CgroupTree { own, unified, controllers })
 }
 
-/// A path as the kernel writes it there: blanks and backslashes are three digits.
+/// Decodes a path of the kernel's list: blanks and backslashes are three digits.
 fn plain(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .into_iter()

@@ -1,9 +1,9 @@
-//! Which record of an attempt stands, where several histories tell of it: the histories are asked for their word on each record
-//! that one of them gave.
+//! Finds the current record of an attempt that several histories have: each history is asked about each record that
+//! one of them returned.
 //!
-//! A node that was killed has an attempt as running for ever, while another one has its end. Their records are found at
-//! different places of the list, and under a state only one of them is found. So each record is shown only if it is the
-//! one that stands, and a list of one state holds just those whose standing record is in that state.
+//! A killed node has its attempt as running for ever, while another node has the end of it. Their records are at
+//! different positions of the list, and a filter by state finds only one of them. So a record is shown only if it is
+//! the current one, and a list of one state has just the attempts whose current record is in that state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,27 +19,27 @@ use crate::api::{ApiError, App};
 use crate::peer::{PeerHistoryPage, PeerRunQuery};
 use crate::queries;
 
-/// So many records are asked for at once: at least, since some may not stand, and at most.
+/// The minimum and the maximum number of records to request at once; a minimum, since some may be stale.
 const STEP: (usize, usize) = (100, 1_000);
 
 /// Records of attempts, each with the history that has it.
 pub(in crate::api) type LocatedAttempts = BTreeSet<(NodeName, (RunId, u32))>;
 
-/// Attempts by the records that stand, the latest first.
+/// Attempts by their current records, the latest first.
 #[derive(Default)]
 pub(in crate::api) struct LatestAttempts {
     /// Each with the node whose history has it.
     pub(in crate::api) rows: Vec<(NodeName, RunRecord)>,
-    /// Records that were found and do not stand.
+    /// Records that were found and are not current.
     pub(in crate::api) stale: LocatedAttempts,
     /// Where the next page begins; `None` at the end.
     pub(in crate::api) next: Option<FanoutCursor>,
-    /// Nodes that live and did not answer.
+    /// Online nodes that did not answer.
     pub(in crate::api) missing: Vec<NodeName>,
 }
 
 impl LatestAttempts {
-    /// A page of what the others had, and of what the asked node's own history has by now.
+    /// A page of the other histories' rows and the present rows of this node's own history.
     pub(in crate::api) fn with(
         &self,
         own: &NodeName,
@@ -57,7 +57,7 @@ impl LatestAttempts {
     }
 }
 
-/// A page of them from all histories.
+/// A page of attempts from all histories.
 ///
 /// # Errors
 /// This node's history cannot be read.
@@ -91,7 +91,7 @@ pub(in crate::api) async fn runs(
     }
 }
 
-/// What each history has, from where the page before ended.
+/// The rows of each history, from the end of the previous page on.
 async fn histories(
     app: &App,
     filter: &RunFilter,
@@ -110,7 +110,7 @@ async fn histories(
     Ok(sources)
 }
 
-/// Those of these records that do not stand. Nodes that do not answer are put to the missing ones.
+/// The records among these that are stale. Nodes that do not answer are added to the missing ones.
 async fn stale(
     app: &App,
     rows: &[(NodeName, RunRecord)],
@@ -139,8 +139,8 @@ async fn stale(
     Ok(outranked(rows, &words.found))
 }
 
-/// Those of these records that another history outranks. Of two of one rank that of the node that comes first by name stands,
-/// so that one of them does, whichever is looked at.
+/// The records among these that another history outranks. Of two of one rank, the record of the node that comes first
+/// by name is current, so that exactly one is.
 fn outranked(
     rows: &[(NodeName, RunRecord)],
     words: &BTreeMap<NodeName, PeerHistoryPage<RunRecord>>,
@@ -158,7 +158,7 @@ fn outranked(
     rows.iter().filter(falls).map(|(node, record)| (node.clone(), record.id())).collect()
 }
 
-/// The first of these, and where the next page begins when the rest comes again.
+/// The first page of these, and the position of the next page.
 fn first_page(
     mut rows: Vec<(NodeName, RunRecord)>,
     next: Option<FanoutCursor>,
