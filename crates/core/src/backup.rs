@@ -1,8 +1,8 @@
-//! What of a cluster can be carried to another registry, and what becomes of the names of those who held it.
+//! Backups: which entries of a cluster are copied to another registry, and how the names of members change.
 //!
 //! A member's name ends in the number of its lease, and another engine counts its leases anew: one day it may give a
-//! number again that stands in the books. So nobody is carried by such a name. Whoever is named gets a number that no
-//! engine gives, keeps it for ever, and is for every rule a member that is gone.
+//! number again that is in the registry data. So no such name is copied. Each named member gets a number that no engine
+//! gives, keeps it for ever, and counts for every rule as a dead member.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -27,8 +27,8 @@ pub const GONE: u64 = 0xFFFF_FFFF_0000_0000;
 /// Entries by their keys.
 pub type EntryMap = BTreeMap<Key, Value>;
 
-/// Whether an entry is carried. What lives by a lease ends with it; load, strikes and offline marks are about lives
-/// that are over; the cluster's own entry is written anew.
+/// Whether an entry is copied. Entries with a lease end with it; load, strikes and offline marks are about lives that
+/// are over; the cluster's own entry is written anew.
 #[must_use]
 pub fn is_copied(key: &Key, owner: Option<LeaseId>) -> bool {
     let of_a_life = matches!(
@@ -58,7 +58,7 @@ pub fn job_of(key: &Key) -> Option<JobName> {
     }
 }
 
-/// Every key that entries of a job can have, given its place: hot ones are in no listing.
+/// Every key that entries of a job can have, given its assignment: hot ones are in no listing.
 #[must_use]
 pub fn keys_of(job: &JobName, place: Option<&Value>) -> BTreeSet<Key> {
     let mut all = BTreeSet::from([
@@ -77,8 +77,8 @@ pub fn keys_of(job: &JobName, place: Option<&Value>) -> BTreeSet<Key> {
     all
 }
 
-/// The same entries, and no member in them that another engine could ever bring to life. The same entries give the same
-/// again, so what was carried halfway can be carried on.
+/// The same entries, with no member in them that another engine could ever give a lease. The result is deterministic,
+/// so an interrupted copy can be resumed.
 #[must_use]
 pub fn retire_members(entries: &EntryMap) -> EntryMap {
     let mut named = BTreeSet::new();
@@ -105,8 +105,8 @@ pub fn retire_members(entries: &EntryMap) -> EntryMap {
     entries.iter().map(|(key, value)| map_members(key, value, &mut bury)).collect()
 }
 
-/// Shows every member that an entry names, and gives the entry as it is then. What cannot be read, and what is not
-/// changed, stays as it is to the byte.
+/// Shows every member that an entry names, and returns the entry with its changes. An unreadable or unchanged entry
+/// stays as it is to the byte.
 fn map_members(key: &Key, value: &Value, see: &mut dyn FnMut(&mut Member)) -> (Key, Value) {
     let mut new_key = key.clone();
     let new = match parse(key) {
@@ -163,8 +163,8 @@ where
     (new != old).then(|| encode(&new))
 }
 
-/// The runs that are claimed and not ended, each with who has it, in words; those between two attempts go on wherever
-/// they are carried. Of what cannot be read nobody knows, so it counts.
+/// The runs that are claimed and not ended, each with its member, in words; those between two attempts are left out, as
+/// they continue after any migration. An unreadable entry may hold runs, so it is listed.
 #[must_use]
 pub fn open_runs(entries: &EntryMap) -> Vec<String> {
     let mut open = Vec::new();
@@ -191,7 +191,7 @@ pub fn open_runs(entries: &EntryMap) -> Vec<String> {
     open
 }
 
-/// How much of what is in the books.
+/// The counts of the registry data, by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BackupCounts {
     /// All entries.
@@ -200,15 +200,15 @@ pub struct BackupCounts {
     pub jobs: usize,
     /// Deleted jobs, which are remembered for their tokens.
     pub deleted: usize,
-    /// Jobs whose shares are marked to be cut again.
+    /// Jobs with a pending reshard.
     pub marks: usize,
-    /// Lanes and plans: each goes on counting its claims, the lower part of tokens, where it is.
+    /// Run states and plans: each goes on counting its claims, the lower part of tokens, where it is.
     pub lanes: usize,
-    /// Points up to which fires are settled; a sharded job may have many.
+    /// Watermarks up to which fires are settled; a sharded job may have many.
     pub watermarks: usize,
     /// Runs that are claimed and not ended.
     pub open: usize,
-    /// Requests to run now that nobody has taken.
+    /// Triggers that no node has claimed a run for.
     pub requests: usize,
     /// Locks of embedders.
     pub locks: usize,
@@ -216,11 +216,11 @@ pub struct BackupCounts {
     pub calendars: usize,
     /// Nodes that are to be drained, and will be again where they join.
     pub drained: Vec<NodeName>,
-    /// Entries that could not be read and are carried as they are.
+    /// Unreadable entries, which are copied as they are.
     pub unreadable: Vec<String>,
 }
 
-/// Counts.
+/// Counts the entries.
 #[must_use]
 pub fn count_entries(entries: &EntryMap) -> BackupCounts {
     let mut all =
@@ -264,14 +264,14 @@ pub fn count_entries(entries: &EntryMap) -> BackupCounts {
     all
 }
 
-/// The entries that are larger than an engine takes, with how large they are.
+/// The entries that are larger than the engine accepts, with their sizes.
 #[must_use]
 pub fn too_large(entries: &EntryMap, value_max: usize) -> Vec<(String, usize)> {
     let large = entries.iter().filter(|(_, value)| value.len() > value_max);
     large.map(|(key, value)| (key.as_str().to_owned(), value.len())).collect()
 }
 
-/// The jobs that ask for claims that are worth more than a registry of this class gives.
+/// The jobs whose required durability is above the class of this registry.
 #[must_use]
 pub fn asking_for_more<'a>(
     entries: impl Iterator<Item = (&'a Key, &'a Value)>,
@@ -285,7 +285,7 @@ pub fn asking_for_more<'a>(
     jobs.filter(|job| job.suits(class).is_err()).map(|job| job.name).collect()
 }
 
-/// The calendars that jobs name and that there are not, each with a job that has no schedule without it.
+/// The missing calendars that jobs name, each with a job that has no schedule without it.
 #[must_use]
 pub fn missing_calendars<'a>(
     entries: impl Iterator<Item = (&'a Key, &'a Value)>,

@@ -22,7 +22,7 @@ pub const LINES_MAX: usize = 2_000;
 /// The longest description in bytes.
 const DESCRIPTION_MAX: usize = 4_096;
 
-/// Reads a line into a set.
+/// Parses a line into a set.
 type LineParser = fn(&str, &mut local_times::LocalTimesBuilder) -> Result<(), String>;
 
 /// A calendar as declared. It holds every local time that any of its lines names.
@@ -41,12 +41,12 @@ pub struct Calendar {
     /// `2026-12-24T18:00..2026-12-27T06:00`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<String>,
-    /// For people.
+    /// A description for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
 }
 
-/// A calendar that makes no sense. Its display says the line and what is allowed there.
+/// An invalid calendar. Its display says the line and what is allowed there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CalendarError(String);
 
@@ -66,10 +66,10 @@ impl Calendar {
         Self { name, days, weekdays, windows, description: String::new() }
     }
 
-    /// Its lines, read; in bounded time.
+    /// Its lines, parsed; in bounded time.
     ///
     /// # Errors
-    /// Says which line is wrong and what is allowed there.
+    /// An invalid line: the error names it and says what is allowed there.
     pub fn read(&self) -> Result<LocalTimes, CalendarError> {
         let fail = |text: String| CalendarError(format!("calendar {}: {text}", self.name));
         if self.description.len() > DESCRIPTION_MAX {

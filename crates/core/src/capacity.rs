@@ -1,6 +1,6 @@
-//! Capacity: what the nodes have room for, and what they would have if some of them were drained or lost (S1-54, S1-63).
+//! Capacity: how many jobs the nodes have room for, now and if some of them drained or were lost (S1-54, S1-63).
 //!
-//! Nothing here decides who gets a job: it is the arithmetic of `claims`, done ahead for people who ask "what if".
+//! Nothing here assigns jobs: it is the arithmetic of `claims`, done ahead for people who ask "what if".
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use crate::ids::NodeName;
 use crate::rules::claims::quota;
 
-/// With fewer nodes one loss leaves no second pair of ears, and no spare for a drain (S1-93).
+/// With fewer nodes one loss leaves no second observer, and no spare for a drain (S1-93).
 pub const NODES_ADVISED: usize = 3;
 
 /// A living node, as capacity sees it.
@@ -16,64 +16,64 @@ pub const NODES_ADVISED: usize = 3;
 pub struct CapacityNode {
     /// Its name.
     pub name: NodeName,
-    /// How many jobs it holds (X).
+    /// How many jobs it owns (X).
     pub held: usize,
-    /// How many failures it makes up for (n).
+    /// How many failures its quota makes up for (n).
     pub tolerance: u32,
-    /// Whether it gives its jobs up.
+    /// Whether it is draining.
     pub drained: bool,
 }
 
-/// What is asked: "and if these were drained, and those gone?"
+/// A what-if case: nodes that would drain, and nodes that would be lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WhatIf {
-    /// Nodes that give their jobs up. They stay members, so they count in S.
+    /// Draining nodes. They stay members, so they count in S.
     pub drained: BTreeSet<NodeName>,
-    /// Nodes that are lost.
+    /// Lost nodes.
     pub lost: BTreeSet<NodeName>,
 }
 
-/// The jobs and who is there to hold them.
+/// The capacity for all jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Capacity {
-    /// How many jobs may be held (K).
+    /// How many jobs may be owned (K).
     pub jobs: usize,
     /// How many nodes there are (S).
     pub nodes: usize,
-    /// How many of the jobs nobody holds.
+    /// How many of the jobs have no owner.
     pub free: usize,
     /// For how many jobs the nodes that take any have room: ΣN of those.
     pub room: usize,
-    /// For how many of them there is none: a group's room is of no use to another one.
+    /// How many jobs have no room: a group's room is of no use to another one.
     pub short: usize,
     /// Node by node, in the order of their names.
     pub quotas: Vec<NodeQuota>,
 }
 
-/// Jobs that name the same nodes, and those nodes.
+/// The jobs with one node selector, and the nodes that it fits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CapacityGroup {
-    /// How many may be held (K of the group).
+    /// How many may be owned (K of the group).
     pub jobs: usize,
-    /// The nodes that fit, and how many of them each holds.
+    /// The eligible nodes, and how many of the jobs each owns.
     pub nodes: Vec<CapacityNode>,
 }
 
-/// What a node has and may have.
+/// The owned jobs of a node and its quota.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeQuota {
     /// Its name.
     pub name: NodeName,
-    /// How many jobs it holds (X).
+    /// How many jobs it owns (X).
     pub held: usize,
-    /// How many it may hold at most (N).
+    /// How many it may own at most (N).
     pub quota: usize,
-    /// Whether it takes jobs: it lives and is not drained.
+    /// Whether it takes jobs: it lives and is not draining.
     pub works: bool,
 }
 
 impl Capacity {
-    /// How things stand with K jobs and these nodes.
+    /// The capacity with K jobs and these nodes.
     #[must_use]
     pub fn of(jobs: usize, nodes: &[CapacityNode]) -> Self {
         let mut shares: Vec<NodeQuota> = nodes
@@ -92,14 +92,14 @@ impl Capacity {
         Self { jobs, nodes: nodes.len(), free, room, short, quotas: shares }
     }
 
-    /// How things stand with all groups; the first is of the jobs that any node may hold.
+    /// The capacity over all groups; the first is of the jobs that any node may own.
     #[must_use]
     pub fn of_all(groups: &[CapacityGroup]) -> Self {
         let all = groups.iter().map(|group| Self::of(group.jobs, &group.nodes));
         all.reduce(Self::and).unwrap_or_else(|| Self::of(0, &[]))
     }
 
-    /// With another group's.
+    /// Adds another group's capacity.
     #[must_use]
     fn and(mut self, other: Self) -> Self {
         self.jobs += other.jobs;
@@ -109,7 +109,7 @@ impl Capacity {
         self.short += other.short;
         for more in other.quotas {
             match self.quotas.iter_mut().find(|share| share.name == more.name) {
-                // What a node may hold counts where there is something to hold.
+                // A node's quota counts where there are jobs.
                 Some(share) if other.jobs > 0 => {
                     (share.held, share.quota) = (share.held + more.held, share.quota + more.quota)
                 }
@@ -132,7 +132,7 @@ impl Capacity {
         self.quotas.iter().filter(|share| share.works).count()
     }
 
-    /// Gives what nobody holds to whoever has least and still has room: where claims come to rest.
+    /// Gives each free job to the node that has least and still has room: where claims come to rest.
     #[must_use]
     fn settled(mut self) -> Self {
         let given = |share: &NodeQuota, level: usize| match share.works {
@@ -157,16 +157,16 @@ impl Capacity {
     }
 }
 
-/// What would be right after the moment, before the others have heard that anybody is gone; and where it comes to rest.
+/// The forecast right after the case, before the others know that a node is gone, and after claims come to rest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CapacityForecast {
     /// The others' quotas as they stand: what n-fault tolerance counts on (S1-22).
     pub at_once: Capacity,
-    /// Once everybody knows and what was given up is claimed again.
+    /// Once all nodes know and the released jobs are claimed again.
     pub then: Capacity,
 }
 
-/// What would be (S1-63).
+/// Forecasts a case (S1-63).
 #[must_use]
 pub fn forecast(jobs: usize, nodes: &[CapacityNode], what_if: &WhatIf) -> CapacityForecast {
     let drained = |node: &CapacityNode| node.drained || what_if.drained.contains(&node.name);
@@ -177,7 +177,7 @@ pub fn forecast(jobs: usize, nodes: &[CapacityNode], what_if: &WhatIf) -> Capaci
     at_once.room = at_once.quotas.iter().filter(|share| share.works).map(|share| share.quota).sum();
     at_once.short = jobs.saturating_sub(at_once.room);
     at_once.free = jobs.saturating_sub(at_once.quotas.iter().map(|share| share.held).sum());
-    // What is drained by then has given everything up.
+    // Nodes that are drained by then have released everything.
     let left = all.into_iter().filter(|node| !what_if.lost.contains(&node.name));
     let emptied =
         |node: CapacityNode| CapacityNode { held: if node.drained { 0 } else { node.held }, ..node };
@@ -185,7 +185,7 @@ pub fn forecast(jobs: usize, nodes: &[CapacityNode], what_if: &WhatIf) -> Capaci
     CapacityForecast { at_once, then: Capacity::of(jobs, &left).settled() }
 }
 
-/// What would be, with all groups; the first is of the jobs that any node may hold.
+/// Forecasts a case over all groups; the first is of the jobs that any node may own.
 #[must_use]
 pub fn forecast_groups(groups: &[CapacityGroup], what_if: &WhatIf) -> CapacityForecast {
     let all = groups.iter().map(|group| forecast(group.jobs, &group.nodes, what_if));

@@ -1,4 +1,4 @@
-//! Which fire comes next, and which ones are given up: grace and catch-up as a pure function of times.
+//! The next fire and the skipped fires of a job: grace and catch-up computed from times alone.
 
 use crate::job::CatchUp;
 use crate::schedule::Schedule;
@@ -7,15 +7,15 @@ use crate::time::{Millis, Wall};
 /// A shorter span than this spreads nothing: a fire is claimed up to a second ahead.
 const SPREAD_MIN: Millis = Millis::secs(2);
 
-/// Why what is to run at most once is given up after the registry went back in time.
+/// Why an at-most-once run is skipped after the registry went back in time.
 pub const FORGOTTEN: &str = "history lost: it may have run, and delivery is at_most_once";
 
-/// What fires there are.
+/// A source of fires.
 pub trait FireSource {
-    /// The first one strictly after `after`.
+    /// The first fire strictly after `after`.
     fn next(&self, after: Wall) -> Option<Wall>;
 
-    /// The last one in `(after, until]`.
+    /// The last fire in `(after, until]`.
     fn latest(&self, after: Wall, until: Wall) -> Option<Wall>;
 }
 
@@ -29,43 +29,43 @@ impl FireSource for Schedule {
     }
 }
 
-/// What becomes of fires that are late.
+/// The misfire policy: what becomes of late fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MisfirePolicy {
-    /// Up to so late they start as if they were not.
+    /// The grace: up to this lateness fires start as if they were on time.
     pub grace: Millis,
-    /// Which of the older ones are made up.
+    /// Which of the older ones are caught up.
     pub catch_up: CatchUp,
-    /// How old one may be that is made up.
+    /// How old a caught-up fire may be.
     pub age: Option<Millis>,
-    /// Over which span those that are made up are spread.
+    /// Over which span caught-up fires are spread.
     pub spread: Option<CatchUpSpread>,
-    /// Whether of those that are due only the latest is to start, however short they are late.
+    /// Whether of the due fires only the latest is to start, even if all are within the grace.
     pub newest: bool,
-    /// What was due by this moment may have run though nobody knows, and is not to run twice.
+    /// A fire due by this moment may have run though the registry lost that, and must not run twice.
     pub lost: Option<Wall>,
 }
 
-/// A span in which each job has its turn.
+/// A span in which each job has one moment to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CatchUpSpread {
-    /// How long it is.
+    /// The length of the span.
     pub span: Millis,
-    /// What decides the job's moment in it.
+    /// The number that decides the job's moment in it.
     pub seed: u64,
 }
 
-/// The next fire of a job, and the fires before it that nobody will run.
+/// The next fire of a job, and the skipped fires before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NextFire {
     /// When it is due; `None` when the schedule is over.
     pub due: Option<Wall>,
-    /// The moment before which it is not to start: its own, or its turn when it is made up.
+    /// The moment before which it must not start: its own, or the job's moment in the spread when it is caught up.
     pub from: Option<Wall>,
-    /// The moment from which on the answer is another one, though nothing ran: what waits for its turn gets too old, or
-    /// has a younger one behind it.
+    /// When the answer changes, though nothing ran: a fire that waits for its moment in the spread gets too old, or has
+    /// a younger one behind it.
     pub until: Option<Wall>,
-    /// First and last of the fires given up as too old.
+    /// First and last of the fires skipped as too old.
     pub skipped: Option<(Wall, Wall)>,
 }
 
@@ -109,7 +109,7 @@ pub fn next(schedule: &impl FireSource, floor: Wall, now: Wall, policy: &Misfire
 }
 
 impl MisfirePolicy {
-    /// How many fires may be made up.
+    /// How many fires may be caught up.
     #[must_use]
     pub fn most(&self) -> u32 {
         match self.catch_up {
@@ -119,24 +119,24 @@ impl MisfirePolicy {
         }
     }
 
-    /// When a fire gets too old to be made up; `None` for never.
+    /// When a fire gets too old to be caught up; `None` for never.
     #[must_use]
     pub fn ends(&self, due: Wall) -> Option<Wall> {
         self.age.map(|age| due + age.max(self.grace) + Millis(1))
     }
 
-    /// When a fire that is made up may get another turn, though nothing ran: the next one that comes due may lie nearer
-    /// to the one after it. `None` when it has no turn.
+    /// When a caught-up fire may get another moment in the spread, though nothing ran: the next one that comes due may
+    /// lie nearer to the one after it. `None` when it has no such moment.
     #[must_use]
     pub fn spread_changes_at(&self, schedule: &impl FireSource, due: Wall, now: Wall) -> Option<Wall> {
         self.spread.filter(|_| due < now - self.grace)?;
         schedule.next(now)
     }
 
-    /// When a fire that is due may start as of `now`: at its moment, or in its job's turn when it is made up.
+    /// When a due fire may start as of `now`: at its moment, or at the job's moment in the spread when it is caught up.
     ///
-    /// Turns are moments of the clock, one in each span, so nothing has to be remembered between them. The span is shortened
-    /// until making up all of them takes less than lies between two fires: the next ones would wait for ever otherwise.
+    /// These moments lie on the clock, one in each span, so nothing is remembered between them. The span is reduced
+    /// until catching up all fires takes less than the time between two: the next ones would wait for ever otherwise.
     #[must_use]
     pub fn spread_start(&self, schedule: &impl FireSource, due: Wall, now: Wall) -> Wall {
         let Some(spread) = self.spread.filter(|_| due < now - self.grace) else { return due };
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(told(0, CatchUp::All(9), 5), (Some(at(940)), Some((at(10), at(930)))));
     }
 
-    /// Every day at six, and made up in one of ten minutes.
+    /// Every day at six, caught up in one of ten minutes.
     fn daily(seed: u64, catch_up: CatchUp) -> (Schedule, MisfirePolicy) {
         let spread = Some(CatchUpSpread { span: Millis::secs(600), seed });
         (Schedule::parse("0 6 * * *", "").unwrap(), MisfirePolicy { spread, ..policy(catch_up) })
@@ -264,7 +264,7 @@ mod tests {
             let turn = found.from.unwrap();
             assert_eq!(found.due, Some(at(86_400 * 3 + 6 * 3600)));
             assert!(turn > now && turn <= now + Millis::secs(600));
-            // Whoever looks again before the turn finds the same one.
+            // A second look before that moment finds the same one.
             let again = next(&schedule, at(0), turn - Millis(1), &policy);
             assert_eq!((again.from, again.due), (Some(turn), found.due));
             turns.insert(turn);

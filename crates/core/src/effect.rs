@@ -104,7 +104,7 @@ pub enum Event {
     },
     /// The node became a member.
     Joined,
-    /// A file or folder that the node keeps something in was deleted, replaced or damaged while in use; which one, and what to do.
+    /// A file or folder in use was deleted, replaced or damaged; the text says which one, and what to do.
     StorageFailed(String),
     /// The node was handed off to a new program, with this number of runs.
     Upgraded(usize),
@@ -132,7 +132,7 @@ pub enum Event {
     Rejected(JobName, RequestId, ShardSet),
     /// The registry answers again, or for the first time (S4-13: connected).
     Connected,
-    /// The registry does not answer: the lease may be lost, and is not trusted beyond its term (S4-13: connection exception).
+    /// The registry does not answer: the lease is trusted for its term only (S4-13: connection exception).
     Disconnected,
     /// Nodes joined or left: there are so many now (S4-13: children changed).
     NodesChanged(usize),

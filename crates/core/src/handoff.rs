@@ -1,7 +1,7 @@
-//! What a node passes on to the program that takes its place in the same process.
+//! The handoff: the state that a node passes to the program that takes its place in the same process.
 //!
-//! Only what neither the registry nor the guard can tell: who the node is, until when it is trusted, and which runs it
-//! gave to its executors. Everything else is listed anew.
+//! It has only what neither the registry nor the guard knows: the identity of the node, how long its lease is trusted,
+//! and the runs it gave to its executors. Everything else is listed anew.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,19 +13,19 @@ use crate::job::Backoff;
 use crate::local::Given;
 use crate::time::{Millis, Mono, Wall};
 
-/// The way this is written. A program reads no other one.
+/// The version of this format. A program reads no other one.
 pub const HANDOFF_VERSION: u32 = 1;
 
-/// A node that made nothing new since it was asked to rest, and of whose commits none is under way.
+/// The state of a resting node: it makes nothing new, and none of its commits is in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeHandoff {
-    /// In which life; the incarnation is its lease's number.
+    /// The life; the incarnation is its lease's number.
     pub member: Member,
-    /// What is known of its lease.
+    /// The lease as far as it is known.
     pub lease: HandoffLease,
-    /// The runs that were given to executors and whose ends the registry may not know.
+    /// The runs that were given to executors and whose ends the registry may not have.
     pub given: Vec<HandoffRun>,
-    /// Jobs about which this life has written something that no listing tells: its own lanes, and its runs in plans.
+    /// Jobs for which this life has written entries that no listing shows: its own run states, and its runs in plans.
     pub written: Vec<JobName>,
 }
 
@@ -34,25 +34,25 @@ pub struct NodeHandoff {
 pub struct HandoffLease {
     /// The term that was granted.
     pub ttl: Millis,
-    /// When the last confirmed request was asked: trust counts from there on.
+    /// When the last confirmed request was sent: trust counts from there on.
     pub confirmed: i64,
-    /// What the registry's clock showed, when it was asked, and when it had answered: whoever goes on must know by how
-    /// much his own is off before he looks at a single fire.
+    /// What the registry's clock showed, when it was asked, and when it had answered: the next program must know how
+    /// far its own clock is off before it looks at a single fire.
     pub clock: Option<(Wall, i64, i64)>,
 }
 
 /// A run that was given to an executor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandoffRun {
-    /// Which run.
+    /// The run.
     pub run: RunId,
-    /// Which attempt.
+    /// The attempt.
     pub attempt: u32,
-    /// How it ended, once it has, and when, in milliseconds since the host booted.
+    /// Its outcome, once it has ended, and when, in milliseconds since the host booted.
     pub ended: Option<(RunOutcome, i64)>,
     /// Whether its end was asked for.
     pub stopping: bool,
-    /// Whether it is one of a sharded job's.
+    /// Whether it belongs to a sharded job.
     pub sharded: bool,
     /// Whether and when another attempt follows it, as declared when it was given.
     pub retry: Option<Box<Backoff>>,

@@ -1,4 +1,4 @@
-//! What an operator declares of a job, and what of it makes sense.
+//! The declaration of a job, and its validation.
 
 mod calendars;
 mod dataflow;
@@ -45,9 +45,9 @@ pub use spec::{EnabledSwitch, OperatorSwitches, Spec, SwitchOrigin};
 
 /// The most shards a job may have.
 pub const SHARDS_MAX: u32 = 100_000;
-/// The longest list of fires that `catch_up = all(n)` makes up.
+/// The longest list of fires that `catch_up = all(n)` catches up.
 pub const CATCH_UP_MAX: u32 = 1_000;
-/// How long running shards keep the others from being cut again when the job does not say, in seconds.
+/// How long a reshard waits for running shards when the job does not say, in seconds.
 pub const RESHARD_TIMEOUT: u64 = 10;
 /// The largest declaration in bytes; far below every engine's limit for a value.
 pub const SPEC_BYTES_MAX: usize = 256 * 1024;
@@ -59,19 +59,19 @@ pub struct Job {
     /// Its name, for ever.
     pub name: JobName,
     /// When it is due: cron in 5, 6 or 7 fields, `@daily` and kin, `@every 90s`, `at <moment>`; several rules one a
-    /// line, or written as a list. Empty: only by hand.
+    /// line, or written as a list. Empty: only when triggered manually.
     #[serde(default, with = "written::rules", skip_serializing_if = "String::is_empty")]
     pub schedule: String,
-    /// The IANA zone in which the schedule is read; UTC when empty.
+    /// The IANA time zone in which the schedule is read; UTC when empty.
     #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub timezone: String,
-    /// What clock changes do to it; when absent what suits how each rule is written.
+    /// What clock changes do to it; when absent each rule's own default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dst: Option<Dst>,
     /// The first moment at which it may be due, local to the zone where no offset is written.
     #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub start_at: String,
-    /// The moment from which on it is due no more, written likewise.
+    /// The moment from which on it is not due any more, written likewise.
     #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub end_at: String,
     /// How far each fire may be moved, such as `5m`; the job's name and the moment decide.
@@ -86,17 +86,17 @@ pub struct Job {
     /// How nodes are chosen for it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub placement: Placement,
-    /// Which nodes it may run on: conditions on their labels, such as `gpu`, `zone=eu|us`, `!spot` or `name=n1`, all of
-    /// which hold; on every node when empty.
+    /// The node selector: conditions on node labels, such as `gpu`, `zone=eu|us`, `!spot` or `name=n1`, all of which
+    /// must hold; every node is eligible when empty.
     #[serde(default, skip_serializing_if = "NodeSelector::is_everywhere")]
     pub node_selector: NodeSelector,
-    /// Which runs start first where slots are short: 0 those of last, 9 those of first.
+    /// Priority from 0 (lowest) to 9 (highest). Decides which waiting run gets the next free slot.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: Priority,
-    /// The pool in which its runs are counted with those of other jobs, and how many may go on at once; in none when absent.
+    /// The pool that counts its runs with those of other jobs, and how many may execute at once; none when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<Pool>,
-    /// Into how many shards a fire is cut.
+    /// The number of shards of a fire.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub shards: u32,
     /// Parameter of each shard by index, as a list or as the text `0=a,1=b` (S2-18); a shard without one gets an empty
@@ -106,33 +106,33 @@ pub struct Job {
     /// A text that every run gets, whatever its shard (S2-19).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub parameter: String,
-    /// How the shards of a sharded job are cut.
+    /// The sharding strategy of a sharded job.
     #[serde(default, skip_serializing_if = "is_default")]
     pub strategy: ShardingStrategy,
-    /// In which order nodes are dealt shards.
+    /// The order in which nodes get shards.
     #[serde(default, skip_serializing_if = "is_default")]
     pub order: NodeOrder,
-    /// Shards stay with the names of the nodes that got them first, whoever comes or goes.
+    /// Whether shards stay with the names of the nodes that got them first, when nodes come and go.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub sticky_shards: bool,
     /// Of the nodes on one host only the first by name takes part (S2-31).
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub one_per_host: bool,
-    /// Whether the cluster's books say what runs. Without it nobody waits for runs before shards move, and nobody
-    /// repeats or reports a crashed one (S2-20).
+    /// Whether the registry stores the running state. Without it no shard move waits for runs, and crashed runs are
+    /// neither repeated nor reported (S2-20).
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub monitor_execution: bool,
     /// How much a node's clock may differ from the registry's, in seconds, before it fires none of this job (S2-25); a
     /// node's own limit holds anyway.
     #[serde(default, with = "written::span_or_none", skip_serializing_if = "Option::is_none")]
     pub max_clock_skew: Option<u64>,
-    /// How long shards that still run keep the others from being cut again, in seconds; then they stay where they are.
+    /// How long a reshard waits for running shards, in seconds; then it leaves them draining where they are.
     #[serde(default = "reshard_timeout", with = "written::span", skip_serializing_if = "is_usual")]
     pub reshard_timeout: u64,
-    /// What doubt about a run means.
+    /// What becomes of a run whose outcome is unknown.
     #[serde(default, skip_serializing_if = "is_default")]
     pub delivery: Delivery,
-    /// What the registry's claims must be worth: the job is refused where they are worth less. Whatever there is when absent.
+    /// The durability class that the registry must have, or the job is refused. Any class when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_durability: Option<DurabilityClass>,
     /// The program to run and its arguments, or a text for the shell where `shell` is set. Exactly one of `command`,
@@ -151,7 +151,7 @@ pub struct Job {
     /// Names of the node's own variables that it gets as well, beside those that every command gets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inherit: Vec<String>,
-    /// What it reads from its standard input; nothing when empty.
+    /// The text on its standard input; nothing when empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stdin: String,
     /// The user it runs as, on nodes that run as root; that of the node when empty.
@@ -184,22 +184,22 @@ pub struct Job {
     /// What becomes of fires older than the grace.
     #[serde(default, skip_serializing_if = "is_default")]
     pub catch_up: CatchUp,
-    /// How old a fire may be that is made up, such as `6h`; any age when empty.
+    /// How old a caught-up fire may be, such as `6h`; any age when empty.
     #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub catch_up_window: String,
-    /// Over which span fires that are made up are spread, such as `10m`: each job has its turn once in it. At once when empty.
+    /// The span over which caught-up fires are spread, such as `10m`: one moment for each job. At once when empty.
     #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub catch_up_spread: String,
-    /// What becomes of fires that come due while a run goes on.
+    /// What becomes of fires that come due while a run of the job executes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub overlap: Overlap,
-    /// What of it is told to people, and whom; by the nodes' settings alone when absent.
+    /// Which events people are notified of, and by which notifiers; by the nodes' settings alone when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<Box<Notify>>,
-    /// A disabled job is held by nobody and never fires.
+    /// Whether it is enabled. A disabled job has no owner and never fires.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub enabled: bool,
-    /// For people.
+    /// A description for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
 }
@@ -211,7 +211,7 @@ pub enum Placement {
     /// Nodes claim the job up to their quota and fire it themselves (seed 001).
     #[default]
     Claimed,
-    /// The job's leader cuts its shards for all nodes, and each fires its own (seeds 002 and 003).
+    /// The job's leader assigns its shards to all nodes, and each fires its own (seeds 002 and 003).
     Sharded,
     /// Each node that takes part has one shard, so every fire runs once on each of them.
     Broadcast,
@@ -220,18 +220,18 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// Whether the job's leader deals its shards to nodes.
+    /// Whether the job's leader assigns its shards to nodes.
     #[must_use]
     pub fn is_sharded(self) -> bool {
         matches!(self, Self::Sharded | Self::Broadcast)
     }
 }
 
-/// What doubt about a run means: did it start, did it end?
+/// What becomes of a run of which it is unknown whether it started or ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
-    /// The run is recorded as lost, and nobody repeats it.
+    /// The run is recorded as lost, and not repeated.
     #[default]
     AtMostOnce,
     /// It is attempted again, with the same idempotency key and a higher token.
@@ -251,7 +251,7 @@ pub enum CatchUp {
     All(u32),
 }
 
-/// What a run does.
+/// The action of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Work {
     /// Runs a program with these arguments; no shell reads them.
@@ -262,7 +262,7 @@ pub enum Work {
     Http(Box<Http>),
 }
 
-/// A declaration that makes no sense. Its display says the field and the fix.
+/// An invalid declaration. Its display says the field and the fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobError(String);
 
@@ -372,7 +372,7 @@ impl Job {
         self.placement == Placement::Broadcast
     }
 
-    /// What a run of it does.
+    /// The action of its runs.
     #[must_use]
     pub fn work(&self) -> Work {
         match (&self.http, self.function.as_str()) {
@@ -382,7 +382,7 @@ impl Job {
         }
     }
 
-    /// Refuses what a registry of this class cannot promise.
+    /// Refuses the job where its required durability is above the class of this registry.
     ///
     /// # Errors
     /// The job asks for more, and the error says what to do.
@@ -398,7 +398,7 @@ impl Job {
     /// Checks everything that can be checked without a registry, in bounded time.
     ///
     /// # Errors
-    /// Says the field and what is allowed.
+    /// An invalid field: the error names it and says what is allowed.
     pub fn validate(&self) -> Result<(), JobError> {
         let fail = |text: String| Err(JobError(format!("job {}: {text}", self.name)));
         if let Some(key) = self.moot_without_schedule() {
@@ -465,7 +465,7 @@ impl Job {
         }
     }
 
-    /// The first of the keys about times that a job has which runs only by hand.
+    /// The first timing field that is set in a job that runs only when triggered.
     fn moot_without_schedule(&self) -> Option<&'static str> {
         let keys = [
             ("timezone", !self.timezone.is_empty()),
@@ -477,10 +477,10 @@ impl Job {
         keys.into_iter().find(|(_, written)| self.schedule.is_empty() && *written).map(|(key, _)| key)
     }
 
-    /// The schedule, parsed, whatever calendars say; `None` for a job that runs only by hand.
+    /// The schedule, parsed, without calendars; `None` for a job that runs only when triggered manually.
     ///
     /// # Errors
-    /// The text or the zone makes no sense.
+    /// The text or the zone is invalid.
     pub fn schedule(&self) -> Result<Option<Schedule>, crate::schedule::ScheduleError> {
         let times = self.schedule_spec();
         if times == (ScheduleSpec { name: times.name, ..ScheduleSpec::default() }) {
@@ -489,10 +489,10 @@ impl Job {
         Schedule::read(&times).map(Some)
     }
 
-    /// What it says of fires that are late.
+    /// Its misfire settings.
     ///
     /// # Errors
-    /// A span makes no sense.
+    /// A duration is invalid.
     pub fn misfire_settings(&self) -> Result<MisfireSettings, crate::schedule::ScheduleError> {
         let span = |word, text: &str| match text {
             "" => Ok(None),
@@ -509,7 +509,7 @@ impl Job {
         })
     }
 
-    /// What it says of its times but for calendars. Whoever changes any of this changes when it is due.
+    /// Its timing fields without calendars. A change of any of these changes when it is due.
     #[must_use]
     pub fn schedule_spec(&self) -> ScheduleSpec<'_> {
         ScheduleSpec {

@@ -1,8 +1,8 @@
-//! Labels: what a node says of itself, and which nodes a job may run on.
+//! Labels of nodes, and node selectors of jobs.
 //!
-//! A node has labels, each a word with or without a value: `gpu`, `zone=eu`. A job names the nodes that it may run on
-//! by conditions, all of which must hold: `gpu`, `zone=eu|us`, `!spot`. Its name is a label that every node has:
-//! `name=n1`. A node that meets all of them fits the job.
+//! A node has labels, each a word with or without a value: `gpu`, `zone=eu`. A job's node selector is a list of
+//! conditions, all of which must hold: `gpu`, `zone=eu|us`, `!spot`. Its name is a label of every node: `name=n1`.
+//! A node that meets all of them is eligible for the job.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -17,7 +17,7 @@ use crate::ids::{IdError, NodeName};
 const WORD_MAX: usize = 63;
 /// The most labels of a node, conditions of a job, and values of a condition.
 const LIST_MAX: usize = 32;
-/// The label that every node has, and none may give itself.
+/// The label that every node has, and that no node may set.
 const NAME: &str = "name";
 
 /// A label of a node.
@@ -33,19 +33,19 @@ pub struct Label {
 #[serde(try_from = "Vec<Label>", into = "Vec<Label>")]
 pub struct Labels(Vec<Label>);
 
-/// What a job demands of one label of a node.
+/// A condition of a node selector on one label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Condition {
     word: String,
-    /// One of these; any, or none at all, when empty.
+    /// The accepted values; any, or none at all, when empty.
     values: Vec<String>,
     /// Whether the node must not have it.
     not: bool,
 }
 
-/// Which nodes a job may run on: those that meet all conditions, so every node when there are none. In order, each
-/// condition once, so that what means the same is the same.
+/// A node selector: which nodes a job may run on. Those that meet all conditions, so every node when there are none. In
+/// order, each condition once, so that equal meanings are equal values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Condition>", into = "Vec<Condition>")]
 pub struct NodeSelector(Vec<Condition>);
@@ -56,7 +56,7 @@ impl Labels {
         self.0.iter()
     }
 
-    /// Whether there is none.
+    /// Whether there are no labels.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -68,7 +68,7 @@ impl Labels {
 }
 
 impl NodeSelector {
-    /// Whether every node will do.
+    /// Whether every node is eligible.
     #[must_use]
     pub fn is_everywhere(&self) -> bool {
         self.0.is_empty()
@@ -288,7 +288,7 @@ fn list(f: &mut fmt::Formatter<'_>, items: &[impl fmt::Display]) -> fmt::Result 
     Ok(())
 }
 
-/// Reads labels written one after another with commas, as in a flag.
+/// Parses labels separated by commas, as in a flag.
 impl FromStr for Labels {
     type Err = IdError;
 
@@ -298,7 +298,7 @@ impl FromStr for Labels {
     }
 }
 
-/// Reads conditions written one after another with commas.
+/// Parses conditions separated by commas.
 impl FromStr for NodeSelector {
     type Err = IdError;
 

@@ -1,4 +1,4 @@
-//! The lease and the window in which it may be trusted.
+//! The lease of a node, and the window in which it may be trusted.
 
 use crate::effect::Effect;
 use crate::handoff::HandoffLease;
@@ -6,7 +6,7 @@ use crate::input::LeaseEvent;
 use crate::registry::{LeaseGrant, LeaseId};
 use crate::time::{Millis, Mono, Now, Wall};
 
-/// How soon after a renewal another one may follow for the sake of somebody else's lease.
+/// How soon after a renewal another one may follow for the sake of another node's lease.
 const SOONEST: Millis = Millis(100);
 
 /// Proof that a node may act now: its lease cannot have ended. Only this file can make one (law 1).
@@ -42,7 +42,7 @@ pub struct Lease {
 struct ConfirmedLease {
     id: LeaseId,
     ttl: Millis,
-    /// When the last confirmed request was asked.
+    /// When the last confirmed request was sent.
     confirmed: Mono,
     next_end: Option<Mono>,
 }
@@ -55,8 +55,8 @@ struct ClockReading {
     answered: Mono,
 }
 
-/// How long after asking a lease of term `ttl` may be trusted: two thirds, so that the last third suffices to end runs,
-/// for messages under way, for clock rates that differ by 1 %, and for an engine that ends leases `early`.
+/// How long after the request a lease of term `ttl` may be trusted: two thirds, so that the last third suffices to end
+/// runs, for messages in flight, for clock rates that differ by 1 %, and for an engine that ends leases `early`.
 #[must_use]
 pub fn usable(ttl: Millis, early: Millis) -> Millis {
     let margin = ttl.0 / 6 + early.0;
@@ -90,7 +90,7 @@ impl Lease {
         });
     }
 
-    /// What is passed on of it; `None` without a lease.
+    /// The part of it for a handoff; `None` without a lease.
     #[must_use]
     pub fn handoff(&self) -> Option<HandoffLease> {
         let ConfirmedLease { ttl, confirmed, .. } = self.held?;
@@ -104,7 +104,7 @@ impl Lease {
         self.held.map(|h| h.id)
     }
 
-    /// The term granted, or the one wished for.
+    /// The term granted, or the one to request.
     #[must_use]
     pub fn ttl(&self) -> Millis {
         self.held.map_or(self.ttl, |h| h.ttl)
@@ -118,7 +118,7 @@ impl Lease {
         (now < until).then_some(LeaseProof { until })
     }
 
-    /// Takes news of the lease. Returns a lease that nobody needs and that should be closed.
+    /// Takes a change of the lease. Returns an unused lease that should be closed.
     pub fn absorb(&mut self, now: Mono, event: &LeaseEvent) -> Option<LeaseId> {
         match event {
             LeaseEvent::Opened { asked, granted } => {
@@ -132,7 +132,7 @@ impl Lease {
             }
             LeaseEvent::Renewed { asked, granted } => {
                 self.asked = None;
-                // An answer that was overtaken by a later one, or by the loss of the lease, moves nothing.
+                // An answer that a later one, or the loss of the lease, has overtaken changes nothing.
                 if self.held.is_some_and(|h| h.id == granted.lease && h.confirmed < *asked) {
                     self.confirm(now, *asked, granted);
                 }
@@ -158,7 +158,7 @@ impl Lease {
         self.not_before = Mono(i64::MIN);
     }
 
-    /// The lease is gone, or given up.
+    /// Notes that the lease is gone, or given up.
     pub fn lose(&mut self, now: Mono) {
         self.held = None;
         self.asked = None;
@@ -166,7 +166,7 @@ impl Lease {
         self.distrusted.get_or_insert(now);
     }
 
-    /// What to ask of the registry now, and when to think of it again.
+    /// The next request to the registry, if one is due, and when to look again.
     pub fn decide(&mut self, now: Now, max_clock_skew: Millis) -> (Option<Effect>, Mono) {
         let mono = now.mono;
         self.watch_trust(mono);
@@ -190,7 +190,7 @@ impl Lease {
         }
     }
 
-    /// Since when it is not trusted, or since when the node has wished for one; `None` while it is trusted.
+    /// Since when it is not trusted, or since when the node has requested one; `None` while it is trusted.
     #[must_use]
     pub fn distrusted_since(&self, now: Mono) -> Option<Mono> {
         // Trust may have ended before that was noticed.
@@ -205,8 +205,8 @@ impl Lease {
         self.held.is_some() && self.distrusted.is_some_and(|since| now - since > Millis(self.ttl().0 * 2))
     }
 
-    /// The next moment at which something should be asked: at a third of the term, right when somebody else's lease
-    /// ends (a renewal sweeps), soon after a failure, and soon when the clocks disagree (law 6).
+    /// The next moment at which a request is due: at a third of the term, right when another node's lease ends (a
+    /// renewal sweeps), soon after a failure, and soon when the clocks disagree (law 6).
     fn next_request(&self, now: Now, max_clock_skew: Millis) -> Mono {
         if let Some(asked) = self.asked {
             // The driver answers every request; this is for the day it does not.

@@ -1,4 +1,4 @@
-//! Every decision of Evenkeel, as pure functions of what a node has heard.
+//! Every decision of Evenkeel, as pure functions of the inputs that a node has received.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,20 +1,20 @@
 //! The load score: how busy a node is, as one number of two decimals.
 //!
-//! 0.00 is the least loaded state and 100.00 the busiest. Of it 64 % is the processor's, for that is what scheduling
-//! uses most, 32 % the slots', since each run takes one, and 4 % the memory's (S0-28 … S0-32). It decides who waits how
-//! long before taking a beat, and breaks ties between nodes with equally many free slots. No safety depends on it.
+//! 0.00 is the least loaded state and 100.00 the busiest. 64 % is the processor's part, for scheduling uses that most,
+//! 32 % the slots', since each run takes one, and 4 % the memory's (S0-28 … S0-32). It decides how long a node waits
+//! before it claims a beat, and breaks ties between nodes with equally many free slots. No safety depends on it.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Millis;
 
-/// The longest wait before taking a beat (S0-35).
+/// The longest wait before claiming a beat (S0-35).
 pub const WAIT_MAX: Millis = Millis::secs(1);
 /// The whole of something, in hundredths of a percent.
 const WHOLE: u32 = 10_000;
 
-/// A part of a whole in hundredths of a percent, 0 to 10,000.
+/// A utilization in hundredths of a percent, 0 to 10,000.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "u32", into = "u32")]
 pub struct Utilization(u32);
@@ -53,7 +53,7 @@ impl From<Utilization> for u32 {
     }
 }
 
-/// What was measured of a host.
+/// The measured load of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HostLoad {
     /// How much of all its processors is in use; `None` when that is not known.
@@ -73,8 +73,8 @@ impl Score {
     /// The busiest state.
     pub const FULL: Self = Self(WHOLE);
 
-    /// The score of a host with so many slots of which so many are busy. What cannot be measured counts as fully used, so
-    /// that such a node does not win by accident; so do the slots of a node that has none (S0-29 … S0-32, I0-01 … I0-04).
+    /// The score of a host with so many slots of which so many are busy. A part that cannot be measured counts as full,
+    /// so such a node does not win by accident; so do the slots of a node without any (S0-29 … S0-32, I0-01 … I0-04).
     #[must_use]
     pub fn of(sample: HostLoad, busy: u32, slots: u32) -> Self {
         let part = |part: Option<Utilization>| u64::from(part.map_or(WHOLE, |part| part.0));
@@ -87,8 +87,8 @@ impl Score {
         Self(u32::try_from(rounded).unwrap_or(WHOLE).min(WHOLE))
     }
 
-    /// How long a node of this score lets idler ones go first at a beat: ten milliseconds a point, at most a second
-    /// (S0-34, S0-35).
+    /// How long a node of this score lets less loaded ones go first at a beat: ten milliseconds a point, at most a
+    /// second (S0-34, S0-35).
     #[must_use]
     pub fn wait(self) -> Millis {
         Millis(i64::from(self.0) / 10).min(WAIT_MAX)

@@ -1,7 +1,7 @@
-//! Overdue: whether a fire has begun, and whether it has an outcome, as a pure function of what the registry has of its job.
+//! Overdue checks tell whether a fire has begun and has an outcome, from the registry data of its job alone.
 //!
-//! It needs no memory of the fire itself: a watermark below it says that nobody claimed it, whoever should have and
-//! whatever kept them. So a fire is found absent also where nobody was there to start it.
+//! They need no memory of the fire itself: a watermark below it shows that no member claimed it, for whatever reason.
+//! So a fire is found absent also where no node was there to start it.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -13,21 +13,21 @@ use crate::schedule::Schedule;
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
 
-/// What the registry has of a job's fires, by its placement.
+/// The registry data on a job's fires, by its placement.
 #[derive(Clone, Copy, Debug)]
 pub enum FireRecords<'a> {
-    /// Of a claimed job its lane, if it ever fired, who holds it, and how many of its runs may go on beside each other.
+    /// Of a claimed job its run state, if it ever fired, its owner, and how many of its runs may overlap.
     Claimed(Option<&'a RunState>, Option<&'a Member>, usize),
     /// Of a dispatched job its plan, if anything of it was ever planned.
     Planned(Option<&'a Plan>),
-    /// Of a sharded job its shares and lanes, and the shards that nobody expects to fire.
+    /// Of a sharded job its shard map and run states, and the shards that are not expected to fire.
     Sharded(&'a Sharding, &'a BTreeMap<Member, ShardRunState>, &'a ShardSet),
 }
 
-/// How a fire stands.
+/// The status of a fire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FireStatus {
-    /// It has not begun, or not all of it; the text says what is in its way, as far as the books know.
+    /// It has not begun, or not all of it; the text says what it waits for, as far as the registry data shows.
     Waiting(String),
     /// It has begun and has no outcome yet; the text says where.
     Running(String),
@@ -35,19 +35,19 @@ pub enum FireStatus {
     Finished,
 }
 
-/// The latest fire that should have come to something by now: due after `since`, and longer ago than `limit`.
+/// The latest fire that should have reached this status by now: due after `since`, and longer ago than `limit`.
 #[must_use]
 pub fn expected(schedule: &Schedule, since: Wall, now: Wall, limit: Millis) -> Option<Wall> {
     schedule.latest(since, now - limit)
 }
 
-/// When the first fire after this one is due to be looked at; `None` when there is none.
+/// When the first fire after this one has to be checked; `None` when there is none.
 #[must_use]
 pub fn next_check(schedule: &Schedule, after: Wall, limit: Millis) -> Option<Wall> {
     schedule.next(after).map(|due| due + limit + Millis(1))
 }
 
-/// How the fire due at this moment stands. `lives` says who is a member.
+/// The status of the fire due at this moment. `lives` says whether a member lives.
 #[must_use]
 pub fn fire_status(
     fire: Wall,
@@ -77,7 +77,7 @@ fn claimed(
         return FireStatus::Finished;
     }
     let open = lane.map_or(&[][..], |lane| &lane.open);
-    // While fewer go on than may, none of them is in its way.
+    // While fewer runs execute than may, none of them is in its way.
     let full = open.first().filter(|_| open.len() >= beside);
     FireStatus::Waiting(match (full, holder) {
         (Some(first), _) if beside > 1 => {
@@ -156,7 +156,7 @@ fn sharded(
     }
 }
 
-/// How a fire stands that somebody claimed. A claim names a moment that may be to come: then nothing has begun.
+/// The status of a claimed fire. A claim may name a moment to come: then nothing has begun.
 fn running(from: Wall, attempt: u32, by: &Member, now: Wall, lives: &dyn Fn(&Member) -> bool) -> FireStatus {
     if from > now && attempt == 1 {
         return FireStatus::Waiting(format!("{} has claimed it and starts it at {from}", by.node));

@@ -1,4 +1,4 @@
-//! Overlap: which of the fires that come due while a run of their job goes on are nobody's, as a pure function of times.
+//! Overlap: which fires are skipped that come due while a run of their job executes, computed from times alone.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,12 +6,12 @@ use crate::due::FireSource;
 use crate::schedule::Schedule;
 use crate::time::{Millis, Wall};
 
-/// What history is told of fires that were not to wait.
+/// The reason in the history for fires that do not queue.
 pub(crate) const STILL_RUNNING: &str = "came due while the run before was going on";
-/// … and of fires and runs that gave way.
+/// … and for fires and runs that were replaced.
 pub(crate) const SUPERSEDED: &str = "a later fire took its place";
 
-/// Fires that came due while a run went on and that nobody will run. Older ones may still be waiting.
+/// A span of skipped fires, which came due while a run executed. Older ones may still be waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SkippedSpan {
     /// They were due after this moment.
@@ -21,14 +21,14 @@ pub struct SkippedSpan {
 }
 
 impl SkippedSpan {
-    /// Whether a fire of this moment is one of them.
+    /// Whether the fire of this moment is one of them.
     #[must_use]
     pub fn contains(self, due: Wall) -> bool {
         self.after < due && due <= self.until
     }
 }
 
-/// First and last of the fires in `(began, now]`, in which a run went on, that are not to wait: all but the latest `keep`.
+/// First and last of the fires in `(began, now]`, during a run, that do not queue: all but the latest `keep`.
 #[must_use]
 pub fn surplus(fires: &impl FireSource, (began, now): (Wall, Wall), keep: usize) -> Option<(Wall, Wall)> {
     let mut last = fires.latest(began, now);
@@ -38,12 +38,12 @@ pub fn surplus(fires: &impl FireSource, (began, now): (Wall, Wall), keep: usize)
     last.map(|last| (fires.next(began).unwrap_or(last), last))
 }
 
-/// A schedule without the fires that are nobody's.
+/// A schedule without the skipped fires.
 #[derive(Clone, Copy, Debug)]
 pub struct EffectiveSchedule<'a> {
     /// The schedule.
     pub schedule: &'a Schedule,
-    /// What of it is nobody's.
+    /// The skipped spans.
     pub skipped: &'a [SkippedSpan],
 }
 

@@ -1,11 +1,11 @@
-//! When a job is due: a text, a zone and what else a job says of its times make a [`Schedule`], and a schedule is a
-//! function of time alone.
+//! Schedules: a text, a time zone and the other timing fields of a job make a [`Schedule`], which is a pure function of
+//! time.
 //!
-//! The words live in `schedule/`: `cron` reads the two cron dialects over `field`, `named` reads `@daily`, `@every` and
-//! `at`, `calendar` finds the next local time, and `zone` alone knows what a clock change does. `bounds` keeps fires
-//! between two moments and moves them by a jitter, `spread` is the hash that decides how far, `notes` says what is odd
-//! about a fire. `foreign` knows what other programs write. `under` leaves out what the calendars of a job close;
-//! `edit` compares two schedules.
+//! The submodules: `cron` parses the two cron dialects with `field`, `named` parses `@daily`, `@every` and `at`,
+//! `cron_fields` finds the next local time, and `zone` alone knows what a clock change does. `bounds` keeps fires
+//! between two moments and moves them by a jitter, `name_hash` decides how far, `notes` explains what is odd about a
+//! fire. `foreign` recognises what other programs write. `calendar_filter` leaves out the fires that a job's calendars
+//! exclude; `edit` compares two schedules.
 
 mod bounds;
 mod calendar_filter;
@@ -43,7 +43,7 @@ use jiff::Timestamp;
 use name_hash::NameHash;
 use zone::Zone;
 
-/// The longest text that is looked at, in bytes; anything longer is refused unread.
+/// The longest text that is parsed, in bytes; anything longer is refused unread.
 const MAX_TEXT: usize = 64 * 1024;
 
 /// The most rules of one schedule.
@@ -52,20 +52,20 @@ const MAX_RULES: usize = 16;
 /// 2025-01-01T00:00:00Z: a rule without years must fire some time after this, under today's clock-change rules.
 const RECENT: Wall = Wall(1_735_689_600_000);
 
-/// What a job says of its times, as written; what is empty is not said.
+/// The timing fields of a job, as written; an empty field is not set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ScheduleSpec<'a> {
     /// Its rules, one a line.
     pub text: &'a str,
-    /// The IANA zone in which all of this is read; UTC when empty.
+    /// The IANA time zone in which all of this is read; UTC when empty.
     pub timezone: &'a str,
-    /// The job's name, by which `H` and the jitter go.
+    /// The job's name, on which `H` and the jitter depend.
     pub name: &'a str,
-    /// What clock changes do; when absent what suits how each rule is written.
+    /// What clock changes do; when absent each rule's own default.
     pub dst: Option<Dst>,
     /// The first moment at which it may be due.
     pub start_at: &'a str,
-    /// The moment from which on it is due no more.
+    /// The moment from which on it is not due any more.
     pub end_at: &'a str,
     /// How far each fire may be moved, such as `5m`.
     pub jitter: &'a str,
@@ -80,32 +80,32 @@ pub struct Schedule {
     zone: Zone,
     rules: ScheduleRules,
     dst: Option<Dst>,
-    /// The job's name, if it matters.
+    /// The job's name, if the schedule depends on it.
     spread: Option<NameHash>,
     bounds: Option<Arc<ScheduleBounds>>,
     /// The calendars that leave fires out.
     calendars: Option<Arc<CalendarFilter>>,
 }
 
-/// All that makes a schedule what it is, its rules as text.
+/// The identity of a schedule, its rules as text.
 type ScheduleIdentity<'a> =
     (&'a str, &'a str, Option<Dst>, Option<NameHash>, Option<&'a ScheduleBounds>, Option<&'a CalendarFilter>);
 
-/// One rule as nearly all schedules have it, or several.
+/// The rules of a schedule: one, as nearly always, or several.
 #[derive(Clone, Debug)]
 enum ScheduleRules {
     One(ScheduleRule),
     Many(Arc<[ScheduleRule]>),
 }
 
-/// What one line of the text says.
+/// A rule: one line of the text.
 #[derive(Clone, Debug)]
 enum ScheduleRule {
     /// Local times of the zone's calendar.
     Cron(CronFields, Dst),
     /// Every so many milliseconds, counted from so many after the Unix epoch.
     Every(i64, i64),
-    /// So many milliseconds after whatever it is counted from: the end of the run before.
+    /// So many milliseconds after the end of the run before.
     AfterCompletion(i64),
     /// One moment.
     Once(Wall),
@@ -179,7 +179,7 @@ impl ScheduleRule {
 }
 
 impl Schedule {
-    /// Reads one or several rules, one a line: 5 fields as Vixie cron, 6 or 7 as Quartz, `@daily` and its kin,
+    /// Parses one or several rules, one a line: 5 fields as Vixie cron, 6 or 7 as Quartz, `@daily` and its kin,
     /// `@every 90s`, `@after 90s`, `at <time>`. `zone` is an IANA name; empty means UTC.
     ///
     /// # Errors
@@ -188,7 +188,7 @@ impl Schedule {
         Self::read(&ScheduleSpec { text, timezone: zone, ..ScheduleSpec::default() })
     }
 
-    /// Reads everything that a job says of its times.
+    /// Parses all timing fields of a job.
     ///
     /// # Errors
     /// When the text is no schedule, when it can never fire, or when the zone is unknown. The error says which part is
@@ -256,7 +256,7 @@ impl Schedule {
         })
     }
 
-    /// The first fire strictly after `after`, or `None` when there is none (any more).
+    /// The first fire strictly after `after`, or `None` when there is none.
     ///
     /// The work is bounded: it jumps from field to field, and gives up on a rule that met nothing but gaps of the clock
     /// for 400 years.
@@ -270,13 +270,13 @@ impl Schedule {
         }
     }
 
-    /// The same schedule under these calendars. They judge the moments that the rules name, before a jitter moves them.
+    /// The same schedule with these calendars. They filter the moments that the rules name, before a jitter moves them.
     #[must_use]
     pub fn under(self, calendars: CalendarFilter) -> Self {
         Self { calendars: (!calendars.is_empty()).then(|| Arc::new(calendars)), ..self }
     }
 
-    /// What the rules name first after a moment that no calendar leaves out, before bounds and jitter.
+    /// The first moment after another that the rules name and no calendar leaves out, before bounds and jitter.
     fn named(&self, after: Wall) -> Option<Wall> {
         let Some(calendars) = &self.calendars else { return self.ruled(after) };
         let open =
@@ -287,7 +287,7 @@ impl Schedule {
         }
     }
 
-    /// What the rules name first after a moment, whatever calendars say.
+    /// The first moment after another that the rules name, whatever the calendars.
     fn ruled(&self, after: Wall) -> Option<Wall> {
         match &self.rules {
             ScheduleRules::One(rule) => rule.next(&self.zone, after),
@@ -305,7 +305,7 @@ impl Schedule {
         self.follows_runs() || self.next(due - Millis(1)) == Some(due)
     }
 
-    /// The last fire in `(after, until]`, or `None` when there is none. Fires that follow runs are counted from `after`.
+    /// The last fire in `(after, until]`, or `None`. Fires that follow runs are counted from `after`.
     ///
     /// Found by halving, so it costs some forty calls of [`Self::next`] however many fires lie between.
     #[must_use]
@@ -331,7 +331,7 @@ impl Schedule {
         }
     }
 
-    /// What equality and hashes go by.
+    /// The value on which equality and hashes depend.
     fn said(&self) -> ScheduleIdentity<'_> {
         let (bounds, calendars) = (self.bounds.as_deref(), self.calendars.as_deref());
         (&self.text, self.zone(), self.dst, self.spread, bounds, calendars)
@@ -343,23 +343,23 @@ fn within(moment: Wall) -> i64 {
     moment.0.clamp(Timestamp::MIN.as_millisecond(), Timestamp::MAX.as_millisecond())
 }
 
-/// A span of time as jobs write it, such as `90s` or `1h30m`, of at least a second.
+/// Parses a duration, such as `90s` or `1h30m`, of at least a second.
 ///
 /// # Errors
-/// It is none, or longer than a year; `word` names whose it is.
+/// The text is no duration, or longer than a year; `word` names the field.
 pub fn span(word: &str, text: &str) -> Result<Millis, ScheduleError> {
     named::span(word, text, 1_000).map(Millis)
 }
 
-/// A span of time as jobs write it, such as `1500ms` or `1h30m`, from no time at all to 100 years.
+/// Parses a duration, such as `1500ms` or `1h30m`, from no time at all to 100 years.
 ///
 /// # Errors
-/// It is none, or longer.
+/// The text is no duration, or longer.
 pub fn duration(text: &str) -> Result<Millis, ScheduleError> {
     named::span_within("span", text, (0, named::LONG)).map(Millis)
 }
 
-/// What decides a job's moment in a span.
+/// The number that decides a job's moment in a span.
 #[must_use]
 pub fn seed(name: &str) -> u64 {
     NameHash::of(name).of_field("catch_up_spread")

@@ -1,4 +1,4 @@
-//! What a node is told at its start.
+//! The settings of a node at its start.
 
 use alloc::string::String;
 
@@ -10,14 +10,14 @@ use crate::record::Layouts;
 use crate::registry::DurabilityClass;
 use crate::time::Millis;
 
-/// What a node is told at its start. It does not change while the node lives.
+/// The settings of a node at its start. They do not change while the node lives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// Its name.
     pub name: NodeName,
     /// The incarnation of this node's last life, when its data folder proves that life over; evicted at once (law 8).
     pub predecessor: Option<u64>,
-    /// Where its HTTP interface answers, for people and, later, peers.
+    /// The address of its HTTP interface, for people and peers.
     pub address: String,
     /// Its installation folder; a node with another one than the others is warned about (S0-04).
     pub home: String,
@@ -27,19 +27,19 @@ pub struct Settings {
     pub knows: Layouts,
     /// The term of its lease (L).
     pub ttl: Millis,
-    /// How many failures it makes up for (n), at least 1.
+    /// How many failures its quota makes up for (n), at least 1.
     pub tolerance: u32,
-    /// Above how many held jobs it raises the alarm (M).
+    /// The number of owned jobs above which it raises the alarm (M).
     pub alarm: u32,
     /// How many runs it executes at once.
     pub slots: u32,
-    /// What jobs may choose it by.
+    /// Its labels, which node selectors match.
     pub labels: Labels,
-    /// Which limits of whole runs it cannot keep, and why; empty where it keeps all of them.
+    /// The limits of whole runs that it cannot enforce, and why; empty where it enforces all of them.
     pub lacking: String,
     /// How free jobs are spread over nodes, where the cluster's settings do not say `first_come`.
     pub spread: Spread,
-    /// By which quota it goes.
+    /// Which quota it uses.
     pub quota: Quota,
     /// How long before its due moment a fire may be claimed.
     pub lead: Millis,
@@ -49,11 +49,11 @@ pub struct Settings {
     pub rescan: Millis,
     /// How much before its term the engine may end a lease.
     pub early: Millis,
-    /// The worst time in which a leader that keeps no deadline notices that it lost its lease, by the engine's word (T1, S4-35).
+    /// The worst time in which a leader without a deadline notices that it lost its lease, by the engine (T1, S4-35).
     pub notice: Millis,
     /// The most guards and writes that the engine takes in one transaction.
     pub operations_max: usize,
-    /// What the registry's claims are worth.
+    /// The durability class of the registry's claims.
     pub class: DurabilityClass,
     /// The registry's generation, for tokens.
     pub generation: u16,
@@ -63,20 +63,20 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spread {
-    /// Above its fair share ⌈K/S⌉ a node lets others go first for a second, and eases jobs off while others have fewer.
+    /// Above its fair share ⌈K/S⌉ a node lets others go first for a second, and releases jobs while others have fewer.
     #[default]
     Even,
-    /// Whoever comes first, up to the quota: seed 001 to the letter.
+    /// First come, first served, up to the quota: seed 001 to the letter.
     FirstCome,
 }
 
-/// By which quota a node goes (S1-21).
+/// The quota that a node uses (S1-21).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Quota {
-    /// The one that follows from what it has heard.
+    /// The quota computed from its view.
     #[default]
     Now,
-    /// The larger of that one and the one that followed from the last listing: lost news never makes it too small, late
-    /// news may leave it too large for as long as a listing lasts.
+    /// The larger of that one and the one of the last listing: lost changes never make it too small, late changes
+    /// may leave it too large for as long as a listing lasts.
     Larger,
 }

@@ -1,8 +1,8 @@
-//! Three ways to cut a job's shards into portions, from the design of Elastic-Job-Lite, bit by bit.
+//! Three sharding strategies, from the design of Elastic-Job-Lite, bit by bit.
 //!
-//! Each deals `total` shards to nodes in an order: everyone gets `total / n` in a row, and what is left goes to the
-//! first ones, one each. They differ in the order only. The design's first version orders nodes by ascending name, the
-//! later ones by descending name; so the order is a job's own choice too.
+//! Each assigns `total` shards to nodes in an order: every node gets `total / n` in a row, and the first ones get one
+//! more each of the remainder. They differ in the order only. The design's first version orders nodes by ascending
+//! name, the later ones by descending name; so the order is a job's own choice too.
 
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{JobName, Shard};
 use crate::shards::ShardSet;
 
-/// The order in which nodes are dealt shards.
+/// The sharding strategy of a job: the order in which nodes get shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShardingStrategy {
@@ -30,11 +30,11 @@ pub enum NodeOrder {
     /// By the bytes of their names, as version 1 of the design (S2-08).
     #[default]
     Ascending,
-    /// The other way round, as its versions 2 and 3.
+    /// By descending names, as its versions 2 and 3.
     Descending,
 }
 
-/// Cuts `total` shards for these nodes; what each gets, in the order of `nodes`, whose own order does not matter.
+/// Assigns `total` shards to these nodes; returns those of each, in the order of `nodes`, which does not affect them.
 #[must_use]
 pub fn assign_shards(
     strategy: ShardingStrategy,
@@ -64,7 +64,7 @@ pub fn assign_shards(
     portions
 }
 
-/// Portions of equal size in a row; the remainder goes to the first, one each.
+/// Assignments of equal size in a row; the remainder goes to the first, one each.
 fn split_evenly(total: u32, nodes: usize) -> impl Iterator<Item = ShardSet> {
     let n = u32::try_from(nodes).unwrap_or(u32::MAX).max(1);
     let (each, rest) = (total / n, total % n);

@@ -19,7 +19,7 @@ use crate::job::SHARDS_MAX;
 pub struct ShardSet(Vec<u64>);
 
 impl ShardSet {
-    /// No shard.
+    /// The empty set.
     #[must_use]
     pub const fn empty() -> Self {
         Self(Vec::new())

@@ -1,5 +1,5 @@
-//! Free slots over time: which node gets the next run of a batch. Before each run the node with the most slots free at
-//! the run's moment is found, and then has one fewer until the run is expected to end (S0-39 … S0-42).
+//! Free slots over time decide which node gets the next run of a batch. Before each run the node with the most slots
+//! free at the run's moment is found; it then has one fewer until the run is expected to end (S0-39 … S0-42).
 
 use alloc::collections::{BTreeMap, BinaryHeap, VecDeque};
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ mod ranking;
 
 use ranking::{NodeRank, NodeRanking};
 
-/// The slots of the nodes while one step hands out runs in the order in which they are due. Nodes are known by their
+/// The slots of the nodes while one step places runs in the order in which they are due. Nodes are known by their
 /// places in the order of their names, so that ties fall alike on every node.
 ///
 /// Neither a moment that passes nor a choice looks at every node: nodes are looked at when a run of theirs is expected
@@ -21,7 +21,7 @@ use ranking::{NodeRank, NodeRanking};
 pub struct SlotTimeline<G> {
     nodes: Vec<NodeSlots>,
     now: Wall,
-    /// For each node that runs were given, when the first of them is expected to end; perhaps once too often.
+    /// For each node with runs, when the first of them is expected to end; an entry may be stale.
     ends: BinaryHeap<Reverse<(Wall, usize)>>,
     /// The sets of nodes that runs are chosen from.
     orders: BTreeMap<G, NodeRanking>,
@@ -53,7 +53,7 @@ impl SlotChanges {
     }
 }
 
-/// The slots of one node at the moment that the timeline has come to.
+/// The slots of one node at the present moment of the timeline.
 #[derive(Clone, Debug)]
 pub struct NodeSlots {
     /// Slots that dispatched runs may take, less those that they have taken. Below zero runs queue.
@@ -64,19 +64,19 @@ pub struct NodeSlots {
     slots: u32,
     /// When each run that was given is expected to end.
     ends: BinaryHeap<Reverse<Wall>>,
-    /// When each slot that is taken will be free for a run that queues; of slots that are free there is no entry.
+    /// When each slot in use will be free for a run that queues; free slots have no entry.
     busy_until: BinaryHeap<Reverse<Wall>>,
 }
 
 impl NodeSlots {
-    /// A node with so many slots, of which other work takes `busy`, and its load score.
+    /// A node with its number of slots, of which other work takes `busy`, and its load score.
     #[must_use]
     pub fn new(slots: u32, busy: u32, score: Score) -> Self {
         let free = i64::from(slots) - i64::from(busy);
         Self { free, given: 0, score, slots, ends: BinaryHeap::new(), busy_until: BinaryHeap::new() }
     }
 
-    /// Runs whose expected end has come have left their slots.
+    /// Frees the slots of runs whose expected end has come.
     fn advance(&mut self, now: Wall) {
         while self.ends.peek().is_some_and(|Reverse(end)| *end <= now) {
             self.ends.pop();
@@ -111,12 +111,12 @@ impl NodeSlots {
         self.given * 1_000_000 / i64::from(self.slots.max(1))
     }
 
-    /// The score as the runs that it was given since raise it: each takes a slot, and all slots are 32 points.
+    /// The score with the runs given since it was measured: each takes a slot, and all slots are 32 points.
     fn projected(&self) -> i64 {
         i64::from(self.score.0) + self.given * 3_200 / i64::from(self.slots.max(1))
     }
 
-    /// Where it stands in the order of choice, at this place in the order of the nodes' names; the highest is chosen.
+    /// Its rank in the order of choice, at this place in the order of the nodes' names; the highest is chosen.
     fn rank(&self, at: usize) -> NodeRank {
         let even = (Reverse(self.next_end()), Reverse(self.load_per_slot()));
         (self.free, even, Reverse(self.score), Reverse(at))
@@ -130,7 +130,7 @@ impl<G: Ord> SlotTimeline<G> {
         Self { nodes: nodes.into_iter().collect(), now: Wall::MIN, ends, orders, changed }
     }
 
-    /// Goes on to a moment, which is no earlier than the one before.
+    /// Advances to a moment, which is no earlier than the one before.
     pub fn advance(&mut self, now: Wall) {
         self.now = now;
         while let Some(Reverse((end, at))) = self.ends.peek().copied()
@@ -150,8 +150,8 @@ impl<G: Ord> SlotTimeline<G> {
     /// The node with the most free slots among those of a group that may be given the run, and how many it has. A group
     /// has the same nodes each time. The node may have no slot left: then the run queues there. Of equals the one whose
     /// next run ends first, so that nodes stay even when runs end; then the one that was given the fewest runs for its
-    /// slots, so that runs which never meet go to all nodes in turn; then the one with the lower score, then the first
-    /// by name (I0-09). `None` when there are none.
+    /// slots, so that runs that never overlap go to all nodes in turn; then the one with the lower score, then the
+    /// first by name (I0-09). `None` when there are none.
     pub fn best(&mut self, group: G, among: &[usize], may: impl Fn(&usize) -> bool) -> Option<(usize, i64)> {
         let (nodes, changed) = (&self.nodes, &self.changed);
         let order = self.orders.entry(group).or_insert_with(|| NodeRanking::new(nodes.len()));
@@ -177,7 +177,7 @@ impl<G: Ord> SlotTimeline<G> {
         self.nodes.get(at).map(|node| node.free)
     }
 
-    /// Gives a node a run that is due now and expected to take so long. Says how many slots the node had free before.
+    /// Gives a node a run that is due now and expected to take so long. Returns its free slots before that.
     pub fn take_slot(&mut self, at: usize, due: Wall, length: Millis) -> Option<i64> {
         let nodes = self.nodes.len();
         let node = self.nodes.get_mut(at)?;

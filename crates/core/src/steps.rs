@@ -1,5 +1,5 @@
-//! Counts what reading a text and looking for a fire cost, in tests; elsewhere it is nothing. A bound on steps says the
-//! same on every machine, which a bound on time does not.
+//! Step counts: what parsing a text and finding a fire cost, counted in tests only. A bound on steps says the same on
+//! every machine, which a bound on time does not.
 
 #[cfg(not(test))]
 pub(crate) use silent::step;
@@ -8,7 +8,7 @@ pub(crate) use tests::step;
 
 #[cfg(not(test))]
 mod silent {
-    /// One turn of a loop.
+    /// Counts one turn of a loop.
     pub(crate) fn step() {}
 }
 
@@ -22,12 +22,12 @@ pub(crate) mod tests {
         static STEPS: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// One turn of a loop.
+    /// Counts one turn of a loop.
     pub(crate) fn step() {
         STEPS.with(|steps| steps.set(steps.get() + 1));
     }
 
-    /// What a work yields, and how many steps it took.
+    /// The result of some work, and how many steps it took.
     pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
         let before = STEPS.get();
         let done = work();

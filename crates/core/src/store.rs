@@ -17,7 +17,7 @@ pub struct Store {
     entries: BTreeMap<Key, Entry>,
     leases: BTreeMap<LeaseId, StoredLease>,
     last_lease: u64,
-    /// When the engine last acted for anybody; a long gap means it was away and nobody could renew.
+    /// When the engine last acted; a long gap means it was away and no holder could renew.
     clock: Mono,
     log: Vec<Change>,
     log_floor: Revision,
@@ -31,7 +31,7 @@ struct StoredLease {
 }
 
 impl Store {
-    /// Where the total order stands.
+    /// The present revision of the total order.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.revision
@@ -71,10 +71,10 @@ impl Store {
         }
     }
 
-    /// Ends every lease whose time is over. A lease is dead when this has deleted its member, not before (docs/design/protocol.md).
+    /// Ends every expired lease. A lease is dead when this has deleted its member (docs/design/protocol.md).
     ///
-    /// When nobody acted for longer than half its term the engine itself was away: the lease is first given its term
-    /// again, for its holder had no chance.
+    /// When the engine did not act for longer than half a lease's term, it was away itself: the lease is first given
+    /// its term again, for its holder had no chance.
     pub fn sweep(&mut self, now: Mono) {
         let away = now - self.clock;
         self.clock = self.clock.max(now);
@@ -88,8 +88,8 @@ impl Store {
         }
     }
 
-    /// When somebody has to act next, if there is a lease: when one ends, or before the pause is so long for one that it would
-    /// be given its term again. Else a node that renews seldom would keep the short lease of a dead one alive for ever.
+    /// When the engine has to act next, if there is a lease: when one ends, or before the pause would give one its term
+    /// again. Else a node that renews seldom would keep the short lease of a dead one alive for ever.
     #[must_use]
     pub fn next_end(&self) -> Option<Mono> {
         self.leases.values().map(|l| l.ends.min(self.clock + Millis(l.ttl.0 / 3))).min()
@@ -107,7 +107,7 @@ impl Store {
         self.leases.contains_key(&id)
     }
 
-    /// Makes all of a transaction or nothing of it.
+    /// Applies all of a transaction or nothing of it.
     pub fn commit(&mut self, now: Mono, txn: &Txn) -> TxnOutcome {
         self.sweep(now);
         if !txn.guards.iter().all(|guard| self.holds(guard)) {
@@ -185,7 +185,7 @@ impl Store {
         }
     }
 
-    /// Every key that a transaction names, as it stands, in key order.
+    /// The state of every key that a transaction names, in key order.
     #[must_use]
     pub fn found(&self, txn: &Txn) -> Vec<Change> {
         txn.keys().map(|key| self.state(key)).collect()
@@ -201,7 +201,7 @@ impl Store {
         self.entries.get(key)
     }
 
-    /// The entries asked for, as they stand, absent ones included.
+    /// The requested entries as they stand, absent ones included.
     #[must_use]
     pub fn read(&self, keys: &[Key]) -> Vec<Change> {
         keys.iter().map(|key| self.state(key)).collect()
@@ -231,8 +231,8 @@ impl Store {
         self.log_floor = self.revision;
     }
 
-    /// Is again what it was `then`, as an engine from which a backup was put back, or whose replica had not heard all. Some engines
-    /// give the numbers of revisions and leases that were given since once more; with `counts_on` nobody gets one twice.
+    /// Goes back to the state `then`, as an engine restored from a backup, or whose replica lagged. Some engines then
+    /// give the numbers of revisions and leases once more; with `counts_on` none is given twice.
     pub fn go_back(&mut self, then: Self, counts_on: bool) {
         let now = core::mem::replace(self, then);
         if counts_on {

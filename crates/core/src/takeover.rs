@@ -1,4 +1,4 @@
-//! Takeover: from a holder that is gone the place changes hands and the open run is settled, in one commit.
+//! Takeover: one commit assigns a dead owner's job to a new one and settles its open runs.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use crate::rules::firing::given_up;
 use crate::shards::ShardSet;
 use crate::view::{JobView, KnownEntry};
 
-/// The transaction. `gone` guards that the old holder is no member.
+/// The takeover transaction. `gone` guards that the old owner is no member.
 pub(crate) fn txn(
     scene: &RuleContext<'_>,
     job: &JobView<'_>,
@@ -23,7 +23,7 @@ pub(crate) fn txn(
 ) -> Txn {
     let lane_key = keys::run_state(job.name());
     let guards = scene.born().into_iter().chain([job.assignment_guard(), gone, lane.guard(lane_key.clone())]);
-    // A job that may not be held is let go; but somebody has to tell history what became of its last run.
+    // A job that may not be owned is released; but the history needs a verdict on its last run.
     let told = lane.value.as_ref().is_none_or(|l| l.open.is_empty() && l.verdicts.is_empty());
     let stays = job.is_enabled() && job.fits(scene.member);
     let owner = (stays || !told).then(|| scene.member.clone());
@@ -37,7 +37,7 @@ pub(crate) fn txn(
     Txn { guards: guards.collect(), writes }
 }
 
-/// The lane once its doubtful runs are settled as the job's delivery says: given up, or attempted again by this node.
+/// The run state with its doubtful runs settled by the job's delivery: lost, or attempted again by this node.
 pub(crate) fn settle(
     scene: &RuleContext<'_>,
     job: &JobView<'_>,
@@ -57,7 +57,7 @@ pub(crate) fn settle(
 
 fn settle_one(scene: &RuleContext<'_>, job: &JobView<'_>, lane: &mut RunState, open: Open, why: &str) {
     if open.wait.is_some() {
-        // Nothing went on, so nothing is in doubt.
+        // Nothing was executing, so nothing is in doubt.
         return lane.open.push(Open { by: scene.member.clone(), ..open });
     }
     let spec = job.spec();
@@ -76,16 +76,16 @@ fn settle_one(scene: &RuleContext<'_>, job: &JobView<'_>, lane: &mut RunState, o
         shards: ShardSet::empty(),
     });
     if !repeats && retries {
-        // It may have failed, and its history may say that it is attempted again.
+        // It may have failed, and the history may expect another attempt.
         let (run, node) = (run_id(job, &open), open.by.node.as_str());
         lane.verdicts.push(given_up(run, open.attempt + 1, open.due, node, "the attempt before is lost"));
     }
     if !repeats && scene.clock_agrees() && follows_runs(job) {
-        // Nobody knows when it ended, but by now it has.
+        // When it ended is unknown, but by now it has.
         lane.watermark = lane.watermark.max(scene.now.wall);
     }
     if repeats {
-        // Each has a number of its own: tokens are made of them.
+        // Each attempt has a number of its own: tokens are made of them.
         let taken = lane.open.iter().map(|other| other.seq + 1).max();
         lane.seq = lane.seq.max(taken.unwrap_or(0));
         lane.open.push(Open {

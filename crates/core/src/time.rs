@@ -22,9 +22,9 @@ pub struct Wall(pub i64);
 /// Both clocks of a node, read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Now {
-    /// For leases and waits.
+    /// The clock for leases and waits.
     pub mono: Mono,
-    /// For due times.
+    /// The clock for due times.
     pub wall: Wall,
 }
 

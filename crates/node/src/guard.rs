@@ -1,11 +1,9 @@
-//! The guard process ends a node's runs in time, whatever happens to the node, so none overlaps a successor's run (law
-//! 4).
+//! The guard process ends a node's runs in time, whatever happens to the node: no run overlaps its successor (law 4).
 //!
-//! A node may be killed, paused or cut off at any moment, and cannot be trusted to end its runs then. So a separate
-//! process starts them, each as the leader of a process group, and knows until when they may live. At that deadline, or
-//! when the node is gone, it ends the groups: first by a signal to stop, then by force, before the lease can end. It is
-//! the same program, started again with a role in its environment; each run is, for a moment, a copy of it (see
-//! `shim`).
+//! A node may be killed, paused or cut off at any moment, and cannot be trusted to end its runs then. So a process of
+//! its own starts them, each as the leader of a process group, and knows until when they may live. At that deadline, or
+//! when the node is gone, it ends the groups: first asking, then by force, before the lease can end. It is the same
+//! program, started again with a role in its environment; each run is, for a moment, a copy of it (see `shim`).
 
 mod cgroup;
 mod child;
@@ -44,8 +42,7 @@ pub(crate) const BE_ALONE: &str = "call evenkeel::guard::run_if_asked() first in
 
 static CAN_GUARD: AtomicBool = AtomicBool::new(false);
 
-/// Turns this process into a guard if it was started as one. Call this first in `main` of every program that runs
-/// commands.
+/// Turns this process into a guard if it was started as one. Call it first in `main` of a program that runs commands.
 ///
 /// A node starts its own program once more as its guard. In that process this never returns; everywhere else it does
 /// nothing. A guard copies itself for each run and so must be alone in its process: where threads were started before
@@ -60,7 +57,7 @@ pub fn run_if_asked() {
     }
 }
 
-/// Whether this process has one thread. A fork copies no other thread, and a lock held by one would stay locked in the
+/// Whether this process has one thread. A fork copies no other, and a lock held by another would stay locked in the
 /// copy.
 fn is_alone() -> bool {
     // If the host does not say, assume one thread.

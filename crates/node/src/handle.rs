@@ -214,8 +214,7 @@ impl Handle {
         Ok(found.into_iter().map(|change| (change.key.clone(), change)).collect())
     }
 
-    /// Why this node's history accepts no entries, so that the node claims no fire and refuses changes; `None` while it
-    /// does.
+    /// Why this node's history accepts no entries, so that the node claims nothing and refuses changes; else `None`.
     #[must_use]
     pub fn history_trouble(&self) -> Option<String> {
         self.shared.history.trouble()
@@ -288,11 +287,11 @@ impl Handle {
         removed
     }
 
-    /// Same as [`remove_log`](Self::remove_log), for a program that writes the audit entry by
+    /// Deletes a run's output for a program that writes the audit entry itself, by
     /// [`log_decision`](Self::log_decision).
     ///
     /// # Errors
-    /// A file cannot be deleted.
+    /// A file cannot be removed.
     pub async fn remove_log_unaudited(&self, run: &RunId) -> std::io::Result<usize> {
         let (logs, run) = (self.shared.logs.clone(), run.clone());
         tokio::task::spawn_blocking(move || logs.remove(&run))
@@ -363,14 +362,14 @@ impl Handle {
     }
 
     /// Continues the process in this program, with its running commands. Does not return if that succeeds: the next
-    /// program finds what it needs by [`ReceivedHandoff::receive`](crate::upgrade::ReceivedHandoff::receive), and the
-    /// listener with it.
+    /// program calls [`ReceivedHandoff::receive`](crate::upgrade::ReceivedHandoff::receive), which also has the
+    /// listener.
     ///
-    /// Functions and requests run inside the process and cannot continue: while there are any the node works as usual,
-    /// at most `wait`.
+    /// Functions and requests run inside the process and cannot go on: as long as there are any the node works on as
+    /// ever, at most `wait`.
     ///
     /// # Errors
-    /// The upgrade was not possible, and the node works on unchanged; the text says why and the fix.
+    /// It was not possible, and the node goes on as if nothing had been; the text says why and the fix.
     pub async fn upgrade(
         &self,
         program: ProgramFile,
@@ -382,11 +381,10 @@ impl Handle {
         self.upgrade_unaudited(program, listener, wait).await
     }
 
-    /// Same as [`upgrade`](Self::upgrade), for a program that writes the audit entry by
-    /// [`log_decision`](Self::log_decision).
+    /// Upgrades for a program that writes the audit entry itself, by [`log_decision`](Self::log_decision).
     ///
     /// # Errors
-    /// Same as of [`upgrade`](Self::upgrade).
+    /// As of [`upgrade`](Self::upgrade).
     pub async fn upgrade_unaudited(
         &self,
         program: ProgramFile,

@@ -1,13 +1,14 @@
-//! History: what became of every attempt, in a database of its own, written in batches by a thread of its own.
+//! History: the outcome of every attempt, in a database of its own, written in batches by a thread of its own.
 //!
-//! The registry holds what is, history what was (`docs/concepts/history.md`). The scheduler never waits for it: entries
-//! queue up and go to the database together. Only a verdict waits, in its lane, until its batch is there for good (law 9).
+//! The registry holds the present, history the past (`docs/concepts/history.md`). The scheduler never waits for it:
+//! entries queue up and go to the database together. Only a verdict waits, in its run state, until its batch is durable
+//! (law 9).
 //!
-//! - [`place`] is where: a file, or tables on a server that all nodes share. [`link`] speaks to whichever it is, in the words
-//!   of its [`dialect`]; [`schema`] makes the file's tables, [`tables`] a server's. Nothing else knows which it is.
-//! - [`writer`] gathers batches and tries until they are written; [`write`](mod@write) writes one: [`store`] reads and writes
-//!   rows, [`draft`] and [`notice`] work out what they come to.
-//! - [`audit`] is the log of who asked for which change. [`query`] is what is asked; [`retention`] forgets.
+//! - [`location`] is a file, or tables on a server that all nodes share. [`connection`] talks to either, in its
+//!   [`dialect`]; [`schema`] creates the file's tables, [`tables`] a server's. Other modules do not know which it is.
+//! - [`writer`] collects batches and tries until they are written; [`write`](mod@write) writes one: [`store`] reads and
+//!   writes rows, [`draft`] and [`notice`] work out their contents.
+//! - [`audit`] is the log of requested changes. [`query`] answers queries; [`retention`] deletes old rows.
 
 mod audit;
 mod connection;
@@ -44,39 +45,39 @@ pub use record::{AttemptState, EventFilter, EventRecord, LoadPoint, RunFilter, R
 pub(crate) use write::HistoryWrite;
 use writer::HistoryWriter;
 
-/// What history tells the node.
+/// An event from history to the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HistoryEvent {
-    /// This verdict is there for good.
+    /// This verdict is durable.
     Recorded { run: RunId, attempt: u32 },
-    /// This entry of the audit log is there for good, so what it tells of may be tried.
+    /// This entry of the audit log is durable, so its change may be tried.
     AuditWritten(CommandId),
-    /// Whether the database takes entries.
+    /// Whether the database accepts entries.
     Writable(bool),
-    /// A file was deleted, replaced or damaged while in use, or a folder takes no writes: which one, and what to do.
+    /// A file was deleted, replaced or damaged while in use, or a folder accepts no writes: which one, and what to do.
     StorageFailed(String),
-    /// This is there for good and to be told.
+    /// This notice is durable and has to be sent.
     Notice(Box<Notice>),
 }
 
-/// The one writer.
+/// The handle of the node's one history writer.
 pub(crate) struct History {
     queue: mpsc::UnboundedSender<HistoryWrite>,
     progress: WriteProgress,
     done: oneshot::Receiver<()>,
 }
 
-/// How far the writer is.
+/// The writer's progress.
 #[derive(Clone)]
 struct WriteProgress {
-    /// How many entries were handed over.
+    /// How many entries were queued.
     put: Arc<AtomicU64>,
-    /// How many of them the writer is done with.
+    /// How many of them are written or given up.
     written: watch::Receiver<u64>,
 }
 
 impl WriteProgress {
-    /// Waits until everything handed over so far is there for good, at most this long. Returns whether it is.
+    /// Waits until everything queued so far is durable, at most this long. Returns whether it is.
     async fn settle(&self, bound: Duration) -> bool {
         let (put, mut written) = (self.put.load(Ordering::Relaxed), self.written.clone());
         let settled = written.wait_for(|written| *written >= put);
@@ -84,12 +85,12 @@ impl WriteProgress {
     }
 }
 
-/// A door for those who may still have something to say when history has ended.
+/// A handle that does not keep history open, for tasks that may write entries after history has ended.
 #[derive(Clone)]
 pub(crate) struct WeakHistory(mpsc::WeakUnboundedSender<HistoryWrite>, Arc<AtomicU64>);
 
 impl WeakHistory {
-    /// Hands over an entry, unless history has ended.
+    /// Queues an entry, unless history has ended.
     pub(crate) fn put(&self, entry: HistoryWrite) {
         if let Some(queue) = self.0.upgrade() {
             self.1.fetch_add(1, Ordering::Relaxed);
@@ -99,7 +100,7 @@ impl WeakHistory {
 }
 
 impl History {
-    /// Opens or creates the database, as this node, and starts the writer. `changed` is rung after each batch.
+    /// Opens or creates the database, as this node, and starts the writer. `changed` is notified after each batch.
     ///
     /// # Errors
     /// It cannot be written to; the text says why.
@@ -123,7 +124,7 @@ impl History {
         let write = async move {
             match HistoryWriter::open(place, &name, sweeper, entries, (told, changed, count, trouble)).await {
                 Ok(writer) => {
-                    // Whoever opened it may have given up; then its queue is closed, and the writer ends.
+                    // The caller may have given up; then its queue is closed, and the writer ends.
                     let _ = opened.send(Ok(()));
                     writer.run().await;
                 }
@@ -142,24 +143,24 @@ impl History {
         Ok((Self { queue, progress, done }, reader))
     }
 
-    /// Hands over an entry; it is there for good a little later.
+    /// Queues an entry; it becomes durable a little later.
     pub(crate) fn put(&self, entry: HistoryWrite) {
         self.progress.put.fetch_add(1, Ordering::Relaxed);
         // The writer ends only after this sender is gone.
         let _ = self.queue.send(entry);
     }
 
-    /// The same for those that must not keep it from ending.
+    /// A handle that does not keep history open.
     pub(crate) fn weak(&self) -> WeakHistory {
         WeakHistory(self.queue.downgrade(), self.progress.put.clone())
     }
 
-    /// Waits until everything handed over so far is there for good, at most this long. Returns whether it is.
+    /// Waits until everything queued so far is durable, at most this long. Returns whether it is.
     pub(crate) async fn settle(&self, bound: Duration) -> bool {
         self.progress.settle(bound).await
     }
 
-    /// Waits until everything handed over is there for good, at most this long.
+    /// Waits until everything queued is durable, at most this long.
     pub(crate) async fn close(self, bound: Duration) {
         drop(self.queue);
         if tokio::time::timeout(bound, self.done).await.is_err() {

@@ -1,9 +1,9 @@
-//! What is measured of the host: how much of its processors and of its memory is in use.
+//! Measures the host's load: the used part of its processors and of its memory.
 
 use evenkeel_core::load::{HostLoad, Utilization};
 use procfs::{Current, CurrentSI, KernelStats, Meminfo};
 
-/// Measures, and remembers what it needs to compare with.
+/// Measures the load, with the state for the next comparison.
 #[derive(Debug, Default)]
 pub(crate) struct HostSampler {
     /// Ticks of all processors when they were last read: idle ones, and all.
@@ -11,7 +11,7 @@ pub(crate) struct HostSampler {
 }
 
 impl HostSampler {
-    /// How busy the host has been since the last call. What cannot be read is not known, which counts as busy.
+    /// The host's load since the last call. What cannot be read is unknown, which counts as busy.
     pub(crate) fn measure(&mut self) -> HostLoad {
         HostLoad { cpu: self.processors(), memory: memory() }
     }
@@ -32,7 +32,7 @@ fn memory() -> Option<Utilization> {
     used_part(memory.mem_total, memory.mem_available?)
 }
 
-/// What of a whole is not free.
+/// The used part of a whole.
 fn used_part(whole: u64, free: u64) -> Option<Utilization> {
     if whole == 0 {
         return None;

@@ -1,11 +1,11 @@
-//! A lock of the cluster in an embedder's hand.
+//! A lock of the cluster, held by an embedder.
 
 use evenkeel_core::ids::{LockName, Token};
 use evenkeel_core::input::{Answer, Command, Refusal};
 
 use crate::handle::{Handle, HandleRequest};
 
-/// A lock that is held. Dropping it gives it back, once for each time it was taken (`S1-09`).
+/// A held lock. Dropping it releases it, once for each time it was taken (`S1-09`).
 pub struct LockGuard {
     handle: Handle,
     name: LockName,
@@ -32,7 +32,7 @@ impl LockGuard {
         self.token
     }
 
-    /// How many times over this node held the lock when this guard was made.
+    /// How many times this node held the lock when this guard was made.
     #[must_use]
     pub fn depth(&self) -> u32 {
         self.depth
@@ -47,7 +47,7 @@ impl Drop for LockGuard {
             self.handle.shared.requests.try_send(HandleRequest::Ask(unlock, answer))
         {
             let orders = self.handle.shared.requests.clone();
-            // The queue is full for a moment. Without a runtime nobody could wait, and the lease bounds the lock.
+            // The queue is full for a moment. Without a runtime nothing could wait, and the lease bounds the lock.
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                 runtime.spawn(async move { orders.send(order).await });
             }

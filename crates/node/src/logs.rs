@@ -1,4 +1,4 @@
-//! The output of runs: one file an attempt, read by offset, kept for a while.
+//! The output files of runs: one per attempt, read by offset, kept for a limited time.
 
 mod rate_limit;
 mod writer;
@@ -17,7 +17,7 @@ use crate::config::Retention;
 
 pub(crate) use writer::{LogLimits, LogWriter};
 
-/// The folder of all output.
+/// The folder of all output files.
 #[derive(Clone, Debug)]
 pub(crate) struct Logs {
     folder: PathBuf,
@@ -30,7 +30,7 @@ pub struct LogChunk {
     pub data: Vec<u8>,
     /// Where the next piece begins.
     pub next: u64,
-    /// How large the whole is at the moment.
+    /// The output's present size.
     pub size: u64,
 }
 
@@ -39,7 +39,7 @@ impl Logs {
         Self { folder }
     }
 
-    /// Where an attempt's output goes. Every part is a validated word, so the path never leaves the folder (`I48`).
+    /// The path of an attempt's output. Every part is a validated word, so the path never leaves the folder (`I48`).
     pub(crate) fn path(&self, run: &RunId, attempt: u32) -> PathBuf {
         let fire = match &run.fire {
             Fire::Due(at) => at.0.to_string(),
@@ -63,7 +63,7 @@ impl Logs {
         Ok(LogChunk { next: offset + data.len() as u64, data, size })
     }
 
-    /// Removes the output of all attempts of a run that were made here; returns how many files went.
+    /// Deletes the output of all attempts of a run on this node; returns how many files.
     pub(crate) fn remove(&self, run: &RunId) -> io::Result<usize> {
         let any = self.path(run, 0);
         let ends = any.file_name().and_then(|name| name.to_str()?.strip_suffix("0.log"));
@@ -80,7 +80,7 @@ impl Logs {
         Ok(removed)
     }
 
-    /// Removes what is too old, too many or too much, oldest first; returns how many files went (`I48`).
+    /// Deletes output that is too old, too many or too large, oldest first; returns how many files (`I48`).
     pub(crate) fn sweep(&self, now: Wall, keep: &Retention) -> io::Result<usize> {
         let oldest = now - Millis(i64::try_from(keep.age.as_millis()).unwrap_or(i64::MAX));
         let mut kept = Vec::new();
@@ -93,7 +93,7 @@ impl Logs {
             let gone = files.split_off(young.min(keep.runs_of_job as usize));
             removed += gone.iter().filter(|file| file.remove()).count();
             if files.is_empty() {
-                // Fails when a run has just begun to write here again, which is right.
+                // Fails when a run has just begun to write here again, as it should.
                 let _ = fs::remove_dir(&job);
             }
             kept.append(&mut files);
@@ -108,7 +108,7 @@ impl Logs {
     }
 }
 
-/// The paths in a folder; none when it is not there.
+/// The paths in a folder; none if it does not exist.
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(folder) {
         Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),

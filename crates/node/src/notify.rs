@@ -1,8 +1,8 @@
-//! Notifiers: somebody is told when something happens to a node, by a webhook or a command of their own.
+//! Notifiers: they report events of a node by a webhook, a command or e-mail.
 //!
-//! The driver hands over each event that it tells, and never waits: what comes too often is counted (`window`), the rest
-//! queues up for a thread per notifier, which tries a few times and then says that it failed. Only the node that announces
-//! an event tells it, and that is the one whose commit made it so: one telling per transition in the whole cluster.
+//! The driver passes each reported event on, and never waits: events that repeat too often are counted (`window`), the
+//! rest queues up for a thread per notifier, which tries a few times and then reports the failure. Only the node whose
+//! commit made an event sends it: one notification per transition in the whole cluster.
 
 mod email;
 mod message;
@@ -24,7 +24,7 @@ use message::Message;
 use window::{DedupDecision, DedupWindow};
 use worker::NotifyWorker;
 
-/// Every kind of event that notifiers can be told of, as history, notifiers and `event list` write them.
+/// Every kind of event that notifiers can report, as history, notifiers and `event list` write them.
 pub(crate) const KINDS: [&str; 37] = [
     "joined",
     "upgraded",
@@ -65,7 +65,7 @@ pub(crate) const KINDS: [&str; 37] = [
     "job.lost",
 ];
 
-/// The kind of the event that a notification failed, which is listed and of which nobody is notified.
+/// The kind of the event that a notification failed, which is listed and never sent.
 const NOTIFY_FAILED: &str = "notify_failed";
 
 /// Every kind of event that is listed.
@@ -73,43 +73,43 @@ pub fn event_kinds() -> impl Iterator<Item = &'static str> {
     KINDS.into_iter().chain([NOTIFY_FAILED])
 }
 
-/// The kind of event that is called so, with dots or underscores; `None` when there is none.
+/// The kind of event with this name, with dots or underscores; `None` when there is none.
 #[must_use]
 pub fn event_kind(name: &str) -> Option<&'static str> {
     KINDS.into_iter().find(|kind| kind.replace('.', "_") == name.replace('.', "_"))
 }
 
-/// Whom to tell of which events, and how.
+/// A notifier: which events it reports, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notifier {
-    /// What jobs call it.
+    /// The name by which jobs refer to it.
     name: Option<NotifierName>,
     on: Vec<String>,
     channel: NotifyChannel,
-    /// Before each further try it waits this long.
+    /// The pauses before the second and third try.
     pauses: [Duration; 2],
-    /// The same kind about the same subject is told once within this; how many more there were is told with the next.
+    /// Within this time, events of one kind and subject are sent once; the next one carries how many more there were.
     pub window: Duration,
     /// How long one try may take.
     pub timeout: Duration,
 }
 
-/// How somebody is told.
+/// The channel of a notifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotifyChannel {
     /// The event is posted to this address as JSON.
     Webhook(String),
     /// This program is started, with the event as JSON on its standard input and in its environment.
     Command(Vec<String>),
-    /// A mail server takes it to some addresses.
+    /// A mail server delivers it to some addresses.
     Email(Box<Email>),
 }
 
 impl Notifier {
-    /// A notifier of these kinds of events; `*` is all of them. `node.offline` and `node_offline` are the same.
+    /// A notifier of these kinds of events; `*` means all. `node.offline` and `node_offline` are the same.
     ///
     /// # Errors
-    /// There is no such kind, or the means make no sense; the text says the fix.
+    /// There is no such kind, or the channel is invalid; the text says the fix.
     pub fn new(on: Vec<String>, means: NotifyChannel) -> Result<Self, String> {
         if on.is_empty() {
             return Err("say on = [\"alarm\", …], or on = [\"*\"] for all events".to_owned());
@@ -117,15 +117,15 @@ impl Notifier {
         Self::checked(None, on, means)
     }
 
-    /// One that jobs can name; it may ask for nothing by itself.
+    /// A notifier that jobs can name; it may have no kinds of its own.
     ///
     /// # Errors
-    /// There is no such kind, or the means make no sense; the text says the fix.
+    /// There is no such kind, or the channel is invalid; the text says the fix.
     pub fn named(name: NotifierName, on: Vec<String>, means: NotifyChannel) -> Result<Self, String> {
         Self::checked(Some(name), on, means)
     }
 
-    /// What jobs call it.
+    /// The name by which jobs refer to it.
     #[must_use]
     pub fn name(&self) -> Option<&NotifierName> {
         self.name.as_ref()
@@ -161,7 +161,7 @@ impl Notifier {
 /// All notifiers of a node.
 pub(crate) struct Notifiers {
     all: Vec<(Notifier, DedupWindow, NotifyWorker)>,
-    /// What some of them want to hear of every job.
+    /// The occasions that some of them want for every job.
     occasions: Vec<Occasion>,
     history: WeakHistory,
 }
@@ -180,7 +180,7 @@ impl Notifiers {
         Ok(Self { all, occasions: asked, history: history.clone() })
     }
 
-    /// Hands an event over to whoever wants it.
+    /// Queues an event for every notifier that wants it.
     pub(crate) fn notify(&mut self, now: Now, node: &str, kind: &'static str, event: &Event, text: &str) {
         let mut message = None;
         for (_, window, worker) in self.all.iter_mut().filter(|(notifier, ..)| notifier.wants(kind)) {
@@ -191,7 +191,7 @@ impl Notifiers {
         }
     }
 
-    /// Lets what waits be told, at most this long.
+    /// Waits until the queues are sent, at most this long.
     pub(crate) async fn close(self, bound: Duration) {
         let workers: Vec<_> = self.all.into_iter().map(|(_, _, worker)| worker.close()).collect();
         let all = async {

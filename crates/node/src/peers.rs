@@ -1,6 +1,7 @@
-//! How a node reaches others: whoever opens it brings the means, and without them nobody can be reached.
+//! How a node reaches other nodes: the program that opens it provides the connection, and without it no node is
+//! reached.
 //!
-//! Nothing depends on it but speed: a planned run that no offer told of is found in the registry.
+//! Only speed depends on it: a planned run without an offer is found in the registry.
 
 use std::fmt::Debug;
 use std::future::{Future, ready};
@@ -10,24 +11,24 @@ use std::time::Duration;
 use evenkeel_core::ids::Member;
 use evenkeel_core::input::{Offer, OfferAnswer, ProbeReply};
 
-/// From whom to whom, and where.
+/// A call from one member to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerCall {
-    /// Who asks.
+    /// The calling member.
     pub from: Member,
-    /// Who is asked: this life of it and no other.
+    /// The called member: this life of it and no other.
     pub to: Member,
-    /// Where it answers.
+    /// Its address.
     pub address: String,
     /// How long to wait for the answer.
     pub patience: Duration,
 }
 
-/// An answer that comes in its own time.
+/// The answer to a call, as a future.
 pub type PeerReply<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// How a node reaches others. It must be the very life that is asked who answers, and nobody else may be able to answer in
-/// its place.
+/// Calls other nodes. The implementation must ensure that the very life that is called answers, and that nothing else
+/// can answer in its place.
 pub trait PeerRpc: Debug + Send + Sync {
     /// Asks a node whether it is there, and who it is; `None` when it could not be reached.
     fn probe(&self, call: PeerCall) -> PeerReply<Option<ProbeReply>>;
@@ -36,7 +37,7 @@ pub trait PeerRpc: Debug + Send + Sync {
     fn offer(&self, call: PeerCall, runs: Vec<Offer>) -> PeerReply<OfferAnswer>;
 }
 
-/// The means of somebody who has none.
+/// The implementation without a connection: no node is reached.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NoPeers;
 

@@ -1,9 +1,9 @@
-//! An upgrade: the process goes on in the program that is in its file now, and its runs go on with it.
+//! An upgrade: the process continues in the program that its file holds now, and its runs continue.
 //!
-//! The node rests, says what only it knows, and calls `exec`. The process stays the same one, so its guard is still its child,
-//! and the pipes between the two are passed on. What is passed on travels in a socket that the next program has as its
-//! standard input: descriptors in there are nobody's until they are taken out, so whatever becomes of that program, a guard
-//! to which nobody speaks any more hears its pipe close and ends the runs.
+//! The node pauses, writes down its state, and calls `exec`. The process stays the same one, so its guard is still its
+//! child, and the pipes between the two are handed over. The state travels in a socket that the next program has as its
+//! standard input: descriptors in there have no owner until they are taken out, so whatever happens to that program, a
+//! guard without a node sees its pipe close and ends the runs.
 
 use std::convert::Infallible;
 use std::ffi::{CString, OsString};
@@ -31,31 +31,31 @@ use serde::{Deserialize, Serialize};
 use crate::guard::{self, GuardHandoff, GuardPipes, ROLE};
 use crate::history::RunRecord;
 
-/// The signal that asks for an upgrade.
+/// The signal that triggers an upgrade.
 const UPGRADE: Signal = Signal::SIGUSR2;
-/// Says that the standard input brings what was passed on.
+/// The variable that says that the standard input holds a handoff.
 const HANDOFF_VARIABLE: &str = "EVENKEEL_PASSED";
-/// The role of a program that is asked what it can go on with.
+/// The role of a program that describes what it can continue.
 pub(crate) const INFO_ROLE: &str = "upgrade";
-/// How many descriptors are passed on at most: what is known, the guard's two pipes, the listener.
+/// The most descriptors of a handoff: the state's, the guard's two pipes, the listener.
 const DESCRIPTORS: usize = 4;
-/// The most that a program may say of itself.
+/// The most bytes of a program's description.
 const INFO_MAX: u64 = 64 * 1024;
 
-/// What a program says of itself when it is asked.
+/// A program's description of itself.
 #[derive(Debug, Serialize, Deserialize)]
 struct ProgramInfo {
     version: String,
-    /// Which ways of writing what is passed on it reads.
+    /// The handoff versions that it reads.
     baton: Vec<u32>,
-    /// Which ways of speaking with a guard it knows.
+    /// The guard protocol versions that it knows.
     wire: Vec<u32>,
-    /// Which layouts of the tree it knows; who says nothing of them knows the first.
+    /// The layouts of the tree that it knows; a program that names none knows the first.
     #[serde(default = "Layouts::first_layout")]
     knows: Layouts,
 }
 
-/// A program that can go on where this one stops.
+/// A program that can continue where this one stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextProgram {
     /// Its version.
@@ -64,27 +64,27 @@ pub struct NextProgram {
     pub knows: Layouts,
 }
 
-/// What is passed on.
+/// The state that is handed over.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct HandoffState {
-    /// Which registry the lease is of, without its password.
+    /// The URL of the registry of the lease, without its password.
     pub(crate) registry: String,
     pub(crate) node: NodeHandoff,
-    /// Whatever history is still to hear of.
+    /// The runs that history still has to record.
     pub(crate) runs: Vec<HandoffRecord>,
     pub(crate) guard: Option<GuardHandoff>,
     /// Whether a listener is among the descriptors.
     listener: bool,
 }
 
-/// A run that goes on, as history has it.
+/// A running attempt, as history records it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HandoffRecord {
     pub(crate) record: RunRecord,
     pub(crate) retry: Option<Box<Backoff>>,
 }
 
-/// What an earlier program of this process passed on.
+/// The handoff of an earlier program of this process.
 #[derive(Debug)]
 pub struct ReceivedHandoff {
     pub(crate) state: HandoffState,
@@ -92,20 +92,21 @@ pub struct ReceivedHandoff {
     listener: Option<std::net::TcpListener>,
 }
 
-/// The program that this process was started from, as a file that may be another one by now.
+/// The file that this process's program was started from, which may be another one by now.
 #[derive(Clone, Debug)]
 pub struct ProgramFile {
     path: PathBuf,
     arguments: Vec<OsString>,
 }
 
-/// Why a program cannot go on where this one stops. The text says the fix.
+/// Why a program cannot continue where this one stops. The text says the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UpgradeError(String);
 
 impl ProgramFile {
-    /// This process's own, under the name that it was started by: a link that was moved to another build since leads there.
+    /// This process's own file, under the name that it was started by: a link that has moved to another build leads
+    /// there.
     ///
     /// # Errors
     /// The name leads nowhere.
@@ -120,17 +121,17 @@ impl ProgramFile {
         Ok(Self { path: path.map_or_else(std::env::current_exe, Ok)?, arguments })
     }
 
-    /// Where it is.
+    /// The path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Asks the file as it is now whether it can go on where this program stops, and waits for its answer no longer than
-    /// this. Returns what it is.
+    /// Checks whether the present file can continue where this program stops, and waits for its answer no longer than
+    /// this. Returns its description.
     ///
     /// # Errors
-    /// It cannot.
+    /// It cannot continue.
     pub async fn check(&self, patience: Duration) -> Result<NextProgram, UpgradeError> {
         let place = self.path.display();
         let mut command = Command::new(&self.path);
@@ -173,7 +174,7 @@ impl ProgramFile {
         )))
     }
 
-    /// Goes on in the program, which gets what is passed on. Returns only when that is not possible.
+    /// Continues in the program, with this handoff. Returns only if that fails.
     pub(crate) fn hand_over(
         &self,
         mut state: HandoffState,
@@ -187,8 +188,8 @@ impl ProgramFile {
         }
     }
 
-    /// The call itself. The standard library has one as well, but where it fails that leaves the process changed: with another
-    /// standard input, and to be ended by the next pipe that breaks.
+    /// Calls `exec`. The standard library's call leaves the process changed if it fails: with another
+    /// standard input, and with the signal of a broken pipe set to kill.
     fn execute(&self, stdin: &OwnedFd) -> io::Result<Infallible> {
         let text = |text: OsString| CString::new(text.into_vec()).map_err(io::Error::other);
         let path = text(self.path.clone().into_os_string())?;
@@ -203,18 +204,18 @@ impl ProgramFile {
             std::env::vars_os().chain([passed]).map(pair).collect::<Result<_, _>>()?;
         let before = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 0)?;
         nix::unistd::dup2_stdin(stdin)?;
-        // The next program hears signals only when it has come so far, and till then this one would end it.
+        // The next program handles signals only a little later, and till then this one would end it.
         SigSet::from(UPGRADE).thread_block()?;
         let failed = nix::unistd::execve(&path, &arguments, &environment);
-        // Else the guard's pipes would stay open in there, and it would never hear that the node is gone.
+        // Otherwise the guard's pipes would stay open in there, and it would never see that the node is gone.
         nix::unistd::dup2_stdin(before)?;
         unblock_signal()?;
         failed.map_err(io::Error::from)
     }
 }
 
-/// Lets SIGUSR2 through, which an earlier program of this process held back over its end. To be called on the thread that
-/// the process began with, once the signal is heard: one that is ended by it where nobody hears it.
+/// Unblocks SIGUSR2, which an earlier program of this process blocked until its end. Call this on the thread that
+/// the process began with, once the signal is handled; without a handler it ends the process.
 ///
 /// # Errors
 /// The operating system refuses.
@@ -223,10 +224,10 @@ pub fn unblock_signal() -> io::Result<()> {
 }
 
 impl ReceivedHandoff {
-    /// What was passed on to this program, if anything was. To be called once, before anything reads the standard input.
+    /// Receives the handoff to this program, if there is one. Call it once, before anything reads the standard input.
     ///
     /// # Errors
-    /// It cannot be read. Then the runs are ended as after a crash, and the node is to begin anew.
+    /// It cannot be read. Then the runs are ended as after a crash, and the node has to start anew.
     pub fn receive() -> io::Result<Option<Self>> {
         match std::env::var_os(HANDOFF_VARIABLE) {
             Some(_) => unpack().map(Some),
@@ -234,12 +235,12 @@ impl ReceivedHandoff {
         }
     }
 
-    /// Where the earlier program listened.
+    /// The listener of the earlier program.
     pub fn listener(&mut self) -> Option<std::net::TcpListener> {
         self.listener.take()
     }
 
-    /// Whether it was passed on by this node of this cluster.
+    /// Whether it comes from this node of this cluster.
     pub(crate) fn is_of(&self, node: &evenkeel_core::ids::NodeName, registry: &str) -> bool {
         self.state.node.member.node == *node && self.state.registry == registry
     }
@@ -256,7 +257,7 @@ impl HandoffState {
     }
 }
 
-/// Says what this program can go on with; the role of a process that was started for that.
+/// Prints what this program can continue; the role of a process that was started for that.
 pub(crate) fn print_info() -> i32 {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let accepts =
@@ -268,14 +269,15 @@ pub(crate) fn print_info() -> i32 {
     }
 }
 
-/// The file of this name that a shell would start.
+/// The file that a shell would start by this name.
 fn found(name: &Path) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     let mut files = std::env::split_paths(&folders).map(|folder| folder.join(name));
     files.find(|file| file.is_file()).and_then(|file| std::path::absolute(file).ok())
 }
 
-/// Puts all of it into a socket whose other end is gone: it stays in there until it is taken out, or nobody can.
+/// Puts everything into a socket whose other end is closed: it stays there until it is taken out, or the socket is
+/// gone.
 fn pack(state: &HandoffState, pipes: Option<&GuardPipes>, listener: Option<&OwnedFd>) -> io::Result<OwnedFd> {
     let mut file = File::from(rustix::fs::memfd_create("evenkeel", MemfdFlags::CLOEXEC)?);
     serde_json::to_writer(&file, state)?;

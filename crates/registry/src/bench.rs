@@ -1,6 +1,6 @@
-//! What the machine gives: each engine's own client, driven by hand with the same rows, batch size and durability.
+//! The baseline of benchmarks: each engine's own client, used directly with the same rows, batch size and durability.
 //!
-//! Benchmarks print their own figure as a share of this one.
+//! Benchmarks print their own figure as a percentage of this one.
 
 mod file;
 #[cfg(feature = "mysql")]
@@ -23,7 +23,7 @@ use crate::clock::Stopwatch;
 use crate::sqlite::connect;
 use crate::{BoxFuture, EngineUrl};
 
-/// As long as a lane's value usually is.
+/// As long as a run state's value usually is.
 pub const VALUE: [u8; 96] = [7; 96];
 
 /// The key of a row.
@@ -33,7 +33,7 @@ pub fn row_key(row: u32) -> String {
     evenkeel_core::keys::run_state(&job).to_string()
 }
 
-/// Which row is the `n`th to be replaced: all over the table, each once before any comes again.
+/// The row of the `n`th replacement: all over the table, each once before any comes again.
 ///
 /// `rows` must not be a multiple of 7919.
 #[must_use]
@@ -42,11 +42,11 @@ pub fn nth_row(n: u32, rows: u32) -> u32 {
 }
 
 /// Rows that SQLite replaces in a second when each of `rounds` transactions replaces `batch` of `rows` by their key,
-/// with nothing checked: the ceiling for whoever commits so many together on this disk. Uses a file of its own at
-/// `path`.
+/// with nothing checked: the ceiling for a program that commits so many together on this disk. Uses a file of its own
+/// at `path`.
 ///
 /// # Errors
-/// What SQLite says.
+/// SQLite's error.
 pub fn sqlite_ceiling(path: &Path, rows: u32, batch: u32, rounds: u32) -> rusqlite::Result<f64> {
     drop(Connection::open(path)?);
     let mut connection = connect(path)?;
@@ -78,25 +78,26 @@ pub fn sqlite_ceiling(path: &Path, rows: u32, batch: u32, rounds: u32) -> rusqli
     Ok(f64::from(batch * rounds) / spent.as_secs_f64())
 }
 
-/// What a client by hand may die of.
+/// The error of a client.
 pub type BenchError = Box<dyn std::error::Error + Send + Sync>;
 
-/// An engine's own client, driven by hand: the ceiling for whoever commits through it.
+/// An engine's own client, used directly: the ceiling for everything that commits through it.
 ///
-/// Rows are named by [`row_key`] and hold [`VALUE`]. A commit replaces two of them, each guarded on being as it was left,
+/// Rows are named by [`row_key`] and hold [`VALUE`]. A commit replaces two of them, each guarded by its last revision,
 /// as the two writes of one fire are.
 pub trait BaselineClient: Send {
     /// Makes these commits. No row is named twice.
     fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), BenchError>>;
 }
 
-/// Connects by hand to the engine at a URL (of SQLite: a file that does not exist yet) and makes so many rows there.
+/// Connects directly to the engine at a URL (of SQLite: a file that does not exist yet) and creates this many rows
+/// there.
 ///
-/// `together`: whether many commits are one transaction. SQL servers, SQLite and Redis take most so, and get them so in any
-/// case; etcd and ZooKeeper take them also side by side, each by itself, as an ordinary client sends them.
+/// `together`: whether many commits are one transaction. SQL servers, SQLite and Redis are fastest so, and get them so
+/// in any case; etcd and ZooKeeper also get them in parallel, each by itself, as an ordinary client sends them.
 ///
 /// # Errors
-/// What the client says; an engine that this program was built without.
+/// The client's error; an engine that this program was built without.
 pub async fn baseline_client(
     url: &str,
     rows: u32,

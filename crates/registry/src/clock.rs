@@ -1,4 +1,4 @@
-//! The one place of this crate where time is read. Engines take a [`Clock`], so that tests can move time by hand.
+//! The one place of this crate where time is read. Engines take a [`Clock`], so that tests can control time.
 
 use std::io;
 use std::sync::Mutex;
@@ -12,10 +12,10 @@ pub trait Clock: Send + Sync + 'static {
     /// Both clocks, read together.
     fn now(&self) -> Now;
 
-    /// Names the boot that [`Now::mono`] counts from; moments of different boots cannot be compared.
+    /// The id of the boot that [`Now::mono`] counts from; moments of different boots cannot be compared.
     ///
     /// # Errors
-    /// When the host does not tell.
+    /// The host does not provide it.
     fn boot_id(&self) -> io::Result<String>;
 }
 
@@ -45,20 +45,20 @@ fn millis(time: Timespec) -> i64 {
 pub struct Stopwatch(Timespec);
 
 impl Stopwatch {
-    /// Begins.
+    /// Starts the stopwatch.
     #[must_use]
     pub fn start() -> Self {
         Self(clock_gettime(ClockId::Monotonic))
     }
 
-    /// How long ago that was.
+    /// The time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         (clock_gettime(ClockId::Monotonic) - self.0).try_into().unwrap_or_default()
     }
 }
 
-/// A clock that moves when it is told to, for tests.
+/// A clock that a test moves.
 #[derive(Debug)]
 pub struct ManualClock(Mutex<(Now, u32)>);
 
@@ -77,7 +77,7 @@ impl ManualClock {
         state.0.wall = state.0.wall + span;
     }
 
-    /// Boots the host again: another boot, whose clock begins low.
+    /// Simulates a reboot of the host: another boot id, and a clock that begins low.
     pub fn reboot(&self) {
         let mut state = self.state();
         state.0.mono = Mono(1_000);

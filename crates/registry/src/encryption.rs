@@ -1,4 +1,4 @@
-//! What encrypting the way to an engine needs, read from the files that its URL names.
+//! Reads the PEM files that an engine's URL names for encryption.
 
 use std::path::Path;
 
@@ -10,16 +10,16 @@ use crate::{EngineUrl, RegistryError};
 
 /// Certificates and a key, as PEM.
 pub(crate) struct PemBundle {
-    /// Who vouches for the server; `None` for those this host trusts.
+    /// The trusted certificates; `None` for those that this host trusts.
     pub(crate) ca: Option<Vec<u8>>,
-    /// Our certificate and its key, where the server wants to see one.
+    /// The client certificate and its key, if the server requires one.
     pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// What was said of encryption; `None` without it.
+/// Reads the files for encryption; `None` without encryption.
 ///
 /// # Errors
-/// [`RegistryError::Refused`] for options that do not go together and for a file that cannot be read.
+/// [`RegistryError::Refused`] for options that exclude each other and for a file that cannot be read.
 pub(crate) fn read_pems(url: &EngineUrl) -> Result<Option<PemBundle>, RegistryError> {
     let Some(tls) = url.tls()? else { return Ok(None) };
     let read = |path: &Path| {
@@ -28,7 +28,7 @@ pub(crate) fn read_pems(url: &EngineUrl) -> Result<Option<PemBundle>, RegistryEr
         })
     };
     let ca = tls.ca.as_deref().map(read).transpose()?;
-    // Clients use the provider of the process. A provider that the program has installed already stays.
+    // Clients use the process's provider. If the program has installed one already, that one stays.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let identity = match &tls.identity {
         Some((cert, key)) => {
@@ -44,7 +44,7 @@ pub(crate) fn read_pems(url: &EngineUrl) -> Result<Option<PemBundle>, RegistryEr
     Ok(Some(PemBundle { ca, identity }))
 }
 
-/// Clients tell of these when they connect, and not all so that it can be told from a server that is out of reach.
+/// Checks a certificate and its key: clients report a mismatch late, and some as if the server were out of reach.
 fn check_key_pair(cert: &[u8], key: &[u8]) -> Result<(), String> {
     let certs: Vec<_> = CertificateDer::pem_slice_iter(cert)
         .collect::<Result<_, _>>()

@@ -1,4 +1,4 @@
-//! Why a registry did not do what it was asked: three kinds, because the driver does three things.
+//! The errors of a registry: three kinds, because the driver does three things.
 
 /// An engine's failure. Its text says what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

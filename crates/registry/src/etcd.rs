@@ -1,7 +1,7 @@
-//! The engine of a cluster that has etcd, 3.4 or newer. Class A, with one member as with five.
+//! The engine on etcd, 3.4 or newer. Class A, with one member as with five.
 //!
-//! Guards are comparisons of an etcd transaction, revisions and leases are etcd's own. Transactions travel many at once
-//! over one connection; etcd orders them, and puts those that wait into one write of its log.
+//! Guards are comparisons of an etcd transaction; revisions and leases are etcd's own. Many transactions travel at once
+//! over one connection; etcd orders them, and puts the waiting ones into one write of its log.
 
 mod baseline;
 mod bundle;
@@ -40,13 +40,13 @@ use keyspace::EtcdKeyspace;
 /// The largest value; a transaction may have several as long as it stays below [`REQUEST_MAX`].
 const VALUE_MAX: usize = 1 << 20;
 
-/// The largest request: etcd's own limit of 1.5 MiB, less what it wraps around.
+/// The largest request: etcd's own limit of 1.5 MiB, minus its overhead.
 const REQUEST_MAX: usize = (3 << 19) - 1_024;
 
-/// How much of it are keys and values; the rest is left for what is said about each.
+/// The part of it for keys and values; the rest is for the overhead of each.
 const BYTES_MAX: usize = REQUEST_MAX - (64 << 10);
 
-/// How many requests of transactions are under way at once; more wait here, where they cost least (I47).
+/// How many requests of transactions are in flight at once; more wait here, where they cost least (I47).
 const UNDER_WAY_MAX: usize = 256;
 
 /// A registry in etcd.
@@ -54,19 +54,19 @@ pub struct Etcd {
     shared: Arc<EtcdShared>,
 }
 
-/// What the verbs, and the listeners beside them, work with.
+/// The state that requests and listeners share.
 struct EtcdShared {
     facts: EngineFacts,
     version: String,
     keyspace: EtcdKeyspace,
-    /// When the generation was written that this is of.
+    /// The revision at which this generation was written.
     since: Revision,
     client: Arc<EtcdClient>,
     permits: Semaphore,
     last_error: Mutex<Option<Arc<RegistryError>>>,
-    /// The latest revision that somebody was told. Rings.
+    /// The latest revision in an answer of this process.
     announced: watch::Sender<Revision>,
-    /// The revision of the last mark that was written here.
+    /// The revision of the last progress entry that this process wrote.
     progress_written: tokio::sync::Mutex<Revision>,
 }
 
@@ -111,8 +111,9 @@ impl Etcd {
     }
 }
 
-/// Should etcd go back in time while we look, whoever connects next must get a new generation. So nobody is told that it
-/// is over before that is written: who only hears that etcd does not answer goes on asking.
+/// Raises the generation if etcd was rolled back during this session, so that the next connection gets a new one. The
+/// end is reported only after the new generation is written: until then callers only see that etcd does not answer, and
+/// retry.
 fn raise_generation_on_loss(url: EngineUrl, namespace: String, wire: &Arc<EtcdClient>, generation: u16) {
     let (mut losses, wire) = (wire.subscribe_lost(), Arc::downgrade(wire));
     tokio::spawn(async move {
@@ -136,7 +137,7 @@ impl EtcdShared {
         }
     }
 
-    /// Somebody was told this revision, and every listener is to hear of it.
+    /// Announces a revision that was in an answer, for every listener to reach.
     fn announce(&self, revision: Revision) {
         self.announced.send_if_modified(|told| revision > std::mem::replace(told, revision.max(*told)));
     }
@@ -198,7 +199,7 @@ mod tests {
             (AtomicI64::new(9), Arc::new(AtomicBool::new(true)), Arc::<AtomicU32>::default());
         let (is_full, tried) = (full.clone(), tries.clone());
         let shared = fake_server::start("", move |path| {
-            // Each looks at a time before that of the last.
+            // Each answer is from before the last one.
             let revision = revision.fetch_sub(1, Ordering::Relaxed).max(1);
             let header = Some(ResponseHeader { cluster_id: 1, revision, raft_term: 1 });
             match path {
@@ -235,10 +236,10 @@ mod tests {
         assert_eq!(tries.load(Ordering::Relaxed), 2, "it was tried again");
     }
 
-    /// As a member that was paused does; what is written still comes after all that was told.
+    /// A member that was paused does so; a write still comes after all earlier answers.
     #[tokio::test]
     async fn a_member_that_answers_with_what_was_is_no_etcd_that_went_back() {
-        // The second does not even say how far it is, which is not to have gone back either.
+        // The second member does not even report its revision, which does not mean that it was rolled back.
         let header = Some(ResponseHeader { cluster_id: 1, revision: 10, raft_term: 1 });
         for (header, says) in [(header, "a while ago"), (None, "how far it is")] {
             check_outdated_answer(PutResponse { header }, says).await;

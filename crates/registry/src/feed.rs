@@ -1,4 +1,4 @@
-//! News of the cold entries: one listener's place in the registry's order, whatever engine it listens to.
+//! The feed of changes of the cold entries: one listener's position in the registry's order, for every engine.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,51 +10,51 @@ use tokio::time::Sleep;
 
 use crate::{BoxFuture, RegistryError};
 
-/// How long a listener may stay unaware that the order went on without any news for it.
+/// How long a listener may stay unaware that the order advanced without a change for it.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// How long a log is left alone that does not have yet what was rung for: as when another server answers than rang.
+/// How long a log is left alone that lacks the announced revision, as when another server answers than announced it.
 const REST: Duration = Duration::from_millis(10);
 
-/// Where an engine remembers what changed.
+/// An engine's log of changes.
 pub trait ChangeLog: Send + Sync + 'static {
-    /// What changed among the cold entries after a revision, in order; `None` when that is no longer known.
+    /// The changes of cold entries after a revision, in order; `None` when they are no longer known.
     ///
-    /// Several changes of one key may be told as the last of them: what is told was true at the revision it bears.
+    /// Several changes of one key may be reported as the last of them: a reported entry was true at its revision.
     fn changes_after(
         self: Arc<Self>,
         after: Revision,
     ) -> BoxFuture<'static, Result<Option<ChangeBatch>, RegistryError>>;
 }
 
-/// A listener. Ordered, at least once, and without a gap: where one would be, it ends.
+/// A feed of changes. It is ordered, delivers at least once, and has no gap: where one would be, it ends.
 pub struct Feed {
     log: Arc<dyn ChangeLog>,
-    /// Rings with each revision that is there to be read.
+    /// Carries each revision that can be read.
     bell: watch::Receiver<Revision>,
     /// Read up to here.
     read: Revision,
-    /// Told up to here.
+    /// Reported up to here.
     reported: Revision,
-    /// Runs while `read` is ahead of `told`. Kept here so that a dropped `next` does not start it anew.
+    /// Runs while `read` is ahead of `reported`. Kept here so that a dropped `next` does not restart it.
     quiet_timer: Option<Pin<Box<Sleep>>>,
     /// Until when the log is left alone.
     rest_timer: Option<Pin<Box<Sleep>>>,
-    /// Why it ended.
+    /// Why the feed ended.
     error: Option<RegistryError>,
 }
 
 impl Feed {
-    /// Listens to `log` from `after` on, woken by `bell`, and ends when the bell's owner is gone.
+    /// Reads `log` from `after` on, woken by `bell`, and ends when the bell's sender is dropped.
     #[must_use]
     pub fn new(log: Arc<dyn ChangeLog>, bell: watch::Receiver<Revision>, after: Revision) -> Self {
         Self { log, bell, read: after, reported: after, quiet_timer: None, rest_timer: None, error: None }
     }
 
-    /// The next news; `None` after a gap or when the engine is gone: list again.
+    /// The next changes; `None` after a gap or when the engine is gone: list again.
     ///
-    /// A batch without changes says how far the order has gone when nothing in it was for listeners; it comes within
-    /// about 100 ms and only when something was written. May be dropped at any point without losing news.
+    /// A batch without changes says how far the order has advanced without changes for listeners; it comes within
+    /// about 100 ms and only when something was written. May be dropped at any point without losing changes.
     pub async fn next(&mut self) -> Option<ChangeBatch> {
         loop {
             if !self.wait_readable().await? {
@@ -84,13 +84,13 @@ impl Feed {
         }
     }
 
-    /// Why it ended, where that was a failure of the engine; `None` after a gap.
+    /// Why the feed ended, if that was a failure of the engine; `None` after a gap.
     #[must_use]
     pub fn error(&self) -> Option<&RegistryError> {
         self.error.as_ref()
     }
 
-    /// Waits until there is something to read (`true`) or the quiet has lasted (`false`); `None` at the end.
+    /// Waits until there is something to read (`true`) or the quiet time is over (`false`); `None` at the end.
     async fn wait_readable(&mut self) -> Option<bool> {
         let read = self.read;
         let (bell, rest) = (&mut self.bell, &mut self.rest_timer);
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// A log that has nothing before it was asked so often, then fails.
+    /// A log that lacks its changes until it was asked this often, then fails.
     struct LaggingLog(AtomicU64);
 
     impl ChangeLog for LaggingLog {

@@ -1,10 +1,11 @@
-//! Whether a SQLite file that is in use is still the one that was opened, and whole.
+//! Checks whether an open SQLite file is still the one that was opened, and intact.
 //!
-//! SQLite looks at neither: a process goes on with a deleted file, shared with no other, and with a truncated one, whose pages it
-//! still has in memory or in the log beside it, until all is lost at its end. So the header is read past SQLite.
+//! SQLite checks neither: a process continues with a deleted file, shared with no other, and with a truncated one,
+//! whose pages it still has in memory or in the log beside it, until all is lost at its end. So this module reads the
+//! header itself.
 //!
-//! A handle is kept for each file until the process ends: the system forgets all of a process's locks on a file, SQLite's too,
-//! whenever the process closes any handle of it.
+//! A handle is kept for each file until the process ends: the system releases all of a process's locks on a file,
+//! SQLite's too, whenever the process closes any handle of it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,20 +19,20 @@ use std::time::{Duration, UNIX_EPOCH};
 
 /// The first bytes of each SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-/// How long the header is.
+/// The length of the header.
 const HEADER: usize = 100;
-/// How often a header is read again that looks wrong, a millisecond apart: it may be in the middle of being written.
+/// How often a suspicious header is read again, a millisecond apart: it may be in the middle of being written.
 const LOOKS: u32 = 5;
 
-/// The handles that are kept, by device and inode. While a handle is open no other file is given its inode.
+/// The kept handles, by device and inode. While a handle is open no other file gets its inode.
 static HANDLES: Mutex<BTreeMap<(u64, u64), Arc<File>>> = Mutex::new(BTreeMap::new());
 
-/// What happened to a file in use.
+/// Damage to a file in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileDamage {
-    /// The file, or one of the two beside it, is not what its path leads to any more.
+    /// The path of the file, or of one of the two beside it, leads to another file now.
     Replaced,
-    /// The file was cut or written over by another program.
+    /// The file was truncated or overwritten by another program.
     Damaged,
 }
 
@@ -44,7 +45,7 @@ impl fmt::Display for FileDamage {
     }
 }
 
-/// A file, as it was when it was opened.
+/// A file and its state when it was opened.
 #[derive(Debug)]
 pub struct FileIntegrity {
     path: PathBuf,
@@ -53,31 +54,31 @@ pub struct FileIntegrity {
     baseline: Mutex<FileBaseline>,
 }
 
-/// The most that was seen of the file.
+/// The furthest known state of the file.
 #[derive(Debug, Default)]
 struct FileBaseline {
-    /// Counts up with each change of the tables, and when SQLite makes the file anew to shorten it (`VACUUM`).
+    /// Grows with each change of the tables, and when SQLite rewrites the file to shorten it (`VACUUM`).
     cookie: u32,
-    /// Whose file it is; 0 until that is written.
+    /// The application id; 0 until it is written.
     product: u32,
     bytes: u64,
-    /// It is not what it was, whatever it looks like by now.
+    /// The file was found damaged once, and stays so.
     damaged: bool,
-    /// The inodes of the log and of the index beside it, once there are any. They stay as long as the file is in use.
+    /// The inodes of the log and of the index beside it, once they exist. They stay as long as the file is in use.
     sibling_inodes: [Option<u64>; 2],
 }
 
-/// What a file says of itself.
+/// The parsed header.
 #[derive(Clone, Copy)]
 struct SqliteHeader {
     cookie: u32,
     product: u32,
-    /// How large the file is without what is still in its log.
+    /// The size of the file without its log.
     bytes: u64,
 }
 
 impl FileIntegrity {
-    /// Finds the file, or makes it (mode 0600) where there is none.
+    /// Opens the file, or creates it (mode 0600).
     ///
     /// # Errors
     /// The file cannot be opened for writing.
@@ -85,10 +86,10 @@ impl FileIntegrity {
         Self::open_with(path, OpenOptions::new().read(true).append(true).create(true).mode(0o600))
     }
 
-    /// Finds the file, to which this process may not write.
+    /// Opens an existing file, to which this process may not write.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// It does not exist, or it cannot be read.
     pub fn open_existing(path: &Path) -> io::Result<Self> {
         Self::open_with(path, OpenOptions::new().read(true))
     }
@@ -99,8 +100,8 @@ impl FileIntegrity {
         Ok(Self { path: path.into(), file, fingerprint: mark, baseline: Mutex::default() })
     }
 
-    /// The file's number, and a number that tells it from a later file of the same number where the file system knows when a file
-    /// was made.
+    /// The file's inode, and a number that distinguishes it from a later file with the same inode, if the file system
+    /// knows when a file was created.
     ///
     /// # Errors
     /// The file system does not answer.
@@ -108,10 +109,10 @@ impl FileIntegrity {
         Ok((self.file.metadata()?.ino(), self.fingerprint))
     }
 
-    /// Looks at the file: some microseconds. To be called once SQLite has made the file.
+    /// Checks the file, in some microseconds. Call this once SQLite has created the file.
     ///
     /// # Errors
-    /// What has happened to it.
+    /// The damage.
     pub fn verify(&self) -> Result<(), FileDamage> {
         let mut seen = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
         match std::fs::metadata(&self.path) {
@@ -140,7 +141,7 @@ impl FileIntegrity {
         Err(FileDamage::Damaged)
     }
 
-    /// Whether another file was put into its place, and its log left beside that: SQLite would write the old one's pages into it.
+    /// Whether the file was replaced beside its old log: SQLite would write the old file's pages into the new one.
     #[must_use]
     pub fn has_stale_log(&self) -> bool {
         let seen = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,7 +154,7 @@ impl FileIntegrity {
     fn is_intact(&self, seen: &mut FileBaseline) -> bool {
         let Ok(bytes) = self.file.metadata().map(|found| found.len()) else { return false };
         let Some(header) = self.read_header() else { return false };
-        // SQLite grows a file after it has written its header, and shortens it only where it has counted up.
+        // SQLite grows a file after it has written its header, and shortens it only after it has raised the counter.
         let is_cut = bytes < seen.bytes && (bytes < header.bytes || header.cookie == seen.cookie);
         let is_older = header.cookie < seen.cookie;
         let is_anothers = seen.product != 0 && header.product != seen.product;
@@ -161,7 +162,7 @@ impl FileIntegrity {
             return false;
         }
         let (cookie, product) = (header.cookie, header.product);
-        // One that is about to be shortened counts as short.
+        // A file that is about to be shortened counts as short.
         *seen = FileBaseline { cookie, product, bytes: bytes.min(header.bytes), ..std::mem::take(seen) };
         true
     }
@@ -181,27 +182,27 @@ impl FileIntegrity {
     }
 }
 
-/// A file that lies beside another one.
+/// The path of a file beside another one.
 fn sibling(path: &Path, end: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(end);
     PathBuf::from(name)
 }
 
-/// Whether a file was cut to nothing while it was in use: the log beside it says that there was something.
+/// Whether a file was truncated to nothing while in use: the log beside it shows that it had content.
 #[must_use]
 pub fn is_truncated(path: &Path) -> bool {
     let bytes = |path: &Path| std::fs::metadata(path).map(|found| found.len()).ok();
     bytes(path) == Some(0) && bytes(&sibling(path, "-wal")) > Some(0)
 }
 
-/// The commands that move a file away with the two beside it, for SQLite takes those for parts of whatever comes to its place.
+/// The shell commands that move a file away with the two beside it, which SQLite would use for whatever replaces it.
 #[must_use]
 pub fn move_away_command(path: &Path) -> String {
     move_command(path, &["", "-wal", "-shm"], ".damaged")
 }
 
-/// The commands that move away only what an earlier file has left beside the one that is there now.
+/// The shell commands that move away only what an earlier file has left beside the present one.
 #[must_use]
 pub fn move_log_command(path: &Path) -> String {
     move_command(path, &["-wal", "-shm"], ".log")
@@ -215,7 +216,7 @@ fn move_command(path: &Path, ends: &[&str], folder: &str) -> String {
     format!("mkdir {folder} && mv {} {folder}", files.join(" "))
 }
 
-/// A path as a shell takes it.
+/// A path, quoted for a shell.
 #[must_use]
 pub fn shell_quoted(path: &Path) -> String {
     let text = path.display().to_string();
@@ -226,16 +227,16 @@ pub fn shell_quoted(path: &Path) -> String {
     }
 }
 
-/// What tells a file from every other: a number that is given again is not given to one that was made at the same moment.
+/// The number that distinguishes a file: an inode is not reused for a file created at the same moment.
 fn fingerprint(found: &Metadata) -> u64 {
     let made = found.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
     let nanos = made.map_or(0, |made| made.as_nanos());
-    // Spread, so that no mark is likely to be the mere number of another file.
+    // Scrambled, so that no fingerprint is likely to equal another file's plain inode.
     let nanos = u64::try_from(nanos).unwrap_or(0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     found.ino() ^ nanos
 }
 
-/// The handle of the file at a path; opened like this where there is none yet.
+/// The shared handle of the file at a path; opened with these options if there is none yet.
 fn shared_handle(path: &Path, options: &OpenOptions) -> io::Result<Arc<File>> {
     let mut handles = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Ok(found) = std::fs::metadata(path)
@@ -261,7 +262,7 @@ mod tests {
         witness: FileIntegrity,
     }
 
-    /// A file in use, of some pages, with more in its log.
+    /// A file in use, with some pages, and more in its log.
     fn database_in_use() -> DamagedFileCase {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("db");
@@ -378,7 +379,7 @@ mod tests {
         assert_eq!(away.count(), 2, "and nothing that is not there was named");
     }
 
-    /// Closing any handle of a file drops the process's locks on it.
+    /// Closing any handle of a file releases the process's locks on it.
     #[test]
     fn one_handle_is_kept_for_each_file() {
         let place = database_in_use();

@@ -1,28 +1,28 @@
-//! What an engine tells of itself to somebody who looks whether all is well.
+//! The health report of an engine.
 
-/// The answer to [`Registry::examine`](crate::Registry::examine).
+/// The answer to [`Registry::check_health`](crate::Registry::check_health).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HealthReport {
-    /// The version of what keeps the registry; `None` when it does not say.
+    /// The version of the registry's server or library; `None` when it is unknown.
     pub version: Option<String>,
-    /// What was looked at and is as it should be, as name and value.
+    /// The checks that passed, as name and value.
     pub checks: Vec<(&'static str, String)>,
-    /// What is not as it should be.
+    /// The problems.
     pub problems: Vec<HealthProblem>,
 }
 
-/// Something that is not as it should be.
+/// A problem and its fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthProblem {
-    /// Where.
+    /// The check that found it.
     pub name: &'static str,
-    /// What.
+    /// The problem.
     pub detail: String,
-    /// What to do about it.
+    /// The fix.
     pub fix: String,
 }
 
-/// The numbers of a release, `3.9.4-rc1` being 3, 9 and 4; what is left out counts as 0. `None` where there are none.
+/// The numbers of a release, `3.9.4-rc1` being 3, 9 and 4; missing ones count as 0. `None` if there are none.
 #[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
 pub(crate) fn release(version: &str) -> Option<[u32; 3]> {
     let mut numbers = version.split(['.', '-', '+']).map_while(|part| part.parse().ok());
@@ -30,12 +30,12 @@ pub(crate) fn release(version: &str) -> Option<[u32; 3]> {
 }
 
 impl HealthReport {
-    /// Takes down something good.
+    /// Adds a check that passed.
     pub fn add_check(&mut self, name: &'static str, value: impl Into<String>) {
         self.checks.push((name, value.into()));
     }
 
-    /// Takes down something bad.
+    /// Adds a problem.
     pub fn add_problem(&mut self, name: &'static str, what: impl Into<String>, fix: impl Into<String>) {
         self.problems.push(HealthProblem { name, detail: what.into(), fix: fix.into() });
     }

@@ -1,4 +1,4 @@
-//! The engine that lives and dies with its process: [`Store`] behind a lock. For trials, tests and embedders.
+//! The in-memory engine: [`Store`] behind a lock. For trials, tests and embedders.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -30,7 +30,7 @@ const FACTS: EngineFacts = EngineFacts {
     generation: 0,
 };
 
-/// A registry in this process. Its claims are forgotten when the process ends, hence class C.
+/// A registry in this process. Its data is lost when the process ends, hence class C.
 pub struct Memory {
     shared: Arc<SharedStore>,
     bell: watch::Sender<Revision>,
@@ -42,14 +42,14 @@ struct SharedStore(Mutex<Store>);
 static NAMED: Mutex<BTreeMap<String, Weak<Memory>>> = Mutex::new(BTreeMap::new());
 
 impl Memory {
-    /// A new, empty registry that lives by `clock`.
+    /// A new, empty registry with this clock.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let shared = Arc::new(SharedStore(Mutex::new(Store::default())));
         Self { shared, bell: watch::Sender::new(Revision(0)), clock }
     }
 
-    /// The registry of this name, shared by everybody in this process who asks for it while somebody holds it.
+    /// The registry of this name, shared within the process for as long as it is in use.
     #[must_use]
     pub fn named(name: &str) -> Arc<Self> {
         let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,12 +62,12 @@ impl Memory {
         memory
     }
 
-    /// Does something with the store and rings when that made news.
+    /// Applies an act to the store and notifies listeners of a new revision.
     fn update<T>(&self, act: impl FnOnce(&mut Store) -> T) -> T {
         let mut store = self.shared.store();
         let answer = act(&mut store);
         let revision = store.revision();
-        // Under the lock, so that the bell never rings backwards.
+        // Under the lock, so that the announced revisions never go backwards.
         self.bell.send_if_modified(|rung| std::mem::replace(rung, revision) != revision);
         answer
     }

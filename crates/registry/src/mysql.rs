@@ -1,4 +1,4 @@
-//! The engine on MySQL and MariaDB: what their dialect says differently, and what makes their promises good.
+//! The engine on MySQL and MariaDB: its SQL dialect, and the settings that its guarantees need.
 
 use evenkeel_core::registry::DurabilityClass;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
@@ -11,10 +11,10 @@ use crate::sql::{
 };
 use crate::url::EngineUrl;
 
-/// What the server must take in one statement: pieces are of a quarter of it.
+/// The packet size that the server must allow: statements use a quarter of it.
 const PACKET_MIN: i64 = 16 << 20;
 
-/// What its statements say differently.
+/// The dialect of its statements.
 pub(crate) static SQL_DIALECT: SqlDialect = SqlDialect {
     numbered: false,
     quote: '`',
@@ -26,9 +26,9 @@ pub(crate) static SQL_DIALECT: SqlDialect = SqlDialect {
 static DIALECT: RegistryDialect = RegistryDialect {
     name: "mysql",
     sql: &SQL_DIALECT,
-    // Whoever is frozen inside a transaction, or has gone without a word, must not hold up the others.
-    // MariaDB can tell a transaction that waits from a connection that does, also one that has only locked; MySQL cannot.
-    // What a server was told to do for all its users, against slips of theirs, is not for us.
+    // A client that is frozen inside a transaction, or vanished, must not block the others. MariaDB can distinguish a
+    // transaction that waits from an idle connection, even one that only holds locks; MySQL cannot. Settings that
+    // protect a server's other users against slips are turned off here.
     session_setup: "SET SESSION autocommit = 1, SESSION sql_safe_updates = 0, \
                SESSION innodb_lock_wait_timeout = 2, SESSION wait_timeout = 5 \
                /*M!100300 , SESSION idle_transaction_timeout = 1 */; \
@@ -43,7 +43,7 @@ static DIALECT: RegistryDialect = RegistryDialect {
                     born = VALUES(born), owner = VALUES(owner)",
     replace_lease: " ON DUPLICATE KEY UPDATE ttl = VALUES(ttl), ends = VALUES(ends)",
     notify: None,
-    // InnoDB lets others see a commit before its log is on the disk, unless there is a binary log to be kept in step with.
+    // InnoDB shows a commit to others before its log is on the disk, unless there is a binary log to keep in step with.
     durable_before_visible: false,
     first_layout,
     inspect: |link, tables| Box::pin(inspect(link, tables)),
@@ -55,7 +55,7 @@ pub struct MySql(Sql);
 crate::sql::engine!(MySql);
 
 impl MySql {
-    /// Connects to `mysql://USER@HOST/DATABASE[/NAMESPACE]`, and makes the tables where there are none.
+    /// Connects to `mysql://USER@HOST/DATABASE[/NAMESPACE]`, and creates missing tables.
     ///
     /// # Errors
     /// [`RegistryError::Refused`] for a URL, user, database or layout that cannot be used,
@@ -65,17 +65,17 @@ impl MySql {
         Sql::connect(SqlConfig::new(&DIALECT, target, url, namespace)).await.map(Self)
     }
 
-    /// Whether the tables are there. Makes none.
+    /// Whether the tables exist. Creates nothing.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// Same as [`connect`](Self::connect).
     pub async fn exists(url: &EngineUrl) -> Result<bool, RegistryError> {
         let (target, namespace) = target(url)?;
         Sql::exists(&SqlConfig::new(&DIALECT, target, url, namespace)).await
     }
 }
 
-/// Where the server is, who asks, and the namespace there.
+/// The server and user of the URL, and the namespace.
 pub(crate) fn target(url: &EngineUrl) -> Result<(SqlTarget, &str), RegistryError> {
     url.allow_options(&[])?;
     let ([database], namespace) = url.path_segments(["DATABASE"])?;
@@ -129,11 +129,11 @@ const SERVER: &str = "SELECT CAST(@@read_only AS CHAR), CAST(@@innodb_flush_log_
     CAST(@@log_bin AS SIGNED), CAST(@@sync_binlog AS SIGNED), CAST(@@max_allowed_packet AS SIGNED), \
     CAST(VERSION() AS CHAR)";
 
-/// MariaDB's servers have no name for ever, only a number that tells them from their replicas.
+/// A MariaDB server has no permanent id, only a number that distinguishes it from its replicas.
 const MARIADB: &str = "SELECT CAST(@@server_id AS CHAR)";
 const MYSQL: &str = "SELECT CAST(@@server_uuid AS CHAR)";
 
-/// A table that was restored from a dump or a copy was made anew.
+/// A table that was restored from a dump or a copy has a new creation time.
 const MADE: &str = "SELECT CAST(CREATE_TIME AS CHAR) FROM information_schema.tables \
     WHERE table_schema = DATABASE() AND table_name = ";
 
@@ -146,7 +146,7 @@ async fn inspect(link: &mut SqlConnection, tables: &TableNames) -> Result<SqlSer
     let made = SqlStatement::new(&DIALECT, MADE).with(SqlArg::Text(&tables.counter));
     let made = link.query(made).await?.first().map(|row| row.text(0)).transpose()?;
     let identity = made.map(|made| format!("{identity}/{made}"));
-    // In a Galera cluster a lock is one server's own.
+    // In a Galera cluster a lock is local to one server.
     let galera = link.query(SqlStatement::new(&DIALECT, "SHOW VARIABLES LIKE 'wsrep_on'")).await?;
     let galera = galera.first().map(|row| row.text(1)).transpose()?.is_some_and(|on| on == "ON");
     // Without it a page that was half written when the host died is lost.

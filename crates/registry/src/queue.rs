@@ -1,4 +1,4 @@
-//! What waits for an engine's one writer, and who is to be told: so many callers cost one trip and one sync of the disk.
+//! The queue of an engine's one writer: many callers share one trip and one sync of the disk.
 //!
 //! Leases go first: a renewal never waits behind decisions (law 10).
 
@@ -11,13 +11,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::RegistryError;
 
-/// How many commits may wait; more wait where they come from, so that a slow engine does not fill the memory (I47).
+/// How many commits may wait; more wait at their callers, so that a slow engine does not fill the memory (I47).
 const WAITING_MAX: usize = 64;
 
-/// Where an answer goes.
+/// Receives the answer of a request.
 pub(crate) type ReplySender<T> = oneshot::Sender<Result<T, RegistryError>>;
 
-/// One verb that waits, and where its answer goes.
+/// A waiting request, and its reply channel.
 pub(crate) enum WriteRequest {
     Open(Millis, ReplySender<LeaseGrant>),
     Renew(LeaseId, ReplySender<Option<LeaseGrant>>),
@@ -25,14 +25,14 @@ pub(crate) enum WriteRequest {
     Commit(Vec<Txn>, OutcomeSender),
 }
 
-/// Where the outcomes of commits go. They take their room until then, though whoever asked may have stopped waiting.
+/// Receives the outcomes of a commit. It holds its permit until then, even if the caller has stopped waiting.
 pub(crate) struct OutcomeSender {
     reply: oneshot::Sender<Vec<TxnOutcome>>,
     room: OwnedSemaphorePermit,
 }
 
 impl OutcomeSender {
-    /// Whoever asked may be gone: then nobody hears.
+    /// Sends the outcomes. The caller may be gone.
     pub(crate) fn send(self, outcomes: Vec<TxnOutcome>) {
         let _ = self.reply.send(outcomes);
         drop(self.room);
@@ -40,7 +40,7 @@ impl OutcomeSender {
 }
 
 impl WriteRequest {
-    /// Tells that it was not done, or that nobody knows.
+    /// Reports that the commit was not done, or that its outcome is unknown.
     pub(crate) fn fail(self, error: &RegistryError) {
         match self {
             Self::Open(_, reply) => drop(reply.send(Err(error.clone()))),
@@ -68,14 +68,14 @@ impl LastError {
     }
 }
 
-/// How much goes into one group at most. A commit that is larger is a group by itself.
+/// The most that goes into one group. A larger commit is a group by itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupLimits {
     pub(crate) txns: usize,
     pub(crate) bytes: usize,
 }
 
-/// The end of those who ask. When it is dropped, what was asked is still done.
+/// The callers' end of the queue. When it is dropped, the queued requests are still done.
 pub(crate) struct WriterHandle {
     sender: mpsc::UnboundedSender<WriteRequest>,
     room: Arc<Semaphore>,
@@ -96,14 +96,14 @@ impl WriterHandle {
         self.request(|reply| WriteRequest::Close(lease, reply)).await
     }
 
-    /// What is too much for one group goes as several, in its order.
+    /// Splits a commit that is too large for one group, in its order.
     pub(crate) async fn commit(&self, txns: Vec<Txn>) -> Vec<TxnOutcome> {
         let (mut outcomes, mut answers) = (Vec::with_capacity(txns.len()), Vec::new());
         for part in split_commit(txns, self.limits.bytes) {
             let asked = part.len();
             let (reply, answer) = oneshot::channel();
             if let Ok(room) = self.room.clone().acquire_owned().await {
-                // A writer that is gone drops the question, and with it the way back.
+                // A writer that is gone drops the request, and its reply channel with it.
                 let _ = self.sender.send(WriteRequest::Commit(part, OutcomeSender { reply, room }));
             }
             answers.push((asked, answer));
@@ -120,7 +120,7 @@ impl WriterHandle {
 
     async fn request<T>(&self, ask: impl FnOnce(ReplySender<T>) -> WriteRequest) -> Result<T, RegistryError> {
         let (reply, answer) = oneshot::channel();
-        // As in `commit`: a writer that is gone shows as an answer that never comes.
+        // As in `commit`: if the writer is gone, the answer never comes.
         let _ = self.sender.send(ask(reply));
         answer.await.unwrap_or_else(|_| Err(RegistryError::Fatal("the registry's writer has stopped".into())))
     }
@@ -135,7 +135,7 @@ pub(crate) struct WriteQueue {
     pub(crate) last_error: Arc<LastError>,
 }
 
-/// The two ends of a queue.
+/// Creates the two ends of a queue.
 pub(crate) fn write_queue(most: GroupLimits) -> (WriterHandle, WriteQueue) {
     let ((sender, asks), trouble) = (mpsc::unbounded_channel(), Arc::<LastError>::default());
     let room = Arc::new(Semaphore::new(WAITING_MAX));
@@ -153,7 +153,7 @@ pub(crate) fn write_queue(most: GroupLimits) -> (WriterHandle, WriteQueue) {
 }
 
 impl WriteQueue {
-    /// Waits until something is asked; `false` when nobody can ask any more. May be dropped at any point.
+    /// Waits for a request; `false` when all callers are gone. May be dropped at any point.
     #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
     pub(crate) async fn wait(&mut self) -> bool {
         if self.is_empty()
@@ -164,7 +164,7 @@ impl WriteQueue {
         !self.is_empty()
     }
 
-    /// The same for a writer that is a thread.
+    /// Waits likewise, for a writer that is a thread.
     pub(crate) fn wait_blocking(&mut self) -> bool {
         if self.is_empty()
             && let Some(ask) = self.receiver.blocking_recv()
@@ -174,7 +174,7 @@ impl WriteQueue {
         !self.is_empty()
     }
 
-    /// Takes what is to be done together: all that concerns leases, and commits up to a limit.
+    /// Takes the requests of one group: all that concern leases, and commits up to a limit.
     pub(crate) fn take_group(&mut self) -> Vec<WriteRequest> {
         self.receive_all();
         let mut group: Vec<WriteRequest> = self.leases.drain(..).collect();
@@ -191,7 +191,7 @@ impl WriteQueue {
         group
     }
 
-    /// Whether nothing waits.
+    /// Whether the queue is empty.
     pub(crate) fn is_empty(&mut self) -> bool {
         self.receive_all();
         self.leases.is_empty() && self.commits.is_empty()
@@ -211,7 +211,7 @@ impl WriteQueue {
     }
 }
 
-/// Cuts what is heavier than a group; one that is too heavy by itself stays whole.
+/// Splits a commit into parts for one group each; a single transaction stays whole.
 fn split_commit(txns: Vec<Txn>, most: usize) -> Vec<Vec<Txn>> {
     let (mut parts, mut size) = (vec![Vec::new()], 0_usize);
     for txn in txns {

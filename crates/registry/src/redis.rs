@@ -1,7 +1,7 @@
-//! The engine on Redis: hashes and a stream that three small scripts keep, each of them one indivisible step.
+//! The engine on Redis: hashes and a stream, kept by three small scripts, each of which is atomic.
 //!
-//! What many callers ask goes to the server in one call (`act.lua`), what is read is read at one moment (`look.lua`), and
-//! each new connection finds out whether the history behind it is still the one we know (`adopt.lua`).
+//! The requests of many callers go to the server in one call (`act.lua`), reads are of one moment (`look.lua`), and
+//! each new connection checks whether the server's history is still the known one (`adopt.lua`).
 
 mod connector;
 mod errors;
@@ -30,7 +30,7 @@ use connector::RedisConnector;
 use session::{ANSWER, RedisSession, SharedSession};
 use writer::TICK;
 
-/// By how much the registry's time goes on at most when the server's clock is set forward, and with it the most that a
+/// How far the registry's time advances at most when the server's clock is set forward, which is the most that a
 /// lease may end early by.
 const TIME_STEP: Millis = Millis(500);
 
@@ -39,7 +39,7 @@ const FACTS: EngineFacts = EngineFacts {
     engine: "redis",
     class: DurabilityClass::C,
     feed: FeedKind::Pushed,
-    // Somebody who keeps no deadline asks at each tick, and waits for the answer.
+    // A client without deadlines of its own acts at each tick, and waits for the answer.
     notice: Millis(TICK.0 + ANSWER.0),
     early: TIME_STEP,
     ttl_min: Millis::secs(2),
@@ -49,7 +49,7 @@ const FACTS: EngineFacts = EngineFacts {
     generation: 0,
 };
 
-/// A registry in one database of a Redis server, below one namespace. Dropping it sends what was asked so far.
+/// A registry in one database of a Redis server, below one namespace. Dropping it sends the queued requests.
 pub struct Redis {
     facts: EngineFacts,
     session: SharedSession,

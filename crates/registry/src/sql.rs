@@ -1,10 +1,10 @@
-//! What the engines on SQL servers have in common, which is nearly all: PostgreSQL and MySQL differ in a few words.
+//! The common part of the engines on SQL servers: PostgreSQL and MySQL differ only in their dialects.
 //!
-//! Four tables a namespace: a counter, entries, leases and changes. One task a process puts everything that waits into
-//! one transaction; it locks the counter's row first, so transactions are made one after another in the order of their
-//! revisions, and every moment is the server's own.
+//! Four tables per namespace: a counter, entries, leases and changes. One task per process puts all waiting requests
+//! into one transaction; it locks the counter's row first, so transactions are made one after another in the order of
+//! their revisions, and every moment is the server's own.
 //!
-//! [`Link`], [`Statement`] and [`Layout`] are for others too who keep tables of their own on such a server.
+//! [`SqlConnection`], [`SqlStatement`] and [`TableLayout`] also serve other users of tables on such a server.
 
 mod clock_step;
 mod connection;
@@ -41,20 +41,20 @@ use reader::SqlReaders;
 pub use statement::{ROWS_MAX, SqlArg, SqlDialect, SqlStatement, pieces};
 pub(crate) use statement::{RegistryDialect, TableNames};
 
-/// How often a server that cannot send word is asked, and how often one that can, lest word was lost.
+/// How often to poll a server that cannot notify, and one that can, in case a notification was lost.
 const POLL: Millis = Millis(100);
 const NOTICE_PUSHED: Millis = Millis(1_000);
 
-/// How long a server may take to say what it is, and a question or a transaction.
+/// How long a server may take to describe itself, and for a query or a transaction.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// The largest value, and the least that a server must take in one statement.
+/// The largest value, and the least that a server must accept in one statement.
 const VALUE_MAX: usize = 4 << 20;
 
-/// How much goes into one transaction of the server's, ours or several: it must be made in time.
+/// The most bytes in one transaction of the server, for one request or several: it must be made in time.
 const BYTES_MAX: usize = 16 << 20;
 
-/// The longest key that every server can look up.
+/// The longest key that every server can index.
 const KEY_MAX: usize = 700;
 
 /// A registry on an SQL server. Made by [`Postgres`](crate::postgres::Postgres) and [`MySql`](crate::mysql::MySql).
@@ -67,36 +67,36 @@ pub(crate) struct Sql {
     listener_started: OnceLock<()>,
 }
 
-/// Where a registry is, and how it is spoken to.
+/// A registry's server, namespace and dialect.
 pub(crate) struct SqlConfig {
     dialect: &'static RegistryDialect,
     target: SqlTarget,
     tables: TableNames,
-    /// What it is, and its URL without what is secret.
+    /// What it is, and its URL without secrets.
     label: String,
 }
 
-/// What a server says of itself.
+/// The facts that a server reports about itself.
 pub(crate) struct SqlServerInfo {
-    /// Another server has another, another history of the same one, and a counter that was restored; `None` while there
-    /// is no counter.
+    /// The server's identity: it differs for another server, another history of the same one, and a restored counter;
+    /// `None` while there is no counter.
     pub(crate) identity: Option<String>,
-    /// Whether it may be written to.
+    /// Whether it accepts writes.
     pub(crate) writable: bool,
-    /// What its promises are worth, and why no more.
+    /// The durability class of its commits, and why it is no higher.
     pub(crate) class: DurabilityClass,
     pub(crate) weakness: &'static str,
     /// Why it cannot be used as it is.
     pub(crate) refusal: Option<String>,
 }
 
-/// The server that was adopted.
+/// The identity of the adopted server.
 struct SqlServerIdentity {
     identity: String,
     class: DurabilityClass,
 }
 
-/// What an engine can hold.
+/// The size limits of an engine.
 #[derive(Clone, Copy)]
 struct SqlLimits {
     facts: EngineFacts,
@@ -109,7 +109,7 @@ impl SqlLimits {
     }
 }
 
-/// Whether servers take such a key at all.
+/// Whether all servers can store such a key.
 fn storable(key: &Key) -> bool {
     key.as_str().len() <= KEY_MAX && !key.as_str().contains('\0')
 }
@@ -140,7 +140,7 @@ impl SqlConfig {
         Ok(server)
     }
 
-    /// A new connection to the server that was adopted, and to no other.
+    /// A new connection to the adopted server, and to no other.
     async fn reconnect(&self, adopted: &SqlServerIdentity) -> Result<SqlConnection, RegistryError> {
         let come = async {
             let opened = SqlConnection::open(&self.target, self.dialect.session_setup).await;
@@ -166,7 +166,7 @@ impl SqlConfig {
 }
 
 impl Sql {
-    /// Connects, and looks whether the tables are there.
+    /// Connects, and checks whether the tables exist.
     pub(crate) async fn exists(config: &SqlConfig) -> Result<bool, RegistryError> {
         let explain = |error| errors::explain(&config.label, &error);
         let mut link =
@@ -174,7 +174,7 @@ impl Sql {
         layout::registry_layout(config).exists(&mut link).await
     }
 
-    /// Connects, makes or updates the tables, and starts to write.
+    /// Connects, creates or updates the tables, and starts the writer.
     pub(crate) async fn connect(config: SqlConfig) -> Result<Self, RegistryError> {
         let explain = |error| errors::explain(&config.label, &error);
         let mut link =
@@ -277,14 +277,14 @@ impl Registry for Sql {
     }
 }
 
-/// Waits for a server's answer, not for ever.
+/// Waits for a server's answer, with a timeout.
 async fn with_timeout<T>(answer: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
     tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(timeout_error("no answer", PATIENCE)))
 }
 
-/// What an examination comes to.
+/// Builds the health report.
 fn health_report(version: &str, server: &SqlServerInfo, isolation: &str) -> HealthReport {
-    // PostgreSQL says its name first, and then on what and by what it was built.
+    // PostgreSQL's version text starts with its name, and ends with its platform and compiler.
     let version = version.trim_start_matches("PostgreSQL ").split(' ').next().map(str::to_owned);
     let mut found = HealthReport { version, ..HealthReport::default() };
     match server.weakness {
@@ -309,7 +309,7 @@ fn health_report(version: &str, server: &SqlServerInfo, isolation: &str) -> Heal
     found
 }
 
-/// Makes a type of its own of a registry on an SQL server.
+/// Defines a type for a registry on an SQL server.
 macro_rules! engine {
     ($name:ident) => {
         impl $crate::Registry for $name {

@@ -1,8 +1,8 @@
-//! The engine of one host: a SQLite file that several processes share. Class A there, and never over a network.
+//! The SQLite engine: a file that several processes of one host share. Class A there, and never over a network.
 //!
-//! One writer thread a process puts everything that waits into one `BEGIN IMMEDIATE` transaction (a group
-//! commit, durable by `synchronous=FULL`); readers see snapshots beside it; a poller hears what other
-//! processes committed.
+//! One writer thread per process puts all waiting requests into one `BEGIN IMMEDIATE` transaction (a group
+//! commit, durable by `synchronous=FULL`); readers see snapshots beside it; a poller detects the commits of other
+//! processes.
 
 mod errors;
 mod file;
@@ -48,7 +48,7 @@ const FACTS: EngineFacts = EngineFacts {
     generation: 0,
 };
 
-/// A registry in a SQLite file. Dropping it answers what was asked so far, then lets go of the file.
+/// A registry in a SQLite file. Dropping it answers the queued requests, then releases the file.
 pub struct Sqlite {
     facts: EngineFacts,
     file: Arc<SqliteFile>,
@@ -59,12 +59,12 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the file at `path`, and makes it (mode 0600) where there is none.
+    /// Opens the file at `path`, or creates it (mode 0600).
     ///
     /// # Errors
-    /// [`RegistryError::Refused`] when the path cannot be used as it is: no such folder, no right to write, not a
-    /// SQLite file, the file of another program or of a newer version. [`RegistryError::Unavailable`] while somebody
-    /// locks the file or the disk is full.
+    /// [`RegistryError::Refused`] when the path cannot be used: no such folder, no right to write, not a SQLite file,
+    /// the file of another program or of a newer version. [`RegistryError::Unavailable`] while another process locks
+    /// the file or the disk is full.
     pub async fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, RegistryError> {
         let path = PathBuf::from(path);
         let opened = tokio::task::spawn_blocking(move || Self::open_now(&path, clock)).await;

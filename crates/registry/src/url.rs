@@ -1,4 +1,4 @@
-//! The door: an engine for a URL.
+//! Opens the engine for a URL.
 
 mod engine;
 
@@ -40,15 +40,15 @@ pub async fn open(url: &str) -> Result<Arc<dyn Registry>, RegistryError> {
     }
 }
 
-/// Whether there is a registry at a URL. Nothing is made in order to find out; so of engines where only a look that writes could
-/// tell, it is said that there is one.
+/// Checks whether there is a registry at a URL. Creates nothing; for engines where the check would have to write, the
+/// answer is yes.
 ///
 /// # Errors
-/// As [`open`].
+/// Same as [`open`].
 pub async fn exists(url: &str) -> Result<bool, RegistryError> {
     match url.split_once(':') {
         Some(("sqlite", rest)) if !["", ":memory:"].contains(&rest) => {
-            // An empty file is one in which nothing was made yet, or one that was cut.
+            // An empty file is one without tables yet, or a truncated one.
             let path = sqlite_path(rest);
             Ok(is_truncated(path) || std::fs::metadata(path).is_ok_and(|found| found.len() > 0))
         }
@@ -60,10 +60,10 @@ pub async fn exists(url: &str) -> Result<bool, RegistryError> {
     }
 }
 
-/// How an engine at a URL is reached; `None` for one that is in a file or in this process.
+/// The exposure of the engine at a URL; `None` for one in a file or in this process.
 ///
 /// # Errors
-/// [`RegistryError::Refused`] for a URL that makes no sense.
+/// [`RegistryError::Refused`] for an invalid URL.
 pub fn exposure(url: &str) -> Result<Option<Exposure>, RegistryError> {
     match url.split_once(':') {
         Some(("postgres" | "mysql" | "redis" | "etcd" | "zookeeper", _)) => {
@@ -73,22 +73,22 @@ pub fn exposure(url: &str) -> Result<Option<Exposure>, RegistryError> {
     }
 }
 
-/// The path in what stands behind `sqlite:`: `sqlite:///var/x` is how others write `sqlite:/var/x`.
+/// The path after `sqlite:`: `sqlite:///var/x` is how others write `sqlite:/var/x`.
 fn sqlite_path(rest: &str) -> &Path {
     Path::new(rest.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(rest))
 }
 
-/// A registry's URL as it may be shown and written down: without its password.
+/// A registry's URL without its password, fit to be shown and stored.
 #[must_use]
 pub fn redacted(url: &str) -> String {
     match url.split_once(':') {
-        // A path may hold anything.
+        // A path may contain anything.
         Some(("sqlite" | "memory", _)) => url.to_owned(),
         _ => engine::redacted(url),
     }
 }
 
-/// Connects to the engine that the scheme names.
+/// Connects to the engine of the scheme.
 async fn connect(url: &EngineUrl) -> Result<Arc<dyn Registry>, RegistryError> {
     match url.scheme() {
         #[cfg(feature = "postgres")]

@@ -1,4 +1,4 @@
-//! The client's side of the API: JSON over HTTP to one node.
+//! The API client: JSON over HTTP to one node.
 
 use std::cell::OnceCell;
 use std::io::Read;
@@ -17,37 +17,37 @@ use crate::exit::{CliError, ExitKind};
 use crate::host;
 use crate::output::OutputFormat;
 
-/// Answers are bounded, so that a wrong address cannot fill the memory.
+/// The size limit of a response, so that a wrong address cannot fill the memory.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// What of a key file's mode lets everybody read it, or more than its owner change it.
+/// The mode bits of a key file that let everybody read it, or others than its owner change it.
 const OPEN: u32 = 0o027;
-/// Far larger than any key file.
+/// The size limit of a key file, far above any real one.
 const KEY_BYTES_MAX: u64 = 64 * 1024;
 
-/// A question whose connection was cut is asked so many times again: a node that goes on in another program cuts them all.
+/// How often a read is repeated after a broken connection: a node that continues in another program breaks them all.
 const REPEATS: u32 = 3;
-/// The pause before each.
+/// The pause before each repetition.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// So long may a connection take.
+/// The time limit of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(3);
-/// So long may a node take to say that it lives, where another one can be asked instead.
+/// The time limit of a health check, if another node can be asked instead.
 const ALIVE: Duration = Duration::from_secs(3);
-/// The same where it is the only one: a machine may stall for seconds.
+/// The same for the only node: a machine may stall for seconds.
 const ALIVE_ALONE: Duration = Duration::from_secs(15);
-/// So long may any other answer take: some wait for the registry, or for another node.
+/// The time limit of any other response: some wait for the registry, or for another node.
 const ANSWER: Duration = Duration::from_secs(60);
-/// What to do where no node answers.
+/// The advice if no node answers.
 const START: &str = "start one with `evenkeel dev`, or say where it is with --server URL or EVENKEEL_SERVER";
 
-/// What is said of a change of which no answer came.
+/// The message for a change whose response was lost.
 pub(crate) const UNKNOWN: &str = "it is not known whether that was done, so look before you ask again";
 
-/// Where the serving leader answers, on the refusal of a node that is on standby.
+/// The header with the address of the serving leader, in the refusal of a standby node.
 pub(crate) const LEADER: &str = "evenkeel-leader";
 
-/// Who runs the command line, as it says itself.
+/// The header with the user of the command line, as the client claims.
 pub(crate) const CLIENT: &str = "evenkeel-client";
 
 /// Where the node is, how to be let in, and how to print: every client verb takes these.
@@ -70,13 +70,13 @@ pub(crate) struct ConnectArgs {
     pub(crate) output: OutputFormat,
 }
 
-/// A node, as far as a client sees it.
+/// A client of one node.
 #[derive(Debug)]
 pub(crate) struct ApiClient {
     agent: Agent,
-    /// Where nodes may answer, in the order in which they are tried.
+    /// The addresses of nodes, in the order in which they are tried.
     bases: Vec<String>,
-    /// The one that does.
+    /// The address that answered.
     chosen: OnceCell<String>,
     key: Option<String>,
 }
@@ -93,10 +93,10 @@ struct ListedMember {
 }
 
 impl ConnectArgs {
-    /// A client of that node.
+    /// A client of the node at `--server`.
     ///
     /// # Errors
-    /// The address is none, or the key cannot be read.
+    /// The address is invalid, or the key cannot be read.
     pub(crate) fn client(&self) -> Result<ApiClient, CliError> {
         let bases = self.server.iter().map(|base| base.trim().trim_end_matches('/'));
         let bases: Vec<String> = bases.filter(|base| !base.is_empty()).map(ToOwned::to_owned).collect();
@@ -111,7 +111,7 @@ impl ConnectArgs {
     }
 }
 
-/// What asks over HTTP, and how long it waits for a connection and for the first word of an answer.
+/// An HTTP agent with time limits for the connection and for the beginning of a response.
 fn agent(connect: Duration, answer: Option<Duration>) -> Agent {
     let config = Agent::config_builder()
         .http_status_as_error(false)
@@ -126,7 +126,7 @@ fn agent(connect: Duration, answer: Option<Duration>) -> Agent {
 /// Reads a cluster key: the file's first line.
 ///
 /// # Errors
-/// It cannot be read, or is too short to keep anybody out.
+/// The file cannot be read, or the key is too short to be safe.
 pub(crate) fn read_key(path: &Path) -> Result<String, CliError> {
     let text = bounded::text(path, KEY_BYTES_MAX)
         .map_err(|e| CliError::unreadable(format!("cluster key {}", path.display()), e))?;
@@ -153,8 +153,8 @@ pub(crate) fn read_key(path: &Path) -> Result<String, CliError> {
 }
 
 impl ApiClient {
-    /// The first address at which a node answers; of a node that is no member only where no other answers. Some answers take
-    /// long, so a node that is frozen is told by another question, which is answered at once.
+    /// The first address at which a node answers; a node that is no member is used only if no other answers. Some
+    /// responses take long, so a frozen node is detected by a health check, which is answered at once.
     fn base(&self) -> Result<&str, CliError> {
         if let Some(base) = self.chosen.get() {
             return Ok(base);
@@ -169,7 +169,7 @@ impl ApiClient {
                     return Ok(self.chosen.get_or_init(|| base.clone()));
                 }
                 Ok(_) => fallback = fallback.or(Some(base)),
-                // Somebody was there: the question itself may be asked again.
+                // A node was there: the request itself may be repeated.
                 Err(e) if is_broken_connection(&e) => fallback = fallback.or(Some(base)),
                 Err(e) => whys.push(format!("no node answers at {base}: {e}")),
             }
@@ -180,15 +180,15 @@ impl ApiClient {
         }
     }
 
-    /// The address that is asked, for messages.
+    /// The address of the node, for messages.
     fn shown(&self) -> &str {
         self.chosen.get().or(self.bases.first()).map_or("", String::as_str)
     }
 
-    /// Asks.
+    /// Sends a read.
     ///
     /// # Errors
-    /// Nobody answers, or the answer is a refusal.
+    /// No node answers, or the request is refused.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
         let mut repeats = REPEATS;
         loop {
@@ -202,36 +202,36 @@ impl ApiClient {
         }
     }
 
-    /// Orders.
+    /// Sends a command.
     ///
     /// # Errors
-    /// Nobody answers, or the answer is a refusal.
+    /// No node answers, or the request is refused.
     pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, CliError> {
         let body = serde_json::to_vec(body).map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
         self.read(self.send(Method::POST, path, Some(body))?)
     }
 
-    /// Puts something where it belongs.
+    /// Creates or replaces an object.
     ///
     /// # Errors
-    /// Nobody answers, or the answer is a refusal.
+    /// No node answers, or the request is refused.
     pub(crate) fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, CliError> {
         let body = serde_json::to_vec(body).map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
         self.read(self.send(Method::PUT, path, Some(body))?)
     }
 
-    /// Deletes.
+    /// Deletes an object.
     ///
     /// # Errors
-    /// Nobody answers, or the answer is a refusal.
+    /// No node answers, or the request is refused.
     pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, CliError> {
         self.read(self.send(Method::DELETE, path, None)?)
     }
 
-    /// Asks for bytes that may keep coming; hands them on as they come.
+    /// Reads a stream of bytes, and passes them to `each` as they come.
     ///
     /// # Errors
-    /// Nobody answers, the answer is a refusal, or `each` fails.
+    /// No node answers, the request is refused, or `each` fails.
     pub(crate) fn stream(
         &self,
         path: &str,
@@ -257,7 +257,7 @@ impl ApiClient {
         }
     }
 
-    /// Sends it, and once more to the serving leader when the node says that it is another one.
+    /// Sends a request, and repeats it to the serving leader if the node names another one.
     fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Response<Body>, CliError> {
         let response = self.sent(self.base()?, method.clone(), path, body.clone())?;
         let Some(leader) = response.headers().get(LEADER) else { return Ok(response) };
@@ -266,8 +266,8 @@ impl ApiClient {
         self.sent(&leader, method, path, body)
     }
 
-    /// Makes sure that this is where a member of the cluster answers: the request may carry the key, and is an order to whoever
-    /// gets it. Who is a member, the node says that the user named, to which the key was shown already.
+    /// Checks that a member of the cluster answers at this address: the request may carry the key, and may be a
+    /// command. The members are listed by the node that the user named, which got the key already.
     fn is_member(&self, leader: &str) -> Result<(), CliError> {
         let doubt = |why: &str| {
             let text = format!(
@@ -328,7 +328,7 @@ impl ApiClient {
         })
     }
 
-    /// The answer to a change.
+    /// Parses the response to a change.
     fn read<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, CliError> {
         let status = response.status().as_u16();
         let heard = read_body(response).map_err(|e| {
@@ -370,26 +370,26 @@ impl ApiClient {
     }
 }
 
-/// The whole of an answer.
+/// Reads a whole response.
 fn read_body(response: Response<Body>) -> Result<Vec<u8>, ureq::Error> {
     response.into_body().with_config().limit(ANSWER_BYTES_MAX).read_to_vec()
 }
 
-/// Whether a request may have been heard, of which no answer came.
+/// Whether a request without a response may have been received.
 fn may_be_done(error: &ureq::Error) -> bool {
     let late =
         matches!(error, ureq::Error::Timeout(at) if !matches!(at, Timeout::Connect | Timeout::Resolve));
     late || is_broken_connection(error)
 }
 
-/// Somebody was there, and then was not: the answer is unknown.
+/// Whether a node accepted the connection and then broke it: the outcome is unknown.
 fn is_broken_connection(error: &ureq::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     let ureq::Error::Io(e) = error else { return false };
     matches!(e.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// Writes a name into a path: only what no path could mistake stays as it is.
+/// Escapes a name for a path: only characters that no path could mistake stay.
 #[must_use]
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::new();
@@ -410,7 +410,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers each caller by one of these and hangs up; nobody listens after the last of them. Ends once all were asked for.
+    /// Answers each caller with one of these and hangs up; stops listening after the last. Ends once all are used.
     fn answering(answers: Vec<&'static str>) -> (ApiClient, std::thread::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let base = format!("http://{}", listener.local_addr().expect("bound"));
@@ -423,7 +423,7 @@ mod tests {
         (client, answer_each(listener, answers))
     }
 
-    /// Answers one caller after the other by one of these, and ends.
+    /// Answers one caller after the other with one of these, and ends.
     fn answer_each<A: AsRef<str> + Send + 'static>(
         listener: TcpListener,
         answers: impl IntoIterator<Item = A> + Send + 'static,
@@ -441,7 +441,7 @@ mod tests {
     const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n17";
     const HALF: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n1";
 
-    /// Answers that it lives, then whatever it is asked; ends once both were asked for.
+    /// Answers a health check, then any request; ends after both.
     fn living(status: &'static str) -> (String, std::thread::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let base = format!("http://{}", listener.local_addr().expect("bound"));
@@ -463,7 +463,7 @@ mod tests {
 
     #[test]
     fn the_first_node_that_answers_is_asked_and_a_frozen_one_is_passed_over() {
-        // The system takes its connections, and nobody reads them.
+        // The system accepts its connections, and no program reads them.
         let frozen = TcpListener::bind("127.0.0.1:0").expect("a port");
         let frozen_at = format!("http://{}", frozen.local_addr().expect("bound"));
         let (base, callers) = living("200 OK");
@@ -497,7 +497,7 @@ mod tests {
         format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n{more}\r\n{body}")
     }
 
-    /// Answers each caller by one of these; tells what it was asked.
+    /// Answers each caller with one of these; returns the requests.
     fn server(answers: Vec<String>, listener: TcpListener) -> std::thread::JoinHandle<Vec<String>> {
         std::thread::spawn(move || {
             let heard = answers.iter().map(|answer| {

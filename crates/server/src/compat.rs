@@ -1,6 +1,6 @@
-//! Our records in the shapes of others: a sharded job as Elastic-Job-Lite keeps one, a whole cluster as SIA-TASK, Keeper or Azkaban do.
+//! The data formats of other schedulers: Elastic-Job-Lite for a sharded job; SIA-TASK, Keeper, Azkaban for a cluster.
 //!
-//! Nothing of it is stored: `seen`, `shard` and `whole` answer what is so, and each form says under which path its source writes that down.
+//! Nothing of it is stored: `compat_job`, `shard` and `compat_cluster` have the facts; each form has its own paths.
 
 use std::str::FromStr;
 
@@ -24,7 +24,7 @@ mod tests;
 pub(crate) use compat_cluster::{CompatCluster, CompatJobSummary, CompatNode};
 pub(crate) use compat_job::CompatJob;
 
-/// What stands above all jobs, as the source's namespace does.
+/// The root above all jobs, like the source's namespace.
 const NAMESPACE: &str = "evenkeel";
 
 /// In whose shape a tree is shown.
@@ -47,31 +47,31 @@ pub(crate) enum CompatFormat {
     Azkaban,
 }
 
-/// How long an entry of the source would stay.
+/// How long an entry would stay in the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CompatEntryKind {
-    /// Until somebody removes it.
+    /// Until it is removed.
     Persistent,
-    /// As long as the node lives that it speaks of.
+    /// As long as its node lives.
     Ephemeral,
 }
 
 /// One entry of a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CompatEntry {
-    /// Where it stands.
+    /// Its path.
     pub(crate) path: String,
     /// How long it would stay.
     pub(crate) kind: CompatEntryKind,
-    /// What it says; empty where being there is all it says.
+    /// Its value; empty if only its presence counts.
     pub(crate) value: String,
 }
 
 impl CompatFormat {
     const ALL: [Self; 5] = [Self::ElasticJob1, Self::ElasticJob3, Self::SiaTask, Self::Keeper, Self::Azkaban];
 
-    /// What it is called on the command line and in requests.
+    /// Its name on the command line and in requests.
     #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -83,7 +83,7 @@ impl CompatFormat {
         }
     }
 
-    /// Whether it shows the whole cluster, and not sharded jobs alone.
+    /// Whether it shows the whole cluster, not only sharded jobs.
     #[must_use]
     pub(crate) fn is_whole(self) -> bool {
         !matches!(self, Self::ElasticJob1 | Self::ElasticJob3)
@@ -99,7 +99,7 @@ impl FromStr for CompatFormat {
     }
 }
 
-/// The tree of one job, in the order in which a walk through it meets its entries; none in a form of whole clusters.
+/// The tree of one job, in depth-first order; empty in a form of whole clusters.
 #[must_use]
 pub(crate) fn render(form: CompatFormat, seen: &CompatJob) -> Vec<CompatEntry> {
     match form {
@@ -109,7 +109,7 @@ pub(crate) fn render(form: CompatFormat, seen: &CompatJob) -> Vec<CompatEntry> {
     }
 }
 
-/// The tree of a whole cluster; none in a form of single jobs.
+/// The tree of a whole cluster; empty in a form of single jobs.
 #[must_use]
 pub(crate) fn render_whole(form: CompatFormat, whole: &CompatCluster) -> Vec<CompatEntry> {
     match form {
@@ -120,7 +120,7 @@ pub(crate) fn render_whole(form: CompatFormat, whole: &CompatCluster) -> Vec<Com
     }
 }
 
-/// A tree for people: an entry a line, a value of several lines below its path.
+/// A tree as text for people: one entry a line, a value of several lines below its path.
 #[must_use]
 pub(crate) fn text(entries: &[CompatEntry]) -> String {
     let mut lines = Vec::new();
@@ -137,14 +137,14 @@ pub(crate) fn text(entries: &[CompatEntry]) -> String {
     lines.join("\n")
 }
 
-/// A tree that grows along a walk; parents up to the job's own entry come by themselves.
+/// A tree under construction; parents up to the job's own entry are added automatically.
 struct CompatTree {
     root: String,
     entries: Vec<CompatEntry>,
 }
 
 impl CompatTree {
-    /// The tree of a job, with the value that its own entry has.
+    /// The tree of a job, with the value of its own entry.
     fn of(job: &JobName, value: &str) -> Self {
         let mut tree = Self { root: format!("/{NAMESPACE}/{job}"), entries: Vec::new() };
         tree.add("", CompatEntryKind::Persistent, value.to_owned());
@@ -166,7 +166,7 @@ impl CompatTree {
         self.add(path, CompatEntryKind::Ephemeral, value.into());
     }
 
-    /// An entry that only says that something is so.
+    /// Adds an entry without a value if the flag is set.
     fn add_flag(&mut self, is_so: bool, path: &str) {
         if is_so {
             self.persistent(path, "");
@@ -175,7 +175,7 @@ impl CompatTree {
 
     fn add(&mut self, path: &str, kind: CompatEntryKind, value: String) {
         let path = if path.is_empty() { self.root.clone() } else { format!("{}/{path}", self.root) };
-        // The walk met a parent already if it has just met the parent or something below it.
+        // A parent is in the tree already if the last entry is the parent or below it.
         let met = self.entries.last().map_or(String::new(), |last| format!("{}/", last.path));
         let ends = path.match_indices('/').map(|(at, _)| at).skip(2);
         let parents = ends.map(|at| &path[..at]).filter(|parent| !met.starts_with(&format!("{parent}/")));

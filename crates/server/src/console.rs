@@ -1,4 +1,4 @@
-//! The console at `/`: readable as it comes from the node, kept live by one small script of our own.
+//! The console at `/`: complete HTML from the node, kept up to date by one small script.
 
 mod audit;
 mod calendars;
@@ -34,18 +34,18 @@ pub(crate) async fn icon() -> Response {
     ([(header::CONTENT_TYPE, "image/svg+xml")], include_str!("console/favicon.svg")).into_response()
 }
 
-/// What the page is asked for.
+/// The query of the page.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct ConsoleQuery {
-    /// The job whose shards are shown too.
+    /// The job whose shards are shown.
     #[serde(default)]
     job: String,
-    /// What the names of the jobs hold that are shown.
+    /// The text that the names of the shown jobs contain.
     #[serde(default)]
     find: String,
 }
 
-/// `/`, `/?job=NAME` and `/?find=TEXT`. Where a cluster key is asked for, the page comes empty and the script asks for the key.
+/// `/`, `/?job=NAME` and `/?find=TEXT`. If a cluster key is required, the page is empty and the script asks for it.
 pub(crate) async fn page(
     State(app): State<App>,
     asked: Result<Query<ConsoleQuery>, QueryRejection>,
@@ -180,12 +180,12 @@ fn job_row(job: &JobRow) -> Markup {
     }
 }
 
-/// Its rules, each whole.
+/// The job's schedule rules.
 fn rules(job: &JobRow) -> std::str::Split<'_, &str> {
     if job.schedule.is_empty() { "by hand".split("; ") } else { job.schedule.split("; ") }
 }
 
-/// When a job is due next, or what keeps it from ever being.
+/// When a job is due next, or why it never is.
 fn due(job: &JobRow) -> Markup {
     let never = |what: &str| html! { span.chip data-state="waiting" { (what) } };
     match job.missing.first() {
@@ -217,7 +217,7 @@ fn runs(picture: &ConsoleSnapshot) -> Markup {
     }
 }
 
-/// Whose history is not in the picture.
+/// A message with the nodes whose histories could not be read.
 fn missing(nodes: &[String]) -> String {
     let does = if nodes.len() == 1 { "does" } else { "do" };
     format!("{} {does} not answer; what only their histories have is not shown.", nodes.join(", "))
@@ -268,7 +268,7 @@ fn node_row(node: &NodeRow) -> Markup {
     }
 }
 
-/// What is most worth knowing of how a node stands.
+/// The most important state of a node.
 fn state_of(node: &NodeRow) -> &'static str {
     match (node.offline, node.draining, node.drained) {
         (true, ..) => "offline",
@@ -282,7 +282,7 @@ fn chip(state: &str) -> Markup {
     html! { span.chip data-state=(state) { (state.replace('_', " ")) } }
 }
 
-/// A moment as a reader without script sees it; the script says it anew in the reader's own zone.
+/// A moment for readers without scripts; the script replaces it by one in the reader's own time zone.
 fn time(moment: Option<&str>) -> Markup {
     html! {
         @match moment {

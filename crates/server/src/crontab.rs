@@ -1,4 +1,4 @@
-//! Crontabs: what cron was told, as jobs of ours, and aloud whatever cannot be carried over.
+//! Imports crontabs: each entry as a job, with a remark for everything that cannot be imported.
 
 mod line;
 mod name;
@@ -23,40 +23,40 @@ pub(crate) enum CrontabFormat {
     System,
 }
 
-/// What must be known beside the text.
+/// The context of a crontab besides its text.
 #[derive(Clone, Debug)]
 pub(crate) struct CrontabSource {
     /// The file's name as shown in messages.
     pub(crate) shown: String,
-    /// What the jobs' names begin with.
+    /// The prefix of the jobs' names.
     pub(crate) prefix: String,
-    /// The form; `None` to find it out.
+    /// The form; `None` to detect it.
     pub(crate) form: Option<CrontabFormat>,
-    /// Whether the first of six or seven fields is the second.
+    /// Whether the first of six or seven fields is the seconds field.
     pub(crate) seconds: bool,
-    /// The zone of lines without `CRON_TZ`: cron's own local zone. Empty for UTC.
+    /// The time zone of lines without `CRON_TZ`: cron's own local zone. Empty for UTC.
     pub(crate) zone: String,
-    /// Who runs this import, to tell a user column apart that asks for somebody else.
+    /// The user of this import, to detect a user column that names another one.
     pub(crate) user: String,
-    /// The user names this host knows, to find the form out.
+    /// The user names of this host, to detect the form.
     pub(crate) users: Vec<String>,
     /// The jobs of earlier imports of this crontab, each with its schedule.
     pub(crate) known: BTreeMap<String, String>,
 }
 
 impl CrontabSource {
-    /// What the descriptions of all jobs of this crontab begin with.
+    /// The beginning of the descriptions of all jobs from this crontab.
     pub(crate) fn description(&self) -> String {
         format!("imported from {}", self.shown)
     }
 }
 
-/// Something that an entry loses, or that a reader must know, by line.
+/// A remark on a line: something that is lost, or that a reader must know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CrontabRemark {
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub(crate) line: usize,
-    /// What.
+    /// The remark.
     pub(crate) text: String,
 }
 
@@ -66,16 +66,16 @@ impl fmt::Display for CrontabRemark {
     }
 }
 
-/// A crontab as jobs.
+/// The jobs of a crontab.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CrontabImport {
-    /// One an entry, in the order of the lines.
+    /// One job an entry, in the order of the lines.
     pub(crate) jobs: Vec<Job>,
-    /// What could not be carried over as it was.
+    /// Remarks on what could not be imported unchanged.
     pub(crate) remarks: Vec<CrontabRemark>,
 }
 
-/// What the lines above an entry have set.
+/// The settings of the lines above an entry.
 #[derive(Clone, Debug)]
 struct CrontabContext {
     shell: String,
@@ -84,7 +84,7 @@ struct CrontabContext {
     environment: BTreeMap<String, String>,
 }
 
-/// An entry that becomes a job, and what held for it.
+/// An entry that becomes a job, with its settings.
 struct ImportedEntry {
     line: usize,
     entry: CrontabEntry,
@@ -92,11 +92,11 @@ struct ImportedEntry {
     set: CrontabContext,
 }
 
-/// Reads a crontab. Nothing is returned unless every line makes sense, as cron itself refuses a file with a mistake; what makes
-/// sense and cannot be carried over is left out with a remark.
+/// Parses a crontab. Returns nothing unless every line is valid, as cron itself refuses a file with a mistake; what is
+/// valid and cannot be imported is left out with a remark.
 ///
 /// # Errors
-/// A line is none of cron's; the text names it and the fix.
+/// A line is invalid; the text names it and the fix.
 pub(crate) fn read(text: &str, origin: &CrontabSource) -> Result<CrontabImport, CliError> {
     let mut import = CrontabImport::default();
     let text = match text.strip_prefix('\u{feff}') {
@@ -146,7 +146,7 @@ pub(crate) fn read(text: &str, origin: &CrontabSource) -> Result<CrontabImport, 
     Ok(import)
 }
 
-/// The form that is said, or that the sixth words show.
+/// The given form, or the one that the sixth words of the entries show.
 fn form(text: &str, origin: &CrontabSource) -> Result<CrontabFormat, CliError> {
     if let Some(form) = origin.form {
         return Ok(form);
@@ -194,7 +194,7 @@ fn job(taken: &ImportedEntry, name: &str, origin: &CrontabSource) -> Result<Job,
     job.directory.clone_from(&set.home);
     job.stdin = entry.input.clone().unwrap_or_default();
     job.user = entry.user.clone().unwrap_or_default();
-    // Cron makes nothing up after an outage; whoever wants it says so in a job file.
+    // Cron catches up nothing after an outage; a job file can change that.
     job.catch_up = CatchUp::Skip;
     job.description = origin.description();
     job.validate().map_err(|e| {
@@ -228,7 +228,7 @@ impl CrontabContext {
                 return Err(format!("SHELL is {value:?}: give the whole path"));
             }
             "SHELL" => {
-                // What every shell takes for its own name need not be said.
+                // The default shell need not be set.
                 match value == SHELL {
                     true => self.environment.remove(&name),
                     false => self.environment.insert(name, value.clone()),

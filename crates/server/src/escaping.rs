@@ -1,10 +1,10 @@
-//! Text that came from elsewhere, made safe for a terminal: what would move the cursor, change colours or hide text is written out.
+//! Makes foreign text safe for a terminal: characters that move the cursor, change colours or hide text are escaped.
 
 use std::fmt::Write;
 
 use evenkeel_core::ids::is_unseen;
 
-/// The longest part of a character that can stand at the end of a piece.
+/// The longest incomplete character at the end of a piece.
 const PART_MAX: usize = 3;
 
 /// Makes a text safe; line ends and tabs stay.
@@ -15,15 +15,15 @@ pub(crate) fn visible(text: &str) -> String {
     out
 }
 
-/// Makes a stream of bytes safe, piece by piece, wherever the pieces are cut.
+/// Makes a stream of bytes safe, piece by piece, wherever the pieces are split.
 #[derive(Debug, Default)]
 pub(crate) struct ControlEscaper {
-    /// The beginning of a character, or of a line end, whose rest comes with the next piece.
+    /// The beginning of a character or a line end, whose rest comes with the next piece.
     part: Vec<u8>,
 }
 
 impl ControlEscaper {
-    /// What can be shown after this piece.
+    /// The text that can be shown after this piece.
     pub(crate) fn take(&mut self, piece: &[u8]) -> String {
         self.part.extend_from_slice(piece);
         let bytes = std::mem::take(&mut self.part);
@@ -32,13 +32,13 @@ impl ControlEscaper {
         shown(whole)
     }
 
-    /// What is left when nothing more comes.
+    /// The rest, when nothing more comes.
     pub(crate) fn end(&mut self) -> String {
         shown(&std::mem::take(&mut self.part))
     }
 }
 
-/// How many bytes at the end may become a character, or a line end, with what comes next.
+/// The number of bytes at the end that may become a character, or a line end, with the next piece.
 fn unfinished(bytes: &[u8]) -> usize {
     if bytes.ends_with(b"\r") {
         return 1;
@@ -79,7 +79,7 @@ fn escape(code: u32, out: &mut String) {
     let _ = if code < 0x100 { write!(out, "\\x{code:02x}") } else { write!(out, "\\u{{{code:x}}}") };
 }
 
-/// JSON in which no character is left that a terminal obeys or hides; it means the same. What stands outside of texts has none.
+/// JSON without any character that a terminal obeys or hides; its meaning is the same. Outside of strings it has none.
 #[must_use]
 pub(crate) fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! The examples of the repository run as they stand: each is read, and names only programs that a fresh Debian has.
+//! Tests that the repository's examples parse, and use only programs that a fresh Debian has.
 
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,7 @@ fn examples(kind: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The programs that a job starts: its own, and those that a text for the shell begins a command with.
+/// The programs that a job starts: its own, and those at the beginning of a command in a shell text.
 fn programs(job: &Job) -> Vec<String> {
     let shell = |line: &str| {
         let line = line.replace("2>&1", "");

@@ -1,27 +1,27 @@
-//! How a verb fails: an exit code for programs and a sentence that says the fix for people.
+//! Errors of the command line: an exit code for programs and a sentence with the fix for people.
 
 use std::{fmt, io};
 
-/// Why a verb did not do what was asked. Its number is the process's exit code and part of the interface.
+/// The kind of an error. Its number is the process's exit code and part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExitKind {
-    /// It was tried and failed; also a run that was waited for and did not succeed.
+    /// The command was tried and failed; also, an awaited run did not succeed.
     Failed = 1,
-    /// The command line or the settings make no sense, or a file that they name cannot be read.
+    /// The command line or the settings are invalid, or a file that they name cannot be read.
     Usage = 2,
     /// No node answers at the address.
     Unreachable = 3,
     /// There is no such job, run or node.
     NotFound = 4,
-    /// What was given makes no sense: a job file, a schedule, a crontab line, a name.
+    /// The input is invalid: a job file, a schedule, a crontab line, a name.
     Invalid = 5,
-    /// It does not go with how things stand.
+    /// The command conflicts with the present state.
     Conflict = 6,
-    /// The node cannot do it just now; try again.
+    /// The node cannot do it now; try again.
     Unavailable = 7,
     /// The cluster key is missing or wrong, the address is not one of the node's own, or a server names a leader that is no member.
     Denied = 8,
-    /// Nobody knows whether it was done: the answer never came.
+    /// The outcome is unknown: the response was lost.
     Unknown = 9,
 }
 
@@ -67,13 +67,13 @@ impl ExitKind {
         ),
     ];
 
-    /// Its name.
+    /// The name of the code.
     pub(crate) fn name(self) -> &'static str {
         Self::ALL.iter().find(|(exit, ..)| *exit == self).map_or("failed", |(_, name, _)| name)
     }
 }
 
-/// A failure on its way to the person who typed the command.
+/// An error for the person who typed the command.
 #[derive(Debug)]
 pub(crate) struct CliError {
     /// The exit code.
@@ -83,34 +83,34 @@ pub(crate) struct CliError {
 }
 
 impl CliError {
-    /// A failure of this kind.
+    /// An error of this kind.
     pub(crate) fn new(exit: ExitKind, message: impl Into<String>) -> Self {
         Self { exit, message: message.into() }
     }
 
-    /// What was given makes no sense.
+    /// An error for invalid input.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(ExitKind::Invalid, message)
     }
 
-    /// A file that was named cannot be read.
+    /// An error for a named file that cannot be read.
     pub(crate) fn unreadable(file: impl fmt::Display, why: impl fmt::Display) -> Self {
         Self::usage(format!("{file}: cannot be read: {why}"))
     }
 
-    /// The same of a file whose contents are the input: what is in it may be at fault.
+    /// The same for a file whose contents are the input: the contents may be at fault.
     pub(crate) fn unreadable_input(file: impl fmt::Display, why: &io::Error) -> Self {
         let is_contents = matches!(why.kind(), io::ErrorKind::InvalidData | io::ErrorKind::FileTooLarge);
         let exit = if is_contents { ExitKind::Invalid } else { ExitKind::Usage };
         Self { exit, ..Self::unreadable(file, why) }
     }
 
-    /// A file that was named cannot be written.
+    /// An error for a named file that cannot be written.
     pub(crate) fn unwritable(file: impl fmt::Display, why: impl fmt::Display) -> Self {
         Self::new(ExitKind::Failed, format!("{file}: cannot be written: {why}: choose another place"))
     }
 
-    /// The command line or the settings make no sense.
+    /// An error for an invalid command line or invalid settings.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(ExitKind::Usage, message)
     }

@@ -1,4 +1,4 @@
-//! Job files: TOML, YAML or JSON in, declarations of calendars and jobs out, and every mistake with its file and line.
+//! Reads job files: TOML, YAML or JSON into declarations of calendars and jobs; each mistake has its file and line.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,9 +12,9 @@ use crate::bounded;
 use crate::exit::CliError;
 use crate::text_input::{self, InputError, ReadTarget, TextFormat};
 
-/// Far more than a person writes, far less than the memory of a small machine.
+/// The size limit of a job file: far more than a person writes, far less than the memory of a small machine.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// What `-` is called in messages.
+/// The name of `-` in messages.
 const STDIN: &str = "standard input";
 
 /// A job file as written.
@@ -27,15 +27,15 @@ struct JobFile {
     calendar: Vec<Calendar>,
 }
 
-/// What job files declare.
+/// The declarations of job files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Declarations {
-    /// To be applied first, since jobs may name them.
+    /// The calendars, which are applied first, since jobs may use them.
     pub(crate) calendars: Vec<Calendar>,
     pub(crate) jobs: Vec<Job>,
 }
 
-/// The language of a job file, by its name.
+/// The format of a job file, by its name.
 fn language(path: &Path) -> Option<TextFormat> {
     match path.extension()?.to_str()? {
         "toml" => Some(TextFormat::Toml),
@@ -50,7 +50,7 @@ fn language(path: &Path) -> Option<TextFormat> {
 /// All of it is checked before anything is returned, so nothing is ever half applied.
 ///
 /// # Errors
-/// Something cannot be read, or makes no sense; the text says the file, the line and what is allowed.
+/// A file cannot be read, or is invalid; the text has the file, the line and the allowed values.
 pub(crate) fn read(path: &Path) -> Result<Declarations, CliError> {
     let all = both(path)?;
     if all.jobs.is_empty() && all.calendars.is_empty() {
@@ -59,7 +59,7 @@ pub(crate) fn read(path: &Path) -> Result<Declarations, CliError> {
     Ok(all)
 }
 
-/// Reads the same, but hands out calendars alone.
+/// Reads the same, but returns only the calendars.
 ///
 /// # Errors
 /// As [`read`].
@@ -74,7 +74,7 @@ pub(crate) fn calendars(path: &Path) -> Result<Vec<Calendar>, CliError> {
     Ok(all)
 }
 
-/// How a first job is written.
+/// An example of a first job, for the message about an empty file.
 fn empty(path: &Path) -> &'static str {
     match language(path) {
         Some(TextFormat::Yaml) => {
@@ -125,7 +125,7 @@ fn both(path: &Path) -> Result<Declarations, CliError> {
     Ok(all)
 }
 
-/// The texts to read, each with the name shown for it.
+/// The texts to read, each with its name for messages.
 fn texts(path: &Path) -> Result<Vec<(String, TextFormat, String)>, CliError> {
     let cannot = |path: &Path, why: &dyn std::fmt::Display| CliError::unreadable(path.display(), why);
     if path == Path::new("-") {
@@ -169,10 +169,10 @@ fn parse(language: TextFormat, text: &str) -> Result<JobFile, InputError> {
     }
 }
 
-/// Finds the line on which each job is named, going down the file as the jobs do.
+/// Finds the line of each job's name, going down the file in the order of the jobs.
 struct JobLineFinder<'a> {
     ahead: std::iter::Enumerate<std::str::Lines<'a>>,
-    /// The line of the last one, counted from 1.
+    /// The line of the last job, counted from 1.
     last: usize,
 }
 
@@ -181,7 +181,7 @@ impl<'a> JobLineFinder<'a> {
         Self { ahead: text.lines().enumerate(), last: 1 }
     }
 
-    /// The next line that names this job; 1 when the file spells it in a way this cannot see.
+    /// The next line that names this job; 1 if the file spells the name in another way.
     fn of(&mut self, name: &str) -> usize {
         let mut ahead = self.ahead.clone();
         self.last = 1;
@@ -191,7 +191,7 @@ impl<'a> JobLineFinder<'a> {
         self.last
     }
 
-    /// The line of the key that a message about the last job begins with, or that of its name where the key stands nowhere below.
+    /// The line of the key that a message about the last job begins with, or that of its name if the key is not found.
     fn of_key(&self, message: &str) -> usize {
         let end =
             message.find(|c: char| !(c.is_ascii_lowercase() || "_.".contains(c))).unwrap_or(message.len());
@@ -199,7 +199,7 @@ impl<'a> JobLineFinder<'a> {
         let below = self.ahead.clone().take_while(|(_, line)| !begins(line));
         let mut lines: Vec<_> = below.filter(|_| self.last > 1 || !address.is_empty()).collect();
         lines.retain(|(_, line)| address.split('.').any(|key| !key.is_empty() && holds(line, key)));
-        // The innermost key has a line of its own, or stands on that of its table.
+        // The innermost key has a line of its own, or is on the line of its table.
         let inner = address.rsplit('.').next().unwrap_or_default();
         let found = lines.iter().find(|(_, line)| holds(line, inner)).or(lines.first());
         found.map_or(self.last, |(index, _)| index + 1)
@@ -212,7 +212,7 @@ fn begins(line: &str) -> bool {
     line.starts_with("[[") || line.starts_with("- name") || line.starts_with("- {")
 }
 
-/// Whether this line gives a value to the key, as its first or in a table on one line.
+/// Whether this line assigns the key, as its first or in an inline table.
 fn holds(line: &str, key: &str) -> bool {
     let line = line.trim_start();
     line.match_indices(key).any(|(at, _)| {
@@ -224,7 +224,7 @@ fn holds(line: &str, key: &str) -> bool {
     })
 }
 
-/// Whether this line of either language says `name` is that.
+/// Whether this line, in either format, has this `name`.
 fn names(line: &str, name: &str) -> bool {
     let line = line.trim_start().trim_start_matches("- ").trim_start();
     let value = line.strip_prefix("name").map(str::trim_start);

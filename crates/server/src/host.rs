@@ -1,4 +1,4 @@
-//! What this host says of its users and of chance.
+//! The users of this host, and its name.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +11,7 @@ pub(crate) fn user() -> String {
     own.map_or_else(|| uid.to_string(), |(name, _)| name)
 }
 
-/// The user this process runs as and the name of this host, as a client says of itself.
+/// The user of this process and the name of this host, which a client claims as its identity.
 #[must_use]
 pub(crate) fn whoami() -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -25,7 +25,7 @@ pub(crate) fn users() -> Vec<String> {
     passwd().into_iter().map(|(name, _)| name).collect()
 }
 
-/// Whether the host knows a user of this name, wherever it keeps its users.
+/// Whether the host has a user of this name, in any of its user databases.
 #[must_use]
 pub(crate) fn is_user(name: &str) -> bool {
     let asked = std::process::Command::new("getent").args(["passwd", "--", name]).output();

@@ -1,4 +1,4 @@
-//! The cluster's key: people show it, nodes sign with it and never show it.
+//! The cluster's key: people send it; nodes sign with it and never send it.
 
 use std::fmt::Write;
 
@@ -9,12 +9,12 @@ use sha2::{Digest, Sha256};
 pub(crate) struct ClusterKey(String);
 
 impl ClusterKey {
-    /// Takes it as it was read from its file.
+    /// A key with this text from its file.
     pub(crate) fn new(text: String) -> Self {
         Self(text)
     }
 
-    /// Compares in a time that does not tell how much of a guess was right.
+    /// Compares in constant time, so that a caller cannot learn how much of a guess was right.
     pub(crate) fn is(&self, guess: &[u8]) -> bool {
         let own = self.0.as_bytes();
         let differ =
@@ -27,7 +27,7 @@ impl ClusterKey {
         hex(&self.mac(text).finalize().into_bytes())
     }
 
-    /// Whether this is the signature of that text; takes the same time whatever differs.
+    /// Whether this is the signature of that text; compares in constant time.
     pub(crate) fn signed(&self, text: &str, signature: &str) -> bool {
         bytes(signature).is_some_and(|signature| self.mac(text).verify_slice(&signature).is_ok())
     }
@@ -38,7 +38,7 @@ impl ClusterKey {
     }
 }
 
-/// What tells one body from every other.
+/// The digest of a body.
 pub(crate) fn digest(body: &[u8]) -> String {
     hex(&Sha256::digest(body))
 }
@@ -73,7 +73,7 @@ mod tests {
         }
     }
 
-    /// The second test case of RFC 4231, so that another program may sign too.
+    /// The second test case of RFC 4231: it documents the format for other programs.
     #[test]
     fn a_signature_is_hmac_sha256() {
         let key = ClusterKey::new("Jefe".to_owned());

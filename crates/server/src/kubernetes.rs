@@ -1,4 +1,4 @@
-//! Kubernetes manifests: each CronJob as a job of ours, and aloud whatever cannot be carried over.
+//! Imports Kubernetes manifests: each CronJob as a job, with a remark for everything that cannot be imported.
 
 use evenkeel_core::job::{CatchUp, Job, Overlap, Retry, Work};
 use serde::Deserialize;
@@ -7,16 +7,16 @@ use serde_yaml_ng::Value;
 use crate::exit::CliError;
 use crate::text_input;
 
-/// How often Kubernetes tries a failed pod again where a manifest does not say.
+/// Kubernetes' default number of retries of a failed pod.
 const BACKOFF_LIMIT: u32 = 6;
-/// The most attempts that may follow the first one of a job.
+/// The maximum number of retries of a job.
 const TIMES_MAX: u32 = 100;
 
-/// Manifests as jobs.
+/// The jobs of manifests.
 #[derive(Debug, Default)]
 pub(crate) struct KubernetesImport {
     pub(crate) jobs: Vec<Job>,
-    /// What could not be carried over as it was.
+    /// Remarks on what could not be imported unchanged.
     pub(crate) remarks: Vec<String>,
 }
 
@@ -90,10 +90,10 @@ struct EnvVar {
     value: Option<String>,
 }
 
-/// Reads manifests, one after the other; those that are no CronJob are left out with a remark.
+/// Parses manifests one by one; objects other than CronJobs are left out with a remark.
 ///
 /// # Errors
-/// One makes no sense as a CronJob, or none is one; the text names it and the fix.
+/// A CronJob is invalid, or there is none; the text names it and the fix.
 pub(crate) fn read(text: &str, shown: &str) -> Result<KubernetesImport, CliError> {
     let wrong = |why: &dyn std::fmt::Display| CliError::invalid(format!("{shown}: {why}"));
     text_input::within_limits(text).map_err(|mistake| wrong(&mistake))?;
@@ -170,7 +170,7 @@ fn job(cron: CronJob, shown: &str, remarks: &mut Vec<String>) -> Result<Job, Str
     };
     job.misfire_grace = cron.spec.starting_deadline_seconds;
     if job.misfire_grace.is_some() {
-        // What is later than its deadline does not start any more.
+        // A run does not start later than its deadline.
         job.catch_up = CatchUp::Skip;
     }
     job.run_timeout = active_deadline_seconds;

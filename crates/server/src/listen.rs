@@ -1,4 +1,4 @@
-//! Connections: how many there may be, and how long one may take to say what it wants and to hear the answer.
+//! Accepts connections: limits their number, and the time for a request to arrive and a response to be read.
 
 mod connections;
 mod head;
@@ -31,26 +31,26 @@ pub(crate) use head::HeadError;
 use head::HeadParser;
 use stream::ConnectionStream;
 
-/// How many connections there may be, where this process may open as many files.
+/// The maximum number of connections, if this process may open enough files.
 const CONNECTIONS_MAX: usize = 1024;
-/// Of the files that this process may open no more than one in so many is a connection.
+/// At most one in this many of the process's files is a connection.
 const FILES_PER_CONNECTION: usize = 2;
-/// One address may have one in so many of the connections.
+/// One address may have at most one in this many of the connections.
 const SHARES: usize = 4;
-/// Beyond these there may be so many for other nodes and `health`.
+/// Further connections for other nodes and `health` only.
 const RESERVE: usize = 32;
-/// A caller that has not sent its headers by then, or is silent so long between requests, is cut off.
+/// The time limit for the headers of a request, and for silence between requests.
 const HEADERS_PATIENCE: Duration = Duration::from_secs(30);
 const HEADERS_MAX: usize = 64;
 const HEADER_BYTES_MAX: usize = 64 * 1024;
-/// When no connection can be taken, for want of file handles, it is tried again after this.
+/// The pause before the next try if no connection can be accepted, for want of file handles.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// Where a request comes from; every request carries it along.
+/// The address of the caller; every request carries it as an extension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller(pub(crate) SocketAddr);
 
-/// An open connection; every request carries it along.
+/// An open connection; every request carries it as an extension.
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
     slot: ConnectionSlot,
@@ -63,17 +63,17 @@ impl OpenConnection {
         Self { slot: place, heads: Mutex::default(), of_node: AtomicBool::new(false) }
     }
 
-    /// Whether only nodes and `health` are answered on it, since all others are taken.
+    /// Whether only nodes and `health` are answered on it, since all other connections are taken.
     pub(crate) fn is_spare(&self) -> bool {
         self.slot.spare
     }
 
-    /// What is wrong with what came on it.
+    /// The fault of the latest head on it.
     pub(crate) fn fault(&self) -> Option<HeadError> {
         self.heads().fault()
     }
 
-    /// A node of the cluster has shown who it is on it.
+    /// Marks it as a connection of a cluster node, which has proved its identity on it.
     pub(crate) fn is_of_node(&self) {
         self.of_node.store(true, Ordering::Relaxed);
     }
@@ -95,7 +95,7 @@ impl OpenConnection {
     }
 }
 
-/// A request under way; its end is noted when it is dropped.
+/// A request in progress; its end is noted when it is dropped.
 struct RequestGuard(Arc<OpenConnection>);
 
 impl RequestGuard {
@@ -111,7 +111,7 @@ impl Drop for RequestGuard {
     }
 }
 
-/// The body of an answer, which is under way as long as there is more of it.
+/// The body of a response, which is in progress until its end.
 struct ResponseBody {
     body: Body,
     _under_way: RequestGuard,
@@ -137,7 +137,7 @@ impl HttpBody for ResponseBody {
     }
 }
 
-/// Serves until the process ends, then lets answers under way end.
+/// Serves until the process ends, then lets responses in progress end.
 pub(crate) async fn serve(listener: Arc<TcpListener>, router: Router, mut ending: watch::Receiver<bool>) {
     let graceful = GracefulShutdown::new();
     let table = Arc::new(ConnectionTable::new(bounds(getrlimit(Resource::Nofile).current)));
@@ -160,7 +160,7 @@ pub(crate) async fn serve(listener: Arc<TcpListener>, router: Router, mut ending
             }
         };
         let _ = stream.set_nodelay(true);
-        // Where all have requests under way, one more is not taken.
+        // If every connection has a request in progress, no further one is accepted.
         let Some(place) = table.admit(caller.ip()) else { continue };
         tokio::spawn(connection((&http, &graceful), stream, (caller, place), router.clone()));
     }
@@ -168,14 +168,14 @@ pub(crate) async fn serve(listener: Arc<TcpListener>, router: Router, mut ending
     graceful.shutdown().await;
 }
 
-/// How many connections there may be where the process may open so many files.
+/// The connection limits of a process that may open this many files.
 fn bounds(files: Option<u64>) -> ConnectionLimits {
     let files = files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
     let most = (files / FILES_PER_CONNECTION).clamp(SHARES, CONNECTIONS_MAX);
     ConnectionLimits { total: most, per_address: most / SHARES, reserve: RESERVE }
 }
 
-/// Answers on a connection until it ends, or is to be closed for another one.
+/// Serves a connection until it ends, or has to give way to another one.
 fn connection(
     (http, graceful): (&http1::Builder, &GracefulShutdown),
     stream: TcpStream,
@@ -192,7 +192,7 @@ fn connection(
         let last = open.is_spare() || open.heads().is_last();
         let answered = router.clone().call(request.map(Body::new));
         async move {
-            // Whoever sends many requests at once waits after each for everybody else.
+            // Yields after each request, so that a caller with many requests does not delay the others.
             tokio::task::yield_now().await;
             let mut response: Response = answered.await?;
             if last {
@@ -204,7 +204,7 @@ fn connection(
     let connection = graceful.watch(http.serve_connection(TokioIo::new(wire), answer));
     async move {
         tokio::select! {
-            // A caller that breaks off is no concern of the node.
+            // A connection that the caller breaks is no fault of the node.
             _ = connection => {}
             () = close.notified() => {}
         }

@@ -1,6 +1,6 @@
-//! Repeated lines of the log are folded: the first is written at once, then counts at growing intervals, and one when it ends.
+//! Folds repeated lines of the log: writes the first at once, then counts at growing intervals, and one at the end.
 //!
-//! Only warnings and errors are folded, since faults repeat: a registry that is away is asked again several times a second.
+//! Only warnings and errors are folded, since faults repeat: an unreachable registry is tried several times a second.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,49 +13,49 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-/// How long after the line before a count of its repetitions is written: the first one, the second one, each later one.
+/// The intervals between a line and the counts of its repetitions: the first, the second, each later one.
 const STEPS: [Millis; 3] = [Millis::secs(1), Millis::secs(10), Millis::secs(60)];
-/// A line that was not repeated for so long has ended.
+/// A line that was not repeated for this long has ended.
 const QUIET: Millis = Millis::secs(30);
-/// So many lines are remembered. Beyond them none is folded.
+/// The maximum number of remembered lines. Further ones are not folded.
 const LINES_MAX: usize = 1_000;
-/// How often it is looked whether a count is due.
+/// The interval of checks for due counts.
 const LOOK: Duration = Duration::from_secs(1);
-/// A number of so many digits is one in any word: a moment in an id, say. Shorter ones may be part of a name.
+/// A number with this many digits counts as one in any word, as in an id. Shorter ones may be part of a name.
 const LONG: usize = 6;
 
-/// What is known of repeated lines, and the clock by which they are folded. Clones are one.
+/// The repeated lines, and the clock for their intervals. Clones share both.
 #[derive(Clone)]
 pub(crate) struct RepeatFilter {
     lines: Arc<Mutex<RepeatedLines>>,
     clock: fn() -> Mono,
 }
 
-/// The line that was written, and what came of it since.
+/// A line that was written, and its repetitions since.
 #[derive(Debug)]
 struct RepeatedLine {
     level: Level,
-    /// As it was heard last.
+    /// The latest text.
     text: String,
     first: Mono,
     last: Mono,
-    /// When something was written of it last.
+    /// When the line or a count was written last.
     told: Mono,
-    /// How many counts were written.
+    /// The number of counts written.
     step: usize,
-    /// How often it was heard, and how often since something was written of it.
+    /// The number of occurrences in total, and since the last write.
     total: u64,
     unsaid: u64,
 }
 
-/// Which lines are the same: those of one place in the program that differ in numbers alone.
+/// The identity of a line: its place in the program and its text without numbers.
 type LineKey = (String, String);
 
 #[derive(Debug, Default)]
 struct RepeatedLines(BTreeMap<LineKey, RepeatedLine>);
 
 impl RepeatedLines {
-    /// Whether a line is to be written, since it is not a repetition.
+    /// Records a line. Returns whether to write it, since it is no repetition.
     fn record(&mut self, now: Mono, place: String, level: Level, text: String) -> bool {
         let key = (place, without_numbers(&text));
         if let Some(line) = self.0.get_mut(&key) {
@@ -71,7 +71,7 @@ impl RepeatedLines {
         true
     }
 
-    /// The counts that are due by now.
+    /// The counts that are due now.
     fn due(&mut self, now: Mono) -> Vec<(Level, String)> {
         let mut due = Vec::new();
         self.0.retain(|_, line| {
@@ -86,7 +86,7 @@ impl RepeatedLines {
         due
     }
 
-    /// The counts of all lines that have not ended, which are forgotten.
+    /// The counts of all lines that have not ended; forgets the lines.
     fn close(&mut self) -> Vec<(Level, String)> {
         let lines = std::mem::take(&mut self.0);
         lines.into_values().filter(|line| line.unsaid > 0).filter_map(|line| line.end()).collect()
@@ -94,7 +94,7 @@ impl RepeatedLines {
 }
 
 impl RepeatedLine {
-    /// How often it was repeated since something was written of it.
+    /// The number of repetitions since the last write, as text.
     fn count(&mut self, now: Mono) -> String {
         let text = format!("{} ({} more in {})", self.text, times(self.unsaid), span(now - self.told));
         self.told = now;
@@ -103,7 +103,7 @@ impl RepeatedLine {
         text
     }
 
-    /// That it is repeated no more; nothing of one that never was.
+    /// A message that the line is no longer repeated; `None` if it never was.
     fn end(&self) -> Option<(Level, String)> {
         let (all, over) = (times(self.total), span(self.last - self.first));
         (self.total > 1).then(|| (self.level, format!("{} ({all} in {over}, not again since)", self.text)))
@@ -118,7 +118,7 @@ fn span(span: Millis) -> String {
     format!("{} s", (span.0 + 500) / 1_000)
 }
 
-/// A text whose numbers all look the same: words that are numbers, or spans such as `12.5ms`, and long numbers in any word.
+/// Replaces the numbers in a text: words that are numbers, spans such as `12.5ms`, and long numbers in any word.
 fn without_numbers(text: &str) -> String {
     let word = |word: &str| {
         let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
@@ -143,12 +143,12 @@ fn without_long(word: &str) -> String {
 }
 
 impl RepeatFilter {
-    /// Of no line yet.
+    /// A filter without lines.
     pub(crate) fn new() -> Self {
         Self { lines: Arc::default(), clock: || evenkeel::clock::now().mono }
     }
 
-    /// Writes counts when they are due, for as long as the process lives.
+    /// Writes counts when they are due, for the life of the process.
     pub(crate) async fn keep_counting(self) {
         loop {
             tokio::time::sleep(LOOK).await;
@@ -161,12 +161,12 @@ impl RepeatFilter {
         due.into_iter().for_each(write);
     }
 
-    /// Writes what was counted and not written: the process ends.
+    /// Writes the remaining counts when the process ends.
     pub(crate) fn close(&self) {
         self.with(RepeatedLines::close).into_iter().for_each(write);
     }
 
-    /// Nothing is written while the lines are held: what is written is heard first.
+    /// Nothing is logged while the lines are locked: logging would lock them again.
     fn with<R>(&self, f: impl FnOnce(&mut RepeatedLines) -> R) -> R {
         f(&mut self.lines.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -183,7 +183,7 @@ impl<S: Subscriber> Layer<S> for RepeatFilter {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
         let metadata = event.metadata();
         let level = *metadata.level();
-        // What is written here are counts.
+        // The counts themselves are logged here.
         if level > Level::WARN || metadata.module_path() == Some(module_path!()) {
             return true;
         }
@@ -195,7 +195,7 @@ impl<S: Subscriber> Layer<S> for RepeatFilter {
     }
 }
 
-/// What an event says, with all its fields.
+/// The text of an event, with all its fields.
 #[derive(Default)]
 struct EventText(String);
 
@@ -231,7 +231,7 @@ mod tests {
     fn the_first_line_is_written_then_counts_at_growing_intervals_and_the_end() {
         let mut lines = RepeatedLines::default();
         let mut told = Vec::new();
-        // Ten times a second for two minutes, and a look each second.
+        // Ten times a second for two minutes, with a check each second.
         for tick in 0..1_200 {
             let at = tick * 100;
             if record_at(&mut lines, at, &format!("no answer, attempt {tick}")) {

@@ -1,4 +1,4 @@
-//! The binary `evenkeel`: a node with its HTTP interface and console, and the command line that talks to one.
+//! The binary `evenkeel`: a node with its HTTP API and console, and the command line that calls it.
 
 mod api;
 mod api_types;
@@ -32,13 +32,13 @@ use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// What one thread of a node makes another one lets go, thousands of times a second: the system's allocator has them wait for
-/// each other.
+/// Threads of a node free each other's memory thousands of times a second; with the system's allocator they would wait
+/// for each other.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    // The guard of a node is this program too; it never comes back from here.
+    // The guard process of a node is this program too; it never returns from here.
     evenkeel::guard::run_if_asked();
     cli::run()
 }

@@ -1,4 +1,4 @@
-//! Tables for people, JSON for programs.
+//! Prints tables for people and JSON for programs.
 
 use std::io::Write;
 use std::sync::OnceLock;
@@ -30,21 +30,21 @@ pub(crate) enum OutputFormat {
     Json,
 }
 
-/// How this process prints, also what is beside an answer and why it failed.
+/// The output format of this process, also for messages beside an answer and for errors.
 static CHOSEN: OnceLock<OutputFormat> = OnceLock::new();
 
-/// Says how this process prints; the first to say so is heard.
+/// Sets the output format of this process; only the first call has an effect.
 pub(crate) fn choose(output: OutputFormat) {
     let _ = CHOSEN.set(output);
 }
 
-/// How this process prints.
+/// The output format of this process.
 #[must_use]
 pub(crate) fn chosen() -> OutputFormat {
     CHOSEN.get().copied().unwrap_or_default()
 }
 
-/// Says something beside the answer.
+/// Prints a message beside the answer.
 pub(crate) fn print_message(text: &str) {
     match chosen() {
         OutputFormat::Json => eprintln!("{}", serde_json::json!({ "warning": text })),
@@ -52,11 +52,11 @@ pub(crate) fn print_message(text: &str) {
     }
 }
 
-/// Something that can stand in a table.
+/// A row of a table.
 pub(crate) trait TableRow: Serialize {
-    /// The heads of its columns.
+    /// The heads of the columns.
     const HEADS: &'static [&'static str];
-    /// Its cells, in the order of the heads.
+    /// The cells, in the order of the heads.
     fn cells(&self) -> Vec<String>;
 }
 
@@ -102,7 +102,7 @@ impl TableRow for RunRow {
             self.run.clone(),
             or_dash(Some(&self.node)),
             self.attempt.to_string(),
-            // A fire that no node has claimed is no run that could be ended.
+            // A fire that no node has claimed is no run that could be killed.
             if self.state == "waiting" && self.killable == Some(false) { "due" } else { &self.state }
                 .to_owned(),
             local(Some(&self.due)),
@@ -213,7 +213,7 @@ impl TableRow for BalanceRow {
     }
 }
 
-/// The same when it is asked what would be.
+/// The same for a simulation.
 #[derive(Serialize)]
 pub(crate) struct SimulatedBalanceRow<'a>(pub(crate) &'a BalanceRow);
 
@@ -285,7 +285,7 @@ impl TableRow for ShardRangeRow {
     }
 }
 
-/// How a node stands, in a word or two.
+/// The state of a node, in a word or two.
 fn node_state(node: &NodeRow) -> &'static str {
     match (node.offline, node.draining, node.drained) {
         (true, _, true) => "offline, drained",
@@ -301,10 +301,10 @@ fn percent(part: Option<f64>) -> String {
     part.map_or_else(|| "-".to_owned(), |part| format!("{part:.0}%"))
 }
 
-/// Who holds a job; of a sharded one who leads, and how many nodes; of a dispatched one who plans.
+/// The owner of a job; for a sharded one its leader and the number of nodes; for a dispatched one its planner.
 fn owner(job: &JobRow) -> String {
     match (&job.owner, job.placement) {
-        // Before the first cut nobody has any.
+        // Before the first reshard no node has any shard.
         (Some(leader), Placement::Sharded | Placement::Broadcast) if job.nodes == 0 => {
             format!("{leader} leads")
         }
@@ -314,14 +314,14 @@ fn owner(job: &JobRow) -> String {
     }
 }
 
-/// Says what the node wants thought of, beside the answer. Returns whether there is anything.
+/// Prints a node's warnings beside the answer. Returns whether there are any.
 pub(crate) fn warn(answer: &Value) -> bool {
     let warnings = answer["warnings"].as_array().into_iter().flatten();
     let told = warnings.filter_map(Value::as_str).map(print_message);
     told.count() > 0
 }
 
-/// Says whose history is not in a list.
+/// Prints the nodes whose histories are missing in a list.
 pub(crate) fn missing(nodes: &[String]) {
     for node in nodes {
         print_message(&format!("node {node} does not answer: what only its history has is not in the list"));
@@ -331,7 +331,7 @@ pub(crate) fn missing(nodes: &[String]) {
 /// Prints a list.
 ///
 /// # Errors
-/// Nobody reads standard output any more.
+/// Standard output is closed.
 pub(crate) fn list<R: TableRow>(output: OutputFormat, rows: &[R], empty: &str) -> Result<(), CliError> {
     match output {
         OutputFormat::Json => json(&rows),
@@ -360,26 +360,26 @@ pub(crate) fn table<R: TableRow>(rows: &[R]) -> String {
 /// Prints a value as JSON.
 ///
 /// # Errors
-/// Nobody reads standard output any more.
+/// Standard output is closed.
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), CliError> {
     let text =
         serde_json::to_string_pretty(value).map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
     line(&escaping::json(&text))
 }
 
-/// Prints a line, or several; whatever a terminal would obey or hide is written out.
+/// Prints one or more lines; characters that a terminal obeys or hides are escaped.
 ///
 /// # Errors
-/// Nobody reads standard output any more.
+/// Standard output is closed.
 pub(crate) fn line(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     written(writeln!(out, "{}", visible(text)).and_then(|()| out.flush()))
 }
 
-/// Prints what comes piece by piece, so that no terminal obeys it; as it is where `raw`.
+/// Prints a stream piece by piece, escaped for the terminal; unchanged if `raw`.
 ///
 /// # Errors
-/// What `come` says, or nobody reads standard output any more.
+/// The stream fails, or standard output is closed.
 pub(crate) fn stream(
     raw: bool,
     come: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<(), CliError>) -> Result<(), CliError>,
@@ -396,7 +396,7 @@ pub(crate) fn stream(
 /// Prints bytes as they are.
 ///
 /// # Errors
-/// Nobody reads standard output any more.
+/// Standard output is closed.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     written(out.write_all(bytes).and_then(|()| out.flush()))
@@ -404,19 +404,19 @@ pub(crate) fn bytes(bytes: &[u8]) -> Result<(), CliError> {
 
 fn written(result: std::io::Result<()>) -> Result<(), CliError> {
     result.map_err(|e| match e.kind() {
-        // Whoever reads has seen enough, as `head` has: that is nothing to tell.
+        // The reader has seen enough, as `head` has: that is no error to print.
         std::io::ErrorKind::BrokenPipe => CliError::new(ExitKind::Failed, ""),
         _ => CliError::new(ExitKind::Failed, format!("cannot write to standard output: {e}")),
     })
 }
 
-/// A name or reason may come from anywhere: nothing of it reaches a terminal that is not seen there, or changes how the rest is read.
+/// A name or reason may come from anywhere: its characters that a terminal hides or obeys are escaped.
 #[must_use]
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }
 
-/// A moment in the reader's own zone.
+/// A moment in the reader's own time zone.
 #[must_use]
 pub(crate) fn local(moment: Option<&str>) -> String {
     in_zone(moment, &TimeZone::system())

@@ -1,9 +1,9 @@
-//! Nodes among themselves: who asks, whom, when, and signed with the cluster's key, so that nothing else is needed.
+//! Calls between nodes over HTTP, signed with the cluster's key, so that nothing else is needed.
 //!
-//! - [`envelope`]: what a request and its answer say beside their body, and what of it is signed.
-//! - [`seen`]: which requests were let in already.
-//! - [`gate`]: the side that is asked. [`routes`]: what it answers.
-//! - [`line`]: the side that asks. [`reach`]: what the node asks by itself.
+//! - [`envelope`]: the headers of a request and its response, and the signed text.
+//! - [`replay`]: refuses requests that were accepted before.
+//! - [`gate`]: authenticates requests. [`routes`]: answers them.
+//! - [`caller`]: sends requests. [`http_peers`]: the calls that the node itself makes.
 
 mod caller;
 mod envelope;
@@ -24,26 +24,26 @@ pub(crate) use http_peers::HttpPeers;
 use replay::ReplayWindow;
 pub(crate) use routes::{HistoryHealth, LogPieceQuery, PeerHistoryPage, PeerRunQuery, router};
 
-/// So far may a request's time lie from the time here: what two clocks differ and the way takes.
+/// The maximum difference between a request's time and the clock here: clock skew and transit.
 pub(crate) const WINDOW: Millis = Millis::secs(30);
-/// So many requests of one window are remembered; what comes beyond them is refused.
+/// The maximum number of remembered requests of one window; further ones are refused.
 const SEEN_MAX: usize = 65_536;
-/// The largest body of a request, and of an answer.
+/// The size limit of a body of a request or response.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// A body must have arrived after this long.
+/// The time limit for a body to arrive.
 const BODY_PATIENCE: Duration = Duration::from_secs(5);
-/// So long may the answer take to what a person asks.
+/// The time limit for the response to a person's request.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// So long a node waits for new output before it says that there is none.
+/// The time that a node waits for new output before it reports that there is none.
 const OUTPUT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the side that is asked keeps in mind.
+/// The state of the server side.
 pub(crate) struct PeerServer {
     seen: Mutex<ReplayWindow>,
 }
 
 impl PeerServer {
-    /// One that has heard nothing yet.
+    /// A state without any request.
     pub(crate) fn new() -> Self {
         Self { seen: Mutex::new(ReplayWindow::new(WINDOW, SEEN_MAX)) }
     }

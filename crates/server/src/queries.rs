@@ -1,4 +1,4 @@
-//! What the API and the console show of a node: rows made of its view and its history.
+//! Reads a node's view and history for the API and the console, and makes rows of them.
 
 mod capacity;
 mod compat_cluster;
@@ -36,21 +36,21 @@ pub(crate) use shards::{folded, requested_shards, shards};
 pub(crate) use switches::{ended as ended_switches, switches};
 pub(crate) use warnings::warnings;
 
-/// So many jobs are copied at one look, which the node waits for.
+/// The number of jobs copied in one look at the view, for which the node waits.
 const LOOK: usize = 200;
 
-/// What is copied of a job under the look; everything dear is done after it.
+/// The copy of a job made during the look; everything slow is done after it.
 struct JobSnapshot {
     spec: Spec,
-    /// The calendars that it names, unless one of them is missing.
+    /// The calendars that it uses, unless one of them is missing.
     calendars: Option<CalendarFilter>,
-    /// Those that are.
+    /// The missing calendars.
     missing: Vec<String>,
-    /// Whether no living node fits.
+    /// Whether no online node matches its node selector.
     unschedulable: bool,
-    /// Who holds it, leads it, or plans it.
+    /// Its owner, leader or planner.
     owner: Option<String>,
-    /// How many hold it, or shards of it.
+    /// The number of nodes that own it, or shards of it.
     nodes: usize,
 }
 
@@ -72,25 +72,25 @@ fn job_snapshot(view: &View, planner: Option<&Member>, job: JobView<'_>) -> Opti
     })
 }
 
-/// Who plans dispatched jobs; nobody, as far as a node can say that does not trust its lease.
+/// The planner of dispatched jobs; `None` also if this node does not trust its lease and cannot know it.
 fn planner(node: &Node) -> Option<&Member> {
     node.trusted_until(evenkeel::clock::now().mono)?;
     node.view().planner()
 }
 
-/// A declaration, and up to when its fires are nobody's, also by the calendars that it names.
+/// The declaration of a job, and the time up to which fires are ignored, also by changes of its calendars.
 pub(crate) fn timed(view: &View, job: &JobView<'_>) -> Option<Spec> {
     let spec = job.spec()?;
     Some(Spec { since: view.since_of(&spec), ..spec })
 }
 
-/// Whether a job's name holds this text, in letters of either case. An empty text is in each.
+/// Whether a job's name contains this text, in either case. Every name contains an empty text.
 fn is_in(name: &JobName, find: &str) -> bool {
     let (name, find) = (name.as_str().as_bytes(), find.as_bytes());
     find.is_empty() || name.windows(find.len()).any(|part| part.eq_ignore_ascii_case(find))
 }
 
-/// A page of the jobs after this name whose names hold a text.
+/// A page of the jobs after this name whose names contain a text.
 pub(crate) fn jobs(handle: &Handle, after: Option<&JobName>, limit: usize, find: &str) -> JobPage {
     let now = zones::now();
     let mut jobs: Vec<JobRow> = Vec::new();
@@ -106,7 +106,7 @@ pub(crate) fn jobs(handle: &Handle, after: Option<&JobName>, limit: usize, find:
         });
         let more = seen.len() == looked_at;
         for (name, copied) in seen {
-            // One more than wanted is looked for, to know whether the page is the last one.
+            // One more than requested is searched, to know whether the page is the last one.
             if copied.is_some() && jobs.len() >= limit {
                 return JobPage { jobs, after: last.map(String::from) };
             }
@@ -141,12 +141,12 @@ fn next(copied: &JobSnapshot, now: Wall) -> Option<String> {
     let spec = &copied.spec;
     let schedule = spec.job.schedule_with_calendars(copied.calendars.as_ref());
     let schedule = schedule.filter(|_| spec.job.enabled && !spec.paused);
-    // Where fires follow runs, nobody knows while one goes on.
+    // The next fire after a run is unknown while the run goes on.
     let schedule = schedule.filter(|schedule| !schedule.follows_runs());
     schedule.and_then(|schedule| schedule.next(now.max(spec.since))).map(moment)
 }
 
-/// A job's schedule under the calendars that it names, whatever its switches say; `None` when there is no such job.
+/// A job's schedule with its calendars, whatever its switches; `None` if there is no such job.
 pub(crate) fn schedule(handle: &Handle, name: &JobName) -> Option<Option<Schedule>> {
     let (job, calendars) = handle.with_node(|node| {
         let job = node.view().find(name)?.spec()?.job;
@@ -156,7 +156,7 @@ pub(crate) fn schedule(handle: &Handle, name: &JobName) -> Option<Option<Schedul
     Some(job.schedule_with_calendars(calendars.as_ref()))
 }
 
-/// Everything about a job.
+/// All details of a job.
 pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
     let (copied, sharing, switches): (JobSnapshot, Option<ShardingRow>, _) = handle.with_node(|node| {
         let job = node.view().find(name)?;
@@ -188,7 +188,7 @@ pub(crate) fn is_job(handle: &Handle, name: &JobName) -> bool {
     handle.with_node(|node| node.view().find(name).is_some_and(|job| job.is_live()))
 }
 
-/// How many jobs may fire: those that may be held (K), and the sharded and dispatched ones.
+/// The number of jobs that may fire: jobs that may be owned (K), sharded and dispatched ones.
 pub(crate) fn enabled(handle: &Handle) -> usize {
     handle.with_node(|node| {
         let view = node.view();
@@ -208,17 +208,17 @@ pub(crate) fn is_member(handle: &Handle) -> bool {
     handle.with_node(|node| node.trusted_until(now).is_some() && node.local().joined.is_some())
 }
 
-/// Whether this node hands over in order to end.
+/// Whether this node hands its jobs over in order to end.
 pub(crate) fn is_leaving(handle: &Handle) -> bool {
     handle.with_node(|node| node.local().leaving)
 }
 
-/// Whether somebody deleted this node's entry, which it takes for the wish that it stays away (S3-30).
+/// Whether an operator deleted this node's member entry, so that it stays away from the cluster (S3-30).
 pub(crate) fn is_closed(handle: &Handle) -> bool {
     handle.with_node(|node| node.local().closed)
 }
 
-/// Whether a node of this name lives or is wanted drained.
+/// Whether a node of this name is online, draining or drained.
 pub(crate) fn is_known(handle: &Handle, name: &NodeName) -> bool {
     handle.with_node(|node| {
         let view = node.view();
@@ -226,12 +226,12 @@ pub(crate) fn is_known(handle: &Handle, name: &NodeName) -> bool {
     })
 }
 
-/// Whether a node of this name is wanted drained.
+/// Whether a node of this name is draining or drained.
 pub(crate) fn is_draining(handle: &Handle, name: &NodeName) -> bool {
     handle.with_node(|node| node.view().intent(name).is_some())
 }
 
-/// Whether the living node of this name is taken for unreachable by its peers.
+/// Whether the node of this name is a member that its peers take for offline.
 pub(crate) fn is_offline(handle: &Handle, name: &NodeName) -> bool {
     handle.with_node(|node| {
         let view = node.view();
@@ -239,8 +239,8 @@ pub(crate) fn is_offline(handle: &Handle, name: &NodeName) -> bool {
     })
 }
 
-/// Whether an attempt that a history takes for running goes on: on this node only what it executes, elsewhere only what a node
-/// that lives has.
+/// Whether an attempt that a history has as running still runs: on this node only if it executes it, elsewhere only if
+/// the node is online.
 pub(crate) fn still_runs(handle: &Handle, record: &RunRecord) -> bool {
     let name = record.node.split('@').next().unwrap_or_default();
     handle.with_node(|node| match name == handle.name().as_str() {
@@ -249,12 +249,12 @@ pub(crate) fn still_runs(handle: &Handle, record: &RunRecord) -> bool {
     })
 }
 
-/// The names of the living nodes.
+/// The names of the online nodes.
 pub(crate) fn names(handle: &Handle) -> BTreeSet<NodeName> {
     handle.with_node(|node| node.view().members().map(|(member, _)| member.node.clone()).collect())
 }
 
-/// The latest life of the living node of this name, and where it answers.
+/// The latest incarnation of the online node of this name, and its address.
 pub(crate) fn living(handle: &Handle, name: &NodeName) -> Option<(Member, String)> {
     handle.with_node(|node| {
         let lives = node.view().members().filter(|(member, _)| member.node == *name);
@@ -263,12 +263,12 @@ pub(crate) fn living(handle: &Handle, name: &NodeName) -> Option<(Member, String
     })
 }
 
-/// A load score as the API writes it.
+/// A load score in the API's format.
 fn points(load: &LoadRecord) -> f64 {
     f64::from(load.score.0) / 100.0
 }
 
-/// The node that has least to do of those that are online, take work and answer somewhere (S0-54).
+/// The least loaded node among those that are online, accept work and have an address (S0-54).
 pub(crate) fn least_loaded(handle: &Handle) -> Option<ServiceRow> {
     handle.with_node(|node| {
         let view = node.view();
@@ -283,7 +283,7 @@ pub(crate) fn least_loaded(handle: &Handle) -> Option<ServiceRow> {
     })
 }
 
-/// The living nodes that run from another installation folder than `home` (S0-04).
+/// The online nodes with another installation folder than `home` (S0-04).
 pub(crate) fn foreign_homes(handle: &Handle, home: &str) -> Vec<(String, String)> {
     handle.with_node(|node| {
         let members = node.view().members().filter(|(_, state)| state.info.home != home);
@@ -291,10 +291,10 @@ pub(crate) fn foreign_homes(handle: &Handle, home: &str) -> Vec<(String, String)
     })
 }
 
-/// The member that is to start a run, or to attempt it again, as the registry has it at this moment.
+/// The member that is to start a run, or its next attempt, by the registry's present data.
 ///
 /// # Errors
-/// The registry is out of reach, or the node has stopped.
+/// The registry is unreachable, or the node has stopped.
 pub(crate) async fn waits_on(handle: &Handle, run: &RunId) -> Result<Option<Member>, RunStateError> {
     let job = std::slice::from_ref(&run.job);
     let known = handle.with_node(|node| {
@@ -310,7 +310,7 @@ pub(crate) async fn waits_on(handle: &Handle, run: &RunId) -> Result<Option<Memb
     Ok(match placement {
         Placement::Claimed => {
             let lane = handle.claimed_run_states(job).await?.remove(&run.job).unwrap_or_default();
-            // A request that nobody has claimed is the holder's.
+            // An unclaimed request is for the owner to start.
             owner.filter(|_| untaken || lane.open_of(&run.fire).is_some())
         }
         Placement::Dispatched => {
@@ -326,7 +326,7 @@ pub(crate) async fn waits_on(handle: &Handle, run: &RunId) -> Result<Option<Memb
     })
 }
 
-/// What is to be said of a request that was taken back before any node had claimed it; history may not have heard of it.
+/// The record of a request that was cancelled before any node had claimed it; history may not have it.
 pub(crate) fn withdrawn_run(handle: &Handle, run: &RunId) -> Option<RunRecord> {
     let (due, at) = handle.with_node(|node| {
         let job = node.view().find(&run.job)?;
@@ -353,7 +353,7 @@ pub(crate) fn withdrawn_run(handle: &Handle, run: &RunId) -> Option<RunRecord> {
     })
 }
 
-/// Whether a run of a job was asked for by hand under this id, as far as the registry remembers.
+/// Whether a manual run of a job was requested under this id, if the registry still has the request.
 pub(crate) fn is_requested(handle: &Handle, job: &JobName, id: &RequestId) -> bool {
     handle.with_node(|node| {
         let asked =
@@ -362,7 +362,7 @@ pub(crate) fn is_requested(handle: &Handle, job: &JobName, id: &RequestId) -> bo
     })
 }
 
-/// Whether a run that history does not know yet may still come: somebody asked for it, or it is just due.
+/// Whether a run without a record may still come: it was requested, or it is just due.
 pub(crate) fn is_expected(handle: &Handle, run: &RunId) -> bool {
     let known = handle.with_node(|node| {
         let job = node.view().find(&run.job)?;
@@ -379,7 +379,7 @@ pub(crate) fn is_expected(handle: &Handle, run: &RunId) -> bool {
     match &run.fire {
         Fire::Asked(id) => asked.is_some_and(|asked| {
             let request = asked.requests.iter().find(|request| request.id == *id);
-            // One that is used up is no more for shards that it never named.
+            // A request that is used up has no runs for shards that it never named.
             let passed =
                 |r: &TriggerRequest| r.taken && !r.shards.is_empty() && !r.shards.contains(run.shard);
             request.is_some_and(|request| !passed(request))
@@ -401,7 +401,7 @@ pub(crate) fn has_shards(handle: &Handle, name: &JobName) -> bool {
     })
 }
 
-/// The jobs of these attempts that are sharded.
+/// The sharded jobs among the jobs of these attempts.
 pub(crate) fn sharded(handle: &Handle, runs: &[RunRecord]) -> BTreeSet<String> {
     handle.with_node(|node| {
         let sharded = |run: &&RunRecord| node.view().find(&run.job).is_some_and(|job| job.is_sharded());
@@ -409,7 +409,7 @@ pub(crate) fn sharded(handle: &Handle, runs: &[RunRecord]) -> BTreeSet<String> {
     })
 }
 
-/// An attempt as a row.
+/// The row of an attempt.
 pub(crate) fn run_row(record: &RunRecord) -> RunRow {
     RunRow {
         run: record.run.to_string(),

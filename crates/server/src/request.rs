@@ -1,4 +1,4 @@
-//! Ids of requests by hand: chance enough that two people never ask under the same one.
+//! Ids of requests for manual runs: random enough that two people never use the same one.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,27 +11,27 @@ use crate::key::digest;
 /// A new request id of twelve letters and digits.
 ///
 /// # Errors
-/// The host has no source of chance.
+/// The host has no source of randomness.
 pub(crate) fn fresh() -> Result<String, CliError> {
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     let bytes: [u8; 12] = chance()?;
     Ok(bytes.iter().map(|b| char::from(LETTERS[usize::from(b % 32)])).collect())
 }
 
-/// The id of the request to run the job of this run once more: always the same, and of one fire one for all shards.
+/// The id of a restart request of this run: always the same, and the same for all shards of a fire.
 ///
 /// # Errors
-/// It is no request id, which cannot be.
+/// The text is not valid as a request id, which cannot happen.
 pub(crate) fn named_after(run: &RunId) -> Result<RequestId, IdError> {
     let fire = RunId { shard: Shard(0), ..run.clone() };
     let digest = digest(fire.to_string().as_bytes());
     format!("again-{}", digest.get(..20).unwrap_or(&digest)).parse()
 }
 
-/// Bytes that nobody can guess.
+/// Random bytes.
 ///
 /// # Errors
-/// The host has no source of chance.
+/// The host has no source of randomness.
 pub(crate) fn chance<const N: usize>() -> Result<[u8; N], CliError> {
     let mut bytes = [0; N];
     File::open("/dev/urandom")

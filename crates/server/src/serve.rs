@@ -1,4 +1,4 @@
-//! A node's life as a process: bind, join, serve, hand over.
+//! The life of a node's process: bind, join, serve, hand over.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -20,15 +20,15 @@ use crate::settings::ServerSettings;
 use crate::upgrade::{self, UpgradeHandle, UpgradeTrigger};
 use crate::{listen, queries};
 
-/// A hand-over waits this long for runs to end before it is cut short; a second signal cuts it short at once.
+/// A hand-over waits this long for runs to end before it is cut short; a second signal ends the wait at once.
 const HAND_OVER: Duration = Duration::from_secs(600);
-/// Answers under way have this long once the node has left.
+/// The time for responses in progress to end after the node has left.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
-/// Lives until a signal ends it; `born` is called once the node answers at the address. `repeats` counts lines of the log.
+/// Runs a node until a signal ends it; calls `born` once the node answers at its address. `repeats` counts log lines.
 ///
 /// # Errors
-/// It cannot begin, or the node stops by itself.
+/// The node cannot start, or it stops by itself.
 pub(crate) fn run_node<F: Future<Output = Result<(), CliError>>>(
     meant: ServerSettings,
     repeats: RepeatFilter,
@@ -49,7 +49,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
 ) -> Result<(), CliError> {
     let mut signals = Signals::new()?;
     let mut passed = upgrade::receive_handoff();
-    // Before anything else: a node whose port is taken must never become a member (S0-21).
+    // Before anything else: a node whose port is in use must never become a member (S0-21).
     let listener = match upgrade::listener(passed.as_mut(), meant.listen) {
         Some(listener) => listener,
         None => bind(meant.listen).await?,
@@ -66,7 +66,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     meant.node.peers = Arc::new(HttpPeers::new(line.clone()));
     let opened = match passed {
         Some(passed) => evenkeel::resume(meant.node, passed).await,
-        // It may wait for a registry that is away, or until other nodes have noticed that the registry went back in time.
+        // The join may wait for an unreachable registry, or until other nodes have noticed that the registry went back.
         None => tokio::select! {
             opened = evenkeel::open(meant.node) => opened,
             () = signals.end.next() => {
@@ -114,7 +114,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     ended
 }
 
-/// Lives until a signal ends the process politely; when asked to, it goes on in another program.
+/// Runs until a signal ends the process gracefully; an upgrade request continues in another program.
 async fn keep_running(
     handle: &Handle,
     listener: &TcpListener,
@@ -133,7 +133,7 @@ async fn keep_running(
         };
         let Err(why) = refused;
         upgrade::refused(&why);
-        // Whoever asked meanwhile was answered by that.
+        // Requests that came meanwhile have their answer by that.
         while asked.try_recv().is_ok() {}
     }
 }
@@ -178,7 +178,7 @@ fn host(address: &str) -> String {
     }
 }
 
-/// All nodes run from the same folder, or their commands do not mean the same (S0-04).
+/// Warns if nodes run from different folders, for their commands would not mean the same (S0-04).
 async fn warn_of_foreign_homes(handle: Handle, home: String) {
     let mut warned = BTreeSet::new();
     let mut changes = handle.changes();
@@ -197,14 +197,14 @@ async fn warn_of_foreign_homes(handle: Handle, home: String) {
     }
 }
 
-/// What the process is asked by signals.
+/// The signals that the process handles.
 struct Signals {
     end: TerminationSignals,
-    /// To go on in the program that is in its file now.
+    /// Continue in the program that is in its file now.
     upgrade: Signal,
 }
 
-/// What ends a process politely.
+/// The signals that end a process gracefully.
 struct TerminationSignals {
     terminate: Signal,
     interrupt: Signal,

@@ -1,4 +1,4 @@
-//! A node's settings: written in a file, over that the environment, over that flags; then meant, or refused.
+//! A node's settings: read from a file, overridden by the environment and by flags, then resolved or refused.
 
 mod notify;
 
@@ -19,14 +19,14 @@ use crate::exit::CliError;
 use crate::text_input::{self, ReadTarget, TextFormat};
 use notify::NotifierConfig;
 
-/// The port when nobody says one (S0-06).
+/// The default port (S0-06).
 pub(crate) const PORT: u16 = 7700;
-/// Far larger than any settings file.
+/// The size limit of a settings file, far above any real one.
 const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
-/// Shorter leases end by mere scheduling noise.
+/// The minimum lease term: shorter leases end by mere scheduling noise.
 const TTL_MIN: Duration = Duration::from_secs(2);
 const TTL_MAX: Duration = Duration::from_hours(1);
-/// An audit log that forgets sooner is none.
+/// The minimum retention of the audit log.
 const AUDIT_KEEP_MIN: Duration = Duration::from_hours(24);
 
 /// The settings as written: by flag, in the environment, or in the file.
@@ -116,8 +116,8 @@ impl From<u16> for PortSetting {
     }
 }
 
-/// Reads a port. Kubernetes sets `EVENKEEL_PORT` to an address in each container beside a Service called evenkeel; that is no
-/// setting of this node.
+/// Parses a port. Kubernetes sets `EVENKEEL_PORT` to an address in each container beside a Service called evenkeel;
+/// that is no setting of this node.
 fn port(text: &str) -> Result<PortSetting, String> {
     if ["tcp://", "udp://", "sctp://"].iter().any(|scheme| text.starts_with(scheme)) {
         eprintln!(
@@ -131,28 +131,28 @@ fn port(text: &str) -> Result<PortSetting, String> {
         .map_err(|_| "write a number from 0 to 65535, as 7700".to_owned())
 }
 
-/// Addresses may have passwords in them.
+/// Without the addresses, which may have passwords in them.
 impl fmt::Debug for SettingsArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Written").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// The settings as meant.
+/// The resolved settings.
 pub(crate) struct ServerSettings {
-    /// Everything the node itself needs; its address is set once the port is bound.
+    /// The configuration of the node itself; its address is set once the port is bound.
     pub(crate) node: evenkeel::Config,
-    /// Where to listen.
+    /// The address to listen on.
     pub(crate) listen: SocketAddr,
-    /// Where others reach it, when that is not where it listens.
+    /// The address at which others reach it, if it is another one.
     pub(crate) advertise: Option<String>,
-    /// The other host names that it answers to.
+    /// Its further host names.
     pub(crate) hosts: Vec<String>,
-    /// What callers must show.
+    /// The key that callers must send.
     pub(crate) key: Option<String>,
 }
 
-/// The cluster's key is nobody's to see.
+/// Without the cluster's key.
 impl fmt::Debug for ServerSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Meant").field("node", &self.node).finish_non_exhaustive()
@@ -163,7 +163,7 @@ impl SettingsArgs {
     /// Reads a settings file.
     ///
     /// # Errors
-    /// It cannot be read or holds something unknown; the text says the line.
+    /// The file cannot be read or has an unknown key; the text has the line.
     pub(crate) fn read(path: &Path) -> Result<Self, CliError> {
         let shown = path.display();
         let text = bounded::text(path, SETTINGS_BYTES_MAX)
@@ -173,7 +173,7 @@ impl SettingsArgs {
             .map_err(|e| CliError::usage(format!("settings {shown}:{}: {}", e.line, e.text)))
     }
 
-    /// These settings, and where they say nothing those.
+    /// These settings, completed by those of `below`.
     #[must_use]
     pub(crate) fn merged_over(self, below: Self) -> Self {
         Self {
@@ -202,10 +202,10 @@ impl SettingsArgs {
         }
     }
 
-    /// What they mean.
+    /// Resolves the settings.
     ///
     /// # Errors
-    /// Something is missing or makes no sense; the text says the fix.
+    /// A setting is missing or invalid; the text has the fix.
     pub(crate) fn resolve(self) -> Result<ServerSettings, CliError> {
         let name = needed(self.name, "--name NAME: what the node is called in the cluster")?;
         let name: NodeName = name.parse().map_err(|e| CliError::usage(format!("--name: {e}")))?;
@@ -296,7 +296,7 @@ fn cgroups(word: &str) -> Result<bool, CliError> {
     }
 }
 
-/// A folder that is there, and that nobody but its owner can put a secret into.
+/// A folder that exists, and into which only its owner can put a secret.
 fn secrets(folder: PathBuf) -> Result<PathBuf, CliError> {
     let shown = folder.display();
     let meta = std::fs::metadata(&folder).map_err(|e| {
@@ -318,8 +318,8 @@ fn secrets(folder: PathBuf) -> Result<PathBuf, CliError> {
     Ok(folder)
 }
 
-/// A host name or an address, as it stands in a request, without a port. Names are compared whole, for whoever may choose a
-/// part of one could point it at this node.
+/// A host name or an address without a port, as in a request. Names are compared whole: a caller that may choose a part
+/// of a name could point it at this node.
 fn allowed(text: &str) -> Result<String, CliError> {
     let host = text.trim().trim_end_matches('.');
     let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
@@ -348,7 +348,7 @@ fn advertised(text: &str) -> Result<(), CliError> {
     }
 }
 
-/// `90s`, `1500ms`, `1h30m`; the same spans as in job files.
+/// Parses `90s`, `1500ms` or `1h30m`; the same spans as in job files.
 pub(crate) fn span(text: &str) -> Option<Duration> {
     let millis = evenkeel_core::schedule::duration(text).ok()?;
     Some(Duration::from_millis(millis.0.unsigned_abs()))

@@ -1,5 +1,5 @@
-//! What users write, read into values: job files, settings files and request bodies. A mistake is reported with its line, its key,
-//! what the key takes and the nearest right key, in none of serde's words.
+//! Parses what users write: job files, settings files and request bodies. A mistake is reported with its line, its key,
+//! the values that the key takes and the nearest valid key, without serde's words.
 
 mod error;
 mod keys;
@@ -12,21 +12,21 @@ use serde_path_to_error::{Path, Segment};
 use error::InputErrorKind;
 pub(crate) use keys::ReadTarget;
 
-/// How deep lists and tables may lie in each other: a job needs 5.
+/// The maximum depth of lists and tables: a job needs 5.
 const DEPTH_MAX: usize = 64;
-/// How many values and keys a YAML file may hold, with those that its aliases repeat.
+/// The maximum number of values and keys in a YAML file, with those that its aliases repeat.
 const YAML_EVENTS_MAX: usize = 20_000_000;
-/// How many anchors, and how many aliases, a YAML file may have.
+/// The maximum number of anchors, and of aliases, in a YAML file.
 const ALIASES_MAX: usize = 10_000;
-/// How many values and keys the aliases of a YAML file may repeat altogether.
+/// The maximum number of values and keys that the aliases of a YAML file repeat in total.
 const REPEATED_EVENTS_MAX: usize = 200_000;
 
-/// How many documents a YAML file may have.
+/// The maximum number of documents in a YAML file.
 const DOCUMENTS_MAX: usize = 10_000;
-/// How many bytes the values of a YAML file may have altogether, with those that its aliases repeat.
+/// The maximum number of bytes in the values of a YAML file, with those that its aliases repeat.
 const YAML_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The languages that users write in.
+/// The formats that users write in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextFormat {
     Toml,
@@ -34,14 +34,14 @@ pub(crate) enum TextFormat {
     Json,
 }
 
-/// A mistake in a text: its place, counted from 1, and what to do.
+/// A mistake in a text: its position, counted from 1, and the fix.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InputError {
     pub(crate) line: usize,
     pub(crate) column: usize,
-    /// Which value is wrong, as `jobs[3].retry`; empty for the text as a whole.
+    /// The path of the wrong value, as `jobs[3].retry`; empty for the text as a whole.
     pub(crate) value: String,
-    /// What is wrong, and the fix.
+    /// The mistake and the fix.
     pub(crate) text: String,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for InputError {
     }
 }
 
-/// Reads a text of one of the languages.
+/// Parses a text in one of the formats.
 ///
 /// # Errors
 /// The first mistake in it.
@@ -78,10 +78,10 @@ fn toml<T: DeserializeOwned>(text: &str, kind: ReadTarget) -> Result<T, InputErr
     })
 }
 
-/// Makes sure that a YAML text costs little to read.
+/// Checks that a YAML text costs little to parse.
 ///
 /// # Errors
-/// Where it lies too deep, or repeats too much.
+/// The position at which it is nested too deeply, or repeats too much.
 pub(crate) fn within_limits(text: &str) -> Result<(), InputError> {
     let read = serde_saphyr::from_multiple_with_options::<serde::de::IgnoredAny>(text, yaml_limits());
     let Err(error) = read else { return Ok(()) };
@@ -96,13 +96,13 @@ pub(crate) fn within_limits(text: &str) -> Result<(), InputError> {
         what if what.starts_with("budget breached") || what.starts_with("alias replay") => format!(
             "it holds too much, or its aliases repeat too much ({what}): write it out, or split the file"
         ),
-        // Any other mistake is found again, and said better, when it is read.
+        // The parser will find any other mistake again, and report it better.
         _ => return Ok(()),
     };
     Err(InputError { line: at.0, column: at.1, value: String::new(), text })
 }
 
-/// What a YAML file may cost to read. Everything that an alias repeats counts as if it were written out.
+/// The limits for parsing YAML. Everything that an alias repeats counts as if it were written out.
 fn yaml_limits() -> serde_saphyr::Options {
     serde_saphyr::options! {
         with_snippet: false,
@@ -133,7 +133,7 @@ fn yaml<T: DeserializeOwned>(text: &str, kind: ReadTarget) -> Result<T, InputErr
         let what = error.to_string();
         let what = what.rsplit_once(" at line ").map_or(what.as_str(), |(what, _)| what);
         let path = track.path();
-        // The library puts the path in front, without the last key of it for some mistakes.
+        // The library prefixes the path, without its last key for some mistakes.
         let what = match what.split_once(": ") {
             Some((before, rest)) if !before.is_empty() && path.to_string().starts_with(before) => rest,
             _ => what,
@@ -145,7 +145,7 @@ fn yaml<T: DeserializeOwned>(text: &str, kind: ReadTarget) -> Result<T, InputErr
     })
 }
 
-/// Reads JSON.
+/// Parses JSON.
 ///
 /// # Errors
 /// The first mistake in it.
@@ -167,10 +167,10 @@ pub(crate) fn json<T: DeserializeOwned>(text: &[u8], kind: ReadTarget) -> Result
     input.end().map(|()| read).map_err(|error| mistake(&error, None))
 }
 
-/// One of the words that are allowed where the command line or a query takes one.
+/// Checks that a word of the command line or of a query is one of the allowed ones.
 ///
 /// # Errors
-/// It is none of them: the text says which there are and which is the nearest.
+/// It is not: the text lists the allowed words and the nearest one.
 pub(crate) fn one_of<'a>(what: &str, word: &str, allowed: &[&'a str]) -> Result<&'a str, String> {
     if let Some(known) = allowed.iter().find(|known| **known == word) {
         return Ok(known);
@@ -180,7 +180,7 @@ pub(crate) fn one_of<'a>(what: &str, word: &str, allowed: &[&'a str]) -> Result<
     Err(format!("no {what} is called {word:?}: {}use one of {all}", meant.unwrap_or_default()))
 }
 
-/// A refused query string, in the same words as a refused body.
+/// The message for a refused query string, in the same style as for a refused body.
 pub(crate) fn query(text: &str) -> String {
     let (key, what) = text.split_once(": ").unwrap_or(("", text));
     match InputErrorKind::of(text) {
@@ -208,7 +208,7 @@ impl InputError {
         | InputErrorKind::Twice { key } = &fault
             && names.last() == Some(key)
         {
-            // Some readers count the key itself to the path, and some do not.
+            // Some parsers include the key itself in the path, and some do not.
             names.pop();
         }
         let address = kind.address(&names);
@@ -245,7 +245,7 @@ pub(crate) fn position(text: &str, offset: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// A text as it was meant: without the byte order mark that some editors put in front, and with plain line ends.
+/// A text without the byte order mark that some editors prefix, and with plain line ends.
 pub(crate) fn plain(text: String) -> String {
     let text = match text.strip_prefix('\u{feff}') {
         Some(rest) => rest.to_owned(),

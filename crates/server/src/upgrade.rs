@@ -1,4 +1,4 @@
-//! An upgrade as this program does it: who may ask for one, and what becomes of the callers meanwhile.
+//! Upgrades of this process to a new program: requests, the check, and the callers' connections meanwhile.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -11,16 +11,16 @@ use evenkeel::upgrade::{ProgramFile, ReceivedHandoff};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-/// How long a new program may take to say what it is.
+/// The time for a new program to report its version.
 const CHECK: Duration = Duration::from_secs(5);
-/// How long runs inside the process are waited for where nobody says.
+/// The default time for runs inside the process to end.
 pub(crate) const WAIT: Duration = Duration::from_secs(30);
-/// The longest that somebody may have them waited for.
+/// The maximum of that time.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(3600);
-/// Whoever asked has this long to get his answer before the process changes programs, and connections end with it.
+/// The time for the requester to get the answer before the process changes programs, which ends all connections.
 const ANSWER: Duration = Duration::from_millis(200);
 
-/// Where an upgrade is asked for.
+/// Takes requests for an upgrade.
 #[derive(Clone)]
 pub(crate) struct UpgradeHandle {
     program: Option<ProgramFile>,
@@ -28,33 +28,33 @@ pub(crate) struct UpgradeHandle {
 }
 
 impl UpgradeHandle {
-    /// A door for whoever asks, and what comes in by it.
+    /// A handle for requesters, and the channel of their requests.
     pub(crate) fn new() -> (Self, mpsc::Receiver<Duration>) {
         let (orders, asked) = mpsc::channel(1);
         let program = ProgramFile::own().inspect_err(|e| tracing::debug!("no upgrade will be possible: {e}"));
         (Self { program: program.ok(), orders }, asked)
     }
 
-    /// Sees whether the program in this one's file can go on. Returns its version.
+    /// Checks whether the program in this one's file can continue. Returns its version.
     ///
     /// # Errors
-    /// It cannot; the text says why and the fix.
+    /// It cannot; the text has the reason and the fix.
     pub(crate) async fn check(&self) -> Result<String, String> {
         let Some(program) = &self.program else { return Err(lost()) };
         program.check(CHECK).await.map(|next| next.version).map_err(|e| e.to_string())
     }
 
-    /// Lets the upgrade begin once whoever asked has his answer.
+    /// Starts the upgrade once the requester has its answer.
     pub(crate) fn begin(&self, wait: Duration) {
         let orders = self.orders.clone();
         tokio::spawn(async move {
             tokio::time::sleep(ANSWER).await;
-            // One that is under way already serves both.
+            // An upgrade in progress serves both.
             let _ = orders.try_send(wait);
         });
     }
 
-    /// Goes on in the new program, and comes back only with the reason why not.
+    /// Continues in the new program; returns only if that fails, with the reason.
     pub(crate) async fn execute(
         &self,
         handle: &Handle,
@@ -77,12 +77,12 @@ impl UpgradeHandle {
     }
 }
 
-/// By what an upgrade is asked for, and how long runs inside the process are waited for.
+/// What triggers an upgrade, with the time for runs inside the process to end.
 #[derive(Clone, Copy)]
 pub(crate) enum UpgradeTrigger {
-    /// By a signal, of which nobody else tells the audit log.
+    /// A signal, which has no entry in the audit log yet.
     Signal,
-    /// By a caller, who has his entry.
+    /// A caller, whose request has its entry.
     Caller(Duration),
 }
 
@@ -107,7 +107,7 @@ fn lost() -> String {
     "it is not known from which file this program was started: restart it instead".to_owned()
 }
 
-/// What an earlier program of this process passed on, if any did.
+/// The handoff of this process's earlier program, if there was one.
 pub(crate) fn receive_handoff() -> Option<ReceivedHandoff> {
     let passed = ReceivedHandoff::receive();
     let passed = passed.inspect_err(|e| {
@@ -116,7 +116,7 @@ pub(crate) fn receive_handoff() -> Option<ReceivedHandoff> {
     passed.ok().flatten()
 }
 
-/// The listener of the earlier program, if it is where this one is to listen: no caller is refused meanwhile.
+/// The earlier program's listener, if it has this one's address: then no caller is refused meanwhile.
 pub(crate) fn listener(passed: Option<&mut ReceivedHandoff>, wanted: SocketAddr) -> Option<TcpListener> {
     let listener = passed?.listener()?;
     let at = listener.local_addr().ok()?;
@@ -128,7 +128,7 @@ pub(crate) fn listener(passed: Option<&mut ReceivedHandoff>, wanted: SocketAddr)
     TcpListener::from_std(listener).ok()
 }
 
-/// Says why it came to nothing.
+/// Logs why an upgrade failed.
 pub(crate) fn refused(why: &str) {
     tracing::warn!("not upgraded, and nothing has changed: {why}");
 }

@@ -1,4 +1,4 @@
-//! Zones and how moments are shown in them.
+//! Time zones, and the formats of moments in them.
 
 use evenkeel_core::time::{Millis, Wall};
 use jiff::Timestamp;
@@ -7,16 +7,16 @@ use jiff::tz::TimeZone;
 use crate::exit::CliError;
 use crate::settings;
 
-/// The wall clock.
+/// The current wall time.
 #[must_use]
 pub(crate) fn now() -> Wall {
     evenkeel::clock::now().wall
 }
 
-/// A moment as RFC 3339, or a span before now.
+/// Parses a moment as RFC 3339, or a span before now.
 ///
 /// # Errors
-/// It is neither; the text says what to write.
+/// It is neither; the text has the format.
 pub(crate) fn when(text: &str, now: Wall) -> Result<Wall, String> {
     if let Some(span) = settings::span(text) {
         return Ok(now - Millis(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)));
@@ -27,10 +27,10 @@ pub(crate) fn when(text: &str, now: Wall) -> Result<Wall, String> {
         .ok_or_else(|| "write how long ago, like 10m or 2d, or a moment like 2026-03-01T22:30:00Z".to_owned())
 }
 
-/// The last moment before one that is written with an offset, so that a fire at it comes after.
+/// The last moment before one with an offset, so that a fire at it comes after.
 ///
 /// # Errors
-/// It is no such moment.
+/// The text is no such moment.
 pub(crate) fn just_before(text: &str) -> Result<Wall, CliError> {
     let moment = text.parse::<Timestamp>().map_err(|_| {
         CliError::usage(format!("{text:?} is no moment: write it with an offset, like 2026-03-29T00:00:00Z"))
@@ -47,10 +47,10 @@ pub(crate) fn named(name: &str) -> Result<TimeZone, CliError> {
         .map_err(|_| CliError::usage(format!("no zone is named {name:?}: use a name like Europe/Berlin")))
 }
 
-/// This host's own zone by its IANA name.
+/// The IANA name of this host's time zone.
 ///
 /// # Errors
-/// The host does not say one.
+/// The host does not have one.
 pub(crate) fn of_host() -> Result<String, CliError> {
     let zone = TimeZone::try_system().ok();
     let name = zone.as_ref().and_then(|zone| zone.iana_name().map(ToOwned::to_owned));
@@ -61,13 +61,13 @@ pub(crate) fn of_host() -> Result<String, CliError> {
     })
 }
 
-/// A moment of the API in a zone, for programs.
+/// A moment of the API in a time zone, for programs.
 #[must_use]
 pub(crate) fn rfc3339(moment: &str, zone: &TimeZone) -> String {
     shown(moment, zone, "%Y-%m-%dT%H:%M:%S%.3f%:z")
 }
 
-/// A moment of the API in a zone, for people.
+/// A moment of the API in a time zone, for people.
 #[must_use]
 pub(crate) fn for_people(moment: &str, zone: &TimeZone) -> String {
     shown(moment, zone, "%a %Y-%m-%d %H:%M:%S %:z %Z")

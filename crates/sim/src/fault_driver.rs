@@ -1,4 +1,4 @@
-//! The driver of a seed's first phase: faults of hosts and links, and operators' wishes, each undone after a while.
+//! Drives the first phase of a seed: injects faults of hosts and links and issues operator commands, each undone later.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ mod waiting;
 
 use peers::PeerFaultDriver;
 
-/// How often a node that rests is looked at before it goes on as it is.
+/// How often a node at rest is checked for an upgrade before it goes on without one.
 const TRIES: u32 = 8;
 
-/// What will be undone, and when.
+/// A pending recovery of a fault or command.
 #[derive(Clone, Debug)]
 enum FaultRecovery {
     Start(NodeName),
@@ -36,27 +36,27 @@ enum FaultRecovery {
     History,
     Ask(Command),
     AskOf(NodeName, Command),
-    /// The node rests: it is upgraded as soon as it may be, or goes on after so many tries.
+    /// The node rests: it is upgraded as soon as possible, or goes on after this many tries.
     Upgrade(NodeName, u32),
-    /// The node notices that the registry went back in time.
+    /// The node notices that the registry was rewound.
     Notice(NodeName),
 }
 
-/// Faults and wishes under way.
+/// The faults and commands in progress.
 pub(crate) struct FaultDriver<'a> {
     workload: &'a Workload,
     chance: SimRandom,
     work: SimRandom,
     dates: SimRandom,
-    /// Which nodes jobs ask for.
+    /// The random choice of nodes that jobs select.
     node_choices: SimRandom,
-    /// Which nodes are upgraded.
+    /// The random choice of nodes to upgrade.
     upgrades: SimRandom,
-    /// Which nodes get another version.
+    /// The random choice of nodes that get another version.
     versions: SimRandom,
-    /// When the registry goes back in time.
+    /// The random times of registry rewinds.
     rewinds: SimRandom,
-    /// What it was, and may be again.
+    /// A snapshot of the registry to which it may be rewound.
     past: Option<RegistrySnapshot>,
     ttl: i64,
     undo: BTreeMap<(i64, u64), FaultRecovery>,
@@ -86,7 +86,7 @@ impl<'a> FaultDriver<'a> {
         }
     }
 
-    /// Lets faults and wishes happen until then.
+    /// Injects faults and issues commands until then.
     pub(crate) fn inject_until(&mut self, world: &mut SimWorld, until: i64) {
         while world.now() < until && world.broken().is_none() {
             let next = world.now() + self.chance.between(1, self.workload.pace);
@@ -103,7 +103,7 @@ impl<'a> FaultDriver<'a> {
         }
     }
 
-    /// Lets time pass, and undoes what is over.
+    /// Lets time pass, and undoes faults and commands that are over.
     fn recover_until(&mut self, world: &mut SimWorld, until: i64) {
         loop {
             let own = self.undo.first_key_value().map(|((at, _), _)| *at);
@@ -124,7 +124,7 @@ impl<'a> FaultDriver<'a> {
         world.run_until(until);
     }
 
-    /// Ends everything at once: the healing begins. Nodes that were drained stay so as long as the others suffice.
+    /// Undoes everything at once: the healing begins. Drained nodes stay drained as long as the others suffice.
     pub(crate) fn end(&mut self, world: &mut SimWorld) {
         let names: Vec<NodeName> = world.names().cloned().collect();
         let asks = std::mem::take(&mut self.undo).into_values();
@@ -150,7 +150,7 @@ impl<'a> FaultDriver<'a> {
             world.rest(name, false);
         }
         self.settle_versions(world);
-        // What a killed process left running is ended before it may start again.
+        // The runs of a killed process are ended before it may start again.
         self.run_for(world, CALMING * self.ttl);
         let drained: Vec<NodeName> = names.iter().filter(|n| world.is_drained(n)).cloned().collect();
         let spare = names.len().saturating_sub(1).min(self.workload.tolerance());
@@ -161,14 +161,14 @@ impl<'a> FaultDriver<'a> {
         }
     }
 
-    /// Lets time pass in calm weather, so that everything comes to rest.
+    /// Lets time pass without faults, so that everything comes to rest.
     pub(crate) fn heal(&self, world: &mut SimWorld) {
         self.run_for(world, self.workload.healing_lasts / 2);
         self.finalize(world);
         self.run_for(world, self.workload.healing_lasts - self.workload.healing_lasts / 2);
     }
 
-    /// Lets time pass; whoever left, or was killed, is started again.
+    /// Lets time pass; nodes that left, or were killed, are started again.
     fn run_for(&self, world: &mut SimWorld, ms: i64) {
         let until = world.now() + ms;
         while world.now() < until && world.broken().is_none() {
@@ -192,7 +192,7 @@ impl<'a> FaultDriver<'a> {
         self.chance.pick(&names).cloned()
     }
 
-    /// Something befalls a host or a link.
+    /// Injects a fault of a host or a link.
     fn inject_fault(&mut self, world: &mut SimWorld) {
         let kinds: Vec<SimFault> = self
             .workload
@@ -252,7 +252,7 @@ impl<'a> FaultDriver<'a> {
 
     fn undo(&mut self, world: &mut SimWorld, undo: FaultRecovery) {
         match undo {
-            // A data folder is locked until the last run of the life before has ended.
+            // A data folder is locked until the last run of the previous process has ended.
             FaultRecovery::Start(node) if world.is_ending(&node) => {
                 self.later(world, 100, FaultRecovery::Start(node))
             }
@@ -279,7 +279,7 @@ impl<'a> FaultDriver<'a> {
         }
     }
 
-    /// Somebody wants something.
+    /// Issues a random operator command.
     fn issue_command(&mut self, world: &mut SimWorld) {
         let kinds: Vec<OperatorAction> = self.workload.actions.iter().copied().collect();
         let Some(wish) = self.work.pick(&kinds).copied() else { return };
@@ -331,7 +331,7 @@ impl<'a> FaultDriver<'a> {
             }
             OperatorAction::Leave => (Command::Leave, Some(FaultRecovery::Start(node.clone()))),
         };
-        // Often one asks another node than the one it is about.
+        // Often the command is sent to another node than the one it is about.
         let asked =
             if matches!(command, Command::Drain(_)) { self.some_node(world).unwrap_or(node) } else { node };
         world.ask(&asked, command);
@@ -340,7 +340,7 @@ impl<'a> FaultDriver<'a> {
         }
     }
 
-    /// Somebody wants something of a sharded job.
+    /// Issues an operator command about a sharded job.
     fn issue_shard_command(&mut self, world: &mut SimWorld, wish: OperatorAction, node: NodeName) {
         let touchable = |j: &&JobName| j.as_str().starts_with('s') && !self.workload.calm_jobs.contains(*j);
         let names: Vec<JobName> = self.jobs.keys().filter(touchable).cloned().collect();
@@ -396,7 +396,7 @@ impl<'a> FaultDriver<'a> {
         }
     }
 
-    /// Sometimes a node gets another program.
+    /// Sometimes upgrades a node to another program.
     fn upgrade(&mut self, world: &mut SimWorld) {
         let names: Vec<NodeName> = world.names().filter(|n| world.is_up(n)).cloned().collect();
         if self.workload.upgrades

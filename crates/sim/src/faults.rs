@@ -1,4 +1,4 @@
-//! What may go wrong, by name, and how often each did.
+//! The kinds of faults, by name, and their counts.
 
 macro_rules! kinds {
     ($(#[$doc:meta])* $name:ident: $($(#[$kind_doc:meta])* $kind:ident = $text:literal,)*) => {
@@ -9,7 +9,7 @@ macro_rules! kinds {
         }
 
         impl $name {
-            /// All of them.
+            /// All kinds of faults.
             pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
         }
 
@@ -31,21 +31,21 @@ kinds! {
     ReplyLost = "reply lost",
     /// A message takes seconds, so that others overtake it, or its sender has given it up.
     Slow = "message slow",
-    /// News that never comes, without a word.
+    /// News is lost silently.
     NewsLost = "news lost",
     /// News that comes twice.
     NewsDoubled = "news doubled",
     /// News that comes seconds late, and all later news after it.
     NewsLate = "news late",
-    /// News that later news overtakes.
+    /// Newer news overtakes older news.
     NewsOvertaken = "news overtaken",
-    /// The feed ends and has to be taken up again.
+    /// The feed ends and has to be resumed.
     FeedEnds = "feed ends",
     /// A process takes long to start.
     StartLate = "start late",
-    /// An executor has no means to start a process.
+    /// An executor cannot start a process.
     StartFails = "start fails",
-    /// The history takes no verdicts for a while.
+    /// The history accepts no verdicts for a while.
     HistoryAway = "history away",
     /// A node cannot reach the registry for a while.
     Cut = "node cut off",
@@ -59,9 +59,9 @@ kinds! {
     Reboot = "reboot",
     /// A node's process is stopped for a while; its guard process goes on.
     Pause = "pause",
-    /// A node's time of day steps forward.
+    /// A node's wall clock steps forward.
     ClockForward = "clock forward",
-    /// A node's time of day steps back.
+    /// A node's wall clock steps back.
     ClockBack = "clock back",
     /// A node's clock since boot is fast or slow.
     Drift = "clock drift",
@@ -81,79 +81,79 @@ kinds! {
     OnlyPeers = "only peers",
     /// The serving leader's process is stopped for longer than its lease.
     LeaderPause = "leader paused",
-    /// A node's time of day is off by up to a minute and a half.
+    /// A node's wall clock is off by up to a minute and a half.
     Skew = "clock skewed",
-    /// A node's process goes on in another program, its runs with it.
+    /// A node's process continues in another program, with its runs.
     Upgrade = "upgrade",
     /// Another version of the program is put into a node's file.
     Version = "version",
-    /// The registry is again what it was some time ago.
+    /// The registry is rewound to an earlier state.
     BackInTime = "back in time",
-    /// The same while no node's process is up, and the registry cannot tell.
+    /// The same while no node's process is up, in a way that the registry cannot detect.
     PutBack = "put back as it was",
 }
 
 impl SimFault {
-    /// Those of hosts and of the way to the registry.
+    /// The faults of hosts and of the links to the registry.
     #[must_use]
     pub fn of_hosts() -> Vec<Self> {
         Self::ALL.iter().copied().filter(|fault| *fault <= Self::Unable).collect()
     }
 
-    /// Those of nodes among each other.
+    /// The faults between nodes.
     #[must_use]
     pub fn of_peers() -> Vec<Self> {
         Self::ALL.iter().copied().filter(|fault| (Self::PeerLost..=Self::Skew).contains(fault)).collect()
     }
 }
 
-/// How often each fault happened.
+/// The number of occurrences of each fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts(std::collections::BTreeMap<SimFault, u64>);
 
 impl FaultCounts {
-    /// One more of these.
+    /// Adds one occurrence of a fault.
     pub fn count(&mut self, fault: SimFault) {
         *self.0.entry(fault).or_default() += 1;
     }
 
-    /// Adds what another world counted.
+    /// Adds the counts of another world.
     pub fn add(&mut self, other: &Self) {
         for (fault, count) in &other.0 {
             *self.0.entry(*fault).or_default() += count;
         }
     }
 
-    /// How often it happened.
+    /// The number of occurrences of a fault.
     #[must_use]
     pub fn of(&self, fault: SimFault) -> u64 {
         self.0.get(&fault).copied().unwrap_or(0)
     }
 }
 
-/// The faults that strike single messages and starts, and how often: so many in a thousand.
+/// The faults of single messages and starts, with their rates in a thousand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultRates {
     rates: std::collections::BTreeMap<SimFault, u32>,
-    /// How long a message is under way at most when all is well, in milliseconds.
+    /// The maximum transit time of a message without faults, in milliseconds.
     pub delay: i64,
 }
 
 impl FaultRates {
-    /// Nothing goes wrong; messages take up to this many milliseconds.
+    /// No faults; messages take up to this many milliseconds.
     #[must_use]
     pub fn calm(delay: i64) -> Self {
         Self { rates: std::collections::BTreeMap::new(), delay }
     }
 
-    /// With this fault, so many times in a thousand.
+    /// Adds a fault with this rate in a thousand.
     #[must_use]
     pub fn with(mut self, fault: SimFault, per_mille: u32) -> Self {
         self.rates.insert(fault, per_mille);
         self
     }
 
-    /// How often a fault strikes, in a thousand.
+    /// The rate of a fault, in a thousand.
     #[must_use]
     pub fn rate(&self, fault: SimFault) -> u32 {
         self.rates.get(&fault).copied().unwrap_or(0)

@@ -1,7 +1,7 @@
-//! The watch: sees everything that truly happens in a world, and says which invariant broke first.
+//! The invariant checker: observes every physical event of a world, and reports the first violated invariant.
 //!
-//! It keeps books of its own. What nodes believe is looked at only where an invariant is about belief. Each file watches
-//! over one kind of thing; `docs/invariants.md` says what each number means.
+//! It tracks everything itself. It reads a node's state only if an invariant is about what the node believes. Each file
+//! checks one kind of thing; `docs/invariants.md` defines the numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -44,37 +44,37 @@ use belief_checks::BeliefTrack;
 use tickets::TicketTrack;
 
 kinds! {
-    /// What the watch looks after. The numbers are those of `docs/invariants.md`.
+    /// The invariants. The numbers are those of `docs/invariants.md`.
     Invariant:
-    /// One holder a token, and tokens only grow.
+    /// A token has one owner, and tokens only grow.
     I1 = "I1",
-    /// Nothing of an older holder is accepted after something of a newer one.
+    /// A write of an older owner is not accepted after one of a newer owner.
     I2 = "I2",
-    /// No effect at or after the end of trust.
+    /// A node has no effect at or after the end of its trust.
     I3 = "I3",
-    /// Whoever's lease ends believes in it no more, and runs nothing.
+    /// A node whose lease ended does not trust it any more, and runs nothing.
     I4 = "I4",
     /// A new leader does nothing before it has waited.
     I5 = "I5",
-    /// Who does not serve neither orders nor plans.
+    /// A node that does not serve neither orders nor plans.
     I6 = "I6",
     /// A leader loads, waits, and serves, in this order.
     I7 = "I7",
     /// Versions of a declaration only rise.
     I8 = "I8",
-    /// Of two edits of one version one is made.
+    /// Of two edits of one version one is applied.
     I9 = "I9",
-    /// Who does not hold can neither renew nor release.
+    /// A node that is not the owner can neither renew nor release.
     I10 = "I10",
-    /// In each beat an operation is one node's.
+    /// In each beat one node does an operation.
     I11 = "I11",
-    /// A job has a leader once somebody can stand, and it changes only when the one before is gone.
+    /// A job has a leader once there is a candidate, and the leader changes only when the one before is gone.
     I12 = "I12",
     /// No wait is for ever.
     I13 = "I13",
     /// Each fire is claimed at most once.
     I14 = "I14",
-    /// A job never runs beside itself.
+    /// Two runs of a job never overlap.
     I15 = "I15",
     /// Every due fire is claimed, or skipped with a reason.
     I16 = "I16",
@@ -82,80 +82,80 @@ kinds! {
     I17 = "I17",
     /// Everything that starts was claimed before, for a fire or a request.
     I18 = "I18",
-    /// At most once is at most once, at least once at least once.
+    /// The delivery guarantees hold: at most once, and at least once.
     I19 = "I19",
-    /// Attempts count 1, 2, 3, each after the one before has ended.
+    /// Attempts are numbered 1, 2, 3, and each follows the end of the one before.
     I20 = "I20",
-    /// What a lost node left is taken over once.
+    /// The claims of a lost node are taken over once.
     I21 = "I21",
-    /// One final state.
+    /// A run has one final state.
     I22 = "I22",
-    /// Only fires beyond the grace are skipped.
+    /// Only fires beyond the misfire grace are skipped.
     I23 = "I23",
-    /// A request by hand runs once.
+    /// A manual run runs once.
     I24 = "I24",
-    /// At rest every shard is one node's that takes part.
+    /// At rest every shard has one eligible node.
     I27 = "I27",
-    /// Shares never change under a run.
+    /// Shard assignments never change under a run.
     I28 = "I28",
-    /// Only the leader cuts, and a cut is whole.
+    /// Only the leader reshards, and a reshard covers all shards.
     I29 = "I29",
-    /// While the shares are marked nothing is claimed.
+    /// While a reshard is pending nothing is claimed.
     I30 = "I30",
-    /// A change leaves its mark, or a later cut saw it.
+    /// A change makes a reshard pending, or a later reshard included it.
     I31 = "I31",
-    /// The same nodes get the same shares.
+    /// The same nodes get the same shard assignments.
     I32 = "I32",
-    /// A new number of shards concerns the next run.
+    /// A new number of shards applies to the next run.
     I33 = "I33",
-    /// Shares differ by one shard at most.
+    /// Assignments differ by one shard at most.
     I34 = "I34",
-    /// Quotas of the nodes at work suffice while no more than n are missing.
+    /// The quotas of the working nodes suffice while no more than n nodes are missing.
     I35 = "I35",
     /// A claim never goes beyond the quota.
     I36 = "I36",
-    /// At rest every enabled job has one holder.
+    /// At rest every enabled job has one owner.
     I37 = "I37",
     /// A drained node claims nothing new and ends up empty.
     I38 = "I38",
-    /// A node that is undrained claims at once what it may.
+    /// An undrained node claims at once up to its quota.
     I39 = "I39",
     /// The alarm sounds when a claim goes above the threshold, and only then.
     I40 = "I40",
     /// A deleted job starts nothing.
     I41 = "I41",
-    /// Each run is planned for the node with most free slots.
+    /// Each run is planned for the node with the most free slots.
     I42 = "I42",
-    /// The wait before a beat is what the load demands.
+    /// The wait before a beat is the one that the load demands.
     I43 = "I43",
-    /// A node is offline after strikes in enough beats, and online again only when it was reached, activated or restarted.
+    /// A node is offline after strikes in enough beats, and online again only when reached, activated or restarted.
     I44 = "I44",
-    /// Who is cut off from the registry takes no work.
+    /// A node without a connection to the registry accepts no work.
     I45 = "I45",
-    /// Every outcome that a node takes for final is what the registry did.
+    /// Every outcome that a node takes for final is the registry's.
     I46 = "I46",
-    /// Only who knows the layout is a member or writes.
+    /// Only nodes that know the layout are members or write.
     I49 = "I49",
     /// Once faults end, everything comes to rest.
     I53 = "I53",
-    /// No run starts on a node that its job may not run on.
+    /// No run starts on a node that is not eligible for its job.
     I54 = "I54",
-    /// No more runs of a pool go on at once than its jobs allow.
+    /// No more runs of a pool run at once than its limit allows.
     I55 = "I55",
-    /// Deciding about everything is deciding about what was touched.
+    /// A decision about everything equals the decision about what was touched.
     Touched = "touched",
-    /// Broken on purpose, to see that it is told.
+    /// Violated on purpose, to test that violations are reported.
     Sentinel = "canary",
 }
 
-/// An invariant that broke.
+/// A violation of an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvariantViolation {
-    /// Which.
+    /// The invariant.
     pub invariant: Invariant,
-    /// When, in milliseconds since the world began.
+    /// The time, in milliseconds since the world began.
     pub at: i64,
-    /// How.
+    /// The facts.
     pub text: String,
 }
 
@@ -168,20 +168,20 @@ impl fmt::Display for InvariantViolation {
 /// A transaction that the registry answered.
 pub(crate) struct CommittedTxn<'a> {
     pub at: i64,
-    /// Whose, and which process.
+    /// The node, and its process.
     pub node: &'a NodeName,
     pub life: u64,
-    /// As whom it was decided on; looked up by the watch.
+    /// The member that decided on it; looked up by the checker.
     pub member: Option<&'a Member>,
     pub ticket: Ticket,
     pub kind: CommitKind,
     pub txn: &'a Txn,
-    /// The keys written, as they stood before.
+    /// The written keys, with their values before.
     pub before: &'a [Change],
     pub applied: bool,
 }
 
-/// What the watch found: how often each invariant was put to the test, and the first that broke.
+/// The results: how often each invariant was tested, and the first violation.
 #[derive(Clone, Debug)]
 pub(crate) struct InvariantResults {
     /// In the order of [`Invariant::ALL`].
@@ -196,7 +196,7 @@ impl Default for InvariantResults {
 }
 
 impl InvariantResults {
-    /// The invariant was put to the test, and holds if `holds`.
+    /// Tests the invariant, which holds if `holds`.
     pub(crate) fn test(&mut self, at: i64, invariant: Invariant, holds: bool, text: impl FnOnce() -> String) {
         self.tested[invariant as usize] += 1;
         if !holds && self.broken.is_none() {
@@ -205,10 +205,10 @@ impl InvariantResults {
     }
 }
 
-/// The verdicts that history holds.
+/// The verdicts in the history.
 pub(crate) type RecordedVerdicts = BTreeMap<(RunId, u32), Verdict>;
 
-/// The watch.
+/// The invariant checker.
 #[derive(Clone)]
 pub struct InvariantChecker {
     findings: InvariantResults,
@@ -218,7 +218,7 @@ pub struct InvariantChecker {
     lock_tokens: BTreeMap<(LockName, Token), Member>,
     peers: peers::PeerTrack,
     calendars: calendars::StoredCalendars,
-    /// The layouts that the program of each member knows.
+    /// The layouts that each member's program knows.
     knows: BTreeMap<Member, Layouts>,
     /// Members that joined and whose entry is gone.
     gone: BTreeSet<Member>,
@@ -228,7 +228,7 @@ pub struct InvariantChecker {
 }
 
 impl InvariantChecker {
-    /// A watch that has seen nothing. With `canary` it finds the first start wrong.
+    /// A checker without observations. With `canary` it reports the first start as a violation.
     #[must_use]
     pub fn new(canary: bool) -> Self {
         Self {
@@ -247,26 +247,26 @@ impl InvariantChecker {
         }
     }
 
-    /// The first invariant that broke, if one did.
+    /// The first violation, if there is one.
     #[must_use]
     pub fn broken(&self) -> Option<&InvariantViolation> {
         self.findings.broken.as_ref()
     }
 
-    /// How often each invariant was put to the test, if it was.
+    /// How often each tested invariant was tested.
     #[must_use]
     pub fn tested(&self) -> BTreeMap<Invariant, u64> {
         let counts = Invariant::ALL.iter().copied().zip(self.findings.tested);
         counts.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// How many runs physically started.
+    /// The number of runs that physically started.
     #[must_use]
     pub fn starts(&self) -> u64 {
         self.starts
     }
 
-    /// The books of all jobs.
+    /// The tracks of all jobs.
     pub(crate) fn jobs(&self) -> &BTreeMap<JobName, JobTrack> {
         &self.jobs
     }
@@ -276,7 +276,7 @@ impl InvariantChecker {
     }
 }
 
-/// Until when a node may trust a lease of this term asked for then: at most two thirds of it.
+/// The time until which a node may trust a lease of this term requested then: at most two thirds of the term.
 fn trust_ends(asked: Mono, ttl: evenkeel_core::time::Millis) -> Mono {
     asked + evenkeel_core::time::Millis(ttl.0 * 2 / 3)
 }

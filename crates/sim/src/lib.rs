@@ -1,9 +1,9 @@
-//! The deterministic simulator: worlds of nodes over one registry, in virtual time, with every fault that can be thought
-//! of, and a watch that looks at each event.
+//! The deterministic simulator: worlds of nodes over one registry, in virtual time, with every imaginable
+//! fault, and an invariant checker that observes each event.
 //!
-//! - [`world`] is the world: nodes, hosts, the way to the registry and back, executors, history.
-//! - [`invariants`] is the watch, which sees what truly happens and says which invariant broke.
-//! - [`model`] tries everything that can happen to two nodes and one job.
+//! - [`world`] is the world: nodes, hosts, links to the registry, executors, history.
+//! - [`invariants`] is the checker, which observes physical events and reports the violated invariant.
+//! - [`model`] explores everything that can happen to two nodes and one job.
 #![forbid(unsafe_code)]
 
 mod fault_driver;

@@ -1,8 +1,8 @@
-//! The exhaustive model: every order in which things can happen to two nodes, one job and two fires, with a fault.
+//! The exhaustive model: every order of events for two nodes, one job and two fires, with a fault.
 //!
-//! The nodes are the real ones: each state holds two `Node`s, a `Store`, what is under way between them, and their
-//! executors. From the first state on everything that can happen is tried, each state is looked at once, and the ledger,
-//! which knows what really happened, judges it. `docs/concepts/model.md` says what is covered and what is not.
+//! The nodes are the real ones: each state has two `Node`s, a `Store`, the messages between them, and their
+//! executors. From the first state on, every possible action is tried, and each state is visited once; the ledger,
+//! which has the physical facts, checks it. `docs/concepts/model.md` says what is covered and what is not.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -24,44 +24,44 @@ use choices::ModelAction;
 pub use flaw::ProtocolFlaw;
 use state::ModelState;
 
-/// How wide a search is.
+/// The bounds of a search.
 #[derive(Clone, Debug)]
 pub struct ModelScope {
-    /// What doubt about a run of the job means.
+    /// The delivery guarantee of the job.
     pub delivery: Delivery,
-    /// Into how many shards a fire is cut; `None` for a job that is claimed.
+    /// The number of shards of a fire; `None` for a job that is claimed.
     pub shards: Option<u32>,
     /// Whether the job is dispatched instead: nodes take beats, plan, offer and accept.
     pub dispatched: bool,
     /// When the job is due, in whole seconds from the start, in ms.
     pub due: Vec<i64>,
-    /// Whether the nodes have joined already, one after the other, and the first one holds the job. Otherwise both start
-    /// in the same moment, and race for it.
+    /// Whether the nodes have joined already, one after the other, and the first one owns the job. Otherwise both start
+    /// at the same moment, and race for it.
     pub joined: bool,
-    /// Whether answers take their own time, so that any message may come between a request and its answer. Otherwise that
-    /// is a fault.
+    /// Whether answers take their own time, so that any message may come between a request and its answer. Otherwise
+    /// that is a fault.
     pub split: bool,
-    /// How many faults may happen.
+    /// The maximum number of faults.
     pub faults: u8,
-    /// Whether only the plainest faults may happen: a crash, a cut, an answer that is lost.
+    /// Whether only the simplest faults occur: a crash, a cut, a lost answer.
     pub plain: bool,
     /// Of a sharded job, the only shard whose run lasts: the others' end before time goes on. `None`: all last.
     pub lasting: Option<u32>,
-    /// How many wishes somebody may have.
+    /// The maximum number of operator commands.
     pub commands: u8,
-    /// Which.
+    /// The possible commands.
     pub choice: &'static [ModelCommand],
-    /// From this moment on, in ms, no fault begins, troubles end and runs end.
+    /// From this moment on, in ms, no fault begins, faults end and runs end.
     pub heal: i64,
     /// By this moment, in ms, every fire must have its outcome.
     pub end: i64,
-    /// The rule that is taken away, to see whether the search notices.
+    /// The rule to remove, to test whether the search notices.
     pub flaw: Option<ProtocolFlaw>,
-    /// After so many states the search stops, incomplete.
+    /// The number of states after which the search stops, incomplete.
     pub states: usize,
 }
 
-/// What somebody may ask of a node.
+/// A command of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelCommand {
     /// Pause the job.
@@ -74,7 +74,7 @@ pub enum ModelCommand {
     Drain,
     /// Leave.
     Leave,
-    /// Let the node that does not lead take no part in the job.
+    /// Disable the node that is not the leader for the job.
     SwitchOff,
 }
 
@@ -95,45 +95,45 @@ impl ModelCommand {
     }
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct SearchReport {
     /// Distinct states.
     pub states: usize,
-    /// Steps from state to state, those to states seen before included.
+    /// Steps from state to state, including those to known states.
     pub steps: usize,
-    /// States in which nothing is left to happen.
+    /// States without a further action.
     pub ends: usize,
-    /// The longest way looked at.
+    /// The length of the longest path.
     pub depth: usize,
     /// Whether every state within the scope was seen.
     pub complete: bool,
-    /// What broke, and how.
+    /// The violation, if there is one.
     pub failure: Option<Counterexample>,
 }
 
-/// A broken invariant and the way to it.
+/// A violated invariant and the path to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counterexample {
-    /// Which invariant, and by what.
+    /// The invariant and the facts.
     pub broken: String,
-    /// How many steps lead there.
+    /// The number of steps.
     pub length: usize,
-    /// What happened, line by line.
+    /// The events, line by line.
     pub trace: String,
 }
 
-/// The order in which states are looked at.
+/// The order in which states are visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchOrder {
-    /// Near ones first: finds a shortest way to a failure, and remembers wide layers.
+    /// Breadth first: finds a shortest path to a violation, and stores wide layers.
     Breadth,
-    /// Far ones first: needs little memory.
+    /// Depth first: needs little memory.
     Depth,
 }
 
 impl ModelScope {
-    /// Two nodes that race for the job and its two fires, without a fault: every message in every order.
+    /// Two nodes that race for the job and its two fires, without a fault: every order of messages.
     #[must_use]
     pub fn race(delivery: Delivery) -> Self {
         Self { joined: false, split: true, faults: 0, ..Self::fault(delivery) }
@@ -161,7 +161,7 @@ impl ModelScope {
         }
     }
 
-    /// Two nodes that have joined, two fires, one wish at any moment: every message in every order.
+    /// Two nodes that have joined, two fires, one command at any moment: every order of messages.
     #[must_use]
     pub fn one_command(delivery: Delivery) -> Self {
         Self { split: true, faults: 0, commands: 1, ..Self::fault(delivery) }
@@ -173,28 +173,28 @@ impl ModelScope {
         Self { shards: Some(2), due: vec![2_000], choice: ModelCommand::SHARDED, ..Self::fault(delivery) }
     }
 
-    /// The same with the plainest faults only, all mended soon, and one shard whose run lasts: the leader's is 0, the
+    /// The same with the simplest faults only, all repaired soon, and one shard whose run lasts: the leader's is 0, the
     /// other's 1.
     #[must_use]
     pub fn failover(delivery: Delivery, lasting: u32) -> Self {
         Self { plain: true, lasting: Some(lasting), heal: 3_500, ..Self::shards(delivery) }
     }
 
-    /// The same without a fault: two nodes that start in the same moment, and race for the leadership and a fire that
+    /// The same without a fault: two nodes that start at the same moment, and race for the leadership and a fire that
     /// can be claimed at once.
     #[must_use]
     pub fn election(delivery: Delivery) -> Self {
         Self { joined: false, faults: 0, due: vec![1_000], ..Self::shards(delivery) }
     }
 
-    /// The same without a fault: two nodes that have joined, and one wish at any moment, so that the shares are cut anew.
+    /// The same without a fault: two nodes that have joined, and one command at any moment that causes a reshard.
     #[must_use]
     pub fn reshard(delivery: Delivery) -> Self {
         Self { faults: 0, commands: 1, due: vec![2_000], ..Self::shards(delivery) }
     }
 
-    /// A dispatched job with one fire: two nodes that have joined take a beat, plan, offer, accept, and plan again; one of
-    /// the plainest faults at any moment.
+    /// A dispatched job with one fire: two nodes that have joined take a beat, plan, offer, accept, and plan again; one
+    /// of the simplest faults at any moment.
     #[must_use]
     pub fn plan(delivery: Delivery) -> Self {
         Self { dispatched: true, plain: true, due: vec![2_000], heal: 4_000, ..Self::fault(delivery) }
@@ -204,7 +204,7 @@ impl ModelScope {
     #[must_use]
     pub fn of(flaw: ProtocolFlaw) -> Self {
         let shown = match flaw {
-            // A takeover from the living needs news that lags behind an answer, as in a race.
+            // A takeover from an online node needs news that lags behind an answer, as in a race.
             ProtocolFlaw::TakeoverUnguarded => Self::race(Delivery::AtMostOnce),
             ProtocolFlaw::OpenRunDropped => {
                 Self { due: vec![1_000], heal: 3_000, end: 6_000, ..Self::fault(Delivery::AtMostOnce) }
@@ -227,12 +227,12 @@ impl ModelScope {
     }
 }
 
-/// Every flaw, and what the search in its scope says: each must be found.
+/// Searches the scope of every flaw: each flaw must be found.
 pub fn mutants() -> impl Iterator<Item = (ProtocolFlaw, SearchReport)> {
     ProtocolFlaw::ALL.into_iter().map(|flaw| (flaw, explore(&ModelScope::of(flaw), SearchOrder::Breadth)))
 }
 
-/// The way to a state, as a chain through an arena.
+/// A step of the path to a state, as a chain through an arena.
 #[derive(Clone, Copy)]
 struct PathStep {
     parent: u32,
@@ -242,7 +242,7 @@ struct PathStep {
 /// The parent of the first step.
 const ROOT: u32 = u32::MAX;
 
-/// Looks at every state within the scope, or stops at the first that breaks an invariant.
+/// Visits every state within the scope, or stops at the first violation.
 #[must_use]
 pub fn explore(scope: &ModelScope, order: SearchOrder) -> SearchReport {
     let mut report = SearchReport { complete: true, ..SearchReport::default() };
@@ -285,7 +285,7 @@ pub fn explore(scope: &ModelScope, order: SearchOrder) -> SearchReport {
     report
 }
 
-/// Goes the way to a failure once more, and writes down what happens.
+/// Repeats the path to a violation, and writes down the events.
 fn retrace(
     scope: &ModelScope,
     links: &[PathStep],
@@ -302,7 +302,7 @@ fn retrace(
     let mut log = Some(String::new());
     let mut state = ModelState::first(scope);
     for act in &acts {
-        // The last act breaks the invariant again; its line is in the log by then.
+        // The last action violates the invariant again; its line is in the log by then.
         let _ = state.apply(scope, *act, &mut log);
     }
     Counterexample { broken, length: acts.len(), trace: log.unwrap_or_default() }

@@ -1,8 +1,8 @@
-//! Planted faults: each is one thing done wrong in every node of a world, and the watch has to find it by its name.
+//! Planted faults: each is one mistake in every node of a world, and the checker has to find it by its invariant.
 //!
-//! A watch that finds nothing may be blind. So every rule of the house is broken on purpose here, one at a time, and seeds
-//! are run until an invariant breaks: the right one, and soon. The worlds are brief: a rule that is broken all the time shows
-//! in their one minute of faults or hardly ever, and ten brief worlds are ten different ones.
+//! A checker that finds nothing may be blind. So every rule is broken on purpose here, one at a time, and seeds are run
+//! until an invariant is violated: the right one, and soon. The worlds are brief: a rule that is always broken shows in
+//! their one minute of faults or hardly ever, and ten brief worlds are ten different ones.
 
 use evenkeel_core::commit_kind::CommitKind;
 
@@ -25,35 +25,35 @@ mod sharding;
 mod upgrades;
 mod versions;
 
-/// How many seeds may be clean before a planted fault counts as not found.
+/// How many seeds may pass before a planted fault counts as not found.
 pub const SEEDS_MAX: u64 = 2_000;
 
-/// The seed in which each planted fault was found last, a line each: `SEED NAME`. `sim --mutants --record` writes it.
+/// The latest seed in which each planted fault was found, a line each: `SEED NAME`. `sim --mutants --record` writes it.
 const RECORDED: &str = include_str!("../planted_faults.txt");
 
 /// A planted fault.
 #[derive(Clone, Copy)]
 pub struct MutantSpec {
-    /// What is done wrong.
+    /// The name of the mistake.
     pub name: &'static str,
-    /// How.
+    /// The mutation that plants it.
     pub mutation: &'static dyn Mutation,
     /// The invariants, one of which must be the first to break.
     pub breaks: &'static [Invariant],
-    /// The seed with which the search begins, where the chance that shows it is rare.
+    /// The seed with which the search begins, if the fault shows rarely.
     pub first: u64,
-    /// Whether it is the one that is not in the nodes but in the watch itself.
+    /// Whether it is the one in the checker itself and not in the nodes.
     pub sentinel: bool,
 }
 
-/// What became of a planted fault.
+/// The result of the search for a planted fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HuntOutcome {
-    /// Found, in this seed.
+    /// Found in this seed.
     Found(u64, InvariantViolation),
-    /// Something else broke in this seed than should have.
+    /// Another invariant was violated in this seed than expected.
     Misnamed(u64, InvariantViolation),
-    /// Nothing broke.
+    /// No invariant was violated.
     Missed,
 }
 
@@ -65,8 +65,8 @@ const fn mutant(
     rare(name, tamper, breaks, 0)
 }
 
-/// One that shows in few worlds only, or in the first ones by something else that it breaks too: looked for from a seed shortly
-/// before one in which it shows by its name.
+/// A fault that shows in few worlds only, or violates another invariant first: searched from a seed shortly before one
+/// in which the expected invariant is violated.
 const fn rare(
     name: &'static str,
     tamper: &'static dyn Mutation,
@@ -252,26 +252,26 @@ pub static ALL: &[MutantSpec] = {
 };
 
 impl MutantSpec {
-    /// The seed in which it was found last; `None` where that is not recorded.
+    /// The latest seed in which it was found; `None` if that is not recorded.
     #[must_use]
     pub fn recorded_seed(&self) -> Option<u64> {
         let lines = RECORDED.lines().filter_map(|line| line.split_once(' '));
         lines.filter(|(_, name)| *name == self.name).find_map(|(seed, _)| seed.parse().ok())
     }
 
-    /// Runs seeds from its own first one on until something breaks, at most so many.
+    /// Runs seeds from its first one on until an invariant is violated, at most this many.
     #[must_use]
     pub fn hunt(&self, most: u64) -> HuntOutcome {
         self.play(self.first..self.first + most)
     }
 
-    /// How a world is played in which the fault is planted.
+    /// The options of a world with the fault.
     #[must_use]
     pub fn manner(&self) -> SeedOptions {
         SeedOptions { mutation: self.mutation, sentinel: self.sentinel, ..SeedOptions::default() }
     }
 
-    /// Runs seeds until something breaks.
+    /// Runs seeds until an invariant is violated.
     #[must_use]
     pub fn play(&self, seeds: std::ops::Range<u64>) -> HuntOutcome {
         for seed in seeds {

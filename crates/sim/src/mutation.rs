@@ -1,4 +1,4 @@
-//! Where faults are planted: between a node and its world. An honest node has nothing there.
+//! Mutations: hooks between a node and its world that plant faults. The default of each hook changes nothing.
 
 use evenkeel_core::effect::Effect;
 use evenkeel_core::handoff::NodeHandoff;
@@ -9,49 +9,49 @@ use evenkeel_core::rule_context::Rule;
 use evenkeel_core::rules;
 use evenkeel_core::time::Now;
 
-/// A hand between a node and its world.
+/// A fault between a node and its world.
 pub trait Mutation: Sync {
     /// The rules that nodes follow.
     fn rules(&self) -> &'static [Rule] {
         rules::ALL
     }
 
-    /// Changes what a node is told at its start.
+    /// Changes the settings with which a node starts.
     fn settings(&self, _settings: &mut Settings) {}
 
-    /// Changes what a node is about to hear.
+    /// Changes an input before the node handles it.
     fn input(&self, _node: &Node, _now: Now, _input: &mut Input) {}
 
-    /// Changes what a node just decided.
+    /// Changes the effects of a node's last step.
     fn effects(&self, _node: &Node, _effects: &mut Vec<Effect>) {}
 
-    /// Changes what a node passes on to the program that takes its place.
+    /// Changes what a node hands off to the program that replaces its own.
     fn handoff(&self, _now: Now, _baton: &mut NodeHandoff) {}
 
-    /// Whether a program is asked which layouts it knows before a node goes on in it.
+    /// Whether a node checks the layouts of a program before it continues in it.
     fn checks_programs(&self) -> bool {
         true
     }
 
-    /// Whether the clock on which a node counts its lease goes on while its host sleeps.
+    /// Whether the clock of a node's lease goes on while its host sleeps.
     fn counts_suspend(&self) -> bool {
         true
     }
 
-    /// Whether who finds that the registry may have gone back in time waits until all others have noticed.
+    /// Whether a node that finds a possible rewind of the registry waits until all others have noticed.
     fn waits_for_others(&self) -> bool {
         true
     }
 
-    /// Whether it is written down until when the registry may have forgotten what was done.
+    /// Whether the loss window of the registry is recorded.
     fn records_loss_window(&self) -> bool {
         true
     }
 
-    /// Changes how a node remembers to have seen the registry last.
+    /// Changes a node's bookmark of the registry.
     fn seen(&self, _seen: &mut Option<RegistryBookmark>) {}
 
-    /// Whether a guard process ends the runs of a node that may not go on.
+    /// Whether a guard process ends the runs of a node that has lost its trust.
     fn guards(&self) -> bool {
         true
     }

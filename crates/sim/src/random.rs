@@ -1,4 +1,4 @@
-//! Chance that can be repeated: one seed, and a stream of its own for each use, so that one more draw here shifts
+//! Repeatable randomness: one seed, and a stream of its own for each use, so that one more draw here shifts
 //! nothing there.
 
 /// A stream of numbers, fixed by a seed and a label (splitmix64).
@@ -39,12 +39,12 @@ impl SimRandom {
         low + i64::try_from(self.below(span)).unwrap_or(0)
     }
 
-    /// True so many times in a thousand. Draws nothing when that is never.
+    /// True in this many of a thousand draws. Draws nothing if that is never.
     pub fn chance(&mut self, per_mille: u32) -> bool {
         per_mille > 0 && self.below(1000) < per_mille as usize
     }
 
-    /// One of these; `None` of none.
+    /// One of these; `None` if there are none.
     pub fn pick<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
         list.get(self.below(list.len()))
     }

@@ -1,7 +1,7 @@
-//! Scenarios: transcripts of a small cluster's days, in the notation of the rule's source.
+//! Scenarios: transcripts of a small cluster, in the notation of the rule's source.
 //!
-//! A scenario is a text of commands, `----`, and what the cluster then looks like. It is played in a calm [`World`] whose
-//! order of messages is a seed's; what it shows is compared with what is written, or written anew with `UPDATE=1`.
+//! A scenario is a text of commands, `----`, and the expected state. It runs in a calm [`SimWorld`], with the order of
+//! messages from a seed; the result is compared with the expected one, or replaces it with `UPDATE=1`.
 
 mod cluster;
 mod command;
@@ -18,12 +18,12 @@ use crate::trace::seconds;
 use crate::world::{SimWorld, WorldOptions};
 use command::ScenarioCommand;
 
-/// A cluster that a scenario plays with.
+/// The runner of a scenario, with its cluster.
 pub struct ScenarioRunner {
     world: SimWorld,
-    /// How many jobs were made so far: they are called j1, j2, …
+    /// The number of jobs made so far: their names are j1, j2, …
     made: usize,
-    /// Up to where announcements, traces and answers were shown.
+    /// The position up to which announcements, traces and answers were shown.
     shown: ScenarioCursor,
     awaited: Vec<(String, CommandId)>,
 }
@@ -40,7 +40,7 @@ struct ScenarioCursor {
 }
 
 impl ScenarioRunner {
-    /// An empty cluster; messages take the order of this seed.
+    /// An empty cluster; the seed decides the order of messages.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let world = SimWorld::new(WorldOptions { seed, keeps_text: true, ..WorldOptions::default() });
@@ -56,7 +56,7 @@ impl ScenarioRunner {
         Ok(out)
     }
 
-    /// `A={K=19 S=3 N=10 X=9 M=10}` for each node that lives, and what happened since this was shown last.
+    /// `A={K=19 S=3 N=10 X=9 M=10}` for each online node, and the events since the last output.
     fn state(&mut self) -> String {
         let mut text = String::new();
         let names: Vec<NodeName> = self.world.names().cloned().collect();
@@ -85,7 +85,7 @@ impl ScenarioRunner {
         text
     }
 
-    /// The runs that began and ended since this was shown last, and the verdicts that history was given.
+    /// The runs that began and ended since the last output, and the new verdicts in history.
     fn log(&mut self) -> String {
         let lines = &self.world.trace().text()[self.shown.trace..];
         let told = |line: &&String| {
@@ -102,7 +102,7 @@ impl ScenarioRunner {
         text + &self.verdicts()
     }
 
-    /// The verdicts that history was given since they were shown last.
+    /// The verdicts in history since the last output.
     fn verdicts(&mut self) -> String {
         let mut text = String::new();
         for (key, verdict) in self.world.verdicts() {
@@ -120,7 +120,7 @@ impl ScenarioRunner {
         text
     }
 
-    /// What nodes announced since this was shown last. That they reach the registry, and how many they are, is told by
+    /// The events of nodes since the last output. Their connections to the registry and their number are included with
     /// `session`.
     fn events(&mut self, session: bool) -> String {
         let events = &self.world.announced()[self.shown.announced..];
@@ -142,7 +142,7 @@ impl ScenarioRunner {
         text
     }
 
-    /// Answers that came since this was shown last.
+    /// The answers since the last output.
     fn answers(&mut self) -> String {
         let mut text = String::new();
         let mut open = Vec::new();
@@ -185,10 +185,10 @@ fn answer_text(answer: &Answer) -> String {
     }
 }
 
-/// Plays a whole file and returns it as it should be written.
+/// Plays a whole file and returns it with the actual output.
 ///
 /// # Errors
-/// A command makes no sense, or an invariant broke; the text names the line.
+/// A command is invalid, or an invariant was violated; the text names the line.
 pub fn replay(file: &str) -> Result<String, String> {
     let seed = file.lines().find_map(|line| line.strip_prefix("# seed: ")?.trim().parse().ok()).unwrap_or(1);
     let mut scenario = ScenarioRunner::new(seed);
@@ -204,7 +204,7 @@ pub fn replay(file: &str) -> Result<String, String> {
             }
             writeln!(out, "----\n{said}").expect("a text grows");
         } else if plain.is_empty() {
-            // What was expected ends here; it is written anew, with its empty line.
+            // The expected output ends here; it is replaced, with its empty line.
             if !std::mem::take(&mut expected) {
                 out.push('\n');
             }

@@ -1,4 +1,4 @@
-//! One seed, from beginning to end: a world is made, faults rage, everything heals, and must come to rest.
+//! One seed, from beginning to end: a world is made, faults occur, everything heals, and must come to rest.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use crate::mutation::{Mutation, NoMutation};
 use crate::workload::{SimDuration, Workload};
 use crate::world::{SimWorld, WorldOptions};
 
-/// Every so many seeds each step is compared with one that decides about everything, which takes as long as all the rest.
+/// In one of this many seeds each step is compared with a decision about everything, which doubles the time.
 const THOROUGH: u64 = 16;
 
-/// What a seed came to.
+/// The result of a seed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeedReport {
     /// Simulated time, in milliseconds.
@@ -23,22 +23,22 @@ pub struct SeedReport {
     pub steps: u64,
     /// Runs that physically started.
     pub starts: u64,
-    /// A number over the whole trace.
+    /// The hash of the whole trace.
     pub hash: u64,
-    /// How often each fault happened.
+    /// The number of occurrences of each fault.
     pub tally: FaultCounts,
-    /// How often each invariant was put to the test.
+    /// How often each invariant was tested.
     pub tested: std::collections::BTreeMap<Invariant, u64>,
 }
 
-/// A seed in which an invariant broke.
+/// A seed in which an invariant was violated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeedFailure {
-    /// Which seed.
+    /// The seed.
     pub seed: u64,
-    /// How long it was to be played.
+    /// The duration of the world.
     pub span: SimDuration,
-    /// What broke first.
+    /// The first violation.
     pub broken: InvariantViolation,
 }
 
@@ -52,16 +52,16 @@ impl fmt::Display for SeedFailure {
 
 impl std::error::Error for SeedFailure {}
 
-/// How a seed is run.
+/// The options of a seed.
 #[derive(Clone, Copy)]
 pub struct SeedOptions {
-    /// How long.
+    /// The duration of the world.
     pub span: SimDuration,
     /// Whether the text of the trace is kept.
     pub keeps_text: bool,
     /// The fault that is planted, if any.
     pub mutation: &'static dyn Mutation,
-    /// Whether an invariant is broken on purpose.
+    /// Whether an invariant is violated on purpose.
     pub sentinel: bool,
 }
 
@@ -74,16 +74,16 @@ impl Default for SeedOptions {
 /// Runs one seed.
 ///
 /// # Errors
-/// An invariant broke.
+/// An invariant was violated.
 pub fn run_seed(seed: u64, span: SimDuration) -> Result<SeedReport, SeedFailure> {
     let world = play(seed, SeedOptions { span, ..SeedOptions::default() });
     judge(seed, span, &world)
 }
 
-/// What the watch of a played world says.
+/// The checker's result for a played world.
 ///
 /// # Errors
-/// An invariant broke.
+/// An invariant was violated.
 pub fn judge(seed: u64, span: SimDuration, world: &SimWorld) -> Result<SeedReport, SeedFailure> {
     if let Some(broken) = world.broken() {
         return Err(SeedFailure { seed, span, broken: broken.clone() });
@@ -98,7 +98,7 @@ pub fn judge(seed: u64, span: SimDuration, world: &SimWorld) -> Result<SeedRepor
     })
 }
 
-/// Plays one seed to its end, or until an invariant breaks.
+/// Plays one seed to its end, or until an invariant is violated.
 #[must_use]
 pub fn play(seed: u64, manner: SeedOptions) -> SimWorld {
     let swarm = Workload::new(seed, manner.span);

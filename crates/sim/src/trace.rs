@@ -1,11 +1,11 @@
-//! What happened in a world: always as one number, so that two runs can be compared, and as text when it is wanted.
+//! The trace of a world: always as a hash, so that two runs can be compared, and as text on request.
 
 use std::hash::{Hash, Hasher};
 
 use evenkeel_core::input::{Input, LeaseEvent, RunEvent};
 use evenkeel_core::registry::{Change, TxnOutcome};
 
-/// A number over everything that was noted, and the text if it is kept.
+/// A hash of all events, and their text if it is kept.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     hash: Fnv,
@@ -13,13 +13,13 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// A trace that keeps its text if so wished.
+    /// A trace that keeps its text on request.
     #[must_use]
     pub fn new(keeps_text: bool) -> Self {
         Self { hash: Fnv::default(), text: keeps_text.then(Vec::new) }
     }
 
-    /// The number over everything so far.
+    /// The hash so far.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash.finish()
@@ -31,7 +31,7 @@ impl Trace {
         self.text.as_deref().unwrap_or_default()
     }
 
-    /// Notes one thing that happened. The text is made only when it is kept.
+    /// Records an event. The text is made only if it is kept.
     pub fn note(&mut self, at: i64, who: &str, what: &impl Hash, text: impl FnOnce() -> String) {
         (at, who).hash(&mut self.hash);
         what.hash(&mut self.hash);

@@ -1,5 +1,5 @@
-//! What a seed makes of a world: which nodes, which jobs, which faults. Each seed leaves out some kinds of fault and some
-//! kinds of work, so that what is left meets more often.
+//! The workload of a seed: its nodes, jobs and faults. Each seed leaves out some kinds of faults and some
+//! kinds of actions, so that the others meet more often.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::random::SimRandom;
 use crate::world::clock::SimClock;
 
 kinds! {
-    /// What operators do.
+    /// The actions of operators.
     OperatorAction:
     /// Declare a job again, changed or not.
     Apply = "apply",
@@ -30,7 +30,7 @@ kinds! {
     Delete = "delete",
     /// Run a job now, often twice under one id.
     RunNow = "run now",
-    /// Call for claims.
+    /// Request claims.
     Claim = "claim",
     /// Drain a node, undrain it later.
     Drain = "drain",
@@ -40,11 +40,11 @@ kinds! {
     Lock = "lock",
     /// Let a node hand over and end, start it again later.
     Leave = "leave",
-    /// Give a sharded job another number of shards.
+    /// Change the number of shards of a sharded job.
     Rescale = "rescale",
-    /// Switch something of a sharded job on one node, and back later.
+    /// Pause or disable a node for a sharded job, and undo that later.
     Switch = "switch",
-    /// Let nobody of this moment take part in a sharded job, often for as long as they live.
+    /// Shut the present members down for a sharded job, often for as long as they live.
     Shutdown = "shutdown",
     /// Switch shards off, and on later.
     Shards = "shards",
@@ -52,18 +52,18 @@ kinds! {
     RunOn = "run on",
 }
 
-/// How long a world is played. Its first minute is the same either way.
+/// The duration of a world. Its first minute is the same either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SimDuration {
-    /// About a minute of faults: enough for most of what can go wrong, and for what was planted.
+    /// About a minute of faults: enough for most faults, and for planted ones.
     #[default]
     Brief,
-    /// At least ten minutes, with faults until there is just enough left to heal: long enough for what needs many lives,
-    /// beats and declarations to come about.
+    /// At least ten minutes, with faults until there is just enough time left to heal: long enough for what needs many
+    /// incarnations, beats and declarations to occur.
     Long,
 }
 
-/// The world that a seed makes, before anything happens in it.
+/// The workload of a seed, before the world starts.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// The nodes and their hosts' clocks.
@@ -72,19 +72,19 @@ pub struct Workload {
     pub jobs: Vec<Job>,
     /// The calendars declared before them, which operators change.
     pub calendars: Vec<Calendar>,
-    /// Which jobs operators leave alone.
+    /// The jobs that operators do not change.
     pub calm_jobs: BTreeSet<JobName>,
     /// The kinds of fault that happen.
     pub faults: BTreeSet<SimFault>,
-    /// The kinds of wish that operators have.
+    /// The kinds of operator actions that occur.
     pub actions: BTreeSet<OperatorAction>,
-    /// What befalls messages while there are faults.
+    /// The rates of faults of messages during the faults.
     pub weather: FaultRates,
-    /// How long there are faults, in milliseconds.
+    /// The duration of the faults, in milliseconds.
     pub faults_last: i64,
-    /// How long it may take afterwards until everything is at rest, in milliseconds.
+    /// The maximum time until everything is at rest afterwards, in milliseconds.
     pub healing_lasts: i64,
-    /// The time between two faults or wishes at most, in milliseconds.
+    /// The maximum time between two faults or actions, in milliseconds.
     pub pace: i64,
     /// Whether the registry ends leases by itself.
     pub sweeps: bool,
@@ -92,19 +92,19 @@ pub struct Workload {
     pub early: i64,
     /// Whether nodes have slots for everything.
     pub roomy: bool,
-    /// What nodes have to do with each other; `None` where no job is dispatched.
+    /// The workload between nodes; `None` if no job is dispatched.
     pub peers: Option<PeerWorkload>,
-    /// Whether jobs ask for nodes with certain labels.
+    /// Whether jobs have node selectors.
     pub labelled: bool,
-    /// Whether jobs have a shard on each node.
+    /// Whether there are broadcast jobs.
     pub broadcast: bool,
     /// Whether nodes are upgraded.
     pub upgrades: bool,
-    /// Whether nodes are of two versions, and change from one to the other.
+    /// Whether nodes have two versions, and change between them.
     pub versions: bool,
-    /// Whether the registry goes back in time.
+    /// Whether the registry is rewound.
     pub rewinds: bool,
-    /// Whether nodes are so busy that they take in one step what comes together.
+    /// Whether nodes are so busy that they handle inputs that come together in one step.
     pub busy: bool,
 }
 
@@ -127,23 +127,23 @@ pub use peers::PeerWorkload;
 pub(crate) use versions::{NEW, OLD};
 
 const LEAD: Millis = Millis(1_000);
-/// How long the longest runs take, in leases.
+/// The duration of the longest runs, in leases.
 pub(crate) const LONG_RUN: i64 = 3;
-/// The longest span over which what is made up is spread, in seconds.
+/// The longest spread of caught-up fires, in seconds.
 const SPREAD_MAX: i64 = 4;
-/// The longest grace that jobs state, in seconds.
+/// The longest misfire grace that jobs declare, in seconds.
 const GRACE_MAX: i64 = 12;
-/// How long a long world lasts at least, and by how much some last longer, in milliseconds.
+/// The minimum duration of a long world, and how much longer some are, in milliseconds.
 const LONG: (i64, i64) = (600_000, 20_000);
-/// How long it takes until nothing is left of what the faults did to processes, in leases.
+/// The time until no effect of the faults on processes is left, in leases.
 pub(crate) const CALMING: i64 = 4;
-/// The most shards that a job has.
+/// The maximum number of shards of a job.
 pub(crate) const SHARDS: i64 = 12;
-/// How long jobs wait at most for shards that run before the others are cut, in seconds.
+/// The longest reshard timeout of jobs, in seconds.
 pub(crate) const RESHARD_TIMEOUT: i64 = 4;
 
 impl Workload {
-    /// The world of this seed.
+    /// The workload of this seed.
     #[must_use]
     pub fn new(seed: u64, span: SimDuration) -> Self {
         let random = &mut SimRandom::new(seed, "options");
@@ -198,7 +198,7 @@ impl Workload {
         swarm
     }
 
-    /// An engine that takes few operations in one transaction: hardly more than a cut among all nodes consists of.
+    /// Sometimes limits the operations of a transaction: hardly more than a reshard among all nodes needs.
     fn add_limits(&mut self, seed: u64) {
         let most = (7 + 2 * self.nodes.len()).max(FEW_OPERATIONS);
         for (settings, _) in self.nodes.iter_mut().filter(|_| seed % 4 == 3) {
@@ -206,17 +206,17 @@ impl Workload {
         }
     }
 
-    /// How many nodes may be missing without a job losing its place.
+    /// The number of nodes that may be missing without a job losing its owner.
     #[must_use]
     pub fn tolerance(&self) -> usize {
         self.nodes.first().map_or(1, |(s, _)| s.tolerance as usize)
     }
 }
 
-/// The fewest operations in one transaction that an engine is played with.
+/// The lowest limit of operations in one transaction.
 const FEW_OPERATIONS: usize = 10;
 
-/// Each with a chance of a half, or none at all for a few seeds.
+/// Each element with a chance of a half, or none at all for a few seeds.
 fn subset<T: Copy + Ord>(all: &[T], random: &mut SimRandom) -> BTreeSet<T> {
     let rate = *random.pick(&[0, 300, 500, 500, 800]).unwrap_or(&500);
     all.iter().copied().filter(|_| random.chance(rate)).collect()
@@ -316,7 +316,7 @@ pub(crate) fn job(name: &JobName, ttl: i64, random: &mut SimRandom) -> Job {
         _ => random.between(1, 200),
     };
     let mut job = Job::new(name.clone(), schedule, Work::Command(vec!["run".to_owned(), takes.to_string()]));
-    // The name decides: what doubt means never changes in a job's life, so that the watch can hold every run to it.
+    // The name decides: the delivery guarantee never changes in a job's life, so that the checker can test every run.
     let last = name.as_str().bytes().last().unwrap_or(0);
     job.delivery = if last.is_multiple_of(2) { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
     job.catch_up = *random
@@ -336,7 +336,7 @@ pub(crate) fn job(name: &JobName, ttl: i64, random: &mut SimRandom) -> Job {
     job
 }
 
-/// What makes a job a sharded one.
+/// Makes a job a sharded one.
 fn shard(job: &mut Job, last: u8, random: &mut SimRandom) {
     job.placement = Placement::Sharded;
     job.shards = u32::try_from(random.between(1, SHARDS)).unwrap_or(1);
@@ -345,7 +345,7 @@ fn shard(job: &mut Job, last: u8, random: &mut SimRandom) {
         .unwrap_or(&ShardingStrategy::Average);
     job.order = if random.chance(500) { NodeOrder::Ascending } else { NodeOrder::Descending };
     job.sticky_shards = random.chance(100);
-    // As with what doubt means: whether runs are monitored never changes in a job's life.
+    // Like the delivery guarantee, whether runs are monitored never changes in a job's life.
     job.monitor_execution = last % 8 != 4;
     job.reshard_timeout = u64::try_from(random.between(1, RESHARD_TIMEOUT)).unwrap_or(1);
 }

@@ -1,7 +1,7 @@
-//! A world: nodes, one registry, executors and a history, in a virtual time that jumps from event to event.
+//! A world: nodes, one registry, executors and a history, in virtual time that jumps from event to event.
 //!
-//! Events are ordered by (time, number), chance comes from one seed, and nothing reads a clock: a world run twice is the
-//! same world. The watch sees everything, and looks after each event whether an invariant broke.
+//! Events are ordered by (time, number), randomness comes from one seed, and nothing reads a clock: a world run twice
+//! is the same world. The checker observes everything, and tests the invariants after each event.
 
 use std::collections::BTreeMap;
 
@@ -39,24 +39,24 @@ use registry::SimRequest;
 pub(crate) use registry::TIMEOUT;
 pub use rewind::RegistrySnapshot;
 
-/// What a world is made with.
+/// The options of a world.
 #[derive(Clone, Copy)]
 pub struct WorldOptions {
-    /// Where chance comes from.
+    /// The seed of its randomness.
     pub seed: u64,
     /// Whether the text of the trace is kept.
     pub keeps_text: bool,
-    /// Whether each step is compared with one that decides about everything.
+    /// Whether each step is compared with a decision about everything.
     pub thorough: bool,
-    /// Whether the registry ends leases by itself; otherwise it does so when somebody calls.
+    /// Whether the registry ends leases by itself; otherwise it does so at the next request.
     pub sweeps: bool,
     /// How much before its term the registry ends a lease, in milliseconds.
     pub early: i64,
-    /// Whether nodes take answers and ends of runs that came together in one step, as busy ones do.
+    /// Whether nodes handle answers and ends of runs that came together in one step, as busy ones do.
     pub gathers: bool,
     /// The fault that is planted, if any.
     pub mutation: &'static dyn Mutation,
-    /// Whether an invariant is broken on purpose, to see that it is told.
+    /// Whether an invariant is violated on purpose, to test that violations are reported.
     pub sentinel: bool,
 }
 
@@ -75,7 +75,7 @@ impl Default for WorldOptions {
     }
 }
 
-/// Something that is going to happen.
+/// An event to come.
 #[derive(Clone, Debug)]
 enum WorldEvent {
     Wake {
@@ -88,7 +88,7 @@ enum WorldEvent {
         life: u64,
         input: Input,
     },
-    /// A node takes in one step what has come together.
+    /// A node handles inputs that came together in one step.
     GiveAll {
         node: NodeName,
     },
@@ -118,15 +118,15 @@ enum WorldEvent {
     },
     /// A call arrives at another node.
     Knock(u64, Box<peers::SimCall>),
-    /// Its answer arrives.
+    /// The answer of a call arrives.
     Reply {
         number: u64,
         by: NodeName,
         input: Box<Input>,
     },
-    /// Nobody waits for it any more.
+    /// The caller has stopped waiting.
     GiveUp(u64),
-    /// A node has waited for those that may not know yet that the registry went back in time.
+    /// A node has waited for those that may not have noticed the rewind of the registry.
     Waited {
         node: NodeName,
         life: u64,
@@ -141,36 +141,36 @@ pub struct SimWorld {
     number: u64,
     queue: queue::EventQueue,
     store: Store,
-    /// Up to where the watch was told of the registry's changes.
+    /// The position up to which the checker has the registry's changes.
     told: Revision,
-    /// What the registry knows of having gone back in time.
+    /// The rewinds of the registry.
     past: rewind::RewindCounts,
     actors: BTreeMap<NodeName, SimNode>,
     weather: FaultRates,
     network: SimRandom,
     hosts: SimRandom,
-    /// How long what came together waits for its step.
+    /// The random waits of inputs before a common step.
     gathering: SimRandom,
     tally: FaultCounts,
     history: history::SimHistory,
     peers: peers::PeerNetwork,
     answers: BTreeMap<CommandId, Answer>,
-    /// Runs that somebody wants ended which did not go on when he asked.
+    /// Kill requests for runs that did not run at the time of the request.
     kills: BTreeMap<CommandId, RunId>,
     next_ask: u64,
     events: Vec<(i64, NodeName, Announced)>,
     checker: InvariantChecker,
     trace: Trace,
     steps: u64,
-    /// How many steps were made at this moment.
+    /// The number of steps at this moment.
     rounds: (i64, u32),
 }
 
-/// How often a registry that ends leases by itself looks for them.
+/// The interval at which a registry that ends leases by itself looks for them.
 const SWEEP: i64 = 100;
 
 impl SimWorld {
-    /// A world without nodes, in calm weather.
+    /// A world without nodes and faults.
     #[must_use]
     pub fn new(options: WorldOptions) -> Self {
         let mut world = Self {
@@ -211,7 +211,7 @@ impl SimWorld {
         self.start(&name);
     }
 
-    /// Lets time pass up to this moment, in milliseconds since the world began, or until an invariant breaks.
+    /// Lets time pass up to this moment, in milliseconds since the world began, or until an invariant is violated.
     pub fn run_until(&mut self, until: i64) {
         while self.checker.broken().is_none()
             && let Some((at, event)) = self.queue.take(until)
@@ -222,12 +222,12 @@ impl SimWorld {
         self.at = self.at.max(until);
     }
 
-    /// Lets so many milliseconds pass.
+    /// Lets this many milliseconds pass.
     pub fn run_for(&mut self, ms: i64) {
         self.run_until(self.at + ms);
     }
 
-    /// The first invariant that broke, if one did.
+    /// The first violation of an invariant, if there is one.
     #[must_use]
     pub fn broken(&self) -> Option<&InvariantViolation> {
         self.checker.broken()
@@ -274,12 +274,12 @@ impl SimWorld {
         }
     }
 
-    /// Steps a node with this input, now; a stopped process finds it when it goes on.
+    /// Gives a node this input, now; a stopped process gets it when it is resumed.
     fn give(&mut self, name: &NodeName, input: Input) {
         self.give_all(name, vec![input]);
     }
 
-    /// The same with what came together.
+    /// Gives a node several inputs in one step.
     fn give_all(&mut self, name: &NodeName, mut inputs: Vec<Input>) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         if actor.paused {
@@ -374,7 +374,7 @@ impl SimWorld {
         }
     }
 
-    /// Puts a command to a node; its answer is found under the number returned.
+    /// Sends a command to a node; its answer has the returned id.
     pub fn ask(&mut self, name: &NodeName, command: Command) -> CommandId {
         self.next_ask += 1;
         let ask = CommandId(self.next_ask);
@@ -386,7 +386,7 @@ impl SimWorld {
         ask
     }
 
-    /// Starts a node's process, if it is down. It finds in its data folder which life came before.
+    /// Starts a node's process, if it is down. Its data folder has the previous incarnation.
     pub fn start(&mut self, name: &NodeName) {
         if self.is_up(name) || self.finds_another_generation(name) {
             return;

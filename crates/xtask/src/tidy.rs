@@ -79,11 +79,7 @@ pub const CHECKS: &[TidyCheck] = &[
     },
     TidyCheck { name: "proofs", forbids: "a tested requirement that no test cites", check: proofs::check },
     TidyCheck { name: "mentions", forbids: "a requirement id that does not exist", check: proofs::mentions },
-    TidyCheck {
-        name: "type names",
-        forbids: "two types of one name",
-        check: names::unique_types,
-    },
+    TidyCheck { name: "type names", forbids: "two types of one name", check: names::unique_types },
     TidyCheck {
         name: "retired names",
         forbids: "a name that was given up for another",

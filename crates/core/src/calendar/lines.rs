@@ -1,4 +1,4 @@
-//! The lines of a calendar as they are written, one small grammar a kind.
+//! The parser of a calendar's lines, one small grammar a kind.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use super::local_times::{DAY, LocalTimesBuilder};
 use jiff::civil::Date;
 
-/// The longest line that is looked at, in bytes.
+/// The longest line that is parsed, in bytes.
 const LINE_MAX: usize = 100;
 
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
@@ -36,7 +36,7 @@ fn short(text: &str) -> Result<&str, String> {
     }
 }
 
-/// Reads a line of `days`.
+/// Parses a line of `days`.
 pub(super) fn days(text: &str, set: &mut LocalTimesBuilder) -> LineResult {
     let text = short(text)?;
     let (first, last) = text.split_once("..").map_or((text, text), |(a, b)| (a.trim_ascii(), b.trim_ascii()));
@@ -56,14 +56,14 @@ pub(super) fn days(text: &str, set: &mut LocalTimesBuilder) -> LineResult {
     }
 }
 
-/// Reads a line of `weekdays`.
+/// Parses a line of `weekdays`.
 pub(super) fn weekdays(text: &str, set: &mut LocalTimesBuilder) -> LineResult {
     let found = weekday_set(short(text)?).ok_or(A_WEEKDAY)?;
     (0..7).filter(|day| found & (1 << day) != 0).for_each(|day| set.weekly(day * DAY, (day + 1) * DAY));
     Ok(())
 }
 
-/// Reads a line of `windows`.
+/// Parses a line of `windows`.
 pub(super) fn window(text: &str, set: &mut LocalTimesBuilder) -> LineResult {
     let (first, last) = short(text)?.split_once("..").ok_or(A_WINDOW)?;
     let (first, last) = (first.trim_ascii(), last.trim_ascii());

@@ -1,4 +1,4 @@
-//! A set of local times, and the two questions that are asked of it: when is it over, and when does it begin again?
+//! A set of local times, with searches for its next end and its next start.
 //!
 //! Local times are seconds since 1970-01-01T00:00:00 on the wall clock of whatever zone.
 
@@ -21,15 +21,15 @@ const MONTHS: usize = 12 * 9;
 /// Bit `n` for each day `n` that a month may have.
 const ALL_DAYS: u32 = u32::MAX - 1;
 
-/// Half-open stretches in order, none of which touches another.
+/// Half-open intervals in order, none of which touches another.
 type Intervals = Vec<(i64, i64)>;
 
-/// How much may still be looked at before a search is given up.
+/// The budget of a search before it is given up.
 #[derive(Debug)]
 pub(crate) struct SearchBudget(Cell<u32>);
 
 impl SearchBudget {
-    /// So much.
+    /// A budget of this size.
     pub(crate) fn new(left: u32) -> Self {
         Self(Cell::new(left))
     }
@@ -51,12 +51,12 @@ pub struct LocalTimes {
     dated: Intervals,
 }
 
-/// Lines on their way to a set.
+/// A builder of local times from a calendar's lines.
 #[derive(Debug, Default)]
 pub(super) struct LocalTimesBuilder(LocalTimes);
 
 impl LocalTimesBuilder {
-    /// Adds a stretch of every week that begins within it, in seconds since Monday.
+    /// Adds an interval of every week that begins within it, in seconds since Monday.
     pub(super) fn weekly(&mut self, from: i64, until: i64) {
         if until <= WEEK {
             return self.0.weekly.push((from, until));
@@ -77,12 +77,12 @@ impl LocalTimesBuilder {
         }
     }
 
-    /// Adds one stretch.
+    /// Adds one interval.
     pub(super) fn dated(&mut self, from: i64, until: i64) {
         self.0.dated.push((from, until));
     }
 
-    /// The set.
+    /// Finishes the set.
     pub(super) fn finish(self) -> LocalTimes {
         LocalTimes { weekly: joined(self.0.weekly), dated: joined(self.0.dated), ..self.0 }
     }
@@ -100,12 +100,12 @@ fn joined(mut all: Intervals) -> Intervals {
     found
 }
 
-/// What a part of a calendar says of a local time.
+/// The state of a part of a calendar at a local time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PartState {
-    /// It holds it, and everything up to this time; for ever, without one.
+    /// The part holds it, and everything up to this time; for ever, without one.
     Holds(Option<i64>),
-    /// It does not, and begins again at this time; never, without one.
+    /// The part does not hold it, and begins again at this time; never, without one.
     Begins(Option<i64>),
 }
 
@@ -143,7 +143,7 @@ impl LocalTimes {
         self.parts(from).into_iter().filter_map(begins).min()
     }
 
-    /// How many stretches it has that never come again.
+    /// How many intervals it has that never come again.
     pub(crate) fn dated(&self) -> usize {
         self.dated.len()
     }
@@ -207,7 +207,7 @@ impl LocalTimes {
     }
 }
 
-/// What stretches in order say of a time.
+/// The state of sorted intervals at a time.
 fn dated_part(stretches: &[(i64, i64)], at: i64) -> PartState {
     let next = stretches.partition_point(|(_, until)| *until <= at);
     match stretches.get(next) {

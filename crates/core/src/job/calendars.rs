@@ -17,8 +17,8 @@ impl Job {
         self.exclude_calendars.iter().chain(&self.require_calendars)
     }
 
-    /// When it is due under these calendars, which are those that it names; `None` for a job that runs only by hand,
-    /// and where one of them is missing.
+    /// When it is due under these calendars, which are those that it names; `None` for a job that runs only when
+    /// triggered, and where one of them is missing.
     #[must_use]
     pub fn schedule_with_calendars(&self, calendars: Option<&CalendarFilter>) -> Option<Schedule> {
         Some(self.schedule().ok()??.under(calendars?.clone()))

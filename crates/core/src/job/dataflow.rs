@@ -1,4 +1,4 @@
-//! What a job says of the data that its function fetches and processes.
+//! The dataflow settings of a job: how its function fetches and processes data.
 
 use alloc::format;
 use alloc::string::String;
@@ -31,7 +31,7 @@ pub struct Dataflow {
     pub streaming: bool,
 }
 
-/// The same as it is read.
+/// The dataflow fields as they are parsed.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DataflowFields {

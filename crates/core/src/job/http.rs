@@ -1,4 +1,4 @@
-//! A job that is a request: whom it asks for what, and which answers are good.
+//! Jobs that make an HTTP request: its address, its content, and the answers that count as success.
 
 mod codes;
 mod template;
@@ -14,7 +14,7 @@ use crate::time::Millis;
 pub use codes::StatusCodes;
 pub use template::{BODY_MAX, TemplatePart, fill, read};
 
-/// How long a request may take whose job has no `timeout`: none waits for ever.
+/// The longest time of a request whose job has no `timeout`: none waits for ever.
 pub const HTTP_TIMEOUT: Millis = Millis::secs(300);
 /// The most redirects that a job may follow.
 pub const REDIRECTS_MAX: u32 = 10;
@@ -23,9 +23,9 @@ pub const HEADERS_MAX: usize = 64;
 
 /// The longest address and the longest header, in bytes: what servers take.
 const TEXT_MAX: usize = 4096;
-/// What a request may be. Words for tunnels and loops are not among them.
+/// The allowed methods. Those for tunnels and loops are not among them.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
-/// What a request does not carry unless it is sent on purpose: the connection's own affairs.
+/// The headers that a job may not give, since they belong to the connection.
 const FRAMING: [&str; 11] = [
     "connection",
     "content-length",
@@ -39,7 +39,7 @@ const FRAMING: [&str; 11] = [
     "transfer-encoding",
     "upgrade",
 ];
-/// What every request says of its run, beside what begins with [`OWN`].
+/// The headers that every request has, beside those that begin with [`OWN`].
 const KEY: &str = "idempotency-key";
 const OWN: &str = "evenkeel-";
 
@@ -47,20 +47,20 @@ const OWN: &str = "evenkeel-";
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
-    /// Whom to ask: `http://…` or `https://…`.
+    /// The address: `http://…` or `https://…`.
     pub url: String,
-    /// The request's word; GET when empty, POST where there is a body.
+    /// The method; GET when empty, POST where there is a body.
     #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub method: String,
-    /// What the request says beside what every request of a run says; `{{secret:NAME}}` stands for what a file of the
-    /// node holds.
+    /// Additional headers; `{{secret:NAME}}` stands for the content of a file of the node.
+    /// Every request of a run has its own ones beside these.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// What it carries: a text in which `{{run}}` and the like stand for facts of the run, and `{{secret:NAME}}` for
-    /// what a file of the node holds.
+    /// The body: a text in which `{{run}}` and the like stand for facts of the run, and `{{secret:NAME}}` for the
+    /// content of a file of the node.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub body: String,
-    /// Which answers are good; 200-299 when absent.
+    /// The status codes that count as success; 200-299 when absent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub success: StatusCodes,
     /// How many redirects are followed; none when absent.
@@ -69,7 +69,7 @@ pub struct Http {
     /// A file with the certificates that are trusted instead of the host's, on each node.
     #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub ca: String,
-    /// `false`: whoever answers is believed to be the server.
+    /// `false`: the server's certificate is not checked.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub verify: bool,
 }
@@ -90,7 +90,7 @@ impl Http {
         }
     }
 
-    /// The request's word, said or not.
+    /// The method, given or by default.
     #[must_use]
     pub fn method(&self) -> &str {
         match (self.method.as_str(), self.body.is_empty()) {
@@ -100,7 +100,7 @@ impl Http {
         }
     }
 
-    /// Refuses what makes no request, with the field and the fix.
+    /// Refuses an invalid request, with the field and the fix.
     fn validate(&self) -> Result<(), String> {
         self.validate_url()?;
         if !METHODS.contains(&self.method()) {
@@ -132,7 +132,7 @@ impl Http {
 
     fn validate_url(&self) -> Result<(), String> {
         let url = self.url.as_str();
-        // It is not told: passwords and tokens stand in addresses, and refusals are written down.
+        // The address is not shown: it may contain passwords and tokens, and refusals are written down.
         let fail = |why: &str| Err(format!("http.url: {why}"));
         if url.len() > TEXT_MAX {
             return Err(format!("http.url is longer than {TEXT_MAX} bytes"));
@@ -166,7 +166,7 @@ impl Http {
         Ok(())
     }
 
-    /// A name that is given twice in different case, which one of the two it is would be chance.
+    /// The name of a header that is given twice in different case: which of the two is sent would be chance.
     fn twice(&self) -> Option<&str> {
         let mut names = self.headers.keys().enumerate();
         let before =
@@ -189,7 +189,7 @@ impl Http {
     }
 }
 
-/// Refuses a header that is not one, or that is not a job's to give.
+/// Refuses a header that is invalid, or that a job may not give.
 fn header(name: &str, value: &str) -> Result<(), String> {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     if name.is_empty() || name.len() > TEXT_MAX || !name.bytes().all(token) {

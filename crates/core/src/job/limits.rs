@@ -1,4 +1,4 @@
-//! How much of its host a command may use.
+//! Resource limits of a command on its host.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -6,16 +6,16 @@ use core::fmt;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The least memory that is worth a try: below it not even the smallest program is loaded.
+/// The least memory limit: below it not even the smallest program is loaded.
 const MEMORY_MIN: u64 = 1 << 20;
 /// The least number of open files: the three pipes, and some to load libraries with.
 const FILES_MIN: u64 = 8;
 /// The smallest part of a core that a kernel can give: a millisecond of every hundred.
 const CORES_MIN: u32 = 10;
-/// More cores than any host has, so more is a slip of the pen.
+/// The most cores: no host has more, so more is a typing error.
 const CORES_MAX: u32 = 100_000_000;
 
-/// Limits as declared; what is absent has none of its own.
+/// Limits as declared; an absent one is not enforced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -31,22 +31,22 @@ pub struct Limits {
     /// How many processes its user may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<u64>,
-    /// How much all processes of a run may use together.
+    /// The limits of all processes of a run together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together: Option<RunLimits>,
 }
 
-/// Limits of a whole run, whatever processes it has, as declared.
+/// Limits of a whole run over all its processes, as declared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunLimits {
-    /// How much memory they may have, such as `512M`.
+    /// Their memory, such as `512M`.
     #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub memory: String,
-    /// How many cores they may keep busy, such as `1.5`.
+    /// The cores that they may keep busy, such as `1.5`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<Cores>,
-    /// How many they may be.
+    /// Their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<u64>,
 }
@@ -62,7 +62,7 @@ impl Cores {
         self.0
     }
 
-    /// Reads `1.5` to the third digit after the point; `None` when it is no such number.
+    /// Parses `1.5` to the third digit after the point; `None` when it is no such number.
     fn read(text: &str) -> Option<Self> {
         let (whole, part) = text.split_once('.').unwrap_or((text, ""));
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -118,7 +118,7 @@ impl<'de> Deserialize<'de> for Cores {
     }
 }
 
-/// The same as numbers.
+/// The limits as numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitValues {
     /// In seconds.
@@ -129,7 +129,7 @@ pub struct LimitValues {
     pub files: Option<u64>,
     /// Processes of one user.
     pub processes: Option<u64>,
-    /// Of all processes of a run together.
+    /// The limits of all processes of a run together.
     pub together: RunLimitValues,
 }
 
@@ -145,10 +145,10 @@ pub struct RunLimitValues {
 }
 
 impl Limits {
-    /// Reads them.
+    /// Parses the limits.
     ///
     /// # Errors
-    /// One makes no sense; the text says which and what is allowed.
+    /// One is invalid; the text says which and what is allowed.
     pub fn read(&self) -> Result<LimitValues, String> {
         let cpu = match self.cpu.as_str() {
             "" => None,
@@ -195,7 +195,7 @@ impl RunLimits {
     }
 }
 
-/// Reads `512M`: bytes, or with K, M, G or T as many times 1024.
+/// Parses `512M`: bytes, or with K, M, G or T as many times 1024.
 fn memory(field: &str, text: &str) -> Result<u64, String> {
     let wrong = || format!("{field} is {text:?}: write a whole number with K, M, G or T, as 512M");
     let end = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;

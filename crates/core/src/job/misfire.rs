@@ -1,31 +1,31 @@
-//! What a job says of fires that are late.
+//! The misfire settings of a job: what becomes of late fires.
 
 use super::{CatchUp, Overlap};
 use crate::due::{CatchUpSpread, MisfirePolicy};
 use crate::time::Millis;
 
-/// What a job says of fires that are late.
+/// The misfire settings of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MisfireSettings {
     /// How late a fire may still start, in seconds; `None` for what suits the leases.
     pub grace: Option<u64>,
-    /// Which of the older ones are made up.
+    /// Which of the older ones are caught up.
     pub catch_up: CatchUp,
-    /// What becomes of those that came due while a run went on.
+    /// What becomes of fires that came due while a run executed.
     pub overlap: Overlap,
-    /// How old one may be that is made up.
+    /// How old a caught-up fire may be.
     pub age: Option<Millis>,
-    /// Over which span those that are made up are spread.
+    /// Over which span caught-up fires are spread.
     pub spread: Option<CatchUpSpread>,
 }
 
 impl MisfireSettings {
-    /// What it comes to under leases of `ttl`.
+    /// The misfire policy under leases of `ttl`.
     #[must_use]
     pub fn policy(&self, ttl: Millis) -> MisfirePolicy {
         let own = self.grace.map(|secs| Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000)));
         let grace = own.unwrap_or_else(|| default_grace(ttl));
-        // What may wait for a run may also wait for somebody to run it.
+        // A fire that may wait for a run may also wait for a node to run it.
         let catch_up = match self.overlap {
             Overlap::Queue(n) => CatchUp::All(n),
             _ => self.catch_up,

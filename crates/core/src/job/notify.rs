@@ -1,4 +1,4 @@
-//! What of a job is told to people, and whom: its occasions, and the limits that make a fire late or absent.
+//! Notification settings of a job: its events, its notifiers, and the limits that make a fire late or absent.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -10,7 +10,7 @@ use crate::ids::NotifierName;
 use crate::schedule;
 use crate::time::Millis;
 
-/// Something that becomes of a job's fires and that people want to hear of.
+/// An event of a job's fires that people can be notified of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Occasion {
@@ -18,22 +18,22 @@ pub enum Occasion {
     Failure,
     /// A run succeeded after the one before had failed or was lost.
     Recovery,
-    /// A fire was given up: too old, or its job let it go.
+    /// A fire was skipped: too old, or excluded by its job's settings.
     Miss,
     /// A fire had not started when the job's limit was over.
     Late,
     /// A fire had no outcome when the job's limit was over.
     Absent,
-    /// Nobody can say how a run ended.
+    /// The outcome of a run is unknown.
     Lost,
 }
 
 impl Occasion {
-    /// All of them.
+    /// All events.
     pub const ALL: [Self; 6] =
         [Self::Failure, Self::Recovery, Self::Miss, Self::Late, Self::Absent, Self::Lost];
 
-    /// As jobs write it.
+    /// The name in a job file.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Occasion {
         }
     }
 
-    /// The kind of event it is, as history, notifiers and `event list` write it.
+    /// The kind of the event, as history, notifiers and `event list` write it.
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
@@ -60,15 +60,15 @@ impl Occasion {
     }
 }
 
-/// What a job says of being told, as declared.
+/// The notification settings of a job, as declared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Notify {
-    /// What is told of the job: nothing else is, to anybody. All occasions when absent.
+    /// The events to notify of; no others are reported to any notifier. All events when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Vec<Occasion>>,
-    /// The notifiers that are told, by the names that the nodes' settings give them; when empty those of each node that
-    /// ask for such events.
+    /// The notifiers to use, by their names in the nodes' settings; when empty those of each node that are configured
+    /// for such events.
     #[serde(default, deserialize_with = "super::written::some", skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<NotifierName>,
     /// How long after its moment a fire that has not started is late, such as `5m`; never when empty.
@@ -80,13 +80,13 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// Whether an occasion is one of those that it names; all are where it names none.
+    /// Whether it names an event; without names it covers all.
     #[must_use]
     pub fn names(&self, occasion: Occasion) -> bool {
         self.on.as_ref().is_none_or(|on| on.contains(&occasion))
     }
 
-    /// After how long a fire is late, or absent; `None` for never, and for every other occasion.
+    /// After how long a fire is late, or absent; `None` for never, and for every other event.
     #[must_use]
     pub fn limit(&self, occasion: Occasion) -> Option<Millis> {
         let text = match occasion {

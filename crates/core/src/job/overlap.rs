@@ -1,4 +1,4 @@
-//! Overlap as declared: what becomes of fires that come due while a run of their job goes on.
+//! The overlap setting: what becomes of fires that come due while a run of their job executes.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,14 +8,14 @@ use super::{CatchUp, Job, Notify, Placement};
 
 /// The most fires that may wait for the end of a run.
 const QUEUE_MAX: u32 = 100;
-/// The most runs of one job that may go on beside each other: all of them stand in one entry.
+/// The most concurrent runs of one job: all of them are in one entry.
 const CONCURRENT_RUNS_MAX: u32 = 64;
 
-/// What becomes of fires that come due while a run of their job goes on.
+/// What becomes of fires that come due while a run of their job executes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
-    /// They are late when it has ended, and go as late fires do.
+    /// They are late when it has ended, and the misfire settings apply.
     #[default]
     Forbid,
     /// None of them runs.
@@ -24,14 +24,14 @@ pub enum Overlap {
     Queue(u32),
     /// The run is ended in favour of the latest of them.
     Replace,
-    /// They run beside it, each on time, as long as fewer than 64 runs go on.
+    /// They run beside it, each on time, as long as fewer than 64 runs execute.
     Allow,
-    /// They run beside it as long as fewer runs than this go on; others wait as if they were forbidden.
+    /// They run beside it as long as fewer runs than this execute; others wait as under `Forbid`.
     Limit(u32),
 }
 
 impl Overlap {
-    /// How many of them may wait; `None` where their lateness alone decides.
+    /// How many of them may wait; `None` where the misfire settings alone decide.
     #[must_use]
     pub fn queue_limit(self) -> Option<usize> {
         match self {
@@ -41,7 +41,7 @@ impl Overlap {
         }
     }
 
-    /// How many runs may go on beside each other.
+    /// How many runs may execute at once.
     #[must_use]
     pub fn max_concurrent_runs(self) -> usize {
         match self {
@@ -53,7 +53,7 @@ impl Overlap {
 }
 
 impl Job {
-    /// What goes with fires that are counted from the end of the run before.
+    /// Refuses combinations that fires counted from the end of the run before do not allow.
     pub(super) fn validate_follows_runs(&self) -> Result<(), String> {
         if !self.schedule().ok().flatten().is_some_and(|schedule| schedule.follows_runs()) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! How nodes are chosen for a job, and what that goes with.
+//! Checks of a job's placement against its other fields.
 
 use alloc::format;
 use alloc::string::String;
@@ -6,11 +6,11 @@ use alloc::string::String;
 use super::{Delivery, Job, RESHARD_TIMEOUT, Work};
 
 impl Job {
-    /// What goes with which placement.
+    /// Refuses fields that do not go with the placement.
     pub(super) fn validate_placement(&self) -> Result<(), String> {
         if self.placement.is_sharded() {
             self.validate_broadcast()?;
-            // A run that nobody monitors cannot be known to have crashed (I2-05).
+            // An unmonitored run cannot be known to have crashed (I2-05).
             if !self.monitor_execution && self.delivery == Delivery::AtLeastOnce {
                 return Err(
                     "delivery = \"at_least_once\" repeats crashed runs, which takes monitor_execution = true"
@@ -38,7 +38,7 @@ impl Job {
         }
     }
 
-    /// What makes no sense for a job that has a shard for each node.
+    /// Refuses fields that do not go with a broadcast job.
     fn validate_broadcast(&self) -> Result<(), String> {
         let plain = Self::new(self.name.clone(), "", Work::Function(String::new()));
         let fields = [

@@ -1,4 +1,4 @@
-//! Pools: jobs that are not to run all at once, wherever they run.
+//! Pools: limits on the runs of several jobs at once, on all nodes together.
 
 use alloc::format;
 use alloc::string::String;
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use super::Job;
 use crate::ids::PoolName;
 
-/// The most runs of one pool that may go on at once: each has its seat in one entry.
+/// The most runs of one pool that may execute at once: each has its permit in one entry.
 const AT_MOST_MAX: u32 = 500;
 
-/// With how many runs of which pool a run may go on.
+/// The pool of a job, and its limit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a pool, like { name = \"db\", limit = 3 }")]
 pub struct Pool {
-    /// Which pool: whatever jobs name it are in it.
+    /// The name of the pool: all jobs that name it share it.
     pub name: PoolName,
-    /// How many runs of the pool may go on, in the whole cluster, with each that starts; itself counts.
+    /// The limit: how many runs of the pool may execute once a run of this job has started, in the whole cluster.
     pub limit: u32,
 }
 

@@ -5,17 +5,17 @@ use alloc::string::String;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-/// How soon runs of a job get a slot beside those of others, from 0, last, to 9, first. It takes no slot from a run that goes
-/// on, and promises nothing to those behind: where those before them always want all slots they wait for ever.
+/// The priority of a job, from 0 (lowest) to 9 (highest). It takes no slot from a running run, and gives no guarantee:
+/// a job waits for ever where jobs of higher priority always want all slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
 pub struct Priority(u8);
 
 impl Priority {
-    /// The first of all.
+    /// The highest priority.
     pub const MAX: Self = Self(9);
 
-    /// That of the jobs that do not say.
+    /// The default priority.
     pub const MIDDLE: Self = Self(5);
 }
 

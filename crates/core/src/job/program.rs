@@ -1,4 +1,4 @@
-//! The program of a job: how it is written, and everything that is said of how it starts.
+//! The program of a job: how it is written, and the settings of its start.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -11,9 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Dataflow, Job, Limits};
 
-/// Who reads the `command` of a job with `shell = true`.
+/// The shell that reads the `command` of a job with `shell = true`.
 pub const SHELL: &str = "/bin/sh";
-/// What the names of variables begin with that are ours.
+/// The prefix of the reserved variable names.
 const OWN: &str = "EVENKEEL_";
 
 /// A job's `command` as written.
@@ -32,7 +32,7 @@ impl Default for Program {
 }
 
 impl Program {
-    /// What is executed.
+    /// The executable.
     #[must_use]
     pub fn argv(&self) -> Vec<String> {
         match self {
@@ -41,7 +41,7 @@ impl Program {
         }
     }
 
-    /// Whether nothing is written.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()
@@ -84,7 +84,7 @@ impl<'de> Deserialize<'de> for Program {
     }
 }
 
-/// How a command or a function is started, whatever it is.
+/// The launch settings of a command or a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LaunchSettings {
@@ -94,7 +94,7 @@ pub struct LaunchSettings {
     pub environment: BTreeMap<String, String>,
     /// Names of the node's own variables that it gets as well.
     pub inherit: Vec<String>,
-    /// What it reads from its standard input.
+    /// The text on its standard input.
     pub stdin: String,
     /// The user it runs as; the node's when empty.
     pub user: String,
@@ -106,7 +106,7 @@ pub struct LaunchSettings {
 }
 
 impl Job {
-    /// How its command is started.
+    /// The launch settings of its command.
     #[must_use]
     pub fn launch_settings(&self) -> LaunchSettings {
         LaunchSettings {
@@ -140,7 +140,7 @@ impl Job {
         Ok(())
     }
 
-    /// What is no program has none of what only a process has.
+    /// Refuses fields of a process in a job without one.
     fn validate_no_program(&self, does: &str) -> Result<(), String> {
         let fields = [
             ("shell", !self.shell),

@@ -1,4 +1,4 @@
-//! Retries: whether a run that failed is attempted again, and how long that waits.
+//! Retries: whether a failed run is attempted again, and after which delay.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -14,13 +14,13 @@ use crate::time::Millis;
 
 /// The most attempts that may follow the first one.
 const TIMES_MAX: u32 = 100;
-/// How long the second attempt waits where the job does not say.
+/// The delay of the second attempt where the job does not say.
 const WAIT: Millis = Millis::secs(10);
-/// The longest wait where the job does not say, unless the first one is longer.
+/// The longest delay where the job does not say, unless the first one is longer.
 const UP_TO: Millis = Millis::secs(600);
-/// The shortest wait: what fails at once must not keep a node busy with failing.
+/// The shortest delay: a run that fails at once must not keep a node busy with failing.
 const WAIT_MIN: Millis = Millis::secs(1);
-/// The longest one.
+/// The longest delay.
 const WAIT_MAX: Millis = Millis::secs(24 * 3600);
 
 /// Retries as declared.
@@ -29,10 +29,10 @@ const WAIT_MAX: Millis = Millis::secs(24 * 3600);
 pub struct Retry {
     /// How many attempts may follow the first one.
     pub max_retries: u32,
-    /// How long the second attempt waits, such as `10s`, which is the default; each later one twice as long as the one before.
+    /// The delay of the second attempt, such as `10s`, which is the default; doubled for each later one.
     #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub delay: String,
-    /// The longest wait, such as `5m`; `10m` when empty.
+    /// The longest delay, such as `5m`; `10m` when empty.
     #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub max_delay: String,
     /// The exit codes after which a command is attempted again; after any failure when empty.
@@ -40,7 +40,7 @@ pub struct Retry {
     pub exit_codes: Vec<u8>,
 }
 
-/// The same as numbers: what a run goes by from its start on, whatever becomes of its job's declaration.
+/// The retry settings as numbers: fixed for a run at its start, whatever becomes of its job's declaration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Backoff {
     times: u32,
@@ -50,10 +50,10 @@ pub struct Backoff {
 }
 
 impl Retry {
-    /// Reads it.
+    /// Parses the settings.
     ///
     /// # Errors
-    /// Something in it makes no sense; the text says what is allowed.
+    /// A field is invalid; the text says what is allowed.
     pub fn read(&self) -> Result<Backoff, String> {
         if self.max_retries == 0 || self.max_retries > TIMES_MAX {
             return Err(format!("retry.max_retries is {}, allowed are 1 to {TIMES_MAX}", self.max_retries));
@@ -72,7 +72,7 @@ impl Retry {
 }
 
 impl Job {
-    /// How its runs are attempted again; `None` when they are not.
+    /// The retry settings of its runs; `None` when they are not attempted again.
     #[must_use]
     pub fn backoff(&self) -> Option<Backoff> {
         self.retry.as_ref()?.read().ok()
@@ -98,10 +98,10 @@ impl Job {
 }
 
 impl Backoff {
-    /// How long the attempt that follows this one waits; `None` when none follows. What somebody killed is not
-    /// attempted again, and what ended because trust ran out goes by the job's delivery instead.
+    /// The delay of the attempt that follows this one; `None` when none follows. A killed run is not attempted again,
+    /// and one that ended because trust ran out goes by the job's delivery instead.
     ///
-    /// A wait is shorter by up to half of it, by what the run's name and attempt decide: so jobs that fail together do
+    /// A delay is shorter by up to half of it, by a hash of the run's name and attempt: so jobs that fail together do
     /// not come back together, and every node computes the same.
     #[must_use]
     pub fn delay_after(&self, run: &RunId, attempt: u32, ended: RunOutcome) -> Option<Millis> {
@@ -201,7 +201,7 @@ mod tests {
             let text = wrong.unwrap_err();
             assert!(text.contains(word), "{text}");
         }
-        // A longer first wait than the longest by default is one nevertheless.
+        // A first delay that is longer than the default maximum is still one.
         let backoff = retry(2, "1h", "", &[]).unwrap();
         assert!(backoff.delay_after(&run("j"), 2, RunOutcome::Failed(None)).unwrap() >= Millis::secs(1_800));
     }

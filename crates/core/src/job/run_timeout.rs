@@ -1,4 +1,4 @@
-//! The time that a run may take with all its attempts and the waits between them.
+//! The run timeout: the time that a run may take with all its attempts and the delays between them.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,14 +10,14 @@ use crate::time::{Millis, Wall};
 const SPAN_MAX: u64 = 366 * 24 * 3_600;
 
 impl Job {
-    /// What is left at this moment of the time that a run may take which began then; `None` where it may take any. One
-    /// that began later than now did so by a clock that was ahead, and has all its time.
+    /// The time that is left at this moment for a run which began then; `None` where it has no limit. A run that began
+    /// later than now did so by a clock that was ahead, and has all its time.
     #[must_use]
     pub fn time_left(&self, began: Wall, now: Wall) -> Option<Millis> {
         Some(began.min(now) + seconds(self.run_timeout?) - now)
     }
 
-    /// How long an attempt may take that starts now, of a run that began then: its own time, and no more than the run's.
+    /// The time limit of an attempt that starts now, of a run that began then: its own, and no more than the run's.
     #[must_use]
     pub fn attempt_time(&self, began: Wall, now: Wall) -> Option<Millis> {
         let left = self.time_left(began, now).map(|left| left.max(Millis(1)));
@@ -32,7 +32,7 @@ impl Job {
         over.then(|| format!("its run_timeout of {} s is over", self.run_timeout.unwrap_or(0)))
     }
 
-    /// Spans that an embedding program gives as numbers are no longer than those that are read.
+    /// Limits numbers that an embedding program gives to those that can be parsed.
     pub(super) fn validate_spans(&self) -> Result<(), String> {
         let spans = [
             ("timeout", self.timeout),

@@ -1,4 +1,4 @@
-//! A job's spec: what a file declares and, kept apart from it, what operators switch at run time.
+//! The spec of a job: what a file declares and, kept apart from it, what operators switch at run time.
 //!
 //! A declaration is applied again and again, by people and by programs. A switch is set once, in an incident say, and
 //! must stand until an operator ends it. So the spec keeps both: what the file says, and what an operator made of it.
@@ -13,16 +13,16 @@ use crate::time::Wall;
 /// A declaration, and what operators have switched apart from it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Spec {
-    /// The declaration; its `enabled` is what holds, which an operator may have switched: see [`Spec::declared`].
+    /// The declaration; its `enabled` is the present state, which an operator may have set: see [`Spec::declared`].
     pub job: Job,
     /// Rises with every change of the entry.
     pub version: u64,
-    /// Fires up to this moment are ignored: the job was created, resumed, enabled or given another schedule or other calendars then.
+    /// Fires up to this moment are ignored: the job was created, resumed, enabled or rescheduled then.
     pub since: Wall,
-    /// A paused job keeps its owner and runs only on request.
+    /// A paused job keeps its owner and runs only when triggered manually.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub paused: bool,
-    /// Shards that an operator has switched off.
+    /// Shards that an operator has disabled.
     #[serde(default, skip_serializing_if = "ShardSet::is_empty")]
     pub off: ShardSet,
     /// Which switches an operator set, when, and what the file declares instead.
@@ -35,7 +35,7 @@ pub struct Spec {
 pub struct SwitchOrigin {
     /// When it was set.
     pub at: Wall,
-    /// The name that the request gave, such as `root@host`: a claim, as the audit log says. Empty where it gave none.
+    /// The caller's name in the request, such as `root@host`: unverified, as in the audit log. Empty where absent.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
 }
@@ -43,14 +43,14 @@ pub struct SwitchOrigin {
 /// An operator enabled or disabled a job against what its file declares.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct EnabledSwitch {
-    /// What the file declares; `enabled` of the job is what holds.
+    /// What the file declares; `enabled` of the job is the present state.
     pub declared: bool,
     /// When it was switched, and by whom.
     #[serde(flatten)]
     pub origin: SwitchOrigin,
 }
 
-/// Where the switches of a job come from, as far as an operator set them.
+/// Which operators' switches of a job are set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OperatorSwitches {
     /// The job was enabled or disabled, and its file says otherwise.
@@ -59,7 +59,7 @@ pub struct OperatorSwitches {
     /// The job is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<SwitchOrigin>,
-    /// Some shards are switched off: the latest change of them.
+    /// Some shards are disabled: the latest change of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off: Option<SwitchOrigin>,
 }
@@ -73,7 +73,7 @@ impl OperatorSwitches {
 }
 
 impl Spec {
-    /// A declaration in which nothing is switched, of this version; fires up to `since` are ignored.
+    /// A spec without switches, of this version; fires up to `since` are ignored.
     #[must_use]
     pub fn new(job: Job, version: u64, since: Wall) -> Self {
         let (off, operator) = (ShardSet::empty(), OperatorSwitches::default());
@@ -87,15 +87,15 @@ impl Spec {
         Job { enabled: declared, ..self.job.clone() }
     }
 
-    /// An operator enables or disables the job. Where that is what the file declares, nothing is left of an earlier switch.
+    /// Sets an operator's enabled switch. Where it equals the file's declaration, no earlier switch is left.
     pub fn switch_enabled(&mut self, on: bool, origin: SwitchOrigin) {
         let declared = self.declared().enabled;
         self.job.enabled = on;
         self.operator.enabled = (on != declared).then_some(EnabledSwitch { declared, origin });
     }
 
-    /// The same switches under another declaration. What an operator switched stands, unless the declaration says of it
-    /// something else than the last one did.
+    /// The same switches under another declaration. An operator's switch stays, unless the declaration changes that
+    /// field against the last one.
     #[must_use]
     pub fn redeclared(&self, job: &Job) -> (Job, OperatorSwitches) {
         if job.enabled != self.declared().enabled {

@@ -1,4 +1,4 @@
-//! Fields of a job that may be written in more than one way.
+//! Deserializers for fields of a job that may be written in more than one way.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -70,7 +70,7 @@ pub(super) fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> 
     }
 }
 
-/// A span of whole seconds, written as a text such as `90s`.
+/// A duration of whole seconds, written as a text such as `90s`.
 pub(super) mod span {
     use super::{Deserialize, Deserializer, Seconds};
     use serde::Serializer;
@@ -121,7 +121,7 @@ pub(super) fn parameters<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Stri
     input.deserialize_any(ParametersVisitor)
 }
 
-/// Reads `0=a,1=b` (S2-18).
+/// Parses `0=a,1=b` (S2-18).
 fn parse_parameters(text: &str) -> Result<Vec<String>, String> {
     let mut list: Vec<Option<String>> = Vec::new();
     for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {

@@ -219,7 +219,7 @@ pub struct StrikeRecord {
     /// The beat of the last one: there is at most one a beat (I44).
     pub beat: u64,
     /// The beats of these strikes, the latest last, at most as many as make a node offline. Strikes of several
-    /// observers in one beat are one beat without contact (S0-48). Empty where a program wrote it that did not record them.
+    /// observers in one beat are one beat without contact (S0-48). Empty where a program did not record them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beats: Vec<u64>,
     /// Rises with every write.

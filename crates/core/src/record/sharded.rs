@@ -88,7 +88,7 @@ pub struct ShardMap {
     /// The assignment of each member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub portions: Vec<ShardAssignment>,
-    /// Draining shards: they ran for too long to be waited for, and stay with the member that runs them.
+    /// Draining shards: a reshard could not wait for their runs, so they stay with the members that run them.
     #[serde(default, skip_serializing_if = "ShardSet::is_empty")]
     pub pinned: ShardSet,
 }

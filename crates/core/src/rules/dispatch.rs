@@ -1,11 +1,11 @@
 //! Dispatch: the planner plans the fires of all dispatched jobs up to the next beat, in the order in which they are
 //! due, each for the node that is expected to have the most slots free then, and offers them.
 //!
-//! A plan is an entry that only the planner may add to. Each of its runs names a node, which accepts it shortly before it
-//! is due in a commit of its own; so who hears what when spoils nothing, and no run is ever two nodes'. An offer only says
-//! where to look. Whoever has no slot for a run is passed over; whoever cannot be reached gets a strike and is left out for
-//! the beat; where nobody can be reached the planner keeps the run itself (S0-38 … S0-44, I42). What a node that is gone
-//! had not accepted is planned again; what it had accepted is in doubt, and settled as the job's delivery says.
+//! A plan is an entry that only the planner may add to. Each of its runs names a node, which accepts it shortly before
+//! it is due in a commit of its own; so the order of messages does not matter, and no run belongs to two nodes. An
+//! offer only says where to look. A node without a slot is passed over; one that cannot be reached gets a strike and is
+//! left out for the beat; where none can be reached the planner keeps the run (S0-38 … S0-44, I42). The runs that a
+//! dead node had not accepted are planned again; accepted ones are in doubt, and settled by the job's delivery.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -35,19 +35,19 @@ pub use candidates::CandidateNodes;
 use placement::{PendingPlacement, PlacementChoice};
 pub(super) use verdicts::{is_stale, lost_verdict, missed, no_more, too_old};
 
-/// The most runs that a plan holds; what is due later is planned when some are gone.
+/// The most runs that a plan holds; later runs are planned when some are gone.
 const RUNS_MAX: usize = 128;
 /// How long before the last planned run is due a full plan is looked at again.
 const AHEAD: Millis = Millis::secs(5);
-/// How soon a run may be that stays where it is when nodes come and go: it may be accepted at any moment.
+/// A run that is due sooner than this stays where it is when nodes come and go: it may be accepted at any moment.
 const SOON: Millis = Millis::secs(2);
-/// What a commit of a plan consists of beside the guards on calendars and on nodes that are gone: those on this node,
-/// the right to plan, the plan, the place and the requests by hand; plan and requests written.
+/// The operations of a plan's commit beside the guards on calendars and on dead nodes: those on this node,
+/// the right to plan, the plan, the assignment and the triggers; plan and triggers written.
 const COMMIT: usize = 7;
 /// The most verdicts that a plan keeps for history.
 const VERDICTS_MAX: usize = 100;
 
-/// Looks at the jobs of a step together, so that the runs of all are given in the order in which they are due.
+/// Plans the jobs of a step together, so that the runs of all are placed in the order in which they are due.
 pub fn decide(scene: &RuleContext<'_>, focus: &[JobId], out: &mut RuleOutput) {
     let Some(right) = eligibility::planning_right(scene) else { return };
     let (mut batch, mut desks) = (None, Vec::new());
@@ -69,7 +69,7 @@ pub fn decide(scene: &RuleContext<'_>, focus: &[JobId], out: &mut RuleOutput) {
     }
 }
 
-/// A job's plan, and what becomes of it.
+/// The plan of a job, and its next version.
 struct PlanWriter<'a> {
     scene: &'a RuleContext<'a>,
     job: JobView<'a>,
@@ -77,19 +77,19 @@ struct PlanWriter<'a> {
     plan: &'a KnownPlan,
     draft: Plan,
     right: &'a PlanningRight,
-    /// Runs of the draft that are to be given to nodes.
+    /// Runs of the draft that are to be placed on nodes.
     placements: Vec<PendingPlacement>,
-    /// The act, once the draft is worth a commit.
+    /// The kind of the commit, once the draft is worth one.
     kind: Option<CommitKind>,
-    /// What it is guarded by besides.
+    /// Its additional guards.
     guards: Vec<Guard>,
     triggers: Option<TriggerRecord>,
-    /// What was planned before the schedule changed, and is planned anew.
+    /// The runs planned before the schedule changed, which are planned anew.
     anew: Vec<Planned>,
 }
 
 impl<'a> PlanWriter<'a> {
-    /// Opens a job's plan, if it has one that may be written now. One that was not read since the right was won is read first.
+    /// Opens a job's plan, if it may be written now. A plan that was not read since the right was won is read first.
     fn open(
         scene: &'a RuleContext<'a>,
         id: JobId,
@@ -127,7 +127,7 @@ impl<'a> PlanWriter<'a> {
         self.settle(batch, out);
         match self.state.terms.as_deref().filter(|terms| terms.enabled) {
             Some(terms) => {
-                // Once the beat is long over, what is due since belongs to the next one, also what is too old by then.
+                // Once the beat is long over, fires due since belong to the next one, also those too old by then.
                 let in_time = !terms.paused && self.scene.now.wall <= self.right.horizon;
                 let plans = in_time && self.follow(terms, out);
                 self.reassign(batch);
@@ -140,7 +140,7 @@ impl<'a> PlanWriter<'a> {
         }
     }
 
-    /// What is to be done about a plan that stands as it should.
+    /// Adds what is missing in a valid plan.
     fn follow_up(&self, out: &mut RuleOutput) {
         match self.state.terms {
             None => self.retire(out),
@@ -148,7 +148,7 @@ impl<'a> PlanWriter<'a> {
         }
     }
 
-    /// An act names the commit unless a weightier one did already.
+    /// Sets the kind of the commit, unless a weightier one is set already.
     fn set_kind(&mut self, kind: CommitKind) {
         self.kind.get_or_insert(kind);
     }
@@ -157,7 +157,7 @@ impl<'a> PlanWriter<'a> {
         RunId { job: self.job.name().clone(), fire: fire.clone(), shard: Shard(0) }
     }
 
-    /// Hands verdicts to history, and forgets those it has.
+    /// Hands verdicts to the history, and forgets those it has.
     fn record(&mut self, out: &mut RuleOutput) {
         let recording = &self.scene.local.recording;
         let known = |v: &Verdict| recording.get(&(v.run.clone(), v.attempt)).copied();
@@ -171,7 +171,7 @@ impl<'a> PlanWriter<'a> {
         }
     }
 
-    /// What a node that is gone had accepted is in doubt: nobody repeats it, or another attempt follows.
+    /// Settles the accepted runs of dead nodes, which are in doubt: they are lost, or attempted again.
     fn settle(&mut self, batch: &mut CandidateNodes, out: &mut RuleOutput) {
         let dead = |run: &Planned| run.is_accepted() && self.scene.view.member(&run.by).is_none();
         if !self.draft.runs.iter().any(dead) {
@@ -184,13 +184,13 @@ impl<'a> PlanWriter<'a> {
         for run in core::mem::take(&mut self.draft.runs) {
             let gone = Guard::Absent(keys::node(&run.by));
             let guarded = self.guards.contains(&gone);
-            // Of the others it is settled in the next commit.
+            // The others are settled in the next commit.
             if !dead(&run) || (!guarded && self.guards.len() >= most) {
                 self.draft.runs.push(run);
                 continue;
             }
             if repeats && !batch.can_place(self.scene, &self.job) {
-                // With nobody to repeat it, it waits for somebody.
+                // Without a node to repeat it, it waits for one.
                 out.add(RuleAction::JobUnplaced(self.job.id));
                 self.draft.runs.push(run);
                 continue;
@@ -211,9 +211,9 @@ impl<'a> PlanWriter<'a> {
         }
     }
 
-    /// After a change of the schedule, or of a calendar, everything behind the furthest fire that was ever accepted is
-    /// planned anew, in the same commit: what is accepted between two would be planned twice. Says whether the plan
-    /// goes by what is declared.
+    /// After a change of the schedule, or of a calendar, plans everything behind the furthest fire that was ever
+    /// accepted anew, in the same commit: runs accepted between two would be planned twice. Returns whether the plan
+    /// follows the declaration.
     fn follow(&mut self, terms: &JobTerms, out: &mut RuleOutput) -> bool {
         let version = self.job.spec_record().map_or(0, |record| record.version());
         let calendars = self.job.calendars_version();
@@ -240,38 +240,38 @@ impl<'a> PlanWriter<'a> {
         true
     }
 
-    /// By a clock that is off nothing is due.
+    /// Whether a moment is due. With a wrong clock nothing is.
     fn doubt_clock(&self, out: &mut RuleOutput) {
         out.add(RuleAction::Announce(Event::ClockDiffers(self.scene.local.settings.max_clock_skew)));
         out.add(RuleAction::JobAwaitsTrust(self.job.id));
     }
 
-    /// A run of the draft that is new, and is to be given to a node.
+    /// Adds a new run to the draft, to be placed on a node.
     fn want(&mut self, run: Planned, to: PlacementChoice) {
         self.placements.push(PendingPlacement { fire: run.fire.clone(), busy: Vec::new(), to });
         self.draft.runs.push(run);
     }
 
-    /// Whether a run of the draft is to be given to a node.
+    /// Whether a run of the draft is to be placed on a node.
     fn awaits_placement(&self, fire: &Fire) -> bool {
         self.placements.iter().any(|want| want.fire == *fire)
     }
 
-    /// A run was given to a node.
+    /// Notes that a run was placed on a node.
     fn place(&mut self, want: &PendingPlacement, by: Member, free: i64) {
         let Some(run) = self.draft.runs.iter_mut().find(|run| run.fire == want.fire) else { return };
         if want.to != PlacementChoice::Better {
             (run.by, run.free) = (by, free);
         } else if run.by != by {
             (run.by, run.free) = (by, free);
-            // It outweighs new runs: what these are given depends on it.
+            // It outweighs new runs: their placement depends on it.
             self.kind = self.kind.filter(|kind| *kind != CommitKind::Plan);
             self.set_kind(CommitKind::PlanAgain);
         }
     }
 
-    /// Runs that are not accepted go to others where their nodes should not have them, and where the runs of all jobs
-    /// are spread anew.
+    /// Moves runs that are not accepted where their nodes should not have them, and where the runs of all jobs are
+    /// spread anew.
     fn reassign(&mut self, batch: &mut CandidateNodes) {
         let scene = self.scene;
         let spreads = scene.local.peers.spread.contains(&self.job.id);
@@ -282,8 +282,8 @@ impl<'a> PlanWriter<'a> {
             }
             let sent = scene.local.peers.offers.get(&(self.job.id, run.fire.clone()));
             let sent = sent.filter(|sent| sent.to == run.by);
-            // Who cannot be reached is tried again in the next beat (S0-43); once a run has come round to a node that
-            // was busy before, it queues there.
+            // A node that cannot be reached is tried again in the next beat (S0-43); once a run has come round to a
+            // node that was busy before, it queues there.
             let refused = sent.is_some_and(|sent| sent.state == OfferState::Busy && !sent.is_settled());
             let may_stay = !refused && batch.may_run(scene, &self.job, &run.by);
             if may_stay && !(spreads && run.due > soon) {
@@ -309,7 +309,7 @@ impl<'a> PlanWriter<'a> {
     fn skip(&mut self, from: Wall, last: Wall, policy: &MisfirePolicy) {
         let reason = too_old(from, last, policy, self.scene.now.wall);
         let verdict = self.skipped_verdict(&Fire::Due(last), (from, last), reason);
-        // Those that were planned once and wait still are among them.
+        // Runs that were planned before and still wait are among them.
         let given_up = |run: &Planned| matches!(run.fire, Fire::Due(due) if from <= due && due <= last);
         self.draft.runs.retain(|run| run.is_accepted() || run.attempt > 1 || !given_up(run));
         self.draft.watermark = last;
@@ -318,7 +318,7 @@ impl<'a> PlanWriter<'a> {
         self.set_kind(CommitKind::Skip);
     }
 
-    /// A job that is disabled or gone has no runs but those that go on.
+    /// Drops the runs of a disabled or deleted job, except the running ones.
     fn withdraw(&mut self) {
         let (kept, gone): (Vec<_>, Vec<_>) =
             core::mem::take(&mut self.draft.runs).into_iter().partition(Planned::is_accepted);
@@ -332,13 +332,13 @@ impl<'a> PlanWriter<'a> {
         }
     }
 
-    /// History was told that another attempt waits, or may have been, and there will be none.
+    /// The verdict that no attempt follows, where the history may expect one.
     fn give_up(&mut self, run: &Planned, attempt: u32, why: &str) {
         let node = self.scene.member.node.as_str();
         self.draft.verdicts.push(firing::given_up(self.run_id(&run.fire), attempt, run.due, node, why));
     }
 
-    /// A deleted job whose plan is empty says so in its place: then the name may be placed in another way.
+    /// Notes in the assignment of a deleted job that its plan is empty: then the name may get another placement.
     fn retire(&self, out: &mut RuleOutput) {
         if !self.state.planned || !self.draft.runs.is_empty() || !self.draft.verdicts.is_empty() {
             return;
@@ -376,7 +376,7 @@ impl<'a> PlanWriter<'a> {
             guards.push(known.guard(key.clone()));
             writes.push(Write::Put { key, value: encode(&record), owner: None });
         }
-        // What the view shows already counts already.
+        // Runs that the view shows count already.
         let known: &[Planned] = self.plan.known.value.as_ref().map_or(&[], |plan| &plan.runs);
         let placed = |run: &&Planned| !known.iter().any(|old| old.fire == run.fire && old.by == run.by);
         let terms = self.state.terms.as_deref();
@@ -387,7 +387,7 @@ impl<'a> PlanWriter<'a> {
         out.commit(CommitScope::Job(self.job.id), kind, Txn { guards, writes });
     }
 
-    /// Tells the nodes of runs that they do not know of yet.
+    /// Offers runs to nodes that do not know of them yet.
     fn offer(&self, out: &mut RuleOutput) {
         let waiting = self.draft.runs.iter().filter(|run| !run.is_accepted() && run.by != *self.scene.member);
         for run in waiting {

@@ -38,7 +38,7 @@ pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     }
 }
 
-/// Reports in the registry, and as an event, that this draining node owns nothing any more and may be stopped (S1-39, S1-61).
+/// Reports in the registry, and as an event, that this draining node owns nothing and may be stopped (S1-39, S1-61).
 ///
 /// Should it own something again, it withdraws that report: a job that is deleted while an attempt waits goes to the
 /// node that got the command to delete it.

@@ -207,7 +207,7 @@ impl ClaimedRuns<'_> {
     /// Handles an open fire: started, or closed, in every pass (law 3).
     fn attend(&self, open: &Open, going: usize, out: &mut RuleOutput) {
         if open.by != *self.scene.member {
-            // Only the owner writes the run state, so this is left over from an owner that this node replaced without it.
+            // Only the owner writes the run state: this is left over from an owner that was replaced without it.
             let left = |open: &Open| open.by != *self.scene.member;
             return self.settle(left, "its holder is gone", out);
         }
@@ -338,7 +338,7 @@ impl ClaimedRuns<'_> {
         lane.watermark = end.map_or(lane.watermark, |end| end.max(lane.watermark));
     }
 
-    /// Whether an open fire needs nothing now.
+    /// Claims the next fire where no open one needs anything.
     fn rest(&self, out: &mut RuleOutput) {
         if !self.has_room(self.open()) {
             return;

@@ -72,7 +72,7 @@ fn next_to_probe<'b, 'a>(
     online.or_else(|| due().next()).or_else(|| doubtful(scene, others))
 }
 
-/// Writes a strike against a node that this one could not reach in its last try, and removes them for one that it reached.
+/// Writes a strike against a node that this one failed to reach at its last try, or clears it for one that it reached.
 fn count(scene: &RuleContext<'_>, member: &Member, contact: Contact, out: &mut RuleOutput) {
     // Beats are counted by the clock.
     let Some(reachable) = contact.reachable.filter(|_| scene.clock_agrees()) else { return };

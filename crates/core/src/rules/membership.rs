@@ -49,7 +49,7 @@ pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     out.commit(CommitScope::Membership, CommitKind::Join, join(scene, predecessor));
 }
 
-/// Publishes the layouts that it knows now: a node handed off to a newer program would otherwise keep the old layout in use.
+/// Publishes the layouts that it knows now: a node handed off to a newer program would otherwise keep the old layout.
 fn update_member(scene: &RuleContext<'_>, born: Guard, out: &mut RuleOutput) {
     let settings = &scene.local.settings;
     let Some(state) =

@@ -19,7 +19,7 @@ use crate::rules::firing;
 use crate::time::Wall;
 use crate::view::{JobId, JobView, KnownEntry};
 
-/// The operations of a commit beside the permits that it removes: the guards on this node and on the entry, and the entry.
+/// The operations of a commit beside the permits that it removes: the guards on this node and the entry, and the entry.
 const BASE: usize = 3;
 
 /// Releases the permits of runs that have ended.
@@ -52,7 +52,7 @@ pub(super) fn admitted(
         seats.partition(|seat| scene.view.member(&seat.by).is_some());
     let sits = |run: &RunId| seats.iter().any(|seat| seat.run == *run && seat.by == *scene.member);
     let (seated, wanting): (Vec<RunId>, Vec<RunId>) = runs.into_iter().partition(sits);
-    // A commit in flight may release a permit that the view still shows; after it the permit holders are looked at again.
+    // A commit in flight may release a permit that the view still shows; then its holders are looked at again.
     let idle = is_idle(scene, name, out);
     let seated = if idle { seated } else { Vec::new() };
     if wanting.is_empty() {

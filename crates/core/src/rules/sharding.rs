@@ -1,9 +1,9 @@
-//! Sharding: the leader of a job cuts its shards for those who take part, before a fire and never during one (S2-05, S2-07).
+//! Sharding: a job's leader reshards it among the nodes that take part, never during a fire (S2-05, S2-07).
 //!
-//! The shares name what they were cut for. When that differs from what is, the leader marks them, and from then on nobody
-//! claims a fire of the job; so what runs comes to an end. When the next fire is near and every lane is at rest, one commit
-//! gives each its new portion. A run that outlasts the wait keeps its shard where it is, and the others are cut without it.
-//! Where a drained node has shards the next fire is not waited for: that node is to be free soon (S1-60).
+//! The shard map names the terms of its last reshard. When they change, the leader marks a reshard as pending, and from
+//! then on no fire is claimed; so all runs come to an end. When the next fire is near and every run state is idle, one
+//! commit writes the new assignments. A run that outlasts the wait keeps its shard where it is: it is draining. Where a
+//! draining node has shards the next fire is not waited for: that node is to be free soon (S1-60).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -30,14 +30,14 @@ pub(super) use broadcast::MOVED;
 mod broadcast;
 mod delist;
 
-/// How long before fires may be claimed the shares are cut for them.
+/// How long before fires may be claimed the reshard for them happens.
 const AHEAD: Millis = Millis::secs(1);
-/// How often a lane that is waited for is read again (S3-21).
+/// How often a run state that a reshard waits for is read again (S3-21).
 const POLL: Millis = Millis(100);
-/// Among how many nodes a job's shards are cut at most, if the engine allows that: the cut guards on all their lanes.
+/// The most nodes of a reshard, if the engine allows that: the commit guards on all their run states.
 const AMONG_MAX: usize = 100;
 
-/// Marks the shares, cuts them, or takes leave of a deleted job.
+/// Requests a reshard, does it, or cleans up a deleted job.
 pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     let Some(table) = ShardedJob::of(scene, id) else { return };
     let Some((_, terms)) = table.terms else { return retire(&table, out) };
@@ -55,14 +55,14 @@ pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     }
 }
 
-/// Whether runs have kept a new cut waiting for longer than the job allows.
+/// Whether runs have delayed a reshard for longer than the job allows.
 pub(super) fn is_overdue(table: &ShardedJob<'_>) -> bool {
     let Some(((_, terms), mark)) = table.terms.zip(table.sharding.mark) else { return false };
     let leads = table.sharding.leader.as_ref() == Some(table.scene.member);
     leads && table.scene.now.wall >= mark.since + terms.reshard_timeout
 }
 
-/// Among whom the shards belong. Static shares stay with the names that got them first.
+/// The nodes that get the shards. Sticky shards stay with the names that got them first.
 fn among(table: &ShardedJob<'_>, terms: &ShardTerms) -> Vec<Member> {
     let available = table.job.available();
     let cut = &table.sharding.cut;
@@ -73,12 +73,12 @@ fn among(table: &ShardedJob<'_>, terms: &ShardTerms) -> Vec<Member> {
     cut.among.iter().map(|old| now(old).unwrap_or_else(|| old.clone())).collect()
 }
 
-/// Why the shares are not what they should be.
+/// The reason for a reshard, if there is one.
 fn cause(table: &ShardedJob<'_>, terms: &ShardTerms, among: &[Member]) -> Option<ReshardCause> {
     let cut = &table.sharding.cut;
     let shares = || cut.portions.iter().flat_map(|portion| &portion.groups);
     let dealt = shares().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
-    // Shards may stay where they ran with somebody who takes no part any more, but not when that one is gone.
+    // Draining shards may stay with a member that takes no part any more, but not with a dead one.
     let runs = |portion: &ShardAssignment| {
         !table.is_dead(&portion.holder)
             && portion.groups.iter().all(|group| group.shards.minus(&cut.pinned).is_empty())
@@ -103,17 +103,17 @@ fn request_reshard(table: &ShardedJob<'_>, why: ReshardCause, out: &mut RuleOutp
     out.commit(table.scope(), CommitKind::RequestReshard, table.txn(None, [table.put(sharding)].into()));
 }
 
-/// A shard that was left where it ran goes where it belongs at the next cut, which its holder asks for when it has ended.
+/// Requests a reshard once this node's draining shards have ended: then they go where they belong.
 fn clear_draining(table: &ShardedJob<'_>, out: &mut RuleOutput) {
     let Some(lane) = table.run_state(table.scene.member) else { return };
-    // Also one that was taken over from whoever it was left with.
+    // Also shards that were taken over from the member that was draining them.
     let pinned = table.sharding.cut.pinned.and(&lane.shards());
     if !pinned.is_empty() && table.sharding.mark.is_none() && !lane.unfinished().meets(&pinned) {
         request_reshard(table, ReshardCause::Pinned, out);
     }
 }
 
-/// Waits until a fire is near and the lanes are at rest, then cuts.
+/// Waits until a fire is near and the run states are idle, then reshards.
 fn prepare(
     table: &ShardedJob<'_>,
     mark: ReshardPending,
@@ -149,21 +149,21 @@ fn prepare(
         out.add(RuleAction::JobAt(id, until));
         return watch(table, &lanes, out);
     }
-    // What the dead left running is settled first, by the rule for it; it looks again at the same lanes.
+    // The running shards of dead members are settled first, by failover; it looks again at the same run states.
     if lanes.iter().any(|(member, lane)| table.is_dead(member) && !lane.open.is_empty()) {
         return watch(table, &lanes, out);
     }
     reshard(table, terms, among, &lanes, &state, out);
 }
 
-/// Whether a cut takes shards from a node that is drained and lives.
+/// Whether a reshard takes shards from a living node that is draining.
 fn frees_a_node(table: &ShardedJob<'_>, terms: &ShardTerms) -> bool {
     let drains = |holder: &Member| !table.is_dead(holder) && table.scene.view.intent(&holder.node).is_some();
     let mut portions = table.sharding.cut.portions.iter();
     !terms.sticky_shards && portions.any(|portion| !portion.groups.is_empty() && drains(&portion.holder))
 }
 
-/// Every lane with something in it: those that are listed, and what is kept of others.
+/// The run states that are not empty: those of listed members, and the kept ones of removed members.
 fn active_run_states<'t>(table: &ShardedJob<'t>) -> BTreeMap<&'t Member, ShardRunState> {
     let sharding = table.sharding;
     let kept = sharding.kept.iter().map(|kept| (&kept.holder, sharding.run_state_of(&kept.holder, None)));
@@ -171,7 +171,7 @@ fn active_run_states<'t>(table: &ShardedJob<'t>) -> BTreeMap<&'t Member, ShardRu
     kept.chain(listed).collect()
 }
 
-/// Reads the lanes that are waited for again, if it is time.
+/// Reads the run states that are waited for again, if it is time.
 fn watch(table: &ShardedJob<'_>, lanes: &BTreeMap<&Member, ShardRunState>, out: &mut RuleOutput) {
     let now = table.scene.now;
     let open = lanes.iter().filter(|(member, lane)| !lane.open.is_empty() && **member != table.scene.member);
@@ -185,13 +185,13 @@ fn watch(table: &ShardedJob<'_>, lanes: &BTreeMap<&Member, ShardRunState>, out: 
     }
 }
 
-/// How far any shard ever came, also one of those that there are no more; `None` before the first fire.
+/// The furthest watermark of all shards, also of removed ones; `None` before the first fire.
 fn furthest<'a>(cut: &ShardMap, lanes: impl Iterator<Item = &'a ShardRunState>) -> Option<Wall> {
     let watermarks = lanes.flat_map(|lane| &lane.groups).map(|group| group.watermark);
     watermarks.chain(cut.furthest).max()
 }
 
-/// Every shard's watermark. One that is new begins where the furthest is.
+/// The watermark of every shard. A new shard begins at the furthest.
 fn collect(lanes: &BTreeMap<&Member, ShardRunState>, total: u32, furthest: Option<Wall>) -> Vec<ShardGroup> {
     let mut found: Vec<&ShardGroup> = lanes.values().flat_map(|lane| &lane.groups).collect();
     found.sort_by_key(|group| group.watermark);
@@ -214,7 +214,7 @@ fn reshard(
     let old = &table.sharding.cut;
     let BroadcastReshard { total, assignments: portions, draining: pinned, missed: left, triggers: asked } =
         plan_assignments(table, terms, among, lanes, state);
-    // The first cut begins above whatever the job counted when it was claimed, as an earlier life of it may have been.
+    // The first reshard begins above the job's count of claims, as an earlier life of it may have been claimed.
     let first = u64::try_from(table.terms.map_or(0, |(t, _)| t.since.0)).unwrap_or(0);
     let seq = lanes.values().map(|lane| lane.seq).chain([old.seq, first]).max().unwrap_or(0);
     let (leaves, mut listed): (Vec<&Member>, Vec<&Member>) =
@@ -270,7 +270,7 @@ fn reshard(
     out.commit(table.scope(), CommitKind::Reshard, table.txn(guards, writes));
 }
 
-/// Who gets which shards, by the placement of the job.
+/// The shards of each member, by the placement of the job.
 fn plan_assignments(
     table: &ShardedJob<'_>,
     terms: &ShardTerms,
@@ -283,7 +283,7 @@ fn plan_assignments(
     BroadcastReshard { total, assignments, draining, missed: Vec::new(), triggers: None }
 }
 
-/// What each gets, and the shards that stay where they run.
+/// The assignment of each member, and the draining shards.
 fn assignments(
     table: &ShardedJob<'_>,
     terms: &ShardTerms,
@@ -312,7 +312,7 @@ fn assignments(
     (portions, pinned)
 }
 
-/// Who should have what.
+/// The member that should have each shard.
 fn distribute(
     table: &ShardedJob<'_>,
     terms: &ShardTerms,
@@ -328,7 +328,7 @@ fn distribute(
         };
         let dealt: BTreeMap<Member, ShardSet> =
             among.iter().map(|member| (member.clone(), had(&member.node))).collect();
-        // Unless some had to stay with a name that has no part in it: then nobody else has them yet.
+        // Unless it had to stay with a name that takes no part: then no other member has it yet.
         if dealt.values().fold(ShardSet::empty(), |all, shards| all.or(shards)) == ShardSet::all(total) {
             return dealt;
         }
@@ -339,7 +339,7 @@ fn distribute(
     among.iter().cloned().zip(portions).collect()
 }
 
-/// A deleted job's lanes go, each when nothing is left in it; the count of its tokens stays.
+/// Removes the run states of a deleted job, each once it is empty; the count of its tokens stays.
 fn retire(table: &ShardedJob<'_>, out: &mut RuleOutput) {
     let me = table.scene.member;
     let done = |member: &&Member| {
@@ -353,13 +353,13 @@ fn retire(table: &ShardedJob<'_>, out: &mut RuleOutput) {
     let mut sharding = table.sharding.clone();
     sharding.lanes.retain(|other| other != member);
     let ShardMap { number, seq, mut portions, .. } = sharding.cut.clone();
-    // The others' lanes stay what they are, for what they take back yet; nobody begins this one again.
+    // The others' run states stay, as their members may still withdraw fires; this one is not begun again.
     portions.retain(|portion| portion.holder != *member);
     sharding.kept.clear();
     sharding.cut = ShardMap {
         number,
         seq: seq.max(lane.seq),
-        // How far its shards had come must not be forgotten, for the job may be created again.
+        // The watermarks must not be forgotten, for the job may be created again.
         furthest: furthest(&sharding.cut, written.iter().chain([&lane])),
         portions,
         ..ShardMap::default()

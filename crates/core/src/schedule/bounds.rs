@@ -1,4 +1,4 @@
-//! What a job says beside its rules: the first and the last moment, and how far fires may be moved.
+//! The bounds and the jitter of a schedule: the first and the last moment, and how far fires may be moved.
 
 use super::error::ScheduleError;
 use super::name_hash::NameHash;
@@ -18,7 +18,7 @@ pub(super) struct ScheduleBounds {
 }
 
 impl ScheduleBounds {
-    /// Reads them; `None` when none is given.
+    /// Parses them; `None` when none is given.
     pub(super) fn read(times: &ScheduleSpec<'_>, zone: &Zone) -> Result<Option<Self>, ScheduleError> {
         if times.start_at.is_empty() && times.end_at.is_empty() && times.jitter.is_empty() {
             return Ok(None);
@@ -55,8 +55,8 @@ impl ScheduleBounds {
         self.from - Millis(1)
     }
 
-    /// The first fire after `after`, where `named` says what the rules name that calendars leave, and `ruled` what they name
-    /// at all. A fire is moved no further than the next one that is ruled: so no change of a calendar moves another.
+    /// The first fire after `after`, where `named` gives the moments that calendars leave, and `ruled` all that rules
+    /// name. A fire is moved no further than the next one that is ruled: so no change of a calendar moves another.
     pub(super) fn next(
         &self,
         after: Wall,
@@ -69,7 +69,7 @@ impl ScheduleBounds {
         if !self.moves() {
             return bounded(after);
         }
-        // Of what is named up to `after` only the last can be moved beyond it, since the order is kept.
+        // Of the moments up to `after` only the last can be moved beyond it, since the order is kept.
         let moved = |due: Wall| self.moved(due, spread, ruled(due));
         let last = latest(after - self.jitter, after, bounded).map(moved).filter(|due| *due > after);
         last.or_else(|| bounded(after).map(moved))

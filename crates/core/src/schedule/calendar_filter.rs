@@ -1,5 +1,5 @@
-//! What calendars leave of a schedule: a moment that the rules name is due unless the clock of the job's zone shows a
-//! closed time then. A closed stretch is jumped over, however many fires it swallows.
+//! The calendar filter leaves out the fires of a schedule when the clock of the job's zone shows a closed time. It
+//! jumps over a closed interval, however many fires that has.
 
 use super::zone::{Dst, Zone};
 use crate::calendar::{LocalTimes, SearchBudget};
@@ -9,13 +9,13 @@ use crate::time::{Millis, Wall};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// What may be looked at for one fire, in jumps from stretch to stretch.
+/// The search budget for one fire, in jumps from interval to interval.
 const EFFORT: u32 = 8_000;
-/// What it costs of that to ask a rule for its next moment. So a rule is given up that meets nothing but closed times a
+/// The part of the budget for one query of a rule. So a rule is given up that meets nothing but closed times a
 /// thousand times in a row.
 const ASKED: u32 = 8;
 
-/// The calendars that a job names, read.
+/// The calendars that a job names, parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CalendarFilter {
     exclude: Vec<(CalendarName, Arc<LocalTimes>)>,
@@ -23,7 +23,7 @@ pub struct CalendarFilter {
 }
 
 impl CalendarFilter {
-    /// A moment is open when none of `except` holds it and all of `only` do: each calendar that is named takes fires away.
+    /// A moment is open when none of `exclude` holds it and all of `require` do: each calendar takes fires away.
     #[must_use]
     pub fn new(
         except: Vec<(CalendarName, Arc<LocalTimes>)>,
@@ -51,7 +51,7 @@ impl CalendarFilter {
             step();
             let due = ruled(after)?;
             let second = due.0.div_euclid(1000);
-            // What the wall clock shows decides, also when it shows it twice.
+            // The time on the wall clock decides, also when it is shown twice.
             let open = zone.first(second, Dst::Twice, |local| self.first_open(local, &effort))?;
             if open <= second {
                 return Some(due);
@@ -80,7 +80,7 @@ impl CalendarFilter {
         }
     }
 
-    /// Who closes a local time, and whether by holding it: `only` does by not holding it.
+    /// The calendar that closes a local time, and whether by holding it: a required calendar does by not holding it.
     pub(super) fn closing(&self, local: i64) -> impl Iterator<Item = (&CalendarName, bool)> {
         let except = self.exclude.iter().filter(move |(_, times)| times.holds(local));
         let only = self.require.iter().filter(move |(_, times)| !times.holds(local));

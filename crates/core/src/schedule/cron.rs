@@ -1,4 +1,4 @@
-//! The two cron languages: 5 fields as Vixie cron, 6 or 7 fields as Quartz.
+//! The parser of the two cron dialects: 5 fields as Vixie cron, 6 or 7 fields as Quartz.
 
 use super::cron_fields::{CronFields, Years};
 use super::error::ScheduleError;
@@ -23,7 +23,7 @@ fn plain(name: &'static str, min: u16, max: u16, (dialect, spread): (CronDialect
     }
 }
 
-/// Reads a cron line, in this dialect or in the one that the number of its fields says.
+/// Parses a cron line, in this dialect or in the one that the number of its fields says.
 pub(super) fn parse(
     text: &str,
     dialect: Option<CronDialect>,
@@ -168,7 +168,7 @@ fn numbers(
     Ok(bits)
 }
 
-/// Says where Quartz's words would be understood, when they stand in a line of 5 fields.
+/// The hint where Quartz's words would be understood, when they stand in a line of 5 fields.
 fn hint(dialect: CronDialect, part: &str, reason: String) -> String {
     let special = |word: &str| match word.as_bytes() {
         [b'L' | b'l', ..] | [.., b'L' | b'l' | b'W' | b'w'] => true,

@@ -1,4 +1,4 @@
-//! The next local time that a cron rule names, found by jumping from field to field.
+//! The fields of a cron rule, and the next local time that they name, found by jumping from field to field.
 //!
 //! Local times are seconds since 1970-01-01T00:00:00 on the wall clock of some zone; which instants they are is the
 //! business of [`super::zone`].

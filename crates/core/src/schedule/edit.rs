@@ -1,13 +1,13 @@
-//! What an edit does to the fires to come: those it adds, takes away, and those that repeat one of the past.
+//! The effect of an edit on the fires to come: those it adds, removes, and those that repeat one of the past.
 
 use super::Schedule;
 use crate::time::{Millis, Wall};
 use alloc::vec::Vec;
 
-/// How many fires are looked at; of those of a job that is due every second, about an hour's.
+/// How many fires are compared; for a job that is due every second, about an hour's.
 const LOOKED_AT: usize = 4_000;
 
-/// What an edit does to one fire.
+/// The effect of an edit on one fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EditEffect {
     /// It is due from now on, and was not before.
@@ -18,20 +18,20 @@ pub enum EditEffect {
     Repeats(Wall),
 }
 
-/// What an edit does, as far as it was looked at.
+/// The effect of an edit, as far as it was computed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleEdit {
     /// The fires that it changes, in order.
     pub changes: Vec<(Wall, EditEffect)>,
     /// How many stay as they are.
     pub kept: usize,
-    /// The last fire that was looked at; `None` when there was none.
+    /// The last fire that was compared; `None` when there was none.
     pub until: Option<Wall>,
 }
 
 impl ScheduleEdit {
-    /// Compares the fires after `now`, until `most` of them have changed or a few thousand were looked at. `None`
-    /// stands for a job that has none: not there, paused, disabled, or run only by hand.
+    /// Compares the fires after `now`, until `most` of them have changed or a few thousand were compared. `None` stands
+    /// for a job that has none: missing, paused, disabled, or run only when triggered.
     #[must_use]
     pub fn of(old: Option<&Schedule>, new: Option<&Schedule>, now: Wall, most: usize) -> Self {
         let after = |schedule: Option<&Schedule>, at| schedule.and_then(|schedule| schedule.next(at));
@@ -57,7 +57,7 @@ impl ScheduleEdit {
     }
 }
 
-/// The fire of the past that was due when the clocks of the old zone showed what those of the new one show at `due`.
+/// The past fire that was due when the clocks of the old zone showed what those of the new one show at `due`.
 fn repeated(old: &Schedule, new: &Schedule, due: Wall, now: Wall) -> Option<Wall> {
     let secs = due.0.div_euclid(1000);
     let local = new.zone.shown(secs)?;

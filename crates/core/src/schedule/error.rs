@@ -1,4 +1,4 @@
-//! Why a text is no schedule, in words its author can act on.
+//! Schedule errors: why a text is no schedule, in words its author can act on.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -48,7 +48,7 @@ impl ScheduleError {
         self
     }
 
-    /// Says where in `text` the part lies that was pointed at, which may be no part of it.
+    /// Sets the position in `text` of the part at fault, which may be no part of it.
     pub(super) fn within(mut self, text: &str) -> Self {
         let begin = text.as_ptr() as usize;
         self.span = self.part.take().and_then(|(at, length)| {

@@ -5,7 +5,7 @@ use crate::steps::step;
 use alloc::format;
 use alloc::string::{String, ToString};
 
-/// Which of the two cron languages a line is written in; a word before it says so, or else the number of its fields.
+/// The cron dialect of a line; a word before it says so, or else the number of its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CronDialect {
     /// 5 fields, as cron on Debian reads them.
@@ -17,9 +17,9 @@ pub(super) enum CronDialect {
 /// The longest list in one field; no field has as many numbers.
 const LIST: usize = 256;
 
-/// What one field may hold.
+/// The numbers that one field may hold.
 pub(super) struct CronField {
-    /// What people call it.
+    /// Its name for people.
     pub(super) name: &'static str,
     /// Its smallest number.
     pub(super) min: u16,
@@ -27,14 +27,14 @@ pub(super) struct CronField {
     pub(super) max: u16,
     /// Names of `min`, `min + 1`, and so on.
     pub(super) names: &'static [&'static str],
-    /// What `H` stands for here, before it is cut to size: the hash of the job's name and the field's.
+    /// The hash behind `H` in this field, before it is reduced to the range: from the job's name and the field's.
     pub(super) hash: u64,
     /// Whether a range may run past the end and go on at the start, as `22-2` does.
     pub(super) wraps: bool,
 }
 
 impl CronField {
-    /// Reads the field's list and hands every part to `part`; the reason it gives is put behind the field's name.
+    /// Parses the field's list and hands every part to `part`; an error gets the field's name in front.
     pub(super) fn list(
         &self,
         text: &str,
@@ -55,7 +55,7 @@ impl CronField {
         })
     }
 
-    /// Reads `*`, `5`, `1-5`, `*/2`, `1-5/2` (and Quartz's `5/15`, `/15`) and hands every number meant to `set`.
+    /// Parses `*`, `5`, `1-5`, `*/2`, `1-5/2` (and Quartz's `5/15`, `/15`) and hands every number meant to `set`.
     pub(super) fn numbers(
         &self,
         dialect: CronDialect,

@@ -1,5 +1,5 @@
-//! Schedules in the words of other programs: each is recognised and refused with its translation. And schedules that
-//! are read, but probably mean something else than their author thinks.
+//! Schedules in the syntax of other programs: each is recognised and refused with its translation. Also schedules that
+//! are valid, but probably mean something else than their author thinks.
 
 use super::Schedule;
 use super::error::{ScheduleError, quote};
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 /// The names of the weekdays, in Quartz's numbers from 1 on.
 const DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
-/// Why a rule is refused that is written for another program; nothing where it is not.
+/// The refusal of a rule that is written for another program; `None` where it is not.
 pub(super) fn refuse(text: &str) -> Option<ScheduleError> {
     let said = zone_in_front(text)
         .or_else(|| event_bridge(text))
@@ -94,8 +94,8 @@ fn weekdays(text: &str) -> Option<String> {
     parts.map(|parts| parts.join(","))
 }
 
-/// What to write instead of an offset from UTC that is written as a zone, such as `GMT+3`: the IANA names of such zones
-/// have the opposite sign.
+/// The replacement for an offset from UTC that is written as a zone, such as `GMT+3`: the IANA names of such zones have
+/// the opposite sign.
 pub(super) fn zone(name: &str) -> Option<String> {
     let upper = name.to_ascii_uppercase();
     let offset = upper.strip_prefix("GMT").or_else(|| upper.strip_prefix("UTC")).unwrap_or(&upper);
@@ -117,8 +117,8 @@ pub(super) fn zone(name: &str) -> Option<String> {
 }
 
 impl Schedule {
-    /// What its author may not have meant: weekdays by Quartz's numbers, a line of six fields that looks like one of
-    /// five, and a zone whose sign is the opposite of the usual one.
+    /// Warnings on what its author may not have meant: weekdays by Quartz's numbers, a line of six fields that looks
+    /// like one of five, and a zone whose sign is the opposite of the usual one.
     #[must_use]
     pub fn doubts(&self) -> Vec<String> {
         let offset =

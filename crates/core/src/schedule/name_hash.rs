@@ -1,4 +1,4 @@
-//! Chance that is none: numbers that a job's name fixes, so that jobs spread and every node computes the same.
+//! Hashes of a job's name: numbers by which jobs spread and that every node computes the same.
 
 use crate::time::Wall;
 
@@ -24,12 +24,12 @@ impl NameHash {
         Self(fold(0xcbf2_9ce4_8422_2325, name.as_bytes()))
     }
 
-    /// What `H` goes by in the field of this name.
+    /// The number behind `H` in the field of this name.
     pub(super) fn of_field(self, field: &str) -> u64 {
         mix(fold(fold(self.0, &[0]), field.as_bytes()))
     }
 
-    /// What the jitter of the fire at this moment goes by.
+    /// The number behind the jitter of the fire at this moment.
     pub(super) fn of_moment(self, due: Wall) -> u64 {
         mix(fold(fold(self.0, &[1]), &due.0.to_le_bytes()))
     }

@@ -1,4 +1,4 @@
-//! Schedules in words: `@daily` and its kin, `@every 90s`, `@after 90s`, and `at` one moment.
+//! Named schedules: `@daily` and its kin, `@every 90s`, `@after 90s`, and `at` one moment.
 
 use super::error::{ScheduleError, quote};
 use super::name_hash::NameHash;
@@ -25,10 +25,10 @@ const NAMES: &[(&str, &str)] = &[
 /// Units of spans, in milliseconds.
 const UNITS: &[(&str, i64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-/// The longest span that anything but a schedule may name, in days: a hundred years.
+/// The longest duration outside schedules, in days: a hundred years.
 pub(super) const LONG: i64 = 36_500;
 
-/// Reads a schedule that begins with `@`.
+/// Parses a schedule that begins with `@`.
 pub(super) fn at_sign(text: &str, spread: NameHash) -> Result<ScheduleRule, ScheduleError> {
     let (word, rest) = match text.split_once([' ', '\t']) {
         Some((word, rest)) => (word, rest.trim_ascii()),
@@ -61,7 +61,7 @@ pub(super) fn at_sign(text: &str, spread: NameHash) -> Result<ScheduleRule, Sche
     }
 }
 
-/// Reads what stands behind `@every`, such as `1h30m` or `1h offset 15m`.
+/// Parses the text behind `@every`, such as `1h30m` or `1h offset 15m`.
 fn every(text: &str) -> Result<ScheduleRule, ScheduleError> {
     let (period, phase) = match text.split_once(" offset ") {
         Some((period, phase)) => (period.trim_ascii(), Some(phase.trim_ascii())),
@@ -82,12 +82,12 @@ fn every(text: &str) -> Result<ScheduleRule, ScheduleError> {
     Ok(ScheduleRule::Every(every, phase))
 }
 
-/// Reads a span such as `1h30m`, in milliseconds, of at most a year.
+/// Parses a duration such as `1h30m`, in milliseconds, of at most a year.
 pub(super) fn span(word: &str, text: &str, least: i64) -> Result<i64, ScheduleError> {
     span_within(word, text, (least, 366))
 }
 
-/// The same with other bounds: the least span in milliseconds, and the longest one in days.
+/// The same with other bounds: the least duration in milliseconds, and the longest one in days.
 pub(super) fn span_within(word: &str, text: &str, (least, days): (i64, i64)) -> Result<i64, ScheduleError> {
     let wrong = |reason: &str| ScheduleError::new(format_args!("{word} {}: {reason}", quote(text))).on(text);
     let least_text = if least == 0 { "0s" } else { "1s" };
@@ -113,7 +113,7 @@ pub(super) fn span_within(word: &str, text: &str, (least, days): (i64, i64)) -> 
     if (least..=days * 86_400_000).contains(&period) { Ok(period) } else { Err(bounds()) }
 }
 
-/// Reads the time behind `at`, or a job's first or last moment: with an offset it is an instant, without one it is a local time of the zone.
+/// Parses the time behind `at`, or a job's first or last moment: an instant with an offset, a local time without one.
 pub(super) fn moment(word: &str, text: &str, zone: &Zone) -> Result<Wall, ScheduleError> {
     let wrong = || {
         ScheduleError::new(format_args!(

@@ -1,4 +1,4 @@
-//! What is odd about one fire, in words for people: clock changes, what calendars left out before it, jitter, the last one.
+//! Notes on one fire, in words for people: clock changes, fires that calendars left out, jitter, the last fire.
 
 use super::zone::ClockChange;
 use super::{Schedule, ScheduleRule, ScheduleRules};
@@ -9,13 +9,13 @@ use alloc::vec::Vec;
 use jiff::Timestamp;
 use jiff::tz::Offset;
 
-/// How far back it is looked for the fire before, to say what was left out since.
+/// How far back the fire before is searched, to report what was left out since.
 const LOOKED_BACK: Millis = Millis::secs(400 * 86_400);
-/// How many that were left out are counted.
+/// How many left-out fires are counted.
 const COUNTED: usize = 1_000;
 
 impl Schedule {
-    /// What is to be said of the fire at `due`; nothing as a rule.
+    /// The notes on the fire at `due`; none as a rule.
     #[must_use]
     pub fn notes(&self, due: Wall) -> Vec<String> {
         let mut said = Vec::new();
@@ -41,7 +41,7 @@ impl Schedule {
         said
     }
 
-    /// What a clock change has to do with it.
+    /// The note on a clock change at it.
     fn oddity(&self, due: Wall) -> Option<&'static str> {
         let rules = match &self.rules {
             ScheduleRules::One(rule) => core::slice::from_ref(rule),
@@ -64,7 +64,7 @@ impl Schedule {
         })
     }
 
-    /// What calendars left out between the fire before this one and it.
+    /// The note on the fires that calendars left out between the fire before this one and it.
     fn left_out(&self, origin: Wall) -> Option<String> {
         let calendars = self.calendars.as_deref()?;
         let back = self.bounds.as_ref().map_or(Wall::MIN, |bounds| bounds.before());

@@ -1,4 +1,4 @@
-//! Spans of whole seconds, as people write them.
+//! Durations of whole seconds, as people write them.
 
 use core::fmt;
 use core::str::FromStr;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::error::{ScheduleError, quote};
 use super::named;
 
-/// A span of whole seconds, written as a text such as `90s` or `1h30m`: from no time at all to 366 days.
+/// A duration of whole seconds, written as a text such as `90s` or `1h30m`: from no time at all to 366 days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seconds(pub u64);
 

@@ -1,7 +1,7 @@
-//! The only place that knows what a clock change does to a local time.
+//! Time zones: the only place that knows what a clock change does to a local time.
 //!
 //! A zone is a row of spans with one offset each. Between two spans the wall clock jumps: forward, and some local times
-//! are skipped; or back, and some are shown twice. What a schedule makes of that is its [`Dst`].
+//! are skipped; or back, and some are shown twice. The schedule's [`Dst`] decides what happens then.
 
 use super::error::{ScheduleError, quote};
 use crate::steps::step;
@@ -19,7 +19,7 @@ pub(super) const MAX_CHANGES: usize = 1000;
 /// Later than every instant, with room to add to it.
 const NEVER: i64 = i64::MAX / 4;
 
-/// What becomes of a local time that a clock change skips or shows twice.
+/// What happens with a local time that a clock change skips or shows twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dst {
@@ -51,17 +51,17 @@ struct OffsetSpan {
     before: i64,
 }
 
-/// What is known of the first fire without a look at clock changes.
+/// The first estimate of a fire without a look at clock changes.
 enum FirstEstimate {
     /// It is at this instant: none is near.
     Due(i64),
     /// It is at this instant or later: none is near `from`.
     NotBefore(i64),
-    /// Nothing: one is near.
+    /// None: a clock change is near.
     Near,
 }
 
-/// What a clock change has to do with a fire.
+/// The clock change that concerns a fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClockChange {
     /// The clock skipped the local time it stands for.
@@ -75,7 +75,7 @@ pub(super) enum ClockChange {
 impl Zone {
     /// The zone of that IANA name, from the database built into the program; empty means UTC.
     ///
-    /// A zone takes some 2 KB. A program that turns on jiff's `std` keeps each zone once, however many schedules use it.
+    /// A zone takes some 2 KB. With jiff's `std` a program keeps each zone once, however many schedules use it.
     pub(super) fn named(name: &str) -> Result<Self, ScheduleError> {
         if name.is_empty() {
             return Ok(Self(TimeZone::UTC));
@@ -161,7 +161,7 @@ impl Zone {
         }
     }
 
-    /// What the clock does around an instant at which it shows a due time: nothing as a rule.
+    /// The clock change around an instant at which the clock shows a due time: none as a rule.
     pub(super) fn oddity(&self, at: i64, names: impl Fn(i64) -> bool) -> Option<ClockChange> {
         let span = self.span(at)?;
         let local = at + span.offset;

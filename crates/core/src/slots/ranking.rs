@@ -1,4 +1,4 @@
-//! The order in which nodes are chosen, kept as their slots are taken and freed.
+//! The ranking of nodes for a choice, kept as their slots are taken and freed.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -7,22 +7,22 @@ use core::cmp::Reverse;
 use crate::load::Score;
 use crate::time::Wall;
 
-/// Where a node stands: by its free slots, then by when its next run ends, what it was given, its score and its place
-/// in the order of the nodes' names. No two nodes stand alike.
+/// The rank of a node: by its free slots, then by when its next run ends, what it was given, its score and its place in
+/// the order of the nodes' names. No two ranks are equal.
 pub(super) type NodeRank = (i64, (Reverse<Option<Wall>>, Reverse<i64>), Reverse<Score>, Reverse<usize>);
 
-/// Nodes that runs are chosen from.
+/// A set of nodes in the order of choice.
 #[derive(Clone, Debug)]
 pub(super) struct NodeRanking {
     ranks: BTreeSet<NodeRank>,
-    /// By place: where each of the nodes stands in `ranks`, if it is one of them.
+    /// By place: the rank of each node in `ranks`, if it is one of them.
     of: Vec<Option<NodeRank>>,
     /// How many changes of nodes the order has followed; `None` while it was not made.
     pub(super) seen: Option<usize>,
 }
 
 impl NodeRanking {
-    /// An order of none of so many nodes.
+    /// An empty ranking for this number of nodes.
     pub(super) fn new(nodes: usize) -> Self {
         Self { ranks: BTreeSet::new(), of: alloc::vec![None; nodes], seen: None }
     }
@@ -34,7 +34,7 @@ impl NodeRanking {
         self.ranks = self.of.iter().flatten().copied().collect();
     }
 
-    /// The slots of the node at this place have changed.
+    /// Updates the rank of the node at this place.
     pub(super) fn moved(&mut self, at: usize, rank: impl Fn(usize) -> NodeRank) {
         if let Some(had) = &mut self.of[at] {
             let now = rank(at);
@@ -46,7 +46,7 @@ impl NodeRanking {
         }
     }
 
-    /// The first that may be chosen.
+    /// The first node that may be chosen.
     pub(super) fn best(&self, may: impl Fn(&usize) -> bool) -> Option<usize> {
         self.ranks.iter().rev().map(|(.., Reverse(at))| *at).find(|at| may(at))
     }

@@ -37,7 +37,6 @@ use super::registry_thread::RegistryThread;
 use super::runs::RunTracker;
 use super::timer::Timer;
 use super::{Driver, DriverExit, Readiness};
-use tasks::{measure, run_background, tidy, watch_changes};
 use crate::config::Config;
 use crate::error::OpenError;
 use crate::executor::{ExecutorEvent, Executors};
@@ -48,6 +47,7 @@ use crate::history::{History, HistoryEvent, HistoryLocation, HistoryReader};
 use crate::logs::{LogLimits, Logs};
 use crate::notify::{Notifier, Notifiers};
 use crate::upgrade::{HandoffRecord, ReceivedHandoff};
+use tasks::{measure, run_background, tidy, watch_changes};
 
 /// The shortest term of a lease.
 const TTL_MIN: Duration = Duration::from_secs(2);

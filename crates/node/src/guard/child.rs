@@ -190,8 +190,7 @@ impl GuardedRun {
             }
         }
         if let Some(cgroup) = &self.cgroup {
-            // The group itself got the signal as a whole; and each process gets it once, as some end at once at a
-            // second one.
+            // The group got the signal as a whole. No process gets it twice, as some end at once at a second one.
             let is_outside = |pid| rustix::process::getpgid(Some(pid)).is_ok_and(|group| group != self.pid);
             match at.now >= kill {
                 true => cgroup.kill(),

@@ -124,7 +124,7 @@ enum ServeEnd {
 pub(crate) struct GuardClient {
     program: Option<PathBuf>,
     data: PathBuf,
-    /// The data folder as runs see it in their environment: the same path may mean another folder elsewhere.
+    /// The data folder's absolute path, for the environment of runs: two nodes may be given the same relative path.
     whose: String,
     /// Whether runs get cgroups.
     cgroups: bool,

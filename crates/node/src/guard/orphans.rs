@@ -17,8 +17,7 @@ use rustix::process::{Pid, RawPid, Signal, WaitId, WaitIdOptions};
 
 use super::wire::{AttemptId, DATA};
 
-/// How much earlier than its run an orphan may seem to have started: the kernel counts starts in hundredths of a
-/// second.
+/// How much earlier than its run an orphan may seem to have started: the kernel's starts are in hundredths of a second.
 const SLACK: i64 = 20;
 
 /// How often the list of children is read for one answer: a run that makes orphans without end must not keep the guard

@@ -51,7 +51,7 @@ impl RunOutput {
         }
     }
 
-    /// Reads the rest of the output of a run whose processes are gone. A process outside its group may still hold the
+    /// Reads the rest of the output once the run's processes are gone. A process outside its group may still hold the
     /// pipe.
     pub(super) fn read_rest(&mut self, piece: &mut Vec<u8>) {
         self.read(piece);

@@ -87,8 +87,7 @@ pub(super) fn start(
             };
             // Only a guard that is gone does not read it.
             let _ = says.write_all(why.as_bytes());
-            // Not by the guard's own exit path: nothing may be cleaned up or flushed here. If the kill were refused, it
-            // would abort.
+            // Not by the guard's own exit path: nothing may be cleaned up or flushed here. If this fails, it aborts.
             let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
             std::process::abort()
         }

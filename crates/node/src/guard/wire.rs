@@ -66,8 +66,7 @@ pub(crate) struct LaunchSpec {
 /// The variable that holds the node's data folder, which no other node of this host shares.
 pub(super) const DATA: &str = "EVENKEEL_DATA";
 
-/// A message from the guard. Each `Start` is answered by `NotStarted`, or by `Started` and then `Ended`, or by `Ended`
-/// alone.
+/// A message from the guard. The answer to `Start` is `NotStarted`, or `Started` and then `Ended`, or `Ended` alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum GuardEvent {

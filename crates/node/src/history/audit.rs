@@ -1,6 +1,7 @@
-//! The audit log: an entry is written before what it tells of is tried, and what came of it is written into it after.
+//! The tables of the audit log: an entry is written before its change is tried, and the outcome is written into it
+//! after.
 //!
-//! An outcome that stands is left alone. Whoever begins to write says first that what its earlier life left open is unknown.
+//! A final outcome is never overwritten. A writer starts by setting the open outcomes of its earlier lives to unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,31 +18,31 @@ use crate::audit::{AuditFilter, AuditOutcome, AuditRecord, Proof, Requester};
 /// The columns of an entry, in the order in which [`record`] reads them.
 const COLUMNS: &str = "seq, id, at, node, proof, origin, claims, verb, object, job, about, outcome, rev_before, rev_after, \
                        what, request";
-/// Those that change.
+/// The columns that change.
 const CHANGING: [&str; 4] = ["outcome", "rev_before", "rev_after", "what"];
-/// Entries are in the order in which history heard of them, and so nearly in that of their times: clocks and waits come
-/// between. By this much they may be apart.
+/// Entries are in the order in which history received them, which is nearly that of their times: clocks and waits
+/// differ. Their times may be out of order by this much.
 const APART: Millis = Millis::secs(3_600);
 
-/// What is to become of an entry.
+/// What happens to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AuditDisposition {
     /// It stands as it is.
     Keep,
-    /// It goes: nothing was decided here.
+    /// It is deleted: nothing was decided here.
     Drop,
-    /// It goes if the same request is told of as applied already, and else it stands.
+    /// It is deleted if the same request has an applied entry already; otherwise it stays.
     Repeat,
 }
 
-/// An entry as it is to stand.
+/// An entry as it should be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AuditEntry {
     pub(crate) record: AuditRecord,
-    /// What names the request, where it is one that may be made again; empty otherwise.
+    /// The id of a request that may be repeated; empty otherwise.
     pub(crate) request: String,
     pub(crate) fate: AuditDisposition,
-    /// Who waits until it is there for good.
+    /// The command that waits until the entry is durable.
     pub(crate) ask: Option<CommandId>,
 }
 
@@ -64,7 +65,7 @@ struct AuditDraft {
 }
 
 impl AuditBatch {
-    /// Reads what the batch names.
+    /// Reads the rows that the batch names.
     pub(super) async fn load(
         link: &mut HistoryConnection,
         batch: &[HistoryWrite],
@@ -129,7 +130,7 @@ impl AuditBatch {
         }
     }
 
-    /// Writes what it came to.
+    /// Writes the batch's results.
     pub(super) async fn save(&mut self, link: &mut HistoryConnection) -> Result<(), DatabaseError> {
         let gone = std::mem::take(&mut self.gone);
         change(link, &format!("DELETE FROM {} WHERE seq IN ", link.table("audit")), gone).await?;
@@ -168,7 +169,7 @@ fn texts(record: &AuditRecord) -> [std::borrow::Cow<'_, str>; 4] {
     [plain(&record.asker.from), plain(&record.asker.claims), plain(&record.object), plain(&record.what)]
 }
 
-/// What an earlier life of this node asked for and did not see through nobody will tell any more.
+/// Sets outcomes that an earlier life of this node left open to unknown: nothing else will ever write them.
 pub(super) async fn close_earlier(link: &mut HistoryConnection, name: &str) -> Result<(), DatabaseError> {
     let (asked, unknown) = (number(AuditOutcome::Asked), number(AuditOutcome::Unknown));
     let text =
@@ -186,7 +187,7 @@ impl HistoryQuery for AuditFilter {
         };
         let mut found = Vec::new();
         let before = bound(link, self).await?;
-        // Each way apart: so each is found in the order of an index, and not sorted.
+        // Each column separately: then an index gives the order, and nothing is sorted.
         for node in either(&self.node, ["node", "about"]) {
             for who in either(&self.who, ["proof", "claims"]) {
                 let rows = link.rows(page(link, self, before, [node, who])).await?;
@@ -200,7 +201,7 @@ impl HistoryQuery for AuditFilter {
     }
 }
 
-/// Below which number all is that a page may show: where it is told until when, nothing is read that lies far beyond.
+/// An upper bound of the sequence numbers on a page: with an end of time given, rows far beyond are not read.
 async fn bound(link: &mut HistoryConnection, filter: &AuditFilter) -> Result<i64, DatabaseError> {
     let before = filter.before.map_or(i64::MAX, u64::cast_signed);
     let Some(until) = filter.until else { return Ok(before) };
@@ -218,7 +219,7 @@ fn page<'a>(
     let table = link.table("audit");
     let mut asked =
         link.statement(format!("SELECT {COLUMNS} FROM {table} WHERE seq < ")).with(SqlArg::Int(before));
-    // This bound of time is told as one of the order too, to the same end.
+    // A lower bound of time is turned into a sequence number too, to the same end.
     if let Some(since) = filter.since {
         let first = format!(" AND seq >= coalesce((SELECT seq FROM {table} WHERE at < ");
         asked = asked.then(" AND at >= ").with(SqlArg::Int(since.0));
@@ -231,7 +232,7 @@ fn page<'a>(
     let job = filter.job.as_ref().map(|job| job.as_str());
     let given = [(Some("job"), job), (node, filter.node.as_deref()), (who, filter.who.as_deref())];
     let given: Vec<_> = given.into_iter().filter_map(|(column, wanted)| column.zip(wanted)).collect();
-    // By the one that most likely has the fewest entries; the others only look at what that finds.
+    // By the filter that most likely has the fewest entries; the others only filter its rows.
     let narrow =
         ["job", "claims", "about"].into_iter().find(|name| given.iter().any(|(column, _)| column == name));
     for (column, wanted) in given {

@@ -1,4 +1,4 @@
-//! One connection to the history's database, whichever it is.
+//! A connection to the history's database, a file or a server.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::dialect::{HistoryDialect, SQLITE};
 use super::location::{HistoryLocation, HistoryServer};
 use super::{schema, tables};
 
-/// How long a server may take for one answer before its connection counts as dead. Longer than it lets anything take.
+/// How long a server may take for one answer before its connection counts as dead. Longer than the server's own limits.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// Why the database did not do what it was asked, in words, with the fix where one is known.
+/// Why the database failed, in words, with the fix where one is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DatabaseError(pub(super) String);
 
-/// A connection. After a fault it is in a state that nobody knows, and is to be dropped.
+/// A connection. After an error its state is unknown, and it has to be dropped.
 pub(super) struct HistoryConnection {
     pub(super) dialect: &'static HistoryDialect,
     prefix: String,
@@ -31,7 +31,7 @@ enum HistoryBackend {
     Server(Box<sql::SqlConnection>, String),
 }
 
-/// A row that came back.
+/// A row of a result.
 pub(super) enum HistoryRow {
     File(Vec<Value>),
     Server(sql::SqlRow),
@@ -49,7 +49,7 @@ impl From<rusqlite::Error> for DatabaseError {
     }
 }
 
-/// What an error of a file means, and what to do about it.
+/// Describes an error of a file, and what to do about it.
 pub(super) fn explain(error: &rusqlite::Error) -> String {
     use rusqlite::ErrorCode as Code;
     let Some(code) = error.sqlite_error_code() else { return error.to_string() };
@@ -73,7 +73,7 @@ pub(super) fn explain(error: &rusqlite::Error) -> String {
 }
 
 impl HistoryConnection {
-    /// Opens the file or connects to the server, and makes what is missing there.
+    /// Opens the file or connects to the server, and creates missing tables.
     pub(super) async fn open(place: &HistoryLocation) -> Result<Self, DatabaseError> {
         match place {
             HistoryLocation::File(path) => Ok(Self::file(schema::open(path).map_err(DatabaseError)?)),
@@ -87,7 +87,7 @@ impl HistoryConnection {
         }
     }
 
-    /// The same to read what is there.
+    /// Opens a connection for reading only.
     pub(super) async fn open_to_read(place: &HistoryLocation) -> Result<Self, DatabaseError> {
         match place {
             HistoryLocation::File(path) => Ok(Self::file(schema::open_to_read(path).map_err(DatabaseError)?)),
@@ -105,7 +105,7 @@ impl HistoryConnection {
         }
     }
 
-    /// What has happened to the file that was opened; nothing ever of a server.
+    /// The damage to the open file; always `None` for a server.
     pub(super) fn harm(&self) -> Option<FileDamage> {
         match &self.kind {
             HistoryBackend::File(_, witness) => witness.verify().err(),
@@ -113,8 +113,8 @@ impl HistoryConnection {
         }
     }
 
-    /// Lets go of a file that something has happened to, and keeps what is known of it. The connection is left open until the
-    /// process ends: SQLite would write to the damaged file when it closes it, and delete the log of the one that is in its place.
+    /// Gives up a damaged file, and keeps what is known of it. The connection stays open until the
+    /// process ends: SQLite would write to the damaged file when it closes it, and delete the log of its replacement.
     pub(super) fn abandon(self) -> Option<FileIntegrity> {
         match self.kind {
             HistoryBackend::File(db, witness) => {
@@ -133,7 +133,7 @@ impl HistoryConnection {
         Ok(Self { dialect, prefix: prefix.clone(), kind })
     }
 
-    /// A table's name, as it stands in a statement.
+    /// A table's name, as written in a statement.
     pub(super) fn table(&self, name: &str) -> String {
         format!("{0}{1}{name}{0}", self.dialect.quote, self.prefix)
     }
@@ -143,7 +143,7 @@ impl HistoryConnection {
         SqlStatement::of(self.dialect.numbered, text)
     }
 
-    /// Begins a transaction that no other writer is beside, so that what it reads stands until its end.
+    /// Begins a transaction that locks out every other writer, so that what it reads stays true until its end.
     pub(super) async fn lock(&mut self) -> Result<(), DatabaseError> {
         self.execute_text(self.dialect.begin).await?;
         if !self.dialect.locks {
@@ -158,7 +158,7 @@ impl HistoryConnection {
         }
     }
 
-    /// Ends it. After a fault nobody knows whether it was made.
+    /// Commits the transaction. After an error it is unknown whether it was made.
     pub(super) async fn commit(&mut self) -> Result<(), DatabaseError> {
         self.execute_text("COMMIT").await
     }
@@ -170,7 +170,7 @@ impl HistoryConnection {
         }
     }
 
-    /// Carries out a statement and returns how many rows it changed.
+    /// Executes a statement and returns how many rows it changed.
     pub(super) async fn run(&mut self, statement: SqlStatement<'_>) -> Result<u64, DatabaseError> {
         match &mut self.kind {
             HistoryBackend::File(db, _) => {
@@ -183,8 +183,8 @@ impl HistoryConnection {
         }
     }
 
-    /// Inserts rows. A file takes them one by one, which spares it a journal of its own for each statement; a server takes
-    /// many together, which spares it the way.
+    /// Inserts rows. A file takes them one by one, which avoids a statement journal each; a server takes
+    /// many together, which saves round trips.
     pub(super) async fn insert<const N: usize>(
         &mut self,
         (before, behind): (&str, &str),
@@ -208,7 +208,7 @@ impl HistoryConnection {
         Ok(())
     }
 
-    /// Carries out a statement and returns what it found.
+    /// Executes a statement and returns its rows.
     pub(super) async fn rows(
         &mut self,
         statement: SqlStatement<'_>,
@@ -230,7 +230,7 @@ impl HistoryConnection {
     }
 }
 
-/// Waits for a server's answer, not for ever: one that has gone without a word never answers.
+/// Waits for a server's answer with a timeout: one that vanished never answers.
 async fn answered<T, F>(place: &str, asked: F) -> Result<T, DatabaseError>
 where
     F: Future<Output = sql::SqlResult<T>>,
@@ -240,7 +240,7 @@ where
     answer.map_err(|error| DatabaseError(sql::explain(place, &error).to_string()))
 }
 
-/// An argument as a file takes it.
+/// Converts an argument for a file.
 fn to_sqlite<'a>(arg: &'a SqlArg<'_>) -> ToSqlOutput<'a> {
     ToSqlOutput::Borrowed(match arg {
         SqlArg::Int(number) | SqlArg::Maybe(Some(number)) => ValueRef::Integer(*number),
@@ -251,7 +251,7 @@ fn to_sqlite<'a>(arg: &'a SqlArg<'_>) -> ToSqlOutput<'a> {
 }
 
 impl HistoryRow {
-    /// A number that may be missing.
+    /// An integer that may be null.
     pub(super) fn maybe(&self, at: usize) -> Result<Option<i64>, DatabaseError> {
         match self {
             Self::File(values) => match values.get(at) {
@@ -263,17 +263,17 @@ impl HistoryRow {
         }
     }
 
-    /// A number.
+    /// An integer.
     pub(super) fn int(&self, at: usize) -> Result<i64, DatabaseError> {
         self.maybe(at)?.ok_or_else(|| odd(at))
     }
 
-    /// A number of ours.
+    /// An integer, converted to the wanted type.
     pub(super) fn number<T: TryFrom<i64>>(&self, at: usize) -> Result<T, DatabaseError> {
         T::try_from(self.int(at)?).map_err(|_| odd(at))
     }
 
-    /// A number of ours that may be missing.
+    /// An integer that may be null, converted to the wanted type.
     pub(super) fn maybe_number<T: TryFrom<i64>>(&self, at: usize) -> Result<Option<T>, DatabaseError> {
         self.maybe(at)?.map(T::try_from).transpose().map_err(|_| odd(at))
     }
@@ -290,7 +290,7 @@ impl HistoryRow {
     }
 }
 
-/// The database holds what nobody wrote.
+/// An error: the database holds a value that history never writes.
 pub(super) fn odd(column: usize) -> DatabaseError {
     DatabaseError(format!("column {column} of a row holds what evenkeel did not write: delete the row"))
 }

@@ -1,25 +1,25 @@
-//! The little in which the three databases differ, where history speaks to them.
+//! The few differences between the three databases, as history uses them.
 
 use std::fmt::Write as _;
 
 use evenkeel_registry::sql::SqlTarget;
 
-/// How one of them is spoken to.
+/// The dialect of one database.
 #[derive(Debug)]
 pub(super) struct HistoryDialect {
     /// Whether placeholders are `$1, $2` and not `?, ?`.
     pub(super) numbered: bool,
-    /// What names are put in.
+    /// The quotation mark of names.
     pub(super) quote: char,
-    /// What a connection to a server says first.
+    /// The first statements of a connection to a server.
     pub(super) session_setup: &'static str,
-    /// Begins a transaction that writes.
+    /// The statement that begins a writing transaction.
     pub(super) begin: &'static str,
-    /// Whether a transaction that has begun still has to lock others out.
+    /// Whether a transaction has to lock out other writers after it began.
     pub(super) locks: bool,
-    /// Between `INSERT` and `INTO`, and at the end, where a row that is there already is left as it is.
+    /// Inserted between `INSERT` and `INTO`, and at the end, to leave an existing row as it is.
     pub(super) ignore: (&'static str, &'static str),
-    /// Whether a row that is there already is updated by the words of the standard or by MySQL's.
+    /// Whether an existing row is updated by the standard's syntax or by MySQL's.
     conflict: bool,
 }
 
@@ -33,9 +33,9 @@ pub(super) static SQLITE: HistoryDialect = HistoryDialect {
     conflict: true,
 };
 
-/// Whoever is frozen inside a transaction must not hold up the others for long; whoever only waits for its turn may take a
-/// little longer than that, for the turns of several may come before it. All that is asked is found by an index, in its
-/// order, whatever a planner thinks of a young table.
+/// A client that is frozen inside a transaction must not block the others for long; a client that only waits for its
+/// turn may take a little longer, for several may be ahead of it. Every query is answered by an index, in its order,
+/// whatever the planner estimates for a young table.
 static POSTGRES: HistoryDialect = HistoryDialect {
     numbered: true,
     quote: '"',
@@ -51,7 +51,7 @@ static POSTGRES: HistoryDialect = HistoryDialect {
     conflict: true,
 };
 
-/// MySQL cannot tell a transaction that waits for its client from a connection that does; MariaDB can.
+/// MySQL cannot distinguish a transaction that waits for its client from an idle connection; MariaDB can.
 static MYSQL: HistoryDialect = HistoryDialect {
     numbered: false,
     quote: '`',
@@ -64,7 +64,7 @@ static MYSQL: HistoryDialect = HistoryDialect {
     conflict: false,
 };
 
-/// How the server is spoken to.
+/// The dialect of a server.
 pub(super) fn of(target: &SqlTarget) -> &'static HistoryDialect {
     match target {
         SqlTarget::Postgres(_) => &POSTGRES,
@@ -73,7 +73,7 @@ pub(super) fn of(target: &SqlTarget) -> &'static HistoryDialect {
 }
 
 impl HistoryDialect {
-    /// What stands behind `VALUES …` where a row that has these keys already gets the new values of these columns.
+    /// The text after `VALUES …` that updates these columns of an existing row with the same keys.
     pub(super) fn update(&self, keys: &str, columns: &[&str]) -> String {
         let mut text = match self.conflict {
             true => format!(" ON CONFLICT ({keys}) DO UPDATE SET "),

@@ -1,7 +1,7 @@
-//! What a batch comes to, worked out in memory from the rows that it names.
+//! Works out a batch's results in memory, from the rows that it names.
 //!
-//! Nobody else writes meanwhile, so what was read stands. An end that stands is left alone; what comes after it is kept
-//! aside (`I22`).
+//! No other writer is active meanwhile, so what was read stays true. A final state is never overwritten; later results
+//! are stored separately (`I22`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::notice::{self, Notice};
 use super::record::{AttemptState, EventRecord, LoadPoint, RunRecord};
 use super::write::HistoryWrite;
 
-/// A result that came after the end that stands.
+/// A result that came after the final one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LateResult {
     pub(super) run: RunId,
@@ -23,7 +23,7 @@ pub(super) struct LateResult {
     pub(super) state: AttemptState,
 }
 
-/// An attempt, and whether the table has to hear of it.
+/// An attempt, and whether its row has to be written.
 #[derive(Debug)]
 struct AttemptDraft {
     record: RunRecord,
@@ -31,7 +31,7 @@ struct AttemptDraft {
     touched: bool,
 }
 
-/// The last number given in each list.
+/// The last sequence number of each table.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LastNumbers {
     pub(super) attempt: u64,
@@ -39,30 +39,30 @@ pub(super) struct LastNumbers {
     pub(super) notice: i64,
 }
 
-/// A batch under way.
+/// A batch in progress.
 #[derive(Debug, Default)]
 pub(super) struct BatchDraft {
     pub(super) now: Wall,
     pub(super) last: LastNumbers,
     attempts: BTreeMap<RunId, Vec<AttemptDraft>>,
-    /// Since when each shard of a job fails; as it was, and as it is by now.
+    /// Since when each shard of a job fails: before the batch, and by now.
     failing_before: BTreeMap<(JobName, Shard), Wall>,
     failing: BTreeMap<(JobName, Shard), Wall>,
-    /// Rows to be deleted.
+    /// Rows to delete.
     pub(super) gone: Vec<u64>,
-    /// With what each said, and only the first of the same.
+    /// Late results with their reasons; only the first of equal ones.
     pub(super) late: BTreeMap<LateResult, String>,
     pub(super) events: Vec<EventRecord>,
     pub(super) audits: AuditBatch,
     pub(super) loads: BTreeMap<(String, Wall), LoadPoint>,
-    /// What may be to tell, each once and with the node that tells it.
+    /// Notices that may have to be sent, each once and with the node that sends it.
     pub(super) notices: Vec<(Notice, String)>,
     named: BTreeSet<String>,
-    /// Notices that were told.
+    /// Notices that were sent.
     pub(super) sent_notices: Vec<i64>,
-    /// Nodes that want what their earlier lives have not told.
+    /// Nodes that ask for the unsent notices of their earlier lives.
     pub(super) resend_for: Vec<String>,
-    /// How many rows each job got.
+    /// How many new rows each job has.
     pub(super) jobs: BTreeMap<JobName, u32>,
 }
 
@@ -71,19 +71,19 @@ impl BatchDraft {
         Self { now, last, ..Self::default() }
     }
 
-    /// Takes in an attempt that the table has.
+    /// Adds an attempt that the table has.
     pub(super) fn found(&mut self, record: RunRecord) {
         let line = AttemptDraft { record, stored: true, touched: false };
         self.attempts.entry(line.record.run.clone()).or_default().push(line);
     }
 
-    /// Takes in that a shard of a job fails.
+    /// Adds that a shard of a job fails.
     pub(super) fn found_failing(&mut self, job: JobName, shard: Shard, since: Wall) {
         self.failing_before.insert((job.clone(), shard), since);
         self.failing.insert((job, shard), since);
     }
 
-    /// Takes an entry of the batch.
+    /// Applies an entry of the batch.
     pub(super) fn take(&mut self, entry: &HistoryWrite) {
         match entry {
             HistoryWrite::Attempt(record) => {
@@ -119,7 +119,7 @@ impl BatchDraft {
         *self.jobs.entry(job.clone()).or_default() += 1;
     }
 
-    /// Writes an attempt as it stands now. Says whether it was written.
+    /// Applies the state of an attempt. Returns whether it was accepted.
     fn put(&mut self, record: &RunRecord) -> bool {
         let lines = self.attempts.entry(record.run.clone()).or_default();
         let written = match lines.iter_mut().find(|line| line.record.attempt == record.attempt) {
@@ -135,7 +135,7 @@ impl BatchDraft {
                 true
             }
             Some(line) => {
-                // The same end told twice is one.
+                // The same final state, reported twice, counts once.
                 if record.state.is_end() && record.state != line.record.state {
                     let RunRecord { run, attempt, node, state, reason, .. } = record.clone();
                     self.late.entry(LateResult { run, attempt, node, state }).or_insert(reason);
@@ -147,7 +147,7 @@ impl BatchDraft {
         written
     }
 
-    /// Of a run that was attempted before something is to come; of another one there is nothing to tell.
+    /// If the run was attempted before, another attempt follows; otherwise there is nothing to report.
     fn not_started(&mut self, run: &RunId, attempt: u32) {
         let Some(lines) = self.attempts.get_mut(run) else { return };
         let runs = |line: &AttemptDraft| {
@@ -163,23 +163,23 @@ impl BatchDraft {
         lines.swap_remove(nth);
     }
 
-    /// How an attempt stands, if anything is known of it.
+    /// The state of an attempt, if it is known.
     pub(super) fn attempt_state(&self, run: &RunId, attempt: u32) -> Option<AttemptState> {
         let line = self.attempts.get(run)?.iter().find(|line| line.record.attempt == attempt);
         line.map(|line| line.record.state)
     }
 
-    /// A shard of a job fails from now on, unless it has done so already.
+    /// Marks a shard of a job as failing from now on, unless it is already.
     pub(super) fn fail(&mut self, job: &JobName, shard: Shard) {
         self.failing.entry((job.clone(), shard)).or_insert(self.now);
     }
 
-    /// It fails no more; since when it did, if it did.
+    /// Marks it as no longer failing; returns since when it was, if it was.
     pub(super) fn heal(&mut self, job: &JobName, shard: Shard) -> Option<Wall> {
         self.failing.remove(&(job.clone(), shard))
     }
 
-    /// Something may be to tell.
+    /// Adds a notice that may have to be sent.
     pub(super) fn add_notice(&mut self, notice: Notice, node: &str) {
         if self.named.insert(notice.id.clone()) {
             self.notices.push((notice, node.to_owned()));
@@ -192,7 +192,7 @@ impl BatchDraft {
         self.events.push(EventRecord { seq, at, node, kind, text });
     }
 
-    /// The attempts that the table has to hear of, in the order in which history heard of them.
+    /// The attempts whose rows have to be written, in the order in which history received them.
     pub(super) fn touched(&self) -> Vec<&RunRecord> {
         let mut all: Vec<_> =
             self.attempts.values().flatten().filter(|line| line.touched).map(|line| &line.record).collect();
@@ -200,18 +200,18 @@ impl BatchDraft {
         all
     }
 
-    /// What fails since another moment than the table says, or does not any more.
+    /// The shards whose stored failure differs or is over.
     pub(super) fn healed(&self) -> impl Iterator<Item = &(JobName, Shard)> {
         differ(&self.failing_before, &self.failing).map(|(key, _)| key)
     }
 
-    /// What fails, since a moment that the table does not know.
+    /// The failing shards, with a time that the table does not have.
     pub(super) fn failed(&self) -> impl Iterator<Item = (&(JobName, Shard), &Wall)> {
         differ(&self.failing, &self.failing_before)
     }
 }
 
-/// Whoever had the attempts of a run before this one will not tell any more, or will be late.
+/// Ends the earlier attempts of a run: their nodes will send no result, or a late one.
 fn end_earlier(lines: &mut [AttemptDraft], attempt: u32, now: Wall) {
     for line in lines.iter_mut().filter(|line| line.record.attempt < attempt && !line.record.state.is_end()) {
         line.record.state = AttemptState::Lost;
@@ -221,7 +221,7 @@ fn end_earlier(lines: &mut [AttemptDraft], attempt: u32, now: Wall) {
     }
 }
 
-/// What one has, and the other has not or has otherwise.
+/// The keys that one map has, and the other lacks or has with another value.
 fn differ<'a, K: Ord, V: Eq>(
     one: &'a BTreeMap<K, V>,
     other: &'a BTreeMap<K, V>,
@@ -229,9 +229,9 @@ fn differ<'a, K: Ord, V: Eq>(
     one.iter().filter(|(key, value)| other.get(key) != Some(value))
 }
 
-/// Brings an attempt that has not ended to what is said of it now.
+/// Updates an attempt that has not ended.
 fn merge(known: &mut RunRecord, said: &RunRecord) {
-    // Whoever started it has it, and not who said that it was to come; its start may have been left out for its end.
+    // The node that started it runs it, not the one that announced it; the start may have been left out for the end.
     if said.started.is_some() {
         known.node.clone_from(&said.node);
     }
@@ -247,7 +247,7 @@ fn merge(known: &mut RunRecord, said: &RunRecord) {
     known.output = said.output;
 }
 
-/// A verdict may be on many shards of one fire; each of them is a run.
+/// The shards of a verdict: it may cover many shards of one fire, and each is a run.
 pub(super) fn shards_of(verdict: &Verdict) -> impl Iterator<Item = Shard> {
     let own = verdict.shards.is_empty().then_some(verdict.run.shard);
     verdict.shards.iter().chain(own)

@@ -1,4 +1,4 @@
-//! Where history is kept: in a file of this host, or in a database that all nodes share.
+//! The location of history: a file on this host, or a database that all nodes share.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,37 +8,37 @@ use evenkeel_registry::{EngineUrl, UrlPurpose};
 
 use super::dialect::{self, HistoryDialect};
 
-/// The history's URL, as refusals name it.
+/// How error messages name the history's URL.
 const HISTORY: UrlPurpose = UrlPurpose { noun: "history", password: "EVENKEEL_HISTORY_PASSWORD" };
 
-/// Where history is kept.
+/// The location of history.
 #[derive(Clone)]
 pub(crate) enum HistoryLocation {
-    /// A file of its own.
+    /// A file.
     File(PathBuf),
-    /// Tables of its own on a server.
+    /// Tables on a server.
     Server(Box<HistoryServer>),
 }
 
-/// A database, and which tables in it.
+/// A database on a server, and the names of its tables.
 #[derive(Clone)]
 pub(crate) struct HistoryServer {
     pub(super) target: SqlTarget,
     pub(super) dialect: &'static HistoryDialect,
-    /// What stands before each table's name.
+    /// The prefix of each table's name.
     pub(super) prefix: String,
-    /// What it is, and its URL without its password.
+    /// Its kind, and its URL without its password.
     pub(super) label: String,
     /// Its URL without its password.
     url: String,
 }
 
 impl HistoryLocation {
-    /// Where it is when the settings say `url`, and when they say nothing: beside the registry's file, shared by the nodes of
+    /// The location by the setting `url`; by default beside the registry's file, shared by the nodes of
     /// the host, or else in the data folder.
     ///
     /// # Errors
-    /// The URL is none that history knows; the text says how to write one and holds no password.
+    /// The URL is invalid; the text says how to write one and holds no password.
     pub(crate) fn of(url: Option<&str>, registry: &str, data: &Path) -> Result<Self, String> {
         let Some(url) = url else {
             return Ok(Self::File(match registry.strip_prefix("sqlite:") {
@@ -58,7 +58,7 @@ impl HistoryLocation {
         }
     }
 
-    /// Whether every node that says the same reads and writes the same history.
+    /// Whether every node with the same setting uses the same history.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self, Self::Server(_))
     }

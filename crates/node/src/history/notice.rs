@@ -1,7 +1,8 @@
-//! Notices: what becomes of a job's fires and is told to people.
+//! Notices: events of a job's fires that are sent to people.
 //!
-//! A notice is written in the transaction that makes it true, and marked once whoever asked for it was told. So it is made
-//! once, whoever writes the same again, and a node that died before it told anybody tells it in its next life.
+//! A notice is written in the transaction that makes it true, and marked as sent once its recipients have it. So it is
+//! created once, even if the same entry is written again, and a node that died before it sent a notice sends it in its
+//! next life.
 
 use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::ids::{Fire, JobName, NotifierName, RunId, Shard};
@@ -12,23 +13,23 @@ use serde::{Deserialize, Serialize};
 use super::draft::BatchDraft;
 use super::record::{AttemptState, RunRecord};
 
-/// What is to be told of a job, and to whom, where history finds that it became true.
+/// Which notices of a job are sent, and to whom, when history finds that they are true.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoticePolicy {
-    /// The node that tells.
+    /// The node that sends them.
     node: String,
     occasions: Vec<Occasion>,
     to: Vec<NotifierName>,
     must: bool,
 }
 
-/// Something that became of a job's fire.
+/// An event of a job's fire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Notice {
     /// Its number in this history.
     #[serde(skip)]
     pub(crate) seq: i64,
-    /// What names it, so that it is made once, and so that whoever is told twice can tell.
+    /// Its id, so that it is created once, and recipients can recognize a repetition.
     pub(crate) id: String,
     pub(crate) occasion: Occasion,
     pub(crate) job: JobName,
@@ -41,13 +42,13 @@ pub(crate) struct Notice {
     pub(crate) text: String,
     /// The notifiers that the job names.
     pub(crate) to: Vec<NotifierName>,
-    /// Whether the job asked for it itself, so that it should not be told to nobody.
+    /// Whether the job itself asked for it, so that a missing recipient is an error.
     pub(crate) must: bool,
 }
 
 impl NoticePolicy {
-    /// What a job that says this of being told comes to at a node whose settings ask for these occasions; `None` where nothing
-    /// is to be told.
+    /// The policy of a job with this `notify` at a node whose settings ask for these occasions; `None` where no notice
+    /// is sent.
     pub(crate) fn of(notify: Option<&Notify>, asked: &[Occasion], node: &str) -> Option<Box<Self>> {
         let wanted = |occasion: Occasion| match notify {
             None => asked.contains(&occasion),
@@ -63,7 +64,7 @@ impl NoticePolicy {
         (!occasions.is_empty()).then(|| Box::new(Self { node: node.to_owned(), occasions, to, must }))
     }
 
-    /// The notice that a fire is late, or absent; `None` where nobody wants it.
+    /// The notice that a fire is late or absent; `None` if it is not wanted.
     pub(crate) fn overdue(
         &self,
         job: &JobName,
@@ -96,7 +97,7 @@ impl NoticePolicy {
     }
 }
 
-/// Makes what follows from the last attempt of a run, of which history heard for the first time.
+/// Creates the notices that follow from the last attempt of a run, when history receives it for the first time.
 pub(super) fn of_outcome(draft: &mut BatchDraft, record: &RunRecord, wish: Option<&NoticePolicy>) {
     let RunRecord { job, run, attempt, node, .. } = record;
     let (occasion, text) = match record.state {
@@ -114,7 +115,7 @@ pub(super) fn of_outcome(draft: &mut BatchDraft, record: &RunRecord, wish: Optio
             ),
             None => return,
         },
-        // Somebody ended it and knows; of one that was cut off a verdict follows.
+        // An operator ended it and knows; for one that was cut off a verdict follows.
         AttemptState::Killed
         | AttemptState::Fenced
         | AttemptState::Lost
@@ -127,7 +128,8 @@ pub(super) fn of_outcome(draft: &mut BatchDraft, record: &RunRecord, wish: Optio
     add_notice(draft, wish, occasion, run, (*attempt, record.due), text);
 }
 
-/// Makes what follows from a verdict on these shards of a fire; `new` are those of which history heard it for the first time.
+/// Creates the notices that follow from a verdict on these shards of a fire; `new` are those that history receives for
+/// the first time.
 pub(super) fn of_verdict(
     draft: &mut BatchDraft,
     verdict: &Verdict,
@@ -142,13 +144,14 @@ pub(super) fn of_verdict(
     };
     let (failed, occasion, text): (Vec<Shard>, _, _) = match verdict.state {
         VerdictState::Lost => {
-            // An end that stands says more than a verdict; that it was cut off says the same.
+            // A final result says more than a verdict; that the attempt was cut off says the same.
             let failed = shards.iter().copied().filter(|shard| cut_off(draft, *shard, *attempt));
             let text = format!("job {job}: nobody can say how run {run} ended on {node}: {reason}");
             (failed.collect(), Occasion::Lost, text)
         }
         VerdictState::Skipped if *attempt > 1 => {
-            // The attempt that will not be made was the last hope of one that failed, or followed one that is told as lost.
+            // The attempt that will not be made was the last retry of a failed one, or followed one that is reported as
+            // lost.
             let failed = new.iter().copied().filter(|shard| !cut_off(draft, *shard, attempt - 1));
             let text =
                 format!("job {job} failed, and its attempt {attempt} will not be made: {reason} (run {run})");

@@ -1,4 +1,4 @@
-//! What history is asked, and the thread that asks it.
+//! The queries of history, and the thread that executes them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,29 +18,29 @@ use super::record::{AttemptState, EventFilter, EventRecord, LoadPoint, RunFilter
 use super::store::{COLUMNS, any_of, number, record};
 use crate::audit::{AuditFilter, AuditRecord};
 
-/// The most rows one question is answered with.
+/// The most rows of one answer.
 pub(super) const LIMIT_MAX: u32 = 10_000;
-/// So long are outcomes waited for that the writer was handed.
+/// How long a query waits for outcomes that the writer has not written yet.
 const OUTCOMES: Duration = Duration::from_secs(2);
-/// How many questions a server is asked at once.
+/// How many queries a server gets at once.
 const AT_ONCE: usize = 4;
 
-/// The history could not be read.
+/// Why the history could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("the history cannot be read: {0}")]
 pub struct HistoryError(String);
 
-/// A door for readers, beside the one writer.
+/// The handle for readers, beside the one writer.
 #[derive(Clone)]
 pub(crate) struct HistoryReader {
     queries: mpsc::UnboundedSender<Box<dyn ErasedQuery>>,
-    /// Why the database takes no entries; `None` while it does.
+    /// Why the database accepts no entries; `None` while it does.
     trouble: watch::Receiver<Option<String>>,
     progress: WriteProgress,
 }
 
 impl HistoryReader {
-    /// Starts the thread that reads. It ends when nobody can ask it any more.
+    /// Starts the thread that reads. It ends when the last handle is dropped.
     pub(super) fn start(
         place: HistoryLocation,
         trouble: watch::Receiver<Option<String>>,
@@ -65,7 +65,7 @@ impl HistoryReader {
         Ok(Self { queries: door, trouble, progress })
     }
 
-    /// Why the database takes no entries; `None` while it does.
+    /// Why the database accepts no entries; `None` while it does.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.trouble.borrow().clone()
     }
@@ -82,7 +82,8 @@ impl HistoryReader {
         self.ask(filter).await
     }
 
-    /// What was answered before the question is in the answer to it: its outcomes are waited for, unless nothing can be written.
+    /// Reads audit entries. Outcomes known before the query are included: it waits for them, unless nothing can be
+    /// written.
     pub(crate) async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, HistoryError> {
         if self.trouble().is_none() {
             self.progress.settle(OUTCOMES).await;
@@ -101,14 +102,14 @@ impl HistoryReader {
 
     async fn ask<Q: HistoryQuery>(&self, question: Q) -> Result<Vec<Q::Item>, HistoryError> {
         let (reply, replied) = oneshot::channel();
-        // Without a thread nobody replies, and that is told below.
+        // Without a thread there is no reply, and that is reported below.
         let _ = self.queries.send(Box::new(PendingQuery { question, reply: Some(reply) }));
         let answer = replied.await.map_err(|_| HistoryError("its thread has ended: see the log".into()))?;
         answer.map_err(|DatabaseError(why)| HistoryError(why))
     }
 }
 
-/// Something that can be asked.
+/// A query.
 pub(super) trait HistoryQuery: Send + Sync + 'static {
     type Item: Send;
 
@@ -118,7 +119,7 @@ pub(super) trait HistoryQuery: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<Self::Item>, DatabaseError>> + Send;
 }
 
-/// A question and who waits for its answer.
+/// A query and the channel of its answer.
 struct PendingQuery<Q: HistoryQuery> {
     question: Q,
     reply: Option<oneshot::Sender<Result<Vec<Q::Item>, DatabaseError>>>,
@@ -127,18 +128,18 @@ struct PendingQuery<Q: HistoryQuery> {
 impl<Q: HistoryQuery> PendingQuery<Q> {
     fn answer(&mut self, answer: Result<Vec<Q::Item>, DatabaseError>) {
         if let Some(reply) = self.reply.take() {
-            // Who asked may be gone.
+            // The caller may be gone.
             let _ = reply.send(answer);
         }
     }
 }
 
-/// The same, whatever is asked.
+/// A query of any type.
 trait ErasedQuery: Send {
-    /// Asks, and answers if there is an answer.
+    /// Executes the query, and sends the answer if there is one.
     fn put<'a>(&'a mut self, link: &'a mut HistoryConnection) -> BoxFuture<'a, Result<(), DatabaseError>>;
 
-    /// There will be none.
+    /// Answers with an error.
     fn give_up(&mut self, fault: DatabaseError);
 }
 
@@ -156,7 +157,7 @@ impl<Q: HistoryQuery> ErasedQuery for PendingQuery<Q> {
     }
 }
 
-/// Connections that are not in use.
+/// Idle connections.
 struct ConnectionPool {
     location: HistoryLocation,
     idle: Mutex<Vec<HistoryConnection>>,
@@ -165,12 +166,12 @@ struct ConnectionPool {
 
 impl ConnectionPool {
     async fn execute(self: Arc<Self>, mut errand: Box<dyn ErasedQuery>) {
-        // It is never closed.
+        // The semaphore is never closed.
         let _turn = self.free.acquire().await;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        // One to a file that was deleted, replaced or damaged answers what nobody else would.
+        // A connection to a file that was deleted, replaced or damaged gives wrong answers.
         if let Some(mut link) = idle.filter(|link| link.harm().is_none()) {
-            // The server may have closed a connection that was silent for long: nothing is wrong with a new one.
+            // The server may have closed a connection that was idle for long: a new one is tried then.
             if errand.put(&mut link).await.is_ok() {
                 return self.keep(link);
             }
@@ -198,12 +199,12 @@ impl HistoryQuery for RunFilter {
             return attempts(link, &self.attempts).await;
         }
         let mut found = Vec::new();
-        // Each state apart: so each is found in the order of an index, and not sorted.
+        // Each state separately: then an index gives the order, and nothing is sorted.
         let states: Vec<Option<AttemptState>> = match self.states.as_slice() {
             [] => vec![None],
             some => some.iter().copied().map(Some).collect(),
         };
-        // The runs of a fire are those between its name with this mark behind it and its name with the next mark.
+        // The runs of a fire are those between its name followed by `:` and its name followed by the next character.
         let ends = self.fire.as_ref().map(|fire| (format!("{fire}:"), format!("{fire};")));
         for state in states {
             let rows = link.rows(runs(link, self, ends.as_ref(), state)).await?;
@@ -216,7 +217,7 @@ impl HistoryQuery for RunFilter {
     }
 }
 
-/// What there is of these attempts.
+/// Reads these attempts.
 async fn attempts(
     link: &mut HistoryConnection,
     wanted: &[(RunId, u32)],
@@ -249,9 +250,10 @@ fn runs<'a>(
     }
     asked = match (state.map(number), &filter.job) {
         (None, _) => asked,
-        // A job has few attempts, and the cluster may have very many in that state: the sum keeps the states' index out.
+        // A job has few attempts, and the cluster may have very many in that state: the sum keeps the states' index
+        // out.
         (Some(state), Some(_)) => asked.then(&format!(" AND state + 0 = {state}")),
-        // Said in the index's own words too, or it might not be used.
+        // Repeats the index's own condition, without which it might not be used.
         (Some(state), None) if state != number(AttemptState::Succeeded) => {
             asked.then(&format!(" AND state = {state} AND state <> 1"))
         }
@@ -301,7 +303,7 @@ fn event(row: &HistoryRow) -> Result<EventRecord, DatabaseError> {
     })
 }
 
-/// How busy a node was.
+/// The query for a node's load.
 struct LoadQuery {
     node: String,
     since: Wall,

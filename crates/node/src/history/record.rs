@@ -1,30 +1,31 @@
-//! What history keeps of each attempt.
+//! The records and filters of history.
 
 use evenkeel_core::ids::{FireId, JobName, RunId, Shard, Token};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
-/// Where an attempt stands. Every state but `Running` and `Waiting` is an end, and an end is never overwritten (`I22`).
+/// The state of an attempt. Every state but `Running` and `Waiting` is final, and a final state is never overwritten
+/// (`I22`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptState {
     /// It was given to an executor.
     Running,
-    /// It ended as it should.
+    /// It ended successfully.
     Succeeded,
     /// It ended with an error of its own, or could not be started at all.
     Failed,
-    /// Somebody ended it.
+    /// An operator ended it.
     Killed,
     /// It took longer than the job allows.
     TimedOut,
     /// Its node's trust in the lease ran out.
     Fenced,
-    /// It may have run; nobody will say.
+    /// It may have run; its result will never be known.
     Lost,
     /// It did not run and will not.
     Skipped,
-    /// The attempt before it failed, and it waits for its moment.
+    /// The attempt before it failed, and it waits for its start.
     Waiting,
 }
 
@@ -42,7 +43,7 @@ impl AttemptState {
         Self::Waiting,
     ];
 
-    /// As programs and people write it.
+    /// The state as programs and people write it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -58,43 +59,43 @@ impl AttemptState {
         }
     }
 
-    /// The way back from [`as_str`](Self::as_str).
+    /// Parses what [`as_str`](Self::as_str) writes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
-    /// Whether nothing will change any more.
+    /// Whether the state is final.
     #[must_use]
     pub fn is_end(self) -> bool {
         !matches!(self, Self::Running | Self::Waiting)
     }
 }
 
-/// One attempt of one run, as history has it.
+/// One attempt of one run, as history stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// Its place in the order in which history heard of attempts, for [`RunFilter::before`].
+    /// Its position in the order in which history received attempts, for [`RunFilter::before`].
     pub seq: u64,
-    /// Which run.
+    /// The run.
     pub run: RunId,
-    /// Counted from 1; 0 for fires that were never attempted.
+    /// The number of the attempt, from 1; 0 for fires that were never attempted.
     pub attempt: u32,
-    /// Of which job.
+    /// The job.
     pub job: JobName,
-    /// Which shard.
+    /// The shard.
     pub shard: Shard,
-    /// The moment it stands for.
+    /// The due moment of the fire.
     pub due: Wall,
-    /// On which node, as `name` or `name@incarnation`.
+    /// The node, as `name` or `name@incarnation`.
     pub node: String,
-    /// Where it stands.
+    /// The state.
     pub state: AttemptState,
-    /// In words, for people; empty when there is nothing to add.
+    /// The reason in words, for people; empty when there is nothing to add.
     pub reason: String,
     /// A command's exit code.
     pub code: Option<i32>,
-    /// Who sent it to this node and why, in words; empty when it ran where its job or shard was held.
+    /// Which node sent it to this node and why, in words; empty when it ran on the owner of its job or shard.
     pub sent: String,
     /// Its fencing token; `None` for fires that were never attempted.
     pub token: Option<Token>,
@@ -108,22 +109,23 @@ pub struct RunRecord {
     pub output: u64,
 }
 
-/// Which attempts are wanted, latest first.
+/// A filter of attempts; the latest come first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFilter {
-    /// Of this job only.
+    /// Only of this job.
     pub job: Option<JobName>,
-    /// Of this fire only, all its shards. A node of an earlier version refuses a filter with it.
+    /// Only of this fire, with all its shards. A node of an earlier version refuses this filter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fire: Option<FireId>,
-    /// Of these attempts only, whatever else is wanted of them; empty for all. A node of an earlier version refuses a filter with them.
+    /// Only these attempts, whatever the other fields say; empty for all. A node of an earlier version refuses this
+    /// filter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<(RunId, u32)>,
-    /// In one of these states only; empty for all.
+    /// Only in one of these states; empty for all.
     pub states: Vec<AttemptState>,
-    /// At most so many.
+    /// At most this many.
     pub limit: u32,
-    /// Only those before this [`RunRecord::seq`]: the last one of the page before.
+    /// Only before this [`RunRecord::seq`]: the last one of the page before.
     pub before: Option<u64>,
 }
 
@@ -133,33 +135,33 @@ impl Default for RunFilter {
     }
 }
 
-/// Something that happened to a node.
+/// An event of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventRecord {
-    /// Its place in the order of events.
+    /// Its position in the order of events.
     pub seq: u64,
-    /// When.
+    /// When it happened.
     pub at: Wall,
-    /// To which node.
+    /// The node.
     pub node: String,
-    /// Which kind, a word: `joined`, `lease_lost`, `alarm` …
+    /// Its kind, one word: `joined`, `lease_lost`, `alarm` …
     pub kind: String,
-    /// In words.
+    /// Its text.
     pub text: String,
 }
 
-/// Which events are wanted, latest first.
+/// A filter of events; the latest come first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventFilter {
-    /// Of this node only.
+    /// Only of this node.
     pub node: Option<String>,
-    /// Of this kind only.
+    /// Only of this kind.
     pub kind: Option<String>,
-    /// Only those since then.
+    /// Only since this moment.
     pub since: Option<Wall>,
-    /// At most so many.
+    /// At most this many.
     pub limit: u32,
-    /// Only those before this [`EventRecord::seq`]: the last one of the page before.
+    /// Only before this [`EventRecord::seq`]: the last one of the page before.
     pub before: Option<u64>,
 }
 
@@ -169,20 +171,20 @@ impl Default for EventFilter {
     }
 }
 
-/// How busy a node was at one moment.
+/// The load of a node at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadPoint {
     /// The node's name.
     pub node: String,
-    /// When, by its clock.
+    /// When, by the node's clock.
     pub at: Wall,
-    /// How much of its processors was in use, in hundredths of a percent; `None` when that was not known.
+    /// The used part of its processors, in hundredths of a percent; `None` when that was not known.
     pub cpu: Option<u32>,
-    /// How much of its memory, likewise.
+    /// The used part of its memory, likewise.
     pub memory: Option<u32>,
-    /// How many of its slots were busy.
+    /// How many of its slots were in use.
     pub busy: u32,
-    /// How many it had.
+    /// How many slots it had.
     pub slots: u32,
     /// Its load score in hundredths.
     pub score: u32,

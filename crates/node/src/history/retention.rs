@@ -1,6 +1,6 @@
-//! What history forgets, a little at a time (`I48`).
+//! Deletes old rows of history, a little at a time (`I48`).
 //!
-//! Where several nodes write one history each of them looks, one after another: what one has forgotten the next one does
+//! Where several nodes write one history, each of them sweeps; what one has deleted the next one does
 //! not find.
 
 use std::collections::BTreeMap;
@@ -14,20 +14,20 @@ use super::connection::{DatabaseError, HistoryConnection, HistoryRow};
 use super::store::change;
 use crate::config::Retention;
 
-/// How often it looks, and how soon again when it left something.
+/// How often it sweeps, and how soon again when it left something.
 const EVERY: Millis = Millis::secs(5);
 const SOON: Millis = Millis(200);
-/// The most rows that one look deletes for each reason.
+/// The most rows that one sweep deletes for each reason.
 const CHUNK: u32 = 5_000;
-/// The most jobs whose new rows are counted; beyond them age and number alone bound the history.
+/// The most jobs whose new rows are counted; beyond them only age and the total bound the history.
 const JOBS_MAX: usize = 100_000;
-/// The most jobs looked at in one look.
+/// The most jobs in one sweep.
 const JOBS_AT_ONCE: usize = 200;
-/// Tables whose rows go by age alone, and the column that tells it.
+/// Tables whose rows are deleted by age alone, and their time columns.
 const BY_AGE: [(&str, &str); 5] =
     [("late", "heard"), ("event", "at"), ("load", "at"), ("notice", "at"), ("writer", "at")];
 
-/// Remembers what grew, and cuts it.
+/// Counts new rows, and deletes old ones.
 pub(super) struct RetentionSweeper {
     keep: Retention,
     next: Mono,
@@ -39,7 +39,7 @@ impl RetentionSweeper {
         Self { keep, next: Mono(i64::MIN), grown: BTreeMap::new() }
     }
 
-    /// Counts new rows, and deletes old ones when it is time to.
+    /// Counts new rows, and deletes old ones when it is due.
     pub(super) async fn sweep(
         &mut self,
         link: &mut HistoryConnection,
@@ -70,7 +70,7 @@ impl RetentionSweeper {
         Ok(())
     }
 
-    /// Of the oldest attempts, those that are too old or too many; says whether there may be more.
+    /// Deletes the oldest attempts that are too old or too many; returns whether there may be more.
     async fn sweep_attempts(
         &self,
         link: &mut HistoryConnection,
@@ -88,7 +88,7 @@ impl RetentionSweeper {
         Ok(forget(link, &attempt, found).await? >= CHUNK as usize)
     }
 
-    /// Of jobs that grew, what is beyond their latest attempts; says whether there may be more.
+    /// Deletes the attempts beyond the latest ones of jobs that grew; returns whether there may be more.
     async fn sweep_jobs(&mut self, link: &mut HistoryConnection) -> Result<bool, DatabaseError> {
         let (mut gone, mut more) = (0, false);
         for job in self.grown_much() {
@@ -96,7 +96,7 @@ impl RetentionSweeper {
                 gone += sweep_job(link, &job, self.keep.runs_of_job).await?;
             }
             if gone >= CHUNK as usize {
-                // This one may have more, and the ones behind it have not been looked at.
+                // This job may have more, and the ones behind it were not checked.
                 self.grown.insert(job, u32::MAX / 2);
                 more = true;
             }
@@ -104,7 +104,7 @@ impl RetentionSweeper {
         Ok(more)
     }
 
-    /// Takes the jobs with enough new rows to be worth a look.
+    /// Takes the jobs with enough new rows to be worth a sweep.
     fn grown_much(&mut self) -> Vec<JobName> {
         let much = (self.keep.runs_of_job / 10).max(1);
         let some = self.grown.iter().filter(|(_, rows)| **rows >= much).map(|(job, _)| job.clone());
@@ -116,12 +116,12 @@ impl RetentionSweeper {
     }
 }
 
-/// So long before a moment.
+/// The moment this long before another.
 fn before(at: Wall, age: Duration) -> Wall {
     at - Millis(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// A job's attempts beyond its latest ones; says how many went.
+/// Deletes a job's attempts beyond its latest ones; returns how many.
 async fn sweep_job(link: &mut HistoryConnection, job: &JobName, keep: u32) -> Result<usize, DatabaseError> {
     let attempt = link.table("attempt");
     let first =
@@ -134,7 +134,7 @@ async fn sweep_job(link: &mut HistoryConnection, job: &JobName, keep: u32) -> Re
     forget(link, &attempt, found.then(&format!(" AND state <> 0 ORDER BY seq LIMIT {CHUNK}"))).await
 }
 
-/// Deletes the attempts whose numbers are found, and says how many.
+/// Deletes the attempts with the numbers that are found; returns how many.
 async fn forget(
     link: &mut HistoryConnection,
     attempt: &str,
@@ -146,7 +146,7 @@ async fn forget(
     Ok(found.len())
 }
 
-/// The oldest rows of a table that are too old; says whether there may be more.
+/// Deletes the oldest rows of a table that are too old; returns whether there may be more.
 async fn sweep_by_age(
     link: &mut HistoryConnection,
     table: &str,
@@ -156,7 +156,7 @@ async fn sweep_by_age(
     let here = link.table(table);
     let enough = link.statement(format!("SELECT {at} FROM {here} WHERE {at} < ")).with(SqlArg::Int(oldest.0));
     let enough = link.rows(enough.then(&format!(" ORDER BY {at} LIMIT 1 OFFSET {CHUNK}"))).await?;
-    // Of rows of one moment all go: they might be more than are deleted at once.
+    // All rows of one moment go together: they might be more than are deleted at once.
     let cut = enough.first().map_or(Ok(oldest.0 - 1), |row| row.int(0))?;
     let old = link.statement(format!("DELETE FROM {here} WHERE {at} <= ")).with(SqlArg::Int(cut));
     link.run(old).await?;

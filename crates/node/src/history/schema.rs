@@ -1,4 +1,4 @@
-//! The history's file: its tables, and how it is opened.
+//! The history's file: creates its tables and opens it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::connection::explain;
 
 /// Written into the file's header, so that another program's file is not taken for ours ("EvKh").
 const APPLICATION: i64 = 0x4576_4b68;
-/// How long a locked file is waited for before it is said that it is locked; after that it is tried again and again.
+/// How long to wait for a locked file before that is reported; after that it is tried again and again.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The layout that this program writes.
 const LAYOUT: i64 = 6;
 
-/// `attempt.seq` is the order in which history heard of attempts: lists are paged by it. Successes are by far the most
-/// and nobody looks for them alone, so they are not in the index of states.
+/// `attempt.seq` is the order in which history received attempts: lists are paged by it. Successes are by far the most
+/// and nobody lists them alone, so they are not in the index of states.
 const TABLES: &str = "
 CREATE TABLE attempt (
     seq INTEGER PRIMARY KEY,
@@ -56,7 +56,7 @@ CREATE TABLE event (
 );
 ";
 
-/// What layout 2 has more than layout 1: how busy nodes were. Parts and scores are in hundredths.
+/// Layout 2 adds the load of nodes. Parts and scores are in hundredths.
 const LOADS: &str = "
 CREATE TABLE load (
     node TEXT NOT NULL,
@@ -70,10 +70,10 @@ CREATE TABLE load (
 ) WITHOUT ROWID;
 ";
 
-/// What layout 3 has more than layout 2: who sent a run to its node, and why.
+/// Layout 3 adds which node sent a run to its node, and why.
 const SENT: &str = "ALTER TABLE attempt ADD COLUMN sent TEXT NOT NULL DEFAULT '';";
 
-/// What layout 4 has more than layout 3: what is to be told to people, and which jobs fail just now.
+/// Layout 4 adds the notices, and which jobs fail at present.
 const NOTICES: &str = "
 CREATE TABLE notice (
     seq INTEGER PRIMARY KEY,
@@ -92,8 +92,8 @@ CREATE TABLE failing (
 ) WITHOUT ROWID;
 ";
 
-/// What layout 5 has more than layout 4: the last batch of each node, so that none is made twice; and what is old is found
-/// without reading all that is not, as is what is listed.
+/// Layout 5 adds the last batch of each node, so that none is made twice; and indexes that find old rows and listed
+/// rows without reading the others.
 const BATCHES: &str = "
 CREATE TABLE writer (
     name TEXT NOT NULL,
@@ -111,7 +111,7 @@ CREATE INDEX load_at ON load (at);
 CREATE INDEX notice_at ON notice (at);
 ";
 
-/// What layout 6 has more than layout 5: who asked for which change.
+/// Layout 6 adds the audit log.
 const AUDIT: &str = "
 CREATE TABLE audit (
     seq INTEGER PRIMARY KEY,
@@ -145,18 +145,18 @@ CREATE INDEX audit_of_request ON audit (request, outcome);
 /// Opens the file for writing and creates what is missing.
 pub(super) fn open(path: &Path) -> Result<(Connection, FileIntegrity), String> {
     let text = |e: rusqlite::Error| explain(&e);
-    // SQLite would take it for a new file, and delete the log.
+    // SQLite would treat it as a new file, and delete the log.
     if is_truncated(path) {
         return Err(format!(
             "it was truncated: move it away with `{}`, and a new one is begun",
             move_away_command(path)
         ));
     }
-    // What ran, and why it failed, is nobody else's business; SQLite gives the files beside it the same mode.
+    // What ran, and why it failed, is private; SQLite gives the files beside it the same mode.
     let witness = FileIntegrity::open_or_create(path).map_err(|e| e.to_string())?;
     let mut db = Connection::open(path).map_err(text)?;
     db.busy_timeout(PATIENCE).map_err(text)?;
-    // A verdict is acknowledged when it is on the disk, hence FULL: WAL with NORMAL may forget commits at a power loss.
+    // A verdict is acknowledged when it is on the disk, hence FULL: WAL with NORMAL may lose commits at a power loss.
     db.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 67108864;",
     )
@@ -189,7 +189,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, FileIntegrity), String> {
     Ok((db, witness))
 }
 
-/// Brings the tables from an older layout to this program's.
+/// Migrates the tables from an older layout to this program's.
 fn bring_up(db: &Connection, from: i64) -> Result<(), String> {
     let text = |e: rusqlite::Error| explain(&e);
     for (layout, step) in [(2, LOADS), (3, SENT), (4, NOTICES), (5, BATCHES), (6, AUDIT)] {

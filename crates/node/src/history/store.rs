@@ -1,4 +1,4 @@
-//! The statements of a batch: what it names is read, and what it came to is written, many rows at a time.
+//! The SQL statements of a batch: reads the rows that it names, and writes its results, many rows at a time.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,17 +17,17 @@ use super::write::{BatchId, HistoryWrite};
 /// The columns of an attempt, in the order in which [`record`] reads them.
 pub(super) const COLUMNS: &str = "seq, run, attempt, job, shard, due, node, state, reason, code, token, started, ended, \
                                   since, output, sent";
-/// Those that change.
+/// The columns that change.
 const CHANGING: [&str; 9] =
     ["node", "state", "reason", "code", "token", "started", "ended", "output", "sent"];
 
-/// So many notices that an earlier life left untold are told in the next one.
+/// The most unsent notices of an earlier life that are sent in the next one.
 const UNSENT_MAX: i64 = 200;
 
-/// Where no more shards fail than this all are read, rather than looked for by each of more jobs than this.
+/// Up to this many failing shards are all read; beyond, each of up to this many jobs is looked up.
 pub(super) const FEW: usize = 100;
 
-/// Begins a life of a node: its batches are told from those of its earlier lives.
+/// Begins a life of a node, whose batches are distinct from those of its earlier lives.
 ///
 /// # Errors
 /// The database cannot be written to.
@@ -42,7 +42,7 @@ pub(super) async fn enter(link: &mut HistoryConnection, name: &str, now: Wall) -
     Ok(life)
 }
 
-/// Whether this batch is there already.
+/// Whether this batch is stored already.
 pub(super) async fn has(link: &mut HistoryConnection, stamp: &BatchId) -> Result<bool, DatabaseError> {
     let asked = link.statement(format!("SELECT batch FROM {} WHERE name = ", link.table("writer")));
     let asked = asked.with(SqlArg::Text(&stamp.name)).then(" AND life = ").with(SqlArg::Int(stamp.life));
@@ -65,7 +65,7 @@ async fn insert_batch_id(
     link.run(mark).await.map(drop)
 }
 
-/// Reads what the batch names.
+/// Reads the rows that the batch names.
 pub(super) async fn load(
     link: &mut HistoryConnection,
     batch: &[HistoryWrite],
@@ -107,7 +107,8 @@ pub(super) async fn load(
     Ok(draft)
 }
 
-/// Which shards of these jobs fail, and perhaps of others: where few do, all are read, and not one job after another.
+/// Reads which shards of these jobs fail, and perhaps of others: if few fail all are read, rather than one job after
+/// another.
 async fn failing(
     link: &mut HistoryConnection,
     jobs: &BTreeSet<&str>,
@@ -122,7 +123,7 @@ async fn failing(
     any_of(link, &format!("{asked} WHERE job IN "), jobs.iter().copied()).await
 }
 
-/// The last number given in each list.
+/// Reads the last sequence number of each table.
 async fn last(link: &mut HistoryConnection) -> Result<LastNumbers, DatabaseError> {
     let [attempt, event, notice] = ["attempt", "event", "notice"]
         .map(|table| format!("coalesce((SELECT max(seq) FROM {}), 0)", link.table(table)));
@@ -132,7 +133,7 @@ async fn last(link: &mut HistoryConnection) -> Result<LastNumbers, DatabaseError
     Ok(LastNumbers { attempt: row.number(0)?, event: row.number(1)?, notice: row.int(2)? })
 }
 
-/// Asks for many at once.
+/// A condition that matches any of many values.
 pub(super) async fn any_of<'a>(
     link: &mut HistoryConnection,
     text: &str,
@@ -146,7 +147,7 @@ pub(super) async fn any_of<'a>(
     Ok(found)
 }
 
-/// Writes what a batch came to, and returns what is to be told: what earlier lives left, and what is new.
+/// Writes a batch's results, and returns the notices to send: those of earlier lives, and the new ones.
 pub(super) async fn save(
     link: &mut HistoryConnection,
     draft: &mut BatchDraft,
@@ -171,7 +172,7 @@ pub(super) async fn save(
     Ok(notices)
 }
 
-/// Changes or deletes the rows of these numbers.
+/// Updates or deletes the rows with these numbers.
 pub(super) async fn change(
     link: &mut HistoryConnection,
     text: &str,
@@ -289,7 +290,7 @@ async fn save_loads(
     link.insert((&before, &behind), &rows).await
 }
 
-/// Keeps the notices that are not there already until they are told, and an event of each.
+/// Stores the new notices until they are sent, and an event for each.
 async fn save_notices(
     link: &mut HistoryConnection,
     draft: &mut BatchDraft,
@@ -322,7 +323,7 @@ async fn save_notices(
     Ok(made)
 }
 
-/// What this node made in an earlier life and has not told.
+/// Reads the notices that this node made in an earlier life and has not sent.
 async fn unsent_notices(link: &mut HistoryConnection, node: &str) -> Result<Vec<Notice>, DatabaseError> {
     let asked = link.statement(format!("SELECT seq, body FROM {} WHERE node = ", link.table("notice")));
     let asked =
@@ -330,7 +331,7 @@ async fn unsent_notices(link: &mut HistoryConnection, node: &str) -> Result<Vec<
     let mut notices = Vec::new();
     for row in link.rows(asked).await?.iter().rev() {
         let seq = row.int(0)?;
-        // One of a newer program's is left alone.
+        // A notice of a newer program is left alone.
         let notice = serde_json::from_str(&row.text(1)?).ok();
         notices.extend(notice.map(|notice: Notice| Notice { seq, ..notice }));
     }
@@ -365,17 +366,17 @@ fn job(row: &HistoryRow, at: usize) -> Result<JobName, DatabaseError> {
     row.text(at)?.parse().map_err(|_| odd(at))
 }
 
-/// A text without the one character that PostgreSQL cannot keep.
+/// A text without the one character that PostgreSQL cannot store.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
 }
 
-/// A state as the tables have it.
+/// The number of a state in the tables.
 pub(super) fn number(state: AttemptState) -> i64 {
     AttemptState::ALL.iter().position(|s| *s == state).map_or(0, |n| n as i64)
 }
 
-/// The way back.
+/// The state of a number in the tables.
 fn state(number: i64) -> Option<AttemptState> {
     AttemptState::ALL.get(usize::try_from(number).ok()?).copied()
 }

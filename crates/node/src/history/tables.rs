@@ -1,16 +1,16 @@
-//! The history's tables on a server, made by whichever node comes first.
+//! The history's tables on a server, created by whichever node comes first.
 //!
-//! They are those of the [file](super::schema), with the indexes that servers need to find in order what is listed in order.
+//! They are those of the [file](super::schema), with the indexes that servers need to list rows in order.
 
 use evenkeel_registry::RegistryError;
 use evenkeel_registry::sql::{SqlConnection, SqlStatement, SqlTarget, TableLayout};
 
 use super::location::HistoryServer;
 
-/// Makes the tables, or waits for whoever is at it.
+/// Creates the tables, or waits for the node that is creating them.
 ///
 /// # Errors
-/// The database cannot hold every text, a newer program made the tables, or the server did not do it.
+/// The database cannot store every text, a newer program made the tables, or the server failed.
 pub(super) async fn prepare(link: &mut SqlConnection, server: &HistoryServer) -> Result<(), RegistryError> {
     if let SqlConnection::Postgres(_) = link {
         refuse_other_alphabets(link, server).await?;
@@ -18,7 +18,7 @@ pub(super) async fn prepare(link: &mut SqlConnection, server: &HistoryServer) ->
     layout(server).prepare(link).await
 }
 
-/// A text that the server's alphabet lacks would hold up all that comes after it.
+/// Refuses a server with a limited character set: a text that it cannot store would block all later ones.
 async fn refuse_other_alphabets(
     link: &mut SqlConnection,
     server: &HistoryServer,
@@ -52,17 +52,17 @@ fn layout(server: &HistoryServer) -> TableLayout {
     TableLayout { label: server.label.clone(), dialect: tongue, meta, first, steps }
 }
 
-/// Types, and what else the servers call differently.
+/// The column types, and other names in which the servers differ.
 struct ColumnTypes {
     /// A short text that is compared byte by byte.
     key: &'static str,
     /// A text of any length, which is not compared.
     prose: &'static str,
-    /// What stands behind a table.
+    /// The options after a table.
     table: &'static str,
-    /// Whether an index may leave rows out.
+    /// Whether the server has partial indexes.
     partial: bool,
-    /// Whether an index stands in its table, where it can be made with it in one step.
+    /// Whether an index can be created inside `CREATE TABLE`, in one step.
     inside: bool,
 }
 
@@ -82,7 +82,7 @@ impl ColumnTypes {
         }
     }
 
-    /// A table with indexes, each a name, its columns and what rows it has where it may choose.
+    /// The statements for a table and its indexes: each has a name, its columns, and a condition if it may be partial.
     fn table(
         &self,
         name: &impl Fn(&str) -> String,
@@ -106,7 +106,7 @@ impl ColumnTypes {
     }
 }
 
-/// All tables but the first one's. Successes are by far the most attempts and nobody looks for them alone, so they are
+/// All tables but the first one. Successes are by far the most attempts and nobody lists them alone, so they are
 /// not in the index of states where that is possible.
 fn first_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String) -> Vec<String> {
     let ColumnTypes { key, prose, .. } = words;
@@ -164,7 +164,7 @@ fn first_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String) -> Vec<Stri
     .concat()
 }
 
-/// What layout 2 has more than layout 1: who asked for which change.
+/// Layout 2 adds the audit log.
 fn audit_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String) -> Vec<String> {
     let ColumnTypes { key, prose, .. } = words;
     let audit = format!(

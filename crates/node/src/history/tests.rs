@@ -1,4 +1,4 @@
-//! History's promises, each in a file and on every server there is.
+//! The guarantees of history, on a file and on every available server.
 
 use super::connection::HistoryConnection;
 use super::record::{AttemptState, EventFilter, RunFilter};
@@ -59,7 +59,7 @@ fn reader_of(place: HistoryLocation) -> HistoryReader {
     HistoryReader::start(place, watch::channel(None).1, progress).unwrap()
 }
 
-/// Empty books and a connection of their writer, driven without the thread.
+/// An empty history and its writer's connection, driven without the thread.
 struct HistoryFixture {
     _folder: tempfile::TempDir,
     link: HistoryConnection,
@@ -67,7 +67,7 @@ struct HistoryFixture {
     stamp: BatchId,
 }
 
-/// A history that nobody has used: in a file, and on every server that the tests were told of.
+/// A new history in a file, and on every server that the tests' settings name.
 fn locations() -> Vec<(tempfile::TempDir, HistoryLocation)> {
     let servers = ["POSTGRES", "MYSQL"].into_iter().filter_map(conformance::server_url);
     let urls = servers.map(|url| Some(conformance::with_fresh_namespace(&url)));
@@ -80,7 +80,7 @@ fn locations() -> Vec<(tempfile::TempDir, HistoryLocation)> {
     std::iter::once(None).chain(urls).map(of).collect()
 }
 
-/// Empty books on each of them.
+/// An empty history on each of them.
 async fn all() -> Vec<HistoryFixture> {
     let mut all = Vec::new();
     for (folder, place) in locations() {
@@ -141,7 +141,7 @@ async fn an_attempt_is_read_back_as_written() {
         books.write(vec![HistoryWrite::Attempt(Box::new(record.clone()))]).await;
         record.seq = 1;
         assert_eq!(books.reader.run(record.run.clone()).await.unwrap(), [record.clone()]);
-        // What no database of the three may choke on: all after it would wait.
+        // A text that none of the three databases may fail on: all later ones would wait.
         record.reason = format!("a\0b{}", "x".repeat(1 << 20));
         let second = RunRecord { attempt: 2, ..record.clone() };
         books.write(vec![HistoryWrite::Attempt(Box::new(second))]).await;
@@ -352,7 +352,7 @@ async fn a_batch_whose_commit_was_not_answered_is_made_once() {
             [books.count("event").await, books.count("attempt").await, books.count("notice").await]
         };
         assert_eq!(counts(&mut books).await, [2, 2, 1]);
-        // One that was not made is made, whatever it would have come to then.
+        // A batch that was not made is made now, whatever its earlier result was.
         books.stamp.batch += 1;
         let next = vec![entry("l:1000:0", 1, AttemptState::Running)];
         let made = books.rewrite(next.clone(), Some(done.clone())).await;
@@ -493,7 +493,7 @@ async fn a_history_that_takes_nothing_says_so_and_recovers() {
     let place = HistoryLocation::File(path.clone());
     let (history, reader) =
         History::open(place, "a", Retention::default(), told, Arc::default()).await.unwrap();
-    // A table that is gone refuses writes as a full disk does, and can be given back.
+    // A missing table makes writes fail as a full disk does, and can be restored.
     let other = rusqlite::Connection::open(&path).unwrap();
     other.busy_timeout(Duration::from_secs(120)).unwrap();
     other.execute_batch("ALTER TABLE attempt RENAME TO away").unwrap();

@@ -1,7 +1,7 @@
-//! How entries become rows: coalesced, once, and never over an end that stands.
+//! Writes entries as rows: merged, once, and never over a final state.
 //!
-//! A batch is one transaction with every other writer locked out: what it names is read, worked out in memory, and written.
-//! With it goes the batch's number, so that a commit whose answer was lost is found again and not made twice.
+//! A batch is one transaction with every other writer locked out: its rows are read, worked out in memory, and written.
+//! With it goes the batch's number, so that a commit whose answer was lost is recognized and not made twice.
 
 use std::collections::BTreeMap;
 
@@ -15,32 +15,32 @@ use super::notice::{Notice, NoticePolicy};
 use super::record::{AttemptState, LoadPoint, RunRecord};
 use super::store;
 
-/// One thing to be kept.
+/// An entry for history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HistoryWrite {
-    /// An attempt as it stands now.
+    /// The present state of an attempt.
     Attempt(Box<RunRecord>),
-    /// It was given to an executor and did not start.
+    /// An attempt was given to an executor and did not start.
     NotStarted { run: RunId, attempt: u32 },
-    /// The last attempt of a run, at its end, and whom to tell.
+    /// The last attempt of a run, with its final state, and the notice policy.
     Outcome(Box<RunRecord>, Option<Box<NoticePolicy>>),
-    /// A verdict that must be acknowledged, and whom to tell.
+    /// A verdict that must be acknowledged, and the notice policy.
     Verdict(Box<Verdict>, Option<Box<NoticePolicy>>),
-    /// Something to be told, which this node made.
+    /// A notice that this node made.
     Notice(Box<Notice>, String),
-    /// The notice of this number was told.
+    /// The notice of this number was sent.
     NoticeSent(i64),
-    /// What this node's earlier lives have not told is wanted.
+    /// Asks for the unsent notices of this node's earlier lives.
     ResendNotices(String),
-    /// How busy the node was.
+    /// The node's load.
     Load(Box<LoadPoint>),
-    /// An entry of the audit log, as it is to stand.
+    /// An entry of the audit log, as it should be stored.
     Audit(Box<AuditEntry>),
-    /// Something that happened to the node.
+    /// An event of the node.
     Event { at: Wall, node: String, kind: &'static str, text: String },
 }
 
-/// Drops what later entries of the same batch make needless: most attempts start and end within one.
+/// Drops what later entries of the same batch replace: most attempts start and end within one.
 pub(super) fn coalesce(batch: Vec<HistoryWrite>) -> Vec<HistoryWrite> {
     let mut started: BTreeMap<(RunId, u32), usize> = BTreeMap::new();
     let mut kept: Vec<Option<HistoryWrite>> = Vec::with_capacity(batch.len());
@@ -67,7 +67,7 @@ pub(super) fn coalesce(batch: Vec<HistoryWrite>) -> Vec<HistoryWrite> {
         if let Some(before) = before {
             kept[before] = None;
         }
-        // Ends stay in their order: whether a job fails or has recovered is what the last of them says.
+        // Final states stay in their order: the last of them decides whether a job fails or has recovered.
         if before.is_none() || !matches!(entry, HistoryWrite::NotStarted { .. }) {
             kept.push(Some(entry));
         }
@@ -78,30 +78,30 @@ pub(super) fn coalesce(batch: Vec<HistoryWrite>) -> Vec<HistoryWrite> {
     kept.into_iter().flatten().collect()
 }
 
-/// What a batch came to.
+/// The result of a batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BatchResult {
-    /// How many rows each job got.
+    /// How many new rows each job has.
     pub(super) jobs: BTreeMap<JobName, u32>,
-    /// What is to be told.
+    /// The notices to send.
     pub(super) notices: Vec<Notice>,
 }
 
-/// Which batch of which life of which node this is.
+/// The id of a batch: node, life and number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BatchId {
     /// The node.
     pub(super) name: String,
-    /// Another one each time it begins to write.
+    /// A new number each time the node begins to write.
     pub(super) life: i64,
     /// Counted from 1.
     pub(super) batch: i64,
 }
 
-/// Writes all of it in one transaction.
+/// Writes the batch in one transaction.
 ///
-/// `unsure` is what the same batch came to when its commit was sent and not answered: it may have been made then. It is
-/// left there for the next try when this one is not answered either.
+/// `unsure` is the result of the same batch when its commit was sent and not answered: it may have been made then. It
+/// stays there for the next try when this one is not answered either.
 pub(super) async fn write(
     link: &mut HistoryConnection,
     batch: &[HistoryWrite],

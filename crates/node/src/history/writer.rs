@@ -1,4 +1,4 @@
-//! The thread that writes: entries go to the database together, and nothing is forgotten before they are there.
+//! The thread that writes history: entries go to the database together, and none is dropped before it is durable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,40 +16,40 @@ use crate::clock;
 
 /// The most entries of one transaction.
 const BATCH: usize = 10_000;
-/// How long the first entry of a batch waits for company: most attempts end within it and become one row.
+/// How long the first entry of a batch waits for others: most attempts end within it and become one row.
 const LINGER: Duration = Duration::from_millis(20);
 /// How long after a failure the same batch is tried again.
 const RETRY: Duration = Duration::from_millis(500);
-/// How often the file is looked at while nothing is to be written.
+/// How often the file is checked while nothing is to be written.
 const LOOK: Duration = Duration::from_secs(1);
-/// With so many entries waiting the database cannot keep up, and the node takes on no more work …
+/// With this many waiting entries the database is too slow, and the node takes on no more work …
 const MUCH: usize = 200_000;
-/// … until so few are left.
+/// … until only this many are left.
 const LITTLE: usize = 50_000;
 
 /// The one writer of a node.
 pub(super) struct HistoryWriter {
     location: HistoryLocation,
-    /// `None` after a failure: opened again for the next try.
+    /// `None` after a failure: reopened for the next try.
     connection: Option<HistoryConnection>,
-    /// The file that something has happened to.
+    /// The file that was damaged.
     harmed: Option<FileIntegrity>,
     entries: mpsc::UnboundedReceiver<HistoryWrite>,
     events: mpsc::UnboundedSender<HistoryEvent>,
     changed: Arc<Notify>,
-    /// How many entries it is done with.
+    /// How many entries are written or given up.
     written: watch::Sender<u64>,
     sweeper: retention::RetentionSweeper,
     able: bool,
-    /// Why it is not able.
+    /// Why it cannot write.
     trouble: watch::Sender<Option<String>>,
     stamp: BatchId,
-    /// What the present batch came to when its commit was not answered.
+    /// The result of the present batch when its commit was not answered.
     unsure: Option<BatchResult>,
 }
 
 impl HistoryWriter {
-    /// Opens the database, makes what is missing there, and sees that it can be written to.
+    /// Opens the database, creates missing tables, and checks that it can be written to.
     pub(super) async fn open(
         place: HistoryLocation,
         name: &str,
@@ -81,7 +81,7 @@ impl HistoryWriter {
         })
     }
 
-    /// Writes until nobody can hand anything over any more.
+    /// Writes until the last handle is dropped.
     pub(super) async fn run(mut self) {
         while let Some(first) = self.first().await {
             let mut batch = vec![first];
@@ -103,7 +103,7 @@ impl HistoryWriter {
         }
     }
 
-    /// The next entry. Until it comes the file is looked at, so that what happens to it is not found out with the next entry only.
+    /// Waits for the next entry. Checks the file meanwhile, so that damage is found before the next entry comes.
     async fn first(&mut self) -> Option<HistoryWrite> {
         loop {
             match timeout(LOOK, self.entries.recv()).await {
@@ -144,7 +144,7 @@ impl HistoryWriter {
     async fn write(&mut self, batch: &[HistoryWrite]) -> Result<Vec<Notice>, DatabaseError> {
         let waited = self.connection.is_some() && self.location.is_shared();
         match self.write_once(batch).await {
-            // A server closes connections that were silent for long: nothing is wrong with a new one.
+            // A server closes connections that were idle for long: a new one is tried then.
             Err(_) if waited => self.write_once(batch).await,
             done => done,
         }
@@ -152,13 +152,13 @@ impl HistoryWriter {
 
     async fn write_once(&mut self, batch: &[HistoryWrite]) -> Result<Vec<Notice>, DatabaseError> {
         self.reopen().await?;
-        // Whatever fails, this connection is not used again.
+        // After any error this connection is not used again.
         let Some(mut link) = self.connection.take() else {
             return Err(DatabaseError("there is no connection".into()));
         };
         let now = clock::now();
         let written = write::write(&mut link, batch, &self.stamp, &mut self.unsure, now.wall).await?;
-        // What is written is written: that nothing was swept must not write it again, and lose what is to be told.
+        // The batch is written: a failed sweep must not write it again, and lose the notices.
         match self.sweeper.sweep(&mut link, written.jobs, now).await {
             Ok(()) => self.connection = Some(link),
             Err(error) => tracing::warn!("the history was not swept: {error}"),
@@ -166,14 +166,15 @@ impl HistoryWriter {
         Ok(written.notices)
     }
 
-    /// Sees to it that there is a connection, and to the file that the path leads to.
+    /// Ensures a connection, and checks the file that the path leads to.
     async fn reopen(&mut self) -> Result<(), DatabaseError> {
         if let Some(harm) = self.connection.as_ref().and_then(HistoryConnection::harm) {
             self.harmed = self.connection.take().and_then(HistoryConnection::abandon);
             let why = self.why(harm);
             let _ = self.events.send(HistoryEvent::StorageFailed(why));
         }
-        // What is written to a damaged file is lost. One that was put in its place is another, and not to be mixed with its log.
+        // Writes to a damaged file are lost. A file that replaced it is another one, and must not be mixed with its
+        // log.
         if let Some(harmed) = &self.harmed
             && let Err(harm) = harmed.verify()
             && (harm == FileDamage::Damaged || harmed.has_stale_log())
@@ -215,7 +216,7 @@ impl HistoryWriter {
         format!("history {} {harm}: {fix}", self.location)
     }
 
-    /// Says so when the database falls behind and when it has caught up.
+    /// Reports when the database falls behind and when it has caught up.
     fn watch_backlog(&mut self) {
         let waiting = self.entries.len();
         if waiting > MUCH {
@@ -234,7 +235,7 @@ impl HistoryWriter {
             None => format!("the history {} takes no entries: {why}", self.location),
         };
         let trouble = Some(&why).filter(|_| !able);
-        // Another reason has another remedy.
+        // Another reason has another fix.
         if self.able == able && *self.trouble.borrow() == trouble.cloned() {
             return;
         }
@@ -249,7 +250,7 @@ impl HistoryWriter {
     }
 }
 
-/// Whether somebody cannot go on before this is there.
+/// Whether something waits until this entry is durable.
 fn is_waited_for(entry: &HistoryWrite) -> bool {
     matches!(entry, HistoryWrite::Audit(noted) if noted.ask.is_some())
 }

@@ -1,20 +1,20 @@
-//! How fast one attempt's output may come: so many bytes a second, and ten seconds' worth at once.
+//! The rate limit of one attempt's output: bytes a second, with a burst of ten seconds' worth.
 
 use evenkeel_core::time::Mono;
 
-/// How many seconds' worth may come at once.
+/// How many seconds' worth a burst may have.
 const BURST: u64 = 10;
 
-/// What may still come now.
+/// The state of the limit.
 #[derive(Debug)]
 pub(super) struct LogRateLimit {
     /// Bytes a second.
     rate: u64,
-    /// Thousandths of bytes.
+    /// The free allowance, in thousandths of bytes.
     room: u64,
-    /// Up to when room was given.
+    /// The moment up to which allowance was added.
     at: Mono,
-    /// Bytes that came too fast since that was said last.
+    /// Bytes dropped since the last report.
     missed: u64,
 }
 
@@ -29,9 +29,9 @@ impl LogRateLimit {
         self.rate.saturating_mul(BURST * 1000)
     }
 
-    /// How many of `n` bytes that came now are to be kept, and what is to be said before them of those that were not.
+    /// Takes `n` bytes: returns how many of them are kept, and the text about dropped bytes to write before them.
     ///
-    /// What is left out is left out for a second at least, so that it is said once a second at most.
+    /// Once bytes are dropped, they are dropped for a second at least, so there is one text a second at most.
     pub(super) fn take(&mut self, n: usize, now: Mono) -> (usize, Option<String>) {
         let passed = u64::try_from((now - self.at).0).unwrap_or(0);
         self.room = self.room.saturating_add(passed.saturating_mul(self.rate)).min(self.most());
@@ -48,7 +48,7 @@ impl LogRateLimit {
         (usize::try_from(kept).unwrap_or(n), said)
     }
 
-    /// What is to be said of the bytes that came too fast, once.
+    /// Takes the text about the dropped bytes.
     pub(super) fn take_missed(&mut self) -> Option<String> {
         let missed = std::mem::take(&mut self.missed);
         let said =
@@ -88,7 +88,7 @@ mod tests {
         }
         assert!((7_900..=8_000).contains(&kept), "70 s and a burst: {kept}");
         assert!(lines <= 70, "once a second at most: {lines}");
-        // A clock that stands still, and a long rest.
+        // A clock that stands still, and a long pause.
         assert_eq!(pace.take(9_999, Mono(1_000_000)).0, 1_000);
         assert_eq!(pace.take(9_999, Mono(0)).0, 0);
     }

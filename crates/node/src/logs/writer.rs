@@ -1,4 +1,4 @@
-//! One attempt's output on its way into its file: kept up to a bound, and no faster than another.
+//! Writes one attempt's output into its file, within a size and a rate.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,18 +10,18 @@ use evenkeel_core::time::Mono;
 use super::rate_limit::LogRateLimit;
 use crate::clock;
 
-/// How much of an attempt's output is kept.
+/// The limits of an attempt's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogLimits {
-    /// The most bytes in all.
+    /// The most bytes in total.
     pub(crate) keep: u64,
-    /// The most bytes a second, where there is a bound.
+    /// The most bytes a second, if limited.
     pub(crate) rate: Option<u64>,
 }
 
-/// The file that an attempt's output goes to.
+/// The writer of an attempt's output file.
 pub(crate) struct LogWriter {
-    /// `None` when it cannot be written, or nothing more is to be kept.
+    /// `None` when it cannot be written, or the limit is reached.
     file: Option<File>,
     kept: u64,
     keep: u64,
@@ -29,19 +29,19 @@ pub(crate) struct LogWriter {
 }
 
 impl LogWriter {
-    /// A file that cannot be opened costs the output and not the run; `told` hears why.
+    /// Opens the file. If that fails the output is lost and the run continues; `told` gets the error.
     pub(crate) fn new(path: &Path, bounds: LogLimits, told: impl FnOnce(&io::Error)) -> Self {
         let file = create(path).inspect_err(told).ok();
         let pace = bounds.rate.map(|rate| LogRateLimit::new(rate, clock::now().mono));
         Self { file, kept: 0, keep: bounds.keep, rate_limit: pace }
     }
 
-    /// Bytes kept so far.
+    /// How many bytes were kept so far.
     pub(crate) fn written(&self) -> u64 {
         self.kept
     }
 
-    /// Keeps what there is room for.
+    /// Writes as much as the limits allow.
     pub(crate) fn write(&mut self, piece: &[u8]) {
         if self.file.is_some() {
             self.write_at(piece, clock::now().mono);
@@ -73,7 +73,7 @@ impl LogWriter {
 }
 
 impl Drop for LogWriter {
-    /// What came too fast at the very end is told as well.
+    /// Bytes dropped at the very end are reported as well.
     fn drop(&mut self) {
         if let Some(said) = self.rate_limit.as_mut().and_then(LogRateLimit::take_missed) {
             self.put(said.as_bytes());

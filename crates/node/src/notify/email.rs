@@ -1,4 +1,4 @@
-//! E-mail: a message to some addresses, handed to a mail server.
+//! E-mail notifications, handed to a mail server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const PASSWORD_MAX: usize = 4096;
 /// The most characters of a subject.
 const SUBJECT_MAX: usize = 200;
 
-/// Whom to write, and which server takes it.
+/// The addresses of a mail, and the server that delivers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Email {
     to: Vec<String>,
@@ -28,12 +28,12 @@ pub struct Email {
     login: Option<(String, Password)>,
 }
 
-/// Where a password is found each time that it is needed. It is kept nowhere else.
+/// Where the password is read from each time that it is needed. It is stored nowhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Password {
-    /// In this file, up to the end of its first line.
+    /// The first line of this file.
     File(PathBuf),
-    /// In this variable of the node.
+    /// This environment variable of the node.
     Variable(String),
 }
 
@@ -46,10 +46,10 @@ struct MailServer {
 }
 
 impl Email {
-    /// Mails from one address to others by a server, written `smtps://HOST[:PORT]` or `smtp://HOST[:PORT]`.
+    /// Sends mails from one address to others by a server, written `smtps://HOST[:PORT]` or `smtp://HOST[:PORT]`.
     ///
     /// # Errors
-    /// An address, or the server, makes no sense; the text says the fix.
+    /// An address, or the server, is invalid; the text says the fix.
     pub fn new(
         to: Vec<String>,
         from: String,
@@ -63,12 +63,12 @@ impl Email {
         Ok(Self { to, from, server: MailServer::read(server)?, login })
     }
 
-    /// Where it goes, for the log.
+    /// The server's name, for the log.
     pub(super) fn host(&self) -> String {
         format!("{}:{}", self.server.host, self.server.port)
     }
 
-    /// Hands it to the server once. What went wrong is said in words, without the password.
+    /// Hands a mail to the server once. An error is a text without the password.
     pub(super) fn send(&self, message: &Message, timeout: Duration) -> Result<(), String> {
         let mail = self.mail(message)?;
         let transport = SmtpTransport::builder_dangerous(&self.server.host)
@@ -87,7 +87,7 @@ impl Email {
         let mut slow = error.is_timeout();
         let mut cause = std::error::Error::source(error);
         while let Some(inner) = cause {
-            // What a socket says whose time is over.
+            // The error kinds of a socket's timeout.
             let kind = inner.downcast_ref::<io::Error>().map(io::Error::kind);
             slow |= matches!(kind, Some(io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut));
             let inner_text = inner.to_string();
@@ -99,12 +99,12 @@ impl Email {
         if slow {
             text = format!("it did not answer in time: {text}");
         }
-        // A server may repeat what it was told.
+        // A server may repeat the password in its answer.
         let secret = self.login.as_ref().and_then(|(_, password)| password.read().ok());
         secret.filter(|secret| !secret.is_empty()).map_or(text.clone(), |secret| text.replace(&secret, "…"))
     }
 
-    /// Plain on this host; else TLS where the server has it, and always where a password goes over it.
+    /// Plain on this host; else TLS if the server has it, and always if a password is sent.
     fn tls(&self) -> Result<Tls, String> {
         if self.server.is_here() && !self.server.wrapped {
             return Ok(Tls::None);
@@ -135,7 +135,7 @@ impl Email {
             mail = mail.to(mailbox(to)?);
         }
         if let Some(id) = &message.id {
-            // The same when it is told twice, so that a mailbox keeps one.
+            // The same for a repeated notice, so that a mailbox keeps one.
             let id: String = id.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '.' }).collect();
             mail = mail.message_id(Some(format!("<{id}@{}.evenkeel>", message.node)));
         } else {

@@ -1,4 +1,4 @@
-//! What is told of an event: as JSON, and in a command's environment.
+//! The message about an event: as JSON, as text, and in a command's environment.
 
 use std::collections::BTreeMap;
 
@@ -11,30 +11,30 @@ use crate::history::Notice;
 /// The most bytes of an event's text, so that a command that reads nothing never blocks its notifier.
 const TEXT_MAX: usize = 16 * 1024;
 
-/// An event on its way to somebody.
+/// The message about one event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Message {
-    /// Which kind.
+    /// The kind of event.
     pub(super) kind: &'static str,
-    /// What it is about: events of one kind about one subject are told once within a window.
+    /// The subject: events of one kind and subject are sent once within a window.
     pub(super) subject: String,
-    /// Which node says so.
+    /// The node that reports it.
     pub(super) node: String,
     /// When, as RFC 3339.
     pub(super) at: String,
-    /// In words.
+    /// The text.
     pub(super) text: String,
-    /// How many of the same were not told since the last one.
+    /// How many of the same were suppressed since the last one.
     pub(super) suppressed: u64,
-    /// Its numbers.
+    /// The event's numbers.
     pub(super) facts: BTreeMap<&'static str, u64>,
-    /// Of what became of a job, its name for ever: who is told twice can tell by it.
+    /// The id of a notice about a job, which is the same in a repetition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<String>,
     /// The run that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) run: Option<String>,
-    /// The moment that the run stands for, as RFC 3339.
+    /// The due moment of the run, as RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) due: Option<String>,
 }
@@ -100,13 +100,13 @@ impl Message {
         }
     }
 
-    /// As it is posted, and as a command reads it.
+    /// The message as JSON, for webhooks and commands.
     pub(super) fn json(&self) -> Vec<u8> {
         // Texts and numbers under text keys, which JSON can always express.
         serde_json::to_vec(self).expect("a message is plain data")
     }
 
-    /// As it is written to somebody.
+    /// The message as the text of a mail.
     pub(super) fn letter(&self) -> String {
         let mut letter = format!("{}\n\nkind: {}\nabout: {}\n", self.text, self.kind, self.subject);
         let more = [("run", &self.run), ("due", &self.due), ("id", &self.id)];
@@ -123,7 +123,7 @@ impl Message {
         letter
     }
 
-    /// As a command finds it in its environment.
+    /// The message as environment variables of a command.
     pub(super) fn environment(&self) -> BTreeMap<String, String> {
         let named = |name: &str| format!("EVENKEEL_EVENT_{}", name.to_ascii_uppercase());
         let texts = [
@@ -143,7 +143,7 @@ impl Message {
     }
 }
 
-/// As much of a text as is told.
+/// A text cut to the length that is sent.
 fn bounded(text: &str) -> String {
     let end = (0..=TEXT_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     text.get(..end).unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! What becomes of jobs, told to whom they name or to whoever asks for it.
+//! Sends notices about jobs to the notifiers that they name, or that want every such notice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use super::message::Message;
 use super::window::DedupDecision;
 use crate::history::{HistoryWrite, Notice, NoticePolicy, WeakHistory};
 
-/// Marks a notice as told once all who were to hear it have, or were given up.
+/// Marks a notice as sent once all its recipients have it, or were given up.
 #[derive(Clone)]
 pub(super) struct Receipt(Arc<ReceiptState>);
 
@@ -27,7 +27,7 @@ impl Receipt {
         Self(Arc::new(ReceiptState { left: AtomicUsize::new(left), seq, history }))
     }
 
-    /// One more of them.
+    /// Counts one recipient as done.
     pub(super) fn done(&self) {
         if self.0.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.history.put(HistoryWrite::NoticeSent(self.0.seq));
@@ -36,18 +36,18 @@ impl Receipt {
 }
 
 impl Notifiers {
-    /// What notifiers want to hear of every job that says nothing else.
+    /// The occasions that notifiers want for every job without a setting of its own.
     pub(crate) fn occasions(&self) -> &[Occasion] {
         &self.occasions
     }
 
-    /// What is to be told of a job that says this of it.
+    /// The notice policy of a job with this setting.
     pub(crate) fn policy(&self, notify: Option<&Notify>, node: &str) -> Option<Box<NoticePolicy>> {
         NoticePolicy::of(notify, &self.occasions, node)
     }
 
-    /// Hands a notice over to those whom the job names; to whoever asks for its kind where it names nobody, or one that is not
-    /// known here.
+    /// Queues a notice for the notifiers that the job names. If it names none, or an unknown one, it goes to the
+    /// notifiers that want its kind.
     pub(crate) fn send_notice(&mut self, now: Now, node: &str, notice: &Notice) {
         let kind = notice.occasion.kind();
         let is_known = |name: &&NotifierName| self.all.iter().any(|(n, ..)| n.name.as_ref() == Some(*name));
@@ -78,7 +78,7 @@ impl Notifiers {
         }
     }
 
-    /// Says who is not told that should be.
+    /// Reports the unknown notifiers that should have sent a notice.
     fn report_missing_notifiers(&self, now: Now, node: &str, notice: &Notice, unknown: &[&str], told: usize) {
         let (job, kind) = (&notice.job, notice.occasion.kind());
         let text = match unknown {

@@ -1,4 +1,4 @@
-//! One try: a request, or a program.
+//! Sends a message once: by a request, a command, or a mail.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -19,10 +19,10 @@ use super::NotifyChannel;
 use super::message::Message;
 use crate::clock;
 
-/// How often a program is looked after.
+/// How often a program is checked.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Whether an address can be posted to.
+/// Checks whether an address can be posted to.
 pub(super) fn check(url: &str) -> Result<(), String> {
     let spoken = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
     let uri = url.parse::<Uri>().ok().filter(spoken);
@@ -30,7 +30,7 @@ pub(super) fn check(url: &str) -> Result<(), String> {
         .ok_or_else(|| format!("webhook {url:?} is no address: write http://HOST:PORT/PATH, or https://…"))
 }
 
-/// Where an address leads; what comes after may be a secret.
+/// The host of an address; the rest may be a secret.
 pub(super) fn host(url: &str) -> String {
     let uri = url.parse::<Uri>().ok();
     let usual = if url.starts_with("https:") { 443 } else { 80 };
@@ -38,7 +38,7 @@ pub(super) fn host(url: &str) -> String {
     host.map_or_else(String::new, |(host, port)| format!("{host}:{port}"))
 }
 
-/// Tells it once. What went wrong is said in words.
+/// Sends a message once. An error is a text.
 pub(super) fn send(means: &NotifyChannel, message: &Message, timeout: Duration) -> Result<(), String> {
     match means {
         NotifyChannel::Webhook(url) => post(url, message, timeout, trusted),
@@ -52,7 +52,7 @@ fn trusted() -> Vec<CertificateDer<'static>> {
     rustls_native_certs::load_native_certs().certs
 }
 
-/// Posts it; `roots` are asked for only where TLS is spoken.
+/// Posts it; `roots` are needed only for TLS.
 pub(super) fn post(
     url: &str,
     message: &Message,
@@ -89,7 +89,7 @@ fn start(argv: &[String], message: &Message, timeout: Duration) -> Result<(), St
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|e| format!("it cannot be started: {e}"))?;
     if let Some(mut input) = child.stdin.take() {
-        // Whoever does not read what he is told has told us that he does not care.
+        // A program that does not read its input chose not to.
         let _ = input.write_all(&message.json());
     }
     let until = clock::now().mono + Millis(i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX / 2));
@@ -115,7 +115,7 @@ fn wait(child: &mut Child, until: Mono) -> std::io::Result<Option<ExitStatus>> {
     }
 }
 
-/// Ends the program and whatever it started.
+/// Kills the program and whatever it started.
 fn end(child: &mut Child) {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);

@@ -14,10 +14,10 @@ use crate::clock;
 use crate::config::Retention;
 use crate::history::{EventFilter, EventRecord, History, HistoryLocation, HistoryReader};
 
-/// Whatever takes longer than this will not happen.
+/// The bound of every wait.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A listener that answers each request with the next of these statuses, then with 200; what it was sent comes out here.
+/// A listener that answers each request with the next of these statuses, then with 200; the requests come out here.
 fn listener(statuses: &[u16]) -> (String, Receiver<Value>) {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook", socket.local_addr().unwrap());
@@ -67,7 +67,7 @@ fn made(on: &[&str], means: NotifyChannel) -> Notifier {
     notifier
 }
 
-/// Notifiers of node `a`, and the history they complain to.
+/// Notifiers of node `a`, and the history in which they report failures.
 struct NotifierFixture {
     _folder: tempfile::TempDir,
     history: History,
@@ -95,7 +95,7 @@ impl NotifierFixture {
         self.failure_event_of("").await
     }
 
-    /// The first one whose text contains this.
+    /// The first failure event whose text contains this.
     async fn failure_event_of(&self, what: &str) -> EventRecord {
         let until = clock::now().mono + Millis(PATIENCE.as_millis() as i64);
         loop {
@@ -226,7 +226,7 @@ fn mute() -> (TcpListener, String) {
 #[tokio::test]
 async fn a_webhook_that_hangs_delays_neither_the_driver_nor_another_notifier() {
     let (hangs, hangs_for_ever, (url, posts)) = (mute(), mute(), listener(&[]));
-    // A caller that waits for one of them waits for an hour, and the test runner ends the test.
+    // A test that waits for one of them waits for an hour, and the test runner ends the test.
     let hanging = [&hangs.1, &hangs_for_ever.1].map(|url| {
         let mut slow = webhook(&["*"], url);
         slow.timeout = Duration::from_secs(3_600);
@@ -240,10 +240,10 @@ async fn a_webhook_that_hangs_delays_neither_the_driver_nor_another_notifier() {
     }
     telling.notify(5_000, "joined", &Event::Joined);
     assert_eq!(next(&posts)["kind"], "joined");
-    // More came than may wait: that is said too, in one sentence, once one of them hangs no more.
+    // More came than may wait: that is reported too, in one sentence, once one of them hangs no more.
     drop(hangs);
     telling.failure_event_of("events: too many waited").await;
-    // Nor does the other one keep up an end.
+    // The other one does not delay the end either.
     telling.notifiers.close(Duration::from_millis(200)).await;
 }
 
@@ -262,7 +262,7 @@ fn nonsense_is_refused_with_the_fix() {
     assert!(dotted.wants("lease_lost") && !dotted.wants("alarm"));
 }
 
-/// Every kind that the driver or history tells can be asked for, and no other.
+/// Every kind that the driver or history reports can be wanted, and no other.
 #[test]
 fn the_kinds_are_those_that_the_driver_tells() {
     let driver = include_str!("../driver.rs");

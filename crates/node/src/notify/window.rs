@@ -1,14 +1,15 @@
-//! The window: the same kind about the same subject is told once within it, and how many more there were with the next.
+//! The deduplication window: within it events of one kind and subject are sent once, and the next one carries the
+//! count.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel_core::time::{Millis, Mono};
 
-/// So many subjects are remembered; beyond them those whose window is over are forgotten, with what they counted.
+/// The most remembered subjects; beyond, those whose window is over are forgotten, with their counts.
 const SUBJECTS_MAX: usize = 10_000;
 
-/// What was told lately.
+/// What was sent lately.
 pub(super) struct DedupWindow {
     span: Millis,
     sent: BTreeMap<(&'static str, String), DedupEntry>,
@@ -19,12 +20,12 @@ struct DedupEntry {
     suppressed: u64,
 }
 
-/// Whether something is told.
+/// Whether an event is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DedupDecision {
-    /// Yes, and so many of the same were not.
+    /// It is sent; so many of the same were suppressed.
     Send { suppressed: u64 },
-    /// No: it is counted.
+    /// It is suppressed and counted.
     Suppress,
 }
 

@@ -1,4 +1,4 @@
-//! The thread that tells: one per notifier, so that none waits for another's.
+//! The thread that sends notifications: one per notifier, so that none waits for another's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,9 +14,9 @@ use super::{Notifier, NotifyChannel, send};
 use crate::clock;
 use crate::history::{HistoryWrite, WeakHistory};
 
-/// So many events wait at most; beyond them they are counted and not told.
+/// The most waiting events; beyond them events are counted and not sent.
 const QUEUE_MAX: usize = 256;
-/// How often a pause looks whether the node ends.
+/// How often a pause checks whether the node ends.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A notifier's thread, seen from the driver.
@@ -28,7 +28,7 @@ pub(super) struct NotifyWorker {
 
 #[derive(Default)]
 struct NotifyWorkerState {
-    /// How many were not told since the queue was full.
+    /// How many were not sent since the queue was full.
     dropped: AtomicU64,
     /// Whether the node ends: nothing is tried again.
     closing: AtomicBool,
@@ -47,7 +47,7 @@ impl NotifyWorker {
         Ok(Self { queue, shared, ended })
     }
 
-    /// Never waits.
+    /// Queues a message. Never waits.
     pub(super) fn put(&self, message: Message, receipt: Option<Receipt>) {
         if self.queue.try_send((message, receipt.clone())).is_err() {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
@@ -55,7 +55,7 @@ impl NotifyWorker {
         }
     }
 
-    /// Lets it end; what waits is still tried once.
+    /// Lets the thread end; what waits is still tried once.
     pub(super) fn close(self) -> oneshot::Receiver<()> {
         self.shared.closing.store(true, Ordering::Relaxed);
         self.ended
@@ -74,7 +74,7 @@ impl NotifyTask {
         while let Ok((message, receipt)) = messages.recv() {
             let told = self.deliver(&message);
             let (told, failed) = (told.is_ok(), told.err());
-            // What was not told because the node ends is told in its next life.
+            // A notice that was not sent because the node ends is sent in its next life.
             if let Some(why) = failed {
                 let Message { kind, subject, .. } = &message;
                 self.fail(format!("{} was not told of {kind} of {subject}: {why}", self.name()));
@@ -103,7 +103,7 @@ impl NotifyTask {
         }
     }
 
-    /// Waits; whether there is reason to go on.
+    /// Pauses; returns whether to continue.
     fn rest(&self, pause: Duration) -> bool {
         let slices = pause.as_millis() / LOOK_AGAIN.as_millis();
         (0..slices).all(|_| {
@@ -112,7 +112,7 @@ impl NotifyTask {
         })
     }
 
-    /// Says in the log and in history that somebody was not told.
+    /// Reports in the log and in history that a notification failed.
     fn fail(&self, text: String) {
         tracing::warn!("{text}");
         let at = clock::now().wall;

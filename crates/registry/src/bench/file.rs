@@ -1,4 +1,4 @@
-//! SQLite by hand: one prepared statement a row, one transaction a batch.
+//! The SQLite baseline: one prepared statement a row, one transaction a batch.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! MySQL and MariaDB by hand.
+//! The MySQL and MariaDB baseline.
 
 super::sql::rows!(
     sqlx::MySqlConnection,

@@ -1,4 +1,4 @@
-//! PostgreSQL by hand.
+//! The PostgreSQL baseline client.
 
 super::sql::rows!(
     sqlx::PgConnection,

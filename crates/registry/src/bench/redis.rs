@@ -1,4 +1,4 @@
-//! Redis by hand: one small script a batch, which replaces two fields of a hash for each commit.
+//! The Redis baseline: one small script a batch, which replaces two fields of a hash for each commit.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! The same statements for both SQL servers, by hand: lock and look at the rows of a batch, replace them, commit.
+//! The baseline of both SQL servers, with the same statements: lock and read the rows of a batch, replace them, commit.
 
-/// The rows of one server of a kind: `$connection` is its client's, `$places` writes its placeholders, `$replace` is how
-/// it says that rows are to be replaced.
+/// Defines the client of one kind of server: `$connection` is its client type, `$places` writes its placeholders,
+/// `$replace` is its syntax for replacing rows.
 macro_rules! rows {
     ($connection:ty, $blob:literal, $places:expr, $replace:literal) => {
         use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ macro_rules! rows {
             revisions: Vec<i64>,
         }
 
-        /// Placeholders of so many rows of so many columns.
+        /// Placeholders of this many rows of this many columns.
         fn places(rows: usize, columns: usize) -> String {
             let place: fn(usize) -> String = $places;
             let row = |row: usize| {
@@ -46,7 +46,7 @@ macro_rules! rows {
                 Ok(made)
             }
 
-            /// Locks the rows and looks at their revisions.
+            /// Locks the rows and reads their revisions.
             async fn lock_rows(&mut self, rows: &[u32]) -> Result<BTreeMap<String, i64>, BenchError> {
                 let (table, places) = (&self.table, places(1, rows.len()));
                 let look = format!("SELECT k, revision FROM {table} WHERE k IN {places} FOR UPDATE");

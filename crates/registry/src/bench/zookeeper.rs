@@ -1,14 +1,14 @@
-//! ZooKeeper by hand: one transaction a commit, or many as one; many on their way.
+//! The ZooKeeper baseline: one transaction a commit, or many as one; many in flight.
 
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use super::{BaselineClient, BenchError, VALUE};
 use crate::{BoxFuture, EngineUrl};
 
-/// How many are on their way at once.
+/// How many are in flight at once.
 const TOGETHER: usize = 256;
 
-/// How many commits are one transaction, where there are many in one.
+/// How many commits are one transaction, if several are bundled.
 const AS_ONE: usize = 64;
 
 pub(super) struct ZookeeperBaseline {

@@ -55,17 +55,17 @@ pub struct MachineStall;
 /// What a case returns.
 pub trait CaseResult {
     /// Whether the case has to begin again.
-    fn is_stalled(self) -> bool;
+    fn is_stalled(&self) -> bool;
 }
 
 impl CaseResult for () {
-    fn is_stalled(self) -> bool {
+    fn is_stalled(&self) -> bool {
         false
     }
 }
 
 impl CaseResult for Result<(), MachineStall> {
-    fn is_stalled(self) -> bool {
+    fn is_stalled(&self) -> bool {
         self.is_err()
     }
 }

@@ -1,4 +1,5 @@
-//! etcd by hand, for benchmarks: one transaction a commit, or as many as fit in one; as many on their way as the engine has.
+//! The etcd client alone, for benchmarks: one transaction a commit, or as many as fit in one; as many in flight as in
+//! the engine.
 
 use tokio::task::JoinSet;
 use tonic::Request;
@@ -17,7 +18,7 @@ use evenkeel_core::registry::Revision;
 /// How many commits fit in one transaction, with two guards and two writes each.
 const AS_ONE: usize = 64;
 
-/// Rows, and as what each was left.
+/// The rows, and the last revision of each.
 pub(crate) struct EtcdBaseline {
     channel: Channel,
     root: String,

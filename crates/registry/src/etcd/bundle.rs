@@ -1,8 +1,9 @@
-//! Several transactions as one. etcd agrees on each request by itself, which costs far more than what is in it.
+//! Bundles several transactions into one request. etcd agrees on each request by itself, which costs far more than its
+//! contents.
 //!
-//! Only those go together of which none writes what another names: then it is the same in which order they are made, and
-//! they may share a revision. When one of them cannot be made etcd makes none and tells how the entries stand: those that
-//! this refutes go alone, and the others together again.
+//! Only transactions of which none writes what another names are bundled: then their order does not matter, and they
+//! may share a revision. If one of them cannot be made, etcd makes none and returns the present entries: the
+//! transactions that these refute go alone, and the others together again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use super::message::{TxnRequest, TxnResponse};
 use super::{EtcdShared, REQUEST_MAX};
 use crate::fits;
 
-/// What some transactions come to as one request.
+/// The size of some transactions as one request.
 #[derive(Default)]
 struct RequestSize<'t> {
     guards: BTreeSet<&'t Guard>,
@@ -28,7 +29,7 @@ struct RequestSize<'t> {
     bytes: usize,
 }
 
-/// Puts the places of transactions that do not concern each other together, in their order: as many as one request takes.
+/// Groups independent transactions, in their order: as many as one request takes.
 fn pack(
     tree: &EtcdKeyspace,
     since: Revision,
@@ -59,8 +60,8 @@ fn pack(
     bundles
 }
 
-/// How large a transaction is; `None` for one that goes alone: it cannot be made as it is, or a lease has to do with it, which
-/// may have ended without the entries telling.
+/// The size of a transaction; `None` for one that goes alone: it cannot be made as it is, or it involves a lease, which
+/// may have ended without a sign in the entries.
 fn bundled_bytes(tree: &EtcdKeyspace, since: Revision, facts: &EngineFacts, txn: &Txn) -> Option<usize> {
     let of_entries = txn.guards.iter().all(|guard| guard.key().is_some());
     let lasting = !txn.writes.iter().any(|write| matches!(write, Write::Put { owner: Some(_), .. }));
@@ -86,7 +87,7 @@ impl<'t> RequestSize<'t> {
     }
 }
 
-/// All of them as etcd takes them, while the generation is the one written at `since`, which is looked at last.
+/// All of them as one etcd request, while the generation is the one written at `since`, which is read last.
 fn merged_request(tree: &EtcdKeyspace, since: Revision, txns: &[(usize, Txn)]) -> TxnRequest {
     let mut load = RequestSize::default();
     txns.iter().for_each(|(_, txn)| load.add(txn, 0));
@@ -99,7 +100,7 @@ fn merged_request(tree: &EtcdKeyspace, since: Revision, txns: &[(usize, Txn)]) -
     }
 }
 
-/// Whether an entry is as a guard on it says.
+/// Whether a guard holds for an entry.
 fn holds(guard: &Guard, found: &BTreeMap<Key, Change>) -> bool {
     let entry = |key| found.get(key).and_then(|change: &Change| change.entry.as_ref());
     let is = |key, test: &dyn Fn(&Entry) -> Revision, at| entry(key).is_some_and(|entry| test(entry) == at);
@@ -113,12 +114,12 @@ fn holds(guard: &Guard, found: &BTreeMap<Key, Change>) -> bool {
 }
 
 impl EtcdShared {
-    /// Puts the places of transactions that do not concern each other together, in their order.
+    /// Groups independent transactions, in their order.
     pub(super) fn pack(&self, txns: &[Txn], places: &[usize]) -> Vec<Vec<usize>> {
         pack(&self.keyspace, self.since, &self.facts, txns, places)
     }
 
-    /// Makes those that can be made, and tells of each what became of it.
+    /// Makes the transactions that can be made, and records the outcome of each.
     pub(super) async fn commit_bundle(
         self: Arc<Self>,
         mut txns: Vec<(usize, Txn)>,
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn as_many_go_together_as_one_request_takes() {
-        // One guard is the same in all, two are of each.
+        // One guard is the same in all, two are their own.
         assert_eq!(sizes(&(0..130).map(|job| fire(job, 100)).collect::<Vec<_>>()), [63, 63, 4]);
         assert_eq!(sizes(&(0..5).map(|job| fire(job, 600 << 10)).collect::<Vec<_>>()), [2, 2, 1]);
         assert_eq!(sizes(&[]), Vec::<usize>::new());
@@ -232,7 +233,7 @@ mod tests {
         }
     }
 
-    /// As etcd judges its comparisons, revisions that no entry has among them.
+    /// Revisions that no entry has are included, as etcd judges its comparisons.
     #[test]
     fn what_was_found_tells_which_guards_do_not_hold() {
         let entry = Entry { value: (*b"").into(), revision: Revision(9), born: Revision(4), owner: None };

@@ -1,5 +1,5 @@
-//! The way to etcd: one member at a time and the next one when it fails, a token, a deadline on every call, and the
-//! check that answers never go back in time.
+//! The etcd client: uses one member at a time and the next one when it fails, with a token, a deadline on every call,
+//! and the check that answers never go back in time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,22 +20,22 @@ use super::message::{EtcdResponse, PutRequest, PutResponse, StatusRequest, Statu
 use crate::encryption::{PemBundle, read_pems};
 use crate::{EngineUrl, RegistryError};
 
-/// How long an answer is waited for. etcd itself gives up after seven seconds, and works in milliseconds.
+/// How long to wait for an answer. etcd itself gives up after seven seconds, and works in milliseconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// How often a silent connection is tested while something is awaited, and how long the test may take. etcd closes
+/// How often a silent connection is tested while an answer is awaited, and how long the test may take. etcd closes
 /// connections that are tested more often than every five seconds.
 const PING: Duration = Duration::from_secs(6);
 const PONG: Duration = Duration::from_secs(3);
 
-/// How long a cut may go unnoticed by a listener that asks nothing.
+/// How long a cut may go unnoticed by a listener that sends nothing.
 pub(super) const UNNOTICED: Duration = PING.saturating_add(PONG);
 
-/// How much may be on its way to us unread. From half of this the HTTP/2 library pays 256 bytes for each small answer that
-/// waits, and closes the connection when it is spent: its default allows some 128 answers at once.
+/// How much unread data may be in flight. From half of this the HTTP/2 library spends 256 bytes for each small answer
+/// that waits, and closes the connection when it is spent: its default allows some 128 answers at once.
 const WINDOW: u32 = 64 << 20;
 
 const PORT: u16 = 2379;
@@ -47,19 +47,19 @@ pub(super) const REPLACED: &str = "was given a new generation, as after a restor
 /// Connections to all members, of which one is in use.
 pub(super) struct EtcdClient {
     members: Vec<EtcdEndpoint>,
-    /// Which is in use. Listeners hear of a change.
+    /// The member in use. Listeners are notified of a change.
     current: watch::Sender<usize>,
     login: Option<EtcdLogin>,
-    /// A key of which nobody reads the value, written to see how far etcd is.
+    /// A key whose value is never read, written to learn etcd's revision.
     probe_key: Vec<u8>,
-    /// etcd's name of itself; 0 until it was heard.
+    /// etcd's cluster id; 0 until it is known.
     cluster: AtomicU64,
-    /// As far as the order is known to have gone.
+    /// The highest known revision of the order.
     floor: AtomicU64,
     pub(super) leader: LeaderMonitor,
-    /// Why nothing may go on. Rings; whoever listens does what must be done before it is told, then lets it break.
+    /// Why the session must end. A task sees it, does what must be done before it is reported, then sets `failure`.
     lost: watch::Sender<Option<RegistryError>>,
-    /// Why nothing goes on any more. Rings.
+    /// Why the session has ended.
     failure: watch::Sender<Option<RegistryError>>,
 }
 
@@ -69,7 +69,7 @@ struct EtcdEndpoint {
 }
 
 impl EtcdClient {
-    /// Prepares connections; they are made when they are needed.
+    /// Prepares connections, which are opened when needed.
     pub(super) fn new(url: &EngineUrl, tree: &EtcdKeyspace) -> Result<Arc<Self>, RegistryError> {
         let tls = tls(url)?;
         let member = |host: String| {
@@ -92,7 +92,7 @@ impl EtcdClient {
         };
         let members = url.addresses().iter().map(|host| member(host.with_port(PORT)));
         let members = members.collect::<Result<Vec<_>, RegistryError>>()?;
-        // Not everybody begins at the first.
+        // Not every process starts with the first member.
         let first = usize::try_from(std::process::id()).unwrap_or(0) % members.len();
         Ok(Arc::new(Self {
             members,
@@ -111,38 +111,38 @@ impl EtcdClient {
         *self.current.borrow()
     }
 
-    /// Rings when another member is used from now on.
+    /// Notifies when another member is used from now on.
     pub(super) fn subscribe_member(&self) -> watch::Receiver<usize> {
         self.current.subscribe()
     }
 
-    /// etcd's name of itself, as far as heard.
+    /// etcd's cluster id, as far as known.
     pub(super) fn cluster(&self) -> u64 {
         self.cluster.load(Ordering::Relaxed)
     }
 
-    /// Why nothing goes on, for now or any more.
+    /// Why requests fail, for now or for good.
     fn failure(&self) -> Option<RegistryError> {
         let broken = self.failure.borrow().clone();
         broken.or_else(|| self.lost.borrow().as_ref().map(generation_pending))
     }
 
-    /// Rings when nothing may go on.
+    /// Notifies when the session must end.
     pub(super) fn subscribe_lost(&self) -> watch::Receiver<Option<RegistryError>> {
         self.lost.subscribe()
     }
 
-    /// Nothing goes on any more.
+    /// Ends the session for good.
     pub(super) fn fail_permanently(&self, why: RegistryError) {
         self.failure.send_replace(Some(why));
     }
 
-    /// Rings when nothing goes on any more.
+    /// Notifies when the session has ended.
     pub(super) fn subscribe_failure(&self) -> watch::Receiver<Option<RegistryError>> {
         self.failure.subscribe()
     }
 
-    /// Asks once. Where the answer is lost, nobody knows whether it was done.
+    /// Sends a request once. If the answer is lost, the outcome is unknown.
     pub(super) async fn call_once<Q, A>(&self, path: &'static str, question: Q) -> Result<A, EtcdError>
     where
         Q: prost::Message + Clone + 'static,
@@ -155,7 +155,7 @@ impl EtcdClient {
         }
     }
 
-    /// Asks for what may be done twice: of every member until one answers, with a share of the time for each.
+    /// Sends a request that may be repeated: to each member until one answers, with a part of the time for each.
     pub(super) async fn call_any<Q, A>(&self, path: &'static str, question: Q) -> Result<A, EtcdError>
     where
         Q: prost::Message + Clone + 'static,
@@ -195,7 +195,7 @@ impl EtcdClient {
         Err(self.skip_member(used, "answers with what was a while ago: use a release in which it does not"))
     }
 
-    /// Asks a member, and takes what it answers as it is.
+    /// Sends a request to a member, and returns the answer unchecked.
     async fn call_member<Q, A>(
         &self,
         used: usize,
@@ -216,7 +216,7 @@ impl EtcdClient {
         self.with_timeout(used, patience, answer).await
     }
 
-    /// Opens a call that goes on, and tells at which member.
+    /// Opens a streaming call, and returns its member.
     pub(super) async fn open_stream<Q, A>(
         &self,
         path: &'static str,
@@ -227,13 +227,13 @@ impl EtcdClient {
         A: EtcdResponse,
     {
         let used = self.current_member();
-        // Whoever says no more ends the call at some members.
+        // At some members the call ends when the client closes its direction.
         let questions = || tokio_stream::once(question.clone()).chain(tokio_stream::pending());
         let answers = self.with_token(used, || self.stream(used, path, questions()));
         Ok((used, self.with_timeout(used, PATIENCE, answers).await?))
     }
 
-    /// Calls, and once more with a new token when that was the trouble: then nothing had been done.
+    /// Calls, and repeats with a new token if the token was the problem: then nothing had been done.
     async fn with_token<A, F>(&self, used: usize, call: impl Fn() -> F) -> Result<Streaming<A>, EtcdError>
     where
         F: Future<Output = Result<Streaming<A>, Status>>,
@@ -272,7 +272,7 @@ impl EtcdClient {
     {
         let mut grpc = Grpc::new(self.members[used].channel.clone()).max_decoding_message_size(usize::MAX);
         let mut request = Request::new(questions);
-        // A member without a leader says so at once instead of letting us wait.
+        // A member without a leader then says so at once instead of letting the client wait.
         request.metadata_mut().insert("hasleader", tonic::metadata::MetadataValue::from_static("true"));
         if let Some(token) = self.login.as_ref().and_then(EtcdLogin::token) {
             request.metadata_mut().insert("token", token);
@@ -284,17 +284,17 @@ impl EtcdClient {
         }
     }
 
-    /// Whether a user's token says who asks.
+    /// Whether the client authenticates with a user's token.
     pub(super) fn has_login(&self) -> bool {
         self.login.is_some()
     }
 
-    /// The next call asks for a new token.
+    /// Makes the next call get a new token.
     pub(super) fn forget_token(&self) {
         self.login.iter().for_each(EtcdLogin::forget);
     }
 
-    /// What a member says of itself, which takes no leader. Nothing follows from a refusal: it is alive.
+    /// The status of a member, which needs no leader. A refusal does not matter: the member is alive.
     pub(super) async fn status_of(&self, member: usize) -> Option<StatusResponse> {
         let mut grpc = Grpc::new(self.members[member].channel.clone());
         let mut request = Request::new(StatusRequest {});
@@ -322,7 +322,7 @@ impl EtcdClient {
         }
     }
 
-    /// Reads a failure, and goes on to the next member where that may help.
+    /// Maps a failure, and switches to the next member if that may help.
     pub(super) fn fail(&self, used: usize, status: &Status) -> EtcdError {
         if errors::is_member_failure(status) {
             self.use_next_member(used);
@@ -330,7 +330,7 @@ impl EtcdClient {
         self.explain(used, status)
     }
 
-    /// The next member may do better than this one.
+    /// Switches to the next member, which may work better than this one.
     fn skip_member(&self, used: usize, why: &str) -> EtcdError {
         self.use_next_member(used);
         EtcdError::Other(RegistryError::Unavailable(format!("etcd at {} {why}", self.members[used].host)))
@@ -341,12 +341,12 @@ impl EtcdClient {
         self.current.send_if_modified(|now| *now == used && std::mem::replace(now, next) != next);
     }
 
-    /// Reads a failure that another member would answer with as well.
+    /// Maps a failure that another member would return as well.
     pub(super) fn explain(&self, used: usize, status: &Status) -> EtcdError {
         errors::from_status(&self.members[used].host, status)
     }
 
-    /// Whether an answer is of the etcd that we know and not older than what we knew when we asked.
+    /// Checks that an answer is from the known etcd cluster and not older than what was known at the request.
     fn check<A: EtcdResponse>(&self, answer: A, floor: u64) -> Result<A, EtcdError> {
         let Some(header) = answer.header() else { return Ok(answer) };
         let (cluster, revision) = (header.cluster_id, u64::try_from(header.revision).unwrap_or(0));
@@ -364,18 +364,18 @@ impl EtcdClient {
         Ok(answer)
     }
 
-    /// Whether etcd itself, and not one member, is before what we knew: a member that was paused may answer with what it knew
-    /// then (in releases before 3.4.42, 3.5.28 and 3.6.9). What is written now comes after all that was told.
+    /// Whether etcd itself, and not just one member, is behind the known revision: a member that was paused may answer
+    /// with what it knew then (in releases before 3.4.42, 3.5.28 and 3.6.9). A write comes after all earlier answers.
     async fn went_back(&self, used: usize, patience: Duration, floor: u64) -> Result<bool, EtcdError> {
         let question = PutRequest { key: self.probe_key.clone(), ..PutRequest::default() };
         let PutResponse { header } = self.call_member(used, PUT, question, patience).await?;
         let revision = header.and_then(|header| u64::try_from(header.revision).ok());
-        // Who does not say how far it is has not said that it went back.
+        // A member that does not report a revision has not been rolled back by that.
         let revision = revision.ok_or_else(|| self.skip_member(used, "does not say how far it is"))?;
         Ok(revision <= floor)
     }
 
-    /// Nothing goes on any more, once it is noted for whoever comes next.
+    /// Ends the session, once the reason is recorded for the next connection.
     pub(super) fn stop(&self, what: &str) -> EtcdError {
         let error = RegistryError::Fatal(format!("what answers as etcd {what}"));
         if self.lost.receiver_count() == 0 {
@@ -388,7 +388,7 @@ impl EtcdClient {
     }
 }
 
-/// What is told of an end that is not yet noted where whoever comes next finds it.
+/// The error while the new generation is not yet recorded where the next connection finds it.
 fn generation_pending(why: &RegistryError) -> RegistryError {
     RegistryError::Unavailable(format!("the generation is being raised, for {why}"))
 }

@@ -1,4 +1,5 @@
-//! Transactions: guards as comparisons, what was found in the other branch, and batches that keep their order.
+//! Commits transactions: guards as comparisons, the found entries in the other branch, and batches that keep their
+//! order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ const LESS: i32 = 2;
 
 pub(super) const PATH: &str = "/etcdserverpb.KV/Txn";
 
-/// Sends transactions that do not concern each other together, many requests at once, and those that do one after the other.
+/// Sends independent transactions together, many requests at once, and dependent ones one after the other.
 pub(super) async fn commit(shared: &Arc<EtcdShared>, txns: Vec<Txn>) -> Vec<TxnOutcome> {
     // A single one, the usual case, needs no task of its own.
     let txns = match <[Txn; 1]>::try_from(txns) {
@@ -45,7 +46,7 @@ pub(super) async fn commit(shared: &Arc<EtcdShared>, txns: Vec<Txn>) -> Vec<TxnO
                 outcomes[place] = outcome;
             }
         }
-        // What comes after something that may still happen would no longer come after it.
+        // A transaction after an unknown one might come before it.
         if doubt {
             break;
         }
@@ -53,10 +54,10 @@ pub(super) async fn commit(shared: &Arc<EtcdShared>, txns: Vec<Txn>) -> Vec<TxnO
     outcomes
 }
 
-/// Groups the places of transactions so that, of two that concern each other, the later is in a later group.
+/// Groups the transactions so that, of two dependent ones, the later is in a later group.
 fn waves(txns: &[Txn]) -> Vec<Vec<usize>> {
     let mut waves: Vec<Vec<usize>> = Vec::new();
-    // From which wave on a key may be looked at again, and from which on written.
+    // The wave from which a key may be read again, and the one from which it may be written.
     let mut free: BTreeMap<&Key, (usize, usize)> = BTreeMap::new();
     for (place, txn) in txns.iter().enumerate() {
         let written: BTreeSet<&Key> = txn.writes.iter().map(Write::key).collect();
@@ -98,7 +99,7 @@ impl EtcdShared {
                 self.set_last_error(None);
                 self.outcome(&txn, answer)
             }
-            // The server takes less than we thought, or the lease went in between: nothing was written.
+            // The server's limit is lower than assumed, or the lease ended in between: nothing was written.
             Err(EtcdError::TooLarge | EtcdError::NoLease) => self.refuse(&txn).await,
             Err(fault) => {
                 self.set_last_error(Some(fault.into_registry_error()));
@@ -118,7 +119,7 @@ impl EtcdShared {
         TxnOutcome::Refused(keyspace::changes(txn.keys(), found, at))
     }
 
-    /// The answer to one that etcd is not even asked: it cannot be made, and this is what is there.
+    /// The answer for a transaction that is not sent to etcd, as it cannot be made: the present entries.
     async fn refuse(&self, txn: &Txn) -> TxnOutcome {
         match self.read(txn.keys().cloned().collect()).await {
             Ok(found) => TxnOutcome::Refused(found),
@@ -130,7 +131,8 @@ impl EtcdShared {
     }
 }
 
-/// As etcd takes it, while the generation is the one written at `since`, which is looked at last. `None` when it deletes a key and puts it again: etcd cannot do that in one transaction.
+/// The transaction as an etcd request, while the generation is the one written at `since`, which is read last. `None`
+/// when it deletes a key and puts it again: etcd cannot do that in one transaction.
 pub(super) fn request(tree: &EtcdKeyspace, since: Revision, txn: &Txn) -> Option<TxnRequest> {
     let mut writes: BTreeMap<&Key, &Write> = BTreeMap::new();
     for write in &txn.writes {
@@ -148,12 +150,12 @@ pub(super) fn request(tree: &EtcdKeyspace, since: Revision, txn: &Txn) -> Option
     let owners = owners.into_iter().map(|owner| open(tree, owner));
     let compare = guards.chain(owners).chain([written_at(tree.meta(), since)]).collect();
     let looks = txn.keys().map(|key| keyspace::read_op(tree.entry(key), 0));
-    // What reads and writes nothing any member would answer by itself, as it knows it.
+    // A request that reads and writes nothing would be answered by any member alone, from what it knows.
     let failure = looks.chain([keyspace::exists_op(tree.meta())]).collect();
     Some(TxnRequest { compare, success: steps(tree, txn), failure })
 }
 
-/// What it writes. Of several writes to one key etcd takes one: the last counts.
+/// The transaction's writes. Of several writes to one key etcd accepts one: the last counts.
 pub(super) fn steps(tree: &EtcdKeyspace, txn: &Txn) -> Vec<RequestOp> {
     let writes: BTreeMap<&Key, &Write> = txn.writes.iter().map(|write| (write.key(), write)).collect();
     writes.into_values().map(|write| RequestOp { step: Some(step(tree, write)) }).collect()
@@ -180,17 +182,17 @@ pub(super) fn compare(tree: &EtcdKeyspace, guard: &Guard) -> Compare {
     }
 }
 
-/// A lease lives exactly as long as the entry that was made with it.
+/// Compares that a lease is open: it lives exactly as long as the entry that was created with it.
 fn open(tree: &EtcdKeyspace, lease: LeaseId) -> Compare {
     version(tree.lease(lease), GREATER)
 }
 
-/// Compares how often a key was written, which is 0 for one that is not there.
+/// Compares the number of writes of a key, which is 0 for an absent one.
 pub(super) fn version(key: Vec<u8>, result: i32) -> Compare {
     Compare { result, target: 0, key, against: Some(CompareValue::Version(0)) }
 }
 
-/// Compares a revision. What is not there counts as 0 at etcd, and no entry of ours is of revision 0.
+/// Compares a revision. An absent key counts as 0 in etcd, and no entry has revision 0.
 fn number(key: Vec<u8>, revision: Revision, target: i32, against: fn(i64) -> CompareValue) -> Compare {
     match i64::try_from(revision.0) {
         Ok(number) if number > 0 => Compare { result: EQUAL, target, key, against: Some(against(number)) },
@@ -198,12 +200,12 @@ fn number(key: Vec<u8>, revision: Revision, target: i32, against: fn(i64) -> Com
     }
 }
 
-/// That a key was last written at exactly this revision.
+/// Compares that a key was last written at exactly this revision.
 pub(super) fn written_at(key: Vec<u8>, revision: Revision) -> Compare {
     number(key, revision, 2, CompareValue::Written)
 }
 
-/// That a key is not there.
+/// Compares that a key is absent.
 pub(super) fn absent(key: Vec<u8>) -> Compare {
     version(key, EQUAL)
 }
@@ -230,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_concerns_the_same_entry_keeps_its_order_and_nothing_else_waits() {
-        // All look at `me`, as a node's do, and write what is their own.
+        // All read `me`, as a node's do, and write keys of their own.
         let batch = [txn(&["me", "a"], &["a"]), txn(&["me", "b"], &["b"]), txn(&["me"], &["c"])];
         assert_eq!(waves(&batch), [vec![0, 1, 2]]);
         let batch =

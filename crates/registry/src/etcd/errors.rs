@@ -1,4 +1,4 @@
-//! What etcd's refusals mean, and what to do about them.
+//! Maps etcd's errors to their meaning and fix.
 
 use std::error::Error;
 
@@ -6,27 +6,27 @@ use tonic::{Code, Status};
 
 use crate::RegistryError;
 
-/// Why a call did not come to its answer.
+/// Why a call has no answer.
 #[derive(Clone, Debug)]
 pub(super) enum EtcdError {
-    /// The token is over; nothing was done.
+    /// The token has expired; nothing was done.
     Token,
     /// There is no such lease; nothing was done.
     NoLease,
     /// There is such a lease already; nothing was done.
     LeaseExists,
-    /// That far back nothing is known any more.
+    /// The history that far back is compacted.
     Compacted,
-    /// The answer is of a time before what was known when it was asked.
+    /// The answer is older than what was known at the request.
     Older,
-    /// More than this server takes in one request; nothing was done.
+    /// The request is too large for this server; nothing was done.
     TooLarge,
-    /// Something else. Whether the request was done, nobody knows.
+    /// Another error. Whether the request was done is unknown.
     Other(RegistryError),
 }
 
 impl EtcdError {
-    /// As what it is told to whoever asked.
+    /// The registry error for the caller.
     pub(super) fn into_registry_error(self) -> RegistryError {
         let unavailable = |text: &str| RegistryError::Unavailable(text.into());
         match self {
@@ -46,7 +46,7 @@ impl EtcdError {
     }
 }
 
-/// Whether somebody else may answer what this member did not.
+/// Whether another member may answer what this one did not.
 pub(super) fn is_member_failure(status: &Status) -> bool {
     matches!(
         status.code(),
@@ -54,7 +54,7 @@ pub(super) fn is_member_failure(status: &Status) -> bool {
     )
 }
 
-/// Reads a refusal of the member at `host`.
+/// Maps an error of the member at `host`.
 pub(super) fn from_status(host: &str, status: &Status) -> EtcdError {
     let text = status.message();
     let says = |part: &str| text.contains(part);
@@ -107,7 +107,7 @@ fn unanswered(host: &str, reason: &str) -> EtcdError {
     )))
 }
 
-/// The text and what is behind it, since a transport's own text says little.
+/// The text with its causes, since a transport's own text says little.
 fn reason(status: &Status) -> String {
     let mut text = status.message().to_owned();
     let mut cause = status.source();

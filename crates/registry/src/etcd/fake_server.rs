@@ -1,4 +1,4 @@
-//! An etcd that answers as a test says, for what no real one does when it is asked to.
+//! A fake etcd that answers as a test says, for behaviour that a real one does not show on demand.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -17,20 +17,20 @@ use super::keyspace::EtcdKeyspace;
 use super::{BYTES_MAX, EtcdShared, VALUE_MAX};
 use crate::EngineUrl;
 
-/// When the generation was written that one is of.
+/// The revision at which its generation was written.
 pub(super) const SINCE: Revision = Revision(2);
 
-/// A message as it is sent.
+/// An encoded message.
 pub(super) fn bytes(message: &impl Message) -> Vec<u8> {
     let body = message.encode_to_vec();
     let length = u32::try_from(body.len()).expect("a small message").to_be_bytes();
     [&[0], &length[..], &body].concat()
 }
 
-/// Says instead of a message that the token is none.
+/// An answer that says that the token is invalid.
 pub(super) const NO_TOKEN: &[u8] = b"no token";
 
-/// Starts one that answers each call to a path with these messages, and connects to it. A watch is never ended.
+/// Starts a server that answers each call to a path with these messages, and connects to it. A watch never ends.
 pub(super) async fn start(
     login: &str,
     answer: impl Fn(&str) -> Vec<Vec<u8>> + Send + Sync + 'static,
@@ -38,7 +38,7 @@ pub(super) async fn start(
     start_at(|at| format!("etcd://{login}{at}/test"), answer).await
 }
 
-/// The same, with a URL of one's own.
+/// Starts it likewise, with this URL.
 pub(super) async fn start_at(
     url: impl Fn(SocketAddr) -> String,
     answer: impl Fn(&str) -> Vec<Vec<u8>> + Send + Sync + 'static,
@@ -89,7 +89,7 @@ async fn serve(connection: TcpStream, answer: Arc<impl Fn(&str) -> Vec<Vec<u8>>>
     }
 }
 
-/// Returns what must be kept for the call to go on.
+/// Returns the sender that must be kept for the call to stay open.
 fn send(
     reply: &mut SendResponse<Bytes>,
     messages: Vec<Vec<u8>>,

@@ -1,8 +1,8 @@
-//! News: one etcd watch a listener, begun again after the last revision heard whenever it breaks.
+//! The feed: one etcd watch per listener, restarted after the last received revision whenever it breaks.
 //!
-//! etcd tells a watch nothing while only hot entries change, and asking it how far it has come is not safe before 3.4.25
-//! (the answer may overtake news). So whoever was told a revision that a listener has not heard of writes the mark,
-//! an entry that every listener watches: what comes after it in the order comes after it in every feed.
+//! etcd sends a watch nothing while only hot entries change, and asking for its progress is not safe before 3.4.25 (the
+//! answer may overtake changes). So when an answer had a revision that a listener has not reached, it writes the
+//! progress entry, which every listener watches: what comes after it in the order comes after it in every feed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,17 +18,17 @@ use crate::clock::Stopwatch;
 use crate::feed::{ChangeLog, Feed};
 use crate::{BoxFuture, RegistryError};
 
-/// How many changes wait for a listener that is slow, before it must list again.
+/// How many changes may wait for a slow listener before it must list again.
 const WAITING_MAX: usize = 65_536;
 
-/// How long news of a revision may be awaited before the mark is written.
+/// How long to wait for the changes of a revision before the progress entry is written.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// Between two tries to reach etcd; more each time that nothing was heard, up to a limit.
+/// The pause between two tries to reach etcd; it grows, up to a limit, each time that nothing was received.
 const PAUSE: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// What was heard and not yet taken.
+/// The changes that were received and not taken yet.
 #[derive(Default)]
 struct EventBuffer(Mutex<PendingEvents>);
 
@@ -36,7 +36,7 @@ struct EventBuffer(Mutex<PendingEvents>);
 struct PendingEvents {
     changes: Vec<Change>,
     revision: Revision,
-    /// Something was lost.
+    /// Whether a change was lost.
     lost: bool,
 }
 
@@ -51,7 +51,7 @@ impl ChangeLog for EventBuffer {
         self: Arc<Self>,
         _after: Revision,
     ) -> BoxFuture<'static, Result<Option<ChangeBatch>, RegistryError>> {
-        // There is one listener, and it takes what waits only once.
+        // There is one listener, and it takes the pending changes only once.
         Box::pin(async move {
             let mut waiting = self.pending();
             let batch =
@@ -61,7 +61,7 @@ impl ChangeLog for EventBuffer {
     }
 }
 
-/// Begins to listen. The watch is there when this returns.
+/// Starts to listen. The watch exists when this returns.
 pub(super) async fn listen(shared: &Arc<EtcdShared>, after: Revision) -> Result<Feed, RegistryError> {
     let buffer = Arc::new(EventBuffer::default());
     buffer.pending().revision = after;
@@ -80,7 +80,7 @@ pub(super) async fn listen(shared: &Arc<EtcdShared>, after: Revision) -> Result<
     Ok(feed)
 }
 
-/// A watch and the member it is at.
+/// A watch and its member.
 type EtcdWatch = (usize, Streaming<WatchResponse>);
 
 async fn start_watch(shared: &EtcdShared, after: Revision) -> Result<EtcdWatch, EtcdError> {
@@ -94,24 +94,24 @@ struct EtcdWatchTask {
     shared: Arc<EtcdShared>,
     buffer: Arc<EventBuffer>,
     bell: watch::Sender<Revision>,
-    /// Of news that is not whole yet.
+    /// The fragments of an incomplete response.
     fragments: Vec<WatchEvent>,
-    /// How many watches in a row ended soon, without any news.
+    /// How many watches in a row ended soon, without any change.
     fruitless_watches: u32,
-    /// A new token was asked for since the last news.
+    /// Whether a new token was requested since the last change.
     token_requested: bool,
 }
 
 /// Why a watch ended.
 enum WatchEnd {
-    /// Nobody listens any more, or something was lost.
+    /// The listener is gone, or a change was lost.
     Stopped,
-    /// It can be begun again where it ended.
+    /// It can be restarted where it ended.
     Broken,
 }
 
 impl EtcdWatchTask {
-    /// Passes news on until nobody listens or something is lost.
+    /// Passes changes on until the listener is gone or a change is lost.
     async fn run(mut self, mut begun: EtcdWatch) {
         loop {
             let (heard, since) = (self.last_revision(), Stopwatch::start());
@@ -128,7 +128,7 @@ impl EtcdWatchTask {
                 }
                 match start_watch(&self.shared, self.last_revision()).await {
                     Ok(begun) => break begun,
-                    // It will not get better by itself; whoever lists again is told why.
+                    // It will not get better by itself; a caller that lists again gets the reason.
                     Err(fault) if !matches!(fault, EtcdError::Other(RegistryError::Unavailable(_))) => {
                         return self.mark_lost();
                     }
@@ -139,7 +139,7 @@ impl EtcdWatchTask {
         self.mark_lost();
     }
 
-    /// What is not whole is never told; the bell rings its last.
+    /// Marks the feed as lost. An incomplete response is never delivered; the last notification is sent.
     fn mark_lost(self) {
         let mut waiting = self.buffer.pending();
         waiting.lost = true;
@@ -153,7 +153,7 @@ impl EtcdWatchTask {
         loop {
             let heard = self.last_revision();
             tokio::select! {
-                // A member that failed others will fail us too, only later.
+                // A member that failed others will fail this one too, only later.
                 _ = used.wait_for(|now| *now != member) => return WatchEnd::Broken,
                 _ = breaks.wait_for(Option::is_some) => return WatchEnd::Stopped,
                 () = self.bell.closed() => return WatchEnd::Stopped,
@@ -180,11 +180,11 @@ impl EtcdWatchTask {
         }
     }
 
-    /// What follows from a watch that etcd does not go on with.
+    /// Handles a watch that etcd has canceled.
     fn handle_cancel(&mut self, answer: &WatchResponse) -> WatchEnd {
         let says = |reason: &str| answer.cancel_reason.contains(reason);
         let token = says("invalid auth token") || says("revision of auth store is old");
-        // Older ones also say this of a token that they do not know, so a new one is tried once.
+        // Older releases also send this for an unknown token, so a new one is tried once.
         let forbidden =
             says("permission denied") && (self.token_requested || !self.shared.client.has_login());
         if answer.compact_revision > 0 || forbidden || says("user name is empty") {
@@ -205,7 +205,7 @@ impl EtcdWatchTask {
         if answer.fragment {
             return None;
         }
-        // The header's revision may be ahead of news that is still to come, that of the last event is not.
+        // The header's revision may be ahead of changes still to come; that of the last event is not.
         let kvs =
             std::mem::take(&mut self.fragments).into_iter().filter_map(|event| Some((event.kind, event.kv?)));
         let (mut changes, mut heard) = (Vec::new(), self.last_revision());
@@ -234,7 +234,7 @@ impl EtcdWatchTask {
     }
 }
 
-/// How long to wait after so many watches that came to nothing: one of them may have been cut off, or its member gone.
+/// How long to wait after this many fruitless watches: one of them may have been cut off, or its member may be gone.
 fn backoff(barren: u32) -> Duration {
     match barren {
         0 => Duration::ZERO,
@@ -243,7 +243,8 @@ fn backoff(barren: u32) -> Duration {
     }
 }
 
-/// Writes the mark when somebody was told a revision that is not heard of for a while. May be dropped at any point.
+/// Writes the progress entry when an answer had a revision that is not received for a while. May be dropped at any
+/// point.
 async fn write_progress(shared: &EtcdShared, told: &mut watch::Receiver<Revision>, heard: Revision) {
     if told.wait_for(|told| *told > heard).await.is_err() {
         return std::future::pending().await;
@@ -261,7 +262,7 @@ async fn write_progress(shared: &EtcdShared, told: &mut watch::Receiver<Revision
         return;
     }
     drop(marked);
-    // It was written for this already, and is on its way.
+    // It was written for this revision already, and will arrive.
     std::future::pending().await
 }
 
@@ -296,7 +297,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_watch_that_is_cancelled_each_time_is_not_begun_again_in_haste() {
-        // A watch on a machine that stands still counts as one that lived, which is begun again at once: so one of several tries
+        // A watch on a stalled machine counts as one that lived, and is restarted at once: so one of several tries
         // counts.
         let mut tries = Vec::new();
         loop {
@@ -309,7 +310,7 @@ mod tests {
         }
     }
 
-    /// How long it takes from each of three watches, cancelled at once, to the next one.
+    /// The time from each of three watches, canceled at once, to the next one.
     async fn pauses_between_watches() -> Vec<Duration> {
         let (begun, start) = (Arc::new(Mutex::new(Vec::new())), Stopwatch::start());
         let noted = begun.clone();

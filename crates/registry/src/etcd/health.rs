@@ -1,4 +1,4 @@
-//! What an examination finds: members, leader, size, alarms, and whether history is ever forgotten.
+//! The health check: members, leader, size, alarms, and whether old history is compacted.
 
 use super::EtcdShared;
 use super::errors::EtcdError;
@@ -8,31 +8,31 @@ use super::message::{
 use crate::RegistryError;
 use crate::health::{HealthReport, release};
 
-/// etcd stops taking writes at 2 GiB, unless it is told another quota.
+/// etcd stops accepting writes at 2 GiB, unless its quota is set.
 const SIZE_LATE: i64 = 3 << 29;
 
-/// So many revisions are days of a busy cluster: etcd that still knows them compacts never, or too seldom.
+/// This many revisions are days of a busy cluster: an etcd that still has them compacts never, or too seldom.
 const HISTORY_LATE: i64 = 5_000_000;
 
-/// What was read.
+/// The findings.
 #[derive(Clone, Debug, Default)]
 struct EtcdHealth {
     version: String,
     status: StatusResponse,
-    /// How many members there are; `None` where this user may not know.
+    /// The number of members; `None` if this user may not read it.
     members: Option<usize>,
     history: HistoryRetention,
 }
 
-/// How much of what was is still known.
+/// How much of the history is still available.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum HistoryRetention {
-    /// Not much was written yet.
+    /// The history is short.
     #[default]
     Short,
-    /// What was long ago is forgotten.
+    /// Old history is compacted.
     Compacted,
-    /// All of it, though it is long.
+    /// All of a long history is available.
     Long,
 }
 
@@ -42,14 +42,14 @@ impl EtcdShared {
         let status = status.map_err(EtcdError::into_registry_error)?;
         let listed: Result<MemberListResponse, _> =
             self.client.call_any("/etcdserverpb.Cluster/MemberList", MemberListRequest {}).await;
-        // A user may be kept from this, which is no fault.
+        // The user may lack the right, which is no fault.
         let members = listed.ok().map(|listed| listed.members.len()).filter(|count| *count > 0);
         let history = self.check_history().await.map_err(EtcdError::into_registry_error)?;
         let found = report(&EtcdHealth { version: self.version.clone(), status, members, history });
         Ok(HealthReport { version: Some(self.version.clone()), ..found })
     }
 
-    /// Asks for what was long ago: an error is the good answer.
+    /// Reads at an old revision: an error is the good answer.
     async fn check_history(&self) -> Result<HistoryRetention, EtcdError> {
         let look = |revision| RangeRequest { key: self.keyspace.meta(), revision, ..RangeRequest::default() };
         let now: RangeResponse = self.client.call_any("/etcdserverpb.KV/Range", look(0)).await?;
@@ -65,7 +65,7 @@ impl EtcdShared {
     }
 }
 
-/// Whether a leader of this release that hung may end a lease that was renewed at its successor (etcd's issue 15247).
+/// Whether a hung leader of this release may end a lease that was renewed at its successor (etcd's issue 15247).
 fn ends_renewed_leases(version: &str) -> bool {
     match release(version) {
         Some([3, 4, patch]) => patch < 31,
@@ -193,7 +193,7 @@ mod tests {
         }
     }
 
-    /// An etcd at this revision, which knows what was long ago.
+    /// An etcd at this revision with its whole history.
     async fn history_at(revision: i64) -> Result<HistoryRetention, EtcdError> {
         let shared = fake_server::start("", move |_| {
             let header = Some(ResponseHeader { cluster_id: 1, revision, raft_term: 1 });

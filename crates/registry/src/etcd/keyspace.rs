@@ -1,4 +1,4 @@
-//! Where things lie in etcd: everything of one cluster below its namespace, cold entries in a range of their own.
+//! The keys in etcd: everything of one cluster is below its namespace, cold entries are in a range of their own.
 //!
 //! ```text
 //! NS/meta           the layout's version, etcd's cluster, the generation
@@ -49,17 +49,17 @@ impl EtcdKeyspace {
         }
     }
 
-    /// The cold entries: from the first name to the one behind the last.
+    /// The range of cold entries: the first name, and the one after the last.
     pub(super) fn cold_range(&self) -> (Vec<u8>, Vec<u8>) {
         (self.name("/entry/"), self.name("/entry0"))
     }
 
-    /// The cold entries and the mark.
+    /// The range of the cold entries and the progress entry.
     pub(super) fn watch_range(&self) -> (Vec<u8>, Vec<u8>) {
         (self.progress_key(), self.name("/entry0"))
     }
 
-    /// The key of a cold entry.
+    /// The key of a cold entry's name.
     pub(super) fn parse_key(&self, name: &[u8]) -> Option<Key> {
         let (first, _) = self.cold_range();
         let text = str::from_utf8(name.strip_prefix(first.as_slice())?).ok()?;
@@ -71,12 +71,12 @@ impl EtcdKeyspace {
     }
 }
 
-/// A step that reads one name.
+/// An operation that reads one key.
 pub(super) fn read_op(name: Vec<u8>, revision: i64) -> RequestOp {
     RequestOp { step: Some(EtcdOp::Range(RangeRequest { key: name, revision, ..RangeRequest::default() })) }
 }
 
-/// A step that reads all of one name but its value.
+/// An operation that reads one key without its value.
 pub(super) fn exists_op(name: Vec<u8>) -> RequestOp {
     let range = RangeRequest { key: name, keys_only: true, ..RangeRequest::default() };
     RequestOp { step: Some(EtcdOp::Range(range)) }
@@ -86,7 +86,7 @@ pub(super) fn revision(number: i64) -> Revision {
     Revision(number.try_into().unwrap_or(0))
 }
 
-/// The entry that etcd stored.
+/// The entry of a stored etcd key.
 pub(super) fn entry(kv: KeyValue) -> Entry {
     Entry {
         value: Arc::from(kv.value),
@@ -96,7 +96,7 @@ pub(super) fn entry(kv: KeyValue) -> Entry {
     }
 }
 
-/// What became of the keys that were read, each answer being of the key in its place.
+/// The changes of the keys that were read; each answer belongs to the key at its position.
 pub(super) fn changes<'a>(
     keys: impl Iterator<Item = &'a Key>,
     found: impl Iterator<Item = Option<KeyValue>>,
@@ -112,7 +112,8 @@ pub(super) fn changes<'a>(
 mod tests {
     use super::*;
 
-    /// Whoever lists or watches the cold range must get every cold entry and nothing else but the mark.
+    /// A caller that lists or watches the cold range must get every cold entry, and nothing else but the progress
+    /// entry.
     #[test]
     fn the_cold_range_holds_cold_entries_only() {
         let tree = EtcdKeyspace::new("ns");

@@ -1,5 +1,5 @@
-//! What was proposed to a leader that is gone may be lost without a word, and etcd lets its client wait for seven seconds.
-//! So whoever waits for long looks whether its member lives and has another leader since.
+//! Detects lost leaders. A proposal to a leader that is gone may be lost silently, and etcd lets the client wait for
+//! seven seconds. So a request that waits for long checks whether its member lives and has another leader since.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,35 +12,35 @@ use super::client::EtcdClient;
 use super::errors::EtcdError;
 use crate::clock::Stopwatch;
 
-/// After how long without an answer a look is due: far more than a healthy etcd takes.
+/// How long to wait for an answer before a check: far more than a healthy etcd takes.
 const SOON: Duration = Duration::from_millis(500);
-/// How often looks follow each other, whoever waits.
+/// The pause between checks, for all waiting requests together.
 const AGAIN: Duration = Duration::from_millis(200);
-/// How long a member may take to say how it is, which it knows by itself.
+/// How long a member may take to report its status, for which it needs no other.
 const ALIVE: Duration = Duration::from_secs(1);
-/// How long a new leader has to answer for what the one before had agreed on.
+/// How long a new leader has to answer for proposals that the one before had agreed on.
 const HEIR: Duration = Duration::from_millis(300);
 
-/// Which leader there is.
+/// The last known leader.
 #[derive(Debug, Default)]
 pub(super) struct LeaderMonitor {
-    /// The last term of which a leader was heard.
+    /// The last known term with a leader.
     term: AtomicU64,
-    /// Who looked last.
+    /// The last check.
     last_probe: Mutex<Option<MemberProbe>>,
 }
 
-/// A look at a member.
+/// A check of a member.
 #[derive(Debug)]
 struct MemberProbe {
     member: usize,
     since: Stopwatch,
-    /// It said nothing at all.
+    /// It did not answer.
     silent: bool,
 }
 
 impl LeaderMonitor {
-    /// An answer came that only a leader can have agreed to.
+    /// Notes the term of an answer that only a leader can have agreed to.
     pub(super) fn observe_term(&self, term: u64) {
         self.term.fetch_max(term, Ordering::Relaxed);
     }
@@ -51,8 +51,8 @@ impl LeaderMonitor {
 }
 
 impl EtcdClient {
-    /// Ends when nothing can be expected any more of what is proposed at this moment: its leader was followed by another
-    /// one, or the member that passed it on is silent.
+    /// Ends when a proposal of this moment cannot be expected to be answered any more: its leader was followed by
+    /// another one, or the member that forwarded it is silent.
     pub(super) async fn until_leader_lost(&self, used: usize) -> EtcdError {
         let proposed_in = self.leader.term();
         sleep(SOON).await;
@@ -68,7 +68,7 @@ impl EtcdClient {
         }
     }
 
-    /// Looks at a member, unless somebody just has. Whoever waits there with others hears what the first of them heard.
+    /// Checks a member, unless that was just done. Requests that wait there share the first one's result.
     async fn is_silent(&self, member: usize) -> bool {
         let mut looked = self.leader.last_probe.lock().await;
         if let Some(look) = looked.as_ref().filter(|look| look.member == member)
@@ -78,7 +78,7 @@ impl EtcdClient {
         }
         let said = timeout(ALIVE, self.status_of(member)).await;
         let silent = said.is_err();
-        // One without a leader knows of no later term that anything could be agreed on in.
+        // A member without a leader knows of no later term in which anything could be agreed on.
         let said = said.ok().flatten().filter(|said| said.leader != 0);
         said.and_then(|said| said.header)
             .into_iter()

@@ -14,10 +14,10 @@ use super::message::{
 use super::{EtcdShared, commit, keyspace};
 use crate::{RegistryError, TTL_MAX};
 
-/// How often something is tried again that another one's act came between.
+/// How often to repeat a request that another process's act interfered with.
 const TRIES: usize = 4;
 
-/// A pause, so that a new leader is heard of.
+/// A pause, so that a new leader becomes known.
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl EtcdShared {
@@ -31,9 +31,10 @@ impl EtcdShared {
         opened.map_err(EtcdError::into_registry_error)
     }
 
-    /// A lost answer leaves at most a lease that nobody knows and that ends by itself.
+    /// A lost answer leaves at most a lease without a holder that ends by itself.
     async fn try_open(&self, ttl: Millis) -> Result<LeaseGrant, EtcdError> {
-        // No revision comes twice, so neither does a number: not after a restart, nor for another cluster in this etcd.
+        // No revision comes twice, so neither does a lease number: not after a restart, nor for another cluster in this
+        // etcd.
         let meta = self.keyspace.meta();
         let same = vec![commit::written_at(meta.clone(), self.since)];
         let numbering = commit::put(same, self.keyspace.last_lease(), Vec::new(), 0);
@@ -61,7 +62,7 @@ impl EtcdShared {
         Err(RegistryError::Unavailable("etcd changes its leader again and again: look at its members".into()))
     }
 
-    /// A leader that was frozen or cut off renews without asking anybody, also when there is another one already which
+    /// A leader that was frozen or cut off renews without a quorum, also when there is another leader already which
     /// will end the lease. So a renewal counts only when, after it, most members were still of the same term.
     async fn try_renew(&self, lease: LeaseId, id: i64) -> Result<RenewalResult, EtcdError> {
         let question = LeaseKeepAliveRequest { id };
@@ -70,7 +71,7 @@ impl EtcdShared {
         if renewed.ttl <= 0 {
             return Ok(RenewalResult::Gone);
         }
-        // The generation last, as in every transaction that may not be made.
+        // The generation last, as in every transaction that may be refused.
         let (lease, meta) = (self.keyspace.lease(lease), self.keyspace.meta());
         let look = TxnRequest {
             compare: vec![commit::written_at(meta.clone(), self.since)],
@@ -98,14 +99,14 @@ impl EtcdShared {
 }
 
 enum RenewalResult {
-    /// Prolonged by so many seconds.
+    /// Extended by this many seconds.
     Renewed(i64),
     Gone,
-    /// Perhaps by a leader that is none any more.
+    /// Perhaps by a leader that is deposed.
     Unsure,
 }
 
-/// Asks for a lease of this number and so many seconds, and returns how many it has.
+/// Requests a lease of this number and this many seconds, and returns how many it has.
 pub(super) async fn grant(wire: &EtcdClient, id: i64, ttl: i64) -> Result<i64, EtcdError> {
     let granted: LeaseGrantResponse =
         wire.call_once("/etcdserverpb.Lease/LeaseGrant", LeaseGrantRequest { ttl, id }).await?;
@@ -122,18 +123,18 @@ pub(super) async fn revoke(wire: &EtcdClient, id: i64) -> Result<(), EtcdError> 
     Ok(())
 }
 
-/// Numbers that etcd cannot have given are of no lease.
+/// The etcd id of a lease; `None` for numbers that etcd cannot have given.
 fn number(lease: LeaseId) -> Option<i64> {
     i64::try_from(lease.0).ok().filter(|id| *id > 0)
 }
 
-/// etcd counts in seconds, and a lease must not be shorter than asked.
+/// The term in etcd's seconds, rounded up: a lease must not be shorter than requested.
 fn seconds(ttl: Millis) -> i64 {
     ttl.0.div_euclid(1_000) + i64::from(ttl.0.rem_euclid(1_000) > 0)
 }
 
 fn granted(lease: LeaseId, seconds: i64) -> LeaseGrant {
-    // etcd tells no calendar, and ends leases without being asked.
+    // etcd has no calendar clock, and ends leases without being asked.
     LeaseGrant { lease, ttl: Millis(seconds.saturating_mul(1_000)), clock: None, next_end: None }
 }
 
@@ -158,7 +159,7 @@ mod tests {
         assert_eq!([0, u64::MAX, 1 << 63, 7].map(|id| number(LeaseId(id))), [None, None, None, Some(7)]);
     }
 
-    /// An etcd of which the leader that renews is of term 4 and most members are of another one, as often as said.
+    /// An etcd whose renewing leader is of term 4, while most members are of another one for the first `unsure` times.
     async fn renewed(unsure: usize) -> (Result<Option<LeaseGrant>, RegistryError>, usize) {
         let looked = Arc::new(AtomicUsize::new(0));
         let counted = looked.clone();

@@ -1,4 +1,4 @@
-//! Who asks: a user's token, got by the password, kept until etcd does not take it any more.
+//! The login: a user's token, obtained by the password, and kept until etcd rejects it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,16 +11,16 @@ use tonic_prost::ProstCodec;
 use super::message::{AuthenticateRequest, AuthenticateResponse};
 use crate::{EngineUrl, RegistryError};
 
-/// A user and the token it has at the moment.
+/// A user and its present token.
 pub(super) struct EtcdLogin {
     request: AuthenticateRequest,
     token: Mutex<Option<MetadataValue<Ascii>>>,
-    /// One asks, the others wait for that answer.
+    /// One caller gets the token, the others wait for it.
     asking: tokio::sync::Mutex<()>,
 }
 
 impl EtcdLogin {
-    /// `None` when the URL names no user: then a client certificate says who asks, or nobody wants to know.
+    /// `None` when the URL names no user: then a client certificate identifies the client, or etcd needs no login.
     pub(super) fn new(url: &EngineUrl) -> Result<Option<Self>, RegistryError> {
         let Some(user) = url.user() else { return Ok(None) };
         let Some(password) = url.password()? else {
@@ -45,7 +45,7 @@ impl EtcdLogin {
         *self.token.lock().unwrap_or_else(PoisonError::into_inner) = token;
     }
 
-    /// Gets a token where there is none.
+    /// Gets a token if there is none.
     pub(super) async fn ensure_token(&self, channel: &Channel) -> Result<(), Status> {
         if self.token().is_some() {
             return Ok(());
@@ -78,8 +78,8 @@ mod tests {
     use super::super::message::{PutRequest, PutResponse, ResponseHeader};
     use super::*;
 
-    /// What becomes of a question to an etcd of two members that takes no token so often; whether another member is used then,
-    /// and how many tokens were asked for.
+    /// The result of a request to an etcd of two members that rejects this many tokens; whether another member is used
+    /// then, and how many tokens were requested.
     async fn refused(often: usize) -> (bool, bool, usize) {
         let (tokens, asked) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
         let given = tokens.clone();
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(refused(0).await, (true, false, 1));
         assert_eq!(refused(1).await, (true, false, 2), "the token was too old");
         assert_eq!(refused(2).await, (true, true, 2), "the member is at fault");
-        // Each of them refuses the token it was given, the first of them twice.
+        // Each of them rejects the token it was given, the first of them twice.
         let (told, _, tokens) = refused(usize::MAX).await;
         assert!(!told && tokens == 3, "{told}, {tokens} tokens");
     }

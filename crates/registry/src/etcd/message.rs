@@ -4,7 +4,7 @@
 
 use prost::{Message, Oneof};
 
-/// Stands before every answer.
+/// The header of every answer.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ResponseHeader {
     #[prost(uint64, tag = "1")]
@@ -33,7 +33,7 @@ pub(super) struct KeyValue {
 pub(super) struct RangeRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub(super) key: Vec<u8>,
-    /// Empty: this key alone.
+    /// Empty: only this key.
     #[prost(bytes = "vec", tag = "2")]
     pub(super) range_end: Vec<u8>,
     #[prost(int64, tag = "3")]
@@ -95,7 +95,7 @@ pub(super) enum EtcdOp {
     Delete(DeleteRangeRequest),
 }
 
-/// The answer to one step; only readings are looked at.
+/// The answer to one step; only reads are evaluated.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ResponseOp {
     #[prost(message, optional, tag = "1")]
@@ -108,7 +108,7 @@ pub(super) struct Compare {
     /// 0 equal, 1 greater, 2 less.
     #[prost(int32, tag = "1")]
     pub(super) result: i32,
-    /// 0 version, 1 creation, 2 last write: which of them `against` is.
+    /// 0 version, 1 creation, 2 last write: the meaning of `against`.
     #[prost(int32, tag = "2")]
     pub(super) target: i32,
     #[prost(bytes = "vec", tag = "3")]
@@ -161,7 +161,7 @@ pub(super) struct WatchCreateRequest {
     pub(super) range_end: Vec<u8>,
     #[prost(int64, tag = "3")]
     pub(super) start_revision: i64,
-    /// Large news may come in pieces.
+    /// Large responses may come in fragments.
     #[prost(bool, tag = "8")]
     pub(super) fragment: bool,
 }
@@ -178,7 +178,7 @@ pub(super) struct WatchResponse {
     pub(super) compact_revision: i64,
     #[prost(string, tag = "6")]
     pub(super) cancel_reason: String,
-    /// Another piece of the same news follows.
+    /// Another fragment of the same response follows.
     #[prost(bool, tag = "7")]
     pub(super) fragment: bool,
     #[prost(message, repeated, tag = "11")]
@@ -290,7 +290,7 @@ pub(super) struct MemberListResponse {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct EtcdMemberEntry {}
 
-/// An answer that begins with a header.
+/// An answer with a header.
 pub(super) trait EtcdResponse: Message + Default + 'static {
     /// Whether the header's revision is of the whole cluster and not of one member that may lag behind.
     const AGREED: bool;

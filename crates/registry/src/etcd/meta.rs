@@ -1,4 +1,4 @@
-//! What is learned of etcd at the beginning: its version, its limits, and whether it may have gone back in time.
+//! Reads etcd's version and limits when connecting, and checks whether it may have been rolled back.
 
 use evenkeel_core::registry::Revision;
 
@@ -12,13 +12,13 @@ use super::{EtcdShared, client};
 use crate::RegistryError;
 use crate::health::release;
 
-/// Which layout this program writes.
+/// The layout that this program writes.
 const LAYOUT: &str = "1";
 
 /// The most operations that etcd takes by default.
 const OPERATIONS_MAX: usize = 128;
 
-/// The entry that tells which etcd this namespace was written in, and how often that may have gone back in time.
+/// The entry with the id of the etcd cluster of this namespace, and how often that may have been rolled back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct EtcdMeta {
     cluster: u64,
@@ -49,16 +49,16 @@ impl EtcdMeta {
     }
 }
 
-/// What was found, or written, where the generation stands.
+/// The generation, and where it was found or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EtcdGeneration {
     pub(super) generation: u16,
-    /// When it was written: guards compare it, so that nobody goes on under a generation that is over.
+    /// The revision at which it was written: guards compare it, so that no client continues under an old generation.
     pub(super) since: Revision,
 }
 
-/// The generation, raised when etcd is another than the one that was written in (as after `etcdctl snapshot restore`), or
-/// to above `lost`, the generation of somebody who saw it go back in time.
+/// Adopts the generation. It is raised if etcd is another cluster than the recorded one (as after `etcdctl snapshot
+/// restore`), or to above `lost`, the generation of a client that saw etcd rolled back.
 pub(super) async fn adopt_generation(
     wire: &EtcdClient,
     tree: &EtcdKeyspace,
@@ -90,12 +90,12 @@ pub(super) async fn adopt_generation(
             let since = keyspace::revision(written.header.map_or(0, |header| header.revision));
             return Ok(EtcdGeneration { generation: meta.generation, since });
         }
-        // Somebody else wrote it at the same moment.
+        // Another client wrote it at the same moment.
     }
 }
 
 impl EtcdShared {
-    /// Ends all that goes on when what was found last, where a transaction could not be made, is another generation.
+    /// Ends the session if a refused transaction found another generation.
     pub(super) fn check_generation(&self, answer: &TxnResponse) -> Result<(), EtcdError> {
         let Some(found) = answer.responses.last().and_then(|op| op.range.as_ref()) else { return Ok(()) };
         let since = found.kvs.first().map(|kv| keyspace::revision(kv.mod_revision));
@@ -106,7 +106,7 @@ impl EtcdShared {
     }
 }
 
-/// The version, which must be one that knows all that we ask.
+/// The version, which must support every request in use.
 pub(super) async fn version(wire: &EtcdClient) -> Result<String, RegistryError> {
     let status: StatusResponse = wire
         .call_any("/etcdserverpb.Maintenance/Status", StatusRequest {})
@@ -121,18 +121,18 @@ pub(super) async fn version(wire: &EtcdClient) -> Result<String, RegistryError> 
     }
 }
 
-/// The shortest term, in seconds: what it grants to whoever asks for a second.
+/// The shortest term in seconds: what etcd grants for a request of one second.
 pub(super) async fn least_term(wire: &EtcdClient) -> Result<i64, RegistryError> {
-    // Number 0 lets etcd choose; it is not told here, so the lease ends by itself.
+    // Number 0 lets etcd choose; the number is not kept here, so the lease ends by itself.
     Ok(lease::grant(wire, 0, 1).await.map_err(EtcdError::into_registry_error)?.max(1))
 }
 
-/// How many comparisons and how many writes one transaction may have, as far as we use it.
+/// How many comparisons and how many writes one transaction may have, up to the number in use.
 pub(super) async fn operations_max(wire: &EtcdClient, tree: &EtcdKeyspace) -> Result<usize, RegistryError> {
     let mut most = OPERATIONS_MAX;
     loop {
-        // Compares and writes nothing, so it costs no more than a reading. It reads something, or a member that lags behind
-        // would answer by itself.
+        // It compares and writes nothing, so it costs no more than a read. It reads something, or a member that lags
+        // behind would answer by itself.
         let compare = vec![commit::absent(tree.meta()); most];
         let look = vec![keyspace::exists_op(tree.meta())];
         let question = TxnRequest { compare, success: look.clone(), failure: look };

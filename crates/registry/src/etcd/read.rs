@@ -1,4 +1,4 @@
-//! Readings, each of one revision: every cold entry, page by page, or some entries.
+//! Reads, each of one revision: every cold entry, page by page, or some entries.
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Change, ChangeBatch};
@@ -8,10 +8,10 @@ use super::message::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use super::{EtcdShared, commit, keyspace};
 use crate::RegistryError;
 
-/// How many entries a page of the listing has.
+/// How many entries a page of a list has.
 const PAGE: i64 = 512;
 
-/// How often a reading begins anew when etcd forgot the revision it was of.
+/// How often a read starts anew when etcd has compacted its revision.
 const TRIES: usize = 5;
 
 impl EtcdShared {
@@ -41,7 +41,7 @@ impl EtcdShared {
             if revision == 0 {
                 revision = page.header.as_ref().map_or(0, |header| header.revision);
             }
-            // The next page begins right behind the last key.
+            // The next page begins right after the last key.
             first = page.kvs.last().map_or_else(Vec::new, |kv| [kv.key.as_slice(), &[0]].concat());
             let at = keyspace::revision(revision);
             changes.extend(page.kvs.into_iter().filter_map(|kv| {

@@ -1,4 +1,4 @@
-//! The way to the server: addresses, login, encryption, and what the server says of itself.
+//! Connects to the server: addresses, login, encryption, and the server's facts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,29 +19,29 @@ use crate::{EngineUrl, RegistryError};
 /// Redis' usual port.
 const PORT: u16 = 6379;
 
-/// How long a connection may take to be there.
+/// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(2);
 
 /// Opens connections.
 pub(super) struct RedisConnector {
-    /// The URL as it may be shown.
+    /// The URL without secrets.
     url: EngineUrl,
     clients: Vec<Client>,
 }
 
-/// What a server says of itself.
+/// The facts that a server reports about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RedisServerInfo {
-    /// Another one each time it starts.
+    /// A new one each time the server starts.
     pub(super) run_id: String,
-    /// The history that it continued when it was promoted; zeros when it never was.
+    /// The id of the history that it continued when it was promoted; zeros when it never was.
     pub(super) replication_id2: String,
-    /// Whether all that it answered is on its disk, and nobody else may come up in its place with less.
+    /// Whether its answers are on its disk, and no other server can replace it with less.
     pub(super) is_durable: bool,
 }
 
 impl RedisServerInfo {
-    /// What its claims are worth. Redis replicates behind its answers, so it is never A.
+    /// The durability class. Redis replicates after its answers, so it is never A.
     pub(super) fn class(&self) -> DurabilityClass {
         if self.is_durable { DurabilityClass::B } else { DurabilityClass::C }
     }
@@ -68,7 +68,7 @@ impl RedisConnector {
                 None => ConnectionAddr::Tcp(name, port),
                 Some(_) => ConnectionAddr::TcpTls { host: name, port, insecure: false, tls_params: None },
             };
-            // The client would leave small requests lying until what was sent before is acknowledged.
+            // The client would hold back small requests until earlier data is acknowledged.
             let tcp = TcpSettings::default().set_nodelay(true);
             let info = addr.into_connection_info()?.set_redis_settings(login.clone()).set_tcp_settings(tcp);
             match &certificates {
@@ -80,12 +80,12 @@ impl RedisConnector {
         Ok(Self { url: url.clone(), clients })
     }
 
-    /// What an error of the client means for whoever asked.
+    /// Maps an error of the client to a registry error.
     pub(super) fn explain(&self, error: &redis::RedisError) -> RegistryError {
         errors::explain(&self.url, error)
     }
 
-    /// A connection to the first address where a server is that takes writes. Each of its answers may take `patience`:
+    /// Connects to the first address with a server that accepts writes. Each of its answers may take `patience`:
     /// the client's own limit of half a second is less than a sync of a busy disk.
     pub(super) async fn connect(
         &self,
@@ -109,7 +109,7 @@ impl RedisConnector {
         Err(why)
     }
 
-    /// Asks the server what it is, and turns away from one that cannot keep a registry.
+    /// Reads the server's facts, and refuses a server that cannot hold a registry.
     pub(super) async fn inspect(
         &self,
         connection: &mut MultiplexedConnection,
@@ -120,13 +120,13 @@ impl RedisConnector {
             redis::cmd("CONFIG").arg("GET").arg("*appendfsync*").query_async(connection).await;
         let sync = match sync {
             Ok(sync) => sync,
-            // Where nobody may ask, the least is promised. What was cut off says nothing about the server.
+            // Without the right to ask, the lowest class is assumed. A cut connection says nothing about the server.
             Err(error) if errors::is_forbidden(&error) => BTreeMap::new(),
             Err(error) => return Err(self.explain(&error)),
         };
         self.check(&told)?;
         let says = |name: &str, value: &str| sync.get(name).is_some_and(|said| said == value);
-        // While the log is written anew nothing is synced where that says so, whatever else is asked for.
+        // While the log is rewritten this option turns syncing off, whatever else is set.
         let always = says("appendfsync", "always") && says("no-appendfsync-on-rewrite", "no");
         Ok(RedisServerInfo {
             run_id: told.field("run_id").into(),
@@ -165,7 +165,7 @@ impl InfoReply {
     }
 }
 
-/// What encryption needs; `None` without it.
+/// The certificates for encryption; `None` without it.
 fn certificates(url: &EngineUrl) -> Result<Option<TlsCertificates>, RegistryError> {
     let Some(PemBundle { ca, identity }) = read_pems(url)? else { return Ok(None) };
     let client_tls = identity.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });

@@ -1,10 +1,10 @@
-//! What the client's errors mean, and what to do about them.
+//! Maps the client's errors to registry errors with a fix.
 
 use redis::{ErrorKind, RedisError};
 
 use crate::{EngineUrl, RegistryError};
 
-/// Says what happened, and what helps.
+/// Describes an error and its fix.
 pub(super) fn explain(url: &EngineUrl, error: &RedisError) -> RegistryError {
     let detail = error.detail().unwrap_or_default();
     let what = match error.code().unwrap_or_default() {
@@ -34,7 +34,7 @@ pub(super) fn explain(url: &EngineUrl, error: &RedisError) -> RegistryError {
     RegistryError::Unavailable(format!("registry {url} {what}"))
 }
 
-/// Whether the server does not let this user, or anybody, ask that.
+/// Whether the server denies this command to this user, or to all.
 pub(super) fn is_forbidden(error: &RedisError) -> bool {
     match error.code() {
         Some("NOPERM") => true,
@@ -47,7 +47,7 @@ fn login_refusal(url: &EngineUrl) -> RegistryError {
     url.refusal("refuses this user or password: check both, and `ACL LIST` on the server")
 }
 
-/// What happened before the server had a say.
+/// An error from before the server's answer.
 fn connection_error(url: &EngineUrl, error: &RedisError) -> RegistryError {
     match error.kind() {
         ErrorKind::AuthenticationFailed => login_refusal(url),
@@ -65,7 +65,7 @@ fn connection_error(url: &EngineUrl, error: &RedisError) -> RegistryError {
 mod tests {
     use super::*;
 
-    /// Only who may not ask is told of the least: a class is not to be lost with an answer.
+    /// Only a denied command leads to the lowest class: a lost answer must not lower it.
     #[test]
     fn a_refusal_to_tell_is_told_from_trouble() {
         let forbidden = |said: &str| {

@@ -1,4 +1,4 @@
-//! What an examination finds: whether the server keeps what it answers, and how much room it has.
+//! The health check: whether the server keeps what it answers, and how much memory it has.
 
 use super::connector::{InfoReply, RedisConnector};
 use super::session::{ANSWER, to_duration};
@@ -6,7 +6,7 @@ use crate::RegistryError;
 use crate::health::HealthReport;
 
 impl RedisConnector {
-    /// Looks at the server, over a connection of its own.
+    /// Checks the server, over a connection of its own.
     pub(super) async fn check_health(&self) -> Result<HealthReport, RegistryError> {
         let (mut connection, server) = self.connect(to_duration(ANSWER)).await?;
         let asked: Result<String, _> = redis::cmd("INFO").query_async(&mut connection).await;

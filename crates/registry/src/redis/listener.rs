@@ -1,6 +1,7 @@
-//! Hears of others' changes the moment they are made, by a read that blocks on a connection of its own.
+//! Learns of other processes' changes at once, by a read that blocks on a connection of its own.
 //!
-//! It only rings: what changed is read afterwards. Were it cut off, the writer's ticks would still tell, a little later.
+//! It only announces them: the changes are read afterwards. If it is cut off, the writer's ticks still find them, a bit
+//! later.
 
 use std::sync::Weak;
 
@@ -12,14 +13,14 @@ use super::session::{ANSWER, RedisSession, to_duration};
 use super::wire::{list, text};
 use super::writer::TICK;
 
-/// How long one read blocks. The server answers at its end, by which it is known to be there.
+/// How long one read blocks. The server answers at its end, which shows that it is alive.
 const BLOCK: Millis = Millis::secs(2);
 
-/// Listens for as long as the link exists.
+/// Listens for as long as the session exists.
 pub(super) async fn run(link: Weak<RedisSession>) {
     loop {
         let Some(alive) = link.upgrade() else { return };
-        // The answer may come as late as the block lasts: the patience of all others is too short for it.
+        // The answer may take as long as the block: the patience of other requests is too short for it.
         let connected = alive.connector().connect(to_duration(BLOCK + ANSWER)).await;
         let (news, mut heard) = (alive.keys().change_stream(), alive.state().cold);
         drop(alive);

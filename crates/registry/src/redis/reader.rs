@@ -1,4 +1,4 @@
-//! Listing, reading, and what changed since.
+//! Reads lists, entries, and changes.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::writer::REMEMBERED;
 use crate::feed::ChangeLog;
 use crate::{BoxFuture, RegistryError};
 
-/// How many entries one call lists, so that a large listing holds up nobody's renewal.
+/// How many entries one call lists, so that a large list delays no renewal.
 const PAGE: usize = 1_000;
 
-/// How often a listing begins anew because more changed meanwhile than is remembered.
+/// How often a list starts anew because more changed meanwhile than is remembered.
 const TRIES: u32 = 5;
 
 impl RedisSession {
@@ -35,8 +35,8 @@ impl RedisSession {
         found.collect::<Option<_>>().ok_or_else(unexpected_reply)
     }
 
-    /// Pages are of different moments; what changed from the first to the last of them is laid over them. What did not
-    /// change is the same at each moment.
+    /// Pages are of different moments; the changes from the first to the last page are applied to them. Unchanged
+    /// entries are the same at each moment.
     pub(super) async fn list(&self) -> Result<ChangeBatch, RegistryError> {
         for _ in 0..TRIES {
             let (mut entries, mut cursor, mut began) = (BTreeMap::new(), "0".to_owned(), None);
@@ -93,7 +93,7 @@ impl ChangeLog for RedisSession {
         Box::pin(async move {
             let known = self.state().clone();
             if known.cold <= after && known.revision >= after {
-                // The server said so with some other answer: another trip would tell the same.
+                // The server has said so in another answer: another trip would return the same.
                 return Ok(Some(ChangeBatch { changes: Vec::new(), revision: known.revision }));
             }
             self.changes_since(after).await

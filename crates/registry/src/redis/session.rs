@@ -1,7 +1,7 @@
-//! The connection that all is asked on, and what is known of the history behind it.
+//! The connection of all requests, and the known state of the server's history.
 //!
-//! Each new connection first hears from the server whether that history is still the one we know (`adopt.lua`): a server
-//! that started again without its data, or a replica that was promoted, does not go on with ours unnoticed.
+//! Each new connection first checks whether that history is still the known one (`adopt.lua`): a server
+//! that restarted without its data, or a replica that was promoted, does not continue it unnoticed.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -21,13 +21,13 @@ use crate::clock::{Clock, HostClock};
 /// How long an answer may take. A lease of the usual 15 s then survives one server that went silent.
 pub(super) const ANSWER: Millis = Millis::secs(4);
 
-/// For how long nobody tries again after a connection failed.
+/// How long to wait after a failed connection before another try.
 const PAUSE: Millis = Millis(100);
 
 /// The layout of the keys, kept in `meta`.
 const LAYOUT: &str = "1";
 
-/// What is asked on one connection, and learned by it.
+/// A session: the connection, and what was learned by it.
 pub(super) struct RedisSession {
     connector: RedisConnector,
     keys: RedisKeys,
@@ -38,7 +38,7 @@ pub(super) struct RedisSession {
     failure: OnceLock<RegistryError>,
 }
 
-/// The keys of one namespace. One hash tag for all, so that they are one slot of a cluster.
+/// The keys of one namespace. All have one hash tag, so that they are in one slot of a cluster.
 pub(super) struct RedisKeys(pub(super) String);
 
 struct RedisScripts {
@@ -47,7 +47,7 @@ struct RedisScripts {
     adopt: Script,
 }
 
-/// Which script.
+/// The kind of script.
 #[derive(Clone, Copy)]
 pub(super) enum ScriptKind {
     /// `act.lua`
@@ -58,22 +58,22 @@ pub(super) enum ScriptKind {
 
 #[derive(Default)]
 struct RedisSlot {
-    /// Counted, so that the one who saw a connection break drops that one and not its successor.
+    /// Numbered, so that a caller whose connection broke drops that one and not its successor.
     open: Option<(u64, MultiplexedConnection)>,
     opened: u64,
     failed: Option<(Mono, RegistryError)>,
 }
 
-/// What the server has told.
+/// The known state of the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RedisState {
-    /// The name of the history; empty before it was told.
+    /// The name of the history; empty before it is known.
     history_id: String,
     pub(super) generation: u16,
     pub(super) class: Option<DurabilityClass>,
-    /// Where the order stands.
+    /// The position of the order.
     pub(super) revision: Revision,
-    /// When a cold entry last changed.
+    /// The revision of the last change of a cold entry.
     pub(super) cold: Revision,
 }
 
@@ -82,7 +82,7 @@ impl RedisKeys {
         names.iter().map(|name| format!("{{{}}}:{name}", self.0)).collect()
     }
 
-    /// The stream of what changed.
+    /// The stream of changes.
     pub(super) fn change_stream(&self) -> String {
         format!("{{{}}}:news", self.0)
     }
@@ -114,12 +114,12 @@ impl RedisSession {
         &self.keys
     }
 
-    /// What the server has told so far.
+    /// The known state of the server.
     pub(super) fn state(&self) -> MutexGuard<'_, RedisState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Rings with each revision that there is to be read.
+    /// Receives each revision that can be read.
     pub(super) fn subscribe(&self) -> Result<watch::Receiver<Revision>, RegistryError> {
         let bell = self.bell.lock().unwrap_or_else(PoisonError::into_inner);
         match (&*bell, self.failure.get()) {
@@ -134,7 +134,7 @@ impl RedisSession {
         self.bell.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// A server said that a cold entry changed.
+    /// Notes that a cold entry changed on the server.
     pub(super) fn cold_changed(&self, cold: Revision) {
         let mut known = self.state();
         known.cold = known.cold.max(cold);
@@ -156,14 +156,14 @@ impl RedisSession {
         }
     }
 
-    /// Nothing of this goes on: whoever asks hears why, and feeds end.
+    /// Stops for good: callers get the reason, and feeds end.
     fn stop(&self, why: String) -> RegistryError {
         let why = self.failure.get_or_init(|| RegistryError::Fatal(why)).clone();
         self.close_feeds();
         why
     }
 
-    /// Connects and asks the server who it is, unless that is done already.
+    /// Connects and identifies the server, unless that is done already.
     pub(super) async fn ensure_connected(&self) -> Result<(), RegistryError> {
         self.connection().await.map(drop)
     }
@@ -201,7 +201,7 @@ impl RedisSession {
         Ok(connection)
     }
 
-    /// Finds out whether the history here is ours.
+    /// Checks whether the history here is the known one.
     async fn adopt(
         &self,
         connection: &mut MultiplexedConnection,
@@ -251,20 +251,20 @@ impl RedisSession {
         answer.map_err(|error| self.connector.explain(&error))
     }
 
-    /// Has it written down when the server does not keep all any more. Should it then lose something while nobody of us is
-    /// left who knew better, whoever comes next is told by that.
+    /// Records it when the server does not keep everything any more. If it then loses something while no process
+    /// is left that knew better, the next connection learns it from the record.
     pub(super) async fn recheck_server(&self) -> Result<(), RegistryError> {
         let (nth, mut connection) = self.connection().await?;
         let server = match self.connector.inspect(&mut connection).await {
             Ok(server) => server,
             Err(error) => {
-                // Also of a server that was demoted, and whose scripts tell of that as of any error of theirs.
+                // Also for a server that was demoted, and whose scripts fail with that as with any other error.
                 self.drop_connection(nth).await;
                 return Err(error);
             }
         };
         if !server.is_durable {
-            // Whose connection this is heard already whose history it is; what is said now is for others.
+            // Callers on this connection know the history already; the record is for others.
             self.call_adopt(&mut connection, &server).await?;
         }
         Ok(())
@@ -290,7 +290,7 @@ impl RedisSession {
         Ok(())
     }
 
-    /// Runs a script and returns what it told beside where the order stands.
+    /// Runs a script and returns its reply besides the position of the order.
     pub(super) async fn call_script(
         &self,
         kind: ScriptKind,
@@ -336,7 +336,7 @@ impl RedisSession {
         match told.next().and_then(text).as_deref() {
             Some("ok") => {}
             Some("moved") => {
-                // The next connection is told what happened, and ends this registry.
+                // The next connection learns what happened, and stops this registry.
                 self.drop_connection(nth).await;
                 self.connection().await?;
                 return Err(RegistryError::Unavailable(
@@ -366,7 +366,7 @@ fn script_call(script: &Script, keys: &[String]) -> Cmd {
     cmd
 }
 
-/// Sends a call, and the script before it where the server does not know it: then nothing of it was done yet.
+/// Sends a call, preceded by the script if the server lacks it: then no part of it was done yet.
 async fn run_script(
     cmd: &Cmd,
     script: &Script,
@@ -381,25 +381,25 @@ async fn run_script(
     }
 }
 
-/// Whether an error says that this connection, or this server, is not the one to ask any more.
+/// Whether an error means that this connection, or this server, cannot be used any more.
 fn is_connection_lost(error: &RedisError) -> bool {
     let elsewhere = ["READONLY", "UNBLOCKED", "LOADING", "MASTERDOWN", "MOVED", "CLUSTERDOWN", "NOAUTH"];
     error.code().is_none_or(|code| elsewhere.contains(&code))
 }
 
-/// What the scripts never say.
+/// The error for a reply that the scripts never give.
 pub(super) fn unexpected_reply() -> RegistryError {
     RegistryError::Unavailable(
         "the registry's Redis gave an answer that no script of ours gives: see its log".into(),
     )
 }
 
-/// A span as the client wants it.
+/// A duration of the client's type.
 pub(super) fn to_duration(span: Millis) -> Duration {
     Duration::from_millis(span.0.unsigned_abs())
 }
 
-/// A name that nobody else has.
+/// A unique name.
 fn random_name() -> Result<String, RegistryError> {
     let read = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
     let read =
@@ -407,5 +407,5 @@ fn random_name() -> Result<String, RegistryError> {
     Ok(read?.trim().into())
 }
 
-/// Shared by everybody who asks.
+/// Shared by all callers.
 pub(super) type SharedSession = Arc<RedisSession>;

@@ -1,4 +1,4 @@
-//! What is asked and answered, as the scripts' arguments and replies.
+//! Encodes requests as the scripts' arguments, and decodes their replies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Change, Entry, Guard, LeaseId, Revision, Txn, TxnOutcome, Write};
 use redis::{Cmd, Value};
 
-/// The keys that a group of transactions names, by the numbers under which the script knows them.
+/// The keys that a group of transactions names, by the numbers that the script uses.
 pub(super) struct KeyIndex<'t> {
     numbers: BTreeMap<&'t Key, usize>,
     /// In the order of their numbers: those of cold entries first.
@@ -34,25 +34,25 @@ impl<'t> KeyIndex<'t> {
         }
     }
 
-    /// Counted from 1; 0 for what was not named.
+    /// The number of a key, from 1; 0 for a key that is not named.
     fn number(&self, key: &Key) -> usize {
         self.numbers.get(key).copied().unwrap_or(0)
     }
 }
 
-/// The keys that a transaction names, guards first, as often as it does.
+/// The keys that a transaction names, guards first, with repetitions.
 fn named_keys(txn: &Txn) -> impl Iterator<Item = &Key> {
     txn.guards.iter().filter_map(Guard::key).chain(txn.writes.iter().map(Write::key))
 }
 
-/// Adds a transaction, which tells its keys by their numbers.
+/// Adds a transaction, whose keys are given by their numbers.
 pub(super) fn add_txn(cmd: &mut Cmd, txn: &Txn, names: &KeyIndex<'_>) {
     cmd.arg("T").arg(txn.guards.len());
     for guard in &txn.guards {
         match guard {
             Guard::Absent(key) => cmd.arg("A").arg(names.number(key)).arg(""),
             Guard::Present(key) => cmd.arg("P").arg(names.number(key)).arg(""),
-            // With a blank behind it, as it stands in a head.
+            // With the blank that follows it in a head.
             Guard::At(key, revision) => cmd.arg("=").arg(names.number(key)).arg(format!("{revision} ")),
             Guard::Born(key, revision) => cmd.arg("B").arg(names.number(key)).arg(revision.0),
             Guard::Open(lease) => cmd.arg("O").arg(0).arg(lease.0),
@@ -70,7 +70,7 @@ pub(super) fn add_txn(cmd: &mut Cmd, txn: &Txn, names: &KeyIndex<'_>) {
     }
 }
 
-/// Adds one that is never made, for a transaction that is too large: its keys are told all the same.
+/// Adds one that is never made, for a transaction that is too large: the reply has its keys all the same.
 pub(super) fn add_refusal(cmd: &mut Cmd, txn: &Txn, names: &KeyIndex<'_>) {
     let keys: Vec<_> = named_keys(txn).collect();
     cmd.arg("T").arg(keys.len().max(1));
@@ -83,7 +83,7 @@ pub(super) fn add_refusal(cmd: &mut Cmd, txn: &Txn, names: &KeyIndex<'_>) {
     cmd.arg(0);
 }
 
-/// What became of a transaction; `None` when that is no answer of the script.
+/// The outcome of a transaction; `None` if the answer is not the script's.
 pub(super) fn outcome(answer: Value, txn: &Txn) -> Option<TxnOutcome> {
     let Value::Array(_) = answer else { return Some(TxnOutcome::Applied(Revision(number(&answer)?))) };
     let mut answer = list(answer)?;
@@ -98,7 +98,7 @@ pub(super) fn outcome(answer: Value, txn: &Txn) -> Option<TxnOutcome> {
     Some(TxnOutcome::Refused(found.into_iter().map(change).collect()))
 }
 
-/// An entry of its head and value, both nothing when it is absent.
+/// An entry from its head and value, both nil if it is absent.
 #[expect(clippy::option_option, reason = "no answer of the script is not the same as no entry")]
 pub(super) fn entry(head: &Value, value: Value) -> Option<Option<Entry>> {
     if *head == Value::Nil {
@@ -111,7 +111,7 @@ pub(super) fn entry(head: &Value, value: Value) -> Option<Option<Entry>> {
     Some(Some(Entry { value, revision, born, owner: (owner > 0).then_some(LeaseId(owner)) }))
 }
 
-/// The parts of an array.
+/// The elements of an array.
 pub(super) fn list(value: Value) -> Option<std::vec::IntoIter<Value>> {
     match value {
         Value::Array(parts) => Some(parts.into_iter()),
@@ -128,7 +128,7 @@ pub(super) fn text(value: Value) -> Option<String> {
     }
 }
 
-/// A number, which the scripts write as text.
+/// A number, which the scripts encode as text.
 pub(super) fn number<T: std::str::FromStr>(value: &Value) -> Option<T> {
     std::str::from_utf8(bytes(value)?).ok()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! One task that sends what waits, all of it in one call: so many callers cost one trip and one sync of the disk.
+//! The writer task: sends all waiting requests in one call, so many callers share one trip and one sync of the disk.
 
 use evenkeel_core::registry::{LeaseGrant, LeaseId, TxnOutcome};
 use evenkeel_core::time::{Millis, Mono, Wall};
@@ -11,20 +11,20 @@ use crate::clock::{Clock, HostClock};
 use crate::queue::{GroupLimits, WriteQueue, WriteRequest, WriterHandle, write_queue};
 use crate::{TTL_MAX, fits};
 
-/// How much one call takes at most, but for a commit that is larger by itself. Redis does nothing else meanwhile; and while it
-/// works on one call, whoever asks works on what the last one answered.
+/// The most in one call, except for a single larger commit. Redis does nothing else meanwhile; and while it
+/// executes one call, the callers process the answers of the last one.
 const MOST: GroupLimits = GroupLimits { txns: 500, bytes: 16 << 20 };
 
-/// How often somebody moves the registry's time when nobody asks for anything: by less than the step that it may take.
+/// How often a process advances the registry's time without requests: by less than the step that it may take.
 pub(super) const TICK: Millis = Millis(TIME_STEP.0 / 2);
 
-/// How often it looks whether the server still keeps all.
+/// How often it checks whether the server still keeps everything.
 const LOOK: Millis = Millis::secs(5);
 
 /// How many changes the feed remembers at least.
 pub(super) const REMEMBERED: usize = 65_536;
 
-/// Starts the task. When nobody can ask any more, it still sends what was asked.
+/// Starts the task. When all callers are gone, it still sends the queued requests.
 pub(super) fn start(link: SharedSession) -> WriterHandle {
     let (asker, queue) = write_queue(MOST);
     tokio::spawn(RedisWriter { session: link, queue, tick: TICK, checked_at: HostClock.now().mono }.run());
@@ -34,7 +34,7 @@ pub(super) fn start(link: SharedSession) -> WriterHandle {
 struct RedisWriter {
     session: SharedSession,
     queue: WriteQueue,
-    /// When to act unasked: so leases end in time though nobody asks for anything.
+    /// When to act without requests: so leases end in time on an idle registry.
     tick: Millis,
     checked_at: Mono,
 }
@@ -50,7 +50,7 @@ impl RedisWriter {
             let group = self.queue.take_group();
             self.send(group).await;
             if HostClock.now().mono - self.checked_at >= LOOK {
-                // One that does not answer is looked at again when it does.
+                // A server that does not answer is checked again when it does.
                 let _ = self.session.recheck_server().await;
                 self.checked_at = HostClock.now().mono;
             }
@@ -86,7 +86,7 @@ impl RedisWriter {
     }
 }
 
-/// What the script told of a group.
+/// The script's reply for a group.
 struct ScriptReply {
     clock: Wall,
     next_end: Option<Millis>,
@@ -120,7 +120,7 @@ fn add_request(cmd: &mut Cmd, ask: &WriteRequest, names: &KeyIndex<'_>) {
     }
 }
 
-/// Whoever asked may be gone: then nobody hears.
+/// Answers a request. The caller may be gone.
 fn reply(ask: WriteRequest, from: &mut ScriptReply) {
     match ask {
         WriteRequest::Open(_, reply) => {

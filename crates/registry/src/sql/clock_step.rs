@@ -1,8 +1,8 @@
-//! Whether the server's clock took a step while nobody looked: each writer holds it against a clock of its own.
+//! Detects steps of the server's clock: each writer compares it with a clock of its own.
 //!
-//! Leases are counted by the server's calendar clock, the only one that all have in common, and somebody may set it.
-//! A clock set forward would end every lease though each was renewed a moment ago. So each writer looks at it all the
-//! time: what it went on by more than can have passed is no time, and whoever acts first after that takes all ends along.
+//! Leases are counted by the server's calendar clock, the only one that all nodes share, and an operator may set it.
+//! A clock set forward would end every lease though each was renewed a moment ago. So each writer checks it all the
+//! time: an advance by more than can have passed is a step, and the next writer moves the ends of all leases with it.
 
 use evenkeel_core::time::{Millis, Mono};
 use sqlx::Error;
@@ -13,26 +13,26 @@ use super::connection::SqlConnection;
 use super::statement::SqlStatement;
 use crate::clock::{Clock, HostClock};
 
-/// How often an idle writer looks.
+/// How often an idle writer checks.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
 
-/// What two clocks may differ by between two looks.
+/// What two clocks may differ by between two checks.
 const SLACK: i64 = 100;
 
-/// What an act that nobody saw may hide: no more than who looks all the time can miss.
+/// The longest unobserved time that may hide a step: a writer that checks all the time misses no more.
 const HIDDEN: i64 = 500;
 
-/// By how much a clock that is set forward may end a lease early: what nobody can tell from time that passed.
+/// By how much a clock that is set forward may end a lease early: such a step looks like time that passed.
 pub(super) const MISSED: Millis = Millis(HIDDEN + SLACK);
 
-/// How long whoever has just come lets the others act first, who may have seen what it has not.
+/// How long a new writer lets the others act first, for they may have observed what it has not.
 const WAIT: i64 = 1_500;
 
-/// How often it looks meanwhile whether they did.
+/// How often it checks meanwhile whether they did.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// What was read at once, all in milliseconds: when anybody last acted and what the time is, both by the server, and
-/// what our own clock said before it was asked and after it answered.
+/// One reading, all in milliseconds: the time of the last act and the present time, both by the server, and
+/// the own clock before the query and after the answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServerClockReading {
     pub(super) clock: i64,
@@ -41,37 +41,37 @@ pub(super) struct ServerClockReading {
     pub(super) received_at: Mono,
 }
 
-/// The latest look of a process at the server's clock.
+/// A process's latest observation of the server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClockObservation {
     now: i64,
     sent_at: Mono,
-    /// When it began to look, by both clocks.
+    /// When it began to observe, by both clocks.
     since: (i64, Mono),
-    /// Whether whatever happened before that has been seen to.
+    /// Whether every step before that has been handled.
     certain: bool,
 }
 
-/// What is to be done about leases before anything else.
+/// The adjustment of leases that comes before anything else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LeaseAdjustment {
-    /// Those that ended by then end, and it is when anybody last acted.
+    /// The time of the last act; leases that ended by then end.
     pub(super) clock: i64,
-    /// By how much the ends of all move.
+    /// By how much the ends of all leases move.
     pub(super) step: i64,
-    /// For how long nobody acted, and for how long of it nobody saw the server either.
+    /// For how long no writer acted, and for how long of it no writer observed the server either.
     pub(super) away: i64,
     pub(super) unobserved: i64,
 }
 
-/// The time by our own clock, which counts suspend and takes no step.
+/// The time by the own clock, which counts suspend and never steps.
 pub(super) fn mono() -> Mono {
     HostClock.now().mono
 }
 
 impl ClockObservation {
-    /// The first look. When others may have acted in vain for long, they are let go first: who comes right behind a step
-    /// must not take it for time.
+    /// The first observation. If others may have been waiting to act for long, they go first: a writer that starts
+    /// right after a step must not take it for time.
     pub(super) async fn observe_first(link: &mut SqlConnection, config: &SqlConfig) -> Result<Self, Error> {
         let (meta, now) = (&config.tables.meta, config.dialect.sql.now);
         let select = format!("SELECT clock, {now}, (SELECT min(ttl) FROM {}) FROM ", config.tables.lease);
@@ -103,43 +103,43 @@ impl ClockObservation {
         Self { now, sent_at: asked, since: (now, asked), certain: sure || now - clock <= HIDDEN }
     }
 
-    /// Whether it may end leases: others have acted since it looks, or would have.
+    /// Whether it may end leases: others have acted since it observes, or would have.
     fn is_certain(&self, reading: &ServerClockReading) -> bool {
         let (now, mono) = self.since;
         self.certain || reading.clock >= now || (reading.received_at - mono).0 >= WAIT
     }
 
-    /// How much more the server's clock went on than can have passed.
+    /// How much more the server's clock advanced than can have passed.
     fn excess(&self, from: i64, reading: &ServerClockReading) -> i64 {
         reading.now - from - (reading.received_at - self.sent_at).0
     }
 
-    /// Another look, of an idle writer; `None` when something is to be done about it.
+    /// Another observation, by an idle writer; `None` when a step has to be handled.
     pub(super) fn observe(&self, now: i64, asked: Mono, heard: Mono) -> Option<Self> {
         let reading = ServerClockReading { clock: now, now, sent_at: asked, received_at: heard };
         (self.excess(self.now, &reading) <= SLACK).then_some(Self { now, sent_at: asked, ..*self })
     }
 
-    /// What an act that read this is to do, and what has been seen once it is done.
+    /// Evaluates a reading: the adjustment to make, and the observation once that is done.
     pub(super) fn evaluate(&self, reading: &ServerClockReading) -> (LeaseAdjustment, Self) {
         let ServerClockReading { clock, now, sent_at: asked, received_at: heard } = *reading;
         if now < clock {
-            // It was set back, which shows without a sight: nothing passed.
+            // The clock was set back, which shows without an observation: no time passed.
             let passed = LeaseAdjustment { clock: now, step: now - clock, ..LeaseAdjustment::default() };
             return (passed, Self { now, sent_at: asked, since: self.since, certain: true });
         }
-        // Others went on acting when it looked no more, which was long ago: it knows no more than one who has just come.
-        // But where the server was away from all, whoever looked right before that knows.
+        // Others acted after it stopped observing, which was long ago: it knows no more than a new writer.
+        // But if the server was away from all, the writer that observed right before that knows.
         let blind = clock - self.now > 2 * HIDDEN && (heard - self.sent_at).0 > WAIT;
         let old = if blind { Self::new(reading, false) } else { *self };
         let stepped = old.excess(old.now, reading);
         if !old.is_certain(reading) {
-            // Whoever knows better sees to it by what was left there, so that is left.
+            // A writer that knows better handles it by the stored state, so that stays.
             let seen = if stepped > SLACK { old } else { Self { now, sent_at: asked, ..old } };
             return (LeaseAdjustment { clock, ..LeaseAdjustment::default() }, seen);
         }
         let latest = clock.max(old.now);
-        // Only what is certain to lie behind the last act: the rest somebody else has seen to.
+        // Only what certainly lies behind the last act: another writer has handled the rest.
         let step = if old.excess(latest, reading) > SLACK { stepped } else { 0 };
         let (away, unseen) = ((now - clock - step).max(0), (now - latest - step).max(0));
         (
@@ -149,12 +149,12 @@ impl ClockObservation {
     }
 }
 
-/// The soonest end to tell to whoever asks when to act again: who cannot end leases yet need not be asked to.
+/// The earliest end, which says when to act again: a writer that cannot end leases yet need not be called for it.
 pub(super) fn earliest_end(clock: i64, now: i64) -> Millis {
     Millis(if clock == now { 0 } else { HIDDEN })
 }
 
-/// Whether nobody acted for more than half of a term.
+/// Whether no writer acted for more than half of a term.
 fn is_over_half(ttl: i64, away: i64) -> bool {
     ttl < away.saturating_mul(2)
 }
@@ -166,7 +166,7 @@ mod tests {
     const TTL: i64 = 15_000;
     const RENEWAL: i64 = TTL / 3;
 
-    /// How far the renewals of two are apart at most; they look at different moments.
+    /// How far the renewals of two writers are apart at most; they check at different moments.
     const APART: i64 = RENEWAL / 2 + 260;
 
     /// A lease as the server has it, and by true time.
@@ -176,7 +176,7 @@ mod tests {
         ended: Option<i64>,
     }
 
-    /// A writer and when it looked last; with a lease that it renews, and when it did so.
+    /// A writer and its last observation; with a lease that it renews, and when it did so.
     #[derive(Clone, Copy)]
     struct ClockTestWriter {
         observation: ClockObservation,
@@ -184,7 +184,7 @@ mod tests {
         renews: Option<(usize, i64)>,
     }
 
-    /// A server whose clock is ahead of true time by so much.
+    /// A server whose clock is ahead of true time by this much.
     #[derive(Default)]
     struct ClockTestServer {
         time: i64,
@@ -195,7 +195,7 @@ mod tests {
     }
 
     impl ClockTestServer {
-        /// Two that renew, which do so as late as `phase` from now, and a third lease whose holder is dead.
+        /// Two writers that renew, as late as `phase` from now, and a third lease whose holder is dead.
         fn new(phase: i64) -> (Self, usize) {
             let mut world = Self { time: 1_000_000, clock: 1_000_000, ..Self::default() };
             for behind in [0, APART] {
@@ -227,7 +227,7 @@ mod tests {
             self.leases.len() - 1
         }
 
-        /// One act, as the ledger does it.
+        /// One act, as a transaction does it.
         fn act(&mut self, observation: ClockObservation, renew: Option<usize>) -> ClockObservation {
             let reading = self.reading();
             let (passed, seen) = observation.evaluate(&reading);
@@ -268,7 +268,7 @@ mod tests {
             }
         }
 
-        /// Somebody comes, acts and goes.
+        /// A writer comes, acts and goes.
         fn visit(&mut self) {
             let observation = ClockObservation::new(&self.reading(), false);
             self.act(observation, None);
@@ -294,7 +294,7 @@ mod tests {
                         world.pass(1_000);
                     }
                     let lived = world.lived(dead).expect("a dead one's lease ends");
-                    // Somebody acts so often; what was set back may pass for no time.
+                    // A writer acts this often; time that was set back may not count.
                     let late = APART + MISSED.0 + if step < 0 { RENEWAL } else { 0 };
                     assert!(lived <= TTL + late, "{step} {phase} {visits}: lived for {lived}");
                 }

@@ -1,4 +1,4 @@
-//! One connection to an SQL server, whichever it is: statements go out, rows come back as the few types we keep.
+//! A connection to an SQL server of either kind: sends statements, returns rows of the few types in use.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use sqlx::{AssertSqlSafe, Connection as _, Error, Row as _};
 use super::statement::{SqlArg, SqlDialect, SqlStatement};
 use crate::{EngineUrl, RegistryError};
 
-/// How long a connection may take to come about.
+/// How long connecting may take.
 const CONNECTING: Duration = Duration::from_secs(4);
 
-/// What a server answered, or why it did not.
+/// The answer of a server, or its error.
 pub type SqlResult<T> = Result<T, Error>;
 
-/// Where a server is and who asks.
+/// The address of a server, with its user.
 #[derive(Clone)]
 pub enum SqlTarget {
     /// PostgreSQL.
@@ -40,7 +40,7 @@ pub enum SqlConnection {
     MySql(MySqlConnection),
 }
 
-/// A row that came back.
+/// A row of a result.
 pub enum SqlRow {
     /// From PostgreSQL.
     #[cfg(feature = "postgres")]
@@ -50,7 +50,7 @@ pub enum SqlRow {
     MySql(MySqlRow),
 }
 
-/// Does the same with whichever it is.
+/// Runs the same code for either kind.
 macro_rules! whichever {
     ($kind:ident, $value:expr, $inner:ident => $work:expr) => {
         match $value {
@@ -66,7 +66,7 @@ impl SqlTarget {
     /// The server at a URL, and the namespace there.
     ///
     /// # Errors
-    /// [`RegistryError::Refused`] says how to mend the URL.
+    /// [`RegistryError::Refused`] says how to fix the URL.
     pub fn from_url(url: &EngineUrl) -> Result<(Self, &str), RegistryError> {
         match url.scheme() {
             #[cfg(feature = "postgres")]
@@ -77,7 +77,7 @@ impl SqlTarget {
         }
     }
 
-    /// How it is spoken to.
+    /// The dialect of the server.
     #[must_use]
     pub fn dialect(&self) -> &'static SqlDialect {
         match self {
@@ -90,10 +90,10 @@ impl SqlTarget {
 }
 
 impl SqlConnection {
-    /// Connects, and says `greeting` first.
+    /// Connects, and executes `greeting` first.
     ///
     /// # Errors
-    /// No connection came about in time, or the server refuses it.
+    /// The connection took too long, or the server refused it.
     pub async fn open(target: &SqlTarget, greeting: &str) -> Result<Self, Error> {
         let open = async {
             let mut link = match target {
@@ -110,19 +110,19 @@ impl SqlConnection {
             .unwrap_or_else(|_| Err(timeout_error("no connection", CONNECTING)))
     }
 
-    /// Sends text that takes no arguments: what begins and ends transactions, and settings.
+    /// Executes text without arguments: begins and ends of transactions, and settings.
     ///
     /// # Errors
-    /// The server refuses it, or did not answer: then nobody knows what became of it.
+    /// The server refuses it, or did not answer: then its outcome is unknown.
     pub async fn execute_text(&mut self, text: &str) -> Result<(), Error> {
         let sql = sqlx::raw_sql(AssertSqlSafe(text));
         whichever!(Self, self, link => sql.execute(link).await.map(drop))
     }
 
-    /// Sends a statement and returns how many rows it changed or found.
+    /// Executes a statement and returns how many rows it changed or found.
     ///
     /// # Errors
-    /// The server refuses it, or did not answer: then nobody knows what became of it.
+    /// The server refuses it, or did not answer: then its outcome is unknown.
     pub async fn execute(&mut self, statement: SqlStatement<'_>) -> Result<u64, Error> {
         match self {
             #[cfg(feature = "postgres")]
@@ -138,10 +138,10 @@ impl SqlConnection {
         }
     }
 
-    /// Sends a statement and returns what it found.
+    /// Executes a statement and returns its rows.
     ///
     /// # Errors
-    /// The server refuses it, or did not answer: then nobody knows what became of it.
+    /// The server refuses it, or did not answer: then its outcome is unknown.
     pub async fn query(&mut self, statement: SqlStatement<'_>) -> Result<Vec<SqlRow>, Error> {
         match self {
             #[cfg(feature = "postgres")]
@@ -157,10 +157,10 @@ impl SqlConnection {
         }
     }
 
-    /// Sends a statement that finds exactly one row.
+    /// Executes a statement that finds exactly one row.
     ///
     /// # Errors
-    /// As [`rows`](Self::rows), or it found none.
+    /// Same as [`query`](Self::query), or it found none.
     pub async fn query_one(&mut self, statement: SqlStatement<'_>) -> Result<SqlRow, Error> {
         self.query(statement).await?.pop().ok_or(Error::RowNotFound)
     }
@@ -194,7 +194,7 @@ mod mysql {
         args.into_iter().fold(query, |query, arg| match arg {
             SqlArg::Int(number) => query.bind(number),
             SqlArg::Maybe(number) => query.bind(number),
-            // Keys are bytes there, so that nothing is folded, padded or compared by language.
+            // Keys are bytes there, so that nothing is case-folded, padded or compared by language.
             SqlArg::Text(text) => query.bind(text.as_bytes()),
             SqlArg::Bytes(bytes) => query.bind(bytes),
         })
@@ -202,18 +202,18 @@ mod mysql {
 }
 
 impl SqlRow {
-    /// A number.
+    /// An integer.
     ///
     /// # Errors
-    /// There is no such thing in that column.
+    /// The column has no such value.
     pub fn int(&self, at: usize) -> Result<i64, Error> {
         whichever!(Self, self, row => row.try_get(at))
     }
 
-    /// A number that may be missing.
+    /// An integer that may be null.
     ///
     /// # Errors
-    /// There is no such thing in that column.
+    /// The column has no such value.
     pub fn optional_int(&self, at: usize) -> Result<Option<i64>, Error> {
         whichever!(Self, self, row => row.try_get(at))
     }
@@ -221,7 +221,7 @@ impl SqlRow {
     /// Bytes, also those of a text.
     ///
     /// # Errors
-    /// There is no such thing in that column.
+    /// The column has no such value.
     pub fn bytes(&self, at: usize) -> Result<Vec<u8>, Error> {
         whichever!(Self, self, row => row.try_get_unchecked(at))
     }
@@ -229,7 +229,7 @@ impl SqlRow {
     /// A text.
     ///
     /// # Errors
-    /// There is no such thing in that column.
+    /// The column has no such value.
     pub fn text(&self, at: usize) -> Result<String, Error> {
         String::from_utf8(self.bytes(at)?).map_err(|error| Error::Decode(error.into()))
     }
@@ -246,7 +246,7 @@ impl SqlRow {
         Ok(self.optional_int(at)?.map(|number| LeaseId(number.cast_unsigned())))
     }
 
-    /// `revision, born, owner, value` from this column on.
+    /// Reads `revision, born, owner, value` from this column on.
     pub(super) fn entry(&self, at: usize) -> Result<Entry, Error> {
         Ok(Entry {
             revision: self.revision(at)?,
@@ -257,7 +257,7 @@ impl SqlRow {
     }
 }
 
-/// What did not come in time.
+/// The error for an answer that did not come in time.
 #[must_use]
 pub fn timeout_error(what: &str, span: Duration) -> Error {
     let text = format!("{what} within {} s", span.as_secs());

@@ -1,17 +1,17 @@
-//! What an SQL server's errors mean for a registry, and what to do about each.
+//! Maps an SQL server's errors to remedies and registry errors.
 
 use sqlx::Error;
 
 use crate::RegistryError;
 
-/// What to do about an error.
+/// The remedy for an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SqlRemedy {
-    /// Nothing was made: do it again in the same connection.
+    /// Nothing was made: retry in the same connection.
     Retry,
-    /// The connection is no good any more: take a new one.
+    /// The connection cannot be used any more: open a new one.
     Reconnect,
-    /// Something in what was sent is at fault.
+    /// A part of what was sent is at fault: send the parts separately.
     Split,
     /// It will not get better by itself.
     GiveUp,
@@ -27,7 +27,7 @@ fn code(error: &Error) -> Option<(String, u16)> {
     Some((error.code().unwrap_or_default().into_owned(), number))
 }
 
-/// What to do about an error that came before anything was committed.
+/// The remedy for an error that came before the commit.
 pub(super) fn remedy(error: &Error) -> SqlRemedy {
     let Some((state, number)) = code(error) else {
         return match error {
@@ -40,10 +40,10 @@ pub(super) fn remedy(error: &Error) -> SqlRemedy {
         // Serialization failure, deadlock, lock not available in time.
         ("40001" | "40P01" | "55P03", _) | (_, 1205 | 1213) => SqlRemedy::Retry,
         _ if state.starts_with("08") || state.starts_with("57P") || state == "25P03" => SqlRemedy::Reconnect,
-        // Read-only by now: another server may have taken its place behind the same name, or it is one that is left at once.
+        // Read-only by now: another server may have taken its place behind the same name, or it is being shut down.
         ("25006", _) | (_, 1290 | 1792 | 1836) => SqlRemedy::Reconnect,
         (_, 1053 | 1077 | 1152 | 1158..=1161 | 1184 | 1317 | 1927 | 3169 | 4031) => SqlRemedy::Reconnect,
-        // Data that the server does not take, or a statement that is too long for it.
+        // Data that the server does not accept, or a statement that is too long for it.
         (_, 1153 | 1301 | 1406 | 1366) => SqlRemedy::Split,
         _ if state.starts_with("22") || state.starts_with("54") || state.starts_with("21") => {
             SqlRemedy::Split
@@ -52,12 +52,12 @@ pub(super) fn remedy(error: &Error) -> SqlRemedy {
     }
 }
 
-/// Whether the table that was asked does not exist.
+/// Whether the table of the query does not exist.
 pub(super) fn is_missing_table(error: &Error) -> bool {
     code(error).is_some_and(|(state, number)| state == "42P01" || number == 1146)
 }
 
-/// Whether somebody else made the same thing at the same time.
+/// Whether another client created the same thing at the same time.
 pub(super) fn is_already_exists(error: &Error) -> bool {
     code(error).is_some_and(|(state, number)| {
         matches!(state.as_str(), "23505" | "42P07" | "42710") || matches!(number, 1050 | 1061)
@@ -66,17 +66,17 @@ pub(super) fn is_already_exists(error: &Error) -> bool {
 
 const SECRET: &str = "cannot be spoken to in secret: see tls, ca, cert and key in its URL";
 
-/// A restore of the cluster's own backup wants a place where nothing is.
+/// A restore of the cluster's own backup needs an empty place.
 const RESTORE: &str = "restore the database from a backup with its own tools";
 
-/// Says what an error means and how to get rid of it. `place` names what is kept there, and its URL without a password.
+/// Describes an error and its fix. `place` names what is stored there, and its URL without a password.
 pub fn explain(place: &str, error: &Error) -> RegistryError {
     use RegistryError::{Fatal, Refused, Unavailable};
     let say = |what: &str| format!("{place} {what} ({error})");
     let Some((state, number)) = code(error) else {
         return match error {
             Error::Tls(_) => Refused(say(SECRET)),
-            // How a certificate that nobody vouches for is told.
+            // The error of an untrusted certificate.
             Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => Refused(say(SECRET)),
             Error::Configuration(_) => Refused(say("cannot be used with these settings: mend its URL")),
             Error::Io(_) | Error::Protocol(_) | Error::WorkerCrashed => Unavailable(say(

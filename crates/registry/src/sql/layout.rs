@@ -1,6 +1,6 @@
-//! Tables: made, and brought up to date, by whoever comes first while the others wait.
+//! Creates and updates tables: the first node does it, the others wait.
 //!
-//! Each step can be repeated: a node that died in the middle of one is followed by another that does it again.
+//! Each step can be repeated: if a node dies in the middle of one, another does it again.
 
 use std::time::Duration;
 
@@ -12,31 +12,31 @@ use super::errors;
 use super::statement::{SqlArg, SqlDialect, SqlStatement};
 use crate::RegistryError;
 
-/// How long a step may take before others take its maker for dead, and how often they look, and for how long.
+/// How long a step may take before others treat its node as dead, how often they check, and for how long.
 const TURN_MILLIS: i64 = 30_000;
 const LOOK: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 2_400;
 
-/// Which tables there are to be.
+/// The tables of a layout.
 pub struct TableLayout {
-    /// What is kept there, and its URL without a password.
+    /// What is stored there, and its URL without a password.
     pub label: String,
-    /// How the server is spoken to.
+    /// The server's dialect.
     pub dialect: &'static SqlDialect,
     /// The table, in quotes, whose one row has the columns `layout` and `busy_until`.
     pub meta: String,
-    /// Makes that table and its row. May be repeated.
+    /// Creates that table and its row. May be repeated.
     pub first: [String; 2],
-    /// What makes each layout of the one before, from layout 0 on. May be repeated.
+    /// The statements from each layout to the next, from layout 0 on. May be repeated.
     pub steps: Vec<Vec<String>>,
 }
 
 impl TableLayout {
-    /// Brings the tables up to date.
+    /// Creates or updates the tables.
     ///
     /// # Errors
-    /// [`RegistryError::Refused`] when a newer program made them or the user may not, [`RegistryError::Unavailable`] when
-    /// that may pass.
+    /// [`RegistryError::Refused`] when a newer program made them or the user has no right,
+    /// [`RegistryError::Unavailable`] when the cause may pass.
     pub async fn prepare(&self, link: &mut SqlConnection) -> Result<(), RegistryError> {
         let explain = |error| errors::explain(&self.label, &error);
         let newest = i64::try_from(self.steps.len()).unwrap_or(i64::MAX);
@@ -55,7 +55,7 @@ impl TableLayout {
                     }
                 }
                 Err(error) if errors::is_missing_table(&error) => match self.create_meta(link).await {
-                    // Whoever made it first has made it for us.
+                    // Another node has created it.
                     Err(error) if errors::is_already_exists(&error) => tokio::time::sleep(LOOK).await,
                     made => made.map_err(explain)?,
                 },
@@ -68,10 +68,10 @@ impl TableLayout {
         )))
     }
 
-    /// Whether the table that all begins with is there.
+    /// Whether the meta table exists.
     ///
     /// # Errors
-    /// [`RegistryError::Refused`] when the user may not look, [`RegistryError::Unavailable`] when that may pass.
+    /// [`RegistryError::Refused`] when the user has no right, [`RegistryError::Unavailable`] when the cause may pass.
     pub async fn exists(&self, link: &mut SqlConnection) -> Result<bool, RegistryError> {
         let layout = SqlStatement::of(self.dialect.numbered, "SELECT layout FROM ").then(&self.meta);
         match link.query(layout).await {
@@ -99,7 +99,7 @@ impl TableLayout {
         Ok(())
     }
 
-    /// Does the next step, where nobody else is at it.
+    /// Does the next step, unless another node is at it.
     async fn step(&self, link: &mut SqlConnection, layout: i64) -> Result<bool, Error> {
         let (meta, now, numbered) = (&self.meta, self.dialect.now, self.dialect.numbered);
         let claim = format!(
@@ -140,7 +140,7 @@ pub(super) fn registry_layout(config: &SqlConfig) -> TableLayout {
     TableLayout { label: config.label.clone(), dialect: dialect.sql, meta, first, steps }
 }
 
-/// Remembers which server keeps the registry, and returns how often that may have gone back in time.
+/// Records which server holds the registry, and returns how often that may have been rolled back.
 pub(super) async fn record_server(
     link: &mut SqlConnection,
     config: &SqlConfig,
@@ -152,7 +152,7 @@ pub(super) async fn record_server(
     let row = link.query_one(select).await?;
     let (mut generation, known) = (row.int(0)?, row.text(1)?);
     if known != identity {
-        // At the very first there is nothing to have lost.
+        // At the very first there is nothing to lose.
         generation += i64::from(!known.is_empty());
         let save = SqlStatement::new(dialect, "UPDATE ").then(meta).then(" SET generation = ");
         let save = save.with(SqlArg::Int(generation)).then(", server = ").with(SqlArg::Text(identity));
@@ -162,7 +162,7 @@ pub(super) async fn record_server(
     Ok(u16::try_from(generation).unwrap_or(u16::MAX))
 }
 
-/// Raises the generation above one in which the server went back in time, for whoever connects next.
+/// Raises the generation above one in which the server was rolled back, for the next connection.
 pub(super) async fn raise_generation(
     link: &mut SqlConnection,
     config: &SqlConfig,

@@ -1,4 +1,4 @@
-//! Hears that the order went on, whoever moved it: the server sends word where it can, and else it is asked.
+//! Learns of new revisions of any writer: by the server's notifications if it has them, and else by polling.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -21,7 +21,7 @@ async fn listen(config: Arc<SqlConfig>, readers: Weak<SqlReaders>, bell: Weak<wa
     let mut listener = SqlListener::default();
     loop {
         let (Some(asked), Some(rung)) = (readers.upgrade(), bell.upgrade()) else { return };
-        // A server that is away is asked again, and whoever commits hears of it meanwhile.
+        // A server that is away is polled again, and a caller that commits gets the error meanwhile.
         if let Ok(revision) = asked.revision().await {
             rung.send_if_modified(|rung| revision > std::mem::replace(rung, revision.max(*rung)));
         }
@@ -30,7 +30,7 @@ async fn listen(config: Arc<SqlConfig>, readers: Weak<SqlReaders>, bell: Weak<wa
     }
 }
 
-/// Where the server's word comes in.
+/// The connection for the server's notifications.
 #[derive(Default)]
 struct SqlListener {
     #[cfg(feature = "postgres")]
@@ -38,7 +38,7 @@ struct SqlListener {
 }
 
 impl SqlListener {
-    /// Waits until it is time to ask.
+    /// Waits until it is time to poll.
     async fn wait_for_change(
         &mut self,
         config: &SqlConfig,
@@ -65,20 +65,20 @@ impl SqlListener {
         readers: &Weak<SqlReaders>,
         bell: &Weak<watch::Sender<Revision>>,
     ) {
-        // Word may be lost on the way, so one asks now and then all the same.
+        // A notification may be lost, so polling goes on, less often.
         let patience = span(NOTICE_PUSHED);
         let Some(listener) = &mut self.listener else {
             let connected = tokio::time::timeout(patience * 4, connect(options, channel)).await;
             let connected = connected.ok().and_then(Result::ok);
             let wait = if connected.is_some() { patience } else { span(POLL) };
-            // Whoever connects after it and finds the server that was adopted vouches for it.
+            // Only a connection opened afterwards, and to the adopted server, may be trusted.
             let known = match readers.upgrade() {
                 Some(readers) if connected.is_some() => readers.open().await.is_ok(),
                 _ => false,
             };
             self.listener = connected.filter(|_| known);
             if self.listener.is_none() {
-                // A pooler in between may not pass on such words; then this is polling.
+                // A pooler in between may not pass on notifications; then this is polling.
                 tokio::time::sleep(wait).await;
             }
             return;
@@ -90,7 +90,7 @@ impl SqlListener {
                 while let Some(word) = listener.next_buffered() {
                     last = last.max(said(&word));
                 }
-                // Anybody in this database may say anything there, so words are no more than a reason to ask.
+                // Any user of this database can send notifications, so they only trigger a poll.
                 if last > bell.upgrade().map(|bell| *bell.borrow()) {
                     return Ok(true);
                 }
@@ -99,7 +99,7 @@ impl SqlListener {
         };
         match tokio::time::timeout(patience, heard).await {
             Ok(Ok(true)) | Err(_) => {}
-            // It was cut off and may be back, with another server: what was said meanwhile is lost.
+            // It was cut off and may be back, with another server: notifications meanwhile are lost.
             Ok(Ok(false)) => self.listener = None,
             Ok(Err(_)) => {
                 self.listener = None;

@@ -1,4 +1,4 @@
-//! Snapshots beside the writer: listing, reading, and what changed since.
+//! Reads snapshots beside the writer: lists, entries, and changes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,21 +18,21 @@ use crate::{BoxFuture, RegistryError};
 /// How many connections read at once.
 const READERS: usize = 4;
 
-/// How much of a listing comes at once, and how many keys are asked for at once.
+/// The page size of a list, and the most keys of one query.
 const PAGE: usize = 8_192;
 const KEYS: usize = 4_096;
 
-/// The connections that read.
+/// The reading connections.
 pub(super) struct SqlReaders {
     config: Arc<SqlConfig>,
     adopted: Arc<SqlServerIdentity>,
-    /// Rung with each revision that is known to have been made.
+    /// Carries each revision that is known to be made.
     bell: Arc<watch::Sender<Revision>>,
     idle: Mutex<Vec<SqlConnection>>,
     room: Semaphore,
 }
 
-/// A question.
+/// A query.
 enum ReadQuery {
     List,
     Read(Vec<Key>),
@@ -60,7 +60,7 @@ impl SqlReaders {
         self.query(ReadQuery::Read(keys)).await.map(|found| found.unwrap_or_default().changes)
     }
 
-    /// Where the order stands.
+    /// The position of the order.
     pub(super) async fn revision(&self) -> Result<Revision, RegistryError> {
         self.query(ReadQuery::Revision).await.map(|now| now.unwrap_or_default().revision)
     }
@@ -77,10 +77,10 @@ impl SqlReaders {
         };
         let known = *self.bell.borrow();
         match self.query_on(link, &look).await {
-            // A connection that was kept may be to a server that has been replaced, and knows nothing of it.
+            // An idle connection may be to a server that has been replaced, without knowing it.
             Ok(found) if had && found.as_ref().is_none_or(|found| found.revision < known) => {}
             Ok(found) => return Ok(found),
-            // Or have died meanwhile, and reading twice harms nobody.
+            // Or it may be dead, and reading twice does no harm.
             Err(error) if had || matches!(errors::remedy(&error), SqlRemedy::Retry) => {}
             Err(error) => return Err(errors::explain(&self.config.label, &error)),
         }
@@ -89,19 +89,19 @@ impl SqlReaders {
         self.query_on(link, &look).await.map_err(|error| errors::explain(&self.config.label, &error))
     }
 
-    /// A new connection. What another server keeps may be another history: nobody is told of that.
+    /// A new connection. Another server may hold another history, which must not be reported.
     pub(super) async fn open(&self) -> Result<SqlConnection, RegistryError> {
         self.config.reconnect(&self.adopted).await
     }
 
-    /// Looks, and keeps the connection when it has done well.
+    /// Executes the query, and keeps the connection if that succeeds.
     async fn query_on(
         &self,
         mut link: SqlConnection,
         look: &ReadQuery,
     ) -> Result<Option<ChangeBatch>, Error> {
         let found = match look {
-            // However long it is, it goes on page by page.
+            // However long it is, it is read page by page.
             ReadQuery::List => self.list_on(&mut link).await.map(Some),
             ReadQuery::Read(keys) => within(self.read_on(&mut link, keys)).await.map(Some),
             ReadQuery::Changes(after) => within(self.changes_on(&mut link, *after)).await,
@@ -160,7 +160,7 @@ impl SqlReaders {
         Ok(ChangeBatch { changes: keys.iter().map(change).collect(), revision })
     }
 
-    /// Tells each key that changed once, as it stands in the snapshot, and each deletion.
+    /// The changed keys, each once, as they are in the snapshot, and each deletion.
     async fn changes_on(
         &self,
         link: &mut SqlConnection,
@@ -175,7 +175,7 @@ impl SqlReaders {
             .then(" m LEFT JOIN ")
             .then(&tables.change);
         select = select.then(" c ON c.revision > ").number(after.0).then(" LEFT JOIN ").then(&tables.entry);
-        // Of an entry that changed again only the last row is joined.
+        // For an entry that changed repeatedly only the last row is joined.
         select = select.then(" e ON e.k = c.k AND e.revision = c.revision ORDER BY c.revision, c.k");
         let rows = link.query(select).await?;
         let first = rows.first().ok_or(Error::RowNotFound)?;

@@ -1,7 +1,7 @@
-//! One transaction on the server that writes: what a group needs is read under the counter's lock, then written in bulk.
+//! A writing transaction on the server: reads what a group needs under the counter's lock, then writes in bulk.
 //!
-//! The counter's row is locked first, so transactions come one after another in the order of their revisions, and
-//! whatever is read afterwards is as the last of them left it.
+//! The counter's row is locked first, so transactions are made one after another in the order of their revisions, and
+//! each reads what the last one left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ use crate::queue::WriteRequest;
 const REMEMBERED: i64 = 65_536;
 const SLICE: i64 = 4_096;
 
-/// A transaction that was begun.
+/// A begun transaction.
 pub(super) struct SqlSnapshot<'l> {
     pub(super) connection: &'l mut SqlConnection,
     pub(super) dialect: &'static RegistryDialect,
@@ -29,7 +29,7 @@ pub(super) struct SqlSnapshot<'l> {
 }
 
 impl SqlSnapshot<'_> {
-    /// Begins, waits for the counter, and reads it, and how often the server went back in time.
+    /// Begins, locks and reads the counter, and reads how often the server was rolled back.
     pub(super) async fn begin(&mut self) -> Result<(SqlMeta, i64), Error> {
         self.connection.execute_text(self.dialect.begin).await?;
         let columns = "SELECT revision, forgotten, changes, leases, clock, generation FROM ";
@@ -45,8 +45,8 @@ impl SqlSnapshot<'_> {
         Ok((meta, row.int(5)?))
     }
 
-    /// Reads all that a group can ask about, and what is seen of the server's clock. Time is read after the counter was
-    /// locked: so no two disagree on it.
+    /// Reads everything that a group needs, and the server's clock. Time is read after the counter was
+    /// locked, so no two transactions disagree on it.
     pub(super) async fn read(
         &mut self,
         limits: SqlLimits,
@@ -80,9 +80,9 @@ impl SqlSnapshot<'_> {
         Ok((state, observation))
     }
 
-    /// Nobody could renew while nobody was served, so those leases are prolonged first (docs/design/protocol.md): by their term, or by
-    /// as long as the server was out of sight. A step of its clock takes the ends of all leases along. No more is left of
-    /// any than its term.
+    /// Extends leases first whose holders could not renew, as no writer was served (docs/design/protocol.md): by their
+    /// term, or by the time that the server was out of sight. A step of its clock moves the ends of all leases. No
+    /// lease then has more left than its term.
     async fn extend_for_absence(
         &mut self,
         limits: &SqlLimits,
@@ -130,7 +130,7 @@ impl SqlSnapshot<'_> {
         Ok(())
     }
 
-    /// Reads the values of some entries as the transaction found them; to be called before anything is written.
+    /// Reads the values of some entries as the transaction found them; call this before any write.
     pub(super) async fn values(&mut self, keys: &[Key]) -> Result<BTreeMap<Key, Value>, Error> {
         let mut values = BTreeMap::new();
         for piece in pieces(keys, |_| 0) {
@@ -143,7 +143,7 @@ impl SqlSnapshot<'_> {
         Ok(values)
     }
 
-    /// Writes what a group came to, but does not commit.
+    /// Writes the results of a group, but does not commit.
     pub(super) async fn write(&mut self, state: &mut SqlState, before: &SqlMeta) -> Result<(), Error> {
         self.write_leases(state).await?;
         self.write_entries(state).await?;
@@ -234,8 +234,8 @@ impl SqlSnapshot<'_> {
         Ok(())
     }
 
-    /// When somebody has to act next, counted from the group's moment: when a lease of anybody ends, or before the pause is so
-    /// long for one that it would be prolonged.
+    /// When the next act is due, from the group's moment: when any lease ends, or before a pause becomes so
+    /// long that a lease would be extended.
     pub(super) async fn next_end(&mut self, now: i64) -> Result<Option<Millis>, Error> {
         let next = self.sql("SELECT min(ends), min(ttl) FROM ").then(&self.tables.lease);
         let row = self.connection.query_one(next).await?;
@@ -248,7 +248,7 @@ impl SqlSnapshot<'_> {
     }
 }
 
-/// An entry that is to be written whole.
+/// An entry that has to be written completely.
 fn row<'b>(key: &'b Key, known: &'b KeyState) -> Option<(&'b Key, &'b [u8], &'b EntryHead)> {
     let head = known.head.as_ref()?;
     Some((key, head.value.as_deref()?, head))
@@ -262,7 +262,7 @@ fn closes(group: &[WriteRequest], id: LeaseId) -> bool {
     group.iter().any(|ask| matches!(ask, WriteRequest::Close(closed, _) if *closed == id))
 }
 
-/// Collects what is asked about.
+/// Collects the keys and leases of a request.
 fn collect_names<'a>(ask: &'a WriteRequest, keys: &mut BTreeSet<&'a Key>, leases: &mut BTreeSet<LeaseId>) {
     match ask {
         WriteRequest::Open(..) => {}

@@ -1,6 +1,6 @@
-//! What a group of verbs comes to, worked out in memory from what its transaction has read under the counter's lock.
+//! Works out the results of a group in memory, from what its transaction has read under the counter's lock.
 //!
-//! It answers exactly as [`Store`](evenkeel_core::store::Store) does; the differential cases hold them together.
+//! It answers exactly as [`Store`](evenkeel_core::store::Store) does; the differential cases compare them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,17 +12,17 @@ use super::SqlLimits;
 use crate::TTL_MAX;
 use crate::queue::WriteRequest;
 
-/// An entry, its value aside where that has not been needed.
+/// An entry, without its value where that was not needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EntryHead {
     pub(super) revision: Revision,
     pub(super) born: Revision,
     pub(super) owner: Option<LeaseId>,
-    /// `None` for the one in the table.
+    /// `None` for the value in the table.
     pub(super) value: Option<Value>,
 }
 
-/// One key: as the table has it, and as it is by now.
+/// The state of a key: in the table, and by now.
 #[derive(Debug, Default)]
 pub(super) struct KeyState {
     pub(super) stored: bool,
@@ -42,19 +42,19 @@ pub(super) struct SqlLease {
 /// The one row of the counter's table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SqlMeta {
-    /// Where the total order stands.
+    /// The position of the total order.
     pub(super) revision: Revision,
-    /// The feed knows nothing of what happened up to here.
+    /// The feed has no changes up to here.
     pub(super) forgotten: Revision,
     /// How many rows the table of changes has.
     pub(super) changes: i64,
-    /// The last number given to a lease.
+    /// The last number of a lease.
     pub(super) leases: u64,
-    /// When anybody last acted who could tell what time had passed.
+    /// The time of the last act by a writer that could tell how much time had passed.
     pub(super) clock: i64,
 }
 
-/// What a verb came to.
+/// The result of a request.
 #[derive(Debug)]
 pub(super) enum SqlReply {
     Granted(Option<(LeaseId, Millis)>),
@@ -62,15 +62,15 @@ pub(super) enum SqlReply {
     Txns(Vec<SqlTxnResult>),
 }
 
-/// What a transaction came to.
+/// The result of a transaction.
 #[derive(Debug)]
 pub(super) enum SqlTxnResult {
     Applied(Revision),
-    /// Every key it names, as it stood, at this revision.
+    /// The state of every key that it names, at this revision.
     Refused(Vec<(Key, Option<EntryHead>)>, Revision),
 }
 
-/// The state a group works on.
+/// The state that a group works on.
 pub(super) struct SqlState {
     limits: SqlLimits,
     pub(super) now: i64,
@@ -88,24 +88,24 @@ impl SqlState {
         Self { limits, now, meta, entries, leases, ended, changed: BTreeMap::new() }
     }
 
-    /// Takes in an entry that the table has.
+    /// Adds an entry that the table has.
     pub(super) fn add_entry(&mut self, key: Key, head: EntryHead) {
         self.entries.insert(key, KeyState { stored: true, head: Some(head), touched: false });
     }
 
-    /// Takes in a lease that the table has.
+    /// Adds a lease that the table has.
     pub(super) fn add_lease(&mut self, id: LeaseId, ttl: Millis, ends: i64) {
         self.leases.insert(id, SqlLease { ttl, ends, touched: false });
     }
 
-    /// Ends every lease whose time was over when anybody last acted, of those that were read: now, as a rule.
+    /// Ends every lease that was over at the last act, among those that were read; usually the last act is now.
     pub(super) fn end_expired(&mut self) {
         let over: Vec<_> =
             self.leases.iter().filter(|(_, it)| it.ends <= self.meta.clock).map(|(id, _)| *id).collect();
         over.into_iter().for_each(|id| self.close(id));
     }
 
-    /// Does what was asked.
+    /// Applies a request.
     pub(super) fn apply(&mut self, ask: &WriteRequest) -> SqlReply {
         match ask {
             WriteRequest::Open(ttl, _) => {
@@ -132,7 +132,7 @@ impl SqlState {
         }
     }
 
-    /// Ends a lease and deletes what lives by it: all of that was read, or written by this group.
+    /// Ends a lease and deletes its entries: all of them were read, or written by this group.
     fn close(&mut self, id: LeaseId) {
         if self.leases.remove(&id).is_none() {
             return;
@@ -147,7 +147,7 @@ impl SqlState {
         owned.into_iter().for_each(|key| self.set(key, None));
     }
 
-    /// Makes all of a transaction or nothing of it.
+    /// Makes a transaction completely or not at all.
     fn apply_txn(&mut self, txn: &Txn) -> SqlTxnResult {
         if !self.limits.accepts(txn) || !self.guards_hold(txn) {
             let found = txn.keys().map(|key| (key.clone(), self.head(key).cloned())).collect();
@@ -184,7 +184,7 @@ impl SqlState {
             Guard::Born(key, born) => self.head(key).is_some_and(|head| head.born == *born),
             Guard::Open(lease) => self.leases.contains_key(lease),
         };
-        // An entry cannot live by a lease that has ended, so the transaction is refused as if it had said so.
+        // An entry cannot be owned by an ended lease, so the transaction is refused as if by a guard.
         let owned = |write: &Write| match write {
             Write::Put { owner: Some(lease), .. } => self.leases.contains_key(lease),
             Write::Put { .. } | Write::Delete { .. } => true,
@@ -206,7 +206,7 @@ impl SqlState {
 }
 
 impl EntryHead {
-    /// The whole entry; `None` where its value is still in the table.
+    /// The complete entry; `None` if its value is still in the table.
     pub(super) fn entry(self) -> Option<Entry> {
         let Self { revision, born, owner, value } = self;
         Some(Entry { value: value?, revision, born, owner })

@@ -1,4 +1,4 @@
-//! Statements as they are put together: the little in which the dialects differ, and arguments in lists.
+//! Builds statements: the differences of the dialects, and lists of arguments.
 
 use std::fmt::Write as _;
 
@@ -6,48 +6,48 @@ use super::SqlServerInfo;
 use super::connection::SqlConnection;
 use crate::BoxFuture;
 
-/// The little in which SQL servers differ, whatever is kept there.
+/// The differences between SQL servers, for any tables.
 #[derive(Debug)]
 pub struct SqlDialect {
     /// Whether placeholders are `$1, $2` and not `?, ?`.
     pub numbered: bool,
-    /// What names are put in.
+    /// The quotation mark of names.
     pub quote: char,
-    /// The server's calendar clock in milliseconds, at this very moment and not when the transaction began.
+    /// The server's calendar clock in milliseconds, at the moment of the call and not of the transaction's begin.
     pub now: &'static str,
-    /// Between `INSERT` and `INTO`, and at the end, where a row that is there already is left as it is.
+    /// Inserted between `INSERT` and `INTO`, and at the end, to leave an existing row as it is.
     pub ignore: (&'static str, &'static str),
-    /// Around what makes tables, where statements would else be given up after a while.
+    /// Before and after the creation of tables, to lift the limit on a statement's time.
     pub no_ddl_timeout: Option<(&'static str, &'static str)>,
 }
 
-/// In which they differ more, as registries.
+/// The further differences between SQL servers, for registries.
 pub(crate) struct RegistryDialect {
     /// The engine's name, as in its URL.
     pub(crate) name: &'static str,
     pub(crate) sql: &'static SqlDialect,
-    /// What every connection says first.
+    /// The first statements of every connection.
     pub(crate) session_setup: &'static str,
-    /// Begins a transaction that writes.
+    /// Begins a writing transaction.
     pub(crate) begin: &'static str,
-    /// Tells, in its second column, how a transaction that was begun so is kept from others.
+    /// Shows, in its second column, the isolation level of such a transaction.
     pub(crate) isolation: &'static str,
-    /// Begins one that reads several times and sees one moment.
+    /// Begins a transaction that reads several times from one snapshot.
     pub(crate) snapshot: &'static str,
-    /// The type of a short text, and what stands behind the counter's table.
+    /// The type of a short text, and the options after the counter's table.
     pub(crate) identity: &'static str,
     pub(crate) table: &'static str,
-    /// Behind `VALUES …` where an entry that is there already is replaced.
+    /// The text after `VALUES …` that replaces an existing entry.
     pub(crate) replace_entry: &'static str,
     /// The same for a lease.
     pub(crate) replace_lease: &'static str,
-    /// Wakes listeners with the number of a revision, where the server can.
+    /// Notifies listeners of a revision, if the server can.
     pub(crate) notify: Option<&'static str>,
-    /// Whether nobody is shown what a crash of the server may still take back.
+    /// Whether a commit becomes visible only once a crash of the server cannot undo it.
     pub(crate) durable_before_visible: bool,
-    /// Makes all tables but the counter's, and may be repeated.
+    /// Creates all tables but the counter's. May be repeated.
     pub(crate) first_layout: fn(&TableNames) -> Vec<String>,
-    /// Asks the server what it is and what its promises are worth.
+    /// Asks the server for its facts and the durability class of its commits.
     pub(crate) inspect: for<'l> fn(
         &'l mut SqlConnection,
         &'l TableNames,
@@ -57,9 +57,9 @@ pub(crate) struct RegistryDialect {
 /// An argument.
 #[derive(Clone, Copy, Debug)]
 pub enum SqlArg<'a> {
-    /// A number.
+    /// An integer.
     Int(i64),
-    /// A number that may be missing.
+    /// An integer that may be null.
     Maybe(Option<i64>),
     /// A text; MySQL gets its bytes.
     Text(&'a str),
@@ -80,38 +80,38 @@ impl<'a> SqlStatement<'a> {
         Self::of(dialect.sql.numbered, text)
     }
 
-    /// Begins with text; `numbered` is the server's [`Tongue::numbered`].
+    /// Begins with text; `numbered` is the server's [`SqlDialect::numbered`].
     #[must_use]
     pub fn of(numbered: bool, text: impl Into<String>) -> Self {
         Self { numbered, text: text.into(), args: Vec::new() }
     }
 
-    /// Goes on with text.
+    /// Appends text.
     #[must_use]
     pub fn then(mut self, text: &str) -> Self {
         self.text.push_str(text);
         self
     }
 
-    /// Goes on with an argument.
+    /// Appends an argument.
     #[must_use]
     pub fn with(mut self, arg: SqlArg<'a>) -> Self {
         self.push(arg);
         self
     }
 
-    /// Goes on with a number of ours.
+    /// Appends an unsigned number.
     pub(crate) fn number(self, number: u64) -> Self {
         self.with(SqlArg::Int(number.cast_signed()))
     }
 
-    /// Goes on with arguments in brackets. The last is repeated up to a power of two, so that the server sees few
-    /// different texts and remembers how to carry them out.
+    /// Appends arguments in brackets. The last one is repeated up to a power of two, so that the server sees few
+    /// different texts and caches their plans.
     #[must_use]
     pub fn any_of(mut self, args: impl IntoIterator<Item = SqlArg<'a>>) -> Self {
         let mut args: Vec<_> = args.into_iter().collect();
         let Some(last) = args.last().copied() else {
-            // Nothing is in it, and an empty list is not SQL.
+            // Matches nothing: an empty list is not SQL.
             return self.then("(NULL)");
         };
         args.resize(args.len().next_power_of_two(), last);
@@ -119,7 +119,7 @@ impl<'a> SqlStatement<'a> {
         self
     }
 
-    /// Goes on with rows, each in brackets.
+    /// Appends rows, each in brackets.
     #[must_use]
     pub fn rows<const N: usize>(mut self, rows: impl IntoIterator<Item = [SqlArg<'a>; N]>) -> Self {
         for (i, row) in rows.into_iter().enumerate() {
@@ -151,7 +151,7 @@ impl<'a> SqlStatement<'a> {
         }
     }
 
-    /// Its text and its arguments in their order.
+    /// The text and the arguments in order.
     #[must_use]
     pub fn into_parts(self) -> (String, Vec<SqlArg<'a>>) {
         (self.text, self.args)
@@ -163,7 +163,7 @@ pub const ROWS_MAX: usize = 1_024;
 /// The most bytes in the rows of one statement, where there are several.
 const BYTES_MAX: usize = 4 << 20;
 
-/// Cuts rows into pieces of few different lengths, none too heavy to send.
+/// Splits rows into pieces of few different lengths, none too large to send.
 pub fn pieces<T>(rows: &[T], weight: impl Fn(&T) -> usize) -> Vec<&[T]> {
     let (mut pieces, mut rest) = (Vec::new(), rows);
     while !rest.is_empty() {
@@ -192,12 +192,12 @@ pub(crate) struct TableNames {
     pub(crate) owned: String,
     /// The counter's table without quotes.
     pub(crate) counter: String,
-    /// What listeners listen to.
+    /// The notification channel.
     pub(crate) channel: String,
 }
 
 impl TableNames {
-    /// Those of a namespace, whose letters are harmless.
+    /// The names for a namespace, whose letters are safe.
     pub(crate) fn new(dialect: &RegistryDialect, namespace: &str) -> Self {
         let name = |what: &str| format!("{0}{namespace}_{what}{0}", dialect.sql.quote);
         Self {

@@ -1,4 +1,4 @@
-//! The one task of a process that writes: whatever waits goes into one transaction, and is answered after `COMMIT`.
+//! The writer task of a process: all waiting requests go into one transaction, and are answered after `COMMIT`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use super::{BYTES_MAX, PATIENCE, SqlConfig, SqlLimits, SqlServerIdentity, layout
 use crate::RegistryError;
 use crate::queue::{GroupLimits, LastError, WriteQueue, WriteRequest, WriterHandle, write_queue};
 
-/// How much goes into one transaction of the server's: more of it waits for the next.
+/// The most requests in one transaction of the server: more wait for the next.
 const MOST: GroupLimits = GroupLimits { txns: 1_000, bytes: BYTES_MAX };
 
-/// How often a transaction is tried while nothing was made.
+/// How often to try a transaction while nothing was made.
 const TRIES: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How long a connection may need to say that it is still there. The server gives up those that say nothing for longer,
-/// with whatever they have locked.
+/// How long a connection may stay silent. The server closes those that are silent for longer,
+/// and releases their locks.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// Starts the task, which rings `bell` after each commit.
+/// Starts the task, which announces the revision after each commit.
 pub(super) fn start(
     (link, sight): (SqlConnection, ClockObservation),
     config: Arc<SqlConfig>,
@@ -56,33 +56,33 @@ pub(super) fn start(
     asker
 }
 
-/// Why nothing is done any more for a node of before.
+/// Why an earlier node's requests are not done any more.
 const REPLACED: &str = "the registry was given a new generation, as after a restore: start this node again";
 
-/// What the task works with.
+/// The state of the task.
 struct SqlWriter {
     connection: Option<SqlConnection>,
     config: Arc<SqlConfig>,
     limits: SqlLimits,
     adopted: Arc<SqlServerIdentity>,
-    /// What was seen of its clock.
+    /// The observation of the server's clock.
     observation: ClockObservation,
     /// Why nothing is done any more.
     failure: Option<WriterFailure>,
     last_error: Arc<LastError>,
     bell: Arc<watch::Sender<Revision>>,
-    /// The last revision that was answered here.
+    /// The last revision in an answer of this process.
     last_answered: Revision,
 }
 
-/// The end of it, for good.
+/// The permanent failure of the writer.
 struct WriterFailure {
     error: RegistryError,
-    /// Whether whoever connects next must find a higher generation, and does not yet.
+    /// Whether the next connection must find a higher generation, which is not written yet.
     raise_generation: bool,
 }
 
-/// What a group came to.
+/// The result of a group.
 struct GroupResult {
     replies: Vec<SqlReply>,
     revision: Revision,
@@ -90,26 +90,26 @@ struct GroupResult {
     next_end: Option<Millis>,
 }
 
-/// How far the order has gone, as far as is known here.
+/// The known position of the order.
 #[derive(Clone, Copy)]
 struct KnownRevisions {
-    /// What nothing but a restore takes back.
+    /// The revision that only a restore can undo.
     durable: Revision,
-    /// What the server has told somebody here.
+    /// The revision that the server has shown this process.
     announced: Revision,
 }
 
 /// Why a group was not done.
 enum GroupError {
-    /// Before anything was committed.
+    /// It failed before the commit.
     BeforeCommit(Error),
-    /// When it was: nobody knows.
+    /// It failed at the commit: the outcome is unknown.
     AtCommit(Error),
-    /// Before anything was sent, and for good.
+    /// It failed before anything was sent, and for good.
     Stopped(RegistryError),
-    /// Before anything was written: the order stands there, before what was answered.
+    /// Before any write: the order stands here, before what was answered.
     WentBack(Revision),
-    /// Before anything was written: somebody saw the server go back, and began a new generation.
+    /// Before any write: another node saw the server rolled back, and began a new generation.
     Replaced,
 }
 
@@ -129,14 +129,13 @@ impl SqlWriter {
         }
     }
 
-    /// Looks whether the server is still there, how its order stands and what its clock says while nobody asks for
-    /// anything.
+    /// Checks an idle server: whether it is still there, the position of its order and its clock.
     async fn check_server(&mut self) {
         if self.failure.as_ref().is_some_and(|end| end.raise_generation) {
             self.serve(Vec::new()).await;
         }
         let Some(link) = &mut self.connection else {
-            // Now, for whoever asks next should not wait for it; and whoever is told of trouble should be told of its end.
+            // Now, for the next request should not wait for it; and a reported error should be followed by its end.
             if self.failure.is_none() {
                 self.serve(Vec::new()).await;
             }
@@ -155,7 +154,7 @@ impl SqlWriter {
         }
     }
 
-    /// Does a group, or each of it apart where something in it is at fault.
+    /// Applies a group, or its parts separately if one of them is at fault.
     async fn serve(&mut self, group: Vec<WriteRequest>) {
         let Some((group, error)) = self.serve_together(group).await else { return };
         if group.len() < 2 {
@@ -169,7 +168,7 @@ impl SqlWriter {
         }
     }
 
-    /// Does a group and answers it. Gives it back where something in it is at fault.
+    /// Applies a group and answers it. Returns it if a part of it is at fault.
     async fn serve_together(
         &mut self,
         group: Vec<WriteRequest>,
@@ -216,7 +215,7 @@ impl SqlWriter {
             }
             match remedy {
                 SqlRemedy::Retry if left > 0 => tokio::time::sleep(PAUSE).await,
-                // Once: a server that is away is told of at once.
+                // Once: a server that is away is reported at once.
                 SqlRemedy::Reconnect if left == TRIES - 1 => {}
                 SqlRemedy::Split => return Some((group, self.explain(&error))),
                 _ => {
@@ -233,7 +232,7 @@ impl SqlWriter {
         group.into_iter().for_each(|ask| ask.fail(error));
     }
 
-    /// Leaves the transaction, if there is one; `false` when the connection is no good any more.
+    /// Rolls the transaction back, if there is one; `false` when the connection cannot be used any more.
     async fn roll_back(&mut self) -> bool {
         let Some(link) = &mut self.connection else { return true };
         tokio::time::timeout(QUIET, link.execute_text("ROLLBACK")).await.is_ok_and(|said| said.is_ok())
@@ -263,17 +262,17 @@ impl SqlWriter {
         .await;
         let (done, observation) = match work {
             Ok(done) => done?,
-            // Whatever was begun ends with the connection.
+            // A begun transaction ends with the connection.
             Err(_) => return Err(GroupError::Stopped(self.explain(&timeout_error("no answer", PATIENCE)))),
         };
         match tokio::time::timeout(PATIENCE, snapshot.connection.execute_text("COMMIT")).await {
             Ok(Ok(())) => {
-                // Not before: what nobody has seen to yet must not pass for seen.
+                // Not earlier: an unhandled step must not count as handled.
                 self.observation = observation;
                 self.last_answered = self.last_answered.max(done.revision);
                 Ok(done)
             }
-            // The server has said that it undid everything.
+            // The server has reported that it rolled back everything.
             Ok(Err(error)) if errors::remedy(&error) == SqlRemedy::Retry => {
                 Err(GroupError::BeforeCommit(error))
             }
@@ -282,7 +281,7 @@ impl SqlWriter {
         }
     }
 
-    /// A new connection to the server that was adopted; the end when there is another.
+    /// A new connection to the adopted server; the writer fails for good if there is another one.
     async fn connect(&mut self) -> Result<SqlConnection, RegistryError> {
         let come = self.config.reconnect(&self.adopted).await;
         if let Err(why @ RegistryError::Fatal(_)) = &come {
@@ -291,8 +290,8 @@ impl SqlWriter {
         come
     }
 
-    /// The server went back in time, as from a copy of its data. It does not know, so who has noticed raises the
-    /// generation: what was given since that copy must not be given again.
+    /// Stops after the server was rolled back, as by a copy of its data. The server cannot know, so this process raises
+    /// the generation: tokens and revisions given since that copy must not be given again.
     async fn stop_went_back(&mut self, revision: Revision) -> RegistryError {
         let known = *self.bell.borrow();
         let why =
@@ -305,7 +304,7 @@ impl SqlWriter {
         self.stop_reason().await
     }
 
-    /// Why nothing is done any more; sees first to what is left to do.
+    /// Why nothing is done any more; does first what is left to do.
     async fn stop_reason(&mut self) -> RegistryError {
         if self.failure.as_ref().is_some_and(|end| end.raise_generation) {
             if self.connection.is_none() {
@@ -327,7 +326,7 @@ impl SqlWriter {
     }
 }
 
-/// Does a group's work in a transaction, all but its `COMMIT`.
+/// Applies a group in a transaction, all but the `COMMIT`.
 async fn apply_group(
     snapshot: &mut SqlSnapshot<'_>,
     limits: SqlLimits,
@@ -341,7 +340,7 @@ async fn apply_group(
     }
     let mut before = found.clone();
     if before.revision < known.announced {
-        // Some heard of what the server then lost with its life, unanswered. No number is given twice, and they list again.
+        // Some saw revisions that the server then lost in a crash, unanswered. So one is skipped, and they list again.
         before.revision = Revision(known.announced.0 + 1);
         before.forgotten = before.revision;
     }
@@ -362,7 +361,7 @@ async fn apply_group(
     Ok((GroupResult { replies: answers, revision: meta.revision, now, next_end }, seen))
 }
 
-/// Where the order stands, of which generation it is, and the time by the server's clock.
+/// The position of the order, its generation, and the time by the server's clock.
 struct CounterReading {
     revision: Revision,
     generation: i64,
@@ -375,7 +374,7 @@ async fn read_counter(link: &mut SqlConnection, config: &SqlConfig) -> Result<Co
     Ok(CounterReading { revision: row.revision(0)?, generation: row.int(1)?, now: row.int(2)? })
 }
 
-/// Gets the values that refusals are to tell. Nothing has been written yet, so the table has them as they were found.
+/// Reads the values for refusals. Nothing has been written yet, so the table has them as they were found.
 async fn load_values(snapshot: &mut SqlSnapshot<'_>, answers: &mut [SqlReply]) -> Result<(), Error> {
     let told = answers.iter_mut().filter_map(|answer| match answer {
         SqlReply::Txns(verdicts) => Some(verdicts),
@@ -398,7 +397,7 @@ async fn load_values(snapshot: &mut SqlSnapshot<'_>, answers: &mut [SqlReply]) -
 }
 
 impl GroupResult {
-    /// Whoever asked may be gone: then nobody hears.
+    /// Answers the requests. The callers may be gone.
     fn reply(self, group: Vec<WriteRequest>) {
         let Self { replies: answers, now, next_end, .. } = self;
         let granted = |(lease, ttl)| LeaseGrant { lease, ttl, clock: Some(Wall(now)), next_end };

@@ -1,4 +1,4 @@
-//! What SQLite's errors mean for a registry, and what to do about each.
+//! Maps SQLite's errors to registry errors with a fix.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -8,16 +8,16 @@ use rusqlite::{Error, ErrorCode};
 use crate::RegistryError;
 use crate::file_integrity::{move_away_command, shell_quoted};
 
-/// When an error came: what is a wrong setting at first is an outage later.
+/// When an error occurred: what is a wrong setting at first is an outage later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ErrorPhase {
-    /// Nothing was ever done with the file.
+    /// The file was not used yet.
     Opening,
     /// The file was in use.
     Use,
 }
 
-/// Says what an error means and how to get rid of it.
+/// Describes an error and its fix.
 pub(super) fn explain(path: &Path, during: ErrorPhase, error: &Error) -> RegistryError {
     use RegistryError::{Fatal, Refused, Unavailable};
     let say = |why: &str| format!("registry file {} {why} ({error})", path.display());
@@ -48,7 +48,7 @@ pub(super) fn explain(path: &Path, during: ErrorPhase, error: &Error) -> Registr
     }
 }
 
-/// What is to be done about a file that is not what evenkeel wrote. A restore wants an empty place.
+/// The fix for a file that is not what Evenkeel wrote. A restore needs an empty place.
 pub(super) fn restore_hint(path: &Path) -> String {
     let mut url = OsString::from("sqlite:");
     url.push(std::path::absolute(path).unwrap_or_else(|_| path.into()));
@@ -60,12 +60,12 @@ pub(super) fn restore_hint(path: &Path) -> String {
     )
 }
 
-/// The path cannot be used as it is.
+/// An error: the path cannot be used as it is.
 pub(super) fn refusal(path: &Path, why: &str) -> RegistryError {
     RegistryError::Refused(format!("registry file {} {why}", path.display()))
 }
 
-/// There is no room. Nothing was written, and it goes on when there is some again.
+/// An error: the disk is full. Nothing was written, and work continues when there is space again.
 pub(super) fn disk_full(path: &Path) -> RegistryError {
     RegistryError::Unavailable(format!(
         "the disk of registry file {} is full: free some space",

@@ -1,4 +1,4 @@
-//! The file itself: found or made, checked to be ours before anything is written to it, and known again later.
+//! The SQLite file: opened or created, verified to be Evenkeel's before any write, and recognized later.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::file_integrity::{FileDamage, FileIntegrity, is_truncated, move_log_co
 /// The layout of the tables below, kept as `user_version`.
 const LAYOUT: i64 = 1;
 
-/// Marks the file as ours, kept as `application_id`: "EVKL".
+/// Marks the file as Evenkeel's, stored as `application_id`: "EVKL".
 const PRODUCT: i64 = 0x4556_4b4c;
 
-/// How often a locked file is tried, 1 ms apart.
+/// How often to try a locked file, 1 ms apart.
 const PATIENCE: i32 = 5_000;
 
-/// `meta` is one row. `change` tells which cold key changed at which revision, not how: the entry itself says that.
+/// `meta` has one row. `change` says which cold key changed at which revision, not how: the entry itself has that.
 const TABLES: &str = "
 CREATE TABLE meta (
     one        INTEGER PRIMARY KEY CHECK (one = 1),
@@ -52,25 +52,25 @@ CREATE TABLE lease (
 CREATE INDEX lease_ends ON lease (ends);
 ";
 
-/// Which file it is.
+/// An opened file and its identity.
 #[derive(Debug)]
 pub(super) struct SqliteFile {
-    /// Where it was opened.
+    /// The path.
     pub(super) path: PathBuf,
-    /// What it is wherever it is moved.
+    /// The inode, which stays when the file is moved.
     pub(super) inode: u64,
-    /// The same, told from a later file that was given the same number, where the file system knows when it was made.
+    /// The fingerprint: differs for a later file with the same inode, if the file system has creation times.
     pub(super) fingerprint: u64,
     integrity: FileIntegrity,
 }
 
 impl SqliteFile {
-    /// Finds or makes the file, checks that it is ours, and brings it to the layout.
+    /// Opens or creates the file, checks that it is Evenkeel's, and updates its layout.
     pub(super) fn open(path: &Path) -> Result<(Self, Connection), RegistryError> {
         let found =
             FileIntegrity::open_or_create(path).and_then(|witness| Ok((witness.identity()?, witness)));
         let ((inode, mark), witness) = found.map_err(|error| open_error(path, &error))?;
-        // SQLite would take it for a new file, and delete the log.
+        // SQLite would treat it as a new file, and delete the log.
         if is_truncated(path) {
             let why = format!("is empty, and its log is not: {}", errors::restore_hint(path));
             return Err(errors::refusal(path, &why));
@@ -78,8 +78,8 @@ impl SqliteFile {
         let file = Self { path: path.into(), inode, fingerprint: mark, integrity: witness };
         let fault = |error| errors::explain(&file.path, ErrorPhase::Opening, &error);
         let mut connection = file.connect()?;
-        // Looked at before it is switched to WAL, which would already change a file of somebody else; and in a transaction, for
-        // half of what another process writes just now would be a file of somebody else.
+        // Checked before the switch to WAL, which would already change another program's file; and in a transaction,
+        // for a file that another process is just creating would look like another program's.
         let fresh = file.check(&connection.transaction().map_err(fault)?)?;
         let journal = retry_while_locked(|| {
             connection.query_row("PRAGMA journal_mode = WAL", (), |row| row.get::<_, String>(0))
@@ -100,7 +100,7 @@ impl SqliteFile {
             }
             txn.commit().map_err(fault)?;
         }
-        // What its log has of a damaged file looks whole.
+        // The log of a damaged file can look intact.
         if let Err(harm) = file.verify() {
             file.close(connection);
             return Err(harm);
@@ -108,13 +108,13 @@ impl SqliteFile {
         Ok((file, connection))
     }
 
-    /// Another connection to the same file.
+    /// Opens another connection to the same file.
     pub(super) fn connect(&self) -> Result<Connection, RegistryError> {
         connect(&self.path).map_err(|error| errors::explain(&self.path, ErrorPhase::Opening, &error))
     }
 
-    /// Whether the file is still what its path leads to, and whole. One who goes on with a replaced file shares it with nobody, and
-    /// what is written to a damaged one is lost.
+    /// Checks whether the path still leads to the file, and it is intact. Writes to a replaced file are seen by no
+    /// other process, and writes to a damaged one are lost.
     pub(super) fn verify(&self) -> Result<(), RegistryError> {
         self.integrity.verify().map_err(|harm| {
             let fix = match harm {
@@ -129,8 +129,8 @@ impl SqliteFile {
         })
     }
 
-    /// Closes a connection, unless something has happened to the file: SQLite would write to a damaged file when it closes it, and
-    /// delete the log of the one that is in the place of a replaced one.
+    /// Closes a connection, unless the file is damaged: SQLite would write to a damaged file when it closes it, and
+    /// delete the log of the file that replaced it.
     pub(super) fn close(&self, connection: Connection) {
         match self.integrity.verify() {
             Ok(()) => drop(connection),
@@ -138,7 +138,7 @@ impl SqliteFile {
         }
     }
 
-    /// Whether the file is empty (`true`) or ours; everything else is refused.
+    /// Whether the file is empty (`true`) or Evenkeel's; any other file is refused.
     fn check(&self, connection: &Transaction<'_>) -> Result<bool, RegistryError> {
         let fault = |error| errors::explain(&self.path, ErrorPhase::Opening, &error);
         let number = |sql: &str| connection.query_row(sql, (), |row| row.get::<_, i64>(0)).map_err(fault);
@@ -164,7 +164,7 @@ impl SqliteFile {
     }
 }
 
-/// Why a file cannot be found or made.
+/// Why a file cannot be opened or created.
 fn open_error(path: &Path, error: &std::io::Error) -> RegistryError {
     use std::io::ErrorKind::{IsADirectory, NotFound, StorageFull};
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -179,7 +179,7 @@ fn open_error(path: &Path, error: &std::io::Error) -> RegistryError {
     }
 }
 
-/// A connection as all of ours are: patient, durable at each commit.
+/// Opens a connection with Evenkeel's settings: patient, durable at each commit.
 pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
@@ -194,13 +194,13 @@ pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// SQLite's own timeout sleeps up to 100 ms between tries, which makes the unlucky wait long.
+/// Waits for a lock. SQLite's own timeout sleeps up to 100 ms between tries, which is long for an unlucky process.
 fn wait_for_lock(tried: i32) -> bool {
     std::thread::sleep(Duration::from_millis(1));
     tried < PATIENCE
 }
 
-/// For the few statements that answer `BUSY` without asking the busy handler.
+/// Retries the few statements that return `BUSY` without calling the busy handler.
 fn retry_while_locked<T>(mut act: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
     let mut tried = 0;
     loop {

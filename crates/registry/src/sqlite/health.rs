@@ -1,13 +1,13 @@
-//! What an examination finds: on which kind of disk the file is, and how full that is.
+//! The health check: the kind of disk that the file is on, and how full it is.
 
 use rustix::fs::{statfs, statvfs};
 
 use super::file::SqliteFile;
 use crate::health::HealthReport;
 
-/// File systems over a network, by the number that Linux gives them: NFS, SMB, CIFS, SMB2, Coda, AFS, Ceph, 9p, FUSE.
+/// Network file systems, by their Linux numbers: NFS, SMB, CIFS, SMB2, Coda, AFS, Ceph, 9p, FUSE.
 ///
-/// SQLite's shared memory does not reach over them. FUSE is here because what is mounted that way mostly is remote.
+/// SQLite's shared memory does not reach over them. FUSE is included because such mounts mostly are remote.
 const REMOTE: [u32; 9] = [
     0x6969,
     0x517b,
@@ -20,14 +20,14 @@ const REMOTE: [u32; 9] = [
     0x6573_5546,
 ];
 
-/// File systems in memory: tmpfs, ramfs.
+/// In-memory file systems: tmpfs, ramfs.
 const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// With less than this a busy day's log may not fit.
+/// With less space than this a busy day's log may not fit.
 const SPACE_LEAST: u64 = 256 << 20;
 
 impl SqliteFile {
-    /// Looks at the disk.
+    /// Checks the disk.
     pub(super) fn examine(&self) -> HealthReport {
         let mut found =
             HealthReport { version: Some(rusqlite::version().to_owned()), ..HealthReport::default() };
@@ -37,7 +37,7 @@ impl SqliteFile {
                 found.add_problem("disk", format!("{error}"), "see that the file is there and can be read")
             }
             Ok(disk) => {
-                // The number has 32 bits, whatever the type that carries it.
+                // The number has 32 bits, whatever its type here.
                 let kind = u32::try_from(disk.f_type & 0xffff_ffff).unwrap_or(0);
                 match REMOTE.contains(&kind) {
                     false if MEMORY.contains(&kind) => {

@@ -1,4 +1,4 @@
-//! Hears what other processes committed: SQLite calls nobody, so a thread asks, cheaply and often.
+//! Detects the commits of other processes: SQLite notifies nobody, so a thread polls, cheaply and often.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -11,13 +11,13 @@ use tokio::sync::watch;
 use super::file::SqliteFile;
 use super::reader;
 
-/// How often it asks.
+/// How often it polls.
 pub(super) const PERIOD: Millis = Millis(5);
 
-/// Asks for as long as the bell exists, and rings it when the order went on.
+/// Polls for as long as `bell` exists, and announces each new revision.
 pub(super) fn start(file: Arc<SqliteFile>, bell: Weak<watch::Sender<Revision>>) {
     let thread = std::thread::Builder::new().name("registry-poller".into());
-    // Without the thread, news of other processes would never come; without news a node still rescans.
+    // Without the thread, changes of other processes would not be seen until a node rescans.
     let _ = thread.spawn(move || run(&file, &bell));
 }
 
@@ -29,7 +29,7 @@ fn run(file: &SqliteFile, bell: &Weak<watch::Sender<Revision>>) {
             if connection.is_none() {
                 connection = file.connect().ok();
             }
-            // What fails now is asked again in a moment; whoever lists or renews meanwhile hears why.
+            // A failure is retried in a moment; callers that list or renew meanwhile get the error.
             if let Some(db) = &connection
                 && let Ok(version) = data_version(db)
                 && seen != Some(version)
@@ -47,7 +47,7 @@ fn run(file: &SqliteFile, bell: &Weak<watch::Sender<Revision>>) {
     }
 }
 
-/// A number that changes when anybody else commits. Asking reads a word of shared memory.
+/// A number that changes when another connection commits. Reading it takes a word of shared memory.
 fn data_version(db: &Connection) -> rusqlite::Result<i64> {
     db.prepare_cached("PRAGMA data_version")?.query_row((), |row| row.get(0))
 }

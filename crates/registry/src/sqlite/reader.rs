@@ -1,4 +1,4 @@
-//! Snapshots beside the writer: listing, reading, and what changed since.
+//! Reads snapshots beside the writer: lists, entries, and changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use crate::{BoxFuture, RegistryError};
 /// How many connections are kept for the next reader.
 const IDLE_MAX: usize = 4;
 
-/// The connections that read.
+/// The reading connections.
 pub(super) struct SqliteReaders {
     file: Arc<SqliteFile>,
     idle: Mutex<Vec<Connection>>,
@@ -31,7 +31,7 @@ impl SqliteReaders {
         self.in_snapshot(|db| {
             let revision = revision(db)?;
             let mut changes = Vec::new();
-            // Two ranges around the hot root, so that hot entries are not even read.
+            // Two ranges around the hot root, so that hot entries are not read.
             let after_hot = HOT_ROOT.replace('/', "0");
             for (range, bound) in [("key < ?1", HOT_ROOT), ("key >= ?1", after_hot.as_str())] {
                 let sql =
@@ -63,7 +63,7 @@ impl SqliteReaders {
         .await
     }
 
-    /// Does something in one snapshot, on a thread that may wait for the disk.
+    /// Runs a function in one snapshot, on a thread that may wait for the disk.
     async fn in_snapshot<T: Send + 'static>(
         self: &Arc<Self>,
         act: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -82,7 +82,7 @@ impl SqliteReaders {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = idle.map_or_else(|| self.file.connect(), Ok)?;
         let looked = connection.unchecked_transaction().and_then(|snapshot| act(&snapshot));
-        // A connection that failed is not kept: the next reader begins anew.
+        // A connection that failed is not kept: the next reader opens a new one.
         let looked = looked.map_err(|error| errors::explain(&self.file.path, ErrorPhase::Use, &error))?;
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_MAX {
@@ -108,7 +108,7 @@ impl ChangeLog for SqliteReaders {
     }
 }
 
-/// Tells each key that changed once, as it stands in the snapshot; an entry's own revision says which change that was.
+/// The changed keys, each once, as they are in the snapshot; an entry's own revision says which change it was.
 fn changes_after(db: &Connection, after: Revision) -> rusqlite::Result<Option<ChangeBatch>> {
     let mut meta = db.prepare_cached("SELECT revision, forgotten FROM meta")?;
     let (revision, forgotten) =
@@ -137,12 +137,12 @@ fn changes_after(db: &Connection, after: Revision) -> rusqlite::Result<Option<Ch
             }
         }
     }
-    // Of a key that is gone only the last row is its deletion.
+    // For a deleted key only the last row is its deletion.
     changes.retain(|change| change.entry.is_some() || gone.get(&change.key) == Some(&change.revision));
     Ok(Some(ChangeBatch { changes, revision }))
 }
 
-/// Where the order stands in this snapshot. Read first: it is what fixes the snapshot.
+/// The revision of this snapshot. Read first: this read fixes the snapshot.
 pub(super) fn revision(db: &Connection) -> rusqlite::Result<Revision> {
     db.prepare_cached("SELECT revision FROM meta")?.query_row((), |row| number_at(row, 0).map(Revision))
 }

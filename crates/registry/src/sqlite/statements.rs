@@ -1,4 +1,4 @@
-//! The writer's SQL, prepared once for the life of its connection.
+//! The writer's SQL statements, prepared once per connection.
 
 use rusqlite::{Connection, Row, Statement};
 
@@ -63,12 +63,12 @@ impl<'c> PreparedStatements<'c> {
     }
 }
 
-/// SQLite's numbers have a sign, ours have none; the way there and back keeps every bit.
+/// Maps an unsigned number to SQLite's signed ones; the mapping keeps every bit.
 pub(super) fn number(ours: u64) -> i64 {
     ours.cast_signed()
 }
 
-/// Reads one of our numbers.
+/// Reads an unsigned number.
 pub(super) fn number_at(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     row.get::<_, i64>(column).map(i64::cast_unsigned)
 }

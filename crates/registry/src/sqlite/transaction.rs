@@ -1,6 +1,6 @@
-//! One write transaction on the file, from `BEGIN IMMEDIATE` to `COMMIT`: guards, writes and leases in SQL.
+//! A write transaction on the file, from `BEGIN IMMEDIATE` to `COMMIT`: guards, writes and leases in SQL.
 //!
-//! It answers exactly as [`Store`](evenkeel_core::store::Store) does; the differential test holds them together.
+//! It answers exactly as [`Store`](evenkeel_core::store::Store) does; the differential test compares them.
 //! All guards of a transaction are checked before its first write, so a refusal leaves nothing to undo.
 
 use evenkeel_core::keys::Key;
@@ -20,29 +20,29 @@ use crate::{RegistryError, fits};
 const REMEMBERED: i64 = 65_536;
 const SLICE: i64 = 4_096;
 
-/// How many heads a book keeps.
+/// How many entry versions a transaction caches.
 const HEADS: usize = 8;
 
 /// The one row of `meta`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SqliteMeta {
-    /// Where the total order stands.
+    /// The position of the total order.
     pub(super) revision: Revision,
-    /// How often the file may have gone back in time.
+    /// How often the file may have been rolled back.
     pub(super) generation: u16,
-    /// Which boot of the host `clock` and the leases' ends count from.
+    /// The boot of the host from which `clock` and the leases' ends count.
     boot: String,
-    /// When anybody last acted.
+    /// When a process last acted on the file.
     clock: Mono,
-    /// The file that this row was written in; a copy has another.
+    /// The inode of the file that this row was written in; a copy has another.
     inode: u64,
     /// How many rows `change` has.
     changes: i64,
-    /// The feed knows nothing of what happened up to here.
+    /// The feed has no changes up to here.
     forgotten: Revision,
 }
 
-/// What the guards ask of an entry.
+/// The part of an entry that guards check.
 #[derive(Clone, Copy)]
 struct EntryVersion {
     revision: Revision,
@@ -50,21 +50,21 @@ struct EntryVersion {
     owner: Option<LeaseId>,
 }
 
-/// The transaction.
+/// A write transaction in progress.
 pub(super) struct SqliteTransaction<'s, 'c, 'g> {
     sql: &'s mut PreparedStatements<'c>,
     now: Now,
     meta_before: SqliteMeta,
     meta: SqliteMeta,
     expired_ended: bool,
-    /// What was last read and written of some keys, the latest at the end. The write lock keeps it true.
+    /// The versions last read and written of some keys, the latest at the end. The write lock keeps them true.
     ///
-    /// Few, because the same few keys are named again and again: a node guards on itself in all that it sends.
+    /// Few, because the same few keys are named again and again: a node guards on its own entry in every request.
     versions: Vec<(&'g str, Option<EntryVersion>)>,
 }
 
 impl<'s, 'c, 'g> SqliteTransaction<'s, 'c, 'g> {
-    /// Goes on in a transaction that was begun. Time is read now, under the lock: so no two books disagree on it.
+    /// Continues a begun transaction. Time is read under the lock, so the clock of transactions never runs backwards.
     pub(super) fn new(sql: &'s mut PreparedStatements<'c>, clock: &dyn Clock) -> rusqlite::Result<Self> {
         let meta = sql.meta.query_row((), SqliteMeta::read)?;
         let found = meta.clone();
@@ -78,12 +78,12 @@ impl<'s, 'c, 'g> SqliteTransaction<'s, 'c, 'g> {
         })
     }
 
-    /// Whether the file's moments are of the boot that this process counts from.
+    /// Whether the file's moments are of this process's boot.
     pub(super) fn same_boot(&self, boot: &str) -> bool {
         self.meta.boot == boot
     }
 
-    /// Writes down where the order stands, commits, and returns it.
+    /// Stores the position of the order, commits, and returns it.
     pub(super) fn commit(mut self) -> rusqlite::Result<SqliteMeta> {
         while self.meta.changes > REMEMBERED + SLICE {
             let oldest: i64 = self.sql.oldest.query_row([SLICE - 1], |row| row.get(0))?;
@@ -114,7 +114,7 @@ impl<'s, 'c, 'g> SqliteTransaction<'s, 'c, 'g> {
         self.granted(LeaseId(id.cast_unsigned()), ttl)
     }
 
-    /// Prolongs a living lease by its term. One statement compares and extends (I10).
+    /// Extends a living lease by its term. One statement compares and extends (I10).
     pub(super) fn renew(&mut self, lease: LeaseId) -> rusqlite::Result<Option<LeaseGrant>> {
         self.end_expired()?;
         let ttl = self
@@ -132,7 +132,7 @@ impl<'s, 'c, 'g> SqliteTransaction<'s, 'c, 'g> {
         Ok(LeaseGrant { lease, ttl, clock: Some(self.now.wall), next_end })
     }
 
-    /// Ends a lease and deletes what lives by it.
+    /// Ends a lease and deletes the entries that it owns.
     pub(super) fn close(&mut self, lease: LeaseId) -> rusqlite::Result<()> {
         if self.sql.end.execute([number(lease.0)])? == 0 {
             return Ok(());
@@ -150,7 +150,7 @@ impl<'s, 'c, 'g> SqliteTransaction<'s, 'c, 'g> {
         Ok(())
     }
 
-    /// Ends every lease whose time is over; first prolongs those whose holders had no chance (docs/design/protocol.md).
+    /// Ends every expired lease; first extends those whose holders had no chance to renew (docs/design/protocol.md).
     fn end_expired(&mut self) -> rusqlite::Result<()> {
         if std::mem::replace(&mut self.expired_ended, true) {
             return Ok(());
@@ -169,7 +169,7 @@ impl<'s, 'c, 'g> SqliteTransaction<'s, 'c, 'g> {
         over.into_iter().try_for_each(|id| self.close(LeaseId(id)))
     }
 
-    /// Makes all of a transaction or nothing of it.
+    /// Makes a transaction completely or not at all.
     pub(super) fn apply_txn(&mut self, txn: &'g Txn) -> rusqlite::Result<TxnOutcome> {
         self.end_expired()?;
         if !fits(&FACTS, txn) {
@@ -195,9 +195,9 @@ impl<'s, 'c, 'g> SqliteTransaction<'s, 'c, 'g> {
         Ok(TxnOutcome::Applied(self.meta.revision))
     }
 
-    /// The usual transaction replaces, first of all, a persistent entry that it guards by its revision: one statement
-    /// can check and replace, which saves a third of the work. `None` when it is not that, or would be refused: then
-    /// nothing was written, for this is tried after every other guard and before every other write.
+    /// The fast path. The usual transaction first replaces a persistent entry that it guards by its revision: one
+    /// statement can check and replace, which saves a third of the work. `None` if it is another kind, or would be
+    /// refused: then nothing was written, for this is tried after every other guard and before every other write.
     fn try_fast_path(&mut self, txn: &'g Txn) -> rusqlite::Result<Option<TxnOutcome>> {
         let Some(Write::Put { key, value, owner: None }) = txn.writes.first() else { return Ok(None) };
         let mut of_key = txn.guards.iter().filter(|guard| guard.key() == Some(key));
@@ -216,7 +216,7 @@ impl<'s, 'c, 'g> SqliteTransaction<'s, 'c, 'g> {
         Ok(Some(TxnOutcome::Applied(self.meta.revision)))
     }
 
-    /// Whether all guards hold, one aside, and every lease that an entry is to live by.
+    /// Whether all guards but one hold, and every owning lease is open.
     fn guards_hold(&mut self, txn: &'g Txn, aside: Option<&Guard>) -> rusqlite::Result<bool> {
         for guard in &txn.guards {
             let holds = match guard {
@@ -231,7 +231,7 @@ impl<'s, 'c, 'g> SqliteTransaction<'s, 'c, 'g> {
                 return Ok(false);
             }
         }
-        // An entry cannot live by a lease that has ended, so the transaction is refused as if it had said so.
+        // An entry cannot be owned by an ended lease, so the transaction is refused as if by a guard.
         for write in &txn.writes {
             if let Write::Put { owner: Some(lease), .. } = write
                 && !self.is_open(*lease)?
@@ -279,7 +279,7 @@ impl<'s, 'c, 'g> SqliteTransaction<'s, 'c, 'g> {
                 let at = number(revision.0);
                 match old {
                     None => self.sql.insert.execute(params![key, value, at, lease])?,
-                    // The owner's index is left alone where it can be.
+                    // The owner's index is left unchanged if possible.
                     Some(old) if old.owner == *owner => self.sql.update.execute(params![key, value, at])?,
                     Some(_) => self.sql.hand_over.execute(params![key, value, at, lease])?,
                 };
@@ -295,7 +295,7 @@ impl<'s, 'c, 'g> SqliteTransaction<'s, 'c, 'g> {
         self.record_change(write.key())
     }
 
-    /// Tells listeners that a key changed.
+    /// Records for listeners that a key changed.
     fn record_change(&mut self, key: &Key) -> rusqlite::Result<()> {
         if key.is_cold() {
             let added = self.sql.note.execute(params![number(self.meta.revision.0), key.as_str()])?;
@@ -304,7 +304,7 @@ impl<'s, 'c, 'g> SqliteTransaction<'s, 'c, 'g> {
         Ok(())
     }
 
-    /// The refusal, with every key that the transaction names as it stands.
+    /// The refusal, with the present state of every key that the transaction names.
     fn refusal(&mut self, txn: &Txn) -> rusqlite::Result<TxnOutcome> {
         let revision = self.meta.revision;
         let mut found = Vec::new();
@@ -315,7 +315,7 @@ impl<'s, 'c, 'g> SqliteTransaction<'s, 'c, 'g> {
         Ok(TxnOutcome::Refused(found))
     }
 
-    /// Leases of another boot have ended: their moments cannot be compared with ours, and their holders are gone.
+    /// Ends the leases of an earlier boot: their moments cannot be compared with this boot's, and the holders are gone.
     fn begin_boot(&mut self, boot: String) -> rusqlite::Result<()> {
         self.close_until(Mono(i64::MAX))?;
         self.meta.boot = boot;
@@ -345,7 +345,7 @@ impl EntryVersion {
     }
 }
 
-/// Makes the file this boot's and this inode's: what was true of others is over.
+/// Adopts the file for this boot and this inode.
 pub(super) fn adopt_file(
     connection: &Connection,
     file: &SqliteFile,
@@ -361,7 +361,7 @@ pub(super) fn adopt_file(
         if !transaction.same_boot(&boot) {
             transaction.begin_boot(boot)?;
         }
-        // A copy may be old. The first file is no copy, nor is one that knew its inode alone.
+        // A copy may be old. The first file is no copy, nor is one that recorded only its inode.
         let copied = ![0, file.inode, file.fingerprint].contains(&transaction.meta.inode);
         transaction.meta.generation = transaction.meta.generation.saturating_add(u16::from(copied));
         transaction.meta.inode = file.fingerprint;
@@ -389,7 +389,7 @@ mod tests {
         }
     }
 
-    /// The queue puts leases first, but a book must not rest on that.
+    /// The queue puts leases first, but a transaction must not rely on that.
     #[test]
     fn what_a_book_remembers_ends_with_the_lease_it_lived_by() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The one thread of a process that writes: whatever waits goes into one transaction, and is answered after `COMMIT`.
+//! The writer thread of a process: all waiting requests go into one transaction, and are answered after `COMMIT`.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -16,7 +16,7 @@ use crate::RegistryError;
 use crate::clock::Clock;
 use crate::queue::{GroupLimits, WriteQueue, WriteRequest, WriterHandle, write_queue};
 
-/// How much goes into one transaction: some 50 ms of work.
+/// The most requests in one transaction: some 50 ms of work.
 const MOST: GroupLimits = GroupLimits { txns: 4_096, bytes: usize::MAX };
 
 /// A little longer than other processes wait between two tries for the lock, so that they get their turn.
@@ -24,13 +24,13 @@ const TURN: Duration = Duration::from_micros(1_500);
 
 /// The thread's handle.
 pub(super) struct SqliteWriter {
-    /// Until it is dropped, which is how the thread learns that no more will come.
+    /// `Some` until it is dropped, which tells the thread that no more requests come.
     handle: Option<WriterHandle>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl SqliteWriter {
-    /// Starts the thread, which rings `bell` after each commit.
+    /// Starts the thread, which announces the revision after each commit.
     pub(super) fn start(
         connection: Connection,
         file: Arc<SqliteFile>,
@@ -52,7 +52,7 @@ impl SqliteWriter {
         Ok(Self { handle: Some(asker), thread: Some(thread) })
     }
 
-    /// Whom to ask.
+    /// The queue's end for callers.
     pub(super) fn handle(&self) -> &WriterHandle {
         self.handle.as_ref().expect("it is taken when the writer is dropped")
     }
@@ -68,7 +68,7 @@ impl Drop for SqliteWriter {
     }
 }
 
-/// What the thread works with.
+/// The state of the thread.
 struct SqliteWriterThread {
     queue: WriteQueue,
     file: Arc<SqliteFile>,
@@ -77,7 +77,7 @@ struct SqliteWriterThread {
     bell: Arc<watch::Sender<Revision>>,
 }
 
-/// What a verb came to, before it is known whether it was committed.
+/// The result of a request, before its commit is certain.
 enum SqliteReply {
     Granted(Option<LeaseGrant>),
     Closed,
@@ -94,7 +94,7 @@ impl SqliteWriterThread {
             }
         };
         while self.queue.wait_blocking() {
-            // Whatever comes while the lock is waited for still gets into this group.
+            // Requests that arrive while the lock is awaited still get into this group.
             let begun = sql.begin.execute(());
             let group = self.queue.take_group();
             let made = match begun {
@@ -102,7 +102,7 @@ impl SqliteWriterThread {
                 Err(error) => Err(self.explain(&error)),
             };
             if made.is_err() && !connection.is_autocommit() {
-                // Fails only where the transaction is gone already.
+                // Fails only if the transaction is gone already.
                 let _ = connection.execute_batch("ROLLBACK");
             }
             self.queue.last_error.set(made.as_ref().err());
@@ -116,7 +116,7 @@ impl SqliteWriterThread {
         }
     }
 
-    /// Does a group's work in the transaction that was begun, and commits it.
+    /// Applies a group in the begun transaction, and commits it.
     fn apply_group(
         &self,
         sql: &mut PreparedStatements<'_>,
@@ -167,7 +167,7 @@ fn apply<'g>(
     })
 }
 
-/// Whoever asked may be gone: then nobody hears.
+/// Answers a request. The caller may be gone.
 fn reply(ask: WriteRequest, answer: SqliteReply) {
     match (ask, answer) {
         (WriteRequest::Open(_, reply), SqliteReply::Granted(Some(granted))) => drop(reply.send(Ok(granted))),

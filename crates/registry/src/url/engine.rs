@@ -1,4 +1,4 @@
-//! The URL of an engine that is a server: where it is, who asks, and which part of it is ours.
+//! The URL of an engine on a server: its addresses, user, namespace and options.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,10 +9,10 @@ use crate::RegistryError;
 /// The environment variable that a registry's password may come from.
 pub const PASSWORD: &str = "EVENKEEL_REGISTRY_PASSWORD";
 
-/// What is kept at a URL.
+/// The purpose of a URL, for its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UrlPurpose {
-    /// As refusals name it.
+    /// The noun in error messages.
     pub noun: &'static str,
     /// The environment variable that its password may come from.
     pub password: &'static str,
@@ -23,18 +23,18 @@ impl UrlPurpose {
     pub const REGISTRY: Self = Self { noun: "registry", password: PASSWORD };
 }
 
-/// The part of an engine that is a cluster's when its URL does not say.
+/// The default namespace of a cluster.
 const NAMESPACE: &str = "evenkeel";
 
-/// Longer ones would not fit in front of the names that engines know.
+/// Longer ones would not fit in front of the names that engines accept.
 const NAMESPACE_MAX: usize = 40;
 
-/// What stands behind the `?` of every engine's URL.
+/// The options after the `?` of every engine's URL.
 const OPTIONS: [&str; 5] = ["password_file", "tls", "ca", "cert", "key"];
 
-/// `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/SEGMENT…][?OPTION=VALUE&…]`, taken apart.
+/// `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/SEGMENT…][?OPTION=VALUE&…]`, parsed.
 ///
-/// Whatever could be a password is hidden when it is printed.
+/// Anything that could be a password is hidden when it is printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EngineUrl {
     purpose: UrlPurpose,
@@ -55,31 +55,31 @@ pub struct EngineAddress {
     pub port: Option<u16>,
 }
 
-/// What was said of encryption. Paths are of PEM files.
+/// The options of encryption. Paths are of PEM files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Who vouches for the server; `None` for those this host trusts.
+    /// The trusted certificates; `None` for those that this host trusts.
     pub ca: Option<PathBuf>,
-    /// Our certificate and its key, where the server wants to see one.
+    /// The client certificate and its key, if the server requires one.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// How an engine is reached, as far as its URL says.
+/// How exposed an engine is, as far as its URL says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exposure {
-    /// Whether each of its addresses is of this host alone.
+    /// Whether each of its addresses is local to this host.
     pub loopback: bool,
-    /// Whether who asks proves who they are, by a password or a certificate.
+    /// Whether clients log in, by a password or a certificate.
     pub login: bool,
-    /// Whether the way is encrypted.
+    /// Whether the connection is encrypted.
     pub tls: bool,
 }
 
 impl EngineUrl {
-    /// How it is reached.
+    /// How exposed the engine is.
     ///
     /// # Errors
-    /// [`RegistryError::Refused`] for options that do not go together, or a password file that cannot be read.
+    /// [`RegistryError::Refused`] for options that exclude each other, or a password file that cannot be read.
     pub fn exposure(&self) -> Result<Exposure, RegistryError> {
         let tls = self.tls()?;
         let certificate = tls.as_ref().is_some_and(|tls| tls.identity.is_some());
@@ -91,18 +91,18 @@ impl EngineUrl {
         })
     }
 
-    /// Takes a registry's URL apart.
+    /// Parses a registry's URL.
     ///
     /// # Errors
-    /// [`RegistryError::Refused`] says what is wrong with it, and never shows a password.
+    /// [`RegistryError::Refused`] says what is wrong with it, and never contains a password.
     pub fn parse(text: &str) -> Result<Self, RegistryError> {
         Self::parse_for(UrlPurpose::REGISTRY, text)
     }
 
-    /// The same for whatever is kept there.
+    /// Parses a URL for this purpose.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse).
+    /// Same as [`parse`](Self::parse).
     pub fn parse_for(purpose: UrlPurpose, text: &str) -> Result<Self, RegistryError> {
         let refused =
             |what: &str| RegistryError::Refused(format!("{} {:?} {what}", purpose.noun, redacted(text)));
@@ -149,7 +149,7 @@ impl EngineUrl {
         &self.scheme
     }
 
-    /// Who asks.
+    /// The user.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
@@ -161,7 +161,7 @@ impl EngineUrl {
         &self.addresses
     }
 
-    /// The only address, for an engine that is spoken to at one.
+    /// The only address, for an engine that uses one.
     ///
     /// # Errors
     /// [`RegistryError::Refused`] when there are several.
@@ -172,16 +172,16 @@ impl EngineUrl {
         }
     }
 
-    /// What was said of an option.
+    /// The value of an option.
     #[must_use]
     pub fn option(&self, name: &str) -> Option<&str> {
         self.options.get(name).map(String::as_str)
     }
 
-    /// Refuses every option that neither all engines know nor this one does.
+    /// Refuses options that neither all engines nor this one know.
     ///
     /// # Errors
-    /// [`RegistryError::Refused`] names the option and those that are known.
+    /// [`RegistryError::Refused`] names the option and the known ones.
     pub fn allow_options(&self, own: &[&str]) -> Result<(), RegistryError> {
         let known: Vec<_> = OPTIONS.iter().chain(own).copied().collect();
         match self.options.keys().find(|name| !known.contains(&name.as_str())) {
@@ -192,10 +192,10 @@ impl EngineUrl {
         }
     }
 
-    /// What stands before the namespace, which must be as many segments as `names` has, and the namespace.
+    /// The path segments before the namespace, as many as `names` has, and the namespace.
     ///
     /// # Errors
-    /// [`RegistryError::Refused`] says which segment is missing, too much, or no good as a namespace.
+    /// [`RegistryError::Refused`] says which segment is missing, superfluous, or no valid namespace.
     pub fn path_segments<const N: usize>(
         &self,
         names: [&str; N],
@@ -226,7 +226,7 @@ impl EngineUrl {
     }
 
     /// The password: from the URL, from the file that `password_file` names, or from the environment
-    /// variable that its [`Purpose`] names.
+    /// variable that its [`UrlPurpose`] names.
     ///
     /// # Errors
     /// [`RegistryError::Refused`] when the file cannot be read.
@@ -247,10 +247,10 @@ impl EngineUrl {
         }
     }
 
-    /// Whether the way to the engine is to be encrypted, and how.
+    /// Whether the connection is to be encrypted, and with which files.
     ///
     /// # Errors
-    /// [`RegistryError::Refused`] for options that do not go together.
+    /// [`RegistryError::Refused`] for options that exclude each other.
     pub fn tls(&self) -> Result<Option<TlsFiles>, RegistryError> {
         let path = |name| self.option(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         let on = match self.option("tls") {
@@ -272,13 +272,13 @@ impl EngineUrl {
         Ok(Some(TlsFiles { ca: path("ca"), identity }))
     }
 
-    /// What it is and where, as messages name it: `registry etcd://HOST`.
+    /// The purpose and the URL, as messages name them: `registry etcd://HOST`.
     #[must_use]
     pub fn label(&self) -> String {
         format!("{} {self}", self.purpose.noun)
     }
 
-    /// A refusal that names this URL.
+    /// An error that names this URL.
     #[must_use]
     pub fn refusal(&self, what: &str) -> RegistryError {
         RegistryError::Refused(format!("{} {what}", self.label()))
@@ -311,7 +311,7 @@ impl EngineAddress {
         address.map_or_else(|| self.name.eq_ignore_ascii_case("localhost"), |ip| ip.is_loopback())
     }
 
-    /// `HOST:PORT`, with the engine's usual port where none was said.
+    /// `HOST:PORT`, with the engine's default port if it has none.
     #[must_use]
     pub fn with_port(&self, usual: u16) -> String {
         Self { name: self.name.clone(), port: Some(self.port.unwrap_or(usual)) }.to_string()
@@ -339,7 +339,7 @@ impl fmt::Display for EngineUrl {
         }
         self.segments.iter().try_for_each(|segment| write!(f, "/{segment}"))?;
         for (i, (name, value)) in self.options.iter().enumerate() {
-            // What nobody knows may be a password that was put in the wrong place.
+            // An unknown option may be a password in the wrong place.
             let value = if OPTIONS.contains(&name.as_str()) { value } else { "***" };
             write!(f, "{}{name}={value}", if i > 0 { '&' } else { '?' })?;
         }
@@ -353,7 +353,7 @@ impl fmt::Debug for EngineUrl {
     }
 }
 
-/// A text that should have been a URL, without whatever may be a password.
+/// An invalid URL without anything that may be a password.
 pub(super) fn redacted(text: &str) -> String {
     let (scheme, rest) = text.split_once("://").map_or(("", text), |(scheme, rest)| (scheme, rest));
     let slashes = if scheme.is_empty() { "" } else { "://" };
@@ -369,7 +369,7 @@ pub(super) fn redacted(text: &str) -> String {
     }
 }
 
-/// Undoes `%XX`; `None` where that is no UTF-8 text.
+/// Decodes `%XX`; `None` if the result is no UTF-8 text.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! Azkaban with a highly available web: who leads it, projects and triggers with their versions, and the executors.
+//! The form of Azkaban with a highly available web: its leader, versioned projects and triggers, and the executors.
 
 use evenkeel_core::schedule::Schedule;
 use serde_json::json;
@@ -36,7 +36,7 @@ pub(super) fn render(whole: &CompatCluster) -> Vec<CompatEntry> {
     tree.entries
 }
 
-/// The lock of the web: as long as its holder lives it names it (S4-15).
+/// The lock of the web, which names its holder as long as that lives (S4-15).
 fn leader(whole: &CompatCluster, tree: &mut CompatTree) {
     let Some(serving) = &whole.serving else { return };
     let leader = serving.leader.as_ref().filter(|leader| whole.lives(leader));

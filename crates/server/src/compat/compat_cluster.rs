@@ -1,4 +1,4 @@
-//! What a look at the whole cluster found, for the forms that write down more than one job.
+//! A snapshot of the whole cluster, for the forms that show more than one job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,62 +11,62 @@ use evenkeel_core::time::Wall;
 /// The cluster at about one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct CompatCluster {
-    /// The living nodes, the latest life of each, by name.
+    /// The online nodes, the latest incarnation of each, by name.
     pub(crate) nodes: Vec<CompatNode>,
-    /// Nodes that somebody wants drained, living or not.
+    /// The names of draining or drained nodes, online or not.
     pub(crate) drained: BTreeSet<NodeName>,
-    /// Nodes that are away, and when they last said how busy they were.
+    /// Offline nodes, and when they last reported their load.
     pub(crate) away: BTreeMap<NodeName, Wall>,
-    /// The operations that nodes take beat by beat: who took which last, and when that beat began.
+    /// The operations done once a beat: the node that took each last, and when that beat began.
     pub(crate) beats: Vec<(String, BeatRecord, Wall)>,
-    /// Who leads, where the planner is a leader.
+    /// The serving leader, if the planner is a leader.
     pub(crate) serving: Option<ServingRecord>,
     /// The jobs, by name.
     pub(crate) jobs: Vec<CompatJobSummary>,
-    /// When it was looked.
+    /// When the snapshot was taken.
     pub(crate) now: Wall,
 }
 
-/// A living node.
+/// An online node.
 #[derive(Clone, Debug)]
 pub(crate) struct CompatNode {
-    /// Who, in which life.
+    /// The member: node and incarnation.
     pub(crate) member: Member,
-    /// What it says of itself.
+    /// Its member entry.
     pub(crate) info: MemberInfo,
-    /// How many jobs it holds (X).
+    /// The number of jobs that it owns (X).
     pub(crate) held: usize,
-    /// How many it may hold (N).
+    /// Its quota (N).
     pub(crate) quota: usize,
-    /// How busy it said it is.
+    /// Its last reported load.
     pub(crate) load: Option<LoadRecord>,
-    /// In how many beats peers could not reach it, as counted against it.
+    /// The number of its strikes: beats in which peers could not reach it.
     pub(crate) strikes: u32,
-    /// Since when its peers take it for unreachable.
+    /// Since when it is offline.
     pub(crate) offline: Option<Wall>,
-    /// When it joined, as far as history knows.
+    /// When it joined, if history has that.
     pub(crate) joined: Option<Wall>,
 }
 
 /// A job.
 #[derive(Clone, Debug)]
 pub(crate) struct CompatJobSummary {
-    /// What was declared and switched.
+    /// The declaration with the operators' switches.
     pub(crate) spec: Spec,
     /// The calendars that it names, unless one of them is missing.
     pub(crate) calendars: Option<CalendarFilter>,
-    /// Who holds it, or shards of it.
+    /// The members that own it, or shards of it.
     pub(crate) holders: BTreeSet<Member>,
-    /// The fire that is claimed and not finished, of a job that is held whole.
+    /// Its open fires, if it is claimed as a whole.
     pub(crate) open: Vec<Open>,
-    /// What is planned of it, where it is dispatched.
+    /// Its plan, if it is dispatched.
     pub(crate) plan: Option<Plan>,
-    /// Requests to run it now that nobody has taken, and when they were made.
+    /// Unclaimed requests to run it now, and when they were made.
     pub(crate) waiting: Vec<(RequestId, Wall)>,
 }
 
 impl CompatCluster {
-    /// Where a node is reached. One that is gone took its address along: then its name stands for it.
+    /// The address of a node. A node that is gone has none: then its name is used.
     pub(super) fn address<'a>(&'a self, node: &'a NodeName) -> &'a str {
         let found = self.nodes.iter().find(|seen| seen.member.node == *node);
         let address = found.map_or("", |seen| seen.info.address.as_str());
@@ -83,7 +83,7 @@ impl CompatJobSummary {
         &self.spec.job
     }
 
-    /// Whether a run of it has begun, as far as its lane says.
+    /// Whether a run of it has begun, by its run state.
     pub(super) fn runs(&self, now: Wall) -> bool {
         self.open.iter().any(|open| open.from <= now)
     }

@@ -1,4 +1,4 @@
-//! What a look at a sharded job found, and what that means for its nodes.
+//! A snapshot of a sharded job, and what it means for the job's nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,25 +15,25 @@ use evenkeel_core::time::Wall;
 /// The records of one job, read at about one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct CompatJob {
-    /// What was declared and switched.
+    /// The declaration with the operators' switches.
     pub(crate) spec: Spec,
     /// The calendars that it names, unless one of them is missing.
     pub(crate) calendars: Option<CalendarFilter>,
-    /// Who leads and who has what.
+    /// The leader and the shard assignments.
     pub(crate) sharding: Sharding,
-    /// What runs where; lanes of earlier cuts as they count under this one.
+    /// The run states of members; those from before the last reshard as they count after it.
     pub(crate) run_states: BTreeMap<Member, ShardRunState>,
-    /// Who lives.
+    /// The online members.
     pub(crate) members: BTreeMap<Member, MemberInfo>,
-    /// What was switched for the job on single nodes, also on such as are away.
+    /// The job's switches on single nodes, also on offline ones.
     pub(crate) switches: BTreeMap<NodeName, NodeSwitches>,
-    /// Nodes that take part in nothing.
+    /// Drained nodes.
     pub(crate) drained: BTreeSet<NodeName>,
-    /// What nodes counted of its data in their latest intervals.
+    /// The processed items that nodes counted in their latest intervals.
     pub(crate) counts: BTreeMap<NodeName, ProcessedItems>,
     /// Requests to run it now.
     pub(crate) triggers: TriggerRecord,
-    /// When it was looked.
+    /// When the snapshot was taken.
     pub(crate) now: Wall,
 }
 
@@ -42,17 +42,17 @@ impl CompatJob {
         &self.spec.job
     }
 
-    /// Whether crashed runs are taken over.
+    /// Whether crashed runs fail over.
     pub(super) fn fails_over(&self) -> bool {
         self.job().delivery == Delivery::AtLeastOnce
     }
 
-    /// Whether fires that were missed during a run are made up.
+    /// Whether fires that were missed during a run are caught up.
     pub(super) fn catches_up(&self) -> bool {
         self.job().catch_up != CatchUp::Skip
     }
 
-    /// The leader, if it lives.
+    /// The leader, if it is online.
     pub(super) fn leader(&self) -> Option<&Member> {
         self.sharding.leader.as_ref().filter(|leader| self.lives(leader))
     }
@@ -61,14 +61,14 @@ impl CompatJob {
         self.members.contains_key(member)
     }
 
-    /// Whether the number of shards changed since the last cut.
+    /// Whether the number of shards changed since the last reshard.
     pub(super) fn is_resized(&self) -> bool {
-        // Before the first cut, and after that of an earlier job of this name, there are no records that could be wrong.
+        // Before the first reshard, and after one of an earlier job of this name, there are no records to be wrong.
         let total = self.sharding.cut.total;
         total > 0 && total != self.sharding.cut.total_of(self.job())
     }
 
-    /// Where a node is reached, without the port. One that is gone took its address along: then its name stands for it.
+    /// The host of a node. A node that is gone has no address: then its name is used.
     pub(super) fn host<'a>(&'a self, node: &'a NodeName) -> &'a str {
         let latest = Member { node: node.clone(), incarnation: u64::MAX };
         let latest = self.members.range(..=latest).next_back().filter(|(member, _)| member.node == *node);
@@ -78,12 +78,12 @@ impl CompatJob {
         if host.is_empty() { node.as_str() } else { host }
     }
 
-    /// A member as the source writes one: its address and a number that tells its lives apart.
+    /// A member in the source's format: its address and a number that distinguishes its incarnations.
     pub(super) fn id(&self, member: &Member) -> String {
         format!("{}@-@{}", self.host(&member.node), member.incarnation)
     }
 
-    /// The nodes of the job by host: those that live, that have shards, and that somebody has switched.
+    /// The nodes of the job by host: online nodes, nodes with shards, and switched nodes.
     pub(super) fn hosts(&self) -> BTreeMap<&str, BTreeSet<&NodeName>> {
         let cut = &self.sharding.cut;
         let members = self.members.keys().chain(&cut.among).chain(cut.portions.iter().map(|p| &p.holder));
@@ -99,29 +99,29 @@ impl CompatJob {
         hosts
     }
 
-    /// The living members of a node; seldom more than one.
+    /// The online members of a node; seldom more than one.
     pub(super) fn lives_of(&self, node: &NodeName) -> impl Iterator<Item = &Member> {
         self.members.keys().filter(move |member| member.node == *node)
     }
 
-    /// Whether a node takes no part in the job, until it is switched on again.
+    /// Whether a node is disabled for the job.
     pub(super) fn is_disabled(&self, node: &NodeName) -> bool {
         let switched = self.switches.get(node).is_some_and(|switches| switches.disabled);
         switched || self.drained.contains(node) || !self.job().enabled
     }
 
-    /// Whether a node fires its shards by hand only.
+    /// Whether a node has only manual runs of its shards.
     pub(super) fn is_paused(&self, node: &NodeName) -> bool {
         self.spec.paused || self.switches.get(node).is_some_and(|switches| switches.paused)
     }
 
-    /// Whether a node was shut down for the job and has not begun another life since.
+    /// Whether a node was shut down for the job and has not restarted since.
     pub(super) fn is_shut(&self, node: &NodeName) -> bool {
         let shut = self.switches.get(node).and_then(|switches| switches.shutdown);
         shut.is_some_and(|life| self.lives_of(node).last().is_none_or(|member| member.incarnation == life))
     }
 
-    /// What a node has by the last cut; `None` when that did not reckon with it.
+    /// A node's assignment of the last reshard; `None` if that did not include the node.
     pub(super) fn assignment(&self, node: &NodeName) -> Option<ShardSet> {
         let cut = &self.sharding.cut;
         let portions = cut.portions.iter().filter(|portion| portion.holder.node == *node);
@@ -140,14 +140,14 @@ impl CompatJob {
         self.triggers.requests.iter().any(waits)
     }
 
-    /// Whether a node runs any shard of it.
+    /// Whether a node runs any shard of the job.
     pub(super) fn is_running(&self, node: &NodeName) -> bool {
         let begun = |open: &OpenShards| open.from <= self.now;
         let runs = |member| self.run_states.get(member).is_some_and(|lane| lane.open.iter().any(begun));
         self.job().monitor_execution && self.lives_of(node).any(runs)
     }
 
-    /// What the dead left unfinished and somebody will take over.
+    /// The unfinished shards of dead members that another member will take over.
     pub(super) fn left_behind(&self) -> ShardSet {
         let repeats = self.fails_over() && self.job().enabled;
         let dead = self.run_states.iter().filter(|(member, _)| repeats && !self.lives(member));

@@ -8,7 +8,7 @@ use super::compat_job::CompatJob;
 use super::shard::shards;
 use super::{CompatEntry, CompatTree};
 
-/// Where its strategies live.
+/// The package of its strategies.
 const STRATEGIES: &str = "com.dangdang.ddframe.job.plugin.sharding.strategy";
 
 pub(super) fn render(seen: &CompatJob) -> Vec<CompatEntry> {
@@ -28,7 +28,7 @@ fn config(seen: &CompatJob, tree: &mut CompatTree) {
         ShardingStrategy::Rotate => "RotateServerByNameJobShardingStrategy",
     };
     let difference = job.max_clock_skew.map_or("-1".to_owned(), |secs| secs.to_string());
-    // How many threads there are is each node's own affair unless the job says it.
+    // Each node decides its number of threads unless the job sets it.
     if let Some(threads) = job.dataflow.and_then(|dataflow| dataflow.threads) {
         tree.persistent("config/concurrentDataProcessThreadCount", threads.to_string());
     }
@@ -57,7 +57,7 @@ fn config(seen: &CompatJob, tree: &mut CompatTree) {
     }
 }
 
-/// What executes a run: the function's name, or the source's word for any program and any request.
+/// The class of a job: the function's name, or the source's name for any program and any request.
 pub(super) fn class(work: &Work) -> String {
     match work {
         Work::Command(_) => "SCRIPT".to_owned(),
@@ -66,13 +66,13 @@ pub(super) fn class(work: &Work) -> String {
     }
 }
 
-/// The parameters of single shards as the source writes them.
+/// The shard parameters in the source's format.
 pub(super) fn parameters(list: &[String]) -> String {
     let given = list.iter().enumerate().filter(|(_, parameter)| !parameter.is_empty());
     given.map(|(shard, parameter)| format!("{shard}={parameter}")).collect::<Vec<_>>().join(",")
 }
 
-/// A program and its arguments as a shell would read them.
+/// A program and its arguments in shell syntax.
 pub(super) fn command_line(argv: &[String]) -> String {
     let word = |arg: &String| {
         let bare = |b: u8| b.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&b);
@@ -88,7 +88,7 @@ fn execution(seen: &CompatJob, tree: &mut CompatTree) {
     if !seen.job().monitor_execution {
         return;
     }
-    // A declaration was checked before it was written; one that cannot be read any more fires nothing.
+    // A declaration was checked when it was stored; one that can no longer be parsed fires nothing.
     let schedule = seen.job().schedule_with_calendars(seen.calendars.as_ref());
     for shard in shards(seen) {
         let at = format!("execution/{}", shard.shard);

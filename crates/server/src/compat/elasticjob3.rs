@@ -65,7 +65,7 @@ fn config(seen: &CompatJob) -> String {
 }
 
 fn yaml(map: &BTreeMap<&str, Value>) -> String {
-    // Text, numbers and switches, which YAML can always express.
+    // A map of texts, numbers and booleans, which YAML can always express.
     serde_yaml_ng::to_string(map).expect("a map of plain values").trim_end().to_owned()
 }
 
@@ -102,7 +102,7 @@ fn servers(seen: &CompatJob, tree: &mut CompatTree) {
 fn sharding(seen: &CompatJob, tree: &mut CompatTree) {
     let monitor = seen.job().monitor_execution;
     let schedule = seen.job().schedule_with_calendars(seen.calendars.as_ref());
-    // Where failover is on, the source keeps the mark of a crashed run for those who take it over.
+    // With failover, the source keeps the entry of a crashed run until another instance takes it over.
     let running = if seen.fails_over() { CompatEntryKind::Persistent } else { CompatEntryKind::Ephemeral };
     for shard in shards(seen) {
         let at = format!("sharding/{}", shard.shard);

@@ -1,4 +1,4 @@
-//! The tables of Qross Keeper: nodes, the locks of a beat, and the tasks that are planned or going on, a row an entry.
+//! The tables of Qross Keeper: nodes, the locks of a beat, and planned or running tasks, a row an entry.
 
 use evenkeel_core::ids::{Fire, JobName, NodeName, RunId, Shard};
 use evenkeel_core::time::Wall;
@@ -62,14 +62,14 @@ fn row(whole: &CompatCluster, node: &CompatNode) -> Value {
     })
 }
 
-/// A node that is away took all but its name along.
+/// The row of an offline node, of which only the name is known.
 fn gone(node: &NodeName, seen: Wall) -> Value {
     json!({ "name": node, "status": "offline", "offline_time": seen.to_string() })
 }
 
 type KeeperTask<'a> = (Fire, Wall, &'static str, Option<&'a str>, Option<String>);
 
-/// The unfinished ones: asked for, planned, going on.
+/// The unfinished tasks: requested, planned, running.
 fn tasks<'a>(whole: &'a CompatCluster, job: &'a super::CompatJobSummary) -> Vec<KeeperTask<'a>> {
     let asked = job.waiting.iter().map(|(id, at)| (Fire::Asked(id.clone()), *at, "new", None, None));
     let begun = |from: Option<Wall>| from.is_some_and(|from| from <= whole.now);
@@ -84,7 +84,7 @@ fn tasks<'a>(whole: &'a CompatCluster, job: &'a super::CompatJobSummary) -> Vec<
         (run.fire.clone(), run.due, status(run.from), Some(whole.address(&run.by.node)), by)
     });
     let held: Vec<KeeperTask<'_>> = open.chain(planned).collect();
-    // A request that is planned already is no new task beside it.
+    // A request that is planned already is no second task.
     let asked = asked.filter(|(fire, ..)| held.iter().all(|(other, ..)| other != fire));
     let asked: Vec<KeeperTask<'_>> = asked.collect();
     asked.into_iter().chain(held).collect()

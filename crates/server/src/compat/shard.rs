@@ -1,4 +1,4 @@
-//! What a look at a sharded job means for each of its shards.
+//! The state of each shard in a snapshot of a sharded job.
 
 use evenkeel_core::ids::{Fire, Member, NodeName, Shard};
 use evenkeel_core::record::{OpenShards, ShardGroup, ShardRunState, TriggerRequest};
@@ -7,25 +7,25 @@ use evenkeel_core::time::Wall;
 
 use super::compat_job::CompatJob;
 
-/// One shard, with all that the records have of it.
+/// One shard, with its records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CompatShard<'a> {
     seen: &'a CompatJob,
-    /// Which.
+    /// The shard's index.
     pub(super) shard: Shard,
-    /// Who got it at the last cut.
+    /// The member that got it at the last reshard.
     pub(super) holder: Option<&'a Member>,
-    /// Its watermark as it was dealt then.
+    /// Its watermark at the last reshard.
     dealt: Wall,
     /// Its watermark now.
     watermark: Wall,
-    /// The lane that keeps it.
+    /// The run state that has it.
     run_state: Option<&'a ShardRunState>,
-    /// What is claimed of it, and in whose lane.
+    /// Its claim, and the member whose run state has the claim.
     open: Option<(&'a Member, &'a OpenShards)>,
 }
 
-/// The shards that have records: as many as were cut last, so none before the first cut.
+/// The shards that have records: the number of the last reshard, so none before the first.
 #[must_use]
 pub(super) fn shards(seen: &CompatJob) -> Vec<CompatShard<'_>> {
     let nothing = |shard| CompatShard {
@@ -74,22 +74,22 @@ fn each<'a>(
 }
 
 impl<'a> CompatShard<'a> {
-    /// What is claimed of it in the lane of somebody who lives.
+    /// Its claim in the run state of an online member.
     fn claimed(&self) -> Option<(&'a Member, &'a OpenShards)> {
         self.open.filter(|(by, _)| self.seen.lives(by))
     }
 
-    /// Its run, once the moment has come, and who runs it.
+    /// Its run, once it is due, and the member that runs it.
     pub(super) fn run(&self) -> Option<(&'a Member, &'a OpenShards)> {
         self.claimed().filter(|(_, open)| open.from <= self.seen.now)
     }
 
-    /// Who took it over from the one that should run it, until that run has ended.
+    /// The member that took it over from its assigned member, until that run has ended.
     pub(super) fn failover_member(&self) -> Option<&'a Member> {
         self.claimed().map(|(by, _)| by).filter(|by| self.holder != Some(*by))
     }
 
-    /// Whether a fire came due during its run, and will be made up.
+    /// Whether a fire came due during its run, and will be caught up.
     pub(super) fn has_missed(&self, schedule: Option<&Schedule>) -> bool {
         let Some((by, open)) = self.run().filter(|_| self.seen.catches_up()) else { return false };
         let floor = self.floor().max(open.from);
@@ -98,7 +98,7 @@ impl<'a> CompatShard<'a> {
         missed && self.fires_on(&by.node)
     }
 
-    /// When it fires next by the schedule.
+    /// Its next fire by the schedule.
     pub(super) fn next(&self, schedule: Option<&Schedule>) -> Option<Wall> {
         let claimed = self.claimed();
         let by = claimed.map(|(by, _)| by).or(self.holder)?;
@@ -118,32 +118,32 @@ impl<'a> CompatShard<'a> {
             return Some(open.from);
         }
         let ended = self.ended()?;
-        // A lane knows its latest beginning only. Where that is another shard's, the fire itself says when this one began.
+        // A run state has only its latest start. If that is another shard's, the fire itself tells when this one began.
         let began = self.run_state.and_then(|lane| lane.began).filter(|began| *began <= ended);
         began.or_else(|| self.rest()).filter(|at| *at > Wall::MIN && *at <= ended)
     }
 
-    /// When its last run ended, as far as its lane knows.
+    /// When its last run ended, if its run state has that.
     pub(super) fn ended(&self) -> Option<Wall> {
         self.run_state?.ended.filter(|_| self.is_completed())
     }
 
-    /// Whether a run of it has ended since the last cut, and the next one has not begun.
+    /// Whether a run of it has ended since the last reshard, and the next one has not begun.
     pub(super) fn is_completed(&self) -> bool {
         let Some(rest) = self.rest().filter(|_| !self.is_off()) else { return false };
         let Some(ended) = self.run_state.and_then(|lane| lane.ended) else { return false };
-        // A fire that was passed over, or was lost with its node, ends no run.
+        // A fire that was skipped, or was lost with its node, is no ended run.
         let by_schedule = self.dealt < rest && rest <= ended;
         let by_hand = |request: &TriggerRequest| request.shards.contains(self.shard) && request.at <= ended;
         by_schedule || self.seen.triggers.requests.iter().any(by_hand)
     }
 
-    /// Whether an operator has switched it off.
+    /// Whether an operator has disabled it.
     pub(super) fn is_off(&self) -> bool {
         self.seen.spec.off.contains(self.shard)
     }
 
-    /// Up to where its fires are closed; `None` while one is open that has begun, or whose node is gone.
+    /// The time up to which its fires are closed; `None` while one is open that has begun, or whose node is gone.
     fn rest(&self) -> Option<Wall> {
         match self.open {
             None => Some(self.watermark),
@@ -152,12 +152,12 @@ impl<'a> CompatShard<'a> {
         }
     }
 
-    /// Up to where no fire of it will come.
+    /// The time up to which no fire of it will come.
     fn floor(&self) -> Wall {
         self.watermark.max(self.seen.spec.since)
     }
 
-    /// Whether the schedule fires it on this node at all.
+    /// Whether it fires by schedule on this node at all.
     fn fires_on(&self, node: &NodeName) -> bool {
         !self.seen.is_paused(node) && self.seen.job().enabled && !self.is_off()
     }

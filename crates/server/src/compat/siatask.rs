@@ -1,11 +1,11 @@
-//! The tree of SIA-TASK: jobs with their one holder, the nodes with X, N and M, those that are to give their jobs up.
+//! The tree of SIA-TASK: jobs with their owners, nodes with X, N and M, and nodes that are to give jobs up.
 
 use serde_json::json;
 
 use super::compat_cluster::{CompatCluster, CompatJobSummary};
 use super::{CompatEntry, CompatTree};
 
-/// The source sorts jobs into groups; ours have none.
+/// The source sorts jobs into groups; Evenkeel has none.
 const GROUP: &str = "default";
 
 pub(super) fn render(whole: &CompatCluster) -> Vec<CompatEntry> {
@@ -46,7 +46,7 @@ fn jobs(whole: &CompatCluster, tree: &mut CompatTree) {
     }
 }
 
-/// From whom a job goes to somebody else: its holder is to give it up and has not yet.
+/// The owner that is to give a job up and has not yet.
 fn transferred<'a>(whole: &'a CompatCluster, job: &'a CompatJobSummary) -> Option<&'a str> {
     let from = job.holders.iter().find(|holder| whole.drained.contains(&holder.node))?;
     Some(whole.address(&from.node))

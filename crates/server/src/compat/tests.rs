@@ -1,4 +1,4 @@
-//! Trees of jobs in many states, entry by entry as the source writes them.
+//! Trees of jobs in many states, entry by entry in the source's format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,7 @@ fn info(address: &str) -> MemberInfo {
     }
 }
 
-/// A job of three shards that is declared, on two living nodes that have not elected yet.
+/// A declared job of three shards, on two online nodes before their first election.
 fn declared() -> CompatJob {
     let mut job = Job::new("phase".parse().unwrap(), "0/10 * * * * ?", Work::Function("demo".into()));
     job.placement = Placement::Sharded;
@@ -76,7 +76,7 @@ impl CompatJob {
         self
     }
 
-    /// Deals shards, all with the same watermark; lanes begin anew but for their times.
+    /// Assigns shards, all with the same watermark; run states start empty except for their times.
     fn deal(mut self, watermark: i64, portions: &[(&str, &str)]) -> Self {
         let portion = |(holder, its): &(&str, &str)| {
             let group = ShardGroup { watermark: Wall(watermark), shards: shards(its) };
@@ -109,7 +109,7 @@ impl CompatJob {
         self.run_states.get_mut(&member(holder)).unwrap()
     }
 
-    /// Claims the fire of a moment, to start then.
+    /// Claims the fire of a moment, which starts then.
     fn claims(mut self, holder: &str, due: i64, its: &str) -> Self {
         let lane = self.run_state(holder);
         let back = lane.groups[0].watermark;
@@ -146,22 +146,22 @@ impl CompatJob {
         declared().deal(i64::MIN, &[("a@6684", "0-1"), ("b@8176", "2")])
     }
 
-    /// The same, with the first fire under way for half a second.
+    /// The same, half a second after the first fire started.
     fn running() -> Self {
         Self::reshard().claims("a@6684", T, "0-1").claims("b@8176", T, "2").at(T + 500)
     }
 
-    /// The same, after it.
+    /// The same, after that fire.
     fn idle() -> Self {
         Self::running().ends("a@6684", T + 900, "0-1").ends("b@8176", T + 800, "2").at(T + 2_000)
     }
 
-    /// Node b died in the middle of its run.
+    /// Node b has died during its run.
     fn crashed() -> Self {
         Self::running().dies("b@8176").at(T + 3_000)
     }
 
-    /// Node a took its shard over.
+    /// Node a has taken its shard over.
     fn taken() -> Self {
         let mut seen = Self::crashed().ends("a@6684", T + 900, "0-1");
         let (left, own) = (seen.run_states[&member("b@8176")].open[0].clone(), shards("2"));
@@ -189,14 +189,14 @@ fn open(due: i64, back: Wall, its: &str) -> OpenShards {
     }
 }
 
-/// The tree without the settings, which do not change with what runs.
+/// The tree without the settings, which do not depend on runs.
 fn shown(form: CompatFormat, seen: &CompatJob) -> String {
     let mut entries = render(form, seen);
     entries.retain(|entry| !entry.path.contains("/phase/config"));
     text(&entries)
 }
 
-/// The entries of a tree whose path below the job begins like this, without it.
+/// The entries whose path below the job begins like this, without the beginning.
 fn below(form: CompatFormat, seen: &CompatJob, start: &str) -> Vec<(String, CompatEntryKind, String)> {
     let start = format!("/evenkeel/phase/{start}");
     let found = render(form, seen).into_iter().filter_map(|entry| {

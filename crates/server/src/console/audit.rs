@@ -1,4 +1,4 @@
-//! Who asked for which change, in the console.
+//! The console's section of the audit log.
 
 use maud::{Markup, html};
 

@@ -1,11 +1,11 @@
-//! The calendars that jobs share, in the console.
+//! The console's section of shared calendars.
 
 use maud::{Markup, html};
 
 use super::time;
 use crate::api_types::CalendarRow;
 
-/// The first calendars by name.
+/// A section with the first calendars by name.
 pub(super) fn section(calendars: &[CalendarRow]) -> Markup {
     html! {
         section #calendars {

@@ -1,4 +1,4 @@
-//! What happened to nodes, in the console.
+//! The console's section of node events.
 
 use maud::{Markup, html};
 

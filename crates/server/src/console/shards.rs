@@ -1,11 +1,11 @@
-//! One sharded job on the console: who leads it, who takes part, and what each shard does.
+//! The console's section of one sharded job: its leader, its nodes, and the state of each shard.
 
 use maud::{Markup, html};
 
 use super::{chip, time};
 use crate::api_types::{AssignmentRow, ShardActivity, ShardPage, ShardRangeRow, ShardingRow};
 
-/// The job's section; hidden while none is chosen.
+/// The section of the chosen job; hidden if none is chosen.
 pub(super) fn section(page: Option<&ShardPage<ShardRangeRow>>) -> Markup {
     let name = page.map(|page| page.job.as_str()).unwrap_or_default();
     html! {

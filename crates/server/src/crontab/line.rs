@@ -1,20 +1,20 @@
-//! One line of a crontab, taken apart as cron does.
+//! Parses one line of a crontab as cron does.
 
 use super::CrontabFormat;
 
-/// What a line is.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CrontabLine {
     /// Blank, or a comment.
     Nothing,
     /// `NAME = value`, for the entries below it.
     Setting {
-        /// Left of the sign.
+        /// The text left of the sign.
         name: String,
-        /// Right of it, without its quotes.
+        /// The text right of it, without its quotes.
         value: String,
     },
-    /// Something to run.
+    /// A schedule and a command.
     Entry(CrontabEntry),
 }
 
@@ -23,27 +23,27 @@ pub(super) enum CrontabLine {
 pub(super) enum CrontabSchedule {
     /// Cron's five fields, or six or seven with seconds first.
     Fields(Vec<String>),
-    /// `@daily` and kin.
+    /// `@daily` and the like.
     Word(String),
 }
 
-/// Something to run.
+/// An entry: a schedule and a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CrontabEntry {
-    /// When.
+    /// The schedule.
     pub(super) when: CrontabSchedule,
-    /// As whom; only in the system form.
+    /// The user; only in the system form.
     pub(super) user: Option<String>,
-    /// What, for the shell.
+    /// The command, for the shell.
     pub(super) command: String,
-    /// What it reads, from behind the first `%`.
+    /// The input of the command, from behind the first `%`.
     pub(super) input: Option<String>,
-    /// A minus before the minutes: cron shall not log it.
+    /// Whether cron shall not log it: a minus before the minutes.
     pub(super) quiet: bool,
 }
 
 impl CrontabEntry {
-    /// Its times as a schedule of ours.
+    /// Its schedule in Evenkeel's format.
     pub(super) fn schedule(&self, seconds: bool) -> String {
         match &self.when {
             CrontabSchedule::Fields(fields) if seconds => super::seconds::schedule(fields),
@@ -52,7 +52,7 @@ impl CrontabEntry {
         }
     }
 
-    /// Why nothing of this entry can be carried over, where that is so.
+    /// Why this entry cannot be imported at all; `None` if it can.
     pub(super) fn loss(&self, users: &[String]) -> Option<String> {
         match &self.when {
             CrontabSchedule::Word(word) if word == "@reboot" => Some(
@@ -72,7 +72,7 @@ impl CrontabEntry {
         }
     }
 
-    /// What changes for this entry.
+    /// Reports what changes for this entry.
     pub(super) fn remarks(&self, me: &str, remark: &mut impl FnMut(String)) {
         if let Some(user) = self.user.as_deref().filter(|user| *user != me) {
             let own = if user == "root" { String::new() } else { format!(" or as {user}") };
@@ -93,12 +93,12 @@ impl CrontabEntry {
     }
 }
 
-/// Whether the host knows this user; where the host tells none, every user may be one.
+/// Whether the host has this user; if the host lists no users, any name may be one.
 fn is_known(user: &str, users: &[String]) -> bool {
     users.is_empty() || user == "root" || users.iter().any(|known| known == user)
 }
 
-/// Finds out which form a crontab has, by the sixth words of all its entries. `None` where both forms would make sense.
+/// Detects the form of a crontab by the sixth words of all its entries. `None` if both forms are possible.
 ///
 /// # Errors
 /// Some entries have a user column and some have none; the text names a line of each.
@@ -107,7 +107,7 @@ pub(super) fn form(text: &str, users: &[String]) -> Result<Option<CrontabFormat>
     for (at, line) in text.lines().enumerate() {
         let Some((word, rest)) = sixth(line) else { continue };
         let is_user = is_user(&word) && !rest.is_empty();
-        // An option stands behind a command, never behind a user.
+        // An option follows a command, never a user.
         let column = is_user && !rest.starts_with('-');
         *(if column { &mut with } else { &mut without }) = Some(at + 1);
         root |= column && word == "root";
@@ -123,7 +123,7 @@ pub(super) fn form(text: &str, users: &[String]) -> Result<Option<CrontabFormat>
     }
 }
 
-/// The first word behind the times of an entry, and what follows it.
+/// The first word behind the schedule of an entry, and the text after it.
 fn sixth(line: &str) -> Option<(String, String)> {
     let Ok(CrontabLine::Entry(entry)) = parse(line, CrontabFormat::User, false) else { return None };
     let mut rest = entry.command.as_str();
@@ -131,16 +131,16 @@ fn sixth(line: &str) -> Option<(String, String)> {
     Some((word, rest.to_owned()))
 }
 
-/// Whether this may be a user's name as `useradd` allows it.
+/// Whether the word may be a user name as `useradd` allows it.
 fn is_user(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c))
 }
 
-/// Takes a line apart; with `seconds` its first field is the second, and a seventh may be the year.
+/// Parses a line; with `seconds` its first field is the seconds field, and a seventh may be the year.
 ///
 /// # Errors
-/// It is nothing that cron knows; the text says what is missing.
+/// The line is not valid for cron; the text says what is missing.
 pub(super) fn parse(line: &str, form: CrontabFormat, seconds: bool) -> Result<CrontabLine, String> {
     let line = line.trim_start_matches([' ', '\t']).trim_end_matches('\r');
     if line.trim().is_empty() || line.starts_with('#') {
@@ -161,7 +161,7 @@ pub(super) fn parse(line: &str, form: CrontabFormat, seconds: bool) -> Result<Cr
     }
     let user = match form {
         CrontabFormat::User => None,
-        // Debian and BSD allow `user:group`; the group is cron's business.
+        // Debian and BSD allow `user:group`; the group is not imported.
         CrontabFormat::System => Some(word(&mut rest).split(':').next().unwrap_or_default().to_owned()),
     };
     if rest.trim().is_empty() {
@@ -181,7 +181,7 @@ pub(super) fn parse(line: &str, form: CrontabFormat, seconds: bool) -> Result<Cr
     Ok(CrontabLine::Entry(quiet(CrontabEntry { when, user, command, input, quiet: false })))
 }
 
-/// The words that say when.
+/// The words of the schedule.
 fn fields(rest: &mut &str, seconds: bool) -> Result<Vec<String>, String> {
     let mut take = |n: usize| (0..n).map(|_| word(rest).to_owned()).collect::<Vec<String>>();
     let mut fields = take(if seconds { 6 } else { 5 });
@@ -201,7 +201,7 @@ fn fields(rest: &mut &str, seconds: bool) -> Result<Vec<String>, String> {
     }
 }
 
-/// Whether a word is a field of times rather than the beginning of a command.
+/// Whether a word is a schedule field rather than the beginning of a command.
 fn is_field(word: &str) -> bool {
     const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
     let part = |part: &str| {
@@ -213,12 +213,12 @@ fn is_field(word: &str) -> bool {
     !word.is_empty() && word.split([',', '-', '/']).all(part)
 }
 
-/// Whether a character looks like nothing or like a space, and is none.
+/// Whether a character is invisible or looks like a space, and is none.
 fn is_odd(c: char) -> bool {
     evenkeel_core::ids::is_unseen(c) && c != '\t' || c.is_whitespace() && !c.is_ascii()
 }
 
-/// A character that nobody sees, by its name.
+/// The name of an invisible character.
 pub(super) fn named(c: char) -> String {
     let name = match c {
         '\u{a0}' => "a no-break space",
@@ -272,7 +272,7 @@ fn unquote(text: &str) -> &str {
     text
 }
 
-/// Cron's own use of `%`: the first bare one ends the command, later ones are line ends of its input; `\%` is a `%`.
+/// Cron's use of `%`: the first bare one ends the command, later ones are line ends of its input; `\%` is a `%`.
 fn percent(text: &str) -> (String, Option<String>) {
     let mut command = String::new();
     let mut input: Option<String> = None;

@@ -1,10 +1,10 @@
-//! Names for entries that have none: made of the file and the command, so that moving a line renames nothing.
+//! Names for crontab entries, made of the file and the command, so that moving a line renames nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::key::digest;
 
-/// Words of a shell line that say nothing about what it is for.
+/// Words of a shell line that do not help to tell its purpose.
 const DULL: [&str; 28] = [
     "bin", "cd", "command", "do", "done", "else", "env", "exec", "false", "fi", "flock", "if", "ionice",
     "nice", "nohup", "null", "or", "setsid", "sh", "bash", "sleep", "sudo", "test", "then", "time",
@@ -13,22 +13,22 @@ const DULL: [&str; 28] = [
 const WORDS: usize = 3;
 const LENGTH: usize = 48;
 
-/// An entry as far as its name goes by it.
+/// The parts of an entry that its name depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NameCandidate {
-    /// What it runs.
+    /// The command.
     pub(super) command: String,
-    /// When.
+    /// The schedule.
     pub(super) schedule: String,
-    /// What else tells it from an entry of the same command and times: its zone, its user, its input.
+    /// What else distinguishes entries of the same command and schedule: zone, user, input.
     pub(super) more: String,
 }
 
-/// The names of all entries of a crontab: each is made of the file's name and the words of the command.
+/// Names all entries of a crontab: each name has the file's name and the words of the command.
 ///
-/// Entries whose words are the same are told apart by their commands and times, never by their place, so that taking one out renames none of
-/// the others. `known` are the jobs of an earlier import with their schedules: an entry that had the plain name keeps it when
-/// another one with the same words comes, and one that was told apart keeps its name when the other one goes.
+/// Entries with the same words are distinguished by their commands and schedules, never by their position, so that
+/// removing one renames no other. `known` has the jobs of an earlier import and their schedules: an entry with a plain
+/// name keeps it when another one with the same words comes; a distinguished one keeps its name when the other goes.
 pub(super) fn all(prefix: &str, entries: &[NameCandidate], known: &BTreeMap<String, String>) -> Vec<String> {
     let bases: Vec<String> = entries.iter().map(|entry| base(prefix, &entry.command)).collect();
     let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -53,7 +53,7 @@ pub(super) fn all(prefix: &str, entries: &[NameCandidate], known: &BTreeMap<Stri
                 _ if alike == 1 && !known.contains_key(&by_times) => by_command,
                 _ => by_times,
             };
-            // Only entries that are the same in everything are counted, and of these it does not matter which is which.
+            // Only identical entries are numbered, and their order does not matter.
             let mut count = 1;
             names[at].clone_from(&name);
             while !given.insert(names[at].clone()) {
@@ -70,15 +70,15 @@ fn shown(schedule: &str) -> String {
     schedule.replace('\n', "; ")
 }
 
-/// The names of an entry that has the words of another one: by its whole command, which its times may change under; and by
-/// everything of it, where only that tells it apart.
+/// The longer names of an entry that shares its words: by its whole command, so that its schedule may change; and by
+/// all its parts, if only they distinguish it.
 fn digest_names(base: &str, entry: &NameCandidate) -> (String, String) {
     let NameCandidate { command, schedule, more } = entry;
     let mark = |text: &str| format!("{base}-{}", digest(text.as_bytes()).chars().take(4).collect::<String>());
     (mark(command), mark(&format!("{schedule}\n{command}\n{more}")))
 }
 
-/// The name of an entry with this command, as far as the command alone decides: `crontab-run-parts-cron.hourly`.
+/// The base name of an entry, by its command alone: `crontab-run-parts-cron.hourly`.
 fn base(prefix: &str, command: &str) -> String {
     let mut name = narrow(prefix);
     for word in significant_words(command).take(WORDS) {
@@ -90,7 +90,7 @@ fn base(prefix: &str, command: &str) -> String {
     if name.is_empty() { "crontab".to_owned() } else { name }
 }
 
-/// The words that tell an entry from others: programs and paths by their last part, no options, no shell words.
+/// The words that distinguish an entry: programs and paths by their last part, no options, no shell words.
 fn significant_words(command: &str) -> impl Iterator<Item = String> + '_ {
     let parts = command.split(|c: char| c.is_whitespace() || ";|&(){}<>\"'`$".contains(c));
     parts.filter(|part| !part.starts_with('-') && !part.contains('=')).filter_map(|part| {
@@ -100,7 +100,7 @@ fn significant_words(command: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// The letters that a name may hold, beginning with a letter or a digit.
+/// The characters that a name may contain, beginning with a letter or a digit.
 fn narrow(text: &str) -> String {
     let kept = |c: &char| c.is_ascii_alphanumeric() || "._-".contains(*c);
     let text: String = text.chars().filter(kept).collect();
@@ -151,23 +151,23 @@ mod tests {
         assert_eq!(BTreeSet::from_iter(&three).len(), 3);
         assert_eq!(named(&[b, c], &none), three[1..]);
         assert_eq!(named(&[c, a, b], &none), [&three[2], &three[0], &three[1]].map(Clone::clone));
-        // One that is left alone keeps the name that it had; one that was alone keeps its own when another one comes.
+        // An entry that becomes the only one keeps its name; the only one keeps its name when another comes.
         let known = BTreeMap::from_iter(
             three.iter().cloned().zip(["30 6 * * *", "0 19 * * *", "0 13 * * *"].map(String::from)),
         );
         assert_eq!(named(&[b], &known), [three[1].clone()]);
         let alone = BTreeMap::from([("t-play.sh".to_owned(), "30 6 * * *".to_owned())]);
         assert_eq!(named(&[c, a], &alone), [three[2].clone(), "t-play.sh".to_owned()]);
-        // Its times may change as well, as long as it is alone.
+        // Its schedule may change as well, as long as it is the only one.
         assert_eq!(named(&[("1 1 * * *", play)], &alone), ["t-play.sh"]);
-        // Of two commands with the same words the times may change.
+        // The schedules of two commands with the same words may change.
         let (full, part) = ("backup.sh --full", "backup.sh --part");
         let one = named(&[("0 1 * * *", full), ("0 2 * * *", part)], &none);
         assert_eq!(
             named(&[("0 3 * * *", part), ("0 4 * * *", full)], &none),
             [one[1].clone(), one[0].clone()]
         );
-        // What is the same in everything runs twice, as with cron.
+        // Identical entries run twice, as with cron.
         let same = named(&[a, a], &none);
         assert_eq!(same[1], format!("{}-2", same[0]));
     }

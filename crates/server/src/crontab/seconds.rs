@@ -1,10 +1,10 @@
-//! Times with a second before them, as supercronic and ofelia read them, in Quartz's words.
+//! Schedules with a seconds field, as supercronic and ofelia parse them, in Quartz's format.
 
-/// The names of the weekdays that cron counts from 0, with Sunday once more at the end.
+/// The names of the weekdays that cron counts from 0, with Sunday again at the end.
 const DAYS: [&str; 8] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"];
 
-/// The schedule of such fields, a rule a line. Their numbers of weekdays are cron's, and Quartz counts others, so days get their
-/// names. Where both day fields are set a day need meet only one of them, which takes two rules.
+/// The schedule of such fields, one rule a line. They number weekdays like cron; Quartz numbers them otherwise, so days
+/// get their names. If both day fields are set, a day need match only one of them, which takes two rules.
 pub(super) fn schedule(fields: &[String]) -> String {
     let mut fields: Vec<String> = fields.to_vec();
     let free = |field: &str| matches!(field, "*" | "?");

@@ -1,7 +1,7 @@
-//! Which connections are open, and which one gives way to a new one.
+//! The table of open connections, and the choice of the connection that gives way to a new one.
 //!
-//! A connection on which no request is under way can be closed at any moment: its caller connects again. So whoever holds many of
-//! those keeps nobody out. Only requests under way count for good, and no address may have more than its share of them.
+//! A connection without a request in progress can be closed at any moment: its caller connects again. So a caller with
+//! many idle connections keeps nobody out. Only requests in progress count, and each address has a limit of them.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,27 +9,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-/// How many connections there may be.
+/// The limits of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ConnectionLimits {
-    /// In all.
+    /// The maximum in total.
     pub(super) total: usize,
-    /// Of one address.
+    /// The maximum of one address.
     pub(super) per_address: usize,
-    /// Beyond these, for other nodes and for `health` alone.
+    /// The number of further ones for other nodes and `health` only.
     pub(super) reserve: usize,
 }
 
-/// What a connection is doing. The first ones give way first.
+/// The state of a connection. The first states give way first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ConnectionState {
-    /// It has not asked for anything yet.
+    /// No request has come yet.
     Nothing,
     /// It waits for its next request.
     Waiting,
     /// It waits for the next request of a node.
     WaitingForNode,
-    /// A request is under way.
+    /// A request is in progress.
     Busy,
 }
 
@@ -37,7 +37,7 @@ enum ConnectionState {
 struct ConnectionEntry {
     from: IpAddr,
     doing: ConnectionState,
-    /// The order in which connections began what they are doing.
+    /// The order in which connections entered their states.
     since: u64,
     spare: bool,
     close: Arc<Notify>,
@@ -56,14 +56,14 @@ pub(super) struct ConnectionTable {
     known: Mutex<ConnectionMap>,
 }
 
-/// A connection's place in the table; given back when dropped.
+/// A connection's slot in the table, freed when dropped.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
     table: Arc<ConnectionTable>,
     id: u64,
-    /// Whether it is one of the reserve, so that only nodes and `health` are answered on it.
+    /// Whether it is in the reserve, so that only nodes and `health` are answered on it.
     pub(super) spare: bool,
-    /// Told when the connection is to be closed.
+    /// Notified when the connection is to be closed.
     pub(super) close: Arc<Notify>,
 }
 
@@ -72,7 +72,7 @@ impl ConnectionTable {
         Self { bounds, known: Mutex::default() }
     }
 
-    /// A place for a new connection; another connection may be closed for it. `None` where none can be.
+    /// Takes a slot for a new connection; another connection may be closed for it. `None` if there is no slot.
     pub(super) fn admit(self: &Arc<Self>, from: IpAddr) -> Option<ConnectionSlot> {
         let from = source(from);
         let mut known = self.lock();
@@ -95,7 +95,7 @@ impl ConnectionTable {
 }
 
 impl ConnectionMap {
-    /// Whether there is room for one more of this address.
+    /// Makes room for one more connection of this address, if it can.
     fn makes_room(&mut self, bounds: &ConnectionLimits, from: IpAddr) -> bool {
         let usual = |entry: &&ConnectionEntry| !entry.spare;
         let of_it = self.open.values().filter(usual).filter(|entry| entry.from == from).count();
@@ -111,7 +111,7 @@ impl ConnectionMap {
         spare < bounds.reserve || self.closes_one(|entry| entry.spare)
     }
 
-    /// Closes one of these on which no request is under way, if there is any.
+    /// Closes one of the matching connections without a request in progress, if there is any.
     fn closes_one(&mut self, which: impl Fn(&ConnectionEntry) -> bool) -> bool {
         let idle = self.open.iter().filter(|(_, entry)| entry.doing < ConnectionState::Busy && which(entry));
         let Some(id) = idle.min_by_key(|(_, entry)| (entry.doing, entry.since)).map(|(id, _)| *id) else {
@@ -123,17 +123,17 @@ impl ConnectionMap {
 }
 
 impl ConnectionSlot {
-    /// A request has come.
+    /// Marks the start of a request.
     pub(super) fn begins(&self) {
         self.turn(|_| ConnectionState::Busy);
     }
 
-    /// Its answer is out.
+    /// Marks the end of a response.
     pub(super) fn ends(&self, of_node: bool) {
         self.turn(|_| if of_node { ConnectionState::WaitingForNode } else { ConnectionState::Waiting });
     }
 
-    /// Whether a request is under way.
+    /// Whether a request is in progress.
     pub(super) fn is_busy(&self) -> bool {
         self.table.lock().open.get(&self.id).is_some_and(|entry| entry.doing == ConnectionState::Busy)
     }
@@ -155,7 +155,7 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// What counts as one address: all of loopback, and a whole network of IPv6, of which one caller may have every address.
+/// The unit that counts as one address: all of loopback, and a whole network of IPv6, which one caller may have.
 fn source(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         ip if ip.is_loopback() => IpAddr::V6(Ipv6Addr::LOCALHOST),

@@ -1,16 +1,16 @@
-//! What a request's head looks like on the wire: what the HTTP library forgives, and others on the way may read otherwise.
+//! Checks the head of a request on the wire for ambiguities that the HTTP library accepts and a proxy may misread.
 
 /// What is wrong with a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeadError {
     /// A line ends by a line feed alone.
     BareLineFeed,
-    /// How long the body is, is said more than once, or in two ways.
+    /// The length of the body is given more than once, or in two ways.
     Lengths,
 }
 
 impl HeadError {
-    /// What is to be mended.
+    /// The advice to the caller.
     pub(crate) fn fix(self) -> &'static str {
         match self {
             Self::BareLineFeed => "each line of a request's head ends with CR LF: send it so",
@@ -21,10 +21,10 @@ impl HeadError {
     }
 }
 
-/// Longer lines are left to the HTTP library, which refuses them.
+/// Longer lines are not checked; the HTTP library refuses them.
 const LINE_MAX: usize = 64 * 1024;
 
-/// Follows the requests of one connection, as they come, from head to head.
+/// Follows the requests of one connection, from head to head.
 #[derive(Debug, Default)]
 pub(super) struct HeadParser {
     position: HeadPosition,
@@ -41,14 +41,14 @@ enum HeadPosition {
     Before,
     /// In a head, after its first line.
     Within,
-    /// In a body of which so many bytes come.
+    /// In a body, with this many bytes to come.
     Body(u64),
-    /// Where no further head is looked for.
+    /// Behind the last head that is checked.
     Rest,
 }
 
 impl HeadParser {
-    /// Takes what came.
+    /// Processes further bytes.
     pub(super) fn see(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             bytes = match self.position {
@@ -64,22 +64,22 @@ impl HeadParser {
         }
     }
 
-    /// What is wrong with a head that came.
+    /// The fault of a head, if there is one.
     pub(super) fn fault(&self) -> Option<HeadError> {
         self.fault
     }
 
-    /// Whether no further request may come on this connection.
+    /// Whether no further request is accepted on this connection.
     pub(super) fn is_last(&self) -> bool {
         self.position == HeadPosition::Rest
     }
 
-    /// Whether all that was begun has come whole.
+    /// Whether every request that began has arrived completely.
     pub(super) fn is_between(&self) -> bool {
         self.position == HeadPosition::Before && self.line.is_empty()
     }
 
-    /// Takes the first line of this, as far as it has come; what is after it.
+    /// Reads the first line, or a part of it; returns the bytes after it.
     fn line_of<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let (part, rest) = bytes.split_at(end.map_or(bytes.len(), |end| end + 1));
@@ -103,7 +103,7 @@ impl HeadParser {
                 (self.position, self.length, self.encoded) = (HeadPosition::Within, None, false)
             }
             (_, false) => self.header(line),
-            // Pieces of a body that says its length as it goes are not followed: nothing more is taken after it.
+            // A chunked body is not followed: no request is accepted after it.
             (_, true) if self.encoded => self.position = HeadPosition::Rest,
             (_, true) => {
                 let left = self.length.unwrap_or(0);
@@ -124,7 +124,7 @@ impl HeadParser {
             if self.length.is_some() || self.encoded {
                 self.refuse(HeadError::Lengths);
             }
-            // One that is no number the HTTP library refuses.
+            // The HTTP library refuses a length that is no number.
             self.length = Some(value.trim().parse().unwrap_or(0));
         }
     }

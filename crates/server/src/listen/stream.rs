@@ -1,5 +1,5 @@
-//! A connection's bytes: what comes is looked at, what goes out has to move, and what the HTTP library refuses is refused in the
-//! API's words.
+//! The byte stream of a connection: checks incoming heads, closes on stalled output, and replaces refusals of the HTTP
+//! library by the API's own.
 
 use std::io;
 use std::pin::Pin;
@@ -15,22 +15,22 @@ use tokio::time::Sleep;
 use super::{HEADER_BYTES_MAX, HEADERS_MAX, OpenConnection};
 use crate::api::ApiError;
 
-/// A caller that reads nothing of an answer for so long is cut off.
+/// The time limit for a caller that reads nothing of a response.
 const READS_NOTHING: Duration = Duration::from_secs(30);
-/// A caller whose request was answered before all of it had come has so long to send the rest, which nobody keeps.
+/// The time for a caller to send the rest of a request that was answered early; the rest is dropped.
 const REST_PATIENCE: Duration = Duration::from_secs(5);
-/// So much is read of that rest at once.
+/// The number of bytes read at once of that rest.
 const REST_PIECE: usize = 16 * 1024;
 
-/// The stream of one connection.
+/// The byte stream of one connection.
 pub(super) struct ConnectionStream {
     inner: TcpStream,
     open: Arc<OpenConnection>,
-    /// Runs while nothing of an answer can go out.
+    /// The timer while nothing of a response can be written.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Runs while the rest of a request is thrown away.
+    /// The timer while the rest of a request is dropped.
     rest: Option<Pin<Box<Sleep>>>,
-    /// What goes out instead of a refusal by the HTTP library.
+    /// The response that replaces a refusal of the HTTP library.
     refusal: Vec<u8>,
 }
 
@@ -86,7 +86,7 @@ impl AsyncWrite for ConnectionStream {
         Pin::new(&mut self.inner).poll_flush(cx)
     }
 
-    /// Where the rest of a request is still on its way, a connection that ended at once would take the answer with it.
+    /// If the rest of a request is still coming, closing the connection at once would lose the response.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
         if self.open.is_between() {
@@ -107,7 +107,7 @@ impl AsyncWrite for ConnectionStream {
     }
 }
 
-/// The status of an answer that the HTTP library gave by itself, to what it could not read.
+/// The status of a response that the HTTP library made itself, to a request that it could not parse.
 fn bare_refusal(head: &[u8]) -> Option<StatusCode> {
     let text = std::str::from_utf8(head).ok().filter(|text| text.ends_with("\r\n\r\n"))?;
     let status = text.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! The side that asks: one signed request, one signed answer, over connections that are kept for the next.
+//! The client side of peer calls: one signed request, one signed response, over pooled connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,37 +15,37 @@ use super::BODY_BYTES_MAX;
 use super::envelope::RequestEnvelope;
 use crate::key::ClusterKey;
 
-/// A connection that is silent so long is given up, before the other side does.
+/// An idle connection is closed after this time, before the other side does.
 const IDLE: Duration = Duration::from_secs(20);
-/// So many silent connections to one node are kept.
+/// The maximum number of idle connections to one node.
 const IDLE_MAX: usize = 4;
 
-/// Asks other nodes. Clones share their connections.
+/// Calls other nodes. Clones share their connections.
 #[derive(Clone)]
 pub(crate) struct PeerHttpClient {
     http: Client<HttpConnector, Body>,
     key: Option<Arc<ClusterKey>>,
 }
 
-/// An answer by the very member that was asked.
+/// A response of the very member that was called.
 #[derive(Debug)]
 pub(crate) struct PeerResponse {
-    /// How it went.
+    /// The status.
     pub(crate) status: StatusCode,
-    /// What it said.
+    /// The body.
     pub(crate) body: Bytes,
 }
 
-/// Why there is no such answer.
+/// Why there is no such response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PeerCallError {
-    /// No connection could be had, so nothing was sent.
+    /// There was no connection, so nothing was sent.
     Unreached(String),
-    /// It was sent, and nobody answers, or not in time.
+    /// The request was sent, and no response came, or not in time.
     Silent(String),
-    /// Whoever answers does not show that he has the key.
+    /// The response is not signed with the key.
     Stranger(String),
-    /// Another life, or another node, answers at that address.
+    /// Another incarnation, or another node, answered at that address.
     Another(Member),
 }
 
@@ -59,7 +59,7 @@ impl std::fmt::Display for PeerCallError {
 }
 
 impl PeerHttpClient {
-    /// A line that signs with this key.
+    /// A client that signs with this key.
     pub(crate) fn new(key: Option<Arc<ClusterKey>>) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
@@ -71,10 +71,10 @@ impl PeerHttpClient {
         Self { http, key }
     }
 
-    /// Asks once.
+    /// Sends one request.
     ///
     /// # Errors
-    /// There is no answer by that member within the call's patience.
+    /// There is no response of that member within the call's time limit.
     pub(crate) async fn ask(
         &self,
         call: &PeerCall,
@@ -120,7 +120,7 @@ impl PeerHttpClient {
     }
 }
 
-/// An error and what caused it, in a row.
+/// An error and its causes, as a list.
 fn causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers every request alike; how many connections it has taken, and where it listens.
+    /// Answers every request alike; returns its number of connections and its address.
     fn canned_server(answer: &'static str) -> (Arc<AtomicUsize>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
@@ -202,7 +202,7 @@ mod tests {
     #[tokio::test]
     async fn silence_ends_with_patience() {
         let (taken, address) = canned_server("");
-        // If the machine stalls, the patience can end before the request is sent; the next patience is longer.
+        // If the machine stalls, the time can run out before the request is sent; the next limit is longer.
         for (millis, said) in [(300, "300ms"), (3_000, "3s"), (30_000, "30s")] {
             let silent = PeerCall { patience: Duration::from_millis(millis), ..call("b@2", &address) };
             let heard = ask_role(&PeerHttpClient::new(None), &silent).await.map(|heard| heard.status);

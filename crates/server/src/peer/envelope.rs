@@ -1,4 +1,4 @@
-//! What a request between nodes says beside its body, and what its answer says; all of it is signed.
+//! The headers of a request between nodes and of its response; all of them are signed.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use evenkeel_core::ids::Member;
@@ -15,45 +15,45 @@ const NONCE: HeaderName = HeaderName::from_static("evenkeel-nonce");
 const DIGEST: HeaderName = HeaderName::from_static("evenkeel-digest");
 const SIGNATURE: HeaderName = HeaderName::from_static("evenkeel-signature");
 
-/// What a request says beside its body.
+/// The headers of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RequestEnvelope {
-    /// Which life of which node asks.
+    /// The calling member: node and incarnation.
     pub(super) from: Member,
-    /// Which life of which node is asked.
+    /// The called member: node and incarnation.
     pub(super) to: Member,
-    /// When, by the clock of the one who asks.
+    /// The time, by the caller's clock.
     pub(super) at: Wall,
-    /// Never the same twice.
+    /// A number that is used only once.
     pub(super) nonce: u128,
-    /// What tells its body from every other.
+    /// The digest of the body.
     pub(super) digest: String,
 }
 
 impl RequestEnvelope {
-    /// One that was never used.
+    /// An envelope with a new nonce.
     ///
     /// # Errors
-    /// The host has no source of chance.
+    /// The host has no source of randomness.
     pub(super) fn new(from: Member, to: Member, body: &[u8]) -> Result<Self, CliError> {
         let at = evenkeel::clock::now().wall;
         Ok(Self { from, to, at, nonce: u128::from_be_bytes(request::chance()?), digest: digest(body) })
     }
 
-    /// What is signed of a request. No part can hold a line break, so no two requests are written alike.
+    /// The signed text of a request. No part can contain a line break, so no two requests have the same text.
     fn request(&self, method: &Method, path: &str) -> String {
         let Self { from, to, at, nonce, digest } = self;
         let at = at.0;
         format!("evenkeel request 1\n{method}\n{path}\n{from}\n{to}\n{at}\n{nonce:032x}\n{digest}")
     }
 
-    /// What is signed of an answer to it; `from` is who answers.
+    /// The signed text of the response to it; `from` is the answering member.
     fn answer(&self, from: &Member, status: u16, body: &[u8]) -> String {
         let (to, nonce, digest) = (&self.from, self.nonce, digest(body));
         format!("evenkeel answer 1\n{nonce:032x}\n{from}\n{to}\n{status}\n{digest}")
     }
 
-    /// The headers that carry it, signed where there is a key.
+    /// The headers of the request, signed if there is a key.
     pub(super) fn write(&self, key: Option<&ClusterKey>, method: &Method, path: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let signature = key.map(|key| key.sign(&self.request(method, path)));
@@ -72,10 +72,10 @@ impl RequestEnvelope {
         headers
     }
 
-    /// Reads the headers of a request, and their signature where there is one.
+    /// Reads the headers of a request, and the signature if there is one.
     ///
     /// # Errors
-    /// One is missing, is there twice, or makes no sense; the text says which.
+    /// A header is missing, duplicate or invalid; the text names it.
     pub(super) fn read(headers: &HeaderMap) -> Result<(Self, Option<String>), String> {
         let envelope = Self {
             from: parsed(headers, &FROM)?,
@@ -87,7 +87,7 @@ impl RequestEnvelope {
         Ok((envelope, one(headers, &SIGNATURE)?.map(ToOwned::to_owned)))
     }
 
-    /// Whether the request was signed with this key.
+    /// Whether the request is signed with this key.
     pub(super) fn is_signed(
         &self,
         key: &ClusterKey,
@@ -98,7 +98,7 @@ impl RequestEnvelope {
         signature.is_some_and(|signature| key.signed(&self.request(method, path), signature))
     }
 
-    /// The headers of an answer to it by this member, signed where there is a key.
+    /// The headers of this member's response to it, signed if there is a key.
     pub(super) fn reply(
         &self,
         key: Option<&ClusterKey>,
@@ -115,10 +115,10 @@ impl RequestEnvelope {
         headers
     }
 
-    /// Who has answered it.
+    /// The member that has answered the request.
     ///
     /// # Errors
-    /// Nobody who has the key; the text says why.
+    /// The response is not signed with the key; the text says why.
     pub(super) fn answered_by(
         &self,
         key: Option<&ClusterKey>,
@@ -141,7 +141,7 @@ impl RequestEnvelope {
     }
 }
 
-/// A header that is there at most once.
+/// A header that occurs at most once.
 fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, String> {
     let mut all = headers.get_all(name).iter();
     match (all.next(), all.next()) {

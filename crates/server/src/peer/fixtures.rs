@@ -1,6 +1,6 @@
 //! Every message between nodes, byte by byte, as a node of another version may send it.
 //!
-//! `1.txt` has one line for each. All fields are named here: whoever adds one must say it, and give it a line of its own.
+//! `1.txt` has one line for each. All fields are named here: a new field must be added here, with a line of its own.
 //! `docs/concepts/versions.md` says which may be added. A line that stands is never changed.
 
 use evenkeel::audit::{AuditFilter, AuditOutcome, AuditRecord, Proof, Requester};
@@ -19,7 +19,7 @@ use super::{LogPieceQuery, PeerHistoryPage, PeerRunQuery};
 const LINES: &str = include_str!("1.txt");
 const AT: Wall = Wall(1_763_749_200_000);
 
-/// A message as it is written, and what a text comes to that is read and written again, or why it is not.
+/// A message as text, and the text after it is parsed and written again, or the parse error.
 struct MessageFixture {
     name: &'static str,
     text: String,
@@ -135,7 +135,7 @@ fn answers() -> Vec<MessageFixture> {
     ]
 }
 
-/// What came to be said later.
+/// The messages that were added later.
 fn later() -> Vec<MessageFixture> {
     let filter = RunFilter { attempts: vec![(run(), 2)], limit: 1, ..RunFilter::default() };
     vec![

@@ -1,4 +1,4 @@
-//! The side that is asked: who is let in, and the answer signed.
+//! The server side of peer calls: authenticates requests and signs responses.
 
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
@@ -18,11 +18,11 @@ use crate::api::{ApiError, App, REPLAYED, STALE};
 use crate::key::{ClusterKey, digest};
 use crate::listen::{Caller, OpenConnection};
 
-/// Which life of which node asks; known of every request that was let in.
+/// The calling member: node and incarnation. Every accepted request has it as an extension.
 #[derive(Clone, Debug)]
 pub(super) struct PeerIdentity(pub(super) Member);
 
-/// Lets in whoever shows that he has the cluster's key and means this life of this node, once.
+/// Accepts a request once, if it is signed with the cluster's key and addressed to this incarnation of this node.
 pub(super) async fn gate(State(app): State<App>, request: Request, next: Next) -> Response {
     let caller = request.extensions().get::<Caller>().map(|caller| caller.0.ip());
     let envelope = match known(app.access.key(), caller, &request) {
@@ -45,7 +45,7 @@ pub(super) async fn gate(State(app): State<App>, request: Request, next: Next) -
     signed(app.access.key(), &own, &envelope, answer).await
 }
 
-/// Reads who asks. Where there is a key the request is signed with it; where there is none the caller is of this host.
+/// Authenticates the caller. With a key, the request must be signed; without one, the caller must be on this host.
 fn known(
     key: Option<&ClusterKey>,
     caller: Option<IpAddr>,
@@ -70,7 +70,7 @@ fn known(
     }
 }
 
-/// Takes in the body of a request by somebody known, if it is for this life, whole, near in time and new.
+/// Reads the body of a caller's request, if it is for this incarnation, complete, near in time and new.
 async fn let_in(
     app: &App,
     own: &Member,
@@ -111,7 +111,7 @@ fn refused(old: ReplayError) -> ApiError {
     }
 }
 
-/// The answer with the headers by which the one who asked knows who has answered what.
+/// Adds the headers with which the caller verifies the member that answered, and its answer.
 async fn signed(
     key: Option<&ClusterKey>,
     own: &Member,

@@ -1,4 +1,4 @@
-//! How the node in this process reaches others: over the same line as people's requests that are done elsewhere.
+//! Calls from the node in this process to other nodes, over the same client as forwarded requests of people.
 
 use std::fmt;
 
@@ -11,17 +11,17 @@ use tokio::runtime::Handle;
 use super::PeerHttpClient;
 use super::routes::{OfferReply, RunOffers};
 
-/// So many runs are offered in one request, so that its body stays well below what is taken.
+/// The maximum number of runs offered in one request, so that its body stays well below the size limit.
 const OFFERS_MAX: usize = 2_000;
 
-/// The line, and where its connections live: the node's own thread has other things to do.
+/// The client and its runtime: the node's own thread must not block.
 pub(crate) struct HttpPeers {
     line: PeerHttpClient,
     runtime: Handle,
 }
 
 impl HttpPeers {
-    /// Uses the runtime that this is called in.
+    /// Uses the runtime that calls this.
     pub(crate) fn new(line: PeerHttpClient) -> Self {
         Self { line, runtime: Handle::current() }
     }
@@ -54,7 +54,7 @@ async fn send_probe(line: &PeerHttpClient, call: &PeerCall) -> Option<ProbeReply
     send_call(line, call, Method::GET, "/peer/v1/role", Vec::new()).await
 }
 
-/// The runs for which there is no slot; `None` when it is not known of all of them whether they were heard of.
+/// The runs for which there is no slot; `None` if it is unknown whether all of them were received.
 async fn send_offers(line: &PeerHttpClient, call: &PeerCall, runs: &[Offer]) -> Option<Vec<RunId>> {
     let mut busy = Vec::new();
     for runs in runs.chunks(OFFERS_MAX) {

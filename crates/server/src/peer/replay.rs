@@ -1,26 +1,26 @@
-//! Which requests were let in already: none is let in twice, and none is forgotten while it could come again.
+//! Refuses replayed requests: none is accepted twice, and none is forgotten while it could come again.
 
 use std::collections::BTreeSet;
 
 use evenkeel_core::time::{Millis, Wall};
 
-/// The requests of one window of time, in their order.
+/// The requests of one time window, in order.
 pub(super) struct ReplayWindow {
     window: Millis,
     max: usize,
     known: BTreeSet<(Wall, u128)>,
-    /// The latest that was forgotten. A clock that is set back must not make it new again.
+    /// The time of the latest forgotten request. A clock that is set back must not make it new again.
     forgotten: Option<Wall>,
 }
 
-/// Why a request is not let in.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplayError {
-    /// Its time is so far from the time here.
+    /// Its time differs from the clock here by this much.
     ClockSkew(Millis),
-    /// It was let in already.
+    /// It was accepted before.
     Replayed,
-    /// Too many came in one window.
+    /// Too many requests came in one window.
     WindowFull,
 }
 
@@ -29,7 +29,7 @@ impl ReplayWindow {
         Self { window, max, known: BTreeSet::new(), forgotten: None }
     }
 
-    /// Lets a request in that was not let in before.
+    /// Accepts a request that was not accepted before.
     pub(super) fn take(&mut self, at: Wall, nonce: u128, now: Wall) -> Result<(), ReplayError> {
         let apart = Millis(now.0.saturating_sub(at.0));
         if apart.0.saturating_abs() > self.window.0 {

@@ -1,4 +1,4 @@
-//! What nodes ask each other: what only the one that is asked can know or do. Nothing of it is handed on.
+//! The routes between nodes: what only the called node knows or can do. Nothing is forwarded.
 
 use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -20,52 +20,52 @@ use crate::api::{ApiError, App, done, fetch_rows, output, read_body};
 use crate::queries;
 use crate::text_input::ReadTarget;
 
-/// The most attempts or events that one answer tells of.
+/// The maximum number of attempts or events in one response.
 const ROWS_MAX: u32 = 1_000;
 
-/// Runs that are planned for whoever is asked.
+/// Runs that are planned for the called node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunOffers {
-    /// Which.
+    /// The runs.
     pub(super) runs: Vec<Offer>,
 }
 
-/// The answer to it.
+/// The response to an offer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct OfferReply {
-    /// The runs for which there is no slot; the others are taken.
+    /// The runs for which there is no slot; the others are accepted.
     pub(super) busy: Vec<RunId>,
 }
 
-/// Which piece of an attempt's output.
+/// The piece of an attempt's output to return.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogPieceQuery {
-    /// Which attempt.
+    /// The attempt.
     pub(crate) attempt: u32,
-    /// From which byte on.
+    /// The offset of its first byte.
     pub(crate) offset: u64,
-    /// Whether to wait for some when there is none yet.
+    /// Whether to wait for output if there is none yet.
     pub(crate) follow: bool,
 }
 
-/// Which attempts are wanted of a node's own history.
+/// The attempts to return from a node's own history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PeerRunQuery {
-    /// All of this run.
+    /// Only those of this run.
     pub(crate) run: Option<RunId>,
-    /// Or else a page of these.
+    /// Otherwise a page of these.
     pub(crate) filter: RunFilter,
 }
 
-/// What there is of it.
+/// A page of a node's history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PeerHistoryPage<T> {
-    /// In the order of the history that they are from.
+    /// The rows, in the order of that history.
     pub(crate) rows: Vec<T>,
-    /// Where that history goes on when it has more: before this number. A node of an earlier version leaves it out.
+    /// The position of the next page: before this number. A node of an earlier version leaves it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) next: Option<u64>,
 }
@@ -76,14 +76,14 @@ impl<T> Default for PeerHistoryPage<T> {
     }
 }
 
-/// Whether a node's history takes entries.
+/// The health of a node's history.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct HistoryHealth {
-    /// Why it does not, so that the node starts nothing and refuses changes.
+    /// Why it takes no entries, so that the node starts nothing and refuses changes.
     pub(crate) trouble: Option<String>,
 }
 
-/// Everything that is answered to nodes, and to nobody else.
+/// The router for the calls of nodes only.
 pub(crate) fn router(app: &App) -> Router<App> {
     Router::new()
         .route("/peer/v1/role", get(role))
@@ -97,13 +97,13 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .layer(middleware::from_fn_with_state(app.clone(), gate::gate))
 }
 
-/// The answer itself says who it is, and is signed.
+/// The response itself names the member, and is signed.
 async fn role(State(app): State<App>) -> Json<ProbeReply> {
     let now = evenkeel::clock::now().mono;
     Json(app.handle.with_node(|node| node.role(now)))
 }
 
-/// Only names runs: whether they are planned for this node, it reads in the registry.
+/// Accepts offers of runs. An offer only names runs; the node reads in the registry whether they are planned for it.
 async fn offers(State(app): State<App>, body: Bytes) -> Result<Json<OfferReply>, ApiError> {
     let RunOffers { runs } = read_body(&body, ReadTarget::Body)?;
     match app.handle.ask(Command::Offer(runs)).await {
@@ -145,7 +145,7 @@ async fn audit(State(app): State<App>, body: Bytes) -> Result<Json<PeerHistoryPa
     Ok(Json(fetch_rows(app.handle.audit(AuditFilter { limit, ..filter }).await?, limit)))
 }
 
-/// Ends a run for a caller of another node. That node says which caller; its word is recorded as its claim.
+/// Kills a run for a caller of another node. That node names the caller, which is recorded as that node's claim.
 async fn kill(
     State(app): State<App>,
     run: Result<Path<RunId>, PathRejection>,
@@ -157,10 +157,10 @@ async fn kill(
     done(app.handle.ask_as(on_behalf(proof, &from, &body), Command::Kill(run)).await)
 }
 
-/// Who asks through another node. This node has authenticated that node's request and nothing else, so `proof` is of the
-/// request; what its body says of the caller is a claim, whatever proof it names.
+/// The requester behind a calling node. This node has authenticated that node's request and nothing else, so `proof` is
+/// of the request; what its body says of the requester is a claim, whatever proof it names.
 fn on_behalf(proof: Proof, from: &Member, body: &[u8]) -> Requester {
-    // A node of an earlier version says nothing of its caller.
+    // A node of an earlier version does not name its caller.
     let Ok(Requester { proof: claimed, from: address, claims }) = serde_json::from_slice(body) else {
         return Requester::new(proof, &format!("via {from}"), "");
     };
@@ -168,7 +168,7 @@ fn on_behalf(proof: Proof, from: &Member, body: &[u8]) -> Requester {
     Requester::new(proof, &format!("via {from}, claims {}{address}", claimed.as_str()), &claims)
 }
 
-/// Removes what this node has of a run's output.
+/// Deletes this node's output of a run.
 async fn forget(
     State(app): State<App>,
     run: Result<Path<RunId>, PathRejection>,
@@ -178,7 +178,7 @@ async fn forget(
     Ok(Json(json!({ "done": true, "removed": removed })))
 }
 
-/// A piece of output; nothing when there is none yet, and no content when there will be no more.
+/// A piece of output; empty if there is none yet, and status "no content" if there will be no more.
 async fn logs(
     State(app): State<App>,
     run: Result<Path<RunId>, PathRejection>,

@@ -1,4 +1,4 @@
-//! What the nodes have room for, now and "what if", as rows; and what a careful operator is told about it.
+//! The capacity of the nodes, now and in a simulation, as rows; and warnings about it for operators.
 
 use evenkeel::Handle;
 use evenkeel_core::capacity::{
@@ -11,7 +11,7 @@ use super::unschedulable::{UnschedulableJobs, obstacles};
 use super::{enabled, nodes};
 use crate::api_types::{BalanceReport, BalanceRow, NodeRow, ProjectedLoad};
 
-/// How things stand, and how they would if `what_if` came to pass.
+/// The present distribution of jobs, and the simulated one of `what_if`.
 pub(crate) fn balance(handle: &Handle, what_if: &WhatIf) -> BalanceReport {
     let asked = *what_if != WhatIf::default();
     let (groups, obstacles) = handle.with_node(|node| {
@@ -50,13 +50,13 @@ pub(crate) fn balance(handle: &Handle, what_if: &WhatIf) -> BalanceReport {
     }
 }
 
-/// Why a node should better not be drained, and which jobs are in the way; `None` when the others have room for everything
+/// Why a node should not be drained, and which jobs prevent it; `None` if the other nodes have room for all its jobs
 /// (S1-63).
 pub(crate) fn cannot_drain(handle: &Handle, name: &NodeName) -> Option<String> {
     let what_if = WhatIf { drained: [name.clone()].into(), ..WhatIf::default() };
     let (mut groups, obstacles) =
         handle.with_node(|node| (groups(node.view()), obstacles(node.view(), &what_if)));
-    // Jobs that it may not hold are none of its business.
+    // Jobs that this node may not own do not matter.
     groups.retain(|group| group.nodes.iter().any(|node| node.name == *name));
     let left = forecast_groups(&groups, &what_if).at_once;
     let fix =
@@ -78,7 +78,7 @@ pub(crate) fn cannot_drain(handle: &Handle, name: &NodeName) -> Option<String> {
     }
 }
 
-/// What to think of while a node drains: others that drain too (S1-64), and too few of them (S1-93).
+/// Warnings while a node drains: other nodes drain too (S1-64), or too few nodes remain (S1-93).
 pub(crate) fn drain_warnings(handle: &Handle, name: &NodeName) -> Vec<String> {
     let standings = handle.with_node(|node| capacity_nodes(node.view(), GroupId::EVERYWHERE));
     let others = standings.iter().filter(|node| node.drained && node.name != *name);
@@ -94,7 +94,7 @@ pub(crate) fn drain_warnings(handle: &Handle, name: &NodeName) -> Vec<String> {
     warnings
 }
 
-/// Whether there are fewer nodes than one should have (S1-93).
+/// A warning if there are fewer nodes than recommended (S1-93).
 pub(crate) fn few(nodes: usize) -> Vec<String> {
     let are = if nodes == 1 { "is 1 node" } else { "are 2 nodes" };
     let few = (1..NODES_ADVISED).contains(&nodes);
@@ -103,7 +103,7 @@ pub(crate) fn few(nodes: usize) -> Vec<String> {
     Vec::from_iter(few.then_some(text))
 }
 
-/// The jobs that may be held, by the nodes that they name; first those that any node may hold.
+/// The jobs that may be owned, grouped by eligible nodes; first those for which every node is eligible.
 fn groups(view: &View) -> Vec<CapacityGroup> {
     let counts = |group: &GroupId| *group == GroupId::EVERYWHERE || view.jobs_of(*group) > 0;
     let groups = view.groups().filter(counts);
@@ -112,7 +112,7 @@ fn groups(view: &View) -> Vec<CapacityGroup> {
         .collect()
 }
 
-/// The nodes that a group's jobs may run on. Two lives of one node are one.
+/// The nodes on which a group's jobs may run. Two incarnations of one node count as one.
 pub(super) fn capacity_nodes(view: &View, group: GroupId) -> Vec<CapacityNode> {
     let mut standings: Vec<CapacityNode> = Vec::new();
     for (member, state) in view.members().filter(|(member, _)| view.fits(group, member)) {
@@ -161,7 +161,7 @@ fn summed(
     }
 }
 
-/// A node that would hold more than its alarm allows.
+/// A warning for a node that would own more jobs than its alarm threshold.
 fn alarmed(row: &BalanceRow) -> Option<String> {
     let NodeRow { name, alarm, .. } = &row.node;
     let then = row.then.as_ref().filter(|then| then.held > *alarm as usize && row.node.held < then.held)?;

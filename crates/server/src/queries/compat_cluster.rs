@@ -1,4 +1,4 @@
-//! A look at the whole cluster, for trees in other shapes.
+//! Takes a snapshot of the whole cluster, for the data formats of other schedulers.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use super::LOOK;
 use crate::compat::{CompatCluster, CompatJobSummary, CompatNode};
 use crate::zones;
 
-/// So many nodes that joined are looked for in history.
+/// The maximum number of join events to read.
 const JOINED: u32 = 1_000;
 
-/// Takes it: all jobs, or only this one.
+/// Takes the snapshot: of all jobs, or only of this one.
 pub(crate) async fn compat_cluster(
     handle: &Handle,
     only: Option<&JobName>,
 ) -> Result<CompatCluster, RunStateError> {
     let mut whole = handle.with_node(|node| cluster(node.view()));
     let filter = EventFilter { kind: Some("joined".to_owned()), limit: JOINED, ..EventFilter::default() };
-    // A history that cannot be read tells no times.
+    // If the history cannot be read, the join times are missing.
     let joined = handle.events(filter).await.unwrap_or_default();
     for node in &mut whole.nodes {
         let latest = joined.iter().find(|event| event.node == node.member.node.as_str());
@@ -51,7 +51,7 @@ pub(crate) async fn compat_cluster(
     Ok(whole)
 }
 
-/// Everything but the jobs.
+/// The snapshot without the jobs.
 fn cluster(view: &View) -> CompatCluster {
     let settings = view.settings();
     let nodes = nodes(view);
@@ -71,7 +71,7 @@ fn cluster(view: &View) -> CompatCluster {
     }
 }
 
-/// The latest life of each node, with what all its lives hold.
+/// The latest incarnation of each node, with the jobs of all its incarnations.
 fn nodes(view: &View) -> Vec<CompatNode> {
     let mut nodes: BTreeMap<NodeName, CompatNode> = BTreeMap::new();
     for (member, state) in view.members() {

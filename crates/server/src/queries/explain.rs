@@ -1,6 +1,6 @@
-//! Explanations: who decided about a job or a run, by which rule, on which facts and epoch.
+//! Explains a job or a run: which node or person decided, by which rule, on which facts and epoch.
 //!
-//! What is told is what the rules themselves look at, read at one moment; nothing of it is remembered for telling it.
+//! An explanation uses the data that the rules themselves use, read at one moment; nothing is stored for explanations.
 
 mod absent;
 mod claimed;
@@ -32,39 +32,39 @@ use crate::zones;
 pub(crate) use run::run;
 pub(crate) use waiting::{JOBS_MAX, WaitingRuns, in_the_way, waiting, why};
 
-/// How many runs of a pool, or requests that wait, are told by name.
+/// The maximum number of a pool's runs, or of waiting requests, that are listed by name.
 const REPORTED_MAX: usize = 5;
 
-/// Why the histories of nodes take no entries, so that these nodes start nothing.
+/// Why histories of nodes take no entries, so that these nodes start nothing.
 pub(crate) type HistoryFaults = BTreeMap<NodeName, String>;
 
-/// What a node believes of a job and of those who may have it.
+/// The facts that a node has about a job and its eligible nodes.
 struct ExplainContext {
     spec: Spec,
-    /// The calendars that it names, unless one of them is missing.
+    /// The calendars that it uses, unless one of them is missing.
     calendars: Option<CalendarFilter>,
-    /// The first that is.
+    /// The first missing calendar.
     missing: Option<CalendarName>,
-    /// The place's epoch.
+    /// The epoch of the job's assignment.
     epoch: u64,
     owner: Option<Member>,
     sharding: Option<Sharding>,
-    /// Which runs go on in its pool.
+    /// The record of its pool: which runs have a permit.
     pool: PoolRecord,
-    /// Requests to run it now that nobody has taken.
+    /// Unclaimed requests to run it now.
     waiting: Vec<TriggerRequest>,
-    /// Why nothing of it runs until somebody changes something.
+    /// Why nothing of it runs until an operator changes something.
     in_the_way: Option<String>,
-    /// What keeps nodes from starting anything.
+    /// The faults of histories, which keep nodes from starting anything.
     troubles: HistoryFaults,
     members: Vec<Member>,
-    /// The living nodes that fit.
+    /// The online eligible nodes.
     standings: Vec<CapacityNode>,
-    /// K of the jobs that name the same nodes.
+    /// The number of jobs with the same eligible nodes (K).
     jobs: usize,
     slots: BTreeMap<String, u32>,
     loads: BTreeMap<NodeName, LoadRecord>,
-    /// The node that explains, and how many slots it has free.
+    /// The node that explains, and its number of free slots.
     me: (NodeName, usize),
     settings: ClusterSettings,
     beat: Option<BeatRecord>,
@@ -72,7 +72,7 @@ struct ExplainContext {
     now: Wall,
 }
 
-/// Explains a job; `None` when there is none of this name.
+/// Explains a job; `None` if there is no job of this name.
 pub(crate) async fn job(
     handle: &Handle,
     name: &JobName,
@@ -173,7 +173,7 @@ impl ExplainContext {
         Capacity::of(self.jobs, &self.standings)
     }
 
-    /// How many slots of a node are busy, of how many, as far as is known here.
+    /// The busy slots and all slots of a node, if known here.
     fn slots(&self, node: &NodeName) -> Option<(u32, u32)> {
         if *node == self.me.0 {
             let all = self.slots.get(node.as_str()).copied()?;
@@ -182,7 +182,7 @@ impl ExplainContext {
         self.loads.get(node).map(|load| (load.busy, load.slots))
     }
 
-    /// Whom it may run on, where that is not everybody.
+    /// Explains which nodes are eligible, if not all are.
     fn explain_nodes(&self, told: &mut ExplanationRow) {
         let nodes = &self.job().node_selector;
         if nodes.is_everywhere() {
@@ -197,7 +197,7 @@ impl ExplainContext {
         told.point("nodes", "", text);
     }
 
-    /// Who goes on in its pool, where it is in one.
+    /// Explains which runs have permits of its pool, if it has one.
     fn explain_pool(&self, told: &mut ExplanationRow) {
         let Some(Pool { name, limit }) = &self.job().pool else { return };
         let seats = &self.pool.seats;
@@ -221,13 +221,13 @@ impl ExplainContext {
         told.point("pool", "pools", text);
     }
 
-    /// The pool in which a run of a node waits for a seat, if it does.
+    /// The pool in which a run of a node waits for a permit, if it does.
     fn permit_of(&self, run: &RunId, by: &Member) -> Option<&PoolName> {
         let sits = || self.pool.seats.iter().any(|seat| seat.run == *run && seat.by == *by);
         self.job().pool.as_ref().filter(|_| !sits()).map(|pool| &pool.name)
     }
 
-    /// Why a run that has been claimed waits for a seat.
+    /// Why a claimed run waits for a permit.
     fn permit_wanted(&self, pool: &PoolName) -> String {
         let first: Vec<_> =
             self.pool.seats.iter().take(REPORTED_MAX).map(|seat| seat.run.to_string()).collect();
@@ -237,18 +237,18 @@ impl ExplainContext {
         }
     }
 
-    /// Of which nodes that fit the histories take no entries.
+    /// Explains which eligible nodes' histories take no entries.
     fn explain_troubles(&self, told: &mut ExplanationRow) {
         let fits = self.standings.iter().filter_map(|standing| self.trouble(&standing.name));
         fits.for_each(|text| told.point("history", "", text));
     }
 
-    /// Why a node starts nothing, where its history takes no entries.
+    /// Why a node starts nothing, if its history takes no entries.
     fn trouble(&self, node: &NodeName) -> Option<String> {
         self.troubles.get(node).map(|why| format!("node {node} starts nothing: {why}"))
     }
 
-    /// Why no node starts anything of it, where it is enabled.
+    /// Why no node starts anything of it, if it is enabled.
     fn no_node(&self) -> Option<String> {
         let working = || self.standings.iter().filter(|standing| !standing.drained);
         let stuck = || {
@@ -266,7 +266,7 @@ impl ExplainContext {
         format!("{} in {}{under}", self.job().schedule, zone(&self.job().timezone))
     }
 
-    /// Why nobody can say when it is due.
+    /// Why its next fire is unknown.
     fn without(&self) -> Option<String> {
         let calendar = self.missing.as_ref()?;
         Some(format!(
@@ -275,14 +275,14 @@ impl ExplainContext {
         ))
     }
 
-    /// The first fire after everything that is settled, whether it is due already or not.
+    /// The first fire after all closed ones, whether it is due already or not.
     fn next(&self, settled: Wall) -> Option<Wall> {
         let schedule = self.job().schedule_with_calendars(self.calendars.as_ref())?;
         let floor = settled.max(self.spec.since);
         schedule.counted_from(floor).next(floor)
     }
 
-    /// What switches alone say of why it does not run: the commonest reason comes first. A request waits for what is given.
+    /// The reason if switches alone keep it from running: the most common one first. A request waits for the given one.
     fn switched_off(&self, why: impl FnOnce() -> String) -> Option<(&'static str, String)> {
         let name = &self.job().name;
         if !self.job().enabled {
@@ -299,7 +299,7 @@ impl ExplainContext {
         })
     }
 
-    /// What the schedule alone says of it; `None` when a fire is due and should be under way.
+    /// The reason if the schedule alone keeps it from running; `None` if a fire is due and should be running.
     fn not_due(&self, settled: Wall) -> Option<String> {
         let name = &self.job().name;
         if self.job().schedule.is_empty() {
@@ -313,7 +313,7 @@ impl ExplainContext {
         }
     }
 
-    /// The points that every placement has: the schedule and what it means next.
+    /// Adds the points for every placement: the schedule and its next fires.
     fn explain_schedule(&self, settled: Option<Wall>, told: &mut ExplanationRow) {
         if let Some(settled) = settled.filter(|at| *at > Wall::MIN) {
             told.fact("watermark", moment(settled));
@@ -328,7 +328,7 @@ impl ExplainContext {
         match next {
             Some(next) => {
                 told.point("next", "firing", format!("{}, by {}", moment(next), self.schedule()));
-                // What calendars left out before it, among others.
+                // The fires before it that calendars excluded, among others.
                 let schedule = self.job().schedule_with_calendars(self.calendars.as_ref());
                 for note in schedule.iter().flat_map(|schedule| schedule.notes(next)) {
                     told.point("next", "schedule", note);
@@ -345,7 +345,7 @@ impl ExplainContext {
     }
 }
 
-/// An operation's word in prose.
+/// The name of an operation in prose.
 fn serialized<T: serde::Serialize>(value: &T) -> String {
     word(value).replace('_', " ")
 }

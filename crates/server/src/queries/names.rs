@@ -1,4 +1,4 @@
-//! Names of nodes and jobs that there are not, and those that may be meant.
+//! Messages for unknown names of nodes, jobs and calendars, with the nearest known name.
 
 use evenkeel::Handle;
 use evenkeel_core::ids::{CalendarName, JobName, NodeName};
@@ -6,12 +6,12 @@ use evenkeel_core::input::Command;
 
 use super::LOOK;
 
-/// How alike two names must be for one to be taken for the other, from 0 to 1.
+/// The minimum similarity of two names for a suggestion, from 0 to 1.
 const ALIKE: f64 = 0.6;
-/// Among so many jobs the nearest name is looked for.
+/// The number of jobs among which the nearest name is searched.
 const NAMES_MAX: usize = 10_000;
 
-/// That nothing of this kind has this name, which one comes nearest, and which verb lists them all.
+/// A message that there is no such name of this kind, with the nearest one and the verb that lists them all.
 fn not_called<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>, list: &str) -> String {
     let fix = match nearest(name, known) {
         Some(near) => format!("did you mean {near}? `evenkeel {list}` shows all"),
@@ -20,13 +20,13 @@ fn not_called<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>, 
     format!("no {kind} is called {name}: {fix}")
 }
 
-/// That no living node has this name, and which one comes nearest.
+/// A message that no node of this name is online, with the nearest name.
 #[must_use]
 pub(crate) fn no_living<'a>(name: &str, living: impl Iterator<Item = &'a str>) -> String {
     not_called("living node", name, living, "node list")
 }
 
-/// That no node of this name is known, be it that it lives or that it is switched or drained; `None` where one is.
+/// A message that no node of this name is online, switched or drained; `None` if one is.
 #[must_use]
 pub(crate) fn unknown_node(handle: &Handle, name: &str) -> Option<String> {
     let known = name.parse().is_ok_and(|name| super::is_known(handle, &name));
@@ -34,19 +34,19 @@ pub(crate) fn unknown_node(handle: &Handle, name: &str) -> Option<String> {
     (!known).then(|| no_living(name, names.iter().map(NodeName::as_str)))
 }
 
-/// The same of the nodes that live just now.
+/// The same for online nodes only.
 #[must_use]
 pub(crate) fn no_node(handle: &Handle, name: &NodeName) -> String {
     let names = super::names(handle);
     no_living(name.as_str(), names.iter().map(NodeName::as_str))
 }
 
-/// That there is no job of this name, and which one comes nearest of the first ten thousand.
+/// A message that there is no job of this name, with the nearest one of the first ten thousand.
 #[must_use]
 pub(crate) fn no_job(handle: &Handle, name: &JobName) -> String {
     let mut names: Vec<JobName> = Vec::new();
     while names.len() < NAMES_MAX {
-        // A few at each look, which the node waits for.
+        // A few in each look at the view, for which the node waits.
         let some: Vec<JobName> = handle
             .with_node(|node| node.view().page(names.last(), LOOK).map(|job| job.name().clone()).collect());
         let is_last = some.len() < LOOK;
@@ -58,7 +58,7 @@ pub(crate) fn no_job(handle: &Handle, name: &JobName) -> String {
     not_called("job", name.as_str(), names.iter().map(JobName::as_str), "job list")
 }
 
-/// That there is no calendar of this name, and which one comes nearest.
+/// A message that there is no calendar of this name, with the nearest one.
 #[must_use]
 pub(crate) fn no_calendar(handle: &Handle, name: &CalendarName) -> String {
     let names: Vec<CalendarName> =
@@ -66,7 +66,7 @@ pub(crate) fn no_calendar(handle: &Handle, name: &CalendarName) -> String {
     not_called("calendar", name.as_str(), names.iter().map(CalendarName::as_str), "calendar list")
 }
 
-/// What a change names, for whoever is to say that there is no such thing.
+/// The objects that a change names, to report missing ones.
 #[derive(Debug, Default)]
 pub(crate) struct CommandObject {
     job: Option<JobName>,
@@ -75,7 +75,7 @@ pub(crate) struct CommandObject {
 }
 
 impl CommandObject {
-    /// What this command names.
+    /// The objects that this command names.
     pub(crate) fn of(command: &Command) -> Self {
         let job = |job: &JobName| Self { job: Some(job.clone()), ..Self::default() };
         let node = |node: &NodeName| Self { node: Some(node.clone()), ..Self::default() };
@@ -97,7 +97,7 @@ impl CommandObject {
         }
     }
 
-    /// What of it there is not, with the nearest name; `None` where there is all of it.
+    /// A message about the first missing object, with the nearest name; `None` if all exist.
     pub(crate) fn missing(&self, handle: &Handle) -> Option<String> {
         let job = self.job.as_ref().filter(|job| !super::is_job(handle, job));
         let calendar = |name: &&CalendarName| handle.with_node(|node| node.view().calendar(name).is_none());

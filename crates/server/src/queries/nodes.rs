@@ -1,4 +1,4 @@
-//! The living nodes as rows.
+//! The rows of online and departed nodes.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ use super::explain::HistoryFaults;
 use super::{points, shards};
 use crate::api_types::{NodeRow, moment};
 
-/// So many nodes that joined are looked for in history.
+/// The maximum number of join events to read.
 const JOINED: u32 = 1_000;
 
-/// The living nodes; two lives of one node are one row.
+/// The online nodes; two incarnations of one node are one row.
 pub(crate) fn nodes(handle: &Handle) -> Vec<NodeRow> {
     handle.with_node(|node| {
         let view = node.view();
         let shares = shards::held(view);
         let mut rows: Vec<NodeRow> = Vec::new();
         for (member, state) in view.members() {
-            // Of two lives the later one is at work; the earlier one may still hold something.
+            // Of two incarnations the later one works; the earlier one may still own something.
             let before = rows.pop_if(|row| row.name == member.node.as_str()).map_or(0, |row| row.held);
             let row = row(view, member, state);
             let shards = shares.get(&member.node).copied().unwrap_or(0);
@@ -34,10 +34,10 @@ pub(crate) fn nodes(handle: &Handle) -> Vec<NodeRow> {
     })
 }
 
-/// The same with what only history knows of them, and with what keeps histories from taking entries.
+/// The same with times from history, and with the faults of histories that take no entries.
 pub(crate) async fn nodes_with_times(handle: &Handle, troubles: &HistoryFaults) -> Vec<NodeRow> {
     let filter = EventFilter { kind: Some("joined".to_owned()), limit: JOINED, ..EventFilter::default() };
-    // A history that cannot be read tells no times.
+    // If the history cannot be read, the times are missing.
     let joined = handle.events(filter).await.unwrap_or_default();
     let mut rows = nodes(handle);
     for row in &mut rows {
@@ -90,7 +90,7 @@ fn state_of(offline: bool, draining: bool, drained: bool) -> &'static str {
     }
 }
 
-/// The nodes that left, by what those that stayed told of it, the latest first; without those that are back.
+/// The departed nodes, by the events of the remaining ones, the latest first; without nodes that are back.
 pub(crate) fn gone(handle: &Handle, told: &[EventRecord]) -> Vec<NodeRow> {
     let since = departures(told);
     handle.with_node(|node| {
@@ -101,18 +101,18 @@ pub(crate) fn gone(handle: &Handle, told: &[EventRecord]) -> Vec<NodeRow> {
     })
 }
 
-/// When each node left last, and what was told of it, by those that stayed.
+/// The latest departure of each node, and its event's text, by the events of the remaining nodes.
 fn departures(told: &[EventRecord]) -> BTreeMap<NodeName, (Wall, &str)> {
     let mut lives: BTreeMap<Member, (Wall, &str)> = BTreeMap::new();
     for event in told {
         let Ok(node) = event.node.parse::<NodeName>() else { continue };
-        // Each of its lives ends once. A node of an earlier version does not say which life it was.
+        // Each incarnation ends once. A node of an earlier version does not name the incarnation.
         let life = event.text.split(' ').next().and_then(|word| word.parse::<Member>().ok());
         let known_life = life.is_some();
         let life = life.unwrap_or(Member { node, incarnation: 0 });
         let (at, text) = (event.at, event.text.as_str());
         let known = lives.entry(life).or_insert((at, text));
-        // Each node tells of it once it sees it; the first of them saw it first.
+        // Each node reports a departure when it notices it; the first report is the most accurate.
         if (at < known.0) == known_life {
             *known = (at, text);
         }
@@ -128,7 +128,7 @@ fn departures(told: &[EventRecord]) -> BTreeMap<NodeName, (Wall, &str)> {
 }
 
 fn gone_row(name: &NodeName, since: Wall, text: &str, waiting: usize) -> NodeRow {
-    // As its event says it, without its name.
+    // The text of its event, without its name.
     let held = text.split_once("; ").map_or(text, |(_, held)| held);
     let now = match waiting {
         0 => "none of them waits for another node".to_owned(),
@@ -173,11 +173,11 @@ mod tests {
     #[test]
     fn of_a_node_that_left_more_than_once_the_last_departure_stands_as_the_first_saw_it() {
         let (first, last) = ("n3@7 left; it held 9 jobs", "n3@8 left; it held 2 jobs");
-        // Two nodes tell of each, within two minutes, the latest first.
+        // Two nodes report each departure, within two minutes, the latest first.
         let told = [event(64, "n3@8 left; it held 1 job"), event(63, last), event(2, first), event(1, first)];
         let name: NodeName = "n3".parse().expect("a name");
         assert_eq!(departures(&told).get(&name), Some(&(Wall(63), last)));
-        // Nodes of an earlier version do not say which life left.
+        // Nodes of an earlier version do not name the incarnation that left.
         let told = [event(64, "n3 left; it held 2 jobs"), event(2, "n3 left; it held 9 jobs")];
         assert_eq!(departures(&told).get(&name), Some(&(Wall(64), "n3 left; it held 2 jobs")));
     }

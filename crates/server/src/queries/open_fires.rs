@@ -1,4 +1,4 @@
-//! What of a fire is still to come or goes on, as the registry has it at this moment.
+//! Reads from the registry which runs of a fire are open: running, waiting or still to come.
 
 use evenkeel::{Handle, RunStateError};
 use evenkeel_core::effect::Verdict;
@@ -12,16 +12,16 @@ use evenkeel_core::view::JobView;
 
 use super::timed;
 
-/// What the registry has of one fire.
+/// The registry's data about one fire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OpenFire {
     /// The shards whose runs go on, wait, or are to come.
     pub(crate) shards: ShardSet,
-    /// The shards that the fire is for, as far as that is known.
+    /// The shards that the fire is for, if known.
     pub(crate) wanted: ShardSet,
 }
 
-/// What is copied of a job under the look.
+/// The copy of a job made during the look at the view.
 struct OpenFireSource {
     spec: Spec,
     calendars: Option<CalendarFilter>,
@@ -29,10 +29,10 @@ struct OpenFireSource {
     request: Option<TriggerRequest>,
 }
 
-/// Looks up a fire: which of its shards are open.
+/// Reads a fire: which of its shards are open.
 ///
 /// # Errors
-/// The registry is out of reach, or the node has stopped.
+/// The registry is unreachable, or the node has stopped.
 pub(crate) async fn open(handle: &Handle, fire: &FireId) -> Result<OpenFire, RunStateError> {
     let Some(seen) = handle.with_node(|node| {
         node.view().find(&fire.job).and_then(|job| open_fire_source(node.view(), &job, fire))
@@ -63,7 +63,7 @@ pub(crate) async fn open(handle: &Handle, fire: &FireId) -> Result<OpenFire, Run
 /// Whether a run goes on, waits, or is to come.
 ///
 /// # Errors
-/// The registry is out of reach, or the node has stopped.
+/// The registry is unreachable, or the node has stopped.
 pub(crate) async fn is_open(handle: &Handle, run: &RunId) -> Result<bool, RunStateError> {
     Ok(open(handle, &run.into()).await?.shards.contains(run.shard))
 }
@@ -92,7 +92,7 @@ fn is_of(verdict: &Verdict, fire: &FireId) -> bool {
 }
 
 impl OpenFireSource {
-    /// Whether the fire is one that its job makes by schedule as it stands, so that it comes once its moment has.
+    /// Whether the present schedule of the job has this fire, so that it comes when due.
     fn is_due(&self, due: Wall) -> bool {
         let spec = &self.spec;
         let schedule = spec.job.schedule_with_calendars(self.calendars.as_ref());
@@ -100,7 +100,7 @@ impl OpenFireSource {
     }
 }
 
-/// A job without shards: it has one run a fire.
+/// The fire of a job without shards, which has one run a fire.
 fn single(seen: &OpenFireSource, fire: &FireId, is_open: bool, watermark: Wall) -> OpenFire {
     let one = ShardSet::one(Shard(0));
     let comes = match &fire.fire {

@@ -1,4 +1,4 @@
-//! What a switch does not do, although its name says so: for whoever switched, beside the answer.
+//! Remarks beside the answer to a switch: what it does not do, although its name suggests it.
 
 use evenkeel::Handle;
 use evenkeel_core::ids::{JobName, NodeName};
@@ -7,18 +7,18 @@ use evenkeel_core::view::{JobView, View};
 use super::{job_snapshot, next, no_living, planner};
 use crate::zones;
 
-/// What a verb promises of a job.
+/// The effect that a verb suggests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum JobPromise {
-    /// That it fires by schedule.
+    /// The job fires by schedule.
     Fires,
-    /// That it runs when somebody asks.
+    /// The job runs when requested.
     Runs,
-    /// That it does not.
+    /// The job does not run.
     Rests,
 }
 
-/// Why a job does not do what a verb that succeeded promises; on one node where one is named.
+/// Why a job, or its part on one node, does not do what a successful verb suggests.
 pub(crate) fn remarks(handle: &Handle, name: &JobName, node: Option<&NodeName>, verb: &str) -> Vec<String> {
     let promise = match verb {
         "resume" | "enable" => JobPromise::Fires,
@@ -56,7 +56,7 @@ pub(crate) fn remarks(handle: &Handle, name: &JobName, node: Option<&NodeName>, 
     remarks
 }
 
-/// Whether its schedule is known to name no moment any more.
+/// Whether its schedule has no further fire.
 fn never_due(seen: &super::JobSnapshot) -> bool {
     let spec = &seen.spec;
     let follows = spec.job.schedule_with_calendars(seen.calendars.as_ref()).is_none_or(|s| s.follows_runs());

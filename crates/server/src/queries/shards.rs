@@ -1,4 +1,4 @@
-//! What the API and the console show of a sharded job.
+//! Reads sharded jobs for the API and the console.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::api_types::{
 };
 use crate::zones;
 
-/// Who leads a sharded job and who has what; `None` for one that is not sharded.
+/// The leader and the shard assignments of a job; `None` if it is not sharded.
 pub(super) fn sharing(view: &View, job: &JobView<'_>, spec: &Spec) -> Option<ShardingRow> {
     let sharding = job.sharding().filter(|_| job.is_sharded())?;
     let mark =
@@ -30,13 +30,13 @@ pub(super) fn sharing(view: &View, job: &JobView<'_>, spec: &Spec) -> Option<Sha
     })
 }
 
-/// How many nodes have shards of a job.
+/// The number of nodes that have shards of a job.
 pub(super) fn holders(sharding: &Sharding) -> usize {
     let portions = sharding.cut.portions.iter().filter(|portion| !portion.groups.is_empty());
     portions.map(|portion| &portion.holder.node).collect::<BTreeSet<_>>().len()
 }
 
-/// How many shards each node has, over all jobs.
+/// The number of shards of each node, over all jobs.
 pub(super) fn held(view: &View) -> BTreeMap<NodeName, usize> {
     let mut held = BTreeMap::new();
     let tables = view.sharded().filter_map(|id| view.job(id).sharding());
@@ -47,7 +47,7 @@ pub(super) fn held(view: &View) -> BTreeMap<NodeName, usize> {
     held
 }
 
-/// A node's part, for each that has one, could have one, or was switched.
+/// The assignments of all nodes that have shards, could have some, or were switched.
 fn assignments(view: &View, job: &JobView<'_>, sharding: &Sharding) -> Vec<AssignmentRow> {
     let living: BTreeMap<&NodeName, &Member> =
         view.members().map(|(member, _)| (&member.node, member)).collect();
@@ -87,7 +87,7 @@ fn assignments(view: &View, job: &JobView<'_>, sharding: &Sharding) -> Vec<Assig
     names.into_iter().map(row).collect()
 }
 
-/// Everything about a sharded job but its lanes.
+/// The data of a sharded job without its run states.
 struct ShardedJobView {
     spec: Spec,
     sharding: Sharding,
@@ -109,10 +109,10 @@ fn sharded_job(handle: &Handle, name: &JobName) -> Option<ShardedJobView> {
     })
 }
 
-/// A sharded job, shard by shard: `None` when there is none of this name.
+/// A sharded job, shard by shard: `None` if there is no job of this name.
 ///
 /// # Errors
-/// The registry, which is asked for the lanes, is out of reach; the text says the fix.
+/// The registry, which has the run states, is unreachable; the text has the fix.
 pub(crate) async fn shards(handle: &Handle, name: &JobName) -> Result<Option<ShardPage<ShardRow>>, String> {
     let Some(table) = sharded_job(handle, name) else { return Ok(None) };
     let lanes = handle.shard_run_states(name).await.map_err(|e| e.to_string())?;
@@ -121,7 +121,7 @@ pub(crate) async fn shards(handle: &Handle, name: &JobName) -> Result<Option<Sha
     Ok(Some(ShardPage { job: name.to_string(), total, sharing: table.sharing, shards }))
 }
 
-/// Puts shards of which everything else is the same into one row.
+/// Folds shards whose other fields are equal into one row.
 #[must_use]
 pub(crate) fn folded(page: ShardPage<ShardRow>) -> ShardPage<ShardRangeRow> {
     let mut sets: BTreeMap<&ShardActivity, ShardSet> = BTreeMap::new();
@@ -136,7 +136,7 @@ pub(crate) fn folded(page: ShardPage<ShardRow>) -> ShardPage<ShardRangeRow> {
     ShardPage { job: page.job, total: page.total, sharing: page.sharing, shards }
 }
 
-/// Which shards a request by hand is for, as things stand: all of a job, or those of one node.
+/// The shards that a manual run is for at present: all of a job, or those of one node.
 #[must_use]
 pub(crate) fn requested_shards(handle: &Handle, name: &JobName, node: Option<&NodeName>) -> Option<ShardSet> {
     let table = sharded_job(handle, name)?;
@@ -147,7 +147,7 @@ pub(crate) fn requested_shards(handle: &Handle, name: &JobName, node: Option<&No
     Some(groups.fold(ShardSet::empty(), |all, group| all.or(&group.shards)).and(&all))
 }
 
-/// Who has which shards, in the order of shards.
+/// The member that has each shard, in the order of shards.
 fn holders_by_shard<'a>(
     total: u32,
     sets: impl Iterator<Item = (&'a Member, &'a ShardSet)>,
@@ -168,7 +168,7 @@ fn rows(table: &ShardedJobView, lanes: &BTreeMap<Member, ShardRunState>, now: Wa
     let portions = table.sharding.cut.portions.iter();
     let cut = portions.flat_map(|p| p.groups.iter().map(|group| (&p.holder, &group.shards)));
     let cut = holders_by_shard(total, cut);
-    // A shard that was taken over is in its new holder's lane, while the cut still names the old one.
+    // A shard that failed over is in its new member's run state, while the assignment still names the old member.
     let kept =
         lanes.iter().flat_map(|(member, lane)| lane.groups.iter().map(move |group| (member, &group.shards)));
     let kept = holders_by_shard(total, kept);
@@ -201,7 +201,7 @@ fn rows(table: &ShardedJobView, lanes: &BTreeMap<Member, ShardRunState>, now: Wa
     shards.map(row).collect()
 }
 
-/// What a shard does, in one word: the most telling one.
+/// The most significant state of a shard, in one word.
 fn state(
     table: &ShardedJobView,
     shard: Shard,
@@ -229,7 +229,7 @@ fn state(
     }
 }
 
-/// A fire as it stands in the names of its runs.
+/// A fire as in the ids of its runs.
 fn fire(fire: &Fire) -> String {
     match fire {
         Fire::Due(due) => due.0.to_string(),

@@ -1,4 +1,4 @@
-//! Which switches of a job operators set at run time, so that it is not as its file says.
+//! The switches of a job that operators set at run time, by which it differs from its file.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use evenkeel_core::view::{JobView, View};
 
 use crate::api_types::{SwitchRow, moment};
 
-/// All of them; none where there is no such job.
+/// All switches of a job; none if there is no such job.
 pub(crate) fn switches(handle: &Handle, name: &JobName) -> Vec<SwitchRow> {
     handle.with_node(|node| {
         let view = node.view();
@@ -18,7 +18,7 @@ pub(crate) fn switches(handle: &Handle, name: &JobName) -> Vec<SwitchRow> {
     })
 }
 
-/// The switches that these declarations end, by the names of their jobs: each says something new of `enabled`.
+/// The switches that these declarations end, by job: each declaration changes `enabled`.
 pub(crate) fn ended(handle: &Handle, declared: &[Job]) -> BTreeMap<JobName, SwitchRow> {
     let ends = |view: &View, job: &Job| {
         let spec = view.find(&job.name)?.spec()?;
@@ -28,7 +28,7 @@ pub(crate) fn ended(handle: &Handle, declared: &[Job]) -> BTreeMap<JobName, Swit
     handle.with_node(|node| declared.iter().filter_map(|job| ends(node.view(), job)).collect())
 }
 
-/// That an operator enabled or disabled a job against what its file declares.
+/// The switch of an operator who enabled or disabled a job against its file.
 fn enabled(spec: &Spec) -> Option<SwitchRow> {
     let switch = spec.operator.enabled.as_ref()?;
     let (word, back) = if spec.job.enabled { ("enabled", "disable") } else { ("disabled", "enable") };
@@ -46,7 +46,7 @@ fn row(switch: &str, origin: Option<&SwitchOrigin>, ends: String) -> SwitchRow {
     }
 }
 
-/// All of them, of this spec of the job.
+/// All switches of this spec of the job.
 pub(super) fn of(view: &View, job: &JobView<'_>, spec: &Spec) -> Vec<SwitchRow> {
     let name = &spec.job.name;
     let mut rows: Vec<SwitchRow> = enabled(spec).into_iter().collect();

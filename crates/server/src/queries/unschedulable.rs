@@ -1,4 +1,4 @@
-//! What is in the way of taking nodes away: the jobs that no other node could take, and why.
+//! Finds jobs that would be unschedulable if nodes were taken away, and why.
 
 use evenkeel_core::capacity::{CapacityNode, WhatIf, forecast};
 use evenkeel_core::ids::{NodeName, counted};
@@ -7,21 +7,21 @@ use evenkeel_core::view::{GroupId, JobId, View};
 use super::capacity::capacity_nodes;
 use crate::api_types::ObstacleRow;
 
-/// How many jobs are named; the others are counted.
+/// The maximum number of named jobs; the others are counted.
 const NAMED: usize = 10;
-/// How many nodes are named in a reason.
+/// The maximum number of nodes named in a reason.
 const NODES_NAMED: usize = 4;
 
-/// Jobs that no node could take.
+/// Jobs that no node could own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct UnschedulableJobs {
     /// The first of them, with the reason.
     pub(super) rows: Vec<ObstacleRow>,
-    /// How many there are beside these.
+    /// The number of further ones.
     pub(super) more: usize,
 }
 
-/// The jobs that no node could take if `what_if` came to pass (S1-63).
+/// The jobs that no node could own in the simulation `what_if` (S1-63).
 pub(super) fn obstacles(view: &View, what_if: &WhatIf) -> UnschedulableJobs {
     let mut found = UnschedulableJobs::default();
     for group in view.groups().filter(|group| view.enabled_of(*group) > 0) {
@@ -37,7 +37,7 @@ pub(super) fn obstacles(view: &View, what_if: &WhatIf) -> UnschedulableJobs {
 }
 
 impl UnschedulableJobs {
-    /// In one sentence, after what it is in the way of; empty where nothing is.
+    /// The end of a sentence about them; empty if there are none.
     pub(super) fn text(&self) -> String {
         let mut all: Vec<String> =
             self.rows.iter().take(3).map(|row| format!("job {}: {}", row.job, row.why)).collect();
@@ -51,7 +51,7 @@ fn leaves(what_if: &WhatIf, node: &NodeName) -> bool {
     what_if.drained.contains(node) || what_if.lost.contains(node)
 }
 
-/// Why some of a group's jobs would have no node, and how many; `None` where all have one, or had none before.
+/// Why some of a group's jobs would have no node, and how many; `None` if all have one, or had none before.
 fn reason(view: &View, what_if: &WhatIf, group: GroupId) -> Option<(String, usize)> {
     let nodes = capacity_nodes(view, group);
     let works = |node: &&CapacityNode| !node.drained && !leaves(what_if, &node.name);
@@ -72,7 +72,7 @@ fn reason(view: &View, what_if: &WhatIf, group: GroupId) -> Option<(String, usiz
     (then.short > 0).then(|| (why(), then.short))
 }
 
-/// Which conditions the nodes do not meet that would be left, or what else keeps them from taking the group's jobs.
+/// The conditions that the remaining nodes do not meet, or what else keeps them from owning the group's jobs.
 fn without_node(view: &View, what_if: &WhatIf, group: GroupId) -> String {
     let named = view.nodes_named(group);
     let mut others: Vec<(&NodeName, String)> = Vec::new();
@@ -82,7 +82,7 @@ fn without_node(view: &View, what_if: &WhatIf, group: GroupId) -> String {
             Some(condition) => format!("{} does not meet {condition}", member.node),
             None => format!("{} drains", member.node),
         };
-        // Of two lives of one node the later one counts.
+        // Of two incarnations of one node the later one counts.
         others.retain(|(node, _)| **node != member.node);
         others.push((&member.node, why));
     }
@@ -93,7 +93,7 @@ fn without_node(view: &View, what_if: &WhatIf, group: GroupId) -> String {
     if named.is_everywhere() { others } else { format!("it is for nodes with {named}, and {others}") }
 }
 
-/// The first few, and how many more there are.
+/// The first few, and the number of further ones.
 fn listed(all: impl Iterator<Item = String>) -> String {
     let mut all: Vec<String> = all.collect();
     let more = all.len().saturating_sub(NODES_NAMED);
@@ -102,13 +102,13 @@ fn listed(all: impl Iterator<Item = String>) -> String {
     all.join(", ")
 }
 
-/// The jobs of a group that would be nobody's: first those that the nodes hold that would be away.
+/// The jobs of a group that no node would own: first those that the removed nodes own.
 fn left_behind<'a>(view: &'a View, what_if: &'a WhatIf, group: GroupId) -> impl Iterator<Item = JobId> + 'a {
     let away = view.members().filter(move |(member, _)| leaves(what_if, &member.node));
     let held = away.flat_map(move |(member, _)| view.owned(member));
     let free = view.free_of(group);
     let works = |node: &CapacityNode| !node.drained && !leaves(what_if, &node.name);
-    // Where some node is left it may have shards and runs without number.
+    // If a node is left, it may have shards and runs without limit.
     let none = !capacity_nodes(view, group).iter().any(works);
     let others = view.sharded().chain(view.dispatched()).filter(move |_| none);
     held.chain(free).chain(others).filter(move |id| {

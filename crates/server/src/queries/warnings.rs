@@ -1,5 +1,5 @@
-//! What a job that was just declared should make its author think: it runs nowhere, it is never due again, or this node lacks what
-//! it names.
+//! Warnings about a job that was just declared: it has no eligible node, is never due again, or uses something that
+//! this node lacks.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use evenkeel_core::view::{JobView, View};
 
 use crate::{host, zones};
 
-/// All of that, a sentence each.
+/// All warnings about a job, a sentence each.
 pub(crate) fn warnings(handle: &Handle, name: &JobName, notifiers: &BTreeSet<NotifierName>) -> Vec<String> {
     let seen = handle.with_node(|node| {
         let view = node.view();
@@ -32,7 +32,7 @@ pub(crate) fn warnings(handle: &Handle, name: &JobName, notifiers: &BTreeSet<Not
     warnings
 }
 
-/// That no living node fits a job, in words.
+/// A warning that no online node matches a job's node selector.
 pub(super) fn is_unschedulable(handle: &Handle, name: &JobName) -> Option<String> {
     handle.with_node(|node| without_node(node.view(), &node.view().find(name)?))
 }
@@ -43,7 +43,7 @@ fn without_node(view: &View, job: &JobView<'_>) -> Option<String> {
     view.is_unschedulable(job.group()).then(text)
 }
 
-/// A schedule whose last moment is past. It is no mistake: the file was right once, and declaring it again must do no harm.
+/// A warning that the last fire is past. That is no mistake: the file was right once, and must stay applicable.
 fn never_again(handle: &Handle, name: &JobName, job: &Job) -> Option<String> {
     let schedule = super::schedule(handle, name)??;
     let over = job.enabled && schedule.next(zones::now()).is_none();
@@ -54,7 +54,7 @@ fn never_again(handle: &Handle, name: &JobName, job: &Job) -> Option<String> {
     })
 }
 
-/// What this node lacks of the things that a job names, where the job may run on it.
+/// Warnings about notifiers and other things that this node lacks and the job uses, if the job may run on it.
 fn lacking(handle: &Handle, job: &Job, notifiers: &BTreeSet<NotifierName>) -> Vec<String> {
     let mut lacking = Vec::new();
     let mut lacks = |key: &str, what: &str, why: &str| {

@@ -1,4 +1,4 @@
-//! `[[notify]]` of the settings file: whom to tell of which events.
+//! `[[notify]]` of the settings file: which notifier gets which events.
 
 use std::path::PathBuf;
 
@@ -13,9 +13,9 @@ use crate::exit::CliError;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NotifierConfig {
-    /// What jobs call it.
+    /// The name by which jobs use it.
     name: Option<NotifierName>,
-    /// Needed where there is no name.
+    /// The events; required without a name.
     on: Option<Vec<String>>,
     webhook: Option<String>,
     command: Option<Vec<String>>,
@@ -54,7 +54,7 @@ impl EmailConfig {
     }
 }
 
-/// Says at the start of the node what would otherwise fail only when somebody is to be told.
+/// Warns at the start of the node of faults that would otherwise appear only with the first notification.
 fn warn_of_absent(command: Option<&String>, password: Option<&PathBuf>) {
     let program = command.filter(|program| program.starts_with('/')).map(PathBuf::from);
     let named = [("command", program.as_ref()), ("email.password_file", password)];
@@ -66,7 +66,7 @@ fn warn_of_absent(command: Option<&String>, password: Option<&PathBuf>) {
 }
 
 impl NotifierConfig {
-    /// What it means.
+    /// Resolves the settings of a notifier.
     pub(super) fn resolve(self) -> Result<Notifier, CliError> {
         let wrong = |what: String| CliError::usage(format!("[[notify]]: {what}"));
         let password = self.email.as_ref().and_then(|email| email.password_file.as_ref());

@@ -1,4 +1,4 @@
-//! What a reader found wrong, taken out of serde's fixed sentences.
+//! Parses serde's fixed error sentences into kinds of mistakes.
 
 /// A kind of mistake.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,17 +18,17 @@ pub(super) enum InputErrorKind<'a> {
         found: &'a str,
         expected: &'a str,
     },
-    /// A word that is none of those that the key takes.
+    /// A word that the key does not take.
     UnknownWord {
         word: &'a str,
         allowed: Vec<&'a str>,
     },
-    /// A sentence of our own, or of a language's syntax.
+    /// A sentence of Evenkeel's own, or about a format's syntax.
     Other(&'a str),
 }
 
 impl<'a> InputErrorKind<'a> {
-    /// Takes one of serde's sentences apart.
+    /// Parses one of serde's sentences.
     pub(super) fn of(text: &'a str) -> Self {
         let quoted = |rest: &'a str| rest.split_once('`');
         let words = |rest: &'a str| rest.split('`').skip(1).step_by(2).collect();
@@ -51,20 +51,20 @@ impl<'a> InputErrorKind<'a> {
                 return Self::WrongValue { found, expected };
             }
         }
-        // What the TOML reader says of a choice that is neither a text nor a table.
+        // The TOML parser's message about a choice that is neither a text nor a table.
         match text.strip_prefix("wanted string or table") {
             Some(_) => Self::WrongValue { found: "", expected: "a text or a table" },
             None => Self::Other(text),
         }
     }
 
-    /// Whether it is about the language rather than about a value.
+    /// Whether it is about the syntax of the format rather than about a value.
     pub(super) fn is_syntax(&self) -> bool {
         matches!(self, Self::Other(_))
     }
 
-    /// The mistake at this key, with what the key takes where that is known; `holder` is the key that holds it, `whole` what the
-    /// text is as a whole.
+    /// The message for this key, with the values that it takes if known; `holder` is the key that contains it, `whole`
+    /// a name of the whole text.
     pub(super) fn message(&self, key: &str, takes: &str, holder: &str, whole: &str) -> String {
         let subject = if key.is_empty() { whole } else { key };
         let known = |expected: &str| if takes.is_empty() { expected.to_owned() } else { takes.to_owned() };
@@ -109,7 +109,7 @@ impl<'a> InputErrorKind<'a> {
     }
 }
 
-/// A value as serde describes it, in plain words.
+/// serde's description of a value, in plain words.
 fn value(found: &str) -> String {
     let inner = |kind: &str| found.strip_prefix(kind).map(|rest| rest.trim_matches('`'));
     if let Some(number) = inner("integer ").or_else(|| inner("floating point ")) {
@@ -129,7 +129,7 @@ fn value(found: &str) -> String {
     }
 }
 
-/// Names that other schedulers use for a key or a word, and ours.
+/// Other schedulers' names for a key or a word, and Evenkeel's.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("args", "command"),
     ("argv", "command"),
@@ -175,7 +175,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("zone", "timezone"),
 ];
 
-/// Which of the allowed words was probably meant.
+/// The allowed word that was probably meant.
 pub(super) fn nearest<'a>(word: &str, allowed: &[&'a str]) -> Option<&'a str> {
     let plain = word.to_ascii_lowercase().replace('-', "_");
     let elsewhere = ELSEWHERE.iter().find(|(theirs, _)| *theirs == plain).map(|(_, ours)| *ours);
@@ -187,7 +187,7 @@ pub(super) fn nearest<'a>(word: &str, allowed: &[&'a str]) -> Option<&'a str> {
     }
     let distance = |known: &str| strsim::damerau_levenshtein(&plain, known);
     let near = allowed.iter().map(|known| (distance(known), *known)).min()?;
-    // A third of the word may be wrong, and of a short one a letter. A word may also be cut short.
+    // A third of the word may be wrong, and a letter of a short one. A word may also be truncated.
     let cut = || allowed.iter().find(|known| plain.len() >= 4 && known.starts_with(&plain)).copied();
     (near.0 <= (plain.chars().count() / 3).max(1)).then_some(near.1).or_else(cut)
 }

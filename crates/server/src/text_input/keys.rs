@@ -1,25 +1,25 @@
-//! Every key that users write, and what it takes.
+//! The table of every key that users write, and the values that it takes.
 
 use super::TextFormat;
 use super::error::nearest;
 
-/// What is read.
+/// The kind of text that is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadTarget {
     /// A job file: jobs and calendars.
     JobFile,
-    /// A node's settings.
+    /// The settings of a node.
     Settings,
-    /// The body of a request for jobs to be declared.
+    /// The body of a request that declares jobs.
     Jobs,
-    /// The body of a request for a calendar to be declared.
+    /// The body of a request that declares a calendar.
     Calendar,
     /// Any other body.
     Body,
 }
 
 impl ReadTarget {
-    /// Where in the table below a value is described.
+    /// The address of a value in the table below.
     pub(super) fn address(self, names: &[&str]) -> String {
         match (self, names) {
             (Self::Jobs, ["jobs", rest @ ..]) => [&["job"], rest].concat().join("."),
@@ -29,7 +29,7 @@ impl ReadTarget {
         }
     }
 
-    /// What the text is as a whole.
+    /// A name of the whole text.
     pub(super) fn whole(self) -> &'static str {
         match self {
             Self::JobFile => "a job file",
@@ -40,7 +40,7 @@ impl ReadTarget {
         }
     }
 
-    /// What the text takes as a whole.
+    /// What the whole text consists of.
     fn takes(self, language: TextFormat) -> &'static str {
         match (self, language) {
             (Self::JobFile, TextFormat::Toml) => "[[job]] and [[calendar]]",
@@ -53,7 +53,7 @@ impl ReadTarget {
     }
 }
 
-/// What each key takes, by its address: below `job`, `calendar` or `settings`.
+/// The values that each key takes, by its address: below `job`, `calendar` or `settings`.
 const KEYS: &[(&str, &str)] = &[
     ("job.name", "1 to 128 of A-Z a-z 0-9 . _ -, as name = \"backup\""),
     ("job.schedule", "a schedule, as \"0 5 * * *\" or \"@every 90s\", or a list of schedules"),
@@ -179,7 +179,7 @@ const KEYS: &[(&str, &str)] = &[
     ("settings.notify.timeout", "a span with its unit, as \"10s\""),
 ];
 
-/// What the value at this address takes; empty where the table does not say.
+/// The values that the value at this address takes; empty if the table does not have it.
 pub(super) fn takes((language, kind): (TextFormat, ReadTarget), address: &str) -> &'static str {
     match (language, address) {
         (_, "") => kind.takes(language),
@@ -201,13 +201,13 @@ pub(super) fn joined(address: &str, key: &str) -> String {
     if address.is_empty() { key.to_owned() } else { format!("{address}.{key}") }
 }
 
-/// An address as users see it: keys of a job, of a calendar and of the settings stand for themselves.
+/// An address as users see it: keys of a job, of a calendar and of the settings stand without a prefix.
 pub(super) fn shown(address: &str) -> String {
     let own = ["job.", "calendar.", "settings."].iter().find_map(|group| address.strip_prefix(group));
     own.unwrap_or(if address == "settings" { "" } else { address }).to_owned()
 }
 
-/// The message about a key that is none at this address.
+/// The message about a key that does not exist at this address.
 pub(super) fn unknown(read: (TextFormat, ReadTarget), address: &str, key: &str, allowed: &[&str]) -> String {
     let (language, kind) = read;
     let holder = match shown(address).as_str() {
@@ -254,7 +254,7 @@ fn above(language: TextFormat, group: &str) -> String {
     }
 }
 
-/// Whether a key is described.
+/// Whether the table has a key.
 #[cfg(test)]
 pub(super) fn is_known(address: &str) -> bool {
     !takes((TextFormat::Toml, ReadTarget::JobFile), address).is_empty()

@@ -1,4 +1,4 @@
-//! The commonest mistakes, in each language, and that every key is described.
+//! Tests the most common mistakes in each format, and that every key is in the table.
 
 use evenkeel_core::calendar::Calendar;
 use evenkeel_core::job::Job;
@@ -207,7 +207,7 @@ fn mistakes_in_settings_and_in_bodies_are_told_alike() {
     assert_eq!(query("limit: invalid digit found in string"), "limit: invalid digit found in string");
 }
 
-/// The keys that a reader knows at a place, as it lists them itself when it is given one that it does not know.
+/// The keys that a parser knows at a place, as its error lists them for an unknown key.
 fn keys_at(text: &str, kind: ReadTarget) -> Vec<String> {
     let said = match kind {
         ReadTarget::Settings => toml::from_str::<SettingsArgs>(text).expect_err(text).to_string(),
@@ -235,7 +235,7 @@ fn every_key_that_is_read_is_described() {
         ("settings.notify.email", "[[notify]]\nemail = { zzz = 1 }", ReadTarget::Settings),
     ] {
         for key in keys_at(text, kind) {
-            // The names that Elastic-Job-Lite gives are read, and ours are told.
+            // The names of Elastic-Job-Lite are recognized, and Evenkeel's are suggested.
             let theirs = key.contains('-') || key.chars().any(char::is_uppercase);
             assert!(
                 theirs || keys::is_known(&keys::joined(address, &key)),

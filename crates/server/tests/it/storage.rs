@@ -167,8 +167,7 @@ fn other_nodes_say_of_a_node_whose_history_takes_no_entries_that_it_starts_nothi
         ServerProcess::serve(folder.path(), name, &[&["--history", &place], more].concat())
     };
     let (a, b) = (serve("a", &["--label", "gpu"]), serve("b", &[]));
-    let job =
-        "[[job]]\nname = \"j\"\nschedule = \"@every 1h\"\nnode_selector = [\"gpu\"]\ncommand = [\"/bin/true\"]\n";
+    let job = "[[job]]\nname = \"j\"\nschedule = \"@every 1h\"\nnode_selector = [\"gpu\"]\ncommand = [\"/bin/true\"]\n";
     assert!(b.fed(&["job", "apply", "-f", "-"], job).status.success());
     assert!(!b.ok(&["explain", "job", "j"]).contains("starts nothing"));
     fs::write(history("a"), [7_u8; 5_000]).expect("it is written over");

@@ -1,4 +1,4 @@
-//! `model` searches the protocol exhaustively; `model --mutants` takes each rule away and looks whether that is found.
+//! `model` searches the protocol exhaustively; `model --mutants` removes each rule and checks that the search fails.
 
 use std::process::ExitCode;
 
@@ -8,10 +8,10 @@ use evenkeel_sim::model::{ModelScope, ProtocolFlaw, SearchOrder, explore};
 const USAGE: &str = "usage: model [scope [states]] | model --mutants [words]; scopes: race, wish, fault, election, recut, \
                      rescue, succession, shards, plan";
 
-/// How a scope is made for a delivery.
+/// A function that makes a scope for a delivery guarantee.
 type ScopeMaker = fn(Delivery) -> ModelScope;
 
-/// Every scope by its name.
+/// Every scope with its name.
 const SCOPES: [(&str, ScopeMaker); 9] = [
     ("race", ModelScope::race),
     ("wish", ModelScope::one_command),
@@ -47,7 +47,7 @@ fn refuse() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Searches these scopes under both deliveries, each up to so many states.
+/// Searches these scopes under both delivery guarantees, each up to this many states.
 fn search(scopes: &[(&str, ScopeMaker)], states: usize) -> ExitCode {
     let mut clean = true;
     for (name, scope) in scopes {
@@ -64,7 +64,7 @@ fn search(scopes: &[(&str, ScopeMaker)], states: usize) -> ExitCode {
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Takes each rule away alone, of those whose text has all these words, and prints a shortest way to what breaks.
+/// Removes each rule whose text has all these words, one at a time, and prints a shortest path to the violation.
 fn take_away(words: &[&str]) -> ExitCode {
     let mut all = true;
     for flaw in
@@ -77,7 +77,7 @@ fn take_away(words: &[&str]) -> ExitCode {
     if all { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Measures how fast the search is. The model itself reads no clock.
+/// Measures the speed of the search. The model itself reads no clock.
 struct ModelStopwatch(std::time::Instant);
 
 impl ModelStopwatch {

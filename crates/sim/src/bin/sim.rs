@@ -1,5 +1,5 @@
-//! `sim SEED` shows one seed, `sim --seeds N` runs many, `sim --mutants` looks whether each planted fault is found. Worlds
-//! last ten minutes, with `--brief` three.
+//! `sim SEED` shows one seed, `sim --seeds N` runs many, `sim --mutants` checks that each planted fault is found.
+//! Worlds last ten minutes, with `--brief` three.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -16,12 +16,12 @@ const USAGE: &str =
     "usage: sim [--brief] SEED | sim [--brief] --seeds N [--from SEED] | sim --mutants [NAME [SEED] | --record]
   SEED is a number, in decimal or as 0x…";
 const THREADS: usize = 2;
-/// From so many seeds on every fault and every invariant must have been met.
+/// From this many seeds on, every fault must have occurred and every invariant must have been tested.
 const ENOUGH: u64 = 1_000;
-/// So many failures are enough to look at.
+/// The maximum number of failures to collect.
 const BROKEN_MAX: usize = 20;
 
-/// Prints a line. Whoever reads only the first ones has seen enough.
+/// Prints a line. A closed standard output is no error.
 macro_rules! say {
     ($($text:tt)*) => {
         if writeln!(std::io::stdout(), $($text)*).is_err() {
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Shows one seed with a planted fault, if there is one of this name.
+/// Shows one seed with the planted fault of this name, if there is one.
 fn show_fault(name: &str, seed: u64) -> Option<ExitCode> {
     let mutant = mutants::ALL.iter().find(|mutant| mutant.name == name)?;
     let world = play(seed, SeedOptions { keeps_text: true, ..mutant.manner() });
@@ -82,8 +82,8 @@ fn show(seed: u64, span: SimDuration) -> ExitCode {
     }
 }
 
-/// Looks whether each planted fault is found: all of them, or those with this in their name. With `record` the table of seeds that
-/// the tests play is written anew.
+/// Checks that each planted fault is found: all of them, or those with this text in their name. With `record`, writes
+/// the table of seeds that the tests play.
 fn hunt(name: &str, most: u64, record: bool) -> ExitCode {
     let chosen: Vec<&MutantSpec> = mutants::ALL.iter().filter(|m| m.name.contains(name)).collect();
     let next = AtomicUsize::new(0);
@@ -134,7 +134,7 @@ fn write_seeds(chosen: &[&MutantSpec], seeds: &[Option<u64>]) -> std::io::Result
     std::fs::write(SEEDS_FILE, found.map(|(name, seed)| format!("{seed} {name}\n")).collect::<String>())
 }
 
-/// Runs many seeds and prints what they came to; each failure is one line that repeats it.
+/// Runs many seeds and prints the results; each failure is one line that repeats it.
 fn seeds(from: u64, count: u64, span: SimDuration) -> ExitCode {
     let begun = SeedStopwatch::start();
     let next = AtomicU64::new(from);
@@ -180,7 +180,7 @@ fn add(sum: &Mutex<SeedReport>, report: &SeedReport) {
     let Ok(mut sum) = sum.lock() else { return };
     sum.simulated += report.simulated;
     sum.steps += report.steps;
-    // In whatever order the seeds come in.
+    // A sum, so that the order of the seeds does not matter.
     sum.hash = sum.hash.wrapping_add(report.hash);
     sum.starts += report.starts;
     sum.tally.add(&report.tally);
@@ -204,7 +204,7 @@ fn print(count: u64, seconds: f64, sum: &SeedReport) {
     }
 }
 
-/// What a run of so many seeds should have met and did not.
+/// The faults and invariants that a run of this many seeds should have covered and did not.
 fn untested(count: u64, sum: &SeedReport) -> Option<String> {
     if count < ENOUGH {
         return None;
@@ -216,7 +216,7 @@ fn untested(count: u64, sum: &SeedReport) -> Option<String> {
     (!missing.is_empty()).then(|| format!("never met in {count} seeds: {}", missing.join(", ")))
 }
 
-/// Measures how fast seeds are run. The worlds themselves read no clock.
+/// Measures the speed of seeds. The worlds themselves read no clock.
 struct SeedStopwatch(std::time::Instant);
 
 impl SeedStopwatch {

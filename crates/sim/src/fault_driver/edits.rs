@@ -10,7 +10,7 @@ use crate::workload::{calendar, job, named_nodes};
 use crate::world::SimWorld;
 
 impl FaultDriver<'_> {
-    /// Sometimes somebody changes a calendar.
+    /// Sometimes changes a calendar.
     pub(super) fn edit(&mut self, world: &mut SimWorld) {
         let names: Vec<NodeName> = world.names().cloned().collect();
         let found = (self.dates.pick(&self.workload.calendars), self.dates.pick(&names));
@@ -30,7 +30,7 @@ impl FaultDriver<'_> {
                     (job.exclude_calendars, job.require_calendars) =
                         (old.exclude_calendars.clone(), old.require_calendars.clone());
                 }
-                // What a failure means never changes in a job's life either.
+                // The retry policy never changes in a job's life either.
                 job.retry.clone_from(&old.retry);
                 job.pool.clone_from(&old.pool);
                 job.node_selector.clone_from(&old.node_selector);
@@ -44,7 +44,7 @@ impl FaultDriver<'_> {
         self.jobs[name].clone()
     }
 
-    /// A run by hand, half of the time asked for twice, the second time of another node.
+    /// Triggers a manual run, half of the time twice, the second time on another node.
     pub(super) fn run_now(&mut self, world: &mut SimWorld, node: &NodeName) {
         let jobs: Vec<JobName> = self.jobs.keys().cloned().collect();
         let Some(job) = self.work.pick(&jobs).cloned() else { return };

@@ -1,4 +1,4 @@
-//! The driver of what befalls nodes among each other, and of what operators and embedders want of them.
+//! Injects faults between nodes, and issues commands of operators and embedders about them.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::random::SimRandom;
 use crate::workload::{BEAT_MAX, PeerWorkload};
 use crate::world::{RegistryLink, SimWorld};
 
-/// The most that a clock is off, in milliseconds.
+/// The maximum skew of a clock, in milliseconds.
 const SKEW: i64 = 90_000;
 
-/// What will be undone.
+/// A pending recovery of a fault between nodes.
 #[derive(Clone, Debug)]
 enum PeerFaultRecovery {
     Pairs(Vec<(NodeName, NodeName)>),
@@ -25,7 +25,7 @@ enum PeerFaultRecovery {
     Clock(NodeName),
 }
 
-/// What is under way.
+/// The faults in progress.
 pub(super) struct PeerFaultDriver<'a> {
     peers: &'a PeerWorkload,
     chance: SimRandom,
@@ -33,7 +33,7 @@ pub(super) struct PeerFaultDriver<'a> {
     next: i64,
     undo: BTreeMap<(i64, u64), PeerFaultRecovery>,
     number: u64,
-    /// How busy each host is, in hundredths of a percent: its processors and its memory.
+    /// The load of each host, in hundredths of a percent: its processors and its memory.
     loads: BTreeMap<NodeName, (i64, i64)>,
 }
 
@@ -43,12 +43,12 @@ impl<'a> PeerFaultDriver<'a> {
         Self { peers, chance, ttl, next: 1, undo, number: 0, loads }
     }
 
-    /// When something happens next.
+    /// The time of the next fault or recovery.
     pub(super) fn next(&self) -> i64 {
         self.undo.first_key_value().map_or(self.next, |((at, _), _)| self.next.min(*at))
     }
 
-    /// Does what is next.
+    /// Injects or undoes what is due.
     pub(super) fn inject_due(&mut self, world: &mut SimWorld) {
         while let Some(entry) = self.undo.first_entry()
             && entry.key().0 <= world.now()
@@ -80,7 +80,7 @@ impl<'a> PeerFaultDriver<'a> {
         self.chance.pick(&names).cloned()
     }
 
-    /// A host is busier or idler than before, or cannot tell.
+    /// Changes the load of a host, or makes it unknown.
     fn measure(&mut self, world: &mut SimWorld) {
         let Some(node) = self.some_node(world) else { return };
         let (cpu, memory) = self.loads.get(&node).copied().unwrap_or((2_000, 3_000));
@@ -171,7 +171,7 @@ impl<'a> PeerFaultDriver<'a> {
     }
 }
 
-/// Whoever serves, or plans in this beat, as the registry has it.
+/// The serving leader, or the planner of this beat, as the registry has it.
 fn planner(world: &SimWorld) -> Option<NodeName> {
     let serving = world.entry(&keys::serving()).and_then(|value| decode::<ServingRecord>(&value));
     if let Some(leader) = serving.and_then(|record| record.leader) {

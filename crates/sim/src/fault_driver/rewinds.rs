@@ -1,4 +1,4 @@
-//! The registry goes back in time, and nodes notice one after the other.
+//! Rewinds the registry to an earlier state; nodes notice one after the other.
 
 use evenkeel_core::ids::NodeName;
 
@@ -7,7 +7,7 @@ use crate::faults::SimFault;
 use crate::world::{RegistrySnapshot, SimWorld};
 
 impl FaultDriver<'_> {
-    /// Sometimes somebody keeps what the registry is, and sometimes it is that again.
+    /// Sometimes takes a snapshot of the registry, and sometimes rewinds the registry to it.
     pub(super) fn maybe_rewind(&mut self, world: &mut SimWorld) {
         if !self.workload.rewinds || !self.rewinds.chance(200) {
             return;
@@ -29,7 +29,7 @@ impl FaultDriver<'_> {
         }
     }
 
-    /// Somebody ends all nodes, and puts back what he kept in a way that the registry cannot tell.
+    /// Ends all nodes, and restores a snapshot in a way that the registry cannot detect.
     fn restore(&mut self, world: &mut SimWorld, past: RegistrySnapshot, names: Vec<NodeName>) {
         names.iter().for_each(|name| world.crash(name));
         if world.rewind_undetected(past) {
@@ -41,7 +41,7 @@ impl FaultDriver<'_> {
         }
     }
 
-    /// It stops with the reason, and somebody starts it again.
+    /// The node stops with the reason, and is started again.
     pub(super) fn notice(&mut self, world: &mut SimWorld, node: &NodeName) {
         if world.is_behind(node) {
             world.crash(node);

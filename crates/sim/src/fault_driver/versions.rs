@@ -1,4 +1,4 @@
-//! Another program in a node's file, and whoever wants the newest layout.
+//! Changes the version of nodes' programs, and requests the newest layout.
 
 use evenkeel_core::ids::NodeName;
 use evenkeel_core::input::Command;
@@ -9,8 +9,8 @@ use crate::workload::{NEW, OLD};
 use crate::world::SimWorld;
 
 impl FaultDriver<'_> {
-    /// Sometimes another program is put into a node's file, newer or older, and the node is started again or goes on in it; and
-    /// sometimes somebody wants the layout raised.
+    /// Sometimes puts another program into a node's file, newer or older, and restarts or upgrades the node; and
+    /// sometimes requests that the layout be raised.
     pub(super) fn change_version(&mut self, world: &mut SimWorld) {
         if !self.workload.versions || !self.versions.chance(500) {
             return;
@@ -56,7 +56,7 @@ impl FaultDriver<'_> {
         }
     }
 
-    /// Once everything is calm the layout can be raised, whatever was left of earlier tries.
+    /// Raises the layout once everything is at rest, whatever was left of earlier tries.
     pub(super) fn finalize(&self, world: &mut SimWorld) {
         let first = world.names().next().cloned().filter(|_| self.workload.versions);
         if let Some(first) = first {

@@ -1,4 +1,4 @@
-//! Ending by hand what waits for its moment, a slot, a seat or its next attempt.
+//! Kills runs that wait for their time, a slot, a permit or the next attempt.
 
 use evenkeel_core::ids::{Fire, JobName, NodeName, RunId, Shard};
 
@@ -7,7 +7,7 @@ use crate::invariants::JobTrack;
 use crate::world::SimWorld;
 
 impl FaultDriver<'_> {
-    /// A run that is open, and the node that is to start it.
+    /// An open run, and the node that is to start it.
     pub(super) fn some_open(&mut self, world: &SimWorld) -> Option<(NodeName, RunId)> {
         let books =
             world.checker().jobs().iter().filter(|(name, _)| !self.workload.calm_jobs.contains(*name));
@@ -24,7 +24,7 @@ fn open(name: &JobName, book: &JobTrack) -> Vec<(NodeName, RunId)> {
     let plan = plan.map(|planned| (planned.by.node.clone(), run(&planned.fire, Shard(0))));
     let shards = book.sharding.standing.open.iter();
     let shards = shards.map(|(shard, (by, open))| (by.node.clone(), run(&open.fire, *shard)));
-    // What nobody has claimed is the holder's.
+    // An unclaimed run is for the owner to start.
     let asked =
         book.assignment.owner.iter().flat_map(|owner| book.requested.keys().map(move |id| (owner, id)));
     let asked = asked.map(|(owner, id)| (owner.node.clone(), run(&Fire::Asked(id.clone()), Shard(0))));

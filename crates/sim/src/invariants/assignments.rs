@@ -1,4 +1,4 @@
-//! Accepted transactions, entry by entry: who may hold what after whom, and what becomes of declarations and locks.
+//! Checks accepted transactions, entry by entry: the owners of jobs, declarations and locks.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::{
 };
 
 impl InvariantChecker {
-    /// The registry answered a transaction.
+    /// Records a transaction that the registry answered.
     pub(crate) fn committed(&mut self, act: &CommittedTxn<'_>, store: &Store, history: &RecordedVerdicts) {
         let later = |m: &Member| {
             store.entries().filter_map(|(key, _)| parse(key)).any(|found| match found {
@@ -137,7 +137,7 @@ impl InvariantChecker {
         }
     }
 
-    /// Returns the place as it stood before.
+    /// Returns the assignment before the write.
     fn assignment_written(
         &mut self,
         act: &CommittedTxn<'_>,
@@ -182,7 +182,7 @@ impl InvariantChecker {
         });
     }
 
-    /// An entry of the registry changed.
+    /// Records a change of an entry of the registry.
     pub(crate) fn changed(
         &mut self,
         at: i64,
@@ -192,7 +192,7 @@ impl InvariantChecker {
     ) {
         let Some(ParsedKey::Node(member)) = parse(&change.key) else { return };
         if change.entry.is_some() {
-            // A registry that went back in time may give a number once more.
+            // A rewound registry may give a number once more.
             self.gone.remove(&member);
             return;
         }
@@ -203,7 +203,7 @@ impl InvariantChecker {
             node.member().as_ref() == Some(&member) && node.trusted_until(now.mono).is_some()
         });
         let by_itself = closed_by.is_some_and(|m| m.node == member.node);
-        // Nobody else does anything before all others have noticed that the registry went back in time.
+        // No member does anything before all others have noticed the rewind of the registry.
         if !self.past.is_founded() {
             return;
         }
@@ -218,7 +218,7 @@ impl InvariantChecker {
 }
 
 impl JobTrack {
-    /// The job has another holder than before, or none.
+    /// Records that the job has another owner than before, or none.
     fn holder_changed(
         &mut self,
         act: &CommittedTxn<'_>,
@@ -239,7 +239,7 @@ impl JobTrack {
         });
         let Some(owner) = &self.assignment.owner else { return };
         let enabled = self.spec.as_ref().is_some_and(|s| s.job.enabled);
-        // What a lost node left open is told to history first, even of a job that may not be held; and so is a run that waits.
+        // The open run of a lost node is recorded in history first, even if the job is disabled; so is a waiting run.
         findings.test(at, Invariant::I41, enabled || old.owner.is_some() || old.waits, || {
             format!("{owner} claimed {job}, which is not enabled")
         });
@@ -248,7 +248,7 @@ impl JobTrack {
     }
 }
 
-/// The lost members whose absence a takeover is guarded by.
+/// The lost members whose absence guards a takeover.
 fn taken_from(act: &CommittedTxn<'_>) -> impl Iterator<Item = Member> {
     let guards = act.txn.guards.iter().filter(|_| act.kind == CommitKind::TakeOver);
     guards.filter_map(|guard| match guard {

@@ -1,4 +1,4 @@
-//! What nodes decide, against what they were told: trust, quota, drain, alarms.
+//! Checks the decisions of nodes against their inputs: trust, quota, drain, alarms.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,40 +17,40 @@ use evenkeel_core::view::JobView;
 
 use super::{Invariant, InvariantChecker, trust_ends};
 
-/// More steps than this at one moment are a circle.
+/// The maximum number of steps at one moment; more are an endless loop.
 const STEPS_MAX: u32 = 20_000;
 
-/// What the watch knows of a node's process.
+/// The checker's knowledge of a node's process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BeliefTrack {
     /// The term of its leases.
     pub(super) ttl: Millis,
-    /// How long it takes its leader's predecessor to notice, and by how much its registry is early.
+    /// How long its leader's predecessor takes to notice, and how much before its term its registry ends a lease.
     pub(super) notice: Millis,
     pub(super) early: Millis,
-    /// What it says of itself.
+    /// The labels of the node.
     pub(super) labels: Labels,
-    /// Until when each of its leases may be trusted, by what it was told.
+    /// Until when each of its leases may be trusted, by its inputs.
     trust: BTreeMap<u64, Mono>,
-    /// The last it was told of the wish to drain it.
+    /// The latest intent to drain it that it received.
     drain: (Revision, bool),
-    /// How many jobs it held after its last step, how many of them were enabled, and in which life.
+    /// The number of its jobs after its last step, the number of enabled ones, and its incarnation.
     held: (Option<Member>, usize, usize),
-    /// How many claims went above the threshold for which the alarm has not sounded.
+    /// The number of claims above the threshold without an alarm yet.
     owes_alarms: usize,
 }
 
-/// What of an input matters after the step.
+/// The part of an input that matters after the step.
 pub(crate) enum ObservedInput {
     /// The answer to a commit.
     Outcome(Ticket, CommitReply),
-    /// Nobody wants the node drained any more.
+    /// The node is not to be drained any more.
     Undrained,
-    /// Nothing of that kind.
+    /// No input of these kinds.
     Other,
 }
 
-/// How a commit was answered.
+/// The kinds of answers to a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommitReply {
     Applied(Revision),
@@ -59,12 +59,12 @@ pub(crate) enum CommitReply {
 }
 
 impl InvariantChecker {
-    /// Until when a node may trust this lease, by what it was told.
+    /// Until when a node may trust this lease, by its inputs.
     pub(super) fn trust(&self, name: &NodeName, lease: u64) -> Option<Mono> {
         self.beliefs.get(name)?.trust.get(&lease).copied()
     }
 
-    /// A node is about to take this input.
+    /// Records an input before the node handles it.
     pub(crate) fn observe_input(&mut self, name: &NodeName, life: u64, input: &Input) -> ObservedInput {
         self.observe_peers(name, input);
         let mind = self.beliefs.entry(name.clone()).or_default();
@@ -102,12 +102,12 @@ impl InvariantChecker {
         if drained && !mind.drain.1 { ObservedInput::Undrained } else { ObservedInput::Other }
     }
 
-    /// A node's process is gone, and with it everything it was told.
+    /// Forgets everything about a process that has ended.
     pub(crate) fn process_ended(&mut self, name: &NodeName, _life: u64) {
         self.beliefs.remove(name);
     }
 
-    /// A node took what came together and decided.
+    /// Checks a step of a node: its decisions on the inputs that came together.
     #[expect(clippy::too_many_arguments, reason = "one step has that many sides")]
     pub(crate) fn check_step(
         &mut self,
@@ -147,7 +147,7 @@ impl InvariantChecker {
         }
     }
 
-    /// Looks at each new commit and start. Returns which jobs were claimed.
+    /// Checks each new commit and start. Returns the claimed jobs.
     fn check_decisions(
         &mut self,
         at: i64,
@@ -197,7 +197,7 @@ impl InvariantChecker {
         claims
     }
 
-    /// X ≤ N right after a claim, by the node's own view and our own arithmetic.
+    /// X ≤ N right after a claim, by the node's own view and the checker's arithmetic.
     fn check_quota(&mut self, at: i64, name: &NodeName, node: &Node, claims: &BTreeSet<JobName>) {
         let Some(member) = node.member().filter(|_| !claims.is_empty()) else { return };
         let (view, local) = (node.view(), node.local());
@@ -206,12 +206,12 @@ impl InvariantChecker {
         let declared = |job: &JobName| view.find(job)?.spec().map(|spec| spec.job);
         let mut groups: BTreeMap<NodeSelector, usize> = BTreeMap::new();
         for job in held.iter().filter_map(declared) {
-            // What is only settled, and let go as soon as history knows, takes no room.
+            // A job that is only settled, and released as soon as history has its verdicts, takes no room.
             if job.enabled && job.node_selector.fits(name, &local.settings.labels) {
                 *groups.entry(job.node_selector).or_default() += 1;
             }
         }
-        // Another group's quota may have fallen below what the node holds of it.
+        // Another group's quota may have fallen below the number of its jobs on the node.
         let claimed: BTreeSet<NodeSelector> =
             claims.iter().filter_map(declared).map(|job| job.node_selector).collect();
         for (nodes, held) in groups.into_iter().filter(|(nodes, _)| claimed.contains(nodes)) {
@@ -222,8 +222,8 @@ impl InvariantChecker {
         }
     }
 
-    /// Above the threshold each claim sounds the alarm, once its outcome is known. Of so many outcomes that were taken together
-    /// each may have changed the number once more.
+    /// Above the threshold each claim raises the alarm, once its outcome is known. Each of several outcomes that were
+    /// handled together may have changed the number once more.
     fn check_alarm(&mut self, at: i64, name: &NodeName, node: &Node, outcomes: usize, effects: &[Effect]) {
         let Some(mind) = self.beliefs.get_mut(name) else { return };
         let member = node.member();
@@ -235,7 +235,7 @@ impl InvariantChecker {
         if life != member {
             mind.owes_alarms = 0;
         } else {
-            // Whoever disables a job that nobody holds takes it only to give up the run that waits.
+            // A node that disables a free job takes it only to give up the waiting run.
             let claimed = held.saturating_sub(before).min(enabled.saturating_sub(were));
             mind.owes_alarms = (mind.owes_alarms + claimed).min(held.saturating_sub(threshold));
         }
@@ -256,14 +256,14 @@ impl InvariantChecker {
         });
     }
 
-    /// A node that steps without end at one moment will never rest.
+    /// Checks that a node does not step without end at one moment.
     pub(crate) fn busy(&mut self, at: i64, name: &NodeName, steps: u32) {
         if steps > STEPS_MAX {
             self.findings.test(at, Invariant::I53, false, || format!("{name} goes round in circles"));
         }
     }
 
-    /// What deciding about every job would add right after a step.
+    /// Checks that a decision about every job would add nothing right after a step.
     pub(crate) fn check_overlooked(&mut self, at: i64, name: &NodeName, node: &Node, now: Now) {
         let missed = node.overlooked(now);
         self.findings.test(at, Invariant::Touched, missed.is_empty(), || {
@@ -272,7 +272,7 @@ impl InvariantChecker {
     }
 }
 
-/// In words what was left undone.
+/// The overlooked decisions in words.
 fn acts(decisions: &[RuleAction]) -> String {
     let name = |decision: &RuleAction| match decision {
         RuleAction::Commit(_, kind, txn) => {
@@ -296,7 +296,7 @@ impl BeliefTrack {
         }
     }
 
-    /// Its own commit said so.
+    /// Records the drain intent of the node's own commit.
     fn observe_drain(&mut self, revision: Revision, drained: bool) {
         if revision > self.drain.0 {
             self.drain = (revision, drained);
@@ -311,18 +311,18 @@ impl BeliefTrack {
     }
 }
 
-/// Whether this is the entry of the wish to drain this node.
+/// Whether this is the entry of the drain intent for this node.
 fn is_intent(key: &keys::Key, name: &NodeName) -> bool {
-    // Most keys need not be read for that.
+    // A cheap test first, for most keys.
     key.as_str().ends_with(name.as_str()) && *key == keys::intent(name)
 }
 
-/// Whether an entry wishes its node drained.
+/// Whether an entry is an intent to drain its node.
 pub(super) fn wanted(value: &[u8]) -> bool {
     decode::<DrainIntent>(value).is_some_and(|intent| intent.wanted)
 }
 
-/// N of the jobs that name these nodes, by a node's view and our own arithmetic.
+/// The quota N of the jobs that select these nodes, by a node's view and the checker's arithmetic.
 fn quota(node: &Node, nodes: &NodeSelector) -> usize {
     let (view, settings) = (node.view(), &node.local().settings);
     let jobs = view.page(None, usize::MAX).filter(JobView::is_enabled).filter_map(|job| job.spec());
@@ -340,7 +340,7 @@ fn quota(node: &Node, nodes: &NodeSelector) -> usize {
     }
 }
 
-/// The job that a transaction would give to this member.
+/// The job that a transaction would assign to this member.
 fn claimed(txn: &Txn, member: Option<&Member>) -> Option<JobName> {
     txn.writes.iter().find_map(|write| {
         let Write::Put { key, value, .. } = write else { return None };

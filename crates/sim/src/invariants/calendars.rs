@@ -1,4 +1,4 @@
-//! The watch's own idea of calendars: what stands in the registry, and what that makes of the jobs that name them.
+//! Tracks the stored calendars, and their effect on the jobs that use them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use evenkeel_core::schedule::CalendarFilter;
 
 use super::{CommittedTxn, Invariant, InvariantChecker, JobTrack};
 
-/// The calendars that stand in the registry.
+/// The calendars in the registry.
 pub(crate) type StoredCalendars = BTreeMap<CalendarName, CalendarSpec>;
 
 impl InvariantChecker {
-    /// A calendar was written: all jobs that name it are due at other moments from now on.
+    /// Records a written calendar: all jobs that use it have another schedule from now on.
     pub(super) fn calendar_written(
         &mut self,
         act: &CommittedTxn<'_>,
@@ -43,7 +43,7 @@ impl InvariantChecker {
 }
 
 impl JobTrack {
-    /// When the job is due, and since when, as its declaration and these calendars have it.
+    /// Applies these calendars to the job's schedule, and to the time up to which fires are ignored.
     pub(super) fn put_under(&mut self, standing: &StoredCalendars) {
         self.edition += 1;
         let Some(spec) = &mut self.spec else { return };

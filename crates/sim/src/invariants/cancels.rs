@@ -1,4 +1,4 @@
-//! Runs that somebody ended by hand while they waited: they never start, and no other run is given up so.
+//! Checks waiting runs that were cancelled: they never start, and no other run is given up in that way.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use evenkeel_core::rules::firing::MANUAL;
 use super::tracks::FireClosure;
 use super::{Invariant, InvariantChecker, InvariantResults, JobTrack};
 
-/// What somebody wanted ended of a job, and of what he was told that it is.
+/// The requested and the reported cancellations of a job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CancelRequests {
     requested: BTreeSet<(Fire, Shard)>,
@@ -17,32 +17,32 @@ pub(crate) struct CancelRequests {
 }
 
 impl InvariantChecker {
-    /// Somebody wants a run ended, whatever it does.
+    /// Records a request to kill a run, whatever its state.
     pub(crate) fn cancel_requested(&mut self, run: &RunId) {
         let book = self.jobs.entry(run.job.clone()).or_default();
         book.cancels.requested.insert((run.fire.clone(), run.shard));
     }
 
-    /// He was told that it is, of one that did not run.
+    /// Records that a run that did not run was reported as cancelled.
     pub(crate) fn cancel_reported(&mut self, run: &RunId) {
         let book = self.jobs.entry(run.job.clone()).or_default();
         book.cancels.reported.insert((run.fire.clone(), run.shard));
     }
 }
 
-/// Whether this is told of a run that was given up by hand.
+/// Whether this verdict is about a manually cancelled run.
 pub(crate) fn is_manual(verdict: &Verdict) -> bool {
     verdict.state == VerdictState::Skipped && verdict.reason.ends_with(MANUAL)
 }
 
 impl JobTrack {
-    /// A run starts of which nobody was told that it never will.
+    /// Checks that a run that starts was not reported as cancelled.
     pub(super) fn check_not_cancelled(&self, at: i64, run: &RunId, findings: &mut InvariantResults) {
         let told = self.cancels.reported.contains(&(run.fire.clone(), run.shard));
         findings.test(at, Invariant::I46, !told, || format!("{run} was told to be ended and starts"));
     }
 
-    /// Notes what is given up by hand now, of a job with one shard.
+    /// Records the runs that are cancelled now, of a job with one shard.
     pub(super) fn note_cancelled<'a>(
         &mut self,
         at: i64,
@@ -56,14 +56,14 @@ impl JobTrack {
                 .or_default()
                 .closed
                 .get_or_insert(FireClosure::Dropped);
-            // No other declaration makes it up.
+            // No other declaration catches it up.
             if matches!(verdict.run.fire, Fire::Due(_)) {
                 self.given_up.push((verdict.due, verdict.due));
             }
         }
     }
 
-    /// Somebody asked for it.
+    /// Checks that the cancellation was requested.
     pub(super) fn check_requested(&self, at: i64, run: &RunId, findings: &mut InvariantResults) {
         let asked = self.cancels.requested.contains(&(run.fire.clone(), run.shard));
         findings.test(at, Invariant::I16, asked, || format!("{run} was ended by hand and nobody asked"));

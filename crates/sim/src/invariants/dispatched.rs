@@ -1,4 +1,4 @@
-//! The last look at dispatched jobs: somebody plans, every plan is carried out, and nothing waits.
+//! Checks dispatched jobs at rest: there is a planner, every plan is carried out, and nothing waits.
 
 use evenkeel_core::effect::VerdictState;
 use evenkeel_core::eligibility::DISPATCH;
@@ -13,10 +13,10 @@ use super::{Invariant, InvariantResults, JobTrack};
 use crate::world::SimWorld;
 use crate::world::clock::START;
 
-/// How long after the begin of a beat somebody has taken it, in milliseconds.
+/// How long after the beginning of a beat a node has taken it, in milliseconds.
 const TAKEN: i64 = 2_000;
 
-/// Somebody plans: of this beat, or as the leader.
+/// Checks that there is a planner: of this beat, or the leader.
 pub(super) fn planner(rest: &QuietCluster<'_>, world: &SimWorld, findings: &mut InvariantResults) {
     let at = rest.at;
     let value = |key| -> Option<Value> { world.entry(&key) };
@@ -37,7 +37,7 @@ pub(super) fn planner(rest: &QuietCluster<'_>, world: &SimWorld, findings: &mut 
     findings.test(at, Invariant::I53, taken, || format!("nobody plans in beat {now}: {record:?}"));
 }
 
-/// The plan of a job at rest.
+/// Checks the plan of a job at rest.
 pub(super) fn look(
     rest: &QuietCluster<'_>,
     name: &JobName,
@@ -47,14 +47,14 @@ pub(super) fn look(
     let at = rest.at;
     let now = Wall(START.0 + at);
     let Some(plan) = &book.plan else {
-        // With nothing ever due there is nothing to plan.
+        // Without any due fire there is nothing to plan.
         return;
     };
     let longest = rest.longest();
     let somebody = rest.fits_somebody(book);
     for run in plan.runs.iter().filter(|_| somebody) {
         let since = run.from.unwrap_or(run.due);
-        // Each waits for the one before it, and without slots for everything for those of other jobs.
+        // Each waits for the one before it, and, if slots are short, for those of other jobs.
         let queue =
             if rest.workload.roomy { 6 } else { 2 * i64::try_from(rest.workload.jobs.len()).unwrap_or(1) };
         let wait = if run.is_accepted() { 1 } else { queue };

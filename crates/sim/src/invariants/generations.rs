@@ -1,4 +1,4 @@
-//! A registry that went back in time: which books go back with it, and what was physically done all the same.
+//! Tracks the generations of a rewound registry: which tracks are rewound with it, and which physical facts stay.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,14 @@ use super::tracks::FireTrack;
 use super::{Invariant, InvariantChecker, InvariantResults, JobTrack};
 use crate::world::clock::START;
 
-/// What the watch knows of earlier generations.
+/// The checker's knowledge of earlier generations.
 #[derive(Clone, Debug)]
 pub(super) struct GenerationTrack {
     /// The generation that tokens carry, counted from 1.
     generation: u16,
-    /// Whether nodes join in it.
+    /// Whether nodes can join it.
     founded: bool,
-    /// The runs that physically began in earlier ones.
+    /// The runs that physically started in earlier ones.
     began: BTreeSet<RunId>,
 }
 
@@ -45,8 +45,8 @@ impl GenerationTrack {
 }
 
 impl InvariantChecker {
-    /// The registry is what it was `then`, and so are the books of what it says. What physically was stays, and so does all that
-    /// living nodes were told.
+    /// The registry is what it was `then`, and so are the tracks of its data. Physical facts stay, and so do the inputs
+    /// that online nodes have received.
     pub(crate) fn go_back(&mut self, at: i64, then: Self, store: &Store) {
         let now = std::mem::replace(self, then);
         let lives = |member: &&Member| store.entry(&keys::node(member)).is_some();
@@ -63,22 +63,21 @@ impl InvariantChecker {
         }
     }
 
-    /// Somebody writes down that until this moment things may be forgotten, and joins; tokens are of this generation from now
-    /// on.
+    /// Records the end of the loss window and a join; tokens are of this generation from now on.
     pub(crate) fn generation_found(&mut self, lost: Wall, generation: u16) {
         (self.past.founded, self.past.generation) = (true, generation);
         self.jobs.values_mut().for_each(|book| book.lost = Some(lost));
     }
 
-    /// A node joins a registry that others have joined since it went back, if it did. Whoever takes it for gone back would have
-    /// what may run at most once skipped for nothing.
+    /// Records that a node joins a registry that others have joined since its rewind, if there was one. A node that
+    /// takes it for newly rewound would skip runs with at-most-once delivery for nothing.
     pub(crate) fn joins(&mut self, at: i64, name: &NodeName, is_behind: bool) {
         self.findings.test(at, Invariant::I19, !is_behind, || {
             format!("{name} takes the registry for gone back, and it is not")
         });
     }
 
-    /// A run begins on a node that does not know yet that the registry went back: it was claimed in what is gone.
+    /// Records that a run starts on a node that has not noticed the rewind: its claim is lost.
     pub(crate) fn started_before(
         &mut self,
         at: i64,
@@ -98,7 +97,7 @@ impl InvariantChecker {
         jobs.entry(run.id.job.clone()).or_default().starts_before(at, name, run, findings);
     }
 
-    /// Nobody of an earlier generation begins anything once another one has begun.
+    /// Checks that no run of an earlier generation starts once a run of another one has started.
     fn begins_after_all(&mut self, at: i64, name: &NodeName, run: &Run) {
         let founded = self.past.founded;
         self.findings.test(at, Invariant::I4, !founded, || {
@@ -106,11 +105,11 @@ impl InvariantChecker {
         });
     }
 
-    /// What may run at most once does not run again because the registry forgot it.
+    /// Checks that an at-most-once run does not run again because the registry forgot it.
     pub(super) fn check_past(&mut self, at: i64, run: &Run) {
         let Self { findings, jobs, past, .. } = self;
         let Some(book) = jobs.get(&run.id.job).filter(|_| past.generation > 1) else { return };
-        // Whoever asks once more under the same name asks for something new.
+        // A repeated request under a forgotten id is a new request.
         let asked_anew = matches!(&run.id.fire, Fire::Asked(id) if !book.may_forget(id));
         if book.delivery == Delivery::AtMostOnce && !asked_anew {
             findings.test(at, Invariant::I19, !past.began.contains(&run.id), || {
@@ -121,7 +120,7 @@ impl InvariantChecker {
 }
 
 impl FireTrack {
-    /// What became of its attempts since.
+    /// Keeps the later facts about its attempts.
     fn go_back(&mut self, now: &Self) {
         for (number, attempt) in &mut self.attempts {
             let same = now.attempts.get(number).filter(|known| known.by == attempt.by);
@@ -133,7 +132,7 @@ impl FireTrack {
 }
 
 impl JobTrack {
-    /// The runs that physically began.
+    /// The runs that physically started.
     fn began(&self) -> impl Iterator<Item = (&Fire, Shard)> {
         let began = |fire: &FireTrack| fire.attempts.values().any(|attempt| attempt.started.is_some());
         let whole = self.fires.iter().filter(move |(_, book)| began(book)).map(|(fire, _)| (fire, Shard(0)));
@@ -141,7 +140,7 @@ impl JobTrack {
         whole.chain(shards.map(|((fire, shard), _)| (fire, *shard)))
     }
 
-    /// Is again what it was, but for what physically happened up to `now`.
+    /// Rewinds the track, except for the physical events up to `now`.
     fn go_back(&mut self, at: i64, now: Self) {
         self.changed = at;
         let nodes =
@@ -176,13 +175,13 @@ impl JobTrack {
         findings.test(at, Invariant::I14, again.is_none(), || format!("{} started twice", run.id));
     }
 
-    /// Whether a request was made so long ago that it may be given up as forgotten.
+    /// Whether a request is so old that it may be given up as forgotten.
     pub(super) fn may_forget(&self, request: &RequestId) -> bool {
         let asked = self.requested.get(request).map(|at| Wall(START.0 + at));
         self.delivery == Delivery::AtMostOnce && asked.is_some_and(|asked| self.lost >= Some(asked))
     }
 
-    /// Whether a verdict gives up what the registry may have forgotten. That has to be so.
+    /// Whether a verdict gives up a run that the registry may have forgotten. That must be true.
     pub(super) fn forgets(
         &self,
         at: i64,
@@ -190,7 +189,7 @@ impl JobTrack {
         due: Wall,
         findings: &mut InvariantResults,
     ) -> bool {
-        // Others of the same verdict are only too old.
+        // Others with the same verdict are only too old.
         let may = self.lost >= Some(due);
         let forgets = verdict.reason.contains(FORGOTTEN);
         findings.test(at, Invariant::I23, !forgets || self.delivery == Delivery::AtMostOnce, || {

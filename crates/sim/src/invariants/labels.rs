@@ -1,4 +1,4 @@
-//! Nodes that jobs may run on: which ones a declaration means, worked out without the nodes' own indexes.
+//! Checks node selectors: the eligible nodes of a declaration, computed without the nodes' own indexes.
 
 use evenkeel_core::ids::{Member, NodeName};
 use evenkeel_core::labels::{Labels, NodeSelector};
@@ -8,12 +8,12 @@ use super::{Invariant, InvariantChecker, JobTrack};
 use crate::invariants::quiet_cluster::QuietCluster;
 
 impl JobTrack {
-    /// Whether a node of this name with these labels is one that the job may run on, as it is declared.
+    /// Whether a node of this name with these labels is eligible for the job, by its declaration.
     pub(super) fn fits(&self, node: &NodeName, labels: &Labels) -> bool {
         self.spec.as_ref().is_none_or(|spec| spec.job.node_selector.fits(node, labels))
     }
 
-    /// Another declaration takes the place of the one before: what was claimed under that may start for a moment.
+    /// Records a new declaration: a run claimed under the previous one may start for a moment.
     pub(super) fn note_nodes(&mut self, at: i64, new: &NodeSelector) {
         self.nodes.retain(|(until, _)| at <= *until + AFTER_DELETE);
         if let Some(old) = self.spec.as_ref().map(|spec| &spec.job.node_selector).filter(|old| *old != new) {
@@ -23,10 +23,10 @@ impl JobTrack {
 }
 
 impl InvariantChecker {
-    /// A run starts on a node.
+    /// Checks a start on a node.
     pub(super) fn check_fit(&mut self, at: i64, name: &NodeName, run: &evenkeel_core::effect::Run) {
         let (Some(mind), Some(book)) = (self.beliefs.get(name), self.jobs.get(&run.id.job)) else { return };
-        // What was accepted of a dispatched job stays with its node; it is looked at when it is accepted.
+        // An accepted run of a dispatched job stays with its node; the check is at its acceptance.
         if book.is_dispatched() {
             return;
         }
@@ -41,7 +41,7 @@ impl InvariantChecker {
 }
 
 impl QuietCluster<'_> {
-    /// Whether a member is one that the job may run on.
+    /// Whether a member is eligible for the job.
     pub(super) fn fits(&self, book: &JobTrack, member: &Member) -> bool {
         let settings = self.workload.nodes.iter().map(|(settings, _)| settings);
         let labels =
@@ -49,14 +49,14 @@ impl QuietCluster<'_> {
         labels.into_iter().any(|labels| book.fits(&member.node, labels))
     }
 
-    /// Whether there is a node at work that the job may run on.
+    /// Whether a working node is eligible for the job.
     pub(super) fn fits_somebody(&self, book: &JobTrack) -> bool {
         let works = |member: &&Member| !self.drained.contains(&member.node);
         self.members.iter().filter(works).any(|member| self.fits(book, member))
     }
 
-    /// Whether a job that no node at work may run keeps the name of a holder that is gone. Whoever is drained claims nothing; and
-    /// others let a job go only when no living node fits, for one that is drained may come back to it.
+    /// Whether a job without an eligible working node keeps the name of an owner that is gone. A drained node claims
+    /// nothing; others release a job only if no online node is eligible, for a drained one may come back to it.
     pub(super) fn is_left(&self, book: &JobTrack) -> bool {
         let drained = |member: &Member| self.drained.contains(&member.node);
         self.members.iter().any(|member| self.fits(book, member)) || self.members.iter().all(drained)

@@ -1,4 +1,4 @@
-//! What nodes decide about their peers, by what they know: whom runs are planned for, when a beat is taken, who is struck.
+//! Checks decisions of nodes about their peers, by their own knowledge: planned nodes, beats and strikes.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use super::{Invariant, InvariantChecker};
 use crate::world::clock::START;
 
 impl InvariantChecker {
-    /// Looks at what a node just decided, as far as it concerns its peers.
+    /// Checks the decisions of a node's last step that concern its peers.
     pub(super) fn check_peers(
         &mut self,
         at: i64,
@@ -35,7 +35,7 @@ impl InvariantChecker {
         let (mut pure, mut first) = (true, None);
         for effect in effects {
             match effect {
-                // What is sent again was decided on earlier.
+                // The decision about a repeated commit was checked earlier.
                 Effect::Commit { ticket, .. }
                     if self.tickets.contains_key(&(name.clone(), life, *ticket)) => {}
                 Effect::Commit { kind, txn, .. } => {
@@ -44,7 +44,7 @@ impl InvariantChecker {
                         CommitKind::TakeBeat | CommitKind::TakeBeatOver | CommitKind::TakeLead => {
                             self.check_turn(at, name, node, now, *kind, txn);
                         }
-                        // A run by hand goes to the least loaded, and takes a slot there before others are given out.
+                        // A manual run goes to the least loaded node, and takes a slot there before others do.
                         CommitKind::Plan => match self.picked(at, name, node, now, txn) {
                             Some(new) => {
                                 first = first.or_else(|| Some(planned(node, txn)?.group()));
@@ -72,7 +72,7 @@ impl InvariantChecker {
         }
     }
 
-    /// Where a leader plans, orders and plans hold only as long as it leads.
+    /// If the planner is a leader, orders and plans are guarded by its leadership.
     fn check_order(&mut self, at: i64, name: &NodeName, node: &Node, kind: CommitKind, txn: &Txn) {
         if node.view().settings().planner != PlannerKind::Leader {
             return;
@@ -91,7 +91,7 @@ impl InvariantChecker {
         }
     }
 
-    /// A beat is taken after the wait that the load demands, and nothing by a node whose clock is off.
+    /// A beat is taken after the wait that the load demands, and never by a node with a wrong clock.
     fn check_turn(&mut self, at: i64, name: &NodeName, node: &Node, now: Now, kind: CommitKind, txn: &Txn) {
         let ahead = now.wall.0 - START.0 - at;
         self.findings.test(at, Invariant::I11, ahead.abs() <= UNNOTICED, || {
@@ -105,7 +105,7 @@ impl InvariantChecker {
         let percent = |part: Option<evenkeel_core::load::Utilization>| {
             part.map_or(100.0, |p| f64::from(p.hundredths()) / 100.0)
         };
-        // What the slots add is left out: it may have changed within the step.
+        // The part of the slots is left out: it may have changed within the step.
         let idle = 0.64 * percent(sample.cpu) + 0.04 * percent(sample.memory);
         let begun = node.view().settings().start_of(record.beat);
         #[expect(clippy::cast_precision_loss, reason = "a few seconds")]
@@ -116,8 +116,8 @@ impl InvariantChecker {
         });
     }
 
-    /// The runs that a plan adds, and how many slots whoever gets each was to have free. `None` where a run by hand is among
-    /// them, be it one that was planned already and of which this node has not heard.
+    /// The runs that a plan adds, and the number of free slots of each run's node. `None` if a manual run is among
+    /// them, even one that was planned already and that this node does not know yet.
     fn picked(
         &mut self,
         at: i64,
@@ -148,7 +148,7 @@ impl InvariantChecker {
                 group,
             }));
         }
-        // `S` counts no drained node (S1-21), and no planner gives one anything.
+        // `S` counts no drained node (S1-21), and no planner assigns one anything.
         let drained = picks.iter().find(|pick| node.view().intent(&pick.by.node).is_some());
         self.findings.test(at, Invariant::I38, drained.is_none(), || {
             format!("{name} planned for {drained:?}, which it knows to be drained")
@@ -156,8 +156,8 @@ impl InvariantChecker {
         Some(picks)
     }
 
-    /// Of the runs of one moment that one step gives, each goes to a node with the most slots free: none is left with more
-    /// than another had when it was given its last one. Runs of jobs that name other nodes are not compared.
+    /// Checks that each run of one moment and one step goes to a node with the most free slots: no node is left with
+    /// more than another one had for its last run. Runs of jobs with other node selectors are not compared.
     fn check_balance(&mut self, at: i64, name: &NodeName, picks: &[NodeChoice]) {
         for together in picks.chunk_by(|a, b| a.due == b.due) {
             let mut left: BTreeMap<(GroupId, &Member), i64> = BTreeMap::new();
@@ -174,7 +174,7 @@ impl InvariantChecker {
         }
     }
 
-    /// Each pick of a step had as many free slots as any node that no run is given to, by what the planner knew.
+    /// Each chosen node had as many free slots as any node without a run, by the planner's knowledge.
     fn check_argmax(
         &mut self,
         at: i64,
@@ -210,7 +210,7 @@ impl InvariantChecker {
         });
     }
 
-    /// Whoever is struck could not be reached; having no slot is no reason.
+    /// Checks that a struck node was unreachable; a node without a slot is no reason.
     fn check_strike(&mut self, at: i64, name: &NodeName, txn: &Txn) {
         for write in &txn.writes {
             let Write::Put { key, value, .. } = write else { continue };
@@ -225,15 +225,15 @@ impl InvariantChecker {
     }
 }
 
-/// A run that a plan gives to a node.
+/// A run that a plan assigns to a node.
 #[derive(Debug)]
 struct NodeChoice {
-    /// When it is due; now where that is over.
+    /// When it is due; now if that is past.
     due: Wall,
     by: Member,
-    /// How many slots that node was to have free.
+    /// The number of free slots of that node.
     free: i64,
-    /// Which nodes its job names.
+    /// The group of its job's node selector.
     group: GroupId,
 }
 

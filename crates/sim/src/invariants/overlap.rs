@@ -1,5 +1,5 @@
-//! What comes due while a run goes on: whether a run was in its way, whether no more waits than may, and whether what gave way
-//! gave way to something.
+//! Checks fires that come due during a run: whether a run prevented them, whether the waiting limit holds, and whether
+//! a replaced run was replaced by a fire.
 
 use evenkeel_core::effect::{StopReason, Verdict};
 use evenkeel_core::ids::{Fire, RunId};
@@ -13,9 +13,9 @@ use super::tracks::FireTrack;
 use super::{Invariant, InvariantResults, JobTrack};
 use crate::world::clock::START;
 
-/// What nodes tell of fires that were not to wait.
+/// The reason of fires that were not to wait.
 const STILL_RUNNING: &str = "came due while the run before was going on";
-/// … and of those that gave way to a later one.
+/// The reason of fires that a later one replaced.
 const SUPERSEDED: &str = "a later fire took its place";
 
 /// Whether a verdict gives fires up because of their job's other fires, and not for their age.
@@ -24,8 +24,8 @@ pub(super) fn is_by_overlap(verdict: &Verdict) -> bool {
 }
 
 impl FireTrack {
-    /// Whether a run of it went on, or waited for its next attempt, at this moment of the world; to how many milliseconds. One that
-    /// is not closed may have ended while its node was paused and did not hear of it.
+    /// Whether a run of it went on, or waited for its next attempt, at this time of the world, within some
+    /// milliseconds. An open run may have ended while its node was paused and did not notice.
     fn ran_at(&self, at: i64, within: i64) -> bool {
         let began = self.attempts.values().find_map(|attempt| attempt.started);
         let last = self.attempts.values().next_back();
@@ -35,27 +35,27 @@ impl FireTrack {
 }
 
 impl JobTrack {
-    /// What the job says of fires that come due while a run goes on.
+    /// The overlap policy of the job.
     pub(super) fn overlap(&self) -> Overlap {
         self.spec.as_ref().map_or(Overlap::Forbid, |spec| spec.job.overlap)
     }
 
-    /// Whether an attempt physically goes on.
+    /// Whether an attempt physically runs.
     pub(super) fn is_running(&self, fire: &Fire, attempt: u32) -> bool {
         self.running.get(fire).is_some_and(|(of, _)| *of == attempt)
     }
 
-    /// How long what waits for runs may keep the next fire waiting, if each of them takes so long.
+    /// How long waiting runs may delay the next fire, if each of them takes this long.
     pub(crate) fn queue(&self, longest: i64) -> i64 {
         i64::try_from(self.overlap().queue_limit().unwrap_or(0)).unwrap_or(i64::MAX) * longest
     }
 
-    /// Whether history was told that a fire will not run.
+    /// Whether history has a verdict that a fire will not run.
     pub(super) fn is_given_up(&self, due: Wall) -> bool {
         self.given_up.iter().any(|(from, last)| *from <= due && due <= *last)
     }
 
-    /// A verdict that gives the fire of this moment up because of its job's other fires may do so.
+    /// Checks a verdict that gives up a fire because of its job's other fires.
     fn overlaps(&self, at: i64, due: Wall, verdict: &Verdict, findings: &mut InvariantResults) {
         let now = Wall(START.0 + at + UNNOTICED);
         if verdict.reason.contains(STILL_RUNNING) {
@@ -78,7 +78,7 @@ impl JobTrack {
         }
     }
 
-    /// A run was closed: no more fires wait than may, of those that came due while its last attempt went on.
+    /// Checks at the close of a run that no more fires wait than may, of those that came due during its last attempt.
     pub(super) fn check_waiting_limit(
         &self,
         at: i64,
@@ -95,7 +95,7 @@ impl JobTrack {
             let newer = self.schedule.as_ref().and_then(|schedule| schedule.next(due));
             let newer = newer.filter(|_| self.overlap() == Overlap::Replace);
             let gives_way = newer.is_some_and(|newer| newer <= Wall(START.0 + over + UNNOTICED));
-            // It was ended by what was declared then.
+            // It was ended by the declaration of that time.
             let stands = self.fires_by_schedule() && self.changed < began;
             findings.test(at, Invariant::I18, gives_way || !stands, || {
                 format!("{run} was ended for a later fire, and there is none")
@@ -123,7 +123,7 @@ impl JobTrack {
         });
     }
 
-    /// Notes what history is told now, also of fires behind the watermark.
+    /// Records the given-up fires that history receives now, also those behind the watermark.
     pub(super) fn note_given_up<'a>(
         &mut self,
         at: i64,

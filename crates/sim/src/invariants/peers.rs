@@ -1,4 +1,4 @@
-//! Beats, leads, strikes: who may do for all what one node should do, and who may be taken for unreachable.
+//! Checks beats, leadership and strikes: which node may act for all, and which may be marked offline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,31 +19,31 @@ use super::{CommittedTxn, Invariant, InvariantChecker};
 use crate::world::SimNode;
 use crate::world::clock::START;
 
-/// How long a leader that lost its lead may still act, and how long what it sent is under way, in milliseconds.
+/// How long a leader that lost its leadership may still act, with the transit time of its messages, in milliseconds.
 const STOP_AND_NET: i64 = 1_000;
 
-/// What the watch knows of nodes among each other.
+/// The checker's knowledge of nodes and their peers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PeerTrack {
     beats: BTreeMap<Operation, BeatRecord>,
     serving: ServingRecord,
-    /// When the lead was won, in the world's time and the registry's.
+    /// When the leadership was won, in the world's time and the registry's.
     won: (i64, Revision),
     /// Whether the leader has read everything since.
     loaded: bool,
     pub(super) settings: ClusterSettings,
     strikes: BTreeMap<(NodeName, NodeName), StrikeRecord>,
     offline: BTreeMap<NodeName, OfflineRecord>,
-    /// How often each node was taken for offline, and how often that was told.
+    /// How often each node was marked offline, and how often that was reported.
     pub(super) turned: BTreeMap<NodeName, (u64, u64)>,
-    /// Whether each node reached each other one when it last tried.
+    /// Whether each node reached each other one in its latest call.
     pub(super) reached: BTreeMap<(NodeName, Member), bool>,
-    /// Which members answered which node since they were last taken for offline.
+    /// Which members answered which node since they were last marked offline.
     pub(super) answered: BTreeSet<(NodeName, Member)>,
 }
 
 impl InvariantChecker {
-    /// Whether whoever wrote a plan may plan: its beat, or it serves; and its commit holds only as long as that does.
+    /// Whether the writer of a plan may plan, by its beat or as the serving leader, and its commit is guarded by that.
     pub(super) fn may_plan(&mut self, act: &CommittedTxn<'_>, after: &Plan, store: &Store) -> bool {
         let named = |number: u64| {
             after.planner.as_ref().is_some_and(|p| Some(&p.member) == act.member && p.number == number)
@@ -67,7 +67,7 @@ impl InvariantChecker {
         })
     }
 
-    /// The registry accepted a write of one of these entries.
+    /// Records an accepted write of one of these entries.
     pub(super) fn peers_written(
         &mut self,
         act: &CommittedTxn<'_>,
@@ -96,7 +96,7 @@ impl InvariantChecker {
         }
     }
 
-    /// In each beat an operation is one node's, unless that is gone; and beats neither go back nor run ahead.
+    /// In each beat one node does an operation, unless that node is gone; and beats neither go back nor run ahead.
     fn beat_written(
         &mut self,
         act: &CommittedTxn<'_>,
@@ -127,7 +127,7 @@ impl InvariantChecker {
         self.peers.beats.insert(operation, record);
     }
 
-    /// Whoever leads loads what there is, waits, and only then serves; and nobody takes the lead from the living.
+    /// A leader loads the data, waits, and only then serves; and no node takes the leadership from an online one.
     fn serving_written(
         &mut self,
         act: &CommittedTxn<'_>,
@@ -167,7 +167,7 @@ impl InvariantChecker {
         }
     }
 
-    /// W, by our own arithmetic, less what clocks may differ in rate.
+    /// W, by the checker's arithmetic, less the allowed rate difference of clocks.
     fn takeover_wait(&self, node: &NodeName) -> i64 {
         let Some(mind) = self.beliefs.get(node) else { return 0 };
         let ttl = mind.ttl.0;
@@ -180,7 +180,7 @@ impl InvariantChecker {
         (exact - exact / 200 - 2).max(0)
     }
 
-    /// A node was told something that bears on its peers.
+    /// Records an input that concerns a node's peers.
     pub(super) fn observe_peers(&mut self, name: &NodeName, input: &Input) {
         let peers = &mut self.peers;
         match input {
@@ -205,7 +205,7 @@ impl InvariantChecker {
         }
     }
 
-    /// A node struck another: once in a beat, and only whom it could not reach.
+    /// A node strikes another once in a beat, and only if it could not reach it.
     fn struck(
         &mut self,
         act: &CommittedTxn<'_>,
@@ -238,7 +238,7 @@ impl InvariantChecker {
         peers.strikes.insert(key, record);
     }
 
-    /// A node was taken for offline: after enough strikes since it was last taken for online, and once.
+    /// A node is marked offline after enough strikes since it was last marked online, and once.
     fn offline_written(&mut self, act: &CommittedTxn<'_>, node: NodeName, record: Option<OfflineRecord>) {
         let Some(record) = record else { return };
         let at = act.at;
@@ -251,7 +251,7 @@ impl InvariantChecker {
             let strikes = peers.strikes.iter().filter(|((target, _), strike)| {
                 *target == node && strike.incarnation == record.incarnation && strike.count > 0
             });
-            // Strikes of one beat are one beat without contact, however many nodes gave them.
+            // Strikes of one beat count as one beat without contact, whichever nodes made them.
             let beats: BTreeSet<u64> = strikes
                 .flat_map(|(_, strike)| strike.missed())
                 .filter(|beat| since.is_none_or(|since| *beat > since))
@@ -266,7 +266,7 @@ impl InvariantChecker {
             let later = peers.offline.get(&node).is_some_and(|old| old.incarnation < record.incarnation);
             let itself = act.member.is_some_and(|me| me.node == node);
             let member = Member { node: node.clone(), incarnation: record.incarnation };
-            // An offer may have failed after the node was taken for online, and before the registry had that.
+            // An offer may have failed after the node was marked online, and before the registry had that.
             let contact = (act.node.clone(), member);
             let reached = peers.answered.contains(&contact) || peers.reached.get(&contact) == Some(&true);
             let may = act.kind == CommitKind::Activate || later && itself || !itself && reached;
@@ -277,7 +277,7 @@ impl InvariantChecker {
         peers.offline.insert(node, record);
     }
 
-    /// A node that says that it is drained says so of itself, and neither holds nor runs anything.
+    /// A node reports only itself as drained, and then neither owns nor runs anything.
     fn drained_written(&mut self, act: &CommittedTxn<'_>, node: NodeName, record: Option<DrainIntent>) {
         let Some(incarnation) = record.and_then(|record| record.drained) else { return };
         let member = Member { node, incarnation };
@@ -299,7 +299,7 @@ impl InvariantChecker {
         });
     }
 
-    /// A node told that another one is offline.
+    /// Records that a node reported another one as offline.
     pub(super) fn offline_reported(&mut self, at: i64, node: &NodeName) {
         let (turned, told) = self.peers.turned.entry(node.clone()).or_default();
         *told += 1;
@@ -308,7 +308,7 @@ impl InvariantChecker {
             .test(at, Invariant::I44, right, || format!("{node} was told to be offline once too often"));
     }
 
-    /// A leader begins to serve: nobody else may believe that it does, unless it is stopped and cannot know.
+    /// Checks at a leader's start of serving that no other node believes to serve, unless it is paused and cannot know.
     pub(crate) fn spans(&mut self, at: i64, name: &NodeName, actors: &BTreeMap<NodeName, SimNode>) {
         let believes = |actor: &SimNode| {
             let now = actor.clock.read(at).mono - Millis(actor.slept);
@@ -324,7 +324,7 @@ impl InvariantChecker {
         });
     }
 
-    /// A node answered an offer. One without trust takes nothing, however well its peers reach it.
+    /// Checks a node's answer to an offer. A node without trust accepts nothing, however well its peers reach it.
     pub(crate) fn offered(&mut self, at: i64, name: &NodeName, trusted: bool, taken: usize) {
         if !trusted {
             self.findings.test(at, Invariant::I45, taken == 0, || {
@@ -334,15 +334,15 @@ impl InvariantChecker {
     }
 }
 
-/// Whether a transaction holds only as long as its sender leads.
+/// Whether a transaction is guarded by its sender's leadership.
 pub(super) fn is_led(txn: &Txn) -> bool {
     let serving = keys::serving();
     txn.guards.iter().any(|guard| matches!(guard, Guard::At(key, _) if *key == serving))
 }
 
-/// Whether a transaction is what an operator ordered about a job, by what it `writes`.
+/// Whether a transaction carries out an operator's command about a job, by its `writes`.
 pub(super) fn is_order(writes: impl Fn(fn(&ParsedKey) -> bool) -> bool) -> bool {
-    // What nodes write for themselves may say of a request what came of it.
+    // Writes of nodes for themselves may include the outcome of a request.
     let own = |p: &ParsedKey| {
         matches!(
             p,

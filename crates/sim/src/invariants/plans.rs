@@ -1,4 +1,4 @@
-//! Accepted writes of plans: who may plan, and what became of each planned run.
+//! Checks accepted writes of plans: the right to plan, and the fate of each planned run.
 
 use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::ids::{Fire, JobName, Member, RunId, Shard};
@@ -27,10 +27,10 @@ struct PlanWrite<'a> {
     before: Plan,
     after: Plan,
     ttl: Millis,
-    /// Whether whoever wrote it had the right to plan.
+    /// Whether the writer had the right to plan.
     plans: bool,
     now: Wall,
-    /// What the node that wrote it says of itself.
+    /// The labels of the node that wrote it.
     labels: Option<Labels>,
 }
 
@@ -82,13 +82,13 @@ impl PlanWrite<'_> {
         self.after.verdicts.iter().filter(move |v| v.state == state && !old(v))
     }
 
-    /// Whether the plan goes by another declaration, or by other calendars, from now on.
+    /// Whether the plan follows another declaration, or other calendars, from now on.
     fn follows(&self) -> bool {
         let of = |plan: &Plan| (plan.version, plan.calendars);
         of(&self.before) != of(&self.after)
     }
 
-    /// From where on fires may be planned anew: behind everything that was ever accepted or skipped.
+    /// The time from which fires may be planned anew: behind everything that was ever accepted or skipped.
     fn floor(&self, book: &JobTrack) -> Wall {
         let reached = self.before.reached;
         match &book.spec {
@@ -98,7 +98,7 @@ impl PlanWrite<'_> {
         }
     }
 
-    /// The watermark moves forward past fires that are planned or skipped, and back only behind what was ever accepted.
+    /// The watermark moves forward past planned or skipped fires, and back only to the last one that was ever accepted.
     fn watermark(&self, book: &JobTrack, findings: &mut InvariantResults) {
         let (at, from, to) = (self.act.at, self.before.watermark, self.after.watermark);
         findings.test(at, Invariant::I14, to >= from || to >= self.before.reached, || {
@@ -165,7 +165,7 @@ impl PlanWrite<'_> {
         let at = self.act.at;
         let was = |run: &Planned| self.old(&run.fire).is_some_and(Planned::is_accepted);
         let accepted: Vec<&Planned> = self.after.runs.iter().filter(|run| run.is_accepted()).collect();
-        // A job that lets them go on beside each other no more lets those that do.
+        // A job that no longer allows concurrent runs does not end those that run.
         let room =
             accepted.iter().all(|run| was(run)) || accepted.len() <= book.overlap().max_concurrent_runs();
         findings.test(at, Invariant::I15, room, || {
@@ -207,7 +207,7 @@ impl PlanWrite<'_> {
         }
     }
 
-    /// A run was planned: by whoever may, for a fire or a request that has no run yet.
+    /// Checks a newly planned run: by an entitled planner, for a fire or a request that has no run yet.
     fn planned(&self, run: &Planned, book: &mut JobTrack, findings: &mut InvariantResults) {
         let at = self.act.at;
         let id = self.run(&run.fire);
@@ -236,18 +236,18 @@ impl PlanWrite<'_> {
         findings.test(at, Invariant::I22, same, || format!("{} is due at another time", id()));
     }
 
-    /// A run was accepted by the node that it was planned for, while no other run of the job goes on.
+    /// Checks an accepted run: by the node that it was planned for, while no other run of the job goes on.
     fn accepted(&self, old: &Planned, run: &Planned, book: &mut JobTrack, findings: &mut InvariantResults) {
         let at = self.act.at;
         let id = self.run(&run.fire);
         let is_due = !matches!(run.fire, Fire::Due(due) if due.0 - UNNOTICED > self.now.0);
-        // A node may take a run that is due from one that has no slot for it.
+        // A node may take a due run from one that has no slot for it.
         let right = old.by == run.by || (is_due && run.planned_for.as_ref() == Some(&old.by));
         let mine = right && Some(&run.by) == self.act.member && run.seq == self.after.seq;
         findings.test(at, Invariant::I2, mine, || format!("{:?} accepted {id} as {run:?}", self.act.member));
         let early = matches!(run.fire, Fire::Due(due) if due.0 - LEAD - UNNOTICED > self.now.0);
         findings.test(at, Invariant::I17, !early, || format!("{id} was accepted long before it is due"));
-        // A pause holds up what has not begun.
+        // A pause holds up a run that has not begun.
         let begun = run.attempt > 1 || matches!(run.fire, Fire::Asked(_));
         let stands = book.spec.as_ref().is_some_and(|spec| spec.job.enabled && (!spec.paused || begun));
         findings.test(at, Invariant::I18, stands, || format!("{id} was accepted, but its job does not fire"));
@@ -293,7 +293,7 @@ impl PlanWrite<'_> {
         });
     }
 
-    /// Another attempt follows one that was lost.
+    /// Checks an attempt that follows a lost one.
     fn attempted_again(
         &self,
         old: &Planned,
@@ -314,7 +314,7 @@ impl PlanWrite<'_> {
         }
     }
 
-    /// An attempt is lost only when its node is, or when trust ran out under it; and it is said so.
+    /// An attempt is lost only if its node is, or if trust ran out under it; and it is recorded so.
     fn lost(
         &self,
         old: &Planned,
@@ -357,7 +357,7 @@ impl PlanWrite<'_> {
         } else {
             let attempt = book.attempt(&old.fire, old.attempt);
             let ended = attempt.as_ref().is_some_and(|a| a.ended.is_some());
-            // With its job it may go before it was started.
+            // If its job is deleted, it may go before it was started.
             let dropped = attempt.is_some_and(|a| a.started.is_none());
             findings.test(at, Invariant::I22, ended || dropped, || {
                 format!("{run} was closed by {} before it ended", self.act.kind)
@@ -378,13 +378,13 @@ impl PlanWrite<'_> {
         }
     }
 
-    /// A run that nobody accepted leaves the plan only with a reason.
+    /// An unaccepted run leaves the plan only with a reason.
     fn dropped(&self, run: &Planned, book: &mut JobTrack, findings: &mut InvariantResults) {
         let at = self.act.at;
         let id = self.run(&run.fire);
         let by_schedule = matches!(run.fire, Fire::Due(_));
         if run.attempt > 1 {
-            // It waited, or it followed an attempt that was lost: either way history was told that it comes.
+            // It waited, or it followed a lost attempt: either way history had it as coming.
             let told = self.new_verdicts(VerdictState::Skipped).filter(|v| v.run == id);
             self.trial(&id, run, book).dropped(told, findings);
             if let Some(fire) = book.fires.get_mut(&run.fire) {
@@ -401,7 +401,7 @@ impl PlanWrite<'_> {
             return self.skipped(run.due, verdict, book, findings);
         }
         let off = book.spec.as_ref().is_none_or(|spec| !spec.job.enabled);
-        // What the watermark does not cover any more is planned again.
+        // A fire that the watermark no longer covers is planned again.
         let uncovered = self.follows() && by_schedule && run.due > self.after.watermark;
         let goes = self.is_stale(run, book) || uncovered;
         findings.test(at, Invariant::I16, off || goes, || {
@@ -409,7 +409,7 @@ impl PlanWrite<'_> {
         });
     }
 
-    /// Whether a run stands for nothing any more.
+    /// Whether a run has no fire or request any more.
     fn is_stale(&self, run: &Planned, book: &JobTrack) -> bool {
         let Some(spec) = &book.spec else { return true };
         let Fire::Due(due) = run.fire else { return !spec.job.enabled };

@@ -1,4 +1,4 @@
-//! Pools: how many runs physically go on in each.
+//! Checks pools: how many runs physically run in each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ use crate::world::SimWorld;
 /// How long a node may take from the end of a run to the start of the next, in milliseconds.
 const BETWEEN: i64 = 1_000;
 
-/// What the runs of a world at rest wait for that is not free.
+/// The permits and slots that waiting runs of a world at rest need and that are not free.
 pub(super) struct PoolWaits {
     /// When a run of each pool last started, in the world's time.
     started: BTreeMap<PoolName, i64>,
     permitted: BTreeSet<RunId>,
-    /// The nodes with no slot to spare.
+    /// The nodes without a free slot.
     full: BTreeSet<NodeName>,
 }
 
@@ -48,8 +48,8 @@ impl PoolWaits {
         }
     }
 
-    /// Whether a run may be open for long on a node: it has no slot to spare, or the run has no seat and others had one since
-    /// then. One that allows few beside it may wait for ever while others come and go.
+    /// Whether a run may be open for long on a node: it has no free slot, or the run has no permit and others had one
+    /// since then. One that allows few concurrent runs may wait for ever while others come and go.
     pub(super) fn keep_waiting(&self, (run, book): (&RunId, &JobTrack), on: &NodeName, since: i64) -> bool {
         let Some(pool) = &book.pool else { return false };
         let moves = self.started.get(&pool.name).is_some_and(|last| *last >= since);
@@ -58,12 +58,12 @@ impl PoolWaits {
 }
 
 impl JobTrack {
-    /// How many runs of it go on, wherever.
+    /// The number of its running runs, on all nodes.
     fn running_count(&self) -> usize {
         self.running.len() + self.sharding.running.len()
     }
 
-    /// How many on one node.
+    /// The number on one node.
     fn going_on(&self, name: &NodeName) -> usize {
         let shards = self.sharding.running.values().map(|(.., on)| on);
         self.running.values().map(|(_, on)| on).chain(shards).filter(|on| *on == name).count()
@@ -71,7 +71,7 @@ impl JobTrack {
 }
 
 impl InvariantChecker {
-    /// A run starts on a node: with it no more go on in its pool than it allows.
+    /// Checks at a start on a node that the pool's limit holds with the new run.
     pub(super) fn check_pool(&mut self, at: i64, name: &NodeName, run: &Run) {
         let book = self.jobs.entry(run.id.job.clone()).or_default();
         book.started = Some((at, name.clone()));

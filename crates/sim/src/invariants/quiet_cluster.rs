@@ -1,4 +1,4 @@
-//! The last look: faults have ended, time has passed, and everything should be at rest.
+//! Checks the cluster at rest, after faults have ended and time has passed.
 
 use std::collections::BTreeSet;
 use std::iter::successors;
@@ -18,12 +18,12 @@ use crate::workload::Workload;
 use crate::world::SimWorld;
 use crate::world::clock::START;
 
-/// How long after its moment a fire of a job at rest may be unclaimed, in milliseconds.
+/// How long a fire of a job at rest may be due and unclaimed, in milliseconds.
 pub(super) const PROMPT: i64 = 3_000;
-/// How long a run takes at most beyond the time its job names, and how long closing it takes, in milliseconds.
+/// How long a run may take beyond its job's stated duration, and how long its closing takes, in milliseconds.
 pub(super) const CLOSING: i64 = 4_000;
 
-/// Everything the last look needs to know, taken together.
+/// The data of the check, read together.
 pub(super) struct QuietCluster<'a> {
     pub(super) at: i64,
     pub(super) ttl: Millis,
@@ -34,7 +34,7 @@ pub(super) struct QuietCluster<'a> {
     pub(super) pools: PoolWaits,
 }
 
-/// Looks at a world that had time to heal.
+/// Checks a world that had time to heal.
 pub(crate) fn check_quiet_cluster(world: &mut SimWorld, swarm: &Workload) {
     let mut findings = std::mem::take(world.checker_mut().findings());
     let all = || world.store().entries().filter_map(|(key, _)| parse(key));
@@ -88,12 +88,12 @@ impl QuietCluster<'_> {
         findings.test(self.at, Invariant::I53, self.members.len() == living, || {
             format!("there are {living} nodes and the members {:?}", self.members)
         });
-        // Who leaves lets what it has claimed go first, be it that the pool has no seat for it yet.
+        // A leaving node first releases its claims, even if the pool has no permit for them yet.
         let waits = world.unanswered().find(|(name, _)| !self.has_to_wait(world, name));
         findings.test(self.at, Invariant::I46, waits.is_none(), || format!("{waits:?} was never answered"));
     }
 
-    /// Whether a node has a run open that waits for a seat.
+    /// Whether a node has an open run that waits for a permit.
     fn has_to_wait(&self, world: &SimWorld, on: &NodeName) -> bool {
         world.checker().jobs().iter().any(|(name, book)| {
             let lane = book.run_state.iter().flat_map(|lane| &lane.open).filter(|open| open.by.node == *on);
@@ -106,7 +106,7 @@ impl QuietCluster<'_> {
         })
     }
 
-    /// A lock is held by nobody, by somebody who is gone, or by somebody who knows.
+    /// A lock is free, or held by a member that is gone, or by one that knows it.
     fn locks(&self, world: &SimWorld, findings: &mut InvariantResults) {
         for (key, entry) in world.store().entries() {
             let Some(ParsedKey::Lock(lock)) = parse(key) else { continue };
@@ -122,7 +122,7 @@ impl QuietCluster<'_> {
         }
     }
 
-    /// Every job that may be held is held, by somebody who lives and is not drained; and no other is.
+    /// Every job that may be owned is owned by an online node that is not drained; no other job is.
     fn holder(&self, name: &JobName, book: &JobTrack, findings: &mut InvariantResults) {
         let at = self.at;
         let owner = book.assignment.owner.as_ref();
@@ -132,7 +132,7 @@ impl QuietCluster<'_> {
             });
         }
         if !self.fits_somebody(book) {
-            // A holder that is gone is a name alone, whatever it fitted: what matters is whether somebody was to let the job go.
+            // An owner that is gone is only a name: what matters is whether some node was to release the job.
             let stands = |owner: &Member| match self.members.contains(owner) {
                 true => self.fits(book, owner),
                 false => self.is_left(book),
@@ -159,7 +159,7 @@ impl QuietCluster<'_> {
         book.spec.as_ref().and_then(|s| s.job.command.argv().get(1)?.parse().ok()).unwrap_or(0)
     }
 
-    /// Whether a job's runs are so much shorter than what lies between its fires, and there is so much room, that none is late.
+    /// Whether a job's runs are so short, compared with its period, and there is so much room, that none is late.
     pub(super) fn is_light(&self, book: &JobTrack, now: Wall) -> bool {
         let Some(schedule) = book.schedule.as_ref().filter(|_| self.workload.roomy && book.retry.is_none())
         else {
@@ -183,15 +183,15 @@ impl QuietCluster<'_> {
         let somebody = self.fits_somebody(book);
         let waits = |open: &Open| self.waits_for_permit((name, book), (&open.fire, Shard(0)), &open.by.node);
         let is_old = |open: &Open| open.from + Millis(longest + CLOSING) < now;
-        // Where slots are short, jobs take turns. A job that was declared anew may have more open than may run at once. In both
-        // cases one of its runs has started of late.
+        // If slots are short, jobs take turns. A job with a new declaration may have more open runs than may run at
+        // once. In both cases one of its runs has started recently.
         let most = book.spec.as_ref().map_or(1, |spec| spec.job.overlap.max_concurrent_runs());
         let takes_turns = (!self.workload.roomy || open.len() > most) && !open.iter().all(is_old);
         for open in open.iter().filter(|open| somebody && !waits(open)) {
             let old = is_old(open) && !takes_turns && (open.wait.is_none() || self.workload.roomy);
             findings.test(at, Invariant::I53, !old, || format!("{name} is open since long: {open:?}"));
         }
-        // What waits for a node that is drained is told when it is back.
+        // What waits for a drained node is reported when the node is back.
         let waits_for_drained = !somebody && self.is_left(book);
         for verdict in verdicts.iter().filter(|v| v.state == evenkeel_core::effect::VerdictState::Lost) {
             let known = self.verdicts.contains_key(&(verdict.run.clone(), verdict.attempt));
@@ -204,7 +204,7 @@ impl QuietCluster<'_> {
             return;
         }
         let light = self.is_light(book, now);
-        // Without slots for everything, jobs wait for each other.
+        // If slots are short, jobs wait for each other.
         let queue =
             if self.workload.roomy { 1 } else { i64::try_from(self.workload.jobs.len()).unwrap_or(1) };
         let busy = book.grace(self.ttl).0 + 2 * queue * (longest + CLOSING);
@@ -219,7 +219,7 @@ impl QuietCluster<'_> {
                 format!("nothing of {name} was claimed for long: the watermark is {watermark}")
             });
         }
-        // What was given up for others needs no watermark behind it, be it the last one for long.
+        // A fire given up for others needs no watermark behind it, even if it is the last one for long.
         let before = |due: &Wall| schedule.latest(floor, *due - Millis(1));
         let mut late = successors(schedule.latest(floor, now - Millis(slack)), before);
         if let Some(due) = late.find(|due| !book.is_given_up(*due)) {
@@ -229,7 +229,7 @@ impl QuietCluster<'_> {
         }
     }
 
-    /// Whether a run is open only until there is a seat for it, in a pool that others go through, or a slot for both.
+    /// Whether a run is open only until it gets a permit, in a pool that others go through, or a slot for both.
     pub(super) fn waits_for_permit(
         &self,
         (name, book): (&JobName, &JobTrack),
@@ -244,7 +244,7 @@ impl QuietCluster<'_> {
         self.ttl.0 * crate::workload::LONG_RUN * 5 / 4
     }
 
-    /// Every fire that was claimed came to an end that somebody can look up.
+    /// Every claimed fire has an outcome in history.
     fn fires(&self, name: &JobName, book: &JobTrack, findings: &mut InvariantResults) {
         let at = self.at;
         let calm = self.workload.calm_jobs.contains(name);
@@ -269,7 +269,7 @@ impl QuietCluster<'_> {
             if calm && book.stands(fire) && book.delivery == Delivery::AtLeastOnce {
                 let fenced = last.ended == Some(RunOutcome::Stopped(StopReason::Fenced));
                 let ran = record.closed == Some(FireClosure::Finished) && last.ended.is_some() && !fenced;
-                // Another attempt may have given way to a later fire.
+                // Another attempt may have been replaced by a later fire.
                 let gave_way = book.overlap() == Overlap::Replace && last.started.is_none();
                 findings.test(at, Invariant::I19, ran || gave_way, || {
                     format!("{run} is at_least_once and never ran to its end")
@@ -278,8 +278,8 @@ impl QuietCluster<'_> {
         }
     }
 
-    /// Every accepted request ran. Where nodes have too few slots the oldest goes first, and shards that take longer than
-    /// their period are older with every minute: no time to heal is enough then, but a request that waits still stands.
+    /// Every accepted request ran. If nodes have too few slots, the oldest goes first, and shards that take longer than
+    /// their period get older with every minute: no time to heal is enough then, but a waiting request still stands.
     fn requests(&self, world: &SimWorld, name: &JobName, book: &JobTrack, findings: &mut InvariantResults) {
         if !self.workload.calm_jobs.contains(name) || !self.fits_somebody(book) {
             return;

@@ -1,4 +1,4 @@
-//! Attempts that follow a failure: whether one may, when it may start, and that nobody is left waiting for one.
+//! Checks retries: whether one may follow, when it may start, and that no run waits for one for ever.
 
 use evenkeel_core::effect::{StopReason, Verdict, VerdictState};
 use evenkeel_core::ids::RunId;
@@ -11,21 +11,21 @@ use super::runs::UNNOTICED;
 use super::tracks::FireTrack;
 use super::{Invariant, InvariantResults, JobTrack};
 
-/// The shortest that the waits of these worlds become by chance, in milliseconds.
+/// The shortest wait that jitter makes in these worlds, in milliseconds.
 const SHORTEST: i64 = 4_000;
 
-/// An attempt that failed, or the one that waits to follow it, in one accepted write.
+/// An attempt that failed, or the waiting retry of it, in one accepted write.
 pub(super) struct RetryWrite<'a> {
     pub(super) at: i64,
     pub(super) run: &'a RunId,
     pub(super) attempt: u32,
     pub(super) fire: Option<&'a FireTrack>,
-    /// What the job says of such attempts.
+    /// The retry policy of the job.
     pub(super) retry: Option<&'a Retry>,
 }
 
 impl JobTrack {
-    /// How long the attempts that follow the first one of a run, and the waits before them, may take, if each attempt takes so
+    /// How long the retries of a run, and the waits before them, may take, if each attempt takes this
     /// long.
     pub(crate) fn retrying(&self, longest: i64) -> i64 {
         let times = self.retry.as_ref().map_or(0, |retry| i64::from(retry.max_retries));
@@ -34,7 +34,7 @@ impl JobTrack {
 }
 
 impl FireTrack {
-    /// Whether an attempt ended in a way that another one may follow.
+    /// Whether an attempt ended in a way that allows a retry.
     pub(crate) fn failed(&self, attempt: u32, retry: Option<&Retry>) -> bool {
         let ended = self.attempts.get(&attempt).and_then(|attempt| attempt.ended);
         retry.is_some_and(|retry| match ended {
@@ -46,7 +46,7 @@ impl FireTrack {
         })
     }
 
-    /// How many attempts started that followed no failure: with each of them the run was in doubt once more.
+    /// How many attempts started that followed no failure: each of them had an uncertain predecessor.
     pub(crate) fn doubtful_starts(&self, retry: Option<&Retry>) -> usize {
         let started = self.attempts.iter().filter(|(_, attempt)| attempt.started.is_some());
         started.filter(|(number, _)| !self.failed(**number - 1, retry)).count()
@@ -54,7 +54,7 @@ impl FireTrack {
 }
 
 impl RetryWrite<'_> {
-    /// After it the run waits for another attempt.
+    /// Checks that the run waits for a retry.
     pub(super) fn waits(&self, by_its_node: bool, findings: &mut InvariantResults) {
         let failed = self.fire.is_some_and(|fire| fire.failed(self.attempt, self.retry));
         findings.test(self.at, Invariant::I20, failed && by_its_node, || {
@@ -62,9 +62,9 @@ impl RetryWrite<'_> {
         });
     }
 
-    /// It waited, and is claimed: not before its wait is over.
+    /// Checks the claim of a waiting retry: not before its wait is over.
     pub(super) fn begins(&self, wait: RetryWait, findings: &mut InvariantResults) {
-        // One that was only set aside waited for no length of time.
+        // A run that was only set aside has no wait.
         if wait.length == Millis::ZERO {
             return;
         }
@@ -76,7 +76,7 @@ impl RetryWrite<'_> {
         });
     }
 
-    /// It failed and is closed, and no attempt follows: then there was none left, or history hears why.
+    /// Checks a failed and closed run without a retry: there was none left, or history has the reason.
     pub(super) fn ends<'a>(
         &self,
         mut told: impl Iterator<Item = &'a Verdict>,
@@ -89,7 +89,7 @@ impl RetryWrite<'_> {
         });
     }
 
-    /// It waited and will not be made: history hears why.
+    /// Checks a waiting retry that will not be made: history has the reason.
     pub(super) fn dropped<'a>(
         &self,
         mut told: impl Iterator<Item = &'a Verdict>,

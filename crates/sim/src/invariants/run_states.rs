@@ -1,4 +1,4 @@
-//! Accepted writes of lanes: what became of the watermark, the open fire and the verdicts, and whether it might.
+//! Checks accepted writes of run states: the watermark, the open fire and the verdicts.
 
 use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::ids::{Fire, JobName, RunId, Shard};
@@ -15,15 +15,15 @@ use super::tracks::{AttemptTrack, FireClosure};
 use super::{CommittedTxn, Invariant, InvariantChecker, InvariantResults, JobTrack, RecordedVerdicts};
 use crate::world::clock::START;
 
-/// One accepted write of a lane.
+/// One accepted write of a run state.
 struct RunStateWrite<'a> {
     act: &'a CommittedTxn<'a>,
     job: &'a JobName,
     before: RunState,
     after: RunState,
-    /// The place as it stood before the same transaction.
+    /// The assignment before the transaction.
     assignment: Assignment,
-    /// Whether the holder before is a living member.
+    /// Whether the previous owner is an online member.
     holder_lives: bool,
     ttl: Millis,
 }
@@ -69,7 +69,7 @@ impl RunStateWrite<'_> {
         });
     }
 
-    /// The watermark moves forward past fires that were claimed or skipped, and back only to take a fire back.
+    /// The watermark moves forward past claimed or skipped fires, and back only to withdraw a fire.
     fn watermark(&self, book: &JobTrack, findings: &mut InvariantResults) {
         let (from, to) = (self.before.watermark, self.after.watermark);
         let at = self.act.at;
@@ -111,7 +111,7 @@ impl RunStateWrite<'_> {
         }
     }
 
-    /// Whether a fire that was open comes after all.
+    /// Whether a withdrawn open fire comes after all.
     fn takes_back(&self, open: &Open) -> bool {
         let last = open.fire == Fire::Due(self.before.watermark) && open.back == self.after.watermark;
         last && open.attempt == 1 && self.after.watermark < self.before.watermark
@@ -122,7 +122,7 @@ impl RunStateWrite<'_> {
         self.after.verdicts.iter().filter(move |v| v.state == state && !old(v))
     }
 
-    /// A verdict leaves the lane only once history has it.
+    /// A verdict leaves the run state only once history has it.
     fn verdicts(&self, history: &RecordedVerdicts, findings: &mut InvariantResults) {
         let kept = |v: &Verdict| self.after.verdicts.iter().any(|a| a.run == v.run && a.attempt == v.attempt);
         for verdict in self.before.verdicts.iter().filter(|v| !kept(v)) {
@@ -133,7 +133,7 @@ impl RunStateWrite<'_> {
         }
     }
 
-    /// What was open closed, and what is open now was opened, as it should.
+    /// Checks the closed and the opened runs.
     fn open(
         &self,
         book: &mut JobTrack,
@@ -160,7 +160,7 @@ impl RunStateWrite<'_> {
         }
     }
 
-    /// A fire that was open is open otherwise.
+    /// Checks a changed open run.
     fn moved(
         &self,
         old: &Open,
@@ -222,7 +222,7 @@ impl RunStateWrite<'_> {
         RetryWrite { at, run, attempt, fire, retry: book.retry.as_ref() }
     }
 
-    /// An attempt that was waited for is claimed.
+    /// Checks the claim of a waiting retry.
     fn tried(&self, new: &Open, wait: RetryWait, book: &mut JobTrack, findings: &mut InvariantResults) {
         let run = self.run(&new.fire);
         let mine = Some(&new.by) == self.act.member && new.seq == self.after.seq;
@@ -232,7 +232,7 @@ impl RunStateWrite<'_> {
         attempts.insert(new.attempt, AttemptTrack::of(&new.by));
     }
 
-    /// A run that waits for its next attempt goes on waiting, with whoever holds the job now.
+    /// A run that waits for its retry goes on waiting, with the present owner of the job.
     fn waits_on(&self, old: &Open, new: &Open, findings: &mut InvariantResults) {
         let same = old.wait == new.wait && old.due == new.due;
         let mine = new.by == old.by || Some(&new.by) == self.act.member;
@@ -241,7 +241,7 @@ impl RunStateWrite<'_> {
         });
     }
 
-    /// What was claimed on a node that the job may not run on any more, or by one that only told what was lost, waits for another.
+    /// A run claimed on a node that is no longer eligible, or by one that only reported a loss, waits for another node.
     fn check_set_aside(&self, old: &Open, new: &Open, book: &mut JobTrack, findings: &mut InvariantResults) {
         let same = old.by == new.by && old.seq == new.seq && old.due == new.due;
         let mine = Some(&new.by) == self.act.member;
@@ -282,7 +282,7 @@ impl RunStateWrite<'_> {
         attempts.insert(new.attempt, AttemptTrack::of(&new.by));
     }
 
-    /// An attempt is lost only when its node is, or when trust ran out under it; and it is said so.
+    /// An attempt is lost only if its node is, or if trust ran out under it; and it is recorded so.
     fn lost(
         &self,
         old: &Open,
@@ -342,8 +342,8 @@ impl RunStateWrite<'_> {
             }
             return;
         } else {
-            // Only with its job may a fire go without a word; with one for a later fire, and when its job changed before it
-            // could start and a later one was claimed.
+            // A fire may go without a verdict only with its job; with a verdict, for a later fire, or if its job
+            // changed before the start and a later fire was claimed.
             let beside = book.fires.get(&old.fire).is_some_and(|fire| fire.concurrent > 1);
             let by_hand = told().any(is_manual);
             let may = book.spec.is_none() || book.overlap() == Overlap::Replace || beside || by_hand;

@@ -1,4 +1,4 @@
-//! Physical starts and ends, against what the registry says at that very moment.
+//! Checks physical starts and ends against the registry at the same moment.
 
 use evenkeel_core::effect::{Run, Verdict};
 use evenkeel_core::ids::{Fire, Member, NodeName, RunId};
@@ -12,12 +12,12 @@ use evenkeel_core::time::Now;
 use super::{Invariant, InvariantChecker, JobTrack};
 use crate::world::clock::START;
 
-/// How long after its deletion a job's fire may start that was claimed before: the lead, the start window, and as much
-/// as a node's clock may be off without being noticed.
+/// How long after its deletion a job's claimed fire may start: the lead, the start window, and the unnoticed skew of a
+/// node's clock.
 pub(super) const AFTER_DELETE: i64 = 1_000 + 1_000 + UNNOTICED;
-/// By how much a node's time of day may be off.
+/// The allowed skew of a node's wall clock.
 pub(super) const ALLOWED: i64 = 500;
-/// By how much it may be off before the node notices: the difference allowed, and the time an answer took.
+/// The skew that a node may not notice: the allowed one, and the round trip of an answer.
 pub(super) const UNNOTICED: i64 = ALLOWED + crate::world::TIMEOUT;
 
 impl InvariantChecker {
@@ -107,7 +107,7 @@ impl InvariantChecker {
         }
     }
 
-    /// A verdict reached the history, which may have it already.
+    /// Records a verdict that reached the history, which may have it already.
     pub(crate) fn recorded(&mut self, at: i64, verdict: &Verdict, before: Option<&Verdict>) {
         let same = before.is_none_or(|b| b.state == verdict.state && b.due == verdict.due);
         self.findings.test(at, Invariant::I22, same, || {
@@ -116,7 +116,7 @@ impl InvariantChecker {
     }
 }
 
-/// The number under which this member may start this attempt, if the registry says so.
+/// The token under which this member may start this attempt, if the registry has it.
 fn claim_of(store: &Store, book: &JobTrack, run: &Run, member: Option<&Member>) -> Option<u64> {
     let entry = |key| store.entry(&key);
     let (by, seq) = if book.is_dispatched() {

@@ -1,7 +1,7 @@
-//! Accepted writes of a sharded job: its place with the shares, its members' lanes; and what became of each shard by them.
+//! Checks accepted writes of a sharded job: its assignment, its members' run states, and the effect on each shard.
 //!
-//! Place and lanes are looked at together, as they stand before and after each transaction. What a transaction means is
-//! worked out again from that, shard by shard; what its sender called it is only told.
+//! Assignment and run states are compared before and after each transaction. The effect of a transaction is derived
+//! from that, shard by shard; the sender's name for it is only reported.
 
 use std::collections::BTreeSet;
 
@@ -23,17 +23,17 @@ pub(super) use quiet_job::check_quiet_job;
 use sharded_track::ShardPositions;
 pub(super) use sharded_track::ShardedJobTrack;
 
-/// A lane as it was written, or `None` when it was deleted.
+/// A written run state, or `None` if it was deleted.
 pub(super) type ShardRunStateWrite = Vec<(Member, Option<ShardRunState>)>;
 
 /// One accepted transaction about a sharded job.
 struct ShardedTxn<'a> {
     act: &'a CommittedTxn<'a>,
     job: &'a JobName,
-    /// Who leads, the mark and the cut before and after it.
+    /// The leader, the pending reshard and the shard map, before and after it.
     old: Sharding,
     new: Sharding,
-    /// The place's epochs.
+    /// The epochs of the assignment.
     epochs: (u64, u64),
     before: ShardPositions,
     after: ShardPositions,
@@ -42,7 +42,7 @@ struct ShardedTxn<'a> {
 }
 
 impl InvariantChecker {
-    /// A transaction wrote the place of a sharded job, lanes of it, or both.
+    /// Checks a transaction that wrote the assignment of a sharded job, its run states, or both.
     pub(super) fn sharding_written(
         &mut self,
         act: &CommittedTxn<'_>,
@@ -89,7 +89,7 @@ impl InvariantChecker {
     }
 }
 
-/// Only its member writes a lane, or whoever settles for a member that is gone.
+/// A run state is written only by its member, or by a member that settles for one that is gone.
 fn shard_run_state_written(
     act: &CommittedTxn<'_>,
     job: &JobName,
@@ -136,7 +136,7 @@ impl ShardedTxn<'_> {
         self.after.verdicts.iter().filter(new).map(|(_, verdict)| verdict)
     }
 
-    /// A verdict leaves the lanes only once history has it.
+    /// A verdict leaves the run states only once history has it.
     fn verdicts(&self, history: &RecordedVerdicts, findings: &mut InvariantResults) {
         for key in self.before.verdicts.keys().filter(|key| !self.after.verdicts.contains_key(*key)) {
             findings.test(self.at(), Invariant::I22, history.contains_key(key), || {
@@ -145,7 +145,7 @@ impl ShardedTxn<'_> {
         }
     }
 
-    /// A shard is in one lane. It changes hands with a cut, while it rests; or by failover, out of a lane of the dead.
+    /// A shard is in one run state. It moves with a reshard, while it rests; or by failover, from a dead member.
     fn check_ownership(&self, shard: Shard, findings: &mut InvariantResults) {
         let (at, job, kind) = (self.at(), self.job, self.act.kind);
         let doubled = self.after.doubled.contains(&shard);

@@ -1,4 +1,4 @@
-//! Commits, from their sending to their outcome: made at most once, and believed as they were made.
+//! Tracks commits, from their sending to their outcome: each is applied at most once, and its sender learns the truth.
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Ticket;
@@ -11,29 +11,29 @@ use evenkeel_core::registry::{Guard, Txn, Write};
 use super::belief_checks::{CommitReply, wanted};
 use super::{CommittedTxn, Invariant, InvariantChecker};
 
-/// What the watch knows of a commit.
+/// The checker's knowledge of a commit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TicketTrack {
-    /// As whom it was decided on.
+    /// The member that decided on it.
     member: Option<Member>,
-    /// The layouts that the program knows which decided on it.
+    /// The layouts of the program that decided on it.
     knows: Option<Layouts>,
-    /// How often the registry made it.
+    /// How often the registry applied it.
     applied: u32,
     /// Whether its sender takes it for refused.
     refused: bool,
-    /// Whether it is guarded by somebody's absence, which may come true at any time.
+    /// Whether it is guarded by a member's absence, which may come true at any time.
     awaits_absence: bool,
-    /// The places it writes, with their epochs.
+    /// The assignments that it writes, with their epochs.
     assignments: Vec<(JobName, u64)>,
-    /// The lanes it writes.
+    /// The run states that it writes.
     run_states: Vec<JobName>,
-    /// The wishes to drain nodes that it makes or takes back.
+    /// The drain intents that it writes or deletes.
     intents: Vec<(Key, bool)>,
 }
 
 impl InvariantChecker {
-    /// A commit left its node. Returns whether it is a new one.
+    /// Records that a commit left its node. Returns whether it is a new one.
     pub(super) fn ticket_sent(
         &mut self,
         name: &NodeName,
@@ -53,33 +53,33 @@ impl InvariantChecker {
         new
     }
 
-    /// As whom a commit was decided on; it may be sent again in another life.
+    /// The member that decided on a commit; another incarnation may send it again.
     pub(super) fn ticket_member(&self, act: &CommittedTxn<'_>) -> Option<Member> {
         self.tickets.get(&(act.node.clone(), act.life, act.ticket)).and_then(|book| book.member.clone())
     }
 
-    /// The layouts that the program knows which decided on a commit.
+    /// The layouts of the program that decided on a commit.
     pub(super) fn ticket_knows(&self, act: &CommittedTxn<'_>) -> Option<Layouts> {
         self.tickets.get(&(act.node.clone(), act.life, act.ticket)).and_then(|book| book.knows)
     }
 
-    /// The registry answered a commit.
+    /// Records the registry's answer to a commit.
     ///
-    /// `succeeded` says that a later life of the node was a member when it was made.
+    /// `succeeded` says that a later incarnation of the node was a member when it was applied.
     pub(super) fn ticket_served(&mut self, act: &CommittedTxn<'_>, succeeded: bool) {
         let Some(book) = self.tickets.get_mut(&(act.node.clone(), act.life, act.ticket)) else { return };
         if !act.applied {
             return;
         }
         book.applied += 1;
-        // A first try to join that lands after its life was evicted by the next makes that member once more: it can write
-        // nothing, but counts as living until its lease ends. Nothing else may be made twice, nor a join for another reason.
+        // A first try to join that lands after the next incarnation evicted its own makes that member again: it can
+        // write nothing, but counts as online until its lease ends. Nothing else may be applied twice, nor other joins.
         let evicted = act.kind == CommitKind::Join && book.applied == 2 && succeeded;
         self.findings.test(act.at, Invariant::I46, book.applied == 1 || evicted, || {
             format!("#{} of {} ({}) was made twice", act.ticket.0, act.node, act.kind)
         });
-        // A first try that comes late may find a holder gone that still lived when a later try was refused; that is then
-        // news like any other.
+        // A first try that comes late may find an owner gone that was still online when a later try was refused; that
+        // is then news like any other.
         self.findings.test(act.at, Invariant::I46, !book.refused || book.awaits_absence, || {
             format!(
                 "#{} of {} ({}) was made after it was taken for refused",
@@ -88,7 +88,7 @@ impl InvariantChecker {
         });
     }
 
-    /// A node took the answer to a commit.
+    /// Records that a node received the answer to a commit.
     pub(super) fn ticket_answered(
         &mut self,
         at: i64,
@@ -128,7 +128,7 @@ impl InvariantChecker {
 }
 
 impl TicketTrack {
-    /// Whether it makes this wish to drain a node, or takes it back; `None` when it is about something else.
+    /// Whether it writes this drain intent, or deletes it; `None` if it does neither.
     pub(super) fn intent(&self, key: &Key) -> Option<bool> {
         self.intents.iter().find(|(k, _)| k == key).map(|(_, wanted)| *wanted)
     }

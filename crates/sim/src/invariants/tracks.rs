@@ -1,4 +1,4 @@
-//! The watch's book of one job: every fire that was claimed, every attempt, every physical start and end.
+//! The checker's track of one job: every claimed fire, every attempt, every physical start and end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,72 +13,72 @@ use evenkeel_core::time::{Millis, Wall};
 use super::cancels::CancelRequests;
 use super::sharding::ShardedJobTrack;
 
-/// Everything the watch knows of a job.
+/// The checker's knowledge of a job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobTrack {
-    /// The living declaration, as the registry has it but for `since`, which a calendar may put later; `None` while there is
-    /// none.
+    /// The present declaration, as the registry has it except for `since`, which a calendar may put later; `None` while
+    /// there is none.
     pub spec: Option<Spec>,
-    /// Up to when fires are nobody's by the declaration alone.
+    /// The time up to which fires are ignored, by the declaration alone.
     pub since: Wall,
-    /// Counts changes of the declaration and of the calendars that it names.
+    /// Counts changes of the declaration and of the calendars that it uses.
     pub edition: u64,
     pub schedule: Option<Schedule>,
     /// The version of the last declaration.
     pub version: u64,
     pub placement: Placement,
-    /// What doubt about a run means, also of a job that was deleted; the workload never changes it.
+    /// The delivery guarantee, also of a job that was deleted; the workload never changes it.
     pub delivery: Delivery,
-    /// Whether nobody monitors its runs, also of a job that was deleted; the workload never changes that either.
+    /// Whether its runs are unmonitored, also of a job that was deleted; the workload never changes that either.
     pub unmonitored: bool,
-    /// Whether its runs are attempted again, also of a job that was deleted; nor does the workload change that.
+    /// The retry policy, also of a job that was deleted; nor does the workload change that.
     pub retry: Option<Retry>,
-    /// The pool that it is in; nor that.
+    /// Its pool; nor that.
     pub pool: Option<Pool>,
-    /// When a run of it last started, in the world's time, and where.
+    /// When a run of it last started, in the world's time, and on which node.
     pub started: Option<(i64, NodeName)>,
-    /// The nodes that declarations before this one named, and until when those stood, in the world's time; the latest only.
+    /// The latest node selectors of earlier declarations, and until when they applied, in the world's time.
     pub nodes: Vec<(i64, NodeSelector)>,
     pub assignment: Assignment,
     pub run_state: Option<RunState>,
-    /// Of a dispatched job, its plan.
+    /// The plan of a dispatched job.
     pub plan: Option<Plan>,
     /// When the job was last deleted, in the world's time.
     pub deleted: Option<i64>,
-    /// Since when the job stands as it stands: created, switched or given another declaration.
+    /// Since when the job is unchanged: created, switched or given another declaration.
     pub changed: i64,
     pub fires: BTreeMap<Fire, FireTrack>,
-    /// First and last of the fires that history was told will not run; not of a sharded job.
+    /// First and last of the fires that history has as given up; not of a sharded job.
     pub given_up: Vec<(Wall, Wall)>,
-    /// The runs that physically go on: which attempts, and where.
+    /// The runs that physically go on: their attempts and nodes.
     pub running: BTreeMap<Fire, (u32, NodeName)>,
-    /// The highest token that physically started; where runs go on beside each other, of each fire.
+    /// The highest token that physically started; with concurrent runs, of each fire.
     pub tokens: BTreeMap<Option<Fire>, Token>,
     /// Lost members whose claim on this job was taken over.
     pub rescued: BTreeSet<Member>,
-    /// What somebody wanted ended.
+    /// The requested cancellations.
     pub cancels: CancelRequests,
-    /// Of a sharded job, its shards.
+    /// The shards of a sharded job.
     pub sharding: ShardedJobTrack,
-    /// Up to when what was due may be forgotten, since the registry went back in time.
+    /// Up to when due fires may be forgotten, since the registry was rewound.
     pub lost: Option<Wall>,
-    /// Requests that stood in the registry, and since when.
+    /// Requests that were in the registry, and since when.
     pub requested: BTreeMap<RequestId, i64>,
 }
 
-/// Everything the watch knows of a fire.
+/// The checker's knowledge of a fire.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FireTrack {
-    /// Claimed and not taken back.
+    /// Claimed and not withdrawn.
     pub claimed: bool,
-    /// How many runs might go on beside each other when it was.
+    /// How many concurrent runs the job allowed when it was claimed.
     pub concurrent: usize,
     pub attempts: BTreeMap<u32, AttemptTrack>,
-    /// How it closed.
+    /// Why it closed.
     pub closed: Option<FireClosure>,
 }
 
-/// Everything the watch knows of an attempt.
+/// The checker's knowledge of an attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptTrack {
     pub by: Member,
@@ -94,7 +94,7 @@ impl AttemptTrack {
     }
 }
 
-/// How a fire came to its end.
+/// The reason of a fire's close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FireClosure {
     /// Its last attempt ended and was closed.
@@ -106,7 +106,7 @@ pub(crate) enum FireClosure {
 }
 
 impl JobTrack {
-    /// Whether the job is sharded, or was until it was deleted; the workload never places one in another way.
+    /// Whether the job is sharded, or was until it was deleted; the workload never changes its placement.
     pub(crate) fn is_sharded(&self) -> bool {
         self.placement.is_sharded()
     }
@@ -120,12 +120,12 @@ impl JobTrack {
         self.fires.get_mut(fire)?.attempts.get_mut(&attempt)
     }
 
-    /// Whether the job is there, enabled and not paused.
+    /// Whether the job exists, enabled and not paused.
     pub(crate) fn fires_by_schedule(&self) -> bool {
         self.spec.as_ref().is_some_and(|s| s.job.enabled && !s.paused)
     }
 
-    /// Whether no change of the declaration, or of a calendar, ever took a fire back.
+    /// Whether no change of the declaration, or of a calendar, ever withdrew a fire.
     pub(crate) fn stands(&self, fire: &Fire) -> bool {
         let Fire::Due(due) = *fire else { return true };
         let since = self.spec.as_ref().map_or(Wall::MAX, |spec| spec.since);
@@ -133,13 +133,13 @@ impl JobTrack {
         due > since && next() == Some(due)
     }
 
-    /// How late a fire may start.
+    /// The misfire grace of the job.
     pub(crate) fn grace(&self, ttl: Millis) -> Millis {
         let own = self.spec.as_ref().and_then(|s| s.job.misfire_grace).and_then(|s| i64::try_from(s).ok());
         own.map_or_else(|| evenkeel_core::job::default_grace(ttl), Millis::secs)
     }
 
-    /// Whether a fire may be claimed for the first time to start at this moment, as far as its age goes.
+    /// Whether the age of a fire allows a first claim with a start at this moment.
     pub(crate) fn is_young_enough(&self, fire: &Fire, from: Wall, ttl: Millis) -> bool {
         let age = self.spec.as_ref().and_then(|s| s.job.misfire_settings().ok()).and_then(|late| late.age);
         let (Fire::Due(due), Some(age)) = (fire, age) else { return true };
@@ -147,7 +147,7 @@ impl JobTrack {
         from - *due <= age.max(self.grace(ttl)) + Millis::secs(1)
     }
 
-    /// How long what is made up may keep the next fire waiting.
+    /// How long caught-up fires may delay the next fire.
     pub(crate) fn spread(&self) -> i64 {
         let late = self
             .spec
@@ -158,7 +158,7 @@ impl JobTrack {
         turns.unwrap_or(0)
     }
 
-    /// Whether the schedule has a fire at exactly this moment. Periods are checked by bare arithmetic as well.
+    /// Whether the schedule has a fire at exactly this moment. Periods are checked by simple arithmetic as well.
     pub(crate) fn is_due_at(&self, due: Wall) -> bool {
         let Some(schedule) = &self.schedule else { return false };
         let text = self.spec.as_ref().map_or("", |s| s.job.schedule.as_str());

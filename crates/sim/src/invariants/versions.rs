@@ -1,4 +1,4 @@
-//! Neighbouring versions: who knows the layout in which the tree is written.
+//! Checks neighbouring versions: which programs know the layout of the registry data.
 
 use evenkeel_core::keys::{self, ParsedKey, parse};
 use evenkeel_core::record::{ClusterRecord, decode};
@@ -10,7 +10,7 @@ use super::{CommittedTxn, Invariant, InvariantChecker, InvariantResults};
 use crate::workload::NEW;
 
 impl InvariantChecker {
-    /// Whoever wrote knows the layout of the tree, and so does each member, by the program that it truly runs.
+    /// The writer knows the layout of the registry data, and so does each member, by the program that it truly runs.
     pub(super) fn check_layout(
         &mut self,
         act: &CommittedTxn<'_>,
@@ -42,7 +42,7 @@ impl InvariantChecker {
 }
 
 impl QuietCluster<'_> {
-    /// Everybody has the newer program and somebody wanted the layout raised.
+    /// Checks that the layout is raised, once all nodes have the newer program and it was requested.
     pub(super) fn layout(&self, store: &Store, findings: &mut InvariantResults) {
         if self.workload.versions {
             let layout = layout(store);
@@ -52,7 +52,7 @@ impl QuietCluster<'_> {
     }
 }
 
-/// The layout in which the tree is written; `None` where nobody says.
+/// The layout of the registry data; `None` if it is not written.
 fn layout(store: &Store) -> Option<u32> {
     let record: Option<ClusterRecord> = store.entry(&keys::cluster()).and_then(|entry| decode(&entry.value));
     record.map(|record| record.layout)

@@ -1,4 +1,4 @@
-//! What happens, and what it does to a state.
+//! Applies actions to a state.
 
 use std::fmt::Write as _;
 
@@ -25,7 +25,7 @@ use super::state::{
 };
 
 impl ModelState {
-    /// Does it. The log, where there is one, gets a line for each thing that happens.
+    /// Applies an action. The log, if there is one, gets a line for each event.
     pub(super) fn apply(
         &mut self,
         scope: &ModelScope,
@@ -84,7 +84,7 @@ impl ModelState {
         self.sides[n as usize].edit()
     }
 
-    /// The node takes an input, and its effects set out.
+    /// Gives an input to the node, and sends its effects.
     fn step(&mut self, scope: &ModelScope, n: u8, input: Input, log: &mut Option<String>) -> Option<Answer> {
         let now = self.now;
         let side = self.sides[n as usize].edit();
@@ -99,7 +99,7 @@ impl ModelState {
         let mut answer = None;
         for effect in effects {
             note(log, || format!("\n          {effect}"));
-            // Ending what has ended is no change, whenever it arrives.
+            // A second end has no effect, whenever it arrives.
             let over = matches!(&effect, Effect::Close(lease) if !self.store.get().is_open(*lease));
             if let Effect::Answer(_, said) = effect {
                 answer = Some(said);
@@ -115,7 +115,7 @@ impl ModelState {
         answer
     }
 
-    /// The guard process tells the children to end once trust is over; soon after that they are killed.
+    /// The guard process stops the children once trust is over; soon after that they are killed.
     fn guard(&mut self, scope: &ModelScope, n: u8) {
         let side = self.sides[n as usize].get();
         if side.guard > self.now
@@ -139,7 +139,7 @@ impl ModelState {
         self.prune_feed();
     }
 
-    /// The feed's memory goes once every listener has heard all of it, so that states differ only in what is to come.
+    /// Prunes the feed once every listener has all of it, so that states differ only in what is to come.
     pub(super) fn prune_feed(&mut self) {
         let listeners = self.sides.iter().filter(|s| s.get().heard.is_some());
         let (mut any, mut all) = (false, true);
@@ -189,7 +189,7 @@ impl ModelState {
         }))
     }
 
-    /// An offer reaches the other node, if that lives the life that is meant, and comes back with its word.
+    /// Delivers an offer to the other node, if that has the addressed incarnation, and returns its answer.
     fn offer(
         &mut self,
         scope: &ModelScope,
@@ -257,7 +257,7 @@ impl ModelState {
         Ok(outcome)
     }
 
-    /// What the ledger says of a commit that was applied.
+    /// The ledger's check of an applied commit.
     fn judge_commit(
         &mut self,
         scope: &ModelScope,
@@ -295,7 +295,7 @@ impl ModelState {
         &mut self.ledgers.edit()[run.id.shard.0 as usize]
     }
 
-    /// The last moment before a child exists: nothing but the executor's own look at the clock stands in between.
+    /// The last moment before a child exists: only the executor's own check of the clock comes in between.
     fn launch(&mut self, scope: &ModelScope, n: u8, log: &mut Option<String>) -> Result<(), LedgerViolation> {
         let now = self.now;
         let PendingLaunch { run, by } = self.side(n).launching.remove(0);
@@ -342,7 +342,7 @@ impl ModelState {
 
     fn end(&mut self, scope: &ModelScope, n: u8, i: u8, log: &mut Option<String>) {
         let child = self.side(n).running.remove(i as usize);
-        // A child that was told to end may still end by itself first.
+        // A stopped child may still end by itself first.
         let how = child.ending.map_or(RunOutcome::Succeeded, |(reason, _)| RunOutcome::Stopped(reason));
         note(log, || format!(" -> {how:?}"));
         self.ledger(&child.run).end(child.run.due.0, child.run.attempt, how == RunOutcome::Succeeded);
@@ -364,7 +364,7 @@ impl ModelState {
 }
 
 impl ModelNode {
-    /// An effect sets out.
+    /// Sends an effect.
     fn send(&mut self, now: i64, effect: Effect, member: Option<&Member>, trust: i64) {
         let asked = Mono(now);
         match effect {
@@ -389,7 +389,7 @@ impl ModelNode {
                     self.inbox.push(Input::Run { id: run.id, attempt: run.attempt, event });
                 }
             }
-            // Nobody probes anybody here.
+            // No node probes in the model.
             Effect::Probe { to, .. } => {
                 self.inbox.push(Input::Probed { member: to, asked, answer: None });
             }

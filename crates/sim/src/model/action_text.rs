@@ -1,4 +1,4 @@
-//! How a trace names what happens, for people.
+//! Describes actions for people, in traces.
 
 use evenkeel_core::input::Input;
 
@@ -10,7 +10,7 @@ use super::state::{ModelRequest, ModelState, NodeTrouble};
 const NAMES: [&str; 2] = ["a", "b"];
 
 impl ModelState {
-    /// One act in words.
+    /// One action in words.
     pub(super) fn describe_action(&self, act: ModelAction) -> String {
         let side = |n: u8| self.sides[n as usize].get();
         let name = |n: u8| NAMES[n as usize];
@@ -67,7 +67,7 @@ impl ModelState {
     }
 }
 
-/// An input in a few words, without the values that news carries.
+/// An input in a few words, without the values of changes.
 fn brief(input: &Input) -> String {
     let text = describe(input);
     text.split_once('=').map_or(text.clone(), |(start, _)| format!("{start}…"))

@@ -1,53 +1,53 @@
-//! What can happen in a state.
+//! The possible actions of a state.
 
 use super::ledger::{FireLedger, SwitchOff};
 use super::state::{ModelNode, ModelRequest, ModelState, NodeTrouble};
 use super::{ModelCommand, ModelScope};
 use evenkeel_core::input::Input;
 
-/// One thing that happens. Sides are 0 and 1; the other number is a place in a queue.
+/// One action. Sides are 0 and 1; the other number is a position in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ModelAction {
-    /// The registry takes a request and answers.
+    /// The registry handles a request and answers.
     Serve(u8, u8),
-    /// The node takes an answer, or word from its executor.
+    /// The node handles an answer, or a report of its executor.
     Take(u8, u8),
-    /// The node takes the answer that was overtaken.
+    /// The node handles the answer that was overtaken.
     TakeSlow(u8),
-    /// The node hears all news up to now.
+    /// The node receives all news up to now.
     Hear(u8),
     /// The node's timer rings.
     Ring(u8),
-    /// The executor makes a child process, or refuses.
+    /// The executor starts a child process, or refuses.
     Launch(u8),
-    /// A child ends: by itself, or because it was told to.
+    /// A child ends: by itself, or because it was stopped.
     End(u8, u8),
     /// A commit that its sender gave up arrives after all.
     Land(u8),
-    /// Somebody asks something of the node.
+    /// An operator sends a command to the node.
     Ask(u8, ModelCommand),
-    /// Time goes on to the next moment at which something must happen.
+    /// Time goes on to the next moment with an action.
     Wait,
-    /// Something goes wrong.
+    /// A fault occurs.
     Strike(u8, ModelFault),
-    /// A trouble ends; what a cut held up goes on.
+    /// A fault ends; requests that a cut held up go on.
     Mend(u8),
-    /// A cut ends, and the requests it held up are lost.
+    /// A cut ends, and the requests that it held up are lost.
     MendWithLoss(u8),
 }
 
-/// What may go wrong, once for each fault of the scope. The number is the request that it befalls.
+/// The kinds of faults, each at most once per allowed fault of the scope. The number is the affected request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ModelFault {
     /// A request does not arrive; its sender learns that it had no answer.
     RequestLost(u8),
     /// It arrives later or never; its sender has stopped waiting.
     RequestLate(u8),
-    /// It is carried out and the answer does not arrive.
+    /// It is carried out and its answer is lost.
     ReplyLost(u8),
-    /// It is carried out and the answer comes late, overtaken by anything.
+    /// It is carried out and its answer comes late, overtaken by anything.
     ReplySlow(u8),
-    /// A piece of the feed is never heard.
+    /// A piece of the feed is lost.
     NewsLost,
     /// The process stops for a while.
     Freeze,
@@ -58,10 +58,10 @@ pub(super) enum ModelFault {
 }
 
 impl ModelState {
-    /// Everything that can happen now; nothing when all is over.
+    /// All possible actions; none if all is over.
     ///
-    /// Messages, timers and executors are quick: time waits for them unless a fault holds them up. What a fault holds up,
-    /// and how long a run takes, is open until the moment of healing.
+    /// Messages, timers and executors are quick: time waits for them unless a fault holds them up. The duration of
+    /// faults and of runs is open until the time of healing.
     pub(super) fn choices(&self, scope: &ModelScope) -> Vec<ModelAction> {
         let mut acts = Vec::new();
         (0..2).for_each(|n| self.due_now(scope, n, &mut acts));
@@ -77,7 +77,7 @@ impl ModelState {
         if !healed {
             let (faults, wishes) = (self.faults, self.commands);
             (0..2).for_each(|n| self.possible_faults(scope, n, faults, &mut acts));
-            // Beside faults wishes come in quiet moments only.
+            // With faults, commands come in quiet moments only.
             let heard = wishes > 0 && (quiet || scope.faults == 0);
             let up = (0..2).filter(|n| heard && self.sides[*n as usize].get().trouble.is_none());
             acts.extend(up.flat_map(|n| scope.choice.iter().map(move |wish| ModelAction::Ask(n, *wish))));
@@ -88,7 +88,7 @@ impl ModelState {
         acts
     }
 
-    /// What happens next while the nodes join in the calmest way; `None` when both have.
+    /// The next action while the nodes join without disturbance; `None` if both have.
     pub(super) fn calm(&self, scope: &ModelScope) -> Option<ModelAction> {
         let mut acts = Vec::new();
         (0..2).for_each(|n| self.due_now(scope, n, &mut acts));
@@ -96,7 +96,7 @@ impl ModelState {
         acts.first().copied().or((!listening).then_some(ModelAction::Wait))
     }
 
-    /// What must happen before time goes on.
+    /// The actions that must come before time goes on.
     fn due_now(&self, scope: &ModelScope, n: u8, acts: &mut Vec<ModelAction>) {
         let side = self.sides[n as usize].get();
         if !side.is_cut() {
@@ -121,8 +121,8 @@ impl ModelState {
         acts.extend(ends(side, n, |shard| scope.lasting.is_some_and(|lasting| lasting != shard)));
     }
 
-    /// What may happen sooner or later. Troubles end when all is quiet, and not in the moment in which they began; so do
-    /// runs, unless the scope is about the order of messages.
+    /// The actions that may come sooner or later. Faults end when all is quiet, and not in the moment in which they
+    /// began; so do runs, unless the scope is about the order of messages.
     fn chances(&self, scope: &ModelScope, n: u8, quiet: bool, acts: &mut Vec<ModelAction>) {
         let side = self.sides[n as usize].get();
         if quiet || scope.split {
@@ -160,13 +160,13 @@ impl ModelState {
         acts.extend(mishaps.into_iter().map(|mishap| ModelAction::Strike(n, mishap)));
     }
 
-    /// Whether nothing is left to happen to any fire.
+    /// Whether no fire has a further action.
     fn settled(&self, scope: &ModelScope) -> bool {
         let told = || self.ledgers.get().iter().all(FireLedger::is_settled);
         self.rests(scope) && (told() || self.switched() != SwitchOff::On)
     }
 
-    /// The next moment at which something must happen.
+    /// The next moment with an action.
     pub(super) fn next_moment(&self) -> i64 {
         let sides = self.sides.iter().map(super::fingerprint::FingerprintedPart::get);
         let wakes = sides.clone().filter(|s| s.node.is_some() && !s.is_frozen()).filter_map(|s| s.wake);
@@ -175,7 +175,7 @@ impl ModelState {
         wakes.chain(guards).chain(lease).filter(|at| *at > self.now).min().unwrap_or(i64::MAX)
     }
 
-    /// A child that must be dead by then keeps time from going on.
+    /// Whether time may go on: not past the moment at which a child must be dead.
     fn may_wait(&self) -> bool {
         let next = self.next_moment();
         next < i64::MAX && self.children().filter_map(|c| c.ending).all(|(_, killed)| next < killed)
@@ -188,14 +188,14 @@ fn ends(side: &ModelNode, n: u8, of: impl Fn(u32) -> bool) -> Vec<ModelAction> {
     children.map(|(i, _)| ModelAction::End(n, i)).collect()
 }
 
-/// What may go wrong with a request.
+/// The possible faults of a request.
 fn may_befall(request: &ModelRequest, i: u8) -> Vec<ModelFault> {
     let (lost, late) = (ModelFault::RequestLost(i), ModelFault::RequestLate(i));
     let (unanswered, slow) = (ModelFault::ReplyLost(i), ModelFault::ReplySlow(i));
     match request {
         ModelRequest::Close(_) => vec![],
         ModelRequest::Commit { .. } => vec![lost, late, unanswered, slow],
-        // A reading that is lost on either way is the same reading lost.
+        // A read that is lost on either way is the same loss.
         ModelRequest::List | ModelRequest::Read(_) => vec![lost, slow],
         ModelRequest::Open(_) | ModelRequest::Renew(..) | ModelRequest::Offer { .. } => {
             vec![lost, unanswered, slow]

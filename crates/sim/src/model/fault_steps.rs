@@ -1,4 +1,4 @@
-//! What goes wrong, and how it mends.
+//! Applies faults and their recovery.
 
 use evenkeel_core::input::{Input, LeaseEvent, OfferAnswer};
 use evenkeel_core::registry::TxnOutcome;
@@ -52,7 +52,7 @@ impl ModelState {
         Ok(())
     }
 
-    /// The process ends. Its commits may still arrive; its guard ends its children.
+    /// Ends the process. Its commits may still arrive; its guard ends its children.
     pub(super) fn end_process(&mut self, scope: &ModelScope, n: u8) {
         let old = self.side(n);
         let requests = std::mem::take(&mut old.requests);
@@ -68,7 +68,7 @@ impl ModelState {
         self.prune_feed();
     }
 
-    /// A trouble ends: a process that is down starts again.
+    /// Ends a fault: a process that is down starts again.
     pub(super) fn mend(&mut self, scope: &ModelScope, n: u8) {
         let now = self.now;
         let side = self.side(n);
@@ -86,7 +86,7 @@ impl ModelState {
     }
 }
 
-/// What a sender learns when no answer comes.
+/// The input of a sender when no answer comes.
 fn failure(request: &ModelRequest) -> Option<Input> {
     Some(match request {
         ModelRequest::Open(_) | ModelRequest::Renew(..) => Input::Lease(LeaseEvent::Failed),
@@ -103,7 +103,7 @@ fn failure(request: &ModelRequest) -> Option<Input> {
     })
 }
 
-/// A commit may arrive when nobody waits for it any more; everything else would change nothing then.
+/// A late commit of a request: it may arrive after its sender gave up; any other request would change nothing then.
 fn late(side: u8, request: ModelRequest) -> Option<LateCommit> {
     let ModelRequest::Commit { txn, kind, trust, .. } = request else { return None };
     Some(LateCommit { side, txn, kind, trust })

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 const KEYS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03];
 
-/// Two multiply-and-fold lanes with different keys. Not made to withstand an enemy, only chance: among 10⁸ states two
-/// share a print with a probability of about 10⁻²³.
+/// Two multiply-and-fold accumulators with different keys. Not made to withstand attacks, only chance: among 10⁸ states
+/// two share a fingerprint with a probability of about 10⁻²³.
 pub(super) struct FingerprintHasher([u64; 2]);
 
 impl FingerprintHasher {
@@ -46,7 +46,7 @@ impl Hasher for FingerprintHasher {
     }
 
     fn write_u64(&mut self, word: u64) {
-        // A lane moves on even where the word cancels it, or zeros would vanish.
+        // An accumulator moves on even if the word cancels it, or zeros would vanish.
         for (lane, key) in self.0.iter_mut().zip(KEYS) {
             *lane = fold(*lane ^ word, key).wrapping_add(key).rotate_left(23);
         }
@@ -69,7 +69,7 @@ impl Hasher for FingerprintHasher {
     }
 }
 
-/// A part of the state that successors share until one changes it; its print is computed once.
+/// A part of the state that successors share until one changes it; its fingerprint is computed once.
 pub(super) struct FingerprintedPart<T> {
     value: Rc<T>,
     print: Option<u128>,

@@ -1,4 +1,4 @@
-//! Flaws: the rules that the protocol marks ✗, each taken away alone. A search that does not notice is blind.
+//! Flaws: the rules that the protocol marks ✗, each removed alone. A search that does not notice is blind.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use evenkeel_core::view::JobId;
 
 use super::ModelScope;
 
-/// One rule of the protocol, taken away.
+/// One removed rule of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProtocolFlaw {
-    /// Each life of a node joins under the same number.
+    /// Each incarnation of a node joins under the same number.
     IncarnationReused,
-    /// A job is taken over without the guard that its holder is absent.
+    /// A job is taken over without the guard that its owner is absent.
     TakeoverUnguarded,
     /// A fire is claimed though trust ends before it is due.
     ClaimBeyondTrust,
@@ -27,26 +27,26 @@ pub enum ProtocolFlaw {
     NotAfterIgnored,
     /// An open run that fell due while the node was untrusted is left alone.
     OpenRunDropped,
-    /// The node forgets what it gave to its executor.
+    /// The node forgets the runs that it gave to its executor.
     GivenForgotten,
-    /// Nobody ends the runs when trust does.
+    /// No guard process ends the runs when trust ends.
     NoGuardProcess,
     /// Transactions do not guard on what they write, so a second delivery is applied again.
     Repeatable,
-    /// A leader is elected without the guard that the one before is absent.
+    /// A leader is elected without the guard that the previous one is absent.
     ElectionUnguarded,
-    /// Shards that are taken over also stay where they were.
+    /// Failed-over shards also stay where they were.
     FailoverCopies,
-    /// A fire of shards is claimed without the guard on the place, and so whether the shares are marked or cut anew.
+    /// A fire of shards is claimed without the guard on the assignment, even if a reshard is pending or done.
     ClaimUnguarded,
-    /// A run is accepted without the guard on the plan, and so whoever it is planned for by now.
+    /// A run is accepted without the guard on the plan, whichever node it is planned for by now.
     AcceptUnguarded,
     /// Runs are planned without the guard on the plan, over whatever became of it.
     PlanUnguarded,
 }
 
 impl ProtocolFlaw {
-    /// All of them.
+    /// All flaws.
     pub const ALL: [Self; 13] = [
         Self::IncarnationReused,
         Self::TakeoverUnguarded,
@@ -63,7 +63,7 @@ impl ProtocolFlaw {
         Self::PlanUnguarded,
     ];
 
-    /// A transaction as the registry sees it under this flaw.
+    /// Changes a transaction before the registry gets it.
     pub(super) fn mutate(self, kind: CommitKind, txn: &mut Txn) {
         match self {
             Self::TakeoverUnguarded if kind == CommitKind::TakeOver => unguard(txn, is_absence),
@@ -142,7 +142,7 @@ pub(super) fn rules(scope: &ModelScope) -> &'static [Rule] {
     }
 }
 
-/// Without those that speak to peers: claims and shards are played here, and loads would only widen the search.
+/// The rules without those that call peers: claims and shards are modelled here, and loads would only widen the search.
 const ALONE: &[Rule] = &[
     rules::MEMBERSHIP,
     rules::CONTROL,
@@ -155,7 +155,7 @@ const ALONE: &[Rule] = &[
     rules::FIRING,
 ];
 
-/// With those that plan. Nobody probes anybody: an offer that finds nobody says as much.
+/// The rules with those that plan. No node probes: an offer that fails has the same result.
 const DISPATCHING: &[Rule] = &[
     rules::MEMBERSHIP,
     rules::CONTROL,

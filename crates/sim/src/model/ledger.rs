@@ -1,4 +1,4 @@
-//! The ledger: what really happened, kept beside the nodes and unknown to them, and the invariants that judge it.
+//! The ledger: the physical facts, kept beside the nodes and unknown to them, and the invariants that it checks.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use super::state::EPOCH;
 
 pub(super) mod plans;
 
-/// What really happened to the job's fires. A fire is named by its due moment.
+/// The physical facts of the job's fires. A fire is named by its due moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FireLedger {
-    /// The fires there are.
+    /// The fires.
     due: Vec<i64>,
     delivery: Delivery,
     /// Every (fire, attempt) that physically started.
@@ -31,10 +31,10 @@ pub(super) struct FireLedger {
     top: Token,
 }
 
-/// Whether somebody switched the job off.
+/// Whether the job was switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SwitchOff {
-    /// Nobody did.
+    /// It was not.
     On,
     /// It is paused.
     ForAWhile,
@@ -42,10 +42,10 @@ pub(super) enum SwitchOff {
     ForGood,
 }
 
-/// The name of an invariant and what broke it.
+/// The name of an invariant and the facts of its violation.
 pub(super) type LedgerViolation = String;
 
-/// A fire by its due moment, as traces name it.
+/// A fire by its due moment, as in traces.
 fn named(due: i64) -> String {
     format!("the fire of {}ms", due - EPOCH)
 }
@@ -72,8 +72,8 @@ impl FireLedger {
         }
     }
 
-    /// A child process begins. `covered` says whether the registry, at this instant, has this attempt open for a member
-    /// that is present; `running` how many other runs of the job are alive anywhere.
+    /// Records that a child process begins. `covered` says whether the registry, at this instant, has this attempt open
+    /// for a present member; `running` how many other runs of the job are alive anywhere.
     pub(super) fn start(
         &mut self,
         due: i64,
@@ -100,7 +100,7 @@ impl FireLedger {
         Ok(())
     }
 
-    /// A child process ended: by itself, or from outside.
+    /// Records the end of a child process: by itself, or from outside.
     pub(super) fn end(&mut self, due: i64, attempt: u32, itself: bool) {
         self.ends.insert((due, attempt));
         if itself {
@@ -108,7 +108,7 @@ impl FireLedger {
         }
     }
 
-    /// The lane was written. `trust` is how far the writer could trust its lease when it decided.
+    /// Checks a write of the run state. `trust` is how far the writer could trust its lease when it decided.
     pub(super) fn check_run_state(
         &mut self,
         old: Option<&RunState>,
@@ -154,7 +154,7 @@ impl FireLedger {
         Ok(())
     }
 
-    /// The watermark passes a fire only by opening it or with a word about it, and goes back only over an unstarted one.
+    /// The watermark passes a fire only by opening it or with a verdict, and goes back only over an unstarted one.
     fn watermark(&self, old: Option<&RunState>, new: &RunState) -> Result<(), LedgerViolation> {
         let from = old.map_or(i64::MIN, |l| l.watermark.0);
         let to = new.watermark.0;
@@ -177,7 +177,7 @@ impl FireLedger {
         self.starts.iter().any(|(fire, _)| *fire == due)
     }
 
-    /// An open run leaves the lane: it ended, or somebody gave it up, or it was taken back unstarted.
+    /// Checks an open run that leaves the run state: it ended, or was given up, or was withdrawn unstarted.
     fn closed(
         &self,
         open: &Open,
@@ -211,13 +211,13 @@ impl FireLedger {
         Ok(())
     }
 
-    /// Whether nothing is left to happen to any fire.
+    /// Whether no fire has a further event.
     pub(super) fn is_settled(&self) -> bool {
         self.due.iter().all(|due| self.done.contains(due) || self.lost.contains(due))
     }
 
-    /// The last judgement: every fire has the outcome that its delivery promises. Of a job that was switched off, only
-    /// those fires need one that started; and of one that was given up for good nothing is attempted again.
+    /// The final check: every fire has the outcome that its delivery guarantee promises. Of a job that was switched
+    /// off, only started fires need one; and of one that was disabled or deleted nothing is retried.
     pub(super) fn judge(&self, faults: bool, off: SwitchOff) -> Result<(), LedgerViolation> {
         let once = self.delivery == Delivery::AtMostOnce || off == SwitchOff::ForGood;
         for due in self.due.iter().filter(|due| off == SwitchOff::On || self.started(**due)) {

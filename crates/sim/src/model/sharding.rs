@@ -1,4 +1,4 @@
-//! A sharded job as the registry has it, shard by shard, and what one commit may make of it.
+//! Checks a sharded job in the registry, shard by shard: what one commit may change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use evenkeel_core::time::Wall;
 
 use super::ledger::{FireLedger, LedgerViolation, require};
 
-/// The job's entries at one moment, and who is a member then.
+/// The job's entries at one moment, and the members then.
 pub(super) struct ShardedEntries {
     epoch: u64,
     sharding: Sharding,
@@ -52,18 +52,18 @@ impl ShardedEntries {
         found
     }
 
-    /// Whether nothing runs and nothing is left to tell.
+    /// Whether nothing runs and no verdict is left to record.
     pub(super) fn rest(&self) -> bool {
         self.run_states.values().all(ShardRunState::is_empty)
     }
 
-    /// Whether this attempt is open, for a member that is present.
+    /// Whether this attempt is open, for a present member.
     pub(super) fn covers(&self, by: &Member, shard: Shard, due: Wall, attempt: u32) -> bool {
         let open = self.run_states.get(by).and_then(|lane| lane.open_of(shard));
         self.present.contains(by) && open.is_some_and(|o| o.due == due && o.attempt == attempt)
     }
 
-    /// Everyone who may have a lane, and the lane as it counts under the cut.
+    /// The members that may have a run state, and the run state as it counts after the last reshard.
     fn answering(&self) -> impl Iterator<Item = (&Member, ShardRunState)> {
         let lane = |member: &Member| self.sharding.run_state_of(member, self.run_states.get(member));
         self.sharding.lanes.iter().map(move |member| (member, lane(member)))
@@ -73,7 +73,7 @@ impl ShardedEntries {
         self.run_states.values().flat_map(|lane| &lane.verdicts).filter(move |v| v.shards.contains(shard))
     }
 
-    /// One shard's state, as if it were a claimed job's; without a watermark while nobody answers for it.
+    /// One shard's state, as if it were a claimed job's; without a watermark while no member is responsible for it.
     fn shard(&self, shard: Shard) -> (Option<Wall>, RunState) {
         let verdicts = self.verdicts(shard).cloned().collect();
         let mut found = RunState { verdicts, ..RunState::default() };
@@ -98,7 +98,7 @@ impl ShardedEntries {
         (watermark, found)
     }
 
-    /// Every shard is in one lane, with whatever runs of it; and every lane is listed.
+    /// Every shard is in one run state, with all its runs; and every run state is listed.
     fn whole(&self) -> Result<(), LedgerViolation> {
         let stray = self.run_states.keys().find(|member| !self.sharding.lanes.contains(member));
         require(stray.is_none(), "every lane is listed (I21)", || {
@@ -121,7 +121,7 @@ impl ShardedEntries {
     }
 }
 
-/// One commit that was applied.
+/// One applied commit.
 pub(super) struct ModelCommit<'a> {
     pub(super) before: &'a ShardedEntries,
     pub(super) after: &'a ShardedEntries,
@@ -141,7 +141,7 @@ impl ModelCommit<'_> {
         Ok(())
     }
 
-    /// A leader gives way only by itself or when it is gone, and nobody is made one by another.
+    /// A leader resigns by itself or when it is gone, and no member makes another one leader.
     fn leader(&self) -> Result<(), LedgerViolation> {
         let Self { before, after, by, .. } = self;
         let (was, is) = (before.sharding.leader.as_ref(), after.sharding.leader.as_ref());
@@ -161,7 +161,7 @@ impl ModelCommit<'_> {
         })
     }
 
-    /// A lane is its member's; another writes it only when that one is gone.
+    /// A run state is its member's; another member writes it only when that one is gone.
     fn writer(&self) -> Result<(), LedgerViolation> {
         let Self { before, after, by, .. } = self;
         let all = before.run_states.keys().chain(after.run_states.keys());
@@ -177,9 +177,9 @@ impl ModelCommit<'_> {
 
     fn shard(&self, shard: Shard, ledger: &mut FireLedger) -> Result<(), LedgerViolation> {
         let ((_, mut was), (watermark, mut is)) = (self.before.shard(shard), self.after.shard(shard));
-        // Of a deleted job nobody keeps a watermark.
+        // Of a deleted job no watermark is kept.
         is.watermark = watermark.unwrap_or(was.watermark);
-        // And what it had claimed ahead nobody claims again, so that the watermark need not go back over it.
+        // And its claims ahead of time are not repeated, so that the watermark need not go back over them.
         if let (true, Some(open), None) = (self.after.deleted, was.open.first(), is.open.first())
             && !ledger.started(open.due.0)
         {
@@ -212,7 +212,7 @@ impl ModelCommit<'_> {
             .map_err(|broken| format!("{broken}, of shard {}", shard.0))
     }
 
-    /// What is said of a shard's attempt is said by one lane, and comes with the end of that attempt.
+    /// A verdict on a shard's attempt is in one run state, and comes with the end of that attempt.
     fn check_reported(&self, shard: Shard, was: &RunState, is: &RunState) -> Result<(), LedgerViolation> {
         let lost: Vec<_> = is.verdicts.iter().filter(|v| v.state == VerdictState::Lost).collect();
         let distinct: BTreeSet<_> = lost.iter().map(|v| (v.due, v.attempt)).collect();

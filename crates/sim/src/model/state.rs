@@ -1,4 +1,4 @@
-//! One state of the model: two nodes, their executors, the registry, what is under way between them, and the clock.
+//! One state of the model: two nodes, their executors, the registry, the messages between them, and the clock.
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Run, StopReason, Ticket};
@@ -19,14 +19,14 @@ use super::ledger::plans::plan;
 use super::ledger::{FireLedger, LedgerViolation, SwitchOff};
 use super::sharding::ShardedEntries;
 
-/// The calendar when the model's clock shows 0: 2026-01-01T00:00:00Z.
+/// The wall time when the model's clock shows 0: 2026-01-01T00:00:00Z.
 pub(super) const EPOCH: i64 = 1_767_225_600_000;
 /// The term of a lease (L).
 pub(super) const TTL: i64 = 3_000;
-/// How long after asking a lease may be trusted.
+/// How long after its request a lease may be trusted.
 pub(super) const USABLE: i64 = 2_000;
 
-/// How long after the first node the second one starts, where they do not race; so their timers ring apart.
+/// How long after the first node the second one starts, unless they race; so their timers ring at different times.
 const STAGGER: i64 = 300;
 
 /// A node's side of the world.
@@ -36,19 +36,19 @@ pub(super) struct ModelNode {
     pub(super) node: Option<Node>,
     /// The registry's number of its lease.
     pub(super) lease: Option<LeaseId>,
-    /// Its last incarnation, which its data folder proves over after a crash.
+    /// Its last incarnation, which its data folder stores for the time after a crash.
     pub(super) life: Option<u64>,
     pub(super) wake: Option<i64>,
-    /// On the way to the registry.
+    /// Requests on the way to the registry.
     pub(super) requests: Vec<ModelRequest>,
-    /// On the way to the node.
+    /// Inputs on the way to the node.
     pub(super) inbox: Vec<Input>,
     /// An answer on its way to the node that anything may overtake.
     pub(super) slow: Option<Input>,
-    /// Up to where the feed was heard; `None` while the node does not listen.
+    /// The position of the feed; `None` while the node does not listen.
     pub(super) heard: Option<Revision>,
     pub(super) trouble: Option<NodeTrouble>,
-    /// Given to the executor, not yet executed.
+    /// Runs given to the executor, not yet started.
     pub(super) launching: Vec<PendingLaunch>,
     /// Child processes.
     pub(super) running: Vec<ModelChild>,
@@ -56,10 +56,10 @@ pub(super) struct ModelNode {
     pub(super) guard: i64,
 }
 
-/// What is wrong with a node, and since when.
+/// The fault of a node, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum NodeTrouble {
-    /// SIGSTOP: the process does nothing, its guard and the world go on.
+    /// SIGSTOP: the process does nothing, while its guard and the world go on.
     Frozen(i64),
     /// Nothing passes between it and the registry.
     Cut(i64),
@@ -83,14 +83,14 @@ pub(super) enum ModelRequest {
         kind: CommitKind,
         trust: i64,
     },
-    /// To the other node, not to the registry.
+    /// A request to the other node, not to the registry.
     Offer {
         to: Member,
         runs: Vec<Offer>,
     },
 }
 
-/// A run on its way to be a child process.
+/// A run whose child process is about to start.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PendingLaunch {
     pub(super) run: Run,
@@ -101,7 +101,7 @@ pub(super) struct PendingLaunch {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelChild {
     pub(super) run: Run,
-    /// Why it was told to end, and when it is killed at the latest.
+    /// Why it was stopped, and when it is killed at the latest.
     pub(super) ending: Option<(StopReason, i64)>,
 }
 
@@ -114,7 +114,7 @@ pub(super) struct LateCommit {
     pub(super) trust: i64,
 }
 
-/// Everything.
+/// The whole state.
 #[derive(Clone)]
 pub(super) struct ModelState {
     pub(super) now: i64,
@@ -163,7 +163,7 @@ fn settings(scope: &ModelScope, index: usize, predecessor: Option<u64>) -> Setti
 }
 
 impl ModelState {
-    /// The job is declared; both nodes are about to start, or have joined calmly.
+    /// The first state: the job is declared; both nodes are about to start, or have joined without disturbance.
     pub(super) fn first(scope: &ModelScope) -> Self {
         let seconds: Vec<String> = scope.due.iter().map(|due| (due / 1000).to_string()).collect();
         let mut declared =
@@ -172,7 +172,7 @@ impl ModelState {
         if let Some(shards) = scope.shards {
             declared.placement = Placement::Sharded;
             declared.shards = shards;
-            // Fires missed during a run are given up, so that a lane says more in its end than that it is over.
+            // Fires missed during a run are given up, so that the end of a run writes more to the run state.
             declared.catch_up = CatchUp::Skip;
             declared.reshard_timeout = 1;
         }
@@ -226,12 +226,12 @@ impl ModelState {
         clock(self.now)
     }
 
-    /// The job's lane as the registry has it.
+    /// The job's run state as the registry has it.
     pub(super) fn run_state(&self) -> Option<RunState> {
         run_state_of(self.store.get())
     }
 
-    /// Whether somebody paused, disabled or deleted the job.
+    /// Whether the job was paused, disabled or deleted.
     pub(super) fn switched(&self) -> SwitchOff {
         let found = self.store.get().read(&[keys::spec(&job())]);
         match found.first().and_then(|change| decode(&change.entry.as_ref()?.value)) {
@@ -241,13 +241,13 @@ impl ModelState {
         }
     }
 
-    /// The last judgement, where nothing is left to happen.
+    /// The final check, if no action is left.
     pub(super) fn judge(&self, scope: &ModelScope) -> Result<(), LedgerViolation> {
         let (faults, off) = (self.faults < scope.faults, self.switched());
         self.ledgers.get().iter().try_for_each(|ledger| ledger.judge(faults, off))
     }
 
-    /// Whether nothing runs and nothing is left to tell, as far as the registry knows.
+    /// Whether nothing runs and no verdict is left to record, as far as the registry knows.
     pub(super) fn rests(&self, scope: &ModelScope) -> bool {
         if scope.shards.is_some() {
             return ShardedEntries::of(self.store.get()).rest();
@@ -275,7 +275,7 @@ pub(super) fn run_state_of(store: &Store) -> Option<RunState> {
 }
 
 impl ModelNode {
-    /// No process, nothing under way.
+    /// A node without a process, and without messages.
     pub(super) fn down() -> Self {
         Self {
             node: None,
@@ -295,13 +295,13 @@ impl ModelNode {
 
     /// A process that starts now.
     pub(super) fn new(scope: &ModelScope, index: usize, life: Option<u64>, now: i64) -> Self {
-        // Where incarnations are reused nothing tells an earlier life from this one, so none can be evicted.
+        // With reused incarnations an earlier one cannot be told from this one, so none can be evicted.
         let predecessor = life.filter(|_| scope.flaw != Some(ProtocolFlaw::IncarnationReused));
         let node = Node::with_rules(settings(scope, index, predecessor), flaw::rules(scope));
         Self { node: Some(node), life, wake: Some(now), guard: now, ..Self::down() }
     }
 
-    /// Whether something is wrong with it that will mend, or an answer is still to come.
+    /// Whether it has a fault that will end, or an answer is still to come.
     pub(super) fn is_troubled(&self) -> bool {
         self.slow.is_some() || self.trouble.is_some_and(|trouble| trouble != NodeTrouble::Gone)
     }
@@ -314,7 +314,7 @@ impl ModelNode {
         matches!(self.trouble, Some(NodeTrouble::Cut(_)))
     }
 
-    /// Whether news waits that the node may hear.
+    /// Whether there is news that the node may receive.
     pub(super) fn is_behind(&self, store: &Store) -> bool {
         self.heard.is_some_and(|heard| heard < store.revision())
     }

@@ -1,4 +1,4 @@
-//! Faults in what nodes make of jobs that run on every node.
+//! Faults with broadcast jobs.
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, VerdictState};
@@ -14,7 +14,7 @@ use super::commits::{commits, declarations};
 use super::sharding::change_written_assignments;
 use crate::mutation::Mutation;
 
-/// Takes every job for one that runs on as many nodes as it has shards.
+/// Treats every job as one that runs on as many nodes as it has shards.
 pub(super) struct KeepsBroadcastTotal;
 
 impl Mutation for KeepsBroadcastTotal {
@@ -27,7 +27,7 @@ impl Mutation for KeepsBroadcastTotal {
     }
 }
 
-/// Deals the nodes that have numbers other ones.
+/// Assigns new numbers to the nodes that have some.
 pub(super) struct RenumbersNodes;
 
 impl Mutation for RenumbersNodes {
@@ -43,7 +43,7 @@ impl Mutation for RenumbersNodes {
     }
 }
 
-/// Tells nobody of the fires that went with a node.
+/// Records nothing about the fires of a departed node.
 pub(super) struct HidesDepartedFires;
 
 impl Mutation for HidesDepartedFires {

@@ -1,4 +1,4 @@
-//! Faults in ending by hand what waits.
+//! Faults in cancelling waiting runs.
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Effect;
@@ -11,7 +11,7 @@ use super::commits::change_run_states;
 use crate::invariants::is_manual;
 use crate::mutation::Mutation;
 
-/// Says of a run that it is ended, and lets it wait on.
+/// Reports a run as cancelled, and lets it wait on.
 pub(super) struct ReportsFalseCancel;
 
 impl Mutation for ReportsFalseCancel {
@@ -26,7 +26,7 @@ impl Mutation for ReportsFalseCancel {
     }
 }
 
-/// Ends another shard than the one that is named.
+/// Cancels another shard than the requested one.
 pub(super) struct CancelsOtherShard;
 
 impl Mutation for CancelsOtherShard {

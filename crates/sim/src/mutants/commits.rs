@@ -1,4 +1,4 @@
-//! Faults in what nodes ask for: transactions and starts that are not as the rules made them.
+//! Faults in effects of nodes: transactions and starts that differ from what the rules decided.
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, Event};
@@ -12,7 +12,7 @@ use evenkeel_core::time::Mono;
 
 use crate::mutation::Mutation;
 
-/// The transactions of these acts, among what a node just decided.
+/// The transactions of these kinds, among the effects of a node's last step.
 pub(super) fn commits<'a>(
     effects: &'a mut [Effect],
     kinds: &'a [CommitKind],
@@ -23,7 +23,7 @@ pub(super) fn commits<'a>(
     })
 }
 
-/// Changes the lanes that these acts write; the node's own copy of each lane is given along.
+/// Changes the run states in transactions of these kinds; passes on the node's own copy of each.
 pub(super) fn change_run_states(
     node: &Node,
     effects: &mut [Effect],
@@ -41,7 +41,7 @@ pub(super) fn change_run_states(
     }
 }
 
-/// A node reads something else of what jobs declare.
+/// Changes the declarations that a node reads.
 pub(super) fn declarations(input: &mut Input, change: impl Fn(&mut Job)) {
     let changes = match input {
         Input::Listed(Some(batch)) | Input::Changed(batch) => &mut batch.changes,
@@ -56,7 +56,7 @@ pub(super) fn declarations(input: &mut Input, change: impl Fn(&mut Job)) {
     }
 }
 
-/// Acts of this kind are guarded by nothing.
+/// Removes all guards from transactions of this kind.
 pub(super) struct UnguardedCommits(pub(super) CommitKind);
 
 impl Mutation for UnguardedCommits {
@@ -65,7 +65,7 @@ impl Mutation for UnguardedCommits {
     }
 }
 
-/// Claims and plans fires by calendars as it knows them.
+/// Claims and plans fires without the guard on calendars.
 pub(super) struct SkipsCalendarGuard;
 
 impl Mutation for SkipsCalendarGuard {
@@ -77,7 +77,7 @@ impl Mutation for SkipsCalendarGuard {
     }
 }
 
-/// Takes jobs over without asking whether their holder is gone.
+/// Takes jobs over without the guard that their owner is absent.
 pub(super) struct SkipsAbsenceGuard;
 
 impl Mutation for SkipsAbsenceGuard {
@@ -87,7 +87,7 @@ impl Mutation for SkipsAbsenceGuard {
     }
 }
 
-/// Takes jobs over without asking whether somebody else did.
+/// Takes jobs over without the guard against a second takeover.
 pub(super) struct SkipsTakeoverGuard;
 
 impl Mutation for SkipsTakeoverGuard {
@@ -97,7 +97,7 @@ impl Mutation for SkipsTakeoverGuard {
     }
 }
 
-/// Attempts a run again under the token of the attempt before.
+/// Retries a lost run under the token of the previous attempt.
 pub(super) struct ReusesTokenAfterLoss;
 
 impl Mutation for ReusesTokenAfterLoss {
@@ -123,7 +123,7 @@ impl Mutation for DropsVerdicts {
     }
 }
 
-/// Takes a fire back and leaves the watermark where the claim had moved it.
+/// Withdraws a fire and leaves the watermark where the claim had moved it.
 pub(super) struct KeepsWithdrawnWatermark;
 
 impl Mutation for KeepsWithdrawnWatermark {
@@ -152,7 +152,7 @@ impl Mutation for SkipsWatermark {
     }
 }
 
-/// Claims a run that was asked for, and does not write that it did.
+/// Claims a requested run, and does not write that it did.
 pub(super) struct SkipsRequestWrite;
 
 impl Mutation for SkipsRequestWrite {
@@ -169,7 +169,7 @@ impl Mutation for SkipsRequestWrite {
     }
 }
 
-/// Changes a job's spec and leaves its place alone, so that a guard on the place vouches for nothing.
+/// Changes a job's spec but not its assignment, so that a guard on the assignment proves nothing.
 pub(super) struct SkipsAssignmentWrite;
 
 impl Mutation for SkipsAssignmentWrite {
@@ -185,7 +185,7 @@ impl Mutation for SkipsAssignmentWrite {
     }
 }
 
-/// Starts runs whenever their executor gets to it.
+/// Starts runs however late.
 pub(super) struct IgnoresNotAfter;
 
 impl Mutation for IgnoresNotAfter {
@@ -198,7 +198,7 @@ impl Mutation for IgnoresNotAfter {
     }
 }
 
-/// Nobody ends the runs of a node that may not go on.
+/// No guard process ends the runs of a node that has lost its trust.
 pub(super) struct NoGuardProcess;
 
 impl Mutation for NoGuardProcess {
@@ -207,7 +207,7 @@ impl Mutation for NoGuardProcess {
     }
 }
 
-/// Sounds no alarm.
+/// Raises no alarm.
 pub(super) struct SuppressesAlarms;
 
 impl Mutation for SuppressesAlarms {

@@ -1,10 +1,10 @@
-//! Faults in what follows after the registry went back in time.
+//! Faults after a rewind of the registry.
 
 use evenkeel_core::record::RegistryBookmark;
 
 use crate::mutation::Mutation;
 
-/// Takes part while others do not know yet that they are of an earlier generation.
+/// Joins while other nodes have not noticed the rewind.
 pub(super) struct JoinsBeforeNotice;
 
 impl Mutation for JoinsBeforeNotice {
@@ -13,7 +13,7 @@ impl Mutation for JoinsBeforeNotice {
     }
 }
 
-/// Says nowhere until when the registry may have forgotten what was done.
+/// Does not record the loss window of the registry.
 pub(super) struct HidesLossWindow;
 
 impl Mutation for HidesLossWindow {
@@ -22,7 +22,7 @@ impl Mutation for HidesLossWindow {
     }
 }
 
-/// Does not remember how it saw the registry last.
+/// Does not remember the state in which it last saw the registry.
 pub(super) struct ForgetsRegistryMark;
 
 impl Mutation for ForgetsRegistryMark {
@@ -31,7 +31,7 @@ impl Mutation for ForgetsRegistryMark {
     }
 }
 
-/// Remembers how far the order was, which leases carry on that end, and not what it wrote.
+/// Remembers only the registry's order, which ending leases carry on, and not its own writes.
 pub(super) struct RemembersOrderOnly;
 
 impl Mutation for RemembersOrderOnly {

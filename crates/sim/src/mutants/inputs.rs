@@ -1,4 +1,4 @@
-//! Faults in what nodes make of what they hear.
+//! Faults in the handling of inputs.
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::input::{Input, LeaseEvent};
@@ -9,7 +9,7 @@ use evenkeel_core::time::{Millis, Now};
 
 use crate::mutation::Mutation;
 
-/// Never learns that it should drain.
+/// Never receives the intent to drain it.
 pub(super) struct IgnoresDrain;
 
 impl Mutation for IgnoresDrain {
@@ -24,7 +24,7 @@ impl Mutation for IgnoresDrain {
     }
 }
 
-/// Takes a claim that was made for one that was refused, and knows nothing of what it wrote.
+/// Takes an applied claim for a refused one, and does not know what it wrote.
 pub(super) struct InvertsClaimOutcome;
 
 impl Mutation for InvertsClaimOutcome {
@@ -41,7 +41,7 @@ fn is_claim(kind: CommitKind) -> bool {
     matches!(kind, CommitKind::ClaimJob | CommitKind::ClaimFire | CommitKind::ClaimShards)
 }
 
-/// Takes silence for a refusal.
+/// Takes an unknown outcome for a refusal.
 pub(super) struct TreatsUnknownAsRefused;
 
 impl Mutation for TreatsUnknownAsRefused {
@@ -52,7 +52,7 @@ impl Mutation for TreatsUnknownAsRefused {
     }
 }
 
-/// Counts its lease from when it was granted, as far as it knows, and not from when it was asked for.
+/// Counts its lease from the grant, as far as it knows that, and not from the request.
 pub(super) struct CountsLeaseFromGrant;
 
 impl Mutation for CountsLeaseFromGrant {
@@ -63,7 +63,7 @@ impl Mutation for CountsLeaseFromGrant {
     }
 }
 
-/// Believes its own time of day.
+/// Trusts its own wall clock.
 pub(super) struct IgnoresClockSkew;
 
 impl Mutation for IgnoresClockSkew {
@@ -75,7 +75,7 @@ impl Mutation for IgnoresClockSkew {
     }
 }
 
-/// Reads everything once, and then lives by news alone.
+/// Lists the registry once, and then relies on news alone.
 pub(super) struct NeverRescans;
 
 impl Mutation for NeverRescans {

@@ -1,4 +1,4 @@
-//! Faults in which nodes jobs may run on.
+//! Faults in the choice of eligible nodes.
 
 use evenkeel_core::input::Input;
 use evenkeel_core::labels::NodeSelector;
@@ -8,7 +8,7 @@ use evenkeel_core::time::Now;
 use super::commits::declarations;
 use crate::mutation::Mutation;
 
-/// Takes every job for one that any node may run.
+/// Treats every node as eligible for every job.
 pub(super) struct IgnoresNodeSelector;
 
 impl Mutation for IgnoresNodeSelector {

@@ -1,4 +1,4 @@
-//! Faults in what becomes of fires that come due while a run goes on.
+//! Faults with fires that come due during a run.
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, StopReason, Verdict};
@@ -10,7 +10,7 @@ use evenkeel_core::time::Now;
 use super::commits::{change_run_states, declarations};
 use crate::mutation::Mutation;
 
-/// Gives fires up that were not to wait, and says so to nobody.
+/// Gives up fires that were not to wait, without a verdict.
 pub(super) struct HidesSkippedFires;
 
 impl Mutation for HidesSkippedFires {
@@ -26,7 +26,7 @@ impl Mutation for HidesSkippedFires {
     }
 }
 
-/// Ends runs for a later fire where there is none.
+/// Ends runs for a later fire that does not exist.
 pub(super) struct ReplacesWithoutFire;
 
 impl Mutation for ReplacesWithoutFire {
@@ -38,7 +38,7 @@ impl Mutation for ReplacesWithoutFire {
     }
 }
 
-/// Takes every job for one that lets what comes due wait as long as it is not too late.
+/// Treats every job as one whose fires wait as long as they are not too late.
 pub(super) struct QueuesEveryFire;
 
 impl Mutation for QueuesEveryFire {
@@ -47,7 +47,7 @@ impl Mutation for QueuesEveryFire {
     }
 }
 
-/// Takes every bound on the runs beside each other for none.
+/// Ignores every limit of concurrent runs.
 pub(super) struct IgnoresRunLimit;
 
 impl Mutation for IgnoresRunLimit {

@@ -1,4 +1,4 @@
-//! Faults in what nodes do for each other: beats, leads, plans, offers and strikes.
+//! Faults between nodes: beats, leadership, plans, offers and strikes.
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Effect;
@@ -16,7 +16,7 @@ use super::commits::commits;
 use super::sharding::heard_changes;
 use crate::mutation::Mutation;
 
-/// Changes the records of one kind that these acts write.
+/// Changes the records of one kind in transactions of these kinds.
 fn writes<T: Record>(
     effects: &mut [Effect],
     kinds: &[CommitKind],
@@ -34,7 +34,7 @@ fn writes<T: Record>(
     }
 }
 
-/// Changes the records of one kind that a node hears of.
+/// Changes the records of one kind that a node receives.
 fn change_heard<T: Record>(
     input: &mut Input,
     wanted: impl Fn(&ParsedKey) -> bool,
@@ -52,7 +52,7 @@ fn change_heard<T: Record>(
     }
 }
 
-/// Acts of these kinds are not guarded by how these entries stood.
+/// Removes the guards on these entries from transactions of these kinds.
 pub(super) struct UnguardedEntries(pub(super) &'static [CommitKind], pub(super) fn(&ParsedKey) -> bool);
 
 impl Mutation for UnguardedEntries {
@@ -65,22 +65,22 @@ impl Mutation for UnguardedEntries {
     }
 }
 
-/// What orders and plans are guarded by besides.
+/// The entries that guard the right to order and plan.
 pub(super) fn is_right(parsed: &ParsedKey) -> bool {
     matches!(parsed, ParsedKey::Beat(_) | ParsedKey::Serving)
 }
 
-/// What beats are numbered by.
+/// The entry that guards the numbers of beats.
 pub(super) fn is_settings(parsed: &ParsedKey) -> bool {
     matches!(parsed, ParsedKey::Settings)
 }
 
-/// A plan.
+/// A plan's entry.
 pub(super) fn is_plan(parsed: &ParsedKey) -> bool {
     matches!(parsed, ParsedKey::Plan(_))
 }
 
-/// Takes any beat that is another one than the last, be it earlier, by whatever time it thinks it is.
+/// Takes any beat with another number than the last, even an earlier one, by its own wall clock.
 pub(super) struct AcceptsAnyBeat;
 
 impl Mutation for AcceptsAnyBeat {
@@ -119,7 +119,7 @@ impl Mutation for ReusesBeatToken {
     }
 }
 
-/// Serves without waiting for a predecessor that keeps no deadline of its own.
+/// Serves without the wait for a predecessor that keeps no deadline of its own.
 pub(super) struct SkipsPredecessorWait;
 
 impl Mutation for SkipsPredecessorWait {
@@ -134,7 +134,7 @@ impl Mutation for SkipsPredecessorWait {
     }
 }
 
-/// Serves as soon as it leads, whatever it has read.
+/// Serves as soon as it leads, even before it has read the data.
 pub(super) struct ServesBeforeReading;
 
 impl Mutation for ServesBeforeReading {
@@ -150,7 +150,7 @@ impl Mutation for ServesBeforeReading {
     }
 }
 
-/// Counts the strikes of a node's earlier lives.
+/// Counts the strikes of a node's earlier incarnations.
 pub(super) struct KeepsOldStrikes;
 
 impl Mutation for KeepsOldStrikes {
@@ -184,7 +184,7 @@ impl Mutation for StrikesTwice {
     }
 }
 
-/// Counts the strikes of several observers apart, be they of one beat.
+/// Counts the strikes of several observers separately, even of one beat.
 pub(super) struct CountsEachObserver;
 
 impl Mutation for CountsEachObserver {
@@ -204,7 +204,7 @@ impl Mutation for CountsEachObserver {
     }
 }
 
-/// Says of a node that it is drained as soon as somebody wants it to be.
+/// Reports a node as drained as soon as it is to drain.
 pub(super) struct ReportsDrainedEarly;
 
 impl Mutation for ReportsDrainedEarly {
@@ -222,7 +222,7 @@ impl Mutation for ReportsDrainedEarly {
     }
 }
 
-/// Takes whoever has no slot for one who cannot be reached.
+/// Treats a node without a free slot as unreachable.
 pub(super) struct StrikesBusyNodes;
 
 impl Mutation for StrikesBusyNodes {
@@ -235,7 +235,7 @@ impl Mutation for StrikesBusyNodes {
     }
 }
 
-/// Accepts runs and does not remember how far the job has come.
+/// Accepts runs without the watermark of the job's progress.
 pub(super) struct SkipsPlanWatermark;
 
 impl Mutation for SkipsPlanWatermark {
@@ -249,7 +249,7 @@ impl Mutation for SkipsPlanWatermark {
     }
 }
 
-/// Plans all runs for the node that the first one goes to.
+/// Plans all runs for the node of the first one.
 pub(super) struct PlansOnOneNode;
 
 impl Mutation for PlansOnOneNode {
@@ -270,7 +270,7 @@ impl Mutation for PlansOnOneNode {
     }
 }
 
-/// Plans for a drained node, where there is one, as for any other.
+/// Plans for a drained node as for any other.
 pub(super) struct PlansOnDrainedNodes;
 
 impl Mutation for PlansOnDrainedNodes {
@@ -284,7 +284,7 @@ impl Mutation for PlansOnDrainedNodes {
     }
 }
 
-/// Takes whatever it is offered, also when it may not act.
+/// Accepts every offer, also when it may not act.
 pub(super) struct AcceptsEveryOffer;
 
 impl Mutation for AcceptsEveryOffer {

@@ -1,4 +1,4 @@
-//! Faults in how many runs of a pool go on at once.
+//! Faults with the limits of pools.
 
 use evenkeel_core::input::Input;
 use evenkeel_core::keys::{ParsedKey, parse};
@@ -10,7 +10,7 @@ use super::commits::declarations;
 use super::sharding::heard_changes;
 use crate::mutation::Mutation;
 
-/// Starts runs without a seat.
+/// Starts runs without a permit.
 pub(super) struct SkipsPoolPermit;
 
 impl Mutation for SkipsPoolPermit {
@@ -19,7 +19,7 @@ impl Mutation for SkipsPoolPermit {
     }
 }
 
-/// Sees no seats but its own.
+/// Counts no permits but its own.
 pub(super) struct CountsOwnPermits;
 
 impl Mutation for CountsOwnPermits {

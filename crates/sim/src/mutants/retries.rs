@@ -1,4 +1,4 @@
-//! Faults in what follows a failure.
+//! Faults with retries.
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, Verdict, VerdictState};
@@ -12,7 +12,7 @@ use evenkeel_core::time::{Now, Wall};
 use super::commits::{change_run_states, commits};
 use crate::mutation::Mutation;
 
-/// Changes the waits and the verdicts that these acts write, in each placement.
+/// Changes the waits and the verdicts in transactions of these kinds, in each placement.
 fn entries(
     effects: &mut [Effect],
     kinds: &[CommitKind],
@@ -44,7 +44,7 @@ fn entries(
     }
 }
 
-/// Attempts a run again without a wait.
+/// Retries a run without a wait.
 pub(super) struct SkipsRetryDelay;
 
 impl Mutation for SkipsRetryDelay {
@@ -55,7 +55,7 @@ impl Mutation for SkipsRetryDelay {
     }
 }
 
-/// Takes every end for a failure.
+/// Treats every end as a failure.
 pub(super) struct RetriesEveryEnd;
 
 impl Mutation for RetriesEveryEnd {
@@ -66,7 +66,7 @@ impl Mutation for RetriesEveryEnd {
     }
 }
 
-/// Gives attempts up, and says so to nobody.
+/// Gives up retries without a verdict.
 pub(super) struct HidesGivenUpRetries;
 
 impl Mutation for HidesGivenUpRetries {
@@ -77,7 +77,7 @@ impl Mutation for HidesGivenUpRetries {
     }
 }
 
-/// Attempts a run again under the token of the attempt that failed.
+/// Retries a failed run under the token of the failed attempt.
 pub(super) struct ReusesTokenOnRetry;
 
 impl Mutation for ReusesTokenOnRetry {

@@ -1,4 +1,4 @@
-//! Faults in rules: nodes that follow another one.
+//! Faults in rules: nodes follow a changed rule.
 
 use evenkeel_core::rule_context::{Rule, RuleContext, RuleFn, RuleOutput};
 use evenkeel_core::rules::{
@@ -26,7 +26,7 @@ fn beyond(scene: &RuleContext<'_>, out: &mut RuleOutput) {
     claims::decide_within(scene, |group| quota(group) + 1, out);
 }
 
-/// Claims as if nobody were ever missing: N = 1 + K/S.
+/// Claims as if no node were ever missing: N = 1 + K/S.
 pub(super) struct IgnoresTolerance;
 
 impl Mutation for IgnoresTolerance {

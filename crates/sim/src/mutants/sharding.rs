@@ -1,4 +1,4 @@
-//! Faults in what nodes make of sharded jobs: leaders, marks, cuts, failover, and the fires of single shards.
+//! Faults with sharded jobs: leaders, pending reshards, reshards, failover, and the fires of single shards.
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Effect;
@@ -20,7 +20,7 @@ use evenkeel_core::time::{Now, Wall};
 use super::commits::commits;
 use crate::mutation::Mutation;
 
-/// Everything a node hears of entries.
+/// All changes of entries that a node receives.
 pub(super) fn heard_changes(input: &mut Input) -> &mut [Change] {
     match input {
         Input::Listed(Some(batch)) | Input::Changed(batch) => &mut batch.changes,
@@ -29,7 +29,7 @@ pub(super) fn heard_changes(input: &mut Input) -> &mut [Change] {
     }
 }
 
-/// Changes what a node hears of the places of sharded jobs.
+/// Changes the assignments of sharded jobs that a node receives.
 fn change_heard_assignments(input: &mut Input, change: impl Fn(&mut Sharding)) {
     for entry in
         heard_changes(input).iter_mut().filter(|c| matches!(parse(&c.key), Some(ParsedKey::Assignment(_))))
@@ -44,7 +44,7 @@ fn change_heard_assignments(input: &mut Input, change: impl Fn(&mut Sharding)) {
     }
 }
 
-/// Changes the places that these acts write.
+/// Changes the assignments in transactions of these kinds.
 pub(super) fn change_written_assignments(
     effects: &mut [Effect],
     kinds: &[CommitKind],
@@ -66,7 +66,7 @@ fn change_written_run_state(txn: &Txn) -> bool {
     txn.writes.iter().any(|write| matches!(parse(write.key()), Some(ParsedKey::ShardRunState(..))))
 }
 
-/// Claims fires while the shares are marked: it does not hear of marks.
+/// Claims fires while a reshard is pending: it does not receive pending reshards.
 pub(super) struct IgnoresReshardPending;
 
 impl Mutation for IgnoresReshardPending {
@@ -75,7 +75,7 @@ impl Mutation for IgnoresReshardPending {
     }
 }
 
-/// Takes itself for the leader of what another leads.
+/// Acts as the leader of a job that another member leads.
 pub(super) struct AssumesLeadership;
 
 impl Mutation for AssumesLeadership {
@@ -85,7 +85,7 @@ impl Mutation for AssumesLeadership {
     }
 }
 
-/// Stands for a leadership that somebody has.
+/// Stands for election although there is a leader.
 pub(super) struct ElectsSecondLeader;
 
 impl Mutation for ElectsSecondLeader {
@@ -97,7 +97,7 @@ impl Mutation for ElectsSecondLeader {
     }
 }
 
-/// Forgets the mark when it becomes the leader.
+/// Drops the pending reshard when it becomes the leader.
 pub(super) struct DropsReshardPending;
 
 impl Mutation for DropsReshardPending {
@@ -106,7 +106,7 @@ impl Mutation for DropsReshardPending {
     }
 }
 
-/// Cuts without asking whether what it read still stands: the mark is cleared before the reading counts.
+/// Reshards without a guard on what it read: it clears the pending reshard too early.
 pub(super) struct ReshardsUnguarded;
 
 impl Mutation for ReshardsUnguarded {
@@ -116,7 +116,7 @@ impl Mutation for ReshardsUnguarded {
     }
 }
 
-/// Forgets in a cut how far those came that are gone.
+/// Drops the watermarks of dead members in a reshard.
 pub(super) struct DropsDeadWatermarks;
 
 impl Mutation for DropsDeadWatermarks {
@@ -133,7 +133,7 @@ impl Mutation for DropsDeadWatermarks {
     }
 }
 
-/// Begins to count tokens anew with each cut.
+/// Restarts tokens with each reshard.
 pub(super) struct RestartsTokensOnReshard;
 
 impl Mutation for RestartsTokensOnReshard {
@@ -142,7 +142,7 @@ impl Mutation for RestartsTokensOnReshard {
     }
 }
 
-/// Cuts under a run: what is pinned goes to somebody else.
+/// Reshards under a run: draining shards go to another node.
 pub(super) struct MovesDrainingShards;
 
 impl Mutation for MovesDrainingShards {
@@ -159,7 +159,7 @@ impl Mutation for MovesDrainingShards {
     }
 }
 
-/// Deals in the order in which nodes came.
+/// Assigns shards in the order in which nodes came.
 pub(super) struct AssignsByArrival;
 
 impl Mutation for AssignsByArrival {
@@ -175,7 +175,7 @@ impl Mutation for AssignsByArrival {
     }
 }
 
-/// Never cuts again after the first time.
+/// Never reshards again after the first time.
 pub(super) struct ReshardsOnce;
 
 impl Mutation for ReshardsOnce {
@@ -193,7 +193,7 @@ impl Mutation for ReshardsOnce {
     }
 }
 
-/// Takes lanes off the list, and what they held with them.
+/// Removes run states from the list, with all that they held.
 pub(super) struct DelistsWithState;
 
 impl Mutation for DelistsWithState {
@@ -202,7 +202,7 @@ impl Mutation for DelistsWithState {
     }
 }
 
-/// Takes over from nobody.
+/// Takes no shards over.
 pub(super) struct SkipsShardFailover;
 
 impl Mutation for SkipsShardFailover {
@@ -216,7 +216,7 @@ impl Mutation for SkipsShardFailover {
     }
 }
 
-/// Takes shards over without asking whether their node is gone, or whether somebody else did.
+/// Takes shards over without the guard that their node is absent, or against a second takeover.
 pub(super) struct FailoverUnguarded;
 
 impl Mutation for FailoverUnguarded {
@@ -239,7 +239,7 @@ impl Mutation for FailoverDuplicates {
     }
 }
 
-/// Tells the end of a shard's run whatever became of it in the meantime.
+/// Records the end of a shard's run without a guard against changes in the meantime.
 pub(super) struct EndsUnguarded;
 
 impl Mutation for EndsUnguarded {
@@ -250,7 +250,7 @@ impl Mutation for EndsUnguarded {
     }
 }
 
-/// Makes up every fire that a shard missed, whatever its job says.
+/// Catches up every fire that a shard missed, whatever its job's policy.
 pub(super) struct CatchesUpEverything;
 
 impl Mutation for CatchesUpEverything {
@@ -269,7 +269,7 @@ impl Mutation for CatchesUpEverything {
     }
 }
 
-/// Claims a run that was asked for, and does not write for which shards.
+/// Claims a requested run, and does not write for which shards.
 pub(super) struct SkipsRequestedShards;
 
 impl Mutation for SkipsRequestedShards {
@@ -288,7 +288,7 @@ impl Mutation for SkipsRequestedShards {
     }
 }
 
-/// Tells each run the number of shards of the present, and not of its fire.
+/// Gives each run the present number of shards, and not that of its fire.
 pub(super) struct UsesCurrentTotal;
 
 impl Mutation for UsesCurrentTotal {

@@ -1,11 +1,11 @@
-//! Faults in what is passed on to the program that takes a node's place.
+//! Faults in the handoff to the program that replaces a node's.
 
 use evenkeel_core::handoff::NodeHandoff;
 use evenkeel_core::time::Now;
 
 use crate::mutation::Mutation;
 
-/// Passes on who the node is, and not what it runs.
+/// Hands off the identity of the node, and not its runs.
 pub(super) struct DropsHandoffRuns;
 
 impl Mutation for DropsHandoffRuns {
@@ -14,7 +14,7 @@ impl Mutation for DropsHandoffRuns {
     }
 }
 
-/// Counts the lease from when it was passed on, and not from when it was asked for.
+/// Counts the lease from the handoff, and not from the request.
 pub(super) struct CountsLeaseFromHandoff;
 
 impl Mutation for CountsLeaseFromHandoff {

@@ -1,4 +1,4 @@
-//! Faults in what nodes of neighbouring versions owe each other.
+//! Faults between neighbouring versions.
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Effect;
@@ -10,7 +10,7 @@ use evenkeel_core::registry::{Guard, Write};
 use super::commits::commits;
 use crate::mutation::Mutation;
 
-/// Joins without a look at which layout is wanted, and leaves that as it is.
+/// Joins without a check of the requested layout, and leaves that unchanged.
 pub(super) struct SkipsLayoutCheck;
 
 impl Mutation for SkipsLayoutCheck {
@@ -22,7 +22,7 @@ impl Mutation for SkipsLayoutCheck {
     }
 }
 
-/// Raises a layout that nobody wanted before, so that some may join meanwhile.
+/// Raises a layout that was not requested before, so that older nodes may join meanwhile.
 pub(super) struct RaisesLayoutEarly;
 
 impl Mutation for RaisesLayoutEarly {
@@ -35,7 +35,7 @@ impl Mutation for RaisesLayoutEarly {
     }
 }
 
-/// Says that it knows a layout more than it does.
+/// Claims to know one layout more than it does.
 pub(super) struct OverstatesLayout;
 
 impl Mutation for OverstatesLayout {
@@ -48,7 +48,7 @@ impl Mutation for OverstatesLayout {
     }
 }
 
-/// Goes on in whatever program there is.
+/// Continues in any program.
 pub(super) struct AcceptsAnyProgram;
 
 impl Mutation for AcceptsAnyProgram {

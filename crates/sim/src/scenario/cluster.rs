@@ -1,4 +1,4 @@
-//! Commands about the cluster as such: loads, settings, who reaches whom, clocks, and waiting for a moment or a fact.
+//! Commands about the cluster: loads, settings, links, clocks, and waits for a time or a fact.
 
 use evenkeel_core::ids::NodeName;
 use evenkeel_core::input::{self, ClusterSetting};
@@ -10,11 +10,11 @@ use super::ScenarioRunner;
 use super::command::ScenarioCommand;
 use crate::world::RegistryLink;
 
-/// The longest that a scenario waits for a fact, in milliseconds.
+/// The maximum wait for a fact, in milliseconds.
 const PATIENCE: i64 = 300_000;
 
 impl ScenarioCommand {
-    /// `sample A cpu=90 mem=50`: what A measures of its host, in percent; what is not named is not known.
+    /// `sample A cpu=90 mem=50`: sets the load of A's host, in percent; a missing value is not known.
     pub(super) fn sample(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         let part = |key: &str| match self.settings.get(key) {
             None => Ok(None),
@@ -69,7 +69,7 @@ impl ScenarioCommand {
         Ok(())
     }
 
-    /// `link A down`: nothing between A and the registry gets through; `half`: its requests do; `up`.
+    /// `link A down`: cuts A off from the registry; `half`: its requests arrive, answers do not; `up`.
     pub(super) fn link(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         let link = match self.word(1)? {
             "up" => RegistryLink::Up,
@@ -81,7 +81,7 @@ impl ScenarioCommand {
         Ok(())
     }
 
-    /// `clock A 60000`: A's time of day steps by so many milliseconds; `clock A right`.
+    /// `clock A 60000`: steps A's wall clock by this many milliseconds; `clock A right`.
     pub(super) fn clock(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         if self.word(1)? == "right" {
             scenario.world.correct_clock(&self.node(0)?);
@@ -91,7 +91,7 @@ impl ScenarioCommand {
         Ok(())
     }
 
-    /// `at 60.4`: lets time pass until so many seconds after the beginning.
+    /// `at 60.4`: lets time pass until this many seconds after the beginning.
     pub(super) fn at(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         let (whole, part) = self.word(0)?.split_once('.').unwrap_or((self.word(0)?, "0"));
         let ms: i64 = format!("{whole}{part:0<3}").parse().map_err(|e| format!("{e}"))?;

@@ -1,4 +1,4 @@
-//! The commands of a scenario, one a line. Each lets enough time pass for calm to return.
+//! The commands of a scenario, one a line. Each lets enough time pass until the cluster is calm again.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -16,14 +16,14 @@ use evenkeel_core::time::Millis;
 use super::ScenarioRunner;
 use crate::world::clock::SimClock;
 
-/// A lease's term in scenarios.
+/// The term of a lease in scenarios.
 const TTL: u32 = 4_000;
-/// After this nothing is on its way any more.
+/// The time after which no message is in transit.
 const CALM: i64 = 2_500;
-/// How much further away the others are when one is to win.
+/// The additional distance of the other nodes when one is to win.
 const FAR: i64 = 300;
 
-/// One command: its verb, who or what it is about, and settings such as `M=10`.
+/// One command: its verb, its subject, and settings such as `M=10`.
 pub(super) struct ScenarioCommand {
     pub(super) verb: String,
     pub(super) words: Vec<String>,
@@ -58,7 +58,7 @@ impl ScenarioCommand {
             "jobs" => self.jobs(scenario)?,
             // job NAME every=1s takes=300 delivery=at_least_once by=A
             "job" => self.job(scenario)?,
-            // run A 7: runs by hand of the first seven jobs that A holds
+            // run A 7: manual runs of the first seven jobs that A owns
             "run" => self.run_held(scenario)?,
             // pause|resume|enable|disable|delete JOB by=A, claim A, drain|undrain NODE by=A, lock|unlock NAME by=A
             "pause" | "resume" | "enable" | "disable" | "delete" | "claim" | "drain" | "undrain" | "lock"
@@ -95,9 +95,9 @@ impl ScenarioCommand {
             "show" => return Ok(scenario.state()),
             "log" => return Ok(scenario.log()),
             "verdicts" => return Ok(scenario.verdicts()),
-            // shares JOB: who leads, who has what, and what is in whose lane
+            // shares JOB: the leader, the shard assignments, and the run states
             "shares" => return self.shard_assignments(scenario),
-            // events: what nodes announced since that was shown last
+            // events: the events of nodes since the last output
             "events" => return Ok(scenario.events(false)),
             "session" => return Ok(scenario.events(true)),
             "answers" => return Ok(scenario.answers()),
@@ -137,7 +137,7 @@ impl ScenarioCommand {
         Ok(scenario.world.shard_assignments(&self.word(0)?.parse().map_err(|e| format!("{e}"))?))
     }
 
-    /// The node that is asked: `by=A`, or the first one that lives.
+    /// The node that gets the command: `by=A`, or the first online one.
     pub(super) fn asked(&self, scenario: &ScenarioRunner, key: &str) -> Result<NodeName, String> {
         match self.settings.get(key) {
             Some(name) => name.parse().map_err(|e| format!("{e}")),
@@ -181,7 +181,7 @@ impl ScenarioCommand {
         Ok(())
     }
 
-    /// Makes jobs that run only by hand, asked of the winner, with everybody else further away.
+    /// Makes jobs with manual runs only, requested at the winner, with all other nodes further away.
     fn jobs(&self, scenario: &mut ScenarioRunner) -> Result<(), String> {
         let winner = self.asked(scenario, "winner")?;
         for _ in 0..self.number(0)? {
@@ -219,7 +219,7 @@ impl ScenarioCommand {
         Ok(())
     }
 
-    /// What only sharded jobs say: `shards=4 strategy=rotate order=descending static host wait=5 unmonitored`.
+    /// The settings of sharded jobs: `shards=4 strategy=rotate order=descending static host wait=5 unmonitored`.
     fn sharded(&self, job: &mut Job) -> Result<(), String> {
         let says = |word: &str| self.words.iter().any(|said| said == word);
         job.placement = Placement::Sharded;

@@ -1,4 +1,4 @@
-//! What a scenario shows of the cluster as such: beats, plans, loads, strikes, who serves, who talked to whom.
+//! The output of a scenario about the cluster: beats, plans, loads, strikes, the leader, and calls between nodes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use super::ScenarioRunner;
 use crate::trace::seconds;
 use crate::world::clock::START;
 
-/// How late a run may start without being called late, in milliseconds.
+/// The lateness up to which a run is not reported as late, in milliseconds.
 const LATE: i64 = 1_000;
 
 fn since(at: Wall) -> String {
@@ -61,7 +61,7 @@ impl ScenarioRunner {
         text
     }
 
-    /// `A: 41.00 waits 410 ms, 8 of 32 slots busy`, as each living node said last.
+    /// `A: 41.00 waits 410 ms, 8 of 32 slots busy`, as each online node last reported.
     pub(super) fn loads(&self) -> String {
         let mut text = String::new();
         for name in self.world.names() {
@@ -76,7 +76,7 @@ impl ScenarioRunner {
         text
     }
 
-    /// A plan run by run, with how many slots its node had free when it was chosen.
+    /// A plan run by run, with the number of its node's free slots at the choice.
     pub(super) fn plan(&self, job: &JobName) -> String {
         let plan: Plan = self.entry(&keys::plan(job)).and_then(|value| decode(&value)).unwrap_or_default();
         let mut text = self.plan_line(job, &plan);
@@ -143,7 +143,7 @@ impl ScenarioRunner {
         text
     }
 
-    /// What the registry says of the lead, and what each living node says of itself when it is asked.
+    /// The leadership in the registry, and the role that each online node reports when probed.
     pub(super) fn serving(&self) -> String {
         let record: ServingRecord =
             self.entry(&keys::serving()).and_then(|value| decode(&value)).unwrap_or_default();
@@ -164,7 +164,7 @@ impl ScenarioRunner {
         text + "\n"
     }
 
-    /// What a node has in its memory of jobs, and whether that is what the registry has.
+    /// A node's knowledge of jobs in memory, and whether it equals the registry's.
     pub(super) fn knows(&self, name: &NodeName) -> String {
         let Some(node) = self.world.node(name) else { return format!("{name} is down\n") };
         let mut same = true;
@@ -187,7 +187,7 @@ impl ScenarioRunner {
         format!("{name} knows {}: {same}\n", jobs.join(", "))
     }
 
-    /// How a job's fires were run since this was shown last, on which nodes, and what is odd: missing, doubled, late,
+    /// A job's fires since the last output: their nodes, and anomalies: missing, doubled, late,
     /// repeated.
     pub(super) fn fires(&mut self, job: &JobName) -> String {
         let mark = format!(" runs {job}:");
@@ -205,7 +205,7 @@ impl ScenarioRunner {
         format!("{job}: {}\n", tale.text())
     }
 
-    /// What the registry was asked to do since this was shown last, by the words that say why.
+    /// The transactions since the last output, by their labels.
     pub(super) fn acts(&mut self, words: &str) -> String {
         let mut text = String::new();
         let lines = self.world.trace().text();
@@ -219,7 +219,7 @@ impl ScenarioRunner {
         text
     }
 
-    /// Who called whom since this was shown last, and how often.
+    /// The calls between nodes since the last output, with their numbers.
     pub(super) fn calls(&mut self) -> String {
         let mut calls = BTreeMap::<String, usize>::new();
         let lines = self.world.trace().text();
@@ -236,14 +236,14 @@ impl ScenarioRunner {
     }
 }
 
-/// What became of a job's fires.
+/// The summary of a job's fires.
 #[derive(Default)]
 struct FireSummary {
-    /// How many runs each node had.
+    /// The number of runs on each node.
     per: BTreeMap<String, usize>,
-    /// How often each fire was run, repetitions not counted.
+    /// The number of runs of each fire, without retries.
     dues: BTreeMap<i64, usize>,
-    /// Who began late, and by how much.
+    /// The late fires, and by how much.
     late: BTreeMap<i64, i64>,
     retried: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! Jobs whose fires are counted from the end of the run before. They have a stream of chance of their own, so that worlds
-//! without any stay what they are.
+//! Jobs whose fires are counted from the end of the previous run. They have a random stream of their own, so that
+//! worlds without any do not change.
 
 use evenkeel_core::job::Overlap;
 use evenkeel_core::job::Placement;
@@ -9,11 +9,11 @@ use crate::random::SimRandom;
 
 /// How many worlds in a thousand have such jobs.
 const SHARE: u32 = 200;
-/// Between how many seconds the delay is: long enough that a clock that is off unnoticed does not hide it.
+/// The bounds of the delay in seconds: long enough that an unnoticed clock skew does not hide it.
 const DELAY: (i64, i64) = (3, 9);
 
 impl Workload {
-    /// Lets some jobs follow their own runs, if this seed has that.
+    /// Lets some jobs follow their own runs, in some seeds.
     pub(super) fn add_after(&mut self, seed: u64) {
         let random = &mut SimRandom::new(seed, "delays of a swarm");
         if !random.chance(SHARE) {

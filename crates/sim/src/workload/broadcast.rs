@@ -1,5 +1,5 @@
-//! Sharded jobs with one shard on each node. They have a stream of chance of their own, so that worlds without any stay what
-//! they are.
+//! Broadcast jobs, with one shard on each node. They have a random stream of their own, so that worlds without any do
+//! not change.
 
 use evenkeel_core::job::{Delivery, Job, Placement};
 use evenkeel_core::sharding_strategy::{NodeOrder, ShardingStrategy};
@@ -11,7 +11,7 @@ use crate::random::SimRandom;
 const SHARE: u32 = 300;
 
 impl Workload {
-    /// Lets some jobs run on every node, if this seed has that. Operators change some of them to a number of shards and back.
+    /// Makes some jobs broadcast, in some seeds. Operators change some of them to a number of shards and back.
     pub(super) fn add_broadcast(&mut self, seed: u64) {
         let random = &mut SimRandom::new(seed, "jobs on every node of a swarm");
         if !random.chance(SHARE) {
@@ -28,12 +28,12 @@ impl Workload {
     }
 }
 
-/// Whether a job could run on every node. What doubt about its runs means never changes in its life.
+/// Whether a job could be broadcast. Its delivery guarantee never changes in its life.
 fn may_broadcast(job: &Job) -> bool {
     job.placement.is_sharded() && job.delivery == Delivery::AtMostOnce
 }
 
-/// Whether an operator may give the job a shard on each node, and may take that back.
+/// Whether an operator may make the job broadcast, and undo that.
 pub(crate) fn allows_both(job: &Job) -> bool {
     let plain =
         job.strategy == ShardingStrategy::Average && job.order == NodeOrder::Ascending && !job.sticky_shards;

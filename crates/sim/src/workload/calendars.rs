@@ -1,5 +1,5 @@
-//! What a seed makes of a world whose jobs are under calendars. It has a stream of chance of its own, so that worlds without
-//! any stay what they are.
+//! Calendars and the jobs that use them. They have a random stream of their own, so that worlds without
+//! any do not change.
 
 use evenkeel_core::calendar::Calendar;
 use evenkeel_core::ids::CalendarName;
@@ -11,13 +11,13 @@ use crate::world::clock::START;
 
 /// How many worlds in a thousand have calendars.
 const SHARE: u32 = 300;
-/// Until when times are closed and opened, in seconds of the world.
+/// The end of the times that are closed and opened, in seconds of the world.
 const SPAN: i64 = 150;
-/// For how long at most.
+/// The maximum length of such a time.
 const CLOSED: i64 = 15;
 
 impl Workload {
-    /// Adds calendars, and puts jobs under them, if this seed has that.
+    /// Adds calendars, and lets jobs use them, in some seeds.
     pub(super) fn add_calendars(&mut self, seed: u64) {
         let random = &mut SimRandom::new(seed, "calendars of a swarm");
         if !random.chance(SHARE) {

@@ -1,5 +1,5 @@
-//! Nodes with labels, and jobs that ask for them. They have a stream of chance of their own, so that worlds without any stay
-//! what they are.
+//! Nodes with labels, and jobs with node selectors. They have a random stream of their own, so that worlds without any
+//! do not change.
 
 use evenkeel_core::labels::NodeSelector;
 
@@ -10,7 +10,7 @@ use crate::random::SimRandom;
 const SHARE: u32 = 300;
 
 impl Workload {
-    /// Gives nodes labels and lets jobs ask for some, if this seed has that.
+    /// Gives labels to nodes and selectors to jobs, in some seeds.
     pub(super) fn add_labels(&mut self, seed: u64) {
         let random = &mut SimRandom::new(seed, "labels of a swarm");
         if !random.chance(SHARE) {
@@ -29,7 +29,7 @@ impl Workload {
     }
 }
 
-/// Which nodes a job asks for, as operators declare it. That may be none of those there are.
+/// A random node selector of a declaration. It may match no node.
 pub(crate) fn named_nodes(random: &mut SimRandom) -> NodeSelector {
     let all = ["", "a", "!a", "b", "b=1", "b=1|2", "!b=2", "a,b", "name=n0", "!name=n0", "name=n1|n2"];
     let nodes = random.pick(&all).copied().unwrap_or_default();

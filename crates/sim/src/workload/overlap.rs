@@ -1,5 +1,5 @@
-//! Jobs that say what becomes of fires that come due while a run goes on. They have a stream of chance of their own, so that
-//! worlds without any stay what they are.
+//! Jobs with overlap policies for fires that come due during a run. They have a random stream of their own, so that
+//! worlds without any do not change.
 
 use evenkeel_core::job::{CatchUp, Overlap};
 
@@ -8,11 +8,11 @@ use crate::random::SimRandom;
 
 /// How many worlds in a thousand have such jobs.
 const SHARE: u32 = 300;
-/// The most fires that wait for a run.
+/// The maximum number of waiting fires.
 const QUEUE: i64 = 3;
 
 impl Workload {
-    /// Gives some jobs an overlap policy, if this seed has that.
+    /// Gives some jobs an overlap policy, in some seeds.
     pub(super) fn add_overlap(&mut self, seed: u64, ttl: i64) {
         let random = &mut SimRandom::new(seed, "overlap of a swarm");
         if !random.chance(SHARE) {

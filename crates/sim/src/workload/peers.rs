@@ -1,6 +1,6 @@
-//! What a seed makes of a world in which nodes help each other: dispatched jobs, who plans them, and what comes between.
+//! Dispatched jobs, their planners, and faults between nodes.
 //!
-//! Everything here has a stream of chance of its own, so that worlds without it stay what they are.
+//! Everything here has a random stream of its own, so that worlds without it do not change.
 
 use std::collections::BTreeSet;
 
@@ -11,32 +11,32 @@ use super::{Workload, job, name, subset};
 use crate::faults::SimFault;
 use crate::random::SimRandom;
 
-/// How nodes have to do with each other.
+/// The workload between nodes.
 #[derive(Clone, Debug)]
 pub struct PeerWorkload {
-    /// Who plans at first.
+    /// The planner at first.
     pub planner: PlannerKind,
-    /// Whether operators change that, and the length of beats.
+    /// Whether operators change the planner, and the length of beats.
     pub switches: bool,
-    /// How long a beat is, in seconds.
+    /// The length of a beat, in seconds.
     pub beat: u32,
-    /// How many strikes make a node offline.
+    /// The number of strikes that make a node offline.
     pub strikes: u32,
     /// What a new leader waits for.
     pub handover: Handover,
-    /// What befalls nodes among each other.
+    /// The faults between nodes.
     pub faults: BTreeSet<SimFault>,
-    /// The time between two of these at most, in milliseconds.
+    /// The maximum time between two of these, in milliseconds.
     pub pace: i64,
 }
 
-/// The longest beat that operators set midway, in seconds.
+/// The longest beat that operators set later, in seconds.
 pub(crate) const BEAT_MAX: i64 = 20;
 /// How many worlds in a thousand have dispatched jobs.
 const SHARE: u32 = 600;
 
 impl Workload {
-    /// Adds what concerns nodes among each other, if this seed has that.
+    /// Adds the workload between nodes, in some seeds.
     pub(super) fn add_peers(&mut self, seed: u64, ttl: i64) {
         let random = &mut SimRandom::new(seed, "peers of a swarm");
         if !random.chance(SHARE) {
@@ -73,7 +73,7 @@ impl Workload {
             faults,
             pace: random.between(500, 5_000),
         };
-        // Whoever was planned for just before has a beat to be replaced, and the next planner another one.
+        // Within a beat a node with fresh plans is replaced, and within another one the next planner.
         let beat = i64::from(peers.beat).max(if peers.switches { BEAT_MAX } else { 0 });
         self.healing_lasts += 2 * beat * 1000 + 5_000;
         self.peers = Some(peers);

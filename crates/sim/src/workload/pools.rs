@@ -1,4 +1,4 @@
-//! Jobs in pools. They have a stream of chance of their own, so that worlds without any stay what they are.
+//! Jobs in pools. They have a random stream of their own, so that worlds without any do not change.
 
 use evenkeel_core::job::Pool;
 
@@ -9,7 +9,7 @@ use crate::random::SimRandom;
 const SHARE: u32 = 200;
 
 impl Workload {
-    /// Puts some jobs into pools, if this seed has that.
+    /// Puts some jobs into pools, in some seeds.
     pub(super) fn add_pools(&mut self, seed: u64) {
         let random = &mut SimRandom::new(seed, "pools of a swarm");
         if !random.chance(SHARE) {
@@ -17,13 +17,13 @@ impl Workload {
         }
         for job in self.jobs.iter_mut().filter(|job| job.monitor_execution) {
             let name = random.pick(&["p", "q"]).copied().unwrap_or("p");
-            // A pool that is too small for all shards would never be through with them.
+            // A pool that is too small for all shards would never finish them.
             let most = if job.placement.is_sharded() { (20, 200) } else { (1, 4) };
             let limit = u32::try_from(random.between(most.0, most.1)).unwrap_or(1);
             let pool = Pool { name: name.parse().expect("a letter is a name"), limit };
             job.pool = random.chance(400).then_some(pool);
         }
-        // Who waits for a seat is as late as who waits for a slot.
+        // A run that waits for a permit is as late as one that waits for a slot.
         self.roomy = false;
     }
 }

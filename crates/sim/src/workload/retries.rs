@@ -1,5 +1,5 @@
-//! Jobs whose runs are attempted again. They have a stream of chance of their own, so that worlds without any stay what they
-//! are.
+//! Jobs with retries. They have a random stream of their own, so that worlds without any do not
+//! change.
 
 use evenkeel_core::job::Retry;
 
@@ -8,13 +8,13 @@ use crate::random::SimRandom;
 
 /// How many worlds in a thousand have such jobs.
 const SHARE: u32 = 300;
-/// How many attempts may follow the first, at most.
+/// The maximum number of retries.
 const TIMES: i64 = 2;
-/// How long each of them waits, before chance shortens it, in seconds.
+/// The delay of a retry, before jitter shortens it, in seconds.
 const WAIT: i64 = 8;
 
 impl Workload {
-    /// Lets some jobs try again, if this seed has that.
+    /// Gives some jobs a retry policy, in some seeds.
     pub(super) fn add_retries(&mut self, seed: u64) {
         let random = &mut SimRandom::new(seed, "retries of a swarm");
         if !random.chance(SHARE) {

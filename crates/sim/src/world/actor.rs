@@ -1,4 +1,4 @@
-//! One node with everything around it that is its own: its host's clocks, its guard process, its data folder, its runs.
+//! One node with its environment: its host's clocks, its guard process, its data folder, its runs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,48 +14,48 @@ use evenkeel_core::time::Mono;
 use super::clock::SimClock;
 use super::peers::SimCall;
 
-/// What of a node's talk with the registry gets through.
+/// The state of the link between a node and the registry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RegistryLink {
-    /// Everything.
+    /// Both directions work.
     #[default]
     Up,
-    /// Requests do, answers and news do not.
+    /// Requests arrive, answers and news do not.
     Half,
-    /// Nothing.
+    /// Neither direction works.
     Down,
 }
 
 /// A run that a host executes.
 #[derive(Clone, Debug)]
 pub(crate) struct HostedRun {
-    /// In which life of the node it was started.
+    /// The life of the node in which it was started.
     pub life: u64,
-    /// For which member.
+    /// The member that started it.
     pub member: Option<Member>,
-    /// Counts the ends that were planned for it; only the last one comes.
+    /// Counts its planned ends; only the last one comes.
     pub end: u64,
-    /// Whether somebody asked for its end.
+    /// Whether its end was requested.
     pub stopping: bool,
 }
 
-/// How far a process knows to have brought the registry.
+/// The progress of the registry that a process knows of, by its own writes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RegistryProgress {
     revision: Revision,
-    /// The newest that it wrote of those entries that stay for ever, and when.
+    /// The newest of its writes of permanent entries, and when.
     entry: Option<(String, Revision)>,
-    /// Which of these each transaction writes that is under way.
+    /// The permanent entry that each pending transaction writes.
     writing: BTreeMap<Ticket, Key>,
 }
 
 impl RegistryProgress {
-    /// It asks for a transaction.
+    /// Records a transaction that it sends.
     pub(crate) fn ask(&mut self, ticket: Ticket, txn: &Txn) {
         self.writing.extend(txn.keeps().map(|key| (ticket, key.clone())));
     }
 
-    /// It is answered what became of one.
+    /// Records the outcome of a transaction.
     pub(crate) fn record_outcome(&mut self, ticket: Ticket, outcome: &TxnOutcome) {
         let key = self.writing.remove(&ticket);
         let TxnOutcome::Applied(at) = *outcome else { return };
@@ -66,12 +66,12 @@ impl RegistryProgress {
     }
 }
 
-/// A process that has found a registry which went back in time.
+/// The wait of a process that has found a rewound registry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RewindWait {
-    /// How often it has gone back.
+    /// The number of rewinds at that time.
     pub rewinds: u32,
-    /// How it was found.
+    /// The position of the registry at that time.
     pub stands: RegistryPosition,
     pub until: i64,
 }
@@ -80,55 +80,55 @@ pub(crate) struct RewindWait {
 #[derive(Clone, Debug)]
 pub(crate) struct SimNode {
     pub settings: Settings,
-    /// How often the registry had gone back when its process began.
+    /// The number of rewinds when its process began.
     pub rewinds: u32,
-    /// It found that the registry has gone back and nobody has joined since, and waits before it takes part.
+    /// The wait before it takes part, if the registry was rewound and no member has joined since.
     pub waits: Option<RewindWait>,
-    /// It is to be started once somebody has joined who remembers more than the registry does.
+    /// Whether it is to start once a node has joined that remembers more than the registry.
     pub wanted: bool,
-    /// How its data folder says that it saw the registry last.
+    /// The bookmark of the registry in its data folder.
     pub seen: Option<RegistryBookmark>,
-    /// What its process knows to have made there.
+    /// The progress of the registry by its process's writes.
     pub made: RegistryProgress,
-    /// Counts processes. What was meant for an earlier one is dropped.
+    /// The number of its program starts. Inputs for an earlier one are dropped.
     pub life: u64,
-    /// The first of them that was this process: an upgrade puts another program into the same one.
+    /// The first of them in this process: an upgrade puts another program into the same process.
     pub process: u64,
     /// The process; `None` while it is down.
     pub node: Option<Node>,
     pub clock: SimClock,
     pub paused: bool,
-    /// When its process was stopped last.
+    /// When its process was last stopped.
     pub stopped: i64,
-    /// By how much its process's own clock is behind, having stood still while it was stopped; only where that is planted.
+    /// The lag of its process's own clock, which stood still while it was stopped; only with a planted fault.
     pub slept: i64,
-    /// What came while the process was stopped.
+    /// Inputs that came while the process was stopped.
     pub inbox: VecDeque<Input>,
-    /// What came together, each with the life that it was meant for, and is taken in one step.
+    /// Inputs that came together, each with the life that it is for, to be handled in one step.
     pub together: Vec<(u64, Input)>,
     /// Other nodes' calls that came while it was stopped.
     pub callers: VecDeque<(u64, SimCall)>,
-    /// Which wake counts: each step asks for another one.
+    /// The valid wake-up: each step requests another one.
     pub wake: u64,
     pub link: RegistryLink,
-    /// Up to where the feed was handed to the network; `None` while there is no feed.
+    /// The position up to which the feed was sent; `None` without a feed.
     pub heard: Option<Revision>,
-    /// When the last news in order arrives.
+    /// The arrival time of the last news in order.
     pub last_news: i64,
-    /// News waits until this is lifted; for scenarios.
+    /// Whether news is withheld; for scenarios.
     pub deaf: bool,
-    /// How much longer everything takes from and to this node, in milliseconds; for scenarios.
+    /// The additional transit time from and to this node, in milliseconds; for scenarios.
     pub far: i64,
-    /// Until when the guard lets runs go on; `None`: not at all.
+    /// The deadline up to which the guard lets runs go on; `None`: not at all.
     pub deadline: Option<Mono>,
-    /// Whether an event of the guard is under way.
+    /// Whether an event of the guard is pending.
     pub guarding: bool,
     pub runs: BTreeMap<(RunId, u32), HostedRun>,
-    /// Given to the executor and not started yet, by which member.
+    /// Runs given to the executor and not started yet, with their members.
     pub starting: BTreeMap<(RunId, u32), Option<Member>>,
-    /// The last life that the data folder tells of.
+    /// The last incarnation in the data folder.
     pub folder: Option<u64>,
-    /// Commands that were put to this process.
+    /// The commands that this process has received.
     pub asked: BTreeSet<CommandId>,
 }
 
@@ -166,14 +166,14 @@ impl SimNode {
         }
     }
 
-    /// Its data folder remembers what its process made.
+    /// Stores the progress of its process in its data folder.
     pub(crate) fn remember(&mut self) {
         let Some(seen) = &mut self.seen else { return };
         seen.revision = seen.revision.max(self.made.revision);
         seen.entry = self.made.entry.clone().or(seen.entry.take());
     }
 
-    /// The process is gone; its host and its guard are not.
+    /// Ends the process; its host and its guard go on.
     pub(crate) fn end_process(&mut self) {
         self.node = None;
         self.waits = None;
@@ -190,12 +190,12 @@ impl SimNode {
         self.deadline = None;
     }
 
-    /// Whether this reaches the process's program. What the guard has to say waits in a pipe, also while programs change.
+    /// Whether an input reaches the process's program. Inputs from the guard wait in a pipe, even during an upgrade.
     pub(crate) fn accepts(&self, life: u64, input: &Input) -> bool {
         self.life == life || (life >= self.process && matches!(input, Input::Run { .. }))
     }
 
-    /// Another program is in the place of the last one: what was on its way to that one is lost. The guard goes on.
+    /// Replaces the program: inputs on the way to the previous one are lost. The guard goes on.
     pub(crate) fn upgrade(&mut self, node: Node) {
         self.node = Some(node);
         self.life += 1;

@@ -1,8 +1,8 @@
-//! A host's two clocks: one counts since boot at its own rate, the other says the time of day and may be wrong.
+//! A host's two clocks: one counts since boot at its own rate, the other is the wall clock and may be wrong.
 
 use evenkeel_core::time::{Mono, Now, Wall};
 
-/// What the clocks of every world show at its beginning.
+/// The wall time at the beginning of every world.
 pub const START: Wall = Wall(1_763_749_200_000);
 
 /// The clocks of one host.
@@ -12,7 +12,7 @@ pub struct SimClock {
     booted: i64,
     /// By how many millionths its clock since boot is fast.
     rate: i64,
-    /// By how much its time of day is ahead.
+    /// By how much its wall clock is ahead.
     ahead: i64,
 }
 
@@ -23,27 +23,27 @@ impl SimClock {
         Self { booted, rate: 0, ahead: 0 }
     }
 
-    /// The same host with a clock that is so many millionths fast since boot.
+    /// Makes the clock since boot this many millionths fast.
     pub fn drift(&mut self, rate: i64) {
         self.rate = rate;
     }
 
-    /// The host boots: its clock since boot begins again.
+    /// Reboots the host: its clock since boot restarts.
     pub fn reboot(&mut self, at: i64) {
         self.booted = at;
     }
 
-    /// The time of day steps by so many milliseconds.
+    /// Steps the wall clock by this many milliseconds.
     pub fn step(&mut self, by: i64) {
         self.ahead += by;
     }
 
-    /// The time of day is set right.
+    /// Corrects the wall clock.
     pub fn correct(&mut self) {
         self.ahead = 0;
     }
 
-    /// By how much the time of day is ahead of the truth.
+    /// By how much the wall clock is ahead of the true time.
     #[must_use]
     pub fn ahead(&self) -> i64 {
         self.ahead

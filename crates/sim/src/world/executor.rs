@@ -1,6 +1,6 @@
-//! Executors and the guard process of each node: what physically starts, and when it physically ends.
+//! Executors and the guard process of each node: the physical starts and ends of runs.
 //!
-//! The guard lives on when its node is stopped or killed. It ends runs at the moment up to which the node was trusted,
+//! The guard survives a stopped or killed node. It ends runs at the moment up to which the node was trusted,
 //! or when the node's process is gone.
 
 use evenkeel_core::effect::{Run, StopReason};
@@ -28,9 +28,9 @@ impl SimWorld {
         self.after(delay, WorldEvent::Start { node: name.clone(), life, run: Box::new(run) });
     }
 
-    /// The last look before a process runs: too late is too late.
+    /// Starts the process of a run, after a last check that it is not too late.
     pub(super) fn start_run(&mut self, name: &NodeName, life: u64, run: Run) {
-        // A start that was called off is answered too, whichever program of the process hears it.
+        // A cancelled start is answered too, whichever program of the process gets the answer.
         let Some(actor) = self.actors.get_mut(name).filter(|a| life >= a.process) else { return };
         let life = actor.life;
         let key = (run.id.clone(), run.attempt);
@@ -58,8 +58,8 @@ impl SimWorld {
         }
     }
 
-    /// How long a run takes, in milliseconds, and how it ends if nobody interferes: `run 1500` takes about that long, and a
-    /// shard whose parameter is a number takes as long as that says.
+    /// The duration of a run, in milliseconds, and its outcome if it is not ended: `run 1500` takes about that long,
+    /// and a shard whose parameter is a number takes that long.
     fn fate(&mut self, run: &Run) -> (i64, RunOutcome) {
         let nominal = match &run.work {
             Work::Command(argv) => {
@@ -76,7 +76,7 @@ impl SimWorld {
         }
     }
 
-    /// The run will end then; an end planned earlier is off.
+    /// Plans the end of a run; an end planned earlier is void.
     fn plan_end(&mut self, name: &NodeName, key: &(RunId, u32), after: i64, ended: RunOutcome) {
         let number = self.number;
         let run = self.actors.get_mut(name).and_then(|a| a.runs.get_mut(key));
@@ -116,7 +116,7 @@ impl SimWorld {
         self.after(delay, WorldEvent::Give { node: name.clone(), life, input });
     }
 
-    /// The node asks for a run's end: its process group is ended within the time kept for that.
+    /// Requests a run's end: its process group is ended within the time for that.
     pub(super) fn stop_run(&mut self, name: &NodeName, run: &RunId, reason: StopReason) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         actor.starting.retain(|(id, _), _| id != run);
@@ -139,7 +139,7 @@ impl SimWorld {
         self.plan_end(name, key, takes, RunOutcome::Stopped(reason));
     }
 
-    /// After each step the guard is told how long runs may go on.
+    /// Notifies the guard after each step how long runs may go on.
     pub(super) fn notify_guard(&mut self, name: &NodeName, until: Option<Mono>) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         actor.deadline = until;
@@ -150,7 +150,7 @@ impl SimWorld {
         }
     }
 
-    /// The guard looks at its deadline, which has moved since in most cases.
+    /// Lets the guard check its deadline, which has moved since in most cases.
     pub(super) fn guard(&mut self, name: &NodeName) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         match actor.deadline {

@@ -1,4 +1,4 @@
-//! News of the registry's changes, and everything that can befall news.
+//! The feed of the registry's changes, with its faults.
 
 use evenkeel_core::ids::NodeName;
 use evenkeel_core::input::Input;
@@ -7,11 +7,11 @@ use evenkeel_core::registry::Revision;
 use super::{RegistryLink, SimWorld, WorldEvent};
 use crate::faults::SimFault;
 
-/// The longest that late news is under way, in milliseconds.
+/// The longest delay of late news, in milliseconds.
 const LATE: i64 = 4_000;
 
 impl SimWorld {
-    /// A listing reached its node: from here on the feed tells it what changed since.
+    /// Starts the feed after a listing has reached its node.
     pub(super) fn take_up_feed(&mut self, name: &NodeName, listed: Revision) {
         if let Some(actor) = self.actors.get_mut(name)
             && actor.heard.is_none()
@@ -21,7 +21,7 @@ impl SimWorld {
         self.publish_to(name);
     }
 
-    /// Sends every node the news it has not been sent.
+    /// Sends the new changes to every node.
     pub(super) fn publish(&mut self) {
         let names: Vec<NodeName> = self.actors.keys().cloned().collect();
         names.iter().for_each(|name| self.publish_to(name));

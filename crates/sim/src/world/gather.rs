@@ -1,15 +1,15 @@
-//! Busy nodes: what the registry answers and what runs come to is taken in one step where it came together.
+//! Busy nodes: answers of the registry and ends of runs that come together are handled in one step.
 
 use evenkeel_core::ids::NodeName;
 use evenkeel_core::input::Input;
 
 use super::{SimWorld, WorldEvent};
 
-/// How long the first of what comes together waits at most, in milliseconds.
+/// The maximum wait of the first input of a common step, in milliseconds.
 const WAIT: i64 = 8;
 
 impl SimWorld {
-    /// Steps a node with this input: now, or together with what else comes soon.
+    /// Gives a node this input: now, or together with others that come soon.
     pub(super) fn deliver(&mut self, name: &NodeName, input: Input) {
         if !self.options.gathers || !is_gathered(&input) {
             return self.give(name, input);
@@ -23,7 +23,7 @@ impl SimWorld {
         }
     }
 
-    /// Steps a node with what has come together. What was meant for an earlier process or program is dropped.
+    /// Gives a node the inputs that have come together. Inputs for an earlier process or program are dropped.
     pub(super) fn deliver_all(&mut self, name: &NodeName) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         let mut inputs = std::mem::take(&mut actor.together);
@@ -34,7 +34,7 @@ impl SimWorld {
         self.give_all(name, inputs.into_iter().map(|(_, input)| input).collect());
     }
 
-    /// The first of what a process finds that was stopped, with what is taken in one step with it.
+    /// The first input of a resumed process, with those that are handled in the same step.
     pub(super) fn take_found(&mut self, name: &NodeName) -> Vec<Input> {
         let Some(actor) = self.actors.get_mut(name) else { return Vec::new() };
         let gathers = self.options.gathers;

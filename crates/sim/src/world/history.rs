@@ -1,4 +1,4 @@
-//! The history of runs: takes verdicts under (run, attempt), tells when it has them, and is away at times.
+//! The history of runs: stores verdicts under (run, attempt), confirms them, and is unavailable at times.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use evenkeel_core::input::Input;
 
 use super::{SimWorld, WorldEvent};
 
-/// When a writer tries again that found the history away, in milliseconds.
+/// The retry interval of a writer while the history is unavailable, in milliseconds.
 const AGAIN: i64 = 300;
 
-/// What the history holds.
+/// The content of the history.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SimHistory {
     verdicts: BTreeMap<(RunId, u32), Verdict>,
@@ -23,19 +23,19 @@ impl SimHistory {
         &self.verdicts
     }
 
-    /// What it was told since then is nobody's any more: the same runs may come to other ends.
+    /// Drops the writes since then: the same runs may have other outcomes.
     pub(super) fn go_back(&mut self, then: &BTreeMap<(RunId, u32), Verdict>) {
         self.verdicts.retain(|key, _| then.contains_key(key));
     }
 }
 
 impl SimWorld {
-    /// Takes the history away, or brings it back.
+    /// Makes the history unavailable, or available again.
     pub fn set_history_away(&mut self, away: bool) {
         self.history.away = away;
     }
 
-    /// The verdicts that reached the history.
+    /// The verdicts in the history.
     #[must_use]
     pub fn verdicts(&self) -> &BTreeMap<(RunId, u32), Verdict> {
         self.history.verdicts()
@@ -47,7 +47,7 @@ impl SimWorld {
         self.after(delay, WorldEvent::Record { node: name.clone(), life, verdict: Box::new(verdict) });
     }
 
-    /// Nothing of an ended process is written: what it had not handed over it will not.
+    /// Records a verdict, unless its process has ended before it was written.
     pub(super) fn record(&mut self, name: &NodeName, life: u64, verdict: Verdict) {
         if self.actors.get(name).is_none_or(|a| a.life != life) || self.is_behind(name) {
             return;

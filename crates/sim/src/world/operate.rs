@@ -1,4 +1,4 @@
-//! What is done to nodes and hosts from outside: kill, stop, cut off, step the clock; and the way back.
+//! Operations on nodes and hosts from outside: kill, stop, cut off, step the clock; and their recovery.
 
 use evenkeel_core::ids::NodeName;
 use evenkeel_core::input::{Answer, Command, CommandId, Input};
@@ -12,17 +12,17 @@ use super::{RegistryLink, SimWorld};
 use crate::faults::{FaultCounts, FaultRates, SimFault};
 
 impl SimWorld {
-    /// Sets what befalls messages and starts from now on.
+    /// Sets the rates of faults of messages and starts from now on.
     pub fn set_fault_rates(&mut self, weather: FaultRates) {
         self.weather = weather;
     }
 
-    /// Counts a fault that was brought about from outside.
+    /// Counts a fault that was injected from outside.
     pub fn count(&mut self, fault: SimFault) {
         self.tally.count(fault);
     }
 
-    /// How often each fault happened.
+    /// The number of occurrences of each fault.
     #[must_use]
     pub fn tally(&self) -> &FaultCounts {
         &self.tally
@@ -34,7 +34,7 @@ impl SimWorld {
         self.guard_ends_runs(name);
     }
 
-    /// Takes a node's host down: its process, its guard and its runs end at once, and its clock begins again.
+    /// Reboots a node's host: its process, its guard and its runs end at once, and its clock restarts.
     pub fn reboot(&mut self, name: &NodeName) {
         self.end_process(name);
         let Some(actor) = self.actors.get_mut(name) else { return };
@@ -45,7 +45,7 @@ impl SimWorld {
         }
     }
 
-    /// What somebody wants of a node; of a run that does not go on there is noted that it is to end.
+    /// Notes a command to a node; of a run that does not run there, that it is to end.
     pub(super) fn note_command(&mut self, name: &NodeName, ask: CommandId, command: &Command) {
         let Command::Kill(run) = command else { return };
         self.checker.cancel_requested(run);
@@ -54,7 +54,7 @@ impl SimWorld {
         }
     }
 
-    /// What he was answered.
+    /// Notes the answer to a command.
     pub(super) fn note_answer(&mut self, ask: CommandId, answer: &Answer) {
         if let Some(run) = self.kills.remove(&ask).filter(|_| *answer == Answer::Done) {
             self.checker.cancel_reported(&run);
@@ -67,7 +67,7 @@ impl SimWorld {
         self.actors.get(name).is_some_and(|a| a.node.is_some())
     }
 
-    /// Whether runs of a node's earlier lives are still being ended; its data folder is locked until then.
+    /// Whether runs of a node's earlier lives are still ending; its data folder is locked until then.
     #[must_use]
     pub fn is_ending(&self, name: &NodeName) -> bool {
         self.actors
@@ -84,7 +84,7 @@ impl SimWorld {
         }
     }
 
-    /// Lets a stopped process go on: it finds what came in the meantime.
+    /// Resumes a stopped process, which gets the inputs of the meantime.
     pub fn resume(&mut self, name: &NodeName) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         if !std::mem::replace(&mut actor.paused, false) {
@@ -95,7 +95,7 @@ impl SimWorld {
         }
         self.trace.note(self.at, name.as_str(), &actor.life, || "goes on".to_owned());
         let life = actor.life;
-        // Whoever asks at once gets an answer from a process that has looked at nothing since.
+        // An immediate call gets an answer from a process that has handled nothing since.
         self.let_in(name);
         self.give(name, Input::Tick);
         while self.actors.get(name).is_some_and(|actor| actor.life == life && !actor.inbox.is_empty()) {
@@ -104,7 +104,7 @@ impl SimWorld {
         }
     }
 
-    /// Asks a node to begin nothing new, or lets it go on.
+    /// Makes a node begin nothing new, or lets it go on.
     pub fn rest(&mut self, name: &NodeName, rest: bool) {
         self.give(name, Input::Rest(rest));
     }
@@ -118,7 +118,7 @@ impl SimWorld {
         self.registry_moved(None);
     }
 
-    /// Puts a program that knows these layouts into a node's file; the next start or upgrade takes it.
+    /// Puts a program that knows these layouts into a node's file; the next start or upgrade uses it.
     pub fn install(&mut self, name: &NodeName, knows: Layouts) {
         if let Some(actor) = self.actors.get_mut(name) {
             actor.settings.knows = knows;
@@ -132,10 +132,10 @@ impl SimWorld {
         self.node(name).map(|node| node.local().settings.knows)
     }
 
-    /// Puts another program in the place of a node's, in the same process. Returns whether it could be.
+    /// Upgrades a node to another program, in the same process. Returns whether that was possible.
     pub fn upgrade(&mut self, name: &NodeName) -> bool {
         let tamper = self.options.mutation;
-        // Another program would find another generation, and wait.
+        // The other program would find another generation, and wait.
         if self.is_behind(name) {
             return false;
         }
@@ -144,7 +144,7 @@ impl SimWorld {
         };
         let now = actor.clock.read(self.at);
         let now = Now { mono: now.mono - Millis(actor.slept), ..now };
-        // Nobody goes on in a program that cannot be the same member.
+        // A node does not continue in a program that cannot be the same member.
         let knows = actor.settings.knows;
         if tamper.checks_programs()
             && actor.node.as_ref().is_some_and(|node| node.is_lost_on(knows).is_some())
@@ -163,7 +163,7 @@ impl SimWorld {
         true
     }
 
-    /// Sets what of a node's talk with the registry gets through. The feed is taken up where it stopped, unless `breaks`.
+    /// Sets the state of a node's link to the registry. The feed is resumed where it stopped, unless `breaks`.
     pub fn set_link(&mut self, name: &NodeName, link: RegistryLink, breaks: bool) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         actor.link = link;
@@ -176,7 +176,7 @@ impl SimWorld {
         self.publish_to(name);
     }
 
-    /// Lets everything through again. A feed that did not break goes on as it is: what it lost stays lost.
+    /// Repairs the link. A feed that did not break goes on: its lost news stays lost.
     pub fn mend_link(&mut self, name: &NodeName) {
         if self.actors.get(name).is_some_and(|a| a.link != RegistryLink::Up) {
             self.set_link(name, RegistryLink::Up, true);
@@ -191,14 +191,14 @@ impl SimWorld {
         self.publish_to(name);
     }
 
-    /// Puts a node so many milliseconds further away from the registry: of two that want the same, the nearer one gets it.
+    /// Puts a node this many milliseconds further away from the registry: of two equal requests, the nearer one wins.
     pub fn set_far(&mut self, name: &NodeName, ms: i64) {
         if let Some(actor) = self.actors.get_mut(name) {
             actor.far = ms;
         }
     }
 
-    /// A node's time of day steps by so many milliseconds.
+    /// Steps a node's wall clock by this many milliseconds.
     pub fn step_clock(&mut self, name: &NodeName, by: i64) {
         if let Some(actor) = self.actors.get_mut(name) {
             actor.clock.step(by);
@@ -206,7 +206,7 @@ impl SimWorld {
         }
     }
 
-    /// A node's time of day is set right.
+    /// Corrects a node's wall clock.
     pub fn correct_clock(&mut self, name: &NodeName) {
         if let Some(actor) = self.actors.get_mut(name) {
             actor.clock.correct();
@@ -214,7 +214,7 @@ impl SimWorld {
         }
     }
 
-    /// A node can do its work, or cannot: its disk is full.
+    /// Makes a node unable or able to work: its disk is full.
     pub fn set_able(&mut self, name: &NodeName, able: bool) {
         self.give(name, Input::Able(able));
     }

@@ -1,8 +1,8 @@
-//! HTTP between nodes: probes and offers travel from node to node, beside the registry and not through it.
+//! HTTP between nodes: probes and offers go from node to node, without the registry.
 //!
-//! Each call takes its time on both ways, may be lost on either, may come twice, and is given up by whoever asked when it
-//! has waited long enough by its own clock. What is given up may still arrive. A pair of nodes may be cut in one direction
-//! or both, whatever each of them can reach besides.
+//! Each call takes time in both directions, may be lost in either, may arrive twice, and is given up by the caller
+//! after its time limit, by the caller's own clock. A given-up call may still arrive. A pair of nodes may be cut in one
+//! direction or both, whatever else each of them can reach.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,36 +15,36 @@ use super::{SimWorld, WorldEvent};
 use crate::faults::SimFault;
 use crate::random::SimRandom;
 
-/// How long a probe waits for its answer.
+/// The time limit of a probe.
 const PROBE: Millis = Millis::secs(2);
-/// How long an offer waits for its answer.
+/// The time limit of an offer.
 const OFFER: Millis = Millis::secs(5);
-/// The longest that a slow message between nodes is under way, in milliseconds.
+/// The longest transit of a slow message between nodes, in milliseconds.
 const SLOW: i64 = 7_000;
 
 /// One node's call to another.
 #[derive(Clone, Debug)]
 pub(crate) struct SimCall {
     pub from: NodeName,
-    /// Which process of it.
+    /// The caller's process.
     life: u64,
     pub to: Member,
-    /// When, by the clock of whoever asked.
+    /// The time of the call, by the caller's clock.
     asked: Mono,
-    /// The runs that are offered; `None` for a probe.
+    /// The offered runs; `None` for a probe.
     pub offers: Option<Vec<Offer>>,
 }
 
-/// All calls under way, and which pairs are cut.
+/// All pending calls, and the cut pairs.
 #[derive(Clone, Debug)]
 pub(super) struct PeerNetwork {
     chance: SimRandom,
     number: u64,
-    /// Those that somebody waits for.
+    /// The calls whose callers wait.
     open: BTreeMap<u64, SimCall>,
-    /// Which call a command came by.
+    /// The call behind each command.
     asks: BTreeMap<CommandId, (u64, SimCall)>,
-    /// Nothing gets from the first to the second.
+    /// The pairs of which the first cannot reach the second.
     cut: BTreeSet<(NodeName, NodeName)>,
 }
 
@@ -61,37 +61,37 @@ impl PeerNetwork {
 }
 
 impl SimWorld {
-    /// Lets nothing get from one node to another any more; the way back is another pair.
+    /// Cuts one node off from another; the other direction is another pair.
     pub fn cut(&mut self, from: &NodeName, to: &NodeName) {
         self.trace.note(self.at, from.as_str(), to, || format!("is cut from {to}"));
         self.peers.cut.insert((from.clone(), to.clone()));
     }
 
-    /// Lets everything get from one node to another again.
+    /// Repairs the link from one node to another.
     pub fn mend(&mut self, from: &NodeName, to: &NodeName) {
         self.trace.note(self.at, from.as_str(), to, || format!("reaches {to} again"));
         self.peers.cut.remove(&(from.clone(), to.clone()));
     }
 
-    /// Mends every pair.
+    /// Repairs every pair.
     pub fn mend_all(&mut self) {
         for (from, to) in std::mem::take(&mut self.peers.cut) {
             self.mend(&from, &to);
         }
     }
 
-    /// Whether what one node sends to another is lost.
+    /// Whether messages from one node to another are lost.
     #[must_use]
     pub fn is_cut(&self, from: &NodeName, to: &NodeName) -> bool {
         self.peers.cut.contains(&(from.clone(), to.clone()))
     }
 
-    /// A node measures its host.
+    /// Sets the measured load of a node's host.
     pub fn sample(&mut self, name: &NodeName, sample: HostLoad) {
         self.give(name, Input::Sampled(sample));
     }
 
-    /// A node calls another one: to offer runs, or just to know whether it can be reached.
+    /// Calls another node: to offer runs, or only to probe it.
     pub(super) fn call(&mut self, name: &NodeName, to: Member, offers: Option<Vec<Offer>>) {
         let Some(actor) = self.actors.get(name) else { return };
         let asked = actor.clock.read(self.at).mono;
@@ -111,7 +111,7 @@ impl SimWorld {
         self.peers.open.insert(number, call);
     }
 
-    /// A call arrives at the host of the node that it is for. A process that is stopped takes it up when it goes on.
+    /// Delivers a call to its node's host. A stopped process handles it when it is resumed.
     pub(super) fn deliver_call(&mut self, number: u64, call: SimCall) {
         if self.is_cut(&call.from, &call.to.node) {
             return;
@@ -136,7 +136,7 @@ impl SimWorld {
         self.give(&to, Input::Asked(ask, Command::Offer(offers)));
     }
 
-    /// Those who called a stopped process are let in.
+    /// Delivers the calls to a process that was stopped.
     pub(super) fn let_in(&mut self, name: &NodeName) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         for (number, call) in std::mem::take(&mut actor.callers) {
@@ -144,7 +144,7 @@ impl SimWorld {
         }
     }
 
-    /// A node answered a command; if it came from another node, the answer travels back.
+    /// Handles a node's answer to a command; if another node sent that, the answer travels back.
     pub(super) fn answer_call(&mut self, ask: CommandId, answer: &Answer) {
         let Some((number, call)) = self.peers.asks.remove(&ask) else { return };
         let offered = call.offers.as_ref().map_or(0, Vec::len);
@@ -173,7 +173,7 @@ impl SimWorld {
         self.after(delay, event);
     }
 
-    /// An answer arrives; whoever gave up waiting hears nothing of it.
+    /// Delivers an answer, unless the caller has given up.
     pub(super) fn replied(&mut self, number: u64, by: &NodeName, input: Input) {
         let Some(call) = self.peers.open.get(&number) else { return };
         if self.is_cut(by, &call.from) {
@@ -184,7 +184,7 @@ impl SimWorld {
         self.happen(WorldEvent::Give { node: from, life, input });
     }
 
-    /// Whoever asked has waited long enough.
+    /// Ends the wait of a caller.
     pub(super) fn give_up(&mut self, number: u64) {
         let Some(call) = self.peers.open.remove(&number) else { return };
         let (node, life) = (call.from.clone(), call.life);
@@ -207,7 +207,7 @@ impl SimWorld {
 }
 
 impl SimCall {
-    /// What whoever asked is told.
+    /// The caller's input with the result.
     fn result(self, role: Option<ProbeReply>, answer: OfferAnswer) -> Input {
         match self.offers {
             None => Input::Probed { member: self.to, asked: self.asked, answer: role },

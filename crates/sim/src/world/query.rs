@@ -1,4 +1,4 @@
-//! What can be asked about a world: by tests, scenarios and the final look of a seed.
+//! Queries about a world, for tests, scenarios and the final check of a seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ impl SimWorld {
         self.at
     }
 
-    /// How many steps its nodes made.
+    /// The number of steps of its nodes.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps
@@ -36,27 +36,27 @@ impl SimWorld {
         self.actors.keys()
     }
 
-    /// A node's mind, if its process is up.
+    /// A node's state, if its process is up.
     #[must_use]
     pub fn node(&self, name: &NodeName) -> Option<&Node> {
         self.actors.get(name)?.node.as_ref()
     }
 
-    /// X: how many jobs a node believes to hold.
+    /// X: the number of jobs that a node believes to own.
     #[must_use]
     pub fn held(&self, name: &NodeName) -> usize {
         let node = self.node(name);
         node.and_then(|n| Some(n.view().count(&n.member()?))).unwrap_or(0)
     }
 
-    /// N: a node's quota, by what it believes.
+    /// N: a node's quota, by its own view.
     #[must_use]
     pub fn quota(&self, name: &NodeName) -> usize {
         let quota = |n: &Node| claims::quota_in(n.view(), &n.local().settings, GroupId::EVERYWHERE);
         self.node(name).map_or(0, quota)
     }
 
-    /// A sharded job as the registry has it: who leads, whether it is marked, who has what, and what is in whose lane.
+    /// A sharded job as the registry has it: its leader, its pending reshard, its shard assignments and its run states.
     #[must_use]
     pub fn shard_assignments(&self, job: &JobName) -> String {
         let place: Option<Assignment> = self.entry(&keys::assignment(job)).and_then(|value| decode(&value));
@@ -93,13 +93,13 @@ impl SimWorld {
         text
     }
 
-    /// What the registry truly has under a key.
+    /// The registry's true value of a key.
     #[must_use]
     pub fn entry(&self, key: &Key) -> Option<Value> {
         Some(self.store.read(core::slice::from_ref(key)).pop()?.entry?.value)
     }
 
-    /// The jobs a node believes to hold.
+    /// The jobs that a node believes to own.
     #[must_use]
     pub fn jobs_of(&self, name: &NodeName) -> BTreeSet<JobName> {
         let Some((node, member)) = self.node(name).and_then(|n| Some((n, n.member()?))) else {
@@ -114,7 +114,7 @@ impl SimWorld {
         self.events.iter().filter(|(_, n, e)| n == name && matches!(e, Event::Alarm { .. })).count()
     }
 
-    /// What nodes announced, and when.
+    /// The events of nodes, with their times.
     #[must_use]
     pub fn announced(&self) -> &[(i64, NodeName, Event)] {
         &self.events
@@ -132,19 +132,19 @@ impl SimWorld {
         &self.answers
     }
 
-    /// Commands that a living process was asked and did not answer.
+    /// Commands to a present process without an answer.
     pub fn unanswered(&self) -> impl Iterator<Item = (&NodeName, CommandId)> {
         let all = self.actors.iter().flat_map(|(name, a)| a.asked.iter().map(move |ask| (name, *ask)));
         all.filter(|(_, ask)| !self.answers.contains_key(ask))
     }
 
-    /// The registry as it truly is.
+    /// The true registry.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Whether somebody wants a node drained, as the registry truly has it.
+    /// Whether a node is to be drained, by the true registry.
     #[must_use]
     pub fn is_drained(&self, name: &NodeName) -> bool {
         let found = self.store.read(&[evenkeel_core::keys::intent(name)]);
@@ -152,13 +152,13 @@ impl SimWorld {
         found.iter().filter_map(wish).any(|intent| intent.wanted)
     }
 
-    /// What the watch saw.
+    /// The invariant checker.
     #[must_use]
     pub fn checker(&self) -> &InvariantChecker {
         &self.checker
     }
 
-    /// For the last look, which may find something broken.
+    /// The invariant checker, for the final check, which may report a violation.
     pub(crate) fn checker_mut(&mut self) -> &mut InvariantChecker {
         &mut self.checker
     }

@@ -1,11 +1,11 @@
-//! What is going to happen in a world, by time and, at one time, in the order in which it came about.
+//! The events to come in a world, by time and, at one time, in the order in which they were added.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::WorldEvent;
 
-/// Events to come. They are large, so they stay where they are, and only their times are sorted.
+/// Events to come. They are large, so they stay in place, and only their times are sorted.
 #[derive(Default)]
 pub(super) struct EventQueue {
     order: BinaryHeap<Reverse<(i64, u64, usize)>>,
@@ -14,7 +14,7 @@ pub(super) struct EventQueue {
 }
 
 impl EventQueue {
-    /// Adds what happens at this moment, as the event of this number.
+    /// Adds an event at this time, under this number.
     pub(super) fn add(&mut self, at: i64, number: u64, event: WorldEvent) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.events.push(None);
@@ -24,7 +24,7 @@ impl EventQueue {
         self.order.push(Reverse((at, number, place)));
     }
 
-    /// Takes what happens first, if that is at this moment or before.
+    /// Takes the first event, if its time is at most this.
     pub(super) fn take(&mut self, until: i64) -> Option<(i64, WorldEvent)> {
         let Reverse((at, _, place)) = *self.order.peek().filter(|first| first.0.0 <= until)?;
         self.order.pop();

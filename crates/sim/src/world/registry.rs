@@ -1,4 +1,4 @@
-//! The way to the registry and back: each message takes its time, and may be lost on either way.
+//! The link to the registry: each message takes time, and may be lost in either direction.
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, Ticket};
@@ -15,10 +15,10 @@ use crate::invariants::CommittedTxn;
 
 /// How long a node waits for an answer before it takes the outcome for unknown, in milliseconds.
 pub(crate) const TIMEOUT: i64 = 1_000;
-/// The longest that a slow message is under way, in milliseconds.
+/// The longest transit of a slow message, in milliseconds.
 const SLOW: i64 = 3_000;
 
-/// What is asked of the registry.
+/// An operation of the registry.
 #[derive(Clone, Debug)]
 enum RegistryOperation {
     Open(Millis),
@@ -29,22 +29,22 @@ enum RegistryOperation {
     Commit(Ticket, CommitKind, Txn),
 }
 
-/// A request under way.
+/// A pending request.
 #[derive(Clone, Debug)]
 pub(crate) struct SimRequest {
     life: u64,
-    /// How often the registry had gone back when its sender began.
+    /// The number of rewinds when its sender began.
     rewinds: u32,
     member: Option<Member>,
-    /// When it was asked, by the asking node's clock.
+    /// The time of the request, by the sender's clock.
     asked: Mono,
-    /// From when on nobody waits for its answer.
+    /// The time after which the sender no longer waits.
     until: i64,
     operation: RegistryOperation,
 }
 
 impl SimWorld {
-    /// Sends what an effect asks of the registry on its way.
+    /// Sends the request of an effect to the registry.
     pub(super) fn send(&mut self, name: &NodeName, effect: Effect) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         let verb = match effect {
@@ -75,7 +75,7 @@ impl SimWorld {
         self.after(delay, WorldEvent::Arrive { node: name.clone(), request });
     }
 
-    /// Whether this fault strikes now.
+    /// Whether this fault occurs now.
     pub(super) fn strikes(&mut self, fault: SimFault) -> bool {
         let struck = self.network.chance(self.weather.rate(fault));
         if struck {
@@ -84,7 +84,7 @@ impl SimWorld {
         struck
     }
 
-    /// How long one way takes, in milliseconds.
+    /// The transit time in one direction, in milliseconds.
     pub(super) fn way(&mut self) -> i64 {
         if self.strikes(SimFault::Slow) {
             return self.network.between(self.weather.delay, SLOW);
@@ -92,7 +92,7 @@ impl SimWorld {
         self.network.between(0, self.weather.delay)
     }
 
-    /// Nobody will answer: the node learns that when it has waited long enough.
+    /// Fails a request without an answer: the node notices after its time limit.
     fn fail(&mut self, name: &NodeName, request: &SimRequest) {
         let input = match &request.operation {
             RegistryOperation::Open(_) | RegistryOperation::Renew(_) => Input::Lease(LeaseEvent::Failed),
@@ -106,14 +106,14 @@ impl SimWorld {
         self.at_moment(request.until, WorldEvent::Give { node: name.clone(), life: request.life, input });
     }
 
-    /// A request reaches the registry, which carries it out at once.
+    /// Delivers a request to the registry, which executes it at once.
     pub(super) fn arrive(&mut self, name: &NodeName, request: SimRequest) {
         let Some(actor) = self.actors.get(name) else { return };
-        // Whoever is of an earlier generation is refused without an answer to the question, and what was under way when the
-        // registry was put back never arrives.
+        // A sender of an earlier generation is refused without an answer, and requests sent before the registry was
+        // restored never arrive.
         let link = if request.rewinds == self.past.count() { actor.link } else { RegistryLink::Down };
         let far = actor.far;
-        // Whoever gave up waiting was told so already.
+        // A sender that gave up waiting has its result already.
         let waits = self.at <= request.until;
         if link == RegistryLink::Down {
             if waits {
@@ -179,12 +179,12 @@ impl SimWorld {
         txn: &Txn,
     ) -> TxnOutcome {
         let now = Mono(self.at);
-        // Leases that are over end before the watch looks at what is there.
+        // Expired leases end before the checker reads the data.
         self.store.sweep(now);
         self.registry_moved(None);
         let keys: Vec<Key> = txn.writes.iter().map(|write| write.key().clone()).collect();
         let before: Vec<Change> = self.store.read(&keys);
-        // As engines do it: what is too large is refused like what guards on something that is not so.
+        // As in the engines: a transaction that is too large is refused like one whose guard fails.
         let size = txn.guards.len() + txn.writes.len();
         let most = self.actors.get(name).map_or(usize::MAX, |actor| actor.settings.operations_max);
         let outcome = if size > most {
@@ -212,7 +212,7 @@ impl SimWorld {
         outcome
     }
 
-    /// Tells the watch and the feeds what became of the registry. `closed_by` gave its own lease back, if anybody did.
+    /// Passes the registry's changes to the checker and the feeds. `closed_by` is the member that closed its own lease.
     pub(super) fn registry_moved(&mut self, closed_by: Option<&Member>) {
         if self.store.revision() == self.told {
             return;

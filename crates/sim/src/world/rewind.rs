@@ -1,8 +1,8 @@
-//! A registry that goes back in time: a backup is put back, or a replica takes over that had not heard everything.
+//! Rewinds of the registry: a backup is restored, or a replica takes over that did not have every write.
 //!
-//! Whoever talks to it is of an earlier generation then and is refused, notices sooner or later, and starts again; what was
-//! physically done since is done all the same. Sometimes it is put back as it was while nobody is there, and does not know
-//! of it itself: then the first to join is one who remembers more than it does.
+//! Each member is of an earlier generation then and is refused, notices sooner or later, and starts again; physical
+//! facts stay. Sometimes the registry is restored while no node is up, and cannot detect that
+//! itself: then the first node to join is one that remembers more than the registry has.
 
 use evenkeel_core::ids::NodeName;
 use evenkeel_core::keys::{self, Key};
@@ -16,23 +16,23 @@ use super::clock::START;
 use super::{SimNode, SimWorld, WorldEvent};
 use crate::invariants::{InvariantChecker, RecordedVerdicts};
 
-/// How soon a process that cannot have its data folder yet tries again, in milliseconds.
+/// The retry interval of a process whose data folder is still locked, in milliseconds.
 const AGAIN: i64 = 100;
 
-/// What a registry was once, with what the watch knew of it.
+/// A snapshot of the registry, with the checker's tracks of it.
 pub struct RegistrySnapshot {
     store: Store,
     watch: InvariantChecker,
     verdicts: RecordedVerdicts,
 }
 
-/// How often the registry went back, and what came of it.
+/// The number of rewinds, and their effects.
 pub(super) struct RewindCounts {
-    /// How often it did.
+    /// The number of rewinds.
     count: u32,
-    /// How often it had when somebody joined last.
+    /// The number of rewinds at the latest join.
     founded: u32,
-    /// Its own generation.
+    /// The registry's own generation.
     engine: u16,
     /// The newest generation that tokens carry.
     begun: u16,
@@ -54,14 +54,14 @@ impl RewindCounts {
     }
 }
 
-/// How far it is, also with what somebody remembers of it.
+/// The position of the registry, combined with a bookmark of it.
 fn stands(store: &Store, seen: Option<&RegistryBookmark>) -> RegistryPosition {
     let remembered = seen.and_then(|seen| seen.entry.as_ref());
     let entry = remembered.and_then(|(key, _)| store.entry(&Key::from_stored(key)));
     RegistryPosition { revision: store.revision(), entry: entry.map(|entry| entry.revision) }
 }
 
-/// What becomes of the cluster's entry when somebody who remembers this finds the registry so; `None` where it stays.
+/// The cluster's entry after a node with this bookmark joins; `None` if it stays.
 fn found(
     cluster: &ClusterRecord,
     seen: Option<&RegistryBookmark>,
@@ -76,15 +76,15 @@ fn found(
 }
 
 impl SimWorld {
-    /// What the registry is now.
+    /// A snapshot of the registry.
     #[must_use]
     pub fn keep(&self) -> RegistrySnapshot {
         let verdicts = self.history.verdicts().clone();
         RegistrySnapshot { store: self.store.clone(), watch: self.checker.clone(), verdicts }
     }
 
-    /// Lets the registry be what it was; unless it `counts_on`, it gives the numbers of leases and revisions once more. History keeps
-    /// what it was told since; the watch asks after none of that.
+    /// Rewinds the registry to a snapshot; unless it `counts_on`, numbers of leases and revisions are given once more.
+    /// History keeps later verdicts; the checker does not test those.
     pub fn rewind(&mut self, then: RegistrySnapshot, counts_on: bool) {
         self.past.engine += 1;
         self.trace.note(self.at, "", &(self.past.engine, counts_on), || {
@@ -93,8 +93,8 @@ impl SimWorld {
         self.apply_rewind(then, counts_on);
     }
 
-    /// The same in a way that the registry itself cannot tell. Only while no process is up, and if a node remembers more than
-    /// the registry will hold when all leases have ended; returns whether.
+    /// Rewinds the registry in a way that it cannot detect. Only while no process is up, and if a node remembers more
+    /// than the registry will have after all leases have ended; returns whether it did.
     pub fn rewind_undetected(&mut self, then: RegistrySnapshot) -> bool {
         let mut store = then.store.clone();
         store.sweep(Mono(i64::MAX));
@@ -115,21 +115,21 @@ impl SimWorld {
         self.checker.go_back(self.at, then.watch, &self.store);
     }
 
-    /// Whether a node's process talks to the registry as it was before it went back.
+    /// Whether a node's process still uses the registry as it was before a rewind.
     #[must_use]
     pub fn is_behind(&self, name: &NodeName) -> bool {
         self.actors.get(name).is_some_and(|a| a.node.is_some() && a.rewinds < self.past.count)
     }
 
-    /// Whether tokens have a generation that they never had, once this node joins a registry that holds this.
+    /// Whether tokens get a new generation once this node joins a registry with this data.
     fn begins_anew(&self, actor: &SimNode, store: &Store) -> bool {
         let (engine, now, seen) = (self.past.engine, Wall(START.0 + self.at), actor.seen.as_ref());
         let found = |cluster: ClusterRecord| found(&cluster, seen, engine, stands(store, seen), now);
         cluster(store).and_then(found).is_some_and(|new| new.generation_on(engine) > self.past.begun)
     }
 
-    /// Whether a process that starts finds a registry that went back and that nobody has joined since. Then it waits for as long as
-    /// a lease lasts: by then everybody who was there before has noticed. Whoever cannot tell joins after somebody who can.
+    /// Whether a starting process finds a rewound registry that no member has joined since. Then it waits for the term
+    /// of a lease: by then every earlier member has noticed. A node without a bookmark joins after one that has it.
     pub(super) fn finds_another_generation(&mut self, name: &NodeName) -> bool {
         if self.past.founded == self.past.count {
             return false;
@@ -141,7 +141,7 @@ impl SimWorld {
             return true;
         }
         let wait = if self.options.mutation.waits_for_others() { actor.settings.ttl.0 } else { 0 };
-        // As it is before anything is written: what others write may carry it past what was seen.
+        // Before any write: other nodes' writes may carry the registry past the bookmark.
         let stands = stands(&self.store, actor.seen.as_ref());
         actor.waits = Some(RewindWait { rewinds: self.past.count, stands, until: self.at + wait });
         let life = actor.life;
@@ -149,10 +149,10 @@ impl SimWorld {
         true
     }
 
-    /// It has waited, writes down what is lost unless somebody was faster, and takes part.
+    /// Ends the wait: records the loss window, unless another node has, and takes part.
     pub(super) fn waited(&mut self, name: &NodeName, life: u64) {
         let waits = self.actors.get(name).filter(|actor| actor.life == life).and_then(|actor| actor.waits);
-        // Where it went back again meanwhile, another wait may have begun.
+        // After another rewind meanwhile, another wait may have begun.
         let Some(waits) = waits.filter(|waits| waits.until <= self.at) else { return };
         if self.is_ending(name) {
             return self.after(AGAIN, WorldEvent::Waited { node: name.clone(), life });
@@ -192,7 +192,7 @@ impl SimWorld {
         self.registry_moved(None);
     }
 
-    /// A process begins in the generation that its registry has, and its data folder remembers that.
+    /// Starts a process in the registry's generation, which its data folder remembers.
     pub(super) fn join_generation(&mut self, name: &NodeName) {
         let RewindCounts { count, engine, begun, .. } = self.past;
         let cluster = cluster(&self.store);

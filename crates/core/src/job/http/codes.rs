@@ -1,4 +1,4 @@
-//! Which answers are good: a list of codes and of spans of codes.
+//! The status codes that count as success: a list of codes and of ranges of codes.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,12 +8,12 @@ use core::fmt;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The codes that end an exchange.
+/// The final status codes.
 const FINAL: core::ops::RangeInclusive<u16> = 200..=599;
 /// The longest list.
 const SPANS_MAX: usize = 64;
 
-/// Codes of answers, as `[200, "300-399"]`: each span with both its ends.
+/// Status codes, as `[200, "300-399"]`: each range with both its ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StatusCodes(Vec<(u16, u16)>);
 
@@ -24,13 +24,13 @@ impl Default for StatusCodes {
 }
 
 impl StatusCodes {
-    /// Those of these spans, each with both its ends.
+    /// The codes of these ranges, each with both its ends.
     #[must_use]
     pub fn new(spans: Vec<(u16, u16)>) -> Self {
         Self(spans)
     }
 
-    /// Whether this one is among them.
+    /// Whether this code is among them.
     #[must_use]
     pub fn contains(&self, code: u16) -> bool {
         self.0.iter().any(|(first, last)| (*first..=*last).contains(&code))

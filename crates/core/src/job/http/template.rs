@@ -1,23 +1,23 @@
-//! A text in which `{{run}}` and the like stand for facts of the run, and `{{secret:NAME}}` for a secret of the node.
+//! Templates: texts in which `{{run}}` and the like stand for facts of a run, and `{{secret:NAME}}` for a secret.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The largest text that comes of a template, in bytes: a parameter may be long and stand in it often.
+/// The largest text that a template may produce, in bytes: a parameter may be long and occur in it often.
 pub const BODY_MAX: usize = 1024 * 1024;
 
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
-/// What a name ends with whose value is written as JSON.
+/// The suffix of a name whose value is written as JSON.
 const JSON: &str = "json";
-/// What the name of a secret follows.
+/// The prefix of a secret's name.
 const SECRET: &str = "secret:";
 /// The longest name of a secret.
 const SECRET_NAME_MAX: usize = 64;
 
-/// What may stand in a template, and under which name every run's environment has it.
+/// The names that a template may contain, with the environment variable of each.
 const NAMES: [(&str, &str); 11] = [
     ("job", "EVENKEEL_JOB"),
     ("run", "EVENKEEL_RUN"),
@@ -53,10 +53,10 @@ pub enum TemplatePart<'a> {
     },
 }
 
-/// Takes a template apart.
+/// Parses a template.
 ///
 /// # Errors
-/// Says the line, the column, both from 1, and what is allowed there.
+/// The error names the line, the column, both from 1, and what is allowed there.
 pub fn read(text: &str) -> Result<Vec<TemplatePart<'_>>, String> {
     let (mut pieces, mut at) = (Vec::new(), 0);
     while let Some(open) = text[at..].find(OPEN).map(|open| at + open) {
@@ -90,7 +90,7 @@ fn fact(inside: &str) -> Result<TemplatePart<'_>, String> {
     let known = NAMES.iter().find(|(known, _)| *known == name.trim());
     let Some((_, variable)) = known else {
         let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-        // It is not told: a secret may stand there by mistake, and refusals are written down.
+        // The text is not shown: it may contain a secret by mistake, and refusals are written down.
         return Err(format!(
             "there is no such fact of a run: use one of {}, or {SECRET}NAME",
             names.join(", ")
@@ -99,7 +99,7 @@ fn fact(inside: &str) -> Result<TemplatePart<'_>, String> {
     Ok(TemplatePart::Fact { variable, json: as_json(way)? })
 }
 
-/// Whether something is written as JSON.
+/// Whether the value is written as JSON.
 fn as_json(way: Option<&str>) -> Result<bool, String> {
     match way {
         None => Ok(false),
@@ -110,7 +110,7 @@ fn as_json(way: Option<&str>) -> Result<bool, String> {
     }
 }
 
-/// Refuses what is no plain file name: nothing may lead out of the folder.
+/// Refuses a name that is no plain file name: no name may lead out of the folder.
 fn secret(name: &str) -> Result<&str, String> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     match name.len() <= SECRET_NAME_MAX
@@ -132,10 +132,10 @@ fn position(text: &str, at: usize) -> String {
     format!("line {line}, column {column}")
 }
 
-/// What a header may hold: text, and secrets of the node.
+/// Checks a header's template: text, and secrets of the node.
 ///
 /// # Errors
-/// Says the place and what is allowed there.
+/// The error names the place and what is allowed there.
 pub(super) fn read_header(value: &str) -> Result<(), String> {
     match read(value)?.iter().any(|piece| matches!(piece, TemplatePart::Fact { .. })) {
         true => Err(format!("only secrets are filled in here, as {{{{{SECRET}NAME}}}}")),
@@ -143,11 +143,11 @@ pub(super) fn read_header(value: &str) -> Result<(), String> {
     }
 }
 
-/// The template with the facts of a run, which come from [`Run::environment`](crate::effect::Run::environment), and
-/// with secrets, which `secrets` reads by their names.
+/// Fills the template with the facts of a run, which come from [`Run::environment`](crate::effect::Run::environment),
+/// and with secrets, which `secrets` reads by their names.
 ///
 /// # Errors
-/// It makes no sense, a secret cannot be had, or it becomes longer than [`BODY_MAX`].
+/// The template is invalid, a secret cannot be read, or the text becomes longer than [`BODY_MAX`].
 pub fn fill(
     template: &str,
     facts: &BTreeMap<&'static str, String>,

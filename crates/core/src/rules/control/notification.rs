@@ -1,4 +1,4 @@
-//! The right to notify people of a late or absent fire: it belongs to the node that first writes it over an earlier one.
+//! The right to notify people of a late or absent fire: the node that first writes it over an earlier one has it.
 
 use alloc::format;
 

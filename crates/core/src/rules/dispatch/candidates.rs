@@ -75,7 +75,7 @@ impl CandidateNodes {
         })
     }
 
-    /// Whether there is a node for a run of this job. Where no other can be reached, this node runs it if eligible (S0-44).
+    /// Whether a node can run this job. Where no other can be reached, this one runs it if eligible (S0-44).
     pub(super) fn can_place(&mut self, scene: &RuleContext<'_>, job: &JobView<'_>) -> bool {
         self.has_candidate(scene.view, job.group()) || scene.takes(job)
     }

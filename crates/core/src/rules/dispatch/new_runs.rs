@@ -1,11 +1,11 @@
 //! Plans the first attempts of fires that are due and of manual runs.
 
-use super::{AHEAD, PlanWriter, RUNS_MAX, VERDICTS_MAX};
 use super::candidates::CandidateNodes;
 use super::placement::PlacementChoice;
+use super::{AHEAD, PlanWriter, RUNS_MAX, VERDICTS_MAX};
 
-use crate::due;
 use crate::commit_kind::CommitKind;
+use crate::due;
 use crate::ids::Fire;
 use crate::overlap::EffectiveSchedule;
 use crate::record::Planned;
@@ -14,8 +14,13 @@ use crate::time::{Millis, Wall};
 use crate::view::JobTerms;
 
 impl PlanWriter<'_> {
-    /// The requests by hand that have no run yet go to the least loaded node (S0-54).
-    pub(super) fn plan_triggered(&mut self, terms: &JobTerms, batch: &mut CandidateNodes, out: &mut RuleOutput) {
+    /// Places the manual runs that are not planned yet on the least loaded node (S0-54).
+    pub(super) fn plan_triggered(
+        &mut self,
+        terms: &JobTerms,
+        batch: &mut CandidateNodes,
+        out: &mut RuleOutput,
+    ) {
         let Some(mut record) = self.job.triggers().and_then(|known| known.value.clone()) else { return };
         for request in record.requests.iter_mut().filter(|request| !request.taken) {
             if self.draft.runs.len() >= RUNS_MAX {
@@ -47,7 +52,7 @@ impl PlanWriter<'_> {
         }
     }
 
-    /// A beat's horizon stands still, and the next beat looks at every job again.
+    /// Plans every fire up to the horizon; of those that are too old, the ones that the job's catch-up keeps (I0-07).
     pub(super) fn plan_due(&mut self, terms: &JobTerms, batch: &mut CandidateNodes, out: &mut RuleOutput) {
         let Some(schedule) = &terms.schedule else { return };
         let (now, policy) = (self.scene.now.wall, self.scene.policy(terms));
@@ -79,7 +84,7 @@ impl PlanWriter<'_> {
             let is_known = self.draft.runs.iter().any(|run| run.fire == fire);
             if !is_known && !self.plan_fire(fire, due, batch) {
                 out.add(RuleAction::JobUnplaced(self.job.id));
-                // One that is kept though it is old gives way to the next one that becomes so, or to its age.
+                // An old one that is kept is replaced by the next one that becomes old, or dropped at its age limit.
                 let first = schedule.next((now - grace - Millis(1)).max(floor));
                 let looks = first.map(|due| due + grace + Millis(1)).into_iter();
                 let looks = looks.chain(next.until.filter(|until| *until > now));
@@ -91,7 +96,7 @@ impl PlanWriter<'_> {
         }
     }
 
-    /// Plans a fire, if somebody can be given it. One that was planned already stays where it is.
+    /// Plans a fire, if there is a node for it. One that was planned already stays where it is.
     pub(super) fn plan_fire(&mut self, fire: Fire, due: Wall, batch: &mut CandidateNodes) -> bool {
         if let Some(old) = self.anew.iter().find(|run| run.fire == fire)
             && batch.may_run(self.scene, &self.job, &old.by)
@@ -107,7 +112,7 @@ impl PlanWriter<'_> {
         can
     }
 
-    /// The first attempt of a fire, which is this node's until it is given to another one.
+    /// The first attempt of a fire, which belongs to this node until it is placed on another one.
     pub(super) fn first_attempt(&self, fire: Fire, due: Wall) -> Planned {
         let by = self.scene.member.clone();
         Planned {

@@ -1,9 +1,9 @@
 //! Firing of a dispatched job: each node accepts the runs that are planned for it shortly before they are due, starts
 //! them on time, and closes them when they end.
 //!
-//! One run of a job goes on at a time, wherever, unless the job lets them go on beside each other. A run that finds another one going on waits for it; whoever closes that
-//! one says so to the next. Accepting moves the plan, in one commit that names the node and a token; so a run that was
-//! planned for somebody else in the meantime cannot be accepted.
+//! One run of a job executes at a time, on any node, unless runs may overlap. A run that finds another one executing
+//! waits for it; the node that closes that one notifies the next. Accepting moves the plan, in one commit that names
+//! the node and a token; so a run that was planned for another node in the meantime cannot be accepted.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -34,7 +34,7 @@ mod start;
 
 use overdue::{may_accept, must_read_overdue, takes_over};
 
-/// Looks at one job.
+/// Handles one job.
 pub(super) fn decide(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
     stop_orphans(scene, job, out);
     if scene.me.is_none() || !job.is_consistent() || !scene.is_idle(&CommitScope::Job(job.id)) {
@@ -77,7 +77,7 @@ pub(super) fn decide(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleO
     }
 }
 
-/// A run that the plan does not show as accepted by this node must end.
+/// Ends a run that the plan does not show as accepted by this node.
 fn stop_orphans(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
     for (_, given) in scene.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
         if !is_open(job, given, scene.member) {
@@ -96,7 +96,7 @@ pub fn is_open(job: &JobView<'_>, given: &Given, me: &Member) -> bool {
     })
 }
 
-/// The runs of one job that are this node's.
+/// The runs of one job that belong to this node.
 pub(super) struct DispatchedRuns<'a> {
     pub(super) scene: &'a RuleContext<'a>,
     pub(super) job: JobView<'a>,
@@ -104,7 +104,7 @@ pub(super) struct DispatchedRuns<'a> {
     plan: &'a KnownPlan,
     pub(super) draft: Plan,
     kind: Option<CommitKind>,
-    /// Whose run is next, now that one is closed.
+    /// The next run and its node, now that one is closed.
     next: Option<(RunId, Member)>,
 }
 
@@ -121,7 +121,7 @@ impl<'a> DispatchedRuns<'a> {
         self.draft.runs.iter().filter(|run| run.by == *self.scene.member)
     }
 
-    /// What this node said of its own runs it tells history itself: the planner hears of it only when it reads the plan.
+    /// Hands the verdicts on this node's own runs to the history: the planner sees them only when it reads the plan.
     fn record(&mut self, out: &mut RuleOutput) {
         let (me, recording) = (self.scene.member.node.as_str(), &self.scene.local.recording);
         let known = |v: &Verdict| recording.get(&(v.run.clone(), v.attempt)).copied();
@@ -135,7 +135,7 @@ impl<'a> DispatchedRuns<'a> {
         }
     }
 
-    /// What has ended leaves the plan; what was ended because trust ran out is in doubt.
+    /// Removes ended runs from the plan; a run that was ended because trust ran out is in doubt.
     fn close(&mut self) {
         let is_of = |run: &Planned, given: &Given| {
             run.is_accepted()
@@ -166,7 +166,7 @@ impl<'a> DispatchedRuns<'a> {
             let (attempt, began) = (run.attempt + 1, run.began());
             let next = Planned { attempt, seq: 0, from: None, began, planned_for: None, ..run };
             let wait = wait_of(self.scene, length);
-            // By a clock that is off nobody knows.
+            // With a wrong clock this is unknown.
             let agrees = self.scene.clock_agrees();
             let over = |job: &Job| job.time_is_over(began?, wait.until).filter(|_| agrees);
             let over = |job: &Job| cancel_reason(self.scene.local, given).or_else(|| over(job));
@@ -185,7 +185,7 @@ impl<'a> DispatchedRuns<'a> {
         self.set_kind(CommitKind::Finish);
     }
 
-    /// How long a run took helps to say when the next ones will have ended.
+    /// Updates the expected duration of runs, from which follows when the next ones will have ended.
     fn note_length(&mut self, run: &Planned, over: Mono) {
         let Some((from, over)) = run.from.zip(time_of(self.scene, over)) else { return };
         let took = (over - from).max(Millis(1));
@@ -193,10 +193,10 @@ impl<'a> DispatchedRuns<'a> {
             Some(self.draft.took.map_or(took, |before| Millis(i64::midpoint(before.0, took.0))));
     }
 
-    /// Whose run is next, and due, if it is another node's: only by being told does that one hear of it.
+    /// The next run, if it is due and belongs to another node: that node learns of it only by a notice.
     fn next_of_others(&self) -> Option<(RunId, Member)> {
         let now = self.scene.now.wall;
-        // Beside others none is held up by one that waits for its next attempt.
+        // Where runs may overlap, one that waits for its next attempt holds none up.
         let waits = |run: &Planned| {
             self.job.max_concurrent_runs() > 1 && run.wait.is_some_and(|wait| wait.left(now).is_some())
         };
@@ -206,7 +206,7 @@ impl<'a> DispatchedRuns<'a> {
         others.map(|run| (self.id(run), run.by.clone()))
     }
 
-    /// What somebody wants ended goes, if it has not started.
+    /// Drops cancelled runs that have not started.
     fn drop_cancelled(&mut self) {
         let scene = self.scene;
         if scene.local.called_off.is_empty() {
@@ -227,7 +227,7 @@ impl<'a> DispatchedRuns<'a> {
         }
     }
 
-    /// No change of the schedule plans the fire of this run again.
+    /// Makes sure that no change of the schedule plans the fire of this run again.
     fn use_up(&mut self, run: &Planned) {
         let Fire::Due(due) = run.fire else { return };
         let before =
@@ -235,15 +235,15 @@ impl<'a> DispatchedRuns<'a> {
         if due <= self.draft.reached || !self.draft.runs.iter().any(before) {
             self.draft.reached = self.draft.reached.max(due);
         } else {
-            // Those before it may be, so only this one is nobody's.
+            // Earlier fires may still be planned, so only this one is skipped.
             self.draft.passed.push(SkippedSpan { after: due - Millis(1), until: due });
         }
     }
 
-    /// What is no fire any more, or too old to run, goes once it is due.
+    /// Drops runs that are no longer due, or too old, once their moment has come.
     fn drop_stale(&mut self, out: &mut RuleOutput) {
         let (scene, id, now) = (self.scene, self.job.id, self.scene.now.wall);
-        // By a clock that is off nothing is due, nor too old.
+        // With a wrong clock nothing is due, nor too old.
         let (terms, agrees) = (self.terms, self.scene.clock_agrees());
         let given =
             |run: &Planned| self.scene.local.given_of(self.job.id).any(|(_, g)| g.run.fire == run.fire);
@@ -272,13 +272,13 @@ impl<'a> DispatchedRuns<'a> {
         let grace = policy.grace;
         let waits =
             |run: &Planned| !run.is_accepted() && matches!(run.fire, Fire::Due(_)) && run.attempt == 1;
-        // Of those that are too old the newest ones are kept, as many as the job says.
+        // Of those that are too old the newest ones are kept, as many as the job's catch-up says.
         let (keep, edge) = (policy.most() as usize, now - grace);
         let mut dues: Vec<Wall> =
             self.draft.runs.iter().filter(|run| waits(run)).map(|run| run.due).collect();
         dues.sort_unstable_by(|a, b| b.cmp(a));
         let last = dues.iter().filter(|due| **due < edge).nth(keep).copied();
-        // … and of those none that is older than it says.
+        // … and of these none older than its window.
         let (aged, young): (Vec<_>, Vec<_>) =
             dues.iter().copied().partition(|due| policy.ends(*due).is_some_and(|end| end <= now));
         let last = last.max(aged.first().copied());
@@ -307,8 +307,8 @@ impl<'a> DispatchedRuns<'a> {
         }
     }
 
-    /// Of a run that took all its time with the attempts before there is no other one. Nor is what was asked for by
-    /// hand, or another attempt, where the registry may have forgotten it.
+    /// Drops runs that are not attempted any more: their time is over after the attempts before, or they are manual
+    /// runs or further attempts that the registry may have lost.
     fn drop_overtime(&mut self) {
         let (scene, id, now) = (self.scene, self.job.id, self.scene.now.wall);
         let mine = |run: &Planned| {
@@ -334,8 +334,8 @@ impl<'a> DispatchedRuns<'a> {
         }
     }
 
-    /// Whether a run is dropped once it is due, as things stand. What was begun before a pause is attempted again in
-    /// it, as it would have gone on.
+    /// Whether a run is dropped once it is due, as things stand. A run that began before a pause is attempted again
+    /// during it, as it would have gone on.
     fn is_dropped_when_due(&self, terms: &JobTerms, run: &Planned) -> bool {
         run.attempt == 1 && matches!(run.fire, Fire::Due(_)) && is_stale(terms, run, run.due)
     }
@@ -353,7 +353,7 @@ impl<'a> DispatchedRuns<'a> {
         }
     }
 
-    /// History was told that another attempt waits, and there will be none.
+    /// The verdict that no attempt follows, where the history expects one.
     pub(super) fn give_up(&mut self, run: &Planned, why: &str) {
         let node = self.scene.member.node.as_str();
         self.draft.verdicts.push(given_up(self.id(run), run.attempt, run.due, node, why));

@@ -51,7 +51,7 @@ fn next_one(scene: &RuleContext<'_>, terms: Option<&JobTerms>, last: Wall) -> Op
     scene.clock_agrees().then(|| terms.schedule.as_ref()?.next(last.max(terms.since)))?
 }
 
-/// The moment after which the next fire replaces a run. A manual run that could not start at once is not replaced earlier.
+/// The moment after which the next fire replaces a run. A manual run may first start late before it is replaced.
 fn last_before(fire: &Fire, due: Wall, from: Option<Wall>) -> Wall {
     match fire {
         Fire::Due(due) => *due,

@@ -1,4 +1,4 @@
-//! Room for one more run: the job's overlap limit, a slot on this node, the pace of the registry, and a permit of its pool.
+//! Room for one more run: the overlap limit, a slot on this node, the pace of the registry, and a permit of its pool.
 
 use super::ClaimedRuns;
 use crate::ids::RunId;

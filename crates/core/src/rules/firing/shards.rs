@@ -1,8 +1,8 @@
-//! Firing of a sharded job: each member fires its own shards, out of its own lane.
+//! Firing of a sharded job: each member fires its own shards, out of its own run state.
 //!
 //! A fire is claimed for all shards of one watermark at once, and started shard by shard as there are slots. A shard
-//! that still runs is left out, and its neighbours are not: what it missed is settled when it ends, by the job's
-//! catch-up, for that shard alone (S2-27, I23). While the shares are marked nothing is claimed.
+//! that still runs is left out and does not delay the others: the fires it missed are settled when it ends, by the
+//! job's catch-up, for that shard alone (S2-27, I23). While a reshard is pending nothing is claimed.
 
 use alloc::format;
 use alloc::string::String;
@@ -36,7 +36,7 @@ mod withdraw;
 /// How long ends of runs are gathered into one commit while others of the job go on.
 const GATHER: Millis = Millis(50);
 
-/// Looks at one job.
+/// Handles one job.
 pub(super) fn decide(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
     stop_orphans(scene, job, out);
     let Some(table) = ShardedJob::of(scene, job.id) else { return };
@@ -66,7 +66,7 @@ pub(super) fn decide(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleO
     }
 }
 
-/// Runs that have ended and whose lane shows them closed.
+/// Runs that have ended and whose run state shows them closed.
 #[must_use]
 pub fn closed(local: &Local, job: &JobView<'_>, me: Option<&Member>) -> Vec<RunId> {
     let lane = me.and_then(|me| job.run_state_of(me)).and_then(|known| known.run_state.value.as_ref());
@@ -82,13 +82,13 @@ pub fn gather_delay(local: &Local, job: &JobView<'_>, me: Option<&Member>, given
     (local.shard_runs(job.id).running > 0 && is_open(lane, given)).then_some(GATHER)
 }
 
-/// Whether a run is in the lane as claimed and not finished.
+/// Whether a run is in the run state as claimed and not finished.
 fn is_open(lane: Option<&ShardRunState>, given: &Given) -> bool {
     let open = lane.and_then(|lane| lane.open_of(given.run.shard));
     open.is_some_and(|open| open.fire == given.run.fire && open.attempt == given.attempt)
 }
 
-/// A run whose place in the registry is gone must end. One that nobody monitors had none once it started.
+/// Ends a run whose entry in the registry is gone. An unmonitored run had none once it started.
 fn stop_orphans(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
     let lane = job.run_state_of(scene.member).and_then(|known| known.run_state.value.as_ref());
     if scene.me.is_some() && job.terms().is_some_and(|(_, shards)| !shards.monitor) {
@@ -101,13 +101,13 @@ fn stop_orphans(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput
     }
 }
 
-/// This node's lane of a job, and what it becomes.
+/// This node's run state of a job, and its next version.
 struct RunStateWriter<'a> {
     sharded: ShardedJob<'a>,
     current: ShardRunState,
     draft: ShardRunState,
     takes_part: bool,
-    /// The act, once the draft is worth a commit.
+    /// The kind of the commit, once the draft is worth one.
     kind: Option<CommitKind>,
     triggers: Option<TriggerRecord>,
 }
@@ -121,7 +121,7 @@ impl<'a> RunStateWriter<'a> {
         self.sharded.terms
     }
 
-    /// An act names the commit unless a weightier one did already.
+    /// Sets the kind of the commit, unless a weightier one is set already.
     fn set_kind(&mut self, kind: CommitKind) {
         self.kind.get_or_insert(kind);
     }
@@ -131,7 +131,7 @@ impl<'a> RunStateWriter<'a> {
         self.draft.verdicts.retain(|v| recording.get(&(v.run.clone(), v.attempt)) != Some(&true));
     }
 
-    /// Closes what has ended, all of it in one commit, and settles what was missed meanwhile.
+    /// Closes all ended runs in one commit, and settles the fires that they missed meanwhile.
     fn close(&mut self, out: &mut RuleOutput) {
         let scene = self.context();
         let monitor = self.terms().is_none_or(|(_, shards)| shards.monitor);
@@ -164,7 +164,7 @@ impl<'a> RunStateWriter<'a> {
         self.set_kind(CommitKind::Finish);
     }
 
-    /// Runs that were ended when trust ran out: in doubt, as if the node had gone.
+    /// Settles runs that were ended when trust ran out: they are in doubt, as if the node had died.
     fn lose(&mut self, lost: &ShardSet) {
         let repeats = self.terms().is_some_and(|(t, _)| t.enabled && t.delivery == Delivery::AtLeastOnce);
         let then =
@@ -192,12 +192,12 @@ impl<'a> RunStateWriter<'a> {
         }
     }
 
-    /// Of the fires that shards missed because they were running, those are given up that the catch-up does not keep.
+    /// Skips the fires that shards missed because they were running, except those that the catch-up keeps.
     fn settle_missed(&mut self, closed: &ShardSet) {
         let Some((terms, shards)) = self.terms().filter(|(t, _)| t.enabled && !t.paused) else { return };
         let Some(schedule) = &terms.schedule else { return };
         let scene = self.context();
-        // A clock that is off does not say what came due meanwhile.
+        // With a wrong clock it is unknown which fires came due meanwhile.
         let other = scene.local.lease.registry_time(scene.now).filter(|_| !self.knows_time(shards));
         let now = other.unwrap_or(scene.now.wall);
         let policy = MisfirePolicy { grace: Millis::ZERO, ..scene.policy(terms) };
@@ -206,7 +206,7 @@ impl<'a> RunStateWriter<'a> {
         for (group, open) in groups.iter().flat_map(|group| runs.iter().map(move |open| (group, open))) {
             let free = group.shards.and(&closed).and(&open.shards);
             let floor = group.watermark.max(terms.since);
-            // What was due before the run began was late already, and still runs within its grace.
+            // A fire that was due before the run began was late already, and still runs within its grace.
             let late = schedule.next(floor).is_some_and(|due| due <= open.from);
             if free.is_empty() || late {
                 continue;
@@ -225,7 +225,7 @@ impl<'a> RunStateWriter<'a> {
         self.draft.verdicts.extend(verdict);
     }
 
-    /// What became of a fire of these shards; `None` when there are none.
+    /// The verdict on a fire of these shards; `None` when there are none.
     fn verdict(
         &self,
         (fire, due, from): (&Fire, Wall, Wall),
@@ -239,11 +239,11 @@ impl<'a> RunStateWriter<'a> {
         Some(Verdict { run, attempt, due, state, reason, node, from, shards })
     }
 
-    /// Claims what is asked for and what is due.
+    /// Claims triggered and due fires.
     fn claim(&mut self, out: &mut RuleOutput) {
         let sharding = self.sharded.sharding;
         let Some((terms, shards)) = self.terms().filter(|(terms, _)| terms.enabled) else { return };
-        // Shares of another number of shards are about to be marked, and no fire is cut into both.
+        // A reshard to another number of shards is about to be requested, and no fire has both numbers.
         let cut = &sharding.cut;
         if !self.takes_part || sharding.mark.is_some() || cut.number == 0 {
             return;
@@ -253,7 +253,7 @@ impl<'a> RunStateWriter<'a> {
         }
         let portion = sharding.assignment_of(self.context().member);
         let mine = portion.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
-        // A shard that only stays because it ran goes where it belongs first.
+        // A draining shard goes where it belongs first.
         let mine = mine.minus(&sharding.cut.pinned);
         if self.draft.verdicts.len() >= VERDICTS_MAX || self.drop_trigger() || mine.is_empty() {
             return;
@@ -264,29 +264,29 @@ impl<'a> RunStateWriter<'a> {
         }
     }
 
-    /// All shards that there are.
+    /// All shards of the job.
     fn all(&self) -> ShardSet {
         ShardSet::all(self.sharded.sharding.cut.total)
     }
 
-    /// The shards that answer a request: where each node has one, those that only stay because they ran are nobody's part.
+    /// The shards that answer a trigger: of a broadcast job, the draining ones belong to no node's part.
     fn answering(&self) -> ShardSet {
         let broadcast = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
         if broadcast { self.all().minus(&self.sharded.sharding.cut.pinned) } else { self.all() }
     }
 
-    /// Shards that run, be it that nobody monitors them.
+    /// The shards that run, monitored or not.
     fn busy(&self) -> ShardSet {
         let running =
             self.context().local.given_of(self.sharded.job.id).filter(|(_, given)| given.ended.is_none());
         let busy = running.map(|(shard, _)| shard).collect::<ShardSet>().or(&self.draft.unfinished());
-        // Where each node has one shard, its run may go on under the number that it had before.
+        // In a broadcast job the run may go on under the number that the node had before.
         let broadcast = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
         if broadcast && !busy.is_empty() { self.all() } else { busy }
     }
 
-    /// A request to one node that takes no part, or has no shards, would be nobody's: the leader answers it. One that
-    /// all shards have answered of which there are fewer now is done. Returns whether there was either.
+    /// Completes, as the leader, triggers that no other member would: those for one node that takes no part or has no
+    /// shards, and those that all remaining shards have answered. Returns whether there was one.
     fn drop_trigger(&mut self) -> bool {
         let (sharding, me) = (self.sharded.sharding, self.context().member);
         let record = self.sharded.job.triggers().and_then(|known| known.value.as_ref());
@@ -313,8 +313,8 @@ impl<'a> RunStateWriter<'a> {
         true
     }
 
-    /// The oldest request by hand that this node's shards have not answered. Those that run are left out, and that is
-    /// told (I2-08).
+    /// The oldest trigger that this node's shards have not answered. Running shards are left out, and that is reported
+    /// (I2-08).
     fn claim_triggered(&mut self, mine: &ShardSet, shards: &ShardTerms, out: &mut RuleOutput) {
         let Some(record) = self.sharded.job.triggers().and_then(|known| known.value.as_ref()) else { return };
         let me = self.context().member;
@@ -363,7 +363,7 @@ impl<'a> RunStateWriter<'a> {
         let Some(schedule) = &terms.schedule else { return };
         let (now, settings) = (self.context().now, &self.context().local.settings);
         let policy = self.context().policy(terms);
-        // A node that is paused for the job lets its fires pass; so nothing is made up when it goes on (S2-38).
+        // A node that is paused for the job lets its fires pass; so nothing is caught up when it resumes (S2-38).
         let paused = self.sharded.job.switches(&self.context().member.node).paused;
         let free = mine.minus(&self.busy());
         for group in self.draft.groups.clone() {
@@ -388,7 +388,7 @@ impl<'a> RunStateWriter<'a> {
             }
             let Some((due, from)) = near else { continue };
             if now.mono + (from - now.wall) >= self.context().lease.until() {
-                // The lease is renewed long before; until then nobody could be sure to start it.
+                // The lease is renewed long before; until then it would be unsure whether the fire can be started.
                 out.add(RuleAction::JobAwaitsTrust(self.sharded.job.id));
                 continue;
             }
@@ -424,7 +424,7 @@ impl<'a> RunStateWriter<'a> {
         self.draft.began = Some(from);
     }
 
-    /// Whether one more run fits; if not, the job is called when one ends.
+    /// Whether one more run fits; if not, the job is looked at when one ends.
     fn has_slot(&self, due: Wall, out: &mut RuleOutput) -> bool {
         let local = self.context().local;
         let free = free_slots(self.context().view, local) > out.claimed && is_within_pace(local, out);
@@ -439,10 +439,10 @@ impl<'a> RunStateWriter<'a> {
         let mut guards = Vec::from_iter(table.run_state_guard(self.context().member));
         guards.extend(table.job.calendar_guards());
         let mut writes = Vec::from([table.put_run_state(self.context().member, &self.draft)]);
-        // The leader cuts before the next fire and hears of no lane: that one is to come after all, the place tells it.
+        // The leader reshards before the next fire and reads no run state: the assignment shows it the withdrawal.
         let told = table.sharding.mark.is_some() && self.draft.takes_back(&self.current);
         let mut sharding = table.sharding.clone();
-        // Whoever has a lane is listed, so that it is looked for should that member die.
+        // Every member with a run state is listed, so that it is looked for should that member die.
         let listed = sharding.lanes.contains(self.context().member);
         if !listed {
             sharding.lanes.push(self.context().member.clone());

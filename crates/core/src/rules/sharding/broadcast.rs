@@ -39,7 +39,7 @@ struct BroadcastShards {
     draining: BTreeMap<Member, ShardSet>,
 }
 
-/// How many shards have a watermark: removed shards count too, as a node of an earlier version may withdraw their fires.
+/// How many shards have a watermark, with removed shards: a node of an earlier version may withdraw their fires.
 pub(super) fn counted(cut: &ShardMap, lanes: &BTreeMap<&Member, ShardRunState>) -> u32 {
     let groups = lanes.values().flat_map(|lane| &lane.groups);
     let last = groups.filter_map(|group| group.shards.iter().last()).max();
@@ -97,7 +97,7 @@ impl BroadcastShards {
     /// As many as there are nodes; more by those that are taken by runs of others.
     fn of(old: &ShardMap, among: &[Member], lanes: &BTreeMap<&Member, ShardRunState>) -> Self {
         let mut total = u32::try_from(among.len().max(1)).unwrap_or(u32::MAX);
-        // A node's own number is the lowest that it runs; every other number that it runs adds one, up to the number of nodes.
+        // A node's own number is the lowest that it runs; each further number that it runs adds one, within the limit.
         let on_top = lanes.iter().flat_map(|(member, lane)| {
             lane.unfinished().iter().skip(usize::from(among.contains(member))).collect::<Vec<_>>()
         });

@@ -1,7 +1,7 @@
 //! Delisting: empty run states are removed ahead of a reshard that has no room for all of them.
 //!
-//! A reshard guards on every listed run state, and deletes those of dead members; an engine takes only so many operations
-//! in one transaction. So when most of a large fleet was restarted between two fires, a few run states at a time are
+//! A reshard guards on every listed run state, and deletes those of dead members; an engine takes only so many
+//! operations in one transaction. So when most of a large fleet was restarted between two fires, a few run states are
 //! removed in commits before it. The watermarks of their shards are kept in the assignment, which the reshard reads.
 
 use alloc::collections::BTreeMap;

@@ -1,12 +1,10 @@
-//! Finds the cgroup trees in which this process may create cgroups, from the kernel's list of mounts and of its own
-//! cgroups.
+//! Finds the trees in which this process may create cgroups, from the kernel's files on its mounts and its own cgroup.
 
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// The cgroup of a node and its guard in the unified tree: a cgroup whose children have limits must contain no
-/// processes itself.
+/// The cgroup of a node and its guard in the unified tree: a cgroup with limited children may have no process itself.
 pub(super) const NODE_CGROUP: &str = "evenkeel.node";
 
 /// A resource that a kernel can limit.

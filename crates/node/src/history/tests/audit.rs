@@ -1,4 +1,4 @@
-//! The audit log in a file and on every server there is.
+//! The audit log in a file and on every available server.
 
 use super::*;
 use crate::audit::{AuditFilter, AuditOutcome, AuditRecord, Proof, Requester};
@@ -57,7 +57,7 @@ async fn an_outcome_is_written_into_its_entry_and_stands() {
         books.rewrite(vec![entry("4", AuditOutcome::Applied)], Some(BatchResult::default())).await;
         assert_eq!(outcomes(&books).await.len(), 3, "that batch had been made");
 
-        // What a life left open the next one closes, and nobody else does.
+        // The next life closes what a life left open, and another node does not.
         let other = AuditRecord { node: "b".into(), ..record("5", AuditOutcome::Asked) };
         books.write(vec![audit_entry(other, AuditDisposition::Keep)]).await;
         super::super::store::enter(&mut books.link, "a", Wall(9_000)).await.unwrap();

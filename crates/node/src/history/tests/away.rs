@@ -1,4 +1,4 @@
-//! A history on a server that is away, refuses, or is made by several at once.
+//! A history on a server that is unreachable, refuses, or is set up by several nodes at once.
 
 use super::*;
 use evenkeel_registry::EngineUrl;
@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 #[path = "../../../../registry/tests/common/proxy.rs"]
 mod proxy;
 
-/// The servers that the tests were told of.
+/// The servers that the tests' settings name.
 fn servers() -> Vec<String> {
     ["POSTGRES", "MYSQL"].into_iter().filter_map(conformance::server_url).collect()
 }
@@ -37,7 +37,7 @@ async fn a_database_that_is_away_takes_what_waited_when_it_is_back() {
         assert_eq!(news.recv().await, recorded(&runs[0]));
         assert_eq!(reader.run(runs[0].clone()).await.unwrap().len(), 1);
 
-        // A connection that was cut is nothing to tell of: there is another one.
+        // A connection that was cut is not reported: there is another one.
         let mut other = TcpStream::connect(proxy.at()).await.unwrap();
         proxy.set(ProxyMode::Closed);
         // All are cut at once, so when this one has ended history's has as well. How it ends is all the same.
@@ -99,7 +99,7 @@ async fn a_database_that_cannot_be_used_is_refused_with_the_fix_and_without_its_
         assert_eq!(link.run(newer).await.unwrap(), 1);
         let why = refused(location(&fresh)).await;
         assert!(why.contains("run at least that version"), "{why}");
-        // Tables that a writer finds gone are a fault like any other, and locked rows are not passed by.
+        // A missing table is an error like any other, and locked rows are not skipped.
         let gone = link.statement(format!("DELETE FROM {}", link.table("history")));
         link.run(gone).await.unwrap();
         assert!(link.lock().await.is_err());
@@ -110,7 +110,7 @@ async fn a_database_that_cannot_be_used_is_refused_with_the_fix_and_without_its_
         assert!(why.starts_with(&format!("history {scheme}://nobody:***@")), "{why}");
         assert!(why.contains("mend its URL") || why.contains("create it"), "{why}");
         assert!(!why.contains("hunter2"), "{why}");
-        // A port on which nobody listens.
+        // A port without a listener.
         let why = refused(location(&format!("{scheme}://u:hunter2@127.0.0.1:1/d"))).await;
         assert!(why.contains("cannot be reached") && !why.contains("hunter2"), "{why}");
     }

@@ -1,8 +1,8 @@
-//! A history whose file another process keeps locked, or puts another file in the place of.
+//! A history whose file another process locks, or replaces.
 
 use super::*;
 
-/// A lock is no damage: whoever reads of a damaged file moves away one that is whole.
+/// A lock is no damage: an operator who reads of a damaged file moves away one that is intact.
 ///
 /// proves: I47
 #[tokio::test]

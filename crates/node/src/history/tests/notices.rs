@@ -1,4 +1,4 @@
-//! What history finds worth telling of a job, once.
+//! Notices are created once.
 
 use std::collections::BTreeSet;
 
@@ -72,7 +72,7 @@ async fn a_failure_is_told_once_and_the_first_success_after_it_as_well() {
     }
 }
 
-/// Few that fail are all read at once, of many each is looked for.
+/// If few jobs fail, all are read at once; if many fail, each is looked up.
 #[tokio::test]
 async fn of_many_jobs_that_end_together_those_recover_that_failed() {
     for mut books in all().await {

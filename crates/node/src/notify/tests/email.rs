@@ -7,11 +7,11 @@ use std::thread;
 
 use super::*;
 
-/// What a conversation came to: the lines that the server was told, the mail among them.
+/// The lines that the server received in a conversation, the mail among them.
 type SmtpTranscript = Vec<String>;
 
-/// A server that answers with `verdict` where a line begins with `at`, and with what suits otherwise; the first conversations
-/// only, as many as there are verdicts.
+/// A server that answers with `verdict` where a line begins with `at`, and normally otherwise; only the first
+/// conversations, as many as there are verdicts.
 fn server(verdicts: &[(&'static str, &'static str)]) -> (String, Receiver<SmtpTranscript>) {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("smtp://{}", socket.local_addr().unwrap());

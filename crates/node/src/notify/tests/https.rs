@@ -1,4 +1,4 @@
-//! Webhooks over TLS, against a listener whose certificate somebody of the test's own vouches for.
+//! Webhooks over TLS, against a listener with a certificate of the test's own CA.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::*;
 
-/// Makes `ca.pem`, and `server.pem` with `server.key` for `localhost`; `false`, said aloud, without `openssl`.
+/// Makes `ca.pem`, and `server.pem` with `server.key` for `localhost`; `false`, with a message, without `openssl`.
 fn made_certificates(folder: &Path) -> bool {
     let script = "
         openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem &&
@@ -28,7 +28,7 @@ fn made_certificates(folder: &Path) -> bool {
     is_made
 }
 
-/// A listener that answers whoever gets through the handshake; what it was sent comes out.
+/// A listener that answers every client that completes the handshake; the requests come out.
 fn tls_listener(folder: &Path) -> (String, Receiver<String>) {
     let chain = CertificateDer::pem_file_iter(folder.join("server.pem")).unwrap();
     let chain = chain.collect::<Result<Vec<_>, _>>().unwrap();
@@ -74,7 +74,7 @@ fn a_webhook_speaks_tls_with_those_whom_the_host_trusts_and_with_nobody_else() {
     send::post(&url, &message, PATIENCE, || vec![root]).unwrap();
     let head = posts.recv_timeout(PATIENCE).unwrap();
     assert!(head.starts_with("POST /hook HTTP/1.1"), "{head}");
-    // Nobody whom this host trusts vouches for it.
+    // No CA that this host trusts has signed it.
     let refused = send::send(&NotifyChannel::Webhook(url), &message, PATIENCE).unwrap_err();
     assert!(refused.to_lowercase().contains("certificate"), "{refused}");
     assert!(posts.try_recv().is_err(), "it was told nothing");

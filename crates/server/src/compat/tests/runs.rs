@@ -1,4 +1,4 @@
-//! What a tree says of a job's runs, shards and nodes as they come and go.
+//! Trees while a job's runs, shards and nodes come and go.
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn a_shard_runs_or_has_run_or_has_not_begun() {
     let recut = CompatJob::idle().deal(T, &[("a@6684", "0"), ("b@8176", "1-2")]);
     assert_eq!(state(&recut, 0), (false, false), "a new cut begins anew");
 
-    // Shards whose fires are passed over have not run: switched off, on a paused node, or lost with their node.
+    // Shards whose fires are skipped have not run: disabled, on a paused node, or lost with their node.
     let mut off = CompatJob::reshard().claims("a@6684", T, "0").ends("a@6684", T + 100, "0").at(T + 200);
     off.run_state("a@6684").set_watermark(&shards("1"), Wall(T));
     off.spec.off = shards("1");
@@ -177,13 +177,13 @@ fn what_a_dead_node_left_is_written_down_until_somebody_takes_it() {
     let begun = value(ONE, &taken, "execution/0/lastBeginTime");
     assert_eq!(begun.as_deref(), Some("1795259680000"), "another shard's later beginning is not its own");
 
-    // The taker dies too: the shard is free again.
+    // The new member dies too: the shard is free again.
     let again = taken.clone().dies("a@6684");
     assert_eq!(items(ONE, &again), [entry("2", CompatEntryKind::Persistent, "")]);
     assert_eq!(value(ONE, &again, "execution/2/failover"), None);
     assert_eq!(value(ONE, &again, "leader/election/host"), None, "and so is the leadership");
 
-    // It ends: everything about the failover goes, and the shard is completed.
+    // The run ends: all failover entries go, and the shard is completed.
     let over = taken.ends("a@6684", T + 3_500, "2").at(T + 4_000);
     assert_eq!(value(ONE, &over, "execution/2/failover"), None);
     assert!(value(ONE, &over, "execution/2/completed").is_some());

@@ -173,12 +173,12 @@ fn after_a_fire_its_shards_are_completed_and_their_times_known() {
     assert_eq!(execution[..leader].join("\n"), expected);
     assert_eq!(below(THREE, &idle, "sharding/0/").len(), 1, "only who has it");
 
-    // Claimed ahead of its moment: nothing has begun, so nothing is forgotten.
+    // Claimed before it is due: nothing has begun, so nothing is cleared.
     let ahead = idle.clone().claims("a@6684", T + 10_000, "0-1").at(T + 9_900);
     let mut early = below(ONE, &ahead, "execution/0/");
     assert_eq!(early, below(ONE, &idle, "execution/0/"));
     assert_eq!(value(ONE, &ahead, "servers/10.9.0.1/status").as_deref(), Some("READY"));
-    // At its moment what was completed is forgotten, and only what runs is said.
+    // Once due, the completed entries are cleared, and only running ones remain.
     early = below(ONE, &ahead.at(T + 10_000), "execution/0/");
     let names: Vec<&str> = early.iter().map(|(name, ..)| name.as_str()).collect();
     assert_eq!(names, ["lastBeginTime", "nextFireTime", "running"]);

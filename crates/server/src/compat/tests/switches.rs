@@ -1,4 +1,4 @@
-//! What a tree says of switches, requests and settings.
+//! Trees with switches, requests and settings.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn switches_show_where_they_were_set() {
     let mut all = plain.clone();
     all.spec.paused = true;
     assert_eq!((marks(&all, "10.9.0.1"), marks(&all, "10.9.0.2")), ("paused".into(), "paused".into()));
-    // Switches that outlast a restart are seen while their node is away.
+    // Switches that outlast a restart are visible while their node is offline.
     let away = paused.dies("b@8176");
     assert_eq!(marks(&away, "b"), "paused");
 

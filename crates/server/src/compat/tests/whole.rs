@@ -1,4 +1,4 @@
-//! Whole clusters, entry by entry as the source writes them.
+//! Trees of whole clusters, entry by entry in the source's format.
 
 use evenkeel_core::load::{HostLoad, Score};
 use evenkeel_core::record::{BeatRecord, LoadRecord, Open, Plan, Planned, Planner, ServingRecord};
@@ -38,7 +38,7 @@ fn open(by: &str, from: i64) -> Vec<Open> {
     }]
 }
 
-/// Three nodes, of which one is wanted drained; another drained one is away.
+/// Three nodes, one of them draining; a further drained one is offline.
 fn cluster() -> CompatCluster {
     let mut running = job("archive", Some("a@1"));
     running.open = open("a@1", T - 200);
@@ -95,7 +95,7 @@ fn a_cluster_in_the_shape_of_siatask() {
     assert_eq!(text(&render_whole(CompatFormat::SiaTask, &cluster())), wanted.trim());
 }
 
-/// The same cluster with loads, a beat, a node that cannot be reached, one that is away, and a dispatched job.
+/// The same cluster with loads, a beat, an unreachable node, an offline one, and a dispatched job.
 fn beating() -> CompatCluster {
     let mut whole = cluster();
     let sample = HostLoad { cpu: Some(4_350.into()), memory: None };

@@ -1,4 +1,4 @@
-//! Why fires of a job are not there: those that were nobody's, those that were given up, and those that people were told of.
+//! Explains why fires of a job are missing: ignored ones, skipped ones, and those that a notification reported.
 
 use evenkeel::{AttemptState, Handle, RunFilter, RunRecord};
 use evenkeel_core::record::NotificationRecord;
@@ -6,7 +6,7 @@ use evenkeel_core::record::NotificationRecord;
 use super::ExplainContext;
 use crate::api_types::{ExplanationRow, moment};
 
-/// Tells of the past what the registry and this node's history know.
+/// Explains past fires by the registry and this node's history.
 pub(super) async fn explain(handle: &Handle, known: &ExplainContext, told: &mut ExplanationRow) {
     let since = moment(known.spec.since);
     told.fact("since", &since);
@@ -23,7 +23,7 @@ pub(super) async fn explain(handle: &Handle, known: &ExplainContext, told: &mut 
         limit: 1,
         ..RunFilter::default()
     };
-    // A history that cannot be read now says nothing; what is to come is explained all the same.
+    // If the history cannot be read now, the past is left out; what is to come is explained all the same.
     if let Some(last) = handle.runs(skipped).await.ok().and_then(|runs| runs.into_iter().next()) {
         told.fact("missed", moment(last.due));
         told.point("missed", "firing", missed(&last));

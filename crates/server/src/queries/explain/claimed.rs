@@ -1,4 +1,4 @@
-//! Why a claimed job is where it is, and why it runs or does not.
+//! Explains why a claimed job is on its node, and why it runs or does not run.
 
 use evenkeel_core::ids::{Fire, Member, RunId, Shard};
 use evenkeel_core::record::{Open, RunState};
@@ -45,7 +45,7 @@ fn holder(known: &ExplainContext, told: &mut ExplanationRow) {
     }
 }
 
-/// What becomes of an open fire at this moment, and which rule says so.
+/// The state of an open fire now, and the rule behind it.
 fn going_on(known: &ExplainContext, open: &Open) -> (&'static str, String) {
     let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard: Shard(0) };
     let (by, attempt) = (&open.by, open.attempt);
@@ -69,13 +69,13 @@ fn going_on(known: &ExplainContext, open: &Open) -> (&'static str, String) {
     }
 }
 
-/// What it does at this moment, and which rule says so; run by run where any is open.
+/// The state of the job now, and the rule behind it; run by run if any is open.
 fn now(known: &ExplainContext, lane: Option<&RunState>) -> Vec<(&'static str, String)> {
     let open: Vec<_> = lane.iter().flat_map(|lane| &lane.open).map(|open| going_on(known, open)).collect();
     if open.is_empty() { vec![idle(known, lane)] } else { open }
 }
 
-/// Why nothing of it is open.
+/// Why it has no open run.
 fn idle(known: &ExplainContext, lane: Option<&RunState>) -> (&'static str, String) {
     let settled = lane.map_or(Wall::MIN, |lane| lane.watermark);
     let asked = || known.requested_runs(|| obstacle(known, lane).unwrap_or_else(|| SOON.to_owned()));
@@ -86,7 +86,7 @@ fn idle(known: &ExplainContext, lane: Option<&RunState>) -> (&'static str, Strin
     })
 }
 
-/// Why no node has it, or the one that has it gives it up.
+/// Why no node owns it, or its owner gives it up.
 fn unheld(known: &ExplainContext) -> Option<(&'static str, String)> {
     match &known.owner {
         None if known.job().enabled => Some(("claims", known.no_node().unwrap_or_else(|| free(known)))),
@@ -98,10 +98,10 @@ fn unheld(known: &ExplainContext) -> Option<(&'static str, String)> {
     }
 }
 
-/// What a request is told that nothing is in the way of.
+/// The explanation of a request that nothing prevents.
 const SOON: &str = "its node is about to claim it";
 
-/// What is in the way of the next run.
+/// What prevents the next run.
 fn obstacle(known: &ExplainContext, lane: Option<&RunState>) -> Option<String> {
     let open = lane.map_or(&[][..], |lane| &lane.open);
     let before = open.first().filter(|_| open.len() >= known.job().overlap.max_concurrent_runs());
@@ -113,7 +113,7 @@ fn id(known: &ExplainContext, open: &Open) -> RunId {
     RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard: Shard(0) }
 }
 
-/// That its node starts nothing, or has no slot for it.
+/// The reason if its node starts nothing, or has no free slot.
 fn full(known: &ExplainContext) -> Option<String> {
     let owner = known.owner.as_ref()?;
     if let Some(trouble) = known.trouble(&owner.node) {
@@ -123,7 +123,7 @@ fn full(known: &ExplainContext) -> Option<String> {
     Some(format!("{} has no free slot: {busy} of {all} are busy", owner.node))
 }
 
-/// What of it waits.
+/// The waiting runs of the job.
 pub(super) fn waiting(known: &ExplainContext, lane: Option<&RunState>) -> Vec<WaitingRun> {
     let open = lane.map_or(&[][..], |lane| &lane.open);
     let one = |fire: Fire, due, by, (why, killable)| WaitingRun {
@@ -143,9 +143,9 @@ pub(super) fn waiting(known: &ExplainContext, lane: Option<&RunState>) -> Vec<Wa
     let mut waits: Vec<WaitingRun> = unseated.collect();
     let obstacle = obstacle(known, lane);
     let asked = known.requests(Some(Shard(0)), || obstacle.clone().unwrap_or_else(|| SOON.to_owned()));
-    // The lane may be read later than the request was heard of, and have its run.
+    // The run state may be read later than the request arrived, and have its run.
     waits.extend(asked.into_iter().filter(|asked| open.iter().all(|open| open.fire != asked.fire)));
-    // What is due and has nothing in its way is claimed in a moment.
+    // A due fire that nothing prevents is claimed in a moment.
     let Some(why) = obstacle else { return waits };
     let settled = lane.map_or(Wall::MIN, |lane| lane.watermark);
     let passed = lane.map_or(&[][..], |lane| &lane.passed);
@@ -162,7 +162,7 @@ fn taken_over(gone: &Member) -> String {
     format!("{gone} is gone: another node takes it over and settles what ran")
 }
 
-/// Why nobody holds it.
+/// Why no node owns it.
 fn free(known: &ExplainContext) -> String {
     let capacity = known.capacity();
     let fix = "start a node or undrain one";

@@ -1,4 +1,4 @@
-//! Why the runs of a dispatched job go where they go.
+//! Explains why the runs of a dispatched job go to their nodes.
 
 use evenkeel_core::ids::{Fire, Member, RunId, Shard};
 use evenkeel_core::record::{Plan, Planned, Planner, PlannerKind};
@@ -8,7 +8,7 @@ use super::ExplainContext;
 use super::waiting::WaitingRun;
 use crate::api_types::{ExplanationRow, moment};
 
-/// So many planned runs are told one by one.
+/// The maximum number of planned runs that are listed one by one.
 const RUNS_LISTED: usize = 10;
 
 pub(super) fn explain(known: &ExplainContext, plan: Option<&Plan>, told: &mut ExplanationRow) {
@@ -34,7 +34,7 @@ pub(super) fn explain(known: &ExplainContext, plan: Option<&Plan>, told: &mut Ex
     told.says = format!("dispatched run by run; {now}");
 }
 
-/// Who plans now: by which rule, in words, and whether anybody does.
+/// The present planner: the rule, a sentence, and whether there is a planner.
 fn planner(known: &ExplainContext) -> (&'static str, String, bool) {
     let settings = &known.settings;
     match settings.planner {
@@ -71,7 +71,7 @@ fn planner(known: &ExplainContext) -> (&'static str, String, bool) {
     }
 }
 
-/// By which right a plan was made.
+/// The authority by which a plan was made.
 pub(super) fn by(known: &ExplainContext, planner: &Planner) -> String {
     let right = match known.settings.planner {
         PlannerKind::Beat => "in beat",
@@ -84,7 +84,7 @@ fn id_of(known: &ExplainContext, run: &Planned) -> RunId {
     RunId { job: known.job().name.clone(), fire: run.fire.clone(), shard: Shard(0) }
 }
 
-/// Why a run is where it is.
+/// Why a run is on its node.
 pub(super) fn why_there(known: &ExplainContext, runs: &[Planned], run: &Planned) -> String {
     let id = id_of(known, run);
     let state = match run.from {
@@ -102,7 +102,7 @@ pub(super) fn why_there(known: &ExplainContext, runs: &[Planned], run: &Planned)
     format!("{id} is {state}: {}", run.choice())
 }
 
-/// Why no further run begins beside those that go on.
+/// Why no further run begins beside the running ones.
 fn before(known: &ExplainContext, runs: &[Planned]) -> Option<String> {
     let mut begun =
         runs.iter().filter(|run| run.wait.is_some() || run.from.is_some_and(|from| from <= known.now));
@@ -111,7 +111,7 @@ fn before(known: &ExplainContext, runs: &[Planned]) -> Option<String> {
     Some(format!("it waits for the end of run {}", id_of(known, first)))
 }
 
-/// Why a run that is due has not been taken by its node.
+/// Why a due run has not been claimed by its node.
 fn untaken(known: &ExplainContext, runs: &[Planned], run: &Planned) -> String {
     let node = &run.by.node;
     let full = || match known.slots(node) {
@@ -124,7 +124,7 @@ fn untaken(known: &ExplainContext, runs: &[Planned], run: &Planned) -> String {
     why.unwrap_or_else(|| format!("{node} is about to take it"))
 }
 
-/// What of it waits.
+/// The waiting runs of the job.
 pub(super) fn waiting(known: &ExplainContext, plan: Option<&Plan>) -> Vec<WaitingRun> {
     let runs = plan.map_or(&[][..], |plan| &plan.runs);
     let one = |fire: Fire, due, by: Option<Member>, why| {
@@ -144,7 +144,7 @@ pub(super) fn waiting(known: &ExplainContext, plan: Option<&Plan>) -> Vec<Waitin
     let mut waits: Vec<WaitingRun> = planned.collect();
     let obstacle = obstacle(known, runs, &planner(known));
     let asked = known.requests(Some(Shard(0)), || obstacle.clone().unwrap_or_else(|| SOON.to_owned()));
-    // The plan may be read later than the request was heard of, and have its run.
+    // The plan may be read later than the request arrived, and have its run.
     waits.extend(asked.into_iter().filter(|asked| runs.iter().all(|run| run.fire != asked.fire)));
     let Some(why) = obstacle else { return waits };
     let (settled, passed) = plan.map_or((Wall::MIN, &[][..]), |plan| (plan.watermark, &plan.passed[..]));
@@ -153,10 +153,10 @@ pub(super) fn waiting(known: &ExplainContext, plan: Option<&Plan>) -> Vec<Waitin
     waits
 }
 
-/// What a request is told that nothing is in the way of.
+/// The explanation of a request that nothing prevents.
 const SOON: &str = "it is about to be planned";
 
-/// What is in the way of planning the next run.
+/// What prevents the planning of the next run.
 fn obstacle(known: &ExplainContext, runs: &[Planned], planner: &(&str, String, bool)) -> Option<String> {
     let nobody = || (!planner.2).then(|| format!("nobody plans: {}", planner.1));
     known.no_node().or_else(|| before(known, runs)).or_else(nobody)

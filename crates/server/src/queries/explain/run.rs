@@ -1,4 +1,4 @@
-//! Why a run ran where it did, or has not run.
+//! Explains why a run ran on its node, or has not run.
 
 use evenkeel::{Handle, RunRecord};
 use evenkeel_core::ids::{Fire, RunId, Token};
@@ -9,7 +9,7 @@ use super::{ExplainContext, HistoryFaults, dispatched, gather, job as explain_jo
 use crate::api_types::{ExplanationRow, moment};
 use crate::zones;
 
-/// The lower bits of a token count claims; those above, how often the registry may have gone back in time.
+/// The lower bits of a token count claims; those above count how often the registry may have gone back in time.
 const SEQ_BITS: u32 = 48;
 
 /// Explains a run by its attempts and by its job as it is now.
@@ -44,7 +44,7 @@ pub(crate) async fn run(
             let now = explain_job(handle, &run.job, troubles).await?;
             let points = now.map(|told| told.points).unwrap_or_default();
             let points: Vec<_> = points.into_iter().filter(|point| point.about == "now").collect();
-            // What is said of this very run goes before what is said of others.
+            // A report of this very run is preferred to reports of others.
             let named = format!("run {run} ");
             let now = points.iter().find(|point| point.says.contains(&named)).or(points.first());
             told.says = match &run.fire {
@@ -64,7 +64,7 @@ pub(crate) async fn run(
     Ok(told)
 }
 
-/// What called for it.
+/// The cause of the run: a fire or a request.
 fn why(run: &RunId, known: Option<&ExplainContext>, told: &mut ExplanationRow) {
     let says = match (&run.fire, known) {
         (Fire::Asked(id), _) => format!("somebody asked for it by hand, as request {id}"),
@@ -76,7 +76,7 @@ fn why(run: &RunId, known: Option<&ExplainContext>, told: &mut ExplanationRow) {
     told.point("why", if matches!(run.fire, Fire::Asked(_)) { "" } else { "firing" }, says);
 }
 
-/// Who decided where.
+/// Which node or planner decided where it runs.
 async fn point_for_owner(
     handle: &Handle,
     run: &RunId,
@@ -138,7 +138,7 @@ fn one(attempt: &RunRecord) -> String {
 }
 
 impl ExplainContext {
-    /// Whether the schedule as it is now has this fire.
+    /// Whether the present schedule has this fire.
     fn schedules(&self, due: evenkeel_core::time::Wall) -> bool {
         let schedule = self.job().schedule_with_calendars(self.calendars.as_ref());
         schedule.is_some_and(|schedule| schedule.has(due))

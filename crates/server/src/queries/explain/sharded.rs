@@ -1,4 +1,4 @@
-//! Why the shards of a job are where they are.
+//! Explains why the shards of a job are on their nodes.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub(super) fn explain(
     told.says = format!("led by {leader}; {now}");
 }
 
-/// So many shards of one fire are told one by one.
+/// The maximum number of shards of one fire that are listed one by one.
 const SHARDS_LISTED: usize = 20;
 
 fn leader(known: &ExplainContext, sharding: &Sharding, told: &mut ExplanationRow) {
@@ -99,7 +99,7 @@ fn shard_activity(known: &ExplainContext, lane: Option<&ShardRunState>) -> Strin
     format!(": {}", open.collect::<Vec<_>>().join(", "))
 }
 
-/// What becomes of open shards whose nodes live.
+/// The state of open shards whose nodes are online.
 fn under_way(known: &ExplainContext, open: &[(&Member, &OpenShards)]) -> (&'static str, String) {
     let (mut going, mut waiting, mut full) = (ShardSet::empty(), ShardSet::empty(), None);
     for (member, open) in open {
@@ -122,7 +122,7 @@ fn under_way(known: &ExplainContext, open: &[(&Member, &OpenShards)]) -> (&'stat
     }
 }
 
-/// What of it waits: shards for a seat each, requests and fires as a whole.
+/// The waiting runs of the job: shards that wait for a permit each, requests and fires as a whole.
 pub(super) fn waiting(known: &ExplainContext, lanes: &BTreeMap<Member, ShardRunState>) -> Vec<WaitingRun> {
     let mut waits = Vec::new();
     let open = lanes.iter().flat_map(|(member, lane)| lane.open.iter().map(move |open| (member, open)));
@@ -148,10 +148,10 @@ pub(super) fn waiting(known: &ExplainContext, lanes: &BTreeMap<Member, ShardRunS
     waits
 }
 
-/// What a request is told that nothing is in the way of.
+/// The explanation of a request that nothing prevents.
 const SOON: &str = "its nodes are about to claim their shards";
 
-/// What is in the way of the next fire.
+/// What prevents the next fire.
 fn obstacle(known: &ExplainContext) -> Option<String> {
     let sharding = known.sharding.as_ref();
     let led =

@@ -1,4 +1,4 @@
-//! Why jobs run or do not, in states that a living cluster seldom stands still in.
+//! Tests explanations of jobs in states that a live cluster seldom stays in.
 
 use evenkeel_core::ids::Fire;
 use evenkeel_core::job::Work;

@@ -1,6 +1,6 @@
-//! Runs that wait and that no history has: what was asked for or came due, and why it has not begun.
+//! Lists waiting runs that no history has, requested or due, with the reason why each has not begun.
 //!
-//! The reasons are those of [`super::job`], said of each run.
+//! The reasons are those of [`super::job`], given for each run.
 
 use std::collections::BTreeMap;
 
@@ -15,26 +15,26 @@ use evenkeel_core::time::{Millis, Wall};
 use super::{ExplainContext, HistoryFaults, REPORTED_MAX, claimed, dispatched, gather, sharded};
 use crate::api_types::{ExplanationRow, RunRow, moment};
 
-/// Of how many jobs it is told at once.
+/// The maximum number of jobs in one list.
 pub(crate) const JOBS_MAX: usize = 500;
-/// How many fires of one job that no node has claimed are told, the latest; of a job that is asked for alone all.
+/// The maximum number of one job's unclaimed fires that are listed, the latest; a list of a single job has all.
 const FIRES_LISTED: usize = 20;
-/// How many of them are counted.
+/// The maximum number of fires that are counted.
 const FIRES_COUNTED: usize = 1_000;
 
-/// Runs that wait.
+/// Waiting runs.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingRuns {
-    /// First those that can be ended by hand, then fires that no node has claimed; of both the latest first.
+    /// First those that an operator can kill, then fires that no node has claimed; of both the latest first.
     pub(crate) rows: Vec<RunRow>,
-    /// How many more there are.
+    /// The number of further ones.
     pub(crate) more: usize,
 }
 
-/// All of these jobs.
+/// Lists the waiting runs of all these jobs.
 ///
 /// # Errors
-/// The registry is out of reach, or the node has stopped.
+/// The registry is unreachable, or the node has stopped.
 pub(crate) async fn waiting(
     handle: &Handle,
     names: &[JobName],
@@ -70,7 +70,7 @@ pub(crate) async fn waiting(
     Ok(WaitingRuns { rows: found.into_iter().map(|(_, row)| row).collect(), more })
 }
 
-/// Leaves so many of the fires that no node has claimed; returns how many went.
+/// Keeps at most this many of the unclaimed fires; returns how many were cut.
 fn truncate_fires(waits: &mut Vec<WaitingRun>, most: usize) -> usize {
     let (before, mut fires) = (waits.len(), 0);
     waits.retain(|waits| {
@@ -80,7 +80,7 @@ fn truncate_fires(waits: &mut Vec<WaitingRun>, most: usize) -> usize {
     before - waits.len()
 }
 
-/// Why a run that was not attempted yet has not begun; `None` where it does not wait, or nobody can say.
+/// Why a run has no attempt yet; `None` if it does not wait, or the reason is unknown.
 pub(crate) async fn why(handle: &Handle, run: &RunId, troubles: &HistoryFaults) -> Option<String> {
     let names = [run.job.clone()];
     let rows = waiting(handle, &names, troubles).await.ok()?.rows;
@@ -88,17 +88,17 @@ pub(crate) async fn why(handle: &Handle, run: &RunId, troubles: &HistoryFaults) 
     rows.into_iter().find(|row| row.run == one || row.run == whole)?.reason
 }
 
-/// Why nothing of a job runs until somebody changes something, whatever it is asked; `None` where a node can run it.
+/// Why nothing of a job runs until an operator changes something, even if requested; `None` if a node can run it.
 pub(crate) fn in_the_way(handle: &Handle, name: &JobName) -> Option<String> {
     handle.with_node(|node| node.view().find(name)?.obstacle())
 }
 
-/// What is said of a request that waits.
+/// The sentence about a waiting request.
 pub(super) fn request(id: &RequestId, at: Wall, why: &str) -> String {
     format!("request {id} of {} waits: {why}", moment(at))
 }
 
-/// Tells of each request that waits.
+/// Explains each waiting request.
 pub(super) fn explain_requests(waits: &[WaitingRun], told: &mut ExplanationRow) {
     let asked = || waits.iter().filter(|waits| matches!(waits.fire, Fire::Asked(_)));
     for waits in asked().take(REPORTED_MAX) {
@@ -112,19 +112,19 @@ pub(super) fn explain_requests(waits: &[WaitingRun], told: &mut ExplanationRow) 
     }
 }
 
-/// A run that waits.
+/// A waiting run.
 pub(super) struct WaitingRun {
-    /// Which fire.
+    /// The fire.
     pub(super) fire: Fire,
-    /// Which shard; all of them when absent.
+    /// The shard; all shards if absent.
     pub(super) shard: Option<Shard>,
-    /// The moment it stands for.
+    /// The moment at which it is due.
     pub(super) due: Wall,
-    /// The node that has it.
+    /// The node that claimed it.
     pub(super) by: Option<Member>,
     /// Why it has not begun.
     pub(super) why: String,
-    /// Whether it can be ended by hand: a request, or a run that a node has claimed.
+    /// Whether an operator can kill it: a request, or a run that a node has claimed.
     pub(super) killable: bool,
 }
 
@@ -147,7 +147,7 @@ fn row(known: &ExplainContext, waits: WaitingRun) -> RunRow {
 }
 
 impl ExplainContext {
-    /// Requests that no node has taken, each for this reason, of the run as a whole or of its only shard.
+    /// Unclaimed requests, each with this reason, for the run as a whole or its only shard.
     pub(super) fn requests(&self, shard: Option<Shard>, why: impl Fn() -> String) -> Vec<WaitingRun> {
         let waits = |request: &TriggerRequest| WaitingRun {
             fire: Fire::Asked(request.id.clone()),
@@ -160,12 +160,12 @@ impl ExplainContext {
         self.waiting.iter().map(waits).collect()
     }
 
-    /// Why a request waits: what is in the way of all its job, or else this.
+    /// Why a request waits: the obstacle of the whole job, or else this reason.
     pub(super) fn requested_runs(&self, why: impl FnOnce() -> String) -> String {
         self.in_the_way.clone().or_else(|| self.no_node()).unwrap_or_else(why)
     }
 
-    /// The latest fires that are due and that nobody has claimed, as far as they are to run; none of a job that does not fire.
+    /// The latest due and unclaimed fires that are to run; none of a job that does not fire.
     pub(super) fn overdue(&self, settled: Wall, passed: &[SkippedSpan]) -> Vec<Wall> {
         let spec = &self.spec;
         let schedule = self.job().schedule_with_calendars(self.calendars.as_ref());
@@ -178,7 +178,7 @@ impl ExplainContext {
         let keep = late.overlap.queue_limit().unwrap_or(FIRES_COUNTED).min(FIRES_COUNTED);
         let all = std::iter::successors(fires.latest(floor, self.now), before);
         let grace = Millis::secs(i64::try_from(late.grace.unwrap_or(GRACE)).unwrap_or(i64::MAX / 1_000));
-        // Of what is older than the grace only what is made up is to run.
+        // Of the fires older than the misfire grace only those to be caught up will run.
         let in_time = |n: usize, due: Wall| match late.catch_up {
             _ if self.now - due <= grace => true,
             CatchUp::Skip => false,
@@ -189,5 +189,5 @@ impl ExplainContext {
     }
 }
 
-/// How late a fire may start where its job does not say, in seconds.
+/// The default misfire grace, in seconds.
 const GRACE: u64 = 60;

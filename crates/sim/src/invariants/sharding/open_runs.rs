@@ -1,4 +1,4 @@
-//! What an accepted transaction did to one shard: its watermark, and the run that was open and the one that is.
+//! Checks the effect of an accepted transaction on one shard: its watermark, and its open run before and after.
 
 use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::ids::{Fire, Member, RunId, Shard};
@@ -17,13 +17,13 @@ use super::reshards::declared_total;
 use crate::world::TIMEOUT;
 use crate::world::clock::START;
 
-/// What nodes tell of runs that they may not start any more.
+/// The reason of runs that a node may no longer start.
 const FITS_NO_MORE: &str = "its node fits the job no more";
 
-/// What became of an open run.
+/// The fate of an open run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OpenRunFate {
-    /// It is still open, in the same lane.
+    /// It is still open, in the same run state.
     Unchanged,
     /// Another attempt is open in its place.
     Retried,
@@ -33,7 +33,7 @@ enum OpenRunFate {
     Finished,
     /// It was not started, and is closed.
     Withdrawn,
-    /// The same, because somebody ended it by hand.
+    /// It was not started, and is closed, because an operator cancelled it.
     CalledOff,
 }
 
@@ -103,23 +103,23 @@ impl ShardedTxn<'_> {
         }
         let fire = book.sharding.fire(&old.fire, shard);
         let started = fire.attempts.get(&old.attempt).is_some_and(|attempt| attempt.started.is_some());
-        // Of a run that nobody monitors, nobody waits for the start.
+        // A start of an unmonitored run is not awaited.
         let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.monitor_execution);
-        // It went back also where the same commit then claims the next fire: the watermark is past that one, and its claim says
-        // that it began below the fire that was taken back.
+        // It went back also if the same commit then claims the next fire: the watermark is past that one, and its claim
+        // says that it began below the withdrawn fire.
         let is_due = |open: &OpenShards| matches!(open.fire, Fire::Due(_));
         let anew = new.is_some_and(|(_, new)| is_due(old) && is_due(new) && new.back < old.due);
         let backwards = anew || self.after.watermark(shard) < self.before.watermark(shard);
         match () {
             () if self.is_reported_lost(shard, old) => OpenRunFate::Lost,
             () if !started && old.wait.is_none() && self.is_cancelled(shard, old) => OpenRunFate::CalledOff,
-            // What waited for its next attempt had begun.
+            // A run that waited for its retry had begun.
             () if old.wait.is_some() || started || (unmonitored && !backwards) => OpenRunFate::Finished,
             () => OpenRunFate::Withdrawn,
         }
     }
 
-    /// The watermark moves past fires that were claimed, skipped or nobody's, and back only to take a fire back.
+    /// The watermark moves past claimed, skipped or ignored fires, and back only to withdraw a fire.
     fn watermark(
         &self,
         shard: Shard,
@@ -225,7 +225,7 @@ impl ShardedTxn<'_> {
         book.sharding.totals.insert((open.fire.clone(), shard), total);
     }
 
-    /// Of the fires that came due while a shard ran, so many are made up as the job says.
+    /// Of the fires that came due while a shard ran, the job's policy decides how many are caught up.
     fn caught_up(
         &self,
         shard: Shard,
@@ -252,7 +252,7 @@ impl ShardedTxn<'_> {
         });
     }
 
-    /// A claim may be made anew while it has not started; and others may join it.
+    /// A claim may be renewed while it has not started; and others may join it.
     fn claim_kept(
         &self,
         shard: Shard,
@@ -271,7 +271,7 @@ impl ShardedTxn<'_> {
         RetryWrite { at: self.at(), run, attempt: open.attempt, fire, retry: book.retry.as_ref() }
     }
 
-    /// An attempt that was waited for is claimed.
+    /// Checks the claim of a waiting retry.
     fn tried(
         &self,
         shard: Shard,
@@ -288,7 +288,7 @@ impl ShardedTxn<'_> {
         book.sharding.fire(&open.fire, shard).attempts.insert(open.attempt, AttemptTrack::of(by));
     }
 
-    /// A shard that waits for its next attempt goes on waiting, with whoever took it over from the dead.
+    /// A shard that waits for its retry goes on waiting, also with the member that took it over from a dead one.
     fn waits_on(
         &self,
         shard: Shard,
@@ -330,7 +330,7 @@ impl ShardedTxn<'_> {
         book.sharding.fire(&new.fire, shard).attempts.insert(new.attempt, AttemptTrack::of(to));
     }
 
-    /// An attempt is lost only when its node is, or when trust ran out under it.
+    /// An attempt is lost only if its node is, or if trust ran out under it.
     fn lost(
         &self,
         shard: Shard,
@@ -388,7 +388,7 @@ impl ShardedTxn<'_> {
                 self.trial(&run, old, book).dropped(told(), findings);
                 FireClosure::Dropped
             }
-            // Whether its fire is nobody's now, the watermark told.
+            // The check of the watermark covers whether its fire is ignored now.
             _ if old.attempt == 1 && matches!(old.fire, Fire::Due(_)) => {
                 if let Some((_, _, count)) = book.sharding.missed.get_mut(&shard).filter(|m| old.due < m.0) {
                     *count = count.saturating_sub(1);
@@ -399,7 +399,7 @@ impl ShardedTxn<'_> {
                 return;
             }
             _ => {
-                // Only with its job may it go without a word, and with one where its node may run it no more.
+                // It may go without a verdict only with its job, and with one if its node is no longer eligible.
                 let bound = book.spec.as_ref().is_some_and(|spec| !spec.job.node_selector.is_everywhere());
                 let may = book.spec.is_none() || (bound && told().any(|v| v.reason.contains(FITS_NO_MORE)));
                 findings.test(at, Invariant::I16, may, || {
@@ -411,18 +411,18 @@ impl ShardedTxn<'_> {
         book.sharding.fire(&old.fire, shard).closed = Some(closed);
     }
 
-    /// From here on fires are counted that the shard missed while it ran. One that was late before is no such.
+    /// Counts from here on the fires that the shard missed while it ran. A fire that was late before does not count.
     fn note_missed(&self, shard: Shard, old: &OpenShards, closed: Option<Wall>, book: &mut JobTrack) {
         book.sharding.missed.remove(&shard);
         let (Some(closed), Some(spec), Some(schedule)) = (closed, &book.spec, &book.schedule) else { return };
-        // Who wrote it may have been ahead of time, and it may have been written long after.
+        // The writer's clock may be ahead, and it may be written long after.
         let over = book
             .sharding
             .fires
             .get(&(old.fire.clone(), shard))
             .and_then(|fire| fire.attempts.get(&old.attempt)?.over);
         let truly = Wall(START.0 + over.unwrap_or(self.at()));
-        // A node that may know its clock to be off goes by the registry's, which is behind by the time an answer took.
+        // A node with a clock known to be off uses the registry's time, which is behind by the round trip of an answer.
         let off = (closed - truly).0.abs() > ALLOWED;
         let closed = closed.min(truly - Millis(if off { TIMEOUT } else { 0 }));
         let Some(watermark) = self.before.watermark(shard) else { return };

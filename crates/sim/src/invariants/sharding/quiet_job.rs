@@ -1,4 +1,4 @@
-//! The last look at sharded jobs: faults have ended, time has passed, and the shares should fit what is there.
+//! Checks sharded jobs at rest: faults have ended, time has passed, and the assignments should fit the nodes.
 
 use std::collections::BTreeSet;
 
@@ -23,12 +23,12 @@ struct QuietShardedJob<'a> {
     name: &'a JobName,
     track: &'a JobTrack,
     sharding: Sharding,
-    /// Who takes part, as the registry truly has it.
+    /// The eligible members, as the registry truly has them.
     available: BTreeSet<Member>,
     now: Wall,
 }
 
-/// Looks at one sharded job.
+/// Checks one sharded job.
 pub(in crate::invariants) fn check_quiet_job(
     rest: &QuietCluster<'_>,
     world: &SimWorld,
@@ -65,7 +65,7 @@ pub(in crate::invariants) fn check_quiet_job(
 }
 
 impl QuietShardedJob<'_> {
-    /// A leader is there exactly if somebody could be one.
+    /// There is a leader exactly if there is a candidate.
     fn leader(&self, findings: &mut InvariantResults) {
         let (at, name, leader) = (self.rest.at, self.name, self.sharding.leader.as_ref());
         let enabled = self.track.spec.as_ref().is_some_and(|spec| spec.job.enabled);
@@ -82,7 +82,7 @@ impl QuietShardedJob<'_> {
         });
     }
 
-    /// Nobody that is gone has anything open, where somebody could have taken it; and nothing is open for long.
+    /// No member that is gone has open runs that another could have taken over; and nothing is open for long.
     fn left_behind(&self, findings: &mut InvariantResults) {
         let (at, name) = (self.rest.at, self.name);
         let spec = self.track.spec.as_ref();
@@ -118,14 +118,14 @@ impl QuietShardedJob<'_> {
         self.track.spec.as_ref().is_some_and(|spec| spec.job.sticky_shards)
     }
 
-    /// No mark stays on beyond a fire that it keeps back, but for as long as runs are waited for.
+    /// No reshard stays pending beyond a fire that it holds back, except while runs are awaited.
     fn check_reshard_pending(&self, spec: &Spec, findings: &mut InvariantResults) {
         let bound = Millis(spec.job.reshard_timeout as i64 * 1000 + PROMPT);
         let waits = self.sharding.mark.filter(|_| self.track.fires_by_schedule()).is_some_and(|mark| {
             let schedule = self.track.schedule.as_ref();
-            // Whoever marked it may have been wrong about the time.
+            // The member that wrote it may have had a wrong clock.
             let since = self.track.sharding.reshard_since.map_or(mark.since, |at| Wall(START.0 + at));
-            // What was claimed ahead before is not kept back.
+            // Fires claimed ahead before are not held back.
             let claimed = self.track.sharding.standing.held.values().map(|(_, watermark)| *watermark).min();
             let floor = since.max(spec.since).max(claimed.unwrap_or(since));
             schedule.is_some_and(|schedule| schedule.latest(floor, self.now - bound).is_some())
@@ -135,7 +135,7 @@ impl QuietShardedJob<'_> {
         });
     }
 
-    /// Without a mark the shares fit what is, and each shard is somebody's who takes part.
+    /// Without a pending reshard the assignments fit the nodes, and each shard has an eligible member.
     fn check_assignments(&self, spec: &Spec, findings: &mut InvariantResults) {
         let (at, name, cut) = (self.rest.at, self.name, &self.sharding.cut);
         if self.sharding.mark.is_some() {
@@ -183,7 +183,7 @@ impl QuietShardedJob<'_> {
         let Some(due) = schedule.latest(floor, self.now - Millis(slack)) else { return };
         let cut = self.track.assignment.sharding.as_deref().map(|sharding| &sharding.cut);
         for (shard, (holder, watermark)) in &self.track.sharding.standing.held {
-            // A static one waits for the node that it belongs to, also with whoever rescued its last run.
+            // A sticky shard waits for its node, also after another member took its last run over.
             let owner = cut.and_then(|cut| cut.holder(*shard)).unwrap_or(holder);
             if self.is_static() && !(self.available.contains(holder) && self.available.contains(owner)) {
                 continue;
@@ -197,7 +197,7 @@ impl QuietShardedJob<'_> {
         }
     }
 
-    /// Every fire of a shard that was claimed came to an end that somebody can look up.
+    /// Every claimed fire of a shard has an outcome in history.
     fn fires(&self, findings: &mut InvariantResults) {
         let (at, book) = (self.rest.at, self.track);
         let calm = self.rest.workload.calm_jobs.contains(self.name);
@@ -254,7 +254,7 @@ impl QuietShardedJob<'_> {
         }
     }
 
-    /// Where numbers of nodes change, no request is left to wait for one that nobody has.
+    /// If numbers of nodes change, no request waits for a number that no node has.
     fn broadcast_requests(&self, world: &SimWorld, findings: &mut InvariantResults) {
         let entry = world.store().read(&[keys::triggers(self.name)]).pop().and_then(|change| change.entry);
         let record: TriggerRecord = entry.and_then(|entry| decode(&entry.value)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Requests by hand that a sharded job's nodes refuse.
+//! Checks requests for manual runs that the nodes of a sharded job refuse.
 
 use evenkeel_core::effect::VerdictState;
 use evenkeel_core::ids::Fire;
@@ -7,11 +7,11 @@ use super::super::{Invariant, InvariantResults, JobTrack};
 use super::ShardedTxn;
 
 impl ShardedTxn<'_> {
-    /// A request by hand is refused for shards that run, and only for those.
+    /// A request is refused for running shards, and only for those.
     pub(super) fn refusals(&self, book: &mut JobTrack, findings: &mut InvariantResults) {
-        // What nobody monitors may run in more than one place, and only its node knows.
+        // An unmonitored run may go on in several places, and only its node knows.
         let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.monitor_execution);
-        // Where a node has one shard, its run may go on under the number that it had before.
+        // If each node has one shard, its run may go on under its previous number.
         let broadcast = book.spec.as_ref().is_some_and(|spec| spec.job.is_broadcast());
         let runs = broadcast && self.before.open.values().any(|(by, _)| Some(by) == self.act.member);
         for verdict in self.new_verdicts(VerdictState::Skipped).filter(|v| v.attempt == 0) {
@@ -27,7 +27,7 @@ impl ShardedTxn<'_> {
                 let claimed =
                     book.sharding.fires.get(&(verdict.run.fire.clone(), shard)).is_some_and(|f| f.claimed);
                 book.sharding.refused.insert((verdict.run.fire.clone(), shard));
-                // A number that changed hands answers for nobody any more.
+                // A number that moved to another node has no refusals any more.
                 let moved = broadcast && self.was_resharded();
                 findings.test(self.at(), Invariant::I24, (busy || moved || forgotten) && !claimed, || {
                     format!(

@@ -1,4 +1,4 @@
-//! Who leads a sharded job, the mark, and each cut of its shares.
+//! Checks the leader of a sharded job, its pending reshard, and each reshard.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,8 @@ use super::super::{Invariant, InvariantResults, JobTrack};
 use super::ShardedTxn;
 
 impl ShardedTxn<'_> {
-    /// A leader comes by its own commit, to a job that may have one, after none or after one that is gone; it goes by its
-    /// own commit, or when it is gone.
+    /// A leader is elected by its own commit, for a job that may have one, after none or after one that is gone; it
+    /// resigns by its own commit, or is gone.
     pub(super) fn leader(&self, book: &JobTrack, findings: &mut InvariantResults) {
         let (at, job, me) = (self.at(), self.job, self.act.member);
         let (old, new) = (&self.old.leader, &self.new.leader);
@@ -34,7 +34,7 @@ impl ShardedTxn<'_> {
         }
     }
 
-    /// The shares change by a cut alone, and a cut is the leader's, whole, and takes the mark away.
+    /// Assignments change only by a reshard, which is the leader's, covers all shards and clears the pending reshard.
     pub(super) fn check_reshard(&self, book: &mut JobTrack, findings: &mut InvariantResults) {
         let (at, job, me) = (self.at(), self.job, self.act.member);
         let (old, new) = (&self.old, &self.new);
@@ -85,7 +85,7 @@ impl ShardedTxn<'_> {
         self.check_assignments(fixed, key, book, findings);
     }
 
-    /// Whether at most lanes of the dead, or the writer's own, went ahead of a cut, and every shard stands where it stood.
+    /// Whether only run states of the dead, or the writer's, were removed before a reshard, with no shard changed.
     fn is_delisted(&self) -> bool {
         let (old, new) = (&self.old, &self.new);
         let gone = |member: &&Member| !(self.lives)(member) || Some(*member) == self.act.member;
@@ -98,8 +98,8 @@ impl ShardedTxn<'_> {
         rests || (same && stands && went.all(|member| gone(&member)))
     }
 
-    /// Each node has one shard beside what stays where it runs, and keeps it while there are as many. Of fires that a shard
-    /// which is no more was behind by, history hears.
+    /// Each node has one shard besides draining ones, and keeps it while there are as many. If a removed shard was
+    /// behind, history has verdicts on its fires.
     fn check_broadcast(&self, book: &JobTrack, findings: &mut InvariantResults) {
         let (at, job) = (self.at(), self.job);
         let (old, new) = (&self.old.cut, &self.new.cut);
@@ -139,14 +139,14 @@ impl ShardedTxn<'_> {
         }
     }
 
-    /// For whom and how the shares were cut, in words.
+    /// The nodes and the strategy of the assignment, in words.
     fn dealing(&self) -> String {
         let cut = &self.new.cut;
         let names: Vec<&NodeName> = cut.among.iter().map(|member| &member.node).collect();
         format!("{names:?} {} {:?} {:?}", cut.total, cut.strategy, cut.order)
     }
 
-    /// Who got what: the same nodes the same, and nobody much more than others, unless shards had to stay where they ran.
+    /// The same nodes get the same shards, and no node many more than others, unless shards are draining.
     fn check_assignments(
         &self,
         fixed: bool,
@@ -180,18 +180,18 @@ impl ShardedTxn<'_> {
     }
 }
 
-/// Into how many shards a cut should be: where each node has one, those that stay where they run come on top.
+/// The number of shards of a reshard: if each node has one, draining shards are added.
 pub(super) fn declared_total(job: &Job, cut: &ShardMap) -> u32 {
     let nodes = u32::try_from(cut.among.len() + cut.pinned.len()).unwrap_or(u32::MAX);
     if job.is_broadcast() { nodes } else { job.shards }
 }
 
-/// Whether a cut gave one shard to each of its nodes.
+/// Whether a reshard gave one shard to each of its nodes.
 fn had_one(cut: &ShardMap) -> bool {
     cut.number > 0 && cut.total as usize == cut.among.len() + cut.pinned.len()
 }
 
-/// Whether somebody's lane of a deleted job went, and nothing else happened to its shares.
+/// Whether a run state of a deleted job was removed, and nothing else happened to its assignments.
 fn is_retired(old: &ShardMap, new: &ShardMap) -> bool {
     let ShardMap { number, seq, furthest, portions, .. } = new.clone();
     let goes_on = number == old.number && seq >= old.seq && furthest >= old.furthest;
@@ -199,7 +199,7 @@ fn is_retired(old: &ShardMap, new: &ShardMap) -> bool {
     goes_on && less && *new == ShardMap { number, seq, furthest, portions, ..ShardMap::default() }
 }
 
-/// The shares of a cut by the names of their holders.
+/// The assignments of a reshard by the names of their nodes.
 fn by_name(cut: &ShardMap) -> BTreeMap<NodeName, ShardSet> {
     let mut shares: BTreeMap<NodeName, ShardSet> = BTreeMap::new();
     for portion in &cut.portions {

@@ -1,4 +1,4 @@
-//! The watch's book of one sharded job: where each shard's state is, every fire of every shard, every physical run.
+//! The checker's track of one sharded job: the state of each shard, every fire of every shard, every physical run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,55 +11,55 @@ use evenkeel_core::time::Wall;
 
 use super::super::tracks::FireTrack;
 
-/// Everything the watch knows of a sharded job, beside its declaration and its place.
+/// The checker's knowledge of a sharded job, besides its declaration and its assignment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShardedJobTrack {
-    /// The lanes as they were written last.
+    /// The run states as last written.
     pub run_states: BTreeMap<Member, ShardRunState>,
-    /// Where every shard stands, by place and lanes together.
+    /// The position of every shard, by assignment and run states together.
     pub standing: ShardPositions,
     pub fires: BTreeMap<(Fire, Shard), FireTrack>,
-    /// The runs that physically go on, by where.
+    /// The runs that physically go on, and their nodes.
     pub running: BTreeMap<Shard, (Fire, u32, NodeName)>,
-    /// The highest token that physically started, and where.
+    /// The highest token that physically started, and its node.
     pub tokens: BTreeMap<Shard, (Token, NodeName)>,
-    /// Since when its shares are marked, in the world's time.
+    /// Since when a reshard is pending, in the world's time.
     pub reshard_since: Option<i64>,
-    /// How far any shard had come at a cut.
+    /// The furthest watermark of any shard at a reshard.
     pub furthest: Option<Wall>,
     /// Lost members, and the shards that were taken over from each.
     pub rescued: BTreeSet<(Shard, Member)>,
-    /// What was dealt to the same nodes in the same way before, by whom, how many shards, strategy and order.
+    /// The previous assignments, by nodes, number of shards, strategy and order.
     pub dealt: BTreeMap<String, BTreeMap<NodeName, ShardSet>>,
-    /// Shards whose run ended, when that was closed, under which edition of the job, and how many fires that came
+    /// Shards whose run ended, when it was closed, under which edition of the job, and how many fires that came
     /// due before were claimed since.
     pub missed: BTreeMap<Shard, (Wall, u64, u32)>,
-    /// Of how many shards a shard was one when its fire was claimed.
+    /// The total number of shards when a shard's fire was claimed.
     pub totals: BTreeMap<(Fire, Shard), u32>,
-    /// Requests by hand that were refused for a shard, because it ran.
+    /// Requests that were refused for a shard, because it ran.
     pub refused: BTreeSet<(Fire, Shard)>,
-    /// Of a job that runs on every node, which node has run which request.
+    /// Of a broadcast job, which node has run which request.
     pub requested_on: BTreeSet<(RequestId, NodeName)>,
-    /// Nodes that were ever paused for this job: what passes them by unseen is no loss.
+    /// Nodes that were ever paused for this job: fires that they pass over are no loss.
     pub paused: BTreeSet<NodeName>,
 }
 
-/// Where each shard of a job stands.
+/// The position of each shard of a job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShardPositions {
-    /// Who answers for it, and its watermark.
+    /// The responsible member, and its watermark.
     pub held: BTreeMap<Shard, (Member, Wall)>,
-    /// Its open run, and in whose lane.
+    /// Its open run, and the member whose run state has it.
     pub open: BTreeMap<Shard, (Member, OpenShards)>,
-    /// Shards that are in two lanes, or open twice.
+    /// Shards that are in two run states, or open twice.
     pub doubled: BTreeSet<Shard>,
-    /// Verdicts of all lanes.
+    /// Verdicts of all run states.
     pub verdicts: BTreeMap<(RunId, u32), Verdict>,
 }
 
 impl ShardPositions {
-    /// What place and lanes say together: a lane of an earlier cut is worth its open runs only, and the groups are in the
-    /// portion.
+    /// Combines assignment and run states: a run state from before the last reshard counts for its open runs only, and
+    /// the groups are in the shard assignment.
     pub(super) fn of(sharding: &Sharding, lanes: &BTreeMap<Member, ShardRunState>) -> Self {
         let mut standing = Self::default();
         let portions = || sharding.cut.portions.iter().chain(&sharding.kept);
@@ -96,7 +96,7 @@ impl ShardPositions {
         self.held.get(&shard).map(|(_, watermark)| *watermark)
     }
 
-    /// Every shard that stands somewhere.
+    /// Every shard with a position.
     pub(super) fn shards(&self) -> BTreeSet<Shard> {
         self.held.keys().chain(self.open.keys()).copied().collect()
     }
@@ -107,7 +107,7 @@ impl ShardedJobTrack {
         self.fires.entry((fire.clone(), shard)).or_default()
     }
 
-    /// A run physically ended.
+    /// Records the physical end of a run.
     pub(crate) fn ended(&mut self, at: i64, name: &NodeName, run: &RunId, attempt: u32, ended: RunOutcome) {
         let here = |(fire, a, n): &(Fire, u32, NodeName)| *fire == run.fire && *a == attempt && n == name;
         if self.running.get(&run.shard).is_some_and(here) {

@@ -1,4 +1,4 @@
-//! Physical starts of shards, against what the registry says at that very moment.
+//! Checks physical starts of shards against the registry at the same moment.
 
 use evenkeel_core::effect::Run;
 use evenkeel_core::ids::{Fire, Member, NodeName, Token};
@@ -12,7 +12,7 @@ use super::super::{Invariant, InvariantResults, JobTrack};
 use crate::world::clock::START;
 
 impl JobTrack {
-    /// A run of one of its shards starts.
+    /// Checks the start of a run of a shard.
     pub(in crate::invariants) fn shard_started(
         &mut self,
         (at, name): (i64, &NodeName),
@@ -39,7 +39,7 @@ impl JobTrack {
         findings.test(at, Invariant::I15, beside.is_none(), || format!("{} runs beside {beside:?}", id()));
         self.sharding.running.insert(shard, (run.id.fire.clone(), run.attempt, name.clone()));
         let last = self.sharding.tokens.get(&shard).cloned();
-        // What nobody monitors is closed before it physically starts, so its shard may have run elsewhere by then.
+        // An unmonitored run is closed before it physically starts, so its shard may have run elsewhere by then.
         let overtaken = |by: &NodeName| !monitored && by != name;
         let rises = last.as_ref().is_none_or(|(token, _)| *token < run.token);
         let holds = rises || last.as_ref().is_some_and(|(_, by)| overtaken(by));

@@ -1,4 +1,4 @@
-//! A dispatched job's plan: what one commit may make of it.
+//! Checks a dispatched job's plan: what one commit may change in it.
 
 use evenkeel_core::effect::VerdictState;
 use evenkeel_core::eligibility::DISPATCH;
@@ -17,7 +17,7 @@ pub(in super::super) fn plan(store: &Store) -> Option<Plan> {
     found.first().and_then(|change| decode(&change.entry.as_ref()?.value))
 }
 
-/// Who has the beat in which runs are planned.
+/// The holder of the beat in which runs are planned.
 pub(in super::super) fn beat(store: &Store) -> Option<BeatRecord> {
     let operation: Operation = DISPATCH.parse().ok()?;
     let found = store.read(&[keys::beat(&operation)]);
@@ -29,7 +29,7 @@ pub(in super::super) fn present(store: &Store, member: &Member) -> bool {
     store.read(&[keys::node(member)]).iter().any(|change| change.entry.is_some())
 }
 
-/// A beat goes from hand to hand only with its number, or from the dead.
+/// A beat changes hands only with its number, or from a dead member.
 pub(in super::super) fn judge_beat(before: &Store, after: &Store) -> Result<(), LedgerViolation> {
     let (Some(old), Some(new)) = (beat(before), beat(after)) else { return Ok(()) };
     let same = old == new;
@@ -40,8 +40,8 @@ pub(in super::super) fn judge_beat(before: &Store, after: &Store) -> Result<(), 
 }
 
 impl FireLedger {
-    /// The plan was written by `by`, who could trust its lease up to `trust`. `plans` says whether it is the planner,
-    /// `gone` who of the members in the old plan is absent.
+    /// Checks a plan written by `by`, which could trust its lease up to `trust`. `plans` says whether it is the
+    /// planner, `gone` which members of the old plan are absent.
     pub(in super::super) fn plan(
         &mut self,
         old: Option<&Plan>,
@@ -87,7 +87,7 @@ impl FireLedger {
             require(!fresh || !self.started(run.due.0), "a fire is claimed once (I14)", || {
                 format!("{} is planned again after it started", named(run.due.0))
             })?;
-            // A node whose run was ended may accept the next attempt in the commit that says so.
+            // A node whose run was ended may accept the next attempt in the commit that records the end.
             if run.is_accepted() && before.is_none_or(|r| !r.is_accepted() || r.attempt != run.attempt) {
                 self.accepted(run, by, trust)?;
             }
@@ -113,7 +113,7 @@ impl FireLedger {
         Ok(())
     }
 
-    /// A run leaves the plan: it ended, or somebody gave it up with a word, or it never was begun and may be planned anew.
+    /// Checks a run that leaves the plan: it ended, was given up with a verdict, or never began and may be planned.
     fn left(&self, run: &Planned, new: &Plan, told: bool) -> Result<(), LedgerViolation> {
         let due = run.due.0;
         let ended = self.ends.contains(&(due, run.attempt));

@@ -1,4 +1,4 @@
-//! Accepting: a node takes a run that is planned for it, shortly before it is due, when no other one of the job goes first.
+//! Accepting: a node takes a run planned for it, shortly before it is due, when no other run of the job goes first.
 
 use alloc::vec::Vec;
 
@@ -13,20 +13,20 @@ use crate::rule_context::{RuleAction, RuleOutput};
 use crate::rules::firing::{free_slots, is_within_pace};
 use crate::time::{Millis, Wall};
 
-/// How often a run that is due and held up by another one of its job looks whether that has ended.
+/// How often a due run that another one of its job holds up checks whether that has ended.
 const LOOK_AGAIN: Millis = Millis::secs(1);
-/// How soon it looks before it is due: what is known of the others' runs is as old as the last offer.
+/// How soon it checks before it is due: what is known of the others' runs is as old as the last offer.
 const LOOK_AHEAD: Millis = Millis(100);
-/// How long an earlier run of the job, which waits for a slot somewhere, is let go first.
+/// How long an earlier run of the job, which waits for a slot on some node, is let go first.
 const PATIENCE: Millis = Millis::secs(1);
 
-/// Whether this run takes one of the places beside which `next` may begin. What was begun goes on first.
+/// Whether this run counts against the overlap limit for `next`. A run that has begun goes on first.
 fn holds_back(run: &Planned, next: &Planned) -> bool {
     run.is_accepted() || (run.wait.is_some() && next.attempt == 1)
 }
 
 impl DispatchedRuns<'_> {
-    /// Accepts the run that is due next, or asks to be called when that may be done.
+    /// Accepts the run that is due next, or schedules the next look for when that may be done.
     pub(super) fn accept(&mut self, out: &mut RuleOutput) {
         let scene = self.scene;
         let Some(run) = self.candidate(out) else { return };
@@ -86,12 +86,12 @@ impl DispatchedRuns<'_> {
             let reached = self.draft.reached;
             self.draft.passed.retain(|passed| passed.until > reached);
         }
-        // It outweighs the rest: what waits for slots counts it.
+        // It outweighs the rest: waits for slots count it.
         self.kind = Some(CommitKind::Accept);
     }
 
-    /// When to look again at a run that another attempt goes before: a run goes on until its last one, and until then
-    /// no other one of the job begins.
+    /// When to look again at a run that another run's next attempt precedes: a run goes on until its last attempt, and
+    /// until then no other one of the job begins.
     fn attempt_before(&self, run: &Planned) -> Option<RuleAction> {
         let now = self.scene.now.wall;
         let waits = |other: &&Planned| {
@@ -104,14 +104,14 @@ impl DispatchedRuns<'_> {
         }
     }
 
-    /// Whether a run that this node accepted beside others has not begun; no other is accepted before it is.
+    /// Whether a run that this node accepted beside others has not begun; no other is accepted before it has.
     fn is_unstarted(&self) -> bool {
         let given = |run: &Planned| self.scene.local.given_to(self.job.id, &self.id(run)).is_some();
         self.job.max_concurrent_runs() > 1 && self.own_runs().any(|run| run.is_accepted() && !given(run))
     }
 
-    /// A run that is due, and that this node has no slot for, is offered to one node after the other, the least loaded
-    /// first: who has a slot takes it. Not before the plan is read that is to be read again.
+    /// Offers a due run that this node has no slot for to one node after the other, the least loaded first: a node that
+    /// has a slot takes it. It waits until a plan that must be read again is read.
     fn offer_elsewhere(&self, run: &Planned, from: Wall, out: &mut RuleOutput) {
         let (scene, now) = (self.scene, self.scene.now.wall);
         if now < from {
@@ -143,13 +143,13 @@ impl DispatchedRuns<'_> {
         }
     }
 
-    /// The run that is to be accepted next. What was begun goes on first.
+    /// The run that is to be accepted next. A run that has begun goes on first.
     fn candidate(&self, out: &mut RuleOutput) -> Option<Planned> {
         let order = |run: &&Planned| (run.attempt == 1, self.moment(run));
         let may_accept = |run: &&Planned| !run.is_accepted() && may_accept(self.scene, self.job.id, run);
         let mut open: Vec<&Planned> = self.draft.runs.iter().filter(may_accept).collect();
         if self.job.max_concurrent_runs() > 1 {
-            // What waits for its next attempt keeps no other one waiting.
+            // A run that waits for its next attempt delays no other one.
             let until = |run: &Planned| run.wait.and_then(|wait| wait.left(self.scene.now.wall));
             let moments = open.iter().filter_map(|run| until(run));
             out.actions.extend(moments.map(|at| RuleAction::JobAt(self.job.id, at)));
@@ -158,7 +158,7 @@ impl DispatchedRuns<'_> {
         open.into_iter().min_by_key(order).cloned()
     }
 
-    /// Whether others of the job go before this run, now that it is due; then it looks again when that may be over.
+    /// Whether others of the job go before this run, now that it is due; then schedules the next look.
     fn is_behind_others(&self, run: &Planned, out: &mut RuleOutput) -> bool {
         let (now, moment) = (self.scene.now.wall, self.moment(run));
         if self.is_unstarted() {
@@ -166,7 +166,7 @@ impl DispatchedRuns<'_> {
         }
         let held = self.draft.runs.iter().filter(|other| holds_back(other, run)).count();
         if held >= self.job.max_concurrent_runs() {
-            // Of several the end of any makes room, and others' are not told for certain.
+            // Of several the end of any makes room, and other nodes' ends are not reported for certain.
             if self.job.max_concurrent_runs() > 1 || !self.own_runs().any(Planned::is_accepted) {
                 let soon = if now < moment { LOOK_AHEAD } else { LOOK_AGAIN };
                 out.add(self.reread_at(now + soon));
@@ -178,17 +178,17 @@ impl DispatchedRuns<'_> {
             |other: &&Planned| self.moment(other) < moment && other.by != run.by && !holds_back(other, run);
         let ahead = self.draft.runs.iter().filter(alive).filter(goes_before).count();
         let earlier = held + ahead >= self.job.max_concurrent_runs();
-        // Who closed a run would otherwise take the next one each time, and those that wait elsewhere would wait for ever.
+        // The node that closed a run would take the next one each time, and runs that wait elsewhere would never start.
         let turn = self.draft.freed.map_or(moment, |freed| moment.max(freed)) + PATIENCE;
         if earlier && now < turn {
-            // Once it is due, one that was asked for by a clock ahead of ours is no earlier any more.
+            // Once it is due, a run triggered by a clock ahead of ours is no earlier any more.
             let own = if now < moment { moment } else { turn };
             out.add(self.reread_at((now + LOOK_AHEAD).min(own)));
         }
         earlier && now < turn
     }
 
-    /// When it may start: at its moment, or in the job's turn when it is made up.
+    /// When it may start: at its moment, or at the job's moment in the spread when it is caught up.
     fn spread_start(&self, run: &Planned) -> Wall {
         let now = self.scene.now.wall;
         if run.wait.is_some() {
@@ -202,7 +202,7 @@ impl DispatchedRuns<'_> {
         turn.unwrap_or_else(|| self.moment(run))
     }
 
-    /// The plan is to be read again at this moment, and not in this one.
+    /// Has the plan read again at this moment, and not in this one.
     fn reread_at(&self, at: Wall) -> RuleAction {
         RuleAction::Reread(self.job.id, at.max(self.scene.now.wall + Millis(1)))
     }

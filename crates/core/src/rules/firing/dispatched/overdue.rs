@@ -1,4 +1,4 @@
-//! Runs that are due and that their nodes have no slot for: a node that has one takes them.
+//! Overdue runs: due runs whose nodes have no slot for them. A node that has a slot takes them.
 
 use crate::record::Planned;
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
@@ -11,7 +11,7 @@ use crate::view::JobId;
 pub(super) fn must_read_overdue(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) -> bool {
     let unread = scene.local.peers.overdue_of(id).filter(|(_, read)| !read);
     let due = unread.map(|(fire, _)| moment(fire, scene.now.wall, scene.now.wall)).min();
-    // While a read is under way or is to be repeated, the old copy decides nothing, even if another run takes the slot meanwhile.
+    // While a read is in flight or is to be repeated, the old copy decides nothing, even if another run takes the slot.
     let is_read = scene.local.reading.contains(&id) || scene.local.put_off.contains_key(&id);
     let reads = is_read || free_slots(scene.view, scene.local) > out.claimed;
     if let Some(due) = due.filter(|_| !reads) {
@@ -20,7 +20,7 @@ pub(super) fn must_read_overdue(scene: &RuleContext<'_>, id: JobId, out: &mut Ru
     due.is_some() && reads
 }
 
-/// From when on this node takes a run that is planned for another one, which had no slot for it; `None` where it does not.
+/// From when on this node takes a run planned for another one, which had no slot for it; `None` where it does not.
 pub(super) fn takes_over(scene: &RuleContext<'_>, id: JobId, run: &Planned) -> Option<Wall> {
     let key = (id, run.fire.clone());
     let is_known = scene.local.peers.overdue.get(&key) == Some(&true);
@@ -32,7 +32,7 @@ pub(super) fn takes_over(scene: &RuleContext<'_>, id: JobId, run: &Planned) -> O
     Some(waits.unwrap_or_else(|| moment(&run.fire, run.due, now)))
 }
 
-/// Whether a run is this node's, or may become it.
+/// Whether a run belongs to this node, or may come to it.
 pub(super) fn may_accept(scene: &RuleContext<'_>, id: JobId, run: &Planned) -> bool {
     run.by == *scene.member || takes_over(scene, id, run).is_some_and(|from| from <= scene.now.wall)
 }

@@ -14,7 +14,7 @@ use crate::rule_context::{RuleAction, RuleOutput};
 use crate::time::Wall;
 
 impl DispatchedRuns<'_> {
-    /// Starts what is accepted, within a second of its moment; later it is confirmed first.
+    /// Starts accepted runs within a second of their moment; later ones are confirmed first.
     pub(super) fn start_all(&self, out: &mut RuleOutput) {
         let local = self.scene.local;
         if local.put_off.contains_key(&self.job.id) {
@@ -66,7 +66,7 @@ impl DispatchedRuns<'_> {
         }
     }
 
-    /// Who planned it, and why for this node: its plan is forgotten when it is over.
+    /// The planner of a run, and why it chose this node: the plan forgets both when the run is over.
     pub(super) fn sent(&self, run: &Planned) -> String {
         let Some(planner) = &self.draft.planner else { return String::new() };
         let right = match self.scene.view.settings().planner {
@@ -77,7 +77,7 @@ impl DispatchedRuns<'_> {
         format!("{planned}: {}", run.choice())
     }
 
-    /// A run that was accepted and has not started leaves the plan for a later fire.
+    /// Removes an accepted run that has not started from the plan, in favour of a later fire.
     pub(super) fn cancel(&self, run: &Planned, out: &mut RuleOutput) {
         let (scene, job, terms, plan) = (self.scene, self.job, self.terms, self.plan);
         let mut desk =
@@ -89,7 +89,10 @@ impl DispatchedRuns<'_> {
 
     pub(super) fn confirm(&self, run: &Planned, now: Wall, out: &mut RuleOutput) {
         if !is_within_pace(self.scene.local, out) {
-            return out.add(RuleAction::JobAfter(self.job.id, self.scene.now.mono + crate::rules::firing::PACE_AGAIN));
+            return out.add(RuleAction::JobAfter(
+                self.job.id,
+                self.scene.now.mono + crate::rules::firing::PACE_AGAIN,
+            ));
         }
         let mut draft = self.draft.clone();
         if let Some(mine) = draft.runs.iter_mut().find(|r| r.fire == run.fire) {

@@ -8,7 +8,7 @@ use crate::time::Millis;
 use crate::view::ShardTerms;
 
 impl RunStateWriter<'_> {
-    /// Whether the clocks agree as well as the job demands (S2-25, law 6); if not, the job is called when they do.
+    /// Whether the clocks agree as well as the job demands (S2-25, law 6); if not, the job is looked at when they do.
     pub(super) fn clock_agrees(&self, shards: &ShardTerms, out: &mut RuleOutput) -> bool {
         let agrees = self.knows_time(shards);
         if !agrees {

@@ -1,4 +1,4 @@
-//! What history is told of a request by hand that some shards do not run for.
+//! The verdicts on manual runs that some shards do not run.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,7 +10,7 @@ use crate::record::{OpenShards, TriggerRequest};
 use crate::shards::ShardSet;
 
 impl RunStateWriter<'_> {
-    /// The outcome of a request on a node that has no shards of the job. It is recorded as the request's first run.
+    /// The outcome of a trigger on a node that has no shards of the job. It is recorded as the trigger's first run.
     pub(super) fn refused_without_shards(&self, request: &TriggerRequest) -> Option<Verdict> {
         let (fire, at) = (Fire::Asked(request.id.clone()), request.at);
         let reason = "asked for on a node that has no shards of the job".into();
@@ -19,7 +19,7 @@ impl RunStateWriter<'_> {
         Some(Verdict { shards: ShardSet::empty(), ..verdict })
     }
 
-    /// What a request by hand found in its way on these shards, in words.
+    /// The obstacle of a manual run on these shards, in words.
     pub(super) fn obstacle(&self, refused: &ShardSet) -> String {
         let now = self.context().now.wall;
         let open = self.draft.open.iter().filter(|open| open.shards.meets(refused));
@@ -29,7 +29,7 @@ impl RunStateWriter<'_> {
         let ahead = |open: &&OpenShards| open.attempt == 1 && open.from > now;
         let claimed = open.clone().filter(ahead).fold(ShardSet::empty(), |all, open| all.or(&open.shards));
         match open.clone().find(ahead) {
-            // What goes on outside the lane is in no open fire.
+            // A run outside the run state is in no open fire.
             Some(first) if refused.minus(&claimed).is_empty() => {
                 format!("asked for when the fire of {} was claimed already: ask again after it", first.due)
             }

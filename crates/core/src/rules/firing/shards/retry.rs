@@ -1,4 +1,4 @@
-//! Retries of shards: those that failed together wait together, without slots, in their node's lane.
+//! Retries of shards: those that failed together wait together, without slots, in their node's run state.
 
 use alloc::format;
 use alloc::string::String;
@@ -15,14 +15,14 @@ use crate::rules::firing::retry::{wait_after, wait_of};
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
 
-/// Into how many moments the ends of one wait are gathered: a lane with very many shards that fail one after the other
-/// stays small.
+/// Into how many moments the ends of one wait are gathered: a run state with very many shards that fail one after the
+/// other stays small.
 const MOMENTS: i64 = 16;
 /// No two of those moments are nearer than this.
 const GRAIN: Millis = Millis::secs(1);
 
 impl RunStateWriter<'_> {
-    /// Of the runs that have ended, those that are to be attempted again go on waiting.
+    /// Keeps ended runs that are to be attempted again open.
     pub(super) fn retry(&mut self, over: &ShardSet) {
         let scene = self.context();
         let runs = scene.local.given_of(self.sharded.job.id).filter(|(shard, _)| over.contains(*shard));
@@ -41,13 +41,13 @@ impl RunStateWriter<'_> {
                 self.give_up(&open, &shards, attempt, &why);
                 continue;
             }
-            // Only what counts from it is worth an entry of its own for each of those that began one after the other.
+            // Only a time limit, which counts from the start, needs an entry for each start; otherwise they merge.
             let (from, began) = (wait.until, self.has_run_timeout().then(|| open.began()));
             self.draft.add_open(OpenShards { attempt, from, wait: Some(wait), began, shards, ..open });
         }
     }
 
-    /// Whether its runs may take so long with all their attempts and no longer.
+    /// Whether its runs have a time limit for all their attempts.
     fn has_run_timeout(&self) -> bool {
         self.sharded.job.spec().is_some_and(|spec| spec.job.run_timeout.is_some())
     }
@@ -57,7 +57,7 @@ impl RunStateWriter<'_> {
         self.sharded.job.spec().is_some_and(|spec| spec.job.retry.is_some())
     }
 
-    /// Why no attempt follows at this moment, whatever was told before.
+    /// Why no attempt follows at this moment, even if the history expects one.
     pub(super) fn no_retry_reason(&self, open: &OpenShards, at: Wall) -> Option<String> {
         match self.terms() {
             None => Some("its job was deleted".into()),
@@ -70,12 +70,12 @@ impl RunStateWriter<'_> {
         }
     }
 
-    /// Why the time of a run that began then is over at this moment; by a clock that is off nobody knows.
+    /// Why the time of a run that began then is over at this moment; with a wrong clock it is unknown.
     fn time_is_over(&self, began: Wall, at: Wall) -> Option<String> {
         self.sharded.job.spec()?.job.time_is_over(began, at).filter(|_| self.context().clock_agrees())
     }
 
-    /// Why what is claimed anew, after doubt or by hand, is not started.
+    /// Why a run that is claimed anew, after doubt or manually, is not started.
     pub(super) fn no_start_reason(&self, open: &OpenShards) -> Option<String> {
         if !self.sharded.job.fits(self.context().member) {
             return Some(FITS_NO_MORE.into());
@@ -83,7 +83,7 @@ impl RunStateWriter<'_> {
         self.time_is_over(open.began.filter(|_| open.attempt > 1)?, self.context().now.wall)
     }
 
-    /// History was told that another attempt waits, and there will be none.
+    /// The verdict that no attempt follows, where the history expects one.
     pub(super) fn give_up(&mut self, open: &OpenShards, shards: &ShardSet, attempt: u32, why: &str) {
         let reason = if attempt > 1 { format!("not attempted again: {why}") } else { String::from(why) };
         let told = (&open.fire, open.due, open.due);
@@ -91,8 +91,8 @@ impl RunStateWriter<'_> {
     }
 }
 
-/// The same wait up to the next moment at which waits of its length end. It is longer by as much as that may be, whenever it began:
-/// one that ends later than its length says is taken for one that a clock ahead of time began, and so for over.
+/// The same wait up to the next moment at which waits of its length end. Its length grows with it: a wait that ends
+/// later than its length says is taken for one that a clock ahead of time began, and so for over.
 fn gathered(wait: RetryWait) -> RetryWait {
     let grain = (wait.length.0 / MOMENTS).max(GRAIN.0);
     let until = Wall(wait.until.0.div_euclid(grain) * grain + grain);

@@ -1,4 +1,4 @@
-//! Starting shards: of what is open, as much as there are slots for, within a second of its moment.
+//! Starts shards of open fires, as many as there are slots for, within a second of their moment.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -19,7 +19,7 @@ use crate::shards::ShardSet;
 const STARTS: usize = 1_000;
 
 impl RunStateWriter<'_> {
-    /// Starts what is open and whose moment has come; clears verdicts that history has.
+    /// Starts open fires whose moment has come; clears verdicts that the history has.
     pub(super) fn start(&mut self, out: &mut RuleOutput) {
         let scene = self.context();
         let id = self.sharded.job.id;
@@ -61,7 +61,7 @@ impl RunStateWriter<'_> {
             let spec = spec.get_or_insert_with(|| self.sharded.job.spec().map(|spec| spec.job));
             let runs = idle.iter().take(free).map(|shard| self.id(open, shard)).collect();
             let runs: Vec<RunId> = match spec {
-                // What waits for its next attempt has no seat before it is claimed for it.
+                // A run that waits for its next attempt has no permit before that attempt is claimed.
                 Some(job) => pools::admitted(scene, (id, job), open.due, runs, out),
                 None => runs,
             };
@@ -86,7 +86,7 @@ impl RunStateWriter<'_> {
         }
     }
 
-    /// A claim that is too old to start from is made anew (law 2), and a run that waited for its next attempt is claimed for it.
+    /// Renews claims that are too old to start from (law 2), and claims the next attempt of runs that waited for it.
     fn confirm(&mut self, late: &[OpenShards], out: &mut RuleOutput) {
         if !is_within_pace(self.context().local, out) {
             let again = self.context().now.mono + PACE_AGAIN;
@@ -99,7 +99,7 @@ impl RunStateWriter<'_> {
                 (open.from, open.seq) = (now, seq);
             }
         });
-        // The slot that there is stays theirs until they are confirmed, and they are first in line for it then.
+        // They keep the free slot until they are confirmed, and are first in line for it then.
         out.claimed += 1;
         out.actions.extend(late.first().map(|open| RuleAction::JobAwaitsSlot(self.sharded.job.id, open.due)));
         self.commit(CommitKind::ConfirmShards, out);

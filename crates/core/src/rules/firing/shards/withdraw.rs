@@ -1,4 +1,4 @@
-//! What a node was to run of a sharded job and will not: taken back where another one may run it, given up aloud where none can.
+//! Withdraws runs of a sharded job that a node should not start, or skips them where no other node can run them.
 
 use super::RunStateWriter;
 use crate::commit_kind::CommitKind;
@@ -10,11 +10,11 @@ use crate::rules::sharding::MOVED;
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
 
-/// Why a node gives up what it was to run next: a shard's runs stay in its node's lane, so nobody else could.
+/// Why a node gives up its next run: a shard's runs stay in its node's run state, so no other node could take them.
 pub(super) const FITS_NO_MORE: &str = "its node fits the job no more";
 
 impl RunStateWriter<'_> {
-    /// Takes back what was claimed ahead and not started, where it should not start any more.
+    /// Withdraws runs that were claimed ahead and not started, where they should not start any more.
     pub(super) fn withdraw(&mut self) {
         let given: ShardSet =
             self.context().local.given_of(self.sharded.job.id).map(|(shard, _)| shard).collect();
@@ -51,7 +51,7 @@ impl RunStateWriter<'_> {
         }
     }
 
-    /// Shards of which somebody wants the run ended go, if it has not started.
+    /// Drops the runs of cancelled shards that have not started.
     fn cancel(&mut self, given: &ShardSet) {
         let local = &self.context().local;
         if local.called_off.is_empty() {
@@ -69,8 +69,8 @@ impl RunStateWriter<'_> {
         }
     }
 
-    /// Of shards that there are no more since a cut that did not wait for them only the open fire was left: they have
-    /// no watermark that could go back, and nobody answers for them again.
+    /// Drops the open fires of removed shards, which a reshard did not wait for: they have no watermark that could go
+    /// back, and no member answers for them again.
     fn take_back(&mut self, shards: &ShardSet, back: Option<Wall>) {
         if !shards.is_empty() {
             self.draft.close(shards);
@@ -80,8 +80,8 @@ impl RunStateWriter<'_> {
         }
     }
 
-    /// Where each node has one shard, one that there is no more was a node's part in the fire, and nobody else begins
-    /// it. The cut that left it out told of what it was behind by, and took this fire for one that runs.
+    /// Closes the open fires of removed numbers of a broadcast job: each was a node's part in the fire, and no other
+    /// node begins it. The reshard that removed it recorded its missed fires, and took this fire for a running one.
     fn report_removed(&mut self, open: &OpenShards, shards: &ShardSet) {
         let broadcast = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
         if broadcast && !self.is_stale(open) {
@@ -91,7 +91,7 @@ impl RunStateWriter<'_> {
         }
     }
 
-    /// Whether a fire claimed ahead is none any more.
+    /// Whether a fire claimed ahead is no longer due.
     fn is_stale(&self, open: &OpenShards) -> bool {
         let Some((terms, _)) = self.terms() else { return true };
         let scheduled = || terms.schedule.as_ref().and_then(|s| s.next(open.due - Millis(1)));
