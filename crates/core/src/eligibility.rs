@@ -38,7 +38,7 @@ pub struct PlanningRight {
     pub since: Revision,
 }
 
-/// What a node knows of the leader.
+/// The leader, as far as a node knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leadership {
     /// This member leads, or none does.

@@ -133,7 +133,7 @@ name!(
     "job name"
 );
 name!(
-    /// The name of a calendar, which jobs share by it.
+    /// The name of a calendar, by which jobs share it.
     CalendarName,
     "calendar name"
 );

@@ -222,13 +222,13 @@ pub struct ProbeReply {
 /// A setting of the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClusterSetting {
-    /// Who plans dispatched jobs: a new planner each beat, or the leader.
+    /// The planner of dispatched jobs: a new node each beat, or the leader.
     Planner(PlannerKind),
     /// The length of a beat in seconds, 1 to 3,600.
     Beat(u32),
     /// How many strikes make a node offline, 1 to 100.
     Strikes(u32),
-    /// What a new serving leader waits for.
+    /// The wait of a new serving leader.
     Handover(Handover),
     /// How free jobs are spread over nodes.
     Spread(Spread),

@@ -157,7 +157,7 @@ pub fn lock(name: &LockName) -> Key {
     Key(format!("lock/{name}").into())
 }
 
-/// Which fires of a job people were last notified of as late or absent.
+/// The last fires of a job that people were notified of as late or absent.
 #[must_use]
 pub fn notifications(job: &JobName) -> Key {
     Key(format!("told/{job}").into())

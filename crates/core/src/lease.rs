@@ -23,7 +23,7 @@ impl LeaseProof {
     }
 }
 
-/// What a node knows of its own lease.
+/// The lease of a node, as far as the node knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
     ttl: Millis,
@@ -223,7 +223,7 @@ impl Lease {
         third.min(sweep).min(resample).max(self.not_before)
     }
 
-    /// What the registry's clock shows at least; `None` when it has none or none was read.
+    /// The least time of the registry's clock; `None` when it has none or none was read.
     #[must_use]
     pub fn registry_time(&self, now: Now) -> Option<Wall> {
         self.clock.map(|ClockReading { clock, answered, .. }| clock + (now.mono - answered))

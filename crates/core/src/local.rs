@@ -111,9 +111,9 @@ impl Given {
 /// The number of runs of a sharded job that were given to executors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ShardRunCounts {
-    /// Those that execute.
+    /// The executing ones.
     pub running: usize,
-    /// Those that have ended and wait to be closed.
+    /// The ended ones, which wait to be closed.
     pub ended: usize,
 }
 
@@ -132,7 +132,7 @@ pub enum CommandItem {
     RunNow(JobName, RequestId, Option<NodeName>),
     /// A switch of a job on a node.
     OnNode(JobName, NodeName, NodeSwitch),
-    /// Whether this node drains.
+    /// Whether a node drains.
     Drain(NodeName, bool),
     /// A lock, to be taken once more.
     Lock(LockName),
@@ -214,7 +214,7 @@ pub struct Local {
     pub settings: Settings,
     /// The lease.
     pub lease: Lease,
-    /// What it knows of its peers at first hand.
+    /// The state of its peers, as it observed them.
     pub peers: PeerState,
     /// An earlier life of this node that is certainly over; its membership may be deleted.
     pub predecessor: Option<u64>,

@@ -30,7 +30,7 @@ mod streams;
 const FOCUS_MAX: usize = 1_000;
 /// From how far on a wall clock that moved against our own counts as stepped.
 const CLOCK_STEP: Millis = Millis(250);
-/// How long a listing may be under way before it is asked for again.
+/// How long a listing may be in flight before it is asked for again.
 const LISTING_PATIENCE: Millis = Millis::secs(60);
 
 /// When a node wants to be stepped next, and why.

@@ -16,11 +16,11 @@ use crate::time::{Millis, Wall};
 /// The registry data on a job's fires, by its placement.
 #[derive(Clone, Copy, Debug)]
 pub enum FireRecords<'a> {
-    /// Of a claimed job its run state, if it ever fired, its owner, and how many of its runs may overlap.
+    /// A claimed job: its run state, if it ever fired, its owner, and how many of its runs may overlap.
     Claimed(Option<&'a RunState>, Option<&'a Member>, usize),
-    /// Of a dispatched job its plan, if anything of it was ever planned.
+    /// A dispatched job: its plan, if anything of it was ever planned.
     Planned(Option<&'a Plan>),
-    /// Of a sharded job its shard map and run states, and the shards that are not expected to fire.
+    /// A sharded job: its shard map and run states, and the shards that are not expected to fire.
     Sharded(&'a Sharding, &'a BTreeMap<Member, ShardRunState>, &'a ShardSet),
 }
 

@@ -68,7 +68,7 @@ pub struct MemberInfo {
     pub knows: u32,
 }
 
-/// What a member knows that says nothing of it.
+/// The layout of a member that does not publish one.
 fn first_layout() -> u32 {
     1
 }
@@ -260,8 +260,8 @@ pub struct TriggerRequest {
     /// Of a sharded job, the shards that have been claimed for it, or were busy.
     #[serde(default, skip_serializing_if = "ShardSet::is_empty")]
     pub shards: ShardSet,
-    /// Of a broadcast job, the shards whose numbers were freed before they had claimed this run: a later holder of such
-    /// a number does not run it.
+    /// Of a broadcast job, the nodes that lost or left the number under which they were to run it: under their next
+    /// number they do not run it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub former: BTreeSet<NodeName>,
     /// When it was cancelled, before any node had claimed a run for it.

@@ -180,7 +180,7 @@ impl<'a> RuleContext<'a> {
         !self.gives_up() && self.local.unable.is_none() && job.fits(self.member)
     }
 
-    /// What becomes of late fires of a job. Of an at-most-once job no fire runs that may have run before
+    /// The misfire policy of a job. Of an at-most-once job no fire runs that may have run before
     /// the registry lost it.
     #[must_use]
     pub fn policy(&self, terms: &JobTerms) -> MisfirePolicy {

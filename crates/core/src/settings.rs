@@ -45,7 +45,7 @@ pub struct Settings {
     pub lead: Millis,
     /// How much its clock may differ from the registry's before it claims no fire (law 6).
     pub max_clock_skew: Millis,
-    /// How often it reads everything again even if no news is missing.
+    /// How often it reads everything again even if no change is missing.
     pub rescan: Millis,
     /// How much before its term the engine may end a lease.
     pub early: Millis,

@@ -55,7 +55,7 @@ impl<'a> ShardedJob<'a> {
         leader.or_else(first) == Some(self.scene.member)
     }
 
-    /// What is known of a member's run state; of this node's own that it is absent, until it was written in this life.
+    /// The known run state of a member; this node's own is absent until it was written in this life.
     pub(crate) fn known(&self, member: &Member) -> Option<KnownEntry<ShardRunState>> {
         match self.job.run_state_of(member) {
             Some(known) => Some(known.run_state.clone()),

@@ -214,7 +214,7 @@ impl Store {
         ChangeBatch { changes: cold.map(|key| self.state(key)).collect(), revision: self.revision }
     }
 
-    /// What changed among the cold entries after `after`, in order; `None` when that is no longer known and the
+    /// The changes of cold entries after `after`, in order; `None` when they are no longer known and the
     /// listener must list again.
     #[must_use]
     pub fn changes_after(&self, after: Revision) -> Option<ChangeBatch> {

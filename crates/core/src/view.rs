@@ -79,7 +79,7 @@ impl<T> Default for KnownEntry<T> {
     }
 }
 
-/// What is kept of every job. Kept small: the declaration stays encoded, and most jobs belong to other nodes.
+/// The view's data of one job. Kept small: the declaration stays encoded, and most jobs belong to other nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct JobState {
     pub(crate) name: JobName,
@@ -108,7 +108,7 @@ pub(crate) struct JobState {
     pub(crate) notify: Option<Box<Notify>>,
 }
 
-/// What firing needs of a job's declaration, decoded once for the jobs owned here.
+/// The part of a job's declaration that firing needs, decoded once for the jobs owned here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct JobTerms {
     /// The schedule, under the calendars that the job names; `None` for a job that runs only when triggered, and while
@@ -122,7 +122,7 @@ pub struct JobTerms {
     pub enabled: bool,
     /// The delivery: what becomes of a run whose outcome is unknown.
     pub delivery: Delivery,
-    /// What becomes of late fires.
+    /// Its misfire settings.
     pub misfire: MisfireSettings,
     /// The terms that only sharded jobs have.
     pub shards: Option<Box<ShardTerms>>,
@@ -146,7 +146,7 @@ pub struct OwnedJob {
 pub struct MemberState {
     /// The key of its entry: every transaction of ours names that, so it is built once.
     pub key: Key,
-    /// What it publishes of itself.
+    /// The record that it publishes.
     pub info: MemberInfo,
     /// When its entry was created.
     pub born: Revision,
@@ -179,12 +179,12 @@ pub struct View {
     owned: BTreeMap<Arc<Member>, BTreeSet<JobId>>,
     triggers: BTreeMap<JobId, KnownEntry<TriggerRecord>>,
     held: BTreeMap<JobId, OwnedJob>,
-    /// What is known of sharded jobs, and of the remains of former ones.
+    /// The sharded jobs, and the remains of former ones.
     sharded: BTreeMap<JobId, ShardedState>,
     /// Run states of sharded jobs: this life's own, and those of other members that were read.
     shard_run_states: BTreeMap<(JobId, Member), KnownShardState>,
     switches: BTreeMap<(JobName, NodeName), KnownEntry<NodeSwitches>>,
-    /// What is known of dispatched jobs, and of the remains of former ones.
+    /// The dispatched jobs, and the remains of former ones.
     dispatched: BTreeMap<JobId, DispatchedState>,
     planned_runs: dispatched::PlannedRuns,
     peers: cluster::ClusterEntries,
@@ -346,13 +346,13 @@ impl View {
         intent.is_some_and(|intent| intent.wanted && intent.drained == Some(member.incarnation))
     }
 
-    /// What is known of the intent to drain a node, withdrawn or not.
+    /// The known entry of the intent to drain a node, withdrawn or not.
     #[must_use]
     pub fn intent_entry(&self, node: &NodeName) -> Option<&KnownEntry<DrainIntent>> {
         self.intents.get(node)
     }
 
-    /// What is known of a lock.
+    /// The known entry of a lock.
     #[must_use]
     pub fn lock(&self, name: &LockName) -> Option<&KnownEntry<LockRecord>> {
         self.locks.get(name)

@@ -82,7 +82,7 @@ struct Driver {
     wake: Option<Wake>,
     trust: Option<TrustDeadline>,
     readiness: Readiness,
-    /// Whether the node is a member, or why it cannot become one; whoever opens the node watches it.
+    /// Whether the node is a member, or why it cannot become one; `open` watches it.
     joined: watching::Sender<Option<Event>>,
     effects: Vec<Effect>,
     timer: Timer,

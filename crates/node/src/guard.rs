@@ -1,9 +1,10 @@
 //! The guard process ends a node's runs in time, whatever happens to the node: no run overlaps its successor (law 4).
 //!
-//! A node may be killed, paused or cut off at any moment, and cannot be trusted to end its runs then. So a process of
-//! its own starts them, each as the leader of a process group, and knows until when they may live. At that deadline, or
-//! when the node is gone, it ends the groups: first asking, then by force, before the lease can end. It is the same
-//! program, started again with a role in its environment; each run is, for a moment, a copy of it (see `shim`).
+//! A node may be killed, paused or cut off at any moment, and cannot be trusted to end its runs then. So a separate
+//! process starts them, each as the leader of a process group, and knows until when they may live. At that deadline, or
+//! when the node is gone, it ends the groups: first by a signal to stop, then by force, before the lease can end. It is
+//! the same program, started again with a role in its environment; each run is, for a moment, a copy of it (see
+//! `shim`).
 
 mod cgroup;
 mod child;
@@ -57,8 +58,7 @@ pub fn run_if_asked() {
     }
 }
 
-/// Whether this process has one thread. A fork copies no other, and a lock held by another would stay locked in the
-/// copy.
+/// Whether this process has one thread. A fork copies no other, and a lock held by another would stay locked.
 fn is_alone() -> bool {
     // If the host does not say, assume one thread.
     std::fs::read_dir("/proc/self/task").map_or(true, |threads| threads.count() == 1)

@@ -291,7 +291,7 @@ impl Handle {
     /// [`log_decision`](Self::log_decision).
     ///
     /// # Errors
-    /// A file cannot be removed.
+    /// A file cannot be deleted.
     pub async fn remove_log_unaudited(&self, run: &RunId) -> std::io::Result<usize> {
         let (logs, run) = (self.shared.logs.clone(), run.clone());
         tokio::task::spawn_blocking(move || logs.remove(&run))
@@ -365,11 +365,11 @@ impl Handle {
     /// program calls [`ReceivedHandoff::receive`](crate::upgrade::ReceivedHandoff::receive), which also has the
     /// listener.
     ///
-    /// Functions and requests run inside the process and cannot go on: as long as there are any the node works on as
-    /// ever, at most `wait`.
+    /// Functions and requests run inside the process and cannot continue: while there are any the node works as usual,
+    /// at most `wait`.
     ///
     /// # Errors
-    /// It was not possible, and the node goes on as if nothing had been; the text says why and the fix.
+    /// The upgrade was not possible, and the node works on unchanged; the text says why and the fix.
     pub async fn upgrade(
         &self,
         program: ProgramFile,
@@ -384,7 +384,7 @@ impl Handle {
     /// Upgrades for a program that writes the audit entry itself, by [`log_decision`](Self::log_decision).
     ///
     /// # Errors
-    /// As of [`upgrade`](Self::upgrade).
+    /// Same as of [`upgrade`](Self::upgrade).
     pub async fn upgrade_unaudited(
         &self,
         program: ProgramFile,

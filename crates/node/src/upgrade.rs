@@ -105,8 +105,7 @@ pub struct ProgramFile {
 pub struct UpgradeError(String);
 
 impl ProgramFile {
-    /// This process's own file, under the name that it was started by: a link that has moved to another build leads
-    /// there.
+    /// This process's own file, under the name that it was started by: a link moved to another build leads there.
     ///
     /// # Errors
     /// The name leads nowhere.
@@ -276,8 +275,7 @@ fn found(name: &Path) -> Option<PathBuf> {
     files.find(|file| file.is_file()).and_then(|file| std::path::absolute(file).ok())
 }
 
-/// Puts everything into a socket whose other end is closed: it stays there until it is taken out, or the socket is
-/// gone.
+/// Puts everything into a socket whose other end is closed: it stays there until it is taken out.
 fn pack(state: &HandoffState, pipes: Option<&GuardPipes>, listener: Option<&OwnedFd>) -> io::Result<OwnedFd> {
     let mut file = File::from(rustix::fs::memfd_create("evenkeel", MemfdFlags::CLOEXEC)?);
     serde_json::to_writer(&file, state)?;

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! conformance!(|clock| MyEngine::new(clock));
-//! conformance!(server: |_| Server::find("ENGINE", REAL));
+//! conformance!(server: |_| ServerEngine::find("ENGINE", REAL));
 //! ```
-//! Where the engine takes a [`HandClock`] no case sleeps through a lease and every bound is met to the millisecond; a
-//! server's time is its own, so there a case waits until a lease is seen to be over, and never fails because the machine is
-//! slow: a case whose lease ended rightly while the machine stood still begins again with a longer term, and so does one that
-//! fails after the engine gave up a question. How soon a lease must
-//! be over is measured by a case of its own, of which only the soak makes use. Cases compare revisions only with each other.
+//! With a [`ManualClock`] no case sleeps through a lease, and every bound is met to the millisecond. A server has its
+//! own time, so there a case waits until a lease is seen to be over, and never fails because the machine is slow: if a
+//! lease ended rightly while the machine stalled, the case starts again with a longer term, and so does one that fails
+//! after the engine timed out a request. How soon a lease must be over is measured by a case of its own, which only the
+//! soak runs. Cases compare revisions only with each other.
 
 #[doc(hidden)]
 pub mod differential;
@@ -54,17 +54,17 @@ use timing::{ATTEMPTS, StageTime};
 pub use server::{ServerEngine, server_url, with_fresh_namespace};
 pub use timing::{CaseResult, MachineStall, ServerTiming, TimeSource, TimedLease};
 
-/// One registry of an engine, however many connect to it. Dropped when its case is over.
+/// One registry of an engine, for any number of connections. Dropped when its case is over.
 pub trait Engine: Send + Sync + 'static {
-    /// Connects to it, as another process would.
+    /// Connects to the registry, as another process would.
     fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>>;
 
-    /// How its time passes.
+    /// Where its time comes from.
     fn time_source(&self) -> TimeSource {
         TimeSource::Manual
     }
 
-    /// Whether it can be played on at all; whoever says no has said why.
+    /// Whether the engine can be tested here; if not, it has printed why.
     fn is_available(&self) -> bool {
         true
     }
@@ -89,24 +89,24 @@ impl<E: Engine> Engine for Option<E> {
     }
 }
 
-/// What a case plays on: a registry that began empty.
+/// The stage of a case: a registry that began empty.
 pub struct Stage {
-    /// A connection to it.
+    /// A connection to the registry.
     pub registry: Arc<dyn Registry>,
     time: StageTime,
     engine: Box<dyn Engine>,
 }
 
-/// How long a case waits for what must come: long enough for a busy machine, short enough for a person.
+/// How long a case waits for an expected event: long enough for a busy machine, short enough for a person.
 const WAIT: Duration = Duration::from_secs(60);
 
 /// A usual term.
 const TTL: Millis = Millis::secs(10);
 
-/// Plays one case. Called by [`conformance!`](crate::conformance!).
+/// Runs one case. Called by [`conformance!`](crate::conformance!).
 ///
 /// # Panics
-/// When the engine does not do as the case says.
+/// When the engine fails the case.
 pub fn run<E: Engine, F: Future<Output: CaseResult>>(
     engine: impl Fn(Arc<ManualClock>) -> E,
     case: impl Fn(Stage) -> F,
@@ -127,7 +127,7 @@ pub fn run<E: Engine, F: Future<Output: CaseResult>>(
     );
 }
 
-/// Plays a case for the `nth` time, counted from 0. Returns whether it has to begin again.
+/// Runs a case for the `nth` time, counted from 0. Returns whether it has to begin again.
 fn run_attempt<E: Engine, F: Future<Output: CaseResult>>(
     nth: u32,
     notes: &TimeoutLog,
@@ -158,7 +158,7 @@ impl Stage {
         self.engine.connect().await.expect("the engine connects again")
     }
 
-    /// Everybody leaves, and comes back.
+    /// Closes all connections, and connects again.
     pub async fn restart(self) -> Self {
         let Self { registry, time, engine } = self;
         drop(registry);
@@ -173,7 +173,7 @@ impl Stage {
         outcomes.remove(0)
     }
 
-    /// Sends one that must be made.
+    /// Sends a transaction that must be made.
     pub async fn commit_applied(
         &self,
         guards: impl Into<Vec<Guard>>,
@@ -192,7 +192,7 @@ impl Stage {
         }
     }
 
-    /// Sends one that must be refused, and returns what was found.
+    /// Sends a transaction that must be refused, and returns the entries of the answer.
     pub async fn commit_refused(
         &self,
         guards: impl Into<Vec<Guard>>,
@@ -204,7 +204,7 @@ impl Stage {
         }
     }
 
-    /// Whether guards hold, asked by a transaction that writes nothing.
+    /// Whether guards hold, by a transaction that writes nothing.
     pub async fn holds(&self, guards: impl Into<Vec<Guard>>) -> bool {
         match self.commit(txn(guards, [])).await {
             TxnOutcome::Applied(_) => true,
@@ -213,7 +213,7 @@ impl Stage {
         }
     }
 
-    /// Opens a lease that is not going to be waited for.
+    /// Opens a lease whose end the case does not wait for.
     pub async fn lease(&self) -> LeaseId {
         self.open(self.long_ttl()).await.lease
     }
@@ -253,7 +253,7 @@ impl Stage {
         self.registry.list().await.expect("the listing")
     }
 
-    /// Listens.
+    /// Opens a feed.
     pub async fn watch(&self, after: Revision) -> Feed {
         self.registry.watch(after).await.expect("the feed")
     }
@@ -323,7 +323,7 @@ fn born(key_text: &str, revision: Revision) -> Guard {
     Guard::Born(key(key_text), revision)
 }
 
-/// Chance that can be repeated (xorshift).
+/// A reproducible random generator (xorshift).
 struct Xorshift(u64);
 
 impl Xorshift {
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(attempts.load(Ordering::Relaxed), super::ATTEMPTS);
     }
 
-    /// A case that nobody calls proves nothing.
+    /// A case that is not on the list proves nothing.
     #[test]
     fn every_case_is_on_the_list() {
         let list = include_str!("conformance/list.rs");
@@ -401,7 +401,7 @@ mod tests {
         }
     }
 
-    /// The page about engines says how many there are of each subject, and how many of these the gate leaves to the soak.
+    /// The page about engines has the number of cases of each subject, and how many of these only the soak runs.
     #[test]
     fn the_cases_are_counted_in_the_docs() {
         let (list, page) = (include_str!("conformance/list.rs"), include_str!("../../../docs/engines.md"));

@@ -74,8 +74,8 @@ impl Etcd {
     /// Connects to `etcd://HOST[,HOST…][/NAMESPACE]`.
     ///
     /// # Errors
-    /// [`RegistryError::Refused`] when this URL, this user or this etcd will not do, [`RegistryError::Unavailable`] while
-    /// no member that has a leader can be reached.
+    /// [`RegistryError::Refused`] when this URL, user or etcd cannot be used, [`RegistryError::Unavailable`] while no
+    /// member that has a leader can be reached.
     pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
         url.allow_options(&[])?;
         let ([], namespace) = url.path_segments([])?;

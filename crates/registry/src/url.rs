@@ -21,8 +21,8 @@ const KNOWN: &str = "use sqlite:PATH (a file that the processes of this host sha
 /// engines that [`EngineUrl`] names.
 ///
 /// # Errors
-/// [`RegistryError::Refused`] for a URL or an engine that cannot be used, [`RegistryError::Unavailable`] when it may work
-/// later.
+/// [`RegistryError::Refused`] for a URL or an engine that cannot be used, [`RegistryError::Unavailable`] when it may
+/// work later.
 pub async fn open(url: &str) -> Result<Arc<dyn Registry>, RegistryError> {
     let refused = |what: String| {
         RegistryError::Refused(format!("registry {:?} {what}: {KNOWN}", engine::redacted(url)))

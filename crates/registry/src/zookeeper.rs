@@ -1,7 +1,7 @@
-//! The engine on ZooKeeper: a node an entry, a `multi` a transaction, a session of its own a lease.
+//! The engine on ZooKeeper: a node per entry, a `multi` per transaction, a session per lease.
 //!
-//! ZooKeeper reads node by node, counts versions anew with each node that is made again, and tells by watches only that
-//! something changed. What that takes is written down where it is done: `plan.rs`, `reader.rs`, `listener.rs`.
+//! ZooKeeper reads node by node, restarts versions with each node that is created again, and its watches say only that
+//! something changed. How the engine copes is described in `plan.rs`, `reader.rs` and `listener.rs`.
 
 mod commit;
 mod encryption;
@@ -43,31 +43,31 @@ const FACTS: EngineFacts = EngineFacts {
     early: Millis::ZERO,
     ttl_min: Millis::secs(2),
     value_max: PACKET - (24 << 10),
-    // So many fit into a packet with the longest keys there are, two names of 128 bytes each, and leave room for values.
+    // This many fit into a packet with the longest keys, two names of 128 bytes each, and leave room for values.
     operations_max: 256,
-    // The keys of some operations take their share of the packet more than once.
+    // The keys of some operations appear in the packet more than once.
     bytes_max: PACKET - (20 << 10),
     generation: 0,
 };
 
-/// What ZooKeeper takes in one packet, unless it is told otherwise (`jute.maxbuffer`), and a little less.
+/// ZooKeeper's default limit of a packet (`jute.maxbuffer`), minus a little.
 const PACKET: usize = (1 << 20) - 4_096;
 
-/// What an operation takes beside its key and its value: a header, and who may touch the node.
+/// The size of an operation besides its key and value: a header and the node's ACL.
 const OPERATION: usize = 200;
 
-/// How many commits may wait; more wait where they come from (I47).
+/// How many commits may wait; more wait at their callers (I47).
 const WAITING_MAX: usize = 64;
 
-/// A lease's session bears with a silent server for a tick, but for this at least: a busy one may say nothing for a while.
+/// A lease's session tolerates a silent server for a tick, but for this at least: a busy one may be silent for a while.
 const SILENCE_MIN: Millis = Millis::secs(1);
 
-/// The term that is asked for to learn the ensemble's ticks.
+/// The term that is requested to learn the ensemble's tick.
 const PROBE: Millis = Millis::secs(1);
 
-/// How much of a packet a transaction takes at most. ZooKeeper would cut the connection over more than fits in.
+/// The most bytes of a packet that a transaction takes. ZooKeeper would cut the connection over a larger one.
 fn packet_bytes(txn: &Txn) -> usize {
-    // A key may be written thrice: in its node, in the news, and in the note of its lease; and each byte as three.
+    // A key may be written three times: in its node, in the news, and in the note of its lease; and each byte as three.
     let keys: usize = txn.keys().map(|key| 9 * key.as_str().len() + 2 * OPERATION).sum();
     let values = txn.writes.iter().map(|write| match write {
         Write::Put { value, .. } => value.len(),
@@ -76,7 +76,7 @@ fn packet_bytes(txn: &Txn) -> usize {
     keys + values.sum::<usize>()
 }
 
-/// A registry below one node of a ZooKeeper ensemble. Dropping it lets go of its leases without ending them.
+/// A registry below one node of a ZooKeeper ensemble. Dropping it releases its leases without ending them.
 pub struct Zookeeper {
     facts: EngineFacts,
     session: Arc<ZookeeperSession>,
@@ -96,12 +96,12 @@ impl Zookeeper {
         let link = Arc::new(ZookeeperSession::new(url, namespace)?);
         let generation = link.create_namespace().await?;
         let least = link.connect(PROBE, false).await?.session_timeout().as_millis();
-        // The least term is two ticks, unless `minSessionTimeout` is set lower, which only a server that says so tells.
+        // The least term is two ticks, unless `minSessionTimeout` is lower, which only a server that reports it shows.
         let least = Millis(i64::try_from(least).unwrap_or(i64::MAX) / 2);
         let tick = link.longest_tick().await.map_or(least, |told| least.max(told));
         let silence = *link.silence.get_or_init(|| tick.max(SILENCE_MIN));
-        // A follower tells the leader twice a tick whom it heard of, and may die with what it did not tell. Then what it had
-        // heard before counts, which the client says something for: when half of the time has passed after which it goes.
+        // A follower reports live sessions to the leader twice a tick, and may die with an unsent report. Then the
+        // earlier report counts, so the client pings early: when half of the time to a session's timeout has passed.
         let early = Millis(i64::midpoint(silence.0, tick.0));
         let ttl_min = FACTS.ttl_min.max(Millis(tick.0.saturating_mul(3)));
         let facts = EngineFacts { early, ttl_min, generation, ..FACTS };

@@ -70,7 +70,7 @@ pub enum ModelCommand {
     Disable,
     /// Delete the job.
     Delete,
-    /// Drain the node that holds the job first.
+    /// Drain the node that owns the job first.
     Drain,
     /// Leave.
     Leave,

@@ -107,7 +107,7 @@ pub const CHECKS: &[TidyCheck] = &[
 ];
 
 impl TidyViolation {
-    /// A complaint about one line, counted from 0 as [`crate::rust::Rust`] counts.
+    /// A complaint about one line, counted from 0 as [`crate::rust::RustSource`] counts.
     pub fn at(path: &str, line: usize, message: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line: line + 1, message: message.into() }
     }

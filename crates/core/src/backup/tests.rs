@@ -1,4 +1,4 @@
-//! What is carried, and that nobody in it can come to life again.
+//! Backups: which entries are copied, and that no member in them can come to life again.
 
 use super::*;
 use crate::ids::Fire;

@@ -1,4 +1,4 @@
-//! What calendars hold, told by examples.
+//! Tests of calendars by examples.
 
 use super::*;
 use alloc::string::ToString;

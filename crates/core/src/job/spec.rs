@@ -50,7 +50,7 @@ pub struct EnabledSwitch {
     pub origin: SwitchOrigin,
 }
 
-/// Which operators' switches of a job are set.
+/// The operators' switches that are set on a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OperatorSwitches {
     /// The job was enabled or disabled, and its file says otherwise.

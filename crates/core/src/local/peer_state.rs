@@ -1,4 +1,4 @@
-//! What a node knows of its peers at first hand: which it could reach, which took its offers, and its own lead.
+//! The peers of a node as it observed them: which it could reach, which took its offers; and its own lead.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

@@ -188,7 +188,7 @@ impl Node {
             RuleAction::JobAwaitsSlot(id, due) => {
                 let job = self.view.job(id);
                 let (priority, again) = (Reverse(job.priority()), job.fires_after(now.wall.max(due)));
-                // Then its place is another one.
+                // Then its assignment is another one.
                 self.local.wheel.extend(again.map(|at| (at, id)));
                 let again = again.unwrap_or(Wall::MAX);
                 self.local.waiting.insert_at(Waiter { priority, due, again, id }, now.wall);

@@ -106,7 +106,7 @@ impl Node {
         let written = core::mem::take(&mut self.local.written).into_iter().filter(|_| me.is_some());
         self.local.unread.extend(written.filter_map(|job| self.view.id(&job)));
         let passed = core::mem::take(&mut self.local.passed).into_iter();
-        // In another life a run that has ended has no place in the registry for this one to close.
+        // In another life a run that has ended has no registry entry for this one to close.
         for given in passed.filter(|given| me.is_some() || given.ended.is_none()) {
             let Some(id) = self.view.id(&given.run.job) else {
                 // The registry has no such job, so its runs have no owner.

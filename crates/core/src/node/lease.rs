@@ -79,7 +79,7 @@ impl Node {
             local.predecessor = Some(member.incarnation);
             effects.push(Effect::Announce(Event::LeaseLost));
         }
-        // A run that has ended only waited for its place in the registry to close, which is not ours any more.
+        // A run that has ended only waited for its registry entry to be closed, which is not ours any more.
         local.forget_ended();
         // One that still executes must end in the next life, whichever node owns its job then.
         local.agenda.extend(local.given.keys().map(|(id, ..)| *id));

@@ -16,7 +16,7 @@ use crate::time::{Mono, Now, Wall};
 use crate::view::JobId;
 
 impl Node {
-    /// Who leads the cluster, as far as this node can know at this moment (S4-13, I4).
+    /// The leader of the cluster, as far as this node can know at this moment (S4-13, I4).
     #[must_use]
     pub fn leadership(&self, now: Mono) -> Leadership {
         let last = self.view.leader().cloned();

@@ -59,7 +59,7 @@ struct TestNode {
     watching: bool,
 }
 
-/// A world in which every effect is carried out at once.
+/// A test cluster in which every effect is carried out at once.
 #[derive(Default)]
 struct TestCluster {
     now: i64,
@@ -73,17 +73,17 @@ struct TestCluster {
     /// How long runs take.
     takes: i64,
     ends: Vec<(i64, NodeName, Run)>,
-    /// What was told to end, and will have in a moment.
+    /// Runs whose end was asked for, and when they will have ended.
     stops: Vec<(i64, NodeName, Run, StopReason)>,
     /// How many attempts of each run fail, with exit code 1.
     fails: u32,
-    /// What history was told.
+    /// The verdicts given to the history.
     recorded: Vec<Verdict>,
     /// By how much every node's time of day is ahead of the registry's.
     skew: i64,
-    /// When lanes and other entries were read.
+    /// When run states and other entries were read.
     reads: Vec<i64>,
-    /// Who probed whom.
+    /// The probes: sender and target.
     probes: Vec<(String, String)>,
     /// Whether answers to probes are held back.
     holds_probes: bool,
@@ -91,7 +91,7 @@ struct TestCluster {
     unanswered: Vec<(NodeName, Member)>,
     /// To whom which run was offered.
     offers: Vec<(String, String)>,
-    /// Who cannot reach whom by HTTP.
+    /// The pairs of nodes that cannot reach each other by HTTP.
     cuts: BTreeSet<(String, String)>,
     /// Whether the registry answers no more, and keeps the commits that it gets.
     silent: bool,
@@ -102,7 +102,7 @@ struct TestCluster {
 
 /// The most guards and writes that the registry takes in one transaction, as etcd does.
 const OPERATIONS_MAX: usize = 128;
-/// How long a run takes to end that was told to.
+/// How long a run takes to end after it was asked to.
 const STOPPING: i64 = 200;
 
 fn settings(name: &str) -> Settings {
@@ -284,7 +284,7 @@ impl TestCluster {
         self.store.commit(Mono(self.now), txn)
     }
 
-    /// The node of a member, if it lives that life and no cut is between the two.
+    /// The node of a member, if it lives that life and the two are not cut off from each other.
     fn reached(&self, from: &NodeName, to: &Member) -> Option<&TestNode> {
         let cut = self.cuts.contains(&(from.to_string(), to.node.to_string()));
         self.actors.get(&to.node).filter(|actor| !cut && actor.node.member().as_ref() == Some(to))
@@ -429,7 +429,7 @@ fn the_same_declaration_twice_is_one() {
 fn of_two_declarations_at_once_neither_is_told_the_other_ones_end() {
     let mut world = TestCluster::with(&["a"]);
     for (round, schedules) in [["@every 2s", "@every 3s"], ["@every 4s", "@every 5s"]].iter().enumerate() {
-        // Both go out in one step, and both write the same place.
+        // Both go out in one step, and both write the same assignment.
         let applied =
             world.send_command("a", Command::Apply(schedules.map(|schedule| job("j", schedule)).into()));
         let Answer::Applied(jobs) = applied else { panic!("{applied:?}") };

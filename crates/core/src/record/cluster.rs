@@ -24,7 +24,7 @@ pub struct Layouts {
 }
 
 impl Layouts {
-    /// Those of this program.
+    /// The layouts of this program.
     pub const OWN: Self = Self { oldest: LAYOUT, newest: LAYOUT };
 
     /// The layouts of a program that does not publish them.
@@ -88,7 +88,7 @@ pub struct ClusterRecord {
     /// commit, so as long as it stands only nodes that know it have joined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<u32>,
-    /// Rises with every change of `next_layout`, so that no value comes twice.
+    /// Rises with every change of `wanted`, so that no value comes twice.
     #[serde(default, skip_serializing_if = "is_unchanged")]
     pub seq: u64,
     /// How much the cluster's moves and restores add to the engine's own generation.

@@ -1,4 +1,4 @@
-//! Which fires of a job people were last notified of as late or absent.
+//! The last fires of a job that people were notified of as late or absent.
 
 use serde::{Deserialize, Serialize};
 

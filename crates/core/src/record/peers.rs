@@ -278,11 +278,11 @@ pub struct ClusterSettings {
     pub planner: PlannerKind,
     /// The length of a beat in seconds.
     pub beat: u32,
-    /// What is added to the number of beats since 1970, so that numbers go on rising when beats become longer.
+    /// An offset added to the number of beats since 1970, so that numbers go on rising when beats become longer.
     pub shift: i64,
     /// How many strikes make a node offline (S0-48).
     pub strikes: u32,
-    /// What a new serving leader waits for before it serves.
+    /// The wait of a new serving leader before it serves.
     pub handover: Handover,
     /// How free jobs are spread over nodes.
     #[serde(skip_serializing_if = "is_even")]
@@ -341,7 +341,7 @@ impl ClusterSettings {
     }
 }
 
-/// Who plans the runs of dispatched jobs.
+/// The planner of dispatched jobs: who plans their runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannerKind {
@@ -352,7 +352,7 @@ pub enum PlannerKind {
     Leader,
 }
 
-/// What a new serving leader waits for before it serves.
+/// The wait of a new serving leader before it serves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Handover {

@@ -170,7 +170,7 @@ struct ClaimBudget<'a, 's> {
     /// they are answered.
     claiming: usize,
     left: usize,
-    /// Those of them that were looked at.
+    /// The budgets of the groups that were looked at.
     of: BTreeMap<GroupId, GroupBudget>,
     /// Whether there was any job to claim.
     gave: bool,

@@ -222,7 +222,7 @@ fn claims<'a>(
     me.into_iter().chain(heard.collect::<Vec<_>>())
 }
 
-/// Of two nodes that claim to serve, probes the one probed first again: it may have handed over since.
+/// Probes, of two nodes that claim to serve, the one probed first again: it may have handed over since.
 fn doubtful<'b, 'a>(
     scene: &RuleContext<'a>,
     others: &'b [(&'a Member, &'a MemberState)],

@@ -15,12 +15,12 @@ pub struct ScheduleError {
     never: bool,
 }
 
-/// Where in the text of a schedule something is wrong.
+/// The position of an error in the text of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorSpan {
-    /// Which line, from 0.
+    /// The line, from 0.
     pub line: usize,
-    /// Which character of that line, from 0.
+    /// The character of that line, from 0.
     pub column: usize,
     /// How many characters are wrong, at least one.
     pub length: usize,
@@ -64,7 +64,7 @@ impl ScheduleError {
         self
     }
 
-    /// Where in the text it is wrong, if one part is to blame.
+    /// The position of the error in the text, if one part is to blame.
     #[must_use]
     pub fn span(&self) -> Option<ErrorSpan> {
         self.span

@@ -1,4 +1,4 @@
-//! What schedules say, told by examples.
+//! Tests of schedules by examples.
 
 mod calendar_filter;
 mod clock_changes;

@@ -12,12 +12,12 @@ use crate::record::{LockRecord, SpecRecord, decode};
 use crate::registry::{Change, ChangeBatch, Entry, Revision};
 use crate::time::Mono;
 
-/// What a batch of changes touched.
+/// The effects of a batch of changes on the view.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ViewChanges {
     /// Jobs that must be looked at again.
     pub jobs: BTreeSet<JobId>,
-    /// Those of them whose assignment to this node is new.
+    /// Those of these jobs whose assignment to this node is new.
     pub won: Vec<JobId>,
     /// Whether a dispatched job was declared, changed or deleted.
     pub dispatched: bool,

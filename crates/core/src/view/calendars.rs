@@ -1,4 +1,4 @@
-//! What the view knows of calendars, and which jobs name them: a change of one changes when those jobs are due.
+//! The view of calendars and of the jobs that name them: a change of a calendar changes when those jobs are due.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -50,7 +50,7 @@ impl View {
         self.calendars.known.get(name)?.entry.value.as_ref()?.live()
     }
 
-    /// What is known of a calendar's entry.
+    /// The known entry of a calendar.
     #[must_use]
     pub fn calendar_entry(&self, name: &CalendarName) -> Option<&KnownEntry<CalendarRecord>> {
         Some(&self.calendars.known.get(name)?.entry)
@@ -104,7 +104,7 @@ impl View {
         self.calendars.known.get(name)?.times.as_ref()
     }
 
-    /// What firing needs of a declaration.
+    /// The part of a declaration that firing needs.
     pub(super) fn terms_of(&self, record: Option<&SpecRecord>) -> Option<Box<JobTerms>> {
         match record? {
             SpecRecord::Live(spec) => JobTerms::of(spec, self).map(Box::new),

@@ -1,4 +1,4 @@
-//! What the view knows of the cluster: loads, beats, strikes, offline marks, the serving leader, settings.
+//! The view of the cluster: loads, beats, strikes, offline marks, the serving leader, settings.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -54,13 +54,13 @@ impl View {
         self.peers.settings.value.clone().unwrap_or_default()
     }
 
-    /// What is known of the settings entry.
+    /// The known settings entry.
     #[must_use]
     pub fn settings_entry(&self) -> &KnownEntry<ClusterSettings> {
         &self.peers.settings
     }
 
-    /// What is known of the cluster's own entry: whose registry this is, and whether nodes may join.
+    /// The known entry of the cluster itself: whose registry this is, and whether nodes may join.
     #[must_use]
     pub fn cluster(&self) -> &KnownEntry<ClusterRecord> {
         &self.peers.cluster
@@ -89,7 +89,7 @@ impl View {
         self.peers.beats.iter().filter_map(|(operation, known)| Some((operation, known.value.as_ref()?)))
     }
 
-    /// What is known of the notifications of a job's fires.
+    /// The known entry of a job's notifications.
     #[must_use]
     pub fn notifications(&self, job: &JobName) -> Option<&KnownEntry<NotificationRecord>> {
         self.peers.notifications.get(job)
@@ -120,7 +120,7 @@ impl View {
         planner.filter(|planner| self.member(planner).is_some())
     }
 
-    /// What is known of the load entry of a node, whichever life wrote it.
+    /// The known load entry of a node, whichever life wrote it.
     #[must_use]
     pub fn load_entry(&self, node: &NodeName) -> Option<&KnownEntry<LoadRecord>> {
         self.peers.loads.get(node)
@@ -138,7 +138,7 @@ impl View {
         (record.incarnation == member.incarnation).then_some(record)
     }
 
-    /// What is known of the entry in which a node counts the items of a job that it processed.
+    /// The known entry in which a node counts the items of a job that it processed.
     #[must_use]
     pub fn count_entry(&self, job: &JobName, node: &NodeName) -> Option<&KnownEntry<CountRecord>> {
         self.peers.counts.get(&(job.clone(), node.clone()))
@@ -157,7 +157,7 @@ impl View {
         self.load(member).map_or(Score::FULL, |load| load.score)
     }
 
-    /// What is known of one node's strikes against another.
+    /// The known entry of one node's strikes against another.
     #[must_use]
     pub fn strike(&self, node: &NodeName, observer: &NodeName) -> Option<&KnownEntry<StrikeRecord>> {
         self.peers.strikes.get(&(node.clone(), observer.clone()))
@@ -197,7 +197,7 @@ impl View {
         u32::try_from(beats.len()).unwrap_or(u32::MAX)
     }
 
-    /// What is known of a node's offline mark.
+    /// The known entry of a node's offline mark.
     #[must_use]
     pub fn offline_entry(&self, node: &NodeName) -> Option<&KnownEntry<OfflineRecord>> {
         self.peers.offline.get(node)

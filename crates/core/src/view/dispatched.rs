@@ -1,4 +1,4 @@
-//! What the view knows of dispatched jobs: their terms, and the plans that were read. Plans are in no feed.
+//! The view of dispatched jobs: their terms, and the plans that were read. Plans are in no feed.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use crate::job::Placement;
 use crate::record::{Plan, SpecRecord, decode};
 use crate::registry::{Change, Revision};
 
-/// What is known of a dispatched job.
+/// A dispatched job, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DispatchedState {
     /// Its plan; `None` while it was not read in this life.
@@ -158,7 +158,7 @@ impl<'a> JobView<'a> {
         self.view.dispatched.contains_key(&self.id)
     }
 
-    /// What is known of it as a dispatched job.
+    /// Its data as a dispatched job.
     #[must_use]
     pub fn dispatched(&self) -> Option<&'a DispatchedState> {
         self.view.dispatched.get(&self.id)

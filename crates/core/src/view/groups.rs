@@ -18,7 +18,7 @@ impl GroupId {
     pub const EVERYWHERE: Self = Self(0);
 }
 
-/// What is known of a group.
+/// A group, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct GroupState {
     nodes: NodeSelector,

@@ -1,4 +1,4 @@
-//! What the view knows of pools: which runs have a permit.
+//! The view of pools: which runs have a permit.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -48,7 +48,7 @@ impl View {
         self.pools.entries.iter()
     }
 
-    /// What is known of a pool's entry; that it is absent, where there is none.
+    /// The known entry of a pool; known to be absent, where there is none.
     #[must_use]
     pub fn pool(&self, name: &PoolName) -> KnownEntry<PoolRecord> {
         self.pools.entries.get(name).cloned().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What the view knows of sharded jobs: leaders, shard assignments, and the run states that were read.
+//! The view of sharded jobs: leaders, shard assignments, and the run states that were read.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ use crate::sharding_strategy::{NodeOrder, ShardingStrategy};
 use crate::shards::ShardSet;
 use crate::time::{Millis, Mono};
 
-/// What only sharded jobs declare, decoded.
+/// The terms that only sharded jobs declare, decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ShardTerms {
     /// The number of shards; `None` for a broadcast job, which has one on each node that takes part.
@@ -36,7 +36,7 @@ pub struct ShardTerms {
     pub reshard_timeout: Millis,
 }
 
-/// What is known of a sharded job.
+/// A sharded job, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ShardedState {
     /// The leader and the shard assignments, as the job's assignment has them.
@@ -106,7 +106,7 @@ impl View {
         self.sharded.values().any(|sharded| sharded.sharding.leader.as_ref() == Some(member))
     }
 
-    /// What is known of the switches of a job on a node.
+    /// The known switches of a job on a node.
     #[must_use]
     pub fn switches(&self, job: &JobName, node: &NodeName) -> Option<&KnownEntry<NodeSwitches>> {
         self.switches.get(&(job.clone(), node.clone()))
@@ -226,7 +226,7 @@ impl<'a> JobView<'a> {
         self.state.placement.is_sharded() || left()
     }
 
-    /// What is known of it, if it is sharded, or was.
+    /// Its data as a sharded job, if it is sharded, or was.
     #[must_use]
     pub fn sharded(&self) -> Option<&'a ShardedState> {
         self.view.sharded.get(&self.id)
@@ -245,7 +245,7 @@ impl<'a> JobView<'a> {
         Some((terms, terms.shards.as_deref()?))
     }
 
-    /// What is known of a member's run state.
+    /// The known run state of a member.
     #[must_use]
     pub fn run_state_of(&self, member: &Member) -> Option<&'a KnownShardState> {
         self.view.shard_run_states.get(&(self.id, member.clone()))

@@ -1,4 +1,4 @@
-//! The view under news of every kind: whatever the order, whatever comes twice, it ends where the registry is.
+//! The view under changes of every kind: whatever the order, whatever comes twice, it ends where the registry is.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -87,7 +87,7 @@ fn perform(store: &mut Store, version: u64, act: &RegistryStep) {
     store.commit(Mono(0), &Txn { guards: vec![], writes: vec![write] });
 }
 
-/// What anybody can see of a view, indexes included.
+/// Everything visible of a view, indexes included.
 fn face(view: &View) -> String {
     let members: Vec<_> = view.members().map(|(m, _)| m.to_string()).collect();
     let dead: Vec<_> = view.dead().map(|(m, _)| m.to_string()).collect();
@@ -127,7 +127,7 @@ proptest! {
             perform(&mut store, n as u64 + 1, act);
             news.extend(store.changes_after(before).unwrap().changes);
         }
-        // Some news comes early, some twice, then all of it in reverse.
+        // Some changes come early, some twice, then all of them in reverse.
         for index in shuffle {
             if !news.is_empty() {
                 view.absorb_change(Mono(1), &[news[index.index(news.len())].clone()]);
@@ -207,7 +207,7 @@ fn half_of_a_change_is_known_for_what_it_is() {
     let whole = |view: &View| view.job(view.id(&job(0)).unwrap()).is_consistent();
     view.absorb_change(Mono(0), &first[..2]);
     assert!(whole(&view));
-    // The place alone, as a refused commit shows it.
+    // The assignment alone, as a refused commit shows it.
     view.absorb_change(Mono(0), &second[1..]);
     assert!(!whole(&view));
     view.absorb_change(Mono(0), &second[..1]);

@@ -144,8 +144,8 @@ impl DataFolder {
         self.write_seen(&mut known, seen);
     }
 
-    /// Notes how far it is by now. Not durably: after a power cut less is remembered, and a registry that went back by
-    /// less is not by less is not noticed. For a cluster that ends with its process nothing is recorded.
+    /// Records the registry's position by now. Not durably: a power cut loses some of it, and then a registry that was
+    /// rolled back by less is not noticed. For a cluster that ends with its process nothing is recorded.
     pub(super) fn note_seen(&self, seen: RegistryBookmark) {
         let mut known = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         // Records may be written in another order than they were taken.

@@ -215,8 +215,7 @@ impl CgroupTree {
         Ok(CgroupFolder { path, unified: self.unified, controllers: self.controllers.clone() })
     }
 
-    /// Moves these processes aside: a cgroup of the unified tree can limit its children only if it has no process
-    /// itself.
+    /// Moves these processes aside: a cgroup of the unified tree can limit its children only if it is empty itself.
     fn move_aside(&self, us: &[Pid]) -> Result<(), String> {
         let cannot = |e: io::Error| format!("{} cannot be written: {e}", self.own.display());
         let passed = fs::read_to_string(self.own.join("cgroup.subtree_control")).unwrap_or_default();

@@ -51,8 +51,7 @@ impl RunOutput {
         }
     }
 
-    /// Reads the rest of the output once the run's processes are gone. A process outside its group may still hold the
-    /// pipe.
+    /// Reads the rest of the output once the run's processes are gone. A process outside its group may hold the pipe.
     pub(super) fn read_rest(&mut self, piece: &mut Vec<u8>) {
         self.read(piece);
         self.pipe = None;

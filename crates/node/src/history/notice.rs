@@ -128,8 +128,7 @@ pub(super) fn of_outcome(draft: &mut BatchDraft, record: &RunRecord, wish: Optio
     add_notice(draft, wish, occasion, run, (*attempt, record.due), text);
 }
 
-/// Creates the notices that follow from a verdict on these shards of a fire; `new` are those that history receives for
-/// the first time.
+/// Creates the notices of a verdict on these shards of a fire; `new` are those that history has for the first time.
 pub(super) fn of_verdict(
     draft: &mut BatchDraft,
     verdict: &Verdict,
@@ -150,8 +149,7 @@ pub(super) fn of_verdict(
             (failed.collect(), Occasion::Lost, text)
         }
         VerdictState::Skipped if *attempt > 1 => {
-            // The attempt that will not be made was the last retry of a failed one, or followed one that is reported as
-            // lost.
+            // The attempt that will not be made was the last retry of a failed one, or followed a lost one.
             let failed = new.iter().copied().filter(|shard| !cut_off(draft, *shard, attempt - 1));
             let text =
                 format!("job {job} failed, and its attempt {attempt} will not be made: {reason} (run {run})");

@@ -82,8 +82,7 @@ impl HistoryReader {
         self.ask(filter).await
     }
 
-    /// Reads audit entries. Outcomes known before the query are included: it waits for them, unless nothing can be
-    /// written.
+    /// Reads audit entries. Waits for outcomes known before the query, unless nothing can be written.
     pub(crate) async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, HistoryError> {
         if self.trouble().is_none() {
             self.progress.settle(OUTCOMES).await;
@@ -250,8 +249,7 @@ fn runs<'a>(
     }
     asked = match (state.map(number), &filter.job) {
         (None, _) => asked,
-        // A job has few attempts, and the cluster may have very many in that state: the sum keeps the states' index
-        // out.
+        // A job has few attempts, the cluster may have very many in that state: the sum keeps out the states' index.
         (Some(state), Some(_)) => asked.then(&format!(" AND state + 0 = {state}")),
         // Repeats the index's own condition, without which it might not be used.
         (Some(state), None) if state != number(AttemptState::Succeeded) => {

@@ -4,8 +4,7 @@ use evenkeel_core::ids::{FireId, JobName, RunId, Shard, Token};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
-/// The state of an attempt. Every state but `Running` and `Waiting` is final, and a final state is never overwritten
-/// (`I22`).
+/// The state of an attempt. All but `Running` and `Waiting` are final, and a final state is never overwritten (`I22`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptState {
@@ -117,8 +116,7 @@ pub struct RunFilter {
     /// Only of this fire, with all its shards. A node of an earlier version refuses this filter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fire: Option<FireId>,
-    /// Only these attempts, whatever the other fields say; empty for all. A node of an earlier version refuses this
-    /// filter.
+    /// Only these attempts, whatever the other fields say; empty for all. A node of an older version refuses it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<(RunId, u32)>,
     /// Only in one of these states; empty for all.

@@ -107,8 +107,7 @@ pub(super) async fn load(
     Ok(draft)
 }
 
-/// Reads which shards of these jobs fail, and perhaps of others: if few fail all are read, rather than one job after
-/// another.
+/// Reads which shards of these jobs fail, and perhaps of others: if few fail, all are read in one query.
 async fn failing(
     link: &mut HistoryConnection,
     jobs: &BTreeSet<&str>,

@@ -173,8 +173,7 @@ impl HistoryWriter {
             let why = self.why(harm);
             let _ = self.events.send(HistoryEvent::StorageFailed(why));
         }
-        // Writes to a damaged file are lost. A file that replaced it is another one, and must not be mixed with its
-        // log.
+        // Writes to a damaged file are lost. A file that replaced it must not be mixed with its log.
         if let Some(harmed) = &self.harmed
             && let Err(harm) = harmed.verify()
             && (harm == FileDamage::Damaged || harmed.has_stale_log())

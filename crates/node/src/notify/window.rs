@@ -1,5 +1,4 @@
-//! The deduplication window: within it events of one kind and subject are sent once, and the next one carries the
-//! count.
+//! The deduplication window: one event per kind and subject is sent in it, and the next one carries the count.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Chance plays the same on the engine and on [`Store`]: equal answers and equal contents, until everything happened.
+//! Random operations on the engine and on [`Store`]: equal answers and equal contents, until everything has happened.
 //!
-//! Where time is moved by hand they are equal to the last number. A server counts as it likes and its time is its own:
-//! there the game is played without ends of terms, and its numbers are translated, which must keep their order.
+//! With a manual clock the numbers are equal too. A server has its own numbers and its own time:
+//! there the run has no expired leases, and the numbers are mapped, which must keep their order.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use evenkeel_core::time::{Millis, Mono};
 
 use super::{Stage, Xorshift, changes_until, key};
 
-/// Few enough that they meet, cold and hot.
+/// Few enough that operations conflict; cold and hot.
 const KEYS: [&str; 7] =
     ["job/a/place", "job/a/spec", "job/b/place", "node/x@1", "lock/l", "lane/a/claim", "lane/b/claim"];
 
-/// A game is over when everything that can happen did so this often, and after this many moves.
+/// A run is over when everything has happened this often, and after this many steps.
 const MANUAL_CLOCK: (u32, u32) = (20, 2_000);
 const REAL_CLOCK: (u32, u32) = (5, 400);
 
-/// A number that no engine of ours gives.
+/// A number that no engine gives.
 const NEVER: u64 = 1 << 62;
 
-/// Guards and writes, each where it was good and where it was not; a lease's verbs likewise.
+/// Guards and writes, each where it holds and where it does not; likewise the verbs of leases.
 const EVERYTHING: [&str; 24] = [
     "absent held",
     "absent failed",
@@ -67,7 +67,7 @@ struct DifferentialRun {
     random: Xorshift,
     leases: Vec<LeaseId>,
     counts: BTreeMap<&'static str, u32>,
-    /// What the engine calls a revision and a lease of the oracle's.
+    /// The engine's revisions and leases by those of the oracle.
     revisions: BTreeMap<Revision, Revision>,
     granted: BTreeMap<LeaseId, LeaseId>,
 }
@@ -111,7 +111,7 @@ impl DifferentialRun {
         assert_eq!(view, expected, "what the feed told");
     }
 
-    /// Whether the engine's numbers and moments are the oracle's.
+    /// Whether the engine's numbers and moments equal the oracle's.
     fn is_exact(&self) -> bool {
         self.stage.manual_clock().is_some()
     }
@@ -158,7 +158,7 @@ impl DifferentialRun {
         for (answer, expected) in answers.iter().zip(&expected) {
             match (answer, expected) {
                 (TxnOutcome::Applied(ours), TxnOutcome::Applied(oracle)) => {
-                    // An engine may order those of a batch that do not concern each other as it likes.
+                    // An engine may order independent transactions of a batch as it likes.
                     let grows = !self.revisions.contains_key(oracle);
                     let ordered = called.is_none_or(|called| *ours > called || (*ours == called && !grows));
                     assert!(ordered, "{ours} after {called:?}");
@@ -170,7 +170,7 @@ impl DifferentialRun {
         }
     }
 
-    /// Holds what the engine tells of some keys against what is so.
+    /// Compares the engine's answer about some keys with the oracle's.
     fn same(&self, ours: &[Change], oracle: &[Change]) {
         let told = ours.iter().map(|change| (change.key.clone(), change.entry.clone()));
         let so =
@@ -179,7 +179,7 @@ impl DifferentialRun {
         assert!(ours.iter().all(|it| it.entry.as_ref().is_none_or(|entry| entry.revision <= it.revision)));
     }
 
-    /// An entry of the oracle as the engine would tell it.
+    /// An entry of the oracle with the engine's numbers.
     fn entry(&self, oracle: &Entry) -> Entry {
         Entry {
             value: oracle.value.clone(),
@@ -203,7 +203,7 @@ impl DifferentialRun {
         self.granted.get(&lease).copied().unwrap_or(LeaseId(NEVER))
     }
 
-    /// A transaction of the oracle's as the engine is to hear it.
+    /// A transaction of the oracle with the engine's numbers.
     fn txn_sent(&self, txn: &Txn) -> Txn {
         let guard = |guard: &Guard| match guard {
             Guard::At(key, at) => Guard::At(key.clone(), self.revision(*at)),
@@ -271,7 +271,7 @@ impl DifferentialRun {
         assert!(self.revisions.values().all(|called| *called <= revision));
     }
 
-    /// The oracle's time: a server's own, in which no term of this game ends, is none of its business.
+    /// The oracle's time. It is independent of a server's own time, in which no lease of this run expires.
     fn now(&self) -> Mono {
         if self.is_exact() { self.stage.now() } else { Mono(1_000_000) }
     }
@@ -286,7 +286,7 @@ impl DifferentialRun {
         let guards = (0..self.random.below(3)).map(|_| self.guard()).collect();
         let mut writes: Vec<_> = (0..self.random.below(4)).map(|_| self.write()).collect();
         if !self.is_exact() {
-            // Some engines refuse to delete a key and put it again at once, or do not count what leaves no trace.
+            // Some engines refuse to delete a key and put it again at once, or do not count a change without effect.
             while let Some(place) = undone(&writes) {
                 writes.remove(place);
             }
@@ -302,7 +302,7 @@ impl DifferentialRun {
             let missed = Revision(self.oracle.revision().0.saturating_sub(1));
             match good {
                 Some(good) if !miss => good,
-                // Two that did not concern each other may have one revision at the engine.
+                // Two independent writes may have one revision in the engine.
                 Some(good) if self.revision(good) == self.revision(missed) => Revision(NEVER),
                 _ => missed,
             }
@@ -366,7 +366,7 @@ impl DifferentialRun {
     }
 }
 
-/// The place of a write that a later one of the other kind undoes.
+/// The index of a write that a later one of the other kind undoes.
 fn undone(writes: &[Write]) -> Option<usize> {
     let is_put = |write: &Write| matches!(write, Write::Put { .. });
     let undoes = |later: &Write, write: &Write| later.key() == write.key() && is_put(later) != is_put(write);

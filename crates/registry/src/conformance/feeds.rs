@@ -1,4 +1,4 @@
-//! News of the cold entries: in order, at least once, and never with a hidden gap.
+//! Cases of the feed: changes of cold entries in order, at least once, and never with a hidden gap.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn names(changes: &[Change]) -> Vec<&str> {
     changes.iter().map(|change| change.key.as_str()).collect()
 }
 
-/// What a listener believes after a batch.
+/// Applies a batch to a listener's view.
 fn apply_changes(view: &mut BTreeMap<Key, Entry>, changes: Vec<Change>) {
     for change in changes {
         match change.entry {
@@ -29,7 +29,7 @@ fn apply_changes(view: &mut BTreeMap<Key, Entry>, changes: Vec<Change>) {
 pub async fn a_listing_and_a_feed_miss_nothing(stage: Stage) {
     stage.commit_applied([], [put("a", "1")]).await;
     let listed = stage.list().await;
-    // Written after the listing and before the feed.
+    // Written after the list and before the feed.
     let between = stage.commit_applied([], [put("b", "1")]).await;
     let mut feed = stage.watch(listed.revision).await;
     assert_eq!(names(&changes_until(&mut feed, between).await), ["b"]);
@@ -109,7 +109,7 @@ pub async fn hot_keys_are_no_news(stage: Stage) {
     assert_eq!(names(&changes_until(&mut feed, both).await), ["a"]);
 }
 
-/// A listener that waits until it has caught up with an answer must not wait for ever.
+/// A listener that waits until it has reached an answer's revision must not wait for ever.
 pub async fn quiet_progress_is_told(stage: Stage) {
     let mut feed = stage.watch(stage.list().await.revision).await;
     let hot = stage.commit_applied([], [put("lane/j/claim", "1")]).await;
@@ -160,7 +160,7 @@ pub async fn a_dropped_wait_loses_nothing(stage: Stage) {
     let (mut heard, mut last) = (Vec::new(), Revision(0));
     for i in 0..100_u64 {
         last = stage.commit_applied([], [put(&format!("k{i:03}"), "1")]).await;
-        // Waits that end too early, at all sorts of moments, as in a `select!`.
+        // Waits that are dropped early, at various moments, as in a `select!`.
         if let Ok(batch) = tokio::time::timeout(Duration::from_micros(i * 13 % 400), feed.next()).await {
             heard.extend(batch.expect("no gap").changes);
         }
@@ -174,7 +174,7 @@ pub async fn a_dropped_wait_loses_nothing(stage: Stage) {
 
 pub async fn whoever_is_too_far_behind_must_list_again(stage: Stage) {
     let enough = match stage.server_timing() {
-        // More than any engine of ours remembers.
+        // More than any engine remembers.
         None => 200_000,
         Some(real) => match real.remembers {
             Some(enough) => enough,
@@ -196,7 +196,7 @@ pub async fn whoever_is_too_far_behind_must_list_again(stage: Stage) {
     assert_eq!(names(&changes_until(&mut feed, made).await), ["k0"]);
 }
 
-/// Everything told was true at the revision it bears.
+/// Every reported entry was true at its revision.
 pub async fn nothing_is_invented(stage: Stage) {
     let mut feed = stage.watch(stage.list().await.revision).await;
     let mut dice = Xorshift(0x5eed);
@@ -243,7 +243,7 @@ pub async fn a_view_fed_under_load_ends_as_the_listing(stage: Stage) {
     let expected: BTreeMap<_, _> =
         listed.changes.into_iter().filter_map(|c| c.entry.map(|entry| (c.key, entry))).collect();
     assert_eq!(view, expected);
-    // The counter of this case is the order itself: both writers moved it.
+    // In this case the counter itself has the order: both writers incremented it.
     assert!(
         stage.holds([at("lane/j/claim", stage.entry("lane/j/claim").await.expect("written").revision)]).await
     );

@@ -1,4 +1,4 @@
-//! Each guard where it holds and where it does not.
+//! Cases of guards: each where it holds and where it does not.
 
 use evenkeel_core::registry::{Guard, LeaseId, Revision};
 

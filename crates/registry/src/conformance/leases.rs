@@ -1,4 +1,4 @@
-//! Leases: never early, in the end for good, and with everything that lives by them.
+//! Cases of leases: they never end early, end for good, and take the entries that they own with them.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ pub async fn a_lease_never_ends_early(stage: Stage) -> Result<(), MachineStall> 
     // Its term counts from the renewal.
     stage.expect_open(&held, stage.holds([Guard::Open(held.lease)]).await)?;
     if stage.manual_clock().is_none() {
-        // Asked all the time, it never ends before its term, and ends at last.
+        // Checked all the time, it never ends before its term, and does end.
         while stage.holds([Guard::Open(held.lease)]).await {
             stage.idle(Millis(20)).await;
         }
@@ -77,8 +77,8 @@ pub async fn a_lease_ends_with_its_term(stage: Stage) {
     assert!(!stage.holds([Guard::Open(held.lease)]).await);
 }
 
-/// How late one may be over is a promise of the engine. A machine that stands still for a moment makes the end of one lease seem
-/// later than it was, so the best of several counts.
+/// How late a lease may end is a guarantee of the engine. A stall of the machine makes an end seem
+/// later than it was, so the best of several measurements counts.
 pub async fn a_lease_is_over_soon_after_its_term(stage: Stage) -> Result<(), MachineStall> {
     const TRIES: usize = 12;
     let ServerTiming { late, .. } = stage.server_timing().expect("its time is real");
@@ -221,7 +221,7 @@ pub async fn an_entry_cannot_live_by_an_ended_lease(stage: Stage) {
     }
 }
 
-/// Nobody needs to be asked for the dead one: whoever acts sweeps.
+/// The dead holder's process is not needed: any other act ends expired leases.
 pub async fn somebody_elses_act_ends_a_lease(stage: Stage) -> Result<(), MachineStall> {
     let (dead, alive) = (stage.short_lease().await, stage.lease().await);
     let before = stage.commit_applied_by(&dead, [], [put_by(dead.lease, "node/d@1", "")]).await?;
@@ -254,7 +254,7 @@ pub async fn a_lease_survives_a_restart(stage: Stage) -> Result<(), MachineStall
     Ok(())
 }
 
-/// Nobody could renew while nobody was served (docs/design/protocol.md).
+/// No holder could renew while the engine was away (docs/design/protocol.md).
 pub async fn an_engine_that_was_away_prolongs_first(stage: Stage) {
     let Some(clock) = stage.manual_clock() else { return };
     let lease = stage.lease().await;
@@ -269,7 +269,7 @@ pub async fn a_short_lease_does_not_prolong_a_long_one(stage: Stage) {
     let (long, short) = (stage.lease().await, stage.open(Millis::secs(1)).await.lease);
     let mut passed = Millis::ZERO;
     while passed < TTL {
-        // Too late for the short one by half, so it is prolonged; the long one has lost nothing.
+        // Half of the short term is exceeded, so it is extended; the long one has lost nothing.
         clock.advance(Millis(600));
         passed = passed + Millis(600);
         assert!(stage.renew(short).await.is_some());
@@ -291,7 +291,7 @@ pub async fn next_end_is_the_earliest(stage: Stage) {
     assert_eq!(stage.renew(long.lease).await.and_then(|g| g.next_end), Some(Millis(600)), "it ends");
     stage.close(short.lease).await;
     assert_eq!(stage.renew(long.lease).await.and_then(|g| g.next_end), Some(Millis(TTL.0 / 3)));
-    // Who acts when it is told to keeps no lease alive that nobody renews, however seldom its own needs it.
+    // A client that acts only when it must does not keep others' leases alive, however seldom its own needs it.
     let short = stage.open(Millis::secs(3)).await;
     let (mut passed, mut next) = (Millis::ZERO, short.next_end);
     while passed < short.ttl {
@@ -303,7 +303,7 @@ pub async fn next_end_is_the_earliest(stage: Stage) {
     assert!(stage.renew(short.lease).await.is_none(), "it is over after {passed}");
 }
 
-/// A server that ends leases itself needs nobody to sweep and may say nothing; what it says must not be too late.
+/// A server that ends leases itself may report no next end; one that it reports must not be too late.
 async fn a_server_tells_no_later_end(stage: &Stage) {
     let long = stage.open(stage.long_ttl()).await;
     let short = stage.open(stage.ttl()).await;

@@ -1,4 +1,4 @@
-//! What an engine says it can hold, it holds; what is more is refused and harms nobody.
+//! Cases of limits: the engine holds what its facts say; more is refused and does no harm.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ pub async fn a_longer_transaction_is_refused_alone(stage: Stage) {
     assert_eq!(stage.list().await.changes.len(), 2);
 }
 
-/// Puts of so many bytes together.
+/// Puts with this many bytes together.
 fn heavy(stage: &Stage, bytes: usize) -> Vec<Write> {
     let (most, mut left) = (stage.registry.facts().value_max, bytes);
     let mut writes = Vec::new();
@@ -102,7 +102,7 @@ pub async fn a_heavier_transaction_is_refused_alone(stage: Stage) {
     assert_eq!(stage.list().await.changes.len(), 2);
 }
 
-/// A batch is no transaction: however heavy it is, each is made.
+/// A batch is no transaction: however large it is, each transaction is made.
 pub async fn a_batch_may_be_heavier_than_a_transaction(stage: Stage) {
     let facts = stage.registry.facts();
     let each = facts.value_max.min(4 << 20);

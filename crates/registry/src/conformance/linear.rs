@@ -1,4 +1,4 @@
-//! Histories: several clients at once, whose questions and answers are noted and judged afterwards.
+//! Histories: several clients at once, whose calls are recorded and checked afterwards.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,17 +12,17 @@ use super::linearizability::{self, CallRecord, HistoryCall};
 use super::{Stage, Xorshift, key};
 use crate::Registry;
 
-/// Few enough that they meet, cold and hot.
+/// Few enough that operations conflict; cold and hot.
 const KEYS: [&str; 4] = ["job/a/place", "job/b/place", "lane/a/claim", "lock/l"];
 
 /// How many connections, and how many clients share each.
 const CONNECTIONS: usize = 4;
 const EACH: usize = 2;
 
-/// How many questions a history has.
+/// How many calls a history has.
 const QUESTIONS: usize = 400;
 
-/// How many histories a case plays, unless `EVENKEEL_HISTORIES` says another number, as the soak does.
+/// How many histories a case runs, unless `EVENKEEL_HISTORIES` sets another number, as the soak does.
 const HISTORIES: u32 = 1;
 
 /// How many histories fit into the time that a case may take.
@@ -51,15 +51,16 @@ pub async fn histories_can_have_happened_one_after_the_other(stage: Stage) {
     }
 }
 
-/// How many answers a storm loses at least, and after how many times its questions it is given up where it does not.
+/// How many answers a run with faults loses at least, and after how many times its calls it gives up otherwise.
 const LOST: usize = 3;
 const PATIENCE: usize = 30;
 
-/// The same with at least so many questions on a new registry while `fault` happens to some connections, again and again, until answers were lost:
-/// how often a fault meets one is up to chance. What is answered by nobody is asked again until it is.
+/// Runs a history of at least this many calls on a new registry while `fault` happens to some connections, again and
+/// again, until answers were lost: how often a fault hits an answer is up to chance. A call without an answer is
+/// repeated until it has one.
 ///
 /// # Panics
-/// When the history cannot have been, or when no answer was lost.
+/// When the history is impossible, or when no answer was lost.
 pub async fn histories_under_faults(
     clients: &[Arc<dyn Registry>],
     questions: usize,
@@ -88,7 +89,7 @@ async fn clear(stage: &Stage) {
 /// What all clients of a history share.
 #[derive(Default)]
 struct CallRecorder {
-    /// Counts beginnings and ends: whatever the clocks say, what is counted later was later.
+    /// Numbers the begins and ends of calls: a higher number was later, whatever the clocks say.
     counter: AtomicU64,
     calls: Mutex<Vec<HistoryCall>>,
     /// How many answers were lost.
@@ -107,7 +108,7 @@ impl CallRecorder {
     }
 }
 
-/// One history under way.
+/// One history in progress.
 struct HistoryRun {
     recorder: Arc<CallRecorder>,
     clients: Vec<JoinHandle<()>>,
@@ -140,7 +141,7 @@ impl HistoryRun {
         self.clients.iter().all(JoinHandle::is_finished)
     }
 
-    /// Waits for everybody, and looks at what they left.
+    /// Waits for all clients, and reads the final entries.
     async fn finish(self, clients: &[Arc<dyn Registry>]) -> Vec<HistoryCall> {
         let marks = (0..self.clients.len()).map(|name| key(&format!("lane/mark/{name}")));
         let all: Vec<_> = KEYS.map(key).into_iter().chain(marks).collect();
@@ -166,10 +167,10 @@ struct HistoryClient {
     recorder: Arc<CallRecorder>,
     name: usize,
     random: Xorshift,
-    /// What it saw last.
+    /// The last observed entries.
     known: BTreeMap<Key, Option<Entry>>,
     values: u32,
-    /// In a storm: what it writes with each transaction, so that what became of one can be seen.
+    /// With faults: the key that it writes with each transaction, to learn the outcome of one.
     outcome_key: Option<Key>,
 }
 
@@ -205,7 +206,7 @@ impl HistoryClient {
         }
     }
 
-    /// Sends one until it is answered.
+    /// Sends a transaction until it is answered.
     async fn commit_until_answered(&mut self, mark: Key) {
         let mut txn = self.txn();
         txn.guards.push(match self.known.get(&mark).and_then(Option::as_ref) {
@@ -225,7 +226,7 @@ impl HistoryClient {
             TxnOutcome::Refused(found) if lost => {
                 let marked = found.iter().find(|change| change.key == mark);
                 let ours = marked.and_then(|it| it.entry.as_ref()).filter(|entry| entry.value == value);
-                // Where it was not made yet, an earlier try may still be.
+                // If it was not made yet, an earlier try may still be.
                 ours.map_or(TxnOutcome::Unknown, |entry| TxnOutcome::Applied(entry.revision))
             }
             known => known.clone(),
@@ -284,7 +285,7 @@ impl HistoryClient {
         key(self.random.pick(&KEYS))
     }
 
-    /// One whose guards hold as often as not, as far as this client knows.
+    /// A transaction whose guards hold about half of the time, as far as this client knows.
     fn txn(&mut self) -> Txn {
         let mut guards: Vec<_> = (0..self.random.pick(&[0, 1, 1, 2])).map(|_| self.guard()).collect();
         let mut writes: BTreeMap<Key, Write> = BTreeMap::new();
@@ -321,7 +322,7 @@ impl HistoryClient {
         Write::Put { key, value, owner: None }
     }
 
-    /// One that nobody else writes, nor this one again.
+    /// A unique value.
     fn value(&mut self) -> Value {
         self.values += 1;
         format!("{}.{}", self.name, self.values).into_bytes().into()

@@ -1,16 +1,16 @@
-//! Whether a history of concurrent questions can have happened one after the other, each at some moment between its
-//! beginning and its end.
+//! Checks whether a history of concurrent calls is linearizable: each call took effect at some moment between its
+//! begin and its end.
 //!
-//! Usually that is a search. Here every answer says at which revision it was true, so the order is told and only has to
-//! be checked: replayed in that order each answer must be right, and nobody may be placed before something that had ended
-//! when it began.
+//! In general that takes a search. Here every answer has the revision at which it was true, so the order is known and
+//! only has to be checked: replayed in that order each answer must be right, and no call may come before one that had
+//! ended when it began.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Change, Entry, Guard, Revision, Txn, TxnOutcome, Write};
 
-/// What was asked, and what was answered.
+/// A call and its answer.
 #[derive(Clone, Debug)]
 pub(super) enum CallRecord {
     /// One call of `commit`.
@@ -21,7 +21,7 @@ pub(super) enum CallRecord {
     List(Vec<Change>, Revision),
 }
 
-/// One question. Whoever's end is below another's beginning had been answered when that was asked.
+/// One recorded call. A call whose end is below another's begin was answered before that one was made.
 #[derive(Clone, Debug)]
 pub(super) struct HistoryCall {
     pub(super) begin: u64,
@@ -31,13 +31,14 @@ pub(super) struct HistoryCall {
     pub(super) lost: bool,
 }
 
-/// Checks a history that began on an empty registry, of transactions without leases whose values are all different. One that
-/// only deletes must guard on that being there or not, for its answer alone does not say whether it changed anything.
+/// Checks a history that began on an empty registry, of transactions without leases whose values are all different. One
+/// that only deletes must guard on the key's presence or absence, for its answer alone does not say whether it changed
+/// anything.
 ///
-/// A transaction whose answer is unknown counts as made where its value was seen; so it must leave one that is seen.
+/// A transaction whose answer is unknown counts as made if its value was seen; so it must write one that can be seen.
 ///
 /// # Errors
-/// What cannot have been.
+/// The contradiction.
 pub(super) fn check(calls: &[HistoryCall]) -> Result<(), String> {
     let past = KeyTimeline::replay(&applied_txns(calls))?;
     for call in calls {
@@ -88,7 +89,7 @@ fn values(txn: &Txn) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Every value that anybody was told, and when it was written.
+/// Every observed value, and when it was written.
 fn observed_values(calls: &[HistoryCall]) -> BTreeMap<&[u8], Revision> {
     let told = calls.iter().flat_map(|call| -> Vec<&Change> {
         match &call.record {
@@ -106,18 +107,18 @@ fn refused(outcome: &TxnOutcome) -> &[Change] {
     }
 }
 
-/// How every key stood, by when it came to stand so.
+/// The states of every key, by the revision of each.
 #[derive(Default)]
 struct KeyTimeline {
     keys: BTreeMap<Key, BTreeMap<Revision, Option<Entry>>>,
-    /// Where something changed.
+    /// The revisions of changes.
     change_points: BTreeSet<Revision>,
     /// The calls' transactions that changed something.
     changed: BTreeMap<(usize, usize), Revision>,
 }
 
 impl KeyTimeline {
-    /// Makes everything again in the order that was told.
+    /// Replays all transactions in the order of their revisions.
     fn replay(made: &BTreeMap<Revision, Vec<AppliedTxn<'_>>>) -> Result<Self, String> {
         let mut past = Self::default();
         for (at, group) in made {
@@ -126,7 +127,7 @@ impl KeyTimeline {
         Ok(past)
     }
 
-    /// What was made at one revision: by one call, and none concerning another.
+    /// Replays the transactions of one revision: they are of one call, and independent.
     fn apply_group(&mut self, at: Revision, group: &[AppliedTxn<'_>]) -> Result<(), String> {
         let before = Revision(at.0.saturating_sub(1));
         let (movers, rest): (Vec<_>, Vec<_>) = group.iter().partition(|made| changes_state(made.txn));
@@ -182,12 +183,12 @@ impl KeyTimeline {
         })
     }
 
-    /// The last change that somebody knew who was told of a revision.
+    /// The last change up to a revision that was in an answer.
     fn position(&self, told: Revision) -> Revision {
         self.change_points.range(..=told).next_back().copied().unwrap_or_default()
     }
 
-    /// Whether all that was told was so at the revision at which it was said to be.
+    /// Checks that the answer was true at its revision.
     fn check_answer(&self, call: &HistoryCall) -> Result<(), String> {
         match &call.record {
             CallRecord::Read(keys, found) => {
@@ -232,7 +233,7 @@ impl KeyTimeline {
                     return Err(format!("refused for nothing: {txn:?}, told {found:?}"));
                 }
             }
-            // Of two that concern each other, the earlier goes first.
+            // Of two dependent ones, the earlier goes first.
             for (earlier, before) in txns[..place].iter().zip(outcomes) {
                 if conflicts(earlier, txn) && order(before) > order(outcome) {
                     return Err(format!("{txn:?} was answered as if before {earlier:?}"));
@@ -243,7 +244,7 @@ impl KeyTimeline {
     }
 }
 
-/// Where an answer stands; those that are unknown stand anywhere.
+/// The revision of an answer; unknown ones have none.
 fn order(outcome: &TxnOutcome) -> Option<Revision> {
     match outcome {
         TxnOutcome::Applied(revision) => Some(*revision),
@@ -258,7 +259,7 @@ fn conflicts(one: &Txn, other: &Txn) -> bool {
     writes(one, other) || writes(other, one)
 }
 
-/// Whether one changes anything when it is made: it puts, or deletes what it guards on being there.
+/// Whether it changes anything when it is made: it puts, or deletes a key that it guards as present.
 fn changes_state(txn: &Txn) -> bool {
     let there = |key: &Key| {
         let guards = txn.guards.iter().filter(|guard| !matches!(guard, Guard::Absent(_)));
@@ -270,7 +271,8 @@ fn changes_state(txn: &Txn) -> bool {
     })
 }
 
-/// Nobody is placed before something that had ended when it began; who changed something, behind all of that.
+/// Checks real time: no call comes before one that ended before it began; one that changed something comes after all of
+/// these.
 fn check_real_time(calls: &[HistoryCall], past: &KeyTimeline) -> Result<(), String> {
     let mut begun: Vec<_> = calls.iter().enumerate().collect();
     begun.sort_by_key(|(_, call)| call.begin);
@@ -294,7 +296,7 @@ fn check_real_time(calls: &[HistoryCall], past: &KeyTimeline) -> Result<(), Stri
     Ok(())
 }
 
-/// Every revision that a call was told of.
+/// Every revision in a call's answer.
 fn reported_revisions(call: &HistoryCall) -> Vec<Revision> {
     match &call.record {
         CallRecord::Read(_, found) => found.iter().map(|change| change.revision).collect(),
@@ -324,7 +326,7 @@ mod tests {
         call(begin, end, CallRecord::Commit(vec![txn], vec![TxnOutcome::Unknown]))
     }
 
-    /// `k` as it stood at a moment.
+    /// `k` with this value at a moment.
     fn entry_at(value: &str, revision: u64, born: u64, at: u64) -> Change {
         let (revision, born) = (Revision(revision), Revision(born));
         let entry = Entry { value: value.as_bytes().into(), revision, born, owner: None };
@@ -361,13 +363,13 @@ mod tests {
         let create = txn([absent("k")], [put("k", "1")]);
         let history = [
             made(1, 4, create.clone(), 3),
-            // Begun before it ended: it may have been asked before or after.
+            // It began before the other ended: either order is possible.
             read(2, 5, none(2)),
             read(3, 6, entry_at("1", 3, 3, 3)),
             made(7, 8, over(3, "2"), 4),
             refused(9, 10, create, vec![entry_at("2", 4, 3, 5)]),
             made(11, 12, txn([born("k", Revision(3))], [delete("k")]), 6),
-            // It changes nothing and is told of the moment at which it did not.
+            // It changes nothing, and its answer has the revision at which it did not.
             made(13, 14, txn([absent("k")], [delete("k")]), 6),
             list(15, 16, vec![], 9),
             made(17, 18, txn([], [put("k", "3")]), 10),
@@ -382,7 +384,7 @@ mod tests {
         expect_error(&[first.clone(), read(3, 4, none(0))], "begun when 1 was known");
         expect_error(&[first.clone(), list(3, 4, vec![], 0)], "begun when 1 was known");
         expect_error(&[first.clone(), refused(3, 4, over(1, "2"), vec![none(0)])], "begun when 1 was known");
-        // One who read after another had is no earlier, though the write had not ended.
+        // A read after another read is no earlier, though the write had not ended.
         let (slow, later) = (made(1, 9, txn([], [put("k", "1")]), 1), read(2, 3, entry_at("1", 1, 1, 1)));
         expect_error(&[slow, later, read(4, 5, none(0))], "begun when 1 was known");
     }
@@ -392,7 +394,7 @@ mod tests {
         let first = made(1, 2, txn([], [put("k", "1")]), 1);
         let history = [first.clone(), made(3, 5, over(1, "2"), 2), made(4, 6, over(1, "3"), 3)];
         expect_error(&history, "a guard did not hold");
-        // Answered, and nobody ever sees it.
+        // Answered as made, and never seen.
         let lost = [first, made(3, 4, over(1, "2"), 2), read(5, 6, entry_at("1", 1, 1, 2))];
         expect_error(&lost, "when there was");
     }
@@ -410,7 +412,7 @@ mod tests {
     fn an_order_that_was_turned_round_is_found() {
         let history = [made(1, 2, txn([], [put("k", "1")]), 2), made(3, 4, txn([], [put("z", "2")]), 1)];
         expect_error(&history, "begun when 2 was known");
-        // Told by somebody before it was asked for.
+        // In an answer before it was sent.
         let history = [read(1, 2, entry_at("1", 1, 1, 1)), made(3, 4, txn([], [put("k", "1")]), 1)];
         expect_error(&history, "begun when 1 was known");
         let batch = vec![txn([], [put("k", "1")]), txn([], [put("k", "2")])];
@@ -456,7 +458,7 @@ mod tests {
             &[doubt.clone(), read(3, 4, entry_at("1", 2, 2, 2)), read(5, 6, none(1))],
             "begun when 2 was known",
         );
-        // It cannot be seen before it was asked for.
+        // It cannot be seen before it is sent.
         let early = [read(1, 2, entry_at("1", 2, 2, 2)), unknown(3, 4, txn([absent("k")], [put("k", "1")]))];
         expect_error(&early, "begun when 2 was known");
     }

@@ -1,15 +1,15 @@
-//! The list of all cases, as a macro that makes a test of each.
+//! The list of all cases: a macro that makes a test of each.
 //!
-//! A case without a mark needs no time to pass, and every engine runs it in the gate. The marks say what is so of the others
-//! where the engine is a server, whose time is real:
+//! A case without a mark needs no passing time, and every engine runs it in the gate. The marks are for cases
+//! that differ on a server, whose time is real:
 //!
 //! - `waits_in_gate`: the case waits until a lease ends, and the gate runs it all the same. There are six of these.
 //! - `waits`: the case waits for time, so only the soak runs it.
 //! - `clock_only`: the case needs a clock that it can set, so there is no such test.
 //! - `server_only`: the case is about real time: only servers have it, and only the soak runs it.
 
-/// Makes one `#[test]` of each case, for the engine that the expression makes of a clock; `server:` before the expression says
-/// that the engine is a server, whose time is real.
+/// Makes one `#[test]` of each case, for the engine that the expression creates with a clock; `server:` before the
+/// expression says that the engine is a server, whose time is real.
 #[macro_export]
 macro_rules! conformance {
     (server: $engine:expr) => {

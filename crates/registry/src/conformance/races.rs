@@ -1,4 +1,4 @@
-//! Many at once: one wins, the others are told, and nothing is lost.
+//! Cases of races: one client wins, the others get the winner's entry, and nothing is lost.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::{MachineStall, Stage, absent, at, key, put, put_by, txn};
 use crate::Registry;
 
-/// How many race.
+/// How many clients race.
 const RACERS: usize = 16;
 
 /// How many connections they share.
@@ -29,10 +29,10 @@ async fn connections(stage: &Stage) -> Vec<Arc<dyn Registry>> {
     connections
 }
 
-/// A race under way, in the racers' order.
+/// A race in progress, in the clients' order.
 type Race = Vec<JoinHandle<TxnOutcome>>;
 
-/// Starts everybody's transaction at once.
+/// Starts all transactions at once.
 fn start(connections: &[Arc<dyn Registry>], of: impl Fn(usize) -> Txn) -> Race {
     let racers = (0..RACERS).map(|racer| {
         let (registry, txn) = (connections[racer % connections.len()].clone(), of(racer));
@@ -41,8 +41,8 @@ fn start(connections: &[Arc<dyn Registry>], of: impl Fn(usize) -> Txn) -> Race {
     racers.collect()
 }
 
-/// Sends one until it is answered: on a slow machine an engine gives up the question of one who waits behind all others. Who finds
-/// its own value then has won before.
+/// Sends a transaction until it is answered: on a slow machine an engine may time out the last of many requests. A
+/// client that finds its own value then has won before.
 async fn commit_until_answered(registry: &Arc<dyn Registry>, txn: &Txn) -> TxnOutcome {
     let is_own = |change: &Change| {
         txn.writes.iter().any(|write| match write {
@@ -76,7 +76,7 @@ async fn race(connections: &[Arc<dyn Registry>], of: impl Fn(usize) -> Txn) -> V
     end(start(connections, of)).await
 }
 
-/// The one who won, and the revision.
+/// The winner, and the revision.
 fn winner(outcomes: &[TxnOutcome]) -> (usize, Revision) {
     let won = outcomes.iter().enumerate().filter_map(|(racer, outcome)| match outcome {
         TxnOutcome::Applied(revision) => Some((racer, *revision)),
@@ -88,7 +88,7 @@ fn winner(outcomes: &[TxnOutcome]) -> (usize, Revision) {
     won[0]
 }
 
-/// Everybody but the winner is told what is there.
+/// Checks that all but the winner get the present entry.
 fn check_losers(outcomes: &[TxnOutcome], entry: &Entry) {
     for outcome in outcomes {
         if let TxnOutcome::Refused(found) = outcome {
@@ -181,7 +181,7 @@ async fn add_one(registry: &Arc<dyn Registry>) {
     }
 }
 
-/// What the protocol rests on (docs/design/protocol.md): an owner that is alive is never taken over, however often it is tried.
+/// The protocol relies on this (docs/design/protocol.md): no takeover from a living owner, however often it is tried.
 pub async fn a_takeover_needs_the_member_to_be_gone(stage: Stage) -> Result<(), MachineStall> {
     let connections = connections(&stage).await;
     let mut held = stage.short_lease().await;
@@ -194,7 +194,7 @@ pub async fn a_takeover_needs_the_member_to_be_gone(stage: Stage) -> Result<(), 
     for _ in 0..5 {
         stage.renew_timed(&mut held).await?;
         let outcomes = race(&connections, takeover).await;
-        // An owner that is alive is not taken over.
+        // A living owner is not taken over.
         stage.expect_open(&held, outcomes.iter().all(|outcome| matches!(outcome, TxnOutcome::Refused(_))))?;
     }
     stage.wait_removed(&held, async || stage.holds([absent("node/d@1")]).await).await;
@@ -221,7 +221,7 @@ pub async fn a_dropped_commit_is_made_whole_or_not_at_all(stage: Stage) {
         let (left, right) = (format!("l{round}"), format!("r{round}"));
         let commit = stage.registry.commit(vec![txn([absent(&left)], [put(&left, "1"), put(&right, "1")])]);
         let _ = tokio::time::timeout(Duration::from_micros(round * 7 % 300), commit).await;
-        // Sent again, as one does who never heard: whatever became of the first, now both are there.
+        // Sent again, as a client does without an answer: whatever the first try did, now both are there.
         stage.commit(txn([absent(&left)], [put(&left, "1"), put(&right, "1")])).await;
         let found = stage.read([&left, &right]).await;
         let revisions: BTreeSet<_> = found.iter().map(|c| c.entry.as_ref().map(|e| e.revision)).collect();

@@ -1,4 +1,4 @@
-//! Reading and listing: complete, and of one moment.
+//! Cases of reads and lists: complete, and of one moment.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub async fn a_read_sees_every_answered_write(stage: Stage) {
 /// Two entries that are always written together, on both sides of many others.
 const PAIR: [&str; 2] = ["a/left", "z/right"];
 
-/// Whoever writes meanwhile, the two are never seen apart.
+/// Whatever is written meanwhile, the two are never seen apart.
 pub async fn a_read_is_of_one_moment(stage: Stage) {
     let keys = between_the_pair();
     let writer = write_pairs(&stage).await;

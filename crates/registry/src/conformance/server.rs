@@ -1,4 +1,4 @@
-//! An engine that is a server which the tests were told of; every case has a namespace of its own in it.
+//! Test servers, named by the environment; every case has a namespace of its own on them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,16 +14,16 @@ pub struct ServerEngine {
 }
 
 impl ServerEngine {
-    /// A new, empty registry on the server at `EVENKEEL_TEST_<name>`; `None`, said aloud, where there is none.
+    /// A new, empty registry on the server at `EVENKEEL_TEST_<name>`; `None`, with a message, if there is none.
     ///
     /// # Panics
-    /// Where there is none and `REQUIRE=all` wants them all.
+    /// If there is none and `REQUIRE=all` requires them all.
     #[must_use]
     pub fn find(name: &str, real: ServerTiming) -> Option<Self> {
         server_url(name).map(|url| Self { url: with_fresh_namespace(&url), timing: real })
     }
 
-    /// Where it is.
+    /// The registry's URL.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
@@ -40,10 +40,10 @@ impl Engine for ServerEngine {
     }
 }
 
-/// The URL at `EVENKEEL_TEST_<name>`, without a namespace; `None`, said aloud, where there is none.
+/// The URL at `EVENKEEL_TEST_<name>`, without a namespace; `None`, with a message, if there is none.
 ///
 /// # Panics
-/// Where there is none and `REQUIRE=all` wants them all.
+/// If there is none and `REQUIRE=all` requires them all.
 #[must_use]
 pub fn server_url(name: &str) -> Option<String> {
     let variable = format!("EVENKEEL_TEST_{name}");
@@ -57,7 +57,7 @@ pub fn server_url(name: &str) -> Option<String> {
     found
 }
 
-/// The same URL with a namespace that nobody has used.
+/// The same URL with an unused namespace.
 #[must_use]
 pub fn with_fresh_namespace(url: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);

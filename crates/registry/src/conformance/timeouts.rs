@@ -1,7 +1,7 @@
-//! Notes whether an engine gave up a question because this machine was too slow to answer it.
+//! Records whether an engine timed out a request because this machine was too slow.
 //!
-//! Each engine gives up what is not answered within some seconds, and says that it is unavailable. No case makes it so: the file
-//! or the server is there all the time. So a case that fails after that has shown nothing, and begins again.
+//! Each engine times out a request after some seconds, and reports that it is unavailable. No case causes that: the
+//! file or the server is there all the time. So a case that fails after a timeout has shown nothing, and starts again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,10 @@ use super::{Engine, TimeSource};
 use crate::clock::Stopwatch;
 use crate::{BoxFuture, Feed, HealthReport, Registry, RegistryError};
 
-/// Less than any engine's limit. What is unavailable sooner was not given up, so it is a fault.
+/// Less than any engine's timeout. An earlier report is no timeout, so it is a fault.
 const LIMIT_MIN: Duration = Duration::from_secs(2);
 
-/// What is noted of one attempt at a case.
+/// The record of one attempt at a case.
 #[derive(Clone)]
 pub(super) struct TimeoutLog {
     begun: Stopwatch,
@@ -33,12 +33,12 @@ impl TimeoutLog {
         Self { begun: Stopwatch::start(), gave_up: Arc::default(), too_soon: Arc::default() }
     }
 
-    /// Whether a question was given up.
+    /// Whether a request timed out.
     pub(super) fn gave_up(&self) -> bool {
         self.gave_up.load(Ordering::Relaxed)
     }
 
-    /// Whether the engine said that it is unavailable sooner than it gives up any question.
+    /// Whether the engine reported that it is unavailable sooner than any timeout.
     pub(super) fn too_soon(&self) -> bool {
         self.too_soon.load(Ordering::Relaxed)
     }
@@ -51,7 +51,7 @@ impl TimeoutLog {
     }
 }
 
-/// An engine, or a connection to it, of which it is noted.
+/// An engine, or a connection to it, whose timeouts are recorded.
 pub(super) struct TimeoutMonitor<T> {
     pub(super) inner: T,
     pub(super) log: TimeoutLog,
@@ -111,7 +111,7 @@ impl Registry for TimeoutMonitor<Arc<dyn Registry>> {
         Box::pin(async {
             let outcomes = self.inner.commit(txns).await;
             if outcomes.contains(&TxnOutcome::Unknown) {
-                // Another one may have been answered since, and the trouble be over.
+                // Another transaction may have been answered since, and the error be over.
                 let unavailable = || RegistryError::Unavailable("an outcome is unknown".into());
                 let trouble = self.inner.last_error().map_or_else(unavailable, |trouble| (*trouble).clone());
                 self.log.note_error(Some(&trouble));

@@ -1,4 +1,4 @@
-//! How time passes in a case: by hand where the engine takes our clock, really where it has its own.
+//! The time of a case: moved by the test if the engine takes its clock, real if the engine has its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,50 +9,50 @@ use evenkeel_core::time::{Millis, Mono};
 use super::{Stage, TTL, txn};
 use crate::clock::{Clock, HostClock, ManualClock};
 
-/// How an engine's time passes.
+/// The source of an engine's time.
 #[derive(Clone, Copy, Debug)]
 pub enum TimeSource {
-    /// As the suite's [`HandClock`] says: bounds are met to the millisecond.
+    /// The suite's [`ManualClock`]: bounds are met to the millisecond.
     Manual,
-    /// As on the wall, for an engine that is a server.
+    /// Real time, for an engine that is a server.
     Server(ServerTiming),
 }
 
-/// What the suite must know of a server.
+/// The facts of a server that the suite needs.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerTiming {
     /// A short term, which a case can wait for; the engine grants exactly this.
     pub ttl: Millis,
-    /// How long after its term a lease is over at the latest, with what lives by it.
+    /// How long after its term a lease is over at the latest, with the entries that it owns.
     pub late: Millis,
-    /// Whether others count in the same order: then it moves without our doing.
+    /// Whether other clients share the order: then it advances without the case.
     pub shared: bool,
-    /// After how many changes a listener that slept is too far behind; `None` where that is not for the suite to show.
+    /// After how many changes a sleeping listener is too far behind; `None` if the suite should not test it.
     pub remembers: Option<u32>,
 }
 
 impl ServerTiming {
-    /// The same with the term that a case has when it begins for the `nth` time, counted from 0: each time twice as long.
+    /// The same with the term for the `nth` attempt, counted from 0: each time twice as long.
     pub(super) fn for_attempt(self, nth: u32) -> Self {
         Self { ttl: Millis(self.ttl.0 << nth), ..self }
     }
 }
 
-/// How often a case begins on a machine that stands still for longer than a lease's term. The last term is 16 times the first
+/// How often a case starts on a machine that stalls for longer than a lease's term. The last term is 16 times the first
 /// one.
 pub(super) const ATTEMPTS: u32 = 5;
 
-/// For how long after its term a lease is waited for that does not end. No promise: the limit of a wait that hangs.
+/// How long after its term to wait for a lease to end. No guarantee: the limit of a wait that hangs.
 const PATIENCE: Millis = Millis::secs(120);
 
-/// How long between two looks whether a lease is over.
+/// The pause between two checks whether a lease is over.
 const LOOK: Millis = Millis(50);
 
-/// This machine stood still for longer than a lease's term, so the case proved nothing and has to begin again.
+/// The error of a machine that stalled for longer than a lease's term: the case proved nothing and has to start again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineStall;
 
-/// What a case returns.
+/// The result of a case.
 pub trait CaseResult {
     /// Whether the case has to begin again.
     fn is_stalled(&self) -> bool;
@@ -77,7 +77,7 @@ pub(super) enum StageTime {
     Server(ServerTiming),
 }
 
-/// A lease that a case waits for.
+/// A lease whose end a case waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct TimedLease {
     /// Its number.
@@ -88,7 +88,7 @@ pub struct TimedLease {
 }
 
 impl Stage {
-    /// The clock of a stage whose time is moved by hand.
+    /// The manual clock of a stage, if it has one.
     #[must_use]
     pub fn manual_clock(&self) -> Option<&ManualClock> {
         match &self.time {
@@ -110,13 +110,13 @@ impl Stage {
         self.server_timing().map_or(TTL, |real| real.ttl)
     }
 
-    /// A term that no case outlives, where time is real; a usual one else.
+    /// A term that no case outlives, if time is real; otherwise a usual one.
     #[must_use]
     pub fn long_ttl(&self) -> Millis {
         self.server_timing().map_or(TTL, |_| Millis::secs(600))
     }
 
-    /// Now.
+    /// The present moment.
     #[must_use]
     pub fn now(&self) -> Mono {
         match &self.time {
@@ -125,14 +125,14 @@ impl Stage {
         }
     }
 
-    /// Opens a lease of a usual term that is going to be waited for.
+    /// Opens a lease of a usual term, whose end is awaited.
     pub async fn short_lease(&self) -> TimedLease {
         let since = self.now();
         let granted = self.open(self.ttl()).await;
         TimedLease { lease: granted.lease, ttl: granted.ttl, since }
     }
 
-    /// Renews one, which must still be possible.
+    /// Renews a lease, which must still be possible.
     ///
     /// # Errors
     /// When the case has to begin again.
@@ -144,7 +144,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Sends a transaction whose writes live by a lease that must be open.
+    /// Commits a transaction whose entries are owned by a lease that must be open.
     ///
     /// # Errors
     /// When the case has to begin again.
@@ -161,10 +161,10 @@ impl Stage {
         }
     }
 
-    /// Checks what was seen of a lease whose term has not passed: that it is open.
+    /// Checks that a lease whose term has not passed is open.
     ///
     /// # Errors
-    /// When it is not, and this machine stood still for so long that the lease ended rightly: the case has to begin again.
+    /// When it is not, and this machine stalled for so long that the lease ended rightly: the case has to start again.
     ///
     /// # Panics
     /// When the lease ended early.
@@ -177,9 +177,9 @@ impl Stage {
         MachineStall
     }
 
-    /// Whether enough time has passed since it was asked for that it may rightly have ended.
+    /// Whether enough time has passed since the request that the lease may rightly have ended.
     ///
-    /// Our clock and the engine's may differ in rate by 1 %.
+    /// The suite's clock and the engine's may differ in rate by 1 %.
     #[must_use]
     pub fn may_be_over(&self, held: &TimedLease) -> bool {
         let early = match &self.time {
@@ -189,7 +189,7 @@ impl Stage {
         self.now() - held.since >= held.ttl - early
     }
 
-    /// Lets most of a usual term pass: all but a millisecond of a clock that is set, half of it where time is real.
+    /// Lets most of a usual term pass: all but a millisecond of a manual clock, half of it if time is real.
     pub async fn pass_most_of_ttl(&self) {
         let most = match &self.time {
             StageTime::Manual(_) => TTL - Millis(1),
@@ -204,14 +204,14 @@ impl Stage {
         self.wait_expired_by(held, async || self.act().await, is_over).await;
     }
 
-    /// The same for what is seen to go with the lease.
+    /// Waits likewise for the removal of what the lease owns.
     pub async fn wait_removed(&self, held: &TimedLease, is_gone: impl AsyncFn() -> bool) {
         self.wait_expired_by(held, async || self.act().await, is_gone).await;
     }
 
-    /// The same with an act by which the engine notices that the lease is over.
+    /// Waits likewise, with an act by which the engine notices that the lease is over.
     ///
-    /// Where time is real this waits until the end is seen, however long that takes on this machine.
+    /// If time is real this waits until the end is seen, however long that takes on this machine.
     ///
     /// # Panics
     /// When the end is seen early, or never.
@@ -238,12 +238,12 @@ impl Stage {
         assert!(self.may_be_over(held), "ended early: {held:?}");
     }
 
-    /// Lets time pass in steps in which somebody acts, so that the engine does not count as having been away.
+    /// Lets time pass in steps with acts in between, so that the engine does not count as having been away.
     pub async fn pass(&self, span: Millis) {
         self.pass_by(span, &async || self.act().await).await;
     }
 
-    /// The same with an act of one's own.
+    /// Lets time pass likewise, with this act.
     async fn pass_by(&self, span: Millis, act: &impl AsyncFn()) {
         let (mut left, step) = (span, Millis(400));
         while left > Millis::ZERO {
@@ -257,7 +257,7 @@ impl Stage {
         self.commit_applied([], []).await;
     }
 
-    /// Lets time pass in which nothing acts.
+    /// Lets time pass without any act.
     pub async fn idle(&self, span: Millis) {
         match &self.time {
             StageTime::Manual(clock) => clock.advance(span),
@@ -267,13 +267,13 @@ impl Stage {
         }
     }
 
-    /// Whether others move the order too.
+    /// Whether other clients advance the order too.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.server_timing().is_some_and(|real| real.shared)
     }
 
-    /// Checks that the order did not move by our doing.
+    /// Checks that the case did not advance the order.
     pub fn assert_same_order(&self, before: Revision, now: Revision) {
         match self.is_shared() {
             true => assert!(now >= before, "{now} is before {before}"),
@@ -281,7 +281,7 @@ impl Stage {
         }
     }
 
-    /// Checks that a listing is as the one before.
+    /// Checks that a list is unchanged.
     pub fn assert_same_listing(&self, before: &ChangeBatch, now: &ChangeBatch) {
         let entries = |batch: &ChangeBatch| {
             batch.changes.iter().map(|it| (it.key.clone(), it.entry.clone())).collect::<Vec<_>>()
@@ -293,7 +293,7 @@ impl Stage {
     /// Numbers of leases that were never granted.
     #[must_use]
     pub fn unknown_leases(&self, granted: LeaseId) -> [LeaseId; 3] {
-        // Where others are granted leases too, the next number may be theirs.
+        // If other clients open leases too, the next number may be theirs.
         let near = if self.is_shared() { granted.0 ^ (1 << 40) } else { granted.0 + 1 };
         [0, near, u64::MAX].map(LeaseId)
     }

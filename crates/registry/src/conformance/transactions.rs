@@ -1,4 +1,4 @@
-//! All or nothing, each apart, and what an answer tells.
+//! Cases of transactions: all or nothing, independent of each other, and with a complete answer.
 
 use evenkeel_core::registry::{Revision, TxnOutcome};
 
@@ -82,7 +82,7 @@ pub async fn later_ones_of_a_batch_see_earlier_ones(stage: Stage) {
     assert_eq!(stage.value("a").await.as_deref(), Some("3"));
 }
 
-/// What an engine remembers inside a batch must not outlive the next write of the batch.
+/// What an engine caches inside a batch must not outlive the next write of the batch.
 pub async fn a_revision_is_used_once_in_a_batch(stage: Stage) {
     let first = stage.commit_applied([], [put("a", "0")]).await;
     let replace = |value: &str| txn([at("a", first)], [put("a", value)]);
@@ -108,7 +108,7 @@ pub async fn a_large_batch_is_answered_apart(stage: Stage) {
     }
 }
 
-/// As a node's fires are: all guard on the same member, and each replaces an entry of its own.
+/// As a node's fires: all guard on the same member, and each replaces an entry of its own.
 ///
 /// proves: S1-06, S1-09
 pub async fn those_that_share_a_guard_are_answered_apart(stage: Stage) {
@@ -130,7 +130,7 @@ pub async fn those_that_share_a_guard_are_answered_apart(stage: Stage) {
         assert!(*made > known[i], "{i}");
         known[i] = *made;
     }
-    // Each tenth is late, and is told so; the others are made, and stand as they were told.
+    // Each tenth is outdated, and refused; the others are made, and are as their answers say.
     let stale = |i: usize| if i % 10 == 7 { Revision(known[i].0 - 1) } else { known[i] };
     let second = stage.registry.commit((0..LANES).map(|i| step(i, stale(i), "2")).collect()).await;
     for (i, outcome) in second.iter().enumerate() {
@@ -155,7 +155,7 @@ pub async fn those_that_share_a_guard_are_answered_apart(stage: Stage) {
     }
 }
 
-/// The first try was made and its answer lost: the second is refused, and what it finds is the writer's own.
+/// The first try was made and its answer lost: the second is refused, and its answer has the writer's own value.
 ///
 /// proves: I46
 pub async fn an_unknown_outcome_is_settled_by_sending_again(stage: Stage) {

@@ -1,4 +1,4 @@
-//! What writes leave behind.
+//! Cases of writes: the entries that they leave.
 
 use evenkeel_core::registry::{Entry, TxnOutcome, Write};
 
@@ -38,7 +38,7 @@ pub async fn a_deleted_key_is_born_again(stage: Stage) {
     assert_eq!(stage.entry("a").await.map(|e| (e.born, e.revision)), Some((again, again)));
 }
 
-/// Not every engine can do it; one that cannot says so and leaves everything as it was.
+/// Not every engine can do it; one that cannot refuses and leaves everything as it was.
 pub async fn deleted_and_put_at_once_is_born_again(stage: Stage) {
     let before = stage.commit_applied([], [put("a", "1")]).await;
     let again = match stage.commit(txn([], [delete("a"), put("a", "2"), put("b", "1")])).await {

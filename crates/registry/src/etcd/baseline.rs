@@ -1,5 +1,4 @@
-//! The etcd client alone, for benchmarks: one transaction a commit, or as many as fit in one; as many in flight as in
-//! the engine.
+//! The etcd client alone, for benchmarks: one transaction a commit, or many as one; as many in flight as in the engine.
 
 use tokio::task::JoinSet;
 use tonic::Request;

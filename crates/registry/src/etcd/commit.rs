@@ -1,5 +1,4 @@
-//! Commits transactions: guards as comparisons, the found entries in the other branch, and batches that keep their
-//! order.
+//! Commits transactions: guards as comparisons, present entries in the other branch, batches that keep their order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -243,8 +243,7 @@ fn backoff(barren: u32) -> Duration {
     }
 }
 
-/// Writes the progress entry when an answer had a revision that is not received for a while. May be dropped at any
-/// point.
+/// Writes the progress entry when an answered revision is not received for a while. May be dropped at any point.
 async fn write_progress(shared: &EtcdShared, told: &mut watch::Receiver<Revision>, heard: Revision) {
     if told.wait_for(|told| *told > heard).await.is_err() {
         return std::future::pending().await;

@@ -3,10 +3,10 @@
 //! ```text
 //! NS/meta           the layout's version, etcd's cluster, the generation
 //! NS/entry/KEY      a cold entry
-//! NS/entry.mark     written when listeners are to be told how far the order has gone
+//! NS/entry.mark     the progress entry, written to show listeners how far the order has advanced
 //! NS/lane/…         a hot entry, whose key begins like that
-//! NS/lease/ID       there as long as the lease lives, for guards to compare
-//! NS/lease.last     written to number a lease
+//! NS/lease/ID       exists as long as the lease lives, for guards to compare
+//! NS/lease.last     written to get the number of a lease
 //! ```
 
 use std::sync::Arc;
@@ -112,8 +112,7 @@ pub(super) fn changes<'a>(
 mod tests {
     use super::*;
 
-    /// A caller that lists or watches the cold range must get every cold entry, and nothing else but the progress
-    /// entry.
+    /// The cold range must contain every cold entry, and nothing else but the progress entry.
     #[test]
     fn the_cold_range_holds_cold_entries_only() {
         let tree = EtcdKeyspace::new("ns");

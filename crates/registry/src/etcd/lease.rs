@@ -33,8 +33,7 @@ impl EtcdShared {
 
     /// A lost answer leaves at most a lease without a holder that ends by itself.
     async fn try_open(&self, ttl: Millis) -> Result<LeaseGrant, EtcdError> {
-        // No revision comes twice, so neither does a lease number: not after a restart, nor for another cluster in this
-        // etcd.
+        // No revision comes twice, so neither does a lease number: not after a restart, nor in another namespace.
         let meta = self.keyspace.meta();
         let same = vec![commit::written_at(meta.clone(), self.since)];
         let numbering = commit::put(same, self.keyspace.last_lease(), Vec::new(), 0);

@@ -1,7 +1,6 @@
-//! Learns of other processes' changes at once, by a read that blocks on a connection of its own.
+//! Learns of other processes' changes at once, by a read that blocks on its own connection.
 //!
-//! It only announces them: the changes are read afterwards. If it is cut off, the writer's ticks still find them, a bit
-//! later.
+//! It only announces them: the changes are read afterwards. If it is cut off, the writer's ticks find them later.
 
 use std::sync::Weak;
 

@@ -1,7 +1,7 @@
-//! Transactions: looked at, planned, sent, and looked at again where somebody was faster.
+//! Commits transactions: reads, plans and sends them, and reads again if another writer was faster.
 //!
-//! Neighbours that have nothing in common go out together, many as one request, in their order, without waiting for each
-//! other's answers. Where one was overtaken those that went with it are looked at again too, and go without it.
+//! Neighbours that are independent go out together, many as one request, in their order, without waiting for each
+//! other's answers. If one has a conflict, those that went with it are read again too, and go without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,32 +18,32 @@ use super::session::{ANSWER, ZookeeperSession, to_duration};
 use super::{FACTS, PACKET, packet_bytes};
 use crate::{RegistryError, fits};
 
-/// How often one is tried that is overtaken each time.
+/// How often to try a transaction that has a conflict each time.
 const TRIES: u32 = 30;
 
-/// After so many tries, the first of them by memory, each goes alone: then one that is overtaken again and again holds up no
+/// After this many tries, the first of them from the cache, each goes alone: then one with repeated conflicts delays no
 /// other.
 const TRIES_TOGETHER: u32 = 4;
 
-/// How many are looked at together, and are on their way at once, and how large they are at most if they are several.
+/// How many are read together and are in flight at once, and how large they are at most if they are several.
 const TOGETHER: usize = 1_000;
 const BYTES: usize = 16 << 20;
 
-/// How many go out as one: ZooKeeper agrees on each request by itself, which costs far more than what is in it.
+/// How many go out as one: ZooKeeper agrees on each request by itself, which costs far more than its contents.
 const AS_ONE: usize = 64;
 
-/// What became of one attempt.
+/// The result of one attempt.
 enum MultiOutcome {
     /// All were made.
     Applied(Revision),
-    /// Somebody changed what was seen. Nothing was written.
+    /// Another writer changed what was read. Nothing was written.
     Conflict,
 }
 
-/// At which revision operations were made, and what became of each node that one of them wrote.
+/// The revision of operations, and the stat of each node that one of them wrote.
 type MultiStats = (Revision, Vec<Option<Stat>>);
 
-/// Transactions that are sent as one: their places, and what they come to.
+/// Transactions that are sent as one: their places, and their plans.
 #[derive(Default)]
 struct MultiBatch {
     places: Vec<usize>,
@@ -57,7 +57,7 @@ impl MultiBatch {
     }
 }
 
-/// Adds a transaction to the last bundle that is no larger than this, or begins another one.
+/// Adds a transaction to the last batch that has room for it, or begins another one.
 fn add_to_batch(bundles: &mut Vec<MultiBatch>, most: usize, (nth, plan): (usize, MultiPlan), bytes: usize) {
     if bundles.last().is_none_or(|last| last.places.len() >= most || last.bytes + bytes > PACKET) {
         bundles.push(MultiBatch::default());
@@ -86,7 +86,7 @@ impl ZookeeperSession {
         outcomes
     }
 
-    /// Transactions that have nothing in common.
+    /// Commits independent transactions.
     async fn commit_independent(
         &self,
         txns: &[Txn],
@@ -109,23 +109,23 @@ impl ZookeeperSession {
                     None => refused.push((nth, !good)),
                 }
             }
-            // Those behind one that deletes count on it, so it goes behind those that do not.
+            // A transaction behind one that deletes relies on the count of deaths, so deletions go last.
             planned.sort_by_key(|(_, plan)| plan.deletes);
             let mut bundles = Vec::new();
             for (nth, plan) in planned {
-                // What lives by a lease is noted there with all that did before.
+                // The note of a lease is shared by all entries that it owns.
                 let alone = !owners(&txns[nth]).is_empty();
                 let bytes = if alone { PACKET } else { packet_bytes(&txns[nth]) };
                 add_to_batch(&mut bundles, most, (nth, plan), bytes);
             }
             waiting = self.send_all(&client, bundles, view.deaths, outcomes).await?;
             for (nth, for_good) in refused {
-                // What a follower does not know yet is no reason to refuse, nor is what is remembered.
+                // Entries from a lagging follower or from the cache are no reason to refuse.
                 if tried == 0 && !for_good {
                     waiting.push(nth);
                 } else {
                     let found = self.read(txns[nth].keys().cloned().collect()).await?;
-                    // It may hold again by now; then what is found would be no reason.
+                    // It may hold again by now; then the entries that were read would be no reason.
                     if !for_good && holds(&txns[nth], &ZnodeView::from_changes(&found, &view)) {
                         waiting.push(nth);
                     } else {
@@ -141,7 +141,7 @@ impl ZookeeperSession {
         Err(RegistryError::Unavailable("others change the same entries all the time: try again".into()))
     }
 
-    /// Sends bundles one behind the other, and returns who was overtaken. Those that delete come last.
+    /// Sends batches one behind the other, and returns the transactions with a conflict. Those that delete come last.
     async fn send_all(
         &self,
         client: &Client,
@@ -154,8 +154,8 @@ impl ZookeeperSession {
         for bundle in bundles {
             let kills = bundle.deletes();
             if kills && killed {
-                // Were the one before not made, somebody else's death could be taken for it, and what was deleted then may be
-                // there again. So its answer is waited for.
+                // If the one before were not made, another writer's deletion could be taken for its own, and what was
+                // deleted may be there again. So its answer is awaited.
                 self.await_results(std::mem::take(&mut sent), &mut overtaken, outcomes).await?;
                 if !overtaken.is_empty() {
                     overtaken.extend(bundle.places);
@@ -171,7 +171,7 @@ impl ZookeeperSession {
         Ok(overtaken)
     }
 
-    /// Waits for the answers to what was sent, and adds who was overtaken.
+    /// Waits for the answers to what was sent, and adds the transactions with a conflict.
     async fn await_results(
         &self,
         sent: Vec<(Vec<usize>, impl Future<Output = Result<MultiOutcome, Error>> + Send)>,
@@ -184,7 +184,7 @@ impl ZookeeperSession {
                     places.into_iter().for_each(|nth| outcomes[nth] = TxnOutcome::Applied(revision));
                 }
                 Ok(Ok(MultiOutcome::Conflict)) => overtaken.extend(places),
-                // Whatever is left is unknown.
+                // The remaining ones are unknown.
                 Ok(Err(error)) => return Err(self.explain(&error)),
                 Err(_) => return Err(self.explain(&Error::Timeout)),
             }
@@ -192,7 +192,7 @@ impl ZookeeperSession {
         Ok(())
     }
 
-    /// Looks at all that some transactions name.
+    /// Reads everything that some transactions name.
     async fn observe<'t>(
         &self,
         client: &Client,
@@ -200,7 +200,7 @@ impl ZookeeperSession {
         sync: bool,
     ) -> Result<ZnodeView, RegistryError> {
         let synced = sync.then(|| client.sync(self.paths.root()));
-        // First of all, so that whatever is deleted after the entries were looked at is seen by the check.
+        // First of all, so that a deletion after the entries were read is noticed by the check.
         let deaths = client.check_stat(&self.paths.deaths());
         let keys: BTreeSet<&Key> = txns.clone().flat_map(Txn::keys).collect();
         let leases: BTreeSet<LeaseId> = txns.clone().flat_map(leases).collect();
@@ -243,7 +243,7 @@ impl ZookeeperSession {
         Ok(view)
     }
 
-    /// What is remembered of all that some transactions name, where it is as they guard on it; the rest is looked at.
+    /// Uses the cached versions of what some transactions name, if they match the guards; reads the rest.
     async fn observe_cached(&self, client: &Client, txns: &[&Txn]) -> Result<ZnodeView, RegistryError> {
         let (mut view, mut rest) = (ZnodeView::default(), Vec::new());
         {
@@ -274,8 +274,8 @@ impl ZookeeperSession {
         Ok(view)
     }
 
-    /// Sends operations. There had been so many deaths when all was looked at, and so many after this if it relies on their
-    /// number. They are on their way when this returns.
+    /// Sends operations. `deaths` counts the deletions when all was read, and those after this request, if it relies on
+    /// their number. The request is in flight when this returns.
     fn send<'c>(
         &'c self,
         client: &'c Client,
@@ -288,13 +288,14 @@ impl ZookeeperSession {
                 self.entry_cache().clear();
                 return Ok(MultiOutcome::Conflict);
             };
-            // What relies on no version is made however many have died, and those sent before it may not have been made.
+            // A request that relies on no version is made whatever was deleted, and those sent before it may not have
+            // been made.
             let deaths_path = self.paths.deaths();
             let deaths = if ops.iter().any(|op| op.relies_on(&deaths_path)) { after } else { before };
             let gone: BTreeSet<_> = ops.iter().filter_map(MultiOp::deleted).map(str::to_owned).collect();
             let written = ops.into_iter().zip(stats).skip(1).filter_map(|(op, stat)| match (op, stat) {
                 (MultiOp::Set(path, ..), Some(stat)) => Some((path, ZnodeVersion::of(&stat))),
-                // Its stat is not asked for, since some servers leave it out (ZOOKEEPER-4026, -4667).
+                // Its stat is not requested, since some servers leave it out (ZOOKEEPER-4026, -4667).
                 (MultiOp::Create(path, ..), _) => {
                     Some((path, ZnodeVersion { version: 0, revision, born: revision }))
                 }
@@ -306,7 +307,7 @@ impl ZookeeperSession {
         }
     }
 
-    /// Sends operations of which the first writes the order; `None` when one of them was not possible.
+    /// Sends operations of which the first writes the order; `None` when one of them was refused.
     pub(super) fn send_ops<'c>(
         &'c self,
         client: &'c Client,
@@ -335,7 +336,7 @@ impl ZookeeperSession {
                     });
                     let stats: Vec<_> = stats.collect();
                     match stats.first() {
-                        // Whoever looks next finds out for certain.
+                        // The next read finds out for certain.
                         Some(Some(order)) if !self.record_order(OrderPosition::of(order), seen) => {
                             Err(Error::UnexpectedError("the order is not as it was".into()))
                         }
@@ -353,7 +354,7 @@ impl ZookeeperSession {
     }
 }
 
-/// How many of these, from the first on, have nothing in common that one of them writes.
+/// How many of these, from the first on, are independent of each other.
 fn independent_prefix(txns: &[Txn]) -> usize {
     let (mut named, mut written) = (BTreeSet::new(), BTreeSet::new());
     let (mut by, mut bytes) = (BTreeSet::new(), 0);

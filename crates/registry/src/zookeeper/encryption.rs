@@ -1,4 +1,4 @@
-//! How the way to ZooKeeper is encrypted, in the client's words.
+//! The encryption options of ZooKeeper's client.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use zookeeper_client::{Error, TlsOptions};
 use crate::encryption::{PemBundle, read_pems};
 use crate::{EngineUrl, RegistryError};
 
-/// What the client is told of encryption; `None` without it.
+/// The client's options of encryption; `None` without it.
 pub(super) fn options(url: &EngineUrl) -> Result<Option<TlsOptions>, RegistryError> {
     let Some(PemBundle { ca, identity }) = read_pems(url)? else { return Ok(None) };
     for host in url.addresses() {
@@ -39,12 +39,12 @@ pub(super) fn options(url: &EngineUrl) -> Result<Option<TlsOptions>, RegistryErr
     Ok(Some(options))
 }
 
-/// What is around the blocks of a PEM file may be in any letters.
+/// The text of a PEM file; around its blocks it may have any encoding.
 fn text(pem: &[u8]) -> String {
     String::from_utf8_lossy(pem).into_owned()
 }
 
-/// Whom this host trusts.
+/// The certificates that this host trusts.
 fn trusted_here(url: &EngineUrl) -> Result<String, RegistryError> {
     let found = rustls_native_certs::load_native_certs().certs;
     if found.is_empty() {
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// Vouches for itself, and its key was thrown away.
+    /// A self-signed certificate whose key was thrown away.
     const SOMEBODY: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBcjCCARegAwIBAgIUUoKMR0OGJxADaF/uJbwUtbaC6PwwCgYIKoZIzj0EAwIw

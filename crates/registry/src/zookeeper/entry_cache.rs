@@ -1,20 +1,20 @@
-//! What is remembered of entries, so that a transaction need not look first at what this process saw or wrote last.
+//! The cache of entry versions, so that a transaction need not first read what this process saw or wrote last.
 //!
-//! Nothing is decided by it alone: whatever is sent checks the versions, and that nobody deleted an entry since they were
-//! seen. So what is out of date costs a try, and no refusal is told from memory.
+//! It alone decides nothing: every request checks the versions, and that no entry was deleted since they were
+//! cached. So an outdated version costs a try, and never causes a refusal.
 
 use std::collections::BTreeMap;
 
 use super::plan::ZnodeVersion;
 
-/// How many entries are remembered; then all are forgotten. Whoever has a hundred thousand jobs writes two of each.
+/// How many entries are cached; then all are dropped. A node with a hundred thousand jobs writes two of each.
 const MOST: usize = 200_000;
 
-/// Entries by the paths of their nodes.
+/// Entry versions by the paths of their nodes.
 #[derive(Debug, Default)]
 pub(super) struct EntryCache {
-    /// How many deaths there had been when each of them was seen, or fewer: never more, for then another that came would not
-    /// be noticed. Versions begin anew with a node that is made again, so those of before another death are worth nothing.
+    /// The count of deaths when the entries were seen, or less: never more, for then another death would not be
+    /// noticed. Versions restart with a node that is created again, so those from before another death are worthless.
     pub(super) deaths: i32,
     entries: BTreeMap<String, ZnodeVersion>,
 }
@@ -24,7 +24,7 @@ impl EntryCache {
         self.entries.get(path).copied()
     }
 
-    /// Remembers what was seen at a moment after so many deaths.
+    /// Caches what was seen at a moment with this count of deaths.
     pub(super) fn insert(&mut self, deaths: i32, seen: impl Iterator<Item = (String, ZnodeVersion)>) {
         if !self.entries.is_empty() && deaths.wrapping_sub(self.deaths) < 0 {
             return;
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(memory.get("b"), None);
     }
 
-    /// The version of before may be that of another node by now.
+    /// The older version may be that of another node by now.
     #[test]
     fn what_was_seen_before_a_death_is_forgotten() {
         let mut memory = EntryCache::default();

@@ -1,10 +1,10 @@
-//! What the client's errors mean, and what to do about them.
+//! Maps the client's errors to registry errors with a fix.
 
 use zookeeper_client::Error;
 
 use crate::{EngineUrl, RegistryError};
 
-/// Says what happened, and what helps. Whatever the client calls by no name of its own is a lost connection.
+/// Describes an error and its fix. An error that the client does not name is a lost connection.
 pub(super) fn explain(url: &EngineUrl, error: &Error) -> RegistryError {
     let unavailable = |what: &str| RegistryError::Unavailable(format!("registry {url} {what}"));
     match error {
@@ -14,7 +14,7 @@ pub(super) fn explain(url: &EngineUrl, error: &Error) -> RegistryError {
         Error::AuthFailed => url.refusal("refuses this user or password: check both"),
         Error::BadArguments(what) => url.refusal(&format!("cannot be used: {what}")),
         Error::Unimplemented => url.refusal("is no ZooKeeper 3.6 or later: use one"),
-        // The client does not tell why a connection failed.
+        // The client does not say why a connection failed.
         Error::NoHosts | Error::Timeout if url.tls().is_ok_and(|tls| tls.is_some()) => unavailable(
             "is out of reach: see whether a majority of it runs and is spoken to at its secureClientPort, whether its \
              certificates are for these names and `ca`, or this host, vouches for them, and whether it wants a certificate \

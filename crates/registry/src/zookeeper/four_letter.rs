@@ -1,4 +1,4 @@
-//! The four-letter words, to which a server answers strangers, as far as it is allowed to.
+//! The four-letter words, which a server answers to clients without a login, as far as it is allowed to.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use tokio::task::JoinSet;
 
 use super::session::{PORT, ZookeeperSession};
 
-/// How long a server may take to say how it is.
+/// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a server says to a word; `None` where nobody answers.
+/// A server's answer to a word; `None` if there is none.
 pub(super) async fn query(at: &str, word: &str) -> Option<String> {
     let asked = async {
         let mut stream = TcpStream::connect(at).await.ok()?;
@@ -34,7 +34,7 @@ pub(super) fn number(said: &str, name: &str) -> Option<u32> {
 }
 
 impl ZookeeperSession {
-    /// The longest tick that a server tells; `None` where none does, as when `conf` is not allowed.
+    /// The longest tick that a server reports; `None` if none does, as when `conf` is not allowed.
     pub(super) async fn longest_tick(&self) -> Option<Millis> {
         if !self.url.tls().is_ok_and(|tls| tls.is_none()) {
             return None;

@@ -1,4 +1,4 @@
-//! What an examination finds: which servers answer, as what, and how many there are. What no client can see is said too.
+//! The health check: which servers answer, in which role, and how many there are; and what no client can check.
 
 use zookeeper_client::Error;
 
@@ -7,46 +7,46 @@ use super::session::{ANSWER, PORT, ZookeeperSession, to_duration};
 use crate::RegistryError;
 use crate::health::{HealthReport, release};
 
-/// Where an ensemble writes down its members.
+/// The node in which an ensemble stores its members.
 const CONFIG: &str = "/zookeeper/config";
 
 /// A node has a connection for itself and one for its lease, and may be one of several on its host.
 const CONNECTIONS_MIN: u32 = 10;
 
-/// What is behind an address of the URL.
+/// The state of a server of the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ZookeeperServerState {
-    /// It says what it is.
+    /// It reports its role.
     Serving { version: String, mode: String },
-    /// It takes the word for a stranger's.
+    /// It does not answer the four-letter word to clients like this.
     Hidden,
-    /// It is there and serves nobody.
+    /// It is there and does not serve.
     NotServing,
-    /// Nobody answers.
+    /// There is no answer.
     Unreachable,
 }
 
-/// What was seen.
+/// The findings.
 #[derive(Clone, Debug, Default)]
 struct EnsembleHealth {
-    /// By their addresses; nothing where they are spoken to with encryption.
+    /// By their addresses; empty if the connection is encrypted.
     servers: Vec<(String, ZookeeperServerState)>,
     /// How many addresses the URL has.
     named: usize,
-    /// How many vote; 0 when one is alone, `None` where that is not told.
+    /// How many vote; 0 for a single server, `None` if unknown.
     members: Option<usize>,
-    /// How many connections a host may have, 0 for any number; `None` where that is not told.
+    /// How many connections a host may have, 0 for any number; `None` if unknown.
     connections: Option<u32>,
 }
 
 impl ZookeeperSession {
-    /// Looks at the session's ensemble, and at each server by its four-letter words.
+    /// Checks the session's ensemble, and each server by its four-letter words.
     pub(super) async fn check_health(&self) -> Result<HealthReport, RegistryError> {
         let client = self.client().await?;
         let mut health = EnsembleHealth { named: self.url.addresses().len(), ..EnsembleHealth::default() };
         health.members = match tokio::time::timeout(to_duration(ANSWER), client.get_data(CONFIG)).await {
             Ok(Ok((data, _))) => Some(members(&String::from_utf8_lossy(&data))),
-            // This user may be kept from it, which is no fault.
+            // This user may lack the right, which is no fault.
             Ok(Err(Error::NoNode | Error::NoAuth)) => None,
             Ok(Err(error)) => return Err(self.explain(&error)),
             Err(_) => return Err(self.explain(&Error::Timeout)),
@@ -78,7 +78,7 @@ fn server_state(said: Option<&str>) -> ZookeeperServerState {
     }
 }
 
-/// How many of those that a configuration names may vote.
+/// How many servers of a configuration may vote.
 fn members(config: &str) -> usize {
     config.lines().filter(|line| line.starts_with("server.") && !line.contains(":observer")).count()
 }
@@ -131,7 +131,7 @@ fn report(health: &EnsembleHealth) -> HealthReport {
     found
 }
 
-/// Whether a server of this release may lose, or keep for itself, what was written around an election.
+/// Whether a server of this release may lose, or keep for itself, writes around an election.
 fn differs_after_elections(version: &str) -> bool {
     release(version).is_some_and(|known| known < [3, 9, 4])
 }
@@ -152,7 +152,7 @@ fn report_members(health: &EnsembleHealth, found: &mut HealthReport) {
         ),
         _ => found.add_check("members", format!("{members}, of which {} may fail", (members - 1) / 2)),
     }
-    // Over encryption no server tells its release.
+    // With encryption the servers' release is unknown.
     if members > 1
         && let Some(version) = found.version.as_deref().filter(|told| differs_after_elections(told))
     {

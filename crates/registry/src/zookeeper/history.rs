@@ -1,8 +1,8 @@
-//! Whether the ensemble is still where this process knows it to have been, and what is done when it is not.
+//! Detects an ensemble that was rolled back, and raises the generation then.
 //!
-//! Data that is put back in place of newer data looks like any other, but for who was there: the node of the order was
-//! written more often than it tells. A server that is only behind is not taken for that: before it is said, something is
-//! written, which takes a majority, and what is read behind that is as new.
+//! Restored older data looks like any other, except to a process that knew the newer: the node of the order was
+//! written more often than it says. A server that only lags is not mistaken for that: first something is
+//! written, which takes a majority, and a read after that is up to date.
 
 use std::sync::PoisonError;
 
@@ -11,10 +11,10 @@ use zookeeper_client::{Client, Error, Stat};
 use super::session::{ANSWER, LAYOUT, ZookeeperSession, to_duration};
 use crate::RegistryError;
 
-/// How often the generation is raised anew that others raise meanwhile.
+/// How often to raise a generation that others raise meanwhile.
 const TRIES: u32 = 30;
 
-/// How far the order has gone: each write counts up both.
+/// The position of the order: each write raises both numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OrderPosition {
     zxid: i64,
@@ -26,8 +26,8 @@ impl OrderPosition {
         Self { zxid: stat.mzxid, writes: stat.version }
     }
 
-    /// Whether one history has first that, then this. An ensemble that went back may count higher numbers at once, for each
-    /// election begins new ones; then it has made fewer writes.
+    /// Whether this position follows the other in one history. A rolled-back ensemble may have higher zxids at once,
+    /// for each election starts a new range; then it has made fewer writes.
     fn follows(self, seen: Option<Self>) -> bool {
         seen.is_none_or(|seen| {
             let more = self.zxid > seen.zxid && self.writes.wrapping_sub(seen.writes) > 0;
@@ -37,12 +37,12 @@ impl OrderPosition {
 }
 
 impl ZookeeperSession {
-    /// What is known of the order. Asked for before a question is sent: its answer must follow that.
+    /// The known position of the order. Read it before a request is sent: the answer's position must follow it.
     pub(super) fn known_order(&self) -> Option<OrderPosition> {
         *self.known_order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes down how far the order has gone; `false` when that does not follow what was seen before it was asked.
+    /// Records the position of the order; `false` when it does not follow the one known before the request.
     pub(super) fn record_order(&self, order: OrderPosition, seen: Option<OrderPosition>) -> bool {
         if !order.follows(seen) {
             return false;
@@ -54,7 +54,7 @@ impl ZookeeperSession {
         true
     }
 
-    /// The same, and the end of all where the ensemble went back in time.
+    /// Records it likewise, and ends the session if the ensemble was rolled back.
     pub(super) async fn check_order(
         &self,
         client: &Client,
@@ -64,7 +64,7 @@ impl ZookeeperSession {
         if self.record_order(order, seen) {
             return Ok(());
         }
-        // A lease's number that nobody gets.
+        // Takes a lease number that is not used.
         self.with_timeout(client.set_data(&self.paths.leases(), b"", None)).await?;
         let order = self
             .with_timeout(client.check_stat(&self.paths.order()))
@@ -77,7 +77,7 @@ impl ZookeeperSession {
         Err(self.stop("has gone back in time, as after a restore: start this node again, it then begins a new generation"))
     }
 
-    /// Looks whether a connection that was made anew is to the ensemble as it was, or a later one.
+    /// Checks that a new connection is to the same ensemble in the same state, or a later one.
     pub(super) async fn verify_generation(&self, client: &Client) -> Result<(), RegistryError> {
         let Some(began) = self.generation.get().copied() else { return Ok(()) };
         let seen = self.known_order();
@@ -92,8 +92,8 @@ impl ZookeeperSession {
         self.check_order(client, OrderPosition::of(&order), seen).await
     }
 
-    /// Raises the generation to above ours, whatever the data that was put back says. Before anybody is told, so that
-    /// whoever connects next has it.
+    /// Raises the generation above this session's, whatever the restored data says. This is done before any caller gets
+    /// the error, so that the next connection has it.
     async fn raise_generation(&self, client: &Client) -> Result<(), RegistryError> {
         let above = self.generation.get().map_or(0, |began| began.saturating_add(1));
         for _ in 0..TRIES {
@@ -113,7 +113,7 @@ impl ZookeeperSession {
         Err(RegistryError::Unavailable("others raise the generation all the time: try again".into()))
     }
 
-    /// What a node holds without which nothing goes on.
+    /// Reads a node that must exist.
     async fn require_node(
         &self,
         asked: impl Future<Output = Result<(Vec<u8>, Stat), Error>>,
@@ -121,7 +121,7 @@ impl ZookeeperSession {
         self.read_node(asked).await?.ok_or_else(|| self.deleted_error())
     }
 
-    /// The generation that the root tells.
+    /// The generation in the root node's data.
     pub(super) fn generation_of(&self, root: &[u8]) -> Result<u16, RegistryError> {
         let text = String::from_utf8_lossy(root);
         match text.split_once(' ').map(|(layout, generation)| (layout, generation.trim().parse())) {
@@ -132,7 +132,7 @@ impl ZookeeperSession {
         }
     }
 
-    /// Nothing goes on any more. Feeds end, and whoever asks is told why.
+    /// Ends the session for good. Feeds end, and callers get the reason.
     fn stop(&self, what: &str) -> RegistryError {
         let why = RegistryError::Fatal(format!("registry {} {what}", self.url));
         let why = self.failure.get_or_init(|| why).clone();

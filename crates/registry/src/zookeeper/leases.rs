@@ -1,8 +1,9 @@
-//! Leases: each an ephemeral node that lives by a session of its own.
+//! Leases: each is an ephemeral node of a session of its own.
 //!
-//! ZooKeeper deletes that node when nobody was heard on the session for its term. Whoever hears of it deletes what lived
-//! by the lease, in one transaction; until then those entries are there, and nobody can take over from a lease that is
-//! not yet over. The client keeps a session alive by itself, so a lease that its holder does not renew is ended here.
+//! ZooKeeper deletes that node when the session was silent for its term. A process that learns of it deletes the
+//! entries that the lease owned, in one transaction; until then those entries exist, so nothing is taken over from a
+//! lease that is not yet over. The client keeps a session alive by itself, so a lease that its holder does not renew is
+//! ended here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,22 +18,22 @@ use super::session::{ANSWER, ZookeeperSession, to_duration};
 use crate::clock::{Clock, HostClock};
 use crate::{RegistryError, TTL_MAX};
 
-/// A lease whose session is ours.
+/// A lease whose session is this process's.
 pub(super) struct SessionLease {
     client: Client,
     ttl: Millis,
-    /// When it ends unless somebody asks to renew it: its term after that was last asked.
+    /// When it ends without a renewal: its term after the last request to renew.
     until: AtomicI64,
 }
 
-/// How often the end of a lease is tried that others change meanwhile.
+/// How often to try to end a lease that others change meanwhile.
 const TRIES: u32 = 30;
 
 impl ZookeeperSession {
     pub(super) async fn open(&self, ttl: Millis, least: Millis) -> Result<LeaseGrant, RegistryError> {
         let asked = HostClock.now().mono;
         let client = self.client().await?;
-        // A counter of ZooKeeper's own: each write of a node counts its version up, for ever.
+        // A counter of ZooKeeper's own: each write of a node raises its version, for ever.
         let counted = self.with_timeout(client.set_data(&self.paths.leases(), b"", None)).await?;
         let lease = LeaseId(counted.version.unsigned_abs().into());
         let session = self.connect(ttl.clamp(least, TTL_MAX), true).await?;
@@ -54,15 +55,15 @@ impl ZookeeperSession {
         self.session_leases().insert(lease, Arc::new(held));
     }
 
-    /// Prolongs a lease by something written on its own session, which only the quorum can answer.
+    /// Extends a lease by a write on its own session, which only the quorum can answer.
     pub(super) async fn renew(&self, lease: LeaseId) -> Result<Option<LeaseGrant>, RegistryError> {
         self.check_running()?;
         let asked = HostClock.now().mono;
         let held = {
             let all = self.session_leases();
             let held = all.get(&lease).filter(|held| !held.client.state().is_terminated());
-            // Even when no answer comes: whoever still asks is there, and a lease that nobody could renew ends by its
-            // session. Told while nobody can take it for overdue.
+            // Even if no answer comes: the holder still asks, and a lease that could not be renewed ends by its
+            // session. Stored before the lease can be found overdue.
             held.inspect(|held| _ = held.until.fetch_max((asked + held.ttl).0, Ordering::Relaxed)).cloned()
         };
         let Some(held) = held else { return self.move_lease(lease, asked).await };
@@ -72,11 +73,11 @@ impl ZookeeperSession {
             Ok(Ok(stat)) if stat.ephemeral_owner == held.client.session_id().0 => {
                 Ok(Some(granted(lease, held.ttl, &stat)))
             }
-            // Somebody else renewed it meanwhile, so that it lives by another session.
+            // Another client renewed it meanwhile, so that it belongs to another session.
             Ok(Ok(_)) => self.move_lease(lease, asked).await,
             Ok(Err(Error::NoNode | Error::SessionExpired)) => {
                 self.session_leases().remove(&lease);
-                // The session may have ended after the lease had been taken to another one.
+                // The session may have ended after the lease had moved to another one.
                 self.move_lease(lease, asked).await
             }
             Ok(Err(error)) => Err(self.explain(&error)),
@@ -84,7 +85,7 @@ impl ZookeeperSession {
         }
     }
 
-    /// Takes a living lease to a session of ours; `None` when it has ended. At no moment is it not there.
+    /// Moves a living lease to a session of this process; `None` when it has ended. It exists at every moment.
     async fn move_lease(&self, lease: LeaseId, asked: Mono) -> Result<Option<LeaseGrant>, RegistryError> {
         for _ in 0..TRIES {
             let client = self.client().await?;
@@ -100,7 +101,7 @@ impl ZookeeperSession {
             let added = writer
                 .add_delete(&path, Some(stat.version))
                 .and_then(|()| writer.add_create(&path, &data, &self.create_options(CreateMode::Ephemeral)))
-                // The versions of the node that was made anew are those of before; those of its note are not.
+                // The recreated node has its versions from before; its note does not.
                 .and_then(|()| writer.add_set_data(&note, &keys, Some(noted.version)));
             added.map_err(|error| self.explain(&error))?;
             let made = writer.commit();
@@ -108,11 +109,11 @@ impl ZookeeperSession {
                 Ok(Ok(_)) => {
                     let ttl = granted_term(&session);
                     self.track_lease(lease, session.clone(), ttl, asked);
-                    // Writing tells the engine's clock.
+                    // The write's stat has the engine's clock.
                     let written = session.set_data(&path, &data, None);
                     return match tokio::time::timeout(to_duration(ANSWER), written).await {
                         Ok(Ok(stat)) => Ok(Some(granted(lease, ttl, &stat))),
-                        // Closed by somebody, right after it was taken.
+                        // It was closed right after the move.
                         Ok(Err(Error::NoNode)) => {
                             self.session_leases().remove(&lease);
                             Ok(None)
@@ -121,7 +122,7 @@ impl ZookeeperSession {
                         Err(_) => Err(self.explain(&Error::Timeout)),
                     };
                 }
-                // Renewed, taken or ended meanwhile.
+                // It was renewed, moved or ended meanwhile.
                 Ok(Err(MultiWriteError::OperationFailed {
                     source: Error::NoNode | Error::BadVersion | Error::NodeExists,
                     ..
@@ -133,7 +134,7 @@ impl ZookeeperSession {
         Err(RegistryError::Unavailable(format!("lease {lease} is renewed by several at once: use one each")))
     }
 
-    /// What a node holds; `None` where there is none.
+    /// Reads a node's data; `None` if it does not exist.
     pub(super) async fn read_node(
         &self,
         asked: impl Future<Output = Result<(Vec<u8>, Stat), Error>>,
@@ -146,26 +147,26 @@ impl ZookeeperSession {
         }
     }
 
-    /// Ends a lease and deletes what lives by it, at one revision.
+    /// Ends a lease and deletes the entries that it owns, at one revision.
     pub(super) async fn close(&self, lease: LeaseId) -> Result<(), RegistryError> {
         self.session_leases().remove(&lease);
         self.end_lease(lease, None).await
     }
 
-    /// Ends a lease; with a session, only if it still lives by that one.
+    /// Ends a lease; with a session, only if the lease still belongs to it.
     async fn end_lease(&self, lease: LeaseId, session: Option<&Client>) -> Result<(), RegistryError> {
         let (node, note) = (self.paths.lease(lease), self.paths.owned(lease));
         for _ in 0..TRIES {
             let client = self.client().await?;
             let synced = client.sync(self.paths.root());
-            // The note first: it is deleted of this version, so nobody took the lease to another session since.
+            // The note first: it is deleted at this version, so the lease was not moved to another session since.
             let (noted, alive) = (client.get_data(&note), client.check_stat(&node));
             let deaths = client.check_stat(&self.paths.deaths());
             self.with_timeout(synced).await?;
             let noted = self.read_node(noted).await?;
             let (alive, deaths) = (self.with_timeout(alive).await?, self.with_timeout(deaths).await?);
             let deaths = deaths.ok_or_else(|| self.deleted_error())?.version;
-            // Without a note it has ended, and somebody has cleared up behind it.
+            // Without a note it has ended, and another process has cleaned up.
             let Some((data, stat)) = noted else { return Ok(()) };
             let taken = |node: &Stat| session.is_some_and(|ours| node.ephemeral_owner != ours.session_id().0);
             if alive.as_ref().is_some_and(taken) {
@@ -173,7 +174,7 @@ impl ZookeeperSession {
             }
             let mut ops = vec![MultiOp::Set(self.paths.order(), vec![], ANY)];
             ops.extend(alive.map(|_| MultiOp::Delete(node.clone(), ANY)));
-            // Of this version, for whatever is noted until then must go too.
+            // At this version, for every entry noted until then must be deleted too.
             ops.push(MultiOp::Delete(note.clone(), stat.version));
             let keys = data_to_keys(&data);
             let asked: Vec<_> = keys.iter().map(|key| client.get_data(&self.paths.entry(key))).collect();
@@ -207,10 +208,10 @@ impl ZookeeperSession {
         )))
     }
 
-    /// Deletes what lived by leases that have ended.
+    /// Deletes the entries of leases that have ended.
     pub(super) async fn end_expired(&self) -> Result<(), RegistryError> {
         let client = self.client().await?;
-        // Notes first: one that is made meanwhile is not taken for one without a lease.
+        // Notes first: a note made meanwhile must not look like one without a lease.
         let noted = client.get_children(&self.paths.all_owned());
         let alive = client.get_children(&self.paths.leases());
         let ((noted, _), (alive, _)) = (self.with_timeout(noted).await?, self.with_timeout(alive).await?);
@@ -222,18 +223,18 @@ impl ZookeeperSession {
         Ok(())
     }
 
-    /// Ends the leases of ours that were not renewed in time.
+    /// Ends this process's leases that were not renewed in time.
     pub(super) async fn end_overdue(&self) {
         let leases: Vec<_> = self.session_leases().keys().copied().collect();
         for lease in leases {
-            // Its session is let go of even when this does not arrive, and then ends by itself.
+            // Its session is released even if the request does not arrive, and then ends by itself.
             if let Some(held) = self.take_overdue(lease) {
                 let _ = self.end_lease(lease, Some(&held.client)).await;
             }
         }
     }
 
-    /// Lets go of a lease if it is overdue at this moment: whoever asks to renew it from now on must take it anew.
+    /// Releases a lease if it is overdue at this moment: a later renewal must take it anew.
     fn take_overdue(&self, lease: LeaseId) -> Option<Arc<SessionLease>> {
         let mut held = self.session_leases();
         let until = Mono(held.get(&lease)?.until.load(Ordering::Relaxed));
@@ -248,7 +249,7 @@ fn granted(lease: LeaseId, ttl: Millis, stat: &Stat) -> LeaseGrant {
     LeaseGrant { lease, ttl, clock: Some(Wall(stat.mtime)), next_end: None }
 }
 
-/// What the server made of the term that was asked for.
+/// The term that the server granted.
 fn granted_term(session: &Client) -> Millis {
     Millis(i64::try_from(session.session_timeout().as_millis()).unwrap_or(TTL_MAX.0))
 }

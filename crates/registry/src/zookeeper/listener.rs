@@ -1,7 +1,8 @@
-//! Hears of news and of ended leases, and does what must be done without being asked.
+//! The listener: learns of changes and ended leases, and does the periodic work.
 //!
-//! The client loses its watches at a reconnect without a word, and ZooKeeper tells nothing of what it saw no connection
-//! for. So at each reconnect watches are set again, the new ones before the old are dropped, and everything is read.
+//! The client loses its watches at a reconnect silently, and ZooKeeper does not report what happened without a
+//! connection. So at each reconnect watches are set again, the new ones before the old are dropped, and everything is
+//! read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,21 +14,21 @@ use zookeeper_client::{AddWatchMode, Client, EventType, PersistentWatcher, Sessi
 use super::session::{ZookeeperSession, to_duration};
 use crate::RegistryError;
 
-/// How often it looks after leases that are ours.
+/// How often it checks this process's leases.
 pub(super) const TICK: Millis = Millis(100);
 
-/// How many ticks pass until it reads unasked: no watch is trusted for longer.
+/// How many ticks pass until it reads without an event: no watch is trusted for longer.
 const RESCAN: u32 = 10;
 
-/// How long after a commit of ours it tells how far the order has gone: several then share one reading.
+/// How long after a commit of this process it reads the order: several commits then share one read.
 const SOON: Millis = Millis(20);
 
-/// For how long it reads no more after it has read: what comes thick and fast shares a reading, what comes alone waits for none.
+/// The pause after a read: changes in quick succession share a read, and a single one does not wait.
 const PAUSE: Millis = Millis(1);
 
 struct ZnodeWatches {
     news: PersistentWatcher,
-    /// Of the folder alone: which of its entries are written is in the news.
+    /// Of the folder alone: the news say which of its entries are written.
     cold: PersistentWatcher,
     leases: PersistentWatcher,
 }
@@ -43,7 +44,7 @@ impl ZnodeWatches {
     }
 }
 
-/// What an event means.
+/// The meaning of an event.
 enum WatchSignal {
     /// Something changed.
     Change,
@@ -61,7 +62,7 @@ fn signal_of(event: &WatchedEvent) -> WatchSignal {
     }
 }
 
-/// Listens as long as it goes on. What fails here is tried again at the next tick; whoever asks for something hears why.
+/// Listens for as long as the session runs. A failure is retried at the next tick; callers get their own errors.
 pub(super) async fn run(link: Arc<ZookeeperSession>) {
     let mut watches: Option<ZnodeWatches> = None;
     while link.check_running().is_ok() {
@@ -85,10 +86,10 @@ pub(super) async fn run(link: Arc<ZookeeperSession>) {
     }
 }
 
-/// A wait that goes on beside others.
+/// A timer that may be unset.
 type OptionalSleep = Option<Pin<Box<Sleep>>>;
 
-/// Ends when that has passed; never where there is nothing.
+/// Waits for the timer; for ever if it is unset.
 async fn wait_elapsed(wait: &mut OptionalSleep) {
     match wait {
         Some(wait) => wait.await,
@@ -96,7 +97,7 @@ async fn wait_elapsed(wait: &mut OptionalSleep) {
     }
 }
 
-/// Reads what is new; `false` while something has changed of which no news tell.
+/// Reads what is new; `false` while there is a change without news.
 async fn read_changes(link: &ZookeeperSession) -> Result<bool, RegistryError> {
     link.refresh(false).await?;
     if link.journal().foreign_change {
@@ -109,7 +110,7 @@ async fn read_changes(link: &ZookeeperSession) -> Result<bool, RegistryError> {
 /// Listens until watches must be set again.
 async fn listen(link: &ZookeeperSession, watches: &mut ZnodeWatches) {
     let mut ticks = 0;
-    // Goes on however much else there is to hear.
+    // It keeps ticking however many events there are.
     let mut clock = tokio::time::interval(to_duration(TICK));
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut soon, mut pause): (OptionalSleep, OptionalSleep) = (None, None);
@@ -121,7 +122,7 @@ async fn listen(link: &ZookeeperSession, watches: &mut ZnodeWatches) {
                 WatchSignal::Nothing => {}
                 WatchSignal::Reset => return,
             },
-            // Mostly it changed by a transaction, whose news come at the same time.
+            // Mostly it was changed by a transaction, whose news arrive at the same time.
             event = watches.cold.changed() => match signal_of(&event) {
                 WatchSignal::Change => owes = true,
                 WatchSignal::Nothing => {}
@@ -148,9 +149,9 @@ async fn listen(link: &ZookeeperSession, watches: &mut ZnodeWatches) {
             }
         }
         if owes && pause.is_none() {
-            // Before it reads, for what comes meanwhile may be too late for that.
+            // Before the read, which may be too early for an event that arrives meanwhile.
             soon = None;
-            // What was not read is still owed: whoever told of it does not tell again.
+            // A failed read still has to be made: the event will not be repeated.
             owes = !matches!(read_changes(link).await, Ok(true));
             pause = Some(Box::pin(sleep(to_duration(if owes { TICK } else { PAUSE }))));
         }

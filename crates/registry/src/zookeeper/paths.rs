@@ -1,27 +1,27 @@
-//! The nodes of one namespace, and what they hold.
+//! The nodes of one namespace, and their data.
 //!
 //! ```text
 //! /NAMESPACE            the layout and the generation
 //!   cold/KEY  hot/KEY   one node an entry: its owner in eight bytes, then its value
-//!   lease/N             there as long as lease N lives: an ephemeral node of a session of its own
-//!   owned/N             the keys of what may live by lease N
-//!   news/n-…            one node a transaction that changed cold entries: their keys; so each moment at which a node was made
-//!                       or deleted in `cold` is that of one of these, unless another program did it
+//!   lease/N             exists as long as lease N lives: an ephemeral node of a session of its own
+//!   owned/N             the keys of entries that lease N may own
+//!   news/n-…            one node a transaction that changed cold entries: their keys. So each creation or deletion
+//!                       in `cold` is at the moment of one of these, unless another program did it
 //!   order               written by each transaction: its revision is the registry's
-//!   deaths              written by each deletion: for versions begin anew with a node that is made again
+//!   deaths              written by each deletion: for versions restart with a node that is created again
 //! ```
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Entry, LeaseId, Revision};
 use zookeeper_client::Stat;
 
-/// Where the nodes are.
+/// The paths of the nodes.
 #[derive(Clone, Debug)]
 pub(super) struct ZnodePaths {
     root: String,
 }
 
-/// How many bytes stand before an entry's value.
+/// How many bytes precede an entry's value.
 const HEAD: usize = 8;
 
 impl ZnodePaths {
@@ -33,7 +33,7 @@ impl ZnodePaths {
         &self.root
     }
 
-    /// What a new namespace consists of, parents first.
+    /// The nodes of a new namespace, parents first.
     pub(super) fn folders(&self) -> [String; 8] {
         ["", "/cold", "/hot", "/lease", "/owned", "/news", "/order", "/deaths"]
             .map(|name| format!("{}{name}", self.root))
@@ -43,7 +43,7 @@ impl ZnodePaths {
         format!("{}/cold", self.root)
     }
 
-    /// A node among the cold entries that is none of them.
+    /// A node among the cold entries that is no entry.
     pub(super) fn probe(&self) -> String {
         format!("{}/cold/%probe", self.root)
     }
@@ -95,11 +95,11 @@ pub(super) fn name(key: &Key) -> String {
             _ => name.push_str(&format!("%{byte:02X}")),
         }
     }
-    // A node has a name.
+    // A node's name must not be empty.
     if name.is_empty() { "%".into() } else { name }
 }
 
-/// The key of a node's name; `None` when the name is none of ours.
+/// The key of a node's name; `None` when the name is not the engine's.
 pub(super) fn key(name: &str) -> Option<Key> {
     if name == "%" {
         return Some(Key::from_stored(String::new()));
@@ -125,7 +125,7 @@ pub(super) fn keys_to_data<'k>(keys: impl IntoIterator<Item = &'k Key>) -> Vec<u
     keys.into_iter().map(name).collect::<Vec<_>>().join("\n").into_bytes()
 }
 
-/// And back. What is none of ours is left out.
+/// The keys of a node's data. Foreign ones are left out.
 pub(super) fn data_to_keys(data: &[u8]) -> Vec<Key> {
     let names = std::str::from_utf8(data).unwrap_or_default().split('\n');
     names.filter(|name| !name.is_empty()).filter_map(key).collect()
@@ -137,7 +137,7 @@ pub(super) fn data(value: &[u8], owner: Option<LeaseId>) -> Vec<u8> {
     [&owner.to_be_bytes(), value].concat()
 }
 
-/// An entry of its node; `None` when that is none of ours.
+/// An entry from its node; `None` when that is not the engine's.
 pub(super) fn entry(data: &[u8], stat: &Stat) -> Option<Entry> {
     let (owner, value) = data.split_first_chunk::<HEAD>()?;
     let owner = u64::from_be_bytes(*owner);
@@ -149,7 +149,7 @@ pub(super) fn entry(data: &[u8], stat: &Stat) -> Option<Entry> {
     })
 }
 
-/// ZooKeeper counts all that it does in one order; that is ours too.
+/// The revision of a zxid: ZooKeeper numbers all that it does in one order.
 pub(super) fn revision(zxid: i64) -> Revision {
     Revision(zxid.max(0).unsigned_abs())
 }

@@ -1,8 +1,8 @@
-//! From a transaction and what was seen of its keys to the operations of one `multi`, which is made whole or not at all.
+//! Plans a transaction: turns it and the observed state of its keys into the operations of one atomic `multi`.
 //!
-//! Whatever was seen is checked again by the `multi` itself, by versions. Two things versions do not tell: a node that
-//! was deleted and made again begins at 0, so all that relies on a version also checks that no entry was deleted
-//! meanwhile (`deaths`); and that a node is absent, which is shown by making and deleting it.
+//! The `multi` itself checks everything that was observed again, by versions. Versions do not cover two things: a node
+//! that was deleted and created again restarts at 0, so a plan that relies on a version also checks that no entry was
+//! deleted meanwhile (`deaths`); and that a node is absent, which is checked by creating and deleting it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use zookeeper_client::Stat;
 
 use super::paths::{ZnodePaths, data, keys_to_data, revision};
 
-/// What was seen of an entry.
+/// The observed version of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ZnodeVersion {
     pub(super) version: i32,
@@ -26,26 +26,26 @@ impl ZnodeVersion {
     }
 }
 
-/// What was seen of a living lease: the keys noted for it, and the version of that note.
+/// The observed note of a living lease: the keys in it, and its version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LeaseNote {
     pub(super) keys: Vec<Key>,
     pub(super) version: i32,
 }
 
-/// What was seen of all that some transactions name. The entries were so at a moment at which there had been so many deaths, or more.
+/// The observed state of everything that some transactions name, at a moment with this count of deaths, or more.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ZnodeView {
     pub(super) deaths: i32,
-    /// Absent ones are not in it.
+    /// Absent ones are not included.
     pub(super) entries: BTreeMap<Key, ZnodeVersion>,
-    /// Ended ones are not in it.
+    /// Ended ones are not included.
     pub(super) leases: BTreeMap<LeaseId, LeaseNote>,
 }
 
 impl ZnodeView {
-    /// What was read of entries later than `before`, to be held against guards: leases that had ended have. It tells no version,
-    /// so nothing can be planned by it.
+    /// The state of entries that were read later than `before`, for guards: ended leases stay ended. It has no
+    /// versions, so it cannot be used for plans.
     pub(super) fn from_changes(found: &[Change], before: &Self) -> Self {
         let entries = found.iter().filter_map(|change| {
             let entry = change.entry.as_ref()?;
@@ -59,20 +59,20 @@ impl ZnodeView {
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MultiOp {
-    /// There is such a node; with a version, of this one.
+    /// Checks that a node exists; with a version, that it has this one.
     Check(String, i32),
-    /// Makes a node.
+    /// Creates a node.
     Create(String, Vec<u8>),
-    /// Writes a node of a version.
+    /// Writes a node of this version.
     Set(String, Vec<u8>, i32),
-    /// Deletes a node of a version.
+    /// Deletes a node of this version.
     Delete(String, i32),
-    /// Makes the next node of the news.
+    /// Creates the next node of the news.
     Record(String, Vec<u8>),
 }
 
 impl MultiOp {
-    /// Whether it is made only if this node is of a version.
+    /// Whether it succeeds only if this node has a certain version.
     pub(super) fn relies_on(&self, node: &str) -> bool {
         match self {
             Self::Check(path, version) | Self::Set(path, _, version) => path == node && *version != ANY,
@@ -89,7 +89,7 @@ impl MultiOp {
     }
 }
 
-/// What a transaction comes to.
+/// The plan of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MultiPlan {
     ops: Vec<MultiOp>,
@@ -97,7 +97,7 @@ pub(super) struct MultiPlan {
     versioned: bool,
     /// Whether it deletes an entry.
     pub(super) deletes: bool,
-    /// Whether it makes or deletes a node among the cold entries, also where it is as before afterwards.
+    /// Whether it creates or deletes a node among the cold entries, even if it is as before afterwards.
     touches_cold: bool,
     /// The cold entries that it changes.
     news: Vec<Key>,
@@ -106,14 +106,14 @@ pub(super) struct MultiPlan {
 /// Any version.
 pub(super) const ANY: i32 = -1;
 
-/// What the writes of a transaction come to for one key.
+/// The net effect of a transaction's writes on one key.
 struct NetWrite<'t> {
     value: Option<(&'t Value, Option<LeaseId>)>,
-    /// Deleted on the way.
+    /// Whether it is deleted on the way.
     recreated: bool,
 }
 
-/// The operations of a transaction, if all that it guards on was seen to be so.
+/// The operations of a transaction, if the observed state satisfies its guards.
 pub(super) fn plan_txn(tree: &ZnodePaths, txn: &Txn, view: &ZnodeView) -> Option<MultiPlan> {
     if !holds(txn, view) {
         return None;
@@ -143,7 +143,7 @@ pub(super) fn plan_txn(tree: &ZnodePaths, txn: &Txn, view: &ZnodeView) -> Option
     })
 }
 
-/// Whether all that a transaction guards on was seen to be so.
+/// Whether the observed state satisfies a transaction's guards.
 pub(super) fn holds(txn: &Txn, view: &ZnodeView) -> bool {
     let alive = |lease: &LeaseId| view.leases.contains_key(lease);
     let holds = |guard: &Guard| match guard {
@@ -153,19 +153,19 @@ pub(super) fn holds(txn: &Txn, view: &ZnodeView) -> bool {
         Guard::Born(key, born) => view.entries.get(key).is_some_and(|seen| seen.born == *born),
         Guard::Open(lease) => alive(lease),
     };
-    // An entry cannot live by a lease that has ended, so that is refused as if it had been guarded on.
+    // An entry cannot be owned by an ended lease, so the transaction is refused as if by a guard.
     txn.guards.iter().all(holds) && owners(txn).iter().all(alive)
 }
 
-/// The operations of some transactions that do not concern each other, as one. The first of them writes the order, whose
-/// revision is that of all. `deaths` is the version that the count of deaths has before them.
+/// Merges the operations of independent transactions. The first of them writes the order, whose
+/// revision is that of all. `deaths` is the version of the count of deaths before them.
 pub(super) fn merge_plans(tree: &ZnodePaths, plans: Vec<MultiPlan>, deaths: i32) -> Vec<MultiOp> {
     let (kills, versioned) = (plans.iter().any(|plan| plan.deletes), plans.iter().any(|plan| plan.versioned));
     let mut ops = vec![MultiOp::Set(tree.order(), vec![], ANY)];
     let (mut checked, mut news) = (BTreeSet::new(), Vec::new());
     let stirs = plans.iter().any(|plan| plan.touches_cold);
     for plan in plans {
-        // A node guards on itself in all that it sends.
+        // A node guards on its own entry in every request.
         ops.extend(plan.ops.into_iter().filter(|op| match op {
             MultiOp::Check(path, version) => checked.insert((path.clone(), *version)),
             _ => true,
@@ -177,7 +177,7 @@ pub(super) fn merge_plans(tree: &ZnodePaths, plans: Vec<MultiPlan>, deaths: i32)
         (false, true) => ops.push(MultiOp::Check(tree.deaths(), deaths)),
         (false, false) => {}
     }
-    // News without keys tell that the folder was changed by a transaction.
+    // News without keys show that a transaction changed the folder.
     if stirs || !news.is_empty() {
         ops.push(MultiOp::Record(format!("{}/n-", tree.news()), keys_to_data(&news)));
     }
@@ -191,7 +191,7 @@ fn open(guard: &Guard) -> Option<LeaseId> {
     }
 }
 
-/// The leases that a transaction's entries are to live by.
+/// The leases that own a transaction's entries.
 pub(super) fn owners(txn: &Txn) -> BTreeSet<LeaseId> {
     let owner = |write: &Write| match write {
         Write::Put { owner, .. } => *owner,
@@ -200,7 +200,7 @@ pub(super) fn owners(txn: &Txn) -> BTreeSet<LeaseId> {
     txn.writes.iter().filter_map(owner).collect()
 }
 
-/// The leases that a transaction names at all.
+/// All leases that a transaction names.
 pub(super) fn leases(txn: &Txn) -> BTreeSet<LeaseId> {
     txn.guards.iter().filter_map(open).chain(owners(txn)).collect()
 }
@@ -243,7 +243,7 @@ impl PlanBuilder<'_> {
         self.ops.extend([MultiOp::Create(path.clone(), vec![]), MultiOp::Delete(path, ANY)]);
     }
 
-    /// Returns whether anything changes.
+    /// Adds the operations of one key; returns whether anything changes.
     fn write(&mut self, key: &Key, effect: &NetWrite<'_>, seen: Option<&ZnodeVersion>) -> bool {
         let path = self.paths.entry(key);
         let bytes = effect.value.map(|(value, owner)| data(value, owner));
@@ -266,8 +266,8 @@ impl PlanBuilder<'_> {
         true
     }
 
-    /// Notes for each lease what lives by it from now on. What is made anew is written down again even where it stands already:
-    /// whoever ends the lease meanwhile saw nothing to delete, and must see that the note is another one.
+    /// Notes for each lease the entries that it owns from now on. A recreated entry is noted again even if it is there
+    /// already: a process that ends the lease meanwhile saw nothing to delete, and must see that the note has changed.
     fn record_owners(&mut self, effects: &BTreeMap<&Key, NetWrite<'_>>, view: &ZnodeView) {
         for (lease, noted) in &view.leases {
             let owned =
@@ -287,7 +287,7 @@ impl PlanBuilder<'_> {
 mod tests {
     use super::*;
 
-    /// An operator's change is told from ours by that.
+    /// This distinguishes an operator's change from the engine's own.
     #[test]
     fn whatever_makes_or_deletes_a_node_among_the_cold_entries_is_in_the_news() {
         let (tree, cold, hot) =

@@ -1,7 +1,7 @@
-//! Listing, reading, and what changed since: each as of one moment, though ZooKeeper reads node by node.
+//! Reads lists, entries and changes: each as of one moment, though ZooKeeper reads node by node.
 //!
-//! Cold entries: whatever changed while they were read is in the news, so those are read again until nothing more is.
-//! Hot ones are not in the news; they are looked at again, and if none of them changed meanwhile, all were so in between.
+//! Cold entries: the news show what changed during the read, and those are read again until there are no more.
+//! Hot ones are not in the news; they are checked again, and if none of them changed meanwhile, all are of one moment.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use super::session::ZookeeperSession;
 use crate::feed::ChangeLog;
 use crate::{BoxFuture, RegistryError};
 
-/// How many nodes are asked for at once.
+/// How many nodes are read at once.
 const PAGE: usize = 500;
 
-/// How often something is read anew that changes while it is read.
+/// How often to repeat a read of entries that change meanwhile.
 const TRIES: u32 = 1_000;
 
-/// Entries as they stand; absent ones are none.
+/// Entries as read; absent ones are `None`.
 type ReadEntries = BTreeMap<Key, Option<Entry>>;
 
 impl ZookeeperSession {
@@ -64,8 +64,8 @@ impl ZookeeperSession {
         Err(too_fast())
     }
 
-    /// Reads again what changed while entries were read, of those that are `wanted`, until nothing did. Returns the
-    /// moment as of which they stand; `None` when what changed is not known any more.
+    /// Reads entries again that changed during the read, of those that are `wanted`, until none did. Returns the
+    /// moment at which they are true; `None` when the changes are not known any more.
     async fn read_until_stable(
         &self,
         began: Revision,
@@ -77,7 +77,7 @@ impl ZookeeperSession {
             let now = self.refresh(true).await?;
             let changed: Vec<Key> = {
                 let journal = self.journal();
-                // From the beginning on: what was forgotten before it was read is in no journal of ours.
+                // From the beginning on: news that were trimmed before they were read are missing in the journal.
                 if began < journal.floor {
                     return Ok(None);
                 }
@@ -100,7 +100,7 @@ impl ZookeeperSession {
         keys: &[Key],
         entries: &mut ReadEntries,
     ) -> Result<(), RegistryError> {
-        // A session that took the place of another may be with a server that knows less than that one did.
+        // A session that replaced another one may be with a server that lags behind the earlier one's.
         let synced = client.sync(self.paths.root());
         self.with_timeout(synced).await?;
         for page in keys.chunks(PAGE) {
@@ -113,8 +113,8 @@ impl ZookeeperSession {
         Ok(())
     }
 
-    /// Reads entries, then the order, then looks at the entries again. Where none changed, all stood so when the order was
-    /// read. An absent one could have come and gone in between; then the order moved on meanwhile.
+    /// Reads entries, then the order, then checks the entries again. If none changed, all were true when the order was
+    /// read. An absent one could have been created and deleted in between; then the order has advanced meanwhile.
     async fn read_twice(&self, keys: Vec<Key>) -> Result<Vec<Change>, RegistryError> {
         for _ in 0..TRIES {
             let client = self.client().await?;
@@ -136,7 +136,7 @@ impl ZookeeperSession {
                 seen.extend(found.as_ref().map(|(_, stat)| (self.paths.entry(key), ZnodeVersion::of(stat))));
                 entries.insert(key.clone(), found.and_then(|(data, stat)| entry(&data, &stat)));
             }
-            // Whoever reads hot entries is about to write them.
+            // A caller that reads hot entries is about to write them.
             self.entry_cache().insert(deaths, seen.into_iter());
             moments[1] = self.order_revision(between).await?;
             let mut same = true;
@@ -183,7 +183,7 @@ impl ZookeeperSession {
         if after < journal.floor {
             return Ok(None);
         }
-        // Others may have read on meanwhile.
+        // Another caller may have read further meanwhile.
         let last = journal.changed_until(after, revision);
         let mut changes: Vec<_> = entries
             .into_iter()

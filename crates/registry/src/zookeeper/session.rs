@@ -1,6 +1,6 @@
-//! The session that all is asked on but leases, and what is known of the news.
+//! The session for all requests except leases, and the journal of the news.
 //!
-//! This session owns nothing, so when it expires another one takes its place unnoticed: what happened meanwhile is in
+//! This session owns nothing, so when it expires another one replaces it unnoticed: changes in between are in
 //! the news, which are kept by revision.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,23 +24,23 @@ use crate::{EngineUrl, RegistryError};
 /// How long an answer may take.
 pub(super) const ANSWER: Millis = Millis::secs(4);
 
-/// The term of this session. The client takes a connection for lost after two fifths of it.
+/// The term of this session. The client treats a connection as lost after two fifths of it.
 const SESSION: Millis = Millis::secs(6);
 
 /// ZooKeeper's usual port.
 pub(super) const PORT: u16 = 2181;
 
-/// The layout of the tree, kept in its root before the generation.
+/// The layout of the tree, stored in its root before the generation.
 pub(super) const LAYOUT: &str = "1";
 
-/// How many transactions the news remember, and how many more there are before the oldest are forgotten.
+/// How many transactions the news keep, and how many more there are before the oldest are trimmed.
 pub(super) const REMEMBERED: usize = 2_000;
 const SLICE: usize = 400;
 
-/// What news hold that tell of a change which was not made by a transaction. It is no key.
+/// The data of news about a change that no transaction made. It is no key.
 const STRANGE: &[u8] = b"%strange";
 
-/// What is asked on the session, and learned by it.
+/// The session and the state learned by it.
 pub(super) struct ZookeeperSession {
     pub(super) url: EngineUrl,
     cluster: String,
@@ -48,41 +48,41 @@ pub(super) struct ZookeeperSession {
     tls: Option<TlsOptions>,
     pub(super) paths: ZnodePaths,
     client: tokio::sync::Mutex<Option<Client>>,
-    /// How long a lease's session bears with a server that says nothing, once the ensemble's tick is known.
+    /// How long a lease's session tolerates a silent server, once the ensemble's tick is known.
     pub(super) silence: OnceLock<Millis>,
     journal: Mutex<NewsJournal>,
     entry_cache: Mutex<EntryCache>,
-    /// One reads the news at a time; the others would read the same.
+    /// One caller reads the news at a time; the others would read the same.
     reading: tokio::sync::Mutex<()>,
     bell: Mutex<Option<watch::Sender<Revision>>>,
-    /// Something was written of which the bell does not know yet.
+    /// Wakes the listener after a write that is not announced yet.
     pub(super) wake: Notify,
     pub(super) leases: Mutex<BTreeMap<LeaseId, Arc<SessionLease>>>,
     last_error: Mutex<Option<Arc<RegistryError>>>,
-    /// As far as the order is known to have gone.
+    /// The known position of the order.
     pub(super) known_order: Mutex<Option<OrderPosition>>,
-    /// The generation that was found at the beginning.
+    /// The generation that was read when connecting.
     pub(super) generation: OnceLock<u16>,
-    /// Why nothing goes on any more.
+    /// Why the session has ended.
     pub(super) failure: OnceLock<RegistryError>,
 }
 
 /// The news as far as they were read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NewsJournal {
-    /// What changed, by the names of the nodes, which are in order.
+    /// The changes, by the names of their nodes, which are in order.
     records: BTreeMap<String, (Revision, Vec<Key>)>,
-    /// When a record was last made or forgotten.
+    /// When news were last added or trimmed.
     last: i64,
     /// Everything up to here was read.
     pub(super) revision: Revision,
-    /// Nothing is known of what happened before.
+    /// The changes before this are not known.
     pub(super) floor: Revision,
-    /// When it was last noted that something changed of which no news tell.
+    /// The last recorded change without news of its own.
     gap: Revision,
-    /// When a cold entry was last made or deleted, as far as the news tell of it; `None` before that was looked at.
+    /// When a cold entry was last created or deleted, according to the news; `None` before the first check.
     cold: Option<Revision>,
-    /// A cold entry was made or deleted of which no news tell.
+    /// Whether a cold entry was created or deleted without news.
     pub(super) foreign_change: bool,
 }
 
@@ -92,7 +92,7 @@ impl NewsJournal {
         self.changed_until(after, Revision(u64::MAX))
     }
 
-    /// The same, up to a revision.
+    /// The keys that changed between two revisions.
     pub(super) fn changed_until(&self, after: Revision, until: Revision) -> BTreeMap<Key, Revision> {
         let after = self.records.values().filter(|(at, _)| *at > after && *at <= until);
         let mut changed = BTreeMap::new();
@@ -102,8 +102,8 @@ impl NewsJournal {
         changed
     }
 
-    /// Takes down when a cold entry was last made or deleted. Everything up to then was read of the news: where none of them is
-    /// of that moment, another program than this one did it.
+    /// Records when a cold entry was last created or deleted. All news up to then were read: if none of them is
+    /// of that moment, another program did it.
     fn check_cold_change(&mut self, cold: Revision) {
         let told = self.cold.is_none_or(|known| cold <= known)
             || cold < self.oldest()
@@ -114,7 +114,7 @@ impl NewsJournal {
         }
     }
 
-    /// The moment of the oldest news; all before it are forgotten.
+    /// The moment of the oldest news; all before it are trimmed.
     fn oldest(&self) -> Revision {
         self.records.values().next().map_or(Revision(0), |(at, _)| *at)
     }
@@ -149,7 +149,7 @@ impl ZookeeperSession {
         })
     }
 
-    /// A new session. A detached one, which is a lease's, outlives its client.
+    /// Opens a session. A detached one, as of a lease, outlives its client.
     pub(super) async fn connect(&self, term: Millis, detached: bool) -> Result<Client, RegistryError> {
         let mut connector = Client::connector().with_session_timeout(to_duration(term)).with_fail_eagerly();
         if detached {
@@ -167,7 +167,7 @@ impl ZookeeperSession {
         }
     }
 
-    /// The session; another one when that has ended.
+    /// The session; a new one when it has ended.
     pub(super) async fn client(&self) -> Result<Client, RegistryError> {
         let mut slot = self.client.lock().await;
         self.check_running()?;
@@ -175,19 +175,19 @@ impl ZookeeperSession {
             return Ok(client.clone());
         }
         let client = self.connect(SESSION, false).await?;
-        // It may be with an ensemble that was restored meanwhile, and counts from where it had been before.
+        // It may be with an ensemble that was restored meanwhile, and repeats versions.
         self.entry_cache().clear();
         self.verify_generation(&client).await?;
         *slot = Some(client.clone());
         Ok(client)
     }
 
-    /// Nothing is asked any more once it has ended.
+    /// Fails once the session has ended for good.
     pub(super) fn check_running(&self) -> Result<(), RegistryError> {
         self.failure.get().map_or(Ok(()), |why| Err(why.clone()))
     }
 
-    /// Waits for an answer, not for ever.
+    /// Waits for an answer, with a timeout.
     pub(super) async fn with_timeout<T>(
         &self,
         asked: impl Future<Output = Result<T, Error>>,
@@ -202,12 +202,12 @@ impl ZookeeperSession {
         errors::explain(&self.url, error)
     }
 
-    /// How nodes are made: with a login nobody else may touch them.
+    /// The ACL and mode of new nodes: with a login no other user may access them.
     pub(super) fn create_options(&self, mode: CreateMode) -> CreateOptions<'static> {
         mode.with_acls(if self.login.is_some() { Acls::creator_all() } else { Acls::anyone_all() })
     }
 
-    /// Makes the namespace where there is none, and returns its generation.
+    /// Creates a missing namespace, and returns its generation.
     pub(super) async fn create_namespace(&self) -> Result<u16, RegistryError> {
         let client = self.client().await?;
         for path in self.paths.folders() {
@@ -215,7 +215,7 @@ impl ZookeeperSession {
             let options = self.create_options(CreateMode::Persistent);
             match self.with_timeout(client.create(&path, data.as_bytes(), &options)).await {
                 Ok(_) => {}
-                // Its own word for "there is one already" is not told apart below: what counts is that it is there.
+                // An "exists" error needs no case of its own: the check below decides.
                 Err(error) => match self.with_timeout(client.check_stat(&path)).await? {
                     Some(_) => {}
                     None => return Err(error),
@@ -227,14 +227,14 @@ impl ZookeeperSession {
         Ok(*self.generation.get_or_init(|| generation))
     }
 
-    /// Reads what is new, and rings. With `sync` it is as new as the leader of the ensemble.
+    /// Reads what is new, and announces it. With `sync` it is as new as the leader of the ensemble.
     pub(super) async fn refresh(&self, sync: bool) -> Result<Revision, RegistryError> {
         let _one = self.reading.lock().await;
         let client = self.client().await?;
         let (order, news) = (self.paths.order(), self.paths.news());
         let seen = self.known_order();
         let synced = sync.then(|| client.sync(&order));
-        // The folder of the cold entries first: what changed in it is then in the news that are read after it.
+        // The folder of the cold entries first: its changes are then in the news that are read after it.
         let cold = client.check_stat(&self.paths.cold());
         let (order, stat) = (client.check_stat(&order), client.check_stat(&news));
         if let Some(synced) = synced {
@@ -248,7 +248,7 @@ impl ZookeeperSession {
         self.check_order(&client, OrderPosition::of(&order), seen).await?;
         let mut now = revision(order.mzxid);
         if self.journal().last != stat.pzxid {
-            // Listed after the order was read: so all that the order counts is in the list.
+            // Listed after the order was read: so everything up to that revision is in the list.
             now = now.max(self.read_news(&client).await?);
         }
         let mut journal = self.journal();
@@ -274,7 +274,7 @@ impl ZookeeperSession {
                     torn = torn.max(if data == STRANGE { at } else { Revision(0) });
                     read.push((name.clone(), (at, data_to_keys(&data))));
                 }
-                // Forgotten meanwhile.
+                // Trimmed meanwhile.
                 Ok(Err(Error::NoNode)) => {}
                 Ok(Err(error)) => return Err(self.explain(&error)),
                 Err(_) => return Err(self.explain(&Error::Timeout)),
@@ -284,7 +284,7 @@ impl ZookeeperSession {
         journal.records.retain(|name, _| names.contains(name));
         journal.records.extend(read);
         journal.last = stat.pzxid;
-        // The first record ever is number 0. Where it is gone, so is whatever was before the oldest that is left.
+        // The very first record is number 0. If it is gone, the changes before the oldest record are unknown.
         let floor =
             journal.records.first_key_value().map(|(name, (at, _))| match name.ends_with("-0000000000") {
                 true => Revision(0),
@@ -295,8 +295,8 @@ impl ZookeeperSession {
         Ok(journal.records.last_key_value().map_or(Revision(0), |(_, (at, _))| *at))
     }
 
-    /// Puts among the news that another program made or deleted a cold entry: feeds then have a gap, and whoever listens lists
-    /// again. One node's word is enough for all.
+    /// Adds news that another program created or deleted a cold entry: feeds then have a gap, and listeners list
+    /// again. One node's record is enough for all.
     pub(super) async fn report_foreign_change(&self) -> Result<(), RegistryError> {
         let client = self.client().await?;
         let deaths = self
@@ -309,7 +309,7 @@ impl ZookeeperSession {
             // So that these news are of the moment at which the folder changed last.
             MultiOp::Create(probe.clone(), vec![]),
             MultiOp::Delete(probe, ANY),
-            // What was deleted may be made again, and its versions then begin anew. Another node may have been faster.
+            // A deleted entry may be created again, and its versions then restart. Another node may have been faster.
             MultiOp::Set(self.paths.deaths(), vec![], deaths.version),
             MultiOp::Record(format!("{}/n-", self.paths.news()), STRANGE.to_vec()),
         ];
@@ -320,7 +320,7 @@ impl ZookeeperSession {
         }
     }
 
-    /// Forgets the oldest news where there are too many.
+    /// Trims the oldest news if there are too many.
     pub(super) async fn trim_news(&self) -> Result<(), RegistryError> {
         let old: Vec<_> = {
             let journal = self.journal();
@@ -359,7 +359,7 @@ impl ZookeeperSession {
         self.entry_cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Rings with each revision that there is to be read.
+    /// Receives each revision that can be read.
     pub(super) fn subscribe(&self) -> Result<watch::Receiver<Revision>, RegistryError> {
         self.check_running()?;
         let bell = self.bell.lock().unwrap_or_else(PoisonError::into_inner);
@@ -379,7 +379,7 @@ impl ZookeeperSession {
         self.bell.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Ends all feeds, and lets go of the leases without ending them.
+    /// Ends all feeds, and releases the leases without ending them.
     pub(super) fn detach(&self) {
         self.close_feeds();
         self.session_leases().clear();
@@ -401,7 +401,7 @@ impl ZookeeperSession {
     }
 }
 
-/// A span as the client wants it.
+/// A duration of the client's type.
 pub(super) fn to_duration(millis: Millis) -> Duration {
     Duration::from_millis(millis.0.unsigned_abs())
 }

@@ -48,13 +48,13 @@ impl EngineSite {
         Ok(Self { folder, port: ports[0], others: ports[1..].to_vec() })
     }
 
-    /// Its ports, as [`Place::read`] reads them.
+    /// Its ports, as [`EngineSite::read`] reads them.
     pub(super) fn ports(&self) -> String {
         let ports = std::iter::once(&self.port).chain(&self.others).map(u16::to_string);
         ports.collect::<Vec<_>>().join(" ")
     }
 
-    /// A place that was remembered by its folder and [`Place::ports`].
+    /// A place that was remembered by its folder and [`EngineSite::ports`].
     pub(super) fn read(folder: PathBuf, ports: &str) -> Option<Self> {
         let mut ports = ports.split(' ').map(|port| port.parse().ok());
         Some(Self { folder, port: ports.next()??, others: ports.collect::<Option<_>>()? })

@@ -1,4 +1,4 @@
-//! Runs of dispatched jobs over time: how evenly nodes are busy whenever runs are due, and that none waits beside a free slot.
+//! Balance of dispatched runs over time: nodes are evenly busy when runs are due, and none waits beside a free slot.
 
 use alloc::format;
 
@@ -128,7 +128,7 @@ impl TestCluster {
         self.takes = 100;
     }
 
-    /// Who started the runs that were due at a moment, and when.
+    /// The nodes that started the runs due at a moment, and when.
     fn started_at(&self, due: i64) -> Vec<(&str, i64)> {
         let starts = self.starts.iter().zip(&self.started).filter(|((_, run), _)| run.due.0 == due);
         starts.map(|((node, _), began)| (node.as_str(), *began)).collect()

@@ -1,4 +1,4 @@
-//! Sharded jobs with one shard on each node: numbers, newcomers, and what is told of a node that goes.
+//! Broadcast jobs: numbers, newcomers, and the verdicts on a node that leaves.
 
 use alloc::format;
 
@@ -20,7 +20,7 @@ fn name(job: &str) -> JobName {
 }
 
 impl TestCluster {
-    /// Who ran the fire of this moment: node, number, and of how many, by number.
+    /// The runs of the fire of this moment: node, number, and of how many, by number.
     fn ran_at(&self, due: i64) -> Vec<(String, u32, u32)> {
         let ran = self.starts.iter().filter(|(_, run)| run.due.0 == due);
         let mut ran: Vec<_> = ran.map(|(node, run)| (node.to_string(), run.id.shard.0, run.shards)).collect();
@@ -65,7 +65,7 @@ fn what_a_dead_node_was_to_run_is_told_and_run_by_nobody_else() {
     world.send_command("a", Command::Apply([everywhere("j", "@every 10s")].into()));
     world.run(11_500);
     assert_eq!(world.ran_at(10_000).len(), 3);
-    // One dies in its run, and one after the next cut, before it claims its part.
+    // One dies in its run, and one after the next reshard, before it claims its part.
     world.dies("c");
     world.run(7_000);
     world.dies("b");
@@ -119,7 +119,7 @@ fn what_a_node_had_claimed_under_a_number_that_there_is_no_more_is_told_at_once(
     let jobs = ["j", "k"].map(|job| Job { reshard_timeout: 1, ..everywhere(job, "@every 10s") });
     world.send_command("a", Command::Apply(jobs.into()));
     world.run(11_000);
-    // It has a slot for one of both, and does not hear that it is drained until it has no number any more.
+    // It has a slot for one of both, and does not learn of its drain until it has no number any more.
     let c: NodeName = "c".parse().unwrap();
     let started = |world: &TestCluster| {
         let of_c = world.starts.iter().filter(|(node, _)| node == "c");
@@ -198,7 +198,7 @@ fn texts(all: &[&str]) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
 }
 
-/// The nodes that ran a request, and what was told of it instead.
+/// The nodes that ran a trigger, and the verdicts instead of runs.
 fn answered(world: &TestCluster, request: &str) -> (Vec<String>, Vec<String>) {
     let of = |run: &RunId| run.to_string().contains(&format!(":ask-{request}:"));
     let mut ran: Vec<_> =
@@ -218,7 +218,7 @@ fn after_a_number_changed_hands_nobody_runs_a_request_again() {
     world.send_command("a", Command::Apply([job].into()));
     world.run(11_000);
     world.takes = 100;
-    // The first takes part no more while its run goes on, so its number stays and is nobody's part.
+    // The first is excluded while its run goes on, so its number stays and no node answers for it.
     world.send_command("b", Command::Drain("a".parse().unwrap()));
     let now = world.now;
     world.ends.iter_mut().filter(|(_, node, _)| node.as_str() != "a").for_each(|(at, ..)| *at = now);

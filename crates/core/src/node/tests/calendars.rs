@@ -105,7 +105,7 @@ fn whoever_has_not_heard_of_a_change_fires_nothing_by_the_old_calendar() {
         world.send_command("a", Command::Apply([each_second(placement)].into()));
         world.run_until(8);
         assert!(world.seconds().contains(&7), "{placement:?}: {:?}", world.seconds());
-        // From here on nobody hears anything but answers.
+        // From here on the nodes receive nothing but answers.
         world.actors.values_mut().for_each(|actor| actor.watching = false);
         let changed = |version, spans: &[(u8, u8)], since| {
             let calendar = freeze(spans);

@@ -1,4 +1,4 @@
-//! Runs that are ended by hand while they wait: for their moment, a slot, a seat or their next attempt.
+//! Cancellation of waiting runs: they wait for their moment, a slot, a permit or their next attempt.
 
 use super::*;
 use crate::effect::VerdictState;
@@ -24,7 +24,7 @@ impl TestCluster {
         self.send_command(on, Command::Kill(run.parse().unwrap()))
     }
 
-    /// What history was told of runs that were given up: attempt and reason.
+    /// The verdicts on runs that were given up: attempt and reason.
     fn given_up(&self, run: &str) -> Vec<(u32, &str)> {
         let of = |v: &&Verdict| v.run.to_string() == run && v.state == VerdictState::Skipped;
         self.recorded.iter().filter(of).map(|v| (v.attempt, v.reason.as_str())).collect()

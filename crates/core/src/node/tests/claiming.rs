@@ -1,5 +1,5 @@
-//! Claims as their source states them: in which order a node starts, up to which quota it claims, and what late or lost
-//! news changes.
+//! Claims as their source states them: the order in which a node starts, its quota, and the effect of late or lost
+//! changes.
 
 use alloc::format;
 
@@ -12,7 +12,7 @@ use crate::registry::{Change, Write};
 use crate::rule_context::{Rule, RuleContext, RuleFn, RuleOutput};
 use crate::rules::claims;
 
-/// Jobs that run only by hand, with numbers from one to before another.
+/// Jobs that run only when triggered, with numbers from one to before another.
 fn jobs(numbers: core::ops::Range<usize>) -> Command {
     Command::Apply(numbers.map(|n| job(&format!("j{n}"), "")).collect())
 }
@@ -72,12 +72,12 @@ impl TestCluster {
         (view.enabled(), view.nodes())
     }
 
-    /// Withholds all news from a node, or lets it have what was withheld.
+    /// Withholds all changes from a node, or delivers the withheld ones.
     fn set_deaf(&mut self, name: &str, deaf: bool) {
         self.actor(name).watching = !deaf;
     }
 
-    /// Gives a deaf node that part of the news it did not hear; the rest of it is lost.
+    /// Delivers part of the withheld changes to a deaf node; the rest of them is lost.
     fn deliver_to(&mut self, name: &str, is_told: impl Fn(&ParsedKey) -> bool) {
         let heard = self.actor(name).heard;
         let mut batch = self.store.changes_after(heard).unwrap();
@@ -345,7 +345,7 @@ fn a_node_stops_at_the_quota_it_knows_and_another_takes_the_rest() {
     assert!(world.alarms() > 0);
 }
 
-/// Three nodes with 19 jobs, the releases of one of which are heard before its end: what the two others then hold, and how
+/// Three nodes with 19 jobs, the releases of one of which arrive before its end: what the two others then own, and how
 /// many nodes they count.
 fn after_a_loss_in_the_wrong_order(rules: &'static [Rule]) -> (usize, usize) {
     let mut world = TestCluster::default();

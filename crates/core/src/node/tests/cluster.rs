@@ -1,4 +1,4 @@
-//! What nodes do together: start and stop, probe each other, share the runs of a batch, and obey people without a beat.
+//! Nodes as a cluster: start and stop, probes, the placement of a batch's runs, and commands without a beat.
 
 use alloc::format;
 

@@ -1,4 +1,4 @@
-//! Jobs that process data: what is counted of it stands in the registry, and streams end for whoever waits for them.
+//! Dataflow jobs: the counts in the registry, and streams that end when something waits for them.
 
 use alloc::vec;
 
@@ -60,7 +60,7 @@ fn a_stream_ends_for_whoever_waits_for_its_end() {
         (declared.placement, declared.shards) = (Placement::Sharded, 2);
         world.send_command("a", Command::Apply([declared.clone()].into()));
         world.run(1_000);
-        // The first cut is made for the first run.
+        // The first reshard is made for the first run.
         world.send_command("a", Command::RunNow(name("j"), "r".parse().unwrap()));
         world.run(1_000);
         let node = |world: &TestCluster| {

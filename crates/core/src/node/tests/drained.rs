@@ -86,7 +86,7 @@ fn a_node_that_is_undrained_may_not_be_stopped_and_one_drained_again_says_so_aga
     world.drain("b");
     world.run(2_000);
     assert_eq!((world.may_be_stopped("b"), world.count_events(&Event::Drained)), (true, 2));
-    // The wish stands for its next life too, which says so itself.
+    // The intent holds for its next life too, which reports that itself.
     world.remove("b");
     world.run(10_000);
     world.add(settings("b"));

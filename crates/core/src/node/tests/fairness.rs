@@ -1,4 +1,4 @@
-//! Which start gets the next slot where many wait: jobs take turns, and a job that fires again soon waits behind no backlog.
+//! Fair slots where many starts wait: jobs take turns, and a job that fires again soon waits behind no backlog.
 
 use alloc::format;
 

@@ -4,12 +4,12 @@ use super::*;
 use crate::handoff::NodeHandoff;
 use crate::job::Placement;
 
-/// Puts another program in the place of the node's; what it was told in between.
+/// Hands the node off to another program; `heard` are the inputs in between.
 fn upgrade(world: &mut TestCluster, heard: &[Input]) {
     upgrade_to(world, settings("a"), heard);
 }
 
-/// The same with a program that is told this.
+/// The same with these settings of the new program.
 pub(super) fn upgrade_to(world: &mut TestCluster, settings: Settings, heard: &[Input]) {
     let name: NodeName = "a".parse().unwrap();
     world.give(&name, Input::Rest(true));

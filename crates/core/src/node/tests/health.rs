@@ -100,7 +100,7 @@ fn strikes_of_one_beat_count_once_whoever_gives_them() {
         world.cuts.clear();
         world.run(BEAT);
     }
-    // Beats without contact add up, whoever noticed.
+    // Beats without contact add up, whichever node noticed.
     for (observer, count) in [("a", 1), ("b", 2)] {
         world.cut_off(observer, "e");
         world.run(BEAT);
@@ -123,7 +123,7 @@ fn an_offline_node_is_online_again_once_its_peers_reach_it() {
     world.apply("a", dispatched("j", "@every 1s"));
     world.run(2 * BEAT);
     assert_eq!((world.turned("e"), world.starts_on("e")), ((1, 0), 0));
-    // As long as one of them cannot reach it, it is no place to send work to.
+    // As long as one of them cannot reach it, no runs go to it.
     world.cuts.clear();
     world.cut_off("c", "e");
     world.run(2 * BEAT);

@@ -23,7 +23,7 @@ fn apply(world: &mut TestCluster, jobs: impl Into<Vec<Job>>) {
     assert!(matches!(applied, Answer::Applied(_)), "{applied:?}");
 }
 
-/// Who started runs of a job since then.
+/// The nodes that started runs of a job since then.
 fn ran(world: &TestCluster, job: &str, since: usize) -> BTreeSet<String> {
     let starts = world.starts.iter().skip(since).filter(|(_, run)| run.id.job.as_str() == job);
     starts.map(|(node, _)| node.clone()).collect()

@@ -78,7 +78,7 @@ fn those_who_run_nothing_of_it_any_more_make_room_for_those_who_do() {
     let all: Vec<String> = names(2 * NODES).collect();
     let (first, second) = all.split_at(NODES);
     world.send_command("n000", Command::Apply([sharded("j", 70)].into()));
-    // Whoever had a part is listed for as long as it lives; after the second change that is everybody.
+    // Every node that had a shard is listed for as long as it lives; after the second change those are all.
     for (out, back) in [(second, first), (first, second), (second, first)] {
         back.iter()
             .for_each(|name| drop(world.send_command("n000", Command::Undrain(name.parse().unwrap()))));

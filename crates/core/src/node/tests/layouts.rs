@@ -87,7 +87,7 @@ fn who_does_not_know_the_layout_joins_no_more() {
     }
 }
 
-/// Whoever asked for it died before the layout was raised: that locks nobody out, and another one goes on with it.
+/// The node that requested it died before the layout was raised: no node is locked out, and another one continues.
 ///
 /// proves: I49
 #[test]
@@ -110,7 +110,7 @@ fn a_wish_that_was_left_is_taken_back_by_who_does_not_know_the_layout() {
     assert_eq!(world.send_command("a", Command::FinalizeUpgrade), Answer::Layout(3, ApplyResult::Updated));
 }
 
-/// The one who raises has not heard of a member that joined just before he wished.
+/// The node that raises does not know of a member that joined just before the request.
 ///
 /// proves: I49
 #[test]
@@ -147,7 +147,7 @@ fn a_join_that_has_not_heard_of_the_wish_fails() {
     assert!(matches!(outcome, TxnOutcome::Refused(_)), "{outcome:?}");
 }
 
-/// Only by hand, or from a backup, does a tree get a layout that a member does not know.
+/// Only an operator, or a restored backup, gives a tree a layout that a member does not know.
 ///
 /// proves: I49
 #[test]
@@ -210,7 +210,7 @@ fn a_registry_without_an_entry_of_the_cluster_has_nothing_to_finalize() {
     ));
 }
 
-/// Two who ask at one moment, and one whose answers are lost.
+/// Two nodes request it at one moment, and the answers of one are lost.
 ///
 /// proves: I49
 #[test]

@@ -1,4 +1,4 @@
-//! The leader that plans for the cluster: who leads, when it serves, and what a successor does.
+//! The leader that plans for the cluster: its election, when it serves, and what a successor does.
 
 use super::dispatched::{dispatched, seconds};
 use super::*;
@@ -26,7 +26,7 @@ fn a_leader_that_is_cut_off_from_the_registry_does_not_say_that_it_leads() {
     let leads = |world: &TestCluster, at: i64| world.actors[&name].node.leadership(Mono(at));
     let me = world.actors[&name].node.member();
     assert_eq!(leads(&world, world.now), Leadership::Known(me.clone()));
-    // No renewal is answered any more: it neither hears nor steps.
+    // No renewal is answered any more: it neither receives nor steps.
     let trusted_until = world.actors[&name].node.trusted_until(Mono(world.now)).unwrap();
     assert_eq!(leads(&world, trusted_until.0 - 1), Leadership::Known(me.clone()));
     let unknown = Leadership::Unknown { last: me, since: Some(trusted_until) };

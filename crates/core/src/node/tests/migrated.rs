@@ -1,4 +1,4 @@
-//! Nodes on books that were carried from another registry, whose leases count from 1 again.
+//! Nodes on registry data that was migrated from another registry, whose leases count from 1 again.
 
 use super::*;
 use crate::backup::{EntryMap, is_copied, retire_members};

@@ -1,9 +1,9 @@
-//! Fires that are made up after an outage.
+//! Fires that are caught up after an outage.
 
 use super::*;
 use crate::job::Placement;
 
-/// Six jobs of every placement, each due every minute and made up in one of twenty seconds.
+/// Six jobs of every placement, each due every minute and caught up in one of twenty seconds.
 fn jobs() -> Vec<Job> {
     let placements = [Placement::Claimed, Placement::Sharded, Placement::Dispatched];
     let job = |(n, placement): (usize, Placement)| {

@@ -1,4 +1,4 @@
-//! Who tells that a fire is late, or absent: one node, once.
+//! Notifications that a fire is late or absent: one node sends each, once.
 
 use super::*;
 use crate::ids::JobName;

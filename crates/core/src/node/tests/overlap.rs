@@ -103,7 +103,7 @@ fn what_was_late_before_a_run_began_still_runs_though_nothing_is_to_wait() {
         world.now = 39_000;
         world.add(settings("b"));
         world.run(110_000 - world.now);
-        // Its lease has to end before anybody knows that the other is gone.
+        // Its lease has to end before any node knows that the other is gone.
         let first = world.starts[0].1.due;
         assert_eq!(first, Wall(10_000), "{placement:?}");
         let late: Vec<i64> = world.secs();

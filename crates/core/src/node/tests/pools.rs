@@ -130,7 +130,7 @@ fn an_end_is_told_in_the_step_in_which_another_run_of_the_job_takes_its_seat() {
     let retry = Retry { max_retries: 1, delay: "2s".into(), max_delay: "2s".into(), exit_codes: Vec::new() };
     let job = Job { schedule: "@every 3s".into(), retry: Some(retry), ..pooled("j", 1, Placement::Claimed) };
     world.send_command("a", Command::Apply([Job { overlap: Overlap::Limit(2), ..job }].into()));
-    // The run of 3 s failed, and waits for the seat that the one of 6 s has.
+    // The run of 3 s failed, and waits for the permit that the one of 6 s has.
     world.run(8_000 - world.now);
     assert_eq!((world.dues("j"), world.going()), ([3_000, 6_000].into(), 1));
     world.delay = 100;

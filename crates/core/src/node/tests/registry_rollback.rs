@@ -23,7 +23,7 @@ impl TestCluster {
         world
     }
 
-    /// All nodes are gone, the registry is what it was once, and whoever came first has noticed.
+    /// All nodes are gone, the registry went back in time, and the first node to join has recorded that.
     fn go_back(&mut self, store: Store) {
         self.actors.clear();
         self.ends.clear();
@@ -42,7 +42,7 @@ impl TestCluster {
         times
     }
 
-    /// First and last of the fires that history was told are forgotten, in seconds.
+    /// First and last of the fires that were reported as lost by the registry, in seconds.
     fn forgotten(&self) -> Vec<(i64, i64)> {
         let told = self.recorded.iter().filter(|v| v.reason.contains(FORGOTTEN));
         let told = told.inspect(|v| assert_eq!(v.state, VerdictState::Skipped));

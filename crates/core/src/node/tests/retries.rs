@@ -15,7 +15,7 @@ fn retried(name: &str, placement: Placement, times: u32) -> Job {
 }
 
 impl TestCluster {
-    /// Who started which attempt of a job, and when it may be done.
+    /// The nodes that started the attempts of a job, and when each may be done.
     fn attempts(&self, job: &str) -> Vec<(String, u32)> {
         let of_job = self.starts.iter().filter(|(_, run)| run.id.job.as_str() == job);
         of_job.map(|(node, run)| (node.clone(), run.attempt)).collect()
@@ -25,7 +25,7 @@ impl TestCluster {
         self.attempts(job).into_iter().map(|(_, attempt)| attempt).collect()
     }
 
-    /// Two nodes, and a job whose first attempt has just failed; who had it.
+    /// Two nodes, and a job whose first attempt has just failed; returns the node that had it.
     fn waiting(placement: Placement, change: impl Fn(&mut Job)) -> (Self, String) {
         let mut world = TestCluster::with(&["a", "b"]);
         world.run(1_500);

@@ -1,4 +1,4 @@
-//! Sharded jobs: who leads, when lanes are read, and what a node does that finds its own entry gone.
+//! Sharded jobs: leaders, reads of run states, and a node that finds its own entry gone.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -71,8 +71,8 @@ impl TestCluster {
     }
 }
 
-/// Who leads in the end, as one node sees to it that finds this leader, in a job that is enabled or not, in which the node
-/// is switched like this.
+/// The final leader, when a node finds this leader, in a job that is enabled or not, with these switches of the
+/// node.
 fn leads_after(leader: &str, enabled: bool, switches: impl Fn(u64) -> NodeSwitches) -> String {
     let mut world = TestCluster::with(&["a"]);
     world.run(10);
@@ -125,7 +125,7 @@ fn a_node_stands_where_there_is_no_leader_and_it_takes_part() {
     let shut = |life| NodeSwitches { shutdown: Some(life), ..NodeSwitches::default() };
     let shut_before = |life: u64| NodeSwitches { shutdown: Some(life + 1), ..NodeSwitches::default() };
     let paused = |_| NodeSwitches { paused: true, ..NodeSwitches::default() };
-    // By the leader it finds: nobody, itself, one that lives, one that is gone.
+    // By the leader it finds: none, itself, a living one, a dead one.
     let row = |enabled, switches: &dyn Fn(u64) -> NodeSwitches| {
         ["none", "a", "b", "gone"].map(|leader| leads_after(leader, enabled, switches))
     };
@@ -537,7 +537,7 @@ fn a_job_that_is_created_again_by_a_clock_that_is_behind_fires_nothing_twice() {
     world.send_command("a", apply());
     world.run(22_000);
     assert_eq!(world.dues("s").iter().filter(|due| **due == 20_000).count(), 3);
-    // The first that gives its lane back is one that never wrote it.
+    // The first member to remove its run state never wrote one.
     let lane = keys::shard_run_state(&name("s"), &world.member("b"));
     world.write(lane, None);
     world.send_command("b", Command::Delete(name("s")));
@@ -585,7 +585,7 @@ fn what_is_taken_back_of_a_shard_that_there_is_no_more_is_nobodys() {
     let lane = |world: &TestCluster| -> ShardRunState {
         decode(&world.entry(&keys::shard_run_state(&name("j"), &member)).unwrap()).unwrap()
     };
-    // One of its two shards waits for the slot while the shares are cut without it.
+    // One of its two shards waits for the slot while a reshard is done without it.
     let waits: ShardSet = ShardSet::one(Shard(3));
     assert_eq!((lane(&world).shards(), world.leader("j")), (ShardSet::range(2, 4), "a".into()));
     world.actors.get_mut(&member.node).unwrap().watching = false;
@@ -624,7 +624,7 @@ fn nobody_fires_shares_of_another_number_of_shards() {
     world.send_command("a", Command::Apply([sharded("j", "@every 10s", 5)].into()));
     world.run(12_000);
     world.starts.clear();
-    // The one who hears of it first is not the leader, and its next fire is near.
+    // The node that learns of it first is not the leader, and its next fire is near.
     let other = if world.leader("j") == "a" { "b" } else { "a" };
     world.send_command(other, Command::Apply([sharded("j", "@every 1s", 2)].into()));
     world.run(4_000);
@@ -772,7 +772,7 @@ fn the_last_fire_of_a_schedule_is_told_even_if_nobody_who_has_the_shard_is_left(
     (declared.end_at, declared.misfire_grace) = ("1970-01-01T00:00:25Z".to_string(), Some(1));
     declared.catch_up = crate::job::CatchUp::Skip;
     world.send_command("a", Command::Apply([declared].into()));
-    // The shares are cut for a request; the only fire is the last one.
+    // The reshard is done for a trigger; the only fire is the last one.
     world.run(17_500 - world.now);
     world.send_command("a", Command::RunNow(name("j"), "r1".parse().unwrap()));
     world.run(1_000);

@@ -1,7 +1,7 @@
 //! Cancellation of runs that have not started: they wait for their moment, a slot, a permit or their next attempt.
 //!
 //! The node that would start a run ends it, in a commit of its own that closes the run with a reason. The command item
-//! stays open until then, and its run does not start meanwhile. An unclaimed trigger is cancelled by the asked node.
+//! stays open until then, and its run does not start meanwhile. An unclaimed trigger is cancelled by the node asked.
 
 use alloc::string::String;
 
