@@ -70,8 +70,14 @@ pub fn keys_of(job: &JobName, place: Option<&Value>) -> BTreeSet<Key> {
     ]);
     let sharding = place.and_then(|value| decode::<Assignment>(value)).and_then(|place| place.sharding);
     if let Some(sharding) = sharding {
-        let portions = sharding.cut.portions.iter().chain(&sharding.kept).map(|portion| &portion.holder);
-        let may = sharding.lanes.iter().chain(&sharding.cut.among).chain(portions).chain(&sharding.leader);
+        let assignments =
+            sharding.shard_map.assignments.iter().chain(&sharding.kept).map(|portion| &portion.holder);
+        let may = sharding
+            .run_states
+            .iter()
+            .chain(&sharding.shard_map.among)
+            .chain(assignments)
+            .chain(&sharding.leader);
         all.extend(may.map(|member| keys::shard_run_state(job, member)));
     }
     all
@@ -113,18 +119,18 @@ fn map_members(key: &Key, value: &Value, see: &mut dyn FnMut(&mut Member)) -> (K
         Some(ParsedKey::Assignment(_)) => rewritten(value, |place: &mut Assignment| {
             place.owner.iter_mut().for_each(&mut *see);
             if let Some(sharding) = &mut place.sharding {
-                let portions = sharding.cut.portions.iter_mut().chain(&mut sharding.kept);
-                let portions = portions.map(|portion| &mut portion.holder);
-                let lanes = sharding.lanes.iter_mut().chain(&mut sharding.cut.among);
-                lanes.chain(portions).chain(&mut sharding.leader).for_each(see);
+                let assignments = sharding.shard_map.assignments.iter_mut().chain(&mut sharding.kept);
+                let assignments = assignments.map(|portion| &mut portion.holder);
+                let run_states = sharding.run_states.iter_mut().chain(&mut sharding.shard_map.among);
+                run_states.chain(assignments).chain(&mut sharding.leader).for_each(see);
             }
         }),
-        Some(ParsedKey::Pool(_)) => {
-            rewritten(value, |pool: &mut PoolRecord| pool.seats.iter_mut().for_each(|seat| see(&mut seat.by)))
-        }
-        Some(ParsedKey::RunState(_)) => {
-            rewritten(value, |lane: &mut RunState| lane.open.iter_mut().for_each(|open| see(&mut open.by)))
-        }
+        Some(ParsedKey::Pool(_)) => rewritten(value, |pool: &mut PoolRecord| {
+            pool.permits.iter_mut().for_each(|permit| see(&mut permit.by))
+        }),
+        Some(ParsedKey::RunState(_)) => rewritten(value, |run_state: &mut RunState| {
+            run_state.open.iter_mut().for_each(|open| see(&mut open.by))
+        }),
         Some(ParsedKey::ShardRunState(job, mut member)) => {
             see(&mut member);
             new_key = keys::shard_run_state(&job, &member);
@@ -171,12 +177,12 @@ pub fn open_runs(entries: &EntryMap) -> Vec<String> {
     for (key, value) in entries {
         let mut add = |job: &JobName, what: &str, by: &Member| open.push(format!("{job}{what} on {by}"));
         let read = match parse(key) {
-            Some(ParsedKey::RunState(job)) => decode::<RunState>(value).map(|lane| {
-                let open = lane.open.iter().filter(|open| open.wait.is_none());
+            Some(ParsedKey::RunState(job)) => decode::<RunState>(value).map(|run_state| {
+                let open = run_state.open.iter().filter(|open| open.wait.is_none());
                 open.for_each(|open| add(&job, "", &open.by));
             }),
-            Some(ParsedKey::ShardRunState(job, by)) => decode::<ShardRunState>(value).map(|lane| {
-                let open = lane.open.iter().filter(|open| open.wait.is_none());
+            Some(ParsedKey::ShardRunState(job, by)) => decode::<ShardRunState>(value).map(|run_state| {
+                let open = run_state.open.iter().filter(|open| open.wait.is_none());
                 open.for_each(|open| add(&job, &format!(" shards {}", open.shards), &by));
             }),
             Some(ParsedKey::Plan(job)) => decode::<Plan>(value).map(|plan| {
@@ -203,7 +209,7 @@ pub struct BackupCounts {
     /// Jobs with a pending reshard.
     pub marks: usize,
     /// Run states and plans: each goes on counting its claims, the lower part of tokens, where it is.
-    pub lanes: usize,
+    pub run_states: usize,
     /// Watermarks up to which fires are settled; a sharded job may have many.
     pub watermarks: usize,
     /// Runs that are claimed and not ended.
@@ -232,19 +238,20 @@ pub fn count_entries(entries: &EntryMap) -> BackupCounts {
                 SpecRecord::Deleted { .. } => all.deleted += 1,
             }),
             Some(ParsedKey::Assignment(_)) => decode::<Assignment>(value).map(|place| {
-                all.marks += usize::from(place.sharding.is_some_and(|sharding| sharding.mark.is_some()));
+                all.marks +=
+                    usize::from(place.sharding.is_some_and(|sharding| sharding.reshard_pending.is_some()));
             }),
             Some(ParsedKey::RunState(_)) => decode::<RunState>(value).map(|_| {
-                all.lanes += 1;
+                all.run_states += 1;
                 all.watermarks += 1;
             }),
             Some(ParsedKey::Plan(_)) => decode::<Plan>(value).map(|_| {
-                all.lanes += 1;
+                all.run_states += 1;
                 all.watermarks += 1;
             }),
-            Some(ParsedKey::ShardRunState(..)) => decode::<ShardRunState>(value).map(|lane| {
-                all.lanes += 1;
-                all.watermarks += lane.groups.len();
+            Some(ParsedKey::ShardRunState(..)) => decode::<ShardRunState>(value).map(|run_state| {
+                all.run_states += 1;
+                all.watermarks += run_state.groups.len();
             }),
             Some(ParsedKey::Triggers(_)) => decode::<TriggerRecord>(value).map(|asked| {
                 all.requests += asked.requests.iter().filter(|request| !request.taken).count();

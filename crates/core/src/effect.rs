@@ -301,7 +301,7 @@ impl fmt::Display for Event {
             Self::Electing(job) => write!(f, "elect a new leader of job {job} now"),
             Self::Elected(job) => write!(f, "leader election of job {job} completed: this node leads"),
             Self::ShardsDraining(job, shards) => {
-                write!(f, "job {job}: shards {shards} still run, the others were cut again without them")
+                write!(f, "job {job}: shards {shards} still run, the others were resharded without them")
             }
             Self::Rejected(job, request, shards) => {
                 write!(

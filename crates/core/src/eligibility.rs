@@ -54,24 +54,24 @@ pub enum Leadership {
 
 /// The node's right to plan, if it has it: the beat is its own, or it serves as the leader.
 #[must_use]
-pub fn planning_right(scene: &RuleContext<'_>) -> Option<PlanningRight> {
-    scene.me?;
-    let settings = scene.view.settings();
+pub fn planning_right(ctx: &RuleContext<'_>) -> Option<PlanningRight> {
+    ctx.me?;
+    let settings = ctx.view.settings();
     let (key, since, number, until) = match settings.planner {
         PlannerKind::Beat => {
-            let (operation, known) = scene.view.beat_known(DISPATCH)?;
-            let record = known.value.as_ref().filter(|record| record.holder == *scene.member)?;
+            let (operation, known) = ctx.view.beat_known(DISPATCH)?;
+            let record = known.value.as_ref().filter(|record| record.holder == *ctx.member)?;
             (keys::beat(operation), known.revision, record.beat, settings.start_of(record.beat + 1))
         }
         PlannerKind::Leader => {
-            let epoch = serves(scene)?;
-            let until = scene.now.wall + settings.beat_length();
-            (keys::serving(), scene.view.serving().revision, epoch, until)
+            let epoch = serves(ctx)?;
+            let until = ctx.now.wall + settings.beat_length();
+            (keys::serving(), ctx.view.serving().revision, epoch, until)
         }
     };
     Some(PlanningRight {
         guard: Guard::At(key, since),
-        planner: Planner { member: scene.member.clone(), number },
+        planner: Planner { member: ctx.member.clone(), number },
         horizon: until + MARGIN,
         slides: settings.planner == PlannerKind::Leader,
         since,
@@ -80,39 +80,39 @@ pub fn planning_right(scene: &RuleContext<'_>) -> Option<PlanningRight> {
 
 /// The epoch under which this node serves; none while it releases the lead, which another node may have already.
 #[must_use]
-pub fn serves(scene: &RuleContext<'_>) -> Option<u64> {
-    let record = scene.view.serving().value.as_ref()?;
-    let serves = record.serves && record.leader.as_ref() == Some(scene.member) && !scene.gives_up();
-    let serves = serves && scene.is_idle(&CommitScope::Serving);
+pub fn serves(ctx: &RuleContext<'_>) -> Option<u64> {
+    let record = ctx.view.serving().value.as_ref()?;
+    let serves = record.serves && record.leader.as_ref() == Some(ctx.member) && !ctx.gives_up();
+    let serves = serves && ctx.is_idle(&CommitScope::Serving);
     serves.then_some(record.epoch)
 }
 
 /// Whether this node must leave commands to the serving leader (S4-33).
 #[must_use]
-pub fn on_standby(scene: &RuleContext<'_>) -> bool {
-    scene.view.settings().planner == PlannerKind::Leader && serves(scene).is_none()
+pub fn on_standby(ctx: &RuleContext<'_>) -> bool {
+    ctx.view.settings().planner == PlannerKind::Leader && serves(ctx).is_none()
 }
 
 /// The members that work, in the order of their names: those that are able and not draining. Of two lives of one node
 /// the later.
 #[must_use]
-pub fn workers<'a>(scene: &RuleContext<'a>) -> Vec<&'a Member> {
-    let members = scene.view.members().map(|(member, _)| member);
-    let mut list: Vec<&Member> = members.filter(|member| !scene.view.is_replaced(member)).collect();
-    list.retain(|member| match *member == scene.member {
-        true => !scene.gives_up() && scene.local.unable.is_none(),
-        false => scene.view.intent(&member.node).is_none(),
+pub fn workers<'a>(ctx: &RuleContext<'a>) -> Vec<&'a Member> {
+    let members = ctx.view.members().map(|(member, _)| member);
+    let mut list: Vec<&Member> = members.filter(|member| !ctx.view.is_replaced(member)).collect();
+    list.retain(|member| match *member == ctx.member {
+        true => !ctx.gives_up() && ctx.local.unable.is_none(),
+        false => ctx.view.intent(&member.node).is_none(),
     });
     list
 }
 
 /// The working members that are not marked offline.
 #[must_use]
-pub fn candidates<'a>(scene: &RuleContext<'a>) -> Vec<&'a Member> {
-    let mut list = workers(scene);
+pub fn candidates<'a>(ctx: &RuleContext<'a>) -> Vec<&'a Member> {
+    let mut list = workers(ctx);
     // Where all nodes are offline the strikes mean nothing any more: an offline node is better than none.
-    if list.iter().any(|member| !scene.view.is_offline(member)) {
-        list.retain(|member| !scene.view.is_offline(member));
+    if list.iter().any(|member| !ctx.view.is_offline(member)) {
+        list.retain(|member| !ctx.view.is_offline(member));
     }
     list
 }
@@ -120,28 +120,28 @@ pub fn candidates<'a>(scene: &RuleContext<'a>) -> Vec<&'a Member> {
 /// Whether this node has an address for other nodes. One that is embedded without an HTTP interface has none: it cannot
 /// find that another node is out of reach.
 #[must_use]
-pub fn has_address(scene: &RuleContext<'_>) -> bool {
-    !scene.local.settings.address.is_empty()
+pub fn has_address(ctx: &RuleContext<'_>) -> bool {
+    !ctx.local.settings.address.is_empty()
 }
 
 /// Whether this node may take a beat or the lead: able, not draining, reachable, and its clock agrees (I11, law 6).
 #[must_use]
-pub fn may_lead(scene: &RuleContext<'_>) -> bool {
-    scene.me.is_some() && scene.clock_agrees() && candidates(scene).contains(&scene.member)
+pub fn may_lead(ctx: &RuleContext<'_>) -> bool {
+    ctx.me.is_some() && ctx.clock_agrees() && candidates(ctx).contains(&ctx.member)
 }
 
 /// How many slots of this node are busy.
 #[must_use]
-pub fn busy_slots(scene: &RuleContext<'_>) -> u32 {
-    let slots = scene.local.settings.slots;
-    let free = firing::free_slots(scene.view, scene.local);
+pub fn busy_slots(ctx: &RuleContext<'_>) -> u32 {
+    let slots = ctx.local.settings.slots;
+    let free = firing::free_slots(ctx.view, ctx.local);
     slots.saturating_sub(u32::try_from(free).unwrap_or(slots))
 }
 
 /// This node's load score as of now.
 #[must_use]
-pub fn load_score(scene: &RuleContext<'_>) -> Score {
-    Score::of(scene.local.peers.sample, busy_slots(scene), scene.local.settings.slots)
+pub fn load_score(ctx: &RuleContext<'_>) -> Score {
+    Score::of(ctx.local.peers.sample, busy_slots(ctx), ctx.local.settings.slots)
 }
 
 /// How long a new leader waits before it serves: W = max(0, T1 + T2 + net + ε·L − M), where M is what its predecessor's
@@ -154,11 +154,11 @@ pub fn takeover_wait(ttl: Millis, valid: Millis, notice: Millis, stop: Millis, n
 
 /// That wait, by the cluster's settings.
 #[must_use]
-pub fn handover_wait(scene: &RuleContext<'_>, settings: &ClusterSettings) -> Millis {
-    let (ttl, early) = (scene.local.lease.ttl(), scene.local.settings.early);
+pub fn handover_wait(ctx: &RuleContext<'_>, settings: &ClusterSettings) -> Millis {
+    let (ttl, early) = (ctx.local.lease.ttl(), ctx.local.settings.early);
     match settings.handover {
         Handover::Fenced => takeover_wait(ttl, lease::usable(ttl, early), Millis::ZERO, STOP, NET),
-        Handover::Waited => takeover_wait(ttl, ttl, scene.local.settings.notice, STOP, NET),
+        Handover::Waited => takeover_wait(ttl, ttl, ctx.local.settings.notice, STOP, NET),
     }
 }
 

@@ -35,8 +35,8 @@ impl Key {
     /// without a lease stay for ever.
     #[must_use]
     pub fn is_of_a_member(&self) -> bool {
-        let lane = self.0.strip_prefix(HOT_ROOT);
-        lane.is_some_and(|rest| !rest.ends_with("/claim") && !rest.ends_with("/plan"))
+        let run_state = self.0.strip_prefix(HOT_ROOT);
+        run_state.is_some_and(|rest| !rest.ends_with("/claim") && !rest.ends_with("/plan"))
     }
 }
 

@@ -259,7 +259,7 @@ pub struct Local {
     /// Locks held, and how many times each was taken.
     pub locks: BTreeMap<LockName, u32>,
     /// Open command items.
-    pub wishes: BTreeMap<(CommandId, u32), CommandItem>,
+    pub items: BTreeMap<(CommandId, u32), CommandItem>,
     /// Runs that a command item wants neither started nor attempted again.
     pub called_off: BTreeSet<(RunId, CommandId)>,
     /// Open items that have no commit in flight.
@@ -291,7 +291,7 @@ pub struct Local {
     /// Jobs due but without a slot, in a fair order: the first one gets the next slot.
     pub waiting: FairQueue,
     /// Jobs that wait for a permit of a pool.
-    pub seekers: PoolWaiters,
+    pub pool_waiters: PoolWaiters,
     /// When the registry was last listed.
     pub listed: Option<Mono>,
     /// When a listing was requested that was not answered yet.
@@ -345,7 +345,7 @@ impl Local {
             reading: BTreeSet::new(),
             recording: BTreeMap::new(),
             locks: BTreeMap::new(),
-            wishes: BTreeMap::new(),
+            items: BTreeMap::new(),
             called_off: BTreeSet::new(),
             todo: BTreeSet::new(),
             asking: BTreeMap::new(),
@@ -361,7 +361,7 @@ impl Local {
             put_off: BTreeMap::new(),
             yielding: false,
             waiting: FairQueue::default(),
-            seekers: PoolWaiters::default(),
+            pool_waiters: PoolWaiters::default(),
             listed: None,
             listing: None,
             list_at: Mono(i64::MAX),

@@ -134,12 +134,12 @@ impl Node {
             // A job that was looked at keeps only the place in the queue that this look asked for.
             for id in focus {
                 self.local.waiting.remove(id);
-                self.local.seekers.forget(id);
+                self.local.pool_waiters.forget(id);
             }
             self.note_served(&out);
             self.emit(now, out, effects, &mut wake);
             self.local.waiting.settle();
-            self.local.seekers.settle();
+            self.local.pool_waiters.settle();
             if !self.local.departed {
                 self.settle_joined(&member, effects);
             }
@@ -171,7 +171,7 @@ impl Node {
         member: &Member,
         focus: impl Iterator<Item = JobId>,
     ) -> RuleOutput {
-        let scene = self.context(now, lease, member);
+        let ctx = self.context(now, lease, member);
         if let Some(unknown) = self.unknown_layout() {
             let mut out = RuleOutput::default();
             out.add(RuleAction::Announce(Event::UnknownLayout(unknown)));
@@ -187,9 +187,9 @@ impl Node {
         let mut out = RuleOutput::default();
         for rule in self.rules.0 {
             match rule.decide {
-                RuleFn::Node(decide) => decide(&scene, &mut out),
-                RuleFn::Job(decide) => focus.iter().for_each(|id| decide(&scene, *id, &mut out)),
-                RuleFn::Jobs(decide) => decide(&scene, &focus, &mut out),
+                RuleFn::Node(decide) => decide(&ctx, &mut out),
+                RuleFn::Job(decide) => focus.iter().for_each(|id| decide(&ctx, *id, &mut out)),
+                RuleFn::Jobs(decide) => decide(&ctx, &focus, &mut out),
             }
         }
         out
@@ -237,7 +237,7 @@ impl Node {
         }
         // Jobs that wait for something else, and were last looked at while the clocks agreed or did not.
         if before.is_some_and(|(_, agreed)| agreed != certainty.1) {
-            local.seekers.open_all();
+            local.pool_waiters.open_all();
             local.agenda.extend(self.view.dispatched());
         }
         let beat = self.view.settings().beat_of(now.wall);
@@ -273,7 +273,7 @@ impl Node {
             self.local.waiting.remove(*id);
             self.local.agenda.remove(id);
         }
-        for id in self.local.seekers.take() {
+        for id in self.local.pool_waiters.take() {
             focus.push(id);
             self.local.agenda.remove(&id);
         }
@@ -293,7 +293,7 @@ impl Node {
             self.local.waiting.served(self.view.job(*id).priority(), *id);
         }
         for (pool, id) in &out.permits {
-            self.local.seekers.served(pool, self.view.job(*id).priority(), *id);
+            self.local.pool_waiters.served(pool, self.view.job(*id).priority(), *id);
         }
     }
 
@@ -305,7 +305,7 @@ impl Node {
     fn has_more(&self) -> bool {
         let local = &self.local;
         let slots = !local.waiting.is_empty() && self.free_slots() > 0;
-        !local.agenda.is_empty() || slots || local.seekers.has_more() || local.again
+        !local.agenda.is_empty() || slots || local.pool_waiters.has_more() || local.again
     }
 
     fn wake_for_jobs(&self, now: Now, wake: &mut EarliestWake) {

@@ -56,27 +56,31 @@ pub fn fire_status(
     lives: &dyn Fn(&Member) -> bool,
 ) -> FireStatus {
     match books {
-        FireRecords::Claimed(lane, holder, beside) => claimed(fire, now, (lane, holder, beside), lives),
+        FireRecords::Claimed(run_state, holder, beside) => {
+            claimed(fire, now, (run_state, holder, beside), lives)
+        }
         FireRecords::Planned(plan) => planned(fire, now, plan, lives),
-        FireRecords::Sharded(sharding, lanes, off) => sharded(fire, now, (sharding, lanes, off), lives),
+        FireRecords::Sharded(sharding, run_states, off) => {
+            sharded(fire, now, (sharding, run_states, off), lives)
+        }
     }
 }
 
 fn claimed(
     fire: Wall,
     now: Wall,
-    (lane, holder, beside): (Option<&RunState>, Option<&Member>, usize),
+    (run_state, holder, beside): (Option<&RunState>, Option<&Member>, usize),
     lives: &dyn Fn(&Member) -> bool,
 ) -> FireStatus {
-    if let Some(open) = lane.and_then(|lane| lane.open_of(&Fire::Due(fire))) {
+    if let Some(open) = run_state.and_then(|run_state| run_state.open_of(&Fire::Due(fire))) {
         return running(open.from, open.attempt, &open.by, now, lives);
     }
-    if lane
-        .is_some_and(|lane| lane.watermark >= fire || lane.passed.iter().any(|passed| passed.contains(fire)))
-    {
+    if run_state.is_some_and(|run_state| {
+        run_state.watermark >= fire || run_state.passed.iter().any(|passed| passed.contains(fire))
+    }) {
         return FireStatus::Finished;
     }
-    let open = lane.map_or(&[][..], |lane| &lane.open);
+    let open = run_state.map_or(&[][..], |run_state| &run_state.open);
     // While fewer runs execute than may, none of them is in its way.
     let full = open.first().filter(|_| open.len() >= beside);
     FireStatus::Waiting(match (full, holder) {
@@ -126,17 +130,17 @@ fn planned(fire: Wall, now: Wall, plan: Option<&Plan>, lives: &dyn Fn(&Member) -
 fn sharded(
     fire: Wall,
     now: Wall,
-    (sharding, lanes, off): (&Sharding, &BTreeMap<Member, ShardRunState>, &ShardSet),
+    (sharding, run_states, off): (&Sharding, &BTreeMap<Member, ShardRunState>, &ShardSet),
     lives: &dyn Fn(&Member) -> bool,
 ) -> FireStatus {
-    if sharding.cut.number == 0 {
+    if sharding.shard_map.number == 0 {
         return FireStatus::Waiting("its shards were never cut: is there a node that takes part?".into());
     }
     let (mut waits, mut goes) = (ShardSet::empty(), None);
-    for (member, lane) in lanes {
-        let late = lane.groups.iter().filter(|group| group.watermark < fire);
+    for (member, run_state) in run_states {
+        let late = run_state.groups.iter().filter(|group| group.watermark < fire);
         waits = late.fold(waits, |all, group| all.or(&group.shards));
-        for open in lane.open.iter().filter(|open| open.fire == Fire::Due(fire)) {
+        for open in run_state.open.iter().filter(|open| open.fire == Fire::Due(fire)) {
             match running(open.from, open.attempt, member, now, lives) {
                 FireStatus::Waiting(_) => waits = waits.or(&open.shards),
                 _ => goes = goes.or(Some((member, &open.shards))),
@@ -145,8 +149,8 @@ fn sharded(
     }
     let waits = waits.minus(off);
     match goes {
-        _ if !waits.is_empty() && sharding.mark.is_some() => {
-            FireStatus::Waiting(format!("shards {waits} wait for the shares to be cut again"))
+        _ if !waits.is_empty() && sharding.reshard_pending.is_some() => {
+            FireStatus::Waiting(format!("shards {waits} wait for the shards to be resharded"))
         }
         _ if !waits.is_empty() => FireStatus::Waiting(format!("shards {waits} have not begun")),
         Some((member, shards)) => {
@@ -216,8 +220,8 @@ mod tests {
     #[test]
     fn a_claimed_fire_waits_until_it_is_claimed_and_goes_until_its_lane_is_closed() {
         let (a, gone) = (member("a@1"), member("gone@1"));
-        let stand = |lane: Option<&RunState>, holder| {
-            fire_status(at(100), at(160), FireRecords::Claimed(lane, holder, 1), &lives)
+        let stand = |run_state: Option<&RunState>, holder| {
+            fire_status(at(100), at(160), FireRecords::Claimed(run_state, holder, 1), &lives)
         };
         waits(&stand(None, None), "no node holds it");
         waits(&stand(Some(&run_state_with(40, None)), Some(&gone)), "gone@1 is gone");
@@ -251,9 +255,9 @@ mod tests {
     fn runs_that_may_go_on_beside_it_are_not_in_its_way() {
         let a = member("a@1");
         let two = [open(40, 40, "a@1", 1), open(70, 70, "a@1", 1)].into();
-        let lane = RunState { open: two, ..run_state_with(70, None) };
+        let run_state = RunState { open: two, ..run_state_with(70, None) };
         let stand = |beside| {
-            fire_status(at(100), at(160), FireRecords::Claimed(Some(&lane), Some(&a), beside), &lives)
+            fire_status(at(100), at(160), FireRecords::Claimed(Some(&run_state), Some(&a), beside), &lives)
         };
         waits(&stand(3), "a holds it and has not claimed the fire: has it a free slot?");
         waits(&stand(2), "2 runs of it go on, as many as may; the first is that of 1970-01-01T00:00:40");
@@ -290,8 +294,8 @@ mod tests {
     #[test]
     fn a_sharded_fire_has_begun_when_every_shard_that_is_on_has() {
         let sharding = |number, mark| Sharding {
-            cut: ShardMap { number, ..ShardMap::default() },
-            mark,
+            shard_map: ShardMap { number, ..ShardMap::default() },
+            reshard_pending: mark,
             ..Sharding::default()
         };
         let group = |watermark, shards| ShardGroup { watermark: at(watermark), shards };
@@ -307,24 +311,24 @@ mod tests {
             wait: None,
             began: None,
         };
-        let lanes = |of_b: ShardGroup, open: Vec<OpenShards>| {
+        let run_states = |of_b: ShardGroup, open: Vec<OpenShards>| {
             let of_a = [group(100, ShardSet::range(0, 2))].into();
             BTreeMap::from([
                 (member("a@1"), ShardRunState { groups: of_a, open, ..ShardRunState::default() }),
                 (member("b@1"), ShardRunState { groups: [of_b].into(), ..ShardRunState::default() }),
             ])
         };
-        let stand = |sharding: &Sharding, lanes: &BTreeMap<_, _>, off: &ShardSet| {
-            fire_status(at(100), at(160), FireRecords::Sharded(sharding, lanes, off), &lives)
+        let stand = |sharding: &Sharding, run_states: &BTreeMap<_, _>, off: &ShardSet| {
+            fire_status(at(100), at(160), FireRecords::Sharded(sharding, run_states, off), &lives)
         };
         let (none, cut) = (ShardSet::empty(), sharding(3, None));
         waits(&stand(&sharding(0, None), &BTreeMap::new(), &none), "never cut");
-        let behind = lanes(group(40, ShardSet::range(2, 4)), Vec::new());
+        let behind = run_states(group(40, ShardSet::range(2, 4)), Vec::new());
         waits(&stand(&cut, &behind, &none), "shards 2-3 have not begun");
         assert_eq!(stand(&cut, &behind, &ShardSet::range(2, 4)), FireStatus::Finished, "nobody expects them");
         let mark = ReshardPending { since: at(0), why: crate::record::ReshardCause::Nodes };
-        waits(&stand(&sharding(3, Some(mark)), &behind, &none), "cut again");
-        let even = |open| lanes(group(100, ShardSet::range(2, 4)), open);
+        waits(&stand(&sharding(3, Some(mark)), &behind, &none), "resharded");
+        let even = |open| run_states(group(100, ShardSet::range(2, 4)), open);
         goes(
             &stand(&cut, &even([claim(ShardSet::one(crate::ids::Shard(1)), 100)].into()), &none),
             "shards 1 are",

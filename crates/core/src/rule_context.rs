@@ -152,8 +152,8 @@ impl<'a> RuleContext<'a> {
 
     /// Whether no commit of this scope is in flight.
     #[must_use]
-    pub fn is_idle(&self, subject: &CommitScope) -> bool {
-        !self.local.busy.contains(subject)
+    pub fn is_idle(&self, scope: &CommitScope) -> bool {
+        !self.local.busy.contains(scope)
     }
 
     /// Whether this node owns the job.
@@ -260,8 +260,8 @@ impl RuleOutput {
     }
 
     /// Adds a transaction.
-    pub fn commit(&mut self, subject: CommitScope, kind: CommitKind, txn: Txn) {
+    pub fn commit(&mut self, scope: CommitScope, kind: CommitKind, txn: Txn) {
         self.paced += usize::from(kind.is_paced());
-        self.add(RuleAction::Commit(subject, kind, txn));
+        self.add(RuleAction::Commit(scope, kind, txn));
     }
 }

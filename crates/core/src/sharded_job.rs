@@ -15,7 +15,7 @@ use crate::view::{JobId, JobTerms, JobView, KnownEntry, ShardTerms};
 
 /// One sharded job, or the remains of one, that this node may decide about now.
 pub(crate) struct ShardedJob<'a> {
-    pub(crate) scene: &'a RuleContext<'a>,
+    pub(crate) ctx: &'a RuleContext<'a>,
     pub(crate) job: JobView<'a>,
     pub(crate) sharding: &'a Sharding,
     /// `None` when the job is deleted or not sharded any more.
@@ -24,13 +24,13 @@ pub(crate) struct ShardedJob<'a> {
 
 impl<'a> ShardedJob<'a> {
     /// The sharded job; `None` when it has no shard data, or when this is no moment to decide about it.
-    pub(crate) fn of(scene: &'a RuleContext<'a>, id: JobId) -> Option<Self> {
-        let job = scene.job(id);
+    pub(crate) fn of(ctx: &'a RuleContext<'a>, id: JobId) -> Option<Self> {
+        let job = ctx.job(id);
         let sharded = job.sharded()?;
-        if scene.me.is_none() || !job.is_consistent() || !scene.is_idle(&CommitScope::Job(id)) {
+        if ctx.me.is_none() || !job.is_consistent() || !ctx.is_idle(&CommitScope::Job(id)) {
             return None;
         }
-        Some(Self { scene, job, sharding: &sharded.sharding, terms: job.terms() })
+        Some(Self { ctx, job, sharding: &sharded.sharding, terms: job.terms() })
     }
 
     /// Whether the job may fire.
@@ -40,26 +40,26 @@ impl<'a> ShardedJob<'a> {
 
     /// Whether a member is gone. Its membership decides, and every commit that follows from this guards on it.
     pub(crate) fn is_dead(&self, member: &Member) -> bool {
-        self.scene.view.member(member).is_none()
+        self.ctx.view.member(member).is_none()
     }
 
     /// Whether this node takes part, as far as its own state says.
     pub(crate) fn may_take_part(&self) -> bool {
-        !self.scene.gives_up() && self.scene.local.unable.is_none()
+        !self.ctx.gives_up() && self.ctx.local.unable.is_none()
     }
 
     /// The one member that settles the runs of dead ones where several could: the leader, or the first by name.
     pub(crate) fn is_steward(&self) -> bool {
         let leader = self.sharding.leader.as_ref().filter(|leader| !self.is_dead(leader));
-        let first = || self.scene.view.members().map(|(member, _)| member).next();
-        leader.or_else(first) == Some(self.scene.member)
+        let first = || self.ctx.view.members().map(|(member, _)| member).next();
+        leader.or_else(first) == Some(self.ctx.member)
     }
 
     /// The known run state of a member; this node's own is absent until it was written in this life.
     pub(crate) fn known(&self, member: &Member) -> Option<KnownEntry<ShardRunState>> {
         match self.job.run_state_of(member) {
             Some(known) => Some(known.run_state.clone()),
-            None => (member == self.scene.member).then(KnownEntry::default),
+            None => (member == self.ctx.member).then(KnownEntry::default),
         }
     }
 
@@ -77,7 +77,7 @@ impl<'a> ShardedJob<'a> {
     pub(crate) fn next_due<'g>(&self, groups: impl Iterator<Item = &'g ShardGroup>) -> Option<Wall> {
         let (terms, _) = self.terms?;
         let schedule = terms.schedule.as_ref().filter(|_| !terms.paused)?;
-        let (now, policy) = (self.scene.now.wall, self.scene.policy(terms));
+        let (now, policy) = (self.ctx.now.wall, self.ctx.policy(terms));
         let next = |group: &ShardGroup| {
             let next = due::next(schedule, group.watermark.max(terms.since), now, &policy);
             // The last fires may be too old by now: then a commit has to skip them.
@@ -99,14 +99,14 @@ impl<'a> ShardedJob<'a> {
     }
 
     /// The write of a run state's next version.
-    pub(crate) fn put_run_state(&self, member: &Member, lane: &ShardRunState) -> Write {
+    pub(crate) fn put_run_state(&self, member: &Member, run_state: &ShardRunState) -> Write {
         let key = keys::shard_run_state(self.job.name(), member);
-        Write::Put { key, value: encode(lane), owner: None }
+        Write::Put { key, value: encode(run_state), owner: None }
     }
 
     /// A transaction that also guards on this node's membership and on the assignment as it is known.
     pub(crate) fn txn(&self, guards: impl IntoIterator<Item = Guard>, writes: Vec<Write>) -> Txn {
-        let ours = self.scene.born().into_iter().chain([self.job.assignment_guard()]);
+        let ours = self.ctx.born().into_iter().chain([self.job.assignment_guard()]);
         Txn { guards: ours.chain(guards).collect(), writes }
     }
 

@@ -56,12 +56,12 @@ pub fn assign_shards(
         // The design's own code takes the absolute value in 32 bits, which fails for one hash in four billion.
         ShardingStrategy::Rotate => line.rotate_left(hash.unsigned_abs() as usize % nodes.len().max(1)),
     }
-    let mut portions = Vec::new();
-    portions.resize(nodes.len(), ShardSet::empty());
-    for (portion, at) in split_evenly(total, nodes.len()).zip(line) {
-        portions[at] = portion;
+    let mut assignments = Vec::new();
+    assignments.resize(nodes.len(), ShardSet::empty());
+    for (assignment, at) in split_evenly(total, nodes.len()).zip(line) {
+        assignments[at] = assignment;
     }
-    portions
+    assignments
 }
 
 /// Assignments of equal size in a row; the remainder goes to the first, one each.
@@ -69,11 +69,11 @@ fn split_evenly(total: u32, nodes: usize) -> impl Iterator<Item = ShardSet> {
     let n = u32::try_from(nodes).unwrap_or(u32::MAX).max(1);
     let (each, rest) = (total / n, total % n);
     (0..n).map(move |k| {
-        let mut portion = ShardSet::range(k * each, (k + 1) * each);
+        let mut assignment = ShardSet::range(k * each, (k + 1) * each);
         if k < rest {
-            portion.insert(Shard(each * n + k));
+            assignment.insert(Shard(each * n + k));
         }
-        portion
+        assignment
     })
 }
 
@@ -148,15 +148,15 @@ mod tests {
                     let cut = |nodes: &[&str]| {
                         super::assign_shards(strategy, NodeOrder::Ascending, &job, total, nodes)
                     };
-                    let portions = cut(&names[..n]);
-                    let all = portions.iter().fold(ShardSet::empty(), |all, p| all.or(p));
-                    let sizes: Vec<usize> = portions.iter().map(ShardSet::len).collect();
+                    let assignments = cut(&names[..n]);
+                    let all = assignments.iter().fold(ShardSet::empty(), |all, p| all.or(p));
+                    let sizes: Vec<usize> = assignments.iter().map(ShardSet::len).collect();
                     assert_eq!((all, sizes.iter().sum()), (ShardSet::all(total), total as usize));
                     assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1);
                     let mut reversed: Vec<&str> = names[..n].to_vec();
                     reversed.reverse();
                     let again: Vec<ShardSet> = cut(&reversed).into_iter().rev().collect();
-                    assert_eq!(again, portions, "the order of arrival does not matter");
+                    assert_eq!(again, assignments, "the order of arrival does not matter");
                 }
             }
         }

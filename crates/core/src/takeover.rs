@@ -16,22 +16,23 @@ use crate::view::{JobView, KnownEntry};
 
 /// The takeover transaction. `gone` guards that the old owner is no member.
 pub(crate) fn txn(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     job: &JobView<'_>,
-    lane: &KnownEntry<RunState>,
+    run_state: &KnownEntry<RunState>,
     gone: Guard,
 ) -> Txn {
     let lane_key = keys::run_state(job.name());
-    let guards = scene.born().into_iter().chain([job.assignment_guard(), gone, lane.guard(lane_key.clone())]);
+    let guards =
+        ctx.born().into_iter().chain([job.assignment_guard(), gone, run_state.guard(lane_key.clone())]);
     // A job that may not be owned is released; but the history needs a verdict on its last run.
-    let told = lane.value.as_ref().is_none_or(|l| l.open.is_empty() && l.verdicts.is_empty());
-    let stays = job.is_enabled() && job.fits(scene.member);
-    let owner = (stays || !told).then(|| scene.member.clone());
+    let told = run_state.value.as_ref().is_none_or(|l| l.open.is_empty() && l.verdicts.is_empty());
+    let stays = job.is_enabled() && job.fits(ctx.member);
+    let owner = (stays || !told).then(|| ctx.member.clone());
     let place = Assignment { owner, ..job.assignment().next() };
     let mut writes =
         Vec::from([Write::Put { key: keys::assignment(job.name()), value: encode(&place), owner: None }]);
-    if let Some(lane) = lane.value.as_ref().filter(|l| !l.open.is_empty()) {
-        let settled = settle(scene, job, lane, |_| true, "its node is gone");
+    if let Some(run_state) = run_state.value.as_ref().filter(|l| !l.open.is_empty()) {
+        let settled = settle(ctx, job, run_state, |_| true, "its node is gone");
         writes.push(Write::Put { key: lane_key, value: encode(&settled), owner: None });
     }
     Txn { guards: guards.collect(), writes }
@@ -39,33 +40,33 @@ pub(crate) fn txn(
 
 /// The run state with its doubtful runs settled by the job's delivery: lost, or attempted again by this node.
 pub(crate) fn settle(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     job: &JobView<'_>,
-    lane: &RunState,
+    run_state: &RunState,
     is_doubtful: impl Fn(&Open) -> bool,
     why: &str,
 ) -> RunState {
-    let mut settled = RunState { open: Vec::new(), seq: lane.seq + 1, ..lane.clone() };
-    for open in &lane.open {
+    let mut settled = RunState { open: Vec::new(), seq: run_state.seq + 1, ..run_state.clone() };
+    for open in &run_state.open {
         match is_doubtful(open) {
-            true => settle_one(scene, job, &mut settled, open.clone(), why),
+            true => settle_one(ctx, job, &mut settled, open.clone(), why),
             false => settled.open.push(open.clone()),
         }
     }
     settled
 }
 
-fn settle_one(scene: &RuleContext<'_>, job: &JobView<'_>, lane: &mut RunState, open: Open, why: &str) {
+fn settle_one(ctx: &RuleContext<'_>, job: &JobView<'_>, run_state: &mut RunState, open: Open, why: &str) {
     if open.wait.is_some() {
         // Nothing was executing, so nothing is in doubt.
-        return lane.open.push(Open { by: scene.member.clone(), ..open });
+        return run_state.open.push(Open { by: ctx.member.clone(), ..open });
     }
     let spec = job.spec();
     let repeats = spec.as_ref().is_some_and(|s| s.job.enabled && s.job.delivery == Delivery::AtLeastOnce);
     let retries = spec.is_some_and(|s| s.job.retry.is_some());
     let then =
         if repeats { "another attempt follows" } else { "it is not repeated: delivery is at_most_once" };
-    lane.verdicts.push(Verdict {
+    run_state.verdicts.push(Verdict {
         run: run_id(job, &open),
         attempt: open.attempt,
         due: open.due,
@@ -78,22 +79,28 @@ fn settle_one(scene: &RuleContext<'_>, job: &JobView<'_>, lane: &mut RunState, o
     if !repeats && retries {
         // It may have failed, and the history may expect another attempt.
         let (run, node) = (run_id(job, &open), open.by.node.as_str());
-        lane.verdicts.push(given_up(run, open.attempt + 1, open.due, node, "the attempt before is lost"));
+        run_state.verdicts.push(given_up(
+            run,
+            open.attempt + 1,
+            open.due,
+            node,
+            "the attempt before is lost",
+        ));
     }
-    if !repeats && scene.clock_agrees() && follows_runs(job) {
+    if !repeats && ctx.clock_agrees() && follows_runs(job) {
         // When it ended is unknown, but by now it has.
-        lane.watermark = lane.watermark.max(scene.now.wall);
+        run_state.watermark = run_state.watermark.max(ctx.now.wall);
     }
     if repeats {
         // Each attempt has a number of its own: tokens are made of them.
-        let taken = lane.open.iter().map(|other| other.seq + 1).max();
-        lane.seq = lane.seq.max(taken.unwrap_or(0));
-        lane.open.push(Open {
+        let taken = run_state.open.iter().map(|other| other.seq + 1).max();
+        run_state.seq = run_state.seq.max(taken.unwrap_or(0));
+        run_state.open.push(Open {
             began: Some(open.began()),
-            from: scene.now.wall.max(open.due),
-            by: scene.member.clone(),
+            from: ctx.now.wall.max(open.due),
+            by: ctx.member.clone(),
             attempt: open.attempt + 1,
-            seq: lane.seq,
+            seq: run_state.seq,
             ..open
         });
     }

@@ -311,7 +311,9 @@ impl View {
     /// Whether any run state known here has a fire opened by this member, without those that wait for an attempt.
     #[must_use]
     pub fn opened_by(&self, member: &Member) -> bool {
-        let opens = |lane: &RunState| lane.open.iter().any(|open| open.wait.is_none() && open.by == *member);
+        let opens = |run_state: &RunState| {
+            run_state.open.iter().any(|open| open.wait.is_none() && open.by == *member)
+        };
         self.held.values().filter_map(OwnedJob::record).any(opens)
             || self.shards_opened_by(member)
             || self.accepted_count() > 0

@@ -103,27 +103,28 @@ async fn engine(folder: &Path) -> f64 {
     let put = |key| Write::Put { key, value: VALUE.as_slice().into(), owner: None };
     let all = (0..2 * BATCH).map(|i| Txn { guards: vec![], writes: vec![put(keys::assignment(&job(i)))] });
     let places = registry.commit(all.collect()).await;
-    let mut lanes = vec![None; 2 * BATCH];
+    let mut run_states = vec![None; 2 * BATCH];
     let begin = clock::now().mono;
     for _ in 0..ROUNDS {
         let half = |half: usize| {
             let txns = (half * BATCH..(half + 1) * BATCH).map(|i| {
                 let TxnOutcome::Applied(place) = places[i] else { panic!("{:?}", places[i]) };
-                let lane = keys::run_state(&job(i));
-                let known = lanes[i].map_or(Guard::Absent(lane.clone()), |at| Guard::At(lane.clone(), at));
+                let run_state = keys::run_state(&job(i));
+                let known = run_states[i]
+                    .map_or(Guard::Absent(run_state.clone()), |at| Guard::At(run_state.clone(), at));
                 let guards = vec![
                     known,
                     Guard::At(keys::assignment(&job(i)), place),
                     Guard::Present(keys::assignment(&job(0))),
                 ];
-                Txn { guards, writes: vec![put(lane)] }
+                Txn { guards, writes: vec![put(run_state)] }
             });
             registry.commit(txns.collect())
         };
         let (first, second) = tokio::join!(half(0), half(1));
-        for (lane, outcome) in lanes.iter_mut().zip(first.into_iter().chain(second)) {
+        for (run_state, outcome) in run_states.iter_mut().zip(first.into_iter().chain(second)) {
             let TxnOutcome::Applied(at) = outcome else { panic!("{outcome:?}") };
-            *lane = Some(at);
+            *run_state = Some(at);
         }
     }
     (2 * BATCH * ROUNDS) as f64 / (clock::now().mono - begin).0 as f64 * 1000.0

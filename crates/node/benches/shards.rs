@@ -150,7 +150,9 @@ fn job(name: &str, schedule: &str, shards: u32) -> Job {
 async fn until_resharded(node: &Handle, jobs: &[Job], nodes: usize) {
     let cut = |job: &Job| {
         let sharding = node.with_node(|node| node.view().find(&job.name)?.sharding().cloned());
-        sharding.is_some_and(|sharding| sharding.cut.among.len() == nodes && sharding.mark.is_none())
+        sharding.is_some_and(|sharding| {
+            sharding.shard_map.among.len() == nodes && sharding.reshard_pending.is_none()
+        })
     };
     while !jobs.iter().all(cut) {
         sleep(Duration::from_millis(20)).await;
@@ -258,14 +260,14 @@ async fn ask(node: &Handle, request: &str) {
 /// Until no run of the fire before is open: a new cut waits for those, and that is not what is measured.
 async fn until_rest(node: &Handle) {
     let wide = "wide".parse().unwrap();
-    while !node.shard_run_states(&wide).await.unwrap().values().all(|lane| lane.open.is_empty()) {
+    while !node.shard_run_states(&wide).await.unwrap().values().all(|run_state| run_state.open.is_empty()) {
         sleep(Duration::from_millis(20)).await;
     }
 }
 
 async fn until_reshard_pending(node: &Handle) {
     let wide = "wide".parse().unwrap();
-    let marked = || node.with_node(|n| Some(n.view().find(&wide)?.sharding()?.mark.is_some()));
+    let marked = || node.with_node(|n| Some(n.view().find(&wide)?.sharding()?.reshard_pending.is_some()));
     while marked() != Some(true) {
         sleep(Duration::from_millis(1)).await;
     }

@@ -188,8 +188,8 @@ impl Driver {
     }
 
     fn ended(&mut self, news: ExecutorEvent) -> Option<(RunId, u32, RunEvent)> {
-        let wish = notice_policies(&self.node, &self.notifiers, self.runs.node().clone());
-        self.runs.ended(news, &mut self.executor, &self.history, &wish)
+        let item = notice_policies(&self.node, &self.notifiers, self.runs.node().clone());
+        self.runs.ended(news, &mut self.executor, &self.history, &item)
     }
 
     /// The input that an executor's event gives to the node.
@@ -251,8 +251,8 @@ impl Driver {
             DriverEvent::Request(HandleRequest::Change(asker, command, answer)) => {
                 self.change(asker, command, answer)
             }
-            DriverEvent::Request(HandleRequest::LogDecision(asker, deed, outcome)) => {
-                self.log_decision(asker, deed, outcome)
+            DriverEvent::Request(HandleRequest::LogDecision(asker, action, outcome)) => {
+                self.log_decision(asker, action, outcome)
             }
             DriverEvent::Request(HandleRequest::Read(keys, answer)) => {
                 let registry = self.registry.clone();
@@ -353,9 +353,9 @@ impl Driver {
             }
             Effect::Stop(run, reason) => self.executor.stop(&run, reason),
             Effect::Record(verdict) => {
-                let wish =
+                let item =
                     notice_policies(&self.node, &self.notifiers, self.runs.node().clone())(&verdict.run.job);
-                self.history.put(HistoryWrite::Verdict(Box::new(verdict), wish));
+                self.history.put(HistoryWrite::Verdict(Box::new(verdict), item));
             }
             Effect::Announce(alarm @ Event::Alarm { .. }) => self.alarm = Some(alarm),
             Effect::Announce(event) => self.report_event(event),
@@ -390,11 +390,11 @@ impl Driver {
             Event::NameTaken(_) => "name_taken",
             Event::ClockDiffers(_) => "clock_differs",
             Event::Unreadable(_) => "unreadable",
-            Event::Unschedulable(_) => "fits_nobody",
+            Event::Unschedulable(_) => "unschedulable",
             Event::Drained => "drained",
             Event::Electing(_) => "electing",
             Event::Elected(_) => "elected",
-            Event::ShardsDraining(..) => "pinned",
+            Event::ShardsDraining(..) => "shards_draining",
             Event::Rejected(..) => "rejected",
             Event::Closed => "closed",
             Event::Connected => "connected",

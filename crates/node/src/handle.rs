@@ -126,12 +126,12 @@ impl Handle {
     pub async fn log_decision(
         &self,
         asker: Requester,
-        deed: AuditAction,
+        action: AuditAction,
         outcome: AuditOutcome,
         why: String,
     ) {
         // A node that has stopped decides nothing more, and has no history to write to.
-        let _ = self.shared.requests.send(HandleRequest::LogDecision(asker, deed, (outcome, why))).await;
+        let _ = self.shared.requests.send(HandleRequest::LogDecision(asker, action, (outcome, why))).await;
     }
 
     /// Reads the audit log, the latest entries first, as far as this history has it.
@@ -169,15 +169,15 @@ impl Handle {
     ) -> Result<BTreeMap<Member, ShardRunState>, RunStateError> {
         let sharding = self.with_node(|node| node.view().find(job).and_then(|job| job.sharding().cloned()));
         let sharding = sharding.unwrap_or_default();
-        let keys = sharding.lanes.iter().map(|member| keys::shard_run_state(job, member)).collect();
+        let keys = sharding.run_states.iter().map(|member| keys::shard_run_state(job, member)).collect();
         let found = self.read(keys).await?;
-        let lane = |member: &Member| {
+        let run_state = |member: &Member| {
             let entry = found.get(&keys::shard_run_state(job, member))?.entry.as_ref()?;
             decode::<ShardRunState>(&entry.value)
         };
         let adopted =
-            |member: &Member| (member.clone(), sharding.run_state_of(member, lane(member).as_ref()));
-        Ok(sharding.lanes.iter().map(adopted).collect())
+            |member: &Member| (member.clone(), sharding.run_state_of(member, run_state(member).as_ref()));
+        Ok(sharding.run_states.iter().map(adopted).collect())
     }
 
     /// Reads the run states of claimed jobs at this moment, with watermark and open fires, from the registry. A job
@@ -190,9 +190,9 @@ impl Handle {
         jobs: &[JobName],
     ) -> Result<BTreeMap<JobName, RunState>, RunStateError> {
         let found = self.read(jobs.iter().map(keys::run_state).collect()).await?;
-        let lane =
+        let run_state =
             |job: &JobName| decode::<RunState>(&found.get(&keys::run_state(job))?.entry.as_ref()?.value);
-        Ok(jobs.iter().filter_map(|job| Some((job.clone(), lane(job)?))).collect())
+        Ok(jobs.iter().filter_map(|job| Some((job.clone(), run_state(job)?))).collect())
     }
 
     /// Reads the plans of dispatched jobs at this moment from the registry. A job for which nothing was
@@ -276,14 +276,14 @@ impl Handle {
     /// A file cannot be deleted.
     pub async fn remove_log(&self, run: &RunId) -> std::io::Result<usize> {
         let removed = self.remove_log_unaudited(run).await;
-        let deed = AuditAction::new("forget", &format!("run {run}")).of_job(Some(run.job.clone()));
+        let action = AuditAction::new("forget", &format!("run {run}")).of_job(Some(run.job.clone()));
         let (outcome, why) = match &removed {
             Ok(0) => (AuditOutcome::Unchanged, String::new()),
             Ok(_) => (AuditOutcome::Applied, String::new()),
             // Some of it may be deleted.
             Err(e) => (AuditOutcome::Unknown, e.to_string()),
         };
-        self.log_decision(Requester::process(), deed, outcome, why).await;
+        self.log_decision(Requester::process(), action, outcome, why).await;
         removed
     }
 
@@ -376,8 +376,9 @@ impl Handle {
         listener: Option<OwnedFd>,
         wait: Duration,
     ) -> Result<Infallible, String> {
-        let deed = AuditAction::on_node("upgrade", self.name());
-        self.log_decision(Requester::process(), deed, AuditOutcome::Applied, UPGRADE_BEGINS.to_owned()).await;
+        let action = AuditAction::on_node("upgrade", self.name());
+        self.log_decision(Requester::process(), action, AuditOutcome::Applied, UPGRADE_BEGINS.to_owned())
+            .await;
         self.upgrade_unaudited(program, listener, wait).await
     }
 

@@ -56,7 +56,7 @@ pub(crate) struct JobRow {
     pub(crate) missing: Vec<String>,
     /// Whether no online node matches its node selector: until one does, nothing of it runs.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    pub(crate) fits_nobody: bool,
+    pub(crate) unschedulable: bool,
 }
 
 /// All details of a job.
@@ -81,7 +81,7 @@ pub(crate) struct JobDetail {
     pub(crate) missing: Vec<String>,
     /// Whether no online node matches its node selector: until one does, nothing of it runs.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    pub(crate) fits_nobody: bool,
+    pub(crate) unschedulable: bool,
     /// Whether no node owns it, and it has no manual runs either.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub(crate) disabled: bool,

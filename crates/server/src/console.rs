@@ -191,7 +191,7 @@ fn due(job: &JobRow) -> Markup {
     match job.missing.first() {
         _ if job.disabled => chip("disabled"),
         Some(missing) => never(&format!("no calendar {missing}")),
-        None if job.fits_nobody => never("no node fits"),
+        None if job.unschedulable => never("no node fits"),
         None if job.paused => chip("paused"),
         None => time(job.next.as_deref()),
     }

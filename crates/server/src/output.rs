@@ -73,7 +73,7 @@ impl TableRow for JobRow {
             match self.missing.first() {
                 _ if self.disabled => "disabled".to_owned(),
                 Some(missing) => format!("never: no calendar {missing}"),
-                None if self.fits_nobody => "no node fits".to_owned(),
+                None if self.unschedulable => "no node fits".to_owned(),
                 None => local(self.next.as_deref()),
             },
             yes(self.paused),

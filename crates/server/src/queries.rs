@@ -132,7 +132,7 @@ fn row(copied: JobSnapshot, now: Wall) -> JobRow {
         paused: copied.spec.paused,
         disabled: !job.enabled,
         missing: copied.missing,
-        fits_nobody: copied.unschedulable,
+        unschedulable: copied.unschedulable,
         schedule: job.schedule.lines().map(str::trim).collect::<Vec<_>>().join("; "),
     }
 }
@@ -166,12 +166,12 @@ pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
         Some((copied, sharing, switches))
     })?;
     let next = next(&copied, zones::now());
-    let JobSnapshot { spec, owner, missing, unschedulable: fits_nobody, .. } = copied;
+    let JobSnapshot { spec, owner, missing, unschedulable, .. } = copied;
     Some(JobDetail {
         name: name.to_string(),
         next,
         missing,
-        fits_nobody,
+        unschedulable,
         version: spec.version,
         owner,
         paused: spec.paused,
@@ -309,19 +309,20 @@ pub(crate) async fn waits_on(handle: &Handle, run: &RunId) -> Result<Option<Memb
     let Some((placement, owner, untaken)) = known else { return Ok(None) };
     Ok(match placement {
         Placement::Claimed => {
-            let lane = handle.claimed_run_states(job).await?.remove(&run.job).unwrap_or_default();
+            let run_state = handle.claimed_run_states(job).await?.remove(&run.job).unwrap_or_default();
             // An unclaimed request is for the owner to start.
-            owner.filter(|_| untaken || lane.open_of(&run.fire).is_some())
+            owner.filter(|_| untaken || run_state.open_of(&run.fire).is_some())
         }
         Placement::Dispatched => {
             let plan = handle.plans(job).await?.remove(&run.job).unwrap_or_default();
             plan.runs.into_iter().find(|planned| planned.fire == run.fire).map(|planned| planned.by)
         }
         Placement::Sharded | Placement::Broadcast => {
-            let lanes = handle.shard_run_states(&run.job).await?;
-            let has =
-                |lane: &ShardRunState| lane.open_of(run.shard).is_some_and(|open| open.fire == run.fire);
-            lanes.into_iter().find(|(_, lane)| has(lane)).map(|(member, _)| member)
+            let run_states = handle.shard_run_states(&run.job).await?;
+            let has = |run_state: &ShardRunState| {
+                run_state.open_of(run.shard).is_some_and(|open| open.fire == run.fire)
+            };
+            run_states.into_iter().find(|(_, run_state)| has(run_state)).map(|(member, _)| member)
         }
     })
 }
@@ -369,7 +370,8 @@ pub(crate) fn is_expected(handle: &Handle, run: &RunId) -> bool {
         let asked = job.triggers().and_then(|known| known.value.clone());
         let spec = timed(node.view(), &job)?;
         let calendars = node.view().calendars_of(&spec.job);
-        let shards = job.sharding().map_or(spec.job.shards, |sharding| sharding.cut.total_of(&spec.job));
+        let shards =
+            job.sharding().map_or(spec.job.shards, |sharding| sharding.shard_map.total_of(&spec.job));
         Some((spec, shards, calendars, asked))
     });
     let Some((spec, shards, calendars, asked)) = known else { return false };

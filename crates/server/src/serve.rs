@@ -122,14 +122,14 @@ async fn keep_running(
     (upgrades, asked): (&UpgradeHandle, &mut mpsc::Receiver<Duration>),
 ) {
     loop {
-        let wish = tokio::select! {
+        let item = tokio::select! {
             () = signals.end.next() => return,
             _ = signals.upgrade.recv() => UpgradeTrigger::Signal,
             Some(wait) = asked.recv() => UpgradeTrigger::Caller(wait),
         };
         let refused = tokio::select! {
             () = signals.end.next() => return,
-            refused = upgrades.execute(handle, listener, wish) => refused,
+            refused = upgrades.execute(handle, listener, item) => refused,
         };
         let Err(why) = refused;
         upgrade::refused(&why);

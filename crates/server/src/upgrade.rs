@@ -59,21 +59,21 @@ impl UpgradeHandle {
         &self,
         handle: &Handle,
         listener: &TcpListener,
-        wish: UpgradeTrigger,
+        item: UpgradeTrigger,
     ) -> Result<Infallible, String> {
         let version = match self.check().await {
             Ok(version) => version,
             Err(why) => {
-                wish.note(handle, AuditOutcome::Refused, why.clone()).await;
+                item.note(handle, AuditOutcome::Refused, why.clone()).await;
                 return Err(why);
             }
         };
-        wish.note(handle, AuditOutcome::Applied, UPGRADE_BEGINS.to_owned()).await;
+        item.note(handle, AuditOutcome::Applied, UPGRADE_BEGINS.to_owned()).await;
         let Some(program) = self.program.clone() else { return Err(lost()) };
         tracing::info!("upgrading to {version}");
         let listener = std::os::fd::AsFd::as_fd(listener).try_clone_to_owned();
         let listener: Option<OwnedFd> = listener.inspect_err(|e| tracing::warn!("callers wait: {e}")).ok();
-        handle.upgrade_unaudited(program, listener, wish.wait()).await
+        handle.upgrade_unaudited(program, listener, item.wait()).await
     }
 }
 
@@ -96,9 +96,9 @@ impl UpgradeTrigger {
 
     async fn note(self, handle: &Handle, outcome: AuditOutcome, why: String) {
         if let Self::Signal = self {
-            let deed = AuditAction::new("upgrade", &format!("node {}", handle.name()));
-            let deed = deed.of_node(Some(handle.name().clone()));
-            handle.log_decision(Requester::process(), deed, outcome, why).await;
+            let action = AuditAction::new("upgrade", &format!("node {}", handle.name()));
+            let action = action.of_node(Some(handle.name().clone()));
+            handle.log_decision(Requester::process(), action, outcome, why).await;
         }
     }
 }

@@ -282,14 +282,14 @@ impl<'a> FaultDriver<'a> {
     /// Issues a random operator command.
     fn issue_command(&mut self, world: &mut SimWorld) {
         let kinds: Vec<OperatorAction> = self.workload.actions.iter().copied().collect();
-        let Some(wish) = self.work.pick(&kinds).copied() else { return };
+        let Some(item) = self.work.pick(&kinds).copied() else { return };
         let jobs: Vec<JobName> =
             self.jobs.keys().filter(|j| !self.workload.calm_jobs.contains(*j)).cloned().collect();
         let (Some(node), Some(name)) = (self.some_node(world), self.work.pick(&jobs).cloned()) else {
             return;
         };
         let lasts = self.work.between(500, 15_000);
-        let (command, undo) = match wish {
+        let (command, undo) = match item {
             OperatorAction::Apply => (Command::Apply(vec![self.declaration(&name)]), None),
             OperatorAction::Pause => {
                 (Command::Pause(name.clone()), Some(FaultRecovery::Ask(Command::Resume(name))))
@@ -307,7 +307,7 @@ impl<'a> FaultDriver<'a> {
             | OperatorAction::Shutdown
             | OperatorAction::Shards
             | OperatorAction::RunOn => {
-                return self.issue_shard_command(world, wish, node);
+                return self.issue_shard_command(world, item, node);
             }
             OperatorAction::Claim => (Command::Claim, None),
             OperatorAction::Drain => {
@@ -341,13 +341,13 @@ impl<'a> FaultDriver<'a> {
     }
 
     /// Issues an operator command about a sharded job.
-    fn issue_shard_command(&mut self, world: &mut SimWorld, wish: OperatorAction, node: NodeName) {
+    fn issue_shard_command(&mut self, world: &mut SimWorld, item: OperatorAction, node: NodeName) {
         let touchable = |j: &&JobName| j.as_str().starts_with('s') && !self.workload.calm_jobs.contains(*j);
         let names: Vec<JobName> = self.jobs.keys().filter(touchable).cloned().collect();
         let Some(name) = self.work.pick(&names).cloned() else { return };
         let lasts = self.work.between(500, 15_000);
         let asked = self.some_node(world).unwrap_or_else(|| node.clone());
-        let (command, undo) = match wish {
+        let (command, undo) = match item {
             OperatorAction::Rescale => {
                 let Some(job) = self.jobs.get_mut(&name) else { return };
                 if self.workload.broadcast && allows_both(job) {

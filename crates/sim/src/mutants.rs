@@ -143,7 +143,7 @@ pub static ALL: &[MutantSpec] = {
         mutant("cut under a run", &sharding::MovesDrainingShards, &[I28]),
         mutant("shares dealt by arrival", &sharding::AssignsByArrival, &[I28, I32]),
         mutant("cut once and never again", &sharding::ReshardsOnce, &[I13, I53]),
-        mutant("lanes that go with what they held", &sharding::DelistsWithState, &[I14, I29]),
+        mutant("run states that go with what they held", &sharding::DelistsWithState, &[I14, I29]),
         mutant("nobody takes over shards", &sharding::SkipsShardFailover, &[I21]),
         mutant(
             "failover of shards without the once guard",
@@ -166,7 +166,7 @@ pub static ALL: &[MutantSpec] = {
         mutant("run ended for no later fire", &overlap::ReplacesWithoutFire, &[I18]),
         mutant("more waits for a run than may", &overlap::QueuesEveryFire, &[I23]),
         mutant("run without a seat in its pool", &pools::SkipsPoolPermit, &[I55]),
-        mutant("seats of others overlooked", &pools::CountsOwnPermits, &[I55]),
+        mutant("permits of others overlooked", &pools::CountsOwnPermits, &[I55]),
         mutant("run ended by hand that waits on", &cancels::ReportsFalseCancel, &[I16, I46]),
         rare("another shard ended than the one named", &cancels::CancelsOtherShard, &[I16], 300),
         mutant("run wherever there is room", &labels::IgnoresNodeSelector, &[I54]),

@@ -155,7 +155,7 @@ impl Workload {
         let nodes = nodes(random, ttl, rescan, early, roomy, faults.contains(&SimFault::Drift));
         let jobs = jobs(random, ttl);
         let calm_jobs = jobs.iter().map(|j| j.name.clone()).filter(|_| random.chance(500)).collect();
-        let mut swarm = Self {
+        let mut workload = Self {
             nodes,
             calm_jobs,
             actions: subset(OperatorAction::ALL, random),
@@ -180,22 +180,22 @@ impl Workload {
             rewinds: false,
             busy: SimRandom::new(seed, "busy nodes").chance(500),
         };
-        swarm.add_peers(seed, ttl);
-        swarm.add_calendars(seed);
-        swarm.add_retries(seed);
-        swarm.add_overlap(seed, ttl);
-        swarm.add_after(seed);
-        swarm.add_labels(seed);
-        swarm.add_broadcast(seed);
-        swarm.add_pools(seed);
-        swarm.add_limits(seed);
-        swarm.add_versions(seed);
-        swarm.add_rewinds(seed);
+        workload.add_peers(seed, ttl);
+        workload.add_calendars(seed);
+        workload.add_retries(seed);
+        workload.add_overlap(seed, ttl);
+        workload.add_after(seed);
+        workload.add_labels(seed);
+        workload.add_broadcast(seed);
+        workload.add_pools(seed);
+        workload.add_limits(seed);
+        workload.add_versions(seed);
+        workload.add_rewinds(seed);
         if span == SimDuration::Long {
             let lasts = LONG.0 + SimRandom::new(seed, "length").between(0, LONG.1);
-            swarm.faults_last = lasts - CALMING * ttl - swarm.healing_lasts;
+            workload.faults_last = lasts - CALMING * ttl - workload.healing_lasts;
         }
-        swarm
+        workload
     }
 
     /// Sometimes limits the operations of a transaction: hardly more than a reshard among all nodes needs.

@@ -39,7 +39,7 @@ fn a_seed_run_twice_is_the_same_world() {
     }
 }
 
-/// Waiting shards that others robbed of their slot, a shard that came back and ran twice, pinned shards of a node that went,
+/// Waiting shards that others robbed of their slot, a shard that came back and ran twice, draining shards of a node that went,
 /// static shares that were lost: each was found by one of these seeds.
 ///
 /// proves: I14, I16, I24, I27, I29

@@ -1,4 +1,4 @@
-//! Programs that the commands of this crate use and may have to install: cargo-nextest, from a package of pinned version.
+//! Programs that the commands of this crate use and may have to install: cargo-nextest, from a package of draining version.
 
 use anyhow::{Context as _, Result, bail};
 use std::ffi::OsString;

@@ -28,11 +28,11 @@ fn sample_entries() -> EntryMap {
     let group = ShardGroup { watermark: Wall(5), shards: ShardSet::range(0, 4) };
     let sharding = Sharding {
         leader: Some(member("a@1")),
-        mark: Some(ReshardPending { since: Wall(1), why: ReshardCause::Nodes }),
-        lanes: Vec::from([member("a@1"), member("b@2"), member("b@9")]),
-        cut: ShardMap {
+        reshard_pending: Some(ReshardPending { since: Wall(1), why: ReshardCause::Nodes }),
+        run_states: Vec::from([member("a@1"), member("b@2"), member("b@9")]),
+        shard_map: ShardMap {
             among: Vec::from([member("a@1"), member("b@2")]),
-            portions: Vec::from([ShardAssignment {
+            assignments: Vec::from([ShardAssignment {
                 holder: member("b@2"),
                 groups: Vec::from([group.clone()]),
             }]),
@@ -63,7 +63,7 @@ fn sample_entries() -> EntryMap {
         wait: None,
         began: None,
     };
-    let lane = RunState { watermark: Wall(7), seq: 3, open: [open].into(), ..RunState::default() };
+    let run_state = RunState { watermark: Wall(7), seq: 3, open: [open].into(), ..RunState::default() };
     let shard_lane = ShardRunState {
         seq: 8,
         groups: Vec::from([group]),
@@ -103,7 +103,7 @@ fn sample_entries() -> EntryMap {
         TriggerRecord { requests: Vec::from([TriggerRequest { taken: true, ..untaken.clone() }, untaken]) };
     EntryMap::from([
         (keys::assignment(&held), encode(&place)),
-        (keys::run_state(&held), encode(&lane)),
+        (keys::run_state(&held), encode(&run_state)),
         (keys::spec(&held), encode(&SpecRecord::Deleted { version: 3 })),
         (keys::triggers(&held), encode(&asked)),
         (
@@ -167,13 +167,13 @@ fn nobody_who_is_carried_can_come_to_life_by_a_lease_of_another_engine() {
 #[test]
 fn numbers_and_watermarks_stay_as_they_are() {
     let after = retire_members(&sample_entries());
-    let lane: RunState = read(&after, &keys::run_state(&job("held")));
-    assert_eq!((lane.watermark, lane.seq, lane.open[0].seq), (Wall(7), 3, 3));
+    let run_state: RunState = read(&after, &keys::run_state(&job("held")));
+    assert_eq!((run_state.watermark, run_state.seq, run_state.open[0].seq), (Wall(7), 3, 3));
     let b = Member { incarnation: GONE, ..member("b@2") };
-    let lane: ShardRunState = read(&after, &keys::shard_run_state(&job("dealt"), &b));
-    assert_eq!((lane.seq, lane.groups[0].watermark), (8, Wall(5)));
+    let run_state: ShardRunState = read(&after, &keys::shard_run_state(&job("dealt"), &b));
+    assert_eq!((run_state.seq, run_state.groups[0].watermark), (8, Wall(5)));
     let place: Assignment = read(&after, &keys::assignment(&job("dealt")));
-    assert_eq!(place.sharding.unwrap().cut.portions[0].holder, b, "it names the lane it belongs to");
+    assert_eq!(place.sharding.unwrap().shard_map.assignments[0].holder, b, "it names the lane it belongs to");
     let plan: Plan = read(&after, &keys::plan(&job("sent")));
     assert_eq!((plan.seq, plan.runs.len(), &plan.runs[0].by), (4, 2, &b));
     let switches: NodeSwitches = read(&after, &keys::switches(&b.node, &job("dealt")));
@@ -231,7 +231,7 @@ fn what_is_open_and_how_much_there_is_is_told() {
         jobs: 0,
         deleted: 1,
         marks: 1,
-        lanes: 4,
+        run_states: 4,
         watermarks: 3,
         open: 3,
         requests: 1,

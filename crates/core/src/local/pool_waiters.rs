@@ -114,30 +114,30 @@ mod tests {
     /// proves: I55
     #[test]
     fn who_does_not_want_in_any_more_keeps_nobody_waiting_and_who_still_does_keeps_its_place() {
-        let (mut seekers, pool): (_, PoolName) = (PoolWaiters::default(), "p".parse().unwrap());
+        let (mut pool_waiters, pool): (_, PoolName) = (PoolWaiters::default(), "p".parse().unwrap());
         for (due, id) in [(1, 10), (2, 20), (3, 30)] {
-            let first = seekers.is_first(&pool, &rank(due, id));
-            seekers.wait(pool.clone(), rank(due, id), first);
+            let first = pool_waiters.is_first(&pool, &rank(due, id));
+            pool_waiters.wait(pool.clone(), rank(due, id), first);
         }
-        assert!(!seekers.has_more() && seekers.is_first(&pool, &rank(1, 10)));
-        seekers.open(&pool);
-        assert_eq!(seekers.take(), [JobId(10)].into());
-        assert!(seekers.has_more(), "the first went away without a word");
-        assert_eq!(seekers.take(), [JobId(20)].into());
-        seekers.wait(pool.clone(), rank(9, 20), false);
-        assert!(seekers.has_more(), "it is behind another one now");
-        assert_eq!(seekers.take(), [JobId(30)].into());
-        seekers.wait(pool.clone(), rank(3, 30), true);
-        assert!(!seekers.has_more() && seekers.is_first(&pool, &rank(3, 30)));
-        assert!(!seekers.is_first(&pool, &rank(9, 20)));
-        seekers.forget(JobId(30));
-        assert_eq!(seekers.take(), [JobId(20)].into(), "who was behind it is looked at");
-        assert_eq!((seekers.take(), seekers.has_more()), ([].into(), false));
+        assert!(!pool_waiters.has_more() && pool_waiters.is_first(&pool, &rank(1, 10)));
+        pool_waiters.open(&pool);
+        assert_eq!(pool_waiters.take(), [JobId(10)].into());
+        assert!(pool_waiters.has_more(), "the first went away without a word");
+        assert_eq!(pool_waiters.take(), [JobId(20)].into());
+        pool_waiters.wait(pool.clone(), rank(9, 20), false);
+        assert!(pool_waiters.has_more(), "it is behind another one now");
+        assert_eq!(pool_waiters.take(), [JobId(30)].into());
+        pool_waiters.wait(pool.clone(), rank(3, 30), true);
+        assert!(!pool_waiters.has_more() && pool_waiters.is_first(&pool, &rank(3, 30)));
+        assert!(!pool_waiters.is_first(&pool, &rank(9, 20)));
+        pool_waiters.forget(JobId(30));
+        assert_eq!(pool_waiters.take(), [JobId(20)].into(), "who was behind it is looked at");
+        assert_eq!((pool_waiters.take(), pool_waiters.has_more()), ([].into(), false));
 
         // The first one gives up in the same step in which another is looked at behind it.
-        seekers.wait(pool.clone(), rank(1, 10), true);
-        seekers.forget(JobId(10));
-        seekers.wait(pool.clone(), rank(2, 20), false);
-        assert_eq!(seekers.take(), [JobId(20)].into(), "it was looked at as one of those behind");
+        pool_waiters.wait(pool.clone(), rank(1, 10), true);
+        pool_waiters.forget(JobId(10));
+        pool_waiters.wait(pool.clone(), rank(2, 20), false);
+        assert_eq!(pool_waiters.take(), [JobId(20)].into(), "it was looked at as one of those behind");
     }
 }

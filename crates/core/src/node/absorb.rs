@@ -156,7 +156,7 @@ impl Node {
                 self.local.list_at = self.local.list_at.min(now.mono + RETRY);
             }
         }
-        touched.pools.iter().for_each(|pool| self.local.seekers.open(pool));
+        touched.pools.iter().for_each(|pool| self.local.pool_waiters.open(pool));
         if touched.dispatched {
             self.local.peers.spread_soon(now.mono);
         }
@@ -166,12 +166,12 @@ impl Node {
         if touched.peers {
             self.local
                 .spent
-                .retain(|subject, _| matches!(subject, CommitScope::Job(_) | CommitScope::Membership));
+                .retain(|scope, _| matches!(scope, CommitScope::Job(_) | CommitScope::Membership));
         }
         if touched.nodes {
             self.note_nodes(now, effects);
             self.local.spent.clear();
-            self.local.seekers.open_all();
+            self.local.pool_waiters.open_all();
             self.local.agenda.extend(self.view.sharded());
             let drained = self.view.intent(&self.local.settings.name);
             if core::mem::replace(&mut self.local.intent, drained) != drained || self.holds_misfits() {
@@ -250,14 +250,15 @@ impl Node {
         let first = RunId { job: job.name().clone(), fire: Fire::Due(Wall::MIN), shard: Shard(0) };
         let range =
             self.local.recording.range((first, 0)..).take_while(|((run, _), _)| run.job == *job.name());
-        let claimed = job.held().and_then(OwnedJob::record).map(|lane| lane.verdicts.as_slice());
+        let claimed = job.held().and_then(OwnedJob::record).map(|run_state| run_state.verdicts.as_slice());
         let own = self
             .member()
             .and_then(|me| job.run_state_of(&me))
             .and_then(|known| known.run_state.value.as_ref());
         let planned =
             job.plan().and_then(|plan| plan.known.value.as_ref()).map(|plan| plan.verdicts.as_slice());
-        let verdicts = own.map(|lane| lane.verdicts.as_slice()).or(claimed).or(planned).unwrap_or_default();
+        let verdicts =
+            own.map(|run_state| run_state.verdicts.as_slice()).or(claimed).or(planned).unwrap_or_default();
         let kept = |run: &RunId, attempt: u32| verdicts.iter().any(|v| v.run == *run && v.attempt == attempt);
         let gone: Vec<_> =
             range.map(|(key, _)| key.clone()).filter(|(run, attempt)| !kept(run, *attempt)).collect();
@@ -278,9 +279,9 @@ impl Node {
             TxnOutcome::Applied(revision) => {
                 self.conclude(now, &pending, ticket);
                 let mut rest = pending.txn.writes.as_slice();
-                if let (CommitScope::Job(id), Some(lane)) = (&pending.scope, pending.run_state.take()) {
+                if let (CommitScope::Job(id), Some(run_state)) = (&pending.scope, pending.run_state.take()) {
                     rest = &rest[1..];
-                    if self.view.note_run_state(*id, lane, revision) {
+                    if self.view.note_run_state(*id, run_state, revision) {
                         self.touch_job(*id);
                     }
                 }
@@ -325,13 +326,13 @@ impl Node {
                 self.local.peers.placing.end(id);
                 self.recall(id);
             }
-            CommitScope::Item(ask, n) if self.local.wishes.contains_key(&(ask, n)) => {
+            CommitScope::Item(ask, n) if self.local.items.contains_key(&(ask, n)) => {
                 self.local.todo.insert((ask, n));
             }
             // A node that was releasing the lead, or taking it, may plan from here on or not any more.
             CommitScope::Serving => self.local.agenda.extend(self.view.dispatched()),
             CommitScope::Pool(ref pool) => {
-                self.local.seekers.open(pool);
+                self.local.pool_waiters.open(pool);
                 self.local.agenda.extend(self.view.permit_holders(pool));
             }
             _ => {}

@@ -45,7 +45,7 @@ impl Node {
         if let Some(wrong) = self.invalid_reason(&command) {
             return refuse(ask, Refusal::Invalid, format!("{wrong}; nothing was applied"), effects);
         }
-        let wishes: Vec<CommandItem> = match command {
+        let items: Vec<CommandItem> = match command {
             Command::Apply(jobs) => jobs.into_iter().map(|job| CommandItem::Job(Box::new(job))).collect(),
             Command::Calendar(calendar) => [CommandItem::Calendar(calendar)].into(),
             Command::DeleteCalendar(name) => [CommandItem::DeleteCalendar(name)].into(),
@@ -92,15 +92,15 @@ impl Node {
                 return if self.local.closed { self.depart(now, effects) } else { self.revisit_held() };
             }
         };
-        if wishes.is_empty() {
+        if items.is_empty() {
             return effects.push(Effect::Answer(ask, Answer::Applied(Vec::new())));
         }
-        let (open, may_wait) = (wishes.len(), wishes.iter().any(|wish| wish.waits_for().is_some()));
+        let (open, may_wait) = (items.len(), items.iter().any(|item| item.waits_for().is_some()));
         let until = now.mono + PATIENCE;
         let (applied, answer) = (Vec::new(), None);
         self.local.asking.insert(ask, PendingCommand { until, open, may_wait, by, applied, answer });
-        for (n, wish) in (0..).zip(wishes) {
-            self.local.wishes.insert((ask, n), wish);
+        for (n, item) in (0..).zip(items) {
+            self.local.items.insert((ask, n), item);
             self.local.todo.insert((ask, n));
         }
     }
@@ -124,10 +124,10 @@ impl Node {
         let mut expired = Vec::new();
         for (ask, asking) in &self.local.asking {
             // The outcome of a commit in flight will be reported.
-            let (wishes, todo) = (&self.local.wishes, &self.local.todo);
-            let mut wishes = wishes.range((*ask, 0)..=(*ask, u32::MAX));
-            let waits = wishes.find_map(|(key, wish)| {
-                wish.waits_for().filter(|_| *wish != CommandItem::FinalizeUpgrade || todo.contains(key))
+            let (items, todo) = (&self.local.items, &self.local.todo);
+            let mut items = items.range((*ask, 0)..=(*ask, u32::MAX));
+            let waits = items.find_map(|(key, item)| {
+                item.waits_for().filter(|_| *item != CommandItem::FinalizeUpgrade || todo.contains(key))
             });
             if able && waits.is_none() {
                 continue;
@@ -140,7 +140,7 @@ impl Node {
         }
         for (ask, held, may_be_done) in expired {
             self.local.asking.remove(&ask);
-            self.local.wishes.retain(|(owner, _), _| *owner != ask);
+            self.local.items.retain(|(owner, _), _| *owner != ask);
             self.local.todo.retain(|(owner, _)| *owner != ask);
             self.local.called_off.retain(|(_, owner)| *owner != ask);
             let (kind, text) = match held {
@@ -159,9 +159,9 @@ impl Node {
     /// Whether a commit is in flight that may do what an item asks for, or part of it.
     fn may_be_done(&self, ask: CommandId) -> bool {
         let busy = &self.local.busy;
-        self.local.wishes.range((ask, 0)..=(ask, u32::MAX)).any(|((_, n), wish)| {
+        self.local.items.range((ask, 0)..=(ask, u32::MAX)).any(|((_, n), item)| {
             // The rules of firing end a waiting run in a commit of its job.
-            let ends = match wish {
+            let ends = match item {
                 CommandItem::Cancel(run) => self.view.id(&run.job),
                 _ => None,
             };
@@ -272,10 +272,10 @@ impl Node {
         }
         if !self.local.is_cancelled(run) {
             // It may turn out not to have started, or fail by itself right now: it is not attempted again either.
-            let wishes = self.local.wishes.range((NOBODY, 0)..);
-            let n = wishes.last().map_or(0, |((_, n), _)| n + 1);
-            let wish = self.cancel(NOBODY, run.clone());
-            self.local.wishes.insert((NOBODY, n), wish);
+            let items = self.local.items.range((NOBODY, 0)..);
+            let n = items.last().map_or(0, |((_, n), _)| n + 1);
+            let item = self.cancel(NOBODY, run.clone());
+            self.local.items.insert((NOBODY, n), item);
             self.local.todo.insert((NOBODY, n));
         }
         effects.push(Effect::Stop(run.clone(), StopReason::Killed));
@@ -313,8 +313,8 @@ impl Node {
         effects: &mut Vec<Effect>,
     ) {
         self.local.todo.remove(&(ask, n));
-        let Some(wish) = self.local.wishes.remove(&(ask, n)) else { return };
-        if let CommandItem::Cancel(run) = wish {
+        let Some(item) = self.local.items.remove(&(ask, n)) else { return };
+        if let CommandItem::Cancel(run) = item {
             self.local.called_off.remove(&(run, ask));
         }
         let Some(asking) = self.local.asking.get_mut(&ask) else { return };

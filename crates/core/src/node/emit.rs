@@ -44,14 +44,14 @@ impl Node {
                     wake.at(at, why);
                 }
                 self.note(now, decision);
-            } else if let RuleAction::Commit(subject, kind, txn) = decision {
-                if let CommitScope::Job(id) = subject
+            } else if let RuleAction::Commit(scope, kind, txn) = decision {
+                if let CommitScope::Job(id) = scope
                     && let Some(to) = out.placing.remove(&id)
                 {
                     // From now on the nodes of a job's runs count.
                     self.local.peers.placing.begin(id, to);
                 }
-                self.send(now, subject, kind, txn, &mut out, effects);
+                self.send(now, scope, kind, txn, &mut out, effects);
             } else {
                 self.perform(now, decision, &mut bundle, effects);
             }
@@ -107,7 +107,7 @@ impl Node {
             }
             RuleAction::CompleteItem(ask, n, settled) => {
                 self.complete_item(ask, n, settled, effects);
-                self.local.again = !self.local.wishes.is_empty();
+                self.local.again = !self.local.items.is_empty();
             }
             RuleAction::Departed => bundle.departs = true,
             RuleAction::Commit(..)
@@ -128,8 +128,8 @@ impl Node {
     pub(super) fn has_effect(&self, decision: &RuleAction) -> bool {
         let local = &self.local;
         match decision {
-            RuleAction::Commit(subject, _, txn) => {
-                !local.busy.contains(subject) && local.spent.get(subject) != Some(txn)
+            RuleAction::Commit(scope, _, txn) => {
+                !local.busy.contains(scope) && local.spent.get(scope) != Some(txn)
             }
             // A commit of the job may be withdrawing the fire at this very moment.
             RuleAction::Start(id, run) => {
@@ -145,7 +145,7 @@ impl Node {
                 !local.recording.contains_key(&(verdict.run.clone(), verdict.attempt))
             }
             RuleAction::Announce(event) => !local.announced.iter().any(|said| same_news(said, event)),
-            RuleAction::CompleteItem(ask, n, _) => local.wishes.contains_key(&(*ask, *n)),
+            RuleAction::CompleteItem(ask, n, _) => local.items.contains_key(&(*ask, *n)),
             RuleAction::Departed => !local.departed,
             RuleAction::Probe(member, ..) => {
                 !local.peers.contacts.get(member).is_some_and(|contact| contact.asking)
@@ -197,7 +197,7 @@ impl Node {
             }
             RuleAction::JobAwaitsPermit(pool, id, due, was_first) => {
                 let priority = Reverse(self.view.job(id).priority());
-                self.local.seekers.wait(pool, Waiter { priority, due, again: Wall::MAX, id }, was_first);
+                self.local.pool_waiters.wait(pool, Waiter { priority, due, again: Wall::MAX, id }, was_first);
             }
             RuleAction::Reread(id, at) => {
                 // The earliest named moment stands: looking in the meantime defers nothing.
@@ -218,7 +218,7 @@ impl Node {
     fn send(
         &mut self,
         now: Now,
-        subject: CommitScope,
+        scope: CommitScope,
         kind: CommitKind,
         txn: Txn,
         out: &mut RuleOutput,
@@ -226,26 +226,26 @@ impl Node {
     ) {
         let ticket = Ticket(self.local.next_ticket);
         self.local.next_ticket += 1;
-        self.local.busy.insert(subject.clone());
-        if let CommitScope::Item(ask, n) = subject {
+        self.local.busy.insert(scope.clone());
+        if let CommitScope::Item(ask, n) = scope {
             self.local.todo.remove(&(ask, n));
             self.local.again = !self.local.todo.is_empty();
         }
         self.local.acts.begin(kind);
         let (sent, applied): (Vec<CommitNotice>, Vec<CommitNotice>) =
-            out.notices.extract_if(.., |news| news.scope == subject).partition(|news| news.sent);
-        let next = out.acceptable_runs.extract_if(.., |(job, ..)| subject == CommitScope::Job(*job)).next();
+            out.notices.extract_if(.., |news| news.scope == scope).partition(|news| news.sent);
+        let next = out.acceptable_runs.extract_if(.., |(job, ..)| scope == CommitScope::Job(*job)).next();
         effects.extend(sent.into_iter().map(|news| Effect::Announce(news.event)));
         let among = self.local.paced();
         let news = applied.into_iter().map(|news| news.event).collect();
         let next = next.map(|(_, run, to)| (run, to));
         let since = now.mono;
-        let lane = written_run_state(&subject, &txn, out);
+        let run_state = written_run_state(&scope, &txn, out);
         let pending = PendingCommit {
-            scope: subject,
+            scope,
             kind,
             txn: txn.clone(),
-            run_state: lane,
+            run_state,
             since,
             among,
             tries: 1,
@@ -301,7 +301,7 @@ impl Node {
     /// Completes the item of an applied transaction.
     pub(super) fn settle_applied(&mut self, pending: &PendingCommit, effects: &mut Vec<Effect>) {
         let CommitScope::Item(ask, n) = pending.scope else { return };
-        let applied = match (pending.kind, self.local.wishes.get(&(ask, n))) {
+        let applied = match (pending.kind, self.local.items.get(&(ask, n))) {
             (CommitKind::CreateJob, Some(CommandItem::Job(job))) => {
                 ItemOutcome::Applied(job.name.clone(), ApplyResult::Created)
             }
@@ -355,12 +355,12 @@ impl Node {
 
 /// The run state that a transaction's first write writes, if firing has left it. Several rules may have had something
 /// to write for a job, so the written value decides.
-fn written_run_state(subject: &CommitScope, txn: &Txn, out: &mut RuleOutput) -> Option<RunState> {
-    let (CommitScope::Job(id), Some(Write::Put { value, .. })) = (subject, txn.writes.first()) else {
+fn written_run_state(scope: &CommitScope, txn: &Txn, out: &mut RuleOutput) -> Option<RunState> {
+    let (CommitScope::Job(id), Some(Write::Put { value, .. })) = (scope, txn.writes.first()) else {
         return None;
     };
-    let (written, lane) = out.run_states.remove(id)?;
-    (written == *value).then_some(lane)
+    let (written, run_state) = out.run_states.remove(id)?;
+    (written == *value).then_some(run_state)
 }
 
 /// Announces an event: alarms each time, everything else once while it holds.
@@ -378,22 +378,22 @@ mod tests {
 
     #[test]
     fn a_lane_that_is_not_what_a_transaction_writes_is_not_taken_for_it() {
-        let (id, lane) = (JobId(0), RunState { seq: 7, ..RunState::default() });
+        let (id, run_state) = (JobId(0), RunState { seq: 7, ..RunState::default() });
         let txn = |value| Txn {
             guards: Vec::new(),
             writes: [Write::Put { key: Key::from_stored("lane/j"), value, owner: None }].into(),
         };
-        let taken = |subject: CommitScope, value| {
+        let taken = |scope: CommitScope, value| {
             let mut out = RuleOutput::default();
-            out.run_states.insert(id, (encode(&lane), lane.clone()));
-            written_run_state(&subject, &txn(value), &mut out)
+            out.run_states.insert(id, (encode(&run_state), run_state.clone()));
+            written_run_state(&scope, &txn(value), &mut out)
         };
-        assert_eq!(taken(CommitScope::Job(id), encode(&lane)), Some(lane.clone()));
+        assert_eq!(taken(CommitScope::Job(id), encode(&run_state)), Some(run_state.clone()));
         assert_eq!(
             taken(CommitScope::Job(id), encode(&RunState::default())),
             None,
             "another rule wrote first"
         );
-        assert_eq!(taken(CommitScope::Membership, encode(&lane)), None);
+        assert_eq!(taken(CommitScope::Membership, encode(&run_state)), None);
     }
 }

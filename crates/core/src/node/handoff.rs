@@ -57,7 +57,7 @@ impl Node {
 
     /// The jobs of which a life knows something because it wrote it: its own run states, and its own runs in plans.
     fn written_by(&self, me: &Member) -> Vec<JobName> {
-        let lanes = self.view.sharded().filter(|id| self.view.job(*id).run_state_of(me).is_some());
+        let run_states = self.view.sharded().filter(|id| self.view.job(*id).run_state_of(me).is_some());
         let plans = self.view.dispatched().filter(|id| {
             let job = self.view.job(*id);
             let plan = job.plan().and_then(|plan| plan.known.value.as_ref());
@@ -66,7 +66,7 @@ impl Node {
                     || plan.verdicts.iter().any(|verdict| verdict.node == me.node.as_str())
             })
         });
-        lanes.chain(plans).map(|id| self.view.job(id).name().clone()).collect()
+        run_states.chain(plans).map(|id| self.view.job(id).name().clone()).collect()
     }
 
     /// Why a program that knows these layouts cannot continue as this member; `None` if it can. All others rely on the

@@ -18,8 +18,8 @@ impl Node {
         if !wants || self.view.knows_who_joined() || self.local.listing.is_some() {
             return;
         }
-        let mut wishes = self.local.todo.iter().filter_map(|key| self.local.wishes.get(key));
-        if wishes.any(|wish| *wish == CommandItem::FinalizeUpgrade) {
+        let mut items = self.local.todo.iter().filter_map(|key| self.local.items.get(key));
+        if items.any(|item| *item == CommandItem::FinalizeUpgrade) {
             self.local.list_at = now.mono;
         }
     }

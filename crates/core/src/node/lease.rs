@@ -93,7 +93,7 @@ impl Node {
         local.put_off.clear();
         local.reading.clear();
         local.waiting = FairQueue::default();
-        local.seekers.clear();
+        local.pool_waiters.clear();
         self.end_part(effects);
     }
 }

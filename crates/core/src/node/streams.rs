@@ -24,8 +24,8 @@ impl Node {
             Some("the shard was switched off")
         } else if switches.is_some_and(|s| s.disabled || s.shutdown.is_some() && s.shutdown == life) {
             Some("the job was disabled on this node")
-        } else if sharding.is_some_and(|sharding| sharding.mark.is_some()) {
-            Some("the shards are to be cut again")
+        } else if sharding.is_some_and(|sharding| sharding.reshard_pending.is_some()) {
+            Some("the shards are to be resharded")
         } else if self.is_paused(job) {
             Some("the job was paused")
         } else {

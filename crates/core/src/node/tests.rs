@@ -393,12 +393,15 @@ fn what_a_node_wrote_it_knows_as_it_stands() {
             continue;
         }
         for name in ["j", "failing"] {
-            let lane =
+            let run_state =
                 node.view().find(&name.parse().unwrap()).unwrap().held().unwrap().run_state.clone().unwrap();
             let stands = world.store.entry(&crate::keys::run_state(&name.parse().unwrap())).cloned();
             seen.insert(stands.as_ref().map(|entry| entry.value.clone()));
-            assert_eq!(lane.value, stands.as_ref().map(|entry| crate::record::decode(&entry.value).unwrap()));
-            assert_eq!(lane.revision, stands.map_or(lane.revision, |entry| entry.revision));
+            assert_eq!(
+                run_state.value,
+                stands.as_ref().map(|entry| crate::record::decode(&entry.value).unwrap())
+            );
+            assert_eq!(run_state.revision, stands.map_or(run_state.revision, |entry| entry.revision));
         }
     }
     assert!(seen.len() > 20, "{}", seen.len());

@@ -10,7 +10,7 @@ use crate::ids::{Member, RunId};
 pub struct PoolRecord {
     /// One permit for each run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub seats: Vec<PoolPermit>,
+    pub permits: Vec<PoolPermit>,
     /// Rises with every write.
     pub seq: u64,
 }
@@ -30,6 +30,6 @@ impl PoolRecord {
     /// The limit with one more run of this limit: the least that any of the runs allows.
     #[must_use]
     pub fn limit(&self, limit: u32) -> usize {
-        self.seats.iter().map(|seat| seat.limit).fold(limit, u32::min) as usize
+        self.permits.iter().map(|permit| permit.limit).fold(limit, u32::min) as usize
     }
 }

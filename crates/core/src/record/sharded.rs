@@ -22,13 +22,13 @@ pub struct Sharding {
     pub leader: Option<Member>,
     /// Set when a reshard is pending: until it is done no fire is claimed (S2-54).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mark: Option<ReshardPending>,
+    pub reshard_pending: Option<ReshardPending>,
     /// The shard assignments.
     #[serde(default)]
-    pub cut: ShardMap,
+    pub shard_map: ShardMap,
     /// All members that may have a run state: those that got shards or settled for another, until dead and empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lanes: Vec<Member>,
+    pub run_states: Vec<Member>,
     /// Run states removed ahead of the next reshard, which had no room for them; one that is listed again is void.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<ShardAssignment>,
@@ -56,7 +56,7 @@ pub enum ReshardCause {
     /// The sharding strategy changed.
     Strategy,
     /// Draining shards have ended.
-    Pinned,
+    Draining,
     /// The shard assignments were inconsistent: the leader repairs them (S3-03).
     Repair,
 }
@@ -87,10 +87,10 @@ pub struct ShardMap {
     pub among: Vec<Member>,
     /// The assignment of each member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub portions: Vec<ShardAssignment>,
+    pub assignments: Vec<ShardAssignment>,
     /// Draining shards: a reshard could not wait for their runs, so they stay with the members that run them.
     #[serde(default, skip_serializing_if = "ShardSet::is_empty")]
-    pub pinned: ShardSet,
+    pub draining: ShardSet,
 }
 
 /// The shards that one member got.
@@ -115,7 +115,7 @@ pub struct ShardGroup {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ShardRunState {
     /// The epoch of the shard map that its groups belong to. Those of an older map are in that map's successor.
-    pub cut: u64,
+    pub map_number: u64,
     /// Counts claims, attempts and withdrawals; the lower part of tokens. Rises with every write.
     pub seq: u64,
     /// The shards it answers for.
@@ -194,21 +194,21 @@ impl Sharding {
     /// The start of a member's run state: its assignment of the last reshard, or its removed run state.
     #[must_use]
     pub fn assignment_of(&self, member: &Member) -> &[ShardGroup] {
-        let all = if self.lanes.contains(member) { &self.cut.portions } else { &self.kept };
-        let portion = all.iter().find(|portion| portion.holder == *member);
-        portion.map_or(&[], |portion| &portion.groups)
+        let all = if self.run_states.contains(member) { &self.shard_map.assignments } else { &self.kept };
+        let assignment = all.iter().find(|assignment| assignment.holder == *member);
+        assignment.map_or(&[], |assignment| &assignment.groups)
     }
 
     /// A member's run state under this map: one of an earlier map begins anew, but for the runs still open in it.
     #[must_use]
-    pub fn run_state_of(&self, member: &Member, lane: Option<&ShardRunState>) -> ShardRunState {
-        let mut lane = lane.cloned().unwrap_or_default();
-        if lane.cut != self.cut.number {
-            lane.cut = self.cut.number;
-            lane.seq = lane.seq.max(self.cut.seq);
-            lane.groups = self.assignment_of(member).to_vec();
+    pub fn run_state_of(&self, member: &Member, run_state: Option<&ShardRunState>) -> ShardRunState {
+        let mut run_state = run_state.cloned().unwrap_or_default();
+        if run_state.map_number != self.shard_map.number {
+            run_state.map_number = self.shard_map.number;
+            run_state.seq = run_state.seq.max(self.shard_map.seq);
+            run_state.groups = self.assignment_of(member).to_vec();
         }
-        lane
+        run_state
     }
 }
 
@@ -222,18 +222,21 @@ impl ShardMap {
     /// Whether each node has one shard, beside draining ones.
     #[must_use]
     pub fn is_one_each(&self) -> bool {
-        let own = |portion: &ShardAssignment| portion.shards().minus(&self.pinned).len();
+        let own = |assignment: &ShardAssignment| assignment.shards().minus(&self.draining).len();
         let has_one = |member: &Member| {
-            self.portions.iter().find(|portion| portion.holder == *member).is_some_and(|p| own(p) == 1)
+            self.assignments
+                .iter()
+                .find(|assignment| assignment.holder == *member)
+                .is_some_and(|p| own(p) == 1)
         };
-        self.among.iter().all(has_one) && self.total as usize == self.among.len() + self.pinned.len()
+        self.among.iter().all(has_one) && self.total as usize == self.among.len() + self.draining.len()
     }
 
     /// The member that has this shard.
     #[must_use]
     pub fn holder(&self, shard: Shard) -> Option<&Member> {
         let has = |p: &&ShardAssignment| p.groups.iter().any(|group| group.shards.contains(shard));
-        self.portions.iter().find(has).map(|portion| &portion.holder)
+        self.assignments.iter().find(has).map(|assignment| &assignment.holder)
     }
 }
 

@@ -19,60 +19,60 @@ use crate::rule_context::{ItemOutcome, RuleAction, RuleContext, RuleOutput};
 use crate::time::Wall;
 
 /// Publishes the load of this node, and claims the due operations.
-pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
-    if scene.me.is_none() {
+pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
+    if ctx.me.is_none() {
         return;
     }
-    publish(scene, out);
-    let settings = scene.view.settings();
+    publish(ctx, out);
+    let settings = ctx.view.settings();
     if settings.planner == PlannerKind::Beat
-        && scene.view.has_dispatched()
-        && let Some(operation) = dispatch(scene)
-        && let BeatDecision::Take(kind, txn) = decide_beat(scene, &operation, out)
+        && ctx.view.has_dispatched()
+        && let Some(operation) = dispatch(ctx)
+        && let BeatDecision::Take(kind, txn) = decide_beat(ctx, &operation, out)
     {
         out.commit(CommitScope::Beat(operation), kind, txn);
     }
-    for (ask, n) in scene.local.todo.iter().copied() {
-        if let Some(CommandItem::Beat(operation)) = scene.local.wishes.get(&(ask, n)) {
-            grant(scene, ask, n, operation, out);
+    for (ask, n) in ctx.local.todo.iter().copied() {
+        if let Some(CommandItem::Beat(operation)) = ctx.local.items.get(&(ask, n)) {
+            grant(ctx, ask, n, operation, out);
         }
     }
 }
 
 /// The operation of planning.
-fn dispatch(scene: &RuleContext<'_>) -> Option<Operation> {
-    let known = scene.view.beat_known(DISPATCH).map(|(operation, _)| operation.clone());
+fn dispatch(ctx: &RuleContext<'_>) -> Option<Operation> {
+    let known = ctx.view.beat_known(DISPATCH).map(|(operation, _)| operation.clone());
     known.or_else(|| DISPATCH.parse().ok())
 }
 
 /// Publishes the load of this node once a beat.
-fn publish(scene: &RuleContext<'_>, out: &mut RuleOutput) {
-    let settings = scene.view.settings();
-    let (now, node) = (scene.now.wall, &scene.member.node);
+fn publish(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
+    let settings = ctx.view.settings();
+    let (now, node) = (ctx.now.wall, &ctx.member.node);
     let beat = settings.beat_of(now);
-    wake_at(scene, settings.start_of(beat + 1), "the next beat", out);
-    let known = scene.view.load_entry(node);
+    wake_at(ctx, settings.start_of(beat + 1), "the next beat", out);
+    let known = ctx.view.load_entry(node);
     let last = known.and_then(|known| known.value.as_ref());
-    let told = last.filter(|record| record.incarnation == scene.member.incarnation);
+    let told = last.filter(|record| record.incarnation == ctx.member.incarnation);
     // Just after its start a node does not know its processors yet.
-    let learnt = |record: &LoadRecord| record.sample.cpu.is_none() && scene.local.peers.sample.cpu.is_some();
+    let learnt = |record: &LoadRecord| record.sample.cpu.is_none() && ctx.local.peers.sample.cpu.is_some();
     let is_told = told.is_some_and(|record| settings.beat_of(record.at) == beat && !learnt(record));
-    if is_told || !scene.is_idle(&CommitScope::Load) {
+    if is_told || !ctx.is_idle(&CommitScope::Load) {
         return;
     }
     let record = LoadRecord {
-        incarnation: scene.member.incarnation,
+        incarnation: ctx.member.incarnation,
         at: now,
-        sample: scene.local.peers.sample,
-        busy: eligibility::busy_slots(scene),
-        dispatched: u32::try_from(scene.view.accepted_count()).unwrap_or(u32::MAX),
-        slots: scene.local.settings.slots,
-        score: eligibility::load_score(scene),
+        sample: ctx.local.peers.sample,
+        busy: eligibility::busy_slots(ctx),
+        dispatched: u32::try_from(ctx.view.accepted_count()).unwrap_or(u32::MAX),
+        slots: ctx.local.settings.slots,
+        score: eligibility::load_score(ctx),
         seq: last.map_or(0, |record| record.seq) + 1,
     };
     let key = keys::load(node);
     let known = known.cloned().unwrap_or_default();
-    let guards = scene.born().into_iter().chain([known.guard(key.clone())]).collect();
+    let guards = ctx.born().into_iter().chain([known.guard(key.clone())]).collect();
     let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
     out.commit(CommitScope::Load, CommitKind::PublishLoad, Txn { guards, writes });
 }
@@ -89,35 +89,35 @@ enum BeatDecision {
     NotEligible,
 }
 
-fn decide_beat(scene: &RuleContext<'_>, operation: &Operation, out: &mut RuleOutput) -> BeatDecision {
-    if !eligibility::may_lead(scene) {
+fn decide_beat(ctx: &RuleContext<'_>, operation: &Operation, out: &mut RuleOutput) -> BeatDecision {
+    if !eligibility::may_lead(ctx) {
         return BeatDecision::NotEligible;
     }
-    let settings = scene.view.settings();
-    let beat = settings.beat_of(scene.now.wall);
-    let known = scene.view.beat(operation);
+    let settings = ctx.view.settings();
+    let beat = settings.beat_of(ctx.now.wall);
+    let known = ctx.view.beat(operation);
     let last = known.and_then(|known| known.value.as_ref());
     let (mut kind, mut absent) = (CommitKind::TakeBeat, None);
     if let Some(record) = last.filter(|record| record.beat >= beat) {
-        if record.beat > beat || scene.view.member(&record.holder).is_some() {
+        if record.beat > beat || ctx.view.member(&record.holder).is_some() {
             return BeatDecision::Taken(record.clone());
         }
         absent = Some(Guard::Absent(keys::node(&record.holder)));
         kind = CommitKind::TakeBeatOver;
     } else {
-        let moment = settings.start_of(beat) + eligibility::load_score(scene).wait();
-        if scene.now.wall < moment {
-            wake_at(scene, moment, "idler ones go first", out);
+        let moment = settings.start_of(beat) + eligibility::load_score(ctx).wait();
+        if ctx.now.wall < moment {
+            wake_at(ctx, moment, "idler ones go first", out);
             return BeatDecision::Later;
         }
     }
     let seq = last.map_or(0, |record| record.seq) + 1;
-    let record = BeatRecord { beat, holder: scene.member.clone(), seq };
+    let record = BeatRecord { beat, holder: ctx.member.clone(), seq };
     let key = keys::beat(operation);
     // Beats are numbered by the settings: a node that has not received new ones would claim one that is still to come.
-    let numbered = scene.view.settings_entry().guard(keys::settings());
+    let numbered = ctx.view.settings_entry().guard(keys::settings());
     let known = known.cloned().unwrap_or_default();
-    let guards = scene.born().into_iter().chain([known.guard(key.clone()), numbered]).chain(absent).collect();
+    let guards = ctx.born().into_iter().chain([known.guard(key.clone()), numbered]).chain(absent).collect();
     BeatDecision::Take(
         kind,
         Txn { guards, writes: [Write::Put { key, value: encode(&record), owner: None }].into() },
@@ -125,9 +125,9 @@ fn decide_beat(scene: &RuleContext<'_>, operation: &Operation, out: &mut RuleOut
 }
 
 /// Claims an operation for this beat for an embedder: the first to ask gets it, on whichever node (S0-23).
-fn grant(scene: &RuleContext<'_>, ask: CommandId, n: u32, operation: &Operation, out: &mut RuleOutput) {
+fn grant(ctx: &RuleContext<'_>, ask: CommandId, n: u32, operation: &Operation, out: &mut RuleOutput) {
     let refuse = |text| Answer::Refused(Refusal::Conflict, text);
-    let answer = match decide_beat(scene, operation, out) {
+    let answer = match decide_beat(ctx, operation, out) {
         BeatDecision::Take(kind, txn) => return out.commit(CommitScope::Item(ask, n), kind, txn),
         BeatDecision::Later => return,
         BeatDecision::Taken(record) => refuse(format!(
@@ -142,6 +142,6 @@ fn grant(scene: &RuleContext<'_>, ask: CommandId, n: u32, operation: &Operation,
     out.add(RuleAction::CompleteItem(ask, n, ItemOutcome::Answer(answer)));
 }
 
-fn wake_at(scene: &RuleContext<'_>, at: Wall, why: &'static str, out: &mut RuleOutput) {
-    out.add(RuleAction::Wake(scene.now.mono + (at - scene.now.wall), why));
+fn wake_at(ctx: &RuleContext<'_>, at: Wall, why: &'static str, out: &mut RuleOutput) {
+    out.add(RuleAction::Wake(ctx.now.mono + (at - ctx.now.wall), why));
 }

@@ -102,69 +102,64 @@ fn unmet(view: &View, group: GroupId, me: Option<&Member>) -> Option<String> {
 }
 
 /// Claims free jobs, up to the quotas; reports jobs that are unschedulable.
-pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
+pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     // One report is enough: the first node by name makes it.
-    if scene.me.is_some() && scene.view.members().next().is_some_and(|(first, _)| first == scene.member) {
-        let nowhere = scene.view.groups().filter(|group| scene.view.is_unschedulable(*group));
-        let said = nowhere.map(|group| Event::Unschedulable(scene.view.nodes_named(group).clone()));
+    if ctx.me.is_some() && ctx.view.members().next().is_some_and(|(first, _)| first == ctx.member) {
+        let nowhere = ctx.view.groups().filter(|group| ctx.view.is_unschedulable(*group));
+        let said = nowhere.map(|group| Event::Unschedulable(ctx.view.nodes_named(group).clone()));
         out.actions.extend(said.map(RuleAction::Announce));
     }
-    decide_within(scene, |group| quota_in(scene.view, &scene.local.settings, group), out);
+    decide_within(ctx, |group| quota_in(ctx.view, &ctx.local.settings, group), out);
 }
 
 /// Claims free jobs, up to the quotas that `quota` gives; the rule itself passes its own.
-pub fn decide_within(scene: &RuleContext<'_>, quota: impl Fn(GroupId) -> usize, out: &mut RuleOutput) {
-    if scene.me.is_none() || scene.gives_up() || scene.local.unable.is_some() {
+pub fn decide_within(ctx: &RuleContext<'_>, quota: impl Fn(GroupId) -> usize, out: &mut RuleOutput) {
+    if ctx.me.is_none() || ctx.gives_up() || ctx.local.unable.is_some() {
         return;
     }
-    let view = scene.view;
-    let claiming = scene.local.under_way(CommitKind::ClaimJob) + scene.local.under_way(CommitKind::TakeOver);
-    if claiming + scene.local.reading.len() > BATCH / 2 {
+    let view = ctx.view;
+    let claiming = ctx.local.under_way(CommitKind::ClaimJob) + ctx.local.under_way(CommitKind::TakeOver);
+    if claiming + ctx.local.reading.len() > BATCH / 2 {
         return;
     }
     let mut rooms = ClaimBudget {
-        scene,
+        ctx,
         quota: &quota,
         claiming,
         left: BATCH - claiming,
         of: BTreeMap::new(),
         gave: false,
     };
-    let free = |group: &GroupId| view.free_count_of(*group) > 0 && view.fits(*group, scene.member);
+    let free = |group: &GroupId| view.free_count_of(*group) > 0 && view.fits(*group, ctx.member);
     for group in view.groups().filter(free) {
-        claim_free(scene, group, &mut rooms, out);
+        claim_free(ctx, group, &mut rooms, out);
     }
     for (dead, since) in view.dead() {
         rooms.gave = true;
-        inherit(scene, dead, since, &mut rooms, out);
+        inherit(ctx, dead, since, &mut rooms, out);
     }
     if !rooms.gave {
-        ease(scene, claiming, out);
+        ease(ctx, claiming, out);
     }
 }
 
-fn claim_free(
-    scene: &RuleContext<'_>,
-    group: GroupId,
-    rooms: &mut ClaimBudget<'_, '_>,
-    out: &mut RuleOutput,
-) {
+fn claim_free(ctx: &RuleContext<'_>, group: GroupId, rooms: &mut ClaimBudget<'_, '_>, out: &mut RuleOutput) {
     rooms.gave = true;
-    for id in scene.view.free_of(group) {
-        let job = scene.job(id);
+    for id in ctx.view.free_of(group) {
+        let job = ctx.job(id);
         if !rooms.admits(group, job.free_since(), out) {
             return;
         }
-        if scene.is_idle(&CommitScope::Job(id)) && job.is_consistent() {
+        if ctx.is_idle(&CommitScope::Job(id)) && job.is_consistent() {
             rooms.take(group);
-            out.commit(CommitScope::Job(id), CommitKind::ClaimJob, claim(scene, &job));
+            out.commit(CommitScope::Job(id), CommitKind::ClaimJob, claim(ctx, &job));
         }
     }
 }
 
 /// How many more jobs may be claimed in this step.
 struct ClaimBudget<'a, 's> {
-    scene: &'a RuleContext<'s>,
+    ctx: &'a RuleContext<'s>,
     quota: &'a dyn Fn(GroupId) -> usize,
     /// How many claims are in flight. Their groups are not counted, so each group counts all of them as its own until
     /// they are answered.
@@ -186,21 +181,21 @@ struct GroupBudget {
 
 impl ClaimBudget<'_, '_> {
     fn group_budget(&mut self, group: GroupId) -> &mut GroupBudget {
-        let Self { scene, quota, claiming, .. } = *self;
+        let Self { ctx, quota, claiming, .. } = *self;
         self.of.entry(group).or_insert_with(|| {
-            let quota = if scene.view.fits(group, scene.member) { quota(group) } else { 0 };
+            let quota = if ctx.view.fits(group, ctx.member) { quota(group) } else { 0 };
             // The quota counts every node (seed 001), a fair share only those that may take one.
-            let working = working(scene, group).count();
-            let fair = scene.view.jobs_of(group).div_ceil(working.max(1));
-            let first_come = spread(scene) == Spread::FirstCome || scene.local.eager;
-            let held = scene.view.held_of(group, scene.member) + claiming;
+            let working = working(ctx, group).count();
+            let fair = ctx.view.jobs_of(group).div_ceil(working.max(1));
+            let first_come = spread(ctx) == Spread::FirstCome || ctx.local.eager;
+            let held = ctx.view.held_of(group, ctx.member) + claiming;
             GroupBudget { held, quota, fair: if first_come { quota } else { fair } }
         })
     }
 
     /// Whether one more job of a group, free since then, may be claimed; asks to be woken when only patience forbids.
     fn admits(&mut self, group: GroupId, since: Mono, out: &mut RuleOutput) -> bool {
-        let (left, now) = (self.left, self.scene.now.mono);
+        let (left, now) = (self.left, self.ctx.now.mono);
         let room = self.group_budget(group);
         if room.held >= room.quota || left == 0 {
             return false;
@@ -220,55 +215,54 @@ impl ClaimBudget<'_, '_> {
 }
 
 /// The members that take jobs of a group.
-fn working<'a>(scene: &RuleContext<'a>, group: GroupId) -> impl Iterator<Item = &'a Member> {
-    let view = scene.view;
+fn working<'a>(ctx: &RuleContext<'a>, group: GroupId) -> impl Iterator<Item = &'a Member> {
+    let view = ctx.view;
     view.fitting(group).filter(|member| view.intent(&member.node).is_none())
 }
 
-fn claim(scene: &RuleContext<'_>, job: &JobView<'_>) -> Txn {
-    let place = Assignment { owner: Some(scene.member.clone()), waits: false, ..job.assignment().next() };
+fn claim(ctx: &RuleContext<'_>, job: &JobView<'_>) -> Txn {
+    let place = Assignment { owner: Some(ctx.member.clone()), waits: false, ..job.assignment().next() };
     Txn {
-        guards: scene.born().into_iter().chain([job.assignment_guard()]).collect(),
+        guards: ctx.born().into_iter().chain([job.assignment_guard()]).collect(),
         writes: [Write::Put { key: keys::assignment(job.name()), value: encode(&place), owner: None }].into(),
     }
 }
 
 /// Takes jobs over from a dead owner. Their run states are read first, for open runs are settled in the same commit.
 fn inherit(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     dead: &Member,
     since: Mono,
     rooms: &mut ClaimBudget<'_, '_>,
     out: &mut RuleOutput,
 ) {
-    let jobs = || scene.view.owned(dead);
+    let jobs = || ctx.view.owned(dead);
     // Survivors begin at different places, so that they seldom want the same job at the same time.
-    let start = scene.member.node.as_str().bytes().fold(0_usize, |sum, b| sum * 31 % 65_521 + usize::from(b));
-    let start = start % scene.view.count(dead).max(1);
+    let start = ctx.member.node.as_str().bytes().fold(0_usize, |sum, b| sum * 31 % 65_521 + usize::from(b));
+    let start = start % ctx.view.count(dead).max(1);
     for id in jobs().skip(start).chain(jobs().take(start)) {
-        let job = scene.job(id);
+        let job = ctx.job(id);
         if rooms.left == 0 {
             return;
         }
         // A job that may not be owned, or has no eligible node, has only its open run to settle, which takes no quota.
-        let stays = job.is_enabled() && !scene.view.is_unschedulable(job.group());
+        let stays = job.is_enabled() && !ctx.view.is_unschedulable(job.group());
         if stays && !rooms.admits(job.group(), since, out) {
             continue;
         }
-        if !scene.is_idle(&CommitScope::Job(id)) || !job.is_consistent() || scene.local.reading.contains(&id)
-        {
+        if !ctx.is_idle(&CommitScope::Job(id)) || !job.is_consistent() || ctx.local.reading.contains(&id) {
             continue;
         }
         rooms.left -= 1;
         match job.held().and_then(|h| h.run_state.as_ref()) {
             None => out.add(RuleAction::Read(id, [keys::run_state(job.name())].into())),
-            Some(lane) => {
+            Some(run_state) => {
                 rooms.group_budget(job.group()).held += usize::from(stays);
                 let gone = Guard::Absent(keys::node(dead));
                 out.commit(
                     CommitScope::Job(id),
                     CommitKind::TakeOver,
-                    takeover::txn(scene, &job, lane, gone),
+                    takeover::txn(ctx, &job, run_state, gone),
                 );
             }
         }
@@ -276,36 +270,36 @@ fn inherit(
 }
 
 /// How free jobs are spread: `first_come` where the cluster or this node sets it.
-fn spread(scene: &RuleContext<'_>) -> Spread {
-    match scene.view.settings().spread {
-        Spread::Even => scene.local.settings.spread,
+fn spread(ctx: &RuleContext<'_>) -> Spread {
+    match ctx.view.settings().spread {
+        Spread::Even => ctx.local.settings.spread,
         Spread::FirstCome => Spread::FirstCome,
     }
 }
 
 /// Releases one job of a group of which this node owns more than its fair share while another owns at least two fewer.
-fn ease(scene: &RuleContext<'_>, claiming: usize, out: &mut RuleOutput) {
-    let view = scene.view;
+fn ease(ctx: &RuleContext<'_>, claiming: usize, out: &mut RuleOutput) {
+    let view = ctx.view;
     // Jobs being claimed count; their groups are not known.
-    if spread(scene) != Spread::Even || scene.local.under_way(CommitKind::HandOver) + claiming > 0 {
+    if spread(ctx) != Spread::Even || ctx.local.under_way(CommitKind::HandOver) + claiming > 0 {
         return;
     }
     for group in view.groups() {
-        let held = view.held_of(group, scene.member);
-        if held == 0 || held <= view.jobs_of(group).div_ceil(working(scene, group).count().max(1)) {
+        let held = view.held_of(group, ctx.member);
+        if held == 0 || held <= view.jobs_of(group).div_ceil(working(ctx, group).count().max(1)) {
             continue;
         }
-        if !working(scene, group).any(|member| view.held_of(group, member) + 2 <= held) {
+        if !working(ctx, group).any(|member| view.held_of(group, member) + 2 <= held) {
             continue;
         }
         let restful = |id: &JobId| {
-            let job = scene.job(*id);
+            let job = ctx.job(*id);
             job.group() == group
-                && scene.is_idle(&CommitScope::Job(*id))
-                && crate::rules::drain::release(scene, &job).is_some()
+                && ctx.is_idle(&CommitScope::Job(*id))
+                && crate::rules::drain::release(ctx, &job).is_some()
         };
-        if let Some(id) = view.owned(scene.member).rev().take(BATCH).find(restful)
-            && let Some(txn) = crate::rules::drain::release(scene, &scene.job(id))
+        if let Some(id) = view.owned(ctx.member).rev().take(BATCH).find(restful)
+            && let Some(txn) = crate::rules::drain::release(ctx, &ctx.job(id))
         {
             return out.commit(CommitScope::Job(id), CommitKind::HandOver, txn);
         }

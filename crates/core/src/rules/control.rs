@@ -40,15 +40,15 @@ enum ItemDecision {
 }
 
 /// Looks at the items that have no commit in flight.
-pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
-    if scene.local.todo.is_empty() {
+pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
+    if ctx.local.todo.is_empty() {
         return;
     }
-    let Some(born) = scene.born() else { return };
-    let wishes = scene.local.todo.iter().filter_map(|key| Some((key, scene.local.wishes.get(key)?)));
-    for ((ask, n), wish) in wishes.take(BATCH) {
+    let Some(born) = ctx.born() else { return };
+    let items = ctx.local.todo.iter().filter_map(|key| Some((key, ctx.local.items.get(key)?)));
+    for ((ask, n), item) in items.take(BATCH) {
         let order = matches!(
-            wish,
+            item,
             CommandItem::Job(_)
                 | CommandItem::Calendar(_)
                 | CommandItem::DeleteCalendar(_)
@@ -56,30 +56,30 @@ pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
                 | CommandItem::OnNode(..)
                 | CommandItem::RunNow(..)
         );
-        let turn = match wish {
-            _ if order && eligibility::on_standby(scene) => standby(scene),
-            CommandItem::Job(job) => declare(scene, job),
-            CommandItem::Calendar(calendar) => calendars::declare(scene, calendar),
-            CommandItem::DeleteCalendar(name) => calendars::delete(scene, name),
-            CommandItem::Switch(name, switch) => flip(scene, name, switch, origin(scene, *ask)),
+        let turn = match item {
+            _ if order && eligibility::on_standby(ctx) => standby(ctx),
+            CommandItem::Job(job) => declare(ctx, job),
+            CommandItem::Calendar(calendar) => calendars::declare(ctx, calendar),
+            CommandItem::DeleteCalendar(name) => calendars::delete(ctx, name),
+            CommandItem::Switch(name, switch) => flip(ctx, name, switch, origin(ctx, *ask)),
             CommandItem::OnNode(name, node, switch) => {
-                nodes::switch(scene, name, (node, *switch), origin(scene, *ask))
+                nodes::switch(ctx, name, (node, *switch), origin(ctx, *ask))
             }
-            CommandItem::RunNow(name, request, node) => run_now(scene, name, request, node.as_ref()),
-            CommandItem::Drain(node, wanted) => drain(scene, node, *wanted),
-            CommandItem::Configure(setting) => cluster::configure(scene, *setting),
+            CommandItem::RunNow(name, request, node) => run_now(ctx, name, request, node.as_ref()),
+            CommandItem::Drain(node, wanted) => drain(ctx, node, *wanted),
+            CommandItem::Configure(setting) => cluster::configure(ctx, *setting),
             CommandItem::Notify(job, occasion, due) => {
-                notification::claim_notification(scene, job, *occasion, *due)
+                notification::claim_notification(ctx, job, *occasion, *due)
             }
-            CommandItem::FinalizeUpgrade => cluster::finalize(scene),
-            CommandItem::Activate(node) => cluster::activate(scene, node, CommitScope::Item(*ask, *n), out),
-            CommandItem::Count(name, count) => nodes::count(scene, name, *count),
-            CommandItem::Cancel(run) => requests::cancel(scene, run, out),
+            CommandItem::FinalizeUpgrade => cluster::finalize(ctx),
+            CommandItem::Activate(node) => cluster::activate(ctx, node, CommitScope::Item(*ask, *n), out),
+            CommandItem::Count(name, count) => nodes::count(ctx, name, *count),
+            CommandItem::Cancel(run) => requests::cancel(ctx, run, out),
             CommandItem::Lock(_) | CommandItem::Unlock(_) | CommandItem::Beat(_) => continue,
         };
         // A command of the leader is refused once another one leads (I6).
-        let lead = eligibility::serves(scene).filter(|_| order);
-        let lead = lead.map(|_| scene.view.serving().guard(keys::serving()));
+        let lead = eligibility::serves(ctx).filter(|_| order);
+        let lead = lead.map(|_| ctx.view.serving().guard(keys::serving()));
         emit(*ask, *n, turn, lead.into_iter().chain([born.clone()]), out);
     }
 }
@@ -110,12 +110,12 @@ fn refuse(kind: Refusal, text: alloc::string::String) -> ItemDecision {
 }
 
 /// Whether commands are for the serving leader (S4-33).
-fn standby(scene: &RuleContext<'_>) -> ItemDecision {
-    let leader = scene.view.leader().and_then(|leader| Some((leader, scene.view.member(leader)?)));
+fn standby(ctx: &RuleContext<'_>) -> ItemDecision {
+    let leader = ctx.view.leader().and_then(|leader| Some((leader, ctx.view.member(leader)?)));
     refuse(
         Refusal::Standby,
         match leader {
-            Some((leader, state)) if leader != scene.member => {
+            Some((leader, state)) if leader != ctx.member => {
                 format!("this node is on standby: ask the leader {} at {}", leader.node, state.info.address)
             }
             _ => "nobody serves just now: try again in a few seconds".into(),
@@ -127,8 +127,8 @@ fn no_job(name: &JobName) -> ItemDecision {
     refuse(Refusal::NotFound, format!("there is no job {name}: `job list` shows those there are"))
 }
 
-fn declare(scene: &RuleContext<'_>, job: &Job) -> ItemDecision {
-    let known = scene.view.id(&job.name).map(|id| scene.job(id));
+fn declare(ctx: &RuleContext<'_>, job: &Job) -> ItemDecision {
+    let known = ctx.view.id(&job.name).map(|id| ctx.job(id));
     let record = known.as_ref().and_then(JobView::spec_record);
     let (old, version) = match record {
         Some(SpecRecord::Live(spec)) => (Some(spec), None),
@@ -143,7 +143,7 @@ fn declare(scene: &RuleContext<'_>, job: &Job) -> ItemDecision {
     if let Some(text) = misplaced(known.as_ref(), old.as_deref(), job) {
         return refuse(Refusal::Conflict, text);
     }
-    if let Some(text) = calendars::missing(scene, job) {
+    if let Some(text) = calendars::missing(ctx, job) {
         return refuse(Refusal::Conflict, text);
     }
     // An operator's switch stays, unless the declaration changes that field.
@@ -165,15 +165,15 @@ fn declare(scene: &RuleContext<'_>, job: &Job) -> ItemDecision {
     let spec = Spec {
         version: old.as_ref().map(|o| o.version).or(version).unwrap_or(0) + 1,
         // A changed schedule has no past (plan: editing never fires a past due time).
-        since: old.as_ref().filter(|o| same_times(o)).map_or(scene.now.wall, |o| o.since),
+        since: old.as_ref().filter(|o| same_times(o)).map_or(ctx.now.wall, |o| o.since),
         paused: old.as_ref().is_some_and(|o| o.paused),
         off: old.as_ref().map(|o| o.off.and(&ShardSet::all(fixed))).unwrap_or_default(),
         job: job.clone(),
         operator,
     };
     let kind = if old.is_some() { CommitKind::UpdateJob } else { CommitKind::CreateJob };
-    let mut txn = rewrite(scene, &job.name, known, &SpecRecord::Live(Box::new(spec)));
-    txn.guards.extend(job.calendars().map(|name| scene.view.calendar_guard(name)));
+    let mut txn = rewrite(ctx, &job.name, known, &SpecRecord::Live(Box::new(spec)));
+    txn.guards.extend(job.calendars().map(|name| ctx.view.calendar_guard(name)));
     ItemDecision::Commit(kind, txn)
 }
 
@@ -188,7 +188,7 @@ fn misplaced(known: Option<&JobView<'_>>, old: Option<&Spec>, job: &Job) -> Opti
         ));
     }
     let known = known.filter(|_| old.is_none())?;
-    let shards = known.sharding().is_some_and(|sharding| !sharding.lanes.is_empty());
+    let shards = known.sharding().is_some_and(|sharding| !sharding.run_states.is_empty());
     let owned = known.owner().is_some();
     let planned = known.dispatched().is_some_and(|state| state.planned);
     let runs = match job.placement {
@@ -201,7 +201,7 @@ fn misplaced(known: Option<&JobView<'_>>, old: Option<&Spec>, job: &Job) -> Opti
 
 /// Spec and assignment in one transaction. A job that gets no owner and whose run waits for another attempt goes to
 /// this node, which ends that run with a verdict.
-fn rewrite(scene: &RuleContext<'_>, name: &JobName, known: Option<JobView<'_>>, record: &SpecRecord) -> Txn {
+fn rewrite(ctx: &RuleContext<'_>, name: &JobName, known: Option<JobView<'_>>, record: &SpecRecord) -> Txn {
     let (spec_key, place_key) = (keys::spec(name), keys::assignment(name));
     let guards = match &known {
         Some(job) => [job.spec_guard(), job.assignment_guard()],
@@ -212,7 +212,7 @@ fn rewrite(scene: &RuleContext<'_>, name: &JobName, known: Option<JobView<'_>>, 
     let enabled = matches!(record, SpecRecord::Live(spec) if spec.job.enabled);
     // Every item is guarded on its node, so this one's owner is there.
     let inherits = old.waits && old.owner.is_none() && !enabled;
-    let owner = if inherits { Some(scene.member.clone()) } else { old.owner.clone() };
+    let owner = if inherits { Some(ctx.member.clone()) } else { old.owner.clone() };
     let (planned, waits) = (old.planned || dispatched, old.waits && !inherits);
     let place = Assignment { version: record.version(), planned, waits, owner, ..old.next() };
     let puts = [(spec_key, encode(record)), (place_key, encode(&place))];
@@ -221,13 +221,13 @@ fn rewrite(scene: &RuleContext<'_>, name: &JobName, known: Option<JobView<'_>>, 
 }
 
 /// The time and the caller's name of the switch that this command sets.
-fn origin(scene: &RuleContext<'_>, ask: CommandId) -> SwitchOrigin {
-    let by = scene.local.asking.get(&ask).map(|asking| asking.by.clone());
-    SwitchOrigin { at: scene.now.wall, by: by.unwrap_or_default() }
+fn origin(ctx: &RuleContext<'_>, ask: CommandId) -> SwitchOrigin {
+    let by = ctx.local.asking.get(&ask).map(|asking| asking.by.clone());
+    SwitchOrigin { at: ctx.now.wall, by: by.unwrap_or_default() }
 }
 
-fn flip(scene: &RuleContext<'_>, name: &JobName, switch: &JobSwitch, origin: SwitchOrigin) -> ItemDecision {
-    let Some(job) = scene.view.find(name) else { return no_job(name) };
+fn flip(ctx: &RuleContext<'_>, name: &JobName, switch: &JobSwitch, origin: SwitchOrigin) -> ItemDecision {
+    let Some(job) = ctx.view.find(name) else { return no_job(name) };
     let Some(mut spec) = job.spec() else { return no_job(name) };
     spec.version += 1;
     let record = match switch {
@@ -249,12 +249,12 @@ fn flip(scene: &RuleContext<'_>, name: &JobName, switch: &JobSwitch, origin: Swi
         JobSwitch::Paused(on) => {
             spec.paused = *on;
             spec.operator.paused = on.then_some(origin);
-            spec.since = if *on { spec.since } else { scene.now.wall };
+            spec.since = if *on { spec.since } else { ctx.now.wall };
             SpecRecord::Live(Box::new(spec))
         }
         JobSwitch::Enabled(on) => {
             spec.switch_enabled(*on, origin);
-            spec.since = if *on { scene.now.wall } else { spec.since };
+            spec.since = if *on { ctx.now.wall } else { spec.since };
             SpecRecord::Live(Box::new(spec))
         }
     };
@@ -264,7 +264,7 @@ fn flip(scene: &RuleContext<'_>, name: &JobName, switch: &JobSwitch, origin: Swi
         JobSwitch::Enabled(_) => CommitKind::EnableOrDisable,
         JobSwitch::Shards(..) => CommitKind::SwitchShards,
     };
-    ItemDecision::Commit(kind, rewrite(scene, name, Some(job), &record))
+    ItemDecision::Commit(kind, rewrite(ctx, name, Some(job), &record))
 }
 
 /// The answer to a switch that is set already: refused where another switch keeps the job from firing all the same.
@@ -285,8 +285,8 @@ fn unchanged(spec: &Spec, switch: &JobSwitch) -> ItemDecision {
     }
 }
 
-fn run_now(scene: &RuleContext<'_>, name: &JobName, id: &RequestId, node: Option<&NodeName>) -> ItemDecision {
-    let Some(job) = scene.view.find(name) else { return no_job(name) };
+fn run_now(ctx: &RuleContext<'_>, name: &JobName, id: &RequestId, node: Option<&NodeName>) -> ItemDecision {
+    let Some(job) = ctx.view.find(name) else { return no_job(name) };
     let known = job.triggers().cloned().unwrap_or_default();
     let mut record: TriggerRecord = known.value.clone().unwrap_or_default();
     if let Some(request) = record.requests.iter().find(|r| r.id == *id) {
@@ -296,7 +296,7 @@ fn run_now(scene: &RuleContext<'_>, name: &JobName, id: &RequestId, node: Option
     if !job.is_enabled() {
         return refuse(Refusal::Conflict, format!("job {name} is disabled: enable it first"));
     }
-    if let Some((kind, text)) = node.and_then(|node| nodes::cannot_run(scene, &job, node)) {
+    if let Some((kind, text)) = node.and_then(|node| nodes::cannot_run(ctx, &job, node)) {
         return refuse(kind, text);
     }
     if record.requests.len() >= REQUESTS_MAX {
@@ -309,7 +309,7 @@ fn run_now(scene: &RuleContext<'_>, name: &JobName, id: &RequestId, node: Option
     }
     record.requests.push(TriggerRequest {
         id: id.clone(),
-        at: scene.moment(),
+        at: ctx.moment(),
         taken: false,
         node: node.cloned(),
         shards: ShardSet::empty(),
@@ -326,18 +326,18 @@ fn run_now(scene: &RuleContext<'_>, name: &JobName, id: &RequestId, node: Option
     )
 }
 
-fn drain(scene: &RuleContext<'_>, node: &NodeName, wanted: bool) -> ItemDecision {
-    if scene.view.intent(node).is_some() == wanted {
+fn drain(ctx: &RuleContext<'_>, node: &NodeName, wanted: bool) -> ItemDecision {
+    if ctx.view.intent(node).is_some() == wanted {
         return answer(Answer::Done);
     }
-    if wanted && scene.view.members().all(|(m, _)| m.node != *node) {
+    if wanted && ctx.view.members().all(|(m, _)| m.node != *node) {
         let text = format!("there is no node {node}: `node list` shows those there are");
         return refuse(Refusal::NotFound, text);
     }
     let key = keys::intent(node);
-    let known = scene.view.intent_entry(node).cloned().unwrap_or_default();
+    let known = ctx.view.intent_entry(node).cloned().unwrap_or_default();
     let seq = known.value.as_ref().map_or(0, |intent| intent.seq) + 1;
-    let value = encode(&DrainIntent { since: scene.now.wall, wanted, drained: None, seq });
+    let value = encode(&DrainIntent { since: ctx.now.wall, wanted, drained: None, seq });
     let guards = [known.guard(key.clone())].into();
     let writes = [Write::Put { key, value, owner: None }].into();
     ItemDecision::Commit(if wanted { CommitKind::Drain } else { CommitKind::Undrain }, Txn { guards, writes })

@@ -48,30 +48,30 @@ const COMMIT: usize = 7;
 const VERDICTS_MAX: usize = 100;
 
 /// Plans the jobs of a step together, so that the runs of all are placed in the order in which they are due.
-pub fn decide(scene: &RuleContext<'_>, focus: &[JobId], out: &mut RuleOutput) {
-    let Some(right) = eligibility::planning_right(scene) else { return };
+pub fn decide(ctx: &RuleContext<'_>, focus: &[JobId], out: &mut RuleOutput) {
+    let Some(right) = eligibility::planning_right(ctx) else { return };
     let (mut batch, mut desks) = (None, Vec::new());
     for id in focus {
-        let Some(mut desk) = PlanWriter::open(scene, *id, &right, out) else { continue };
-        desk.revise(batch.get_or_insert_with(|| CandidateNodes::new(scene)), out);
-        desks.push(desk);
+        let Some(mut writer) = PlanWriter::open(ctx, *id, &right, out) else { continue };
+        writer.revise(batch.get_or_insert_with(|| CandidateNodes::new(ctx)), out);
+        desks.push(writer);
     }
     let Some(mut batch) = batch else { return };
-    placement::place_runs(scene, &right, &mut desks, &mut batch);
-    for desk in desks {
-        if scene.local.peers.spread.contains(&desk.job.id) {
-            out.add(RuleAction::JobSpread(desk.job.id));
+    placement::place_runs(ctx, &right, &mut desks, &mut batch);
+    for writer in desks {
+        if ctx.local.peers.spread.contains(&writer.job.id) {
+            out.add(RuleAction::JobSpread(writer.job.id));
         }
-        match desk.kind {
-            Some(kind) => desk.commit(kind, out),
-            None => desk.follow_up(out),
+        match writer.kind {
+            Some(kind) => writer.commit(kind, out),
+            None => writer.follow_up(out),
         }
     }
 }
 
 /// The plan of a job, and its next version.
 struct PlanWriter<'a> {
-    scene: &'a RuleContext<'a>,
+    ctx: &'a RuleContext<'a>,
     job: JobView<'a>,
     state: &'a DispatchedState,
     plan: &'a KnownPlan,
@@ -91,14 +91,14 @@ struct PlanWriter<'a> {
 impl<'a> PlanWriter<'a> {
     /// Opens a job's plan, if it may be written now. A plan that was not read since the right was won is read first.
     fn open(
-        scene: &'a RuleContext<'a>,
+        ctx: &'a RuleContext<'a>,
         id: JobId,
         right: &'a PlanningRight,
         out: &mut RuleOutput,
     ) -> Option<Self> {
-        let job = scene.job(id);
+        let job = ctx.job(id);
         let state = job.dispatched()?;
-        if !job.is_consistent() || !scene.is_idle(&CommitScope::Job(id)) {
+        if !job.is_consistent() || !ctx.is_idle(&CommitScope::Job(id)) {
             return None;
         }
         let Some(plan) = state.plan.as_ref().filter(|plan| plan.as_of >= right.since) else {
@@ -108,7 +108,7 @@ impl<'a> PlanWriter<'a> {
         let draft = plan.known.value.clone().unwrap_or_default();
         let (wants, guards, anew) = (Vec::new(), Vec::new(), Vec::new());
         Some(PlanWriter {
-            scene,
+            ctx,
             job,
             state,
             plan,
@@ -128,7 +128,7 @@ impl<'a> PlanWriter<'a> {
         match self.state.terms.as_deref().filter(|terms| terms.enabled) {
             Some(terms) => {
                 // Once the beat is long over, fires due since belong to the next one, also those too old by then.
-                let in_time = !terms.paused && self.scene.now.wall <= self.right.horizon;
+                let in_time = !terms.paused && self.ctx.now.wall <= self.right.horizon;
                 let plans = in_time && self.follow(terms, out);
                 self.reassign(batch);
                 self.plan_triggered(terms, batch, out);
@@ -159,7 +159,7 @@ impl<'a> PlanWriter<'a> {
 
     /// Hands verdicts to the history, and forgets those it has.
     fn record(&mut self, out: &mut RuleOutput) {
-        let recording = &self.scene.local.recording;
+        let recording = &self.ctx.local.recording;
         let known = |v: &Verdict| recording.get(&(v.run.clone(), v.attempt)).copied();
         for verdict in self.draft.verdicts.iter().filter(|v| known(v).is_none()) {
             out.add(RuleAction::Record(verdict.clone()));
@@ -173,14 +173,14 @@ impl<'a> PlanWriter<'a> {
 
     /// Settles the accepted runs of dead nodes, which are in doubt: they are lost, or attempted again.
     fn settle(&mut self, batch: &mut CandidateNodes, out: &mut RuleOutput) {
-        let dead = |run: &Planned| run.is_accepted() && self.scene.view.member(&run.by).is_none();
+        let dead = |run: &Planned| run.is_accepted() && self.ctx.view.member(&run.by).is_none();
         if !self.draft.runs.iter().any(dead) {
             return;
         }
         let repeats = self.job.spec().is_some_and(|spec| spec.job.delivery == Delivery::AtLeastOnce);
         let retries = self.job.spec().is_some_and(|spec| spec.job.retry.is_some());
         let others = COMMIT + self.job.calendar_guards().count();
-        let most = self.scene.local.settings.operations_max.saturating_sub(others).max(1);
+        let most = self.ctx.local.settings.operations_max.saturating_sub(others).max(1);
         for run in core::mem::take(&mut self.draft.runs) {
             let gone = Guard::Absent(keys::node(&run.by));
             let guarded = self.guards.contains(&gone);
@@ -189,7 +189,7 @@ impl<'a> PlanWriter<'a> {
                 self.draft.runs.push(run);
                 continue;
             }
-            if repeats && !batch.can_place(self.scene, &self.job) {
+            if repeats && !batch.can_place(self.ctx, &self.job) {
                 // Without a node to repeat it, it waits for one.
                 out.add(RuleAction::JobUnplaced(self.job.id));
                 self.draft.runs.push(run);
@@ -220,11 +220,11 @@ impl<'a> PlanWriter<'a> {
         if (self.draft.version, self.draft.calendars) == (version, calendars) {
             return true;
         }
-        if !self.scene.clock_agrees() {
+        if !self.ctx.clock_agrees() {
             self.doubt_clock(out);
             return false;
         }
-        let now = self.scene.now.wall;
+        let now = self.ctx.now.wall;
         let mark = self.draft.watermark.min(self.draft.reached.max(terms.since));
         self.draft.watermark = mark;
         (self.draft.version, self.draft.calendars) = (version, calendars);
@@ -242,7 +242,7 @@ impl<'a> PlanWriter<'a> {
 
     /// Whether a moment is due. With a wrong clock nothing is.
     fn doubt_clock(&self, out: &mut RuleOutput) {
-        out.add(RuleAction::Announce(Event::ClockDiffers(self.scene.local.settings.max_clock_skew)));
+        out.add(RuleAction::Announce(Event::ClockDiffers(self.ctx.local.settings.max_clock_skew)));
         out.add(RuleAction::JobAwaitsTrust(self.job.id));
     }
 
@@ -273,23 +273,23 @@ impl<'a> PlanWriter<'a> {
     /// Moves runs that are not accepted where their nodes should not have them, and where the runs of all jobs are
     /// spread anew.
     fn reassign(&mut self, batch: &mut CandidateNodes) {
-        let scene = self.scene;
-        let spreads = scene.local.peers.spread.contains(&self.job.id);
-        let soon = scene.now.wall + SOON;
+        let ctx = self.ctx;
+        let spreads = ctx.local.peers.spread.contains(&self.job.id);
+        let soon = ctx.now.wall + SOON;
         for run in &self.draft.runs {
             if run.is_accepted() || self.awaits_placement(&run.fire) {
                 continue;
             }
-            let sent = scene.local.peers.offers.get(&(self.job.id, run.fire.clone()));
+            let sent = ctx.local.peers.offers.get(&(self.job.id, run.fire.clone()));
             let sent = sent.filter(|sent| sent.to == run.by);
             // A node that cannot be reached is tried again in the next beat (S0-43); once a run has come round to a
             // node that was busy before, it queues there.
             let refused = sent.is_some_and(|sent| sent.state == OfferState::Busy && !sent.is_settled());
-            let may_stay = !refused && batch.may_run(scene, &self.job, &run.by);
+            let may_stay = !refused && batch.may_run(ctx, &self.job, &run.by);
             if may_stay && !(spreads && run.due > soon) {
                 continue;
             }
-            if batch.can_place(scene, &self.job) {
+            if batch.can_place(ctx, &self.job) {
                 let passed = sent.map(|sent| sent.busy.clone()).unwrap_or_default();
                 self.placements.push(PendingPlacement {
                     fire: run.fire.clone(),
@@ -301,13 +301,13 @@ impl<'a> PlanWriter<'a> {
     }
 
     fn skipped_verdict(&self, fire: &Fire, (from, due): (Wall, Wall), reason: String) -> Verdict {
-        let (run, node) = (self.run_id(fire), self.scene.member.node.as_str().into());
+        let (run, node) = (self.run_id(fire), self.ctx.member.node.as_str().into());
         let (state, shards) = (VerdictState::Skipped, ShardSet::empty());
         Verdict { run, attempt: 0, due, state, reason, node, from, shards }
     }
 
     fn skip(&mut self, from: Wall, last: Wall, policy: &MisfirePolicy) {
-        let reason = too_old(from, last, policy, self.scene.now.wall);
+        let reason = too_old(from, last, policy, self.ctx.now.wall);
         let verdict = self.skipped_verdict(&Fire::Due(last), (from, last), reason);
         // Runs that were planned before and still wait are among them.
         let given_up = |run: &Planned| matches!(run.fire, Fire::Due(due) if from <= due && due <= last);
@@ -334,7 +334,7 @@ impl<'a> PlanWriter<'a> {
 
     /// The verdict that no attempt follows, where the history may expect one.
     fn give_up(&mut self, run: &Planned, attempt: u32, why: &str) {
-        let node = self.scene.member.node.as_str();
+        let node = self.ctx.member.node.as_str();
         self.draft.verdicts.push(firing::given_up(self.run_id(&run.fire), attempt, run.due, node, why));
     }
 
@@ -345,7 +345,7 @@ impl<'a> PlanWriter<'a> {
         }
         let place = crate::record::Assignment { planned: false, ..self.job.assignment().next() };
         let key = keys::assignment(self.job.name());
-        let guards = self.scene.born().into_iter().chain([
+        let guards = self.ctx.born().into_iter().chain([
             self.right.guard.clone(),
             self.job.assignment_guard(),
             self.plan.known.guard(keys::plan(self.job.name())),
@@ -362,7 +362,7 @@ impl<'a> PlanWriter<'a> {
         self.draft.seq += 1;
         self.draft.planner = Some(self.right.planner.clone());
         let key = keys::plan(self.job.name());
-        let mut guards: Vec<Guard> = self.scene.born().into_iter().collect();
+        let mut guards: Vec<Guard> = self.ctx.born().into_iter().collect();
         guards.extend([
             self.right.guard.clone(),
             self.plan.known.guard(key.clone()),
@@ -389,9 +389,9 @@ impl<'a> PlanWriter<'a> {
 
     /// Offers runs to nodes that do not know of them yet.
     fn offer(&self, out: &mut RuleOutput) {
-        let waiting = self.draft.runs.iter().filter(|run| !run.is_accepted() && run.by != *self.scene.member);
+        let waiting = self.draft.runs.iter().filter(|run| !run.is_accepted() && run.by != *self.ctx.member);
         for run in waiting {
-            let sent = self.scene.local.peers.offers.get(&(self.job.id, run.fire.clone()));
+            let sent = self.ctx.local.peers.offers.get(&(self.job.id, run.fire.clone()));
             if sent.is_some_and(|sent| sent.to == run.by && !sent.is_open()) {
                 continue;
             }

@@ -17,23 +17,23 @@ use crate::takeover;
 use crate::view::{JobId, JobView};
 
 /// Releases the job, with a fire that was claimed ahead and not started; waits for a running one.
-pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
-    let job = scene.job(id);
-    let unwanted = !job.is_enabled() || scene.gives_up() || !job.fits(scene.member);
+pub fn decide(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
+    let job = ctx.job(id);
+    let unwanted = !job.is_enabled() || ctx.gives_up() || !job.fits(ctx.member);
     if !unwanted
         || !job.is_consistent()
-        || scene.me.is_none()
-        || !scene.holds(&job)
-        || !scene.is_idle(&CommitScope::Job(id))
+        || ctx.me.is_none()
+        || !ctx.holds(&job)
+        || !ctx.is_idle(&CommitScope::Job(id))
     {
         return;
     }
     // A node that leaves need not release job by job: others take everything over once its member entry is gone.
-    if scene.local.leaving && job.is_enabled() {
-        if let Some(txn) = withdraw_last(scene, &job) {
+    if ctx.local.leaving && job.is_enabled() {
+        if let Some(txn) = withdraw_last(ctx, &job) {
             out.commit(CommitScope::Job(id), CommitKind::Withdraw, txn);
         }
-    } else if let Some(txn) = release(scene, &job) {
+    } else if let Some(txn) = release(ctx, &job) {
         out.commit(CommitScope::Job(id), CommitKind::Release, txn);
     }
 }
@@ -42,29 +42,29 @@ pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
 ///
 /// Should it own something again, it withdraws that report: a job that is deleted while an attempt waits goes to the
 /// node that got the command to delete it.
-pub fn report_drained(scene: &RuleContext<'_>, out: &mut RuleOutput) {
-    let node = &scene.member.node;
-    let Some(known) = scene.view.intent_entry(node) else { return };
+pub fn report_drained(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
+    let node = &ctx.member.node;
+    let Some(known) = ctx.view.intent_entry(node) else { return };
     let Some(intent) = known.value.as_ref().filter(|intent| intent.wanted) else { return };
     // A node that was just upgraded in place has not read all that it may own.
-    if !scene.local.unread.is_empty() {
+    if !ctx.local.unread.is_empty() {
         return;
     }
     // A commit in flight may make this node an owner.
-    let may_own = |subject: &CommitScope| {
-        matches!(subject, CommitScope::Job(_) | CommitScope::Item(..) | CommitScope::Drained)
+    let may_own = |scope: &CommitScope| {
+        matches!(scope, CommitScope::Job(_) | CommitScope::Item(..) | CommitScope::Drained)
     };
-    if scene.me.is_none() || scene.local.busy.iter().any(may_own) {
+    if ctx.me.is_none() || ctx.local.busy.iter().any(may_own) {
         return;
     }
-    let drained = (!owns_anything(scene)).then_some(scene.member.incarnation);
-    let said = intent.drained.filter(|life| *life == scene.member.incarnation);
+    let drained = (!owns_anything(ctx)).then_some(ctx.member.incarnation);
+    let said = intent.drained.filter(|life| *life == ctx.member.incarnation);
     if drained == said {
         return;
     }
     let key = keys::intent(node);
     let record = DrainIntent { drained, seq: intent.seq + 1, ..intent.clone() };
-    let guards = scene.born().into_iter().chain([known.guard(key.clone())]).collect();
+    let guards = ctx.born().into_iter().chain([known.guard(key.clone())]).collect();
     let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
     if drained.is_some() {
         out.notices.push(CommitNotice { scope: CommitScope::Drained, sent: false, event: Event::Drained });
@@ -74,11 +74,11 @@ pub fn report_drained(scene: &RuleContext<'_>, out: &mut RuleOutput) {
 }
 
 /// Whether this node owns a job, has a shard that another one can take, leads, or has a running or accepted run.
-fn owns_anything(scene: &RuleContext<'_>) -> bool {
-    let (view, me) = (scene.view, scene.member);
+fn owns_anything(ctx: &RuleContext<'_>) -> bool {
+    let (view, me) = (ctx.view, ctx.member);
     let leader = view.serving().value.as_ref().and_then(|serving| serving.leader.as_ref());
     view.count(me) > 0
-        || !scene.local.given.is_empty()
+        || !ctx.local.given.is_empty()
         || leader == Some(me)
         || view.opened_by(me)
         || view.leads(me)
@@ -86,53 +86,54 @@ fn owns_anything(scene: &RuleContext<'_>) -> bool {
 }
 
 /// The transaction that withdraws a claimed, unstarted fire, with its watermark; `None` when there is none.
-fn withdraw_last(scene: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn> {
-    withdraw(scene, job, job.held()?.record()?.open.last()?)
+fn withdraw_last(ctx: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn> {
+    withdraw(ctx, job, job.held()?.record()?.open.last()?)
 }
 
 /// The transaction that withdraws this fire, with its watermark; `None` when it may have started.
-pub(super) fn withdraw(scene: &RuleContext<'_>, job: &JobView<'_>, open: &Open) -> Option<Txn> {
-    let (known, back) = (job.held()?.run_state.as_ref()?, withdrawn(scene, job, open)?);
+pub(super) fn withdraw(ctx: &RuleContext<'_>, job: &JobView<'_>, open: &Open) -> Option<Txn> {
+    let (known, back) = (job.held()?.run_state.as_ref()?, withdrawn(ctx, job, open)?);
     let key = keys::run_state(job.name());
     Some(Txn {
-        guards: scene.born().into_iter().chain([known.guard(key.clone())]).collect(),
+        guards: ctx.born().into_iter().chain([known.guard(key.clone())]).collect(),
         writes: [Write::Put { key, value: encode(&back), owner: None }].into(),
     })
 }
 
 /// The run state without a fire that was claimed ahead as the last one; `None` when it cannot be withdrawn.
-fn withdrawn(scene: &RuleContext<'_>, job: &JobView<'_>, open: &Open) -> Option<RunState> {
-    let lane = job.held()?.record()?;
-    let started = scene.local.given_to(job.id, &takeover::run_id(job, open)).is_some();
-    let last = open.fire == Fire::Due(lane.watermark);
-    if started || !last || open.by != *scene.member || open.attempt > 1 {
+fn withdrawn(ctx: &RuleContext<'_>, job: &JobView<'_>, open: &Open) -> Option<RunState> {
+    let run_state = job.held()?.record()?;
+    let started = ctx.local.given_to(job.id, &takeover::run_id(job, open)).is_some();
+    let last = open.fire == Fire::Due(run_state.watermark);
+    if started || !last || open.by != *ctx.member || open.attempt > 1 {
         return None;
     }
-    let mut lane = RunState { watermark: open.back, seq: lane.seq + 1, ..lane.clone() };
-    lane.close(&open.fire);
-    Some(lane)
+    let mut run_state = RunState { watermark: open.back, seq: run_state.seq + 1, ..run_state.clone() };
+    run_state.close(&open.fire);
+    Some(run_state)
 }
 
 /// The transaction that releases a job, unstarted fire and all; `None` while a run executes.
 ///
 /// Verdicts that history lacks stay in the run state and are handed over by the next owner; so a job that will have
 /// none is kept until history has them. That is also a job that no living node may run.
-pub(super) fn release(scene: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn> {
-    if !job.is_consistent() || scene.local.given_of(job.id).next().is_some() {
+pub(super) fn release(ctx: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn> {
+    if !job.is_consistent() || ctx.local.given_of(job.id).next().is_some() {
         return None;
     }
     let known = job.held()?.run_state.as_ref()?;
-    let told = |v: &Verdict| scene.local.recording.get(&(v.run.clone(), v.attempt)) == Some(&true);
-    let verdicts = || known.value.iter().flat_map(|lane| &lane.verdicts);
+    let told = |v: &Verdict| ctx.local.recording.get(&(v.run.clone(), v.attempt)) == Some(&true);
+    let verdicts = || known.value.iter().flat_map(|run_state| &run_state.verdicts);
     if match job.is_enabled() {
-        true => scene.view.is_unschedulable(job.group()) && !verdicts().all(told),
+        true => ctx.view.is_unschedulable(job.group()) && !verdicts().all(told),
         false => verdicts().next().is_some(),
     } {
         return None;
     }
-    let last = known.value.as_ref().and_then(|lane| lane.open.last());
-    let back = last.and_then(|open| withdrawn(scene, job, open));
-    let mut left = back.as_ref().or(known.value.as_ref()).into_iter().flat_map(|lane| &lane.open).peekable();
+    let last = known.value.as_ref().and_then(|run_state| run_state.open.last());
+    let back = last.and_then(|open| withdrawn(ctx, job, open));
+    let mut left =
+        back.as_ref().or(known.value.as_ref()).into_iter().flat_map(|run_state| &run_state.open).peekable();
     // The next owner goes on waiting; a job that is to have no owner ends the waiting run first.
     let waits = left.peek().is_some();
     if waits && !job.is_enabled() || left.any(|open| open.wait.is_none()) {
@@ -143,6 +144,6 @@ pub(super) fn release(scene: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn>
     writes.extend(back.map(|back| Write::Put { key: lane_key.clone(), value: encode(&back), owner: None }));
     let place = Assignment { owner: None, waits, ..job.assignment().next() };
     writes.push(Write::Put { key: keys::assignment(job.name()), value: encode(&place), owner: None });
-    let guards = scene.born().into_iter().chain([job.assignment_guard(), known.guard(lane_key)]);
+    let guards = ctx.born().into_iter().chain([job.assignment_guard(), known.guard(lane_key)]);
     Some(Txn { guards: guards.collect(), writes })
 }

@@ -16,31 +16,30 @@ use crate::sharded_job::ShardedJob;
 use crate::view::JobId;
 
 /// Claims the leadership, or releases it.
-pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
-    let Some(table) = ShardedJob::of(scene, id) else { return };
+pub fn decide(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
+    let Some(table) = ShardedJob::of(ctx, id) else { return };
     let leader = table.sharding.leader.as_ref();
-    let mine = leader == Some(scene.member);
+    let mine = leader == Some(ctx.member);
     if leader.is_some_and(|leader| !mine && !table.is_dead(leader)) {
         return;
     }
-    let eligible =
-        table.is_enabled() && table.may_take_part() && table.job.available().contains(&scene.member);
+    let eligible = table.is_enabled() && table.may_take_part() && table.job.available().contains(&ctx.member);
     match (eligible, leader) {
         (true, _) if mine => {}
         (true, gone) => {
             let guard = gone.map(|gone| Guard::Absent(keys::node(gone)));
-            let mark = ReshardPending { since: scene.now.wall, why: ReshardCause::Elected };
+            let mark = ReshardPending { since: ctx.now.wall, why: ReshardCause::Elected };
             let sharding = Sharding {
-                leader: Some(scene.member.clone()),
-                mark: Some(table.sharding.mark.unwrap_or(mark)),
+                leader: Some(ctx.member.clone()),
+                reshard_pending: Some(table.sharding.reshard_pending.unwrap_or(mark)),
                 ..table.sharding.clone()
             };
-            let (subject, name) = (table.scope(), table.job.name().clone());
+            let (scope, name) = (table.scope(), table.job.name().clone());
             out.notices.extend([
-                CommitNotice { scope: subject.clone(), sent: true, event: Event::Electing(name.clone()) },
-                CommitNotice { scope: subject.clone(), sent: false, event: Event::Elected(name) },
+                CommitNotice { scope: scope.clone(), sent: true, event: Event::Electing(name.clone()) },
+                CommitNotice { scope: scope.clone(), sent: false, event: Event::Elected(name) },
             ]);
-            out.commit(subject, CommitKind::Elect, table.txn(guard, [table.put(sharding)].into()));
+            out.commit(scope, CommitKind::Elect, table.txn(guard, [table.put(sharding)].into()));
         }
         (false, Some(_)) if mine => resign(&table, None, CommitKind::Resign, out),
         // A disabled job ends without a leader, also if its leader ended first (S3-15).

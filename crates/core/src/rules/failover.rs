@@ -26,17 +26,20 @@ use crate::view::JobId;
 const PATIENCE: Millis = Millis(100);
 
 /// Looks for run states whose member is gone, and settles what is open in them.
-pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
-    let Some(table) = ShardedJob::of(scene, id) else { return };
-    let dead: Vec<&Member> = table.sharding.lanes.iter().filter(|member| table.is_dead(member)).collect();
+pub fn decide(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
+    let Some(table) = ShardedJob::of(ctx, id) else { return };
+    let dead: Vec<&Member> =
+        table.sharding.run_states.iter().filter(|member| table.is_dead(member)).collect();
     let unread = dead.iter().filter(|member| table.known(member).is_none());
     let unread: Vec<_> = unread.map(|member| keys::shard_run_state(table.job.name(), member)).collect();
     if !unread.is_empty() {
         out.add(RuleAction::Read(id, unread));
     }
     for member in dead {
-        let Some(lane) = table.run_state(member).filter(|lane| !lane.is_empty()) else { continue };
-        let legacy = DeadMemberRuns { sharded: &table, member, run_state: lane };
+        let Some(run_state) = table.run_state(member).filter(|run_state| !run_state.is_empty()) else {
+            continue;
+        };
+        let legacy = DeadMemberRuns { sharded: &table, member, run_state };
         if legacy.settle(out) {
             return;
         }
@@ -68,7 +71,7 @@ impl DeadMemberRuns<'_> {
         if take.is_empty() && lost.is_empty() && !tells {
             return false;
         }
-        let Some(mut own) = table.run_state(table.scene.member) else { return false };
+        let Some(mut own) = table.run_state(table.ctx.member) else { return false };
         let mut left = self.run_state.clone();
         own.seq = own.seq.max(left.seq) + 1;
         left.seq += 1;
@@ -97,17 +100,17 @@ impl DeadMemberRuns<'_> {
     /// As many unfinished shards as this node has slots for, but no more than its part; the leader takes shards that no
     /// node had a slot for in all the time that a reshard waits.
     fn part(&self, unfinished: &ShardSet, out: &mut RuleOutput) -> ShardSet {
-        let (table, scene) = (self.sharded, self.sharded.scene);
+        let (table, ctx) = (self.sharded, self.sharded.ctx);
         let available = table.job.available();
-        if unfinished.is_empty() || !available.contains(&scene.member) || !table.may_take_part() {
+        if unfinished.is_empty() || !available.contains(&ctx.member) || !table.may_take_part() {
             return ShardSet::empty();
         }
         if sharding::is_overdue(table) {
             return unfinished.clone();
         }
-        let free = firing::free_slots(scene.view, scene.local).saturating_sub(out.claimed);
+        let free = firing::free_slots(ctx.view, ctx.local).saturating_sub(out.claimed);
         if free == 0 {
-            let due = self.run_state.open.iter().map(|open| open.due).min().unwrap_or(scene.now.wall);
+            let due = self.run_state.open.iter().map(|open| open.due).min().unwrap_or(ctx.now.wall);
             out.add(RuleAction::JobAwaitsSlot(table.job.id, due));
         }
         let most =
@@ -117,7 +120,7 @@ impl DeadMemberRuns<'_> {
 
     /// This node's part of what the dead member left, with what it has of it already.
     fn fair(&self, unfinished: &ShardSet, nodes: usize) -> usize {
-        let Some(own) = self.sharded.run_state(self.sharded.scene.member) else { return 0 };
+        let Some(own) = self.sharded.run_state(self.sharded.ctx.member) else { return 0 };
         let left = |open: &OpenShards| {
             self.run_state.open.iter().any(|o| o.fire == open.fire && o.attempt < open.attempt)
         };
@@ -127,7 +130,7 @@ impl DeadMemberRuns<'_> {
 
     /// Whether the others have had time to take theirs.
     fn is_left_over(&self, out: &mut RuleOutput) -> bool {
-        let now = self.sharded.scene.now;
+        let now = self.sharded.ctx.now;
         let Some(known) = self.sharded.job.run_state_of(self.member) else { return false };
         let ripe = known.heard + PATIENCE;
         if now.mono < ripe {
@@ -145,7 +148,7 @@ impl DeadMemberRuns<'_> {
             return own.add_open(OpenShards { shards, ..open.clone() });
         }
         self.lose(own, open, shards.clone(), repeats);
-        let from = self.sharded.scene.now.wall.max(open.due);
+        let from = self.sharded.ctx.now.wall.max(open.due);
         let (attempt, seq) = (open.attempt + 1, own.seq);
         own.add_open(OpenShards { from, attempt, seq, shards, began: Some(open.began()), ..open.clone() });
         own.began = Some(from);
@@ -173,15 +176,15 @@ impl DeadMemberRuns<'_> {
     }
 
     fn commit(&self, own: &ShardRunState, left: &ShardRunState, kind: CommitKind, out: &mut RuleOutput) {
-        let (table, me) = (self.sharded, self.sharded.scene.member);
+        let (table, me) = (self.sharded, self.sharded.ctx.member);
         let gone = Guard::Absent(keys::node(self.member));
         let guards =
             table.run_state_guard(self.member).into_iter().chain(table.run_state_guard(me)).chain([gone]);
         let mut writes = Vec::from([table.put_run_state(self.member, left), table.put_run_state(me, own)]);
         // Every member with a run state is listed, so that it is looked for should that member die in turn.
-        if !table.sharding.lanes.contains(me) {
+        if !table.sharding.run_states.contains(me) {
             let mut sharding: Sharding = table.sharding.clone();
-            sharding.lanes.push(me.clone());
+            sharding.run_states.push(me.clone());
             writes.push(table.put(sharding));
         }
         out.commit(table.scope(), kind, table.txn(guards, writes));

@@ -44,57 +44,53 @@ const START_WINDOW: Millis = Millis::secs(1);
 const VERDICTS_MAX: usize = 100;
 
 /// Looks at one job.
-pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
-    let job = scene.job(id);
+pub fn decide(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
+    let job = ctx.job(id);
     if job.is_sharded() {
-        return shards::decide(scene, &job, out);
+        return shards::decide(ctx, &job, out);
     }
     if job.is_dispatched() {
-        return dispatched::decide(scene, &job, out);
+        return dispatched::decide(ctx, &job, out);
     }
-    stop_orphans(scene, &job, out);
-    if scene.me.is_none()
-        || !scene.holds(&job)
-        || !job.is_consistent()
-        || !scene.is_idle(&CommitScope::Job(id))
-    {
+    stop_orphans(ctx, &job, out);
+    if ctx.me.is_none() || !ctx.holds(&job) || !job.is_consistent() || !ctx.is_idle(&CommitScope::Job(id)) {
         return;
     }
     let Some(held) = job.held() else { return };
     let Some(known) = &held.run_state else {
-        if !scene.local.reading.contains(&id) {
+        if !ctx.local.reading.contains(&id) {
             out.add(RuleAction::Read(id, [keys::run_state(job.name())].into()));
         }
         return;
     };
-    let desk = ClaimedRuns { scene, job, held, known };
-    desk.record(out);
-    if desk.cancel_trigger(out) {
+    let writer = ClaimedRuns { ctx, job, held, known };
+    writer.record(out);
+    if writer.cancel_trigger(out) {
         return;
     }
-    let mut going = scene.local.given_of(id).count();
-    for open in desk.open() {
+    let mut going = ctx.local.given_of(id).count();
+    for open in writer.open() {
         let before = out.actions.len();
-        desk.attend(open, going, out);
+        writer.attend(open, going, out);
         if out.commits_since(before, &CommitScope::Job(id)) {
             return;
         }
         going += out.starts_since(before);
     }
-    desk.rest(out);
+    writer.rest(out);
 }
 
 /// Ends a run whose entry in the registry is gone, whatever became of it.
-fn stop_orphans(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
-    for (_, given) in scene.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
-        stop_orphan(scene, job, given, out);
+fn stop_orphans(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
+    for (_, given) in ctx.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
+        stop_orphan(ctx, job, given, out);
     }
 }
 
-fn stop_orphan(scene: &RuleContext<'_>, job: &JobView<'_>, given: &Given, out: &mut RuleOutput) {
+fn stop_orphan(ctx: &RuleContext<'_>, job: &JobView<'_>, given: &Given, out: &mut RuleOutput) {
     let open = job.open_of(&given.run.fire);
-    let ours = open.is_some_and(|open| open.by == *scene.member && open.attempt == given.attempt);
-    if !(ours && scene.holds(job)) {
+    let ours = open.is_some_and(|open| open.by == *ctx.member && open.attempt == given.attempt);
+    if !(ours && ctx.holds(job)) {
         out.add(RuleAction::Stop(job.id, given.run.clone(), StopReason::Fenced));
     }
 }
@@ -112,7 +108,7 @@ fn is_misdated(from: Wall, due: Wall, now: Wall) -> bool {
 
 /// The attempt at a run of a job with one shard, as its executor gets it.
 fn run_of(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     id: RunId,
     due: Wall,
     (attempt, seq): (u32, u64),
@@ -128,19 +124,19 @@ fn run_of(
         parameter: declared.shard_parameters.first().cloned().unwrap_or_default(),
         job_parameter: declared.parameter.clone(),
         attempt,
-        token: Token::new(scene.local.settings.generation, seq),
+        token: Token::new(ctx.local.settings.generation, seq),
         sent: String::new(),
         work: declared.work(),
         setting: declared.launch_settings().into(),
         retry: declared.backoff().map(Box::new),
-        timeout: declared.attempt_time(began, scene.now.wall),
+        timeout: declared.attempt_time(began, ctx.now.wall),
         not_after,
     }
 }
 
 /// A job that this node owns, with its claimed runs and all data at hand.
 struct ClaimedRuns<'a> {
-    scene: &'a RuleContext<'a>,
+    ctx: &'a RuleContext<'a>,
     job: JobView<'a>,
     held: &'a OwnedJob,
     known: &'a KnownEntry<RunState>,
@@ -149,37 +145,36 @@ struct ClaimedRuns<'a> {
 impl ClaimedRuns<'_> {
     /// The open fires.
     fn open(&self) -> &[Open] {
-        self.known.value.as_ref().map_or(&[], |lane| &lane.open)
+        self.known.value.as_ref().map_or(&[], |run_state| &run_state.open)
     }
 
     /// The run state to write next: without the verdicts that the history has.
     fn run_state(&self) -> RunState {
-        let mut lane = self.known.value.clone().unwrap_or_default();
-        let recorded =
-            |v: &Verdict| self.scene.local.recording.get(&(v.run.clone(), v.attempt)) == Some(&true);
-        lane.verdicts.retain(|v| !recorded(v));
-        lane
+        let mut run_state = self.known.value.clone().unwrap_or_default();
+        let recorded = |v: &Verdict| self.ctx.local.recording.get(&(v.run.clone(), v.attempt)) == Some(&true);
+        run_state.verdicts.retain(|v| !recorded(v));
+        run_state
     }
 
-    fn commit(&self, kind: CommitKind, lane: RunState, out: &mut RuleOutput) {
-        self.commit_with(kind, lane, None, out);
+    fn commit(&self, kind: CommitKind, run_state: RunState, out: &mut RuleOutput) {
+        self.commit_with(kind, run_state, None, out);
     }
 
     fn commit_with(
         &self,
         kind: CommitKind,
-        lane: RunState,
+        run_state: RunState,
         asked: Option<TriggerRecord>,
         out: &mut RuleOutput,
     ) {
         let name = self.job.name();
         let (key, place) =
             self.held.keys.clone().unwrap_or_else(|| (keys::run_state(name), keys::assignment(name)));
-        let value = encode(&lane);
-        out.run_states.insert(self.job.id, (value.clone(), lane));
+        let value = encode(&run_state);
+        out.run_states.insert(self.job.id, (value.clone(), run_state));
         let mut txn = Txn {
             guards: self
-                .scene
+                .ctx
                 .born()
                 .into_iter()
                 .chain([self.known.guard(key.clone()), self.job.assignment_guard_at(place)])
@@ -197,8 +192,8 @@ impl ClaimedRuns<'_> {
 
     /// Hands new verdicts to the history.
     fn record(&self, out: &mut RuleOutput) {
-        for verdict in self.known.value.iter().flat_map(|lane| &lane.verdicts) {
-            if !self.scene.local.recording.contains_key(&(verdict.run.clone(), verdict.attempt)) {
+        for verdict in self.known.value.iter().flat_map(|run_state| &run_state.verdicts) {
+            if !self.ctx.local.recording.contains_key(&(verdict.run.clone(), verdict.attempt)) {
                 out.add(RuleAction::Record(verdict.clone()));
             }
         }
@@ -206,14 +201,14 @@ impl ClaimedRuns<'_> {
 
     /// Handles an open fire: started, or closed, in every pass (law 3).
     fn attend(&self, open: &Open, going: usize, out: &mut RuleOutput) {
-        if open.by != *self.scene.member {
+        if open.by != *self.ctx.member {
             // Only the owner writes the run state: this is left over from an owner that was replaced without it.
-            let left = |open: &Open| open.by != *self.scene.member;
+            let left = |open: &Open| open.by != *self.ctx.member;
             return self.settle(left, "its holder is gone", out);
         }
         let Some(given) = self.given_to(open) else {
             return match open.wait {
-                _ if self.scene.local.is_cancelled(&takeover::run_id(&self.job, open)) => {
+                _ if self.ctx.local.is_cancelled(&takeover::run_id(&self.job, open)) => {
                     self.cancel(open, MANUAL, out);
                 }
                 // Also fires that were open before the job's overlap limit was lowered.
@@ -238,19 +233,19 @@ impl ClaimedRuns<'_> {
 
     /// The run of an open fire that was given to an executor.
     fn given_to(&self, open: &Open) -> Option<&Given> {
-        self.scene.local.given_to(self.job.id, &takeover::run_id(&self.job, open))
+        self.ctx.local.given_to(self.job.id, &takeover::run_id(&self.job, open))
     }
 
     fn settle(&self, is_doubtful: impl Fn(&Open) -> bool, why: &str, out: &mut RuleOutput) {
-        let settled = takeover::settle(self.scene, &self.job, &self.run_state(), is_doubtful, why);
+        let settled = takeover::settle(self.ctx, &self.job, &self.run_state(), is_doubtful, why);
         self.commit(CommitKind::Settle, settled, out);
     }
 
     fn start(&self, open: &Open, out: &mut RuleOutput) {
-        let now = self.scene.now;
-        let fits = self.job.fits(self.scene.member);
+        let now = self.ctx.now;
+        let fits = self.job.fits(self.ctx.member);
         if open.attempt == 1 && (self.is_stale(open) || !fits) {
-            match drain::withdraw(self.scene, &self.job, open) {
+            match drain::withdraw(self.ctx, &self.job, open) {
                 Some(txn) => return out.commit(CommitScope::Job(self.job.id), CommitKind::Withdraw, txn),
                 // A later fire was claimed after it, so the watermark cannot go back for it.
                 None if self.is_stale(open) => {
@@ -262,7 +257,7 @@ impl ClaimedRuns<'_> {
         if !fits {
             return self.set_aside(open, out);
         }
-        if self.scene.local.put_off.contains_key(&self.job.id) {
+        if self.ctx.local.put_off.contains_key(&self.job.id) {
             return;
         }
         if self.is_superseded(open, out) {
@@ -277,18 +272,18 @@ impl ClaimedRuns<'_> {
             return;
         }
         let (id, spec) = (takeover::run_id(&self.job, open), self.job.spec());
-        if !is_admitted(self.scene, self.job.id, (spec.as_ref(), &id, open.due), out) {
+        if !is_admitted(self.ctx, self.job.id, (spec.as_ref(), &id, open.due), out) {
             return;
         }
         let latest = open.from + START_WINDOW;
         if now.wall > latest || misdated {
-            if !is_within_pace(self.scene.local, out) {
+            if !is_within_pace(self.ctx.local, out) {
                 return out.add(RuleAction::JobAfter(self.job.id, now.mono + PACE_AGAIN));
             }
-            let mut lane = self.run_state();
-            lane.seq += 1;
-            lane.put_open(Open { from: now.wall.max(moment), ..open.clone() });
-            return self.commit(CommitKind::Confirm, lane, out);
+            let mut run_state = self.run_state();
+            run_state.seq += 1;
+            run_state.put_open(Open { from: now.wall.max(moment), ..open.clone() });
+            return self.commit(CommitKind::Confirm, run_state, out);
         }
         let Some(spec) = spec else {
             // The declaration went between claim and start; nothing is left to run.
@@ -301,9 +296,9 @@ impl ClaimedRuns<'_> {
         if let Some(why) = self.time_is_over(&spec.job, open) {
             return self.cancel(open, &why, out);
         }
-        let not_after = self.scene.lease.until().min(now.mono + (latest - now.wall));
+        let not_after = self.ctx.lease.until().min(now.mono + (latest - now.wall));
         let declared = (&spec.job, open.began());
-        let run = run_of(self.scene, id, open.due, (open.attempt, open.seq), declared, not_after);
+        let run = run_of(self.ctx, id, open.due, (open.attempt, open.seq), declared, not_after);
         out.add(RuleAction::Start(self.job.id, run));
     }
 
@@ -319,23 +314,23 @@ impl ClaimedRuns<'_> {
 
     /// Closes an open fire, which ran in this `span` if it did; the next claim is part of the commit when it is near.
     fn finish(&self, open: &Open, span: Option<(Wall, Mono)>, out: &mut RuleOutput) {
-        let mut lane = self.run_state();
-        lane.seq += 1;
-        lane.close(&open.fire);
+        let mut run_state = self.run_state();
+        run_state.seq += 1;
+        run_state.close(&open.fire);
         if let Some(span) = span {
-            self.make_way(&mut lane, span);
-            self.count_from(&mut lane, span.1);
+            self.make_way(&mut run_state, span);
+            self.count_from(&mut run_state, span.1);
         }
-        if !self.claim(&lane, out) {
-            self.commit(CommitKind::Finish, lane, out);
+        if !self.claim(&run_state, out) {
+            self.commit(CommitKind::Finish, run_state, out);
         }
     }
 
     /// Where fires follow runs, the next one is counted from this end.
-    fn count_from(&self, lane: &mut RunState, over: Mono) {
+    fn count_from(&self, run_state: &mut RunState, over: Mono) {
         let schedule = self.held.terms.as_ref().and_then(|terms| terms.schedule.as_ref());
         let end = schedule.filter(|schedule| schedule.follows_runs()).and_then(|_| self.time_of(over));
-        lane.watermark = end.map_or(lane.watermark, |end| end.max(lane.watermark));
+        run_state.watermark = end.map_or(run_state.watermark, |end| end.max(run_state.watermark));
     }
 
     /// Claims the next fire where no open one needs anything.
@@ -343,12 +338,12 @@ impl ClaimedRuns<'_> {
         if !self.has_room(self.open()) {
             return;
         }
-        let lane = self.run_state();
-        if self.claim(&lane, out) || !lane.open.is_empty() {
+        let run_state = self.run_state();
+        if self.claim(&run_state, out) || !run_state.open.is_empty() {
             return;
         }
-        if self.known.value.as_ref().is_some_and(|known| known.verdicts.len() != lane.verdicts.len()) {
-            self.commit(CommitKind::ClearVerdicts, RunState { seq: lane.seq + 1, ..lane }, out);
+        if self.known.value.as_ref().is_some_and(|known| known.verdicts.len() != run_state.verdicts.len()) {
+            self.commit(CommitKind::ClearVerdicts, RunState { seq: run_state.seq + 1, ..run_state }, out);
         }
     }
 }

@@ -17,42 +17,42 @@ use crate::rule_context::{ItemOutcome, RuleAction, RuleContext, RuleOutput};
 use crate::view::KnownEntry;
 
 /// Looks at the items about locks.
-pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
-    if scene.local.todo.is_empty() && scene.view.own_locks().next().is_none() {
+pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
+    if ctx.local.todo.is_empty() && ctx.view.own_locks().next().is_none() {
         return;
     }
-    let Some(born) = scene.born() else { return };
+    let Some(born) = ctx.born() else { return };
     // One item a lock and step: the next one counts on from what this one leaves.
-    let mut seen = under_way(scene);
-    for (ask, n) in scene.local.todo.iter().copied() {
-        let Some(wish @ (CommandItem::Lock(name) | CommandItem::Unlock(name))) =
-            scene.local.wishes.get(&(ask, n))
+    let mut seen = under_way(ctx);
+    for (ask, n) in ctx.local.todo.iter().copied() {
+        let Some(item @ (CommandItem::Lock(name) | CommandItem::Unlock(name))) =
+            ctx.local.items.get(&(ask, n))
         else {
             continue;
         };
         if !seen.insert(name) {
             continue;
         }
-        match wish {
-            CommandItem::Unlock(_) => give_back(scene, ask, n, name, &born, out),
-            _ => take(scene, ask, n, name, &born, out),
+        match item {
+            CommandItem::Unlock(_) => give_back(ctx, ask, n, name, &born, out),
+            _ => take(ctx, ask, n, name, &born, out),
         }
     }
-    release_orphans(scene, &seen, &born, out);
+    release_orphans(ctx, &seen, &born, out);
 }
 
 /// Releases locks that no command asks for here: the caller may have given up before its command was carried out.
 /// back.
-fn release_orphans(scene: &RuleContext<'_>, seen: &BTreeSet<&LockName>, born: &Guard, out: &mut RuleOutput) {
-    let local = scene.local;
-    let wanted = |name: &LockName| local.wishes.values().any(|wish| wish.lock() == Some(name));
-    for name in scene.view.own_locks().filter(|name| !local.locks.contains_key(*name)) {
-        let subject = CommitScope::Lock(name.clone());
-        if seen.contains(name) || !scene.is_idle(&subject) || wanted(name) {
+fn release_orphans(ctx: &RuleContext<'_>, seen: &BTreeSet<&LockName>, born: &Guard, out: &mut RuleOutput) {
+    let local = ctx.local;
+    let wanted = |name: &LockName| local.items.values().any(|item| item.lock() == Some(name));
+    for name in ctx.view.own_locks().filter(|name| !local.locks.contains_key(*name)) {
+        let scope = CommitScope::Lock(name.clone());
+        if seen.contains(name) || !ctx.is_idle(&scope) || wanted(name) {
             continue;
         }
-        if let Some(known) = scene.view.lock(name) {
-            out.commit(subject, CommitKind::Unlock, release(name, known, born));
+        if let Some(known) = ctx.view.lock(name) {
+            out.commit(scope, CommitKind::Unlock, release(name, known, born));
         }
     }
 }
@@ -68,62 +68,55 @@ fn release(name: &LockName, known: &KnownEntry<LockRecord>, born: &Guard) -> Txn
 }
 
 /// The locks with a commit in flight.
-fn under_way<'a>(scene: &'a RuleContext<'_>) -> BTreeSet<&'a LockName> {
-    let local = scene.local;
+fn under_way<'a>(ctx: &'a RuleContext<'_>) -> BTreeSet<&'a LockName> {
+    let local = ctx.local;
     if local.under_way(CommitKind::Lock) + local.under_way(CommitKind::Unlock) == 0 {
         return BTreeSet::new();
     }
     let name = |pending: &'a PendingCommit| match &pending.scope {
-        CommitScope::Item(ask, n) => local.wishes.get(&(*ask, *n)).and_then(CommandItem::lock),
+        CommitScope::Item(ask, n) => local.items.get(&(*ask, *n)).and_then(CommandItem::lock),
         CommitScope::Lock(name) => Some(name),
         _ => None,
     };
     local.pending.values().map(AsRef::as_ref).filter_map(name).collect()
 }
 
-fn take(
-    scene: &RuleContext<'_>,
-    ask: CommandId,
-    n: u32,
-    name: &LockName,
-    born: &Guard,
-    out: &mut RuleOutput,
-) {
-    let known: KnownEntry<LockRecord> = scene.view.lock(name).cloned().unwrap_or_default();
+fn take(ctx: &RuleContext<'_>, ask: CommandId, n: u32, name: &LockName, born: &Guard, out: &mut RuleOutput) {
+    let known: KnownEntry<LockRecord> = ctx.view.lock(name).cloned().unwrap_or_default();
     let record = known.value.clone().unwrap_or_default();
-    if record.holder.as_ref() == Some(scene.member) {
-        let times = scene.local.locks.get(name).copied().unwrap_or(0) + 1;
-        let token = Token::new(scene.local.settings.generation, record.seq);
+    if record.holder.as_ref() == Some(ctx.member) {
+        let times = ctx.local.locks.get(name).copied().unwrap_or(0) + 1;
+        let token = Token::new(ctx.local.settings.generation, record.seq);
         out.add(RuleAction::SetLockCount(name.clone(), times));
         return out.add(RuleAction::CompleteItem(ask, n, ItemOutcome::Answer(Answer::Locked(token, times))));
     }
     let key = keys::lock(name);
     let mut guards = [born.clone(), known.guard(key.clone())].to_vec();
     if let Some(holder) = &record.holder {
-        if scene.view.member(holder).is_some() {
+        if ctx.view.member(holder).is_some() {
             return;
         }
         guards.push(Guard::Absent(keys::node(holder)));
     }
-    let record = LockRecord { holder: Some(scene.member.clone()), seq: record.seq + 1 };
+    let record = LockRecord { holder: Some(ctx.member.clone()), seq: record.seq + 1 };
     let writes = [Write::Put { key, value: encode(&record), owner: None }];
     out.commit(CommitScope::Item(ask, n), CommitKind::Lock, Txn { guards, writes: writes.into() });
 }
 
 fn give_back(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     ask: CommandId,
     n: u32,
     name: &LockName,
     born: &Guard,
     out: &mut RuleOutput,
 ) {
-    let times = scene.local.locks.get(name).copied().unwrap_or(0);
+    let times = ctx.local.locks.get(name).copied().unwrap_or(0);
     let done = |answer| RuleAction::CompleteItem(ask, n, ItemOutcome::Answer(answer));
-    let ours = scene
+    let ours = ctx
         .view
         .lock(name)
-        .filter(|l| l.value.as_ref().is_some_and(|r| r.holder.as_ref() == Some(scene.member)));
+        .filter(|l| l.value.as_ref().is_some_and(|r| r.holder.as_ref() == Some(ctx.member)));
     let Some(known) = ours else {
         if times > 0 {
             // Our own release was applied, perhaps without an answer.

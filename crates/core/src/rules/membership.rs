@@ -12,52 +12,51 @@ use crate::registry::{Guard, LeaseId, Txn, Write};
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 
 /// Joins, or reports why not.
-pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
-    if scene.local.leaving {
-        return depart(scene, out);
+pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
+    if ctx.local.leaving {
+        return depart(ctx, out);
     }
-    if !scene.is_idle(&CommitScope::Membership) {
+    if !ctx.is_idle(&CommitScope::Membership) {
         return;
     }
-    if let Some(born) = scene.born() {
-        return update_member(scene, born, out);
+    if let Some(born) = ctx.born() {
+        return update_member(ctx, born, out);
     }
     // What an earlier life still runs would run beside its successor's (law 8).
-    if !scene.local.given.is_empty() {
-        for (id, given) in scene.local.given.iter().filter(|(_, g)| g.ended.is_none() && !g.stopping) {
+    if !ctx.local.given.is_empty() {
+        for (id, given) in ctx.local.given.iter().filter(|(_, g)| g.ended.is_none() && !g.stopping) {
             out.add(RuleAction::Stop(id.0, given.run.clone(), StopReason::Fenced));
         }
         return;
     }
     // A registry that went back in time may give the number of an earlier life once more.
-    let predecessor = scene.local.predecessor.filter(|number| *number != scene.member.incarnation);
-    let predecessor = predecessor.map(|incarnation| Member { incarnation, ..scene.member.clone() });
+    let predecessor = ctx.local.predecessor.filter(|number| *number != ctx.member.incarnation);
+    let predecessor = predecessor.map(|incarnation| Member { incarnation, ..ctx.member.clone() });
     let taken =
-        |m: &&Member| m.node == scene.member.node && *m != scene.member && Some(*m) != predecessor.as_ref();
-    if scene.view.members().any(|(m, _)| taken(&m)) {
-        out.add(RuleAction::Announce(Event::NameTaken(scene.member.node.clone())));
+        |m: &&Member| m.node == ctx.member.node && *m != ctx.member && Some(*m) != predecessor.as_ref();
+    if ctx.view.members().any(|(m, _)| taken(&m)) {
+        out.add(RuleAction::Announce(Event::NameTaken(ctx.member.node.clone())));
         return;
     }
-    if let Some(shut) = scene.view.cluster().value.as_ref().and_then(|cluster| cluster.shut.as_ref()) {
+    if let Some(shut) = ctx.view.cluster().value.as_ref().and_then(|cluster| cluster.shut.as_ref()) {
         out.add(RuleAction::Announce(Event::Shut(shut.clone())));
         return;
     }
     // It is unknown whose registry this is. That was announced when it was read.
-    if scene.view.cluster().is_unreadable() {
+    if ctx.view.cluster().is_unreadable() {
         return;
     }
-    out.commit(CommitScope::Membership, CommitKind::Join, join(scene, predecessor));
+    out.commit(CommitScope::Membership, CommitKind::Join, join(ctx, predecessor));
 }
 
 /// Publishes the layouts that it knows now: a node handed off to a newer program would otherwise keep the old layout.
-fn update_member(scene: &RuleContext<'_>, born: Guard, out: &mut RuleOutput) {
-    let settings = &scene.local.settings;
-    let Some(state) =
-        scene.view.member(scene.member).filter(|state| state.info.knows < settings.knows.newest)
+fn update_member(ctx: &RuleContext<'_>, born: Guard, out: &mut RuleOutput) {
+    let settings = &ctx.local.settings;
+    let Some(state) = ctx.view.member(ctx.member).filter(|state| state.info.knows < settings.knows.newest)
     else {
         return;
     };
-    let (key, owner) = (keys::node(scene.member), Some(LeaseId(scene.member.incarnation)));
+    let (key, owner) = (keys::node(ctx.member), Some(LeaseId(ctx.member.incarnation)));
     let (version, knows) = (settings.version.clone(), settings.knows.newest);
     let value = encode(&MemberInfo { version, knows, ..state.info.clone() });
     let guards = Vec::from([Guard::At(key.clone(), state.revision), born]);
@@ -69,18 +68,18 @@ fn update_member(scene: &RuleContext<'_>, born: Guard, out: &mut RuleOutput) {
 }
 
 /// Leaves once nothing of this life is open: the others take everything over as soon as the member entry is gone.
-fn depart(scene: &RuleContext<'_>, out: &mut RuleOutput) {
-    let local = scene.local;
+fn depart(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
+    let local = ctx.local;
     let quiet = local.given.is_empty() && local.pending.is_empty() && local.agenda.is_empty();
-    if quiet && !scene.view.opened_by(scene.member) && !scene.view.leads(scene.member) {
+    if quiet && !ctx.view.opened_by(ctx.member) && !ctx.view.leads(ctx.member) {
         out.add(RuleAction::Departed);
     }
 }
 
-fn join(scene: &RuleContext<'_>, predecessor: Option<Member>) -> Txn {
-    let settings = &scene.local.settings;
-    let lease = LeaseId(scene.member.incarnation);
-    let key = keys::node(scene.member);
+fn join(ctx: &RuleContext<'_>, predecessor: Option<Member>) -> Txn {
+    let settings = &ctx.local.settings;
+    let lease = LeaseId(ctx.member.incarnation);
+    let key = keys::node(ctx.member);
     let info = MemberInfo {
         address: settings.address.clone(),
         home: settings.home.clone(),
@@ -95,9 +94,9 @@ fn join(scene: &RuleContext<'_>, predecessor: Option<Member>) -> Txn {
     let mut writes = Vec::from([Write::Put { key: key.clone(), value: encode(&info), owner: Some(lease) }]);
     writes.extend(predecessor.map(|p| Write::Delete { key: keys::node(&p) }));
     // A commit that closes the registry, or requests another layout, makes every join fail that has not read it.
-    let open = scene.view.cluster().guard(keys::cluster());
+    let open = ctx.view.cluster().guard(keys::cluster());
     // Where a layout is requested that this program does not know, no node can count on it any more.
-    let cluster = scene.view.cluster().value.as_ref();
+    let cluster = ctx.view.cluster().value.as_ref();
     let too_new =
         cluster.filter(|cluster| cluster.wanted.is_some_and(|wanted| wanted > settings.knows.newest));
     writes.extend(too_new.map(|cluster| Write::Put {

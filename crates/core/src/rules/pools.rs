@@ -23,88 +23,88 @@ use crate::view::{JobId, JobView, KnownEntry};
 const BASE: usize = 3;
 
 /// Releases the permits of runs that have ended.
-pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
-    for (name, known) in scene.view.pools() {
+pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
+    for (name, known) in ctx.view.pools() {
         let Some(record) = &known.value else { continue };
-        let over = |seat: &&PoolPermit| seat.by == *scene.member && !needs(scene, &seat.run);
-        if !record.seats.iter().any(|seat| over(&seat)) || !is_idle(scene, name, out) {
+        let over = |permit: &&PoolPermit| permit.by == *ctx.member && !needs(ctx, &permit.run);
+        if !record.permits.iter().any(|permit| over(&permit)) || !is_idle(ctx, name, out) {
             continue;
         }
-        let seats = record.seats.iter().filter(|seat| !over(seat)).cloned().collect();
-        commit(scene, (name, known), CommitKind::LeavePool, seats, Vec::new(), out);
+        let permits = record.permits.iter().filter(|permit| !over(permit)).cloned().collect();
+        commit(ctx, (name, known), CommitKind::LeavePool, permits, Vec::new(), out);
     }
 }
 
 /// The runs, of these of one fire, that may start now: all, where the job is in no pool. For the others permits are
 /// taken, if there are any, and the job is looked at when there may be.
 pub(super) fn admitted(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     (id, job): (JobId, &Job),
     due: Wall,
     runs: Vec<RunId>,
     out: &mut RuleOutput,
 ) -> Vec<RunId> {
     let Some(Pool { name, limit }) = &job.pool else { return runs };
-    let known = scene.view.pool(name);
-    let seats = known.value.iter().flat_map(|record| &record.seats).cloned();
-    let seats = seats.filter(|seat| seat.by != *scene.member || needs(scene, &seat.run));
-    let (seats, gone): (Vec<PoolPermit>, Vec<PoolPermit>) =
-        seats.partition(|seat| scene.view.member(&seat.by).is_some());
-    let sits = |run: &RunId| seats.iter().any(|seat| seat.run == *run && seat.by == *scene.member);
+    let known = ctx.view.pool(name);
+    let permits = known.value.iter().flat_map(|record| &record.permits).cloned();
+    let permits = permits.filter(|permit| permit.by != *ctx.member || needs(ctx, &permit.run));
+    let (permits, gone): (Vec<PoolPermit>, Vec<PoolPermit>) =
+        permits.partition(|permit| ctx.view.member(&permit.by).is_some());
+    let sits = |run: &RunId| permits.iter().any(|permit| permit.run == *run && permit.by == *ctx.member);
     let (seated, wanting): (Vec<RunId>, Vec<RunId>) = runs.into_iter().partition(sits);
     // A commit in flight may release a permit that the view still shows; then its holders are looked at again.
-    let idle = is_idle(scene, name, out);
+    let idle = is_idle(ctx, name, out);
     let seated = if idle { seated } else { Vec::new() };
     if wanting.is_empty() {
         return seated;
     }
     let waiter = Waiter { priority: Reverse(job.priority), due, again: Wall::MAX, id };
-    let is_first = scene.local.seekers.is_first(name, &waiter);
+    let is_first = ctx.local.pool_waiters.is_first(name, &waiter);
     out.add(RuleAction::JobAwaitsPermit(name.clone(), id, due, is_first));
-    let mut record = PoolRecord { seats, seq: known.value.as_ref().map_or(0, |record| record.seq) };
-    let room = record.limit(*limit).saturating_sub(record.seats.len());
+    let mut record = PoolRecord { permits, seq: known.value.as_ref().map_or(0, |record| record.seq) };
+    let room = record.limit(*limit).saturating_sub(record.permits.len());
     if idle && room > 0 && is_first {
-        if firing::free_slots(scene.view, scene.local) <= out.claimed {
+        if firing::free_slots(ctx.view, ctx.local) <= out.claimed {
             out.add(RuleAction::JobAwaitsSlot(id, due));
             return seated;
         }
         // A shard takes its slot when it starts.
-        match scene.job(id).is_sharded() {
+        match ctx.job(id).is_sharded() {
             true => out.claimed += 1,
             false => out.take_slot(id),
         }
         out.permits.push((name.clone(), id));
         // With others waiting they get their turns in between.
-        let rivals = scene.local.seekers.has_rivals(name, (job.priority, id));
+        let rivals = ctx.local.pool_waiters.has_rivals(name, (job.priority, id));
         let room = if rivals { 1 } else { room };
-        let seat = |run| PoolPermit { run, by: scene.member.clone(), limit: *limit };
-        record.seats.extend(wanting.into_iter().take(room).map(seat));
-        commit(scene, (name, &known), CommitKind::EnterPool, record.seats, gone, out);
+        let permit = |run| PoolPermit { run, by: ctx.member.clone(), limit: *limit };
+        record.permits.extend(wanting.into_iter().take(room).map(permit));
+        commit(ctx, (name, &known), CommitKind::EnterPool, record.permits, gone, out);
     }
     seated
 }
 
 /// Whether this node is not writing the pool's entry, and no other rule of this step does.
-fn is_idle(scene: &RuleContext<'_>, name: &PoolName, out: &RuleOutput) -> bool {
-    let subject = CommitScope::Pool(name.clone());
-    let writes = |decision: &RuleAction| matches!(decision, RuleAction::Commit(of, ..) if *of == subject);
-    scene.is_idle(&subject) && !out.actions.iter().any(writes)
+fn is_idle(ctx: &RuleContext<'_>, name: &PoolName, out: &RuleOutput) -> bool {
+    let scope = CommitScope::Pool(name.clone());
+    let writes = |decision: &RuleAction| matches!(decision, RuleAction::Commit(of, ..) if *of == scope);
+    ctx.is_idle(&scope) && !out.actions.iter().any(writes)
 }
 
 /// Whether a run of this node executes, or is to start as soon as it has a permit.
-fn needs(scene: &RuleContext<'_>, run: &RunId) -> bool {
-    let Some(id) = scene.view.id(&run.job) else { return false };
-    match scene.local.given_to(id, run) {
+fn needs(ctx: &RuleContext<'_>, run: &RunId) -> bool {
+    let Some(id) = ctx.view.id(&run.job) else { return false };
+    match ctx.local.given_to(id, run) {
         Some(given) => given.ended.is_none(),
-        None => is_open(&scene.job(id), scene.member, run),
+        None => is_open(&ctx.job(id), ctx.member, run),
     }
 }
 
 /// Whether a run is claimed by this node, and does not wait for its next attempt.
 fn is_open(job: &JobView<'_>, me: &Member, run: &RunId) -> bool {
     if job.is_sharded() {
-        let lane = job.run_state_of(me).and_then(|known| known.run_state.value.as_ref());
-        let open = lane.into_iter().flat_map(|lane| &lane.open);
+        let run_state = job.run_state_of(me).and_then(|known| known.run_state.value.as_ref());
+        let open = run_state.into_iter().flat_map(|run_state| &run_state.open);
         return open
             .filter(|open| open.wait.is_none())
             .any(|open| open.fire == run.fire && open.shards.contains(run.shard));
@@ -119,24 +119,24 @@ fn is_open(job: &JobView<'_>, me: &Member, run: &RunId) -> bool {
 
 /// Writes the pool's entry, without the permits of as many dead members as one transaction can guard on.
 fn commit(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     (name, known): (&PoolName, &KnownEntry<PoolRecord>),
     kind: CommitKind,
-    mut seats: Vec<PoolPermit>,
+    mut permits: Vec<PoolPermit>,
     mut gone: Vec<PoolPermit>,
     out: &mut RuleOutput,
 ) {
-    let most = scene.local.settings.operations_max.saturating_sub(BASE);
-    let mut members: Vec<Member> = gone.iter().map(|seat| seat.by.clone()).collect();
+    let most = ctx.local.settings.operations_max.saturating_sub(BASE);
+    let mut members: Vec<Member> = gone.iter().map(|permit| permit.by.clone()).collect();
     members.sort();
     members.dedup();
     members.truncate(most);
-    gone.retain(|seat| !members.contains(&seat.by));
-    seats.append(&mut gone);
+    gone.retain(|permit| !members.contains(&permit.by));
+    permits.append(&mut gone);
     let key = keys::pool(name);
     let absent = members.iter().map(|member| Guard::Absent(keys::node(member)));
-    let guards = scene.born().into_iter().chain([known.guard(key.clone())]).chain(absent).collect();
+    let guards = ctx.born().into_iter().chain([known.guard(key.clone())]).chain(absent).collect();
     let seq = known.value.as_ref().map_or(0, |record| record.seq) + 1;
-    let writes = [Write::Put { key, value: encode(&PoolRecord { seats, seq }), owner: None }].into();
+    let writes = [Write::Put { key, value: encode(&PoolRecord { permits, seq }), owner: None }].into();
     out.commit(CommitScope::Pool(name.clone()), kind, Txn { guards, writes });
 }

@@ -17,82 +17,82 @@ use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::time::Millis;
 
 /// Claims the lead, starts to serve, or releases it.
-pub fn decide(scene: &RuleContext<'_>, out: &mut RuleOutput) {
-    let settings = scene.view.settings();
+pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
+    let settings = ctx.view.settings();
     let wanted = settings.planner == PlannerKind::Leader;
-    let known = scene.view.serving().value.as_ref();
+    let known = ctx.view.serving().value.as_ref();
     let leader = known.and_then(|record| record.leader.as_ref());
     // In most steps there is a leader, or there should be none.
     let settled = match leader {
-        Some(leader) => leader != scene.member && scene.view.member(leader).is_some(),
+        Some(leader) => leader != ctx.member && ctx.view.member(leader).is_some(),
         None => !wanted,
     };
-    if settled || !scene.is_idle(&CommitScope::Serving) {
+    if settled || !ctx.is_idle(&CommitScope::Serving) {
         return;
     }
-    let Some(born) = scene.born() else { return };
+    let Some(born) = ctx.born() else { return };
     let record = known.cloned().unwrap_or_default();
-    if record.leader.as_ref() == Some(scene.member) {
-        let leads = wanted && eligibility::candidates(scene).contains(&scene.member);
+    if record.leader.as_ref() == Some(ctx.member) {
+        let leads = wanted && eligibility::candidates(ctx).contains(&ctx.member);
         match (leads, record.serves) {
-            (false, _) => release_lead(scene, &record, born, out),
-            (true, false) => begin(scene, &record, eligibility::handover_wait(scene, &settings), born, out),
+            (false, _) => release_lead(ctx, &record, born, out),
+            (true, false) => begin(ctx, &record, eligibility::handover_wait(ctx, &settings), born, out),
             (true, true) => {}
         }
         return;
     }
-    if !wanted || !eligibility::may_lead(scene) {
+    if !wanted || !eligibility::may_lead(ctx) {
         return;
     }
     // The former leader is gone.
     let guards = record.leader.as_ref().map(|dead| Guard::Absent(keys::node(dead)));
     let next = ServingRecord {
-        leader: Some(scene.member.clone()),
+        leader: Some(ctx.member.clone()),
         epoch: record.epoch + 1,
         serves: false,
         released: record.released && record.leader.is_none(),
         seq: record.seq,
     };
-    commit(scene, CommitKind::TakeLead, &next, guards.into_iter().chain([born]).collect(), out);
+    commit(ctx, CommitKind::TakeLead, &next, guards.into_iter().chain([born]).collect(), out);
 }
 
 /// Serves once everything that there was when the lead was won is loaded, and the wait is over.
-fn begin(scene: &RuleContext<'_>, record: &ServingRecord, wait: Millis, born: Guard, out: &mut RuleOutput) {
-    let Some(reign) = scene.local.peers.leader_term.filter(|reign| reign.epoch == record.epoch) else {
+fn begin(ctx: &RuleContext<'_>, record: &ServingRecord, wait: Millis, born: Guard, out: &mut RuleOutput) {
+    let Some(reign) = ctx.local.peers.leader_term.filter(|reign| reign.epoch == record.epoch) else {
         return;
     };
     let from = if record.released { reign.since } else { reign.since + wait };
     if !reign.loaded {
         return;
     }
-    if scene.now.mono < from {
+    if ctx.now.mono < from {
         return out.add(RuleAction::Wake(from, "until no earlier leader can act"));
     }
     let next = ServingRecord { serves: true, released: false, ..record.clone() };
-    commit(scene, CommitKind::Serve, &next, Vec::from([born]), out);
+    commit(ctx, CommitKind::Serve, &next, Vec::from([born]), out);
 }
 
 /// Releases the lead once nothing that was planned under it is in flight.
-fn release_lead(scene: &RuleContext<'_>, record: &ServingRecord, born: Guard, out: &mut RuleOutput) {
-    let local = scene.local;
+fn release_lead(ctx: &RuleContext<'_>, record: &ServingRecord, born: Guard, out: &mut RuleOutput) {
+    let local = ctx.local;
     if !local.peers.placing.is_empty()
         || local.pending.values().any(|p| matches!(p.scope, CommitScope::Item(..)))
     {
         return;
     }
     let next = ServingRecord { leader: None, serves: false, released: true, ..record.clone() };
-    commit(scene, CommitKind::GiveLeadBack, &next, Vec::from([born]), out);
+    commit(ctx, CommitKind::GiveLeadBack, &next, Vec::from([born]), out);
 }
 
 fn commit(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     kind: CommitKind,
     record: &ServingRecord,
     mut guards: Vec<Guard>,
     out: &mut RuleOutput,
 ) {
     let key = keys::serving();
-    guards.push(scene.view.serving().guard(key.clone()));
+    guards.push(ctx.view.serving().guard(key.clone()));
     let record = ServingRecord { seq: record.seq + 1, ..record.clone() };
     let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
     out.commit(CommitScope::Serving, kind, Txn { guards, writes });

@@ -38,17 +38,17 @@ const POLL: Millis = Millis(100);
 const AMONG_MAX: usize = 100;
 
 /// Requests a reshard, does it, or cleans up a deleted job.
-pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
-    let Some(table) = ShardedJob::of(scene, id) else { return };
+pub fn decide(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
+    let Some(table) = ShardedJob::of(ctx, id) else { return };
     let Some((_, terms)) = table.terms else { return retire(&table, out) };
     if delist::leave(&table, || among(&table, terms), out) {
         return;
     }
-    if !table.is_enabled() || table.sharding.leader.as_ref() != Some(scene.member) {
+    if !table.is_enabled() || table.sharding.leader.as_ref() != Some(ctx.member) {
         return clear_draining(&table, out);
     }
     let among = among(&table, terms);
-    match (&table.sharding.mark, cause(&table, terms, &among)) {
+    match (&table.sharding.reshard_pending, cause(&table, terms, &among)) {
         (Some(mark), _) => prepare(&table, *mark, terms, &among, out),
         (None, Some(why)) => request_reshard(&table, why, out),
         (None, None) => clear_draining(&table, out),
@@ -57,15 +57,15 @@ pub fn decide(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
 
 /// Whether runs have delayed a reshard for longer than the job allows.
 pub(super) fn is_overdue(table: &ShardedJob<'_>) -> bool {
-    let Some(((_, terms), mark)) = table.terms.zip(table.sharding.mark) else { return false };
-    let leads = table.sharding.leader.as_ref() == Some(table.scene.member);
-    leads && table.scene.now.wall >= mark.since + terms.reshard_timeout
+    let Some(((_, terms), mark)) = table.terms.zip(table.sharding.reshard_pending) else { return false };
+    let leads = table.sharding.leader.as_ref() == Some(table.ctx.member);
+    leads && table.ctx.now.wall >= mark.since + terms.reshard_timeout
 }
 
 /// The nodes that get the shards. Sticky shards stay with the names that got them first.
 fn among(table: &ShardedJob<'_>, terms: &ShardTerms) -> Vec<Member> {
     let available = table.job.available();
-    let cut = &table.sharding.cut;
+    let cut = &table.sharding.shard_map;
     if !terms.sticky_shards || cut.number == 0 || Some(cut.total) != terms.total {
         return available.into_iter().take(delist::among_max(table)).cloned().collect();
     }
@@ -75,18 +75,18 @@ fn among(table: &ShardedJob<'_>, terms: &ShardTerms) -> Vec<Member> {
 
 /// The reason for a reshard, if there is one.
 fn cause(table: &ShardedJob<'_>, terms: &ShardTerms, among: &[Member]) -> Option<ReshardCause> {
-    let cut = &table.sharding.cut;
-    let shares = || cut.portions.iter().flat_map(|portion| &portion.groups);
+    let cut = &table.sharding.shard_map;
+    let shares = || cut.assignments.iter().flat_map(|portion| &portion.groups);
     let dealt = shares().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
     // Draining shards may stay with a member that takes no part any more, but not with a dead one.
     let runs = |portion: &ShardAssignment| {
         !table.is_dead(&portion.holder)
-            && portion.groups.iter().all(|group| group.shards.minus(&cut.pinned).is_empty())
+            && portion.groups.iter().all(|group| group.shards.minus(&cut.draining).is_empty())
     };
     let stray = |portion: &ShardAssignment| !cut.among.contains(&portion.holder) && !runs(portion);
     let whole = dealt == ShardSet::all(cut.total)
         && shares().map(|group| group.shards.len()).sum::<usize>() == cut.total as usize
-        && !cut.portions.iter().any(stray);
+        && !cut.assignments.iter().any(stray);
     match cut {
         _ if cut.among != among => Some(ReshardCause::Nodes),
         _ if terms.total.is_some_and(|total| cut.total != total) => Some(ReshardCause::Shards),
@@ -98,18 +98,21 @@ fn cause(table: &ShardedJob<'_>, terms: &ShardTerms, among: &[Member]) -> Option
 }
 
 fn request_reshard(table: &ShardedJob<'_>, why: ReshardCause, out: &mut RuleOutput) {
-    let mark = ReshardPending { since: table.scene.now.wall, why };
-    let sharding = Sharding { mark: Some(mark), ..table.sharding.clone() };
+    let mark = ReshardPending { since: table.ctx.now.wall, why };
+    let sharding = Sharding { reshard_pending: Some(mark), ..table.sharding.clone() };
     out.commit(table.scope(), CommitKind::RequestReshard, table.txn(None, [table.put(sharding)].into()));
 }
 
 /// Requests a reshard once this node's draining shards have ended: then they go where they belong.
 fn clear_draining(table: &ShardedJob<'_>, out: &mut RuleOutput) {
-    let Some(lane) = table.run_state(table.scene.member) else { return };
+    let Some(run_state) = table.run_state(table.ctx.member) else { return };
     // Also shards that were taken over from the member that was draining them.
-    let pinned = table.sharding.cut.pinned.and(&lane.shards());
-    if !pinned.is_empty() && table.sharding.mark.is_none() && !lane.unfinished().meets(&pinned) {
-        request_reshard(table, ReshardCause::Pinned, out);
+    let draining = table.sharding.shard_map.draining.and(&run_state.shards());
+    if !draining.is_empty()
+        && table.sharding.reshard_pending.is_none()
+        && !run_state.unfinished().meets(&draining)
+    {
+        request_reshard(table, ReshardCause::Draining, out);
     }
 }
 
@@ -121,60 +124,62 @@ fn prepare(
     among: &[Member],
     out: &mut RuleOutput,
 ) {
-    let (scene, id) = (table.scene, table.job.id);
-    let unread = table.sharding.lanes.iter().filter(|member| table.known(member).is_none());
+    let (ctx, id) = (table.ctx, table.job.id);
+    let unread = table.sharding.run_states.iter().filter(|member| table.known(member).is_none());
     let unread: Vec<_> = unread.map(|member| keys::shard_run_state(table.job.name(), member)).collect();
     if !unread.is_empty() {
         return out.add(RuleAction::Read(id, unread));
     }
-    let lanes = active_run_states(table);
-    if !delist::makes_room(table, &lanes, out) {
-        return watch(table, &lanes, out);
+    let run_states = active_run_states(table);
+    if !delist::makes_room(table, &run_states, out) {
+        return watch(table, &run_states, out);
     }
-    let furthest = furthest(&table.sharding.cut, lanes.values());
-    let total = terms.total.unwrap_or_else(|| broadcast::counted(&table.sharding.cut, &lanes));
-    let state = collect(&lanes, total, furthest);
+    let furthest = furthest(&table.sharding.shard_map, run_states.values());
+    let total = terms.total.unwrap_or_else(|| broadcast::counted(&table.sharding.shard_map, &run_states));
+    let state = collect(&run_states, total, furthest);
     let near = table.next_due(state.iter()).into_iter().chain(table.triggered_at()).min();
     let start = match near {
         _ if frees_a_node(table, terms) => mark.since,
-        Some(near) => near - scene.local.settings.lead - AHEAD,
+        Some(near) => near - ctx.local.settings.lead - AHEAD,
         None => return,
     };
-    if scene.now.wall < start {
+    if ctx.now.wall < start {
         return out.add(RuleAction::JobAt(id, start));
     }
-    let running = lanes.values().any(|lane| !lane.open.is_empty());
+    let running = run_states.values().any(|run_state| !run_state.open.is_empty());
     let until = mark.since.max(start) + terms.reshard_timeout;
-    if running && scene.now.wall < until {
+    if running && ctx.now.wall < until {
         out.add(RuleAction::JobAt(id, until));
-        return watch(table, &lanes, out);
+        return watch(table, &run_states, out);
     }
     // The running shards of dead members are settled first, by failover; it looks again at the same run states.
-    if lanes.iter().any(|(member, lane)| table.is_dead(member) && !lane.open.is_empty()) {
-        return watch(table, &lanes, out);
+    if run_states.iter().any(|(member, run_state)| table.is_dead(member) && !run_state.open.is_empty()) {
+        return watch(table, &run_states, out);
     }
-    reshard(table, terms, among, &lanes, &state, out);
+    reshard(table, terms, among, &run_states, &state, out);
 }
 
 /// Whether a reshard takes shards from a living node that is draining.
 fn frees_a_node(table: &ShardedJob<'_>, terms: &ShardTerms) -> bool {
-    let drains = |holder: &Member| !table.is_dead(holder) && table.scene.view.intent(&holder.node).is_some();
-    let mut portions = table.sharding.cut.portions.iter();
-    !terms.sticky_shards && portions.any(|portion| !portion.groups.is_empty() && drains(&portion.holder))
+    let drains = |holder: &Member| !table.is_dead(holder) && table.ctx.view.intent(&holder.node).is_some();
+    let mut assignments = table.sharding.shard_map.assignments.iter();
+    !terms.sticky_shards && assignments.any(|portion| !portion.groups.is_empty() && drains(&portion.holder))
 }
 
 /// The run states that are not empty: those of listed members, and the kept ones of removed members.
 fn active_run_states<'t>(table: &ShardedJob<'t>) -> BTreeMap<&'t Member, ShardRunState> {
     let sharding = table.sharding;
     let kept = sharding.kept.iter().map(|kept| (&kept.holder, sharding.run_state_of(&kept.holder, None)));
-    let listed = sharding.lanes.iter().filter_map(|member| Some((member, table.run_state(member)?)));
+    let listed = sharding.run_states.iter().filter_map(|member| Some((member, table.run_state(member)?)));
     kept.chain(listed).collect()
 }
 
 /// Reads the run states that are waited for again, if it is time.
-fn watch(table: &ShardedJob<'_>, lanes: &BTreeMap<&Member, ShardRunState>, out: &mut RuleOutput) {
-    let now = table.scene.now;
-    let open = lanes.iter().filter(|(member, lane)| !lane.open.is_empty() && **member != table.scene.member);
+fn watch(table: &ShardedJob<'_>, run_states: &BTreeMap<&Member, ShardRunState>, out: &mut RuleOutput) {
+    let now = table.ctx.now;
+    let open = run_states
+        .iter()
+        .filter(|(member, run_state)| !run_state.open.is_empty() && **member != table.ctx.member);
     let heard = open.filter_map(|(member, _)| Some((member, table.job.run_state_of(member)?.heard)));
     let (stale, fresh): (Vec<_>, Vec<_>) = heard.partition(|(_, heard)| *heard + POLL <= now.mono);
     if !stale.is_empty() {
@@ -186,14 +191,18 @@ fn watch(table: &ShardedJob<'_>, lanes: &BTreeMap<&Member, ShardRunState>, out: 
 }
 
 /// The furthest watermark of all shards, also of removed ones; `None` before the first fire.
-fn furthest<'a>(cut: &ShardMap, lanes: impl Iterator<Item = &'a ShardRunState>) -> Option<Wall> {
-    let watermarks = lanes.flat_map(|lane| &lane.groups).map(|group| group.watermark);
+fn furthest<'a>(cut: &ShardMap, run_states: impl Iterator<Item = &'a ShardRunState>) -> Option<Wall> {
+    let watermarks = run_states.flat_map(|run_state| &run_state.groups).map(|group| group.watermark);
     watermarks.chain(cut.furthest).max()
 }
 
 /// The watermark of every shard. A new shard begins at the furthest.
-fn collect(lanes: &BTreeMap<&Member, ShardRunState>, total: u32, furthest: Option<Wall>) -> Vec<ShardGroup> {
-    let mut found: Vec<&ShardGroup> = lanes.values().flat_map(|lane| &lane.groups).collect();
+fn collect(
+    run_states: &BTreeMap<&Member, ShardRunState>,
+    total: u32,
+    furthest: Option<Wall>,
+) -> Vec<ShardGroup> {
+    let mut found: Vec<&ShardGroup> = run_states.values().flat_map(|run_state| &run_state.groups).collect();
     found.sort_by_key(|group| group.watermark);
     let (mut state, all) = (Vec::new(), ShardSet::all(total));
     regroup(&mut state, &all, furthest.unwrap_or(Wall::MIN));
@@ -207,37 +216,37 @@ fn reshard(
     table: &ShardedJob<'_>,
     terms: &ShardTerms,
     among: &[Member],
-    lanes: &BTreeMap<&Member, ShardRunState>,
+    run_states: &BTreeMap<&Member, ShardRunState>,
     state: &[ShardGroup],
     out: &mut RuleOutput,
 ) {
-    let old = &table.sharding.cut;
-    let BroadcastReshard { total, assignments: portions, draining: pinned, missed: left, triggers: asked } =
-        plan_assignments(table, terms, among, lanes, state);
+    let old = &table.sharding.shard_map;
+    let BroadcastReshard { total, assignments, draining, missed: left, triggers: asked } =
+        plan_assignments(table, terms, among, run_states, state);
     // The first reshard begins above the job's count of claims, as an earlier life of it may have been claimed.
     let first = u64::try_from(table.terms.map_or(0, |(t, _)| t.since.0)).unwrap_or(0);
-    let seq = lanes.values().map(|lane| lane.seq).chain([old.seq, first]).max().unwrap_or(0);
+    let seq = run_states.values().map(|run_state| run_state.seq).chain([old.seq, first]).max().unwrap_or(0);
     let (leaves, mut listed): (Vec<&Member>, Vec<&Member>) =
-        table.sharding.lanes.iter().partition(|member| delist::may_go(table, member, lanes));
-    listed.extend(portions.iter().map(|portion| &portion.holder));
-    listed.extend((!left.is_empty()).then_some(table.scene.member));
+        table.sharding.run_states.iter().partition(|member| delist::may_go(table, member, run_states));
+    listed.extend(assignments.iter().map(|portion| &portion.holder));
+    listed.extend((!left.is_empty()).then_some(table.ctx.member));
     listed.sort();
     listed.dedup();
     let sharding = Sharding {
         leader: table.sharding.leader.clone(),
-        mark: None,
-        lanes: listed.into_iter().cloned().collect(),
+        reshard_pending: None,
+        run_states: listed.into_iter().cloned().collect(),
         kept: Vec::new(),
-        cut: ShardMap {
+        shard_map: ShardMap {
             number: table.job.assignment().epoch + 1,
             seq,
-            furthest: furthest(old, lanes.values()),
+            furthest: furthest(old, run_states.values()),
             total,
             strategy: terms.strategy,
             order: terms.order,
             among: among.to_vec(),
-            portions,
-            pinned: pinned.clone(),
+            assignments,
+            draining: draining.clone(),
         },
     };
     let mut writes = Vec::from([table.put(sharding)]);
@@ -249,22 +258,22 @@ fn reshard(
             .map(|member| Write::Delete { key: keys::shard_run_state(table.job.name(), member) }),
     );
     let gone = leaves.iter().map(|member| Guard::Absent(keys::node(member)));
-    let held = table.sharding.lanes.iter().filter_map(|member| table.run_state_guard(member));
+    let held = table.sharding.run_states.iter().filter_map(|member| table.run_state_guard(member));
     let mut guards: Vec<_> = held.chain(gone).collect();
-    if let Some(mut own) = table.run_state(table.scene.member).filter(|_| !left.is_empty()) {
-        if !table.sharding.lanes.contains(table.scene.member) {
-            guards.extend(table.run_state_guard(table.scene.member));
+    if let Some(mut own) = table.run_state(table.ctx.member).filter(|_| !left.is_empty()) {
+        if !table.sharding.run_states.contains(table.ctx.member) {
+            guards.extend(table.run_state_guard(table.ctx.member));
         }
         (own.seq, own.verdicts) = (seq + 1, [own.verdicts, left].concat());
-        writes.push(table.put_run_state(table.scene.member, &own));
+        writes.push(table.put_run_state(table.ctx.member, &own));
     }
     if let (Some(record), Some(known)) = (asked, table.job.triggers()) {
         let key = keys::triggers(table.job.name());
         guards.push(known.guard(key.clone()));
         writes.push(Write::Put { key, value: encode(&record), owner: None });
     }
-    if !pinned.is_empty() {
-        let event = Event::ShardsDraining(table.job.name().clone(), pinned);
+    if !draining.is_empty() {
+        let event = Event::ShardsDraining(table.job.name().clone(), draining);
         out.notices.push(CommitNotice { scope: table.scope(), sent: false, event });
     }
     out.commit(table.scope(), CommitKind::Reshard, table.txn(guards, writes));
@@ -275,11 +284,11 @@ fn plan_assignments(
     table: &ShardedJob<'_>,
     terms: &ShardTerms,
     among: &[Member],
-    lanes: &BTreeMap<&Member, ShardRunState>,
+    run_states: &BTreeMap<&Member, ShardRunState>,
     state: &[ShardGroup],
 ) -> BroadcastReshard {
-    let Some(total) = terms.total else { return broadcast::distribute(table, among, lanes, state) };
-    let (assignments, draining) = assignments(table, terms, total, among, lanes, state);
+    let Some(total) = terms.total else { return broadcast::distribute(table, among, run_states, state) };
+    let (assignments, draining) = assignments(table, terms, total, among, run_states, state);
     BroadcastReshard { total, assignments, draining, missed: Vec::new(), triggers: None }
 }
 
@@ -289,15 +298,15 @@ fn assignments(
     terms: &ShardTerms,
     total: u32,
     among: &[Member],
-    lanes: &BTreeMap<&Member, ShardRunState>,
+    run_states: &BTreeMap<&Member, ShardRunState>,
     state: &[ShardGroup],
 ) -> (Vec<ShardAssignment>, ShardSet) {
     let all = ShardSet::all(total);
     let still: BTreeMap<&Member, ShardSet> =
-        lanes.iter().map(|(member, lane)| (*member, lane.unfinished().and(&all))).collect();
-    let pinned = still.values().fold(ShardSet::empty(), |all, shards| all.or(shards));
+        run_states.iter().map(|(member, run_state)| (*member, run_state.unfinished().and(&all))).collect();
+    let draining = still.values().fold(ShardSet::empty(), |all, shards| all.or(shards));
     let mut dealt: BTreeMap<Member, ShardSet> = distribute(table, terms, total, among);
-    dealt.values_mut().for_each(|shards| *shards = shards.minus(&pinned));
+    dealt.values_mut().for_each(|shards| *shards = shards.minus(&draining));
     for (member, shards) in still.into_iter().filter(|(_, shards)| !shards.is_empty()) {
         let portion = dealt.entry(member.clone()).or_default();
         *portion = portion.or(&shards);
@@ -307,9 +316,9 @@ fn assignments(
         state.iter().map(group).filter(|group| !group.shards.is_empty()).collect()
     };
     let dealt = dealt.into_iter().filter(|(_, shards)| !shards.is_empty());
-    let portions =
+    let assignments =
         dealt.map(|(holder, shards)| ShardAssignment { groups: groups(&shards), holder }).collect();
-    (portions, pinned)
+    (assignments, draining)
 }
 
 /// The member that should have each shard.
@@ -319,11 +328,11 @@ fn distribute(
     total: u32,
     among: &[Member],
 ) -> BTreeMap<Member, ShardSet> {
-    let old = &table.sharding.cut;
+    let old = &table.sharding.shard_map;
     if terms.sticky_shards && old.number > 0 && old.total == total {
         let had = |node: &NodeName| {
-            let portions = old.portions.iter().filter(|portion| portion.holder.node == *node);
-            let groups = portions.flat_map(|portion| &portion.groups);
+            let assignments = old.assignments.iter().filter(|portion| portion.holder.node == *node);
+            let groups = assignments.flat_map(|portion| &portion.groups);
             groups.fold(ShardSet::empty(), |all, group| all.or(&group.shards))
         };
         let dealt: BTreeMap<Member, ShardSet> =
@@ -334,34 +343,38 @@ fn distribute(
         }
     }
     let names: Vec<&str> = among.iter().map(|member| member.node.as_str()).collect();
-    let portions =
+    let assignments =
         sharding_strategy::assign_shards(terms.strategy, terms.order, table.job.name(), total, &names);
-    among.iter().cloned().zip(portions).collect()
+    among.iter().cloned().zip(assignments).collect()
 }
 
 /// Removes the run states of a deleted job, each once it is empty; the count of its tokens stays.
 fn retire(table: &ShardedJob<'_>, out: &mut RuleOutput) {
-    let me = table.scene.member;
+    let me = table.ctx.member;
     let done = |member: &&Member| {
         let settles = *member == me || (table.is_dead(member) && table.is_steward());
-        settles && table.run_state(member).is_some_and(|lane| lane.is_empty())
+        settles && table.run_state(member).is_some_and(|run_state| run_state.is_empty())
     };
-    let busy = table.scene.local.given_of(table.job.id).next().is_some();
-    let Some(member) = table.sharding.lanes.iter().filter(|m| *m != me || !busy).find(done) else { return };
-    let (Some(lane), Some(guard)) = (table.run_state(member), table.run_state_guard(member)) else { return };
+    let busy = table.ctx.local.given_of(table.job.id).next().is_some();
+    let Some(member) = table.sharding.run_states.iter().filter(|m| *m != me || !busy).find(done) else {
+        return;
+    };
+    let (Some(run_state), Some(guard)) = (table.run_state(member), table.run_state_guard(member)) else {
+        return;
+    };
     let written = table.known(member).and_then(|known| known.value);
     let mut sharding = table.sharding.clone();
-    sharding.lanes.retain(|other| other != member);
-    let ShardMap { number, seq, mut portions, .. } = sharding.cut.clone();
+    sharding.run_states.retain(|other| other != member);
+    let ShardMap { number, seq, mut assignments, .. } = sharding.shard_map.clone();
     // The others' run states stay, as their members may still withdraw fires; this one is not begun again.
-    portions.retain(|portion| portion.holder != *member);
+    assignments.retain(|portion| portion.holder != *member);
     sharding.kept.clear();
-    sharding.cut = ShardMap {
+    sharding.shard_map = ShardMap {
         number,
-        seq: seq.max(lane.seq),
+        seq: seq.max(run_state.seq),
         // The watermarks must not be forgotten, for the job may be created again.
-        furthest: furthest(&sharding.cut, written.iter().chain([&lane])),
-        portions,
+        furthest: furthest(&sharding.shard_map, written.iter().chain([&run_state])),
+        assignments,
         ..ShardMap::default()
     };
     let mut writes = Vec::from([table.put(sharding)]);

@@ -282,10 +282,10 @@ impl View {
             return;
         }
         let terms = self.terms_of(self.job(id).spec_record().as_ref());
-        let lane = crate::keys::run_state(self.job(id).name());
+        let run_state = crate::keys::run_state(self.job(id).name());
         let held = self.held_mut(id);
         held.terms = terms;
-        held.keys = Some((lane, place.clone()));
+        held.keys = Some((run_state, place.clone()));
         if first && held.run_state.is_none() {
             held.run_state = Some(KnownEntry::default());
         }
@@ -305,9 +305,9 @@ impl View {
     fn absorb_run_state(&mut self, job: &JobName, change: &Change, touched: &mut ViewChanges) {
         let id = self.intern(job);
         let known = self.run_state_revision(id);
-        let lane = match &change.entry {
+        let run_state = match &change.entry {
             Some(entry) if known.is_none_or(|k| k < entry.revision) => match decode(&entry.value) {
-                Some(lane) => KnownEntry::present(Some(lane), entry.revision),
+                Some(run_state) => KnownEntry::present(Some(run_state), entry.revision),
                 None => {
                     touched.unreadable.push(change.key.clone());
                     return;
@@ -316,7 +316,7 @@ impl View {
             None if known.is_none() => KnownEntry::default(),
             _ => return,
         };
-        self.set_run_state(id, lane);
+        self.set_run_state(id, run_state);
         touched.jobs.insert(id);
     }
 }

@@ -110,26 +110,26 @@ impl View {
     }
 
     /// Stores a run state that this node wrote. Returns whether nothing newer is known.
-    pub(crate) fn note_run_state(&mut self, id: JobId, lane: RunState, revision: Revision) -> bool {
+    pub(crate) fn note_run_state(&mut self, id: JobId, run_state: RunState, revision: Revision) -> bool {
         let is_newer = self.run_state_revision(id).is_none_or(|known| known < revision);
         if is_newer {
-            self.set_run_state(id, KnownEntry::present(Some(lane), revision));
+            self.set_run_state(id, KnownEntry::present(Some(run_state), revision));
         }
         is_newer
     }
 
     /// When the known run state of a job was written, or found absent.
     pub(super) fn run_state_revision(&self, id: JobId) -> Option<Revision> {
-        self.held.get(&id)?.run_state.as_ref().map(|lane| lane.revision)
+        self.held.get(&id)?.run_state.as_ref().map(|run_state| run_state.revision)
     }
 
-    pub(super) fn set_run_state(&mut self, id: JobId, lane: KnownEntry<RunState>) {
+    pub(super) fn set_run_state(&mut self, id: JobId, run_state: KnownEntry<RunState>) {
         // A run state read for a takeover that another node won takes no slot of ours, nor does a wait for an attempt.
         let takes_slot = |open: &&Open| open.wait.is_none() && Some(&open.by) == self.life.as_ref();
-        let opens = lane.value.iter().flat_map(|lane| &lane.open).filter(takes_slot).count();
+        let opens = run_state.value.iter().flat_map(|run_state| &run_state.open).filter(takes_slot).count();
         let held = self.held.entry(id).or_default();
         let opened = core::mem::replace(&mut held.opens, opens);
-        held.run_state = Some(lane);
+        held.run_state = Some(run_state);
         self.open = self.open + opens - opened;
         self.note_opened(id);
     }

@@ -57,7 +57,7 @@ impl View {
     /// The pools in which this member has a permit.
     pub(super) fn pools_of(&self, member: &Member) -> impl Iterator<Item = PoolName> {
         let sits = |known: &KnownEntry<PoolRecord>| {
-            known.value.iter().flat_map(|record| &record.seats).any(|seat| seat.by == *member)
+            known.value.iter().flat_map(|record| &record.permits).any(|permit| permit.by == *member)
         };
         self.pools.entries.iter().filter(move |(_, known)| sits(known)).map(|(name, _)| name.clone())
     }
@@ -72,7 +72,7 @@ impl View {
     pub fn crowded(&self) -> impl Iterator<Item = JobId> {
         let is_full = |pool: &PoolName| {
             let record = self.pools.entries.get(pool).and_then(|known| known.value.as_ref());
-            record.is_some_and(|record| record.seats.len() >= record.limit(u32::MAX))
+            record.is_some_and(|record| record.permits.len() >= record.limit(u32::MAX))
         };
         self.pools.of.iter().filter(move |(_, pool)| is_full(pool)).map(|(id, _)| *id)
     }
@@ -92,19 +92,19 @@ impl View {
 
     /// Whether a run of this node has a permit, of a job with one shard.
     fn has_permit(&self, id: JobId, fire: &Fire, pool: &PoolName) -> bool {
-        let seats =
-            self.pools.entries.get(pool).and_then(|known| known.value.as_ref()).map(|pool| &pool.seats);
+        let permits =
+            self.pools.entries.get(pool).and_then(|known| known.value.as_ref()).map(|pool| &pool.permits);
         let name = self.job(id).name();
-        seats.into_iter().flatten().any(|seat| {
-            Some(&seat.by) == self.life.as_ref() && seat.run.job == *name && seat.run.fire == *fire
+        permits.into_iter().flatten().any(|permit| {
+            Some(&permit.by) == self.life.as_ref() && permit.run.job == *name && permit.run.fire == *fire
         })
     }
 
     /// The runs that this node has open of a job with one shard, and that do not wait for another attempt.
     fn opened(&self, id: JobId) -> impl Iterator<Item = &Fire> {
         let me = self.life.as_ref();
-        let lane = self.held.get(&id).and_then(|held| held.run_state.as_ref()?.value.as_ref());
-        let claimed = lane.into_iter().flat_map(|lane| &lane.open);
+        let run_state = self.held.get(&id).and_then(|held| held.run_state.as_ref()?.value.as_ref());
+        let claimed = run_state.into_iter().flat_map(|run_state| &run_state.open);
         let claimed = claimed.filter(move |open| open.wait.is_none() && Some(&open.by) == me);
         let plan = self.dispatched.get(&id).and_then(|job| job.plan.as_ref()?.known.value.as_ref());
         let planned = plan.into_iter().flat_map(|plan| &plan.runs);
@@ -119,7 +119,7 @@ impl View {
             first.map(|_| self.opened(id).filter(|fire| !self.has_permit(id, fire, pool)).count())
         });
         let before = match opened {
-            Some(unseated) => self.pools.opened.insert(id, unseated),
+            Some(without_permit) => self.pools.opened.insert(id, without_permit),
             None => self.pools.opened.remove(&id),
         };
         self.pools.awaiting_permit = self.pools.awaiting_permit + opened.unwrap_or(0) - before.unwrap_or(0);
@@ -135,15 +135,15 @@ impl View {
 
     /// The jobs of which this node has runs with a permit in a pool.
     pub fn permit_holders(&self, pool: &PoolName) -> impl Iterator<Item = JobId> {
-        let seats = self
+        let permits = self
             .pools
             .entries
             .get(pool)
             .into_iter()
             .flat_map(|known| &known.value)
-            .flat_map(|pool| &pool.seats);
-        let mine = seats.filter(|seat| Some(&seat.by) == self.life.as_ref());
-        mine.filter_map(|seat| self.id(&seat.run.job))
+            .flat_map(|pool| &pool.permits);
+        let mine = permits.filter(|permit| Some(&permit.by) == self.life.as_ref());
+        mine.filter_map(|permit| self.id(&permit.run.job))
     }
 
     pub(super) fn absorb_pool(&mut self, name: PoolName, change: &Change, touched: &mut ViewChanges) {

@@ -81,7 +81,7 @@ impl View {
 
     /// Whether a member runs, or has claimed, any shard that this view knows of.
     pub(super) fn shards_opened_by(&self, member: &Member) -> bool {
-        let claimed = |lane: &ShardRunState| lane.open.iter().any(|open| open.wait.is_none());
+        let claimed = |run_state: &ShardRunState| run_state.open.iter().any(|open| open.wait.is_none());
         let opens = |known: &KnownShardState| known.run_state.value.as_ref().is_some_and(claimed);
         self.shard_run_states.iter().any(|((_, holder), known)| holder == member && opens(known))
     }
@@ -91,9 +91,9 @@ impl View {
     #[must_use]
     pub fn has_shards_for_others(&self, member: &Member) -> bool {
         self.sharded.iter().any(|(id, sharded)| {
-            let mut portions = sharded.sharding.cut.portions.iter();
+            let mut assignments = sharded.sharding.shard_map.assignments.iter();
             let job = self.job(*id);
-            portions.any(|portion| portion.holder == *member && !portion.groups.is_empty())
+            assignments.any(|portion| portion.holder == *member && !portion.groups.is_empty())
                 && job.is_enabled()
                 && job.terms().is_some_and(|(_, terms)| !terms.sticky_shards)
                 && job.available().iter().any(|other| *other != member)
@@ -159,7 +159,7 @@ impl View {
             return;
         }
         let known = self.shard_run_states.get(&key);
-        let lane = match newer(known.map(|known| known.run_state.revision), change) {
+        let run_state = match newer(known.map(|known| known.run_state.revision), change) {
             // The same state read anew: it is valid as of now.
             EntryUpdate::Stale
                 if known.is_some_and(|k| {
@@ -175,14 +175,14 @@ impl View {
             EntryUpdate::Stale => return,
             EntryUpdate::Gone(revision) => KnownEntry::absent(revision),
             EntryUpdate::Put(entry) => match decode(&entry.value) {
-                Some(lane) => KnownEntry::present(Some(lane), entry.revision),
+                Some(run_state) => KnownEntry::present(Some(run_state), entry.revision),
                 None => {
                     touched.unreadable.push(change.key.clone());
                     return;
                 }
             },
         };
-        self.shard_run_states.insert(key, KnownShardState { run_state: lane, heard: now });
+        self.shard_run_states.insert(key, KnownShardState { run_state, heard: now });
         touched.jobs.insert(id);
     }
 
@@ -206,7 +206,7 @@ impl View {
         // run states is void.
         let (life, members) = (&self.life, &self.members);
         let (first, last) = ((id, Member::least()), (JobId(id.0 + 1), Member::least()));
-        let stale = |holder: &Member| !sharding.lanes.contains(holder) || members.contains_key(holder);
+        let stale = |holder: &Member| !sharding.run_states.contains(holder) || members.contains_key(holder);
         let gone: Vec<(JobId, Member)> = (self.shard_run_states.range(first..last).map(|(key, _)| key))
             .filter(|(_, holder)| Some(holder) != life.as_ref() && stale(holder))
             .cloned()
@@ -222,7 +222,7 @@ impl<'a> JobView<'a> {
     /// Whether it is sharded, or was and is not settled yet.
     #[must_use]
     pub fn is_sharded(&self) -> bool {
-        let left = || self.sharding().is_some_and(|sharding| !sharding.lanes.is_empty());
+        let left = || self.sharding().is_some_and(|sharding| !sharding.run_states.is_empty());
         self.state.placement.is_sharded() || left()
     }
 

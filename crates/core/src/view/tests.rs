@@ -231,9 +231,9 @@ fn an_unreadable_entry_is_named_and_left_alone() {
 fn a_batch_of_hot_keys_is_heard_whatever_was_listed() {
     let mut view = View::new("n0".parse().unwrap());
     view.list(Mono(0), &ChangeBatch { changes: vec![], revision: Revision(100) });
-    let lane = RunState { watermark: Wall(5), seq: 1, ..RunState::default() };
+    let run_state = RunState { watermark: Wall(5), seq: 1, ..RunState::default() };
     let entry = crate::registry::Entry {
-        value: encode(&lane),
+        value: encode(&run_state),
         revision: Revision(7),
         born: Revision(7),
         owner: None,
@@ -241,7 +241,7 @@ fn a_batch_of_hot_keys_is_heard_whatever_was_listed() {
     let change = Change { key: keys::run_state(&job(0)), entry: Some(entry), revision: Revision(120) };
     view.absorb_change(Mono(0) + Millis(1), &[change]);
     let id = view.id(&job(0)).unwrap();
-    assert_eq!(view.job(id).held().and_then(OwnedJob::record), Some(&lane));
+    assert_eq!(view.job(id).held().and_then(OwnedJob::record), Some(&run_state));
 }
 
 /// proves: S4-32

@@ -186,8 +186,8 @@ fn job() -> Vec<LayoutLine> {
     };
     let sharding = Sharding {
         leader: Some(member()),
-        mark: Some(ReshardPending { since: AT, why: ReshardCause::Nodes }),
-        cut: ShardMap {
+        reshard_pending: Some(ReshardPending { since: AT, why: ReshardCause::Nodes }),
+        shard_map: ShardMap {
             number: 3,
             seq: 9,
             furthest: Some(AT),
@@ -195,13 +195,13 @@ fn job() -> Vec<LayoutLine> {
             strategy: ShardingStrategy::Rotate,
             order: NodeOrder::Descending,
             among: vec![member()],
-            portions: vec![ShardAssignment {
+            assignments: vec![ShardAssignment {
                 holder: member(),
                 groups: vec![ShardGroup { watermark: AT, shards: shards() }],
             }],
-            pinned: shards(),
+            draining: shards(),
         },
-        lanes: vec![member()],
+        run_states: vec![member()],
         kept: vec![ShardAssignment { holder: member(), groups: vec![] }],
     };
     vec![
@@ -222,7 +222,7 @@ fn job() -> Vec<LayoutLine> {
         line(
             "pool",
             PoolRecord {
-                seats: vec![PoolPermit { run: run(Fire::Due(AT)), by: member(), limit: 3 }],
+                permits: vec![PoolPermit { run: run(Fire::Due(AT)), by: member(), limit: 3 }],
                 seq: 6,
             },
         ),
@@ -283,7 +283,7 @@ fn run_states() -> Vec<LayoutLine> {
         line(
             "lane/member",
             ShardRunState {
-                cut: 3,
+                map_number: 3,
                 seq: 9,
                 groups: vec![ShardGroup { watermark: AT, shards: shards() }],
                 open: vec![shared],
@@ -434,7 +434,7 @@ fn peers() -> Vec<LayoutLine> {
 /// The words of which records are made.
 fn words() -> Vec<LayoutLine> {
     vec![
-        line("causes", every!(ReshardCause: Elected, Nodes, Shards, Strategy, Pinned, Repair)),
+        line("causes", every!(ReshardCause: Elected, Nodes, Shards, Strategy, Draining, Repair)),
         line("planners", every!(PlannerKind: Beat, Leader)),
         line("handovers", every!(Handover: Fenced, Waited)),
         line("spreads", every!(Spread: Even, FirstCome)),

@@ -131,15 +131,15 @@ async fn stopped() -> Arc<dyn Registry> {
     for n in 0..5 {
         let job = job(&format!("j{n}"));
         let place = Assignment { owner: Some(member("a@1")), epoch: 3, ..Assignment::default() };
-        let lane = RunState { watermark: Wall(n), seq: 7, ..RunState::default() };
+        let run_state = RunState { watermark: Wall(n), seq: 7, ..RunState::default() };
         all.push(put(keys::assignment(&job), encode(&place), None));
-        all.push(put(keys::run_state(&job), encode(&lane), None));
+        all.push(put(keys::run_state(&job), encode(&run_state), None));
     }
-    let sharding = Sharding { lanes: vec![member("a@1")], ..Sharding::default() };
+    let sharding = Sharding { run_states: vec![member("a@1")], ..Sharding::default() };
     let place = Assignment { sharding: Some(sharding.into()), ..Assignment::default() };
     all.push(put(keys::assignment(&job("dealt")), encode(&place), None));
-    let lane = ShardRunState { seq: 9, ..ShardRunState::default() };
-    all.push(put(keys::shard_run_state(&job("dealt"), &member("a@1")), encode(&lane), None));
+    let run_state = ShardRunState { seq: 9, ..ShardRunState::default() };
+    all.push(put(keys::shard_run_state(&job("dealt"), &member("a@1")), encode(&run_state), None));
     all.push(put(Key::from_stored("strange"), (*b"\xff\xfe").to_vec().into(), None));
     for outcome in registry.commit(all).await {
         assert!(matches!(outcome, TxnOutcome::Applied(_)));
@@ -169,8 +169,8 @@ async fn is_open(registry: &Arc<dyn Registry>) -> bool {
     record(registry).await.is_some_and(|record| record.shut.is_none())
 }
 
-async fn run(lane: RunState, registry: &Arc<dyn Registry>) {
-    registry.commit(vec![put(keys::run_state(&job("j0")), encode(&lane), None)]).await;
+async fn run(run_state: RunState, registry: &Arc<dyn Registry>) {
+    registry.commit(vec![put(keys::run_state(&job("j0")), encode(&run_state), None)]).await;
 }
 
 fn going_on() -> RunState {
@@ -227,8 +227,8 @@ async fn what_is_backed_up_is_restored_with_hot_entries_and_a_larger_generation(
     assert_eq!(found, kept);
     assert_eq!(everything(&new).await, retire_members(&backup.entries));
     let gone = Member { incarnation: GONE, ..member("a@1") };
-    let lane: RunState = decode(&everything(&new).await[&keys::run_state(&job("j0"))]).unwrap();
-    assert_eq!(lane.open[0].by, gone);
+    let run_state: RunState = decode(&everything(&new).await[&keys::run_state(&job("j0"))]).unwrap();
+    assert_eq!(run_state.open[0].by, gone);
 
     let again = put_back(&backup_registry(&new, "new"), &backup).await.unwrap();
     assert!(again.already, "and nothing is changed");
@@ -277,8 +277,8 @@ async fn lost_answers_change_nothing() {
     assert_eq!((moved.generation, moved.already), (3, false));
     assert_eq!(everything(&new).await, retire_members(&everything(&old).await));
     // A repeated, late write finds a running cluster.
-    let lane = keys::run_state(&job("j0"));
-    new.commit(vec![Txn { guards: Vec::new(), writes: vec![Write::Delete { key: lane }] }]).await;
+    let run_state = keys::run_state(&job("j0"));
+    new.commit(vec![Txn { guards: Vec::new(), writes: vec![Write::Delete { key: run_state }] }]).await;
     let late = registry.commits.lock().unwrap().clone();
     for outcome in new.commit(late).await {
         assert!(matches!(outcome, TxnOutcome::Refused(_)), "{outcome:?}");

@@ -190,7 +190,9 @@ impl Driver {
         let mut others = Vec::new();
         while let Some(order) = self.inbox.ready_request() {
             match order {
-                HandleRequest::LogDecision(asker, deed, outcome) => self.log_decision(asker, deed, outcome),
+                HandleRequest::LogDecision(asker, action, outcome) => {
+                    self.log_decision(asker, action, outcome)
+                }
                 other => others.push(other),
             }
         }

@@ -233,8 +233,8 @@ impl OverdueWatch {
                     let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
                     node.view().find(job).and_then(|job| job.notify().cloned())
                 };
-                let wish = NoticePolicy::of(notify.as_ref(), &self.occasions, self.name.as_str());
-                let notice = wish.and_then(|wish| wish.overdue(job, occasion, due, clock::now().wall, text));
+                let item = NoticePolicy::of(notify.as_ref(), &self.occasions, self.name.as_str());
+                let notice = item.and_then(|item| item.overdue(job, occasion, due, clock::now().wall, text));
                 if let Some(notice) = notice {
                     self.history.put(HistoryWrite::Notice(Box::new(notice), self.name.to_string()));
                 }
@@ -286,7 +286,7 @@ fn case(job: &JobView<'_>, living: BTreeSet<Member>) -> OverdueCase {
     };
     let sharding = job.sharding().cloned().unwrap_or_default();
     let idle =
-        sharding.lanes.iter().filter(|member| idle(&member.node, member.incarnation)).cloned().collect();
+        sharding.run_states.iter().filter(|member| idle(&member.node, member.incarnation)).cloned().collect();
     let spec = job.spec();
     let beside = spec.as_ref().map_or(1, |spec| spec.job.overlap.max_concurrent_runs());
     let off = spec.map(|spec| spec.off).unwrap_or_default();
@@ -304,9 +304,12 @@ impl OverdueCase {
         match self.placement {
             Placement::Claimed => vec![keys::run_state(&self.job)],
             Placement::Dispatched => vec![keys::plan(&self.job)],
-            Placement::Sharded | Placement::Broadcast => {
-                self.sharding.lanes.iter().map(|member| keys::shard_run_state(&self.job, member)).collect()
-            }
+            Placement::Sharded | Placement::Broadcast => self
+                .sharding
+                .run_states
+                .iter()
+                .map(|member| keys::shard_run_state(&self.job, member))
+                .collect(),
         }
     }
 
@@ -315,11 +318,12 @@ impl OverdueCase {
         let lives = |member: &Member| self.living.contains(member);
         match self.placement {
             Placement::Claimed => {
-                let lane = value(&keys::run_state(&self.job)).and_then(|value| decode::<RunState>(value));
+                let run_state =
+                    value(&keys::run_state(&self.job)).and_then(|value| decode::<RunState>(value));
                 overdue::fire_status(
                     due,
                     now,
-                    FireRecords::Claimed(lane.as_ref(), self.holder.as_ref(), self.max_concurrent_runs),
+                    FireRecords::Claimed(run_state.as_ref(), self.holder.as_ref(), self.max_concurrent_runs),
                     &lives,
                 )
             }
@@ -328,17 +332,31 @@ impl OverdueCase {
                 overdue::fire_status(due, now, FireRecords::Planned(plan.as_ref()), &lives)
             }
             Placement::Sharded | Placement::Broadcast => {
-                let lane = |member: &Member| {
-                    let lane = value(&keys::shard_run_state(&self.job, member));
-                    self.sharding
-                        .run_state_of(member, lane.and_then(|value| decode::<ShardRunState>(value)).as_ref())
+                let run_state = |member: &Member| {
+                    let run_state = value(&keys::shard_run_state(&self.job, member));
+                    self.sharding.run_state_of(
+                        member,
+                        run_state.and_then(|value| decode::<ShardRunState>(value)).as_ref(),
+                    )
                 };
-                let lanes: BTreeMap<Member, ShardRunState> =
-                    self.sharding.lanes.iter().map(|member| (member.clone(), lane(member))).collect();
-                let idle =
-                    self.idle.iter().filter_map(|member| lanes.get(member)).flat_map(|lane| &lane.groups);
+                let run_states: BTreeMap<Member, ShardRunState> = self
+                    .sharding
+                    .run_states
+                    .iter()
+                    .map(|member| (member.clone(), run_state(member)))
+                    .collect();
+                let idle = self
+                    .idle
+                    .iter()
+                    .filter_map(|member| run_states.get(member))
+                    .flat_map(|run_state| &run_state.groups);
                 let off = idle.fold(self.off.clone(), |all, group| all.or(&group.shards));
-                overdue::fire_status(due, now, FireRecords::Sharded(&self.sharding, &lanes, &off), &lives)
+                overdue::fire_status(
+                    due,
+                    now,
+                    FireRecords::Sharded(&self.sharding, &run_states, &off),
+                    &lives,
+                )
             }
         }
     }

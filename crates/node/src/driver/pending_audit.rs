@@ -100,10 +100,10 @@ impl PendingAudit {
         (ask, asker, command): (CommandId, Requester, Command),
         now: Now,
     ) -> (AuditGate, Option<HistoryWrite>) {
-        let Some(deed) = AuditAction::of(&command, &self.node) else {
+        let Some(audit_action) = AuditAction::of(&command, &self.node) else {
             return (AuditGate::Now(command), None);
         };
-        let record = self.record(&format!("{}", ask.0), asker, deed, now);
+        let record = self.record(&format!("{}", ask.0), asker, audit_action, now);
         let held = is_held(&command);
         let plain = matches!(command, Command::Kill(_) | Command::Leave | Command::Claim);
         let wanted = match &command {
@@ -136,36 +136,40 @@ impl PendingAudit {
     pub(super) fn decision_entry(
         &self,
         n: u64,
-        (asker, deed): (Requester, AuditAction),
+        (asker, audit_action): (Requester, AuditAction),
         (outcome, why): (AuditOutcome, String),
         now: Now,
     ) -> HistoryWrite {
-        let mut record = self.record(&format!("{n}"), asker, deed, now);
+        let mut record = self.record(&format!("{n}"), asker, audit_action, now);
         record.outcome = outcome;
         add(&mut record.what, &why);
         keep(record, AuditDisposition::Keep)
     }
 
     /// Counts a refused change for which no entry can be written now.
-    pub(super) fn count_refusal(&mut self, asker: Requester, deed: AuditAction, at: Now) {
-        self.refusals.get_or_insert(RefusalSummary { asker, at, action: deed, n: 0 }).n += 1;
+    pub(super) fn count_refusal(&mut self, asker: Requester, audit_action: AuditAction, at: Now) {
+        self.refusals.get_or_insert(RefusalSummary { asker, at, action: audit_action, n: 0 }).n += 1;
     }
 
     /// The entry that sums up the refused changes, once: the first requester, its action, and why it was refused.
     pub(super) fn take_refusals(&mut self) -> Option<(Requester, AuditAction, String)> {
-        let RefusalSummary { asker, at, action: deed, n } = self.refusals.take()?;
+        let RefusalSummary { asker, at, action: audit_action, n } = self.refusals.take()?;
         if n == 1 {
-            return Some((asker, deed, format!("refused at {}, when the history took no entries", at.wall)));
+            return Some((
+                asker,
+                audit_action,
+                format!("refused at {}, when the history took no entries", at.wall),
+            ));
         }
         let why = format!(
             "{n} changes were refused while the history took no entries; the first, at {}, was {} {}, asked for from here",
-            at.wall, deed.verb, deed.object
+            at.wall, audit_action.verb, audit_action.object
         );
         Some((asker, AuditAction::new("ask", "several"), why))
     }
 
-    fn record(&self, n: &str, asker: Requester, deed: AuditAction, now: Now) -> AuditRecord {
-        let AuditAction { verb, object, job, about, what } = deed;
+    fn record(&self, n: &str, asker: Requester, audit_action: AuditAction, now: Now) -> AuditRecord {
+        let AuditAction { verb, object, job, about, what } = audit_action;
         AuditRecord {
             seq: 0,
             id: format!("{}.{n}", self.life),

@@ -52,12 +52,12 @@ impl Driver {
 
     /// Steps a command that changes something: it is tried once the audit log has it.
     pub(super) fn change(&mut self, asker: Requester, command: Command, answer: oneshot::Sender<Answer>) {
-        let Some(deed) = AuditAction::of(&command, self.runs.node()) else {
+        let Some(action) = AuditAction::of(&command, self.runs.node()) else {
             return self.ask(command, answer);
         };
         // It and its entry would wait in vain, in a queue that only grows: it is counted instead.
         if !self.readiness.history && is_held(&command) {
-            self.pending_audit.count_refusal(asker, deed, clock::now());
+            self.pending_audit.count_refusal(asker, action, clock::now());
             // The caller may have given up waiting.
             let _ = answer.send(Answer::Refused(Refusal::Unavailable, UNWRITTEN.into()));
             return;
@@ -77,14 +77,14 @@ impl Driver {
     pub(super) fn log_decision(
         &mut self,
         asker: Requester,
-        deed: AuditAction,
+        action: AuditAction,
         outcome: (audit::AuditOutcome, String),
     ) {
         if !self.readiness.history && !changes_something(outcome.0) {
-            return self.pending_audit.count_refusal(asker, deed, clock::now());
+            return self.pending_audit.count_refusal(asker, action, clock::now());
         }
         let id = self.pending_audit.number();
-        let entry = self.pending_audit.decision_entry(id.0, (asker, deed), outcome, clock::now());
+        let entry = self.pending_audit.decision_entry(id.0, (asker, action), outcome, clock::now());
         self.history.put(entry);
     }
 
@@ -104,11 +104,11 @@ impl Driver {
 
     /// Writes how many commands were refused, once history accepts entries again or the node ends.
     pub(super) fn sum_up(&mut self) {
-        if let Some((asker, deed, why)) = self.pending_audit.take_refusals() {
+        if let Some((asker, action, why)) = self.pending_audit.take_refusals() {
             let id = self.pending_audit.number();
             let entry = self.pending_audit.decision_entry(
                 id.0,
-                (asker, deed),
+                (asker, action),
                 (audit::AuditOutcome::Refused, why),
                 clock::now(),
             );

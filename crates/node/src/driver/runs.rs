@@ -102,7 +102,7 @@ impl RunTracker {
         news: ExecutorEvent,
         executor: &mut Executors,
         history: &History,
-        wish: &dyn Fn(&JobName) -> Option<Box<NoticePolicy>>,
+        item: &dyn Fn(&JobName) -> Option<Box<NoticePolicy>>,
     ) -> Option<(RunId, u32, RunEvent)> {
         match news {
             ExecutorEvent::NotStarted { run, attempt } => {
@@ -125,8 +125,8 @@ impl RunTracker {
                             history.put(HistoryWrite::Attempt(Box::new(next)));
                         }
                         None => {
-                            let wish = wish(&end.job);
-                            history.put(HistoryWrite::Outcome(end, wish));
+                            let item = item(&end.job);
+                            history.put(HistoryWrite::Outcome(end, item));
                         }
                     }
                 }

@@ -18,13 +18,13 @@ pub(super) fn set(ceilings: LimitValues) -> Result<(), String> {
     set_one("memory", Resource::As, ceilings.memory, 0)
 }
 
-fn set_one(name: &str, resource: Resource, wish: Option<u64>, grace: u64) -> Result<(), String> {
-    let Some(wish) = wish else { return Ok(()) };
-    let maximum = wish.saturating_add(grace);
+fn set_one(name: &str, resource: Resource, item: Option<u64>, grace: u64) -> Result<(), String> {
+    let Some(item) = item else { return Ok(()) };
+    let maximum = item.saturating_add(grace);
     let own = getrlimit(resource).maximum;
-    let maximum = own.map_or(maximum, |own| maximum.min(own.max(wish)));
-    setrlimit(resource, Rlimit { current: Some(wish), maximum: Some(maximum) }).map_err(|e| {
+    let maximum = own.map_or(maximum, |own| maximum.min(own.max(item)));
+    setrlimit(resource, Rlimit { current: Some(item), maximum: Some(maximum) }).map_err(|e| {
         let own = own.map_or_else(|| "none".to_string(), |own| own.to_string());
-        format!("limits.{name} cannot be set to {wish}: {e}; the node's own limit is {own}: ask for no more, or raise that")
+        format!("limits.{name} cannot be set to {item}: {e}; the node's own limit is {own}: ask for no more, or raise that")
     })
 }

@@ -122,12 +122,12 @@ fn gather(
     mut children: impl FnMut() -> io::Result<Vec<Pid>>,
     mut look: impl FnMut(Pid) -> OrphanMatch,
 ) -> Vec<RunOrphans> {
-    let mut strays = vec![RunOrphans::default(); runs];
+    let mut orphans = vec![RunOrphans::default(); runs];
     let mut seen = BTreeSet::new();
     for reading in 1..=READINGS {
         let Ok(mut fresh) = children() else {
             // A guard without a free descriptor sees no process, which does not mean that there is none.
-            strays.iter_mut().for_each(|run| run.unsure = true);
+            orphans.iter_mut().for_each(|run| run.unsure = true);
             break;
         };
         fresh.retain(|pid| seen.insert(pid.as_raw_nonzero()));
@@ -136,17 +136,17 @@ fn gather(
         }
         for pid in fresh {
             match look(pid) {
-                OrphanMatch::Run(run) => strays[run].pids.push(pid),
-                OrphanMatch::Unsure(runs) => runs.into_iter().for_each(|run| strays[run].unsure = true),
+                OrphanMatch::Run(run) => orphans[run].pids.push(pid),
+                OrphanMatch::Unsure(runs) => runs.into_iter().for_each(|run| orphans[run].unsure = true),
                 // The children of this one are not searched any more.
                 OrphanMatch::Ended if reading == READINGS => {
-                    strays.iter_mut().for_each(|run| run.unsure = true)
+                    orphans.iter_mut().for_each(|run| run.unsure = true)
                 }
                 OrphanMatch::Ended | OrphanMatch::Unrelated => {}
             }
         }
     }
-    strays
+    orphans
 }
 
 /// The run of an orphan: the one that its environment names. One that has wiped its environment may belong to any run
@@ -354,10 +354,10 @@ mod tests {
             Ok((10..=last).map(|raw| Pid::from_raw(raw).unwrap()).collect())
         };
         let living = Pid::from_raw(10).unwrap();
-        let strays =
+        let orphans =
             gather(2, list, |pid| if pid == living { OrphanMatch::Run(0) } else { OrphanMatch::Ended });
-        assert_eq!(strays[0], RunOrphans { pids: vec![living], unsure: true });
-        assert_eq!(strays[1], RunOrphans { pids: vec![], unsure: true });
+        assert_eq!(orphans[0], RunOrphans { pids: vec![living], unsure: true });
+        assert_eq!(orphans[1], RunOrphans { pids: vec![], unsure: true });
     }
 
     #[test]

@@ -90,18 +90,18 @@ impl BatchDraft {
                 self.put(record);
                 self.count(&record.job);
             }
-            HistoryWrite::Outcome(record, wish) => {
+            HistoryWrite::Outcome(record, item) => {
                 if self.put(record) {
-                    notice::of_outcome(self, record, wish.as_deref());
+                    notice::of_outcome(self, record, item.as_deref());
                 }
                 self.count(&record.job);
             }
             HistoryWrite::NotStarted { run, attempt } => self.not_started(run, *attempt),
-            HistoryWrite::Verdict(verdict, wish) => {
+            HistoryWrite::Verdict(verdict, item) => {
                 let shards: Vec<Shard> = shards_of(verdict).collect();
                 let mut new = shards.clone();
                 new.retain(|shard| self.put(&of_verdict(verdict, *shard, self.now)));
-                notice::of_verdict(self, verdict, (&shards, &new), wish.as_deref());
+                notice::of_verdict(self, verdict, (&shards, &new), item.as_deref());
                 self.count(&verdict.run.job);
             }
             HistoryWrite::Notice(made, node) => self.add_notice((**made).clone(), node),

@@ -98,7 +98,7 @@ impl NoticePolicy {
 }
 
 /// Creates the notices that follow from the last attempt of a run, when history receives it for the first time.
-pub(super) fn of_outcome(draft: &mut BatchDraft, record: &RunRecord, wish: Option<&NoticePolicy>) {
+pub(super) fn of_outcome(draft: &mut BatchDraft, record: &RunRecord, item: Option<&NoticePolicy>) {
     let RunRecord { job, run, attempt, node, .. } = record;
     let (occasion, text) = match record.state {
         AttemptState::Failed | AttemptState::TimedOut => {
@@ -125,7 +125,7 @@ pub(super) fn of_outcome(draft: &mut BatchDraft, record: &RunRecord, wish: Optio
             return;
         }
     };
-    add_notice(draft, wish, occasion, run, (*attempt, record.due), text);
+    add_notice(draft, item, occasion, run, (*attempt, record.due), text);
 }
 
 /// Creates the notices of a verdict on these shards of a fire; `new` are those that history has for the first time.
@@ -133,7 +133,7 @@ pub(super) fn of_verdict(
     draft: &mut BatchDraft,
     verdict: &Verdict,
     (shards, new): (&[Shard], &[Shard]),
-    wish: Option<&NoticePolicy>,
+    item: Option<&NoticePolicy>,
 ) {
     let Verdict { run, attempt, due, reason, from, node, .. } = verdict;
     let job = &run.job;
@@ -163,7 +163,7 @@ pub(super) fn of_verdict(
             };
             if !new.is_empty() {
                 let text = format!("job {job} does not run for {fires}: {reason}");
-                add_notice(draft, wish, Occasion::Miss, run, (*attempt, *due), text);
+                add_notice(draft, item, Occasion::Miss, run, (*attempt, *due), text);
             }
             return;
         }
@@ -172,20 +172,20 @@ pub(super) fn of_verdict(
         draft.fail(job, *shard);
     }
     if !failed.is_empty() {
-        add_notice(draft, wish, occasion, run, (*attempt, *due), text);
+        add_notice(draft, item, occasion, run, (*attempt, *due), text);
     }
 }
 
 fn add_notice(
     draft: &mut BatchDraft,
-    wish: Option<&NoticePolicy>,
+    item: Option<&NoticePolicy>,
     occasion: Occasion,
     run: &RunId,
     (attempt, due): (u32, Wall),
     text: String,
 ) {
-    let Some(wish) = wish else { return };
-    if let Some(notice) = wish.notice(occasion, run.clone(), (attempt, due), draft.now, text) {
-        draft.add_notice(notice, &wish.node);
+    let Some(item) = item else { return };
+    if let Some(notice) = item.notice(occasion, run.clone(), (attempt, due), draft.now, text) {
+        draft.add_notice(notice, &item.node);
     }
 }

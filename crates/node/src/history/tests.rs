@@ -336,12 +336,12 @@ async fn a_fire_is_all_its_shards_and_no_other_fire() {
 #[tokio::test]
 async fn a_batch_whose_commit_was_not_answered_is_made_once() {
     for mut books in all().await {
-        let wish = NoticePolicy::of(None, &evenkeel_core::job::Occasion::ALL, "a");
+        let item = NoticePolicy::of(None, &evenkeel_core::job::Occasion::ALL, "a");
         let event =
             HistoryWrite::Event { at: Wall(7), node: "a".into(), kind: "joined", text: "a joined".into() };
         let batch = vec![
             event,
-            HistoryWrite::Outcome(Box::new(attempt("j:1000:0", 1, AttemptState::Failed)), wish),
+            HistoryWrite::Outcome(Box::new(attempt("j:1000:0", 1, AttemptState::Failed)), item),
             entry("k:1000:0", 1, AttemptState::Running),
         ];
         let done = books.write(batch.clone()).await;

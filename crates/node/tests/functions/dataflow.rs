@@ -304,7 +304,7 @@ async fn each_shard_fetches_its_own_data_after_the_cut_until_there_is_none() {
     let cut = node
         .with_node(|node| node.view().find(&"f".parse().unwrap()).and_then(|job| job.sharding().cloned()));
     assert!(
-        cut.is_some_and(|sharding| sharding.cut.total == 2 && sharding.mark.is_none()),
+        cut.is_some_and(|sharding| sharding.shard_map.total == 2 && sharding.reshard_pending.is_none()),
         "cut before the run"
     );
 }

@@ -115,10 +115,10 @@ fn they_end_at_the_deadline_too() {
     let mut guard = alone(&data);
     guard.sh(&format!("{DAEMON}; sleep 600"));
     guard.started();
-    let strays = guard.pids(2);
+    let orphans = guard.pids(2);
     guard.trust(100, 300);
     assert_eq!(guard.ended()["stopped"], "fenced");
-    assert!(strays.iter().all(|pid| !lives(*pid)));
+    assert!(orphans.iter().all(|pid| !lives(*pid)));
     assert_eq!(children(&guard), "");
 }
 

@@ -115,8 +115,8 @@ pub async fn those_that_share_a_guard_are_answered_apart(stage: Stage) {
     const LANES: usize = 300;
     let member = stage.commit_applied([], [put("node/a@1", "here")]).await;
     stage.fill((0..LANES).map(|i| put(&format!("lane/{i}/claim"), "0")).collect()).await;
-    let lanes: Vec<_> = (0..LANES).map(|i| format!("lane/{i}/claim")).collect();
-    let names: Vec<&str> = lanes.iter().map(String::as_str).collect();
+    let run_states: Vec<_> = (0..LANES).map(|i| format!("lane/{i}/claim")).collect();
+    let names: Vec<&str> = run_states.iter().map(String::as_str).collect();
     let step = |i: usize, known: Revision, value: &str| {
         txn([born("node/a@1", member), at(names[i], known)], [put(names[i], value)])
     };

@@ -8,7 +8,7 @@ use super::*;
 const EXISTS: [u8; 4] = 3_u32.to_be_bytes();
 
 /// Many lanes of nobody.
-fn lanes() -> impl Iterator<Item = String> {
+fn run_states() -> impl Iterator<Item = String> {
     (0..20).map(|nth| format!("lane/{nth}"))
 }
 
@@ -37,7 +37,7 @@ async fn what_was_made_or_read_is_written_at_once() {
     let proxy = Proxy::start(place.at).await;
     let (near, far) = (connect(&place.url()).await, connect(&place.through(proxy.at())).await);
     let (mut made_by_itself, mut read) = (false, false);
-    for at in lanes() {
+    for at in run_states() {
         if !made_by_itself {
             let create = txn(vec![Guard::Absent(key(&at))], vec![put(&at, "mine", None)]);
             // A connection that is cut late leaves it unknown.

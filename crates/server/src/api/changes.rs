@@ -160,13 +160,13 @@ pub(super) async fn noted(
     let Some(known) = known else { return super::wrong_method().await.into_response() };
     let proof = if app.access.key().is_some() { Proof::Key } else { Proof::Local };
     let asked = AuditedRequest::new(asker(proof, &request));
-    let deed = known.audit_action(params.as_ref().ok());
+    let action = known.audit_action(params.as_ref().ok());
     request.extensions_mut().insert(asked.clone());
     // In a task of its own: a caller that disconnects does not abort a change half way.
     let answered = tokio::spawn(async move {
         let response = next.run(request).await;
         let (well, why) = (response.status().is_success(), response_text(&response));
-        finish(&app, asked, deed, (well, why)).await;
+        finish(&app, asked, action, (well, why)).await;
         response
     });
     answered.await.unwrap_or_else(|e| ApiError::internal(e.to_string()).into_response())
@@ -177,17 +177,17 @@ pub(super) fn is_question(method: &Method) -> bool {
     [Method::GET, Method::HEAD, Method::OPTIONS].contains(method)
 }
 
-async fn finish(app: &App, asked: AuditedRequest, deed: AuditAction, (well, why): (bool, String)) {
-    let begins = well && deed.verb == "upgrade";
+async fn finish(app: &App, asked: AuditedRequest, action: AuditAction, (well, why): (bool, String)) {
+    let begins = well && action.verb == "upgrade";
     let why = if begins { UPGRADE_BEGINS.to_owned() } else { why };
     let outcome = match (asked.noted.load(Ordering::Relaxed), well) {
         (NOTED | ELSEWHERE, _) => return,
         (DOUBTFUL, _) => AuditOutcome::Unknown,
-        (_, true) if ["forget", "upgrade"].contains(&deed.verb.as_str()) => AuditOutcome::Applied,
+        (_, true) if ["forget", "upgrade"].contains(&action.verb.as_str()) => AuditOutcome::Applied,
         (_, true) => AuditOutcome::Unchanged,
         (_, false) => AuditOutcome::Refused,
     };
-    app.handle.log_decision(asked.asker, deed, outcome, why).await;
+    app.handle.log_decision(asked.asker, action, outcome, why).await;
 }
 
 /// The text of a refusal; of an invalid body only that it is invalid, for it may contain anything.

@@ -89,12 +89,13 @@ fn page(handle: &Handle, after: Option<&JobName>) -> (Vec<JobName>, Option<JobNa
 /// The records of a job, with run states that match its shard assignments.
 async fn seen(handle: &Handle, job: &JobName) -> Result<Option<CompatJob>, ApiError> {
     for _ in 0..LOOKS {
-        let lanes = handle.shard_run_states(job).await.map_err(|e| ApiError::unavailable(e.to_string()))?;
+        let run_states =
+            handle.shard_run_states(job).await.map_err(|e| ApiError::unavailable(e.to_string()))?;
         let Some(mut seen) = handle.with_node(|node| copied(node.view(), job)) else { return Ok(None) };
-        let number = seen.sharding.cut.number;
-        let fits = |member| lanes.get(member).is_some_and(|lane| lane.cut == number);
-        if seen.sharding.lanes.iter().all(fits) {
-            seen.run_states = lanes;
+        let number = seen.sharding.shard_map.number;
+        let fits = |member| run_states.get(member).is_some_and(|run_state| run_state.map_number == number);
+        if seen.sharding.run_states.iter().all(fits) {
+            seen.run_states = run_states;
             return Ok(Some(seen));
         }
     }

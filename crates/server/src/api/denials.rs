@@ -48,8 +48,8 @@ impl DenialLog {
         let turn = self.turn(evenkeel::clock::now().mono);
         match turn {
             DenialAction::Note => {
-                let deed = AuditAction::new(&method.as_str().to_lowercase(), path);
-                handle.log_decision(asker, deed, AuditOutcome::Denied, why).await;
+                let action = AuditAction::new(&method.as_str().to_lowercase(), path);
+                handle.log_decision(asker, action, AuditOutcome::Denied, why).await;
             }
             DenialAction::First(rest) => {
                 let (all, handle) = (self.clone(), handle.clone());

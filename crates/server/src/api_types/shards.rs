@@ -9,11 +9,11 @@ pub(crate) struct ShardingRow {
     /// The node that leads it; none if there is no leader.
     pub(crate) leader: Option<String>,
     /// The pending reshard, and since when; none if the assignments stand.
-    pub(crate) mark: Option<ReshardPendingRow>,
+    pub(crate) reshard_pending: Option<ReshardPendingRow>,
     /// Shards that are switched off, as `0,2-5`.
     pub(crate) off: String,
     /// Draining shards: they stayed where they ran at the last reshard.
-    pub(crate) pinned: String,
+    pub(crate) draining: String,
     /// The nodes that have shards, could have some, or were switched for the job.
     pub(crate) nodes: Vec<AssignmentRow>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct ShardingRow {
 /// A pending reshard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReshardPendingRow {
-    /// The cause: `elected`, `nodes`, `shards`, `strategy`, `pinned` or `repair`.
+    /// The cause: `elected`, `nodes`, `shards`, `strategy`, `draining` or `repair`.
     pub(crate) why: String,
     /// Since when.
     pub(crate) since: String,
@@ -71,7 +71,7 @@ pub(crate) struct ShardRangeRow {
 pub(crate) struct ShardActivity {
     /// The node that is responsible for it.
     pub(crate) node: Option<String>,
-    /// `idle`, `claimed`, `running`, `pinned`, `off`, `paused`, `disabled`, `waiting` or `gone`.
+    /// `idle`, `claimed`, `running`, `draining`, `off`, `paused`, `disabled`, `waiting` or `gone`.
     pub(crate) state: String,
     /// The fire it runs, as in the run's name.
     pub(crate) fire: Option<String>,
@@ -119,7 +119,7 @@ impl ReshardPendingRow {
             "nodes" => "nodes came, went or were switched",
             "shards" => "the number of shards changed",
             "strategy" => "the way of cutting changed",
-            "pinned" => "shards that were left where they ran have ended",
+            "draining" => "shards that were left where they ran have ended",
             "repair" => "the shares were not whole",
             other => other,
         }

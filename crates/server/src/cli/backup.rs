@@ -108,9 +108,9 @@ fn counts(tally: &BackupCounts) -> String {
     let rows = [
         ("jobs", tally.jobs),
         ("deleted jobs, kept for their tokens", tally.deleted),
-        ("lanes and plans, each with its count of claims", tally.lanes),
+        ("run states and plans, each with its count of claims", tally.run_states),
         ("watermarks", tally.watermarks),
-        ("jobs marked to be cut again", tally.marks),
+        ("jobs with a pending reshard", tally.marks),
         ("open runs", tally.open),
         ("requests to run that nobody has taken", tally.requests),
         ("locks", tally.locks),

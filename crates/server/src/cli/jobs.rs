@@ -314,7 +314,7 @@ fn show(job: &JobArgs) -> Result<(), CliError> {
             switch.undo_hint()
         ))?;
     }
-    if found.fits_nobody {
+    if found.unschedulable {
         output::line(
             "# nothing of it runs: no living node has the labels that it asks for, see `evenkeel node list`",
         )?;

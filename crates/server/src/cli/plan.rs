@@ -72,23 +72,23 @@ pub(super) enum PlannableChange {
 /// # Errors
 /// No node answers, or the file does not match what is declared already.
 pub(super) fn file(declared: &Declarations, reach: &ConnectArgs) -> Result<(), CliError> {
-    let mut desk = Preview::open(reach)?;
+    let mut writer = Preview::open(reach)?;
     let mut changed = BTreeSet::new();
     for calendar in &declared.calendars {
-        let old = desk.calendar(&calendar.name)?;
+        let old = writer.calendar(&calendar.name)?;
         if old.as_ref().is_some_and(|old| old.calendar != *calendar) {
             changed.extend(old.map(|old| old.jobs).unwrap_or_default());
         }
     }
-    desk.coming = declared.calendars.iter().map(|it| (it.name.clone(), it.clone())).collect();
+    writer.coming = declared.calendars.iter().map(|it| (it.name.clone(), it.clone())).collect();
     let mut plans = Vec::new();
     for job in &declared.jobs {
         changed.remove(job.name.as_str());
-        plans.push(desk.apply(job)?);
+        plans.push(writer.apply(job)?);
     }
     for name in changed {
-        let Some(found) = desk.job(&name)? else { continue };
-        let plan = desk.compare(Some(&found), &found.job, "calendar")?;
+        let Some(found) = writer.job(&name)? else { continue };
+        let plan = writer.compare(Some(&found), &found.job, "calendar")?;
         plans.push(plan);
     }
     show(&plans, reach)
@@ -99,8 +99,8 @@ pub(super) fn file(declared: &Declarations, reach: &ConnectArgs) -> Result<(), C
 /// # Errors
 /// No node answers, or there is no such job.
 pub(super) fn turn(name: &str, turn: PlannableChange, reach: &ConnectArgs) -> Result<(), CliError> {
-    let mut desk = Preview::open(reach)?;
-    let found: JobDetail = desk.client.get(&format!("/jobs/{}", escape(name)))?;
+    let mut writer = Preview::open(reach)?;
+    let found: JobDetail = writer.client.get(&format!("/jobs/{}", escape(name)))?;
     let mut turned = JobDetail { job: current_job(&found), ..found.clone() };
     let becomes = match turn {
         PlannableChange::Resumed => {
@@ -113,10 +113,10 @@ pub(super) fn turn(name: &str, turn: PlannableChange, reach: &ConnectArgs) -> Re
         }
     };
     let (old, new) = (
-        desk.fires(&current_job(&found), found.paused, false)?,
-        desk.fires(&turned.job, turned.paused, false)?,
+        writer.fires(&current_job(&found), found.paused, false)?,
+        writer.fires(&turned.job, turned.paused, false)?,
     );
-    let mut plan = desk.plan(name, becomes, (old.as_ref(), new.as_ref()));
+    let mut plan = writer.plan(name, becomes, (old.as_ref(), new.as_ref()));
     if old.is_none() && new.is_some() {
         plan.notes.push("what was due before is not made up".to_owned());
     }

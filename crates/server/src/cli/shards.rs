@@ -77,13 +77,13 @@ fn switch(some: &JobShardsArgs, verb: &str, done: &str) -> Result<(), CliError> 
 #[must_use]
 pub(super) fn notes(sharing: &ShardingRow, with_off: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(mark) = &sharing.mark {
+    if let Some(mark) = &sharing.reshard_pending {
         let since = output::local(Some(&mark.since));
         let why = mark.reason();
-        notes.push(format!("marked since {since}: {why}; the shards are cut again before the next fire"));
+        notes.push(format!("reshard pending since {since}: {why}; it comes before the next fire"));
     }
     for (shards, what, tell) in [
-        (&sharing.pinned, "stayed where they ran when the others were cut", true),
+        (&sharing.draining, "stayed where they ran when the others were cut", true),
         (&sharing.off, "are switched off", with_off),
     ] {
         if tell && !shards.is_empty() {

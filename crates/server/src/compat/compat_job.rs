@@ -64,8 +64,8 @@ impl CompatJob {
     /// Whether the number of shards changed since the last reshard.
     pub(super) fn is_resized(&self) -> bool {
         // Before the first reshard, and after one of an earlier job of this name, there are no records to be wrong.
-        let total = self.sharding.cut.total;
-        total > 0 && total != self.sharding.cut.total_of(self.job())
+        let total = self.sharding.shard_map.total;
+        total > 0 && total != self.sharding.shard_map.total_of(self.job())
     }
 
     /// The host of a node. A node that is gone has no address: then its name is used.
@@ -85,8 +85,8 @@ impl CompatJob {
 
     /// The nodes of the job by host: online nodes, nodes with shards, and switched nodes.
     pub(super) fn hosts(&self) -> BTreeMap<&str, BTreeSet<&NodeName>> {
-        let cut = &self.sharding.cut;
-        let members = self.members.keys().chain(&cut.among).chain(cut.portions.iter().map(|p| &p.holder));
+        let cut = &self.sharding.shard_map;
+        let members = self.members.keys().chain(&cut.among).chain(cut.assignments.iter().map(|p| &p.holder));
         let switched = self
             .switches
             .iter()
@@ -123,9 +123,9 @@ impl CompatJob {
 
     /// A node's assignment of the last reshard; `None` if that did not include the node.
     pub(super) fn assignment(&self, node: &NodeName) -> Option<ShardSet> {
-        let cut = &self.sharding.cut;
-        let portions = cut.portions.iter().filter(|portion| portion.holder.node == *node);
-        let mut groups = portions.flat_map(|portion| &portion.groups).peekable();
+        let cut = &self.sharding.shard_map;
+        let assignments = cut.assignments.iter().filter(|portion| portion.holder.node == *node);
+        let mut groups = assignments.flat_map(|portion| &portion.groups).peekable();
         let reckoned = groups.peek().is_some() || cut.among.iter().any(|member| member.node == *node);
         reckoned.then(|| groups.fold(ShardSet::empty(), |all, group| all.or(&group.shards)))
     }
@@ -143,7 +143,8 @@ impl CompatJob {
     /// Whether a node runs any shard of the job.
     pub(super) fn is_running(&self, node: &NodeName) -> bool {
         let begun = |open: &OpenShards| open.from <= self.now;
-        let runs = |member| self.run_states.get(member).is_some_and(|lane| lane.open.iter().any(begun));
+        let runs =
+            |member| self.run_states.get(member).is_some_and(|run_state| run_state.open.iter().any(begun));
         self.job().monitor_execution && self.lives_of(node).any(runs)
     }
 
@@ -151,6 +152,6 @@ impl CompatJob {
     pub(super) fn left_behind(&self) -> ShardSet {
         let repeats = self.fails_over() && self.job().enabled;
         let dead = self.run_states.iter().filter(|(member, _)| repeats && !self.lives(member));
-        dead.fold(ShardSet::empty(), |all, (_, lane)| all.or(&lane.unfinished()))
+        dead.fold(ShardSet::empty(), |all, (_, run_state)| all.or(&run_state.unfinished()))
     }
 }

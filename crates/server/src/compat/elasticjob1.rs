@@ -51,7 +51,7 @@ fn config(seen: &CompatJob, tree: &mut CompatTree) {
         tree.persistent("config/scriptCommandLine", command_line(&argv));
     }
     tree.persistent("config/shardingItemParameters", parameters(&job.shard_parameters));
-    tree.persistent("config/shardingTotalCount", seen.sharding.cut.total_of(job).to_string());
+    tree.persistent("config/shardingTotalCount", seen.sharding.shard_map.total_of(job).to_string());
     if let Some(dataflow) = job.dataflow {
         tree.persistent("config/streamingProcess", dataflow.streaming.to_string());
     }
@@ -125,7 +125,7 @@ fn leader(seen: &CompatJob, tree: &mut CompatTree) {
         tree.persistent(&format!("leader/failover/items/{shard}"), "");
     }
     tree.persistent("leader/sharding", "");
-    tree.add_flag(seen.sharding.mark.is_some(), "leader/sharding/necessary");
+    tree.add_flag(seen.sharding.reshard_pending.is_some(), "leader/sharding/necessary");
 }
 
 fn servers(seen: &CompatJob, tree: &mut CompatTree) {
@@ -141,9 +141,9 @@ fn servers(seen: &CompatJob, tree: &mut CompatTree) {
             tree.persistent(&at("processFailureCount"), sum(|count| count.failed));
             tree.persistent(&at("processSuccessCount"), sum(|count| count.succeeded));
         }
-        let portions =
+        let assignments =
             nodes.iter().filter_map(|node| seen.assignment(node)).reduce(|all, more| all.or(&more));
-        if let Some(portion) = portions {
+        if let Some(portion) = assignments {
             let shards: Vec<String> = portion.iter().map(|shard| shard.to_string()).collect();
             tree.persistent(&at("sharding"), shards.join(","));
         }

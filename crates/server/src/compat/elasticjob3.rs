@@ -37,7 +37,7 @@ fn config(seen: &CompatJob) -> String {
         ("misfire", seen.catches_up().into()),
         ("monitorExecution", job.monitor_execution.into()),
         ("shardingItemParameters", parameters(&job.shard_parameters).into()),
-        ("shardingTotalCount", seen.sharding.cut.total_of(job).into()),
+        ("shardingTotalCount", seen.sharding.shard_map.total_of(job).into()),
         ("staticSharding", job.sticky_shards.into()),
     ]
     .into();
@@ -88,7 +88,7 @@ fn leader(seen: &CompatJob, tree: &mut CompatTree) {
         tree.persistent(&format!("leader/failover/items/{shard}"), "");
     }
     tree.persistent("leader/sharding", "");
-    tree.add_flag(seen.sharding.mark.is_some(), "leader/sharding/necessary");
+    tree.add_flag(seen.sharding.reshard_pending.is_some(), "leader/sharding/necessary");
 }
 
 fn servers(seen: &CompatJob, tree: &mut CompatTree) {

@@ -37,18 +37,18 @@ pub(super) fn shards(seen: &CompatJob) -> Vec<CompatShard<'_>> {
         run_state: None,
         open: None,
     };
-    let mut shards: Vec<CompatShard<'_>> = (0..seen.sharding.cut.total).map(nothing).collect();
-    for portion in &seen.sharding.cut.portions {
-        each(&mut shards, &portion.groups, |shard, group| {
-            shard.holder = Some(&portion.holder);
+    let mut shards: Vec<CompatShard<'_>> = (0..seen.sharding.shard_map.total).map(nothing).collect();
+    for assignment in &seen.sharding.shard_map.assignments {
+        each(&mut shards, &assignment.groups, |shard, group| {
+            shard.holder = Some(&assignment.holder);
             (shard.dealt, shard.watermark) = (group.watermark, group.watermark);
         });
     }
-    for (member, lane) in &seen.run_states {
-        each(&mut shards, &lane.groups, |shard, group| {
-            (shard.run_state, shard.watermark) = (Some(lane), group.watermark);
+    for (member, run_state) in &seen.run_states {
+        each(&mut shards, &run_state.groups, |shard, group| {
+            (shard.run_state, shard.watermark) = (Some(run_state), group.watermark);
         });
-        for open in &lane.open {
+        for open in &run_state.open {
             for shard in open.shards.iter() {
                 if let Some(shard) = shards.get_mut(shard.0 as usize) {
                     shard.open = Some((member, open));
@@ -119,7 +119,7 @@ impl<'a> CompatShard<'a> {
         }
         let ended = self.ended()?;
         // A run state has only its latest start. If that is another shard's, the fire itself tells when this one began.
-        let began = self.run_state.and_then(|lane| lane.began).filter(|began| *began <= ended);
+        let began = self.run_state.and_then(|run_state| run_state.began).filter(|began| *began <= ended);
         began.or_else(|| self.rest()).filter(|at| *at > Wall::MIN && *at <= ended)
     }
 
@@ -131,7 +131,7 @@ impl<'a> CompatShard<'a> {
     /// Whether a run of it has ended since the last reshard, and the next one has not begun.
     pub(super) fn is_completed(&self) -> bool {
         let Some(rest) = self.rest().filter(|_| !self.is_off()) else { return false };
-        let Some(ended) = self.run_state.and_then(|lane| lane.ended) else { return false };
+        let Some(ended) = self.run_state.and_then(|run_state| run_state.ended) else { return false };
         // A fire that was skipped, or was lost with its node, is no ended run.
         let by_schedule = self.dealt < rest && rest <= ended;
         let by_hand = |request: &TriggerRequest| request.shards.contains(self.shard) && request.at <= ended;

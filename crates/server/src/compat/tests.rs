@@ -72,36 +72,36 @@ fn declared() -> CompatJob {
 
 impl CompatJob {
     fn reshard_pending(mut self, why: ReshardCause) -> Self {
-        self.sharding.mark = Some(ReshardPending { since: self.now, why });
+        self.sharding.reshard_pending = Some(ReshardPending { since: self.now, why });
         self
     }
 
     /// Assigns shards, all with the same watermark; run states start empty except for their times.
-    fn deal(mut self, watermark: i64, portions: &[(&str, &str)]) -> Self {
-        let portion = |(holder, its): &(&str, &str)| {
+    fn deal(mut self, watermark: i64, assignments: &[(&str, &str)]) -> Self {
+        let assignment = |(holder, its): &(&str, &str)| {
             let group = ShardGroup { watermark: Wall(watermark), shards: shards(its) };
             ShardAssignment {
                 holder: member(holder),
                 groups: Vec::from_iter((!its.is_empty()).then_some(group)),
             }
         };
-        let portions: Vec<ShardAssignment> = portions.iter().map(portion).collect();
+        let assignments: Vec<ShardAssignment> = assignments.iter().map(assignment).collect();
         self.sharding.leader = Some(member("a@6684"));
-        self.sharding.mark = None;
-        self.sharding.lanes = portions.iter().map(|p| p.holder.clone()).collect();
-        self.sharding.cut = ShardMap {
+        self.sharding.reshard_pending = None;
+        self.sharding.run_states = assignments.iter().map(|p| p.holder.clone()).collect();
+        self.sharding.shard_map = ShardMap {
             number: 7,
             total: self.spec.job.shards,
-            among: self.sharding.lanes.clone(),
-            portions: portions.iter().filter(|p| !p.groups.is_empty()).cloned().collect(),
+            among: self.sharding.run_states.clone(),
+            assignments: assignments.iter().filter(|p| !p.groups.is_empty()).cloned().collect(),
             ..ShardMap::default()
         };
         let before = std::mem::take(&mut self.run_states);
-        let lane = |p: ShardAssignment| {
+        let run_state = |p: ShardAssignment| {
             let old = before.get(&p.holder).cloned().unwrap_or_default();
-            (p.holder, ShardRunState { cut: 7, groups: p.groups, ..old })
+            (p.holder, ShardRunState { map_number: 7, groups: p.groups, ..old })
         };
-        self.run_states = portions.into_iter().map(lane).collect();
+        self.run_states = assignments.into_iter().map(run_state).collect();
         self
     }
 
@@ -111,18 +111,18 @@ impl CompatJob {
 
     /// Claims the fire of a moment, which starts then.
     fn claims(mut self, holder: &str, due: i64, its: &str) -> Self {
-        let lane = self.run_state(holder);
-        let back = lane.groups[0].watermark;
-        lane.set_watermark(&shards(its), Wall(due));
-        lane.add_open(open(due, back, its));
-        lane.began = Some(Wall(due));
+        let run_state = self.run_state(holder);
+        let back = run_state.groups[0].watermark;
+        run_state.set_watermark(&shards(its), Wall(due));
+        run_state.add_open(open(due, back, its));
+        run_state.began = Some(Wall(due));
         self
     }
 
     fn ends(mut self, holder: &str, at: i64, its: &str) -> Self {
-        let lane = self.run_state(holder);
-        lane.close(&shards(its));
-        lane.ended = Some(Wall(at));
+        let run_state = self.run_state(holder);
+        run_state.close(&shards(its));
+        run_state.ended = Some(Wall(at));
         self
     }
 

@@ -1,12 +1,12 @@
 // Keeps the console live: reads the stream of pictures and writes them as text nodes only.
 // @ts-check
 
-/** @typedef {{name: string, schedule: string, zone: string, placement: string, owner: string | null, nodes: number, next: string | null, paused: boolean, disabled?: boolean, missing?: string[], fits_nobody?: boolean}} Job */
+/** @typedef {{name: string, schedule: string, timezone: string, placement: string, owner: string | null, nodes: number, next: string | null, paused: boolean, disabled?: boolean, missing?: string[], unschedulable?: boolean}} Job */
 /** @typedef {{run: string, job: string, shard: number, due: string, node: string, attempt: number, state: string, reason: string | null, started: string | null, ended: string | null}} Run */
 /** @typedef {{name: string, held: number, quota: number, shards: number, alarm: number, draining: boolean, drained: boolean, offline: boolean, labels: string[]}} Member */
 /** @typedef {{node: string, shards: string, state: string, paused: boolean, disabled: boolean, shutdown: boolean}} Share */
 /** @typedef {{shards: string, node: string | null, state: string, fire: string | null, due: string | null, attempt: number | null, failed_over: boolean, parameter: string, began: string | null}} Shard */
-/** @typedef {{job: string, total: number, leader: string | null, mark: {why: string, since: string} | null, off: string, nodes: Share[], shards: Shard[]}} Sharing */
+/** @typedef {{job: string, total: number, leader: string | null, reshard_pending: {why: string, since: string} | null, off: string, nodes: Share[], shards: Shard[]}} Sharing */
 /** @typedef {{name: string, lines: number, jobs: number, version: number, since: string, description: string}} Calendar */
 /** @typedef {{seq: number, at: string, node: string, kind: string, text: string}} Happening */
 /** @typedef {{id: string, at: string, node: string, who: string, from: string, claims: string, verb: string, object: string, outcome: string, before: number | null, after: number | null, what: string}} Change */
@@ -186,7 +186,7 @@ const rules = (job) => (job.schedule || "by hand").split("; ").flatMap((rule) =>
 const due = (job) => {
   if (job.disabled) return chip("disabled");
   if (job.missing?.length) return el("span", { class: "chip", "data-state": "waiting" }, `no calendar ${job.missing[0]}`);
-  if (job.fits_nobody) return el("span", { class: "chip", "data-state": "waiting" }, "no node fits");
+  if (job.unschedulable) return el("span", { class: "chip", "data-state": "waiting" }, "no node fits");
   return job.paused ? chip("paused") : time(job.next);
 };
 
@@ -197,7 +197,7 @@ const jobRow = (job) => {
   const toggle = button(verb, job.name, `${path}/${verb.toLowerCase()}`);
   return [
     el("td", { class: "name" }, job.placement === "sharded" ? link(job.name) : job.name),
-    el("td", { class: "words" }, ...rules(job), el("small", {}, job.zone)),
+    el("td", { class: "words" }, ...rules(job), el("small", {}, job.timezone)),
     el("td", {}, due(job)),
     el("td", {}, job.owner ?? "–", ...part(job)),
     el("td", { class: "actions" }, starter(job.name, `${path}/run`), toggle),
@@ -239,7 +239,7 @@ const causes = {
   nodes: "nodes came, went or were switched",
   shards: "the number of shards changed",
   strategy: "the way of cutting changed",
-  pinned: "shards that were left where they ran have ended",
+  draining: "shards that were left where they ran have ended",
   repair: "the shares were not whole",
 };
 
@@ -362,8 +362,8 @@ const look = async () => {
   const holders = found.nodes.filter((node) => node.shards !== "").length;
   say("job-name", name);
   say("job-line", `${counted(found.total, "shard")} on ${counted(holders, "node")}, led by ${found.leader ?? "nobody"}`);
-  const mark = found.mark;
-  const said = mark ? `To be cut again before the next fire: ${causes[mark.why] ?? mark.why}, since ` : "";
+  const mark = found.reshard_pending;
+  const said = mark ? `To be resharded before the next fire: ${causes[mark.why] ?? mark.why}, since ` : "";
   if (at("job-mark").getAttribute("data-text") !== JSON.stringify(mark)) {
     at("job-mark").replaceChildren(said, ...(mark ? [time(mark.since)] : []));
     at("job-mark").setAttribute("data-text", JSON.stringify(mark));

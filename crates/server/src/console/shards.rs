@@ -15,7 +15,7 @@ pub(super) fn section(page: Option<&ShardPage<ShardRangeRow>>) -> Markup {
                 " " small #job-line { @if let Some(page) = page { (page.sharing.line(page.total)) } }
                 a.close href="/" { "Close" }
             }
-            p #job-mark.empty hidden[page.is_none_or(|page| page.sharing.mark.is_none())] {
+            p #job-mark.empty hidden[page.is_none_or(|page| page.sharing.reshard_pending.is_none())] {
                 @if let Some(page) = page { (reshard_pending(&page.sharing)) }
             }
             div.scroll tabindex="0" role="region" aria-label="Nodes of the job" { table {
@@ -37,8 +37,8 @@ pub(super) fn section(page: Option<&ShardPage<ShardRangeRow>>) -> Markup {
 
 fn reshard_pending(sharing: &ShardingRow) -> Markup {
     html! {
-        @if let Some(mark) = &sharing.mark {
-            "To be cut again before the next fire: " (mark.reason()) ", since " (time(Some(&mark.since)))
+        @if let Some(mark) = &sharing.reshard_pending {
+            "To be resharded before the next fire: " (mark.reason()) ", since " (time(Some(&mark.since)))
         }
     }
 }

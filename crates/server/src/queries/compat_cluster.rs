@@ -40,11 +40,11 @@ pub(crate) async fn compat_cluster(
             let jobs = some.iter().map(|job| &job.spec.job).filter(move |job| job.placement == placement);
             jobs.map(|job| job.name.clone()).collect::<Vec<JobName>>()
         };
-        let mut lanes = handle.claimed_run_states(&of(Placement::Claimed)).await?;
+        let mut run_states = handle.claimed_run_states(&of(Placement::Claimed)).await?;
         let mut plans = handle.plans(&of(Placement::Dispatched)).await?;
         for job in some {
-            let lane = lanes.remove(&job.spec.job.name);
-            job.open = lane.map(|lane| lane.open).unwrap_or_default();
+            let run_state = run_states.remove(&job.spec.job.name);
+            job.open = run_state.map(|run_state| run_state.open).unwrap_or_default();
             job.plan = plans.remove(&job.spec.job.name);
         }
     }
@@ -106,8 +106,9 @@ fn all(handle: &Handle) -> Vec<CompatJobSummary> {
 }
 
 fn job_summary(view: &View, job: JobView<'_>) -> Option<CompatJobSummary> {
-    let portions = job.sharding().filter(|_| job.is_sharded()).map(|sharding| sharding.cut.portions.iter());
-    let holders = portions.into_iter().flatten().map(|portion| &portion.holder).chain(job.owner());
+    let assignments =
+        job.sharding().filter(|_| job.is_sharded()).map(|sharding| sharding.shard_map.assignments.iter());
+    let holders = assignments.into_iter().flatten().map(|assignment| &assignment.holder).chain(job.owner());
     let asked = job.triggers().and_then(|known| known.value.as_ref());
     let waiting = asked.into_iter().flat_map(|asked| &asked.requests).filter(|request| !request.taken);
     let spec = super::timed(view, &job)?;

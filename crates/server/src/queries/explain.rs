@@ -92,14 +92,14 @@ pub(crate) async fn job(
     absent::explain(handle, &known, &mut told).await;
     let waits = match job.placement {
         Placement::Claimed => {
-            let lane = handle.claimed_run_states(std::slice::from_ref(name)).await?.remove(name);
-            claimed::explain(&known, lane.as_ref(), &mut told);
-            claimed::waiting(&known, lane.as_ref())
+            let run_state = handle.claimed_run_states(std::slice::from_ref(name)).await?.remove(name);
+            claimed::explain(&known, run_state.as_ref(), &mut told);
+            claimed::waiting(&known, run_state.as_ref())
         }
         Placement::Sharded | Placement::Broadcast => {
-            let lanes = handle.shard_run_states(name).await?;
-            sharded::explain(&known, &lanes, &mut told);
-            sharded::waiting(&known, &lanes)
+            let run_states = handle.shard_run_states(name).await?;
+            sharded::explain(&known, &run_states, &mut told);
+            sharded::waiting(&known, &run_states)
         }
         Placement::Dispatched => {
             let plan = handle.plans(std::slice::from_ref(name)).await?.remove(name);
@@ -200,12 +200,13 @@ impl ExplainContext {
     /// Explains which runs have permits of its pool, if it has one.
     fn explain_pool(&self, told: &mut ExplanationRow) {
         let Some(Pool { name, limit }) = &self.job().pool else { return };
-        let seats = &self.pool.seats;
-        let (most, taken) = (self.pool.limit(*limit), seats.len());
+        let permits = &self.pool.permits;
+        let (most, taken) = (self.pool.limit(*limit), permits.len());
         told.fact("pool", name);
         told.fact("pool_at_most", most);
-        told.fact("pool_runs", seats.iter().map(|seat| &seat.run).collect::<Vec<_>>());
-        let first = seats.iter().take(REPORTED_MAX).map(|seat| format!("{} on {}", seat.run, seat.by.node));
+        told.fact("pool_runs", permits.iter().map(|permit| &permit.run).collect::<Vec<_>>());
+        let first =
+            permits.iter().take(REPORTED_MAX).map(|permit| format!("{} on {}", permit.run, permit.by.node));
         let first = first.collect::<Vec<_>>().join(", ");
         let more = taken.saturating_sub(REPORTED_MAX);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -223,14 +224,14 @@ impl ExplainContext {
 
     /// The pool in which a run of a node waits for a permit, if it does.
     fn permit_of(&self, run: &RunId, by: &Member) -> Option<&PoolName> {
-        let sits = || self.pool.seats.iter().any(|seat| seat.run == *run && seat.by == *by);
+        let sits = || self.pool.permits.iter().any(|permit| permit.run == *run && permit.by == *by);
         self.job().pool.as_ref().filter(|_| !sits()).map(|pool| &pool.name)
     }
 
     /// Why a claimed run waits for a permit.
     fn permit_wanted(&self, pool: &PoolName) -> String {
         let first: Vec<_> =
-            self.pool.seats.iter().take(REPORTED_MAX).map(|seat| seat.run.to_string()).collect();
+            self.pool.permits.iter().take(REPORTED_MAX).map(|permit| permit.run.to_string()).collect();
         match first.as_slice() {
             [] => format!("it waits for a seat in pool {pool}"),
             first => format!("it waits for a seat in pool {pool}, where these go on: {}", first.join(", ")),

@@ -41,14 +41,14 @@ pub(crate) async fn open(handle: &Handle, fire: &FireId) -> Result<OpenFire, Run
     };
     match seen.spec.job.placement {
         Placement::Sharded | Placement::Broadcast => {
-            let lanes = handle.shard_run_states(&fire.job).await?;
-            Ok(sharded(&seen, fire, lanes.values()))
+            let run_states = handle.shard_run_states(&fire.job).await?;
+            Ok(sharded(&seen, fire, run_states.values()))
         }
         Placement::Claimed => {
-            let mut lanes = handle.claimed_run_states(std::slice::from_ref(&fire.job)).await?;
-            let lane = lanes.remove(&fire.job).unwrap_or_default();
-            let told = lane.verdicts.iter().any(|verdict| is_of(verdict, fire));
-            Ok(single(&seen, fire, lane.open_of(&fire.fire).is_some() || told, lane.watermark))
+            let mut run_states = handle.claimed_run_states(std::slice::from_ref(&fire.job)).await?;
+            let run_state = run_states.remove(&fire.job).unwrap_or_default();
+            let told = run_state.verdicts.iter().any(|verdict| is_of(verdict, fire));
+            Ok(single(&seen, fire, run_state.open_of(&fire.fire).is_some() || told, run_state.watermark))
         }
         Placement::Dispatched => {
             let mut plans = handle.plans(std::slice::from_ref(&fire.job)).await?;
@@ -113,18 +113,18 @@ fn single(seen: &OpenFireSource, fire: &FireId, is_open: bool, watermark: Wall) 
 fn sharded<'a>(
     seen: &OpenFireSource,
     fire: &FireId,
-    lanes: impl Iterator<Item = &'a ShardRunState>,
+    run_states: impl Iterator<Item = &'a ShardRunState>,
 ) -> OpenFire {
-    let all = ShardSet::all(seen.sharding.cut.total_of(&seen.spec.job)).minus(&seen.spec.off);
+    let all = ShardSet::all(seen.sharding.shard_map.total_of(&seen.spec.job)).minus(&seen.spec.off);
     let (mut shards, mut passed) = (ShardSet::empty(), ShardSet::empty());
     let due = if let Fire::Due(due) = &fire.fire { *due } else { Wall::MIN };
-    for lane in lanes {
-        let open = lane.open.iter().filter(|open| open.fire == fire.fire);
+    for run_state in run_states {
+        let open = run_state.open.iter().filter(|open| open.fire == fire.fire);
         shards = open.fold(shards, |all, open| all.or(&open.shards));
-        for verdict in lane.verdicts.iter().filter(|verdict| is_of(verdict, fire)) {
+        for verdict in run_state.verdicts.iter().filter(|verdict| is_of(verdict, fire)) {
             shards = shards.or(&verdict.shards).or(&ShardSet::one(verdict.run.shard));
         }
-        let groups = lane.groups.iter().filter(|group| group.watermark >= due);
+        let groups = run_state.groups.iter().filter(|group| group.watermark >= due);
         passed = groups.fold(passed, |all, group| all.or(&group.shards));
     }
     let wanted = match (&fire.fire, &seen.request) {
@@ -135,8 +135,13 @@ fn sharded<'a>(
         (Fire::Due(_), _) | (_, None) => shards.clone(),
         (_, Some(request)) => {
             let of_node = request.node.as_ref().map(|node| {
-                let own = seen.sharding.cut.portions.iter().filter(|portion| portion.holder.node == *node);
-                own.fold(ShardSet::empty(), |all, portion| all.or(&portion.shards()))
+                let own = seen
+                    .sharding
+                    .shard_map
+                    .assignments
+                    .iter()
+                    .filter(|assignment| assignment.holder.node == *node);
+                own.fold(ShardSet::empty(), |all, assignment| all.or(&assignment.shards()))
             });
             let asked = of_node.map_or_else(|| all.clone(), |own| own.and(&all));
             if request.taken {
@@ -201,8 +206,8 @@ mod tests {
         }
     }
 
-    fn open_of(seen: &OpenFireSource, fire: &str, lanes: &[ShardRunState]) -> (String, String) {
-        let found = sharded(seen, &fire.parse().expect("a fire"), lanes.iter());
+    fn open_of(seen: &OpenFireSource, fire: &str, run_states: &[ShardRunState]) -> (String, String) {
+        let found = sharded(seen, &fire.parse().expect("a fire"), run_states.iter());
         (found.shards.to_string(), found.wanted.to_string())
     }
 
@@ -214,17 +219,17 @@ mod tests {
     fn a_fire_by_schedule_is_open_while_a_shard_has_not_come_to_it_or_has_not_ended() {
         let seen = source_of("@every 1s", None);
         assert_eq!(open_of(&seen, "j:5000", &[]), reported_reason("0-2", "0-2"), "nobody has come to it");
-        let lanes = [
+        let run_states = [
             run_state(&[(5_000, "0-1")], &[("j:5000", "1")]),
             run_state(&[(4_000, "2-3")], &[("j:4000", "2")]),
         ];
-        assert_eq!(open_of(&seen, "j:5000", &lanes), reported_reason("1-2", "0-2"));
-        let lanes = [run_state(&[(5_000, "0-1"), (6_000, "2-3")], &[("j:6000", "2")])];
-        assert_eq!(open_of(&seen, "j:5000", &lanes), reported_reason("", "0-2"));
-        assert_eq!(open_of(&seen, "j:5001", &lanes), reported_reason("", ""), "no such fire");
+        assert_eq!(open_of(&seen, "j:5000", &run_states), reported_reason("1-2", "0-2"));
+        let run_states = [run_state(&[(5_000, "0-1"), (6_000, "2-3")], &[("j:6000", "2")])];
+        assert_eq!(open_of(&seen, "j:5000", &run_states), reported_reason("", "0-2"));
+        assert_eq!(open_of(&seen, "j:5001", &run_states), reported_reason("", ""), "no such fire");
         let mut paused = source_of("@every 1s", None);
         paused.spec.paused = true;
-        assert_eq!(open_of(&paused, "j:9000", &lanes), reported_reason("", ""), "it does not come");
+        assert_eq!(open_of(&paused, "j:9000", &run_states), reported_reason("", ""), "it does not come");
     }
 
     #[test]
@@ -247,18 +252,18 @@ mod tests {
             open_of(&source_of("", request(false, "")), "j:ask-r", &[]),
             reported_reason("0-2", "0-2")
         );
-        let lanes = [run_state(&[(7, "0-1")], &[("j:ask-r", "1")]), run_state(&[(7, "2-3")], &[])];
+        let run_states = [run_state(&[(7, "0-1")], &[("j:ask-r", "1")]), run_state(&[(7, "2-3")], &[])];
         assert_eq!(
-            open_of(&source_of("", request(false, "0-1")), "j:ask-r", &lanes),
+            open_of(&source_of("", request(false, "0-1")), "j:ask-r", &run_states),
             reported_reason("1-2", "0-2")
         );
         assert_eq!(
-            open_of(&source_of("", request(true, "0-3")), "j:ask-r", &lanes),
+            open_of(&source_of("", request(true, "0-3")), "j:ask-r", &run_states),
             reported_reason("1", "0-2")
         );
         assert_eq!(open_of(&source_of("", request(true, "0-3")), "j:ask-r", &[]), reported_reason("", "0-2"));
         assert_eq!(
-            open_of(&source_of("", None), "j:ask-r", &lanes),
+            open_of(&source_of("", None), "j:ask-r", &run_states),
             reported_reason("1", "1"),
             "it is forgotten"
         );

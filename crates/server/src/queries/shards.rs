@@ -19,30 +19,32 @@ use crate::zones;
 /// The leader and the shard assignments of a job; `None` if it is not sharded.
 pub(super) fn sharing(view: &View, job: &JobView<'_>, spec: &Spec) -> Option<ShardingRow> {
     let sharding = job.sharding().filter(|_| job.is_sharded())?;
-    let mark =
-        sharding.mark.map(|mark| ReshardPendingRow { why: word(&mark.why), since: moment(mark.since) });
+    let mark = sharding
+        .reshard_pending
+        .map(|mark| ReshardPendingRow { why: word(&mark.why), since: moment(mark.since) });
     Some(ShardingRow {
         leader: sharding.leader.as_ref().map(|member| member.node.to_string()),
-        mark,
+        reshard_pending: mark,
         off: spec.off.to_string(),
-        pinned: sharding.cut.pinned.to_string(),
+        draining: sharding.shard_map.draining.to_string(),
         nodes: assignments(view, job, sharding),
     })
 }
 
 /// The number of nodes that have shards of a job.
 pub(super) fn holders(sharding: &Sharding) -> usize {
-    let portions = sharding.cut.portions.iter().filter(|portion| !portion.groups.is_empty());
-    portions.map(|portion| &portion.holder.node).collect::<BTreeSet<_>>().len()
+    let assignments =
+        sharding.shard_map.assignments.iter().filter(|assignment| !assignment.groups.is_empty());
+    assignments.map(|assignment| &assignment.holder.node).collect::<BTreeSet<_>>().len()
 }
 
 /// The number of shards of each node, over all jobs.
 pub(super) fn held(view: &View) -> BTreeMap<NodeName, usize> {
     let mut held = BTreeMap::new();
     let tables = view.sharded().filter_map(|id| view.job(id).sharding());
-    for portion in tables.flat_map(|sharding| &sharding.cut.portions) {
-        let shards: usize = portion.groups.iter().map(|group| group.shards.len()).sum();
-        *held.entry(portion.holder.node.clone()).or_default() += shards;
+    for assignment in tables.flat_map(|sharding| &sharding.shard_map.assignments) {
+        let shards: usize = assignment.groups.iter().map(|group| group.shards.len()).sum();
+        *held.entry(assignment.holder.node.clone()).or_default() += shards;
     }
     held
 }
@@ -53,15 +55,15 @@ fn assignments(view: &View, job: &JobView<'_>, sharding: &Sharding) -> Vec<Assig
         view.members().map(|(member, _)| (&member.node, member)).collect();
     let available: BTreeSet<&NodeName> = job.available().into_iter().map(|member| &member.node).collect();
     let mut names: BTreeSet<&NodeName> = living.keys().copied().collect();
-    let portions = &sharding.cut.portions;
-    names.extend(portions.iter().map(|portion| &portion.holder.node));
+    let assignments = &sharding.shard_map.assignments;
+    names.extend(assignments.iter().map(|assignment| &assignment.holder.node));
     names.extend(view.switched(job.name()).map(|(node, _)| node).filter(|node| {
         let switches = job.switches(node);
         switches.paused || switches.disabled
     }));
     let row = |node: &NodeName| {
-        let own = portions.iter().filter(|portion| portion.holder.node == *node);
-        let groups = own.flat_map(|portion| &portion.groups);
+        let own = assignments.iter().filter(|assignment| assignment.holder.node == *node);
+        let groups = own.flat_map(|assignment| &assignment.groups);
         let shards = groups.fold(ShardSet::empty(), |all, group| all.or(&group.shards));
         let switches = job.switches(node);
         let life = living.get(node);
@@ -115,9 +117,9 @@ fn sharded_job(handle: &Handle, name: &JobName) -> Option<ShardedJobView> {
 /// The registry, which has the run states, is unreachable; the text has the fix.
 pub(crate) async fn shards(handle: &Handle, name: &JobName) -> Result<Option<ShardPage<ShardRow>>, String> {
     let Some(table) = sharded_job(handle, name) else { return Ok(None) };
-    let lanes = handle.shard_run_states(name).await.map_err(|e| e.to_string())?;
-    let shards = rows(&table, &lanes, zones::now());
-    let total = table.sharding.cut.total_of(&table.spec.job);
+    let run_states = handle.shard_run_states(name).await.map_err(|e| e.to_string())?;
+    let shards = rows(&table, &run_states, zones::now());
+    let total = table.sharding.shard_map.total_of(&table.spec.job);
     Ok(Some(ShardPage { job: name.to_string(), total, sharing: table.sharing, shards }))
 }
 
@@ -140,10 +142,11 @@ pub(crate) fn folded(page: ShardPage<ShardRow>) -> ShardPage<ShardRangeRow> {
 #[must_use]
 pub(crate) fn requested_shards(handle: &Handle, name: &JobName, node: Option<&NodeName>) -> Option<ShardSet> {
     let table = sharded_job(handle, name)?;
-    let all = ShardSet::all(table.sharding.cut.total_of(&table.spec.job)).minus(&table.spec.off);
+    let all = ShardSet::all(table.sharding.shard_map.total_of(&table.spec.job)).minus(&table.spec.off);
     let Some(node) = node else { return Some(all) };
-    let own = table.sharding.cut.portions.iter().filter(|portion| portion.holder.node == *node);
-    let groups = own.flat_map(|portion| &portion.groups);
+    let own =
+        table.sharding.shard_map.assignments.iter().filter(|assignment| assignment.holder.node == *node);
+    let groups = own.flat_map(|assignment| &assignment.groups);
     Some(groups.fold(ShardSet::empty(), |all, group| all.or(&group.shards)).and(&all))
 }
 
@@ -163,18 +166,20 @@ fn holders_by_shard<'a>(
     by_shard
 }
 
-fn rows(table: &ShardedJobView, lanes: &BTreeMap<Member, ShardRunState>, now: Wall) -> Vec<ShardRow> {
-    let total = table.sharding.cut.total_of(&table.spec.job);
-    let portions = table.sharding.cut.portions.iter();
-    let cut = portions.flat_map(|p| p.groups.iter().map(|group| (&p.holder, &group.shards)));
+fn rows(table: &ShardedJobView, run_states: &BTreeMap<Member, ShardRunState>, now: Wall) -> Vec<ShardRow> {
+    let total = table.sharding.shard_map.total_of(&table.spec.job);
+    let assignments = table.sharding.shard_map.assignments.iter();
+    let cut = assignments.flat_map(|p| p.groups.iter().map(|group| (&p.holder, &group.shards)));
     let cut = holders_by_shard(total, cut);
     // A shard that failed over is in its new member's run state, while the assignment still names the old member.
-    let kept =
-        lanes.iter().flat_map(|(member, lane)| lane.groups.iter().map(move |group| (member, &group.shards)));
+    let kept = run_states
+        .iter()
+        .flat_map(|(member, run_state)| run_state.groups.iter().map(move |group| (member, &group.shards)));
     let kept = holders_by_shard(total, kept);
     let mut open: BTreeMap<Shard, (&Member, &evenkeel_core::record::OpenShards)> = BTreeMap::new();
-    for (member, lane) in lanes {
-        let opened = lane.open.iter().flat_map(|o| o.shards.iter().map(move |shard| (shard, (member, o))));
+    for (member, run_state) in run_states {
+        let opened =
+            run_state.open.iter().flat_map(|o| o.shards.iter().map(move |shard| (shard, (member, o))));
         open.extend(opened);
     }
     let shards = (0..total).map(Shard).zip(cut).zip(kept);
@@ -182,7 +187,7 @@ fn rows(table: &ShardedJobView, lanes: &BTreeMap<Member, ShardRunState>, now: Wa
         let found = open.get(&shard).copied();
         let holder = found.map(|(member, _)| member).or(kept).or(cut);
         let open = found.map(|(_, open)| open);
-        let lane = holder.and_then(|member| lanes.get(member));
+        let run_state = holder.and_then(|member| run_states.get(member));
         let doing = ShardActivity {
             node: holder.map(|member| member.node.to_string()),
             state: state(table, shard, holder, open.map(|open| open.from), now).to_owned(),
@@ -191,7 +196,7 @@ fn rows(table: &ShardedJobView, lanes: &BTreeMap<Member, ShardRunState>, now: Wa
             attempt: open.map(|open| open.attempt),
             failed_over: open.is_some_and(|open| open.attempt > 1) && holder != cut,
             parameter: table.spec.job.shard_parameters.get(shard.0 as usize).cloned().unwrap_or_default(),
-            began: open.map(|open| open.from).or(lane.and_then(|lane| lane.began)).map(moment),
+            began: open.map(|open| open.from).or(run_state.and_then(|run_state| run_state.began)).map(moment),
         };
         let id = |open: &evenkeel_core::record::OpenShards| {
             RunId { job: table.spec.job.name.clone(), fire: open.fire.clone(), shard }.to_string()
@@ -218,12 +223,12 @@ fn state(
     };
     match from {
         Some(_) if !lives => "gone",
-        Some(_) if table.sharding.cut.pinned.contains(shard) => "pinned",
+        Some(_) if table.sharding.shard_map.draining.contains(shard) => "draining",
         Some(from) if from > now => "claimed",
         Some(_) => "running",
         None if spec.off.contains(shard) => "off",
         None if !spec.job.enabled => "disabled",
-        None if !lives || table.sharding.mark.is_some() => "waiting",
+        None if !lives || table.sharding.reshard_pending.is_some() => "waiting",
         None if paused() => "paused",
         None => "idle",
     }

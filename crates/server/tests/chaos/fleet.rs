@@ -116,8 +116,9 @@ impl<'a> ChaosFleet<'a> {
         until("shares are cut for all nodes", || {
             let books = self.registry_lines();
             let cut = |job| {
-                let names = sharding(&books, &sharded::name(job)).filter(|table| table.mark.is_none());
-                names.is_some_and(|table| table.cut.among.iter().map(|m| m.node.as_str()).eq(NAMES))
+                let names =
+                    sharding(&books, &sharded::name(job)).filter(|table| table.reshard_pending.is_none());
+                names.is_some_and(|table| table.shard_map.among.iter().map(|m| m.node.as_str()).eq(NAMES))
             };
             (0..sharded::JOBS.len()).all(cut).then_some(())
         });
@@ -127,7 +128,7 @@ impl<'a> ChaosFleet<'a> {
     pub(crate) fn wait_for_total(&self, job: &str, total: u32) {
         until("the job is cut into its new number of shards", || {
             let table = sharding(&self.registry_lines(), job)?;
-            (table.cut.total == total && table.mark.is_none()).then_some(())
+            (table.shard_map.total == total && table.reshard_pending.is_none()).then_some(())
         });
     }
 
@@ -138,13 +139,13 @@ impl<'a> ChaosFleet<'a> {
         let mut books = self.registry_lines();
         let one = books.transaction().expect("a transaction");
         let table = sharding(&one, job).expect("a sharded job has a table");
-        let lane = |member| entry(&one, &format!("lane/{job}/{member}"));
-        let lanes = table.lanes.iter().map(|member| (member, lane(member)));
+        let run_state = |member| entry(&one, &format!("lane/{job}/{member}"));
+        let run_states = table.run_states.iter().map(|member| (member, run_state(member)));
         let (mut marks, mut backs) = (Vec::new(), Vec::new());
-        for (member, lane) in lanes {
-            let lane: Option<ShardRunState> = lane;
-            backs.extend(lane.iter().flat_map(|lane| &lane.open).map(|open| open.back.0));
-            let groups = table.run_state_of(member, lane.as_ref()).groups;
+        for (member, run_state) in run_states {
+            let run_state: Option<ShardRunState> = run_state;
+            backs.extend(run_state.iter().flat_map(|run_state| &run_state.open).map(|open| open.back.0));
+            let groups = table.run_state_of(member, run_state.as_ref()).groups;
             marks.extend(groups.iter().map(|group| group.watermark.0));
         }
         let newest = marks.iter().copied().max().expect("a job has shards");
@@ -155,7 +156,9 @@ impl<'a> ChaosFleet<'a> {
         let books = self.registry_lines();
         (0..sharded::JOBS.len()).all(|job| {
             let table = sharding(&books, &sharded::name(job));
-            table.is_some_and(|t| t.cut.portions.iter().all(|p| p.holder.node.as_str() != NAMES[node]))
+            table.is_some_and(|t| {
+                t.shard_map.assignments.iter().all(|p| p.holder.node.as_str() != NAMES[node])
+            })
         })
     }
 

@@ -106,7 +106,7 @@ fn nothing_is_lost_in_many_rounds_and_takeovers_are_prompt() {
     let recut = best(|fault| fault.reshard);
     assert!(
         recut <= PROMISED_MS + sharded::RESHARD_TIMEOUT_MS,
-        "cut again too late in every round: {faults:#?}"
+        "resharded too late in every round: {faults:#?}"
     );
 }
 

@@ -133,7 +133,7 @@ fn a_job_that_no_node_fits_says_so_where_its_next_fire_would_stand() {
     assert!(page.contains("no node fits"), "{page}");
     assert!(page.contains("<code>0 1 * * *</code> <code>0 2 * * *</code>"), "each rule is whole: {page}");
     let mut pictures = SnapshotStream::of(&node);
-    assert_eq!(pictures.next()["jobs"][0]["fits_nobody"], true);
+    assert_eq!(pictures.next()["jobs"][0]["unschedulable"], true);
 }
 
 #[test]

@@ -106,14 +106,14 @@ fn a_sharded_job_says_who_leads_it_and_how_it_was_cut() {
     let node = ServerProcess::serve(folder.path(), "a", &[]);
     applied(&node);
     until("it was cut", || {
-        node.json(&["explain", "job", "split"])["facts"]["cut"].as_u64().filter(|cut| *cut > 0)
+        node.json(&["explain", "job", "split"])["facts"]["reshard"].as_u64().filter(|cut| *cut > 0)
     });
     let told = node.json(&["explain", "job", "split"]);
     let (rule, leads) = point(&told, "leader");
     assert!(rule == "election" && leads.starts_with("a@1 leads by place epoch "), "{told}");
-    let (rule, cut) = point(&told, "cut");
+    let (rule, cut) = point(&told, "reshard");
     assert!(rule == "sharding" && cut.ends_with("cut 4 shards by average for a"), "{told}");
-    assert!(point(&told, "portion").1.starts_with("a@1 has shards 0-3"), "{told}");
+    assert!(point(&told, "assignment").1.starts_with("a@1 has shards 0-3"), "{told}");
     let run = until("a shard ran", || {
         let runs = node.json(&["run", "list", "--job", "split", "--state", "succeeded"]);
         runs[0]["run"].as_str().map(ToOwned::to_owned)

@@ -75,8 +75,8 @@ fn where_no_node_fits_it_is_said_and_runs_once_one_does() {
     until("the list says so", || a.ok(&["job", "list"]).contains("no node fits").then_some(()));
     let why = a.ok(&["explain", "job", "j"]);
     assert!(why.contains("no living node fits gpu: start one with these labels"), "{why}");
-    until("the event is told", || a.ok(&["event", "list"]).contains("fits_nobody").then_some(()));
-    let told = a.json(&["event", "list", "--kind", "fits_nobody"]);
+    until("the event is told", || a.ok(&["event", "list"]).contains("unschedulable").then_some(()));
+    let told = a.json(&["event", "list", "--kind", "unschedulable"]);
     assert_eq!(told.as_array().map(Vec::len), Some(1), "{told}");
     assert_eq!(ran(&a, "j").1, 0);
     let _b = ServerProcess::serve(folder.path(), "b", &["--label", "gpu"]);

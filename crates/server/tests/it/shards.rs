@@ -161,7 +161,10 @@ fn a_sharded_job_is_run_by_everyone_and_shown_as_documented() {
     assert_eq!(text(&back.stdout), "unchanged  meters\n1 unchanged\n", "what is shown can be applied");
     let found = first.json(&["job", "show", "meters"]);
     assert_eq!(found["job"]["description"], "read by everyone");
-    assert_eq!((&found["sharing"]["leader"], &found["sharing"]["mark"]), (&json!("a"), &Value::Null));
+    assert_eq!(
+        (&found["sharing"]["leader"], &found["sharing"]["reshard_pending"]),
+        (&json!("a"), &Value::Null)
+    );
     let nodes = first.json(&["node", "list"]);
     assert_eq!((&nodes[0]["shards"], &nodes[1]["shards"]), (&json!(3), &json!(2)));
     let mut wanted =

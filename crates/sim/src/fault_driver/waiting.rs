@@ -18,8 +18,8 @@ impl FaultDriver<'_> {
 
 fn open(name: &JobName, book: &JobTrack) -> Vec<(NodeName, RunId)> {
     let run = |fire: &Fire, shard| RunId { job: name.clone(), fire: fire.clone(), shard };
-    let lane = book.run_state.iter().flat_map(|lane| &lane.open);
-    let lane = lane.map(|open| (open.by.node.clone(), run(&open.fire, Shard(0))));
+    let run_state = book.run_state.iter().flat_map(|run_state| &run_state.open);
+    let run_state = run_state.map(|open| (open.by.node.clone(), run(&open.fire, Shard(0))));
     let plan = book.plan.iter().flat_map(|plan| &plan.runs);
     let plan = plan.map(|planned| (planned.by.node.clone(), run(&planned.fire, Shard(0))));
     let shards = book.sharding.standing.open.iter();
@@ -28,5 +28,5 @@ fn open(name: &JobName, book: &JobTrack) -> Vec<(NodeName, RunId)> {
     let asked =
         book.assignment.owner.iter().flat_map(|owner| book.requested.keys().map(move |id| (owner, id)));
     let asked = asked.map(|(owner, id)| (owner.node.clone(), run(&Fire::Asked(id.clone()), Shard(0))));
-    lane.chain(plan).chain(shards).chain(asked).collect()
+    run_state.chain(plan).chain(shards).chain(asked).collect()
 }

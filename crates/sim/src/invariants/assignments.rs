@@ -16,18 +16,20 @@ use super::{
     CommittedTxn, Invariant, InvariantChecker, InvariantResults, JobTrack, RecordedVerdicts, sharding,
 };
 
+/// Whether a later incarnation of this member's node is a member.
+fn has_successor(store: &Store, member: &Member) -> bool {
+    store.entries().filter_map(|(key, _)| parse(key)).any(|found| match found {
+        ParsedKey::Node(other) => other.node == member.node && other.incarnation > member.incarnation,
+        _ => false,
+    })
+}
+
 impl InvariantChecker {
     /// Records a transaction that the registry answered.
     pub(crate) fn committed(&mut self, act: &CommittedTxn<'_>, store: &Store, history: &RecordedVerdicts) {
-        let later = |m: &Member| {
-            store.entries().filter_map(|(key, _)| parse(key)).any(|found| match found {
-                ParsedKey::Node(other) => other.node == m.node && other.incarnation > m.incarnation,
-                _ => false,
-            })
-        };
         let succeeded = act.kind == CommitKind::Join
             && act.applied
-            && self.ticket_member(act).as_ref().is_some_and(later);
+            && self.ticket_member(act).as_ref().is_some_and(|m| has_successor(store, m));
         self.ticket_served(act, succeeded);
         if !act.applied {
             return;
@@ -40,19 +42,21 @@ impl InvariantChecker {
         self.check_layout(act, &written, store);
         self.peers_written(act, &written, store, lives);
         let mut plans = Vec::new();
-        let mut lanes = Vec::new();
+        let mut run_states = Vec::new();
         let mut places = Vec::new();
         let mut shares: BTreeMap<JobName, sharding::ShardRunStateWrite> = BTreeMap::new();
         for (what, write) in written {
             let value = if let Write::Put { value, .. } = write { Some(value) } else { None };
             if let ParsedKey::ShardRunState(job, member) = what {
-                let lane = value.and_then(|value| decode(value));
-                shares.entry(job).or_default().push((member, lane));
+                let run_state = value.and_then(|value| decode(value));
+                shares.entry(job).or_default().push((member, run_state));
                 continue;
             }
             let Some(value) = value else { continue };
             match what {
-                ParsedKey::RunState(job) => lanes.extend(decode::<RunState>(value).map(|lane| (job, lane))),
+                ParsedKey::RunState(job) => {
+                    run_states.extend(decode::<RunState>(value).map(|run_state| (job, run_state)))
+                }
                 ParsedKey::Plan(job) => plans.extend(decode::<Plan>(value).map(|plan| (job, plan))),
                 ParsedKey::Assignment(job) => {
                     places.extend(decode::<Assignment>(value).map(|place| (job, place)))
@@ -81,11 +85,11 @@ impl InvariantChecker {
         for (job, plan) in plans {
             self.plan_written(act, &job, plan, store, history);
         }
-        for (job, lane) in lanes {
+        for (job, run_state) in run_states {
             let now = || self.jobs.get(&job).map(|b| b.assignment.clone()).unwrap_or_default();
             let place = before.remove(&job).unwrap_or_else(now);
             let holder_lives = place.owner.as_ref().is_some_and(lives);
-            self.run_state_written(act, &job, lane, place, holder_lives, history);
+            self.run_state_written(act, &job, run_state, place, holder_lives, history);
         }
     }
 

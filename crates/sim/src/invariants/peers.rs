@@ -286,11 +286,11 @@ impl InvariantChecker {
             format!("{:?} said that {member} is drained", act.member)
         });
         let owned = jobs.iter().find(|(_, job)| {
-            let lane = job.run_state.iter().flat_map(|lane| &lane.open);
+            let run_state = job.run_state.iter().flat_map(|run_state| &run_state.open);
             let plan = job.plan.iter().flat_map(|plan| &plan.runs).filter(|run| run.is_accepted());
             let mut runs = job.running.values().filter(|(_, on)| *on == member.node);
             job.assignment.owner.as_ref() == Some(&member)
-                || lane.filter(|open| open.wait.is_none()).any(|open| open.by == member)
+                || run_state.filter(|open| open.wait.is_none()).any(|open| open.by == member)
                 || plan.clone().any(|run| run.by == member)
                 || runs.next().is_some()
         });

@@ -32,8 +32,8 @@ impl PoolWaits {
             *last = *at.max(last);
         }
         let pools = world.store().entries().filter(|(key, _)| matches!(parse(key), Some(ParsedKey::Pool(_))));
-        let seats =
-            pools.filter_map(|(_, entry)| decode::<PoolRecord>(&entry.value)).flat_map(|pool| pool.seats);
+        let permits =
+            pools.filter_map(|(_, entry)| decode::<PoolRecord>(&entry.value)).flat_map(|pool| pool.permits);
         let is_full = |name: &&NodeName| {
             let slots = world.node(name).map_or(0, |node| node.local().settings.slots as usize);
             let going = books().map(|book| book.going_on(name)).sum::<usize>();
@@ -43,7 +43,7 @@ impl PoolWaits {
         };
         Self {
             started,
-            permitted: seats.map(|seat| seat.run).collect(),
+            permitted: permits.map(|permit| permit.run).collect(),
             full: world.names().filter(is_full).cloned().collect(),
         }
     }

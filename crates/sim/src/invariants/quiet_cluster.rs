@@ -96,10 +96,14 @@ impl QuietCluster<'_> {
     /// Whether a node has an open run that waits for a permit.
     fn has_to_wait(&self, world: &SimWorld, on: &NodeName) -> bool {
         world.checker().jobs().iter().any(|(name, book)| {
-            let lane = book.run_state.iter().flat_map(|lane| &lane.open).filter(|open| open.by.node == *on);
+            let run_state = book
+                .run_state
+                .iter()
+                .flat_map(|run_state| &run_state.open)
+                .filter(|open| open.by.node == *on);
             let plan = book.plan.iter().flat_map(|plan| &plan.runs);
             let plan = plan.filter(|run| run.is_accepted() && run.by.node == *on).map(|run| &run.fire);
-            let whole = lane.map(|open| &open.fire).chain(plan).map(|fire| (fire, Shard(0)));
+            let whole = run_state.map(|open| &open.fire).chain(plan).map(|fire| (fire, Shard(0)));
             let shards = book.sharding.standing.open.iter().filter(|(_, (by, _))| by.node == *on);
             let mut open = whole.chain(shards.map(|(shard, (_, open))| (&open.fire, *shard)));
             open.any(|(fire, shard)| self.waits_for_permit((name, book), (fire, shard), on))
@@ -249,8 +253,13 @@ impl QuietCluster<'_> {
         let at = self.at;
         let calm = self.workload.calm_jobs.contains(name);
         let planned = book.plan.iter().flat_map(|plan| &plan.runs).map(|run| &run.fire);
-        let open: BTreeSet<&Fire> =
-            book.run_state.iter().flat_map(|lane| &lane.open).map(|open| &open.fire).chain(planned).collect();
+        let open: BTreeSet<&Fire> = book
+            .run_state
+            .iter()
+            .flat_map(|run_state| &run_state.open)
+            .map(|open| &open.fire)
+            .chain(planned)
+            .collect();
         let waiting = |run: &RunId, attempt: u32| {
             let verdicts = book.plan.iter().flat_map(|plan| &plan.verdicts);
             let mut all = book.run_state.iter().flat_map(|l| &l.verdicts).chain(verdicts);

@@ -126,8 +126,9 @@ fn claim_of(store: &Store, book: &JobTrack, run: &Run, member: Option<&Member>) 
         let open = open.next()?;
         (open.by, open.seq)
     } else {
-        let lane = entry(keys::run_state(&run.id.job)).and_then(|entry| decode::<RunState>(&entry.value));
-        let open = lane.and_then(|lane| lane.open_of(&run.id.fire).cloned());
+        let run_state =
+            entry(keys::run_state(&run.id.job)).and_then(|entry| decode::<RunState>(&entry.value));
+        let open = run_state.and_then(|run_state| run_state.open_of(&run.id.fire).cloned());
         let open = open.filter(|open| open.attempt == run.attempt)?;
         (open.by, open.seq)
     };

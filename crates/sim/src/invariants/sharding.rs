@@ -56,8 +56,8 @@ impl InvariantChecker {
         let Self { findings, jobs, .. } = self;
         let Some(book) = jobs.get_mut(job) else { return };
         let new = book.assignment.sharding.as_deref().cloned().unwrap_or_default();
-        for (member, lane) in written {
-            shard_run_state_written(act, job, &member, lane, book, lives, findings);
+        for (member, run_state) in written {
+            shard_run_state_written(act, job, &member, run_state, book, lives, findings);
         }
         let after = ShardPositions::of(&new, &book.sharding.run_states);
         let turn = ShardedTxn {
@@ -80,7 +80,7 @@ impl InvariantChecker {
             turn.shard(shard, book, findings);
         }
         turn.refusals(book, findings);
-        book.sharding.reshard_since = match (turn.old.mark, turn.new.mark) {
+        book.sharding.reshard_since = match (turn.old.reshard_pending, turn.new.reshard_pending) {
             (_, None) => None,
             (Some(_), Some(_)) => book.sharding.reshard_since,
             (None, Some(_)) => Some(act.at),
@@ -94,7 +94,7 @@ fn shard_run_state_written(
     act: &CommittedTxn<'_>,
     job: &JobName,
     member: &Member,
-    lane: Option<ShardRunState>,
+    run_state: Option<ShardRunState>,
     book: &mut JobTrack,
     lives: &dyn Fn(&Member) -> bool,
     findings: &mut InvariantResults,
@@ -104,16 +104,16 @@ fn shard_run_state_written(
     findings.test(at, Invariant::I2, me.is_some() && by_right, || {
         format!("{me:?} wrote the lane of {job} that is {member}'s, who lives ({kind})")
     });
-    let lanes = &mut book.sharding.run_states;
-    let Some(lane) = lane else {
-        lanes.remove(member);
+    let run_states = &mut book.sharding.run_states;
+    let Some(run_state) = run_state else {
+        run_states.remove(member);
         return;
     };
-    let before = lanes.get(member).map_or(0, |lane| lane.seq);
-    findings.test(at, Invariant::I1, lane.seq > before, || {
-        format!("{kind} wrote seq {} of {job} at {member} over {before}", lane.seq)
+    let before = run_states.get(member).map_or(0, |run_state| run_state.seq);
+    findings.test(at, Invariant::I1, run_state.seq > before, || {
+        format!("{kind} wrote seq {} of {job} at {member} over {before}", run_state.seq)
     });
-    lanes.insert(member.clone(), lane);
+    run_states.insert(member.clone(), run_state);
 }
 
 impl ShardedTxn<'_> {
@@ -122,7 +122,7 @@ impl ShardedTxn<'_> {
     }
 
     fn was_resharded(&self) -> bool {
-        self.old.cut.number != self.new.cut.number
+        self.old.shard_map.number != self.new.shard_map.number
     }
 
     fn run(&self, fire: &Fire, shard: Shard) -> RunId {

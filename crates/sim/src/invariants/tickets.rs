@@ -115,11 +115,11 @@ impl InvariantChecker {
                     view.id(job).is_some_and(|id| view.job(id).assignment().epoch >= epoch)
                 };
                 let places = book.assignments.iter().all(|(job, epoch)| shown(job, *epoch));
-                let lane =
+                let run_state =
                     |job: &JobName| view.id(job).and_then(|id| view.job(id).held()?.run_state.as_ref());
-                let lanes =
-                    book.run_states.iter().all(|job| lane(job).is_none_or(|l| l.revision >= revision));
-                self.findings.test(at, Invariant::I46, !open && places && lanes, || {
+                let run_states =
+                    book.run_states.iter().all(|job| run_state(job).is_none_or(|l| l.revision >= revision));
+                self.findings.test(at, Invariant::I46, !open && places && run_states, || {
                     format!("#{} of {name} was made, and {name} does not know", ticket.0)
                 });
             }

@@ -69,9 +69,9 @@ impl ModelState {
                 note(log, || format!(" -> {}", brief(&outcome)));
             }
             ModelAction::Wait => self.wait(scope, log),
-            ModelAction::Ask(n, wish) => {
+            ModelAction::Ask(n, item) => {
                 self.commands -= 1;
-                let _ = self.step(scope, n, Input::Asked(CommandId(1), wish.command()), log);
+                let _ = self.step(scope, n, Input::Asked(CommandId(1), item.command()), log);
             }
             ModelAction::Strike(n, mishap) => self.strike(scope, n, mishap, log)?,
             ModelAction::Mend(n) => self.mend(scope, n),
@@ -334,8 +334,8 @@ impl ModelState {
             };
             return plan.runs.iter().any(ours) && plans::present(self.store.get(), by);
         }
-        let open = self.run_state().is_some_and(|lane| {
-            lane.open.iter().any(|o| o.by == *by && o.due == run.due && o.attempt == run.attempt)
+        let open = self.run_state().is_some_and(|run_state| {
+            run_state.open.iter().any(|o| o.by == *by && o.due == run.due && o.attempt == run.attempt)
         });
         open && self.store.get().read(&[keys::node(by)]).iter().any(|change| change.entry.is_some())
     }

@@ -37,7 +37,7 @@ impl ModelState {
                     .unwrap_or_default()
             }
             ModelAction::Wait => "time passes".into(),
-            ModelAction::Ask(n, wish) => format!("somebody asks {}: {wish:?}", name(n)),
+            ModelAction::Ask(n, item) => format!("somebody asks {}: {item:?}", name(n)),
             ModelAction::Strike(n, mishap) => format!("FAULT {}", self.mishap(n, mishap)),
             ModelAction::Mend(n) => match side(n).trouble {
                 Some(NodeTrouble::Down) => format!("{} starts again", name(n)),

@@ -75,12 +75,12 @@ impl ModelState {
         (0..2).for_each(|n| self.chances(scope, n, quiet, &mut acts));
         acts.extend((0..).zip(&self.late).map(|(i, _)| ModelAction::Land(i)));
         if !healed {
-            let (faults, wishes) = (self.faults, self.commands);
+            let (faults, items) = (self.faults, self.commands);
             (0..2).for_each(|n| self.possible_faults(scope, n, faults, &mut acts));
             // With faults, commands come in quiet moments only.
-            let heard = wishes > 0 && (quiet || scope.faults == 0);
+            let heard = items > 0 && (quiet || scope.faults == 0);
             let up = (0..2).filter(|n| heard && self.sides[*n as usize].get().trouble.is_none());
-            acts.extend(up.flat_map(|n| scope.choice.iter().map(move |wish| ModelAction::Ask(n, *wish))));
+            acts.extend(up.flat_map(|n| scope.choice.iter().map(move |item| ModelAction::Ask(n, *item))));
         }
         if quiet && !(healed && busy) && self.now < scope.end && self.may_wait() {
             acts.push(ModelAction::Wait);

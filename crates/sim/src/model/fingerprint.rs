@@ -21,7 +21,7 @@ impl FingerprintHasher {
     }
 
     pub(super) fn print(&self) -> u128 {
-        let [a, b] = [0, 1].map(|lane| fold(self.0[lane] ^ KEYS[1 - lane], KEYS[lane]));
+        let [a, b] = [0, 1].map(|run_state| fold(self.0[run_state] ^ KEYS[1 - run_state], KEYS[run_state]));
         u128::from(a) << 64 | u128::from(b)
     }
 }
@@ -47,8 +47,8 @@ impl Hasher for FingerprintHasher {
 
     fn write_u64(&mut self, word: u64) {
         // An accumulator moves on even if the word cancels it, or zeros would vanish.
-        for (lane, key) in self.0.iter_mut().zip(KEYS) {
-            *lane = fold(*lane ^ word, key).wrapping_add(key).rotate_left(23);
+        for (run_state, key) in self.0.iter_mut().zip(KEYS) {
+            *run_state = fold(*run_state ^ word, key).wrapping_add(key).rotate_left(23);
         }
     }
 

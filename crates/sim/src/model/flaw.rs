@@ -74,9 +74,9 @@ impl ProtocolFlaw {
             Self::AcceptUnguarded if kind == CommitKind::Accept => unguard(txn, is_plan),
             Self::PlanUnguarded if kind == CommitKind::Plan => unguard(txn, is_plan),
             Self::FailoverCopies if kind == CommitKind::FailOver => {
-                let lane =
+                let run_state =
                     |write: &Write| matches!(keys::parse(write.key()), Some(ParsedKey::ShardRunState(..)));
-                if let Some(left) = txn.writes.iter().position(lane) {
+                if let Some(left) = txn.writes.iter().position(run_state) {
                     txn.writes.remove(left);
                 }
             }
@@ -185,23 +185,23 @@ const DROPPING: &[Rule] = &[
 ];
 
 /// Decides twice, under the lease as it is and under one without end, and takes only claims from the second.
-fn fire_beyond_trust(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
+fn fire_beyond_trust(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     let ttl = Millis::secs(1_000_000);
     let mut endless = Lease::new(ttl, Millis::ZERO);
-    let granted = LeaseGrant { lease: LeaseId(scene.member.incarnation), ttl, clock: None, next_end: None };
-    endless.absorb(scene.now.mono, &LeaseEvent::Opened { asked: scene.now.mono, granted });
-    let lease = endless.trusted(scene.now.mono).unwrap_or(scene.lease);
+    let granted = LeaseGrant { lease: LeaseId(ctx.member.incarnation), ttl, clock: None, next_end: None };
+    endless.absorb(ctx.now.mono, &LeaseEvent::Opened { asked: ctx.now.mono, granted });
+    let lease = endless.trusted(ctx.now.mono).unwrap_or(ctx.lease);
     let mut bold = RuleOutput::default();
-    firing::decide(&RuleContext { lease, ..*scene }, id, &mut bold);
+    firing::decide(&RuleContext { lease, ..*ctx }, id, &mut bold);
     let claim =
         bold.actions.into_iter().find(|d| matches!(d, RuleAction::Commit(_, CommitKind::ClaimFire, _)));
     match claim {
         Some(claim) => out.add(claim),
-        None => firing::decide(scene, id, out),
+        None => firing::decide(ctx, id, out),
     }
 }
 
-fn fire_and_drop(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
-    firing::decide(scene, id, out);
+fn fire_and_drop(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
+    firing::decide(ctx, id, out);
     out.actions.retain(|decision| !matches!(decision, RuleAction::Commit(_, CommitKind::Confirm, _)));
 }

@@ -44,7 +44,7 @@ impl ShardedEntries {
                     found.deleted = !matches!(record, Some(SpecRecord::Live(_)));
                 }
                 Some(ParsedKey::ShardRunState(_, member)) => {
-                    found.run_states.extend(decode(&entry.value).map(|lane| (member, lane)));
+                    found.run_states.extend(decode(&entry.value).map(|run_state| (member, run_state)));
                 }
                 _ => {}
             }
@@ -59,18 +59,21 @@ impl ShardedEntries {
 
     /// Whether this attempt is open, for a present member.
     pub(super) fn covers(&self, by: &Member, shard: Shard, due: Wall, attempt: u32) -> bool {
-        let open = self.run_states.get(by).and_then(|lane| lane.open_of(shard));
+        let open = self.run_states.get(by).and_then(|run_state| run_state.open_of(shard));
         self.present.contains(by) && open.is_some_and(|o| o.due == due && o.attempt == attempt)
     }
 
     /// The members that may have a run state, and the run state as it counts after the last reshard.
     fn answering(&self) -> impl Iterator<Item = (&Member, ShardRunState)> {
-        let lane = |member: &Member| self.sharding.run_state_of(member, self.run_states.get(member));
-        self.sharding.lanes.iter().map(move |member| (member, lane(member)))
+        let run_state = |member: &Member| self.sharding.run_state_of(member, self.run_states.get(member));
+        self.sharding.run_states.iter().map(move |member| (member, run_state(member)))
     }
 
     fn verdicts(&self, shard: Shard) -> impl Iterator<Item = &Verdict> {
-        self.run_states.values().flat_map(|lane| &lane.verdicts).filter(move |v| v.shards.contains(shard))
+        self.run_states
+            .values()
+            .flat_map(|run_state| &run_state.verdicts)
+            .filter(move |v| v.shards.contains(shard))
     }
 
     /// One shard's state, as if it were a claimed job's; without a watermark while no member is responsible for it.
@@ -78,11 +81,11 @@ impl ShardedEntries {
         let verdicts = self.verdicts(shard).cloned().collect();
         let mut found = RunState { verdicts, ..RunState::default() };
         let mut watermark = None;
-        for (member, lane) in self.answering() {
-            let group = lane.groups.iter().find(|group| group.shards.contains(shard));
-            let open = lane.open_of(shard);
+        for (member, run_state) in self.answering() {
+            let group = run_state.groups.iter().find(|group| group.shards.contains(shard));
+            let open = run_state.open_of(shard);
             if group.is_some() || open.is_some() {
-                found.seq = lane.seq;
+                found.seq = run_state.seq;
             }
             watermark = watermark.or(group.map(|group| group.watermark));
             if let Some(o) = open.cloned() {
@@ -93,26 +96,29 @@ impl ShardedEntries {
         }
         found.watermark = watermark.unwrap_or(Wall::MIN);
         if found.seq == 0 {
-            found.seq = self.run_states.values().map(|lane| lane.seq).max().unwrap_or(0);
+            found.seq = self.run_states.values().map(|run_state| run_state.seq).max().unwrap_or(0);
         }
         (watermark, found)
     }
 
     /// Every shard is in one run state, with all its runs; and every run state is listed.
     fn whole(&self) -> Result<(), LedgerViolation> {
-        let stray = self.run_states.keys().find(|member| !self.sharding.lanes.contains(member));
+        let stray = self.run_states.keys().find(|member| !self.sharding.run_states.contains(member));
         require(stray.is_none(), "every lane is listed (I21)", || {
             format!("nobody will look for the lane of {}", stray.map(Member::to_string).unwrap_or_default())
         })?;
-        for shard in (0..self.sharding.cut.total).map(Shard) {
-            let holds =
-                |lane: &ShardRunState| lane.groups.iter().filter(|g| g.shards.contains(shard)).count();
-            let lanes: Vec<_> = self.answering().collect();
-            let places: usize = lanes.iter().map(|(_, lane)| holds(lane)).sum();
+        for shard in (0..self.sharding.shard_map.total).map(Shard) {
+            let holds = |run_state: &ShardRunState| {
+                run_state.groups.iter().filter(|g| g.shards.contains(shard)).count()
+            };
+            let run_states: Vec<_> = self.answering().collect();
+            let places: usize = run_states.iter().map(|(_, run_state)| holds(run_state)).sum();
             require(places == 1, "a shard is in one place (I27)", || {
                 format!("shard {} is in {places} lanes", shard.0)
             })?;
-            let astray = lanes.iter().find(|(_, lane)| lane.open_of(shard).is_some() && holds(lane) == 0);
+            let astray = run_states
+                .iter()
+                .find(|(_, run_state)| run_state.open_of(shard).is_some() && holds(run_state) == 0);
             require(astray.is_none(), "a run is where its shard is (I28)", || {
                 format!("shard {} runs in a lane that does not answer for it", shard.0)
             })?;
@@ -185,9 +191,11 @@ impl ModelCommit<'_> {
         {
             (was.watermark, is.watermark) = (open.due, open.back);
         }
-        let state = |lane: &RunState| (lane.watermark, lane.open.clone());
-        let (cuts, total) =
-            ([self.before, self.after].map(|s| s.sharding.cut.number), self.after.sharding.cut.total);
+        let state = |run_state: &RunState| (run_state.watermark, run_state.open.clone());
+        let (cuts, total) = (
+            [self.before, self.after].map(|s| s.sharding.shard_map.number),
+            self.after.sharding.shard_map.total,
+        );
         let unmoved = state(&was) == state(&is);
         if cuts[0] != cuts[1] && total > 0 {
             let leads = self.before.sharding.leader.as_ref() == Some(self.by);
@@ -203,7 +211,7 @@ impl ModelCommit<'_> {
         let fresh = |o: &Open| was.open.iter().all(|old| old.due != o.due);
         let claimed = is.open.first().filter(|o| fresh(o) && matches!(o.fire, Fire::Due(_)));
         require(
-            claimed.is_none() || self.before.sharding.mark.is_none(),
+            claimed.is_none() || self.before.sharding.reshard_pending.is_none(),
             "no claim under the mark (I30)",
             || format!("{} claims a fire of shard {} while the shares are marked", self.by, shard.0),
         )?;

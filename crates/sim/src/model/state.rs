@@ -256,7 +256,7 @@ impl ModelState {
             return plan(self.store.get())
                 .is_none_or(|plan| plan.runs.is_empty() && plan.verdicts.is_empty());
         }
-        self.run_state().is_none_or(|lane| lane.open.is_empty() && lane.verdicts.is_empty())
+        self.run_state().is_none_or(|run_state| run_state.open.is_empty() && run_state.verdicts.is_empty())
     }
 
     /// The children that are alive anywhere.

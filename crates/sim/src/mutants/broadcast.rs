@@ -33,8 +33,8 @@ pub(super) struct RenumbersNodes;
 impl Mutation for RenumbersNodes {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         change_written_assignments(effects, &[CommitKind::Reshard], |_, sharding| {
-            let one_each = sharding.cut.is_one_each() && sharding.cut.pinned.is_empty();
-            if let [first, second, ..] = &mut sharding.cut.portions[..]
+            let one_each = sharding.shard_map.is_one_each() && sharding.shard_map.draining.is_empty();
+            if let [first, second, ..] = &mut sharding.shard_map.assignments[..]
                 && one_each
             {
                 std::mem::swap(&mut first.groups, &mut second.groups);
@@ -51,10 +51,10 @@ impl Mutation for HidesDepartedFires {
         for write in commits(effects, &[CommitKind::Reshard]).flat_map(|txn| &mut txn.writes) {
             if let Write::Put { key, value, .. } = write
                 && let Some(ParsedKey::ShardRunState(..)) = parse(key)
-                && let Some(mut lane) = decode::<ShardRunState>(value)
+                && let Some(mut run_state) = decode::<ShardRunState>(value)
             {
-                lane.verdicts.retain(|verdict| verdict.state != VerdictState::Skipped);
-                *value = encode(&lane);
+                run_state.verdicts.retain(|verdict| verdict.state != VerdictState::Skipped);
+                *value = encode(&run_state);
             }
         }
     }

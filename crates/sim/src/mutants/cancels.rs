@@ -16,12 +16,13 @@ pub(super) struct ReportsFalseCancel;
 
 impl Mutation for ReportsFalseCancel {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        change_run_states(node, effects, &[CommitKind::GiveUp], |lane, known| {
-            let ended =
-                |fire| lane.verdicts.iter().any(|verdict| is_manual(verdict) && verdict.run.fire == fire);
+        change_run_states(node, effects, &[CommitKind::GiveUp], |run_state, known| {
+            let ended = |fire| {
+                run_state.verdicts.iter().any(|verdict| is_manual(verdict) && verdict.run.fire == fire)
+            };
             let open = known.iter().flat_map(|known| &known.open);
             let kept: Vec<_> = open.filter(|open| ended(open.fire.clone())).cloned().collect();
-            kept.into_iter().for_each(|open| lane.put_open(open));
+            kept.into_iter().for_each(|open| run_state.put_open(open));
         });
     }
 }

@@ -33,11 +33,11 @@ pub(super) fn change_run_states(
     for write in commits(effects, kinds).flat_map(|txn| &mut txn.writes) {
         let Write::Put { key, value, .. } = write else { continue };
         let Some(ParsedKey::RunState(job)) = parse(key) else { continue };
-        let Some(mut lane) = decode::<RunState>(value) else { continue };
+        let Some(mut run_state) = decode::<RunState>(value) else { continue };
         let id = node.view().id(&job);
         let known = id.and_then(|id| node.view().job(id).held()).and_then(|held| held.record());
-        change(&mut lane, known);
-        *value = encode(&lane);
+        change(&mut run_state, known);
+        *value = encode(&run_state);
     }
 }
 
@@ -102,8 +102,8 @@ pub(super) struct ReusesTokenAfterLoss;
 
 impl Mutation for ReusesTokenAfterLoss {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        change_run_states(node, effects, &[CommitKind::TakeOver, CommitKind::Settle], |lane, known| {
-            for open in &mut lane.open {
+        change_run_states(node, effects, &[CommitKind::TakeOver, CommitKind::Settle], |run_state, known| {
+            for open in &mut run_state.open {
                 let before = known.and_then(|known| known.open_of(&open.fire));
                 open.seq = before.map_or(open.seq, |before| before.seq);
             }
@@ -116,9 +116,9 @@ pub(super) struct DropsVerdicts;
 
 impl Mutation for DropsVerdicts {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        change_run_states(node, effects, &[CommitKind::ClaimFire, CommitKind::Finish], |lane, known| {
+        change_run_states(node, effects, &[CommitKind::ClaimFire, CommitKind::Finish], |run_state, known| {
             let old = known.map(|k| k.verdicts.clone()).unwrap_or_default();
-            lane.verdicts.retain(|v| !old.contains(v));
+            run_state.verdicts.retain(|v| !old.contains(v));
         });
     }
 }
@@ -132,8 +132,8 @@ impl Mutation for KeepsWithdrawnWatermark {
             node,
             effects,
             &[CommitKind::Withdraw, CommitKind::Release, CommitKind::HandOver],
-            |lane, known| {
-                lane.watermark = known.map_or(lane.watermark, |k| k.watermark);
+            |run_state, known| {
+                run_state.watermark = known.map_or(run_state.watermark, |k| k.watermark);
             },
         );
     }
@@ -144,9 +144,9 @@ pub(super) struct SkipsWatermark;
 
 impl Mutation for SkipsWatermark {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        change_run_states(node, effects, &[CommitKind::ClaimFire], |lane, _| {
-            if let Some(open) = lane.open.last() {
-                lane.watermark = open.back;
+        change_run_states(node, effects, &[CommitKind::ClaimFire], |run_state, _| {
+            if let Some(open) = run_state.open.last() {
+                run_state.watermark = open.back;
             }
         });
     }

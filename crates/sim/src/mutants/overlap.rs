@@ -19,8 +19,8 @@ impl Mutation for HidesSkippedFires {
             node,
             effects,
             &[CommitKind::Finish, CommitKind::ClaimFire, CommitKind::WaitForRetry, CommitKind::Retry],
-            |lane, _| {
-                lane.verdicts.retain(|v: &Verdict| !v.reason.contains("while the run before"));
+            |run_state, _| {
+                run_state.verdicts.retain(|v: &Verdict| !v.reason.contains("while the run before"));
             },
         );
     }
@@ -65,7 +65,7 @@ pub(super) struct ClosesConcurrentRuns;
 
 impl Mutation for ClosesConcurrentRuns {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        change_run_states(node, effects, &[CommitKind::Finish], |lane, _| lane.open.clear());
+        change_run_states(node, effects, &[CommitKind::Finish], |run_state, _| run_state.open.clear());
     }
 }
 
@@ -74,8 +74,8 @@ pub(super) struct CountsFromDue;
 
 impl Mutation for CountsFromDue {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        change_run_states(node, effects, &[CommitKind::Finish], |lane, known| {
-            lane.watermark = known.map_or(lane.watermark, |known| known.watermark);
+        change_run_states(node, effects, &[CommitKind::Finish], |run_state, known| {
+            run_state.watermark = known.map_or(run_state.watermark, |known| known.watermark);
         });
     }
 }

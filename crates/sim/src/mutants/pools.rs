@@ -31,7 +31,7 @@ impl Mutation for CountsOwnPermits {
             if let Some(entry) = &mut entry.entry
                 && let Some(mut pool) = decode::<PoolRecord>(&entry.value)
             {
-                pool.seats.retain(|seat| Some(&seat.by) == me.as_ref());
+                pool.permits.retain(|permit| Some(&permit.by) == me.as_ref());
                 entry.value = encode(&pool);
             }
         }

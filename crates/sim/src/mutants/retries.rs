@@ -27,13 +27,13 @@ fn entries(
     for write in commits(effects, kinds).flat_map(|txn| &mut txn.writes) {
         let Write::Put { key, value, .. } = write else { continue };
         match parse(key) {
-            Some(ParsedKey::RunState(_)) => changed::<RunState>(value, |lane| {
-                let waits = lane.open.iter_mut().filter_map(|open| open.wait.as_mut());
-                change(waits.collect(), &mut lane.verdicts);
+            Some(ParsedKey::RunState(_)) => changed::<RunState>(value, |run_state| {
+                let waits = run_state.open.iter_mut().filter_map(|open| open.wait.as_mut());
+                change(waits.collect(), &mut run_state.verdicts);
             }),
-            Some(ParsedKey::ShardRunState(..)) => changed::<ShardRunState>(value, |lane| {
-                let waits = lane.open.iter_mut().filter_map(|open| open.wait.as_mut());
-                change(waits.collect(), &mut lane.verdicts);
+            Some(ParsedKey::ShardRunState(..)) => changed::<ShardRunState>(value, |run_state| {
+                let waits = run_state.open.iter_mut().filter_map(|open| open.wait.as_mut());
+                change(waits.collect(), &mut run_state.verdicts);
             }),
             Some(ParsedKey::Plan(_)) => changed::<Plan>(value, |plan| {
                 let waits = plan.runs.iter_mut().filter_map(|run| run.wait.as_mut());
@@ -82,8 +82,8 @@ pub(super) struct ReusesTokenOnRetry;
 
 impl Mutation for ReusesTokenOnRetry {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        change_run_states(node, effects, &[CommitKind::Retry], |lane, known| {
-            for open in &mut lane.open {
+        change_run_states(node, effects, &[CommitKind::Retry], |run_state, known| {
+            for open in &mut run_state.open {
                 let before = known.and_then(|known| known.open_of(&open.fire));
                 open.seq = before.map_or(open.seq, |before| before.seq);
             }

@@ -21,9 +21,9 @@ impl Mutation for ExceedsQuota {
     }
 }
 
-fn beyond(scene: &RuleContext<'_>, out: &mut RuleOutput) {
-    let quota = |group| claims::quota_in(scene.view, &scene.local.settings, group);
-    claims::decide_within(scene, |group| quota(group) + 1, out);
+fn beyond(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
+    let quota = |group| claims::quota_in(ctx.view, &ctx.local.settings, group);
+    claims::decide_within(ctx, |group| quota(group) + 1, out);
 }
 
 /// Claims as if no node were ever missing: N = 1 + K/S.
@@ -39,9 +39,9 @@ impl Mutation for IgnoresTolerance {
     }
 }
 
-fn intolerant(scene: &RuleContext<'_>, out: &mut RuleOutput) {
-    let quota = |group| 1 + scene.view.jobs_of(group) / scene.view.nodes_of(group).max(1);
-    claims::decide_within(scene, quota, out);
+fn intolerant(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
+    let quota = |group| 1 + ctx.view.jobs_of(group) / ctx.view.nodes_of(group).max(1);
+    claims::decide_within(ctx, quota, out);
 }
 
 /// Joins once, and never again.
@@ -69,8 +69,8 @@ impl Mutation for JoinsOnce {
     }
 }
 
-fn once(scene: &RuleContext<'_>, out: &mut RuleOutput) {
-    if scene.local.predecessor.is_none() {
-        membership::decide(scene, out);
+fn once(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
+    if ctx.local.predecessor.is_none() {
+        membership::decide(ctx, out);
     }
 }

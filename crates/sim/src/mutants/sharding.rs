@@ -71,7 +71,7 @@ pub(super) struct IgnoresReshardPending;
 
 impl Mutation for IgnoresReshardPending {
     fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
-        change_heard_assignments(input, |sharding| sharding.mark = None);
+        change_heard_assignments(input, |sharding| sharding.reshard_pending = None);
     }
 }
 
@@ -102,7 +102,9 @@ pub(super) struct DropsReshardPending;
 
 impl Mutation for DropsReshardPending {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        change_written_assignments(effects, &[CommitKind::Elect], |_, sharding| sharding.mark = None);
+        change_written_assignments(effects, &[CommitKind::Elect], |_, sharding| {
+            sharding.reshard_pending = None
+        });
     }
 }
 
@@ -124,10 +126,15 @@ impl Mutation for DropsDeadWatermarks {
         let view = node.view();
         change_written_assignments(effects, &[CommitKind::Reshard], |job, sharding| {
             let Some(old) = view.id(job).and_then(|id| view.job(id).sharding()) else { return };
-            let gone = old.cut.portions.iter().filter(|portion| view.member(&portion.holder).is_none());
-            let gone = gone.flat_map(|portion| &portion.groups);
+            let gone = old
+                .shard_map
+                .assignments
+                .iter()
+                .filter(|assignment| view.member(&assignment.holder).is_none());
+            let gone = gone.flat_map(|assignment| &assignment.groups);
             let gone = gone.fold(ShardSet::empty(), |all, group| all.or(&group.shards));
-            let groups = sharding.cut.portions.iter_mut().flat_map(|portion| &mut portion.groups);
+            let groups =
+                sharding.shard_map.assignments.iter_mut().flat_map(|assignment| &mut assignment.groups);
             groups.filter(|group| group.shards.meets(&gone)).for_each(|group| group.watermark = Wall::MIN);
         });
     }
@@ -138,7 +145,7 @@ pub(super) struct RestartsTokensOnReshard;
 
 impl Mutation for RestartsTokensOnReshard {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        change_written_assignments(effects, &[CommitKind::Reshard], |_, sharding| sharding.cut.seq = 0);
+        change_written_assignments(effects, &[CommitKind::Reshard], |_, sharding| sharding.shard_map.seq = 0);
     }
 }
 
@@ -148,12 +155,15 @@ pub(super) struct MovesDrainingShards;
 impl Mutation for MovesDrainingShards {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         change_written_assignments(effects, &[CommitKind::Reshard], |_, sharding| {
-            let cut = &mut sharding.cut;
-            if !cut.pinned.is_empty() {
-                let mut holders: Vec<Member> = cut.portions.iter().map(|p| p.holder.clone()).collect();
+            let cut = &mut sharding.shard_map;
+            if !cut.draining.is_empty() {
+                let mut holders: Vec<Member> = cut.assignments.iter().map(|p| p.holder.clone()).collect();
                 let by = usize::from(holders.len() > 1);
                 holders.rotate_left(by);
-                cut.portions.iter_mut().zip(holders).for_each(|(portion, holder)| portion.holder = holder);
+                cut.assignments
+                    .iter_mut()
+                    .zip(holders)
+                    .for_each(|(assignment, holder)| assignment.holder = holder);
             }
         });
     }
@@ -165,11 +175,14 @@ pub(super) struct AssignsByArrival;
 impl Mutation for AssignsByArrival {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         change_written_assignments(effects, &[CommitKind::Reshard], |_, sharding| {
-            let cut = &mut sharding.cut;
-            if cut.pinned.is_empty() {
-                let mut holders: Vec<Member> = cut.portions.iter().map(|p| p.holder.clone()).collect();
+            let cut = &mut sharding.shard_map;
+            if cut.draining.is_empty() {
+                let mut holders: Vec<Member> = cut.assignments.iter().map(|p| p.holder.clone()).collect();
                 holders.sort_by_key(|member| member.incarnation);
-                cut.portions.iter_mut().zip(holders).for_each(|(portion, holder)| portion.holder = holder);
+                cut.assignments
+                    .iter_mut()
+                    .zip(holders)
+                    .for_each(|(assignment, holder)| assignment.holder = holder);
             }
         });
     }
@@ -183,7 +196,7 @@ impl Mutation for ReshardsOnce {
         let view = node.view();
         let again = |write: &Write| {
             let Some(ParsedKey::Assignment(job)) = parse(write.key()) else { return false };
-            view.id(&job).and_then(|id| view.job(id).sharding()).is_some_and(|s| s.cut.number > 0)
+            view.id(&job).and_then(|id| view.job(id).sharding()).is_some_and(|s| s.shard_map.number > 0)
         };
         let kept = |effect: &Effect| match effect {
             Effect::Commit { kind: CommitKind::Reshard, txn, .. } => !txn.writes.iter().any(again),

@@ -63,20 +63,21 @@ impl SimWorld {
         let sharding = place.and_then(|place| place.sharding).unwrap_or_default();
         let short = |member: &Member| member.node.to_string();
         let leader = sharding.leader.as_ref().map_or("-".to_owned(), short);
-        let mark = sharding.mark.map_or("-".to_owned(), |mark| format!("{:?}", mark.why).to_lowercase());
+        let mark =
+            sharding.reshard_pending.map_or("-".to_owned(), |mark| format!("{:?}", mark.why).to_lowercase());
         let mut text = format!("{job}: leader={leader} mark={mark}");
-        for portion in &sharding.cut.portions {
+        for portion in &sharding.shard_map.assignments {
             let all = portion.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
             text += &format!(" {}=[{all}]", short(&portion.holder));
         }
-        let pinned = &sharding.cut.pinned;
-        text += &if pinned.is_empty() { "\n".to_owned() } else { format!(" pinned=[{pinned}]\n") };
-        for member in &sharding.lanes {
-            let lane = self
+        let draining = &sharding.shard_map.draining;
+        text += &if draining.is_empty() { "\n".to_owned() } else { format!(" draining=[{draining}]\n") };
+        for member in &sharding.run_states {
+            let run_state = self
                 .entry(&keys::shard_run_state(job, member))
                 .and_then(|value| decode::<ShardRunState>(&value));
-            let Some(lane) = lane else { continue };
-            for open in &lane.open {
+            let Some(run_state) = run_state else { continue };
+            for open in &run_state.open {
                 let due = (open.due - clock::START).0 / 1000;
                 let fire = match &open.fire {
                     Fire::Due(_) => format!("{due}s"),
@@ -148,8 +149,8 @@ impl SimWorld {
     #[must_use]
     pub fn is_drained(&self, name: &NodeName) -> bool {
         let found = self.store.read(&[evenkeel_core::keys::intent(name)]);
-        let wish = |c: &Change| decode::<DrainIntent>(&c.entry.as_ref()?.value);
-        found.iter().filter_map(wish).any(|intent| intent.wanted)
+        let item = |c: &Change| decode::<DrainIntent>(&c.entry.as_ref()?.value);
+        found.iter().filter_map(item).any(|intent| intent.wanted)
     }
 
     /// The invariant checker.

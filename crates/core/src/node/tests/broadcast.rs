@@ -140,8 +140,8 @@ fn what_a_node_had_claimed_under_a_number_that_there_is_no_more_is_told_at_once(
     let member = world.actors[&c].node.member().unwrap();
     let key = crate::keys::shard_run_state(&name(&other[..1]), &member);
     let entry = world.store.read(&[key]).pop().and_then(|change| change.entry).unwrap();
-    let lane: crate::record::ShardRunState = crate::record::decode(&entry.value).unwrap();
-    assert_eq!(lane.shards(), ShardSet::empty(), "{lane:?}");
+    let run_state: crate::record::ShardRunState = crate::record::decode(&entry.value).unwrap();
+    assert_eq!(run_state.shards(), ShardSet::empty(), "{run_state:?}");
 }
 
 #[test]

@@ -220,7 +220,7 @@ fn one_that_turns_out_not_to_have_started_when_it_is_told_to_end_is_not_begun_an
         assert_eq!(world.started("j"), [(60_000, 1)], "{placement:?}");
         assert_eq!(world.given_up("j:60000:0"), [(1, "ended by hand")], "{placement:?}");
         assert!(world.actors.values().all(|actor| actor.node.local().called_off.is_empty()));
-        assert!(world.actors.values().all(|actor| actor.node.local().wishes.is_empty()));
+        assert!(world.actors.values().all(|actor| actor.node.local().items.is_empty()));
     }
 }
 

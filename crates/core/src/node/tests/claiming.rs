@@ -34,9 +34,9 @@ const PLAIN: &[Rule] = &[
     rules::FIRING,
 ];
 
-fn plain(scene: &RuleContext<'_>, out: &mut RuleOutput) {
-    let quota = |group| 1 + scene.view.jobs_of(group) / scene.view.nodes_of(group).max(1);
-    claims::decide_within(scene, quota, out);
+fn plain(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
+    let quota = |group| 1 + ctx.view.jobs_of(group) / ctx.view.nodes_of(group).max(1);
+    claims::decide_within(ctx, quota, out);
 }
 
 impl TestCluster {

@@ -77,7 +77,7 @@ fn a_stream_ends_for_whoever_waits_for_its_end() {
     (more.placement, more.shards) = (Placement::Sharded, 3);
     for (commands, why) in [
         (vec![Command::Drain(a())], "the node is drained"),
-        (vec![Command::Drain(a()), Command::Undrain(a())], "the shards are to be cut again"),
+        (vec![Command::Drain(a()), Command::Undrain(a())], "the shards are to be resharded"),
         (vec![Command::Pause(j())], "the job was paused"),
         (vec![Command::Pause(j()), Command::Resume(j())], "it goes on"),
         (vec![Command::Disable(j())], "the job was deleted or disabled"),
@@ -86,7 +86,7 @@ fn a_stream_ends_for_whoever_waits_for_its_end() {
         (vec![Command::Switch(j(), a(), NodeSwitch::Paused(true))], "the job was paused"),
         (vec![Command::Switch(j(), a(), NodeSwitch::Disabled(true))], "the job was disabled on this node"),
         (vec![Command::Shutdown(j())], "the job was disabled on this node"),
-        (vec![Command::Apply([more].into())], "the shards are to be cut again"),
+        (vec![Command::Apply([more].into())], "the shards are to be resharded"),
     ] {
         assert_eq!(ends(commands.clone()), why, "{commands:?}");
     }

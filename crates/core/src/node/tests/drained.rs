@@ -31,8 +31,12 @@ impl TestCluster {
     fn shards_of(&self, node: &str, job: &str) -> usize {
         let view = self.actors[&node.parse::<NodeName>().unwrap()].node.view();
         let sharding = view.find(&job.parse().unwrap()).unwrap().sharding().unwrap();
-        let portions = sharding.cut.portions.iter().filter(|portion| portion.holder.node.as_str() == node);
-        portions.flat_map(|portion| &portion.groups).map(|group| group.shards.len()).sum()
+        let assignments = sharding
+            .shard_map
+            .assignments
+            .iter()
+            .filter(|assignment| assignment.holder.node.as_str() == node);
+        assignments.flat_map(|assignment| &assignment.groups).map(|group| group.shards.len()).sum()
     }
 }
 

@@ -18,8 +18,8 @@ impl TestCluster {
     /// Asks for so many runs of a job at once.
     fn trigger(&mut self, job: &str, runs: usize) {
         for n in 0..runs {
-            let wish = Command::RunNow(job.parse().unwrap(), format!("{job}-{n}").parse().unwrap());
-            self.give(&"a".parse().unwrap(), Input::Asked(CommandId(1), wish));
+            let item = Command::RunNow(job.parse().unwrap(), format!("{job}-{n}").parse().unwrap());
+            self.give(&"a".parse().unwrap(), Input::Asked(CommandId(1), item));
         }
     }
 

@@ -65,8 +65,8 @@ fn an_end_that_comes_before_anything_was_listed_is_heard() {
     world.run(1_000);
     let node = &world.actors.values().next().unwrap().node;
     assert!(node.local().given.is_empty());
-    let lane = node.view().find(&id.job).and_then(|job| job.held()?.record().cloned()).unwrap();
-    assert!(lane.open.is_empty(), "{lane:?}");
+    let run_state = node.view().find(&id.job).and_then(|job| job.held()?.record().cloned()).unwrap();
+    assert!(run_state.open.is_empty(), "{run_state:?}");
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn a_fleet_that_was_restarted_between_two_fires_goes_on_with_the_next() {
     world.run(20_000);
     assert_eq!(world.ran_once(40_000), 70);
     let sharding = world.sharding_of("j");
-    assert_eq!((sharding.lanes.len(), sharding.kept.len()), (NODES, 0), "the dead are off the list");
+    assert_eq!((sharding.run_states.len(), sharding.kept.len()), (NODES, 0), "the dead are off the list");
     let left = world.store.entries().filter(|(key, _)| key.to_string().starts_with("lane/")).count();
     assert!(left <= NODES, "{left} lanes for {NODES} nodes");
 }
@@ -87,7 +87,8 @@ fn those_who_run_nothing_of_it_any_more_make_room_for_those_who_do() {
         world.run(due - world.now + 1_000);
         assert_eq!(world.ran_once(due), 70);
         let sharding = world.sharding_of("j");
-        let took: Vec<String> = sharding.cut.among.iter().map(|member| member.node.to_string()).collect();
+        let took: Vec<String> =
+            sharding.shard_map.among.iter().map(|member| member.node.to_string()).collect();
         assert_eq!(took, back);
     }
 }

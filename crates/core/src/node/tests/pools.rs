@@ -13,9 +13,9 @@ fn pooled(name: &str, limit: u32, placement: Placement) -> Job {
 }
 
 impl TestCluster {
-    fn seats(&self) -> Vec<PoolPermit> {
+    fn permits(&self) -> Vec<PoolPermit> {
         let entry = self.store.read(&[keys::pool(&"db".parse().unwrap())]).pop().unwrap().entry;
-        entry.map(|entry| decode::<PoolRecord>(&entry.value).unwrap().seats).unwrap_or_default()
+        entry.map(|entry| decode::<PoolRecord>(&entry.value).unwrap().permits).unwrap_or_default()
     }
 
     /// How many runs go on.
@@ -43,7 +43,7 @@ fn as_many_run_at_once_as_the_pool_allows_and_all_in_the_end() {
         world.send_command("a", Command::Apply(jobs));
         assert_eq!(world.most_at_once(15_000), 2, "{placement:?}");
         assert_eq!(world.starts.len(), 7, "{placement:?}");
-        assert_eq!(world.seats(), [], "{placement:?}: all are given back");
+        assert_eq!(world.permits(), [], "{placement:?}: all are given back");
     }
 }
 
@@ -79,13 +79,13 @@ fn the_seats_of_the_dead_are_struck_out() {
         let at_once = Job { delivery: Delivery::AtLeastOnce, ..pooled("first", 1, placement) };
         world.send_command("a", Command::Apply([at_once].into()));
         world.run(5_000);
-        let dead = world.seats()[0].by.node.clone();
+        let dead = world.permits()[0].by.node.clone();
         world.actors.remove(&dead);
         world.ends.clear();
         world.run(15_000);
         let again: Vec<u32> = world.starts.iter().map(|(_, run)| run.attempt).collect();
         assert_eq!(again, [1, 2], "{placement:?}: it runs again under a seat of its own");
-        assert_eq!(world.seats(), [], "{placement:?}");
+        assert_eq!(world.permits(), [], "{placement:?}");
     }
 }
 

@@ -203,7 +203,11 @@ fn a_cut_that_waits_reads_lanes_at_most_ten_times_a_second_and_not_for_ever() {
     let from = world.now;
     world.run(6_000);
     let sharding = world.sharding("j");
-    assert_eq!((sharding.mark, sharding.cut.pinned.len()), (None, 2), "both still run and stay");
+    assert_eq!(
+        (sharding.reshard_pending, sharding.shard_map.draining.len()),
+        (None, 2),
+        "both still run and stay"
+    );
     let reads = world.reads.len();
     assert!((2..=60).contains(&reads), "{reads} reads in {} ms", world.now - from);
 }
@@ -221,13 +225,13 @@ fn a_cut_follows_within_a_moment_when_the_runs_that_it_waits_for_have_ended() {
     let other = if leader == "a" { "b" } else { "a" };
     let ended = |world: &TestCluster| !world.ends.iter().any(|(_, on, _)| on.as_str() == other);
     while !ended(&world) {
-        assert!(world.sharding("j").mark.is_some() || world.now < 6_300, "it waits for the runs");
+        assert!(world.sharding("j").reshard_pending.is_some() || world.now < 6_300, "it waits for the runs");
         world.run(0);
     }
     world.run(250);
     let sharding = world.sharding("j");
-    assert_eq!((sharding.mark, sharding.cut.pinned.len()), (None, 0), "{sharding:?}");
-    assert_eq!(sharding.cut.among.len(), 3);
+    assert_eq!((sharding.reshard_pending, sharding.shard_map.draining.len()), (None, 0), "{sharding:?}");
+    assert_eq!(sharding.shard_map.among.len(), 3);
 }
 
 /// proves: S3-21
@@ -241,13 +245,17 @@ fn a_cut_that_waits_is_made_by_the_next_leader_and_nothing_is_asked_while_no_nod
     world.run(6_000);
     world.add(settings("d"));
     world.run(500);
-    assert!(world.sharding("j").mark.is_some(), "the cut waits for the runs");
+    assert!(world.sharding("j").reshard_pending.is_some(), "the cut waits for the runs");
     let leader = world.leader("j");
     world.crash(&leader);
     world.run(15_000);
     let sharding = world.sharding("j");
     assert_ne!(world.leader("j"), leader);
-    assert_eq!((sharding.mark, sharding.cut.among.len()), (None, 3), "the next leader has made it");
+    assert_eq!(
+        (sharding.reshard_pending, sharding.shard_map.among.len()),
+        (None, 3),
+        "the next leader has made it"
+    );
 
     let disable = |world: &mut TestCluster, off: bool| {
         for node in ["a", "b", "c", "d"].into_iter().filter(|node| *node != leader) {
@@ -317,7 +325,11 @@ fn what_only_a_leader_does_waits_until_there_is_one() {
     world.send_command("a", Command::Apply([sharded("j", "@every 1s", 4)].into()));
     world.run(5_000);
     let sharding = world.sharding("j");
-    assert_eq!((sharding.leader, sharding.mark, sharding.cut.number), (None, None, 0), "nobody leads yet");
+    assert_eq!(
+        (sharding.leader, sharding.reshard_pending, sharding.shard_map.number),
+        (None, None, 0),
+        "nobody leads yet"
+    );
     assert_eq!(world.starts.len(), 0);
     world.add(settings("b"));
     world.run(3_000);
@@ -334,8 +346,8 @@ fn a_lane_knows_when_its_runs_last_began_and_ended() {
     let key = keys::shard_run_state(&name("j"), &world.member("a"));
     for (until, began, ended) in [(4_200, 4_000, 2_300), (4_400, 4_000, 4_300), (6_400, 6_000, 6_300)] {
         world.run(until - world.now);
-        let lane: crate::record::ShardRunState = decode(&world.entry(&key).unwrap()).unwrap();
-        assert_eq!((lane.began, lane.ended), (Some(Wall(began)), Some(Wall(ended))), "at {until}");
+        let run_state: crate::record::ShardRunState = decode(&world.entry(&key).unwrap()).unwrap();
+        assert_eq!((run_state.began, run_state.ended), (Some(Wall(began)), Some(Wall(ended))), "at {until}");
     }
 }
 
@@ -350,14 +362,14 @@ fn an_entry_that_is_deleted_closes_its_node_and_a_lease_that_ends_does_not() {
     world.run(2_000);
     let back = world.member("a");
     assert!(back.incarnation > lost.incarnation && world.entry(&keys::node(&back)).is_some());
-    assert!(world.sharding("j").cut.among.contains(&back), "it takes part again");
+    assert!(world.sharding("j").shard_map.among.contains(&back), "it takes part again");
 
     world.write(keys::node(&back), None);
     world.run(10_000);
     assert!(world.actors[&back.node].node.member().is_none(), "it asks for no other lease");
     assert!(!world.store.is_open(LeaseId(back.incarnation)), "and has given its own back");
     assert_eq!(world.events.iter().filter(|event| event.starts_with("closed")).count(), 1);
-    let among = world.sharding("j").cut.among;
+    let among = world.sharding("j").shard_map.among;
     assert_eq!(among.len(), 1, "the others go on without it: {among:?}");
     assert_eq!(world.send_command("a", Command::Leave), Answer::Done, "it has nothing to hand over");
 }
@@ -452,10 +464,10 @@ fn nothing_is_claimed_between_the_end_of_a_leader_and_the_cut_of_its_successor()
         let sharding = world.sharding("j");
         let headless =
             world.entry(&keys::node(&member)).is_none() && sharding.leader.as_ref() == Some(&member);
-        if (headless || sharding.mark.is_some()) && !blocked {
+        if (headless || sharding.reshard_pending.is_some()) && !blocked {
             (blocked, starts) = (true, world.starts.len());
         }
-        if blocked && sharding.mark.is_none() && !headless {
+        if blocked && sharding.reshard_pending.is_none() && !headless {
             let claimed_before = 4;
             assert!(before <= starts + claimed_before, "only what was claimed ahead starts");
             assert_ne!(world.leader("j"), leader);
@@ -475,20 +487,20 @@ fn no_fire_is_claimed_while_the_cut_of_a_new_leader_waits_for_runs() {
     world.run(1_500);
     let leader = world.leader("j");
     world.crash(&leader);
-    while world.sharding("j").mark.is_none() {
+    while world.sharding("j").reshard_pending.is_none() {
         world.run(0);
         assert!(world.now < 10_000, "a successor marks the shares");
     }
     assert_ne!(world.leader("j"), leader);
     let fires = |world: &TestCluster| -> BTreeSet<Fire> {
-        let lanes = world.store.entries().filter(|(key, _)| key.as_str().starts_with("lane/j/"));
-        let open = lanes.flat_map(|(_, entry)| decode::<ShardRunState>(&entry.value).unwrap().open);
+        let run_states = world.store.entries().filter(|(key, _)| key.as_str().starts_with("lane/j/"));
+        let open = run_states.flat_map(|(_, entry)| decode::<ShardRunState>(&entry.value).unwrap().open);
         open.map(|open| open.fire).collect()
     };
     let (marked, claimed) = (world.now, fires(&world));
     loop {
         world.run(0);
-        if world.sharding("j").mark.is_none() {
+        if world.sharding("j").reshard_pending.is_none() {
             break;
         }
         assert_eq!(fires(&world).difference(&claimed).next(), None, "claimed before the cut");
@@ -522,11 +534,11 @@ fn lanes_go_with_a_deleted_job() {
     world.send_command("a", Command::Apply([sharded("j", "@every 10s", 4)].into()));
     world.run(11_000);
     assert_eq!(world.send_command("a", Command::Delete(name("j"))), Answer::Done);
-    assert!(!world.sharding("j").lanes.is_empty(), "runs still go on");
+    assert!(!world.sharding("j").run_states.is_empty(), "runs still go on");
     world.run(4_000);
     let left: Vec<String> = world.store.entries().map(|(key, _)| key.to_string()).collect();
     assert!(!left.iter().any(|key| key.starts_with("lane/")), "{left:?}");
-    assert_eq!(world.sharding("j").lanes, []);
+    assert_eq!(world.sharding("j").run_states, []);
 }
 
 /// proves: I14
@@ -538,11 +550,11 @@ fn a_job_that_is_created_again_by_a_clock_that_is_behind_fires_nothing_twice() {
     world.run(22_000);
     assert_eq!(world.dues("s").iter().filter(|due| **due == 20_000).count(), 3);
     // The first member to remove its run state never wrote one.
-    let lane = keys::shard_run_state(&name("s"), &world.member("b"));
-    world.write(lane, None);
+    let run_state = keys::shard_run_state(&name("s"), &world.member("b"));
+    world.write(run_state, None);
     world.send_command("b", Command::Delete(name("s")));
     world.run(2_000);
-    assert_eq!(world.sharding("s").cut.furthest, Some(Wall(20_000)), "every lane had come so far");
+    assert_eq!(world.sharding("s").shard_map.furthest, Some(Wall(20_000)), "every lane had come so far");
     world.skew = -15_000;
     world.send_command("a", apply());
     world.skew = 0;
@@ -582,21 +594,26 @@ fn what_is_taken_back_of_a_shard_that_there_is_no_more_is_nobodys() {
     world.send_command("a", shards(4, "@every 10s"));
     world.run(11_000);
     let member = world.member("b");
-    let lane = |world: &TestCluster| -> ShardRunState {
+    let run_state = |world: &TestCluster| -> ShardRunState {
         decode(&world.entry(&keys::shard_run_state(&name("j"), &member)).unwrap()).unwrap()
     };
     // One of its two shards waits for the slot while a reshard is done without it.
     let waits: ShardSet = ShardSet::one(Shard(3));
-    assert_eq!((lane(&world).shards(), world.leader("j")), (ShardSet::range(2, 4), "a".into()));
+    assert_eq!((run_state(&world).shards(), world.leader("j")), (ShardSet::range(2, 4), "a".into()));
     world.actors.get_mut(&member.node).unwrap().watching = false;
     world.send_command("a", shards(1, "@every 15s"));
     world.run(20_000);
-    assert_eq!(world.sharding("j").cut.total, 1);
-    assert!(lane(&world).unfinished().meets(&waits), "{:?}", lane(&world));
+    assert_eq!(world.sharding("j").shard_map.total, 1);
+    assert!(run_state(&world).unfinished().meets(&waits), "{:?}", run_state(&world));
     world.actors.get_mut(&member.node).unwrap().watching = true;
     world.run(1_000);
-    assert!(!lane(&world).unfinished().meets(&waits), "it is no fire any more");
-    assert_eq!(lane(&world).shards().minus(&ShardSet::all(1)), ShardSet::empty(), "{:?}", lane(&world));
+    assert!(!run_state(&world).unfinished().meets(&waits), "it is no fire any more");
+    assert_eq!(
+        run_state(&world).shards().minus(&ShardSet::all(1)),
+        ShardSet::empty(),
+        "{:?}",
+        run_state(&world)
+    );
 }
 
 /// proves: S2-18, S2-19
@@ -634,10 +651,10 @@ fn nobody_fires_shares_of_another_number_of_shards() {
 }
 
 /// A rule as the source's authors warn of: it stands without looking whether there is a leader.
-fn stands_blindly(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
-    let Some(table) = crate::sharded_job::ShardedJob::of(scene, id) else { return };
-    if table.sharding.leader.as_ref() != Some(scene.member) {
-        let sharding = Sharding { leader: Some(scene.member.clone()), ..table.sharding.clone() };
+fn stands_blindly(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
+    let Some(table) = crate::sharded_job::ShardedJob::of(ctx, id) else { return };
+    if table.sharding.leader.as_ref() != Some(ctx.member) {
+        let sharding = Sharding { leader: Some(ctx.member.clone()), ..table.sharding.clone() };
         let txn = table.txn(None, [table.put(sharding)].into());
         out.commit(table.scope(), CommitKind::Elect, txn);
     }
@@ -676,11 +693,11 @@ fn whenever_a_leader_dies_around_a_cut_the_next_fires_run_and_find_nothing_of_th
         world.run(25_000);
         let ran = |due: i64| world.starts.iter().filter(|(_, run)| run.due.0 == due).count();
         assert_eq!([20, 25, 30].map(|s| ran(s * 1_000)), [6; 3], "the leader {leader} died at {moment}");
-        let lanes = world.store.entries().filter(|(key, _)| key.as_str().starts_with("lane/j/"));
-        for (key, entry) in lanes {
-            let lane: crate::record::ShardRunState = decode(&entry.value).unwrap();
-            assert!(lane.open.len() <= 1 && lane.groups.len() <= 1, "{key}: {lane:?}");
-            assert!(lane.verdicts.is_empty(), "{key}: {lane:?}");
+        let run_states = world.store.entries().filter(|(key, _)| key.as_str().starts_with("lane/j/"));
+        for (key, entry) in run_states {
+            let run_state: crate::record::ShardRunState = decode(&entry.value).unwrap();
+            assert!(run_state.open.len() <= 1 && run_state.groups.len() <= 1, "{key}: {run_state:?}");
+            assert!(run_state.verdicts.is_empty(), "{key}: {run_state:?}");
         }
     }
 }
@@ -744,9 +761,9 @@ fn a_leader_repairs_shares_that_somebody_damaged() {
     let key = keys::assignment(&name("j"));
     let gone = Member { node: "z".parse().unwrap(), incarnation: 99 };
     let hurts: [&dyn Fn(&mut Sharding); 3] = [
-        &|sharding| sharding.cut.portions.truncate(1),
-        &|sharding| sharding.cut.portions[0].holder = gone.clone(),
-        &|sharding| sharding.cut.portions[0].groups[0].shards = ShardSet::all(4),
+        &|sharding| sharding.shard_map.assignments.truncate(1),
+        &|sharding| sharding.shard_map.assignments[0].holder = gone.clone(),
+        &|sharding| sharding.shard_map.assignments[0].groups[0].shards = ShardSet::all(4),
     ];
     for (hurt, due) in hurts.into_iter().zip([10_000, 15_000, 20_000]) {
         let mut place: Assignment = decode(&world.entry(&key).unwrap()).unwrap();
@@ -754,7 +771,10 @@ fn a_leader_repairs_shares_that_somebody_damaged() {
         hurt(place.sharding.as_mut().unwrap());
         world.write(key.clone(), Some(encode(&place)));
         world.run(100);
-        assert_eq!(world.sharding("j").mark.map(|mark| mark.why), Some(crate::record::ReshardCause::Repair));
+        assert_eq!(
+            world.sharding("j").reshard_pending.map(|mark| mark.why),
+            Some(crate::record::ReshardCause::Repair)
+        );
         world.starts.clear();
         world.run(due + 1_000 - world.now);
         let mut ran: Vec<u32> = world.starts.iter().map(|(_, run)| run.id.shard.0).collect();

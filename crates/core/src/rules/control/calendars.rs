@@ -21,28 +21,28 @@ use crate::view::JobView;
 const NAMED: usize = 5;
 
 /// Creates a calendar or replaces it. Past fires that it newly allows are ignored, as with a changed schedule.
-pub(super) fn declare(scene: &RuleContext<'_>, calendar: &Calendar) -> ItemDecision {
-    let old = scene.view.calendar(&calendar.name);
+pub(super) fn declare(ctx: &RuleContext<'_>, calendar: &Calendar) -> ItemDecision {
+    let old = ctx.view.calendar(&calendar.name);
     if old.is_some_and(|old| old.calendar == *calendar) {
         return answer(Answer::Calendar(calendar.name.clone(), ApplyResult::Unchanged));
     }
     let kind = if old.is_some() { CommitKind::UpdateCalendar } else { CommitKind::CreateCalendar };
     // Another node may have changed it last, by a clock that is ahead of ours.
-    let since = old.map_or(scene.now.wall, |old| old.since.max(scene.now.wall));
+    let since = old.map_or(ctx.now.wall, |old| old.since.max(ctx.now.wall));
     let calendar = calendar.clone();
     let name = calendar.name.clone();
     let live = |version| CalendarRecord::Live(Box::new(CalendarSpec { calendar, version, since }));
-    ItemDecision::Commit(kind, rewrite(scene, &name, live))
+    ItemDecision::Commit(kind, rewrite(ctx, &name, live))
 }
 
 /// Deletes a calendar that no job names.
-pub(super) fn delete(scene: &RuleContext<'_>, name: &CalendarName) -> ItemDecision {
-    if scene.view.calendar(name).is_none() {
+pub(super) fn delete(ctx: &RuleContext<'_>, name: &CalendarName) -> ItemDecision {
+    if ctx.view.calendar(name).is_none() {
         let text = format!("there is no calendar {name}: `calendar list` shows those there are");
         return refuse(Refusal::NotFound, text);
     }
     let jobs: Vec<String> =
-        scene.view.jobs_under(name).filter(JobView::is_live).map(|job| job.name().to_string()).collect();
+        ctx.view.jobs_under(name).filter(JobView::is_live).map(|job| job.name().to_string()).collect();
     if !jobs.is_empty() {
         let more = match jobs.len().saturating_sub(NAMED) {
             0 => String::new(),
@@ -56,13 +56,13 @@ pub(super) fn delete(scene: &RuleContext<'_>, name: &CalendarName) -> ItemDecisi
     }
     ItemDecision::Commit(
         CommitKind::DeleteCalendar,
-        rewrite(scene, name, |version| CalendarRecord::Deleted { version }),
+        rewrite(ctx, name, |version| CalendarRecord::Deleted { version }),
     )
 }
 
 /// Why a job cannot be declared: it names missing calendars.
-pub(super) fn missing(scene: &RuleContext<'_>, job: &Job) -> Option<String> {
-    let missing = scene.view.missing(job);
+pub(super) fn missing(ctx: &RuleContext<'_>, job: &Job) -> Option<String> {
+    let missing = ctx.view.missing(job);
     let first = missing.first()?;
     Some(format!(
         "job {}: there is no calendar {first}: declare it first with `calendar apply -f FILE`, or leave it out of exclude_calendars and \
@@ -71,9 +71,9 @@ pub(super) fn missing(scene: &RuleContext<'_>, job: &Job) -> Option<String> {
     ))
 }
 
-fn rewrite(scene: &RuleContext<'_>, name: &CalendarName, record: impl FnOnce(u64) -> CalendarRecord) -> Txn {
-    let known = scene.view.calendar_entry(name);
+fn rewrite(ctx: &RuleContext<'_>, name: &CalendarName, record: impl FnOnce(u64) -> CalendarRecord) -> Txn {
+    let known = ctx.view.calendar_entry(name);
     let version = known.and_then(|entry| entry.value.as_ref()).map_or(0, CalendarRecord::version);
     let write = Write::Put { key: keys::calendar(name), value: encode(&record(version + 1)), owner: None };
-    Txn { guards: [scene.view.calendar_guard(name)].into(), writes: [write].into() }
+    Txn { guards: [ctx.view.calendar_guard(name)].into(), writes: [write].into() }
 }

@@ -22,19 +22,19 @@ const BEAT_MAX: u32 = 3_600;
 const STRIKES_MAX: u32 = 100;
 
 /// Changes one setting.
-pub(super) fn configure(scene: &RuleContext<'_>, setting: ClusterSetting) -> ItemDecision {
-    let known = scene.view.settings_entry();
-    let old = scene.view.settings();
+pub(super) fn configure(ctx: &RuleContext<'_>, setting: ClusterSetting) -> ItemDecision {
+    let known = ctx.view.settings_entry();
+    let old = ctx.view.settings();
     let mut new = old.clone();
     match setting {
         ClusterSetting::Planner(planner) => new.planner = planner,
         ClusterSetting::Beat(secs) if secs == old.beat => {}
         ClusterSetting::Beat(secs) if (1..=BEAT_MAX).contains(&secs) => {
-            if !scene.clock_agrees() {
+            if !ctx.clock_agrees() {
                 let text = "this node's clock differs from the registry's, and beats are numbered by it: ask another node";
                 return refuse(Refusal::Conflict, text.into());
             }
-            new = old.with_beat(secs, scene.now.wall);
+            new = old.with_beat(secs, ctx.now.wall);
         }
         ClusterSetting::Beat(secs) => {
             return refuse(Refusal::Invalid, format!("beat is {secs} s, allowed are 1 to {BEAT_MAX}"));
@@ -61,8 +61,8 @@ pub(super) fn configure(scene: &RuleContext<'_>, setting: ClusterSetting) -> Ite
 /// First that layout is requested: from then on a node that does not know it cannot join, or it withdraws the request
 /// in the same commit. So such nodes can only become fewer. When a listing since then shows none of them, the layout is
 /// raised in a commit that fails if the request was touched.
-pub(super) fn finalize(scene: &RuleContext<'_>) -> ItemDecision {
-    let known = scene.view.cluster();
+pub(super) fn finalize(ctx: &RuleContext<'_>) -> ItemDecision {
+    let known = ctx.view.cluster();
     if known.is_unreadable() {
         let text =
             "the entry cluster of the registry cannot be read: put it back as it was, or use a newer program";
@@ -72,7 +72,7 @@ pub(super) fn finalize(scene: &RuleContext<'_>) -> ItemDecision {
         let text = "this registry ends with its process, so nobody older or newer ever reads it: there is nothing to finalize";
         return refuse(Refusal::NotFound, text.into());
     };
-    let known_by = || scene.view.members().map(|(member, state)| (&member.node, state.info.knows));
+    let known_by = || ctx.view.members().map(|(member, state)| (&member.node, state.info.knows));
     let goal = known_by().map(|(_, layout)| layout).fold(record.layout, Ord::max);
     if goal == record.layout {
         return answer(Answer::Layout(goal, ApplyResult::Unchanged));
@@ -89,7 +89,7 @@ pub(super) fn finalize(scene: &RuleContext<'_>) -> ItemDecision {
     }
     let is_wanted = record.wanted.is_some_and(|wanted| wanted >= goal);
     let (kind, new) = match is_wanted {
-        true if !scene.view.knows_who_joined() => return ItemDecision::Wait,
+        true if !ctx.view.knows_who_joined() => return ItemDecision::Wait,
         true => (CommitKind::RaiseLayout, record.raised(goal)),
         false => (CommitKind::WantLayout, record.wanting(Some(goal))),
     };
@@ -101,20 +101,20 @@ pub(super) fn finalize(scene: &RuleContext<'_>) -> ItemDecision {
 
 /// Marks a node as online again; its strikes up to now are forgiven.
 pub(super) fn activate(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     node: &NodeName,
-    subject: CommitScope,
+    scope: CommitScope,
     out: &mut RuleOutput,
 ) -> ItemDecision {
-    let life = scene.view.members().map(|(member, _)| member).filter(|member| member.node == *node).last();
+    let life = ctx.view.members().map(|(member, _)| member).filter(|member| member.node == *node).last();
     let Some(life) = life else {
         return refuse(Refusal::NotFound, format!("there is no node {node}: start it, and it is online"));
     };
-    if !scene.view.is_offline(life) {
+    if !ctx.view.is_offline(life) {
         return answer(Answer::Done);
     }
-    let beat = scene.view.settings().beat_of(scene.now.wall);
-    let (guard, write) = health::offline_write(scene, life, false, beat);
-    out.notices.push(CommitNotice { scope: subject, sent: false, event: Event::Online(node.clone()) });
+    let beat = ctx.view.settings().beat_of(ctx.now.wall);
+    let (guard, write) = health::offline_write(ctx, life, false, beat);
+    out.notices.push(CommitNotice { scope, sent: false, event: Event::Online(node.clone()) });
     ItemDecision::Commit(CommitKind::Activate, Txn { guards: [guard].into(), writes: [write].into() })
 }

@@ -17,17 +17,17 @@ use crate::view::JobView;
 
 /// Sets a switch of a job on one node.
 pub(super) fn switch(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     name: &JobName,
     (node, switch): (&NodeName, NodeSwitch),
     origin: SwitchOrigin,
 ) -> ItemDecision {
-    let Some(job) = scene.view.find(name) else { return no_job(name) };
+    let Some(job) = ctx.view.find(name) else { return no_job(name) };
     if !job.is_sharded() {
         return refuse(Refusal::Invalid, not_sharded(name));
     }
-    let life = scene.view.members().map(|(member, _)| member).filter(|member| member.node == *node).last();
-    let known = scene.view.switches(name, node).cloned().unwrap_or_default();
+    let life = ctx.view.members().map(|(member, _)| member).filter(|member| member.node == *node).last();
+    let known = ctx.view.switches(name, node).cloned().unwrap_or_default();
     let old = known.value.clone().unwrap_or_default();
     let new = match (switch, life) {
         (NodeSwitch::Shutdown, None) => return refuse(Refusal::NotFound, no_node(node)),
@@ -85,12 +85,12 @@ fn obstacle(
 }
 
 /// Replaces what this node last recorded with what it processed in the interval that is over (S2-36, S2-37).
-pub(super) fn count(scene: &RuleContext<'_>, name: &JobName, count: ProcessedItems) -> ItemDecision {
-    if scene.view.find(name).is_none_or(|job| !job.is_live()) {
+pub(super) fn count(ctx: &RuleContext<'_>, name: &JobName, count: ProcessedItems) -> ItemDecision {
+    if ctx.view.find(name).is_none_or(|job| !job.is_live()) {
         return no_job(name);
     }
-    let node = &scene.member.node;
-    let known = scene.view.count_entry(name, node).cloned().unwrap_or_default();
+    let node = &ctx.member.node;
+    let known = ctx.view.count_entry(name, node).cloned().unwrap_or_default();
     let old = known.value.as_ref();
     if old.is_some_and(|old| old.count == count) {
         return answer(Answer::Done);
@@ -104,7 +104,7 @@ pub(super) fn count(scene: &RuleContext<'_>, name: &JobName, count: ProcessedIte
 
 /// Why a job cannot be triggered on this node alone.
 pub(super) fn cannot_run(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     job: &JobView<'_>,
     node: &NodeName,
 ) -> Option<(Refusal, String)> {
@@ -114,11 +114,11 @@ pub(super) fn cannot_run(
     if job.available().iter().any(|member| member.node == *node) {
         return None;
     }
-    if scene.view.members().all(|(member, _)| member.node != *node) {
+    if ctx.view.members().all(|(member, _)| member.node != *node) {
         return Some((Refusal::NotFound, no_node(node)));
     }
     let name = job.name();
-    let text = match unfit(job, scene, node) {
+    let text = match unfit(job, ctx, node) {
         Some(why) => format!("node {node} does not fit job {name}: {why}"),
         None => format!("node {node} takes no part in job {name}: `shard list {name}` shows who does"),
     };
@@ -126,11 +126,11 @@ pub(super) fn cannot_run(
 }
 
 /// The condition of the job's node selector that a living node does not meet.
-fn unfit(job: &JobView<'_>, scene: &RuleContext<'_>, node: &NodeName) -> Option<String> {
-    let lives = scene.view.members().filter(|(member, _)| member.node == *node);
+fn unfit(job: &JobView<'_>, ctx: &RuleContext<'_>, node: &NodeName) -> Option<String> {
+    let lives = ctx.view.members().filter(|(member, _)| member.node == *node);
     let (member, state) = lives.last()?;
     let labels = &state.info.labels;
-    let unmet = scene.view.nodes_named(job.group()).unmet(&member.node, labels)?;
+    let unmet = ctx.view.nodes_named(job.group()).unmet(&member.node, labels)?;
     let has = if labels.is_empty() { String::from("no labels") } else { format!("the labels {labels}") };
     Some(format!("that is for nodes with {unmet}, and it has {has}"))
 }

@@ -16,20 +16,20 @@ use crate::time::Wall;
 /// Claims the right. It is this node's again where it claimed it before, also in an earlier life: then it may have died
 /// before it sent the notification, and a repeated one is recognised by its name.
 pub(super) fn claim_notification(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     name: &JobName,
     occasion: Occasion,
     due: Wall,
 ) -> ItemDecision {
-    if scene.view.find(name).is_none() {
+    if ctx.view.find(name).is_none() {
         return no_job(name);
     }
-    let known = scene.view.notifications(name).cloned().unwrap_or_default();
+    let known = ctx.view.notifications(name).cloned().unwrap_or_default();
     let old = known.value.as_ref();
     if let Some((record, told)) =
         old.and_then(|old| Some((old, old.latest(occasion)?))).filter(|(_, told)| *told >= due)
     {
-        if told == due && record.by.node == scene.member.node {
+        if told == due && record.by.node == ctx.member.node {
             return answer(Answer::Done);
         }
         let (by, occasion) = (&record.by.node, occasion.as_str());
@@ -41,7 +41,7 @@ pub(super) fn claim_notification(
     let mut record = NotificationRecord {
         late: old.and_then(|old| old.late),
         absent: old.and_then(|old| old.absent),
-        by: scene.member.clone(),
+        by: ctx.member.clone(),
         seq: old.map_or(0, |old| old.seq) + 1,
     };
     match occasion {

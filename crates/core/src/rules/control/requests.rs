@@ -18,24 +18,24 @@ use crate::shards::ShardSet;
 use crate::view::JobView;
 
 /// Checks whether the rules of firing have ended a claimed run, which they do while the item is open.
-pub(super) fn cancel(scene: &RuleContext<'_>, run: &RunId, out: &mut RuleOutput) -> ItemDecision {
-    let Some(id) = scene.view.id(&run.job) else { return no_job(&run.job) };
-    let job = scene.job(id);
-    if firing::is_cancelled(&job, scene.member, run) {
+pub(super) fn cancel(ctx: &RuleContext<'_>, run: &RunId, out: &mut RuleOutput) -> ItemDecision {
+    let Some(id) = ctx.view.id(&run.job) else { return no_job(&run.job) };
+    let job = ctx.job(id);
+    if firing::is_cancelled(&job, ctx.member, run) {
         return answer(Answer::Done);
     }
-    if firing::awaits(&job, scene.member, run) {
+    if firing::awaits(&job, ctx.member, run) {
         return ItemDecision::Wait;
     }
     if let Some(request) = firing::taken_back(&job, run) {
-        out.add(RuleAction::Record(verdict(scene, &job, (run, request))));
+        out.add(RuleAction::Record(verdict(ctx, &job, (run, request))));
         return answer(Answer::Done);
     }
-    if firing::is_unclaimed(scene.view, &job, run) {
-        return take_back(scene, &job, run);
+    if firing::is_unclaimed(ctx.view, &job, run) {
+        return take_back(ctx, &job, run);
     }
     // The feed may show this node's own commit before its answer, which says what became of the run.
-    if !scene.is_idle(&CommitScope::Job(id)) {
+    if !ctx.is_idle(&CommitScope::Job(id)) {
         return ItemDecision::Wait;
     }
     let text = format!("run {run} has ended meanwhile, or is another node's: see `evenkeel run show {run}`");
@@ -43,12 +43,12 @@ pub(super) fn cancel(scene: &RuleContext<'_>, run: &RunId, out: &mut RuleOutput)
 }
 
 /// Marks the trigger as handled. A node that claims a run for it writes the same entry, so only one of the two happens.
-fn take_back(scene: &RuleContext<'_>, job: &JobView<'_>, run: &RunId) -> ItemDecision {
+fn take_back(ctx: &RuleContext<'_>, job: &JobView<'_>, run: &RunId) -> ItemDecision {
     let known = job.triggers().cloned().unwrap_or_default();
     let mut record: TriggerRecord = known.value.clone().unwrap_or_default();
     for request in record.requests.iter_mut().filter(|request| firing::is_request(request, run)) {
         request.taken = true;
-        request.taken_back = Some(scene.now.wall);
+        request.taken_back = Some(ctx.now.wall);
     }
     let key = keys::triggers(job.name());
     let guards = [known.guard(key.clone())].into();
@@ -57,12 +57,12 @@ fn take_back(scene: &RuleContext<'_>, job: &JobView<'_>, run: &RunId) -> ItemDec
 }
 
 /// The verdict for the history, written once, by the node that got the command.
-fn verdict(scene: &RuleContext<'_>, job: &JobView<'_>, (run, request): (&RunId, &TriggerRequest)) -> Verdict {
-    let node = scene.member.node.as_str();
+fn verdict(ctx: &RuleContext<'_>, job: &JobView<'_>, (run, request): (&RunId, &TriggerRequest)) -> Verdict {
+    let node = ctx.member.node.as_str();
     let one = firing::given_up(run.clone(), 1, request.at, node, firing::MANUAL);
     let sharded = job.spec().zip(job.sharding());
     let shards = sharded.map(|(spec, sharding)| {
-        ShardSet::all(sharding.cut.total_of(&spec.job)).minus(&spec.off).or(&ShardSet::one(run.shard))
+        ShardSet::all(sharding.shard_map.total_of(&spec.job)).minus(&spec.off).or(&ShardSet::one(run.shard))
     });
     Verdict { shards: shards.filter(|_| job.is_sharded()).unwrap_or_default(), ..one }
 }

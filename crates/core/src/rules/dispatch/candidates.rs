@@ -31,18 +31,18 @@ pub struct CandidateNodes {
 
 impl CandidateNodes {
     /// The working nodes, with which of them can be reached.
-    pub(crate) fn new(scene: &RuleContext<'_>) -> Self {
-        let members: Vec<Member> = eligibility::workers(scene).into_iter().cloned().collect();
-        let beat = scene.view.settings().beat_of(scene.now.wall);
-        let open = members.iter().map(|member| is_reachable(scene, member, beat)).collect();
-        let full = firing::free_slots(scene.view, scene.local) == 0;
-        let offline = members.iter().map(|member| scene.view.is_offline(member)).collect();
+    pub(crate) fn new(ctx: &RuleContext<'_>) -> Self {
+        let members: Vec<Member> = eligibility::workers(ctx).into_iter().cloned().collect();
+        let beat = ctx.view.settings().beat_of(ctx.now.wall);
+        let open = members.iter().map(|member| is_reachable(ctx, member, beat)).collect();
+        let full = firing::free_slots(ctx.view, ctx.local) == 0;
+        let offline = members.iter().map(|member| ctx.view.is_offline(member)).collect();
         Self { members, full, open, offline, lenient: BTreeMap::new(), eligible: BTreeMap::new() }
     }
 
     /// The slots of the nodes without the runs of dispatched jobs, which are known one by one (S0-39).
-    pub(super) fn timeline(&self, scene: &RuleContext<'_>) -> SlotTimeline<GroupId> {
-        SlotTimeline::new(self.members.iter().map(|member| slots(scene, member)))
+    pub(super) fn timeline(&self, ctx: &RuleContext<'_>) -> SlotTimeline<GroupId> {
+        SlotTimeline::new(self.members.iter().map(|member| slots(ctx, member)))
     }
 
     /// The place of a member among the nodes.
@@ -56,8 +56,8 @@ impl CandidateNodes {
     }
 
     /// Whether runs of this job may go to this member at all.
-    pub(super) fn may_run(&mut self, scene: &RuleContext<'_>, job: &JobView<'_>, member: &Member) -> bool {
-        self.index(member).is_some_and(|at| self.may_run_at(scene.view, job.group(), at))
+    pub(super) fn may_run(&mut self, ctx: &RuleContext<'_>, job: &JobView<'_>, member: &Member) -> bool {
+        self.index(member).is_some_and(|at| self.may_run_at(ctx.view, job.group(), at))
     }
 
     fn may_run_at(&mut self, view: &View, group: GroupId, at: usize) -> bool {
@@ -76,8 +76,8 @@ impl CandidateNodes {
     }
 
     /// Whether a node can run this job. Where no other can be reached, this one runs it if eligible (S0-44).
-    pub(super) fn can_place(&mut self, scene: &RuleContext<'_>, job: &JobView<'_>) -> bool {
-        self.has_candidate(scene.view, job.group()) || scene.takes(job)
+    pub(super) fn can_place(&mut self, ctx: &RuleContext<'_>, job: &JobView<'_>) -> bool {
+        self.has_candidate(ctx.view, job.group()) || ctx.takes(job)
     }
 
     /// The nodes that may be given runs of a group's jobs, by their places in the order of the nodes.
@@ -104,23 +104,23 @@ impl CandidateNodes {
 }
 
 /// Whether runs can be offered to a member, as far as is known in this beat.
-fn is_reachable(scene: &RuleContext<'_>, member: &Member, beat: u64) -> bool {
-    member == scene.member
-        || (eligibility::has_address(scene)
-            && !scene.local.peers.is_unreachable(member, beat)
-            && scene.view.member(member).is_some_and(|state| !state.info.address.is_empty()))
+fn is_reachable(ctx: &RuleContext<'_>, member: &Member, beat: u64) -> bool {
+    member == ctx.member
+        || (eligibility::has_address(ctx)
+            && !ctx.local.peers.is_unreachable(member, beat)
+            && ctx.view.member(member).is_some_and(|state| !state.info.address.is_empty()))
 }
 
 /// The slots of a member, without those that other jobs' runs take.
-fn slots(scene: &RuleContext<'_>, member: &Member) -> NodeSlots {
+fn slots(ctx: &RuleContext<'_>, member: &Member) -> NodeSlots {
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    if member == scene.member {
-        let dispatched = number(scene.view.accepted_count());
-        let others = eligibility::busy_slots(scene).saturating_sub(dispatched);
-        return NodeSlots::new(scene.local.settings.slots, others, eligibility::load_score(scene));
+    if member == ctx.member {
+        let dispatched = number(ctx.view.accepted_count());
+        let others = eligibility::busy_slots(ctx).saturating_sub(dispatched);
+        return NodeSlots::new(ctx.local.settings.slots, others, eligibility::load_score(ctx));
     }
-    let slots = scene.view.member(member).map_or(0, |state| state.info.slots);
-    let others = scene.view.load(member).map_or(0, |load| load.busy.saturating_sub(load.dispatched));
-    let score: Score = scene.view.score(member);
+    let slots = ctx.view.member(member).map_or(0, |state| state.info.slots);
+    let others = ctx.view.load(member).map_or(0, |load| load.busy.saturating_sub(load.dispatched));
+    let score: Score = ctx.view.score(member);
     NodeSlots::new(slots, others, score)
 }

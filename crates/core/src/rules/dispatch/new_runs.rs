@@ -26,7 +26,7 @@ impl PlanWriter<'_> {
             if self.draft.runs.len() >= RUNS_MAX {
                 break;
             }
-            if let Some(why) = self.scene.forgot(terms.delivery, request.at) {
+            if let Some(why) = self.ctx.forgot(terms.delivery, request.at) {
                 if self.draft.verdicts.len() >= VERDICTS_MAX {
                     break;
                 }
@@ -36,7 +36,7 @@ impl PlanWriter<'_> {
                 self.draft.verdicts.push(verdict);
                 continue;
             }
-            if !batch.has_candidate(self.scene.view, self.job.group()) {
+            if !batch.has_candidate(self.ctx.view, self.job.group()) {
                 out.add(RuleAction::JobUnplaced(self.job.id));
                 break;
             }
@@ -55,7 +55,7 @@ impl PlanWriter<'_> {
     /// Plans every fire up to the horizon; of those that are too old, the ones that the job's catch-up keeps (I0-07).
     pub(super) fn plan_due(&mut self, terms: &JobTerms, batch: &mut CandidateNodes, out: &mut RuleOutput) {
         let Some(schedule) = &terms.schedule else { return };
-        let (now, policy) = (self.scene.now.wall, self.scene.policy(terms));
+        let (now, policy) = (self.ctx.now.wall, self.ctx.policy(terms));
         let grace = policy.grace;
         loop {
             let floor = self.draft.watermark.max(terms.since);
@@ -69,7 +69,7 @@ impl PlanWriter<'_> {
                 }
                 return;
             }
-            if !self.scene.clock_agrees() {
+            if !self.ctx.clock_agrees() {
                 return self.doubt_clock(out);
             }
             if self.draft.runs.len() >= RUNS_MAX || self.draft.verdicts.len() >= VERDICTS_MAX {
@@ -99,13 +99,13 @@ impl PlanWriter<'_> {
     /// Plans a fire, if there is a node for it. One that was planned already stays where it is.
     pub(super) fn plan_fire(&mut self, fire: Fire, due: Wall, batch: &mut CandidateNodes) -> bool {
         if let Some(old) = self.anew.iter().find(|run| run.fire == fire)
-            && batch.may_run(self.scene, &self.job, &old.by)
+            && batch.may_run(self.ctx, &self.job, &old.by)
         {
             let (by, free) = (old.by.clone(), old.free);
             self.draft.runs.push(Planned { by, free, ..self.first_attempt(fire, due) });
             return true;
         }
-        let can = batch.can_place(self.scene, &self.job);
+        let can = batch.can_place(self.ctx, &self.job);
         if can {
             self.want(self.first_attempt(fire, due), PlacementChoice::MostSlots);
         }
@@ -114,7 +114,7 @@ impl PlanWriter<'_> {
 
     /// The first attempt of a fire, which belongs to this node until it is placed on another one.
     pub(super) fn first_attempt(&self, fire: Fire, due: Wall) -> Planned {
-        let by = self.scene.member.clone();
+        let by = self.ctx.member.clone();
         Planned {
             fire,
             due,

@@ -54,35 +54,35 @@ enum SlotHolder {
 
 /// Places every run that the plans want placed.
 pub(super) fn place_runs(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     right: &PlanningRight,
     desks: &mut [PlanWriter<'_>],
     batch: &mut CandidateNodes,
 ) {
-    if desks.iter().all(|desk| desk.placements.is_empty()) {
+    if desks.iter().all(|writer| writer.placements.is_empty()) {
         return;
     }
-    let mut spans = known(scene, right, desks, batch);
-    for (at, desk) in desks.iter().enumerate() {
-        let rank = (true, Reverse(desk.job.priority()));
-        spans.extend(desk.placements.iter().enumerate().filter_map(|(want, wanted)| {
-            let run = desk.draft.runs.iter().find(|run| run.fire == wanted.fire)?;
-            let length = length(&desk.draft, desk.state.terms.as_deref(), run, right);
-            let begin = begin(run).max(scene.now.wall);
+    let mut spans = known(ctx, right, desks, batch);
+    for (at, writer) in desks.iter().enumerate() {
+        let rank = (true, Reverse(writer.job.priority()));
+        spans.extend(writer.placements.iter().enumerate().filter_map(|(want, wanted)| {
+            let run = writer.draft.runs.iter().find(|run| run.fire == wanted.fire)?;
+            let length = length(&writer.draft, writer.state.terms.as_deref(), run, right);
+            let begin = begin(run).max(ctx.now.wall);
             Some(SlotUse { begin, rank, length, holder: SlotHolder::Pending { plan: at, placement: want } })
         }));
     }
     spans.sort_by_key(|span| (span.begin, span.rank));
-    let mut slots = batch.timeline(scene);
+    let mut slots = batch.timeline(ctx);
     for SlotUse { begin, length, holder: what, .. } in spans {
         slots.advance(begin);
         match what {
             SlotHolder::Placed(at) => drop(slots.take_slot(at, begin, length)),
-            SlotHolder::Pending { plan: desk, placement: want } => {
-                let desk = &mut desks[desk];
-                let want = desk.placements[want].clone();
-                let (by, free) = choose(scene, desk, &want, batch, &mut slots, (begin, length));
-                desk.place(&want, by, free);
+            SlotHolder::Pending { plan: writer, placement: want } => {
+                let writer = &mut desks[writer];
+                let want = writer.placements[want].clone();
+                let (by, free) = choose(ctx, writer, &want, batch, &mut slots, (begin, length));
+                writer.place(&want, by, free);
             }
         }
     }
@@ -91,22 +91,22 @@ pub(super) fn place_runs(
 /// Chooses the node for a run, and returns how many slots that node has free. A node that had no slot for the run is
 /// chosen again only when no node had one. Where no node can be reached it is this one, whatever its slots (S0-44).
 fn choose(
-    scene: &RuleContext<'_>,
-    desk: &PlanWriter<'_>,
+    ctx: &RuleContext<'_>,
+    writer: &PlanWriter<'_>,
     want: &PendingPlacement,
     batch: &mut CandidateNodes,
     slots: &mut SlotTimeline<GroupId>,
     (due, length): (Wall, Millis),
 ) -> (Member, i64) {
-    let run = desk.draft.runs.iter().find(|run| run.fire == want.fire);
+    let run = writer.draft.runs.iter().find(|run| run.fire == want.fire);
     let by = run.and_then(|run| batch.index(&run.by));
-    let eligible = batch.eligible(scene.view, desk.job.group());
+    let eligible = batch.eligible(ctx.view, writer.job.group());
     for passed in [want.busy.as_slice(), &[]] {
-        let may = |at: &usize| !batch.is_full(scene.member, *at, passed);
+        let may = |at: &usize| !batch.is_full(ctx.member, *at, passed);
         let best = match want.to {
             PlacementChoice::LeastLoaded => slots.least_loaded(eligible.iter().copied().filter(may)),
             PlacementChoice::MostSlots | PlacementChoice::Better => {
-                slots.best(desk.job.group(), &eligible, may)
+                slots.best(writer.job.group(), &eligible, may)
             }
         };
         let Some((best, most)) = best else { continue };
@@ -120,37 +120,38 @@ fn choose(
         let free = slots.take_slot(at, due, length).unwrap_or(0);
         return (batch.member(at).clone(), free);
     }
-    let free = batch.index(scene.member).and_then(|at| slots.take_slot(at, due, length)).unwrap_or(0);
-    (scene.member.clone(), free)
+    let free = batch.index(ctx.member).and_then(|at| slots.take_slot(at, due, length)).unwrap_or(0);
+    (ctx.member.clone(), free)
 }
 
 /// The runs of existing plans, as far as plans were read, and of plans in flight.
 fn known(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     right: &PlanningRight,
     desks: &[PlanWriter<'_>],
     batch: &CandidateNodes,
 ) -> Vec<SlotUse> {
-    let drafts: BTreeMap<JobId, &PlanWriter<'_>> = desks.iter().map(|desk| (desk.job.id, desk)).collect();
+    let drafts: BTreeMap<JobId, &PlanWriter<'_>> =
+        desks.iter().map(|writer| (writer.job.id, writer)).collect();
     let mut spans = Vec::new();
     let rank = (false, Reverse(Priority::default()));
     let mut add = |plan: &Plan, terms: Option<&JobTerms>, run: &Planned| {
         let Some(at) = batch.index(&run.by) else { return };
-        let (begin, length) = taken(scene, right, plan, terms, run);
+        let (begin, length) = taken(ctx, right, plan, terms, run);
         spans.push(SlotUse { begin, rank, length, holder: SlotHolder::Placed(at) });
     };
-    for id in scene.view.dispatched() {
-        if let Some(desk) = drafts.get(&id) {
-            for run in desk.draft.runs.iter().filter(|run| !desk.awaits_placement(&run.fire)) {
-                add(&desk.draft, desk.state.terms.as_deref(), run);
+    for id in ctx.view.dispatched() {
+        if let Some(writer) = drafts.get(&id) {
+            for run in writer.draft.runs.iter().filter(|run| !writer.awaits_placement(&run.fire)) {
+                add(&writer.draft, writer.state.terms.as_deref(), run);
             }
             continue;
         }
-        let Some(state) = scene.view.job(id).dispatched() else { continue };
+        let Some(state) = ctx.view.job(id).dispatched() else { continue };
         let Some(plan) = state.plan.as_ref().and_then(|plan| plan.known.value.as_ref()) else { continue };
         plan.runs.iter().for_each(|run| add(plan, state.terms.as_deref(), run));
     }
-    for (member, begin, length) in scene.local.peers.placing.spans() {
+    for (member, begin, length) in ctx.local.peers.placing.spans() {
         let Some(at) = batch.index(member) else { continue };
         spans.push(SlotUse { begin, rank, length, holder: SlotHolder::Placed(at) });
     }
@@ -159,18 +160,18 @@ fn known(
 
 /// When a run of an existing plan takes its slot, and for how long.
 fn taken(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     right: &PlanningRight,
     plan: &Plan,
     terms: Option<&JobTerms>,
     run: &Planned,
 ) -> (Wall, Millis) {
     let (begin, length) = (begin(run), length(plan, terms, run, right));
-    let settings = scene.view.settings();
+    let settings = ctx.view.settings();
     // A beat's planner has read the plan in that beat, so a run that should have ended before it still executes.
     let read = (settings.planner == PlannerKind::Beat).then(|| settings.start_of(right.planner.number));
     let goes_on = run.is_accepted() && read.is_some_and(|read| begin + length <= read);
-    if goes_on { (begin, scene.now.wall - begin + length) } else { (begin, length) }
+    if goes_on { (begin, ctx.now.wall - begin + length) } else { (begin, length) }
 }
 
 /// When a run can begin at the earliest.

@@ -22,7 +22,7 @@ pub const MANUAL: &str = "ended by hand";
 #[must_use]
 pub fn awaits(job: &JobView<'_>, me: &Member, run: &RunId) -> bool {
     if job.is_sharded() {
-        let open = shard_run_state(job, me).into_iter().flat_map(|lane| &lane.open);
+        let open = shard_run_state(job, me).into_iter().flat_map(|run_state| &run_state.open);
         return open.into_iter().any(|open| open.fire == run.fire && open.shards.contains(run.shard));
     }
     if run.shard != Shard(0) {
@@ -44,12 +44,13 @@ pub fn is_cancelled(job: &JobView<'_>, me: &Member, run: &RunId) -> bool {
         verdict.run.fire == run.fire && shard && verdict.reason.ends_with(MANUAL)
     };
     if job.is_sharded() {
-        return shard_run_state(job, me).is_some_and(|lane| lane.verdicts.iter().any(|v| of_it(&v)));
+        return shard_run_state(job, me)
+            .is_some_and(|run_state| run_state.verdicts.iter().any(|v| of_it(&v)));
     }
     if job.is_dispatched() {
         return plan(job).is_some_and(|plan| plan.verdicts.iter().any(|v| of_it(&v)));
     }
-    run_state(job).is_some_and(|lane| lane.verdicts.iter().any(|v| of_it(&v)))
+    run_state(job).is_some_and(|run_state| run_state.verdicts.iter().any(|v| of_it(&v)))
 }
 
 fn run_state<'a>(job: &JobView<'a>) -> Option<&'a RunState> {
@@ -102,7 +103,7 @@ pub(super) fn cancel_reason(local: &Local, given: &Given) -> Option<String> {
 impl ClaimedRuns<'_> {
     /// Drops a trigger that has no run yet. Returns whether there was one.
     pub(super) fn cancel_trigger(&self, out: &mut RuleOutput) -> bool {
-        let local = self.scene.local;
+        let local = self.ctx.local;
         if local.called_off.is_empty() {
             return false;
         }
@@ -111,13 +112,13 @@ impl ClaimedRuns<'_> {
         let Some(record) = self.job.triggers().and_then(|known| known.value.as_ref()) else { return false };
         let called = |request: &TriggerRequest| !request.taken && local.is_cancelled(&run(request));
         let Some(index) = record.requests.iter().position(called) else { return false };
-        let (mut record, mut lane) = (record.clone(), self.run_state());
+        let (mut record, mut run_state) = (record.clone(), self.run_state());
         let request = &mut record.requests[index];
         request.taken = true;
-        lane.seq += 1;
-        let node = self.scene.member.node.as_str();
-        lane.verdicts.push(given_up(run(request), 1, request.at, node, MANUAL));
-        self.commit_with(CommitKind::GiveUp, lane, Some(record), out);
+        run_state.seq += 1;
+        let node = self.ctx.member.node.as_str();
+        run_state.verdicts.push(given_up(run(request), 1, request.at, node, MANUAL));
+        self.commit_with(CommitKind::GiveUp, run_state, Some(record), out);
         true
     }
 }

@@ -17,54 +17,54 @@ use crate::view::JobTerms;
 
 impl ClaimedRuns<'_> {
     /// Claims the next fire, or schedules the next look for when that may be done. Returns whether it claimed.
-    pub(super) fn claim(&self, lane: &RunState, out: &mut RuleOutput) -> bool {
+    pub(super) fn claim(&self, run_state: &RunState, out: &mut RuleOutput) -> bool {
         let Some(terms) = &self.held.terms else { return false };
-        if !terms.enabled || !self.scene.takes(&self.job) {
+        if !terms.enabled || !self.ctx.takes(&self.job) {
             return false;
         }
-        if lane.verdicts.len() >= VERDICTS_MAX || !self.has_room(&lane.open) {
+        if run_state.verdicts.len() >= VERDICTS_MAX || !self.has_room(&run_state.open) {
             return false;
         }
-        self.claim_triggered(lane, out) || (!terms.paused && self.claim_due(terms, lane, out))
+        self.claim_triggered(run_state, out) || (!terms.paused && self.claim_due(terms, run_state, out))
     }
 
     /// The oldest trigger that has no run yet.
-    fn claim_triggered(&self, lane: &RunState, out: &mut RuleOutput) -> bool {
+    fn claim_triggered(&self, run_state: &RunState, out: &mut RuleOutput) -> bool {
         let Some(record) = self.job.triggers().and_then(|known| known.value.as_ref()) else { return false };
         let Some(index) = record.requests.iter().position(|r| !r.taken) else { return false };
         let mut record = record.clone();
         record.requests[index].taken = true;
         let request = &record.requests[index];
-        let forgot = self.held.terms.as_ref().and_then(|terms| self.scene.forgot(terms.delivery, request.at));
+        let forgot = self.held.terms.as_ref().and_then(|terms| self.ctx.forgot(terms.delivery, request.at));
         if let Some(why) = forgot {
-            let mut lane = RunState { seq: lane.seq + 1, ..lane.clone() };
+            let mut run_state = RunState { seq: run_state.seq + 1, ..run_state.clone() };
             let (fire, at) = (Fire::Asked(request.id.clone()), request.at);
-            lane.verdicts.push(self.refused(fire, (at, at), why.into()));
-            self.commit_with(CommitKind::Refuse, lane, Some(record), out);
+            run_state.verdicts.push(self.refused(fire, (at, at), why.into()));
+            self.commit_with(CommitKind::Refuse, run_state, Some(record), out);
             return true;
         }
         if !self.has_slot(request.at, out) {
             return false;
         }
-        let lane = self.opened(
-            lane,
+        let run_state = self.opened(
+            run_state,
             Fire::Asked(request.id.clone()),
-            (request.at, self.scene.now.wall),
-            lane.watermark,
+            (request.at, self.ctx.now.wall),
+            run_state.watermark,
         );
-        self.commit_with(CommitKind::ClaimFire, lane, Some(record), out);
-        out.claim(self.scene.view, self.job.id);
+        self.commit_with(CommitKind::ClaimFire, run_state, Some(record), out);
+        out.claim(self.ctx.view, self.job.id);
         true
     }
 
-    fn claim_due(&self, terms: &JobTerms, lane: &RunState, out: &mut RuleOutput) -> bool {
+    fn claim_due(&self, terms: &JobTerms, run_state: &RunState, out: &mut RuleOutput) -> bool {
         let Some(schedule) = &terms.schedule else { return false };
-        let (now, settings) = (self.scene.now, &self.scene.local.settings);
-        let policy = self.scene.policy(terms);
-        let floor = lane.watermark.max(terms.since);
+        let (now, settings) = (self.ctx.now, &self.ctx.local.settings);
+        let policy = self.ctx.policy(terms);
+        let floor = run_state.watermark.max(terms.since);
         let schedule = &*schedule.counted_from(floor);
         let next =
-            due::next(&EffectiveSchedule { schedule, skipped: &lane.passed }, floor, now.wall, &policy);
+            due::next(&EffectiveSchedule { schedule, skipped: &run_state.passed }, floor, now.wall, &policy);
         let near = next.from.is_some_and(|from| from <= now.wall + settings.lead);
         if next.skipped.is_none() && !near {
             let at = next.from.map(|from| (from - settings.lead).min(next.until.unwrap_or(from)));
@@ -75,14 +75,14 @@ impl ClaimedRuns<'_> {
             return false;
         }
         let without = next.skipped.map(|(from, last)| {
-            let mut lane = RunState { watermark: last, seq: lane.seq + 1, ..lane.clone() };
-            lane.verdicts.push(self.skipped((from, last), too_old(from, last, &policy, now.wall)));
-            lane
+            let mut run_state = RunState { watermark: last, seq: run_state.seq + 1, ..run_state.clone() };
+            run_state.verdicts.push(self.skipped((from, last), too_old(from, last, &policy, now.wall)));
+            run_state
         });
-        let lane = without.as_ref().unwrap_or(lane);
+        let run_state = without.as_ref().unwrap_or(run_state);
         match next.due.zip(next.from).filter(|_| near) {
             Some((due, from)) => {
-                let outlives = now.mono + (from - now.wall) >= self.scene.lease.until();
+                let outlives = now.mono + (from - now.wall) >= self.ctx.lease.until();
                 if outlives {
                     // The lease is renewed long before; until then it would be unsure whether the fire can be started.
                     out.add(RuleAction::JobAwaitsTrust(self.job.id));
@@ -91,38 +91,38 @@ impl ClaimedRuns<'_> {
                 if !self.has_slot(due, out) {
                     return false;
                 }
-                let lane = self.opened(lane, Fire::Due(due), (due, from), due);
-                self.commit(CommitKind::ClaimFire, lane, out);
-                out.claim(self.scene.view, self.job.id);
+                let run_state = self.opened(run_state, Fire::Due(due), (due, from), due);
+                self.commit(CommitKind::ClaimFire, run_state, out);
+                out.claim(self.ctx.view, self.job.id);
             }
-            None => self.commit(CommitKind::Skip, lane.clone(), out),
+            None => self.commit(CommitKind::Skip, run_state.clone(), out),
         }
         true
     }
 
     pub(super) fn opened(
         &self,
-        lane: &RunState,
+        run_state: &RunState,
         fire: Fire,
         (due, from): (Wall, Wall),
         watermark: Wall,
     ) -> RunState {
         // A job that was sharded in an earlier life continues from its tokens.
-        let seq = lane.seq.max(self.job.sharding().map_or(0, |sharding| sharding.cut.seq)) + 1;
+        let seq = run_state.seq.max(self.job.sharding().map_or(0, |sharding| sharding.shard_map.seq)) + 1;
         let open = Open {
             fire,
             due,
-            from: from.max(self.scene.now.wall),
-            by: self.scene.member.clone(),
+            from: from.max(self.ctx.now.wall),
+            by: self.ctx.member.clone(),
             attempt: 1,
             seq,
-            back: lane.watermark,
+            back: run_state.watermark,
             wait: None,
             began: None,
         };
-        let mut lane = RunState { watermark, seq, ..lane.clone() };
-        lane.open.push(open);
-        lane
+        let mut run_state = RunState { watermark, seq, ..run_state.clone() };
+        run_state.open.push(open);
+        run_state
     }
 
     pub(super) fn skipped(&self, span @ (_, last): (Wall, Wall), reason: String) -> Verdict {
@@ -131,15 +131,15 @@ impl ClaimedRuns<'_> {
 
     pub(super) fn refused(&self, fire: Fire, (from, last): (Wall, Wall), reason: String) -> Verdict {
         let run = RunId { job: self.job.name().clone(), fire, shard: Shard(0) };
-        let (state, node) = (VerdictState::Skipped, self.scene.member.node.to_string());
+        let (state, node) = (VerdictState::Skipped, self.ctx.member.node.to_string());
         Verdict { run, attempt: 0, due: last, state, reason, node, from, shards: ShardSet::empty() }
     }
 
     /// Whether the clocks agree; if not, the job is looked at when they do.
     pub(super) fn clock_agrees(&self, out: &mut RuleOutput) -> bool {
-        let agrees = self.scene.clock_agrees();
+        let agrees = self.ctx.clock_agrees();
         if !agrees {
-            out.add(RuleAction::Announce(Event::ClockDiffers(self.scene.local.settings.max_clock_skew)));
+            out.add(RuleAction::Announce(Event::ClockDiffers(self.ctx.local.settings.max_clock_skew)));
             out.add(RuleAction::JobAwaitsTrust(self.job.id));
         }
         agrees

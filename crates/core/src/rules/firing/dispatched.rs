@@ -35,52 +35,51 @@ mod start;
 use overdue::{may_accept, must_read_overdue, takes_over};
 
 /// Handles one job.
-pub(super) fn decide(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
-    stop_orphans(scene, job, out);
-    if scene.me.is_none() || !job.is_consistent() || !scene.is_idle(&CommitScope::Job(job.id)) {
+pub(super) fn decide(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
+    stop_orphans(ctx, job, out);
+    if ctx.me.is_none() || !job.is_consistent() || !ctx.is_idle(&CommitScope::Job(job.id)) {
         return;
     }
-    let reread = scene.local.peers.reread.get(&job.id).copied();
-    let now = scene.now.wall;
+    let reread = ctx.local.peers.reread.get(&job.id).copied();
+    let now = ctx.now.wall;
     if let Some(at) = reread.filter(|at| *at > now) {
         // Whatever made it be looked at now, it is looked at then.
         out.add(RuleAction::JobAt(job.id, at));
     }
     let reread = reread.is_some_and(|at| at <= now);
-    if scene.local.peers.offered.contains(&job.id) || reread || must_read_overdue(scene, job.id, out) {
+    if ctx.local.peers.offered.contains(&job.id) || reread || must_read_overdue(ctx, job.id, out) {
         return out.add(RuleAction::Read(job.id, [keys::plan(job.name())].into()));
     }
     let Some(plan) = job.plan() else { return };
     let Some(record) = &plan.known.value else { return };
-    let later =
-        record.runs.iter().filter_map(|run| takes_over(scene, job.id, run)).filter(|from| *from > now);
+    let later = record.runs.iter().filter_map(|run| takes_over(ctx, job.id, run)).filter(|from| *from > now);
     out.actions.extend(later.min().map(|from| RuleAction::JobAt(job.id, from)));
-    let mine = |verdict: &Verdict| verdict.node == scene.member.node.as_str();
-    let concerns = |run: &Planned| may_accept(scene, job.id, run);
+    let mine = |verdict: &Verdict| verdict.node == ctx.member.node.as_str();
+    let concerns = |run: &Planned| may_accept(ctx, job.id, run);
     if !record.runs.iter().any(concerns) && !record.verdicts.iter().any(mine) {
         return;
     }
     let terms = job.dispatched().and_then(|state| state.terms.as_deref());
-    let mut desk =
-        DispatchedRuns { scene, job: *job, terms, plan, draft: record.clone(), kind: None, next: None };
-    desk.record(out);
-    desk.close();
-    desk.drop_cancelled();
-    desk.drop_stale(out);
-    desk.accept(out);
-    match desk.kind {
-        Some(kind) => desk.commit(kind, out),
+    let mut writer =
+        DispatchedRuns { ctx, job: *job, terms, plan, draft: record.clone(), kind: None, next: None };
+    writer.record(out);
+    writer.close();
+    writer.drop_cancelled();
+    writer.drop_stale(out);
+    writer.accept(out);
+    match writer.kind {
+        Some(kind) => writer.commit(kind, out),
         None => {
-            desk.give_way(out);
-            desk.start_all(out);
+            writer.give_way(out);
+            writer.start_all(out);
         }
     }
 }
 
 /// Ends a run that the plan does not show as accepted by this node.
-fn stop_orphans(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
-    for (_, given) in scene.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
-        if !is_open(job, given, scene.member) {
+fn stop_orphans(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
+    for (_, given) in ctx.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
+        if !is_open(job, given, ctx.member) {
             out.add(RuleAction::Stop(job.id, given.run.clone(), StopReason::Fenced));
         }
     }
@@ -98,7 +97,7 @@ pub fn is_open(job: &JobView<'_>, given: &Given, me: &Member) -> bool {
 
 /// The runs of one job that belong to this node.
 pub(super) struct DispatchedRuns<'a> {
-    pub(super) scene: &'a RuleContext<'a>,
+    pub(super) ctx: &'a RuleContext<'a>,
     pub(super) job: JobView<'a>,
     pub(super) terms: Option<&'a JobTerms>,
     plan: &'a KnownPlan,
@@ -118,12 +117,12 @@ impl<'a> DispatchedRuns<'a> {
     }
 
     fn own_runs(&self) -> impl Iterator<Item = &Planned> {
-        self.draft.runs.iter().filter(|run| run.by == *self.scene.member)
+        self.draft.runs.iter().filter(|run| run.by == *self.ctx.member)
     }
 
     /// Hands the verdicts on this node's own runs to the history: the planner sees them only when it reads the plan.
     fn record(&mut self, out: &mut RuleOutput) {
-        let (me, recording) = (self.scene.member.node.as_str(), &self.scene.local.recording);
+        let (me, recording) = (self.ctx.member.node.as_str(), &self.ctx.local.recording);
         let known = |v: &Verdict| recording.get(&(v.run.clone(), v.attempt)).copied();
         for verdict in self.draft.verdicts.iter().filter(|v| v.node == me && known(v).is_none()) {
             out.add(RuleAction::Record(verdict.clone()));
@@ -139,16 +138,16 @@ impl<'a> DispatchedRuns<'a> {
     fn close(&mut self) {
         let is_of = |run: &Planned, given: &Given| {
             run.is_accepted()
-                && run.by == *self.scene.member
+                && run.by == *self.ctx.member
                 && run.fire == given.run.fire
                 && run.attempt == given.attempt
         };
         let place = |given: &Given| self.draft.runs.iter().position(|run| is_of(run, given));
         let ended = |given: &'a Given| Some((given, given.ended?, place(given)?));
-        let mut given = self.scene.local.given_of(self.job.id);
+        let mut given = self.ctx.local.given_of(self.job.id);
         let Some((given, (ended, over), at)) = given.find_map(|(_, given)| ended(given)) else { return };
         let run = self.draft.runs.remove(at);
-        self.draft.freed = Some(self.scene.now.wall);
+        self.draft.freed = Some(self.ctx.now.wall);
         let spec = self.job.spec();
         if ended == RunOutcome::Stopped(StopReason::Fenced) {
             let repeats = spec.is_some_and(|s| s.job.enabled && s.job.delivery == Delivery::AtLeastOnce);
@@ -165,11 +164,11 @@ impl<'a> DispatchedRuns<'a> {
         if let Some(length) = wait_after(given) {
             let (attempt, began) = (run.attempt + 1, run.began());
             let next = Planned { attempt, seq: 0, from: None, began, planned_for: None, ..run };
-            let wait = wait_of(self.scene, length);
+            let wait = wait_of(self.ctx, length);
             // With a wrong clock this is unknown.
-            let agrees = self.scene.clock_agrees();
+            let agrees = self.ctx.clock_agrees();
             let over = |job: &Job| job.time_is_over(began?, wait.until).filter(|_| agrees);
-            let over = |job: &Job| cancel_reason(self.scene.local, given).or_else(|| over(job));
+            let over = |job: &Job| cancel_reason(self.ctx.local, given).or_else(|| over(job));
             match spec.map(|spec| (spec.job.enabled, over(&spec.job))) {
                 Some((true, None)) => {
                     let at = at.min(self.draft.runs.len());
@@ -187,7 +186,7 @@ impl<'a> DispatchedRuns<'a> {
 
     /// Updates the expected duration of runs, from which follows when the next ones will have ended.
     fn note_length(&mut self, run: &Planned, over: Mono) {
-        let Some((from, over)) = run.from.zip(time_of(self.scene, over)) else { return };
+        let Some((from, over)) = run.from.zip(time_of(self.ctx, over)) else { return };
         let took = (over - from).max(Millis(1));
         self.draft.took =
             Some(self.draft.took.map_or(took, |before| Millis(i64::midpoint(before.0, took.0))));
@@ -195,31 +194,31 @@ impl<'a> DispatchedRuns<'a> {
 
     /// The next run, if it is due and belongs to another node: that node learns of it only by a notice.
     fn next_of_others(&self) -> Option<(RunId, Member)> {
-        let now = self.scene.now.wall;
+        let now = self.ctx.now.wall;
         // Where runs may overlap, one that waits for its next attempt holds none up.
         let waits = |run: &Planned| {
             self.job.max_concurrent_runs() > 1 && run.wait.is_some_and(|wait| wait.left(now).is_some())
         };
         let open = self.draft.runs.iter().filter(|run| !run.is_accepted() && !waits(run));
         let next = open.min_by_key(|run| self.moment(run));
-        let others = next.filter(|run| run.by != *self.scene.member && self.moment(run) <= now);
+        let others = next.filter(|run| run.by != *self.ctx.member && self.moment(run) <= now);
         others.map(|run| (self.id(run), run.by.clone()))
     }
 
     /// Drops cancelled runs that have not started.
     fn drop_cancelled(&mut self) {
-        let scene = self.scene;
-        if scene.local.called_off.is_empty() {
+        let ctx = self.ctx;
+        if ctx.local.called_off.is_empty() {
             return;
         }
-        let given = |run: &Planned| scene.local.given_to(self.job.id, &self.id(run)).is_some();
-        let called = |run: &&Planned| !given(run) && scene.local.is_cancelled(&self.id(run));
+        let given = |run: &Planned| ctx.local.given_to(self.job.id, &self.id(run)).is_some();
+        let called = |run: &&Planned| !given(run) && ctx.local.is_cancelled(&self.id(run));
         let gone: Vec<Planned> = self.own_runs().filter(called).cloned().collect();
         self.draft.runs.retain(|run| !gone.contains(run));
         for run in gone {
             self.use_up(&run);
             if let Some(wait) = run.wait {
-                self.make_way((wait.since(), scene.now.mono));
+                self.make_way((wait.since(), ctx.now.mono));
             }
             self.give_up(&run, MANUAL);
             self.next = self.next_of_others();
@@ -242,18 +241,17 @@ impl<'a> DispatchedRuns<'a> {
 
     /// Drops runs that are no longer due, or too old, once their moment has come.
     fn drop_stale(&mut self, out: &mut RuleOutput) {
-        let (scene, id, now) = (self.scene, self.job.id, self.scene.now.wall);
+        let (ctx, id, now) = (self.ctx, self.job.id, self.ctx.now.wall);
         // With a wrong clock nothing is due, nor too old.
-        let (terms, agrees) = (self.terms, self.scene.clock_agrees());
-        let given =
-            |run: &Planned| self.scene.local.given_of(self.job.id).any(|(_, g)| g.run.fire == run.fire);
+        let (terms, agrees) = (self.terms, self.ctx.clock_agrees());
+        let given = |run: &Planned| self.ctx.local.given_of(self.job.id).any(|(_, g)| g.run.fire == run.fire);
         let stale = |run: &Planned| match terms {
             None => true,
             Some(terms) => agrees && run.attempt == 1 && run.due <= now && is_stale(terms, run, now),
         };
         let (gone, kept): (Vec<_>, Vec<_>) = core::mem::take(&mut self.draft.runs)
             .into_iter()
-            .partition(|run| may_accept(scene, id, run) && !given(run) && stale(run));
+            .partition(|run| may_accept(ctx, id, run) && !given(run) && stale(run));
         self.draft.runs = kept;
         for run in gone {
             if run.attempt > 1 {
@@ -265,10 +263,10 @@ impl<'a> DispatchedRuns<'a> {
         self.drop_overtime();
         self.drop_superseded(out);
         let goes =
-            |run: &&Planned| run.by == *scene.member && run.due > now && self.is_dropped_when_due(terms, run);
+            |run: &&Planned| run.by == *ctx.member && run.due > now && self.is_dropped_when_due(terms, run);
         let first = self.draft.runs.iter().filter(goes).map(|run| run.due).min();
         out.actions.extend(first.map(|due| RuleAction::JobAt(self.job.id, due)));
-        let policy = self.scene.policy(terms);
+        let policy = self.ctx.policy(terms);
         let grace = policy.grace;
         let waits =
             |run: &Planned| !run.is_accepted() && matches!(run.fire, Fire::Due(_)) && run.attempt == 1;
@@ -291,7 +289,7 @@ impl<'a> DispatchedRuns<'a> {
         out.actions.extend(later.map(|due| RuleAction::JobAt(self.job.id, *due)));
         let ends = young.last().and_then(|due| policy.ends(*due));
         out.actions.extend(ends.map(|end| RuleAction::JobAt(self.job.id, end)));
-        let mine = |run: &Planned| waits(run) && may_accept(scene, id, run);
+        let mine = |run: &Planned| waits(run) && may_accept(ctx, id, run);
         let old = |run: &Planned| mine(run) && last.is_some_and(|last| run.due <= last);
         let next = dues.iter().rev().find(|due| **due >= edge);
         if let Some(due) = next.filter(|_| self.draft.runs.iter().any(mine)) {
@@ -310,9 +308,9 @@ impl<'a> DispatchedRuns<'a> {
     /// Drops runs that are not attempted any more: their time is over after the attempts before, or they are manual
     /// runs or further attempts that the registry may have lost.
     fn drop_overtime(&mut self) {
-        let (scene, id, now) = (self.scene, self.job.id, self.scene.now.wall);
+        let (ctx, id, now) = (self.ctx, self.job.id, self.ctx.now.wall);
         let mine = |run: &Planned| {
-            may_accept(scene, id, run)
+            may_accept(ctx, id, run)
                 && !run.is_accepted()
                 && (run.began.is_some() || matches!(run.fire, Fire::Asked(_)))
         };
@@ -322,7 +320,7 @@ impl<'a> DispatchedRuns<'a> {
         let Some(job) = self.job.spec().map(|spec| spec.job) else { return };
         let over = |run: &Planned| {
             let since = run.wait.map_or(run.due, RetryWait::since);
-            let forgot = self.scene.forgot(job.delivery, since).filter(|_| mine(run));
+            let forgot = self.ctx.forgot(job.delivery, since).filter(|_| mine(run));
             forgot.map(String::from).or_else(|| job.time_is_over(run.began.filter(|_| mine(run))?, now))
         };
         let gone: Vec<(Planned, String)> =
@@ -347,7 +345,7 @@ impl<'a> DispatchedRuns<'a> {
             due: last,
             state: VerdictState::Skipped,
             reason,
-            node: self.scene.member.node.as_str().into(),
+            node: self.ctx.member.node.as_str().into(),
             from,
             shards: ShardSet::empty(),
         }
@@ -355,19 +353,19 @@ impl<'a> DispatchedRuns<'a> {
 
     /// The verdict that no attempt follows, where the history expects one.
     pub(super) fn give_up(&mut self, run: &Planned, why: &str) {
-        let node = self.scene.member.node.as_str();
+        let node = self.ctx.member.node.as_str();
         self.draft.verdicts.push(given_up(self.id(run), run.attempt, run.due, node, why));
     }
 
     fn moment(&self, run: &Planned) -> Wall {
-        moment(&run.fire, run.due, self.scene.now.wall)
+        moment(&run.fire, run.due, self.ctx.now.wall)
     }
 
     fn commit(self, kind: CommitKind, out: &mut RuleOutput) {
         let key = keys::plan(self.job.name());
         let draft = Plan { seq: self.draft.seq + 1, ..self.draft };
         let txn = Txn {
-            guards: (self.scene.born().into_iter())
+            guards: (self.ctx.born().into_iter())
                 .chain([self.plan.known.guard(key.clone()), self.job.assignment_guard()])
                 .chain(self.job.calendar_guards())
                 .collect(),

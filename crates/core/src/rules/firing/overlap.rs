@@ -21,22 +21,22 @@ use crate::time::{Millis, Mono, Wall};
 use crate::view::{JobId, JobTerms};
 
 /// The wall-clock time up to which fires have come due; `None` when it is unknown.
-pub(super) fn time_of(scene: &RuleContext<'_>, moment: Mono) -> Option<Wall> {
-    let agrees = scene.clock_agrees().then_some(scene.now.wall);
-    let now = agrees.or_else(|| scene.local.lease.registry_time(scene.now))?;
-    Some(now - (scene.now.mono - moment))
+pub(super) fn time_of(ctx: &RuleContext<'_>, moment: Mono) -> Option<Wall> {
+    let agrees = ctx.clock_agrees().then_some(ctx.now.wall);
+    let now = agrees.or_else(|| ctx.local.lease.registry_time(ctx.now))?;
+    Some(now - (ctx.now.mono - moment))
 }
 
 /// Ends a run that is to be replaced once the next fire is due.
 fn end_for_next(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     id: JobId,
     terms: Option<&JobTerms>,
     (given, last): (&Given, Wall),
     out: &mut RuleOutput,
 ) {
-    match next_one(scene, terms, last) {
-        Some(due) if due <= scene.now.wall => {
+    match next_one(ctx, terms, last) {
+        Some(due) if due <= ctx.now.wall => {
             out.add(RuleAction::Stop(id, given.run.clone(), StopReason::Replaced));
         }
         Some(due) => out.add(RuleAction::JobAt(id, due)),
@@ -45,10 +45,10 @@ fn end_for_next(
 }
 
 /// The fire after `last` that replaces a run; `None` where the job does not replace runs.
-fn next_one(scene: &RuleContext<'_>, terms: Option<&JobTerms>, last: Wall) -> Option<Wall> {
+fn next_one(ctx: &RuleContext<'_>, terms: Option<&JobTerms>, last: Wall) -> Option<Wall> {
     let terms =
         terms.filter(|terms| terms.misfire.overlap == Overlap::Replace && terms.enabled && !terms.paused)?;
-    scene.clock_agrees().then(|| terms.schedule.as_ref()?.next(last.max(terms.since)))?
+    ctx.clock_agrees().then(|| terms.schedule.as_ref()?.next(last.max(terms.since)))?
 }
 
 /// The moment after which the next fire replaces a run. A manual run may first start late before it is replaced.
@@ -62,7 +62,7 @@ fn last_before(fire: &Fire, due: Wall, from: Option<Wall>) -> Wall {
 impl ClaimedRuns<'_> {
     /// The wall-clock time at a moment of our own clock; `None` when it is unknown.
     pub(super) fn time_of(&self, moment: Mono) -> Option<Wall> {
-        time_of(self.scene, moment)
+        time_of(self.ctx, moment)
     }
 
     fn last(&self, open: &Open) -> Wall {
@@ -71,40 +71,40 @@ impl ClaimedRuns<'_> {
 
     /// Skips the fires that came due while a run executed, from a moment that was `began` to one that was `over`, and
     /// do not queue.
-    pub(super) fn make_way(&self, lane: &mut RunState, (began, over): (Wall, Mono)) {
+    pub(super) fn make_way(&self, run_state: &mut RunState, (began, over): (Wall, Mono)) {
         let Some(terms) = self.held.terms.as_deref().filter(|terms| !terms.paused) else { return };
         let Some((schedule, keep)) = terms.schedule.as_ref().zip(terms.misfire.overlap.queue_limit()) else {
             return;
         };
-        let Some(over) = time_of(self.scene, over) else { return };
-        let timetable = EffectiveSchedule { schedule, skipped: &lane.passed };
-        let floor = lane.watermark.max(terms.since);
+        let Some(over) = time_of(self.ctx, over) else { return };
+        let timetable = EffectiveSchedule { schedule, skipped: &run_state.passed };
+        let floor = run_state.watermark.max(terms.since);
         let began = began.max(floor);
         // No run was in the way of a fire that was due before this one began; but it waits as well.
         let next = |due: &Wall| timetable.next(*due).filter(|due| *due <= began);
         let waiting = successors(next(&floor), next).take(keep.max(1)).count();
         let skipped = surplus(&timetable, (began, over), keep.saturating_sub(waiting));
         if let Some((from, last)) = skipped {
-            lane.verdicts.push(self.skipped((from, last), missed(from, last, STILL_RUNNING)));
+            run_state.verdicts.push(self.skipped((from, last), missed(from, last, STILL_RUNNING)));
             match waiting {
-                0 => lane.watermark = last,
-                _ => lane.passed.push(SkippedSpan { after: began, until: last }),
+                0 => run_state.watermark = last,
+                _ => run_state.passed.push(SkippedSpan { after: began, until: last }),
             }
         }
-        let watermark = lane.watermark;
-        lane.passed.retain(|passed| passed.until > watermark);
+        let watermark = run_state.watermark;
+        run_state.passed.retain(|passed| passed.until > watermark);
     }
 
     /// Ends a running run for a later fire, where the job says so.
     pub(super) fn give_way(&self, open: &Open, given: &Given, out: &mut RuleOutput) {
         let last = self.last(open);
-        end_for_next(self.scene, self.job.id, self.held.terms.as_deref(), (given, last), out);
+        end_for_next(self.ctx, self.job.id, self.held.terms.as_deref(), (given, last), out);
     }
 
     /// Whether an attempt that is not made yet is replaced; if it may be later, the job is looked at then.
     pub(super) fn is_superseded(&self, open: &Open, out: &mut RuleOutput) -> bool {
-        let next = next_one(self.scene, self.held.terms.as_deref(), self.last(open));
-        let at = next.filter(|due| *due > self.scene.now.wall);
+        let next = next_one(self.ctx, self.held.terms.as_deref(), self.last(open));
+        let at = next.filter(|due| *due > self.ctx.now.wall);
         out.actions.extend(at.map(|at| RuleAction::JobAt(self.job.id, at)));
         next.is_some() && at.is_none()
     }
@@ -113,8 +113,8 @@ impl ClaimedRuns<'_> {
 impl dispatched::DispatchedRuns<'_> {
     /// Whether an attempt that is not made yet is replaced; if it may be later, the job is looked at then.
     pub(super) fn is_superseded(&self, run: &Planned, out: &mut RuleOutput) -> bool {
-        let next = next_one(self.scene, self.terms, last_before(&run.fire, run.due, run.from));
-        let at = next.filter(|due| *due > self.scene.now.wall);
+        let next = next_one(self.ctx, self.terms, last_before(&run.fire, run.due, run.from));
+        let at = next.filter(|due| *due > self.ctx.now.wall);
         out.actions.extend(at.map(|at| RuleAction::JobAt(self.job.id, at)));
         next.is_some() && at.is_none()
     }
@@ -126,7 +126,7 @@ impl dispatched::DispatchedRuns<'_> {
         let Some((schedule, keep)) = terms.schedule.as_ref().zip(terms.misfire.overlap.queue_limit()) else {
             return;
         };
-        let Some(over) = time_of(self.scene, over) else { return };
+        let Some(over) = time_of(self.ctx, over) else { return };
         let waits =
             |run: &Planned| matches!(run.fire, Fire::Due(_)) && !run.is_accepted() && run.attempt == 1;
         let timetable = EffectiveSchedule { schedule, skipped: &self.draft.passed };
@@ -155,12 +155,12 @@ impl dispatched::DispatchedRuns<'_> {
 
     /// Replaces a waiting attempt by a later fire, where the job says so.
     pub(super) fn drop_superseded(&mut self, out: &mut RuleOutput) {
-        let (scene, terms, id) = (self.scene, self.terms, self.job.id);
-        let waits = |run: &Planned| run.wait.is_some() && run.by == *scene.member;
+        let (ctx, terms, id) = (self.ctx, self.terms, self.job.id);
+        let waits = |run: &Planned| run.wait.is_some() && run.by == *ctx.member;
         let Some(at) = self.draft.runs.iter().position(waits) else { return };
         let run = &self.draft.runs[at];
-        match next_one(scene, terms, last_before(&run.fire, run.due, run.from)) {
-            Some(due) if due <= scene.now.wall => {
+        match next_one(ctx, terms, last_before(&run.fire, run.due, run.from)) {
+            Some(due) if due <= ctx.now.wall => {
                 let run = self.draft.runs.remove(at);
                 self.give_up(&run, SUPERSEDED);
                 self.set_kind(CommitKind::GiveUp);
@@ -172,13 +172,12 @@ impl dispatched::DispatchedRuns<'_> {
 
     /// Ends a running run for a later fire, where the job says so.
     pub(super) fn give_way(&self, out: &mut RuleOutput) {
-        let scene = self.scene;
-        for (_, given) in scene.local.given_of(self.job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping)
-        {
+        let ctx = self.ctx;
+        for (_, given) in ctx.local.given_of(self.job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
             let open = self.draft.runs.iter().find(|run| run.is_accepted() && run.fire == given.run.fire);
-            if let Some(open) = open.filter(|run| run.by == *scene.member && run.attempt == given.attempt) {
+            if let Some(open) = open.filter(|run| run.by == *ctx.member && run.attempt == given.attempt) {
                 end_for_next(
-                    scene,
+                    ctx,
                     self.job.id,
                     self.terms,
                     (given, last_before(&open.fire, open.due, open.from)),

@@ -26,8 +26,8 @@ pub(super) fn wait_after(given: &Given) -> Option<Millis> {
 }
 
 /// A wait of this length that begins now. With a wrong clock its end would be unknown, so it goes by the registry's.
-pub(super) fn wait_of(scene: &RuleContext<'_>, length: Millis) -> RetryWait {
-    RetryWait { until: scene.moment() + length, length }
+pub(super) fn wait_of(ctx: &RuleContext<'_>, length: Millis) -> RetryWait {
+    RetryWait { until: ctx.moment() + length, length }
 }
 
 /// The verdict for the history, which expects another attempt: there will be none.
@@ -55,26 +55,26 @@ impl ClaimedRuns<'_> {
         (length, over): (Millis, Mono),
         out: &mut RuleOutput,
     ) {
-        let mut lane = self.run_state();
-        lane.seq += 1;
-        let wait = wait_of(self.scene, length);
-        let by_hand = cancel::cancel_reason(self.scene.local, given);
+        let mut run_state = self.run_state();
+        run_state.seq += 1;
+        let wait = wait_of(self.ctx, length);
+        let by_hand = cancel::cancel_reason(self.ctx.local, given);
         if let Some(why) = by_hand.or_else(|| self.no_retry_reason(open, wait.until)) {
-            lane.close(&open.fire);
-            lane.verdicts.push(self.given_up(open, open.attempt + 1, &why));
-            self.make_way(&mut lane, (open.from, over));
-            self.count_from(&mut lane, over);
-            return self.commit(CommitKind::Finish, lane, out);
+            run_state.close(&open.fire);
+            run_state.verdicts.push(self.given_up(open, open.attempt + 1, &why));
+            self.make_way(&mut run_state, (open.from, over));
+            self.count_from(&mut run_state, over);
+            return self.commit(CommitKind::Finish, run_state, out);
         }
-        self.make_way(&mut lane, (open.from, over));
+        self.make_way(&mut run_state, (open.from, over));
         let (attempt, began) = (open.attempt + 1, Some(open.began()));
-        lane.put_open(Open { attempt, from: wait.until, wait: Some(wait), began, ..open.clone() });
-        self.commit(CommitKind::WaitForRetry, lane, out);
+        run_state.put_open(Open { attempt, from: wait.until, wait: Some(wait), began, ..open.clone() });
+        self.commit(CommitKind::WaitForRetry, run_state, out);
     }
 
     /// Waits for the moment of the next attempt, and claims it.
     pub(super) fn await_retry(&self, open: &Open, wait: RetryWait, out: &mut RuleOutput) {
-        let (scene, now) = (self.scene, self.scene.now);
+        let (ctx, now) = (self.ctx, self.ctx.now);
         if let Some(why) = self.no_retry_reason(open, now.wall) {
             return self.cancel(open, &why, out);
         }
@@ -84,7 +84,7 @@ impl ClaimedRuns<'_> {
         if let Some(until) = wait.left(now.wall) {
             return out.add(RuleAction::JobAt(self.job.id, until));
         }
-        if !scene.takes(&self.job) {
+        if !ctx.takes(&self.job) {
             return;
         }
         if !self.clock_agrees(out) {
@@ -93,39 +93,39 @@ impl ClaimedRuns<'_> {
         if !self.has_slot(open.due, out) {
             return;
         }
-        let mut lane = self.run_state();
-        lane.seq += 1;
+        let mut run_state = self.run_state();
+        run_state.seq += 1;
         // A run that was only set aside was in no fire's way.
         if wait.length > Millis::ZERO {
-            self.make_way(&mut lane, (wait.since(), now.mono));
+            self.make_way(&mut run_state, (wait.since(), now.mono));
         }
-        lane.put_open(Open { from: now.wall, seq: lane.seq, wait: None, ..open.clone() });
-        self.commit(CommitKind::Retry, lane, out);
-        out.claim(scene.view, self.job.id);
+        run_state.put_open(Open { from: now.wall, seq: run_state.seq, wait: None, ..open.clone() });
+        self.commit(CommitKind::Retry, run_state, out);
+        out.claim(ctx.view, self.job.id);
     }
 
     /// Makes a claimed run that may not start on this node wait for one on which it may, as between two attempts.
     pub(super) fn set_aside(&self, open: &Open, out: &mut RuleOutput) {
-        let mut lane = self.run_state();
-        lane.seq += 1;
-        let wait = Some(wait_of(self.scene, Millis::ZERO));
-        lane.put_open(Open { wait, ..open.clone() });
-        self.commit(CommitKind::SetAside, lane, out);
+        let mut run_state = self.run_state();
+        run_state.seq += 1;
+        let wait = Some(wait_of(self.ctx, Millis::ZERO));
+        run_state.put_open(Open { wait, ..open.clone() });
+        self.commit(CommitKind::SetAside, run_state, out);
     }
 
     /// The verdict that this attempt will not be made, though the history expects it.
     pub(super) fn cancel(&self, open: &Open, why: &str, out: &mut RuleOutput) {
-        let mut lane = self.run_state();
-        lane.seq += 1;
+        let mut run_state = self.run_state();
+        run_state.seq += 1;
         // It executed until now, in the way of fires that came due. A run that was only set aside was in no fire's way.
         if let Some(wait) = open.wait.filter(|wait| wait.length > Millis::ZERO) {
-            self.make_way(&mut lane, (wait.since(), self.scene.now.mono));
+            self.make_way(&mut run_state, (wait.since(), self.ctx.now.mono));
         }
-        lane.close(&open.fire);
-        lane.verdicts.push(self.given_up(open, open.attempt, why));
+        run_state.close(&open.fire);
+        run_state.verdicts.push(self.given_up(open, open.attempt, why));
         // Only now is the run over.
-        self.count_from(&mut lane, self.scene.now.mono);
-        self.commit(CommitKind::GiveUp, lane, out);
+        self.count_from(&mut run_state, self.ctx.now.mono);
+        self.commit(CommitKind::GiveUp, run_state, out);
     }
 
     /// Why no attempt follows, even if the history expects one.
@@ -134,11 +134,11 @@ impl ClaimedRuns<'_> {
             None => Some("its job was deleted".into()),
             Some(spec) if !spec.job.enabled => Some("its job was disabled".into()),
             Some(spec) => {
-                let forgot = open.wait.and_then(|wait| self.scene.forgot(spec.job.delivery, wait.since()));
+                let forgot = open.wait.and_then(|wait| self.ctx.forgot(spec.job.delivery, wait.since()));
                 let begun = open.began.is_some() || open.wait.is_none();
                 // With a wrong clock this is unknown.
                 let over =
-                    || spec.job.time_is_over(open.began(), at).filter(|_| begun && self.scene.clock_agrees());
+                    || spec.job.time_is_over(open.began(), at).filter(|_| begun && self.ctx.clock_agrees());
                 forgot.map(String::from).or_else(over)
             }
         }
@@ -146,11 +146,11 @@ impl ClaimedRuns<'_> {
 
     /// Why a claimed attempt is not made after all: the ones before took all the time of the run.
     pub(super) fn time_is_over(&self, declared: &Job, open: &Open) -> Option<String> {
-        declared.time_is_over(open.began.filter(|_| open.attempt > 1)?, self.scene.now.wall)
+        declared.time_is_over(open.began.filter(|_| open.attempt > 1)?, self.ctx.now.wall)
     }
 
     fn given_up(&self, open: &Open, attempt: u32, why: &str) -> Verdict {
         let run = takeover::run_id(&self.job, open);
-        given_up(run, attempt, open.due, self.scene.member.node.as_str(), why)
+        given_up(run, attempt, open.due, self.ctx.member.node.as_str(), why)
     }
 }

@@ -21,13 +21,13 @@ pub(super) fn is_within_pace(local: &Local, out: &RuleOutput) -> bool {
 /// Whether the job's pool, if it is in one, has a permit for this run; if not, the job is looked at when it may have
 /// one. A deleted job is in no pool.
 pub(super) fn is_admitted(
-    scene: &RuleContext<'_>,
+    ctx: &RuleContext<'_>,
     id: JobId,
     (spec, run, due): (Option<&Spec>, &RunId, Wall),
     out: &mut RuleOutput,
 ) -> bool {
     let Some(spec) = spec else { return true };
-    !pools::admitted(scene, (id, &spec.job), due, [run.clone()].into(), out).is_empty()
+    !pools::admitted(ctx, (id, &spec.job), due, [run.clone()].into(), out).is_empty()
 }
 
 /// How many more runs this node may take on. A claimed job takes its slot when its fire is claimed, a shard when it
@@ -50,8 +50,8 @@ impl ClaimedRuns<'_> {
 
     /// Whether one more run fits; if not, the job is looked at when one ends.
     pub(super) fn has_slot(&self, due: Wall, out: &mut RuleOutput) -> bool {
-        let free = free_slots(self.scene.view, self.scene.local) > out.claimed
-            && is_within_pace(self.scene.local, out);
+        let free =
+            free_slots(self.ctx.view, self.ctx.local) > out.claimed && is_within_pace(self.ctx.local, out);
         if !free {
             out.add(RuleAction::JobAwaitsSlot(self.job.id, due));
         }

@@ -37,65 +37,65 @@ mod withdraw;
 const GATHER: Millis = Millis(50);
 
 /// Handles one job.
-pub(super) fn decide(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
-    stop_orphans(scene, job, out);
-    let Some(table) = ShardedJob::of(scene, job.id) else { return };
-    let Some(lane) = table.run_state(scene.member) else { return };
-    for verdict in &lane.verdicts {
-        if !scene.local.recording.contains_key(&(verdict.run.clone(), verdict.attempt)) {
+pub(super) fn decide(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
+    stop_orphans(ctx, job, out);
+    let Some(table) = ShardedJob::of(ctx, job.id) else { return };
+    let Some(run_state) = table.run_state(ctx.member) else { return };
+    for verdict in &run_state.verdicts {
+        if !ctx.local.recording.contains_key(&(verdict.run.clone(), verdict.attempt)) {
             out.add(RuleAction::Record(verdict.clone()));
         }
     }
-    let takes_part = table.may_take_part() && table.job.available().contains(&scene.member);
-    let mut desk = RunStateWriter {
-        draft: lane.clone(),
-        current: lane,
+    let takes_part = table.may_take_part() && table.job.available().contains(&ctx.member);
+    let mut writer = RunStateWriter {
+        draft: run_state.clone(),
+        current: run_state,
         sharded: table,
         takes_part,
         kind: None,
         triggers: None,
     };
-    desk.draft.seq += 1;
-    desk.clear_verdicts();
-    desk.close(out);
-    desk.withdraw();
-    desk.claim(out);
-    match desk.kind {
-        Some(kind) => desk.commit(kind, out),
-        None => desk.start(out),
+    writer.draft.seq += 1;
+    writer.clear_verdicts();
+    writer.close(out);
+    writer.withdraw();
+    writer.claim(out);
+    match writer.kind {
+        Some(kind) => writer.commit(kind, out),
+        None => writer.start(out),
     }
 }
 
 /// Runs that have ended and whose run state shows them closed.
 #[must_use]
 pub fn closed(local: &Local, job: &JobView<'_>, me: Option<&Member>) -> Vec<RunId> {
-    let lane = me.and_then(|me| job.run_state_of(me)).and_then(|known| known.run_state.value.as_ref());
+    let run_state = me.and_then(|me| job.run_state_of(me)).and_then(|known| known.run_state.value.as_ref());
     let ended = local.given_of(job.id).filter(|(_, given)| given.ended.is_some());
-    ended.filter(|(_, given)| !is_open(lane, given)).map(|(_, given)| given.run.clone()).collect()
+    ended.filter(|(_, given)| !is_open(run_state, given)).map(|(_, given)| given.run.clone()).collect()
 }
 
 /// How long the end of this run may wait, because others of the job go on and their ends are gathered with it; `None`
 /// when it is to be looked at now.
 #[must_use]
 pub fn gather_delay(local: &Local, job: &JobView<'_>, me: Option<&Member>, given: &Given) -> Option<Millis> {
-    let lane = job.run_state_of(me?).and_then(|known| known.run_state.value.as_ref());
-    (local.shard_runs(job.id).running > 0 && is_open(lane, given)).then_some(GATHER)
+    let run_state = job.run_state_of(me?).and_then(|known| known.run_state.value.as_ref());
+    (local.shard_runs(job.id).running > 0 && is_open(run_state, given)).then_some(GATHER)
 }
 
 /// Whether a run is in the run state as claimed and not finished.
-fn is_open(lane: Option<&ShardRunState>, given: &Given) -> bool {
-    let open = lane.and_then(|lane| lane.open_of(given.run.shard));
+fn is_open(run_state: Option<&ShardRunState>, given: &Given) -> bool {
+    let open = run_state.and_then(|run_state| run_state.open_of(given.run.shard));
     open.is_some_and(|open| open.fire == given.run.fire && open.attempt == given.attempt)
 }
 
 /// Ends a run whose entry in the registry is gone. An unmonitored run had none once it started.
-fn stop_orphans(scene: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
-    let lane = job.run_state_of(scene.member).and_then(|known| known.run_state.value.as_ref());
-    if scene.me.is_some() && job.terms().is_some_and(|(_, shards)| !shards.monitor) {
+fn stop_orphans(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
+    let run_state = job.run_state_of(ctx.member).and_then(|known| known.run_state.value.as_ref());
+    if ctx.me.is_some() && job.terms().is_some_and(|(_, shards)| !shards.monitor) {
         return;
     }
-    for (_, given) in scene.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
-        if !is_open(lane, given) {
+    for (_, given) in ctx.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
+        if !is_open(run_state, given) {
             out.add(RuleAction::Stop(job.id, given.run.clone(), StopReason::Fenced));
         }
     }
@@ -114,7 +114,7 @@ struct RunStateWriter<'a> {
 
 impl<'a> RunStateWriter<'a> {
     fn context(&self) -> &'a RuleContext<'a> {
-        self.sharded.scene
+        self.sharded.ctx
     }
 
     fn terms(&self) -> Option<(&'a JobTerms, &'a ShardTerms)> {
@@ -127,16 +127,16 @@ impl<'a> RunStateWriter<'a> {
     }
 
     fn clear_verdicts(&mut self) {
-        let recording = &self.sharded.scene.local.recording;
+        let recording = &self.sharded.ctx.local.recording;
         self.draft.verdicts.retain(|v| recording.get(&(v.run.clone(), v.attempt)) != Some(&true));
     }
 
     /// Closes all ended runs in one commit, and settles the fires that they missed meanwhile.
     fn close(&mut self, out: &mut RuleOutput) {
-        let scene = self.context();
+        let ctx = self.context();
         let monitor = self.terms().is_none_or(|(_, shards)| shards.monitor);
         let ours = || {
-            scene.local.given_of(self.sharded.job.id).filter(|(_, given)| is_open(Some(&self.current), given))
+            ctx.local.given_of(self.sharded.job.id).filter(|(_, given)| is_open(Some(&self.current), given))
         };
         let ended: Vec<(Shard, &Given)> =
             ours().filter(|(_, given)| given.ended.is_some() || !monitor).collect();
@@ -144,11 +144,11 @@ impl<'a> RunStateWriter<'a> {
             .iter()
             .filter_map(|(_, g)| g.ended.map(|(_, at)| at))
             .min()
-            .or_else(|| (!ended.is_empty()).then_some(scene.now.mono))
+            .or_else(|| (!ended.is_empty()).then_some(ctx.now.mono))
         else {
             return;
         };
-        if monitor && ours().count() > ended.len() && scene.now.mono < since + GATHER {
+        if monitor && ours().count() > ended.len() && ctx.now.mono < since + GATHER {
             return out.add(RuleAction::JobAfter(self.sharded.job.id, since + GATHER));
         }
         let fenced =
@@ -159,7 +159,7 @@ impl<'a> RunStateWriter<'a> {
         self.lose(&lost);
         self.draft.close(&over);
         self.retry(&over);
-        self.draft.ended = Some(scene.now.wall);
+        self.draft.ended = Some(ctx.now.wall);
         self.settle_missed(&over.or(&lost));
         self.set_kind(CommitKind::Finish);
     }
@@ -196,11 +196,11 @@ impl<'a> RunStateWriter<'a> {
     fn settle_missed(&mut self, closed: &ShardSet) {
         let Some((terms, shards)) = self.terms().filter(|(t, _)| t.enabled && !t.paused) else { return };
         let Some(schedule) = &terms.schedule else { return };
-        let scene = self.context();
+        let ctx = self.context();
         // With a wrong clock it is unknown which fires came due meanwhile.
-        let other = scene.local.lease.registry_time(scene.now).filter(|_| !self.knows_time(shards));
-        let now = other.unwrap_or(scene.now.wall);
-        let policy = MisfirePolicy { grace: Millis::ZERO, ..scene.policy(terms) };
+        let other = ctx.local.lease.registry_time(ctx.now).filter(|_| !self.knows_time(shards));
+        let now = other.unwrap_or(ctx.now.wall);
+        let policy = MisfirePolicy { grace: Millis::ZERO, ..ctx.policy(terms) };
         let closed = closed.minus(&self.draft.unfinished());
         let (groups, runs) = (self.draft.groups.clone(), self.current.open.clone());
         for (group, open) in groups.iter().flat_map(|group| runs.iter().map(move |open| (group, open))) {
@@ -244,17 +244,17 @@ impl<'a> RunStateWriter<'a> {
         let sharding = self.sharded.sharding;
         let Some((terms, shards)) = self.terms().filter(|(terms, _)| terms.enabled) else { return };
         // A reshard to another number of shards is about to be requested, and no fire has both numbers.
-        let cut = &sharding.cut;
-        if !self.takes_part || sharding.mark.is_some() || cut.number == 0 {
+        let cut = &sharding.shard_map;
+        if !self.takes_part || sharding.reshard_pending.is_some() || cut.number == 0 {
             return;
         }
         if shards.total.map_or_else(|| !cut.is_one_each(), |total| total != cut.total) {
             return;
         }
-        let portion = sharding.assignment_of(self.context().member);
-        let mine = portion.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+        let assignment = sharding.assignment_of(self.context().member);
+        let mine = assignment.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
         // A draining shard goes where it belongs first.
-        let mine = mine.minus(&sharding.cut.pinned);
+        let mine = mine.minus(&sharding.shard_map.draining);
         if self.draft.verdicts.len() >= VERDICTS_MAX || self.drop_trigger() || mine.is_empty() {
             return;
         }
@@ -266,13 +266,13 @@ impl<'a> RunStateWriter<'a> {
 
     /// All shards of the job.
     fn all(&self) -> ShardSet {
-        ShardSet::all(self.sharded.sharding.cut.total)
+        ShardSet::all(self.sharded.sharding.shard_map.total)
     }
 
     /// The shards that answer a trigger: of a broadcast job, the draining ones belong to no node's part.
     fn answering(&self) -> ShardSet {
         let broadcast = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
-        if broadcast { self.all().minus(&self.sharded.sharding.cut.pinned) } else { self.all() }
+        if broadcast { self.all().minus(&self.sharded.sharding.shard_map.draining) } else { self.all() }
     }
 
     /// The shards that run, monitored or not.
@@ -293,7 +293,8 @@ impl<'a> RunStateWriter<'a> {
         let Some(record) = record.filter(|_| sharding.leader.as_ref() == Some(me)) else { return false };
         let has_shards = |node: &NodeName| {
             let takes_part = self.sharded.job.available().iter().any(|member| member.node == *node);
-            takes_part && sharding.cut.portions.iter().any(|portion| portion.holder.node == *node)
+            takes_part
+                && sharding.shard_map.assignments.iter().any(|assignment| assignment.holder.node == *node)
         };
         let answered = |r: &TriggerRequest| r.node.is_none() && self.answering().minus(&r.shards).is_empty();
         let orphan = |r: &TriggerRequest| r.node.as_ref().is_some_and(|node| !has_shards(node));
@@ -408,7 +409,7 @@ impl<'a> RunStateWriter<'a> {
             return;
         }
         let (from, seq) = (from.max(self.context().now.wall), self.draft.seq);
-        let total = self.sharded.sharding.cut.total;
+        let total = self.sharded.sharding.shard_map.total;
         self.draft.add_open(OpenShards {
             fire,
             due,
@@ -440,12 +441,12 @@ impl<'a> RunStateWriter<'a> {
         guards.extend(table.job.calendar_guards());
         let mut writes = Vec::from([table.put_run_state(self.context().member, &self.draft)]);
         // The leader reshards before the next fire and reads no run state: the assignment shows it the withdrawal.
-        let told = table.sharding.mark.is_some() && self.draft.takes_back(&self.current);
+        let told = table.sharding.reshard_pending.is_some() && self.draft.takes_back(&self.current);
         let mut sharding = table.sharding.clone();
         // Every member with a run state is listed, so that it is looked for should that member die.
-        let listed = sharding.lanes.contains(self.context().member);
+        let listed = sharding.run_states.contains(self.context().member);
         if !listed {
-            sharding.lanes.push(self.context().member.clone());
+            sharding.run_states.push(self.context().member.clone());
         }
         writes.extend((told || !listed).then(|| table.put(sharding)));
         if let (Some(record), Some(known)) = (self.triggers.take(), table.job.triggers()) {

@@ -40,8 +40,8 @@ struct BroadcastShards {
 }
 
 /// How many shards have a watermark, with removed shards: a node of an earlier version may withdraw their fires.
-pub(super) fn counted(cut: &ShardMap, lanes: &BTreeMap<&Member, ShardRunState>) -> u32 {
-    let groups = lanes.values().flat_map(|lane| &lane.groups);
+pub(super) fn counted(cut: &ShardMap, run_states: &BTreeMap<&Member, ShardRunState>) -> u32 {
+    let groups = run_states.values().flat_map(|run_state| &run_state.groups);
     let last = groups.filter_map(|group| group.shards.iter().last()).max();
     last.map_or(0, |shard| shard.0 + 1).max(cut.total).max(1)
 }
@@ -50,63 +50,58 @@ pub(super) fn counted(cut: &ShardMap, lanes: &BTreeMap<&Member, ShardRunState>) 
 pub(super) fn distribute(
     table: &ShardedJob<'_>,
     among: &[Member],
-    lanes: &BTreeMap<&Member, ShardRunState>,
+    run_states: &BTreeMap<&Member, ShardRunState>,
     state: &[ShardGroup],
 ) -> BroadcastReshard {
-    let old = &table.sharding.cut;
-    let seats = BroadcastShards::of(old, among, lanes);
-    let furthest = super::furthest(old, lanes.values()).unwrap_or(Wall::MIN);
+    let old = &table.sharding.shard_map;
+    let numbers = BroadcastShards::of(old, among, run_states);
+    let furthest = super::furthest(old, run_states.values()).unwrap_or(Wall::MIN);
     let stays = |holder: &Member, shard: Shard| {
         let had = old.holder(shard).is_some_and(|had| had.node == holder.node);
-        had || seats.draining.get(holder).is_some_and(|pinned| pinned.contains(shard))
+        had || numbers.draining.get(holder).is_some_and(|draining| draining.contains(shard))
     };
     let watermark = |holder: &Member, shard: Shard| {
         let kept = state.iter().find(|group| group.shards.contains(shard) && stays(holder, shard));
         kept.map_or(furthest, |group| group.watermark)
     };
-    let own = seats.own.iter().map(|(holder, shard)| (holder, *shard));
-    let pinned = seats.draining.iter().flat_map(|(holder, all)| all.iter().map(move |shard| (holder, shard)));
-    let mut portions: BTreeMap<&Member, Vec<ShardGroup>> = BTreeMap::new();
-    for (holder, shard) in own.chain(pinned) {
-        let groups = portions.entry(holder).or_default();
+    let own = numbers.own.iter().map(|(holder, shard)| (holder, *shard));
+    let draining =
+        numbers.draining.iter().flat_map(|(holder, all)| all.iter().map(move |shard| (holder, shard)));
+    let mut assignments: BTreeMap<&Member, Vec<ShardGroup>> = BTreeMap::new();
+    for (holder, shard) in own.chain(draining) {
+        let groups = assignments.entry(holder).or_default();
         regroup(groups, &ShardSet::one(shard), watermark(holder, shard));
     }
-    let portions: Vec<ShardAssignment> = portions
+    let assignments: Vec<ShardAssignment> = assignments
         .into_iter()
         .map(|(holder, groups)| ShardAssignment { holder: holder.clone(), groups })
         .collect();
     let goes_on = |shard: &Shard| {
-        let now = portions.iter().find(|portion| portion.shards().contains(*shard));
-        now.is_some_and(|portion| stays(&portion.holder, *shard))
+        let now = assignments.iter().find(|assignment| assignment.shards().contains(*shard));
+        now.is_some_and(|assignment| stays(&assignment.holder, *shard))
     };
     let counted = state.iter().flat_map(|group| group.shards.iter());
     let given_up: ShardSet = counted.filter(|shard| !goes_on(shard)).collect();
     let mut left = missed_fires(table, &given_up, state, furthest);
-    let asked = update_triggers(table, &seats, &mut left);
-    let pinned = seats.draining.values().fold(ShardSet::empty(), |all, shards| all.or(shards));
-    BroadcastReshard {
-        total: seats.total,
-        assignments: portions,
-        draining: pinned,
-        missed: left,
-        triggers: asked,
-    }
+    let asked = update_triggers(table, &numbers, &mut left);
+    let draining = numbers.draining.values().fold(ShardSet::empty(), |all, shards| all.or(shards));
+    BroadcastReshard { total: numbers.total, assignments, draining, missed: left, triggers: asked }
 }
 
 impl BroadcastShards {
     /// As many as there are nodes; more by those that are taken by runs of others.
-    fn of(old: &ShardMap, among: &[Member], lanes: &BTreeMap<&Member, ShardRunState>) -> Self {
+    fn of(old: &ShardMap, among: &[Member], run_states: &BTreeMap<&Member, ShardRunState>) -> Self {
         let mut total = u32::try_from(among.len().max(1)).unwrap_or(u32::MAX);
         // A node's own number is the lowest that it runs; each further number that it runs adds one, within the limit.
-        let on_top = lanes.iter().flat_map(|(member, lane)| {
-            lane.unfinished().iter().skip(usize::from(among.contains(member))).collect::<Vec<_>>()
+        let on_top = run_states.iter().flat_map(|(member, run_state)| {
+            run_state.unfinished().iter().skip(usize::from(among.contains(member))).collect::<Vec<_>>()
         });
         let mut on_top: Vec<Shard> = on_top.collect();
         on_top.sort_unstable();
         for shard in on_top {
             total += u32::from(shard.0 < total);
         }
-        Self::within(total, old, among, lanes)
+        Self::within(total, old, among, run_states)
     }
 
     /// The number of a node: the one that it runs, or else the one that it had, or else the lowest free one.
@@ -114,24 +109,25 @@ impl BroadcastShards {
         total: u32,
         old: &ShardMap,
         among: &[Member],
-        lanes: &BTreeMap<&Member, ShardRunState>,
+        run_states: &BTreeMap<&Member, ShardRunState>,
     ) -> Self {
         let all = ShardSet::all(total);
-        let (mut own, mut pinned, mut taken) = (BTreeMap::new(), BTreeMap::new(), ShardSet::empty());
-        for (member, lane) in lanes {
-            let mut runs = lane.unfinished().and(&all);
+        let (mut own, mut draining, mut taken) = (BTreeMap::new(), BTreeMap::new(), ShardSet::empty());
+        for (member, run_state) in run_states {
+            let mut runs = run_state.unfinished().and(&all);
             taken = taken.or(&runs);
             if let Some(shard) = runs.first().filter(|_| among.contains(member)) {
                 own.insert((*member).clone(), shard);
                 runs = runs.minus(&ShardSet::one(shard));
             }
             if !runs.is_empty() {
-                pinned.insert((*member).clone(), runs);
+                draining.insert((*member).clone(), runs);
             }
         }
         let had = |member: &Member| {
-            let mut of_node = old.portions.iter().filter(|portion| portion.holder.node == member.node);
-            of_node.find_map(|portion| portion.shards().minus(&old.pinned).and(&all).first())
+            let mut of_node =
+                old.assignments.iter().filter(|assignment| assignment.holder.node == member.node);
+            of_node.find_map(|assignment| assignment.shards().minus(&old.draining).and(&all).first())
         };
         for member in among {
             if let Some(shard) = had(member).filter(|shard| !taken.contains(*shard))
@@ -144,7 +140,7 @@ impl BroadcastShards {
         let free = all.minus(&taken);
         let without: Vec<&Member> = among.iter().filter(|member| !own.contains_key(*member)).collect();
         own.extend(without.into_iter().cloned().zip(free.iter()));
-        Self { total, own, draining: pinned }
+        Self { total, own, draining }
     }
 }
 
@@ -162,7 +158,7 @@ fn missed_fires(
         let from = schedule.next(group.watermark.max(terms.since)).filter(|from| *from <= furthest)?;
         let shards = group.shards.and(&shards);
         Some(
-            by_holder(&table.sharding.cut, &shards)
+            by_holder(&table.sharding.shard_map, &shards)
                 .into_iter()
                 .map(move |(node, shards)| (node, shards, from)),
         )
@@ -178,10 +174,10 @@ fn missed_fires(
 /// Shards by the nodes that had them.
 fn by_holder<'a>(old: &'a ShardMap, shards: &ShardSet) -> BTreeMap<&'a str, ShardSet> {
     let mut all: BTreeMap<&str, ShardSet> = BTreeMap::new();
-    for portion in &old.portions {
-        let its = portion.shards().and(shards);
+    for assignment in &old.assignments {
+        let its = assignment.shards().and(shards);
         if !its.is_empty() {
-            let had = all.entry(portion.holder.node.as_str()).or_default();
+            let had = all.entry(assignment.holder.node.as_str()).or_default();
             *had = had.or(&its);
         }
     }
@@ -211,27 +207,31 @@ fn verdict(
 /// made; the history gets a verdict for every other node that had not answered.
 fn update_triggers(
     table: &ShardedJob<'_>,
-    seats: &BroadcastShards,
+    numbers: &BroadcastShards,
     told: &mut Vec<Verdict>,
 ) -> Option<TriggerRecord> {
-    let old = &table.sharding.cut;
+    let old = &table.sharding.shard_map;
     if old.number == 0 || !old.is_one_each() {
         return None;
     }
     let known = table.job.triggers()?.value.as_ref()?;
     let keeps = |node: &NodeName, shard: Shard| {
-        old.holder(shard).is_some_and(|before| before.node == *node) && !old.pinned.contains(shard)
+        old.holder(shard).is_some_and(|before| before.node == *node) && !old.draining.contains(shard)
     };
     let (stay, others): (Vec<_>, Vec<_>) =
-        seats.own.iter().map(|(m, s)| (&m.node, *s)).partition(|(node, shard)| keeps(node, *shard));
+        numbers.own.iter().map(|(m, s)| (&m.node, *s)).partition(|(node, shard)| keeps(node, *shard));
     let kept: ShardSet = stay.iter().map(|(_, shard)| *shard).collect();
     let stays = |node: &NodeName| stay.iter().any(|(who, _)| *who == node);
-    let gave_up: BTreeSet<&NodeName> =
-        old.portions.iter().map(|portion| &portion.holder.node).filter(|node| !stays(node)).collect();
-    let all = ShardSet::all(seats.total).or(&ShardSet::all(old.total));
+    let gave_up: BTreeSet<&NodeName> = old
+        .assignments
+        .iter()
+        .map(|assignment| &assignment.holder.node)
+        .filter(|node| !stays(node))
+        .collect();
+    let all = ShardSet::all(numbers.total).or(&ShardSet::all(old.total));
     let mut record = known.clone();
     for request in record.requests.iter_mut().filter(|request| !request.taken && request.node.is_none()) {
-        let unanswered = ShardSet::all(old.total).minus(&old.pinned).minus(&kept).minus(&request.shards);
+        let unanswered = ShardSet::all(old.total).minus(&old.draining).minus(&kept).minus(&request.shards);
         let fire = Fire::Asked(request.id.clone());
         for (node, shards) in by_holder(old, &unanswered) {
             let at = (request.at, request.at);

@@ -29,7 +29,7 @@ const SPARE: usize = 21;
 
 /// The most nodes of a reshard; an engine that takes few operations keeps half of them for removals.
 pub(super) fn among_max(table: &ShardedJob<'_>) -> usize {
-    let room = table.scene.local.settings.operations_max.saturating_sub(CUT);
+    let room = table.ctx.local.settings.operations_max.saturating_sub(CUT);
     super::AMONG_MAX.min(room.saturating_sub(SPARE)).max(room / 2)
 }
 
@@ -37,22 +37,23 @@ pub(super) fn among_max(table: &ShardedJob<'_>) -> usize {
 pub(super) fn may_go(
     table: &ShardedJob<'_>,
     member: &Member,
-    lanes: &BTreeMap<&Member, ShardRunState>,
+    run_states: &BTreeMap<&Member, ShardRunState>,
 ) -> bool {
-    table.is_dead(member) && lanes.get(member).is_some_and(ShardRunState::is_empty)
+    table.is_dead(member) && run_states.get(member).is_some_and(ShardRunState::is_empty)
 }
 
 /// Whether a reshard fits into a transaction. If not, as many run states as fit into one are removed first; where none
 /// can be, some must become idle before.
 pub(super) fn makes_room(
     table: &ShardedJob<'_>,
-    lanes: &BTreeMap<&Member, ShardRunState>,
+    run_states: &BTreeMap<&Member, ShardRunState>,
     out: &mut RuleOutput,
 ) -> bool {
-    let go: Vec<&Member> = table.sharding.lanes.iter().filter(|m| may_go(table, m, lanes)).collect();
-    let fits = is_room_for(table, table.sharding.lanes.len(), go.len());
+    let go: Vec<&Member> =
+        table.sharding.run_states.iter().filter(|m| may_go(table, m, run_states)).collect();
+    let fits = is_room_for(table, table.sharding.run_states.len(), go.len());
     if !fits && !go.is_empty() {
-        let most = table.scene.local.settings.operations_max.saturating_sub(BASE) / (LANE + GOES);
+        let most = table.ctx.local.settings.operations_max.saturating_sub(BASE) / (LANE + GOES);
         delist(table, &go[..go.len().min(most.max(1))], out);
     }
     fits
@@ -64,13 +65,14 @@ pub(super) fn leave(
     among: impl FnOnce() -> Vec<Member>,
     out: &mut RuleOutput,
 ) -> bool {
-    let me = table.scene.member;
-    let listed = &table.sharding.lanes;
+    let me = table.ctx.member;
+    let listed = &table.sharding.run_states;
     let living = || listed.iter().filter(|member| !table.is_dead(member)).count();
-    let wanted = table.sharding.mark.is_some() && listed.contains(me) && !is_room_for(table, living(), 0);
+    let wanted =
+        table.sharding.reshard_pending.is_some() && listed.contains(me) && !is_room_for(table, living(), 0);
     let rests = || {
-        let runs = table.scene.local.given_of(table.job.id).next().is_some();
-        !runs && table.run_state(me).is_some_and(|lane| lane.is_empty())
+        let runs = table.ctx.local.given_of(table.job.id).next().is_some();
+        !runs && table.run_state(me).is_some_and(|run_state| run_state.is_empty())
     };
     let goes = wanted && rests() && !among().contains(me);
     if goes {
@@ -79,8 +81,8 @@ pub(super) fn leave(
     goes
 }
 
-fn is_room_for(table: &ShardedJob<'_>, lanes: usize, go: usize) -> bool {
-    CUT + LANE * lanes + GOES * go <= table.scene.local.settings.operations_max
+fn is_room_for(table: &ShardedJob<'_>, run_states: usize, go: usize) -> bool {
+    CUT + LANE * run_states + GOES * go <= table.ctx.local.settings.operations_max
 }
 
 /// Delists run states; their shards keep their assignment.
@@ -88,20 +90,20 @@ fn delist(table: &ShardedJob<'_>, members: &[&Member], out: &mut RuleOutput) {
     let mut sharding: Sharding = table.sharding.clone();
     let (mut guards, mut writes) = (Vec::new(), Vec::new());
     for member in members {
-        let (Some(lane), Some(known)) = (table.run_state(member), table.known(member)) else { continue };
+        let (Some(run_state), Some(known)) = (table.run_state(member), table.known(member)) else { continue };
         guards.extend(table.run_state_guard(member));
         guards.extend(table.is_dead(member).then(|| Guard::Absent(keys::node(member))));
         if known.value.is_some() {
             writes.push(Write::Delete { key: keys::shard_run_state(table.job.name(), member) });
         }
-        sharding.cut.seq = sharding.cut.seq.max(lane.seq);
-        sharding.cut.furthest = super::furthest(&sharding.cut, core::iter::once(&lane));
+        sharding.shard_map.seq = sharding.shard_map.seq.max(run_state.seq);
+        sharding.shard_map.furthest = super::furthest(&sharding.shard_map, core::iter::once(&run_state));
         sharding.kept.retain(|kept| kept.holder != **member);
-        if !lane.groups.is_empty() {
-            sharding.kept.push(ShardAssignment { holder: (*member).clone(), groups: lane.groups });
+        if !run_state.groups.is_empty() {
+            sharding.kept.push(ShardAssignment { holder: (*member).clone(), groups: run_state.groups });
         }
     }
-    sharding.lanes.retain(|member| !members.contains(&member));
+    sharding.run_states.retain(|member| !members.contains(&member));
     writes.insert(0, table.put(sharding));
     out.commit(table.scope(), CommitKind::Delist, table.txn(guards, writes));
 }

@@ -137,7 +137,7 @@ fn the_records_of_shards_follow_their_number_at_the_next_cut() {
     let mut first = declared().reshard_pending(ReshardCause::Elected);
     first.spec.job.shards = 5;
     assert_eq!(parts(&first), (String::new(), false), "nothing was cut yet, so nothing is to be mended");
-    first.sharding.cut.number = 9;
+    first.sharding.shard_map.number = 9;
     assert_eq!(
         parts(&first),
         (String::new(), false),

@@ -8,10 +8,10 @@ use super::ExplainContext;
 use super::waiting::WaitingRun;
 use crate::api_types::{ExplanationRow, moment};
 
-pub(super) fn explain(known: &ExplainContext, lane: Option<&RunState>, told: &mut ExplanationRow) {
+pub(super) fn explain(known: &ExplainContext, run_state: Option<&RunState>, told: &mut ExplanationRow) {
     holder(known, told);
-    known.explain_schedule(lane.map(|lane| lane.watermark), told);
-    let points = now(known, lane);
+    known.explain_schedule(run_state.map(|run_state| run_state.watermark), told);
+    let points = now(known, run_state);
     let now = points.iter().map(|(_, says)| &**says).collect::<Vec<_>>().join("; ");
     told.says = match &known.owner {
         Some(owner) => format!("held by {}; {now}", owner.node),
@@ -70,15 +70,16 @@ fn going_on(known: &ExplainContext, open: &Open) -> (&'static str, String) {
 }
 
 /// The state of the job now, and the rule behind it; run by run if any is open.
-fn now(known: &ExplainContext, lane: Option<&RunState>) -> Vec<(&'static str, String)> {
-    let open: Vec<_> = lane.iter().flat_map(|lane| &lane.open).map(|open| going_on(known, open)).collect();
-    if open.is_empty() { vec![idle(known, lane)] } else { open }
+fn now(known: &ExplainContext, run_state: Option<&RunState>) -> Vec<(&'static str, String)> {
+    let open: Vec<_> =
+        run_state.iter().flat_map(|run_state| &run_state.open).map(|open| going_on(known, open)).collect();
+    if open.is_empty() { vec![idle(known, run_state)] } else { open }
 }
 
 /// Why it has no open run.
-fn idle(known: &ExplainContext, lane: Option<&RunState>) -> (&'static str, String) {
-    let settled = lane.map_or(Wall::MIN, |lane| lane.watermark);
-    let asked = || known.requested_runs(|| obstacle(known, lane).unwrap_or_else(|| SOON.to_owned()));
+fn idle(known: &ExplainContext, run_state: Option<&RunState>) -> (&'static str, String) {
+    let settled = run_state.map_or(Wall::MIN, |run_state| run_state.watermark);
+    let asked = || known.requested_runs(|| obstacle(known, run_state).unwrap_or_else(|| SOON.to_owned()));
     let why = unheld(known).or_else(|| known.switched_off(asked));
     why.or_else(|| Some(("firing", known.not_due(settled)?))).unwrap_or_else(|| match full(known) {
         Some(full) => ("firing", format!("it is due, but {full}")),
@@ -102,8 +103,8 @@ fn unheld(known: &ExplainContext) -> Option<(&'static str, String)> {
 const SOON: &str = "its node is about to claim it";
 
 /// What prevents the next run.
-fn obstacle(known: &ExplainContext, lane: Option<&RunState>) -> Option<String> {
-    let open = lane.map_or(&[][..], |lane| &lane.open);
+fn obstacle(known: &ExplainContext, run_state: Option<&RunState>) -> Option<String> {
+    let open = run_state.map_or(&[][..], |run_state| &run_state.open);
     let before = open.first().filter(|_| open.len() >= known.job().overlap.max_concurrent_runs());
     let before = before.map(|open| format!("it waits for the end of run {}", id(known, open)));
     before.or_else(|| unheld(known).map(|(_, why)| why)).or_else(|| full(known))
@@ -124,8 +125,8 @@ fn full(known: &ExplainContext) -> Option<String> {
 }
 
 /// The waiting runs of the job.
-pub(super) fn waiting(known: &ExplainContext, lane: Option<&RunState>) -> Vec<WaitingRun> {
-    let open = lane.map_or(&[][..], |lane| &lane.open);
+pub(super) fn waiting(known: &ExplainContext, run_state: Option<&RunState>) -> Vec<WaitingRun> {
+    let open = run_state.map_or(&[][..], |run_state| &run_state.open);
     let one = |fire: Fire, due, by, (why, killable)| WaitingRun {
         fire,
         shard: Some(Shard(0)),
@@ -134,21 +135,21 @@ pub(super) fn waiting(known: &ExplainContext, lane: Option<&RunState>) -> Vec<Wa
         why,
         killable,
     };
-    let unseated =
+    let without_permit =
         open.iter().filter(|open| open.wait.is_none() && open.from <= known.now && known.lives(&open.by));
-    let unseated = unseated.filter_map(|open| {
+    let without_permit = without_permit.filter_map(|open| {
         let pool = known.permit_of(&id(known, open), &open.by)?;
         Some(one(open.fire.clone(), open.due, Some(open.by.clone()), (known.permit_wanted(pool), true)))
     });
-    let mut waits: Vec<WaitingRun> = unseated.collect();
-    let obstacle = obstacle(known, lane);
+    let mut waits: Vec<WaitingRun> = without_permit.collect();
+    let obstacle = obstacle(known, run_state);
     let asked = known.requests(Some(Shard(0)), || obstacle.clone().unwrap_or_else(|| SOON.to_owned()));
     // The run state may be read later than the request arrived, and have its run.
     waits.extend(asked.into_iter().filter(|asked| open.iter().all(|open| open.fire != asked.fire)));
     // A due fire that nothing prevents is claimed in a moment.
     let Some(why) = obstacle else { return waits };
-    let settled = lane.map_or(Wall::MIN, |lane| lane.watermark);
-    let passed = lane.map_or(&[][..], |lane| &lane.passed);
+    let settled = run_state.map_or(Wall::MIN, |run_state| run_state.watermark);
+    let passed = run_state.map_or(&[][..], |run_state| &run_state.passed);
     waits.extend(
         known
             .overdue(settled, passed)

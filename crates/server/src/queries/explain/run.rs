@@ -92,9 +92,9 @@ async fn point_for_owner(
             told.point("where", "claims", text);
         }
         Placement::Sharded | Placement::Broadcast => {
-            let cut = known.sharding.as_ref().map(|sharding| &sharding.cut);
+            let cut = known.sharding.as_ref().map(|sharding| &sharding.shard_map);
             let holder = cut.and_then(|cut| Some((cut.number, cut.holder(run.shard)?)));
-            told.fact("cut", cut.map(|cut| cut.number));
+            told.fact("reshard", cut.map(|cut| cut.number));
             let text = match holder {
                 Some((number, holder)) => {
                     format!("shard {} is {holder}'s by the cut of epoch {number}", run.shard)

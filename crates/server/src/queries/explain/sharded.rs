@@ -13,27 +13,27 @@ use crate::api_types::{ExplanationRow, moment};
 
 pub(super) fn explain(
     known: &ExplainContext,
-    lanes: &BTreeMap<Member, ShardRunState>,
+    run_states: &BTreeMap<Member, ShardRunState>,
     told: &mut ExplanationRow,
 ) {
     let sharding = known.sharding.clone().unwrap_or_default();
     leader(known, &sharding, told);
     explain_reshard(&sharding, known.spec.job.is_broadcast(), told);
-    if let Some(mark) = &sharding.mark {
+    if let Some(mark) = &sharding.reshard_pending {
         let why = serialized(&mark.why);
-        told.fact("mark", &why);
+        told.fact("reshard_pending", &why);
         let since = moment(mark.since);
         let text =
-            format!("since {since} ({why}): no fire is claimed until the leader has cut the shards again");
-        told.point("mark", "sharding", text);
+            format!("since {since} ({why}): no fire is claimed until the leader has resharded the job");
+        told.point("reshard_pending", "sharding", text);
     }
-    for portion in &sharding.cut.portions {
-        let own = portion.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
-        let lane = lanes.get(&portion.holder);
+    for assignment in &sharding.shard_map.assignments {
+        let own = assignment.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+        let run_state = run_states.get(&assignment.holder);
         told.point(
-            "portion",
+            "assignment",
             "sharding",
-            format!("{} has shards {own}{}", portion.holder, shard_activity(known, lane)),
+            format!("{} has shards {own}{}", assignment.holder, shard_activity(known, run_state)),
         );
     }
     let off = &known.spec.off;
@@ -41,10 +41,10 @@ pub(super) fn explain(
         told.fact("off", off);
         told.point("off", "", format!("shards {off} are switched off"));
     }
-    let groups = lanes.values().flat_map(|lane| &lane.groups);
+    let groups = run_states.values().flat_map(|run_state| &run_state.groups);
     let settled = groups.map(|group| group.watermark).min();
     known.explain_schedule(settled, told);
-    let (rule, now) = now(known, &sharding, lanes, settled.unwrap_or(Wall::MIN));
+    let (rule, now) = now(known, &sharding, run_states, settled.unwrap_or(Wall::MIN));
     told.point("now", rule, &*now);
     let leader = sharding.leader.as_ref().map_or("nobody", |leader| leader.node.as_str());
     told.says = format!("led by {leader}; {now}");
@@ -64,10 +64,14 @@ fn leader(known: &ExplainContext, sharding: &Sharding, told: &mut ExplanationRow
 }
 
 fn explain_reshard(sharding: &Sharding, broadcast: bool, told: &mut ExplanationRow) {
-    let cut = &sharding.cut;
-    told.fact("cut", cut.number);
+    let cut = &sharding.shard_map;
+    told.fact("reshard", cut.number);
     if cut.number == 0 {
-        return told.point("cut", "sharding", "the shards were never cut: that comes before the first fire");
+        return told.point(
+            "reshard",
+            "sharding",
+            "the shards have no assignment yet: they get one before the first fire",
+        );
     }
     let among: Vec<&str> = cut.among.iter().map(|member| member.node.as_str()).collect();
     let (total, way, number) = (cut.total, serialized(&cut.strategy), cut.number);
@@ -78,17 +82,19 @@ fn explain_reshard(sharding: &Sharding, broadcast: bool, told: &mut ExplanationR
             format!("epoch {number} cut {shards} by {way} for {}", among.join(", "))
         }
     };
-    told.point("cut", "sharding", text);
-    if !cut.pinned.is_empty() {
-        let text = format!("shards {} ran too long to be waited for and stayed where they run", cut.pinned);
-        told.point("pinned", "sharding", text);
+    told.point("reshard", "sharding", text);
+    if !cut.draining.is_empty() {
+        let text = format!("shards {} ran too long to be waited for and stayed where they run", cut.draining);
+        told.point("draining", "sharding", text);
     }
 }
 
 /// What a member does with its shards.
-fn shard_activity(known: &ExplainContext, lane: Option<&ShardRunState>) -> String {
-    let Some(lane) = lane.filter(|lane| !lane.open.is_empty()) else { return String::new() };
-    let open = lane.open.iter().map(|open| {
+fn shard_activity(known: &ExplainContext, run_state: Option<&ShardRunState>) -> String {
+    let Some(run_state) = run_state.filter(|run_state| !run_state.open.is_empty()) else {
+        return String::new();
+    };
+    let open = run_state.open.iter().map(|open| {
         let verb = match open.wait {
             Some(_) => "will try again",
             None if open.from <= known.now => "runs",
@@ -123,9 +129,14 @@ fn under_way(known: &ExplainContext, open: &[(&Member, &OpenShards)]) -> (&'stat
 }
 
 /// The waiting runs of the job: shards that wait for a permit each, requests and fires as a whole.
-pub(super) fn waiting(known: &ExplainContext, lanes: &BTreeMap<Member, ShardRunState>) -> Vec<WaitingRun> {
+pub(super) fn waiting(
+    known: &ExplainContext,
+    run_states: &BTreeMap<Member, ShardRunState>,
+) -> Vec<WaitingRun> {
     let mut waits = Vec::new();
-    let open = lanes.iter().flat_map(|(member, lane)| lane.open.iter().map(move |open| (member, open)));
+    let open = run_states
+        .iter()
+        .flat_map(|(member, run_state)| run_state.open.iter().map(move |open| (member, open)));
     for (member, open) in open.filter(|(member, _)| known.lives(member)) {
         let wants = open.wait.is_none() && open.from <= known.now;
         for shard in open.shards.iter().filter(|_| wants).take(SHARDS_LISTED) {
@@ -140,7 +151,8 @@ pub(super) fn waiting(known: &ExplainContext, lanes: &BTreeMap<Member, ShardRunS
     let shard = (!has_shards).then_some(Shard(0));
     waits.extend(known.requests(shard, || obstacle.clone().unwrap_or_else(|| SOON.to_owned())));
     let Some(why) = obstacle else { return waits };
-    let settled = lanes.values().flat_map(|lane| &lane.groups).map(|group| group.watermark).min();
+    let settled =
+        run_states.values().flat_map(|run_state| &run_state.groups).map(|group| group.watermark).min();
     let due = known.overdue(settled.unwrap_or(Wall::MIN), &[]).into_iter();
     let one =
         |due| WaitingRun { fire: Fire::Due(due), shard, due, by: None, why: why.clone(), killable: false };
@@ -156,10 +168,11 @@ fn obstacle(known: &ExplainContext) -> Option<String> {
     let sharding = known.sharding.as_ref();
     let led =
         sharding.and_then(|sharding| sharding.leader.as_ref()).is_some_and(|leader| known.lives(leader));
-    let cut = sharding.is_some_and(|sharding| sharding.mark.is_none() && sharding.cut.number > 0);
+    let cut =
+        sharding.is_some_and(|sharding| sharding.reshard_pending.is_none() && sharding.shard_map.number > 0);
     let stuck = || {
-        let portions = sharding.into_iter().flat_map(|sharding| &sharding.cut.portions);
-        portions.into_iter().find_map(|portion| known.trouble(&portion.holder.node))
+        let assignments = sharding.into_iter().flat_map(|sharding| &sharding.shard_map.assignments);
+        assignments.into_iter().find_map(|assignment| known.trouble(&assignment.holder.node))
     };
     known.no_node().or_else(|| match (led, cut) {
         (false, _) => Some("it waits for a leader: a node that takes part stands for it".to_owned()),
@@ -171,11 +184,13 @@ fn obstacle(known: &ExplainContext) -> Option<String> {
 fn now(
     known: &ExplainContext,
     sharding: &Sharding,
-    lanes: &BTreeMap<Member, ShardRunState>,
+    run_states: &BTreeMap<Member, ShardRunState>,
     settled: Wall,
 ) -> (&'static str, String) {
-    let open: Vec<(&Member, &OpenShards)> =
-        lanes.iter().flat_map(|(member, lane)| lane.open.iter().map(move |open| (member, open))).collect();
+    let open: Vec<(&Member, &OpenShards)> = run_states
+        .iter()
+        .flat_map(|(member, run_state)| run_state.open.iter().map(move |open| (member, open)))
+        .collect();
     if let Some((dead, _)) = open.iter().find(|(member, _)| !known.lives(member)) {
         return ("failover", format!("{dead} is gone with shards open: others settle them"));
     }
@@ -192,7 +207,7 @@ fn now(
     match known.not_due(settled) {
         Some(why) => ("firing", why),
         None if sharding.leader.is_none() => ("election", "it is due and waits for a leader".to_owned()),
-        None if sharding.mark.is_some() || sharding.cut.number == 0 => {
+        None if sharding.reshard_pending.is_some() || sharding.shard_map.number == 0 => {
             ("sharding", "it is due and waits for its shards to be cut".to_owned())
         }
         None => ("firing", "it is due and about to be claimed".to_owned()),

@@ -46,9 +46,9 @@ fn run_state(watermark: i64) -> RunState {
     RunState { watermark: Wall(watermark), seq: 3, ..RunState::default() }
 }
 
-fn claimed(known: &ExplainContext, lane: &RunState) -> String {
+fn claimed(known: &ExplainContext, run_state: &RunState) -> String {
     let mut told = ExplanationRow::of("job j".to_owned());
-    claimed::explain(known, Some(lane), &mut told);
+    claimed::explain(known, Some(run_state), &mut told);
     let now = told.points.last().expect("a point");
     assert_eq!(now.about, "now");
     assert!(told.says.ends_with(&now.says), "{}", told.says);
@@ -123,18 +123,18 @@ fn a_request_waits_for_the_same_reason_whoever_asks() {
     requested(&mut known);
     known.spec.job.schedule = String::new();
     busy(&mut known, "a", 4);
-    let lane = run_state(T);
+    let run_state = run_state(T);
     let full = "a has no free slot: 4 of 4 are busy";
-    assert_eq!(reasons(claimed::waiting(&known, Some(&lane))), [(full.to_owned(), true)]);
+    assert_eq!(reasons(claimed::waiting(&known, Some(&run_state))), [(full.to_owned(), true)]);
     let told = format!("firing: request r of {} waits: {full}", moment(Wall(T)));
-    assert_eq!(claimed(&known, &lane), told);
+    assert_eq!(claimed(&known, &run_state), told);
     known.loads.clear();
     known.troubles.insert("a".parse().expect("a name"), "no entries".to_owned());
     let stuck = "node a starts nothing: no entries";
-    assert_eq!(reasons(claimed::waiting(&known, Some(&lane))), [(stuck.to_owned(), true)]);
+    assert_eq!(reasons(claimed::waiting(&known, Some(&run_state))), [(stuck.to_owned(), true)]);
     known.in_the_way = Some("no node takes part in job j".to_owned());
     let all = [("no node takes part in job j".to_owned(), true)];
-    assert_eq!(reasons(claimed::waiting(&known, Some(&lane))), all);
+    assert_eq!(reasons(claimed::waiting(&known, Some(&run_state))), all);
     assert_eq!(reasons(sharded::waiting(&known, &BTreeMap::new())), all);
     assert_eq!(reasons(dispatched::waiting(&known, None)), all);
     let mut told = ExplanationRow::of("job j".to_owned());
@@ -198,12 +198,12 @@ fn an_open_fire_is_under_way_or_ahead_or_orphaned() {
     let waits = format!("pools: {run} is claimed by a and waits for a seat in pool db");
     assert_eq!(claimed(&known, &open(T)), waits);
     assert_eq!(claimed(&known, &open(T + 1_000)), ahead);
-    let seat = PoolPermit {
+    let permit = PoolPermit {
         run: "j:1795259680000:0".parse().expect("a run"),
         by: known.members[0].clone(),
         limit: 1,
     };
-    known.pool.seats.push(seat);
+    known.pool.permits.push(permit);
     assert_eq!(claimed(&known, &open(T)), format!("firing: {run} is under way on a, attempt 2"));
     known.members.remove(0);
     assert!(claimed(&known, &open(T)).starts_with("claims: a@1 is gone: another node takes it over"));
@@ -223,9 +223,9 @@ fn of_several_open_fires_each_is_told_by_its_own_rule() {
         wait: None,
         began: None,
     };
-    let lane = RunState { open: vec![open(T - 10_000, "gone@1"), open(T, "a@1")], ..run_state(T) };
+    let run_state = RunState { open: vec![open(T - 10_000, "gone@1"), open(T, "a@1")], ..run_state(T) };
     let mut told = ExplanationRow::of("job j".to_owned());
-    claimed::explain(&known, Some(&lane), &mut told);
+    claimed::explain(&known, Some(&run_state), &mut told);
     let now: Vec<_> = told.points.iter().filter(|point| point.about == "now").collect();
     let rules: Vec<_> = now.iter().map(|point| point.rule.as_deref().unwrap_or("-")).collect();
     assert_eq!(rules, ["claims", "firing"]);
@@ -344,14 +344,14 @@ fn a_job_in_a_pool_says_who_goes_on_in_it() {
         told.points.pop().expect("a point").says
     };
     assert_eq!(said(&known), "none of the 3 runs that may go on at once in pool db does");
-    let seat = |job: &str, limit| {
+    let permit = |job: &str, limit| {
         let (run, by) = (format!("{job}:1763749200000:0"), "a@1".parse().expect("a member"));
         PoolPermit { run: run.parse().expect("a run"), by, limit }
     };
-    known.pool.seats.push(seat("x", 3));
+    known.pool.permits.push(permit("x", 3));
     let one = "1 of the 3 runs that may go on at once in pool db do: x:1763749200000:0 on a";
     assert_eq!(said(&known), one);
-    known.pool.seats.push(seat("y", 2));
+    known.pool.permits.push(permit("y", 2));
     let full = "pool db is full, so a run waits until one of these 2 ends: x:1763749200000:0 on a, y:1763749200000:0 on a";
     assert_eq!(said(&known), full, "y allows no third one beside it");
 }

@@ -42,14 +42,14 @@ pub(crate) fn begin(folder: &Path) {
 
 /// What the registry's file wrote down.
 pub(crate) fn read(folder: &Path) -> Vec<SkippedFires> {
-    let lanes = run_states(&books(folder)).expect("the file is read");
-    lanes.iter().flat_map(|(before, after)| between(before, after)).collect()
+    let run_states = run_states(&books(folder)).expect("the file is read");
+    run_states.iter().flat_map(|(before, after)| between(before, after)).collect()
 }
 
 fn run_states(books: &Connection) -> rusqlite::Result<Vec<(ShardRunState, ShardRunState)>> {
     let mut rows = books.prepare("SELECT before, after FROM skipping ORDER BY n")?;
-    let lane = |value: Vec<u8>| decode(&value).expect("a lane");
-    rows.query_map((), |row| Ok((lane(row.get(0)?), lane(row.get(1)?))))?.collect()
+    let run_state = |value: Vec<u8>| decode(&value).expect("a lane");
+    rows.query_map((), |row| Ok((run_state(row.get(0)?), run_state(row.get(1)?))))?.collect()
 }
 
 /// What one commit skipped.
@@ -98,7 +98,7 @@ mod tests {
 
     fn run_state(open: Vec<OpenShards>, verdicts: Vec<Verdict>, ended: i64) -> ShardRunState {
         let (groups, ended) = (Vec::new(), Some(Wall(ended)));
-        ShardRunState { cut: 1, seq: 1, groups, open, verdicts, began: None, ended }
+        ShardRunState { map_number: 1, seq: 1, groups, open, verdicts, began: None, ended }
     }
 
     fn skipped(span: (i64, i64), shards: &[u32]) -> Verdict {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::witness::{GRACE, read_between_ticks, wait_until_none};
 pub(crate) use crate::witness::{WitnessWord, moment};
 
-/// How long running shards of these jobs keep the others from being cut again, at most.
+/// How long running shards of these jobs keep the others from being resharded, at most.
 pub(crate) const RESHARD_TIMEOUT_MS: i64 = 3_000;
 
 /// One sharded job.

@@ -177,9 +177,9 @@ impl ShardedTxn<'_> {
     ) {
         let (at, job) = (self.at(), self.job);
         let run = self.run(&open.fire, shard);
-        let marked = self.old.mark.is_some() || self.new.mark.is_some();
+        let marked = self.old.reshard_pending.is_some() || self.new.reshard_pending.is_some();
         findings.test(at, Invariant::I30, !marked, || format!("{run} was claimed while {job} is marked"));
-        let cut = &self.old.cut;
+        let cut = &self.old.shard_map;
         let total = book.spec.as_ref().map_or(0, |spec| declared_total(&spec.job, cut));
         findings.test(at, Invariant::I33, cut.total == total && shard.0 < total, || {
             format!("{run} was claimed under a cut into {}, there are {total} shards", cut.total)
@@ -193,8 +193,8 @@ impl ShardedTxn<'_> {
         let mine = Some(by) == self.act.member && self.before.held.get(&shard).is_some_and(|(h, _)| h == by);
         findings
             .test(at, Invariant::I2, mine, || format!("{run} was claimed by {by}, who has not the shard"));
-        let lane = book.sharding.run_states.get(by).map_or(0, |lane| lane.seq);
-        findings.test(at, Invariant::I20, open.attempt == 1 && open.seq == lane, || {
+        let run_state = book.sharding.run_states.get(by).map_or(0, |run_state| run_state.seq);
+        findings.test(at, Invariant::I20, open.attempt == 1 && open.seq == run_state, || {
             format!("{run} was opened as {open:?}")
         });
         let beside = book
@@ -281,8 +281,8 @@ impl ShardedTxn<'_> {
         findings: &mut InvariantResults,
     ) {
         let run = self.run(&open.fire, shard);
-        let lane = book.sharding.run_states.get(by).map_or(0, |lane| lane.seq);
-        let mine = Some(by) == self.act.member && open.seq == lane;
+        let run_state = book.sharding.run_states.get(by).map_or(0, |run_state| run_state.seq);
+        let mine = Some(by) == self.act.member && open.seq == run_state;
         findings.test(self.at(), Invariant::I2, mine, || format!("{run} was opened as {open:?}"));
         self.trial(&run, open, book).begins(wait, findings);
         book.sharding.fire(&open.fire, shard).attempts.insert(open.attempt, AttemptTrack::of(by));
@@ -380,7 +380,7 @@ impl ShardedTxn<'_> {
                 let ended = attempt.is_some_and(|attempt| attempt.ended.is_some()) || !monitored;
                 findings.test(at, Invariant::I22, ended, || format!("{run} was closed while it still runs"));
                 self.trial(&run, old, book).ends(told(), findings);
-                let closed = book.sharding.run_states.get(by).and_then(|lane| lane.ended);
+                let closed = book.sharding.run_states.get(by).and_then(|run_state| run_state.ended);
                 self.note_missed(shard, old, closed, book);
                 FireClosure::Finished
             }

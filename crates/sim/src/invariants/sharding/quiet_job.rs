@@ -44,7 +44,7 @@ pub(in crate::invariants) fn check_quiet_job(
     let off = |member: &&Member| {
         rest.drained.contains(&member.node) || switched_off(member) || !rest.fits(book, member)
     };
-    let scene = QuietShardedJob {
+    let ctx = QuietShardedJob {
         rest,
         name,
         track: book,
@@ -52,16 +52,16 @@ pub(in crate::invariants) fn check_quiet_job(
         available: rest.members.iter().filter(|member| !off(member)).cloned().collect(),
         now: Wall(START.0 + rest.at),
     };
-    scene.leader(findings);
-    scene.left_behind(findings);
-    scene.fires(findings);
-    let Some(spec) = book.spec.as_ref().filter(|spec| spec.job.enabled && !scene.available.is_empty()) else {
+    ctx.leader(findings);
+    ctx.left_behind(findings);
+    ctx.fires(findings);
+    let Some(spec) = book.spec.as_ref().filter(|spec| spec.job.enabled && !ctx.available.is_empty()) else {
         return;
     };
-    scene.check_reshard_pending(spec, findings);
-    scene.check_assignments(spec, findings);
-    scene.watermarks(spec, findings);
-    scene.requests(spec, world, findings);
+    ctx.check_reshard_pending(spec, findings);
+    ctx.check_assignments(spec, findings);
+    ctx.watermarks(spec, findings);
+    ctx.requests(spec, world, findings);
 }
 
 impl QuietShardedJob<'_> {
@@ -90,24 +90,24 @@ impl QuietShardedJob<'_> {
         let capacity = (!repeats && self.track.retry.is_none())
             || (!self.available.is_empty() && (self.rest.workload.roomy || !self.is_static()));
         let longest = Millis(self.rest.longest() + CLOSING);
-        for (member, lane) in &self.track.sharding.run_states {
+        for (member, run_state) in &self.track.sharding.run_states {
             let lives = self.rest.members.contains(member);
             if capacity {
-                findings.test(at, Invariant::I21, lives || lane.open.is_empty(), || {
-                    format!("nobody took over what {member} left of {name}: {:?}", lane.open)
+                findings.test(at, Invariant::I21, lives || run_state.open.is_empty(), || {
+                    format!("nobody took over what {member} left of {name}: {:?}", run_state.open)
                 });
             }
             let prompt = self.rest.workload.roomy || self.track.pool.is_some();
-            let seat = |open: &OpenShards, shard| {
+            let permit = |open: &OpenShards, shard| {
                 self.rest.waits_for_permit((name, self.track), (&open.fire, shard), &member.node)
             };
-            let waits = |open: &OpenShards| open.shards.iter().any(|shard| seat(open, shard));
-            for open in lane.open.iter().filter(|open| lives && prompt && !waits(open)) {
+            let waits = |open: &OpenShards| open.shards.iter().any(|shard| permit(open, shard));
+            for open in run_state.open.iter().filter(|open| lives && prompt && !waits(open)) {
                 findings.test(at, Invariant::I53, open.from + longest >= self.now, || {
                     format!("{name} is open since long at {member}: {open:?}")
                 });
             }
-            for verdict in lane.verdicts.iter().filter(|v| v.state == VerdictState::Lost) {
+            for verdict in run_state.verdicts.iter().filter(|v| v.state == VerdictState::Lost) {
                 let known = self.rest.verdicts.contains_key(&(verdict.run.clone(), verdict.attempt));
                 findings.test(at, Invariant::I53, known, || format!("history never got {verdict:?}"));
             }
@@ -121,24 +121,26 @@ impl QuietShardedJob<'_> {
     /// No reshard stays pending beyond a fire that it holds back, except while runs are awaited.
     fn check_reshard_pending(&self, spec: &Spec, findings: &mut InvariantResults) {
         let bound = Millis(spec.job.reshard_timeout as i64 * 1000 + PROMPT);
-        let waits = self.sharding.mark.filter(|_| self.track.fires_by_schedule()).is_some_and(|mark| {
-            let schedule = self.track.schedule.as_ref();
-            // The member that wrote it may have had a wrong clock.
-            let since = self.track.sharding.reshard_since.map_or(mark.since, |at| Wall(START.0 + at));
-            // Fires claimed ahead before are not held back.
-            let claimed = self.track.sharding.standing.held.values().map(|(_, watermark)| *watermark).min();
-            let floor = since.max(spec.since).max(claimed.unwrap_or(since));
-            schedule.is_some_and(|schedule| schedule.latest(floor, self.now - bound).is_some())
-        });
+        let waits =
+            self.sharding.reshard_pending.filter(|_| self.track.fires_by_schedule()).is_some_and(|mark| {
+                let schedule = self.track.schedule.as_ref();
+                // The member that wrote it may have had a wrong clock.
+                let since = self.track.sharding.reshard_since.map_or(mark.since, |at| Wall(START.0 + at));
+                // Fires claimed ahead before are not held back.
+                let claimed =
+                    self.track.sharding.standing.held.values().map(|(_, watermark)| *watermark).min();
+                let floor = since.max(spec.since).max(claimed.unwrap_or(since));
+                schedule.is_some_and(|schedule| schedule.latest(floor, self.now - bound).is_some())
+            });
         findings.test(self.rest.at, Invariant::I13, !waits, || {
-            format!("{} is marked since long: {:?}", self.name, self.sharding.mark)
+            format!("{} is marked since long: {:?}", self.name, self.sharding.reshard_pending)
         });
     }
 
     /// Without a pending reshard the assignments fit the nodes, and each shard has an eligible member.
     fn check_assignments(&self, spec: &Spec, findings: &mut InvariantResults) {
-        let (at, name, cut) = (self.rest.at, self.name, &self.sharding.cut);
-        if self.sharding.mark.is_some() {
+        let (at, name, cut) = (self.rest.at, self.name, &self.sharding.shard_map);
+        if self.sharding.reshard_pending.is_some() {
             return;
         }
         let among: BTreeSet<Member> = cut.among.iter().cloned().collect();
@@ -181,7 +183,7 @@ impl QuietShardedJob<'_> {
         let slack = self.track.spread() + self.track.retrying(longest) + if light { PROMPT } else { busy };
         let floor = spec.since.max(Wall(START.0 + self.track.changed));
         let Some(due) = schedule.latest(floor, self.now - Millis(slack)) else { return };
-        let cut = self.track.assignment.sharding.as_deref().map(|sharding| &sharding.cut);
+        let cut = self.track.assignment.sharding.as_deref().map(|sharding| &sharding.shard_map);
         for (shard, (holder, watermark)) in &self.track.sharding.standing.held {
             // A sticky shard waits for its node, also after another member took its last run over.
             let owner = cut.and_then(|cut| cut.holder(*shard)).unwrap_or(holder);

@@ -40,35 +40,41 @@ impl ShardedTxn<'_> {
         let (old, new) = (&self.old, &self.new);
         if !self.was_resharded() {
             if self.epochs.0 != self.epochs.1 {
-                let retired = book.spec.is_none() && is_retired(&old.cut, &new.cut);
+                let retired = book.spec.is_none() && is_retired(&old.shard_map, &new.shard_map);
                 findings.test(at, Invariant::I29, retired || self.is_delisted(), || {
                     format!("the shares of {job} changed without a cut, by {}", self.act.kind)
                 });
-                let kept = old.mark.is_none() || old.mark == new.mark;
+                let kept = old.reshard_pending.is_none() || old.reshard_pending == new.reshard_pending;
                 findings.test(at, Invariant::I31, kept, || {
-                    format!("the mark of {job}, {:?}, became {:?} without a cut", old.mark, new.mark)
+                    format!(
+                        "the mark of {job}, {:?}, became {:?} without a cut",
+                        old.reshard_pending, new.reshard_pending
+                    )
                 });
             }
             return;
         }
         let Some(spec) = &book.spec else {
             return findings.test(at, Invariant::I29, false, || {
-                format!("{job} is deleted and was cut into {:?}", new.cut)
+                format!("{job} is deleted and was cut into {:?}", new.shard_map)
             });
         };
         let leads = old.leader.is_some() && old.leader.as_ref() == me && old.leader == new.leader;
         findings.test(at, Invariant::I29, leads, || {
             format!("{me:?} cut the shares of {job}, which {:?} leads", old.leader)
         });
-        let counted = new.cut.number == self.epochs.0 + 1 && self.epochs.1 == self.epochs.0 + 1;
-        findings.test(at, Invariant::I29, counted && new.mark.is_none() && old.mark.is_some(), || {
-            format!("{job} was cut from {old:?} to {new:?}")
-        });
-        let total = declared_total(&spec.job, &new.cut);
+        let counted = new.shard_map.number == self.epochs.0 + 1 && self.epochs.1 == self.epochs.0 + 1;
+        findings.test(
+            at,
+            Invariant::I29,
+            counted && new.reshard_pending.is_none() && old.reshard_pending.is_some(),
+            || format!("{job} was cut from {old:?} to {new:?}"),
+        );
+        let total = declared_total(&spec.job, &new.shard_map);
         let all: BTreeSet<Shard> = (0..total).map(Shard).collect();
         let held: BTreeSet<Shard> = self.after.held.keys().copied().collect();
-        findings.test(at, Invariant::I29, held == all && new.cut.total == total, || {
-            format!("{job} has {total} shards and was cut into {:?}", new.cut.portions)
+        findings.test(at, Invariant::I29, held == all && new.shard_map.total == total, || {
+            format!("{job} has {total} shards and was cut into {:?}", new.shard_map.assignments)
         });
         let reached = self.before.held.values().map(|(_, watermark)| *watermark).max();
         book.sharding.furthest = book.sharding.furthest.max(reached);
@@ -89,12 +95,12 @@ impl ShardedTxn<'_> {
     fn is_delisted(&self) -> bool {
         let (old, new) = (&self.old, &self.new);
         let gone = |member: &&Member| !(self.lives)(member) || Some(*member) == self.act.member;
-        let mut went = old.lanes.iter().filter(|member| !new.lanes.contains(member));
-        let (seq, furthest) = (new.cut.seq, new.cut.furthest);
-        let counts_on = seq >= old.cut.seq && furthest >= old.cut.furthest;
-        let stands = old.mark.is_some() && counts_on && self.before.held == self.after.held;
-        let rests = old.kept == new.kept && old.cut == new.cut;
-        let same = new.cut == ShardMap { seq, furthest, ..old.cut.clone() };
+        let mut went = old.run_states.iter().filter(|member| !new.run_states.contains(member));
+        let (seq, furthest) = (new.shard_map.seq, new.shard_map.furthest);
+        let counts_on = seq >= old.shard_map.seq && furthest >= old.shard_map.furthest;
+        let stands = old.reshard_pending.is_some() && counts_on && self.before.held == self.after.held;
+        let rests = old.kept == new.kept && old.shard_map == new.shard_map;
+        let same = new.shard_map == ShardMap { seq, furthest, ..old.shard_map.clone() };
         rests || (same && stands && went.all(|member| gone(&member)))
     }
 
@@ -102,9 +108,9 @@ impl ShardedTxn<'_> {
     /// behind, history has verdicts on its fires.
     fn check_broadcast(&self, book: &JobTrack, findings: &mut InvariantResults) {
         let (at, job) = (self.at(), self.job);
-        let (old, new) = (&self.old.cut, &self.new.cut);
+        let (old, new) = (&self.old.shard_map, &self.new.shard_map);
         let own = |cut: &ShardMap, node: &NodeName| {
-            by_name(cut).get(node).map_or(ShardSet::empty(), |shards| shards.minus(&cut.pinned))
+            by_name(cut).get(node).map_or(ShardSet::empty(), |shards| shards.minus(&cut.draining))
         };
         for Member { node, .. } in &new.among {
             let (had, has) = (own(old, node), own(new, node));
@@ -141,7 +147,7 @@ impl ShardedTxn<'_> {
 
     /// The nodes and the strategy of the assignment, in words.
     fn dealing(&self) -> String {
-        let cut = &self.new.cut;
+        let cut = &self.new.shard_map;
         let names: Vec<&NodeName> = cut.among.iter().map(|member| &member.node).collect();
         format!("{names:?} {} {:?} {:?}", cut.total, cut.strategy, cut.order)
     }
@@ -155,10 +161,11 @@ impl ShardedTxn<'_> {
         findings: &mut InvariantResults,
     ) {
         let (at, job) = (self.at(), self.job);
-        let (old, new) = (&self.old.cut, &self.new.cut);
+        let (old, new) = (&self.old.shard_map, &self.new.shard_map);
         let shares = by_name(new);
         if fixed {
-            if old.number > 0 && old.total == new.total && old.pinned.is_empty() && new.pinned.is_empty() {
+            if old.number > 0 && old.total == new.total && old.draining.is_empty() && new.draining.is_empty()
+            {
                 let had = by_name(old);
                 let kept = had.iter().all(|(name, shards)| shares.get(name) == Some(shards));
                 findings
@@ -166,13 +173,14 @@ impl ShardedTxn<'_> {
             }
             return;
         }
-        if !new.pinned.is_empty() {
+        if !new.draining.is_empty() {
             return;
         }
         let sizes = || new.among.iter().map(|m| shares.get(&m.node).map_or(0, ShardSet::len));
         let spread = sizes().max().unwrap_or(0) - sizes().min().unwrap_or(0);
-        findings
-            .test(at, Invariant::I34, spread <= 1, || format!("{job} was cut unevenly: {:?}", new.portions));
+        findings.test(at, Invariant::I34, spread <= 1, || {
+            format!("{job} was cut unevenly: {:?}", new.assignments)
+        });
         let before = book.sharding.dealt.entry(key).or_insert_with(|| shares.clone());
         findings.test(at, Invariant::I32, *before == shares, || {
             format!("{job} was cut into {shares:?} for the same nodes that had {before:?}")
@@ -182,29 +190,29 @@ impl ShardedTxn<'_> {
 
 /// The number of shards of a reshard: if each node has one, draining shards are added.
 pub(super) fn declared_total(job: &Job, cut: &ShardMap) -> u32 {
-    let nodes = u32::try_from(cut.among.len() + cut.pinned.len()).unwrap_or(u32::MAX);
+    let nodes = u32::try_from(cut.among.len() + cut.draining.len()).unwrap_or(u32::MAX);
     if job.is_broadcast() { nodes } else { job.shards }
 }
 
 /// Whether a reshard gave one shard to each of its nodes.
 fn had_one(cut: &ShardMap) -> bool {
-    cut.number > 0 && cut.total as usize == cut.among.len() + cut.pinned.len()
+    cut.number > 0 && cut.total as usize == cut.among.len() + cut.draining.len()
 }
 
 /// Whether a run state of a deleted job was removed, and nothing else happened to its assignments.
 fn is_retired(old: &ShardMap, new: &ShardMap) -> bool {
-    let ShardMap { number, seq, furthest, portions, .. } = new.clone();
+    let ShardMap { number, seq, furthest, assignments, .. } = new.clone();
     let goes_on = number == old.number && seq >= old.seq && furthest >= old.furthest;
-    let less = portions.iter().all(|portion| old.portions.contains(portion));
-    goes_on && less && *new == ShardMap { number, seq, furthest, portions, ..ShardMap::default() }
+    let less = assignments.iter().all(|assignment| old.assignments.contains(assignment));
+    goes_on && less && *new == ShardMap { number, seq, furthest, assignments, ..ShardMap::default() }
 }
 
 /// The assignments of a reshard by the names of their nodes.
 fn by_name(cut: &ShardMap) -> BTreeMap<NodeName, ShardSet> {
     let mut shares: BTreeMap<NodeName, ShardSet> = BTreeMap::new();
-    for portion in &cut.portions {
-        let all = portion.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
-        let Member { node, .. } = &portion.holder;
+    for assignment in &cut.assignments {
+        let all = assignment.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+        let Member { node, .. } = &assignment.holder;
         let share = shares.entry(node.clone()).or_default();
         *share = share.or(&all);
     }

@@ -60,23 +60,24 @@ pub(crate) struct ShardPositions {
 impl ShardPositions {
     /// Combines assignment and run states: a run state from before the last reshard counts for its open runs only, and
     /// the groups are in the shard assignment.
-    pub(super) fn of(sharding: &Sharding, lanes: &BTreeMap<Member, ShardRunState>) -> Self {
+    pub(super) fn of(sharding: &Sharding, run_states: &BTreeMap<Member, ShardRunState>) -> Self {
         let mut standing = Self::default();
-        let portions = || sharding.cut.portions.iter().chain(&sharding.kept);
+        let assignments = || sharding.shard_map.assignments.iter().chain(&sharding.kept);
         let members: BTreeSet<&Member> =
-            lanes.keys().chain(portions().map(|portion| &portion.holder)).collect();
+            run_states.keys().chain(assignments().map(|assignment| &assignment.holder)).collect();
         for member in members {
-            let lane = lanes.get(member);
-            let current = lane.filter(|lane| lane.cut == sharding.cut.number);
-            let groups = current.map_or_else(|| sharding.assignment_of(member), |lane| &lane.groups);
+            let run_state = run_states.get(member);
+            let current = run_state.filter(|run_state| run_state.map_number == sharding.shard_map.number);
+            let groups =
+                current.map_or_else(|| sharding.assignment_of(member), |run_state| &run_state.groups);
             standing.hold(member, groups);
-            for open in lane.iter().flat_map(|lane| &lane.open) {
+            for open in run_state.iter().flat_map(|run_state| &run_state.open) {
                 for shard in open.shards.iter() {
                     let before = standing.open.insert(shard, (member.clone(), open.clone()));
                     standing.doubled.extend(before.map(|_| shard));
                 }
             }
-            for verdict in lane.iter().flat_map(|lane| &lane.verdicts) {
+            for verdict in run_state.iter().flat_map(|run_state| &run_state.verdicts) {
                 standing.verdicts.insert((verdict.run.clone(), verdict.attempt), verdict.clone());
             }
         }

@@ -25,8 +25,8 @@ impl JobTrack {
         let id = || format!("{} attempt {} on {name}", run.id, run.attempt);
         let monitored = !self.unmonitored;
         let key = keys::shard_run_state(&run.id.job, member);
-        let lane: Option<ShardRunState> = store.entry(&key).and_then(|entry| decode(&entry.value));
-        let open = lane.as_ref().and_then(|lane| lane.open_of(shard));
+        let run_state: Option<ShardRunState> = store.entry(&key).and_then(|entry| decode(&entry.value));
+        let open = run_state.as_ref().and_then(|run_state| run_state.open_of(shard));
         let claimed = open.is_some_and(|open| {
             open.fire == run.id.fire && open.attempt == run.attempt && run.token <= token(open.seq)
         });

@@ -28,57 +28,57 @@ fn holds_back(run: &Planned, next: &Planned) -> bool {
 impl DispatchedRuns<'_> {
     /// Accepts the run that is due next, or schedules the next look for when that may be done.
     pub(super) fn accept(&mut self, out: &mut RuleOutput) {
-        let scene = self.scene;
+        let ctx = self.ctx;
         let Some(run) = self.candidate(out) else { return };
         if self.terms.is_none_or(|terms| !terms.enabled || self.is_dropped_when_due(terms, &run)) {
             // Once it is due it is dropped, or the pause is over.
-            if run.due > scene.now.wall {
+            if run.due > ctx.now.wall {
                 out.add(RuleAction::JobAt(self.job.id, run.due));
             }
             return;
         }
-        if !scene.takes(&self.job) {
+        if !ctx.takes(&self.job) {
             return;
         }
-        let now = scene.now.wall;
+        let now = ctx.now.wall;
         if let Some(again) = self.attempt_before(&run) {
             return out.add(again);
         }
         let from = self.spread_start(&run);
-        if now < from - scene.local.settings.lead {
-            let policy = self.terms.map(|terms| scene.policy(terms));
+        if now < from - ctx.local.settings.lead {
+            let policy = self.terms.map(|terms| ctx.policy(terms));
             let schedule = self.terms.and_then(|terms| terms.schedule.as_ref());
             let other =
                 policy.zip(schedule).and_then(|(p, schedule)| p.spread_changes_at(schedule, run.due, now));
-            let at = from - scene.local.settings.lead;
+            let at = from - ctx.local.settings.lead;
             return out.add(RuleAction::JobAt(self.job.id, other.map_or(at, |other| other.min(at))));
         }
         if self.is_behind_others(&run, out) {
             return;
         }
-        if !scene.clock_agrees() {
-            out.add(RuleAction::Announce(Event::ClockDiffers(scene.local.settings.max_clock_skew)));
+        if !ctx.clock_agrees() {
+            out.add(RuleAction::Announce(Event::ClockDiffers(ctx.local.settings.max_clock_skew)));
             return out.add(RuleAction::JobAwaitsTrust(self.job.id));
         }
-        if scene.now.mono + (from - now) >= scene.lease.until() {
+        if ctx.now.mono + (from - now) >= ctx.lease.until() {
             return out.add(RuleAction::JobAwaitsTrust(self.job.id));
         }
-        let is_full = free_slots(scene.view, scene.local) <= out.claimed;
-        if is_full || !is_within_pace(scene.local, out) {
+        let is_full = free_slots(ctx.view, ctx.local) <= out.claimed;
+        if is_full || !is_within_pace(ctx.local, out) {
             out.add(RuleAction::JobAwaitsSlot(self.job.id, run.due));
-            if is_full && run.by == *scene.member {
+            if is_full && run.by == *ctx.member {
                 self.offer_elsewhere(&run, from, out);
             }
             return;
         }
-        out.claim(scene.view, self.job.id);
+        out.claim(ctx.view, self.job.id);
         if let Some(wait) = run.wait {
-            self.make_way((wait.since(), scene.now.mono));
+            self.make_way((wait.since(), ctx.now.mono));
         }
         let seq = self.draft.seq + 1;
         if let Some(mine) = self.draft.runs.iter_mut().find(|r| r.fire == run.fire) {
-            let planned_for = (run.by != *scene.member).then(|| run.by.clone());
-            let (by, from) = (scene.member.clone(), Some(from.max(now)));
+            let planned_for = (run.by != *ctx.member).then(|| run.by.clone());
+            let (by, from) = (ctx.member.clone(), Some(from.max(now)));
             *mine = Planned { by, planned_for, seq, from, wait: None, ..run.clone() };
         }
         if let Fire::Due(due) = run.fire {
@@ -93,7 +93,7 @@ impl DispatchedRuns<'_> {
     /// When to look again at a run that another run's next attempt precedes: a run goes on until its last attempt, and
     /// until then no other one of the job begins.
     fn attempt_before(&self, run: &Planned) -> Option<RuleAction> {
-        let now = self.scene.now.wall;
+        let now = self.ctx.now.wall;
         let waits = |other: &&Planned| {
             other.fire == run.fire || (run.attempt == 1 && self.job.max_concurrent_runs() == 1)
         };
@@ -106,38 +106,38 @@ impl DispatchedRuns<'_> {
 
     /// Whether a run that this node accepted beside others has not begun; no other is accepted before it has.
     fn is_unstarted(&self) -> bool {
-        let given = |run: &Planned| self.scene.local.given_to(self.job.id, &self.id(run)).is_some();
+        let given = |run: &Planned| self.ctx.local.given_to(self.job.id, &self.id(run)).is_some();
         self.job.max_concurrent_runs() > 1 && self.own_runs().any(|run| run.is_accepted() && !given(run))
     }
 
     /// Offers a due run that this node has no slot for to one node after the other, the least loaded first: a node that
     /// has a slot takes it. It waits until a plan that must be read again is read.
     fn offer_elsewhere(&self, run: &Planned, from: Wall, out: &mut RuleOutput) {
-        let (scene, now) = (self.scene, self.scene.now.wall);
+        let (ctx, now) = (self.ctx, self.ctx.now.wall);
         if now < from {
             return out.add(RuleAction::JobAt(self.job.id, from));
         }
-        let peers = &scene.local.peers;
-        if peers.reread.contains_key(&self.job.id) || scene.local.reading.contains(&self.job.id) {
+        let peers = &ctx.local.peers;
+        if peers.reread.contains_key(&self.job.id) || ctx.local.reading.contains(&self.job.id) {
             return;
         }
         let sent = peers.offers.get(&(self.job.id, run.fire.clone()));
-        let elsewhere = sent.filter(|sent| sent.to != *scene.member);
+        let elsewhere = sent.filter(|sent| sent.to != *ctx.member);
         if elsewhere.is_some_and(|sent| matches!(sent.state, OfferState::Asked | OfferState::Taken)) {
             return;
         }
         let busy = sent.map(|sent| sent.busy.as_slice()).unwrap_or_default();
-        let beat = scene.view.settings().beat_of(now);
+        let beat = ctx.view.settings().beat_of(now);
         let may_take = |member: &&Member| {
-            *member != scene.member
+            *member != ctx.member
                 && self.job.fits(member)
                 && !busy.contains(member)
                 && !peers.is_unreachable(member, beat)
-                && scene.view.member(member).is_some_and(|state| !state.info.address.is_empty())
+                && ctx.view.member(member).is_some_and(|state| !state.info.address.is_empty())
         };
-        let others = eligibility::candidates(scene).into_iter().filter(may_take);
+        let others = eligibility::candidates(ctx).into_iter().filter(may_take);
         if let Some(to) =
-            others.min_by_key(|member| scene.view.score(member)).filter(|_| eligibility::has_address(scene))
+            others.min_by_key(|member| ctx.view.score(member)).filter(|_| eligibility::has_address(ctx))
         {
             out.add(RuleAction::Offer(self.job.id, self.id(run), to.clone(), false));
         }
@@ -146,11 +146,11 @@ impl DispatchedRuns<'_> {
     /// The run that is to be accepted next. A run that has begun goes on first.
     fn candidate(&self, out: &mut RuleOutput) -> Option<Planned> {
         let order = |run: &&Planned| (run.attempt == 1, self.moment(run));
-        let may_accept = |run: &&Planned| !run.is_accepted() && may_accept(self.scene, self.job.id, run);
+        let may_accept = |run: &&Planned| !run.is_accepted() && may_accept(self.ctx, self.job.id, run);
         let mut open: Vec<&Planned> = self.draft.runs.iter().filter(may_accept).collect();
         if self.job.max_concurrent_runs() > 1 {
             // A run that waits for its next attempt delays no other one.
-            let until = |run: &Planned| run.wait.and_then(|wait| wait.left(self.scene.now.wall));
+            let until = |run: &Planned| run.wait.and_then(|wait| wait.left(self.ctx.now.wall));
             let moments = open.iter().filter_map(|run| until(run));
             out.actions.extend(moments.map(|at| RuleAction::JobAt(self.job.id, at)));
             open.retain(|run| until(run).is_none());
@@ -160,7 +160,7 @@ impl DispatchedRuns<'_> {
 
     /// Whether others of the job go before this run, now that it is due; then schedules the next look.
     fn is_behind_others(&self, run: &Planned, out: &mut RuleOutput) -> bool {
-        let (now, moment) = (self.scene.now.wall, self.moment(run));
+        let (now, moment) = (self.ctx.now.wall, self.moment(run));
         if self.is_unstarted() {
             return true;
         }
@@ -173,7 +173,7 @@ impl DispatchedRuns<'_> {
             }
             return true;
         }
-        let alive = |run: &&Planned| self.scene.view.member(&run.by).is_some();
+        let alive = |run: &&Planned| self.ctx.view.member(&run.by).is_some();
         let goes_before =
             |other: &&Planned| self.moment(other) < moment && other.by != run.by && !holds_back(other, run);
         let ahead = self.draft.runs.iter().filter(alive).filter(goes_before).count();
@@ -190,20 +190,20 @@ impl DispatchedRuns<'_> {
 
     /// When it may start: at its moment, or at the job's moment in the spread when it is caught up.
     fn spread_start(&self, run: &Planned) -> Wall {
-        let now = self.scene.now.wall;
+        let now = self.ctx.now.wall;
         if run.wait.is_some() {
             return now;
         }
         let first = run.attempt == 1 && matches!(run.fire, Fire::Due(_));
-        let terms = self.terms.filter(|_| first && self.scene.clock_agrees());
+        let terms = self.terms.filter(|_| first && self.ctx.clock_agrees());
         let turn = terms.and_then(|terms| {
-            Some(self.scene.policy(terms).spread_start(terms.schedule.as_ref()?, run.due, now))
+            Some(self.ctx.policy(terms).spread_start(terms.schedule.as_ref()?, run.due, now))
         });
         turn.unwrap_or_else(|| self.moment(run))
     }
 
     /// Has the plan read again at this moment, and not in this one.
     fn reread_at(&self, at: Wall) -> RuleAction {
-        RuleAction::Reread(self.job.id, at.max(self.scene.now.wall + Millis(1)))
+        RuleAction::Reread(self.job.id, at.max(self.ctx.now.wall + Millis(1)))
     }
 }

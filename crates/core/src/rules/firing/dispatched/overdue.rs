@@ -8,12 +8,12 @@ use crate::view::JobId;
 
 /// Whether to read the plan because another node had no slot for one of its runs and this node has one. If this node
 /// has none either, it looks at the job again when a slot becomes free.
-pub(super) fn must_read_overdue(scene: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) -> bool {
-    let unread = scene.local.peers.overdue_of(id).filter(|(_, read)| !read);
-    let due = unread.map(|(fire, _)| moment(fire, scene.now.wall, scene.now.wall)).min();
+pub(super) fn must_read_overdue(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) -> bool {
+    let unread = ctx.local.peers.overdue_of(id).filter(|(_, read)| !read);
+    let due = unread.map(|(fire, _)| moment(fire, ctx.now.wall, ctx.now.wall)).min();
     // While a read is in flight or is to be repeated, the old copy decides nothing, even if another run takes the slot.
-    let is_read = scene.local.reading.contains(&id) || scene.local.put_off.contains_key(&id);
-    let reads = is_read || free_slots(scene.view, scene.local) > out.claimed;
+    let is_read = ctx.local.reading.contains(&id) || ctx.local.put_off.contains_key(&id);
+    let reads = is_read || free_slots(ctx.view, ctx.local) > out.claimed;
     if let Some(due) = due.filter(|_| !reads) {
         out.add(RuleAction::JobAwaitsSlot(id, due));
     }
@@ -21,18 +21,18 @@ pub(super) fn must_read_overdue(scene: &RuleContext<'_>, id: JobId, out: &mut Ru
 }
 
 /// From when on this node takes a run planned for another one, which had no slot for it; `None` where it does not.
-pub(super) fn takes_over(scene: &RuleContext<'_>, id: JobId, run: &Planned) -> Option<Wall> {
+pub(super) fn takes_over(ctx: &RuleContext<'_>, id: JobId, run: &Planned) -> Option<Wall> {
     let key = (id, run.fire.clone());
-    let is_known = scene.local.peers.overdue.get(&key) == Some(&true);
-    if run.by == *scene.member || run.is_accepted() || !is_known {
+    let is_known = ctx.local.peers.overdue.get(&key) == Some(&true);
+    if run.by == *ctx.member || run.is_accepted() || !is_known {
         return None;
     }
-    let now = scene.now.wall;
+    let now = ctx.now.wall;
     let waits = run.wait.and_then(|wait| wait.left(now));
     Some(waits.unwrap_or_else(|| moment(&run.fire, run.due, now)))
 }
 
 /// Whether a run belongs to this node, or may come to it.
-pub(super) fn may_accept(scene: &RuleContext<'_>, id: JobId, run: &Planned) -> bool {
-    run.by == *scene.member || takes_over(scene, id, run).is_some_and(|from| from <= scene.now.wall)
+pub(super) fn may_accept(ctx: &RuleContext<'_>, id: JobId, run: &Planned) -> bool {
+    run.by == *ctx.member || takes_over(ctx, id, run).is_some_and(|from| from <= ctx.now.wall)
 }

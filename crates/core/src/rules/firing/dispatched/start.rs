@@ -16,7 +16,7 @@ use crate::time::Wall;
 impl DispatchedRuns<'_> {
     /// Starts accepted runs within a second of their moment; later ones are confirmed first.
     pub(super) fn start_all(&self, out: &mut RuleOutput) {
-        let local = self.scene.local;
+        let local = self.ctx.local;
         if local.put_off.contains_key(&self.job.id) {
             return;
         }
@@ -36,21 +36,21 @@ impl DispatchedRuns<'_> {
     }
 
     pub(super) fn start(&self, run: &Planned, from: Wall, out: &mut RuleOutput) {
-        let scene = self.scene;
+        let ctx = self.ctx;
         if self.is_superseded(run, out) {
             return self.cancel(run, out);
         }
-        let now = scene.now;
+        let now = ctx.now;
         let misdated = is_misdated(from, self.moment(run), now.wall);
         if now.wall < from && !misdated {
             return out.add(RuleAction::JobAt(self.job.id, from));
         }
-        if !scene.clock_agrees() {
-            out.add(RuleAction::Announce(Event::ClockDiffers(scene.local.settings.max_clock_skew)));
+        if !ctx.clock_agrees() {
+            out.add(RuleAction::Announce(Event::ClockDiffers(ctx.local.settings.max_clock_skew)));
             return out.add(RuleAction::JobAwaitsTrust(self.job.id));
         }
         let spec = self.job.spec();
-        if !is_admitted(scene, self.job.id, (spec.as_ref(), &self.id(run), run.due), out) {
+        if !is_admitted(ctx, self.job.id, (spec.as_ref(), &self.id(run), run.due), out) {
             return;
         }
         let latest = from + START_WINDOW;
@@ -58,10 +58,10 @@ impl DispatchedRuns<'_> {
             return self.confirm(run, now.wall, out);
         }
         if let Some(spec) = spec {
-            let not_after = scene.lease.until().min(now.mono + (latest - now.wall));
+            let not_after = ctx.lease.until().min(now.mono + (latest - now.wall));
             let sent = self.sent(run);
             let declared = (&spec.job, run.began().unwrap_or(from));
-            let run = run_of(scene, self.id(run), run.due, (run.attempt, run.seq), declared, not_after);
+            let run = run_of(ctx, self.id(run), run.due, (run.attempt, run.seq), declared, not_after);
             out.add(RuleAction::Start(self.job.id, Run { sent, ..run }));
         }
     }
@@ -69,7 +69,7 @@ impl DispatchedRuns<'_> {
     /// The planner of a run, and why it chose this node: the plan forgets both when the run is over.
     pub(super) fn sent(&self, run: &Planned) -> String {
         let Some(planner) = &self.draft.planner else { return String::new() };
-        let right = match self.scene.view.settings().planner {
+        let right = match self.ctx.view.settings().planner {
             PlannerKind::Beat => "in beat",
             PlannerKind::Leader => "by epoch",
         };
@@ -79,27 +79,27 @@ impl DispatchedRuns<'_> {
 
     /// Removes an accepted run that has not started from the plan, in favour of a later fire.
     pub(super) fn cancel(&self, run: &Planned, out: &mut RuleOutput) {
-        let (scene, job, terms, plan) = (self.scene, self.job, self.terms, self.plan);
-        let mut desk =
-            DispatchedRuns { scene, job, terms, plan, draft: self.draft.clone(), kind: None, next: None };
-        desk.draft.runs.retain(|other| other.fire != run.fire);
-        desk.give_up(run, SUPERSEDED);
-        desk.commit(CommitKind::GiveUp, out);
+        let (ctx, job, terms, plan) = (self.ctx, self.job, self.terms, self.plan);
+        let mut writer =
+            DispatchedRuns { ctx, job, terms, plan, draft: self.draft.clone(), kind: None, next: None };
+        writer.draft.runs.retain(|other| other.fire != run.fire);
+        writer.give_up(run, SUPERSEDED);
+        writer.commit(CommitKind::GiveUp, out);
     }
 
     pub(super) fn confirm(&self, run: &Planned, now: Wall, out: &mut RuleOutput) {
-        if !is_within_pace(self.scene.local, out) {
+        if !is_within_pace(self.ctx.local, out) {
             return out.add(RuleAction::JobAfter(
                 self.job.id,
-                self.scene.now.mono + crate::rules::firing::PACE_AGAIN,
+                self.ctx.now.mono + crate::rules::firing::PACE_AGAIN,
             ));
         }
         let mut draft = self.draft.clone();
         if let Some(mine) = draft.runs.iter_mut().find(|r| r.fire == run.fire) {
             mine.from = Some(now.max(self.moment(run)));
         }
-        let (scene, job, terms, plan) = (self.scene, self.job, self.terms, self.plan);
-        DispatchedRuns { scene, job, terms, plan, draft, kind: None, next: None }
+        let (ctx, job, terms, plan) = (self.ctx, self.job, self.terms, self.plan);
+        DispatchedRuns { ctx, job, terms, plan, draft, kind: None, next: None }
             .commit(CommitKind::Confirm, out);
     }
 }

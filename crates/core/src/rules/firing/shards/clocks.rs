@@ -19,8 +19,8 @@ impl RunStateWriter<'_> {
     }
 
     pub(super) fn knows_time(&self, shards: &ShardTerms) -> bool {
-        let scene = self.context();
-        let difference = scene.local.lease.difference(scene.now);
+        let ctx = self.context();
+        let difference = ctx.local.lease.difference(ctx.now);
         difference.is_none_or(|by| by <= self.most_difference(shards))
     }
 

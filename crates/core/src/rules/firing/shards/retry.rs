@@ -24,8 +24,8 @@ const GRAIN: Millis = Millis::secs(1);
 impl RunStateWriter<'_> {
     /// Keeps ended runs that are to be attempted again open.
     pub(super) fn retry(&mut self, over: &ShardSet) {
-        let scene = self.context();
-        let runs = scene.local.given_of(self.sharded.job.id).filter(|(shard, _)| over.contains(*shard));
+        let ctx = self.context();
+        let runs = ctx.local.given_of(self.sharded.job.id).filter(|(shard, _)| over.contains(*shard));
         let again: Vec<(Shard, &Given, Millis)> =
             runs.filter_map(|(shard, given)| Some((shard, given, wait_after(given)?))).collect();
         for (shard, given, length) in again {
@@ -35,8 +35,8 @@ impl RunStateWriter<'_> {
                 continue;
             };
             let (shards, attempt) = (ShardSet::one(shard), open.attempt + 1);
-            let wait = gathered(wait_of(scene, length));
-            let by_hand = cancel_reason(scene.local, given);
+            let wait = gathered(wait_of(ctx, length));
+            let by_hand = cancel_reason(ctx.local, given);
             if let Some(why) = by_hand.or_else(|| self.no_retry_reason(&open, wait.until)) {
                 self.give_up(&open, &shards, attempt, &why);
                 continue;

@@ -21,15 +21,15 @@ const STARTS: usize = 1_000;
 impl RunStateWriter<'_> {
     /// Starts open fires whose moment has come; clears verdicts that the history has.
     pub(super) fn start(&mut self, out: &mut RuleOutput) {
-        let scene = self.context();
+        let ctx = self.context();
         let id = self.sharded.job.id;
-        if scene.local.put_off.contains_key(&id) {
+        if ctx.local.put_off.contains_key(&id) {
             return;
         }
         // With other jobs waiting for slots they get their turns in between.
-        let rivals = scene.local.waiting.has_rivals(self.sharded.job.priority(), id);
+        let rivals = ctx.local.waiting.has_rivals(self.sharded.job.priority(), id);
         let most = if rivals { 1 } else { STARTS };
-        let given: ShardSet = scene.local.given_of(id).map(|(shard, _)| shard).collect();
+        let given: ShardSet = ctx.local.given_of(id).map(|(shard, _)| shard).collect();
         let mut open: Vec<&OpenShards> = self.current.open.iter().collect();
         open.sort_by_key(|open| open.due);
         let mut late = Vec::new();
@@ -39,30 +39,30 @@ impl RunStateWriter<'_> {
             if idle.is_empty() {
                 continue;
             }
-            if open.wait.is_some() && (scene.local.leaving || scene.local.unable.is_some()) {
+            if open.wait.is_some() && (ctx.local.leaving || ctx.local.unable.is_some()) {
                 continue;
             }
-            let due = moment(&open.fire, open.due, scene.now.wall);
-            let again = open.wait.is_some_and(|wait| wait.left(scene.now.wall).is_none());
-            let renewed = again || open.wait.is_none() && is_misdated(open.from, due, scene.now.wall);
-            if scene.now.wall < open.from && !renewed {
+            let due = moment(&open.fire, open.due, ctx.now.wall);
+            let again = open.wait.is_some_and(|wait| wait.left(ctx.now.wall).is_none());
+            let renewed = again || open.wait.is_none() && is_misdated(open.from, due, ctx.now.wall);
+            if ctx.now.wall < open.from && !renewed {
                 out.add(RuleAction::JobAt(id, open.from));
                 continue;
             }
             if self.terms().is_some_and(|(_, shards)| !self.clock_agrees(shards, out)) {
                 return;
             }
-            let free = free_slots(scene.view, scene.local).saturating_sub(out.claimed).min(most);
+            let free = free_slots(ctx.view, ctx.local).saturating_sub(out.claimed).min(most);
             if free > 0 && again {
                 late.push(open.clone());
                 continue;
             }
-            let is_late = renewed || scene.now.wall > open.from + START_WINDOW;
+            let is_late = renewed || ctx.now.wall > open.from + START_WINDOW;
             let spec = spec.get_or_insert_with(|| self.sharded.job.spec().map(|spec| spec.job));
             let runs = idle.iter().take(free).map(|shard| self.id(open, shard)).collect();
             let runs: Vec<RunId> = match spec {
                 // A run that waits for its next attempt has no permit before that attempt is claimed.
-                Some(job) => pools::admitted(scene, (id, job), open.due, runs, out),
+                Some(job) => pools::admitted(ctx, (id, job), open.due, runs, out),
                 None => runs,
             };
             // Not where it is the pool that has no room.
@@ -110,8 +110,8 @@ impl RunStateWriter<'_> {
     }
 
     fn run(&self, open: &OpenShards, id: RunId, job: &Job) -> Run {
-        let scene = self.context();
-        let now = scene.now;
+        let ctx = self.context();
+        let now = ctx.now;
         let latest = open.from + START_WINDOW;
         Run {
             due: open.due,
@@ -122,12 +122,12 @@ impl RunStateWriter<'_> {
             job_parameter: job.parameter.clone(),
             sent: String::new(),
             attempt: open.attempt,
-            token: Token::new(scene.local.settings.generation, open.seq),
+            token: Token::new(ctx.local.settings.generation, open.seq),
             work: job.work(),
             setting: job.launch_settings().into(),
             retry: job.backoff().map(Box::new),
             timeout: job.attempt_time(open.began(), now.wall),
-            not_after: scene.lease.until().min(now.mono + (latest - now.wall)),
+            not_after: ctx.lease.until().min(now.mono + (latest - now.wall)),
             id,
         }
     }
