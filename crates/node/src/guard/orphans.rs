@@ -384,11 +384,11 @@ mod tests {
                 found => break format!("{found:?}"),
             }
         };
-        assert_eq!(looks(&mut finder, &families), "Alien", "it may be of both");
-        assert_eq!(looks(&mut finder, &families[1..]), "Of(0)", "only one is there");
-        assert_eq!(looks(&mut finder, &families), "Of(1)");
+        assert_eq!(looks(&mut finder, &families), "Unrelated", "it may be of both");
+        assert_eq!(looks(&mut finder, &families[1..]), "Run(0)", "only one is there");
+        assert_eq!(looks(&mut finder, &families), "Run(1)");
         finder.reaped(pid);
-        assert_eq!(looks(&mut finder, &families), "Alien");
+        assert_eq!(looks(&mut finder, &families), "Unrelated");
         child.kill().unwrap();
         while !can_be_reaped(pid) {}
         assert_eq!(looks(&mut finder, &families), "Ended");
