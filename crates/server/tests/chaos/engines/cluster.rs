@@ -80,7 +80,7 @@ impl EngineCluster {
 
     pub(super) fn apply(&self, log: &Path) {
         let file: String = ROSTERS.iter().map(|roster| roster.file(log)).collect();
-        self.nodes[0].ok(&["cluster", "settings", "--beat", &BEAT_S.to_string()]);
+        self.nodes[0].ok(&["cluster", "settings", "--beat", &format!("{BEAT_S}s")]);
         let applied = self.nodes[0].fed(&["job", "apply", "-f", "-"], &file);
         assert!(applied.status.success(), "{}", process::text(&applied.stderr));
     }

@@ -81,7 +81,7 @@ pub(crate) fn jobs(log: &Path, totals: &[u32]) -> String {
         write!(
             file,
             "[[job]]\nname = {name:?}\nschedule = \"* * * * * ?\"\nplacement = \"sharded\"\nshards = {shards}\n\
-             strategy = {strategy:?}\nreshard_timeout = {}\nmisfire_grace = \"{GRACE}s\"\ndelivery = {delivery:?}\ncommand = [{argv}]\n",
+             strategy = {strategy:?}\nreshard_timeout = \"{}s\"\nmisfire_grace = \"{GRACE}s\"\ndelivery = {delivery:?}\ncommand = [{argv}]\n",
             RESHARD_TIMEOUT_MS / 1_000
         )
         .expect("a text takes everything");
