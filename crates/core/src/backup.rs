@@ -15,8 +15,9 @@ use serde::de::DeserializeOwned;
 use crate::ids::{CalendarName, JobName, Member, NodeName};
 use crate::keys::{self, Key, ParsedKey, parse};
 use crate::record::{
-    Assignment, BeatRecord, CalendarRecord, DrainIntent, LockRecord, NodeSwitches, NotificationRecord, Plan,
-    PoolRecord, RunState, ServingRecord, ShardRunState, SpecRecord, TriggerRecord, decode, encode,
+    Assignment, Attempt, BeatRecord, CalendarRecord, DrainIntent, LockRecord, NodeSwitches,
+    NotificationRecord, Plan, PoolRecord, RunState, ServingRecord, ShardRunState, SpecRecord, TriggerRecord,
+    decode, encode,
 };
 use crate::registry::{DurabilityClass, LeaseId, Value};
 
@@ -129,15 +130,17 @@ fn map_members(key: &Key, value: &Value, see: &mut dyn FnMut(&mut Member)) -> (K
             pool.permits.iter_mut().for_each(|permit| see(&mut permit.by))
         }),
         Some(ParsedKey::RunState(_)) => rewritten(value, |run_state: &mut RunState| {
-            run_state.open.iter_mut().for_each(|open| see(&mut open.by))
+            run_state.open.iter_mut().flat_map(Attempt::members_mut).for_each(see)
         }),
         Some(ParsedKey::ShardRunState(job, mut member)) => {
             see(&mut member);
             new_key = keys::shard_run_state(&job, &member);
-            None
+            rewritten(value, |run_state: &mut ShardRunState| {
+                run_state.open.iter_mut().flat_map(Attempt::members_mut).for_each(&mut *see)
+            })
         }
         Some(ParsedKey::Plan(_)) => rewritten(value, |plan: &mut Plan| {
-            plan.runs.iter_mut().for_each(|run| see(&mut run.by));
+            plan.runs.iter_mut().flat_map(Attempt::members_mut).for_each(&mut *see);
             plan.planner.iter_mut().for_each(|planner| see(&mut planner.member));
         }),
         Some(ParsedKey::Beat(_)) => rewritten(value, |beat: &mut BeatRecord| see(&mut beat.holder)),
@@ -186,7 +189,7 @@ pub fn open_runs(entries: &EntryMap) -> Vec<String> {
                 open.for_each(|open| add(&job, &format!(" shards {}", open.shards), &by));
             }),
             Some(ParsedKey::Plan(job)) => decode::<Plan>(value).map(|plan| {
-                plan.runs.iter().filter(|run| run.is_accepted()).for_each(|run| add(&job, "", &run.by));
+                plan.runs.iter().filter(|run| run.is_claimed()).for_each(|run| add(&job, "", &run.by));
             }),
             _ => Some(()),
         };

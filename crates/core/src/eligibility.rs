@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 use crate::ids::Member;
 use crate::keys;
 use crate::lease;
+use crate::lifecycle;
 use crate::load::Score;
 use crate::local::CommitScope;
 use crate::record::{ClusterSettings, Handover, Planner, PlannerKind};
 use crate::registry::{Guard, Revision};
 use crate::rule_context::RuleContext;
-use crate::rules::firing;
 use crate::time::{Millis, Mono, Wall};
 
 /// The operation of planning dispatched jobs (S0-26: create tasks).
@@ -134,7 +134,7 @@ pub fn may_lead(ctx: &RuleContext<'_>) -> bool {
 #[must_use]
 pub fn busy_slots(ctx: &RuleContext<'_>) -> u32 {
     let slots = ctx.local.settings.slots;
-    let free = firing::free_slots(ctx.view, ctx.local);
+    let free = lifecycle::free_slots(ctx.view, ctx.local);
     slots.saturating_sub(u32::try_from(free).unwrap_or(slots))
 }
 

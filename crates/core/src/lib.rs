@@ -18,6 +18,7 @@ pub mod job;
 pub mod keys;
 pub mod labels;
 pub mod lease;
+pub mod lifecycle;
 pub mod load;
 pub mod local;
 pub mod node;

@@ -8,11 +8,12 @@ use crate::effect::{Effect, Event};
 use crate::ids::Member;
 use crate::input::Input;
 use crate::lease::LeaseProof;
+use crate::lifecycle;
 use crate::local::Local;
 use crate::registry::LeaseId;
 use crate::rule_context::{Rule, RuleAction, RuleContext, RuleFn, RuleOutput};
 use crate::rules::dispatch::CandidateNodes;
-use crate::rules::{self, firing};
+use crate::rules::{self};
 pub use crate::settings::{Quota, Settings, Spread};
 use crate::time::{Millis, Mono, Now};
 use crate::view::{GroupId, JobId, View};
@@ -298,7 +299,7 @@ impl Node {
     }
 
     fn free_slots(&self) -> usize {
-        firing::free_slots(&self.view, &self.local).min(self.local.pace_left())
+        lifecycle::free_slots(&self.view, &self.local).min(self.local.pace_left())
     }
 
     /// Whether something that was deferred in this step can be done in the next, which is asked for at once (law 10).

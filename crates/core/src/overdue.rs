@@ -73,7 +73,7 @@ fn claimed(
     lives: &dyn Fn(&Member) -> bool,
 ) -> FireStatus {
     if let Some(open) = run_state.and_then(|run_state| run_state.open_of(&Fire::Due(fire))) {
-        return running(open.from, open.attempt, &open.by, now, lives);
+        return running(open.starts_at(), open.attempt, &open.by, now, lives);
     }
     if run_state.is_some_and(|run_state| {
         run_state.watermark >= fire || run_state.passed.iter().any(|passed| passed.contains(fire))
@@ -141,7 +141,7 @@ fn sharded(
         let late = run_state.groups.iter().filter(|group| group.watermark < fire);
         waits = late.fold(waits, |all, group| all.or(&group.shards));
         for open in run_state.open.iter().filter(|open| open.fire == Fire::Due(fire)) {
-            match running(open.from, open.attempt, member, now, lives) {
+            match running(open.starts_at(), open.attempt, member, now, lives) {
                 FireStatus::Waiting(_) => waits = waits.or(&open.shards),
                 _ => goes = goes.or(Some((member, &open.shards))),
             }
@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
     use crate::overlap::SkippedSpan;
-    use crate::record::{Open, OpenShards, Planned, ReshardPending, ShardGroup, ShardMap};
+    use crate::record::{Attempt, ReshardPending, ShardGroup, ShardMap};
 
     fn at(secs: i64) -> Wall {
         Wall(secs * 1000)
@@ -197,12 +197,12 @@ mod tests {
         assert!(matches!(stand, FireStatus::Running(text) if text.contains(says)), "{stand:?}");
     }
 
-    fn open(due: i64, from: i64, by: &str, attempt: u32) -> Open {
-        let (fire, due, from, back) = (Fire::Due(at(due)), at(due), at(from), at(0));
-        Open { fire, due, from, by: member(by), attempt, seq: 1, back, wait: None, began: None }
+    fn open(due: i64, from: i64, by: &str, attempt: u32) -> Attempt {
+        let first = Attempt::first(Fire::Due(at(due)), at(due), member(by));
+        Attempt { from: Some(at(from)), attempt, seq: 1, back: at(0), ..first }
     }
 
-    fn run_state_with(watermark: i64, open: Option<Open>) -> RunState {
+    fn run_state_with(watermark: i64, open: Option<Attempt>) -> RunState {
         RunState { watermark: at(watermark), seq: 1, open: open.into_iter().collect(), ..RunState::default() }
     }
 
@@ -267,17 +267,11 @@ mod tests {
     fn a_dispatched_fire_waits_until_its_node_accepted_it() {
         let run = |by: &str, attempt, from: Option<i64>| Plan {
             watermark: at(100),
-            runs: [Planned {
-                fire: Fire::Due(at(100)),
-                due: at(100),
-                by: member(by),
-                free: 1,
-                planned_for: None,
+            runs: [Attempt {
                 attempt,
                 seq: 1,
                 from: from.map(at),
-                wait: None,
-                began: None,
+                ..Attempt::first(Fire::Due(at(100)), at(100), member(by))
             }]
             .into(),
             ..Plan::default()
@@ -299,19 +293,15 @@ mod tests {
             ..Sharding::default()
         };
         let group = |watermark, shards| ShardGroup { watermark: at(watermark), shards };
-        let claim = |shards, from: i64| OpenShards {
-            fire: Fire::Due(at(100)),
-            due: at(100),
-            from: at(from),
+        let claim = |shards, from: i64| Attempt {
+            from: Some(at(from)),
             back: at(0),
-            attempt: 1,
             seq: 1,
             total: 4,
             shards,
-            wait: None,
-            began: None,
+            ..Attempt::first(Fire::Due(at(100)), at(100), member("a@1"))
         };
-        let run_states = |of_b: ShardGroup, open: Vec<OpenShards>| {
+        let run_states = |of_b: ShardGroup, open: Vec<Attempt>| {
             let of_a = [group(100, ShardSet::range(0, 2))].into();
             BTreeMap::from([
                 (member("a@1"), ShardRunState { groups: of_a, open, ..ShardRunState::default() }),

@@ -17,8 +17,9 @@ use crate::labels::Labels;
 use crate::overlap::SkippedSpan;
 use crate::registry::Value;
 use crate::shards::ShardSet;
-use crate::time::{Millis, Wall};
+use crate::time::Wall;
 
+mod attempt;
 mod calendar;
 mod cluster;
 mod notification;
@@ -26,20 +27,21 @@ mod peers;
 mod pool;
 mod sharded;
 
+pub use attempt::{Attempt, NodeChoice, RetryWait};
 pub use calendar::{CalendarRecord, CalendarSpec};
 pub use cluster::{
     ClusterRecord, JoinRefusal, LAYOUT, Layouts, RegistryBookmark, RegistryPosition, UnknownLayout,
 };
 pub use notification::NotificationRecord;
 pub use peers::{
-    BeatRecord, ClusterSettings, CountRecord, Handover, LoadRecord, OfflineRecord, Plan, Planned, Planner,
+    BeatRecord, ClusterSettings, CountRecord, Handover, LoadRecord, OfflineRecord, Plan, Planner,
     PlannerKind, ProcessedItems, ServingRecord, StrikeRecord,
 };
 pub use pool::{PoolPermit, PoolRecord};
 pub(crate) use sharded::regroup;
 pub use sharded::{
-    NodeSwitches, OpenShards, ReshardCause, ReshardPending, ShardAssignment, ShardGroup, ShardMap,
-    ShardRunState, Sharding,
+    NodeSwitches, ReshardCause, ReshardPending, ShardAssignment, ShardGroup, ShardMap, ShardRunState,
+    Sharding,
 };
 
 /// A member, under `keys::node`.
@@ -141,7 +143,7 @@ pub struct RunState {
     pub seq: u64,
     /// The claimed fires that are not finished: one, unless runs may overlap. Only the last may be unstarted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub open: Vec<Open>,
+    pub open: Vec<Attempt>,
     /// Verdicts that history has not acknowledged yet (law 9).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<Verdict>,
@@ -159,12 +161,12 @@ impl Default for RunState {
 impl RunState {
     /// The open run of a fire.
     #[must_use]
-    pub fn open_of(&self, fire: &Fire) -> Option<&Open> {
+    pub fn open_of(&self, fire: &Fire) -> Option<&Attempt> {
         self.open.iter().find(|open| open.fire == *fire)
     }
 
     /// Stores an open fire in place of the earlier state of the same fire.
-    pub fn put_open(&mut self, new: Open) {
+    pub fn put_open(&mut self, new: Attempt) {
         match self.open.iter_mut().find(|open| open.fire == new.fire) {
             Some(open) => *open = new,
             None => self.open.push(new),
@@ -174,66 +176,6 @@ impl RunState {
     /// Closes a fire.
     pub fn close(&mut self, fire: &Fire) {
         self.open.retain(|open| open.fire != *fire);
-    }
-}
-
-/// A claimed fire.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Open {
-    /// The fire.
-    pub fire: Fire,
-    /// The moment it stands for.
-    pub due: Wall,
-    /// It starts in `[from, from + 1 s]`; later only after another commit has moved `from` (law 2).
-    pub from: Wall,
-    /// The member that runs it.
-    pub by: Member,
-    /// The number of the attempt, counted from 1.
-    pub attempt: u32,
-    /// The run state's `seq` when this attempt was claimed: the lower part of its token.
-    pub seq: u64,
-    /// The watermark before the claim, for withdrawing it.
-    pub back: Wall,
-    /// Whether the attempt before failed, and this one is not claimed yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait: Option<RetryWait>,
-    /// When the first attempt could start; `None` in the first itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub began: Option<Wall>,
-}
-
-impl Open {
-    /// When the first attempt could start: the run's time counts from there.
-    #[must_use]
-    pub fn began(&self) -> Wall {
-        self.began.unwrap_or(self.from)
-    }
-}
-
-/// How far a clock may be set back before a wait counts as over.
-const SET_BACK: Millis = Millis::secs(60);
-
-/// The wait between a failed attempt and the next one. Nothing of the run is executed during it, so a takeover leaves
-/// no doubt; the next attempt takes another commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct RetryWait {
-    /// The moment from which on the run may be attempted again.
-    pub until: Wall,
-    /// The length of the wait when it began.
-    pub length: Millis,
-}
-
-impl RetryWait {
-    /// When it began.
-    #[must_use]
-    pub fn since(self) -> Wall {
-        self.until - self.length
-    }
-
-    /// The moment to wait for; `None` when the wait is over, also where the clock was set back far.
-    #[must_use]
-    pub fn left(self, now: Wall) -> Option<Wall> {
-        (now < self.until && self.until - now <= self.length + SET_BACK).then_some(self.until)
     }
 }
 

@@ -33,6 +33,11 @@ impl<'a> ShardedJob<'a> {
         Some(Self { ctx, job, sharding: &sharded.sharding, terms: job.terms() })
     }
 
+    /// Whether each node runs its own part of the job, which no other node runs for it.
+    pub(crate) fn is_broadcast(&self) -> bool {
+        self.terms.is_some_and(|(_, shards)| shards.total.is_none())
+    }
+
     /// Whether the job may fire.
     pub(crate) fn is_enabled(&self) -> bool {
         self.terms.is_some_and(|(terms, _)| terms.enabled)

@@ -9,8 +9,8 @@ use crate::ids::{CalendarName, Fire, JobName, LockName, Member, NodeName};
 use crate::job::{Delivery, MisfireSettings, Notify, Placement, Priority, Spec};
 use crate::keys::{self, Key};
 use crate::record::{
-    Assignment, DrainIntent, LockRecord, MemberInfo, NodeSwitches, Open, RunState, SpecRecord, TriggerRecord,
-    decode,
+    Assignment, Attempt, DrainIntent, LockRecord, MemberInfo, NodeSwitches, RunState, SpecRecord,
+    TriggerRecord, decode,
 };
 use crate::registry::{Guard, Revision, Value};
 use crate::schedule::Schedule;
@@ -495,26 +495,30 @@ impl<'a> JobView<'a> {
         self.view.held.get(&self.id)
     }
 
+    /// Its terms, whatever its placement, as far as this node has them; `None` when it is deleted.
+    #[must_use]
+    pub fn job_terms(&self) -> Option<&'a JobTerms> {
+        let sharded = || self.sharded()?.terms.as_deref();
+        let planned = || self.dispatched()?.terms.as_deref();
+        let held = || self.held()?.terms.as_deref();
+        planned().or_else(sharded).or_else(held)
+    }
+
     /// How many of its runs may execute at once.
     #[must_use]
     pub fn max_concurrent_runs(&self) -> usize {
-        let planned = || self.dispatched().and_then(|state| state.terms.as_deref());
-        let terms = self.held().and_then(|held| held.terms.as_deref()).or_else(planned);
-        terms.map_or(1, |terms| terms.misfire.overlap.max_concurrent_runs())
+        self.job_terms().map_or(1, |terms| terms.misfire.overlap.max_concurrent_runs())
     }
 
     /// When a job fires next after a moment, if this node owns something of it or plans it.
     #[must_use]
     pub fn fires_after(&self, after: Wall) -> Option<Wall> {
-        let claimed = self.held().and_then(|held| held.terms.as_deref());
-        let sharded = || self.terms().map(|(terms, _)| terms);
-        let planned = || self.dispatched().and_then(|state| state.terms.as_deref());
-        claimed.or_else(sharded).or_else(planned)?.schedule.as_ref()?.next(after)
+        self.job_terms()?.schedule.as_ref()?.next(after)
     }
 
     /// The open run of a fire in the run state of a claimed job that this node owns.
     #[must_use]
-    pub fn open_of(&self, fire: &Fire) -> Option<&'a Open> {
+    pub fn open_of(&self, fire: &Fire) -> Option<&'a Attempt> {
         self.held()?.record()?.open_of(fire)
     }
 

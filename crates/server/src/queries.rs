@@ -17,9 +17,9 @@ use std::collections::BTreeSet;
 use evenkeel::{AttemptState, Handle, RunRecord, RunStateError};
 use evenkeel_core::ids::{Fire, JobName, Member, NodeName, RequestId, RunId};
 use evenkeel_core::job::{Placement, Spec};
+use evenkeel_core::lifecycle;
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{LoadRecord, ShardRunState, TriggerRequest};
-use evenkeel_core::rules::firing;
 use evenkeel_core::schedule::{CalendarFilter, Schedule};
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::{JobView, View};
@@ -331,7 +331,7 @@ pub(crate) async fn waits_on(handle: &Handle, run: &RunId) -> Result<Option<Memb
 pub(crate) fn withdrawn_run(handle: &Handle, run: &RunId) -> Option<RunRecord> {
     let (due, at) = handle.with_node(|node| {
         let job = node.view().find(&run.job)?;
-        let request = firing::taken_back(&job, run)?;
+        let request = lifecycle::taken_back(&job, run)?;
         Some((request.at, request.taken_back?))
     })?;
     Some(RunRecord {
@@ -343,7 +343,7 @@ pub(crate) fn withdrawn_run(handle: &Handle, run: &RunId) -> Option<RunRecord> {
         due,
         node: String::new(),
         state: AttemptState::Skipped,
-        reason: firing::MANUAL.to_owned(),
+        reason: lifecycle::MANUAL.to_owned(),
         sent: String::new(),
         code: None,
         token: None,

@@ -2,11 +2,8 @@
 
 use super::*;
 use crate::ids::Fire;
-use crate::record::{Open, TriggerRequest};
-use crate::record::{
-    OpenShards, Planned, Planner, ReshardCause, ReshardPending, ShardAssignment, ShardGroup, ShardMap,
-    Sharding,
-};
+use crate::record::{Attempt, NodeChoice, TriggerRequest};
+use crate::record::{Planner, ReshardCause, ReshardPending, ShardAssignment, ShardGroup, ShardMap, Sharding};
 use crate::shards::ShardSet;
 use crate::time::Wall;
 
@@ -40,29 +37,13 @@ fn sample_entries() -> EntryMap {
         },
         kept: Vec::from([ShardAssignment { holder: member("b@9"), groups: Vec::from([group.clone()]) }]),
     };
-    let open = Open {
-        fire: Fire::Due(Wall(7)),
-        due: Wall(7),
-        from: Wall(7),
-        by: member("a@1"),
-        attempt: 1,
+    let open = Attempt {
+        from: Some(Wall(7)),
         seq: 3,
         back: Wall(6),
-        wait: None,
-        began: None,
+        ..Attempt::first(Fire::Due(Wall(7)), Wall(7), member("a@1"))
     };
-    let open_shards = OpenShards {
-        fire: Fire::Due(Wall(7)),
-        due: Wall(7),
-        from: Wall(7),
-        attempt: 1,
-        seq: 8,
-        total: 4,
-        back: Wall(6),
-        shards: ShardSet::range(0, 2),
-        wait: None,
-        began: None,
-    };
+    let open_shards = Attempt { seq: 8, total: 4, shards: ShardSet::range(0, 2), ..open.clone() };
     let run_state = RunState { watermark: Wall(7), seq: 3, open: [open].into(), ..RunState::default() };
     let shard_lane = ShardRunState {
         seq: 8,
@@ -70,17 +51,11 @@ fn sample_entries() -> EntryMap {
         open: Vec::from([open_shards]),
         ..ShardRunState::default()
     };
-    let run = |from: Option<Wall>| Planned {
-        fire: Fire::Due(Wall(7)),
-        due: Wall(7),
-        by: member("b@2"),
-        free: 1,
-        planned_for: None,
-        attempt: 1,
+    let run = |from: Option<Wall>| Attempt {
         seq: 2,
         from,
-        wait: None,
-        began: None,
+        choice: Some(NodeChoice { free: 1, planned_for: None }.into()),
+        ..Attempt::first(Fire::Due(Wall(7)), Wall(7), member("b@2"))
     };
     let plan = Plan {
         seq: 4,

@@ -9,11 +9,12 @@ use crate::effect::{Effect, Event, Ticket};
 use crate::ids::{Fire, Member, RunId, Shard};
 use crate::input::{Input, LeaseEvent, RunEvent};
 use crate::keys::{Key, ParsedKey, parse};
-use crate::local::{CommitScope, Given, PendingCommit};
+use crate::lifecycle;
+use crate::local::{CommitScope, PendingCommit};
 use crate::registry::{Change, Entry, Guard, Revision, Txn, TxnOutcome, Write};
 use crate::rules::firing;
 use crate::time::{Millis, Now, Wall};
-use crate::view::{JobId, JobView, OwnedJob, ViewChanges};
+use crate::view::{JobId, OwnedJob, ViewChanges};
 
 /// The first wait before a transaction of unknown outcome is sent again; doubled each time.
 const RESEND: Millis = Millis(50);
@@ -215,30 +216,10 @@ impl Node {
         if self.local.unread.contains(&id) {
             return;
         }
-        let job = self.view.job(id);
-        let gone: Vec<RunId> = match job.is_sharded() {
-            true => firing::closed_shards(&self.local, &job, self.member().as_ref()),
-            false => {
-                let closed = self.local.given_of(id).filter(|(_, given)| self.is_closed(&job, given));
-                closed.map(|(_, given)| given.run.clone()).collect()
-            }
-        };
+        let gone = lifecycle::closed(&self.local, &self.view.job(id), self.member().as_ref());
         for run in &gone {
             self.local.forget_given(id, run);
         }
-    }
-
-    /// Whether a run of a job with one shard has ended and the view shows it closed.
-    fn is_closed(&self, job: &JobView<'_>, given: &Given) -> bool {
-        if job.is_dispatched() {
-            let open = self.member().is_some_and(|me| firing::is_open_planned(job, given, &me));
-            return given.ended.is_some() && !open;
-        }
-        let open = job.open_of(&given.run.fire);
-        let member = self.member();
-        let holds = member.is_some() && job.owner() == member.as_ref();
-        let ours = open.is_some_and(|o| Some(&o.by) == member.as_ref() && o.attempt == given.attempt);
-        given.ended.is_some() && !(holds && ours)
     }
 
     /// Forgets verdicts handed to the history once the run state no longer carries them.

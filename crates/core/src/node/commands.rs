@@ -12,10 +12,11 @@ use crate::effect::{Effect, Event, StopReason, Ticket};
 use crate::ids::{Fire, JobName, NodeName, RunId};
 use crate::input::{Answer, Command, CommandId, NodeSwitch, Offer, Refusal};
 use crate::job::Job;
+use crate::lifecycle;
 use crate::local::{CommandItem, CommitScope, JobSwitch, PendingCommand};
 use crate::registry::TxnOutcome;
 use crate::rule_context::ItemOutcome;
-use crate::rules::{claims, firing};
+use crate::rules::claims;
 use crate::time::{Millis, Now};
 use crate::view::JobId;
 
@@ -184,7 +185,7 @@ impl Node {
             && !local.yields(now.mono)
             && on_time
             && !drained;
-        let mut slots = firing::free_slots(&self.view, local);
+        let mut slots = lifecycle::free_slots(&self.view, local);
         let soon = now.wall + local.settings.lead;
         let mut busy = Vec::new();
         for Offer { run, must } in offers {
@@ -231,13 +232,13 @@ impl Node {
     #[must_use]
     pub fn awaits(&self, run: &RunId) -> bool {
         let job = self.view.id(&run.job).map(|id| self.view.job(id));
-        job.zip(self.member()).is_some_and(|(job, me)| firing::awaits(&job, &me, run))
+        job.zip(self.member()).is_some_and(|(job, me)| lifecycle::awaits(&job, &me, run))
     }
 
     /// Whether a run was only triggered, and no living node has claimed it: then any node may cancel the trigger.
     #[must_use]
     pub fn takes_back(&self, run: &RunId) -> bool {
-        self.view.id(&run.job).is_some_and(|id| firing::is_unclaimed(&self.view, &self.view.job(id), run))
+        self.view.id(&run.job).is_some_and(|id| lifecycle::is_unclaimed(&self.view, &self.view.job(id), run))
     }
 
     /// The command of a transaction in flight, and the index of the item.

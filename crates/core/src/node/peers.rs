@@ -8,10 +8,10 @@ use crate::effect::{Effect, Event};
 use crate::eligibility::Leadership;
 use crate::ids::{Fire, Member, NodeName, RunId};
 use crate::input::{LeaseEvent, OfferAnswer, ProbeReply};
+use crate::lifecycle;
 use crate::load::{HostLoad, Score};
 use crate::local::{CommitScope, LeaderTerm, OfferState};
 use crate::registry::{LeaseId, Revision};
-use crate::rules::firing;
 use crate::time::{Mono, Now, Wall};
 use crate::view::JobId;
 
@@ -46,7 +46,7 @@ impl Node {
     #[must_use]
     pub fn load(&self) -> (HostLoad, u32, u32, Score) {
         let (sample, slots) = (self.local.peers.sample, self.local.settings.slots);
-        let free = firing::free_slots(&self.view, &self.local);
+        let free = lifecycle::free_slots(&self.view, &self.local);
         let busy = slots.saturating_sub(u32::try_from(free).unwrap_or(slots));
         (sample, busy, slots, Score::of(sample, busy, slots))
     }
@@ -222,7 +222,7 @@ impl Node {
         let open: BTreeSet<_> = plan
             .into_iter()
             .flat_map(|plan| &plan.runs)
-            .filter(|run| !run.is_accepted())
+            .filter(|run| !run.is_claimed())
             .map(|run| &run.fire)
             .collect();
         let gone: Vec<_> = offers.filter(|(_, fire)| !open.contains(fire)).cloned().collect();
@@ -235,7 +235,7 @@ impl Node {
     fn tidy_overdue(&mut self, id: JobId) {
         let plan = self.view.job(id).plan().and_then(|plan| plan.known.value.as_ref());
         let runs = plan.map(|plan| plan.runs.as_slice()).unwrap_or_default();
-        let is_open = |fire: &Fire| runs.iter().any(|run| run.fire == *fire && !run.is_accepted());
+        let is_open = |fire: &Fire| runs.iter().any(|run| run.fire == *fire && !run.is_claimed());
         self.local.peers.overdue.retain(|(job, fire), read| *job != id || !*read || is_open(fire));
     }
 

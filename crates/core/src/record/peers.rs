@@ -1,13 +1,11 @@
 //! The entries by which nodes cooperate: plans, beats, loads, strikes, and the serving leader.
 
-use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use super::RetryWait;
+use super::Attempt;
 use crate::effect::Verdict;
-use crate::ids::{Fire, Member};
+use crate::ids::Member;
 use crate::load::{HostLoad, Score};
 use crate::overlap::SkippedSpan;
 use crate::settings::Spread;
@@ -40,7 +38,7 @@ pub struct Plan {
     pub took: Option<Millis>,
     /// The runs, in the order in which they were planned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub runs: Vec<Planned>,
+    pub runs: Vec<Attempt>,
     /// Verdicts that history has not acknowledged yet (law 9).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<Verdict>,
@@ -76,37 +74,6 @@ pub struct Planner {
     pub number: u64,
 }
 
-/// One run of a dispatched job.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Planned {
-    /// The fire.
-    pub fire: Fire,
-    /// The moment it stands for.
-    pub due: Wall,
-    /// The node that it is planned for.
-    pub by: Member,
-    /// How many free slots that node was expected to have when the run is due, without this run; below zero runs queue.
-    #[serde(default)]
-    pub free: i64,
-    /// The node that it was planned for first, where that node had no slot when the run was due and this one took it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub planned_for: Option<Member>,
-    /// The number of the attempt, counted from 1.
-    pub attempt: u32,
-    /// The plan's `seq` when it was accepted: the lower part of its token.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub seq: u64,
-    /// Once its node has accepted it: it starts in `[from, from + 1 s]`, later only after another commit (law 2).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<Wall>,
-    /// Whether the attempt before failed, and this one is not accepted yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait: Option<RetryWait>,
-    /// When the first attempt could start; `None` in the first itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub began: Option<Wall>,
-}
-
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_none_of(n: &u32) -> bool {
     *n == 0
@@ -115,40 +82,6 @@ fn is_none_of(n: &u32) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(n: &u64) -> bool {
     *n == 0
-}
-
-impl Planned {
-    /// When the first attempt could start, if one was accepted: the run's time counts from there.
-    #[must_use]
-    pub fn began(&self) -> Option<Wall> {
-        self.began.or(self.from)
-    }
-
-    /// Whether its node has accepted it, so that it may be running.
-    #[must_use]
-    pub fn is_accepted(&self) -> bool {
-        self.from.is_some()
-    }
-
-    /// The reason for the choice of its node, for people.
-    #[must_use]
-    pub fn choice(&self) -> String {
-        let chosen = &self.planned_for.as_ref().unwrap_or(&self.by).node;
-        let why = match (&self.fire, self.free) {
-            (Fire::Asked(_), _) => format!("{chosen} had the lowest load score"),
-            (Fire::Due(_), 1..) => {
-                format!("{chosen} was to have the most free slots when it is due, {}", self.free)
-            }
-            (Fire::Due(_), waiting) => format!(
-                "no node was to have a free slot when it is due, and {chosen} the fewest runs waiting, {}",
-                waiting.unsigned_abs()
-            ),
-        };
-        match self.planned_for {
-            Some(_) => format!("{why}; when it was due {chosen} had none, and {} took it", self.by.node),
-            None => why,
-        }
-    }
 }
 
 /// The node that does a cluster-wide operation in a beat, under `keys::beat` (S0-24 … S0-26). It is never released:

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use super::RetryWait;
+use super::Attempt;
 use crate::effect::Verdict;
 use crate::ids::{Fire, Member, Shard};
 use crate::job::{Job, SwitchOrigin};
@@ -123,7 +123,7 @@ pub struct ShardRunState {
     pub groups: Vec<ShardGroup>,
     /// The claimed fires that are not finished; no shard is in two of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub open: Vec<OpenShards>,
+    pub open: Vec<Attempt>,
     /// Verdicts that history has not acknowledged yet (law 9).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<Verdict>,
@@ -133,42 +133,6 @@ pub struct ShardRunState {
     /// When a run of it ended last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Wall>,
-}
-
-/// A claimed fire of some shards.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct OpenShards {
-    /// The fire.
-    pub fire: Fire,
-    /// The moment it stands for.
-    pub due: Wall,
-    /// It starts in `[from, from + 1 s]`; later only after another commit has moved `from` (law 2).
-    pub from: Wall,
-    /// The watermark before the claim, for withdrawing it.
-    pub back: Wall,
-    /// The number of the attempt, counted from 1.
-    pub attempt: u32,
-    /// The run state's `seq` at the claim: the lower part of the tokens.
-    pub seq: u64,
-    /// The number of shards of the fire; a new number concerns the next fire only.
-    #[serde(default)]
-    pub total: u32,
-    /// The shards that have not ended.
-    pub shards: ShardSet,
-    /// Whether the attempt before failed, and this one is not claimed yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait: Option<RetryWait>,
-    /// When the first attempt could start; `None` in the first itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub began: Option<Wall>,
-}
-
-impl OpenShards {
-    /// When the first attempt could start: the time of the runs counts from there.
-    #[must_use]
-    pub fn began(&self) -> Wall {
-        self.began.unwrap_or(self.from)
-    }
 }
 
 /// The switches of one job on one node, set by operators, under `keys::switches`. Each has its own way back.
@@ -263,7 +227,7 @@ impl ShardRunState {
 
     /// The open fire of a shard.
     #[must_use]
-    pub fn open_of(&self, shard: Shard) -> Option<&OpenShards> {
+    pub fn open_of(&self, shard: Shard) -> Option<&Attempt> {
         self.open.iter().find(|open| open.shards.contains(shard))
     }
 
@@ -276,7 +240,7 @@ impl ShardRunState {
     /// Whether a fire that was open before is to run after all.
     #[must_use]
     pub fn takes_back(&self, before: &Self) -> bool {
-        let back = |o: &OpenShards, g: &ShardGroup| g.watermark == o.back && g.shards.meets(&o.shards);
+        let back = |o: &Attempt, g: &ShardGroup| g.watermark == o.back && g.shards.meets(&o.shards);
         let mut due = before.open.iter().filter(|open| matches!(open.fire, Fire::Due(_)));
         due.any(|open| self.groups.iter().any(|group| back(open, group)))
     }
@@ -300,11 +264,11 @@ impl ShardRunState {
     }
 
     /// Adds an open fire; merges it into one that differs in its shards only, which then starts as late as this one.
-    pub fn add_open(&mut self, new: OpenShards) {
-        let kind = |o: &OpenShards| (o.fire.clone(), o.attempt, o.back, o.total, o.wait, o.began);
-        let same = |o: &&mut OpenShards| kind(o) == kind(&new);
+    pub fn add_open(&mut self, new: Attempt) {
+        let kind = |o: &Attempt| (o.fire.clone(), o.attempt, o.back, o.total, o.wait, o.began);
+        let same = |o: &&mut Attempt| kind(o) == kind(&new);
         match self.open.iter_mut().find(same) {
-            Some(open) => *open = OpenShards { shards: open.shards.or(&new.shards), ..new },
+            Some(open) => *open = Attempt { shards: open.shards.or(&new.shards), ..new },
             None => self.open.push(new),
         }
     }

@@ -7,22 +7,18 @@
 //! left out for the beat; where none can be reached the planner keeps the run (S0-38 … S0-44, I42). The runs that a
 //! dead node had not accepted are planned again; accepted ones are in doubt, and settled by the job's delivery.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
 use crate::due::MisfirePolicy;
-use crate::effect::{Event, Verdict, VerdictState};
 use crate::eligibility::{self, PlanningRight};
-use crate::ids::{Fire, Member, RunId, Shard};
-use crate::job::Delivery;
+use crate::ids::{Fire, Member};
 use crate::keys;
+use crate::lifecycle::{self, JobRuns, too_old};
 use crate::local::{CommitScope, OfferState};
-use crate::record::{Plan, Planned, TriggerRecord, encode};
+use crate::record::{Attempt, Plan, TriggerRecord, encode};
 use crate::registry::{Guard, Txn, Write};
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
-use crate::rules::firing;
-use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
 use crate::view::{DispatchedState, JobId, JobTerms, JobView, KnownPlan};
 
@@ -33,7 +29,7 @@ mod verdicts;
 
 pub use candidates::CandidateNodes;
 use placement::{PendingPlacement, PlacementChoice};
-pub(super) use verdicts::{is_stale, lost_verdict, missed, no_more, too_old};
+pub(super) use verdicts::is_stale;
 
 /// The most runs that a plan holds; later runs are planned when some are gone.
 const RUNS_MAX: usize = 128;
@@ -44,8 +40,6 @@ const SOON: Millis = Millis::secs(2);
 /// The operations of a plan's commit beside the guards on calendars and on dead nodes: those on this node,
 /// the right to plan, the plan, the assignment and the triggers; plan and triggers written.
 const COMMIT: usize = 7;
-/// The most verdicts that a plan keeps for history.
-const VERDICTS_MAX: usize = 100;
 
 /// Plans the jobs of a step together, so that the runs of all are placed in the order in which they are due.
 pub fn decide(ctx: &RuleContext<'_>, focus: &[JobId], out: &mut RuleOutput) {
@@ -71,6 +65,7 @@ pub fn decide(ctx: &RuleContext<'_>, focus: &[JobId], out: &mut RuleOutput) {
 
 /// The plan of a job, and its next version.
 struct PlanWriter<'a> {
+    runs: JobRuns<'a>,
     ctx: &'a RuleContext<'a>,
     job: JobView<'a>,
     state: &'a DispatchedState,
@@ -85,7 +80,7 @@ struct PlanWriter<'a> {
     guards: Vec<Guard>,
     triggers: Option<TriggerRecord>,
     /// The runs planned before the schedule changed, which are planned anew.
-    anew: Vec<Planned>,
+    anew: Vec<Attempt>,
 }
 
 impl<'a> PlanWriter<'a> {
@@ -108,6 +103,7 @@ impl<'a> PlanWriter<'a> {
         let draft = plan.known.value.clone().unwrap_or_default();
         let (wants, guards, anew) = (Vec::new(), Vec::new(), Vec::new());
         Some(PlanWriter {
+            runs: JobRuns::new(ctx, job),
             ctx,
             job,
             state,
@@ -153,19 +149,12 @@ impl<'a> PlanWriter<'a> {
         self.kind.get_or_insert(kind);
     }
 
-    fn run_id(&self, fire: &Fire) -> RunId {
-        RunId { job: self.job.name().clone(), fire: fire.clone(), shard: Shard(0) }
-    }
-
     /// Hands verdicts to the history, and forgets those it has.
     fn record(&mut self, out: &mut RuleOutput) {
-        let recording = &self.ctx.local.recording;
-        let known = |v: &Verdict| recording.get(&(v.run.clone(), v.attempt)).copied();
-        for verdict in self.draft.verdicts.iter().filter(|v| known(v).is_none()) {
-            out.add(RuleAction::Record(verdict.clone()));
-        }
+        let ctx = self.ctx;
+        lifecycle::hand_over(ctx, self.draft.verdicts.iter(), out);
         let before = self.draft.verdicts.len();
-        self.draft.verdicts.retain(|v| known(v) != Some(true));
+        self.draft.verdicts.retain(|verdict| !lifecycle::is_recorded(ctx, verdict));
         if self.draft.verdicts.len() < before {
             self.set_kind(CommitKind::ClearVerdicts);
         }
@@ -173,12 +162,10 @@ impl<'a> PlanWriter<'a> {
 
     /// Settles the accepted runs of dead nodes, which are in doubt: they are lost, or attempted again.
     fn settle(&mut self, batch: &mut CandidateNodes, out: &mut RuleOutput) {
-        let dead = |run: &Planned| run.is_accepted() && self.ctx.view.member(&run.by).is_none();
+        let dead = |run: &Attempt| run.is_claimed() && self.ctx.view.member(&run.by).is_none();
         if !self.draft.runs.iter().any(dead) {
             return;
         }
-        let repeats = self.job.spec().is_some_and(|spec| spec.job.delivery == Delivery::AtLeastOnce);
-        let retries = self.job.spec().is_some_and(|spec| spec.job.retry.is_some());
         let others = COMMIT + self.job.calendar_guards().count();
         let most = self.ctx.local.settings.operations_max.saturating_sub(others).max(1);
         for run in core::mem::take(&mut self.draft.runs) {
@@ -189,7 +176,8 @@ impl<'a> PlanWriter<'a> {
                 self.draft.runs.push(run);
                 continue;
             }
-            if repeats && !batch.can_place(self.ctx, &self.job) {
+            let settlement = self.runs.settle(&run, "its node is gone");
+            if settlement.again.is_some() && !batch.can_place(self.ctx, &self.job) {
                 // Without a node to repeat it, it waits for one.
                 out.add(RuleAction::JobUnplaced(self.job.id));
                 self.draft.runs.push(run);
@@ -198,13 +186,8 @@ impl<'a> PlanWriter<'a> {
             if !guarded {
                 self.guards.push(gone);
             }
-            self.draft.verdicts.push(lost_verdict(self.run_id(&run.fire), &run, repeats));
-            if !repeats && retries {
-                self.give_up(&run, run.attempt + 1, "the attempt before is lost");
-            }
-            if repeats {
-                let (began, attempt) = (run.began(), run.attempt + 1);
-                let next = Planned { began, attempt, seq: 0, from: None, planned_for: None, ..run };
+            self.draft.verdicts.extend(settlement.verdicts);
+            if let Some(next) = settlement.again {
                 self.want(next, PlacementChoice::MostSlots);
             }
             self.set_kind(CommitKind::Settle);
@@ -220,16 +203,15 @@ impl<'a> PlanWriter<'a> {
         if (self.draft.version, self.draft.calendars) == (version, calendars) {
             return true;
         }
-        if !self.ctx.clock_agrees() {
-            self.doubt_clock(out);
+        if !self.runs.clock_agrees(out) {
             return false;
         }
         let now = self.ctx.now.wall;
         let mark = self.draft.watermark.min(self.draft.reached.max(terms.since));
         self.draft.watermark = mark;
         (self.draft.version, self.draft.calendars) = (version, calendars);
-        let anew = |run: &Planned| {
-            let first = !run.is_accepted() && run.attempt == 1;
+        let anew = |run: &Attempt| {
+            let first = !run.is_claimed() && run.attempt == 1;
             first && (matches!(run.fire, Fire::Due(due) if due > mark) || is_stale(terms, run, now))
         };
         let (anew, kept) = core::mem::take(&mut self.draft.runs).into_iter().partition(anew);
@@ -240,14 +222,8 @@ impl<'a> PlanWriter<'a> {
         true
     }
 
-    /// Whether a moment is due. With a wrong clock nothing is.
-    fn doubt_clock(&self, out: &mut RuleOutput) {
-        out.add(RuleAction::Announce(Event::ClockDiffers(self.ctx.local.settings.max_clock_skew)));
-        out.add(RuleAction::JobAwaitsTrust(self.job.id));
-    }
-
     /// Adds a new run to the draft, to be placed on a node.
-    fn want(&mut self, run: Planned, to: PlacementChoice) {
+    fn want(&mut self, run: Attempt, to: PlacementChoice) {
         self.placements.push(PendingPlacement { fire: run.fire.clone(), busy: Vec::new(), to });
         self.draft.runs.push(run);
     }
@@ -261,9 +237,9 @@ impl<'a> PlanWriter<'a> {
     fn place(&mut self, want: &PendingPlacement, by: Member, free: i64) {
         let Some(run) = self.draft.runs.iter_mut().find(|run| run.fire == want.fire) else { return };
         if want.to != PlacementChoice::Better {
-            (run.by, run.free) = (by, free);
+            run.place(by, free);
         } else if run.by != by {
-            (run.by, run.free) = (by, free);
+            run.place(by, free);
             // It outweighs new runs: their placement depends on it.
             self.kind = self.kind.filter(|kind| *kind != CommitKind::Plan);
             self.set_kind(CommitKind::PlanAgain);
@@ -277,7 +253,7 @@ impl<'a> PlanWriter<'a> {
         let spreads = ctx.local.peers.spread.contains(&self.job.id);
         let soon = ctx.now.wall + SOON;
         for run in &self.draft.runs {
-            if run.is_accepted() || self.awaits_placement(&run.fire) {
+            if run.is_claimed() || self.awaits_placement(&run.fire) {
                 continue;
             }
             let sent = ctx.local.peers.offers.get(&(self.job.id, run.fire.clone()));
@@ -300,42 +276,31 @@ impl<'a> PlanWriter<'a> {
         }
     }
 
-    fn skipped_verdict(&self, fire: &Fire, (from, due): (Wall, Wall), reason: String) -> Verdict {
-        let (run, node) = (self.run_id(fire), self.ctx.member.node.as_str().into());
-        let (state, shards) = (VerdictState::Skipped, ShardSet::empty());
-        Verdict { run, attempt: 0, due, state, reason, node, from, shards }
-    }
-
     fn skip(&mut self, from: Wall, last: Wall, policy: &MisfirePolicy) {
         let reason = too_old(from, last, policy, self.ctx.now.wall);
-        let verdict = self.skipped_verdict(&Fire::Due(last), (from, last), reason);
+        let verdict = self.runs.skipped((from, last), &Attempt::single(), reason);
         // Runs that were planned before and still wait are among them.
-        let given_up = |run: &Planned| matches!(run.fire, Fire::Due(due) if from <= due && due <= last);
-        self.draft.runs.retain(|run| run.is_accepted() || run.attempt > 1 || !given_up(run));
+        let given_up = |run: &Attempt| matches!(run.fire, Fire::Due(due) if from <= due && due <= last);
+        self.draft.runs.retain(|run| run.is_claimed() || run.attempt > 1 || !given_up(run));
         self.draft.watermark = last;
         self.draft.reached = self.draft.reached.max(last);
-        self.draft.verdicts.push(verdict);
+        self.draft.verdicts.extend(verdict);
         self.set_kind(CommitKind::Skip);
     }
 
     /// Drops the runs of a disabled or deleted job, except the running ones.
     fn withdraw(&mut self) {
         let (kept, gone): (Vec<_>, Vec<_>) =
-            core::mem::take(&mut self.draft.runs).into_iter().partition(Planned::is_accepted);
+            core::mem::take(&mut self.draft.runs).into_iter().partition(Attempt::is_claimed);
         self.draft.runs = kept;
         for run in gone.iter().filter(|run| run.attempt > 1) {
-            self.give_up(run, run.attempt, "its job was disabled or deleted");
+            let told = self.runs.not_attempted(run, run.attempt, "its job was disabled or deleted");
+            self.draft.verdicts.push(told);
         }
         if !gone.is_empty() {
             self.draft.watermark = self.draft.watermark.min(self.draft.reached);
             self.set_kind(CommitKind::Withdraw);
         }
-    }
-
-    /// The verdict that no attempt follows, where the history may expect one.
-    fn give_up(&mut self, run: &Planned, attempt: u32, why: &str) {
-        let node = self.ctx.member.node.as_str();
-        self.draft.verdicts.push(firing::given_up(self.run_id(&run.fire), attempt, run.due, node, why));
     }
 
     /// Notes in the assignment of a deleted job that its plan is empty: then the name may get another placement.
@@ -377,10 +342,10 @@ impl<'a> PlanWriter<'a> {
             writes.push(Write::Put { key, value: encode(&record), owner: None });
         }
         // Runs that the view shows count already.
-        let known: &[Planned] = self.plan.known.value.as_ref().map_or(&[], |plan| &plan.runs);
-        let placed = |run: &&Planned| !known.iter().any(|old| old.fire == run.fire && old.by == run.by);
+        let known: &[Attempt] = self.plan.known.value.as_ref().map_or(&[], |plan| &plan.runs);
+        let placed = |run: &&Attempt| !known.iter().any(|old| old.fire == run.fire && old.by == run.by);
         let terms = self.state.terms.as_deref();
-        let span = |run: &Planned| {
+        let span = |run: &Attempt| {
             (run.by.clone(), placement::begin(run), placement::length(&self.draft, terms, run, self.right))
         };
         out.placing.insert(self.job.id, self.draft.runs.iter().filter(placed).map(span).collect());
@@ -389,14 +354,14 @@ impl<'a> PlanWriter<'a> {
 
     /// Offers runs to nodes that do not know of them yet.
     fn offer(&self, out: &mut RuleOutput) {
-        let waiting = self.draft.runs.iter().filter(|run| !run.is_accepted() && run.by != *self.ctx.member);
+        let waiting = self.draft.runs.iter().filter(|run| !run.is_claimed() && run.by != *self.ctx.member);
         for run in waiting {
             let sent = self.ctx.local.peers.offers.get(&(self.job.id, run.fire.clone()));
             if sent.is_some_and(|sent| sent.to == run.by && !sent.is_open()) {
                 continue;
             }
             let must = sent.is_some_and(|sent| sent.busy.contains(&run.by));
-            out.add(RuleAction::Offer(self.job.id, self.run_id(&run.fire), run.by.clone(), must));
+            out.add(RuleAction::Offer(self.job.id, self.runs.id(run), run.by.clone(), must));
         }
     }
 }

@@ -9,11 +9,11 @@ use crate::commit_kind::CommitKind;
 use crate::effect::{Event, Verdict};
 use crate::ids::Fire;
 use crate::keys;
+use crate::lifecycle::JobRuns;
 use crate::local::CommitScope;
-use crate::record::{Assignment, DrainIntent, Open, RunState, encode};
+use crate::record::{Assignment, Attempt, DrainIntent, RunState, encode};
 use crate::registry::{Txn, Write};
 use crate::rule_context::{CommitNotice, RuleContext, RuleOutput};
-use crate::takeover;
 use crate::view::{JobId, JobView};
 
 /// Releases the job, with a fire that was claimed ahead and not started; waits for a running one.
@@ -91,7 +91,7 @@ fn withdraw_last(ctx: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn> {
 }
 
 /// The transaction that withdraws this fire, with its watermark; `None` when it may have started.
-pub(super) fn withdraw(ctx: &RuleContext<'_>, job: &JobView<'_>, open: &Open) -> Option<Txn> {
+pub(super) fn withdraw(ctx: &RuleContext<'_>, job: &JobView<'_>, open: &Attempt) -> Option<Txn> {
     let (known, back) = (job.held()?.run_state.as_ref()?, withdrawn(ctx, job, open)?);
     let key = keys::run_state(job.name());
     Some(Txn {
@@ -101,9 +101,9 @@ pub(super) fn withdraw(ctx: &RuleContext<'_>, job: &JobView<'_>, open: &Open) ->
 }
 
 /// The run state without a fire that was claimed ahead as the last one; `None` when it cannot be withdrawn.
-fn withdrawn(ctx: &RuleContext<'_>, job: &JobView<'_>, open: &Open) -> Option<RunState> {
+fn withdrawn(ctx: &RuleContext<'_>, job: &JobView<'_>, open: &Attempt) -> Option<RunState> {
     let run_state = job.held()?.record()?;
-    let started = ctx.local.given_to(job.id, &takeover::run_id(job, open)).is_some();
+    let started = JobRuns::new(ctx, *job).is_given(open);
     let last = open.fire == Fire::Due(run_state.watermark);
     if started || !last || open.by != *ctx.member || open.attempt > 1 {
         return None;

@@ -5,18 +5,17 @@
 //! them as lost. Either way a shard's state is in one run state before and in one after, in one commit that is guarded
 //! by the member's absence; so another node that tries too, or dies halfway, changes nothing (I21).
 
-use alloc::format;
 use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
-use crate::effect::{Verdict, VerdictState};
-use crate::ids::{Member, RunId, Shard};
+use crate::ids::Member;
 use crate::job::Delivery;
 use crate::keys;
-use crate::record::{OpenShards, ShardRunState, Sharding};
+use crate::lifecycle::{JobRuns, free_slots};
+use crate::record::{Attempt, ShardRunState, Sharding};
 use crate::registry::Guard;
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
-use crate::rules::{firing, sharding};
+use crate::rules::sharding;
 use crate::sharded_job::ShardedJob;
 use crate::shards::ShardSet;
 use crate::time::Millis;
@@ -61,7 +60,7 @@ impl DeadMemberRuns<'_> {
         let repeats = table.terms.is_some_and(|(t, _)| t.enabled && t.delivery == Delivery::AtLeastOnce);
         // Nothing executes between two attempts, so whatever the delivery nothing is in doubt. But each shard of a
         // broadcast job belongs to one node, and no other node continues it.
-        let alone = table.terms.is_some_and(|(_, shards)| shards.total.is_none());
+        let alone = table.is_broadcast();
         let (goes_on, doubtful): (Vec<_>, Vec<_>) =
             self.run_state.open.iter().partition(|open| !alone && (repeats || open.wait.is_some()));
         let [goes_on, doubtful] = [goes_on, doubtful].map(|open| shards_of(&open));
@@ -79,8 +78,8 @@ impl DeadMemberRuns<'_> {
             own.verdicts.append(&mut left.verdicts);
         }
         for open in &self.run_state.open {
-            self.take_over(&mut own, open, open.shards.and(&take), repeats);
-            self.lose(&mut own, open, open.shards.and(&lost), repeats);
+            self.settle_open(&mut own, open, open.shards.and(&take));
+            self.settle_open(&mut own, open, open.shards.and(&lost));
         }
         for group in &self.run_state.groups {
             own.set_watermark(&group.shards.and(&take), group.watermark);
@@ -108,7 +107,7 @@ impl DeadMemberRuns<'_> {
         if sharding::is_overdue(table) {
             return unfinished.clone();
         }
-        let free = firing::free_slots(ctx.view, ctx.local).saturating_sub(out.claimed);
+        let free = free_slots(ctx.view, ctx.local).saturating_sub(out.claimed);
         if free == 0 {
             let due = self.run_state.open.iter().map(|open| open.due).min().unwrap_or(ctx.now.wall);
             out.add(RuleAction::JobAwaitsSlot(table.job.id, due));
@@ -121,7 +120,7 @@ impl DeadMemberRuns<'_> {
     /// This node's part of what the dead member left, with what it has of it already.
     fn fair(&self, unfinished: &ShardSet, nodes: usize) -> usize {
         let Some(own) = self.sharded.run_state(self.sharded.ctx.member) else { return 0 };
-        let left = |open: &OpenShards| {
+        let left = |open: &Attempt| {
             self.run_state.open.iter().any(|o| o.fire == open.fire && o.attempt < open.attempt)
         };
         let mine: usize = own.open.iter().filter(|open| left(open)).map(|open| open.shards.len()).sum();
@@ -139,39 +138,25 @@ impl DeadMemberRuns<'_> {
         now.mono >= ripe
     }
 
-    /// A run that waits for its next attempt goes on waiting; one that was running is attempted again.
-    fn take_over(&self, own: &mut ShardRunState, open: &OpenShards, shards: ShardSet, repeats: bool) {
+    /// Settles these shards of an open attempt: they go on with this node, or are closed, with verdicts for the history.
+    fn settle_open(&self, own: &mut ShardRunState, open: &Attempt, shards: ShardSet) {
         if shards.is_empty() {
             return;
         }
-        if open.wait.is_some() {
-            return own.add_open(OpenShards { shards, ..open.clone() });
+        let runs = JobRuns::new(self.sharded.ctx, self.sharded.job);
+        let attempt = Attempt { shards, ..open.clone() };
+        if self.sharded.is_broadcast() {
+            return own.verdicts.extend(
+                runs.lose(&attempt, "its node is gone; it is not repeated: no other node runs its part"),
+            );
         }
-        self.lose(own, open, shards.clone(), repeats);
-        let from = self.sharded.ctx.now.wall.max(open.due);
-        let (attempt, seq) = (open.attempt + 1, own.seq);
-        own.add_open(OpenShards { from, attempt, seq, shards, began: Some(open.began()), ..open.clone() });
-        own.began = Some(from);
-    }
-
-    /// Closes the running runs, which are in doubt, with verdicts for the history.
-    fn lose(&self, own: &mut ShardRunState, open: &OpenShards, shards: ShardSet, repeats: bool) {
-        let Some(first) = shards.first() else { return };
-        let table = self.sharded;
-        if open.wait.is_some() {
-            let run = RunId { job: table.job.name().clone(), fire: open.fire.clone(), shard: first };
-            let told =
-                firing::given_up(run, open.attempt, open.due, self.member.node.as_str(), "its node is gone");
-            return own.verdicts.push(Verdict { shards, ..told });
-        }
-        let told = lost(table, self.member, open, &shards, first, repeats);
-        let (run, node) = (told.run.clone(), told.node.clone());
-        own.verdicts.push(told);
-        if !repeats && table.job.spec().is_some_and(|spec| spec.job.retry.is_some()) {
-            // It may have failed, and the history may expect another attempt.
-            let why = "the attempt before is lost";
-            let told = firing::given_up(run, open.attempt + 1, open.due, &node, why);
-            own.verdicts.push(Verdict { shards, ..told });
+        let settlement = runs.settle(&attempt, "its node is gone");
+        own.verdicts.extend(settlement.verdicts);
+        if let Some(again) = settlement.again {
+            let begins = again.wait.is_none();
+            let taken = runs.taken_over(again, own.seq);
+            own.began = taken.from.filter(|_| begins).or(own.began);
+            own.add_open(taken);
         }
     }
 
@@ -191,28 +176,6 @@ impl DeadMemberRuns<'_> {
     }
 }
 
-fn shards_of(open: &[&OpenShards]) -> ShardSet {
+fn shards_of(open: &[&Attempt]) -> ShardSet {
     open.iter().fold(ShardSet::empty(), |all, open| all.or(&open.shards))
-}
-
-fn lost(
-    table: &ShardedJob<'_>,
-    member: &Member,
-    open: &OpenShards,
-    shards: &ShardSet,
-    first: Shard,
-    repeats: bool,
-) -> Verdict {
-    let then =
-        if repeats { "another attempt follows" } else { "it is not repeated: delivery is at_most_once" };
-    Verdict {
-        run: RunId { job: table.job.name().clone(), fire: open.fire.clone(), shard: first },
-        attempt: open.attempt,
-        due: open.due,
-        state: VerdictState::Lost,
-        reason: format!("its node is gone; {then}"),
-        node: member.node.as_str().into(),
-        from: open.due,
-        shards: shards.clone(),
-    }
 }

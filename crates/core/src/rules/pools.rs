@@ -11,13 +11,13 @@ use crate::commit_kind::CommitKind;
 use crate::ids::{Member, PoolName, RunId};
 use crate::job::{Job, Pool};
 use crate::keys;
+use crate::lifecycle;
 use crate::local::{CommitScope, Waiter};
 use crate::record::{PoolPermit, PoolRecord, encode};
 use crate::registry::{Guard, Txn, Write};
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
-use crate::rules::firing;
 use crate::time::Wall;
-use crate::view::{JobId, JobView, KnownEntry};
+use crate::view::{JobId, KnownEntry};
 
 /// The operations of a commit beside the permits that it removes: the guards on this node and the entry, and the entry.
 const BASE: usize = 3;
@@ -37,7 +37,7 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
 
 /// The runs, of these of one fire, that may start now: all, where the job is in no pool. For the others permits are
 /// taken, if there are any, and the job is looked at when there may be.
-pub(super) fn admitted(
+pub(crate) fn admitted(
     ctx: &RuleContext<'_>,
     (id, job): (JobId, &Job),
     due: Wall,
@@ -64,7 +64,7 @@ pub(super) fn admitted(
     let mut record = PoolRecord { permits, seq: known.value.as_ref().map_or(0, |record| record.seq) };
     let room = record.limit(*limit).saturating_sub(record.permits.len());
     if idle && room > 0 && is_first {
-        if firing::free_slots(ctx.view, ctx.local) <= out.claimed {
+        if lifecycle::free_slots(ctx.view, ctx.local) <= out.claimed {
             out.add(RuleAction::JobAwaitsSlot(id, due));
             return seated;
         }
@@ -96,25 +96,8 @@ fn needs(ctx: &RuleContext<'_>, run: &RunId) -> bool {
     let Some(id) = ctx.view.id(&run.job) else { return false };
     match ctx.local.given_to(id, run) {
         Some(given) => given.ended.is_none(),
-        None => is_open(&ctx.job(id), ctx.member, run),
+        None => lifecycle::is_claimed(&ctx.job(id), ctx.member, run),
     }
-}
-
-/// Whether a run is claimed by this node, and does not wait for its next attempt.
-fn is_open(job: &JobView<'_>, me: &Member, run: &RunId) -> bool {
-    if job.is_sharded() {
-        let run_state = job.run_state_of(me).and_then(|known| known.run_state.value.as_ref());
-        let open = run_state.into_iter().flat_map(|run_state| &run_state.open);
-        return open
-            .filter(|open| open.wait.is_none())
-            .any(|open| open.fire == run.fire && open.shards.contains(run.shard));
-    }
-    if job.is_dispatched() {
-        let plan = job.plan().and_then(|plan| plan.known.value.as_ref());
-        let runs = plan.into_iter().flat_map(|plan| &plan.runs);
-        return runs.filter(|run| run.is_accepted()).any(|other| other.by == *me && other.fire == run.fire);
-    }
-    job.open_of(&run.fire).is_some_and(|open| open.by == *me && open.wait.is_none())
 }
 
 /// Writes the pool's entry, without the permits of as many dead members as one transaction can guard on.

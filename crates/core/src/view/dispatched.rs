@@ -131,7 +131,7 @@ impl View {
     fn index_plan(&mut self, id: JobId, plan: Option<&Plan>) {
         let me = self.life.as_ref();
         let mine =
-            |plan: &Plan| plan.runs.iter().filter(|run| run.is_accepted() && Some(&run.by) == me).count();
+            |plan: &Plan| plan.runs.iter().filter(|run| run.is_claimed() && Some(&run.by) == me).count();
         let old = self.dispatched.get(&id).and_then(|job| job.plan.as_ref()?.known.value.as_ref());
         let was = old.map_or(0, mine);
         let holders: BTreeSet<Member> =

@@ -7,7 +7,7 @@ use super::names::order;
 use super::{JobId, JobState, KnownEntry, OwnedJob, View};
 use crate::ids::{JobName, Member};
 use crate::job::{Placement, Priority};
-use crate::record::{Open, RunState};
+use crate::record::{Attempt, RunState};
 use crate::registry::Revision;
 use crate::time::Mono;
 
@@ -125,7 +125,7 @@ impl View {
 
     pub(super) fn set_run_state(&mut self, id: JobId, run_state: KnownEntry<RunState>) {
         // A run state read for a takeover that another node won takes no slot of ours, nor does a wait for an attempt.
-        let takes_slot = |open: &&Open| open.wait.is_none() && Some(&open.by) == self.life.as_ref();
+        let takes_slot = |open: &&Attempt| open.wait.is_none() && Some(&open.by) == self.life.as_ref();
         let opens = run_state.value.iter().flat_map(|run_state| &run_state.open).filter(takes_slot).count();
         let held = self.held.entry(id).or_default();
         let opened = core::mem::replace(&mut held.opens, opens);

@@ -108,7 +108,7 @@ impl View {
         let claimed = claimed.filter(move |open| open.wait.is_none() && Some(&open.by) == me);
         let plan = self.dispatched.get(&id).and_then(|job| job.plan.as_ref()?.known.value.as_ref());
         let planned = plan.into_iter().flat_map(|plan| &plan.runs);
-        let accepted = planned.filter(move |run| run.is_accepted() && Some(&run.by) == me);
+        let accepted = planned.filter(move |run| run.is_claimed() && Some(&run.by) == me);
         claimed.map(|open| &open.fire).chain(accepted.map(|run| &run.fire))
     }
 

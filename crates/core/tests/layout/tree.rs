@@ -245,30 +245,23 @@ fn job() -> Vec<LayoutLine> {
     ]
 }
 
+/// An attempt with all that any placement writes.
+fn attempt(fire: Fire) -> Attempt {
+    Attempt {
+        attempt: 2,
+        seq: 8,
+        from: Some(later(1)),
+        back: later(-60),
+        wait: Some(wait()),
+        began: Some(later(1)),
+        ..Attempt::first(fire, AT, member())
+    }
+}
+
 fn run_states() -> Vec<LayoutLine> {
-    let open = Open {
-        fire: Fire::Due(AT),
-        due: AT,
-        from: later(1),
-        by: member(),
-        attempt: 2,
-        seq: 8,
-        back: later(-60),
-        wait: Some(wait()),
-        began: Some(later(1)),
-    };
-    let shared = OpenShards {
-        fire: Fire::Asked("r1".parse().expect("a name")),
-        due: AT,
-        from: later(1),
-        back: later(-60),
-        attempt: 2,
-        seq: 8,
-        total: 4,
-        shards: shards(),
-        wait: Some(wait()),
-        began: Some(later(1)),
-    };
+    let open = attempt(Fire::Due(AT));
+    let shared =
+        Attempt { total: 4, shards: shards(), ..attempt(Fire::Asked("r1".parse().expect("a name"))) };
     vec![
         line(
             "lane/claim",
@@ -310,18 +303,8 @@ fn run_states() -> Vec<LayoutLine> {
 }
 
 fn plans() -> Vec<LayoutLine> {
-    let planned = Planned {
-        fire: Fire::Due(AT),
-        due: AT,
-        by: member(),
-        free: 3,
-        planned_for: None,
-        attempt: 2,
-        seq: 8,
-        from: Some(later(1)),
-        wait: Some(wait()),
-        began: Some(later(1)),
-    };
+    let choice = NodeChoice { free: 3, planned_for: Some(member()) };
+    let planned = Attempt { choice: Some(choice.into()), back: Wall::MIN, ..attempt(Fire::Due(AT)) };
     let spread = Plan { took: Some(Millis(1_500)), ..Plan::default() };
     vec![
         line(

@@ -9,7 +9,7 @@ use evenkeel_core::job::{Job, Spec, Work};
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::labels::Labels;
 use evenkeel_core::record::{
-    Assignment, MemberInfo, Open, RunState, ShardRunState, Sharding, SpecRecord, decode, encode,
+    Assignment, Attempt, MemberInfo, RunState, ShardRunState, Sharding, SpecRecord, decode, encode,
 };
 use evenkeel_core::registry::{
     Change, DurabilityClass, EngineFacts, Guard, LeaseGrant, LeaseId, Revision, Txn, TxnOutcome, Value, Write,
@@ -175,17 +175,8 @@ async fn run(run_state: RunState, registry: &Arc<dyn Registry>) {
 
 fn going_on() -> RunState {
     let (due, by) = (Wall(7), member("a@1"));
-    let open = Open {
-        fire: Fire::Due(due),
-        due,
-        from: due,
-        by,
-        attempt: 1,
-        seq: 8,
-        back: Wall(0),
-        wait: None,
-        began: None,
-    };
+    let first = Attempt::first(Fire::Due(due), due, by);
+    let open = Attempt { from: Some(due), seq: 8, back: Wall(0), ..first };
     RunState { watermark: due, seq: 8, open: vec![open], ..RunState::default() }
 }
 

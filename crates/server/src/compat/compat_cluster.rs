@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::ids::{Member, NodeName, RequestId};
 use evenkeel_core::job::{Job, Spec};
-use evenkeel_core::record::{BeatRecord, LoadRecord, MemberInfo, Open, Plan, ServingRecord};
+use evenkeel_core::record::{Attempt, BeatRecord, LoadRecord, MemberInfo, Plan, ServingRecord};
 use evenkeel_core::schedule::CalendarFilter;
 use evenkeel_core::time::Wall;
 
@@ -58,7 +58,7 @@ pub(crate) struct CompatJobSummary {
     /// The members that own it, or shards of it.
     pub(crate) holders: BTreeSet<Member>,
     /// Its open fires, if it is claimed as a whole.
-    pub(crate) open: Vec<Open>,
+    pub(crate) open: Vec<Attempt>,
     /// Its plan, if it is dispatched.
     pub(crate) plan: Option<Plan>,
     /// Unclaimed requests to run it now, and when they were made.
@@ -85,6 +85,6 @@ impl CompatJobSummary {
 
     /// Whether a run of it has begun, by its run state.
     pub(super) fn runs(&self, now: Wall) -> bool {
-        self.open.iter().any(|open| open.from <= now)
+        self.open.iter().any(|open| open.starts_at() <= now)
     }
 }

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_core::ids::{Member, NodeName};
 use evenkeel_core::job::{CatchUp, Delivery, Job, Spec};
 use evenkeel_core::record::{
-    MemberInfo, NodeSwitches, OpenShards, ProcessedItems, ShardRunState, Sharding, TriggerRecord,
-    TriggerRequest,
+    Attempt, MemberInfo, NodeSwitches, ProcessedItems, ShardRunState, Sharding, TriggerRecord, TriggerRequest,
 };
 use evenkeel_core::schedule::CalendarFilter;
 use evenkeel_core::shards::ShardSet;
@@ -142,7 +141,7 @@ impl CompatJob {
 
     /// Whether a node runs any shard of the job.
     pub(super) fn is_running(&self, node: &NodeName) -> bool {
-        let begun = |open: &OpenShards| open.from <= self.now;
+        let begun = |open: &Attempt| open.starts_at() <= self.now;
         let runs =
             |member| self.run_states.get(member).is_some_and(|run_state| run_state.open.iter().any(begun));
         self.job().monitor_execution && self.lives_of(node).any(runs)

@@ -76,7 +76,13 @@ fn tasks<'a>(whole: &'a CompatCluster, job: &'a super::CompatJobSummary) -> Vec<
     let status = |from| if begun(from) { "executing" } else { "ready" };
     let open = job.open.iter().map(|open| {
         let by = whole.address(&open.by.node);
-        (open.fire.clone(), open.due, status(Some(open.from)), Some(by), Some(open.by.node.to_string()))
+        (
+            open.fire.clone(),
+            open.due,
+            status(Some(open.starts_at())),
+            Some(by),
+            Some(open.by.node.to_string()),
+        )
     });
     let planner = job.plan.as_ref().and_then(|plan| plan.planner.as_ref());
     let planned = job.plan.iter().flat_map(|plan| &plan.runs).map(|run| {

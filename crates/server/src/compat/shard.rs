@@ -1,7 +1,7 @@
 //! The state of each shard in a snapshot of a sharded job.
 
 use evenkeel_core::ids::{Fire, Member, NodeName, Shard};
-use evenkeel_core::record::{OpenShards, ShardGroup, ShardRunState, TriggerRequest};
+use evenkeel_core::record::{Attempt, ShardGroup, ShardRunState, TriggerRequest};
 use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::Wall;
 
@@ -22,7 +22,7 @@ pub(super) struct CompatShard<'a> {
     /// The run state that has it.
     run_state: Option<&'a ShardRunState>,
     /// Its claim, and the member whose run state has the claim.
-    open: Option<(&'a Member, &'a OpenShards)>,
+    open: Option<(&'a Member, &'a Attempt)>,
 }
 
 /// The shards that have records: the number of the last reshard, so none before the first.
@@ -75,13 +75,13 @@ fn each<'a>(
 
 impl<'a> CompatShard<'a> {
     /// Its claim in the run state of an online member.
-    fn claimed(&self) -> Option<(&'a Member, &'a OpenShards)> {
+    fn claimed(&self) -> Option<(&'a Member, &'a Attempt)> {
         self.open.filter(|(by, _)| self.seen.lives(by))
     }
 
     /// Its run, once it is due, and the member that runs it.
-    pub(super) fn run(&self) -> Option<(&'a Member, &'a OpenShards)> {
-        self.claimed().filter(|(_, open)| open.from <= self.seen.now)
+    pub(super) fn run(&self) -> Option<(&'a Member, &'a Attempt)> {
+        self.claimed().filter(|(_, open)| open.starts_at() <= self.seen.now)
     }
 
     /// The member that took it over from its assigned member, until that run has ended.
@@ -92,7 +92,7 @@ impl<'a> CompatShard<'a> {
     /// Whether a fire came due during its run, and will be caught up.
     pub(super) fn has_missed(&self, schedule: Option<&Schedule>) -> bool {
         let Some((by, open)) = self.run().filter(|_| self.seen.catches_up()) else { return false };
-        let floor = self.floor().max(open.from);
+        let floor = self.floor().max(open.starts_at());
         let missed =
             schedule.and_then(|schedule| schedule.next(floor)).is_some_and(|due| due <= self.seen.now);
         missed && self.fires_on(&by.node)
@@ -105,7 +105,7 @@ impl<'a> CompatShard<'a> {
         if !self.fires_on(&by.node) {
             return None;
         }
-        let ahead = |open: &&OpenShards| open.from > self.seen.now && matches!(open.fire, Fire::Due(_));
+        let ahead = |open: &&Attempt| open.starts_at() > self.seen.now && matches!(open.fire, Fire::Due(_));
         match claimed.map(|(_, open)| open).filter(ahead) {
             Some(open) => Some(open.due),
             None => schedule?.next(self.floor().max(self.seen.now)),
@@ -115,7 +115,7 @@ impl<'a> CompatShard<'a> {
     /// When its run began, or the last one that ended.
     pub(super) fn began(&self) -> Option<Wall> {
         if let Some((_, open)) = self.run() {
-            return Some(open.from);
+            return Some(open.starts_at());
         }
         let ended = self.ended()?;
         // A run state has only its latest start. If that is another shard's, the fire itself tells when this one began.

@@ -6,7 +6,7 @@ use evenkeel_core::ids::{Fire, Member, NodeName, Shard};
 use evenkeel_core::job::{CatchUp, Dataflow, Delivery, Job, Placement, Program, Spec, Work};
 use evenkeel_core::labels::Labels;
 use evenkeel_core::record::{
-    MemberInfo, NodeSwitches, OpenShards, ProcessedItems, ReshardCause, ReshardPending, ShardAssignment,
+    Attempt, MemberInfo, NodeSwitches, ProcessedItems, ReshardCause, ReshardPending, ShardAssignment,
     ShardGroup, ShardMap, ShardRunState, Sharding, TriggerRecord, TriggerRequest,
 };
 use evenkeel_core::sharding_strategy::ShardingStrategy;
@@ -167,26 +167,21 @@ impl CompatJob {
         let (left, own) = (seen.run_states[&member("b@8176")].open[0].clone(), shards("2"));
         seen.run_state("b@8176").remove(&own);
         seen.run_state("a@6684").set_watermark(&own, Wall(T));
-        seen.run_state("a@6684").add_open(OpenShards { attempt: 2, from: Wall(T + 2_500), seq: 9, ..left });
+        seen.run_state("a@6684").add_open(Attempt {
+            attempt: 2,
+            from: Some(Wall(T + 2_500)),
+            seq: 9,
+            ..left
+        });
         seen.run_state("a@6684").began = Some(Wall(T + 2_500));
         seen
     }
 }
 
-fn open(due: i64, back: Wall, its: &str) -> OpenShards {
+fn open(due: i64, back: Wall, its: &str) -> Attempt {
     let due = Wall(due);
-    OpenShards {
-        fire: Fire::Due(due),
-        due,
-        from: due,
-        back,
-        attempt: 1,
-        seq: 1,
-        total: 4,
-        shards: shards(its),
-        wait: None,
-        began: None,
-    }
+    let first = Attempt::first(Fire::Due(due), due, member("a@6684"));
+    Attempt { from: Some(due), back, seq: 1, total: 4, shards: shards(its), ..first }
 }
 
 /// The tree without the settings, which do not depend on runs.

@@ -18,10 +18,10 @@ use evenkeel_core::capacity::{Capacity, CapacityNode};
 use evenkeel_core::eligibility::DISPATCH;
 use evenkeel_core::ids::{CalendarName, JobName, Member, NodeName, PoolName, RunId};
 use evenkeel_core::job::{Job, Placement, Pool, Spec};
+use evenkeel_core::lifecycle;
 use evenkeel_core::record::{
     BeatRecord, ClusterSettings, LoadRecord, PoolRecord, ServingRecord, Sharding, TriggerRequest,
 };
-use evenkeel_core::rules::firing;
 use evenkeel_core::schedule::CalendarFilter;
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::View;
@@ -114,7 +114,7 @@ pub(crate) async fn job(
 fn gather(handle: &Handle, name: &JobName, troubles: &HistoryFaults) -> Option<ExplainContext> {
     let me = handle.name().clone();
     handle.with_node(|node| {
-        let free = firing::free_slots(node.view(), node.local());
+        let free = lifecycle::free_slots(node.view(), node.local());
         explain_context(node.view(), name, (me, free), troubles)
     })
 }

@@ -158,7 +158,7 @@ fn sharded<'a>(
 #[cfg(test)]
 mod tests {
     use evenkeel_core::job::{Job, Work};
-    use evenkeel_core::record::{OpenShards, ShardGroup};
+    use evenkeel_core::record::{Attempt, ShardGroup};
 
     use super::*;
 
@@ -186,17 +186,12 @@ mod tests {
         };
         let open = open.iter().map(|(fire, shards)| {
             let fire: FireId = fire.parse().expect("a fire");
-            OpenShards {
-                fire: fire.fire,
-                due: Wall(0),
-                from: Wall(0),
-                back: Wall(0),
-                attempt: 1,
+            Attempt {
+                from: Some(Wall(0)),
                 seq: 1,
                 total: 4,
                 shards: set(shards),
-                wait: None,
-                began: None,
+                ..Attempt::first(fire.fire, Wall(0), "n@1".parse().expect("a member"))
             }
         });
         ShardRunState {

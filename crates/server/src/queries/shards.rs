@@ -176,7 +176,7 @@ fn rows(table: &ShardedJobView, run_states: &BTreeMap<Member, ShardRunState>, no
         .iter()
         .flat_map(|(member, run_state)| run_state.groups.iter().map(move |group| (member, &group.shards)));
     let kept = holders_by_shard(total, kept);
-    let mut open: BTreeMap<Shard, (&Member, &evenkeel_core::record::OpenShards)> = BTreeMap::new();
+    let mut open: BTreeMap<Shard, (&Member, &evenkeel_core::record::Attempt)> = BTreeMap::new();
     for (member, run_state) in run_states {
         let opened =
             run_state.open.iter().flat_map(|o| o.shards.iter().map(move |shard| (shard, (member, o))));
@@ -190,15 +190,18 @@ fn rows(table: &ShardedJobView, run_states: &BTreeMap<Member, ShardRunState>, no
         let run_state = holder.and_then(|member| run_states.get(member));
         let doing = ShardActivity {
             node: holder.map(|member| member.node.to_string()),
-            state: state(table, shard, holder, open.map(|open| open.from), now).to_owned(),
+            state: state(table, shard, holder, open.map(|open| open.starts_at()), now).to_owned(),
             fire: open.map(|open| fire(&open.fire)),
             due: open.map(|open| moment(open.due)),
             attempt: open.map(|open| open.attempt),
             failed_over: open.is_some_and(|open| open.attempt > 1) && holder != cut,
             parameter: table.spec.job.shard_parameters.get(shard.0 as usize).cloned().unwrap_or_default(),
-            began: open.map(|open| open.from).or(run_state.and_then(|run_state| run_state.began)).map(moment),
+            began: open
+                .map(|open| open.starts_at())
+                .or(run_state.and_then(|run_state| run_state.began))
+                .map(moment),
         };
-        let id = |open: &evenkeel_core::record::OpenShards| {
+        let id = |open: &evenkeel_core::record::Attempt| {
             RunId { job: table.spec.job.name.clone(), fire: open.fire.clone(), shard }.to_string()
         };
         ShardRow { shard: shard.0, run: open.map(id), doing }

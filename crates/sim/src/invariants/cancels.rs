@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::ids::{Fire, RunId, Shard};
-use evenkeel_core::rules::firing::MANUAL;
+use evenkeel_core::lifecycle::MANUAL;
 
 use super::tracks::FireClosure;
 use super::{Invariant, InvariantChecker, InvariantResults, JobTrack};

@@ -57,7 +57,7 @@ pub(super) fn look(
         // Each waits for the one before it, and, if slots are short, for those of other jobs.
         let queue =
             if rest.workload.roomy { 6 } else { 2 * i64::try_from(rest.workload.jobs.len()).unwrap_or(1) };
-        let wait = if run.is_accepted() { 1 } else { queue };
+        let wait = if run.is_claimed() { 1 } else { queue };
         let old = since + Millis(wait * (longest + CLOSING)) < now
             && !rest.waits_for_permit((name, book), (&run.fire, Shard(0)), &run.by.node);
         findings.test(at, Invariant::I53, !old, || format!("{name}: {run:?} waits since long"));

@@ -144,7 +144,7 @@ impl InvariantChecker {
             picks.extend(new.map(|run| NodeChoice {
                 due: run.due.max(now.wall),
                 by: run.by.clone(),
-                free: run.free,
+                free: run.free(),
                 group,
             }));
         }

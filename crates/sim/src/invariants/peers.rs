@@ -287,7 +287,7 @@ impl InvariantChecker {
         });
         let owned = jobs.iter().find(|(_, job)| {
             let run_state = job.run_state.iter().flat_map(|run_state| &run_state.open);
-            let plan = job.plan.iter().flat_map(|plan| &plan.runs).filter(|run| run.is_accepted());
+            let plan = job.plan.iter().flat_map(|plan| &plan.runs).filter(|run| run.is_claimed());
             let mut runs = job.running.values().filter(|(_, on)| *on == member.node);
             job.assignment.owner.as_ref() == Some(&member)
                 || run_state.filter(|open| open.wait.is_none()).any(|open| open.by == member)

@@ -5,7 +5,7 @@ use evenkeel_core::ids::{Fire, JobName, Member, RunId, Shard};
 use evenkeel_core::input::RunOutcome;
 use evenkeel_core::job::{Delivery, Overlap};
 use evenkeel_core::labels::Labels;
-use evenkeel_core::record::{Plan, Planned};
+use evenkeel_core::record::{Attempt, Plan};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Wall};
 
@@ -65,11 +65,11 @@ impl InvariantChecker {
 }
 
 impl PlanWrite<'_> {
-    fn old(&self, fire: &Fire) -> Option<&Planned> {
+    fn old(&self, fire: &Fire) -> Option<&Attempt> {
         self.before.runs.iter().find(|run| run.fire == *fire)
     }
 
-    fn left(&self, fire: &Fire) -> Option<&Planned> {
+    fn left(&self, fire: &Fire) -> Option<&Attempt> {
         self.after.runs.iter().find(|run| run.fire == *fire)
     }
 
@@ -111,7 +111,7 @@ impl PlanWrite<'_> {
             format!("{} accepted of {} what the watermark {to} does not cover", self.act.node, self.job)
         });
         let ahead = self.after.runs.iter().find(|run| {
-            !run.is_accepted() && run.attempt == 1 && matches!(run.fire, Fire::Due(due) if due > to)
+            !run.is_claimed() && run.attempt == 1 && matches!(run.fire, Fire::Due(due) if due > to)
         });
         findings.test(at, Invariant::I16, ahead.is_none(), || {
             format!("the watermark {to} of {} does not cover {ahead:?}", self.job)
@@ -163,8 +163,8 @@ impl PlanWrite<'_> {
 
     fn runs(&self, book: &mut JobTrack, findings: &mut InvariantResults, lives: impl Fn(&Member) -> bool) {
         let at = self.act.at;
-        let was = |run: &Planned| self.old(&run.fire).is_some_and(Planned::is_accepted);
-        let accepted: Vec<&Planned> = self.after.runs.iter().filter(|run| run.is_accepted()).collect();
+        let was = |run: &Attempt| self.old(&run.fire).is_some_and(Attempt::is_claimed);
+        let accepted: Vec<&Attempt> = self.after.runs.iter().filter(|run| run.is_claimed()).collect();
         // A job that no longer allows concurrent runs does not end those that run.
         let room =
             accepted.iter().all(|run| was(run)) || accepted.len() <= book.overlap().max_concurrent_runs();
@@ -180,14 +180,14 @@ impl PlanWrite<'_> {
                 None => self.planned(run, book, findings),
                 Some(old) if old.attempt != run.attempt && run.wait.is_some() => {
                     let id = self.run(&run.fire);
-                    let next = run.attempt == old.attempt + 1 && !run.is_accepted() && old.is_accepted();
+                    let next = run.attempt == old.attempt + 1 && !run.is_claimed() && old.is_claimed();
                     let by_its_node = next && Some(&old.by) == self.act.member;
                     self.trial(&id, old, book).waits(by_its_node, findings);
                 }
                 Some(old) if old.attempt != run.attempt => {
                     self.attempted_again(old, run, book, findings, &lives)
                 }
-                Some(old) => match (old.is_accepted(), run.is_accepted()) {
+                Some(old) => match (old.is_claimed(), run.is_claimed()) {
                     (false, false) => self.moved(old, run, findings),
                     (false, true) => self.accepted(old, run, book, findings),
                     (true, true) => self.confirmed(old, run, book, findings),
@@ -197,10 +197,10 @@ impl PlanWrite<'_> {
                 },
             }
         }
-        let gone: Vec<&Planned> =
+        let gone: Vec<&Attempt> =
             self.before.runs.iter().filter(|run| self.left(&run.fire).is_none()).collect();
         for run in gone {
-            match run.is_accepted() {
+            match run.is_claimed() {
                 true => self.closed(run, book, findings, &lives),
                 false => self.dropped(run, book, findings),
             }
@@ -208,7 +208,7 @@ impl PlanWrite<'_> {
     }
 
     /// Checks a newly planned run: by an entitled planner, for a fire or a request that has no run yet.
-    fn planned(&self, run: &Planned, book: &mut JobTrack, findings: &mut InvariantResults) {
+    fn planned(&self, run: &Attempt, book: &mut JobTrack, findings: &mut InvariantResults) {
         let at = self.act.at;
         let id = self.run(&run.fire);
         let known = match &run.fire {
@@ -216,7 +216,7 @@ impl PlanWrite<'_> {
             Fire::Asked(request) => book.requested.contains_key(request),
         };
         findings.test(at, Invariant::I18, known, || format!("{id} was planned, but nothing is due"));
-        let right = self.plans && run.attempt == 1 && !run.is_accepted();
+        let right = self.plans && run.attempt == 1 && !run.is_claimed();
         findings.test(at, Invariant::I6, right, || {
             format!("{} planned {id} as {run:?} ({})", self.act.node, self.act.kind)
         });
@@ -224,7 +224,7 @@ impl PlanWrite<'_> {
         findings.test(at, Invariant::I14, !again, || format!("{id} was planned again after it was accepted"));
     }
 
-    fn moved(&self, old: &Planned, run: &Planned, findings: &mut InvariantResults) {
+    fn moved(&self, old: &Attempt, run: &Attempt, findings: &mut InvariantResults) {
         let at = self.act.at;
         let id = || self.run(&run.fire);
         if old.by != run.by {
@@ -237,12 +237,12 @@ impl PlanWrite<'_> {
     }
 
     /// Checks an accepted run: by the node that it was planned for, while no other run of the job goes on.
-    fn accepted(&self, old: &Planned, run: &Planned, book: &mut JobTrack, findings: &mut InvariantResults) {
+    fn accepted(&self, old: &Attempt, run: &Attempt, book: &mut JobTrack, findings: &mut InvariantResults) {
         let at = self.act.at;
         let id = self.run(&run.fire);
         let is_due = !matches!(run.fire, Fire::Due(due) if due.0 - UNNOTICED > self.now.0);
         // A node may take a due run from one that has no slot for it.
-        let right = old.by == run.by || (is_due && run.planned_for.as_ref() == Some(&old.by));
+        let right = old.by == run.by || (is_due && run.planned_for() == Some(&old.by));
         let mine = right && Some(&run.by) == self.act.member && run.seq == self.after.seq;
         findings.test(at, Invariant::I2, mine, || format!("{:?} accepted {id} as {run:?}", self.act.member));
         let early = matches!(run.fire, Fire::Due(due) if due.0 - LEAD - UNNOTICED > self.now.0);
@@ -277,12 +277,12 @@ impl PlanWrite<'_> {
         });
     }
 
-    fn trial<'a>(&self, id: &'a RunId, run: &Planned, book: &'a JobTrack) -> RetryWrite<'a> {
+    fn trial<'a>(&self, id: &'a RunId, run: &Attempt, book: &'a JobTrack) -> RetryWrite<'a> {
         let (at, attempt, fire) = (self.act.at, run.attempt, book.fires.get(&run.fire));
         RetryWrite { at, run: id, attempt, fire, retry: book.retry.as_ref() }
     }
 
-    fn confirmed(&self, old: &Planned, run: &Planned, book: &mut JobTrack, findings: &mut InvariantResults) {
+    fn confirmed(&self, old: &Attempt, run: &Attempt, book: &mut JobTrack, findings: &mut InvariantResults) {
         if old == run {
             return;
         }
@@ -296,20 +296,20 @@ impl PlanWrite<'_> {
     /// Checks an attempt that follows a lost one.
     fn attempted_again(
         &self,
-        old: &Planned,
-        run: &Planned,
+        old: &Attempt,
+        run: &Attempt,
         book: &mut JobTrack,
         findings: &mut InvariantResults,
         lives: impl Fn(&Member) -> bool,
     ) {
         let at = self.act.at;
         let id = self.run(&run.fire);
-        let next = run.attempt == old.attempt + 1 && old.is_accepted();
+        let next = run.attempt == old.attempt + 1 && old.is_claimed();
         findings.test(at, Invariant::I20, next, || format!("{id}: {run:?} follows {old:?}"));
         let repeats = book.delivery == Delivery::AtLeastOnce;
         findings.test(at, Invariant::I19, repeats, || format!("{id} is at_most_once and is attempted again"));
         self.lost(old, book, findings, lives);
-        if run.is_accepted() {
+        if run.is_claimed() {
             self.accepted(run, run, book, findings);
         }
     }
@@ -317,7 +317,7 @@ impl PlanWrite<'_> {
     /// An attempt is lost only if its node is, or if trust ran out under it; and it is recorded so.
     fn lost(
         &self,
-        old: &Planned,
+        old: &Attempt,
         book: &mut JobTrack,
         findings: &mut InvariantResults,
         lives: impl Fn(&Member) -> bool,
@@ -339,7 +339,7 @@ impl PlanWrite<'_> {
 
     fn closed(
         &self,
-        old: &Planned,
+        old: &Attempt,
         book: &mut JobTrack,
         findings: &mut InvariantResults,
         lives: impl Fn(&Member) -> bool,
@@ -379,7 +379,7 @@ impl PlanWrite<'_> {
     }
 
     /// An unaccepted run leaves the plan only with a reason.
-    fn dropped(&self, run: &Planned, book: &mut JobTrack, findings: &mut InvariantResults) {
+    fn dropped(&self, run: &Attempt, book: &mut JobTrack, findings: &mut InvariantResults) {
         let at = self.act.at;
         let id = self.run(&run.fire);
         let by_schedule = matches!(run.fire, Fire::Due(_));
@@ -410,7 +410,7 @@ impl PlanWrite<'_> {
     }
 
     /// Whether a run has no fire or request any more.
-    fn is_stale(&self, run: &Planned, book: &JobTrack) -> bool {
+    fn is_stale(&self, run: &Attempt, book: &JobTrack) -> bool {
         let Some(spec) = &book.spec else { return true };
         let Fire::Due(due) = run.fire else { return !spec.job.enabled };
         let paused = spec.paused && due <= self.now + Millis(UNNOTICED);

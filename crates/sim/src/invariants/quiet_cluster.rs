@@ -8,7 +8,7 @@ use evenkeel_core::ids::{Fire, JobName, Member, NodeName, RequestId, RunId, Shar
 use evenkeel_core::input::RunOutcome;
 use evenkeel_core::job::{Delivery, Overlap};
 use evenkeel_core::keys::{self, ParsedKey, parse};
-use evenkeel_core::record::{LockRecord, Open, RunState, TriggerRecord, decode};
+use evenkeel_core::record::{Attempt, LockRecord, RunState, TriggerRecord, decode};
 use evenkeel_core::time::{Millis, Wall};
 
 use super::pools::PoolWaits;
@@ -102,7 +102,7 @@ impl QuietCluster<'_> {
                 .flat_map(|run_state| &run_state.open)
                 .filter(|open| open.by.node == *on);
             let plan = book.plan.iter().flat_map(|plan| &plan.runs);
-            let plan = plan.filter(|run| run.is_accepted() && run.by.node == *on).map(|run| &run.fire);
+            let plan = plan.filter(|run| run.is_claimed() && run.by.node == *on).map(|run| &run.fire);
             let whole = run_state.map(|open| &open.fire).chain(plan).map(|fire| (fire, Shard(0)));
             let shards = book.sharding.standing.open.iter().filter(|(_, (by, _))| by.node == *on);
             let mut open = whole.chain(shards.map(|(shard, (_, open))| (&open.fire, *shard)));
@@ -185,8 +185,9 @@ impl QuietCluster<'_> {
         let now = Wall(START.0 + at);
         let longest = self.longest();
         let somebody = self.fits_somebody(book);
-        let waits = |open: &Open| self.waits_for_permit((name, book), (&open.fire, Shard(0)), &open.by.node);
-        let is_old = |open: &Open| open.from + Millis(longest + CLOSING) < now;
+        let waits =
+            |open: &Attempt| self.waits_for_permit((name, book), (&open.fire, Shard(0)), &open.by.node);
+        let is_old = |open: &Attempt| open.starts_at() + Millis(longest + CLOSING) < now;
         // If slots are short, jobs take turns. A job with a new declaration may have more open runs than may run at
         // once. In both cases one of its runs has started recently.
         let most = book.spec.as_ref().map_or(1, |spec| spec.job.overlap.max_concurrent_runs());

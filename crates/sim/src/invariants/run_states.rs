@@ -4,7 +4,7 @@ use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::ids::{Fire, JobName, RunId, Shard};
 use evenkeel_core::input::RunOutcome;
 use evenkeel_core::job::{Delivery, Overlap};
-use evenkeel_core::record::{Assignment, Open, RetryWait, RunState};
+use evenkeel_core::record::{Assignment, Attempt, RetryWait, RunState};
 use evenkeel_core::time::{Millis, Wall};
 
 use super::cancels::is_manual;
@@ -112,7 +112,7 @@ impl RunStateWrite<'_> {
     }
 
     /// Whether a withdrawn open fire comes after all.
-    fn takes_back(&self, open: &Open) -> bool {
+    fn takes_back(&self, open: &Attempt) -> bool {
         let last = open.fire == Fire::Due(self.before.watermark) && open.back == self.after.watermark;
         last && open.attempt == 1 && self.after.watermark < self.before.watermark
     }
@@ -163,8 +163,8 @@ impl RunStateWrite<'_> {
     /// Checks a changed open run.
     fn moved(
         &self,
-        old: &Open,
-        new: &Open,
+        old: &Attempt,
+        new: &Attempt,
         book: &mut JobTrack,
         findings: &mut InvariantResults,
         lives: impl Fn(&evenkeel_core::ids::Member) -> bool,
@@ -190,7 +190,7 @@ impl RunStateWrite<'_> {
         RunId { job: self.job.clone(), fire: fire.clone(), shard: Shard(0) }
     }
 
-    fn claimed(&self, open: &Open, book: &mut JobTrack, findings: &mut InvariantResults) {
+    fn claimed(&self, open: &Attempt, book: &mut JobTrack, findings: &mut InvariantResults) {
         let at = self.act.at;
         let run = self.run(&open.fire);
         let known = match &open.fire {
@@ -207,7 +207,7 @@ impl RunStateWrite<'_> {
             .test(at, Invariant::I18, known, || format!("{run} was claimed, but nothing is due: {open:?}"));
         let mine = Some(&open.by) == self.act.member && open.attempt == 1 && open.seq == self.after.seq;
         findings.test(at, Invariant::I20, mine, || format!("{run} was opened as {open:?}"));
-        let young = book.is_young_enough(&open.fire, open.from, self.ttl);
+        let young = book.is_young_enough(&open.fire, open.starts_at(), self.ttl);
         findings.test(at, Invariant::I23, young, || format!("{run} was made up though too old: {open:?}"));
         let beside = book.overlap().max_concurrent_runs();
         let fire = book.fires.entry(open.fire.clone()).or_default();
@@ -217,13 +217,13 @@ impl RunStateWrite<'_> {
         fire.attempts.insert(1, AttemptTrack::of(&open.by));
     }
 
-    fn trial<'a>(&self, run: &'a RunId, open: &Open, book: &'a JobTrack) -> RetryWrite<'a> {
+    fn trial<'a>(&self, run: &'a RunId, open: &Attempt, book: &'a JobTrack) -> RetryWrite<'a> {
         let (at, attempt, fire) = (self.act.at, open.attempt, book.fires.get(&open.fire));
         RetryWrite { at, run, attempt, fire, retry: book.retry.as_ref() }
     }
 
     /// Checks the claim of a waiting retry.
-    fn tried(&self, new: &Open, wait: RetryWait, book: &mut JobTrack, findings: &mut InvariantResults) {
+    fn tried(&self, new: &Attempt, wait: RetryWait, book: &mut JobTrack, findings: &mut InvariantResults) {
         let run = self.run(&new.fire);
         let mine = Some(&new.by) == self.act.member && new.seq == self.after.seq;
         findings.test(self.act.at, Invariant::I2, mine, || format!("{run} was opened as {new:?}"));
@@ -233,7 +233,7 @@ impl RunStateWrite<'_> {
     }
 
     /// A run that waits for its retry goes on waiting, with the present owner of the job.
-    fn waits_on(&self, old: &Open, new: &Open, findings: &mut InvariantResults) {
+    fn waits_on(&self, old: &Attempt, new: &Attempt, findings: &mut InvariantResults) {
         let same = old.wait == new.wait && old.due == new.due;
         let mine = new.by == old.by || Some(&new.by) == self.act.member;
         findings.test(self.act.at, Invariant::I22, same && mine, || {
@@ -242,7 +242,13 @@ impl RunStateWrite<'_> {
     }
 
     /// A run claimed on a node that is no longer eligible, or by one that only reported a loss, waits for another node.
-    fn check_set_aside(&self, old: &Open, new: &Open, book: &mut JobTrack, findings: &mut InvariantResults) {
+    fn check_set_aside(
+        &self,
+        old: &Attempt,
+        new: &Attempt,
+        book: &mut JobTrack,
+        findings: &mut InvariantResults,
+    ) {
         let same = old.by == new.by && old.seq == new.seq && old.due == new.due;
         let mine = Some(&new.by) == self.act.member;
         let idle = book.attempt(&new.fire, new.attempt).is_none_or(|a| a.started.is_none());
@@ -251,7 +257,7 @@ impl RunStateWrite<'_> {
         });
     }
 
-    fn confirmed(&self, old: &Open, new: &Open, book: &mut JobTrack, findings: &mut InvariantResults) {
+    fn confirmed(&self, old: &Attempt, new: &Attempt, book: &mut JobTrack, findings: &mut InvariantResults) {
         let same = old.by == new.by && old.seq == new.seq && old.due == new.due;
         let started = book.attempt(&new.fire, new.attempt).is_none_or(|a| a.started.is_some());
         findings.test(self.act.at, Invariant::I22, same && !started, || {
@@ -261,8 +267,8 @@ impl RunStateWrite<'_> {
 
     fn attempted_again(
         &self,
-        old: &Open,
-        new: &Open,
+        old: &Attempt,
+        new: &Attempt,
         book: &mut JobTrack,
         findings: &mut InvariantResults,
         lives: impl Fn(&evenkeel_core::ids::Member) -> bool,
@@ -285,7 +291,7 @@ impl RunStateWrite<'_> {
     /// An attempt is lost only if its node is, or if trust ran out under it; and it is recorded so.
     fn lost(
         &self,
-        old: &Open,
+        old: &Attempt,
         book: &mut JobTrack,
         findings: &mut InvariantResults,
         lives: impl Fn(&evenkeel_core::ids::Member) -> bool,
@@ -306,7 +312,7 @@ impl RunStateWrite<'_> {
 
     fn closed(
         &self,
-        old: &Open,
+        old: &Attempt,
         book: &mut JobTrack,
         findings: &mut InvariantResults,
         lives: impl Fn(&evenkeel_core::ids::Member) -> bool,

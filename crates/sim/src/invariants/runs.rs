@@ -122,7 +122,7 @@ fn claim_of(store: &Store, book: &JobTrack, run: &Run, member: Option<&Member>) 
     let (by, seq) = if book.is_dispatched() {
         let plan = entry(keys::plan(&run.id.job)).and_then(|entry| decode::<Plan>(&entry.value));
         let runs = plan.into_iter().flat_map(|plan| plan.runs);
-        let mut open = runs.filter(|r| r.is_accepted() && r.fire == run.id.fire && r.attempt == run.attempt);
+        let mut open = runs.filter(|r| r.is_claimed() && r.fire == run.id.fire && r.attempt == run.attempt);
         let open = open.next()?;
         (open.by, open.seq)
     } else {

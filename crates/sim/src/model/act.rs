@@ -9,7 +9,7 @@ use evenkeel_core::input::{
     Answer, Command, CommandId, Input, LeaseEvent, Offer, OfferAnswer, RunEvent, RunOutcome,
 };
 use evenkeel_core::keys;
-use evenkeel_core::record::Planned;
+use evenkeel_core::record::Attempt;
 use evenkeel_core::registry::{Guard, LeaseGrant, LeaseId, Txn, TxnOutcome, Write};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Mono};
@@ -326,8 +326,8 @@ impl ModelState {
         }
         if scope.dispatched {
             let plan = plans::plan(self.store.get()).unwrap_or_default();
-            let ours = |planned: &Planned| {
-                planned.is_accepted()
+            let ours = |planned: &Attempt| {
+                planned.is_claimed()
                     && planned.by == *by
                     && planned.due == run.due
                     && planned.attempt == run.attempt

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use evenkeel_core::effect::VerdictState;
 use evenkeel_core::ids::{Fire, Member, Token};
 use evenkeel_core::job::Delivery;
-use evenkeel_core::record::{Open, RunState};
+use evenkeel_core::record::{Attempt, RunState};
 
 use super::state::EPOCH;
 
@@ -121,7 +121,7 @@ impl FireLedger {
         self.watermark(old, new)?;
         let was = old.and_then(|l| l.open.first());
         let is = new.open.first();
-        let told = |o: &Open| new.verdicts.iter().any(|v| v.due == o.due && v.attempt == o.attempt);
+        let told = |o: &Attempt| new.verdicts.iter().any(|v| v.due == o.due && v.attempt == o.attempt);
         if let Some(open) = is {
             require(open.by == *by, "only the holder writes (I14)", || {
                 format!("{by} opens a run for {}", open.by)
@@ -180,7 +180,7 @@ impl FireLedger {
     /// Checks an open run that leaves the run state: it ended, or was given up, or was withdrawn unstarted.
     fn closed(
         &self,
-        open: &Open,
+        open: &Attempt,
         old: Option<&RunState>,
         new: &RunState,
         told: bool,
@@ -194,7 +194,7 @@ impl FireLedger {
         })
     }
 
-    fn opened(&mut self, open: &Open, old: Option<&RunState>, trust: i64) -> Result<(), LedgerViolation> {
+    fn opened(&mut self, open: &Attempt, old: Option<&RunState>, trust: i64) -> Result<(), LedgerViolation> {
         let due = open.due.0;
         let fresh = old.is_none_or(|l| l.watermark < open.due) && matches!(open.fire, Fire::Due(_));
         require(fresh && open.attempt == 1, "a fire is claimed once (I14)", || {

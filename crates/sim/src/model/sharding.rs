@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::ids::{Fire, Member, Shard};
 use evenkeel_core::keys::{self, ParsedKey};
-use evenkeel_core::record::{Assignment, Open, RunState, ShardRunState, Sharding, SpecRecord, decode};
+use evenkeel_core::record::{Assignment, Attempt, RunState, ShardRunState, Sharding, SpecRecord, decode};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::Wall;
 
@@ -89,9 +89,15 @@ impl ShardedEntries {
             }
             watermark = watermark.or(group.map(|group| group.watermark));
             if let Some(o) = open.cloned() {
-                let (by, fire) = (member.clone(), o.fire);
-                let (due, from, back, attempt, seq) = (o.due, o.from, o.back, o.attempt, o.seq);
-                found.open.push(Open { fire, due, from, by, attempt, seq, back, wait: None, began: None });
+                let by = member.clone();
+                found.open.push(Attempt {
+                    by,
+                    wait: None,
+                    began: None,
+                    shards: Attempt::single(),
+                    total: 1,
+                    ..o
+                });
             }
         }
         found.watermark = watermark.unwrap_or(Wall::MIN);
@@ -208,7 +214,7 @@ impl ModelCommit<'_> {
         if unmoved {
             return Ok(());
         }
-        let fresh = |o: &Open| was.open.iter().all(|old| old.due != o.due);
+        let fresh = |o: &Attempt| was.open.iter().all(|old| old.due != o.due);
         let claimed = is.open.first().filter(|o| fresh(o) && matches!(o.fire, Fire::Due(_)));
         require(
             claimed.is_none() || self.before.sharding.reshard_pending.is_none(),

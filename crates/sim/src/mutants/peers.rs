@@ -260,10 +260,10 @@ impl Mutation for PlansOnOneNode {
             let Some(mut plan) = parse(key).filter(is_plan).and_then(|_| decode::<Plan>(value)) else {
                 continue;
             };
-            for run in plan.runs.iter_mut().filter(|run| !run.is_accepted()) {
-                let (by, free) = one.get_or_insert_with(|| (run.by.clone(), run.free + 1));
+            for run in plan.runs.iter_mut().filter(|run| !run.is_claimed()) {
+                let (by, free) = one.get_or_insert_with(|| (run.by.clone(), run.free() + 1));
                 *free -= 1;
-                (run.by, run.free) = (by.clone(), *free);
+                run.place(by.clone(), *free);
             }
             *value = encode(&plan);
         }
@@ -279,7 +279,7 @@ impl Mutation for PlansOnDrainedNodes {
         let mut members = view.members().map(|(member, _)| member);
         let Some(drained) = members.find(|member| view.intent(&member.node).is_some()) else { return };
         writes(effects, &[CommitKind::Plan], is_plan, |_, plan: &mut Plan| {
-            plan.runs.iter_mut().filter(|run| !run.is_accepted()).for_each(|run| run.by = drained.clone());
+            plan.runs.iter_mut().filter(|run| !run.is_claimed()).for_each(|run| run.by = drained.clone());
         });
     }
 }

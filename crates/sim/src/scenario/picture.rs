@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use evenkeel_core::ids::{Fire, JobName, NodeName};
 use evenkeel_core::keys;
 use evenkeel_core::record::{
-    BeatRecord, ClusterSettings, LoadRecord, OfflineRecord, Plan, Planned, ServingRecord, SpecRecord,
+    Attempt, BeatRecord, ClusterSettings, LoadRecord, OfflineRecord, Plan, ServingRecord, SpecRecord,
     StrikeRecord, decode,
 };
 use evenkeel_core::registry::Value;
@@ -81,8 +81,8 @@ impl ScenarioRunner {
         let plan: Plan = self.entry(&keys::plan(job)).and_then(|value| decode(&value)).unwrap_or_default();
         let mut text = self.plan_line(job, &plan);
         for run in &plan.runs {
-            let state = if run.is_accepted() { "accepted by" } else { "planned for" };
-            let (when, by, free) = (fire(&run.fire), &run.by.node, run.free);
+            let state = if run.is_claimed() { "accepted by" } else { "planned for" };
+            let (when, by, free) = (fire(&run.fire), &run.by.node, run.free());
             let again = if run.attempt > 1 { format!(", attempt {}", run.attempt) } else { String::new() };
             writeln!(text, "  {when} {state} {by}, which had {free} free{again}").expect("a text grows");
         }
@@ -99,9 +99,9 @@ impl ScenarioRunner {
         let mut per = BTreeMap::<&NodeName, usize>::new();
         plan.runs.iter().for_each(|run| *per.entry(&run.by.node).or_default() += 1);
         let per: Vec<String> = per.iter().map(|(node, runs)| format!("{node} {runs}")).collect();
-        let accepted = plan.runs.iter().filter(|run| run.is_accepted()).count();
+        let accepted = plan.runs.iter().filter(|run| run.is_claimed()).count();
         let planner = plan.planner.as_ref().map_or("nobody".to_owned(), |p| p.member.node.to_string());
-        let open: Vec<&Planned> = plan.runs.iter().collect();
+        let open: Vec<&Attempt> = plan.runs.iter().collect();
         let span = match (open.first(), open.last()) {
             (Some(first), Some(last)) => format!(" from {} to {}", fire(&first.fire), fire(&last.fire)),
             _ => String::new(),

@@ -60,7 +60,7 @@ fn runs_of_a_batch_are_given_one_after_another_in_the_order_of_their_times() {
     let given = ["a", "b", "c", "d", "e", "f"].map(|name| {
         let plan: Plan = world.stored(keys::plan(&name.parse().unwrap())).unwrap();
         assert_eq!(plan.runs.len(), 1, "{name} is planned with the beat: {plan:?}");
-        (plan.runs[0].by.node.to_string(), plan.runs[0].free)
+        (plan.runs[0].by.node.to_string(), plan.runs[0].free())
     });
     let expected = [("a", 3), ("c", 2), ("a", 2), ("b", 1), ("c", 1), ("a", 1)];
     assert_eq!(given, expected.map(|(node, free)| (node.to_string(), free)));

@@ -9,11 +9,11 @@ use crate::effect::Verdict;
 use crate::ids::RunId;
 use crate::input::{Answer, Refusal};
 use crate::keys;
+use crate::lifecycle;
 use crate::local::CommitScope;
 use crate::record::{TriggerRecord, TriggerRequest, encode};
 use crate::registry::{Txn, Write};
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
-use crate::rules::firing;
 use crate::shards::ShardSet;
 use crate::view::JobView;
 
@@ -21,17 +21,17 @@ use crate::view::JobView;
 pub(super) fn cancel(ctx: &RuleContext<'_>, run: &RunId, out: &mut RuleOutput) -> ItemDecision {
     let Some(id) = ctx.view.id(&run.job) else { return no_job(&run.job) };
     let job = ctx.job(id);
-    if firing::is_cancelled(&job, ctx.member, run) {
+    if lifecycle::is_cancelled(&job, ctx.member, run) {
         return answer(Answer::Done);
     }
-    if firing::awaits(&job, ctx.member, run) {
+    if lifecycle::awaits(&job, ctx.member, run) {
         return ItemDecision::Wait;
     }
-    if let Some(request) = firing::taken_back(&job, run) {
+    if let Some(request) = lifecycle::taken_back(&job, run) {
         out.add(RuleAction::Record(verdict(ctx, &job, (run, request))));
         return answer(Answer::Done);
     }
-    if firing::is_unclaimed(ctx.view, &job, run) {
+    if lifecycle::is_unclaimed(ctx.view, &job, run) {
         return take_back(ctx, &job, run);
     }
     // The feed may show this node's own commit before its answer, which says what became of the run.
@@ -46,7 +46,7 @@ pub(super) fn cancel(ctx: &RuleContext<'_>, run: &RunId, out: &mut RuleOutput) -
 fn take_back(ctx: &RuleContext<'_>, job: &JobView<'_>, run: &RunId) -> ItemDecision {
     let known = job.triggers().cloned().unwrap_or_default();
     let mut record: TriggerRecord = known.value.clone().unwrap_or_default();
-    for request in record.requests.iter_mut().filter(|request| firing::is_request(request, run)) {
+    for request in record.requests.iter_mut().filter(|request| lifecycle::is_request(request, run)) {
         request.taken = true;
         request.taken_back = Some(ctx.now.wall);
     }
@@ -59,7 +59,7 @@ fn take_back(ctx: &RuleContext<'_>, job: &JobView<'_>, run: &RunId) -> ItemDecis
 /// The verdict for the history, written once, by the node that got the command.
 fn verdict(ctx: &RuleContext<'_>, job: &JobView<'_>, (run, request): (&RunId, &TriggerRequest)) -> Verdict {
     let node = ctx.member.node.as_str();
-    let one = firing::given_up(run.clone(), 1, request.at, node, firing::MANUAL);
+    let one = lifecycle::not_attempted(run.clone(), 1, request.at, node, lifecycle::MANUAL);
     let sharded = job.spec().zip(job.sharding());
     let shards = sharded.map(|(spec, sharding)| {
         ShardSet::all(sharding.shard_map.total_of(&spec.job)).minus(&spec.off).or(&ShardSet::one(run.shard))

@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 
 use crate::eligibility;
 use crate::ids::Member;
+use crate::lifecycle;
 use crate::load::Score;
 use crate::rule_context::RuleContext;
-use crate::rules::firing;
 use crate::slots::{NodeSlots, SlotTimeline};
 use crate::view::{GroupId, JobView, View};
 
@@ -35,7 +35,7 @@ impl CandidateNodes {
         let members: Vec<Member> = eligibility::workers(ctx).into_iter().cloned().collect();
         let beat = ctx.view.settings().beat_of(ctx.now.wall);
         let open = members.iter().map(|member| is_reachable(ctx, member, beat)).collect();
-        let full = firing::free_slots(ctx.view, ctx.local) == 0;
+        let full = lifecycle::free_slots(ctx.view, ctx.local) == 0;
         let offline = members.iter().map(|member| ctx.view.is_offline(member)).collect();
         Self { members, full, open, offline, lenient: BTreeMap::new(), eligible: BTreeMap::new() }
     }

@@ -2,13 +2,14 @@
 
 use super::candidates::CandidateNodes;
 use super::placement::PlacementChoice;
-use super::{AHEAD, PlanWriter, RUNS_MAX, VERDICTS_MAX};
+use super::{AHEAD, PlanWriter, RUNS_MAX};
 
 use crate::commit_kind::CommitKind;
 use crate::due;
 use crate::ids::Fire;
+use crate::lifecycle::VERDICTS_MAX;
 use crate::overlap::EffectiveSchedule;
-use crate::record::Planned;
+use crate::record::Attempt;
 use crate::rule_context::{RuleAction, RuleOutput};
 use crate::time::{Millis, Wall};
 use crate::view::JobTerms;
@@ -32,8 +33,8 @@ impl PlanWriter<'_> {
                 }
                 request.taken = true;
                 let fire = Fire::Asked(request.id.clone());
-                let verdict = self.skipped_verdict(&fire, (request.at, request.at), why.into());
-                self.draft.verdicts.push(verdict);
+                let at = (request.at, request.at);
+                self.draft.verdicts.extend(self.runs.refused(fire, at, &Attempt::single(), why.into()));
                 continue;
             }
             if !batch.has_candidate(self.ctx.view, self.job.group()) {
@@ -69,8 +70,8 @@ impl PlanWriter<'_> {
                 }
                 return;
             }
-            if !self.ctx.clock_agrees() {
-                return self.doubt_clock(out);
+            if !self.runs.clock_agrees(out) {
+                return;
             }
             if self.draft.runs.len() >= RUNS_MAX || self.draft.verdicts.len() >= VERDICTS_MAX {
                 let last = self.draft.runs.iter().map(|run| run.due).max().unwrap_or(now);
@@ -101,8 +102,8 @@ impl PlanWriter<'_> {
         if let Some(old) = self.anew.iter().find(|run| run.fire == fire)
             && batch.may_run(self.ctx, &self.job, &old.by)
         {
-            let (by, free) = (old.by.clone(), old.free);
-            self.draft.runs.push(Planned { by, free, ..self.first_attempt(fire, due) });
+            let (by, choice) = (old.by.clone(), old.choice.clone());
+            self.draft.runs.push(Attempt { choice, ..Attempt::first(fire, due, by) });
             return true;
         }
         let can = batch.can_place(self.ctx, &self.job);
@@ -113,19 +114,7 @@ impl PlanWriter<'_> {
     }
 
     /// The first attempt of a fire, which belongs to this node until it is placed on another one.
-    pub(super) fn first_attempt(&self, fire: Fire, due: Wall) -> Planned {
-        let by = self.ctx.member.clone();
-        Planned {
-            fire,
-            due,
-            by,
-            free: 0,
-            planned_for: None,
-            attempt: 1,
-            seq: 0,
-            from: None,
-            wait: None,
-            began: None,
-        }
+    pub(super) fn first_attempt(&self, fire: Fire, due: Wall) -> Attempt {
+        Attempt::first(fire, due, self.ctx.member.clone())
     }
 }

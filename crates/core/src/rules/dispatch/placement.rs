@@ -9,7 +9,7 @@ use super::{CandidateNodes, PlanWriter};
 use crate::eligibility::PlanningRight;
 use crate::ids::{Fire, Member};
 use crate::job::Priority;
-use crate::record::{Plan, Planned, PlannerKind};
+use crate::record::{Attempt, Plan, PlannerKind};
 use crate::rule_context::RuleContext;
 use crate::slots::SlotTimeline;
 use crate::time::{Millis, Wall};
@@ -135,7 +135,7 @@ fn known(
         desks.iter().map(|writer| (writer.job.id, writer)).collect();
     let mut spans = Vec::new();
     let rank = (false, Reverse(Priority::default()));
-    let mut add = |plan: &Plan, terms: Option<&JobTerms>, run: &Planned| {
+    let mut add = |plan: &Plan, terms: Option<&JobTerms>, run: &Attempt| {
         let Some(at) = batch.index(&run.by) else { return };
         let (begin, length) = taken(ctx, right, plan, terms, run);
         spans.push(SlotUse { begin, rank, length, holder: SlotHolder::Placed(at) });
@@ -164,24 +164,24 @@ fn taken(
     right: &PlanningRight,
     plan: &Plan,
     terms: Option<&JobTerms>,
-    run: &Planned,
+    run: &Attempt,
 ) -> (Wall, Millis) {
     let (begin, length) = (begin(run), length(plan, terms, run, right));
     let settings = ctx.view.settings();
     // A beat's planner has read the plan in that beat, so a run that should have ended before it still executes.
     let read = (settings.planner == PlannerKind::Beat).then(|| settings.start_of(right.planner.number));
-    let goes_on = run.is_accepted() && read.is_some_and(|read| begin + length <= read);
+    let goes_on = run.is_claimed() && read.is_some_and(|read| begin + length <= read);
     if goes_on { (begin, ctx.now.wall - begin + length) } else { (begin, length) }
 }
 
 /// When a run can begin at the earliest.
-pub(super) fn begin(run: &Planned) -> Wall {
+pub(super) fn begin(run: &Attempt) -> Wall {
     run.from.or_else(|| run.wait.map(|wait| wait.until)).unwrap_or(run.due)
 }
 
 /// How long a run is expected to take: as long as the latest ones of its job; where none has ended yet, until the job's
 /// next fire; where there is none, as long as is planned ahead.
-pub(super) fn length(plan: &Plan, terms: Option<&JobTerms>, run: &Planned, right: &PlanningRight) -> Millis {
+pub(super) fn length(plan: &Plan, terms: Option<&JobTerms>, run: &Attempt, right: &PlanningRight) -> Millis {
     let next = || terms?.schedule.as_ref()?.next(run.due).map(|next| next - run.due);
     plan.took.or_else(next).unwrap_or_else(|| right.horizon - run.due).max(Millis(1))
 }

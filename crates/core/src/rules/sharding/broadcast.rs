@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 
 use crate::effect::{Verdict, VerdictState};
 use crate::ids::{Fire, Member, NodeName, RunId, Shard};
+use crate::lifecycle::missed;
 use crate::record::{ShardAssignment, ShardGroup, ShardMap, ShardRunState, TriggerRecord, regroup};
-use crate::rules::dispatch::missed;
 use crate::sharded_job::ShardedJob;
 use crate::shards::ShardSet;
 use crate::time::Wall;

@@ -67,11 +67,11 @@ fn a_run_by_hand_completes_a_shard_too() {
     };
     let fire = Fire::Asked(request.id.clone());
     seen.triggers.requests.push(request);
-    seen.run_state("a@6684").add_open(OpenShards { fire, ..open(T, Wall::MIN, "0-1") });
+    seen.run_state("a@6684").add_open(Attempt { fire, ..open(T, Wall::MIN, "0-1") });
     assert_eq!(value(ONE, &seen, "execution/0/completed"), None);
     assert!(value(ONE, &seen, "execution/0/running").is_some());
     let mut skewed = seen.clone();
-    skewed.run_state("a@6684").open[0].from = Wall(T + 600);
+    skewed.run_state("a@6684").open[0].from = Some(Wall(T + 600));
     let next = value(ONE, &skewed, "execution/0/nextFireTime");
     assert_eq!(next.as_deref(), Some("1795259690000"), "what a clock ahead of ours has claimed is no fire");
     let seen = seen.ends("a@6684", T + 600, "0-1").at(T + 700);
@@ -215,7 +215,7 @@ fn a_fire_that_comes_during_a_run_marks_its_shards_and_no_others() {
     off.spec.off = shards("1");
     assert_eq!(marked(&off), [0]);
     let mut tardy = late;
-    tardy.run_state("a@6684").open[0].from = Wall(T + 10_000);
+    tardy.run_state("a@6684").open[0].from = Some(Wall(T + 10_000));
     assert_eq!(marked(&tardy), [0; 0], "that fire came before the run began");
 }
 

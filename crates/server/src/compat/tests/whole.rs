@@ -1,7 +1,7 @@
 //! Trees of whole clusters, entry by entry in the source's format.
 
 use evenkeel_core::load::{HostLoad, Score};
-use evenkeel_core::record::{BeatRecord, LoadRecord, Open, Plan, Planned, Planner, ServingRecord};
+use evenkeel_core::record::{Attempt, BeatRecord, LoadRecord, NodeChoice, Plan, Planner, ServingRecord};
 
 use super::super::{CompatCluster, CompatJobSummary, CompatNode, render_whole};
 use super::*;
@@ -23,19 +23,9 @@ fn job(name: &str, holder: Option<&str>) -> CompatJobSummary {
     }
 }
 
-fn open(by: &str, from: i64) -> Vec<Open> {
-    let (by, due) = (member(by), Wall(T));
-    vec![Open {
-        fire: Fire::Due(due),
-        due,
-        from: Wall(from),
-        by,
-        attempt: 1,
-        seq: 7,
-        back: Wall(T - 10_000),
-        wait: None,
-        began: None,
-    }]
+fn open(by: &str, from: i64) -> Vec<Attempt> {
+    let first = Attempt::first(Fire::Due(Wall(T)), Wall(T), member(by));
+    vec![Attempt { from: Some(Wall(from)), seq: 7, back: Wall(T - 10_000), ..first }]
 }
 
 /// Three nodes, one of them draining; a further drained one is offline.
@@ -120,17 +110,11 @@ fn beating() -> CompatCluster {
     whole.beats = vec![("dispatch".to_owned(), beat, Wall(T - 40_000))];
     let mut dispatched = job("report", None);
     dispatched.spec.job.placement = Placement::Dispatched;
-    let planned = |due: i64, by: &str, from: Option<i64>| Planned {
-        fire: Fire::Due(Wall(due)),
-        due: Wall(due),
-        by: member(by),
-        free: 3,
-        planned_for: None,
-        attempt: 1,
+    let planned = |due: i64, by: &str, from: Option<i64>| Attempt {
         seq: 5,
         from: from.map(Wall),
-        wait: None,
-        began: None,
+        choice: Some(NodeChoice { free: 3, planned_for: None }.into()),
+        ..Attempt::first(Fire::Due(Wall(due)), Wall(due), member(by))
     };
     let mut asked = planned(T - 1_000, "b@2", None);
     asked.fire = Fire::Asked("by-hand".parse().unwrap());

@@ -1,7 +1,7 @@
 //! Explains why a claimed job is on its node, and why it runs or does not run.
 
 use evenkeel_core::ids::{Fire, Member, RunId, Shard};
-use evenkeel_core::record::{Open, RunState};
+use evenkeel_core::record::{Attempt, RunState};
 use evenkeel_core::time::{Millis, Wall};
 
 use super::ExplainContext;
@@ -46,7 +46,7 @@ fn holder(known: &ExplainContext, told: &mut ExplanationRow) {
 }
 
 /// The state of an open fire now, and the rule behind it.
-fn going_on(known: &ExplainContext, open: &Open) -> (&'static str, String) {
+fn going_on(known: &ExplainContext, open: &Attempt) -> (&'static str, String) {
     let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard: Shard(0) };
     let (by, attempt) = (&open.by, open.attempt);
     if let Some(wait) = open.wait {
@@ -56,7 +56,7 @@ fn going_on(known: &ExplainContext, open: &Open) -> (&'static str, String) {
         let until = moment(wait.until);
         return ("firing", format!("run {run} failed, and its attempt {attempt} follows from {until} on"));
     }
-    match open.from <= known.now {
+    match open.starts_at() <= known.now {
         _ if !known.lives(by) => ("claims", taken_over(by)),
         true if let Some(pool) = known.permit_of(&run, by) => {
             ("pools", format!("run {run} is claimed by {} and waits for a seat in pool {pool}", by.node))
@@ -64,7 +64,7 @@ fn going_on(known: &ExplainContext, open: &Open) -> (&'static str, String) {
         true => ("firing", format!("run {run} is under way on {}, attempt {attempt}", by.node)),
         false => (
             "firing",
-            format!("run {run} is claimed ahead by {} and starts at {}", by.node, moment(open.from)),
+            format!("run {run} is claimed ahead by {} and starts at {}", by.node, moment(open.starts_at())),
         ),
     }
 }
@@ -110,7 +110,7 @@ fn obstacle(known: &ExplainContext, run_state: Option<&RunState>) -> Option<Stri
     before.or_else(|| unheld(known).map(|(_, why)| why)).or_else(|| full(known))
 }
 
-fn id(known: &ExplainContext, open: &Open) -> RunId {
+fn id(known: &ExplainContext, open: &Attempt) -> RunId {
     RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard: Shard(0) }
 }
 
@@ -135,8 +135,9 @@ pub(super) fn waiting(known: &ExplainContext, run_state: Option<&RunState>) -> V
         why,
         killable,
     };
-    let without_permit =
-        open.iter().filter(|open| open.wait.is_none() && open.from <= known.now && known.lives(&open.by));
+    let without_permit = open
+        .iter()
+        .filter(|open| open.wait.is_none() && open.starts_at() <= known.now && known.lives(&open.by));
     let without_permit = without_permit.filter_map(|open| {
         let pool = known.permit_of(&id(known, open), &open.by)?;
         Some(one(open.fire.clone(), open.due, Some(open.by.clone()), (known.permit_wanted(pool), true)))

@@ -1,7 +1,7 @@
 //! Explains why the runs of a dispatched job go to their nodes.
 
 use evenkeel_core::ids::{Fire, Member, RunId, Shard};
-use evenkeel_core::record::{Plan, Planned, Planner, PlannerKind};
+use evenkeel_core::record::{Attempt, Plan, Planner, PlannerKind};
 use evenkeel_core::time::Wall;
 
 use super::ExplainContext;
@@ -80,12 +80,12 @@ pub(super) fn by(known: &ExplainContext, planner: &Planner) -> String {
     format!("{} {right} {}", planner.member, planner.number)
 }
 
-fn id_of(known: &ExplainContext, run: &Planned) -> RunId {
+fn id_of(known: &ExplainContext, run: &Attempt) -> RunId {
     RunId { job: known.job().name.clone(), fire: run.fire.clone(), shard: Shard(0) }
 }
 
 /// Why a run is on its node.
-pub(super) fn why_there(known: &ExplainContext, runs: &[Planned], run: &Planned) -> String {
+pub(super) fn why_there(known: &ExplainContext, runs: &[Attempt], run: &Attempt) -> String {
     let id = id_of(known, run);
     let state = match run.from {
         Some(from) if from <= known.now && known.permit_of(&id, &run.by).is_some() => {
@@ -95,15 +95,15 @@ pub(super) fn why_there(known: &ExplainContext, runs: &[Planned], run: &Planned)
         Some(_) => "accepted",
         None if run.wait.is_some() => "failed, waits for its next attempt",
         None if run.due <= known.now => {
-            return format!("{id} is due; {}; {}", untaken(known, runs, run), run.choice());
+            return format!("{id} is due; {}; {}", untaken(known, runs, run), run.why_chosen());
         }
         None => "planned",
     };
-    format!("{id} is {state}: {}", run.choice())
+    format!("{id} is {state}: {}", run.why_chosen())
 }
 
 /// Why no further run begins beside the running ones.
-fn before(known: &ExplainContext, runs: &[Planned]) -> Option<String> {
+fn before(known: &ExplainContext, runs: &[Attempt]) -> Option<String> {
     let mut begun =
         runs.iter().filter(|run| run.wait.is_some() || run.from.is_some_and(|from| from <= known.now));
     let room = known.job().overlap.max_concurrent_runs();
@@ -112,7 +112,7 @@ fn before(known: &ExplainContext, runs: &[Planned]) -> Option<String> {
 }
 
 /// Why a due run has not been claimed by its node.
-fn untaken(known: &ExplainContext, runs: &[Planned], run: &Planned) -> String {
+fn untaken(known: &ExplainContext, runs: &[Attempt], run: &Attempt) -> String {
     let node = &run.by.node;
     let full = || match known.slots(node) {
         Some((busy, all)) if busy >= all => {
@@ -157,7 +157,7 @@ pub(super) fn waiting(known: &ExplainContext, plan: Option<&Plan>) -> Vec<Waitin
 const SOON: &str = "it is about to be planned";
 
 /// What prevents the planning of the next run.
-fn obstacle(known: &ExplainContext, runs: &[Planned], planner: &(&str, String, bool)) -> Option<String> {
+fn obstacle(known: &ExplainContext, runs: &[Attempt], planner: &(&str, String, bool)) -> Option<String> {
     let nobody = || (!planner.2).then(|| format!("nobody plans: {}", planner.1));
     known.no_node().or_else(|| before(known, runs)).or_else(nobody)
 }
@@ -168,14 +168,14 @@ fn now(
     planner: &(&str, String, bool),
 ) -> (&'static str, String) {
     let runs = plan.map_or(&[][..], |plan| &plan.runs);
-    let waits = |run: &Planned| known.permit_of(&id_of(known, run), &run.by).is_some();
-    let begun = |run: &&Planned| run.from.is_some_and(|from| from <= known.now) && !waits(run);
+    let waits = |run: &Attempt| known.permit_of(&id_of(known, run), &run.by).is_some();
+    let begun = |run: &&Attempt| run.from.is_some_and(|from| from <= known.now) && !waits(run);
     let (going, ahead) = (runs.iter().filter(begun).count(), runs.len());
     if going > 0 {
         let (s, are) = if going == 1 { ("", "is") } else { ("s", "are") };
         return ("firing", format!("{going} run{s} {are} under way"));
     }
-    if let Some(pool) = runs.iter().find(|run| run.is_accepted() && waits(run)).and(known.job().pool.as_ref())
+    if let Some(pool) = runs.iter().find(|run| run.is_claimed() && waits(run)).and(known.job().pool.as_ref())
     {
         return (
             "pools",

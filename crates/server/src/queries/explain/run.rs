@@ -117,7 +117,7 @@ async fn point_for_owner(
                 told.fact("planned_in", planner.number);
                 told.point("planner", "dispatch", dispatched::by(known, planner));
             }
-            told.fact("free", planned.free);
+            told.fact("free", planned.free());
             told.point("where", "dispatch", dispatched::why_there(known, &plan.runs, planned));
         }
     }

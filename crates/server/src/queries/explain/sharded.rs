@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::ids::{Fire, Member, RunId, Shard, counted};
-use evenkeel_core::record::{OpenShards, ShardRunState, Sharding};
+use evenkeel_core::record::{Attempt, ShardRunState, Sharding};
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Wall;
 
@@ -97,7 +97,7 @@ fn shard_activity(known: &ExplainContext, run_state: Option<&ShardRunState>) -> 
     let open = run_state.open.iter().map(|open| {
         let verb = match open.wait {
             Some(_) => "will try again",
-            None if open.from <= known.now => "runs",
+            None if open.starts_at() <= known.now => "runs",
             None => "will run",
         };
         format!("{verb} {} of the fire of {}", open.shards, moment(open.due))
@@ -106,12 +106,12 @@ fn shard_activity(known: &ExplainContext, run_state: Option<&ShardRunState>) -> 
 }
 
 /// The state of open shards whose nodes are online.
-fn under_way(known: &ExplainContext, open: &[(&Member, &OpenShards)]) -> (&'static str, String) {
+fn under_way(known: &ExplainContext, open: &[(&Member, &Attempt)]) -> (&'static str, String) {
     let (mut going, mut waiting, mut full) = (ShardSet::empty(), ShardSet::empty(), None);
     for (member, open) in open {
         for shard in open.shards.iter() {
             let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard };
-            let wants = open.wait.is_none() && open.from <= known.now;
+            let wants = open.wait.is_none() && open.starts_at() <= known.now;
             let pool = known.permit_of(&run, member).filter(|_| wants);
             full = full.or(pool);
             if pool.is_some() { &mut waiting } else { &mut going }.insert(shard);
@@ -138,7 +138,7 @@ pub(super) fn waiting(
         .iter()
         .flat_map(|(member, run_state)| run_state.open.iter().map(move |open| (member, open)));
     for (member, open) in open.filter(|(member, _)| known.lives(member)) {
-        let wants = open.wait.is_none() && open.from <= known.now;
+        let wants = open.wait.is_none() && open.starts_at() <= known.now;
         for shard in open.shards.iter().filter(|_| wants).take(SHARDS_LISTED) {
             let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard };
             let Some(pool) = known.permit_of(&run, member) else { continue };
@@ -187,7 +187,7 @@ fn now(
     run_states: &BTreeMap<Member, ShardRunState>,
     settled: Wall,
 ) -> (&'static str, String) {
-    let open: Vec<(&Member, &OpenShards)> = run_states
+    let open: Vec<(&Member, &Attempt)> = run_states
         .iter()
         .flat_map(|(member, run_state)| run_state.open.iter().map(move |open| (member, open)))
         .collect();

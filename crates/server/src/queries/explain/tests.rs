@@ -3,7 +3,7 @@
 use evenkeel_core::ids::Fire;
 use evenkeel_core::job::Work;
 use evenkeel_core::load::{HostLoad, Score};
-use evenkeel_core::record::{Open, Plan, Planned, PlannerKind, PoolPermit, PoolRecord, RunState};
+use evenkeel_core::record::{Attempt, NodeChoice, Plan, PlannerKind, PoolPermit, PoolRecord, RunState};
 
 use super::*;
 
@@ -145,17 +145,10 @@ fn a_request_waits_for_the_same_reason_whoever_asks() {
 #[test]
 fn a_planned_run_behind_one_that_goes_on_waits_for_it() {
     let mut known = held();
-    let run = |due: i64, from| Planned {
-        fire: Fire::Due(Wall(due)),
-        due: Wall(due),
-        by: "b@2".parse().expect("a member"),
-        free: 1,
-        planned_for: None,
-        attempt: 1,
-        seq: 0,
+    let run = |due: i64, from| Attempt {
         from,
-        wait: None,
-        began: None,
+        choice: Some(NodeChoice { free: 1, planned_for: None }.into()),
+        ..Attempt::first(Fire::Due(Wall(due)), Wall(due), "b@2".parse().expect("a member"))
     };
     let going = Some(Wall(T - 10_000));
     let plan =
@@ -177,17 +170,8 @@ fn an_open_fire_is_under_way_or_ahead_or_orphaned() {
     let mut known = held();
     let open = |from| {
         let (by, due) = ("a@1".parse().expect("a member"), Wall(T));
-        let open = Open {
-            fire: Fire::Due(due),
-            due,
-            from: Wall(from),
-            by,
-            attempt: 2,
-            seq: 3,
-            back: Wall(0),
-            wait: None,
-            began: None,
-        };
+        let first = Attempt::first(Fire::Due(due), due, by);
+        let open = Attempt { from: Some(Wall(from)), attempt: 2, seq: 3, back: Wall(0), ..first };
         RunState { open: vec![open], ..run_state(T) }
     };
     let run = "run j:1795259680000:0";
@@ -212,16 +196,11 @@ fn an_open_fire_is_under_way_or_ahead_or_orphaned() {
 #[test]
 fn of_several_open_fires_each_is_told_by_its_own_rule() {
     let known = held();
-    let open = |from: i64, by: &str| Open {
-        fire: Fire::Due(Wall(from)),
-        due: Wall(from),
-        from: Wall(from),
-        by: by.parse().expect("a member"),
-        attempt: 1,
+    let open = |from: i64, by: &str| Attempt {
+        from: Some(Wall(from)),
         seq: 3,
         back: Wall(0),
-        wait: None,
-        began: None,
+        ..Attempt::first(Fire::Due(Wall(from)), Wall(from), by.parse().expect("a member"))
     };
     let run_state = RunState { open: vec![open(T - 10_000, "gone@1"), open(T, "a@1")], ..run_state(T) };
     let mut told = ExplanationRow::of("job j".to_owned());
@@ -247,17 +226,9 @@ fn a_dispatched_job_says_who_planned_it_and_why_there() {
     let beat = known.settings.beat_of(Wall(T));
     let holder: Member = "b@2".parse().expect("a member");
     known.beat = Some(BeatRecord { beat, holder: holder.clone(), seq: 4 });
-    let run = |due: i64, by: &str, free: i64| Planned {
-        fire: Fire::Due(Wall(due)),
-        due: Wall(due),
-        by: by.parse().expect("a member"),
-        free,
-        planned_for: None,
-        attempt: 1,
-        seq: 0,
-        from: None,
-        wait: None,
-        began: None,
+    let run = |due: i64, by: &str, free: i64| Attempt {
+        choice: Some(NodeChoice { free, planned_for: None }.into()),
+        ..Attempt::first(Fire::Due(Wall(due)), Wall(due), by.parse().expect("a member"))
     };
     let planner = Some(evenkeel_core::record::Planner { member: holder, number: beat });
     let mut plan = Plan {

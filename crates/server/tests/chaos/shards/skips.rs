@@ -82,21 +82,19 @@ fn skips(before: &ShardRunState, after: &ShardRunState, verdict: &Verdict) -> Ve
 #[cfg(test)]
 mod tests {
     use evenkeel_core::ids::{Fire, RunId};
-    use evenkeel_core::record::OpenShards;
+    use evenkeel_core::record::Attempt;
     use evenkeel_core::time::Wall;
 
     use super::*;
 
-    fn open(due: i64, shards: &[u32]) -> OpenShards {
+    fn open(due: i64, shards: &[u32]) -> Attempt {
         let shards = shards.iter().map(|shard| Shard(*shard)).collect();
         let (due, back) = (Wall(due), Wall(due - 1_000));
-        let fire = Fire::Due(due);
-        let rest = (1, 1, 3, None, None);
-        let (attempt, seq, total, wait, began) = rest;
-        OpenShards { fire, due, from: due, back, attempt, seq, total, shards, wait, began }
+        let first = Attempt::first(Fire::Due(due), due, "a@1".parse().expect("a member"));
+        Attempt { from: Some(due), back, seq: 1, total: 3, shards, ..first }
     }
 
-    fn run_state(open: Vec<OpenShards>, verdicts: Vec<Verdict>, ended: i64) -> ShardRunState {
+    fn run_state(open: Vec<Attempt>, verdicts: Vec<Verdict>, ended: i64) -> ShardRunState {
         let (groups, ended) = (Vec::new(), Some(Wall(ended)));
         ShardRunState { map_number: 1, seq: 1, groups, open, verdicts, began: None, ended }
     }

@@ -4,7 +4,7 @@ use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::ids::{Fire, Member, RunId, Shard};
 use evenkeel_core::input::RunOutcome;
 use evenkeel_core::job::{CatchUp, Delivery};
-use evenkeel_core::record::{OpenShards, RetryWait};
+use evenkeel_core::record::{Attempt, RetryWait};
 use evenkeel_core::time::{Millis, Wall};
 
 use super::super::cancels::is_manual;
@@ -75,12 +75,12 @@ impl ShardedTxn<'_> {
         }
     }
 
-    fn is_reported_lost(&self, shard: Shard, open: &OpenShards) -> bool {
+    fn is_reported_lost(&self, shard: Shard, open: &Attempt) -> bool {
         self.new_verdicts(VerdictState::Lost)
             .any(|v| v.run.fire == open.fire && v.attempt == open.attempt && v.shards.contains(shard))
     }
 
-    fn is_cancelled(&self, shard: Shard, open: &OpenShards) -> bool {
+    fn is_cancelled(&self, shard: Shard, open: &Attempt) -> bool {
         let of_it = |v: &&Verdict| v.run.fire == open.fire && v.shards.contains(shard);
         self.new_verdicts(VerdictState::Skipped).filter(of_it).any(is_manual)
     }
@@ -88,8 +88,8 @@ impl ShardedTxn<'_> {
     fn fate(
         &self,
         shard: Shard,
-        (_, old): &(Member, OpenShards),
-        new: Option<&(Member, OpenShards)>,
+        (_, old): &(Member, Attempt),
+        new: Option<&(Member, Attempt)>,
         book: &mut JobTrack,
     ) -> OpenRunFate {
         match new {
@@ -107,7 +107,7 @@ impl ShardedTxn<'_> {
         let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.monitor_execution);
         // It went back also if the same commit then claims the next fire: the watermark is past that one, and its claim
         // says that it began below the withdrawn fire.
-        let is_due = |open: &OpenShards| matches!(open.fire, Fire::Due(_));
+        let is_due = |open: &Attempt| matches!(open.fire, Fire::Due(_));
         let anew = new.is_some_and(|(_, new)| is_due(old) && is_due(new) && new.back < old.due);
         let backwards = anew || self.after.watermark(shard) < self.before.watermark(shard);
         match () {
@@ -132,7 +132,7 @@ impl ShardedTxn<'_> {
         };
         let (at, job, kind) = (self.at(), self.job, self.act.kind);
         let old = self.before.open.get(&shard).map(|(_, open)| open);
-        let taken = |open: &&OpenShards| open.attempt == 1 && matches!(open.fire, Fire::Due(_));
+        let taken = |open: &&Attempt| open.attempt == 1 && matches!(open.fire, Fire::Due(_));
         let back = old.filter(taken).filter(|_| fate == Some(OpenRunFate::Withdrawn)).map(|open| open.back);
         let backwards = to < from && back.is_none_or(|back| to < back);
         findings.test(at, Invariant::I14, !backwards, || {
@@ -144,7 +144,7 @@ impl ShardedTxn<'_> {
             return;
         }
         let opened = self.after.open.get(&shard).map(|(_, open)| &open.fire);
-        let missed = old.filter(|_| fate != Some(OpenRunFate::Unchanged)).map(|open| open.from);
+        let missed = old.filter(|_| fate != Some(OpenRunFate::Unchanged)).map(|open| open.starts_at());
         let mut fire = from.min(back.unwrap_or(from)).max(spec.since);
         while let Some(due) = schedule.next(fire).filter(|due| *due <= to) {
             fire = due;
@@ -171,7 +171,7 @@ impl ShardedTxn<'_> {
         &self,
         shard: Shard,
         by: &Member,
-        open: &OpenShards,
+        open: &Attempt,
         book: &mut JobTrack,
         findings: &mut InvariantResults,
     ) {
@@ -204,7 +204,7 @@ impl ShardedTxn<'_> {
             .filter(|_| book.spec.as_ref().is_some_and(|s| s.job.monitor_execution));
         findings
             .test(at, Invariant::I15, beside.is_none(), || format!("{run} was claimed beside {beside:?}"));
-        let young = book.is_young_enough(&open.fire, open.from, self.ttl);
+        let young = book.is_young_enough(&open.fire, open.starts_at(), self.ttl);
         findings.test(at, Invariant::I23, young, || format!("{run} was made up though too old: {open:?}"));
         self.caught_up(shard, open, book, findings);
         let broadcast = book.spec.as_ref().is_some_and(|spec| spec.job.is_broadcast());
@@ -226,13 +226,7 @@ impl ShardedTxn<'_> {
     }
 
     /// Of the fires that came due while a shard ran, the job's policy decides how many are caught up.
-    fn caught_up(
-        &self,
-        shard: Shard,
-        open: &OpenShards,
-        book: &mut JobTrack,
-        findings: &mut InvariantResults,
-    ) {
+    fn caught_up(&self, shard: Shard, open: &Attempt, book: &mut JobTrack, findings: &mut InvariantResults) {
         let (Fire::Due(due), Some(spec)) = (&open.fire, &book.spec) else { return };
         let Some((closed, version, count)) = book.sharding.missed.get_mut(&shard) else { return };
         if *version != book.edition || due >= closed {
@@ -256,8 +250,8 @@ impl ShardedTxn<'_> {
     fn claim_kept(
         &self,
         shard: Shard,
-        (by, old): &(Member, OpenShards),
-        (to, new): &(Member, OpenShards),
+        (by, old): &(Member, Attempt),
+        (to, new): &(Member, Attempt),
         findings: &mut InvariantResults,
     ) {
         let same = by == to && old.due == new.due && old.seq <= new.seq;
@@ -266,7 +260,7 @@ impl ShardedTxn<'_> {
         });
     }
 
-    fn trial<'a>(&self, run: &'a RunId, open: &OpenShards, book: &'a JobTrack) -> RetryWrite<'a> {
+    fn trial<'a>(&self, run: &'a RunId, open: &Attempt, book: &'a JobTrack) -> RetryWrite<'a> {
         let fire = book.sharding.fires.get(&(open.fire.clone(), run.shard));
         RetryWrite { at: self.at(), run, attempt: open.attempt, fire, retry: book.retry.as_ref() }
     }
@@ -275,7 +269,7 @@ impl ShardedTxn<'_> {
     fn tried(
         &self,
         shard: Shard,
-        (by, open): &(Member, OpenShards),
+        (by, open): &(Member, Attempt),
         wait: RetryWait,
         book: &mut JobTrack,
         findings: &mut InvariantResults,
@@ -292,8 +286,8 @@ impl ShardedTxn<'_> {
     fn waits_on(
         &self,
         shard: Shard,
-        (by, old): &(Member, OpenShards),
-        (to, new): &(Member, OpenShards),
+        (by, old): &(Member, Attempt),
+        (to, new): &(Member, Attempt),
         findings: &mut InvariantResults,
     ) {
         let moved = Some(to) == self.act.member && !(self.lives)(by);
@@ -306,8 +300,8 @@ impl ShardedTxn<'_> {
     fn attempted_again(
         &self,
         shard: Shard,
-        (by, old): &(Member, OpenShards),
-        (to, new): &(Member, OpenShards),
+        (by, old): &(Member, Attempt),
+        (to, new): &(Member, Attempt),
         book: &mut JobTrack,
         findings: &mut InvariantResults,
     ) {
@@ -334,7 +328,7 @@ impl ShardedTxn<'_> {
     fn lost(
         &self,
         shard: Shard,
-        (by, old): (&Member, &OpenShards),
+        (by, old): (&Member, &Attempt),
         book: &mut JobTrack,
         findings: &mut InvariantResults,
     ) {
@@ -353,7 +347,7 @@ impl ShardedTxn<'_> {
     fn closed(
         &self,
         shard: Shard,
-        (by, old): &(Member, OpenShards),
+        (by, old): &(Member, Attempt),
         fate: OpenRunFate,
         book: &mut JobTrack,
         findings: &mut InvariantResults,
@@ -412,7 +406,7 @@ impl ShardedTxn<'_> {
     }
 
     /// Counts from here on the fires that the shard missed while it ran. A fire that was late before does not count.
-    fn note_missed(&self, shard: Shard, old: &OpenShards, closed: Option<Wall>, book: &mut JobTrack) {
+    fn note_missed(&self, shard: Shard, old: &Attempt, closed: Option<Wall>, book: &mut JobTrack) {
         book.sharding.missed.remove(&shard);
         let (Some(closed), Some(spec), Some(schedule)) = (closed, &book.spec, &book.schedule) else { return };
         // The writer's clock may be ahead, and it may be written long after.
@@ -426,7 +420,7 @@ impl ShardedTxn<'_> {
         let off = (closed - truly).0.abs() > ALLOWED;
         let closed = closed.min(truly - Millis(if off { TIMEOUT } else { 0 }));
         let Some(watermark) = self.before.watermark(shard) else { return };
-        let late = schedule.next(watermark.max(spec.since)).is_some_and(|due| due <= old.from);
+        let late = schedule.next(watermark.max(spec.since)).is_some_and(|due| due <= old.starts_at());
         if !late && book.fires_by_schedule() {
             book.sharding.missed.insert(shard, (closed, book.edition, 0));
         }

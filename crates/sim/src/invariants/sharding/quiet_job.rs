@@ -7,7 +7,7 @@ use evenkeel_core::ids::{Fire, JobName, Member, Shard};
 use evenkeel_core::input::RunOutcome;
 use evenkeel_core::job::{Delivery, Spec};
 use evenkeel_core::keys;
-use evenkeel_core::record::{NodeSwitches, OpenShards, Sharding, TriggerRecord, decode};
+use evenkeel_core::record::{Attempt, NodeSwitches, Sharding, TriggerRecord, decode};
 use evenkeel_core::time::{Millis, Wall};
 
 use super::super::quiet_cluster::{CLOSING, PROMPT, QuietCluster};
@@ -98,12 +98,12 @@ impl QuietShardedJob<'_> {
                 });
             }
             let prompt = self.rest.workload.roomy || self.track.pool.is_some();
-            let permit = |open: &OpenShards, shard| {
+            let permit = |open: &Attempt, shard| {
                 self.rest.waits_for_permit((name, self.track), (&open.fire, shard), &member.node)
             };
-            let waits = |open: &OpenShards| open.shards.iter().any(|shard| permit(open, shard));
+            let waits = |open: &Attempt| open.shards.iter().any(|shard| permit(open, shard));
             for open in run_state.open.iter().filter(|open| lives && prompt && !waits(open)) {
-                findings.test(at, Invariant::I53, open.from + longest >= self.now, || {
+                findings.test(at, Invariant::I53, open.starts_at() + longest >= self.now, || {
                     format!("{name} is open since long at {member}: {open:?}")
                 });
             }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_core::effect::Verdict;
 use evenkeel_core::ids::{Fire, Member, NodeName, RequestId, RunId, Shard, Token};
 use evenkeel_core::input::RunOutcome;
-use evenkeel_core::record::{OpenShards, ShardGroup, ShardRunState, Sharding};
+use evenkeel_core::record::{Attempt, ShardGroup, ShardRunState, Sharding};
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Wall;
 
@@ -50,7 +50,7 @@ pub(crate) struct ShardPositions {
     /// The responsible member, and its watermark.
     pub held: BTreeMap<Shard, (Member, Wall)>,
     /// Its open run, and the member whose run state has it.
-    pub open: BTreeMap<Shard, (Member, OpenShards)>,
+    pub open: BTreeMap<Shard, (Member, Attempt)>,
     /// Shards that are in two run states, or open twice.
     pub doubled: BTreeSet<Shard>,
     /// Verdicts of all run states.

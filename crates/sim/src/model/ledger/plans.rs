@@ -5,7 +5,7 @@ use evenkeel_core::eligibility::DISPATCH;
 use evenkeel_core::ids::{Member, Operation};
 use evenkeel_core::job::Delivery;
 use evenkeel_core::keys;
-use evenkeel_core::record::{BeatRecord, Plan, Planned, decode};
+use evenkeel_core::record::{Attempt, BeatRecord, Plan, decode};
 use evenkeel_core::store::Store;
 
 use super::super::state::job;
@@ -54,7 +54,7 @@ impl FireLedger {
         let old = old.unwrap_or(&empty);
         require(new.seq > old.seq, "seq rises (I1)", || format!("seq goes from {} to {}", old.seq, new.seq))?;
         self.plan_watermark(old, new)?;
-        let of = |plan: &Plan, run: &Planned| plan.runs.iter().find(|r| r.fire == run.fire).cloned();
+        let of = |plan: &Plan, run: &Attempt| plan.runs.iter().find(|r| r.fire == run.fire).cloned();
         for run in &old.runs {
             let told = new.verdicts.iter().any(|v| v.due == run.due && v.attempt == run.attempt);
             match of(new, run) {
@@ -70,8 +70,8 @@ impl FireLedger {
                     })?;
                 }
                 Some(now) if now.by != run.by => {
-                    let takes = now.by == *by && now.planned_for.as_ref() == Some(&run.by);
-                    require((plans || takes) && !run.is_accepted(), "an accepted run stays (I42)", || {
+                    let takes = now.by == *by && now.planned_for() == Some(&run.by);
+                    require((plans || takes) && !run.is_claimed(), "an accepted run stays (I42)", || {
                         format!("{} goes from {} to {}", named(now.due.0), run.by, now.by)
                     })?;
                 }
@@ -88,16 +88,16 @@ impl FireLedger {
                 format!("{} is planned again after it started", named(run.due.0))
             })?;
             // A node whose run was ended may accept the next attempt in the commit that records the end.
-            if run.is_accepted() && before.is_none_or(|r| !r.is_accepted() || r.attempt != run.attempt) {
+            if run.is_claimed() && before.is_none_or(|r| !r.is_claimed() || r.attempt != run.attempt) {
                 self.accepted(run, by, trust)?;
             }
         }
-        let accepted = new.runs.iter().filter(|run| run.is_accepted()).count();
+        let accepted = new.runs.iter().filter(|run| run.is_claimed()).count();
         require(accepted <= 1, "no overlap (I15)", || format!("{accepted} runs are accepted at once"))?;
         self.lose(new)
     }
 
-    fn accepted(&mut self, run: &Planned, by: &Member, trust: i64) -> Result<(), LedgerViolation> {
+    fn accepted(&mut self, run: &Attempt, by: &Member, trust: i64) -> Result<(), LedgerViolation> {
         let due = run.due.0;
         require(run.by == *by, "only its node accepts a run (I14)", || {
             format!("{by} accepts {} for {}", named(due), run.by)
@@ -114,12 +114,12 @@ impl FireLedger {
     }
 
     /// Checks a run that leaves the plan: it ended, was given up with a verdict, or never began and may be planned.
-    fn left(&self, run: &Planned, new: &Plan, told: bool) -> Result<(), LedgerViolation> {
+    fn left(&self, run: &Attempt, new: &Plan, told: bool) -> Result<(), LedgerViolation> {
         let due = run.due.0;
         let ended = self.ends.contains(&(due, run.attempt));
         let back = new.watermark < run.due && new.reached < run.due;
         let skipped = new.verdicts.iter().any(|v| v.from.0 <= due && due <= v.due.0);
-        let unbegun = !self.started(due) && (back || skipped || !run.is_accepted());
+        let unbegun = !self.started(due) && (back || skipped || !run.is_claimed());
         require(ended || told || unbegun, "a run is closed by its end (I22)", || {
             format!("{} attempt {} leaves the plan and nobody knows its end", named(due), run.attempt)
         })

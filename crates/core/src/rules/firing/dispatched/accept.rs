@@ -4,13 +4,12 @@ use alloc::vec::Vec;
 
 use super::{DispatchedRuns, may_accept};
 use crate::commit_kind::CommitKind;
-use crate::effect::Event;
 use crate::eligibility;
 use crate::ids::{Fire, Member};
+use crate::lifecycle::{free_slots, is_within_pace};
 use crate::local::OfferState;
-use crate::record::Planned;
+use crate::record::{Attempt, NodeChoice};
 use crate::rule_context::{RuleAction, RuleOutput};
-use crate::rules::firing::{free_slots, is_within_pace};
 use crate::time::{Millis, Wall};
 
 /// How often a due run that another one of its job holds up checks whether that has ended.
@@ -21,23 +20,23 @@ const LOOK_AHEAD: Millis = Millis(100);
 const PATIENCE: Millis = Millis::secs(1);
 
 /// Whether this run counts against the overlap limit for `next`. A run that has begun goes on first.
-fn holds_back(run: &Planned, next: &Planned) -> bool {
-    run.is_accepted() || (run.wait.is_some() && next.attempt == 1)
+fn holds_back(run: &Attempt, next: &Attempt) -> bool {
+    run.is_claimed() || (run.wait.is_some() && next.attempt == 1)
 }
 
 impl DispatchedRuns<'_> {
     /// Accepts the run that is due next, or schedules the next look for when that may be done.
     pub(super) fn accept(&mut self, out: &mut RuleOutput) {
-        let ctx = self.ctx;
+        let ctx = self.ctx();
         let Some(run) = self.candidate(out) else { return };
-        if self.terms.is_none_or(|terms| !terms.enabled || self.is_dropped_when_due(terms, &run)) {
+        if self.runs.terms.is_none_or(|terms| !terms.enabled || self.is_dropped_when_due(terms, &run)) {
             // Once it is due it is dropped, or the pause is over.
             if run.due > ctx.now.wall {
-                out.add(RuleAction::JobAt(self.job.id, run.due));
+                out.add(RuleAction::JobAt(self.runs.job.id, run.due));
             }
             return;
         }
-        if !ctx.takes(&self.job) {
+        if !ctx.takes(&self.runs.job) {
             return;
         }
         let now = ctx.now.wall;
@@ -46,40 +45,37 @@ impl DispatchedRuns<'_> {
         }
         let from = self.spread_start(&run);
         if now < from - ctx.local.settings.lead {
-            let policy = self.terms.map(|terms| ctx.policy(terms));
-            let schedule = self.terms.and_then(|terms| terms.schedule.as_ref());
+            let policy = self.runs.terms.map(|terms| ctx.policy(terms));
+            let schedule = self.runs.terms.and_then(|terms| terms.schedule.as_ref());
             let other =
                 policy.zip(schedule).and_then(|(p, schedule)| p.spread_changes_at(schedule, run.due, now));
             let at = from - ctx.local.settings.lead;
-            return out.add(RuleAction::JobAt(self.job.id, other.map_or(at, |other| other.min(at))));
+            return out.add(RuleAction::JobAt(self.runs.job.id, other.map_or(at, |other| other.min(at))));
         }
         if self.is_behind_others(&run, out) {
             return;
         }
-        if !ctx.clock_agrees() {
-            out.add(RuleAction::Announce(Event::ClockDiffers(ctx.local.settings.max_clock_skew)));
-            return out.add(RuleAction::JobAwaitsTrust(self.job.id));
-        }
-        if ctx.now.mono + (from - now) >= ctx.lease.until() {
-            return out.add(RuleAction::JobAwaitsTrust(self.job.id));
+        if !self.runs.clock_agrees(out) || !self.runs.trusts_until(from, out) {
+            return;
         }
         let is_full = free_slots(ctx.view, ctx.local) <= out.claimed;
         if is_full || !is_within_pace(ctx.local, out) {
-            out.add(RuleAction::JobAwaitsSlot(self.job.id, run.due));
+            out.add(RuleAction::JobAwaitsSlot(self.runs.job.id, run.due));
             if is_full && run.by == *ctx.member {
                 self.offer_elsewhere(&run, from, out);
             }
             return;
         }
-        out.claim(ctx.view, self.job.id);
+        out.claim(ctx.view, self.runs.job.id);
         if let Some(wait) = run.wait {
             self.make_way((wait.since(), ctx.now.mono));
         }
         let seq = self.draft.seq + 1;
         if let Some(mine) = self.draft.runs.iter_mut().find(|r| r.fire == run.fire) {
             let planned_for = (run.by != *ctx.member).then(|| run.by.clone());
+            let choice = Some(NodeChoice { free: run.free(), planned_for }.into());
             let (by, from) = (ctx.member.clone(), Some(from.max(now)));
-            *mine = Planned { by, planned_for, seq, from, wait: None, ..run.clone() };
+            *mine = Attempt { by, choice, seq, from, wait: None, ..run.clone() };
         }
         if let Fire::Due(due) = run.fire {
             self.draft.reached = self.draft.reached.max(due);
@@ -92,36 +88,36 @@ impl DispatchedRuns<'_> {
 
     /// When to look again at a run that another run's next attempt precedes: a run goes on until its last attempt, and
     /// until then no other one of the job begins.
-    fn attempt_before(&self, run: &Planned) -> Option<RuleAction> {
-        let now = self.ctx.now.wall;
-        let waits = |other: &&Planned| {
-            other.fire == run.fire || (run.attempt == 1 && self.job.max_concurrent_runs() == 1)
+    fn attempt_before(&self, run: &Attempt) -> Option<RuleAction> {
+        let now = self.ctx().now.wall;
+        let waits = |other: &&Attempt| {
+            other.fire == run.fire || (run.attempt == 1 && self.runs.job.max_concurrent_runs() == 1)
         };
         let wait = self.draft.runs.iter().filter(waits).find_map(|other| other.wait)?;
         match wait.left(now) {
-            Some(until) => Some(RuleAction::JobAt(self.job.id, until)),
+            Some(until) => Some(RuleAction::JobAt(self.runs.job.id, until)),
             None => (run.attempt == 1).then(|| self.reread_at(now + LOOK_AGAIN)),
         }
     }
 
     /// Whether a run that this node accepted beside others has not begun; no other is accepted before it has.
     fn is_unstarted(&self) -> bool {
-        let given = |run: &Planned| self.ctx.local.given_to(self.job.id, &self.id(run)).is_some();
-        self.job.max_concurrent_runs() > 1 && self.own_runs().any(|run| run.is_accepted() && !given(run))
+        let given = |run: &Attempt| self.ctx().local.given_to(self.runs.job.id, &self.runs.id(run)).is_some();
+        self.runs.job.max_concurrent_runs() > 1 && self.own_runs().any(|run| run.is_claimed() && !given(run))
     }
 
     /// Offers a due run that this node has no slot for to one node after the other, the least loaded first: a node that
     /// has a slot takes it. It waits until a plan that must be read again is read.
-    fn offer_elsewhere(&self, run: &Planned, from: Wall, out: &mut RuleOutput) {
-        let (ctx, now) = (self.ctx, self.ctx.now.wall);
+    fn offer_elsewhere(&self, run: &Attempt, from: Wall, out: &mut RuleOutput) {
+        let (ctx, now) = (self.ctx(), self.ctx().now.wall);
         if now < from {
-            return out.add(RuleAction::JobAt(self.job.id, from));
+            return out.add(RuleAction::JobAt(self.runs.job.id, from));
         }
         let peers = &ctx.local.peers;
-        if peers.reread.contains_key(&self.job.id) || ctx.local.reading.contains(&self.job.id) {
+        if peers.reread.contains_key(&self.runs.job.id) || ctx.local.reading.contains(&self.runs.job.id) {
             return;
         }
-        let sent = peers.offers.get(&(self.job.id, run.fire.clone()));
+        let sent = peers.offers.get(&(self.runs.job.id, run.fire.clone()));
         let elsewhere = sent.filter(|sent| sent.to != *ctx.member);
         if elsewhere.is_some_and(|sent| matches!(sent.state, OfferState::Asked | OfferState::Taken)) {
             return;
@@ -130,7 +126,7 @@ impl DispatchedRuns<'_> {
         let beat = ctx.view.settings().beat_of(now);
         let may_take = |member: &&Member| {
             *member != ctx.member
-                && self.job.fits(member)
+                && self.runs.job.fits(member)
                 && !busy.contains(member)
                 && !peers.is_unreachable(member, beat)
                 && ctx.view.member(member).is_some_and(|state| !state.info.address.is_empty())
@@ -139,45 +135,46 @@ impl DispatchedRuns<'_> {
         if let Some(to) =
             others.min_by_key(|member| ctx.view.score(member)).filter(|_| eligibility::has_address(ctx))
         {
-            out.add(RuleAction::Offer(self.job.id, self.id(run), to.clone(), false));
+            out.add(RuleAction::Offer(self.runs.job.id, self.runs.id(run), to.clone(), false));
         }
     }
 
     /// The run that is to be accepted next. A run that has begun goes on first.
-    fn candidate(&self, out: &mut RuleOutput) -> Option<Planned> {
-        let order = |run: &&Planned| (run.attempt == 1, self.moment(run));
-        let may_accept = |run: &&Planned| !run.is_accepted() && may_accept(self.ctx, self.job.id, run);
-        let mut open: Vec<&Planned> = self.draft.runs.iter().filter(may_accept).collect();
-        if self.job.max_concurrent_runs() > 1 {
+    fn candidate(&self, out: &mut RuleOutput) -> Option<Attempt> {
+        let order = |run: &&Attempt| (run.attempt == 1, self.runs.moment(run));
+        let may_accept = |run: &&Attempt| !run.is_claimed() && may_accept(self.ctx(), self.runs.job.id, run);
+        let mut open: Vec<&Attempt> = self.draft.runs.iter().filter(may_accept).collect();
+        if self.runs.job.max_concurrent_runs() > 1 {
             // A run that waits for its next attempt delays no other one.
-            let until = |run: &Planned| run.wait.and_then(|wait| wait.left(self.ctx.now.wall));
+            let until = |run: &Attempt| run.wait.and_then(|wait| wait.left(self.ctx().now.wall));
             let moments = open.iter().filter_map(|run| until(run));
-            out.actions.extend(moments.map(|at| RuleAction::JobAt(self.job.id, at)));
+            out.actions.extend(moments.map(|at| RuleAction::JobAt(self.runs.job.id, at)));
             open.retain(|run| until(run).is_none());
         }
         open.into_iter().min_by_key(order).cloned()
     }
 
     /// Whether others of the job go before this run, now that it is due; then schedules the next look.
-    fn is_behind_others(&self, run: &Planned, out: &mut RuleOutput) -> bool {
-        let (now, moment) = (self.ctx.now.wall, self.moment(run));
+    fn is_behind_others(&self, run: &Attempt, out: &mut RuleOutput) -> bool {
+        let (now, moment) = (self.ctx().now.wall, self.runs.moment(run));
         if self.is_unstarted() {
             return true;
         }
         let held = self.draft.runs.iter().filter(|other| holds_back(other, run)).count();
-        if held >= self.job.max_concurrent_runs() {
+        if held >= self.runs.job.max_concurrent_runs() {
             // Of several the end of any makes room, and other nodes' ends are not reported for certain.
-            if self.job.max_concurrent_runs() > 1 || !self.own_runs().any(Planned::is_accepted) {
+            if self.runs.job.max_concurrent_runs() > 1 || !self.own_runs().any(Attempt::is_claimed) {
                 let soon = if now < moment { LOOK_AHEAD } else { LOOK_AGAIN };
                 out.add(self.reread_at(now + soon));
             }
             return true;
         }
-        let alive = |run: &&Planned| self.ctx.view.member(&run.by).is_some();
-        let goes_before =
-            |other: &&Planned| self.moment(other) < moment && other.by != run.by && !holds_back(other, run);
+        let alive = |run: &&Attempt| self.ctx().view.member(&run.by).is_some();
+        let goes_before = |other: &&Attempt| {
+            self.runs.moment(other) < moment && other.by != run.by && !holds_back(other, run)
+        };
         let ahead = self.draft.runs.iter().filter(alive).filter(goes_before).count();
-        let earlier = held + ahead >= self.job.max_concurrent_runs();
+        let earlier = held + ahead >= self.runs.job.max_concurrent_runs();
         // The node that closed a run would take the next one each time, and runs that wait elsewhere would never start.
         let turn = self.draft.freed.map_or(moment, |freed| moment.max(freed)) + PATIENCE;
         if earlier && now < turn {
@@ -189,21 +186,21 @@ impl DispatchedRuns<'_> {
     }
 
     /// When it may start: at its moment, or at the job's moment in the spread when it is caught up.
-    fn spread_start(&self, run: &Planned) -> Wall {
-        let now = self.ctx.now.wall;
+    fn spread_start(&self, run: &Attempt) -> Wall {
+        let now = self.ctx().now.wall;
         if run.wait.is_some() {
             return now;
         }
         let first = run.attempt == 1 && matches!(run.fire, Fire::Due(_));
-        let terms = self.terms.filter(|_| first && self.ctx.clock_agrees());
+        let terms = self.runs.terms.filter(|_| first && self.ctx().clock_agrees());
         let turn = terms.and_then(|terms| {
-            Some(self.ctx.policy(terms).spread_start(terms.schedule.as_ref()?, run.due, now))
+            Some(self.ctx().policy(terms).spread_start(terms.schedule.as_ref()?, run.due, now))
         });
-        turn.unwrap_or_else(|| self.moment(run))
+        turn.unwrap_or_else(|| self.runs.moment(run))
     }
 
     /// Has the plan read again at this moment, and not in this one.
     fn reread_at(&self, at: Wall) -> RuleAction {
-        RuleAction::Reread(self.job.id, at.max(self.ctx.now.wall + Millis(1)))
+        RuleAction::Reread(self.runs.job.id, at.max(self.ctx().now.wall + Millis(1)))
     }
 }

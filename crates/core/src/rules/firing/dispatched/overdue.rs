@@ -1,8 +1,8 @@
 //! Overdue runs: due runs whose nodes have no slot for them. A node that has a slot takes them.
 
-use crate::record::Planned;
+use crate::lifecycle::{free_slots, moment};
+use crate::record::Attempt;
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
-use crate::rules::firing::{free_slots, moment};
 use crate::time::Wall;
 use crate::view::JobId;
 
@@ -21,10 +21,10 @@ pub(super) fn must_read_overdue(ctx: &RuleContext<'_>, id: JobId, out: &mut Rule
 }
 
 /// From when on this node takes a run planned for another one, which had no slot for it; `None` where it does not.
-pub(super) fn takes_over(ctx: &RuleContext<'_>, id: JobId, run: &Planned) -> Option<Wall> {
+pub(super) fn takes_over(ctx: &RuleContext<'_>, id: JobId, run: &Attempt) -> Option<Wall> {
     let key = (id, run.fire.clone());
     let is_known = ctx.local.peers.overdue.get(&key) == Some(&true);
-    if run.by == *ctx.member || run.is_accepted() || !is_known {
+    if run.by == *ctx.member || run.is_claimed() || !is_known {
         return None;
     }
     let now = ctx.now.wall;
@@ -33,6 +33,6 @@ pub(super) fn takes_over(ctx: &RuleContext<'_>, id: JobId, run: &Planned) -> Opt
 }
 
 /// Whether a run belongs to this node, or may come to it.
-pub(super) fn may_accept(ctx: &RuleContext<'_>, id: JobId, run: &Planned) -> bool {
+pub(super) fn may_accept(ctx: &RuleContext<'_>, id: JobId, run: &Attempt) -> bool {
     run.by == *ctx.member || takes_over(ctx, id, run).is_some_and(|from| from <= ctx.now.wall)
 }

@@ -3,103 +3,91 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::{DispatchedRuns, START_WINDOW, is_admitted, is_misdated, is_within_pace, run_of};
-
+use super::DispatchedRuns;
 use crate::commit_kind::CommitKind;
-use crate::effect::{Event, Run};
+use crate::effect::Run;
+use crate::ids::Shard;
+use crate::lifecycle::{PACE_AGAIN, Readiness, is_within_pace};
 use crate::local::CommitScope;
 use crate::overlap::SUPERSEDED;
-use crate::record::{Planned, PlannerKind};
+use crate::record::{Attempt, Plan, PlannerKind};
 use crate::rule_context::{RuleAction, RuleOutput};
 use crate::time::Wall;
 
 impl DispatchedRuns<'_> {
     /// Starts accepted runs within a second of their moment; later ones are confirmed first.
     pub(super) fn start_all(&self, out: &mut RuleOutput) {
-        let local = self.ctx.local;
-        if local.put_off.contains_key(&self.job.id) {
+        let (local, job) = (self.ctx().local, self.runs.job);
+        if local.put_off.contains_key(&job.id) {
             return;
         }
-        let mut going = local.given_of(self.job.id).count();
-        let given = |run: &Planned| local.given_to(self.job.id, &self.id(run)).is_some();
-        for (run, from) in self.own_runs().filter(|run| !given(run)).filter_map(|run| Some((run, run.from?)))
-        {
+        let mut going = local.given_of(job.id).count();
+        for run in self.own_runs().filter(|run| run.is_claimed() && !self.runs.is_given(run)) {
             let before = out.actions.len();
-            if going < self.job.max_concurrent_runs() {
-                self.start(run, from, out);
+            if going < job.max_concurrent_runs() {
+                self.start(run, out);
             }
-            if out.commits_since(before, &CommitScope::Job(self.job.id)) {
+            if out.commits_since(before, &CommitScope::Job(job.id)) {
                 return;
             }
             going += out.starts_since(before);
         }
     }
 
-    pub(super) fn start(&self, run: &Planned, from: Wall, out: &mut RuleOutput) {
-        let ctx = self.ctx;
-        if self.is_superseded(run, out) {
-            return self.cancel(run, out);
+    fn start(&self, run: &Attempt, out: &mut RuleOutput) {
+        if self.runs.is_replaced(run, Wall::MIN, out) {
+            return self.replace(run, out);
         }
-        let now = ctx.now;
-        let misdated = is_misdated(from, self.moment(run), now.wall);
-        if now.wall < from && !misdated {
-            return out.add(RuleAction::JobAt(self.job.id, from));
-        }
-        if !ctx.clock_agrees() {
-            out.add(RuleAction::Announce(Event::ClockDiffers(ctx.local.settings.max_clock_skew)));
-            return out.add(RuleAction::JobAwaitsTrust(self.job.id));
-        }
-        let spec = self.job.spec();
-        if !is_admitted(ctx, self.job.id, (spec.as_ref(), &self.id(run), run.due), out) {
+        let readiness = self.runs.readiness(run, out);
+        if readiness == Readiness::NotYet {
             return;
         }
-        let latest = from + START_WINDOW;
-        if now.wall > latest || misdated {
-            return self.confirm(run, now.wall, out);
+        let (spec, id) = (self.runs.job.spec(), self.runs.id(run));
+        let declared = spec.as_ref().map(|spec| &spec.job);
+        if self.runs.admitted(declared, [id].into(), run.due, out).is_empty() {
+            return;
         }
-        if let Some(spec) = spec {
-            let not_after = ctx.lease.until().min(now.mono + (latest - now.wall));
-            let sent = self.sent(run);
-            let declared = (&spec.job, run.began().unwrap_or(from));
-            let run = run_of(ctx, self.id(run), run.due, (run.attempt, run.seq), declared, not_after);
-            out.add(RuleAction::Start(self.job.id, Run { sent, ..run }));
+        let Readiness::Start(not_after) = readiness else { return self.confirm(run, out) };
+        if let Some(declared) = declared {
+            let started = self.runs.run(run, Shard(0), declared, not_after);
+            out.add(RuleAction::Start(self.runs.job.id, Run { sent: self.sent(run), ..started }));
         }
     }
 
     /// The planner of a run, and why it chose this node: the plan forgets both when the run is over.
-    pub(super) fn sent(&self, run: &Planned) -> String {
+    fn sent(&self, run: &Attempt) -> String {
         let Some(planner) = &self.draft.planner else { return String::new() };
-        let right = match self.ctx.view.settings().planner {
+        let right = match self.ctx().view.settings().planner {
             PlannerKind::Beat => "in beat",
             PlannerKind::Leader => "by epoch",
         };
         let planned = format!("planned by {} {right} {}", planner.member, planner.number);
-        format!("{planned}: {}", run.choice())
+        format!("{planned}: {}", run.why_chosen())
     }
 
     /// Removes an accepted run that has not started from the plan, in favour of a later fire.
-    pub(super) fn cancel(&self, run: &Planned, out: &mut RuleOutput) {
-        let (ctx, job, terms, plan) = (self.ctx, self.job, self.terms, self.plan);
-        let mut writer =
-            DispatchedRuns { ctx, job, terms, plan, draft: self.draft.clone(), kind: None, next: None };
+    fn replace(&self, run: &Attempt, out: &mut RuleOutput) {
+        let mut writer = self.with(self.draft.clone());
         writer.draft.runs.retain(|other| other.fire != run.fire);
         writer.give_up(run, SUPERSEDED);
         writer.commit(CommitKind::GiveUp, out);
     }
 
-    pub(super) fn confirm(&self, run: &Planned, now: Wall, out: &mut RuleOutput) {
-        if !is_within_pace(self.ctx.local, out) {
-            return out.add(RuleAction::JobAfter(
-                self.job.id,
-                self.ctx.now.mono + crate::rules::firing::PACE_AGAIN,
-            ));
+    /// Moves the start window of an accepted run that is too old to start from (law 2).
+    fn confirm(&self, run: &Attempt, out: &mut RuleOutput) {
+        if !is_within_pace(self.ctx().local, out) {
+            let again = self.ctx().now.mono + PACE_AGAIN;
+            return out.add(RuleAction::JobAfter(self.runs.job.id, again));
         }
         let mut draft = self.draft.clone();
-        if let Some(mine) = draft.runs.iter_mut().find(|r| r.fire == run.fire) {
-            mine.from = Some(now.max(self.moment(run)));
+        if let Some(mine) = draft.runs.iter_mut().find(|other| other.fire == run.fire) {
+            *mine = self.runs.confirmed(run, run.seq);
         }
-        let (ctx, job, terms, plan) = (self.ctx, self.job, self.terms, self.plan);
-        DispatchedRuns { ctx, job, terms, plan, draft, kind: None, next: None }
-            .commit(CommitKind::Confirm, out);
+        self.with(draft).commit(CommitKind::Confirm, out);
+    }
+
+    /// A writer of another next version of the same plan.
+    fn with(&self, draft: Plan) -> Self {
+        Self { runs: self.runs, plan: self.plan, draft, kind: None, next: None }
     }
 }

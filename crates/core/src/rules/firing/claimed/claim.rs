@@ -1,28 +1,24 @@
 //! Claiming: one commit moves the watermark past a fire and names the node that runs it.
 
-use alloc::string::{String, ToString};
-
-use super::{ClaimedRuns, VERDICTS_MAX};
+use super::ClaimedRuns;
 use crate::commit_kind::CommitKind;
 use crate::due;
-use crate::effect::{Event, Verdict, VerdictState};
-use crate::ids::{Fire, RunId, Shard};
+use crate::ids::Fire;
+use crate::lifecycle::too_old;
 use crate::overlap::EffectiveSchedule;
-use crate::record::{Open, RunState};
+use crate::record::{Attempt, RunState};
 use crate::rule_context::{RuleAction, RuleOutput};
-use crate::rules::dispatch::too_old;
-use crate::shards::ShardSet;
 use crate::time::Wall;
 use crate::view::JobTerms;
 
 impl ClaimedRuns<'_> {
     /// Claims the next fire, or schedules the next look for when that may be done. Returns whether it claimed.
     pub(super) fn claim(&self, run_state: &RunState, out: &mut RuleOutput) -> bool {
-        let Some(terms) = &self.held.terms else { return false };
-        if !terms.enabled || !self.ctx.takes(&self.job) {
-            return false;
-        }
-        if run_state.verdicts.len() >= VERDICTS_MAX || !self.has_room(&run_state.open) {
+        let Some(terms) = self.runs.terms else { return false };
+        if !self.ctx().takes(&self.runs.job)
+            || !self.runs.may_claim(&run_state.verdicts)
+            || !self.has_room(&run_state.open)
+        {
             return false;
         }
         self.claim_triggered(run_state, out) || (!terms.paused && self.claim_due(terms, run_state, out))
@@ -30,37 +26,39 @@ impl ClaimedRuns<'_> {
 
     /// The oldest trigger that has no run yet.
     fn claim_triggered(&self, run_state: &RunState, out: &mut RuleOutput) -> bool {
-        let Some(record) = self.job.triggers().and_then(|known| known.value.as_ref()) else { return false };
+        let Some(record) = self.runs.job.triggers().and_then(|known| known.value.as_ref()) else {
+            return false;
+        };
         let Some(index) = record.requests.iter().position(|r| !r.taken) else { return false };
         let mut record = record.clone();
         record.requests[index].taken = true;
         let request = &record.requests[index];
-        let forgot = self.held.terms.as_ref().and_then(|terms| self.ctx.forgot(terms.delivery, request.at));
+        let forgot = self.runs.terms.and_then(|terms| self.ctx().forgot(terms.delivery, request.at));
         if let Some(why) = forgot {
             let mut run_state = RunState { seq: run_state.seq + 1, ..run_state.clone() };
             let (fire, at) = (Fire::Asked(request.id.clone()), request.at);
-            run_state.verdicts.push(self.refused(fire, (at, at), why.into()));
+            run_state.verdicts.extend(self.runs.refused(fire, (at, at), &Attempt::single(), why.into()));
             self.commit_with(CommitKind::Refuse, run_state, Some(record), out);
             return true;
         }
-        if !self.has_slot(request.at, out) {
+        if !self.runs.has_slot(request.at, out) {
             return false;
         }
         let run_state = self.opened(
             run_state,
             Fire::Asked(request.id.clone()),
-            (request.at, self.ctx.now.wall),
+            (request.at, self.ctx().now.wall),
             run_state.watermark,
         );
         self.commit_with(CommitKind::ClaimFire, run_state, Some(record), out);
-        out.claim(self.ctx.view, self.job.id);
+        out.claim(self.ctx().view, self.runs.job.id);
         true
     }
 
     fn claim_due(&self, terms: &JobTerms, run_state: &RunState, out: &mut RuleOutput) -> bool {
         let Some(schedule) = &terms.schedule else { return false };
-        let (now, settings) = (self.ctx.now, &self.ctx.local.settings);
-        let policy = self.ctx.policy(terms);
+        let (now, settings) = (self.ctx().now, &self.ctx().local.settings);
+        let policy = self.ctx().policy(terms);
         let floor = run_state.watermark.max(terms.since);
         let schedule = &*schedule.counted_from(floor);
         let next =
@@ -68,39 +66,34 @@ impl ClaimedRuns<'_> {
         let near = next.from.is_some_and(|from| from <= now.wall + settings.lead);
         if next.skipped.is_none() && !near {
             let at = next.from.map(|from| (from - settings.lead).min(next.until.unwrap_or(from)));
-            out.actions.extend(at.map(|at| RuleAction::JobAt(self.job.id, at)));
+            out.actions.extend(at.map(|at| RuleAction::JobAt(self.runs.job.id, at)));
             return false;
         }
-        if !self.clock_agrees(out) {
+        if !self.runs.clock_agrees(out) {
             return false;
         }
         let without = next.skipped.map(|(from, last)| {
             let mut run_state = RunState { watermark: last, seq: run_state.seq + 1, ..run_state.clone() };
-            run_state.verdicts.push(self.skipped((from, last), too_old(from, last, &policy, now.wall)));
+            let reason = too_old(from, last, &policy, now.wall);
+            run_state.verdicts.extend(self.runs.skipped((from, last), &Attempt::single(), reason));
             run_state
         });
         let run_state = without.as_ref().unwrap_or(run_state);
         match next.due.zip(next.from).filter(|_| near) {
             Some((due, from)) => {
-                let outlives = now.mono + (from - now.wall) >= self.ctx.lease.until();
-                if outlives {
-                    // The lease is renewed long before; until then it would be unsure whether the fire can be started.
-                    out.add(RuleAction::JobAwaitsTrust(self.job.id));
-                    return false;
-                }
-                if !self.has_slot(due, out) {
+                if !self.runs.trusts_until(from, out) || !self.runs.has_slot(due, out) {
                     return false;
                 }
                 let run_state = self.opened(run_state, Fire::Due(due), (due, from), due);
                 self.commit(CommitKind::ClaimFire, run_state, out);
-                out.claim(self.ctx.view, self.job.id);
+                out.claim(self.ctx().view, self.runs.job.id);
             }
             None => self.commit(CommitKind::Skip, run_state.clone(), out),
         }
         true
     }
 
-    pub(super) fn opened(
+    fn opened(
         &self,
         run_state: &RunState,
         fire: Fire,
@@ -108,40 +101,16 @@ impl ClaimedRuns<'_> {
         watermark: Wall,
     ) -> RunState {
         // A job that was sharded in an earlier life continues from its tokens.
-        let seq = run_state.seq.max(self.job.sharding().map_or(0, |sharding| sharding.shard_map.seq)) + 1;
-        let open = Open {
-            fire,
-            due,
-            from: from.max(self.ctx.now.wall),
-            by: self.ctx.member.clone(),
-            attempt: 1,
+        let seq =
+            run_state.seq.max(self.runs.job.sharding().map_or(0, |sharding| sharding.shard_map.seq)) + 1;
+        let open = Attempt {
+            from: Some(from.max(self.ctx().now.wall)),
             seq,
             back: run_state.watermark,
-            wait: None,
-            began: None,
+            ..Attempt::first(fire, due, self.ctx().member.clone())
         };
         let mut run_state = RunState { watermark, seq, ..run_state.clone() };
         run_state.open.push(open);
         run_state
-    }
-
-    pub(super) fn skipped(&self, span @ (_, last): (Wall, Wall), reason: String) -> Verdict {
-        self.refused(Fire::Due(last), span, reason)
-    }
-
-    pub(super) fn refused(&self, fire: Fire, (from, last): (Wall, Wall), reason: String) -> Verdict {
-        let run = RunId { job: self.job.name().clone(), fire, shard: Shard(0) };
-        let (state, node) = (VerdictState::Skipped, self.ctx.member.node.to_string());
-        Verdict { run, attempt: 0, due: last, state, reason, node, from, shards: ShardSet::empty() }
-    }
-
-    /// Whether the clocks agree; if not, the job is looked at when they do.
-    pub(super) fn clock_agrees(&self, out: &mut RuleOutput) -> bool {
-        let agrees = self.ctx.clock_agrees();
-        if !agrees {
-            out.add(RuleAction::Announce(Event::ClockDiffers(self.ctx.local.settings.max_clock_skew)));
-            out.add(RuleAction::JobAwaitsTrust(self.job.id));
-        }
-        agrees
     }
 }

@@ -4,32 +4,25 @@
 //! that still runs is left out and does not delay the others: the fires it missed are settled when it ends, by the
 //! job's catch-up, for that shard alone (S2-27, I23). While a reshard is pending nothing is claimed.
 
-use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{VERDICTS_MAX, free_slots, is_within_pace};
 use crate::commit_kind::CommitKind;
 use crate::due::{self, MisfirePolicy};
-use crate::effect::{Event, StopReason, Verdict, VerdictState};
-use crate::ids::{Fire, Member, NodeName, RunId, Shard};
-use crate::input::RunOutcome;
-use crate::job::Delivery;
+use crate::effect::Event;
+use crate::ids::{Fire, Member, NodeName, Shard};
 use crate::keys;
+use crate::lifecycle::{self, Ending, JobRuns, missed, no_more};
 use crate::local::{Given, Local};
 use crate::overlap::STILL_RUNNING;
-use crate::record::{OpenShards, ShardRunState, TriggerRecord, TriggerRequest, encode};
+use crate::record::{Attempt, ShardRunState, TriggerRecord, TriggerRequest, encode};
 use crate::registry::Write;
 use crate::rule_context::{CommitNotice, RuleAction, RuleContext, RuleOutput};
-use crate::rules::dispatch::{missed, no_more};
 use crate::sharded_job::ShardedJob;
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
 use crate::view::{JobTerms, JobView, ShardTerms};
 
-mod clocks;
 mod refused;
-mod retry;
 mod start;
 mod withdraw;
 
@@ -38,16 +31,12 @@ const GATHER: Millis = Millis(50);
 
 /// Handles one job.
 pub(super) fn decide(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
-    stop_orphans(ctx, job, out);
     let Some(table) = ShardedJob::of(ctx, job.id) else { return };
     let Some(run_state) = table.run_state(ctx.member) else { return };
-    for verdict in &run_state.verdicts {
-        if !ctx.local.recording.contains_key(&(verdict.run.clone(), verdict.attempt)) {
-            out.add(RuleAction::Record(verdict.clone()));
-        }
-    }
+    lifecycle::hand_over(ctx, run_state.verdicts.iter(), out);
     let takes_part = table.may_take_part() && table.job.available().contains(&ctx.member);
     let mut writer = RunStateWriter {
+        runs: JobRuns::new(ctx, *job),
         draft: run_state.clone(),
         current: run_state,
         sharded: table,
@@ -66,43 +55,16 @@ pub(super) fn decide(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOut
     }
 }
 
-/// Runs that have ended and whose run state shows them closed.
-#[must_use]
-pub fn closed(local: &Local, job: &JobView<'_>, me: Option<&Member>) -> Vec<RunId> {
-    let run_state = me.and_then(|me| job.run_state_of(me)).and_then(|known| known.run_state.value.as_ref());
-    let ended = local.given_of(job.id).filter(|(_, given)| given.ended.is_some());
-    ended.filter(|(_, given)| !is_open(run_state, given)).map(|(_, given)| given.run.clone()).collect()
-}
-
 /// How long the end of this run may wait, because others of the job go on and their ends are gathered with it; `None`
 /// when it is to be looked at now.
 #[must_use]
 pub fn gather_delay(local: &Local, job: &JobView<'_>, me: Option<&Member>, given: &Given) -> Option<Millis> {
-    let run_state = job.run_state_of(me?).and_then(|known| known.run_state.value.as_ref());
-    (local.shard_runs(job.id).running > 0 && is_open(run_state, given)).then_some(GATHER)
-}
-
-/// Whether a run is in the run state as claimed and not finished.
-fn is_open(run_state: Option<&ShardRunState>, given: &Given) -> bool {
-    let open = run_state.and_then(|run_state| run_state.open_of(given.run.shard));
-    open.is_some_and(|open| open.fire == given.run.fire && open.attempt == given.attempt)
-}
-
-/// Ends a run whose entry in the registry is gone. An unmonitored run had none once it started.
-fn stop_orphans(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
-    let run_state = job.run_state_of(ctx.member).and_then(|known| known.run_state.value.as_ref());
-    if ctx.me.is_some() && job.terms().is_some_and(|(_, shards)| !shards.monitor) {
-        return;
-    }
-    for (_, given) in ctx.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
-        if !is_open(run_state, given) {
-            out.add(RuleAction::Stop(job.id, given.run.clone(), StopReason::Fenced));
-        }
-    }
+    (local.shard_runs(job.id).running > 0 && lifecycle::is_own(job, me?, given)).then_some(GATHER)
 }
 
 /// This node's run state of a job, and its next version.
 struct RunStateWriter<'a> {
+    runs: JobRuns<'a>,
     sharded: ShardedJob<'a>,
     current: ShardRunState,
     draft: ShardRunState,
@@ -127,8 +89,8 @@ impl<'a> RunStateWriter<'a> {
     }
 
     fn clear_verdicts(&mut self) {
-        let recording = &self.sharded.ctx.local.recording;
-        self.draft.verdicts.retain(|v| recording.get(&(v.run.clone(), v.attempt)) != Some(&true));
+        let ctx = self.context();
+        self.draft.verdicts.retain(|verdict| !lifecycle::is_recorded(ctx, verdict));
     }
 
     /// Closes all ended runs in one commit, and settles the fires that they missed meanwhile.
@@ -136,7 +98,9 @@ impl<'a> RunStateWriter<'a> {
         let ctx = self.context();
         let monitor = self.terms().is_none_or(|(_, shards)| shards.monitor);
         let ours = || {
-            ctx.local.given_of(self.sharded.job.id).filter(|(_, given)| is_open(Some(&self.current), given))
+            ctx.local
+                .given_of(self.sharded.job.id)
+                .filter(|(_, given)| lifecycle::is_own(&self.sharded.job, ctx.member, given))
         };
         let ended: Vec<(Shard, &Given)> =
             ours().filter(|(_, given)| given.ended.is_some() || !monitor).collect();
@@ -151,43 +115,33 @@ impl<'a> RunStateWriter<'a> {
         if monitor && ours().count() > ended.len() && ctx.now.mono < since + GATHER {
             return out.add(RuleAction::JobAfter(self.sharded.job.id, since + GATHER));
         }
-        let fenced =
-            |given: &Given| matches!(given.ended, Some((RunOutcome::Stopped(StopReason::Fenced), _)));
-        let (lost, over): (Vec<_>, Vec<_>) = ended.into_iter().partition(|(_, given)| fenced(given));
-        let [lost, over] =
-            [lost, over].map(|runs| runs.into_iter().map(|(shard, _)| shard).collect::<ShardSet>());
-        self.lose(&lost);
-        self.draft.close(&over);
-        self.retry(&over);
+        let shards: ShardSet = ended.iter().map(|(shard, _)| *shard).collect();
+        self.draft.close(&shards);
+        let mut lost = ShardSet::empty();
+        for (shard, given) in ended {
+            let Some(open) = self.current.open_of(shard) else { continue };
+            let attempt = Attempt { shards: ShardSet::one(shard), ..open.clone() };
+            match self.runs.ending(&attempt, given) {
+                Some(Ending::InDoubt) => lost.insert(shard),
+                Some(Ending::Retry(next)) => self.draft.add_open(next),
+                Some(Ending::Over(told)) => self.draft.verdicts.extend(told),
+                None => {}
+            }
+        }
+        self.settle(&lost);
         self.draft.ended = Some(ctx.now.wall);
-        self.settle_missed(&over.or(&lost));
+        self.settle_missed(&shards);
         self.set_kind(CommitKind::Finish);
     }
 
     /// Settles runs that were ended when trust ran out: they are in doubt, as if the node had died.
-    fn lose(&mut self, lost: &ShardSet) {
-        let repeats = self.terms().is_some_and(|(t, _)| t.enabled && t.delivery == Delivery::AtLeastOnce);
-        let then =
-            if repeats { "another attempt follows" } else { "it is not repeated: delivery is at_most_once" };
+    fn settle(&mut self, lost: &ShardSet) {
         for open in self.current.open.clone().iter().filter(|open| open.shards.meets(lost)) {
-            let shards = open.shards.and(lost);
-            let reason = format!("ended when trust ran out; {then}");
-            let told = (&open.fire, open.due, open.due);
-            self.draft.verdicts.extend(self.verdict(told, &shards, open.attempt, VerdictState::Lost, reason));
-            self.draft.close(&shards);
-            if !repeats && self.retries() {
-                self.give_up(open, &shards, open.attempt + 1, "the attempt before is lost");
-            }
-            if repeats {
-                let (from, seq) = (self.context().now.wall, self.draft.seq);
-                self.draft.add_open(OpenShards {
-                    began: Some(open.began()),
-                    from,
-                    attempt: open.attempt + 1,
-                    seq,
-                    shards,
-                    ..open.clone()
-                });
+            let attempt = Attempt { shards: open.shards.and(lost), ..open.clone() };
+            let settlement = self.runs.settle(&attempt, "ended when trust ran out");
+            self.draft.verdicts.extend(settlement.verdicts);
+            if let Some(again) = settlement.again {
+                self.draft.add_open(self.runs.taken_over(again, self.draft.seq));
             }
         }
     }
@@ -198,7 +152,7 @@ impl<'a> RunStateWriter<'a> {
         let Some(schedule) = &terms.schedule else { return };
         let ctx = self.context();
         // With a wrong clock it is unknown which fires came due meanwhile.
-        let other = ctx.local.lease.registry_time(ctx.now).filter(|_| !self.knows_time(shards));
+        let other = ctx.local.lease.registry_time(ctx.now).filter(|_| !self.runs.knows_time());
         let now = other.unwrap_or(ctx.now.wall);
         let policy = MisfirePolicy { grace: Millis::ZERO, ..ctx.policy(terms) };
         let closed = closed.minus(&self.draft.unfinished());
@@ -207,7 +161,7 @@ impl<'a> RunStateWriter<'a> {
             let free = group.shards.and(&closed).and(&open.shards);
             let floor = group.watermark.max(terms.since);
             // A fire that was due before the run began was late already, and still runs within its grace.
-            let late = schedule.next(floor).is_some_and(|due| due <= open.from);
+            let late = schedule.next(floor).is_some_and(|due| due <= open.starts_at());
             if free.is_empty() || late {
                 continue;
             }
@@ -219,24 +173,8 @@ impl<'a> RunStateWriter<'a> {
 
     fn skip(&mut self, free: &ShardSet, (from, last): (Wall, Wall), why: &str, shards: &ShardTerms) {
         self.draft.set_watermark(free, last);
-        let told = free.minus(&shards.off);
         let reason = missed(from, last, why);
-        let verdict = self.verdict((&Fire::Due(last), last, from), &told, 0, VerdictState::Skipped, reason);
-        self.draft.verdicts.extend(verdict);
-    }
-
-    /// The verdict on a fire of these shards; `None` when there are none.
-    fn verdict(
-        &self,
-        (fire, due, from): (&Fire, Wall, Wall),
-        shards: &ShardSet,
-        attempt: u32,
-        state: VerdictState,
-        reason: String,
-    ) -> Option<Verdict> {
-        let run = RunId { job: self.sharded.job.name().clone(), fire: fire.clone(), shard: shards.first()? };
-        let (node, shards) = (self.context().member.node.as_str().into(), shards.clone());
-        Some(Verdict { run, attempt, due, state, reason, node, from, shards })
+        self.draft.verdicts.extend(self.runs.skipped((from, last), &free.minus(&shards.off), reason));
     }
 
     /// Claims triggered and due fires.
@@ -255,7 +193,7 @@ impl<'a> RunStateWriter<'a> {
         let mine = assignment.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
         // A draining shard goes where it belongs first.
         let mine = mine.minus(&sharding.shard_map.draining);
-        if self.draft.verdicts.len() >= VERDICTS_MAX || self.drop_trigger() || mine.is_empty() {
+        if !self.runs.may_claim(&self.draft.verdicts) || self.drop_trigger() || mine.is_empty() {
             return;
         }
         self.claim_triggered(&mine, shards, out);
@@ -271,7 +209,7 @@ impl<'a> RunStateWriter<'a> {
 
     /// The shards that answer a trigger: of a broadcast job, the draining ones belong to no node's part.
     fn answering(&self) -> ShardSet {
-        let broadcast = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
+        let broadcast = self.sharded.is_broadcast();
         if broadcast { self.all().minus(&self.sharded.sharding.shard_map.draining) } else { self.all() }
     }
 
@@ -281,7 +219,7 @@ impl<'a> RunStateWriter<'a> {
             self.context().local.given_of(self.sharded.job.id).filter(|(_, given)| given.ended.is_none());
         let busy = running.map(|(shard, _)| shard).collect::<ShardSet>().or(&self.draft.unfinished());
         // In a broadcast job the run may go on under the number that the node had before.
-        let broadcast = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
+        let broadcast = self.sharded.is_broadcast();
         if broadcast && !busy.is_empty() { self.all() } else { busy }
     }
 
@@ -323,7 +261,7 @@ impl<'a> RunStateWriter<'a> {
             !r.taken && r.node.as_ref().is_none_or(|n| *n == me.node) && !mine.minus(&r.shards).is_empty()
         };
         let Some(index) = record.requests.iter().position(wanted) else { return };
-        if !self.has_slot(record.requests[index].at, out) {
+        if !self.runs.has_slot(record.requests[index].at, out) {
             return;
         }
         let mut record = record.clone();
@@ -336,8 +274,7 @@ impl<'a> RunStateWriter<'a> {
         let forgot = self.terms().and_then(|(terms, _)| self.context().forgot(terms.delivery, at));
         if let Some(why) = forgot {
             let told = asked.minus(&shards.off);
-            let verdict = self.verdict((&fire, at, at), &told, 0, VerdictState::Skipped, why.into());
-            self.draft.verdicts.extend(verdict);
+            self.draft.verdicts.extend(self.runs.refused(fire, (at, at), &told, why.into()));
             self.triggers = Some(record);
             return self.set_kind(CommitKind::ClaimShards);
         }
@@ -345,8 +282,7 @@ impl<'a> RunStateWriter<'a> {
         if !refused.is_empty() {
             let event = Event::Rejected(self.sharded.job.name().clone(), request.id.clone(), refused.clone());
             out.notices.push(CommitNotice { scope: self.sharded.scope(), sent: false, event });
-            let verdict =
-                self.verdict((&fire, at, at), &refused, 0, VerdictState::Skipped, self.obstacle(&refused));
+            let verdict = self.runs.refused(fire.clone(), (at, at), &refused, self.obstacle(&refused));
             self.draft.verdicts.extend(verdict);
         }
         self.open(
@@ -380,7 +316,7 @@ impl<'a> RunStateWriter<'a> {
                 out.actions.extend(at.map(|at| RuleAction::JobAt(self.sharded.job.id, at)));
                 continue;
             }
-            if !self.clock_agrees(shards, out) {
+            if !self.runs.clock_agrees(out) {
                 return;
             }
             if let Some(span) = next.skipped {
@@ -388,14 +324,12 @@ impl<'a> RunStateWriter<'a> {
                 self.set_kind(CommitKind::Skip);
             }
             let Some((due, from)) = near else { continue };
-            if now.mono + (from - now.wall) >= self.context().lease.until() {
-                // The lease is renewed long before; until then it would be unsure whether the fire can be started.
-                out.add(RuleAction::JobAwaitsTrust(self.sharded.job.id));
+            if !self.runs.trusts_until(from, out) {
                 continue;
             }
             let back = next.skipped.map_or(group.watermark, |(_, last)| last);
             let run = if paused { ShardSet::empty() } else { ready.minus(&shards.off) };
-            if !run.is_empty() && !self.has_slot(due, out) {
+            if !run.is_empty() && !self.runs.has_slot(due, out) {
                 continue;
             }
             self.draft.set_watermark(&ready, due);
@@ -410,29 +344,9 @@ impl<'a> RunStateWriter<'a> {
         }
         let (from, seq) = (from.max(self.context().now.wall), self.draft.seq);
         let total = self.sharded.sharding.shard_map.total;
-        self.draft.add_open(OpenShards {
-            fire,
-            due,
-            from,
-            back,
-            attempt: 1,
-            seq,
-            total,
-            shards,
-            wait: None,
-            began: None,
-        });
+        let first = Attempt::first(fire, due, self.context().member.clone());
+        self.draft.add_open(Attempt { from: Some(from), back, seq, total, shards, ..first });
         self.draft.began = Some(from);
-    }
-
-    /// Whether one more run fits; if not, the job is looked at when one ends.
-    fn has_slot(&self, due: Wall, out: &mut RuleOutput) -> bool {
-        let local = self.context().local;
-        let free = free_slots(self.context().view, local) > out.claimed && is_within_pace(local, out);
-        if !free {
-            out.add(RuleAction::JobAwaitsSlot(self.sharded.job.id, due));
-        }
-        free
     }
 
     fn commit(&mut self, kind: CommitKind, out: &mut RuleOutput) {

@@ -1,17 +1,18 @@
 //! Withdraws runs of a sharded job that a node should not start, or skips them where no other node can run them.
 
+use alloc::string::String;
+
 use super::RunStateWriter;
 use crate::commit_kind::CommitKind;
-use crate::effect::VerdictState;
-use crate::ids::{Fire, RunId};
-use crate::record::OpenShards;
-use crate::rules::firing::MANUAL;
+use crate::ids::Fire;
+use crate::lifecycle::MANUAL;
+use crate::record::Attempt;
 use crate::rules::sharding::MOVED;
 use crate::shards::ShardSet;
-use crate::time::{Millis, Wall};
+use crate::time::Wall;
 
 /// Why a node gives up its next run: a shard's runs stay in its node's run state, so no other node could take them.
-pub(super) const FITS_NO_MORE: &str = "its node fits the job no more";
+const FITS_NO_MORE: &str = "its node fits the job no more";
 
 impl RunStateWriter<'_> {
     /// Withdraws runs that were claimed ahead and not started, where they should not start any more.
@@ -22,9 +23,9 @@ impl RunStateWriter<'_> {
         for open in self.draft.open.clone() {
             let idle = open.shards.minus(&given);
             if open.wait.is_some()
-                && let Some(why) = self.no_retry_reason(&open, self.context().now.wall)
+                && let Some(why) = self.no_retry_reason(&open)
             {
-                self.give_up(&open, &open.shards, open.attempt, &why);
+                self.give_up(&open, &open.shards, &why);
                 self.draft.close(&open.shards);
                 self.set_kind(CommitKind::GiveUp);
                 continue;
@@ -32,7 +33,7 @@ impl RunStateWriter<'_> {
             let off = self.terms().map_or(ShardSet::empty(), |(_, shards)| shards.off.and(&idle));
             let first = open.attempt == 1 && matches!(open.fire, Fire::Due(_));
             if self.terms().is_none() && open.attempt > 1 && !idle.is_empty() {
-                self.give_up(&open, &idle, open.attempt, "its job was deleted");
+                self.give_up(&open, &idle, "its job was deleted");
             }
             if self.terms().is_none() {
                 // The declaration went between claim and start; nothing is left to run.
@@ -45,7 +46,7 @@ impl RunStateWriter<'_> {
             } else if !idle.is_empty()
                 && let Some(why) = self.no_start_reason(&open)
             {
-                self.give_up(&open, &idle, open.attempt, &why);
+                self.give_up(&open, &idle, &why);
                 self.take_back(&idle, None);
             }
         }
@@ -59,10 +60,10 @@ impl RunStateWriter<'_> {
         }
         for open in self.draft.open.clone() {
             let idle = if open.wait.is_some() { open.shards.clone() } else { open.shards.minus(given) };
-            let run = |shard| RunId { job: self.sharded.job.name().clone(), fire: open.fire.clone(), shard };
+            let run = |shard| self.runs.run_id(&open.fire, shard);
             let called: ShardSet = idle.iter().filter(|shard| local.is_cancelled(&run(*shard))).collect();
             if !called.is_empty() {
-                self.give_up(&open, &called, open.attempt, MANUAL);
+                self.give_up(&open, &called, MANUAL);
                 self.draft.close(&called);
                 self.set_kind(CommitKind::GiveUp);
             }
@@ -82,19 +83,38 @@ impl RunStateWriter<'_> {
 
     /// Closes the open fires of removed numbers of a broadcast job: each was a node's part in the fire, and no other
     /// node begins it. The reshard that removed it recorded its missed fires, and took this fire for a running one.
-    fn report_removed(&mut self, open: &OpenShards, shards: &ShardSet) {
-        let broadcast = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
+    fn report_removed(&mut self, open: &Attempt, shards: &ShardSet) {
+        let broadcast = self.sharded.is_broadcast();
         if broadcast && !self.is_stale(open) {
-            let (told, gone) = ((&open.fire, open.due, open.due), shards.minus(&self.draft.shards()));
-            let verdict = self.verdict(told, &gone, 0, VerdictState::Skipped, MOVED.into());
-            self.draft.verdicts.extend(verdict);
+            let (at, gone) = ((open.due, open.due), shards.minus(&self.draft.shards()));
+            self.draft.verdicts.extend(self.runs.refused(open.fire.clone(), at, &gone, MOVED.into()));
         }
     }
 
     /// Whether a fire claimed ahead is no longer due.
-    fn is_stale(&self, open: &OpenShards) -> bool {
-        let Some((terms, _)) = self.terms() else { return true };
-        let scheduled = || terms.schedule.as_ref().and_then(|s| s.next(open.due - Millis(1)));
-        terms.paused || !terms.enabled || open.due <= terms.since || scheduled() != Some(open.due)
+    fn is_stale(&self, open: &Attempt) -> bool {
+        self.runs.terms.is_none_or(|terms| terms.paused) || !self.runs.is_scheduled(open)
+    }
+
+    /// Why no other node could take the runs of this one's shards: they stay in its run state.
+    fn no_fit_reason(&self) -> Option<String> {
+        (!self.sharded.job.fits(self.context().member)).then(|| FITS_NO_MORE.into())
+    }
+
+    /// Why runs that wait are not attempted again.
+    fn no_retry_reason(&self, open: &Attempt) -> Option<String> {
+        self.runs.no_retry_reason(open, self.context().now.wall).or_else(|| self.no_fit_reason())
+    }
+
+    /// Why a run that is claimed anew, after doubt or manually, is not started.
+    fn no_start_reason(&self, open: &Attempt) -> Option<String> {
+        let spec = self.sharded.job.spec();
+        self.no_fit_reason().or_else(|| self.runs.no_start_reason(&spec?.job, open))
+    }
+
+    /// Tells the history that this attempt of these shards will not be made, which it expects.
+    fn give_up(&mut self, open: &Attempt, shards: &ShardSet, why: &str) {
+        let attempt = Attempt { shards: shards.clone(), ..open.clone() };
+        self.draft.verdicts.push(self.runs.not_attempted(&attempt, open.attempt, why));
     }
 }

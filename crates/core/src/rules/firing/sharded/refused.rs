@@ -4,9 +4,9 @@ use alloc::format;
 use alloc::string::String;
 
 use super::RunStateWriter;
-use crate::effect::{Verdict, VerdictState};
+use crate::effect::Verdict;
 use crate::ids::{Fire, Shard};
-use crate::record::{OpenShards, TriggerRequest};
+use crate::record::{Attempt, TriggerRequest};
 use crate::shards::ShardSet;
 
 impl RunStateWriter<'_> {
@@ -14,8 +14,7 @@ impl RunStateWriter<'_> {
     pub(super) fn refused_without_shards(&self, request: &TriggerRequest) -> Option<Verdict> {
         let (fire, at) = (Fire::Asked(request.id.clone()), request.at);
         let reason = "asked for on a node that has no shards of the job".into();
-        let verdict =
-            self.verdict((&fire, at, at), &ShardSet::one(Shard(0)), 0, VerdictState::Skipped, reason)?;
+        let verdict = self.runs.refused(fire, (at, at), &ShardSet::one(Shard(0)), reason)?;
         Some(Verdict { shards: ShardSet::empty(), ..verdict })
     }
 
@@ -26,7 +25,7 @@ impl RunStateWriter<'_> {
         if open.clone().any(|open| open.wait.is_some()) {
             return "asked for while the run before waited for its next attempt: ask again after it".into();
         }
-        let ahead = |open: &&OpenShards| open.attempt == 1 && open.from > now;
+        let ahead = |open: &&Attempt| open.attempt == 1 && open.starts_at() > now;
         let claimed = open.clone().filter(ahead).fold(ShardSet::empty(), |all, open| all.or(&open.shards));
         match open.clone().find(ahead) {
             // A run outside the run state is in no open fire.
