@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -120,6 +121,8 @@ pub enum Event {
     Unreadable(Key),
     /// There are jobs whose node selector fits no node there is: they do not run until one fits.
     Unschedulable(NodeSelector),
+    /// A job was paused: so many runs in a row ended badly, and it allows no more.
+    PausedAfterFailures(JobName, u32),
     /// This node is drained, or ends, and owns nothing any more: it may be stopped (S1-39, S1-61).
     Drained,
     /// This node is a candidate for the leadership of a job (S3-05).
@@ -273,6 +276,13 @@ impl fmt::Display for Event {
                 write!(
                     f,
                     "no living node fits jobs for {nodes}: start one with these labels, or change the jobs"
+                )
+            }
+            Self::PausedAfterFailures(job, n) => {
+                let runs = if *n == 1 { "a run".into() } else { format!("{n} runs in a row") };
+                write!(
+                    f,
+                    "job {job} is paused: {runs} ended badly; resume it with `evenkeel job resume {job}`"
                 )
             }
             Self::Connected => f.write_str("connected with the registry"),

@@ -2,6 +2,7 @@
 
 mod calendars;
 mod dataflow;
+mod failures;
 pub mod http;
 mod limits;
 mod misfire;
@@ -178,6 +179,9 @@ pub struct Job {
     /// Whether a run that failed is attempted again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
+    /// After how many runs in a row that ended badly the job is paused; never when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_after_failures: Option<u32>,
     /// How late a fire may still start, in seconds; `max(60, lease + 5)` when absent.
     #[serde(default, with = "written::span_or_none", skip_serializing_if = "Option::is_none")]
     pub misfire_grace: Option<u64>,
@@ -349,6 +353,7 @@ impl Job {
             timeout: None,
             run_timeout: None,
             retry: None,
+            pause_after_failures: None,
             misfire_grace: None,
             catch_up: CatchUp::default(),
             catch_up_window: String::new(),
@@ -452,6 +457,7 @@ impl Job {
             .and_then(|()| self.validate_run_timeout())
             .and_then(|()| self.validate_program())
             .and_then(|()| self.validate_retry())
+            .and_then(|()| self.validate_pause_after_failures())
             .and_then(|()| self.validate_overlap())
             .and_then(|()| self.validate_follows_runs())
             .and_then(|()| self.validate_dataflow())

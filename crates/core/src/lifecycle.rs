@@ -15,6 +15,7 @@ mod cancel;
 mod claim;
 mod finish;
 mod overlap;
+pub mod pause;
 mod retry;
 mod settle;
 mod start;

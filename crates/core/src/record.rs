@@ -23,6 +23,7 @@ mod attempt;
 mod calendar;
 mod cluster;
 mod notification;
+mod outcomes;
 mod peers;
 mod pool;
 mod sharded;
@@ -33,6 +34,7 @@ pub use cluster::{
     ClusterRecord, JoinRefusal, LAYOUT, Layouts, RegistryBookmark, RegistryPosition, UnknownLayout,
 };
 pub use notification::NotificationRecord;
+pub use outcomes::{FailureStreak, Outcomes};
 pub use peers::{
     BeatRecord, ClusterSettings, CountRecord, Handover, LoadRecord, OfflineRecord, Plan, Planner,
     PlannerKind, ProcessedItems, ServingRecord, StrikeRecord,
@@ -147,6 +149,9 @@ pub struct RunState {
     /// Verdicts that history has not acknowledged yet (law 9).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<Verdict>,
+    /// The runs in a row that ended badly, of a job that is paused after some.
+    #[serde(default, skip_serializing_if = "FailureStreak::is_none")]
+    pub failures: FailureStreak,
     /// Fires behind the watermark that came due while runs went on, and that will not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed: Vec<SkippedSpan>,
@@ -154,7 +159,14 @@ pub struct RunState {
 
 impl Default for RunState {
     fn default() -> Self {
-        Self { watermark: Wall::MIN, seq: 0, open: Vec::new(), verdicts: Vec::new(), passed: Vec::new() }
+        Self {
+            watermark: Wall::MIN,
+            seq: 0,
+            open: Vec::new(),
+            verdicts: Vec::new(),
+            failures: FailureStreak::default(),
+            passed: Vec::new(),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The rules, in the order in which they run.
 
+use crate::lifecycle;
 use crate::rule_context::{Rule, RuleFn};
 
 pub mod beat;
@@ -20,7 +21,7 @@ pub mod sharding;
 /// All rules.
 pub static ALL: &[Rule] = &[
     MEMBERSHIP, PROMOTION, CONTROL, LOCKS, BEAT, HEALTH, CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING,
-    DISPATCH, FIRING, POOLS, DRAINED,
+    DISPATCH, FIRING, PAUSE, POOLS, DRAINED,
 ];
 
 /// See [`membership`].
@@ -53,3 +54,5 @@ pub const FAILOVER: Rule = Rule { name: "failover", decide: RuleFn::Job(failover
 pub const SHARDING: Rule = Rule { name: "sharding", decide: RuleFn::Job(sharding::decide) };
 /// See [`firing`].
 pub const FIRING: Rule = Rule { name: "firing", decide: RuleFn::Job(firing::decide) };
+/// See [`lifecycle::pause`].
+pub const PAUSE: Rule = Rule { name: "pause", decide: RuleFn::Job(lifecycle::pause::decide) };

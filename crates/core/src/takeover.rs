@@ -52,9 +52,7 @@ pub(crate) fn settle(
 
 fn settle_one(runs: &JobRuns<'_>, run_state: &mut RunState, attempt: &Attempt, why: &str) {
     let ctx = runs.ctx;
-    let settlement = runs.settle(attempt, why);
-    run_state.verdicts.extend(settlement.verdicts);
-    match settlement.again {
+    match runs.settle(attempt, why, run_state.outcomes()) {
         Some(next) => {
             if next.wait.is_none() {
                 // Each attempt has a number of its own: tokens are made of them.

@@ -124,6 +124,8 @@ pub struct JobTerms {
     pub delivery: Delivery,
     /// Its misfire settings.
     pub misfire: MisfireSettings,
+    /// After how many runs in a row that ended badly it is paused.
+    pub pause_after_failures: Option<u32>,
     /// The terms that only sharded jobs have.
     pub shards: Option<Box<ShardTerms>>,
 }
@@ -541,6 +543,7 @@ impl JobTerms {
             enabled: job.enabled,
             delivery: job.delivery,
             misfire: job.misfire_settings().ok()?,
+            pause_after_failures: job.pause_after_failures,
             shards: ShardTerms::of(spec).map(Box::new),
         })
     }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::effect::{StopReason, Verdict};
 use crate::ids::{Member, RunId};
 use crate::local::{Given, Local};
-use crate::record::Attempt;
+use crate::record::{Attempt, FailureStreak};
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::view::JobView;
 
@@ -32,6 +32,19 @@ pub(super) fn verdicts<'a>(job: &JobView<'a>, me: &Member) -> &'a [Verdict] {
         job.plan().and_then(|plan| plan.known.value.as_ref()).map_or(&[], |plan| &plan.verdicts)
     } else {
         job.held().and_then(|held| held.record()).map_or(&[], |run_state| &run_state.verdicts)
+    }
+}
+
+/// The runs in a row that ended badly, by where this member writes them.
+pub(super) fn failures(job: &JobView<'_>, me: &Member) -> Option<FailureStreak> {
+    if job.is_sharded() {
+        Some(job.run_state_of(me)?.run_state.value.as_ref()?.failures)
+    } else if job.is_dispatched() {
+        Some(job.plan()?.known.value.as_ref()?.failures)
+    } else if job.owner() == Some(me) {
+        Some(job.held()?.record()?.failures)
+    } else {
+        None
     }
 }
 

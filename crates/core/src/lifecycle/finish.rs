@@ -2,35 +2,47 @@
 
 use super::JobRuns;
 use super::retry::{wait_after, wait_of};
-use crate::effect::{StopReason, Verdict};
+use crate::effect::StopReason;
 use crate::input::RunOutcome;
 use crate::local::Given;
-use crate::record::Attempt;
+use crate::record::{Attempt, Outcomes};
 
 /// What follows the end of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// It was ended because trust ran out, so its outcome is in doubt, as if the node had died.
     InDoubt,
-    /// The run is over, and the executor has its outcome. The verdict says that no attempt follows, where the history
-    /// expects one.
-    Over(Option<Verdict>),
+    /// The run is over, and the executor has its outcome.
+    Over,
     /// This attempt follows, after a wait.
     Retry(Attempt),
 }
 
 impl JobRuns<'_> {
     /// What follows the end of an attempt; `None` while it has not ended.
-    pub(crate) fn ending(&self, attempt: &Attempt, given: &Given) -> Option<Ending> {
+    pub(crate) fn ending(
+        &self,
+        attempt: &Attempt,
+        given: &Given,
+        mut outcomes: Outcomes<'_>,
+    ) -> Option<Ending> {
         let (outcome, _) = given.ended?;
         if outcome == RunOutcome::Stopped(StopReason::Fenced) {
             return Some(Ending::InDoubt);
         }
-        let Some(length) = wait_after(given) else { return Some(Ending::Over(None)) };
+        let Some(length) = wait_after(given) else {
+            self.count_outcome(outcome, &mut outcomes);
+            return Some(Ending::Over);
+        };
         let wait = self.gathered(attempt, wait_of(self.ctx, length));
         let cancelled = super::cancel::cancel_reason(self.ctx.local, given);
         Some(match cancelled.or_else(|| self.no_retry_reason(attempt, wait.until)) {
-            Some(why) => Ending::Over(Some(self.not_attempted(attempt, attempt.attempt + 1, &why))),
+            Some(why) => {
+                // The history expects another attempt.
+                outcomes.verdicts.push(self.not_attempted(attempt, attempt.attempt + 1, &why));
+                self.count_outcome(outcome, &mut outcomes);
+                Ending::Over
+            }
             None => {
                 let next = Attempt { seq: attempt.seq, wait: Some(wait), ..attempt.clone().next() };
                 Ending::Retry(Attempt { began: next.began.filter(|_| self.keeps_began(attempt)), ..next })

@@ -1,22 +1,11 @@
 //! Settling: what becomes of an attempt whose outcome is unknown, because its node is gone or lost trust.
 
 use alloc::format;
-use alloc::vec::Vec;
 
 use super::JobRuns;
 use crate::effect::Verdict;
-use crate::job::Delivery;
-use crate::record::Attempt;
-
-/// What becomes of an attempt whose outcome is unknown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Settlement {
-    /// What the history is told.
-    pub(crate) verdicts: Vec<Verdict>,
-    /// The attempt that goes on: the same one where it only waited, or the next one. The placement claims it, or places
-    /// it.
-    pub(crate) again: Option<Attempt>,
-}
+use crate::job::{Delivery, Job};
+use crate::record::{Attempt, Outcomes};
 
 impl JobRuns<'_> {
     /// The attempt that goes on after a settlement, as this node claims it: one that waits goes on waiting.
@@ -28,11 +17,18 @@ impl JobRuns<'_> {
         }
     }
 
-    /// Settles an attempt by the job's delivery: it is lost, or attempted again.
-    pub(crate) fn settle(&self, attempt: &Attempt, why: &str) -> Settlement {
+    /// Whether a run whose outcome is unknown is attempted again.
+    pub(crate) fn repeats(&self) -> bool {
+        let repeats = |job: &Job| job.enabled && job.delivery == Delivery::AtLeastOnce;
+        self.job.spec().is_some_and(|spec| repeats(&spec.job))
+    }
+
+    /// Settles an attempt by the job's delivery: it is lost, or attempted again. Returns the attempt that goes on: the
+    /// same one where it only waited, or the next one. The placement claims it, or places it.
+    pub(crate) fn settle(&self, attempt: &Attempt, why: &str, outcomes: Outcomes<'_>) -> Option<Attempt> {
         if attempt.wait.is_some() {
             // Nothing was executing, so nothing is in doubt.
-            return Settlement { verdicts: Vec::new(), again: Some(attempt.clone()) };
+            return Some(attempt.clone());
         }
         // The terms are known of the jobs that this node has; the declaration, of every job.
         let spec = self.job.spec();
@@ -43,26 +39,27 @@ impl JobRuns<'_> {
             }
             Some(job) if !job.enabled => "it is not repeated: its job is disabled",
             Some(_) => {
-                let verdicts = Vec::from([self.lost(attempt, &format!("{why}; another attempt follows"))]);
-                return Settlement { verdicts, again: Some(attempt.clone().next()) };
+                outcomes.verdicts.push(self.lost(attempt, &format!("{why}; another attempt follows")));
+                return Some(attempt.clone().next());
             }
         };
-        Settlement { verdicts: self.lose(attempt, &format!("{why}; {lost}")), again: None }
+        self.lose(attempt, &format!("{why}; {lost}"), outcomes);
+        None
     }
 
-    /// What the history is told of an attempt that goes on nowhere.
-    pub(crate) fn lose(&self, attempt: &Attempt, why: &str) -> Vec<Verdict> {
+    /// Closes an attempt that goes on nowhere, with verdicts for the history.
+    pub(crate) fn lose(&self, attempt: &Attempt, why: &str, mut outcomes: Outcomes<'_>) {
         let node = || attempt.by.node.as_str().into();
         if attempt.wait.is_some() {
             let told = self.not_attempted(attempt, attempt.attempt, why);
-            return Vec::from([Verdict { node: node(), ..told }]);
+            return outcomes.verdicts.push(Verdict { node: node(), ..told });
         }
-        let mut verdicts = Vec::from([self.lost(attempt, why)]);
+        outcomes.verdicts.push(self.lost(attempt, why));
         if self.job.spec().is_some_and(|spec| spec.job.retry.is_some()) {
             // It may have failed, and the history may expect another attempt.
             let told = self.not_attempted(attempt, attempt.attempt + 1, "the attempt before is lost");
-            verdicts.push(Verdict { node: node(), ..told });
+            outcomes.verdicts.push(Verdict { node: node(), ..told });
         }
-        verdicts
+        self.count_failure(&mut outcomes);
     }
 }

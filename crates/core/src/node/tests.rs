@@ -43,6 +43,7 @@ mod misfire;
 mod no_node;
 mod notifications;
 mod overlap;
+mod pause_after_failures;
 mod pools;
 mod priority;
 mod registry_rollback;

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use super::Attempt;
+use super::{Attempt, FailureStreak};
 use crate::effect::Verdict;
 use crate::ids::Member;
 use crate::load::{HostLoad, Score};
@@ -42,6 +42,9 @@ pub struct Plan {
     /// Verdicts that history has not acknowledged yet (law 9).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<Verdict>,
+    /// The runs in a row that ended badly, of a job that is paused after some.
+    #[serde(default, skip_serializing_if = "FailureStreak::is_none")]
+    pub failures: FailureStreak,
     /// Fires that came due while runs went on, and that will not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed: Vec<SkippedSpan>,
@@ -60,6 +63,7 @@ impl Default for Plan {
             took: None,
             runs: Vec::new(),
             verdicts: Vec::new(),
+            failures: FailureStreak::default(),
             passed: Vec::new(),
         }
     }

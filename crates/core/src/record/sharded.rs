@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use super::Attempt;
+use super::{Attempt, FailureStreak};
 use crate::effect::Verdict;
 use crate::ids::{Fire, Member, Shard};
 use crate::job::{Job, SwitchOrigin};
@@ -127,6 +127,9 @@ pub struct ShardRunState {
     /// Verdicts that history has not acknowledged yet (law 9).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<Verdict>,
+    /// The runs in a row that ended badly, of a job that is paused after some.
+    #[serde(default, skip_serializing_if = "FailureStreak::is_none")]
+    pub failures: FailureStreak,
     /// When its latest fire could start; `None` before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began: Option<Wall>,

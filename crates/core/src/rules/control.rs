@@ -267,6 +267,14 @@ fn flip(ctx: &RuleContext<'_>, name: &JobName, switch: &JobSwitch, origin: Switc
     ItemDecision::Commit(kind, rewrite(ctx, name, Some(job), &record))
 }
 
+/// The transaction that pauses a job; `None` where it is paused already, or deleted.
+pub(crate) fn pause(ctx: &RuleContext<'_>, job: &JobView<'_>, origin: SwitchOrigin) -> Option<Txn> {
+    match flip(ctx, job.name(), &JobSwitch::Paused(true), origin) {
+        ItemDecision::Commit(_, txn) => Some(txn),
+        ItemDecision::Complete(_) | ItemDecision::Wait => None,
+    }
+}
+
 /// The answer to a switch that is set already: refused where another switch keeps the job from firing all the same.
 fn unchanged(spec: &Spec, switch: &JobSwitch) -> ItemDecision {
     let name = &spec.job.name;

@@ -176,8 +176,7 @@ impl<'a> PlanWriter<'a> {
                 self.draft.runs.push(run);
                 continue;
             }
-            let settlement = self.runs.settle(&run, "its node is gone");
-            if settlement.again.is_some() && !batch.can_place(self.ctx, &self.job) {
+            if self.runs.repeats() && !batch.can_place(self.ctx, &self.job) {
                 // Without a node to repeat it, it waits for one.
                 out.add(RuleAction::JobUnplaced(self.job.id));
                 self.draft.runs.push(run);
@@ -186,8 +185,7 @@ impl<'a> PlanWriter<'a> {
             if !guarded {
                 self.guards.push(gone);
             }
-            self.draft.verdicts.extend(settlement.verdicts);
-            if let Some(next) = settlement.again {
+            if let Some(next) = self.runs.settle(&run, "its node is gone", self.draft.outcomes()) {
                 self.want(next, PlacementChoice::MostSlots);
             }
             self.set_kind(CommitKind::Settle);

@@ -146,13 +146,13 @@ impl DeadMemberRuns<'_> {
         let runs = JobRuns::new(self.sharded.ctx, self.sharded.job);
         let attempt = Attempt { shards, ..open.clone() };
         if self.sharded.is_broadcast() {
-            return own.verdicts.extend(
-                runs.lose(&attempt, "its node is gone; it is not repeated: no other node runs its part"),
+            return runs.lose(
+                &attempt,
+                "its node is gone; it is not repeated: no other node runs its part",
+                own.outcomes(),
             );
         }
-        let settlement = runs.settle(&attempt, "its node is gone");
-        own.verdicts.extend(settlement.verdicts);
-        if let Some(again) = settlement.again {
+        if let Some(again) = runs.settle(&attempt, "its node is gone", own.outcomes()) {
             let begins = again.wait.is_none();
             let taken = runs.taken_over(again, own.seq);
             own.began = taken.from.filter(|_| begins).or(own.began);

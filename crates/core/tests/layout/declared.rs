@@ -149,6 +149,7 @@ fn job() -> Job {
         })),
         timeout: Some(30),
         run_timeout: Some(300),
+        pause_after_failures: Some(3),
         retry: Some(Retry {
             max_retries: 3,
             delay: "5s".into(),

@@ -5,7 +5,6 @@
 //! claimed at most once, by whichever node.
 
 use crate::commit_kind::CommitKind;
-use crate::effect::Verdict;
 use crate::ids::{Fire, Shard};
 use crate::keys;
 use crate::lifecycle::{self, Ending, JobRuns, MANUAL, PACE_AGAIN, Readiness, is_within_pace};
@@ -136,17 +135,23 @@ impl<'a> ClaimedRuns<'a> {
         if given.attempt != attempt.attempt {
             return;
         }
-        match self.runs.ending(attempt, given) {
+        let Some((_, over)) = given.ended else {
+            if !given.stopping {
+                self.runs.give_way(attempt, given, self.watermark(), out);
+            }
+            return;
+        };
+        let mut run_state = self.next_run_state();
+        let span = (attempt.starts_at(), over);
+        match self.runs.ending(attempt, given, run_state.outcomes()) {
             Some(Ending::InDoubt) => {
                 self.settle(|other| other.fire == attempt.fire, "ended when trust ran out", out);
             }
-            Some(Ending::Retry(next)) => self.wait_for_retry(attempt, next, given, out),
-            Some(Ending::Over(told)) => {
-                let span = given.ended.map(|(_, over)| (attempt.starts_at(), over));
-                self.finish(attempt, told, span, out);
+            Some(Ending::Retry(next)) => self.wait_for_retry(run_state, span, next, out),
+            Some(Ending::Over) | None => {
+                self.make_way(&mut run_state, span);
+                self.finish(run_state, attempt, Some(over), out);
             }
-            None if given.stopping => {}
-            None => self.runs.give_way(attempt, given, self.watermark(), out),
         }
     }
 
@@ -197,7 +202,7 @@ impl<'a> ClaimedRuns<'a> {
             return if attempt.attempt > 1 {
                 self.give_up(attempt, "its job was deleted", out)
             } else {
-                self.finish(attempt, None, None, out)
+                self.finish(self.next_run_state(), attempt, None, out)
             };
         };
         if let Some(why) = self.runs.no_start_reason(declared, attempt) {
@@ -224,20 +229,11 @@ impl<'a> ClaimedRuns<'a> {
         matches!(attempt.fire, Fire::Due(_)) && (paused || !self.runs.is_scheduled(attempt))
     }
 
-    /// Closes an open attempt, which ran in this `span` if it did; the next claim is part of the commit when it is near.
-    fn finish(
-        &self,
-        attempt: &Attempt,
-        told: Option<Verdict>,
-        span: Option<(Wall, Mono)>,
-        out: &mut RuleOutput,
-    ) {
-        let mut run_state = self.next_run_state();
+    /// Closes an open attempt, which ended at this moment if it ran; the next claim is part of the commit when it is near.
+    fn finish(&self, mut run_state: RunState, attempt: &Attempt, over: Option<Mono>, out: &mut RuleOutput) {
         run_state.close(&attempt.fire);
-        run_state.verdicts.extend(told);
-        if let Some(span) = span {
-            self.make_way(&mut run_state, span);
-            self.count_from(&mut run_state, span.1);
+        if let Some(over) = over {
+            self.count_from(&mut run_state, over);
         }
         if !self.claim(&run_state, out) {
             self.commit(CommitKind::Finish, run_state, out);

@@ -115,11 +115,10 @@ impl<'a> DispatchedRuns<'a> {
         let Some((given, over, at)) = given.find_map(|(_, given)| ended(given)) else { return };
         let run = self.draft.runs.remove(at);
         self.draft.freed = Some(ctx.now.wall);
-        let ending = self.runs.ending(&run, given);
+        let ending = self.runs.ending(&run, given, self.draft.outcomes());
         if ending == Some(Ending::InDoubt) {
-            let settlement = self.runs.settle(&run, "ended when trust ran out");
-            self.draft.verdicts.extend(settlement.verdicts);
-            self.put_back(at, settlement.again);
+            let next = self.runs.settle(&run, "ended when trust ran out", self.draft.outcomes());
+            self.put_back(at, next);
             return self.set_kind(CommitKind::Settle);
         }
         self.note_length(&run, over);
@@ -127,9 +126,6 @@ impl<'a> DispatchedRuns<'a> {
         if let Some(Ending::Retry(next)) = ending {
             self.put_back(at, Some(Attempt { seq: 0, ..next }));
             return self.set_kind(CommitKind::WaitForRetry);
-        }
-        if let Some(Ending::Over(told)) = ending {
-            self.draft.verdicts.extend(told);
         }
         self.next = self.next_of_others();
         self.set_kind(CommitKind::Finish);

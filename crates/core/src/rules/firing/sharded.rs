@@ -121,11 +121,10 @@ impl<'a> RunStateWriter<'a> {
         for (shard, given) in ended {
             let Some(open) = self.current.open_of(shard) else { continue };
             let attempt = Attempt { shards: ShardSet::one(shard), ..open.clone() };
-            match self.runs.ending(&attempt, given) {
+            match self.runs.ending(&attempt, given, self.draft.outcomes()) {
                 Some(Ending::InDoubt) => lost.insert(shard),
                 Some(Ending::Retry(next)) => self.draft.add_open(next),
-                Some(Ending::Over(told)) => self.draft.verdicts.extend(told),
-                None => {}
+                Some(Ending::Over) | None => {}
             }
         }
         self.settle(&lost);
@@ -138,9 +137,8 @@ impl<'a> RunStateWriter<'a> {
     fn settle(&mut self, lost: &ShardSet) {
         for open in self.current.open.clone().iter().filter(|open| open.shards.meets(lost)) {
             let attempt = Attempt { shards: open.shards.and(lost), ..open.clone() };
-            let settlement = self.runs.settle(&attempt, "ended when trust ran out");
-            self.draft.verdicts.extend(settlement.verdicts);
-            if let Some(again) = settlement.again {
+            let again = self.runs.settle(&attempt, "ended when trust ran out", self.draft.outcomes());
+            if let Some(again) = again {
                 self.draft.add_open(self.runs.taken_over(again, self.draft.seq));
             }
         }
@@ -197,7 +195,7 @@ impl<'a> RunStateWriter<'a> {
             return;
         }
         self.claim_triggered(&mine, shards, out);
-        if !terms.paused {
+        if self.runs.may_claim_due(self.draft.failures) {
             self.claim_due(&mine, terms, shards, out);
         }
     }

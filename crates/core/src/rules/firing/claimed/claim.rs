@@ -21,7 +21,8 @@ impl ClaimedRuns<'_> {
         {
             return false;
         }
-        self.claim_triggered(run_state, out) || (!terms.paused && self.claim_due(terms, run_state, out))
+        self.claim_triggered(run_state, out)
+            || (self.runs.may_claim_due(run_state.failures) && self.claim_due(terms, run_state, out))
     }
 
     /// The oldest trigger that has no run yet.

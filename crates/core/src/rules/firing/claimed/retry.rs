@@ -3,18 +3,21 @@
 use super::ClaimedRuns;
 use crate::commit_kind::CommitKind;
 use crate::lifecycle::{self, Readiness};
-use crate::local::Given;
 use crate::overlap::SUPERSEDED;
 use crate::record::{Attempt, RetryWait, RunState};
 use crate::rule_context::RuleOutput;
-use crate::time::Millis;
+use crate::time::{Millis, Mono, Wall};
 
 impl ClaimedRuns<'_> {
     /// Keeps a failed run that is to be attempted again open, without a slot.
-    pub(super) fn wait_for_retry(&self, ended: &Attempt, next: Attempt, given: &Given, out: &mut RuleOutput) {
-        let Some((_, over)) = given.ended else { return };
-        let mut run_state = self.next_run_state();
-        self.make_way(&mut run_state, (ended.starts_at(), over));
+    pub(super) fn wait_for_retry(
+        &self,
+        mut run_state: RunState,
+        span: (Wall, Mono),
+        next: Attempt,
+        out: &mut RuleOutput,
+    ) {
+        self.make_way(&mut run_state, span);
         run_state.put_open(next);
         self.commit(CommitKind::WaitForRetry, run_state, out);
     }

@@ -36,7 +36,8 @@ impl DispatchedRuns<'_> {
             }
             return;
         }
-        if !ctx.takes(&self.runs.job) {
+        let begins = run.attempt == 1 && matches!(run.fire, Fire::Due(_));
+        if !ctx.takes(&self.runs.job) || (begins && !self.runs.may_claim_due(self.draft.failures)) {
             return;
         }
         let now = ctx.now.wall;
