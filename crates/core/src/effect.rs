@@ -1,23 +1,23 @@
 //! The effects of a node: everything it asks its driver to do, and why.
 
+mod event;
+
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::commit_kind::CommitKind;
-use crate::ids::{JobName, Member, NodeName, RequestId, RunId, Token, counted};
+use crate::ids::{JobName, Member, NodeName, RunId, Token};
 use crate::input::{Answer, CommandId, Offer};
 use crate::job::{Backoff, LaunchSettings, Priority, Work};
 use crate::keys::Key;
-use crate::labels::NodeSelector;
-use crate::record::{JoinRefusal, UnknownLayout};
 use crate::registry::{LeaseId, Txn};
 use crate::shards::ShardSet;
 use crate::time::{Millis, Mono, Wall};
+pub use event::{Event, EventKind, EventLevel, EventReport, event_kinds, find_event_kind};
 
 /// The number of a commit in flight; its outcome comes back under it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,80 +91,6 @@ pub enum StopReason {
     Fenced,
     /// A later fire of its job replaced it.
     Replaced,
-}
-
-/// The events that a node reports.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Event {
-    /// The node claimed a job and owns more than its alarm threshold (S1-26).
-    Alarm {
-        /// Number of owned jobs (X).
-        held: usize,
-        /// Threshold (M).
-        alarm: usize,
-    },
-    /// The node became a member.
-    Joined,
-    /// A file or folder in use was deleted, replaced or damaged; the text says which one, and what to do.
-    StorageFailed(String),
-    /// The node was handed off to a new program, with this number of runs.
-    Upgraded(usize),
-    /// The handoff to a new program failed, and the node stays in this one.
-    NotUpgraded(String),
-    /// The node's lease is gone; it starts nothing until it has joined again.
-    LeaseLost,
-    /// Another living node has the same name.
-    NameTaken(NodeName),
-    /// The node's clock and the registry's differ by more than allowed: it claims no fire (law 6).
-    ClockDiffers(Millis),
-    /// An entry could not be read; it is left alone.
-    Unreadable(Key),
-    /// There are jobs whose node selector fits no node there is: they do not run until one fits.
-    Unschedulable(NodeSelector),
-    /// A job was paused: so many runs in a row ended badly, and it allows no more.
-    PausedAfterFailures(JobName, u32),
-    /// This node is drained, or ends, and owns nothing any more: it may be stopped (S1-39, S1-61).
-    Drained,
-    /// This node is a candidate for the leadership of a job (S3-05).
-    Electing(JobName),
-    /// This node leads a job (S3-05).
-    Elected(JobName),
-    /// A reshard left these running shards where they are until they have ended (I2-13).
-    ShardsDraining(JobName, ShardSet),
-    /// A manual run skips these shards: they still ran, or their next run was claimed already (I2-08).
-    Rejected(JobName, RequestId, ShardSet),
-    /// The registry answers again, or for the first time (S4-13: connected).
-    Connected,
-    /// The registry does not answer: the lease is trusted for its term only (S4-13: connection exception).
-    Disconnected,
-    /// Nodes joined or left: there are so many now (S4-13: children changed).
-    NodesChanged(usize),
-    /// No life of this node is a member any more; it owned so many jobs, which other nodes may take over now.
-    NodeLeft(Member, usize),
-    /// Its peers mark a node as offline: it is offered nothing and takes no beat (S0-51).
-    Offline(NodeName),
-    /// An offline node is online again: its peers reach it, or it was restarted or activated (S0-52).
-    Online(NodeName),
-    /// The serving leader changed, or there is none now (S4-13: node data changed).
-    LeaderChanged(Option<NodeName>, u64),
-    /// The serving leader is gone (S4-13: node lost).
-    LeaderLost(NodeName),
-    /// This node has won the lead; it serves once it has loaded the metadata and has waited (S4-34).
-    Resuming(u64),
-    /// This node serves as the leader (S4-34).
-    Serving(u64),
-    /// This node stops serving: it refuses commands and plans nothing (S4-33).
-    Suspended,
-    /// Two nodes claim to serve, which must never happen (S4-39).
-    MultiLeader(NodeName, NodeName),
-    /// The registry accepts no members: its cluster was moved, or is not complete yet.
-    Shut(JoinRefusal),
-    /// The tree is written in a layout that this program does not know: the node stops deciding.
-    UnknownLayout(UnknownLayout),
-    /// A newer generation than this node's has begun: the node stops deciding (`I1`).
-    Outdated(u16),
-    /// An operator deleted this node's entry while its lease lived: it takes nothing until it is restarted (S3-30).
-    Closed,
 }
 
 /// An outcome that a run gets without an executor. Kept in the run state until the history has it (law 9).
@@ -250,87 +176,6 @@ pub enum Effect {
     Announce(Event),
     /// Answer a command.
     Answer(CommandId, Answer),
-}
-
-/// What to do about a name that another member has.
-const TAKEN: &str = "stop it or choose another --name; if it is an earlier life of this node, whose data folder is gone, its name \
-                     is free when its lease has ended, which is waited for";
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Alarm { held, alarm } => {
-                write!(f, "alarm: holds {}, threshold is {alarm}", counted(*held, "job"))
-            }
-            Self::Joined => f.write_str("joined"),
-            Self::NotUpgraded(why) => write!(f, "not upgraded: {why}"),
-            Self::Upgraded(n) => write!(f, "went on in a new program, and {} with it", counted(*n, "run")),
-            Self::StorageFailed(why) => f.write_str(why),
-            Self::LeaseLost => f.write_str("lease lost"),
-            Self::NameTaken(node) => write!(f, "a living node is already named {node}: {TAKEN}"),
-            Self::ClockDiffers(by) => {
-                write!(f, "clock differs from the registry's by {by}: no fire is claimed")
-            }
-            Self::Unreadable(key) => write!(f, "entry {key} cannot be read and is left alone"),
-            Self::Unschedulable(nodes) => {
-                write!(
-                    f,
-                    "no living node fits jobs for {nodes}: start one with these labels, or change the jobs"
-                )
-            }
-            Self::PausedAfterFailures(job, n) => {
-                let runs = if *n == 1 { "a run".into() } else { format!("{n} runs in a row") };
-                write!(
-                    f,
-                    "job {job} is paused: {runs} ended badly; resume it with `evenkeel job resume {job}`"
-                )
-            }
-            Self::Connected => f.write_str("connected with the registry"),
-            Self::Disconnected => f.write_str("the registry does not answer: the lease may be lost"),
-            Self::NodeLeft(node, held) => write!(f, "{node} left; it held {}", counted(*held, "job")),
-            Self::NodesChanged(1) => f.write_str("there is 1 node now"),
-            Self::NodesChanged(nodes) => write!(f, "there are {nodes} nodes now"),
-            Self::Offline(node) => {
-                write!(
-                    f,
-                    "node {node} is offline: its peers cannot reach it; see to its network, and it is online again once they can"
-                )
-            }
-            Self::Online(node) => write!(f, "node {node} is online again"),
-            Self::LeaderChanged(Some(node), epoch) => write!(f, "node {node} leads now, epoch {epoch}"),
-            Self::LeaderChanged(None, epoch) => write!(f, "nobody leads after epoch {epoch}"),
-            Self::LeaderLost(node) => write!(f, "the serving leader {node} is gone"),
-            Self::Resuming(epoch) => {
-                write!(f, "won the lead, epoch {epoch}: serves once everything is loaded and waited for")
-            }
-            Self::Serving(epoch) => write!(f, "serves now, epoch {epoch}"),
-            Self::Suspended => f.write_str("serves no more: it is on standby"),
-            Self::MultiLeader(a, b) => {
-                write!(f, "nodes {a} and {b} both say that they serve: stop one of them")
-            }
-            Self::Electing(job) => write!(f, "elect a new leader of job {job} now"),
-            Self::Elected(job) => write!(f, "leader election of job {job} completed: this node leads"),
-            Self::ShardsDraining(job, shards) => {
-                write!(f, "job {job}: shards {shards} still run, the others were resharded without them")
-            }
-            Self::Rejected(job, request, shards) => {
-                write!(
-                    f,
-                    "job {job}: request {request} came while shards {shards} ran or were about to: they do not run for it"
-                )
-            }
-            Self::Shut(shut) => write!(f, "cannot join: {shut}"),
-            Self::UnknownLayout(unknown) => write!(f, "cannot read the tree of this cluster: {unknown}"),
-            Self::Outdated(begun) => write!(
-                f,
-                "generation {begun} has begun at the registry, as after a restore: start this node again"
-            ),
-            Self::Closed => f.write_str(
-                "closed: this node's entry was deleted from outside; start it again to join again",
-            ),
-            Self::Drained => f.write_str("drained: owns nothing more and may be stopped"),
-        }
-    }
 }
 
 /// The name of a job in an effect's trace.

@@ -31,6 +31,7 @@ use crate::labels::NodeSelector;
 use crate::registry::DurabilityClass;
 use crate::schedule::{Dst, Schedule, ScheduleSpec};
 use crate::sharding_strategy::{NodeOrder, ShardingStrategy};
+use crate::time::{SpanLimits, TimeSpan, TimeSpanError};
 
 pub use dataflow::Dataflow;
 pub use http::Http;
@@ -499,10 +500,10 @@ impl Job {
     ///
     /// # Errors
     /// A duration is invalid.
-    pub fn misfire_settings(&self) -> Result<MisfireSettings, crate::schedule::ScheduleError> {
+    pub fn misfire_settings(&self) -> Result<MisfireSettings, TimeSpanError> {
         let span = |word, text: &str| match text {
             "" => Ok(None),
-            _ => crate::schedule::span(word, text).map(Some),
+            _ => TimeSpan::parse(word, text, SpanLimits::SCHEDULE).map(|span| Some(span.millis())),
         };
         let spread = span("catch_up_spread", &self.catch_up_spread)?;
         Ok(MisfireSettings {

@@ -18,15 +18,14 @@ mod foreign;
 mod name_hash;
 mod named;
 mod notes;
-mod seconds;
 #[cfg(test)]
 mod tests;
 mod zone;
 
 pub use calendar_filter::CalendarFilter;
 pub use edit::{EditEffect, ScheduleEdit};
+pub(crate) use error::quote;
 pub use error::{ErrorSpan, ScheduleError};
-pub use seconds::Seconds;
 pub use zone::Dst;
 
 use crate::steps::step;
@@ -341,22 +340,6 @@ impl Schedule {
 /// A moment in milliseconds, or the first or last that there is.
 fn within(moment: Wall) -> i64 {
     moment.0.clamp(Timestamp::MIN.as_millisecond(), Timestamp::MAX.as_millisecond())
-}
-
-/// Parses a duration, such as `90s` or `1h30m`, of at least a second.
-///
-/// # Errors
-/// The text is no duration, or longer than a year; `word` names the field.
-pub fn span(word: &str, text: &str) -> Result<Millis, ScheduleError> {
-    named::span(word, text, 1_000).map(Millis)
-}
-
-/// Parses a duration, such as `1500ms` or `1h30m`, from no time at all to 100 years.
-///
-/// # Errors
-/// The text is no duration, or longer.
-pub fn duration(text: &str) -> Result<Millis, ScheduleError> {
-    named::span_within("span", text, (0, named::LONG)).map(Millis)
 }
 
 /// The number that decides a job's moment in a span.

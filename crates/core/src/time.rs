@@ -1,8 +1,12 @@
 //! Two clocks that must never be mixed: leases live by [`Mono`], calendars by [`Wall`].
 
+mod span;
+
 use core::fmt;
 use core::ops::{Add, Sub};
 use serde::{Deserialize, Serialize};
+
+pub use span::{SpanLimits, TimeSpan, TimeSpanError};
 
 /// A span of time in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -39,7 +39,7 @@ use crate::clock;
 use crate::executor::{ExecutorEvent, Executors, TrustDeadline};
 use crate::handle::HandleRequest;
 use crate::history::{History, HistoryEvent, HistoryWrite, LoadPoint, NoticePolicy};
-use crate::notify::Notifiers;
+use crate::notify::{Notifiers, log_event};
 use commits::{CommitProgress, CommitQueue};
 use feed::FeedListener;
 use inbox::{DriverEvent, EventSender, Inbox};
@@ -379,64 +379,17 @@ impl Driver {
     }
 
     fn report_event(&mut self, event: Event) {
-        let text = event.to_string();
-        let kind = match &event {
-            Event::Joined => "joined",
-            Event::Upgraded(_) => "upgraded",
-            Event::NotUpgraded(_) => "not_upgraded",
-            Event::LeaseLost => "lease_lost",
-            Event::StorageFailed(_) => "storage_failed",
-            Event::Alarm { .. } => "alarm",
-            Event::NameTaken(_) => "name_taken",
-            Event::ClockDiffers(_) => "clock_differs",
-            Event::Unreadable(_) => "unreadable",
-            Event::Unschedulable(_) => "unschedulable",
-            Event::Drained => "drained",
-            Event::Electing(_) => "electing",
-            Event::Elected(_) => "elected",
-            Event::ShardsDraining(..) => "shards_draining",
-            Event::Rejected(..) => "rejected",
-            Event::Closed => "closed",
-            Event::Connected => "connected",
-            Event::Disconnected => "disconnected",
-            Event::NodesChanged(_) => "nodes_changed",
-            Event::NodeLeft(..) => "node.left",
-            Event::Offline(_) => "node.offline",
-            Event::Online(_) => "node.online",
-            Event::LeaderChanged(..) => "leader_changed",
-            Event::LeaderLost(_) => "leader_lost",
-            Event::Resuming(_) => "resuming",
-            Event::Serving(_) => "serving",
-            Event::Suspended => "suspended",
-            Event::MultiLeader(..) => "multi_leader",
-            Event::Shut(_) => "shut",
-            Event::UnknownLayout(_) => "unknown_layout",
-            Event::Outdated(_) => "outdated",
-        };
-        match event {
-            Event::Electing(_) => tracing::debug!("{text}"),
-            Event::Joined
-            | Event::Upgraded(_)
-            | Event::Drained
-            | Event::Elected(_)
-            | Event::Connected
-            | Event::NodesChanged(_)
-            | Event::NodeLeft(..)
-            | Event::LeaderChanged(..)
-            | Event::Resuming(_)
-            | Event::Serving(_)
-            | Event::Online(_) => tracing::info!("{text}"),
-            _ => tracing::warn!("{text}"),
-        }
+        let report = event.report();
+        log_event(&report);
         let (now, node) = (clock::now(), self.runs.node().to_string());
-        self.notifiers.notify(now, &node, kind, &event, &text);
+        self.notifiers.notify(now, &node, &report);
         // A node that left cannot report it itself.
         let about = if let Event::NodeLeft(left, _) = &event { left.node.to_string() } else { node };
-        self.history.put(HistoryWrite::Event { at: now.wall, node: about, kind, text: text.clone() });
+        self.history.put(HistoryWrite::event(now.wall, about, &report));
         let over = match &event {
             // What this node knew of the registry, its generation included, is void: the node starts anew or never.
             Event::Shut(shut) => Some(shut.to_string()),
-            Event::UnknownLayout(_) | Event::Outdated(_) => Some(text),
+            Event::UnknownLayout(_) | Event::Outdated(_) => Some(report.text),
             _ => None,
         };
         if let Some(why) = over {

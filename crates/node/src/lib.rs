@@ -59,7 +59,7 @@ pub use handle::{ApplyError, Beat, Handle, LeaveOutcome, RunStateError};
 pub use history::{AttemptState, EventFilter, EventRecord, HistoryError, LoadPoint, RunFilter, RunRecord};
 pub use lock::LockGuard;
 pub use logs::LogChunk;
-pub use notify::{Email, Notifier, NotifyChannel, Password, event_kind, event_kinds};
+pub use notify::{Email, Notifier, NotifyChannel, Password};
 pub use peers::{PeerCall, PeerReply, PeerRpc};
 
 /// Opens a node: joins the cluster whose data the registry holds, and starts to work.

@@ -13,7 +13,7 @@ mod worker;
 
 use std::time::Duration;
 
-use evenkeel_core::effect::Event;
+use evenkeel_core::effect::{EventLevel, EventReport, event_kinds, find_event_kind};
 use evenkeel_core::ids::NotifierName;
 use evenkeel_core::job::Occasion;
 use evenkeel_core::time::Now;
@@ -24,59 +24,19 @@ use message::Message;
 use window::{DedupDecision, DedupWindow};
 use worker::NotifyWorker;
 
-/// Every kind of event that notifiers can report, as history, notifiers and `event list` write them.
-pub(crate) const KINDS: [&str; 37] = [
-    "joined",
-    "upgraded",
-    "not_upgraded",
-    "lease_lost",
-    "storage_failed",
-    "alarm",
-    "name_taken",
-    "clock_differs",
-    "unreadable",
-    "unschedulable",
-    "drained",
-    "electing",
-    "elected",
-    "shards_draining",
-    "rejected",
-    "closed",
-    "connected",
-    "disconnected",
-    "nodes_changed",
-    "node.left",
-    "node.offline",
-    "node.online",
-    "leader_changed",
-    "leader_lost",
-    "resuming",
-    "serving",
-    "suspended",
-    "multi_leader",
-    "shut",
-    "unknown_layout",
-    "outdated",
-    "job.failure",
-    "job.recovery",
-    "job.miss",
-    "job.late",
-    "job.absent",
-    "job.lost",
-];
-
-/// The kind of the event that a notification failed, which is listed and never sent.
-const NOTIFY_FAILED: &str = "notify_failed";
-
-/// Every kind of event that is listed.
-pub fn event_kinds() -> impl Iterator<Item = &'static str> {
-    KINDS.into_iter().chain([NOTIFY_FAILED])
+/// Writes an event to the log, at its level.
+pub(crate) fn log_event(report: &EventReport) {
+    let text = &report.text;
+    match report.level {
+        EventLevel::Debug => tracing::debug!("{text}"),
+        EventLevel::Info => tracing::info!("{text}"),
+        EventLevel::Warn => tracing::warn!("{text}"),
+    }
 }
 
-/// The kind of event with this name, with dots or underscores; `None` when there is none.
-#[must_use]
-pub fn event_kind(name: &str) -> Option<&'static str> {
-    KINDS.into_iter().find(|kind| kind.replace('.', "_") == name.replace('.', "_"))
+/// The kind of event with this name that notifiers send, with dots or underscores.
+fn sent_kind(name: &str) -> Option<&'static str> {
+    find_event_kind(name).filter(|kind| kind.notified).map(|kind| kind.name)
 }
 
 /// A notifier: which events it reports, and how.
@@ -132,8 +92,9 @@ impl Notifier {
     }
 
     fn checked(name: Option<NotifierName>, on: Vec<String>, means: NotifyChannel) -> Result<Self, String> {
-        if let Some(unknown) = on.iter().find(|kind| *kind != "*" && event_kind(kind).is_none()) {
-            return Err(format!("no event is called {unknown:?}: use \"*\" or some of {}", KINDS.join(", ")));
+        if let Some(unknown) = on.iter().find(|kind| *kind != "*" && sent_kind(kind).is_none()) {
+            let sent: Vec<_> = event_kinds().filter(|kind| kind.notified).map(|kind| kind.name).collect();
+            return Err(format!("no event is called {unknown:?}: use \"*\" or some of {}", sent.join(", ")));
         }
         match &means {
             NotifyChannel::Webhook(url) => send::check(url)?,
@@ -154,7 +115,7 @@ impl Notifier {
     }
 
     fn wants(&self, kind: &str) -> bool {
-        self.on.iter().any(|on| on == "*" || event_kind(on) == Some(kind))
+        self.on.iter().any(|on| on == "*" || sent_kind(on) == Some(kind))
     }
 }
 
@@ -181,10 +142,10 @@ impl Notifiers {
     }
 
     /// Queues an event for every notifier that wants it.
-    pub(crate) fn notify(&mut self, now: Now, node: &str, kind: &'static str, event: &Event, text: &str) {
-        let mut message = None;
+    pub(crate) fn notify(&mut self, now: Now, node: &str, report: &EventReport) {
+        let (kind, mut message) = (report.kind, None);
         for (_, window, worker) in self.all.iter_mut().filter(|(notifier, ..)| notifier.wants(kind)) {
-            let message = message.get_or_insert_with(|| Message::of(now.wall, node, kind, event, text));
+            let message = message.get_or_insert_with(|| Message::of(now.wall, node, report));
             if let DedupDecision::Send { suppressed } = window.ask(now.mono, kind, &message.subject) {
                 worker.put(Message { suppressed, ..message.clone() }, None);
             }

@@ -14,8 +14,7 @@ use evenkeel_core::job::{Job, Placement};
 use evenkeel_core::labels::Labels;
 use evenkeel_core::node::Spread;
 use evenkeel_core::record::{Handover, PlannerKind};
-use evenkeel_core::schedule::Seconds;
-use evenkeel_core::time::Wall;
+use evenkeel_core::time::{TimeSpan, Wall};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use audit::{AuditPage, AuditRow};
@@ -197,7 +196,7 @@ pub(crate) struct SettingsRow {
     /// Which node plans dispatched jobs.
     pub(crate) planner: PlannerKind,
     /// The length of a beat.
-    pub(crate) beat: Seconds,
+    pub(crate) beat: TimeSpan,
     /// The number of strikes that make a node offline.
     pub(crate) strikes: u32,
     /// What a new leader waits for.
@@ -228,7 +227,7 @@ pub(crate) struct SettingsChange {
     pub(crate) planner: Option<PlannerKind>,
     /// The length of a beat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) beat: Option<Seconds>,
+    pub(crate) beat: Option<TimeSpan>,
     /// The number of strikes that make a node offline.
     pub(crate) strikes: Option<u32>,
     /// What a new leader waits for.

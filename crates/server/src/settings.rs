@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use evenkeel_core::ids::NodeName;
 use evenkeel_core::node::Quota;
+use evenkeel_core::time::{Millis, SpanLimits, TimeSpan};
 use serde::Deserialize;
 
 use crate::bounded;
@@ -24,10 +25,9 @@ pub(crate) const PORT: u16 = 7700;
 /// The size limit of a settings file, far above any real one.
 const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
 /// The minimum lease term: shorter leases end by mere scheduling noise.
-const TTL_MIN: Duration = Duration::from_secs(2);
-const TTL_MAX: Duration = Duration::from_hours(1);
+const TTL_LIMITS: SpanLimits = SpanLimits::new(Millis::secs(2), Millis::secs(3_600));
 /// The minimum retention of the audit log.
-const AUDIT_KEEP_MIN: Duration = Duration::from_hours(24);
+const AUDIT_KEEP_LIMITS: SpanLimits = SpanLimits::ANY.at_least(Millis::secs(24 * 3_600));
 
 /// The settings as written: by flag, in the environment, or in the file.
 #[derive(Clone, Default, Args, Deserialize)]
@@ -217,9 +217,7 @@ impl SettingsArgs {
         let data = needed(data, "--data DIR: the node's own folder")?;
         let mut node = evenkeel::Config::new(name, registry, data);
         if let Some(text) = self.ttl {
-            node.ttl = span(&text).filter(|ttl| (TTL_MIN..=TTL_MAX).contains(ttl)).ok_or_else(|| {
-                CliError::usage(format!("--ttl is {text:?}: write a time from 2s to 1h, like 15s or 1m"))
-            })?;
+            node.ttl = span("--ttl", &text, TTL_LIMITS)?;
         }
         node.tolerance = at_least_one("--tolerance", self.tolerance, node.tolerance)?;
         node.quota = self.quota.as_deref().map_or(Ok(Quota::Now), quota)?;
@@ -233,11 +231,7 @@ impl SettingsArgs {
         node.retention.output_rate =
             self.output_rate.map_or(node.retention.output_rate, |rate| Some(rate).filter(|rate| *rate > 0));
         if let Some(text) = self.audit_keep {
-            node.retention.audit = span(&text).filter(|age| *age >= AUDIT_KEEP_MIN).ok_or_else(|| {
-                CliError::usage(format!(
-                    "--audit-keep is {text:?}: write a time of at least 1d, like 90d or 800d"
-                ))
-            })?;
+            node.retention.audit = span("--audit-keep", &text, AUDIT_KEEP_LIMITS)?;
         }
         node.notify = self.notify.into_iter().map(NotifierConfig::resolve).collect::<Result<_, _>>()?;
         let networks = self.http_allow.iter().map(|text| text.trim().parse());
@@ -348,10 +342,9 @@ fn advertised(text: &str) -> Result<(), CliError> {
     }
 }
 
-/// Parses `90s`, `1500ms` or `1h30m`; the same spans as in job files.
-pub(crate) fn span(text: &str) -> Option<Duration> {
-    let millis = evenkeel_core::schedule::duration(text).ok()?;
-    Some(Duration::from_millis(millis.0.unsigned_abs()))
+/// Parses the span of a flag.
+fn span(flag: &str, text: &str, limits: SpanLimits) -> Result<Duration, CliError> {
+    TimeSpan::parse(flag, text, limits).map(Duration::from).map_err(|e| CliError::usage(e.to_string()))
 }
 
 /// The folder this program is installed in, the same on every node (S0-04).
@@ -423,12 +416,18 @@ mod tests {
             (SettingsArgs { registry: None, ..least() }, "say --registry URL"),
             (SettingsArgs { data: None, ..least() }, "say --data DIR"),
             (SettingsArgs { name: text("a b"), ..least() }, "node name \"a b\" is not allowed"),
-            (SettingsArgs { ttl: text("1s"), ..least() }, "from 2s to 1h"),
-            (SettingsArgs { ttl: text("15"), ..least() }, "from 2s to 1h"),
-            (SettingsArgs { ttl: text("99999999999999999999h"), ..least() }, "from 2s to 1h"),
+            (
+                SettingsArgs { ttl: text("1s"), ..least() },
+                "--ttl `1s`: the span must be at least 2s and at most 1h",
+            ),
+            (SettingsArgs { ttl: text("15"), ..least() }, "--ttl `15`: write numbers with a unit"),
+            (SettingsArgs { ttl: text("99999999999999999999h"), ..least() }, "at least 2s and at most 1h"),
             (SettingsArgs { tolerance: Some(0), ..least() }, "at least 1"),
             (SettingsArgs { slots: Some(0), ..least() }, "at least 1"),
-            (SettingsArgs { audit_keep: text("23h"), ..least() }, "at least 1d"),
+            (
+                SettingsArgs { audit_keep: text("23h"), ..least() },
+                "--audit-keep `23h`: the span must be at least 1d",
+            ),
             (SettingsArgs { quota: text("most"), ..least() }, "write now or larger"),
             (SettingsArgs { cgroups: text("on"), ..least() }, "write auto or off"),
             (SettingsArgs { listen: ip("0.0.0.0"), ..least() }, "a key is needed"),
@@ -472,16 +471,6 @@ mod tests {
         ] {
             let failure = written.clone().resolve().expect_err("it is nonsense");
             assert!(failure.message.contains(says), "{written:?}: {failure}");
-        }
-    }
-
-    #[test]
-    fn spans_are_read() {
-        assert_eq!(span("1500ms"), Some(Duration::from_millis(1500)));
-        assert_eq!(span("2m"), Some(Duration::from_secs(120)));
-        assert_eq!(span("1h30m"), Some(Duration::from_secs(5_400)));
-        for nonsense in ["", "s", "-1s", "1", "1y", "1.5s"] {
-            assert_eq!(span(nonsense), None, "{nonsense}");
         }
     }
 }

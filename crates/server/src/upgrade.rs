@@ -8,6 +8,7 @@ use std::time::Duration;
 use evenkeel::Handle;
 use evenkeel::audit::{AuditAction, AuditOutcome, Requester, UPGRADE_BEGINS};
 use evenkeel::upgrade::{ProgramFile, ReceivedHandoff};
+use evenkeel_core::time::{Millis, SpanLimits};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
@@ -15,8 +16,8 @@ use tokio::sync::mpsc;
 const CHECK: Duration = Duration::from_secs(5);
 /// The default time for runs inside the process to end.
 pub(crate) const WAIT: Duration = Duration::from_secs(30);
-/// The maximum of that time.
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(3600);
+/// The limits of that time.
+pub(crate) const WAIT_LIMITS: SpanLimits = SpanLimits::ANY.at_most(Millis::secs(3_600));
 /// The time for the requester to get the answer before the process changes programs, which ends all connections.
 const ANSWER: Duration = Duration::from_millis(200);
 

@@ -1,11 +1,10 @@
 //! Time zones, and the formats of moments in them.
 
-use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::time::{SpanLimits, TimeSpan, Wall};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::exit::CliError;
-use crate::settings;
 
 /// The current wall time.
 #[must_use]
@@ -18,8 +17,8 @@ pub(crate) fn now() -> Wall {
 /// # Errors
 /// It is neither; the text has the format.
 pub(crate) fn when(text: &str, now: Wall) -> Result<Wall, String> {
-    if let Some(span) = settings::span(text) {
-        return Ok(now - Millis(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)));
+    if let Ok(span) = TimeSpan::parse("", text, SpanLimits::ANY) {
+        return Ok(now - span.millis());
     }
     let moment: Option<Timestamp> = text.parse().ok();
     moment

@@ -6,6 +6,8 @@ use core::fmt;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::time::{SpanLimits, TimeSpan};
+
 /// The least memory limit: below it not even the smallest program is loaded.
 const MEMORY_MIN: u64 = 1 << 20;
 /// The least number of open files: the three pipes, and some to load libraries with.
@@ -152,7 +154,10 @@ impl Limits {
     pub fn read(&self) -> Result<LimitValues, String> {
         let cpu = match self.cpu.as_str() {
             "" => None,
-            text => Some(crate::schedule::span("limits.cpu", text).map_err(|e| e.to_string())?),
+            text => {
+                let cpu = TimeSpan::parse("limits.cpu", text, SpanLimits::SCHEDULE);
+                Some(cpu.map_err(|e| e.to_string())?.millis())
+            }
         };
         let memory = match self.memory.as_str() {
             "" => None,

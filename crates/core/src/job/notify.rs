@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Job;
 use crate::ids::NotifierName;
-use crate::schedule;
-use crate::time::Millis;
+use crate::time::{Millis, SpanLimits, TimeSpan};
 
 /// An event of a job's fires that people can be notified of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -147,7 +146,8 @@ fn span(word: &str, text: &str) -> Result<Option<Millis>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    schedule::span(word, text).map(Some).map_err(|e| e.to_string())
+    let span = TimeSpan::parse(word, text, SpanLimits::SCHEDULE).map_err(|e| e.to_string())?;
+    Ok(Some(span.millis()))
 }
 
 #[cfg(test)]

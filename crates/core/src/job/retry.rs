@@ -10,7 +10,7 @@ use crate::effect::StopReason;
 use crate::ids::{RunId, Shard};
 use crate::input::RunOutcome;
 use crate::schedule;
-use crate::time::Millis;
+use crate::time::{Millis, SpanLimits, TimeSpan};
 
 /// The most attempts that may follow the first one.
 const TIMES_MAX: u32 = 100;
@@ -18,10 +18,8 @@ const TIMES_MAX: u32 = 100;
 const WAIT: Millis = Millis::secs(10);
 /// The longest delay where the job does not say, unless the first one is longer.
 const UP_TO: Millis = Millis::secs(600);
-/// The shortest delay: a run that fails at once must not keep a node busy with failing.
-const WAIT_MIN: Millis = Millis::secs(1);
-/// The longest delay.
-const WAIT_MAX: Millis = Millis::secs(24 * 3600);
+/// The shortest and the longest delay: a run that fails at once must not keep a node busy with failing.
+const WAIT_LIMITS: SpanLimits = SpanLimits::new(Millis::secs(1), Millis::secs(24 * 3600));
 
 /// Retries as declared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -129,11 +127,8 @@ fn span(word: &str, text: &str) -> Result<Option<Millis>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    let span = schedule::span(word, text).map_err(|e| e.to_string())?;
-    match (WAIT_MIN..=WAIT_MAX).contains(&span) {
-        true => Ok(Some(span)),
-        false => Err(format!("{word} is {span}, allowed are {WAIT_MIN} to {WAIT_MAX}")),
-    }
+    let span = TimeSpan::parse(word, text, WAIT_LIMITS).map_err(|e| e.to_string())?;
+    Ok(Some(span.millis()))
 }
 
 #[cfg(test)]
@@ -192,7 +187,7 @@ mod tests {
             (retry(0, "", "", &[]), "retry.max_retries is 0, allowed are 1 to 100"),
             (retry(101, "", "", &[]), "retry.max_retries"),
             (retry(1, "1ms", "", &[]), "retry.delay"),
-            (retry(1, "2d", "", &[]), "retry.delay"),
+            (retry(1, "2d", "", &[]), "retry.delay `2d`: the span must be at least 1s and at most 1d"),
             (retry(1, "soon", "", &[]), "retry.delay"),
             (retry(1, "30s", "20s", &[]), "retry.max_delay"),
             (retry(1, "", "5s", &[]), "retry.max_delay"),

@@ -8,7 +8,7 @@ use serde::de::{self, Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::SHARDS_MAX;
-use crate::schedule::Seconds;
+use crate::time::TimeSpan;
 
 /// Rules of a schedule: a text, or a list of texts, which is kept as one text with a line for each.
 pub(super) mod rules {
@@ -72,32 +72,32 @@ pub(super) fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> 
 
 /// A duration of whole seconds, written as a text such as `90s`.
 pub(super) mod span {
-    use super::{Deserialize, Deserializer, Seconds};
+    use super::{Deserialize, Deserializer, TimeSpan};
     use serde::Serializer;
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<u64, D::Error> {
-        Seconds::deserialize(input).map(|span| span.0)
+        TimeSpan::deserialize(input).map(TimeSpan::as_secs)
     }
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub(crate) fn serialize<S: Serializer>(secs: &u64, output: S) -> Result<S::Ok, S::Error> {
-        output.collect_str(&Seconds(*secs))
+        output.collect_str(&TimeSpan::secs(*secs))
     }
 }
 
 /// The same where the key may be absent.
 pub(super) mod span_or_none {
-    use super::{Deserialize, Deserializer, Seconds};
+    use super::{Deserialize, Deserializer, TimeSpan};
     use serde::Serializer;
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u64>, D::Error> {
-        Ok(Option::<Seconds>::deserialize(input)?.map(|span| span.0))
+        Ok(Option::<TimeSpan>::deserialize(input)?.map(TimeSpan::as_secs))
     }
 
     #[expect(clippy::ref_option, reason = "serde passes a reference")]
     pub(crate) fn serialize<S: Serializer>(secs: &Option<u64>, output: S) -> Result<S::Ok, S::Error> {
         match secs {
-            Some(secs) => output.collect_str(&Seconds(*secs)),
+            Some(secs) => output.collect_str(&TimeSpan::secs(*secs)),
             None => output.serialize_none(),
         }
     }

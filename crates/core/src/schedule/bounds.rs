@@ -4,10 +4,10 @@ use super::error::ScheduleError;
 use super::name_hash::NameHash;
 use super::zone::Zone;
 use super::{ScheduleSpec, latest, named};
-use crate::time::{Millis, Wall};
+use crate::time::{Millis, SpanLimits, Wall};
 
-/// The furthest that a fire may be moved, in milliseconds.
-const JITTER_MAX: i64 = 86_400_000;
+/// The furthest that a fire may be moved.
+const JITTER_MAX: Millis = Millis::secs(86_400);
 
 /// Moments between which fires lie, and a jitter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,11 +29,8 @@ impl ScheduleBounds {
         };
         let jitter = match times.jitter {
             "" => 0,
-            text => named::span("jitter", text, 1_000)?,
+            text => named::span("jitter", text, SpanLimits::SCHEDULE.at_most(JITTER_MAX))?,
         };
-        if jitter > JITTER_MAX {
-            return Err(ScheduleError::new(format_args!("jitter `{}`: at most 1d is allowed", times.jitter)));
-        }
         let (from, until) =
             (moment("start_at", times.start_at, Wall::MIN)?, moment("end_at", times.end_at, Wall::MAX)?);
         if from >= until {

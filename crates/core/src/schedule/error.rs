@@ -96,7 +96,7 @@ impl core::error::Error for ScheduleError {}
 const QUOTE: usize = 48;
 
 /// Foreign text in backquotes, made harmless for a terminal and cut when it is long.
-pub(super) fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     let mut out = String::from("`");
     out.extend(text.chars().take(QUOTE).flat_map(char::escape_debug));
     if text.chars().nth(QUOTE).is_some() {

@@ -4,9 +4,7 @@ use super::error::{ScheduleError, quote};
 use super::name_hash::NameHash;
 use super::zone::{Dst, REACH, Zone};
 use super::{ScheduleRule, cron};
-use crate::steps::step;
-use crate::time::Wall;
-use alloc::format;
+use crate::time::{Millis, SpanLimits, TimeSpan, Wall};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
@@ -22,12 +20,6 @@ const NAMES: &[(&str, &str)] = &[
     ("@hourly", "0 * * * *"),
 ];
 
-/// Units of spans, in milliseconds.
-const UNITS: &[(&str, i64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
-
-/// The longest duration outside schedules, in days: a hundred years.
-pub(super) const LONG: i64 = 36_500;
-
 /// Parses a schedule that begins with `@`.
 pub(super) fn at_sign(text: &str, spread: NameHash) -> Result<ScheduleRule, ScheduleError> {
     let (word, rest) = match text.split_once([' ', '\t']) {
@@ -39,7 +31,7 @@ pub(super) fn at_sign(text: &str, spread: NameHash) -> Result<ScheduleRule, Sche
         return every(rest);
     }
     if is("@after") {
-        return span("@after", rest, 1_000).map(ScheduleRule::AfterCompletion);
+        return span("@after", rest, SpanLimits::SCHEDULE).map(ScheduleRule::AfterCompletion);
     }
     if is("@reboot") {
         return Err(ScheduleError::new(
@@ -67,9 +59,9 @@ fn every(text: &str) -> Result<ScheduleRule, ScheduleError> {
         Some((period, phase)) => (period.trim_ascii(), Some(phase.trim_ascii())),
         None => (text, None),
     };
-    let every = span("@every", period, 1_000)?;
+    let every = span("@every", period, SpanLimits::SCHEDULE)?;
     let phase = phase.map_or(Ok(0), |phase| {
-        let ms = span("offset", phase, 0)?;
+        let ms = span("offset", phase, SpanLimits::SCHEDULE.at_least(Millis::ZERO))?;
         if ms < every {
             return Ok(ms);
         }
@@ -82,35 +74,10 @@ fn every(text: &str) -> Result<ScheduleRule, ScheduleError> {
     Ok(ScheduleRule::Every(every, phase))
 }
 
-/// Parses a duration such as `1h30m`, in milliseconds, of at most a year.
-pub(super) fn span(word: &str, text: &str, least: i64) -> Result<i64, ScheduleError> {
-    span_within(word, text, (least, 366))
-}
-
-/// The same with other bounds: the least duration in milliseconds, and the longest one in days.
-pub(super) fn span_within(word: &str, text: &str, (least, days): (i64, i64)) -> Result<i64, ScheduleError> {
-    let wrong = |reason: &str| ScheduleError::new(format_args!("{word} {}: {reason}", quote(text))).on(text);
-    let least_text = if least == 0 { "0s" } else { "1s" };
-    let bounds = || wrong(&format!("the span must be at least {least_text} and at most {days}d"));
-    let (mut rest, mut period) = (text, 0_i64);
-    while !rest.is_empty() {
-        step();
-        let unit_at = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let (number, tail) = rest.split_at(unit_at);
-        let unit_end = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(unit_end);
-        let unit = UNITS.iter().find(|(name, _)| *name == unit).filter(|_| !number.is_empty());
-        let Some((_, ms)) = unit else {
-            return Err(wrong("write numbers with a unit (d, h, m, s or ms), such as `90s` or `1h30m`"));
-        };
-        let number = number.parse::<i64>().map_err(|_| bounds())?;
-        period = number.checked_mul(*ms).and_then(|ms| period.checked_add(ms)).ok_or_else(bounds)?;
-        rest = tail;
-    }
-    if text.is_empty() {
-        return Err(wrong("the span is missing, such as `90s` or `1h30m`"));
-    }
-    if (least..=days * 86_400_000).contains(&period) { Ok(period) } else { Err(bounds()) }
+/// Parses a span of a schedule, such as `1h30m`, in milliseconds.
+pub(super) fn span(word: &str, text: &str, limits: SpanLimits) -> Result<i64, ScheduleError> {
+    let span = TimeSpan::parse(word, text, limits).map_err(|e| ScheduleError::new(e).on(text))?;
+    Ok(span.millis().0)
 }
 
 /// Parses the time behind `at`, or a job's first or last moment: an instant with an offset, a local time without one.

@@ -36,6 +36,7 @@ const PUBLIC_FIELDS: &[&str] = &[
     "min_durability",
     "timeout",
     "run_timeout",
+    "pause_after_failures",
     "misfire_grace",
     "catch_up",
     "catch_up_window",

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_core::effect::Verdict;
+use evenkeel_core::effect::{EventReport, Verdict};
 use evenkeel_core::ids::{JobName, RunId};
 use evenkeel_core::time::Wall;
 
@@ -38,6 +38,13 @@ pub(crate) enum HistoryWrite {
     Audit(Box<AuditEntry>),
     /// An event of the node.
     Event { at: Wall, node: String, kind: &'static str, text: String },
+}
+
+impl HistoryWrite {
+    /// The entry of an event that happened to this node.
+    pub(crate) fn event(at: Wall, node: String, report: &EventReport) -> Self {
+        Self::Event { at, node, kind: report.kind, text: report.text.clone() }
+    }
 }
 
 /// Drops what later entries of the same batch replace: most attempts start and end within one.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_core::effect::Event;
+use evenkeel_core::effect::EventReport;
 use evenkeel_core::time::Wall;
 use serde::Serialize;
 
@@ -40,48 +40,19 @@ pub(super) struct Message {
 }
 
 impl Message {
-    pub(super) fn of(at: Wall, node: &str, kind: &'static str, event: &Event, text: &str) -> Self {
-        let mut facts = BTreeMap::new();
-        let subject = match event {
-            Event::Alarm { held, alarm } => {
-                facts.insert("held", *held as u64);
-                facts.insert("alarm", *alarm as u64);
-                node.to_owned()
-            }
-            Event::Joined
-            | Event::Upgraded(_)
-            | Event::NotUpgraded(_)
-            | Event::LeaseLost
-            | Event::StorageFailed(_)
-            | Event::ClockDiffers(_)
-            | Event::Drained
-            | Event::Closed
-            | Event::Shut(_)
-            | Event::UnknownLayout(_)
-            | Event::Outdated(_)
-            | Event::Connected
-            | Event::Disconnected
-            | Event::NodesChanged(_)
-            | Event::Resuming(_)
-            | Event::Serving(_)
-            | Event::Suspended => node.to_owned(),
-            Event::NameTaken(other)
-            | Event::Offline(other)
-            | Event::Online(other)
-            | Event::LeaderLost(other)
-            | Event::LeaderChanged(Some(other), _) => other.to_string(),
-            Event::NodeLeft(life, _) => life.node.to_string(),
-            Event::LeaderChanged(None, _) => "nobody".to_owned(),
-            Event::MultiLeader(one, other) => format!("{one}, {other}"),
-            Event::Unreadable(key) => key.to_string(),
-            Event::Unschedulable(nodes) => nodes.to_string(),
-            Event::Electing(job)
-            | Event::Elected(job)
-            | Event::ShardsDraining(job, _)
-            | Event::Rejected(job, ..) => job.to_string(),
-        };
-        let (node, at, text) = (node.to_owned(), at.to_string(), bounded(text));
-        Self { kind, subject, node, at, text, suppressed: 0, facts, id: None, run: None, due: None }
+    pub(super) fn of(at: Wall, node: &str, report: &EventReport) -> Self {
+        Self {
+            kind: report.kind,
+            subject: report.subject.clone().unwrap_or_else(|| node.to_owned()),
+            node: node.to_owned(),
+            at: at.to_string(),
+            text: bounded(&report.text),
+            suppressed: 0,
+            facts: report.facts.iter().copied().collect(),
+            id: None,
+            run: None,
+            due: None,
+        }
     }
 
     pub(super) fn of_notice(node: &str, notice: &Notice) -> Self {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use evenkeel_core::effect::Event;
 use evenkeel_core::ids::NotifierName;
 use evenkeel_core::job::{Notify, Occasion};
 use evenkeel_core::time::Now;
 
-use super::Notifiers;
 use super::message::Message;
 use super::window::DedupDecision;
+use super::{Notifiers, log_event};
 use crate::history::{HistoryWrite, Notice, NoticePolicy, WeakHistory};
 
 /// Marks a notice as sent once all its recipients have it, or were given up.
@@ -99,8 +100,8 @@ impl Notifiers {
             ),
             [] => return,
         };
-        tracing::warn!("{text}");
-        let node = node.to_owned();
-        self.history.put(HistoryWrite::Event { at: now.wall, node, kind: super::NOTIFY_FAILED, text });
+        let report = Event::NotifyFailed(text).report();
+        log_event(&report);
+        self.history.put(HistoryWrite::event(now.wall, node.to_owned(), &report));
     }
 }

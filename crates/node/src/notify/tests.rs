@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
+use evenkeel_core::effect::Event;
 use evenkeel_core::time::{Millis, Mono, Wall};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -86,9 +87,9 @@ impl NotifierFixture {
         Self { _folder: folder, history, reader, notifiers }
     }
 
-    fn notify(&mut self, at: i64, kind: &'static str, event: &Event) {
+    fn notify(&mut self, at: i64, event: &Event) {
         let now = Now { mono: Mono(at), wall: Wall(at) };
-        self.notifiers.notify(now, "a", kind, event, &event.to_string());
+        self.notifiers.notify(now, "a", &event.report());
     }
 
     async fn failure_event(&self) -> EventRecord {
@@ -117,8 +118,8 @@ const ALARM: Event = Event::Alarm { held: 11, alarm: 10 };
 async fn a_webhook_hears_what_it_asked_for_with_the_numbers_of_an_alarm() {
     let (url, posts) = listener(&[]);
     let mut telling = NotifierFixture::new(vec![webhook(&["alarm"], &url)]).await;
-    telling.notify(1_000, "joined", &Event::Joined);
-    telling.notify(2_000, "alarm", &ALARM);
+    telling.notify(1_000, &Event::Joined);
+    telling.notify(2_000, &ALARM);
     let said = next(&posts);
     let wanted = serde_json::json!({
         "kind": "alarm", "subject": "a", "node": "a", "at": "1970-01-01T00:00:02.000Z",
@@ -137,10 +138,10 @@ async fn within_the_window_the_same_is_told_once_and_counted_with_the_next() {
     notifier.window = Duration::from_secs(60);
     let mut telling = NotifierFixture::new(vec![notifier]).await;
     for at in [0, 10, 20, 59_999, 60_000] {
-        telling.notify(at, "alarm", &ALARM);
+        telling.notify(at, &ALARM);
     }
-    telling.notify(60_001, "elected", &Event::Elected("j".parse().unwrap()));
-    telling.notify(60_002, "elected", &Event::Elected("k".parse().unwrap()));
+    telling.notify(60_001, &Event::Elected("j".parse().unwrap()));
+    telling.notify(60_002, &Event::Elected("k".parse().unwrap()));
     telling.notifiers.close(PATIENCE).await;
     let told: Vec<(String, u64)> = posts
         .try_iter()
@@ -153,11 +154,11 @@ async fn within_the_window_the_same_is_told_once_and_counted_with_the_next() {
 async fn what_fails_is_tried_again_a_few_times_and_then_said() {
     let (url, posts) = listener(&[500, 503, 204, 500, 500, 500]);
     let mut telling = NotifierFixture::new(vec![webhook(&["*"], &url)]).await;
-    telling.notify(0, "joined", &Event::Joined);
+    telling.notify(0, &Event::Joined);
     for _ in 0..3 {
         assert_eq!(next(&posts)["kind"], "joined");
     }
-    telling.notify(1, "drained", &Event::Drained);
+    telling.notify(1, &Event::Drained);
     let complaint = telling.failure_event().await;
     let host = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/hook")).unwrap();
     let wanted = format!("webhook {host} was not told of drained of a: it answers with status 500");
@@ -176,7 +177,7 @@ async fn a_command_gets_the_event_on_its_input_and_in_its_environment() {
     );
     let argv = ["/bin/sh", "-c", &script, "sh", "it is"].map(ToOwned::to_owned).to_vec();
     let mut telling = NotifierFixture::new(vec![made(&["alarm"], NotifyChannel::Command(argv))]).await;
-    telling.notify(5_000, "alarm", &ALARM);
+    telling.notify(5_000, &ALARM);
     telling.notifiers.close(PATIENCE).await;
     let said: Value = serde_json::from_slice(&std::fs::read(input).unwrap()).unwrap();
     assert_eq!((&said["kind"], &said["facts"]["held"]), (&"alarm".into(), &11.into()));
@@ -195,7 +196,7 @@ async fn a_command_that_hangs_is_ended_with_all_it_started() {
         let mut notifier = made(&["*"], NotifyChannel::Command(argv));
         notifier.timeout = Duration::from_secs(secs);
         let mut telling = NotifierFixture::new(vec![notifier]).await;
-        telling.notify(0, "joined", &Event::Joined);
+        telling.notify(0, &Event::Joined);
         let complaint = telling.failure_event().await;
         assert!(complaint.text.contains(&format!("it did not end within {secs}s")), "{}", complaint.text);
         begun = std::fs::read_to_string(pid).ok();
@@ -236,9 +237,9 @@ async fn a_webhook_that_hangs_delays_neither_the_driver_nor_another_notifier() {
     let mut telling = NotifierFixture::new(all.collect()).await;
     for n in 0..5_000 {
         let job = format!("j{n}").parse().unwrap();
-        telling.notify(n, "elected", &Event::Elected(job));
+        telling.notify(n, &Event::Elected(job));
     }
-    telling.notify(5_000, "joined", &Event::Joined);
+    telling.notify(5_000, &Event::Joined);
     assert_eq!(next(&posts)["kind"], "joined");
     // More came than may wait: that is reported too, in one sentence, once one of them hangs no more.
     drop(hangs);
@@ -262,14 +263,23 @@ fn nonsense_is_refused_with_the_fix() {
     assert!(dotted.wants("lease_lost") && !dotted.wants("alarm"));
 }
 
-/// Every kind that the driver or history reports can be wanted, and no other.
+/// Every kind of the table can be wanted, but for the one that is only listed.
 #[test]
-fn the_kinds_are_those_that_the_driver_tells() {
-    let driver = include_str!("../driver.rs");
-    let told = driver.lines().map(str::trim).filter(|line| line.starts_with("Event::"));
-    let told: Vec<&str> = told.filter_map(|line| line.split("=> \"").nth(1)?.split('"').next()).collect();
-    let of_jobs = Occasion::ALL.map(Occasion::kind);
-    assert_eq!([&told[..], &of_jobs].concat(), KINDS);
+fn a_notifier_takes_every_kind_that_is_sent_and_no_other() {
+    let hook = || NotifyChannel::Webhook("http://h/".to_owned());
+    for kind in event_kinds() {
+        let of_it = Notifier::new(vec![kind.name.to_owned()], hook());
+        assert_eq!(of_it.is_ok(), kind.notified, "{kind:?}");
+        if let Ok(of_it) = of_it {
+            let wanted = event_kinds().filter(|other| of_it.wants(other.name));
+            assert_eq!(wanted.collect::<Vec<_>>(), [kind]);
+        }
+    }
+    let refused = Notifier::new(vec!["notify_failed".to_owned()], hook()).unwrap_err();
+    assert!(
+        refused.contains("joined, upgraded, ") && refused.ends_with(", job.absent, job.lost"),
+        "{refused}"
+    );
 }
 
 mod email;

@@ -6,11 +6,12 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use evenkeel_core::effect::Event;
 use tokio::sync::oneshot;
 
 use super::message::Message;
 use super::notices::Receipt;
-use super::{Notifier, NotifyChannel, send};
+use super::{Notifier, NotifyChannel, log_event, send};
 use crate::clock;
 use crate::history::{HistoryWrite, WeakHistory};
 
@@ -114,14 +115,9 @@ impl NotifyTask {
 
     /// Reports in the log and in history that a notification failed.
     fn fail(&self, text: String) {
-        tracing::warn!("{text}");
-        let at = clock::now().wall;
-        self.history.put(HistoryWrite::Event {
-            at,
-            node: self.node.clone(),
-            kind: super::NOTIFY_FAILED,
-            text,
-        });
+        let report = Event::NotifyFailed(text).report();
+        log_event(&report);
+        self.history.put(HistoryWrite::event(clock::now().wall, self.node.clone(), &report));
     }
 
     fn name(&self) -> String {

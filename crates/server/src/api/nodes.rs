@@ -11,7 +11,7 @@ use evenkeel::EventFilter;
 use evenkeel_core::capacity::WhatIf;
 use evenkeel_core::ids::NodeName;
 use evenkeel_core::input::{ApplyResult, Command};
-use evenkeel_core::time::Millis;
+use evenkeel_core::time::{Millis, TimeSpan};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -22,8 +22,8 @@ use super::events::when;
 use super::{ApiError, App, fanout};
 use crate::api_types::{BalanceReport, LoadRow, ServiceRow};
 use crate::text_input::ReadTarget;
-use crate::upgrade::{WAIT, WAIT_MAX};
-use crate::{queries, settings, zones};
+use crate::upgrade::{WAIT, WAIT_LIMITS};
+use crate::{queries, zones};
 
 /// The default span and number of load points.
 const DAY: Millis = Millis::secs(86_400);
@@ -199,9 +199,9 @@ async fn upgrade(app: &App, name: &NodeName, body: &Bytes) -> Result<Json<Value>
     let UpgradeBody { wait } =
         if body.is_empty() { UpgradeBody::default() } else { read_body(body, ReadTarget::Body)? };
     let wait = match wait {
-        Some(text) => settings::span(&text).filter(|wait| *wait <= WAIT_MAX).ok_or_else(|| {
-            ApiError::invalid(format!("wait is {text:?}: write a time of at most 1h, like 30s or 5m"))
-        })?,
+        Some(text) => {
+            TimeSpan::parse("wait", &text, WAIT_LIMITS).map_err(|e| ApiError::invalid(e.to_string()))?.into()
+        }
         None => WAIT,
     };
     if name != app.handle.name() {

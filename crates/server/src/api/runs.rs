@@ -13,7 +13,7 @@ use evenkeel::{AttemptState as RunState, RunFilter, RunRecord};
 use evenkeel_core::ids::{Fire, FireId, JobName, RunId, Shard};
 use evenkeel_core::input::{Answer, ApplyResult, Command, Refusal};
 use evenkeel_core::node::Node;
-use evenkeel_core::schedule::Seconds;
+use evenkeel_core::time::TimeSpan;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ pub(super) struct LogQuery {
 #[serde(deny_unknown_fields)]
 pub(super) struct WaitQuery {
     #[serde(default)]
-    timeout: Option<Seconds>,
+    timeout: Option<TimeSpan>,
 }
 
 pub(super) async fn list(
@@ -159,7 +159,7 @@ pub(super) async fn wait(
     wait: Result<Query<WaitQuery>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let (Path(named), Query(wait)) = (run?, wait?);
-    let bound = wait.timeout.map_or(WAIT_MAX, |Seconds(secs)| Duration::from_secs(secs)).min(WAIT_MAX);
+    let bound = wait.timeout.map_or(WAIT_MAX, Duration::from).min(WAIT_MAX);
     let ended = async {
         match &named {
             RunTarget::Run(run) => {

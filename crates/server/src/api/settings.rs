@@ -7,8 +7,7 @@ use evenkeel::clock;
 use evenkeel_core::eligibility::Leadership;
 use evenkeel_core::ids::Member;
 use evenkeel_core::input::{Answer, ClusterSetting, Command, Refusal};
-use evenkeel_core::schedule::Seconds;
-use evenkeel_core::time::Now;
+use evenkeel_core::time::{Now, TimeSpan};
 
 use super::body::EmptyBody;
 use super::changes::AuditedRequest;
@@ -29,7 +28,7 @@ pub(super) async fn set(
 ) -> Result<Json<SettingsRow>, ApiError> {
     let SettingsChange { planner, beat, strikes, handover, spread } = read_body(&body, ReadTarget::Body)?;
     let too_long = |_| ApiError::from((Refusal::Invalid, "the longest beat is 1h".to_owned()));
-    let beat = beat.map(|Seconds(secs)| u32::try_from(secs)).transpose().map_err(too_long)?;
+    let beat = beat.map(|beat| u32::try_from(beat.as_secs())).transpose().map_err(too_long)?;
     let settings = [
         beat.map(ClusterSetting::Beat),
         strikes.map(ClusterSetting::Strikes),
@@ -44,7 +43,7 @@ pub(super) async fn set(
             return Err((refusal, message).into());
         }
         match setting {
-            ClusterSetting::Beat(beat) => shown.beat = Seconds(beat.into()),
+            ClusterSetting::Beat(beat) => shown.beat = TimeSpan::secs(beat.into()),
             ClusterSetting::Strikes(strikes) => shown.strikes = strikes,
             ClusterSetting::Handover(handover) => shown.handover = handover,
             ClusterSetting::Spread(spread) => shown.spread = spread,
@@ -74,7 +73,7 @@ fn row(app: &App) -> SettingsRow {
         let (leader, leader_unknown) = leader(node.leadership(now.mono), now);
         SettingsRow {
             planner: settings.planner,
-            beat: Seconds(settings.beat.into()),
+            beat: TimeSpan::secs(settings.beat.into()),
             strikes: settings.strikes,
             handover: settings.handover,
             spread: settings.spread,
@@ -106,7 +105,15 @@ mod tests {
     fn shown(leadership: Leadership) -> SettingsRow {
         let ClusterSettings { planner, beat, strikes, handover, spread, .. } = ClusterSettings::default();
         let (leader, leader_unknown) = leader(leadership, Now { mono: Mono(70_000), wall: Wall(70_000) });
-        SettingsRow { planner, beat: Seconds(beat.into()), strikes, handover, spread, leader, leader_unknown }
+        SettingsRow {
+            planner,
+            beat: TimeSpan::secs(beat.into()),
+            strikes,
+            handover,
+            spread,
+            leader,
+            leader_unknown,
+        }
     }
 
     /// proves: S4-13

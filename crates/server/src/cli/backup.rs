@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use evenkeel::backup::{self, Backup, BackupError, HistoryCopy};
 use evenkeel_core::backup::BackupCounts;
-use evenkeel_core::time::Millis;
+use evenkeel_core::time::{Millis, SpanLimits, TimeSpan};
 use serde::Serialize;
 
 use crate::bounded;
 use crate::escaping::visible;
 use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat, TableRow};
-use crate::settings::{self, SettingsArgs};
+use crate::settings::SettingsArgs;
 
 /// The size limit of a backup: more than a cluster with a million jobs needs.
 const BACKUP_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
@@ -235,9 +235,9 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), CliError> {
 /// The cluster is not stopped, the other registry is not empty, or one of them cannot be used.
 pub(crate) fn migrate(args: &MigrateArgs) -> Result<(), CliError> {
     let url = args.which.url()?;
-    let patience = settings::span(&args.wait);
-    let patience = patience.ok_or_else(|| CliError::usage("--wait: write a time, as 90s or 2m"))?;
-    let moved = wait(backup::migrate(&url, &args.to, patience))?;
+    let patience = TimeSpan::parse("--wait", &args.wait, SpanLimits::ANY);
+    let patience = patience.map_err(|e| CliError::usage(e.to_string()))?;
+    let moved = wait(backup::migrate(&url, &args.to, patience.into()))?;
     if args.which.output == OutputFormat::Json {
         return output::json(&BackupSummary {
             done: "move",

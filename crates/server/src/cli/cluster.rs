@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use evenkeel_core::node::Spread;
 use evenkeel_core::record::{Handover, PlannerKind};
-use evenkeel_core::schedule::Seconds;
+use evenkeel_core::time::TimeSpan;
 use serde::Deserialize;
 
 use super::{backup, chosen, doctor};
@@ -58,7 +58,7 @@ pub(crate) enum ClusterCommand {
         planner: Option<PlannerKind>,
         /// The length of a beat, 1s to 1h
         #[arg(long, value_name = "TIME")]
-        beat: Option<Seconds>,
+        beat: Option<TimeSpan>,
         /// The number of strikes after which a node is offline, 1 to 100
         #[arg(long, value_name = "N")]
         strikes: Option<u32>,

@@ -5,8 +5,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use evenkeel::clock;
 use evenkeel_core::ids::counted;
-use evenkeel_core::schedule::Seconds;
-use evenkeel_core::time::{Millis, Mono};
+use evenkeel_core::time::{Millis, Mono, TimeSpan, TimeSpanError};
 use serde_json::{Value, json};
 
 use super::jobs::print_response;
@@ -14,8 +13,7 @@ use crate::api_types::{BalanceReport, EventPage, LoadRow, NodeRow, ObstacleRow, 
 use crate::client::{ConnectArgs, escape};
 use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat, SimulatedBalanceRow};
-use crate::settings;
-use crate::upgrade::{WAIT, WAIT_MAX};
+use crate::upgrade::WAIT_LIMITS;
 
 /// The time for a new program to start, and the interval of checks for it.
 const BEGINS: Duration = Duration::from_secs(20);
@@ -71,7 +69,7 @@ pub(crate) enum NodeCommand {
         wait: bool,
         /// With --wait, give up after this time, such as 90s or 5m
         #[arg(long, value_name = "TIME", requires = "wait")]
-        timeout: Option<Seconds>,
+        timeout: Option<TimeSpan>,
         #[command(flatten)]
         reach: ConnectArgs,
     },
@@ -88,7 +86,7 @@ pub(crate) enum NodeCommand {
         name: String,
         /// How long to wait for functions and requests to end, which cannot continue in another program
         #[arg(long, value_name = "TIME", default_value = "30s", value_parser = upgrade_wait)]
-        wait: String,
+        wait: TimeSpan,
         #[command(flatten)]
         reach: ConnectArgs,
     },
@@ -102,9 +100,8 @@ pub(crate) enum NodeCommand {
 }
 
 /// The time limit of an upgrade.
-fn upgrade_wait(text: &str) -> Result<String, String> {
-    let known = settings::span(text).filter(|wait| *wait <= WAIT_MAX).map(|_| text.to_owned());
-    known.ok_or_else(|| "write a time of at most 1h, like 30s or 5m".to_owned())
+fn upgrade_wait(text: &str) -> Result<TimeSpan, TimeSpanError> {
+    TimeSpan::parse("span", text, WAIT_LIMITS)
 }
 
 /// Runs the command.
@@ -140,7 +137,7 @@ pub(crate) fn run(verb: NodeCommand) -> Result<(), CliError> {
         }
         NodeCommand::Balance { simulate, reach } => balance(&simulate, &reach),
         NodeCommand::Drain { name, force, wait: true, timeout, reach } => {
-            drain_and_wait(&reach, &name, force, timeout.map(|Seconds(secs)| Duration::from_secs(secs)))
+            drain_and_wait(&reach, &name, force, timeout.map(Duration::from))
         }
         NodeCommand::Drain { name, force, reach, .. } => {
             switch(&reach, &name, "drain", &json!({ "force": force }), DRAINING)
@@ -154,7 +151,7 @@ pub(crate) fn run(verb: NodeCommand) -> Result<(), CliError> {
             };
             print_response(&reach, &answer, &format!("node {name} is {done}"))
         }
-        NodeCommand::Upgrade { name, wait, reach } => upgrade(&reach, &name, &wait),
+        NodeCommand::Upgrade { name, wait, reach } => upgrade(&reach, &name, wait),
         NodeCommand::Activate { name, reach } => {
             let path = format!("/nodes/{}/activate", escape(&name));
             let answer: Value = reach.client()?.post(&path, &json!({}))?;
@@ -241,12 +238,12 @@ fn switch(reach: &ConnectArgs, name: &str, verb: &str, body: &Value, done: &str)
 }
 
 /// Requests an upgrade, and waits until the node reports its outcome.
-fn upgrade(reach: &ConnectArgs, name: &str, wait: &str) -> Result<(), CliError> {
+fn upgrade(reach: &ConnectArgs, name: &str, wait: TimeSpan) -> Result<(), CliError> {
     let client = reach.client()?;
     let asked: Value = client.post(&format!("/nodes/{}/upgrade", escape(name)), &json!({ "wait": wait }))?;
     let text = |key: &str| asked[key].as_str().unwrap_or_default().to_owned();
     let path = format!("/events?node={}&since={}", escape(name), escape(&text("since")));
-    let patience = settings::span(wait).unwrap_or(WAIT) + BEGINS;
+    let patience = Duration::from(wait) + BEGINS;
     let until = clock::now().mono.0 + i64::try_from(patience.as_millis()).unwrap_or(0);
     while clock::now().mono.0 < until {
         // While the program changes, no node answers; that is no reason to give up.

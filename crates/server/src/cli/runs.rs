@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use evenkeel::AttemptState as RunState;
-use evenkeel_core::schedule::Seconds;
+use evenkeel_core::time::TimeSpan;
 use serde_json::{Value, json};
 
 use super::jobs::print_response;
@@ -61,7 +61,7 @@ pub(crate) enum RunCommand {
         run: RunArgs,
         /// Give up after this time, such as 90s or 5m
         #[arg(long, value_name = "TIME")]
-        timeout: Option<Seconds>,
+        timeout: Option<TimeSpan>,
     },
     /// End a running run, or a run that waits for a node, a slot, its pool or its next attempt
     Kill {
@@ -273,9 +273,9 @@ fn show(run: &RunArgs) -> Result<(), CliError> {
     output::line(&format!("\nas a whole {state}{reason}"))
 }
 
-fn wait(run: &RunArgs, timeout: Option<Seconds>) -> Result<(), CliError> {
+fn wait(run: &RunArgs, timeout: Option<TimeSpan>) -> Result<(), CliError> {
     let client = run.reach.client()?;
-    let mut left = timeout.map(|Seconds(secs)| secs);
+    let mut left = timeout.map(TimeSpan::as_secs);
     loop {
         let slice = left.map_or(WAIT_SLICE_SECS, |left| left.min(WAIT_SLICE_SECS));
         let answer: Value = client.get(&format!("/runs/{}/wait?timeout={slice}s", escape(&run.run)))?;

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use evenkeel::{Email, Notifier, NotifyChannel, Password};
 use evenkeel_core::ids::NotifierName;
+use evenkeel_core::time::{Millis, SpanLimits, TimeSpan};
 use serde::Deserialize;
 
-use super::span;
 use crate::exit::CliError;
 
 /// One `[[notify]]` as written.
@@ -87,13 +87,12 @@ impl NotifierConfig {
             None => Notifier::new(on, means),
         };
         let mut notifier = notifier.map_err(wrong)?;
-        for (name, text, field) in
-            [("window", self.window, &mut notifier.window), ("timeout", self.timeout, &mut notifier.timeout)]
-        {
+        for (key, text, limits, field) in [
+            ("window", self.window, SpanLimits::ANY, &mut notifier.window),
+            ("timeout", self.timeout, SpanLimits::ANY.at_least(Millis(1)), &mut notifier.timeout),
+        ] {
             let Some(text) = text else { continue };
-            let known = span(&text).filter(|span| name == "window" || !span.is_zero());
-            *field =
-                known.ok_or_else(|| wrong(format!("{name} is {text:?}: write a time like 30s or 5m")))?;
+            *field = TimeSpan::parse(key, &text, limits).map_err(|e| wrong(e.to_string()))?.into();
         }
         Ok(notifier)
     }
@@ -144,8 +143,14 @@ mod tests {
             ("webhook = \"http://h/\"", "say on = [\"alarm\", …]"),
             ("on = [\"nothing\"]\nwebhook = \"http://h/\"", "no event is called \"nothing\""),
             ("on = [\"*\"]\nwebhook = \"http://h/\"\nurl = 1", "unknown field `url`"),
-            ("on = [\"*\"]\nwebhook = \"http://h/\"\nwindow = \"5\"", "window is \"5\": write a time"),
-            ("on = [\"*\"]\nwebhook = \"http://h/\"\ntimeout = \"0s\"", "timeout is \"0s\""),
+            (
+                "on = [\"*\"]\nwebhook = \"http://h/\"\nwindow = \"5\"",
+                "window `5`: write numbers with a unit",
+            ),
+            (
+                "on = [\"*\"]\nwebhook = \"http://h/\"\ntimeout = \"0s\"",
+                "timeout `0s`: the span must be at least 1ms",
+            ),
         ] {
             let refused = resolve_text(text).expect_err("it is nonsense");
             assert!(refused.contains(says), "{text}: {refused}");

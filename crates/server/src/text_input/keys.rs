@@ -118,6 +118,7 @@ const KEYS: &[(&str, &str)] = &[
     ("job.http.verify", "true or false"),
     ("job.timeout", "a span, as \"90s\" or \"1h30m\""),
     ("job.run_timeout", "a span, as \"90s\" or \"1h30m\""),
+    ("job.pause_after_failures", "a number from 1 to 1000"),
     ("job.retry", "a table, as { max_retries = 3, delay = \"10s\" }"),
     ("job.retry.max_retries", "a number from 1 to 100"),
     ("job.retry.delay", "a span with its unit, as \"10s\""),

@@ -212,7 +212,7 @@ fn a_node_that_cannot_live_says_why() {
         (&other, at("d1"), vec![], "other.db"),
         (&nowhere, at("d2"), vec![], "registry.db"),
         ("zookeper:host", at("d3"), vec![], "sqlite:"),
-        (&good, at("d4"), vec!["--ttl", "1s"], "from 2s to 1h"),
+        (&good, at("d4"), vec!["--ttl", "1s"], "at least 2s and at most 1h"),
         (&good, at("d5"), vec!["--tolerance", "0"], "at least 1"),
         (&good, at("d6"), vec!["--config", "/nowhere.toml"], "cannot be read"),
         (

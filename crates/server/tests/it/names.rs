@@ -85,7 +85,7 @@ fn a_wrong_word_of_an_option_is_one_exit_code_and_says_which_word_may_be_meant()
         (&["audit", "--since", "yesterday"], "like 10m or 2d"),
         (&["audit", "--until", "yesterday"], "like 10m or 2d"),
         (&["node", "load", "worker", "--since", "yesterday"], "like 10m or 2d"),
-        (&["node", "upgrade", "worker", "--wait", "soon"], "like 30s or 5m"),
+        (&["node", "upgrade", "worker", "--wait", "soon"], "such as `90s` or `1h30m`"),
         (&["job", "next", "backup", "--from", "noon"], "write it with an offset"),
         (&["job", "next", "--schedule", "@daily", "--from", "noon"], "write it with an offset"),
         (&["job", "next", "backup", "--tz", "Berlin"], "no zone is named"),

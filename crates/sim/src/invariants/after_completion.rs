@@ -2,7 +2,7 @@
 
 use evenkeel_core::ids::{Fire, RunId};
 use evenkeel_core::record::RunState;
-use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::time::{Millis, SpanLimits, TimeSpan, Wall};
 
 use super::runs::UNNOTICED;
 use super::tracks::FireClosure;
@@ -13,7 +13,8 @@ impl JobTrack {
     /// The delay between the end of the previous run and a fire, if the job has one.
     pub(super) fn delay(&self) -> Option<Millis> {
         let text = self.spec.as_ref()?.job.schedule.strip_prefix("@after ")?;
-        evenkeel_core::schedule::span("@after", text).ok()
+        let delay = TimeSpan::parse("@after", text, SpanLimits::SCHEDULE);
+        delay.ok().map(TimeSpan::millis)
     }
 
     /// Whether a fire claimed from this watermark is due at its claimed time.

@@ -7,52 +7,41 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
 /// A network, as `10.0.0.0/8`, `fd00::/8`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Network {
-    first: IpAddr,
-    bits: u8,
-}
+pub struct Network(IpNet);
 
 impl Network {
     const fn v4(a: u8, b: u8, c: u8, d: u8, bits: u8) -> Self {
-        Self { first: IpAddr::V4(Ipv4Addr::new(a, b, c, d)), bits }
+        Self(IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), bits)))
     }
 
     const fn v6(start: [u16; 4], bits: u8) -> Self {
         let [a, b, c, d] = start;
-        Self { first: IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0)), bits }
+        Self(IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0), bits)))
+    }
+
+    const fn one_v6(address: Ipv6Addr) -> Self {
+        Self(IpNet::V6(Ipv6Net::new_assert(address, 128)))
     }
 
     /// Whether the network contains the address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.first, address) {
-            (IpAddr::V4(first), IpAddr::V4(address)) => {
-                let differs = first.to_bits() ^ address.to_bits();
-                differs.checked_shr(32 - u32::from(self.bits)).unwrap_or(0) == 0
-            }
-            (IpAddr::V6(first), IpAddr::V6(address)) => {
-                let differs = first.to_bits() ^ address.to_bits();
-                differs.checked_shr(128 - u32::from(self.bits)).unwrap_or(0) == 0
-            }
-            _ => false,
-        }
+        self.0.contains(&address)
     }
 
     /// Whether the network is one address.
     fn is_one(&self) -> bool {
-        self.bits == width(self.first)
+        self.0.prefix_len() == self.0.max_prefix_len()
     }
-}
-
-fn width(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
 }
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.first, self.bits)
+        self.0.fmt(f)
     }
 }
 
@@ -62,27 +51,19 @@ impl FromStr for Network {
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = || format!("{text:?} is no network: write one as 10.0.0.0/8 or fd00::/8, or one address");
         let (address, bits) = text.split_once('/').map_or((text, None), |(at, bits)| (at, Some(bits)));
+        // Not by the parser of `ipnet`, which takes 010.0.0.0 for 10.0.0.0, where others see an octal number.
         let address: IpAddr = address.parse().map_err(|_| bad())?;
-        let bits = bits.map_or(Ok(width(address)), str::parse).map_err(|_| bad())?;
-        if bits > width(address) {
-            return Err(bad());
-        }
-        let first = match address {
-            IpAddr::V4(it) => {
-                let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
-                IpAddr::V4(Ipv4Addr::from_bits(it.to_bits() & mask))
-            }
-            IpAddr::V6(it) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
-                IpAddr::V6(Ipv6Addr::from_bits(it.to_bits() & mask))
-            }
+        let network = match bits {
+            Some(bits) => IpNet::new(address, bits.parse().map_err(|_| bad())?).map_err(|_| bad())?,
+            None => IpNet::from(address),
         };
-        if first != address {
-            return Err(format!(
-                "{text:?} is an address within a network: write {first}/{bits} for the network"
-            ));
+        match network.trunc() == network {
+            true => Ok(Self(network)),
+            false => Err(format!(
+                "{text:?} is an address within a network: write {} for the network",
+                network.trunc()
+            )),
         }
-        Ok(Self { first, bits })
     }
 }
 
@@ -114,8 +95,8 @@ const SPECIAL: [(Network, &str); 27] = [
     (Network::v4(203, 0, 113, 0, 24), "reserved"),
     (Network::v4(224, 0, 0, 0, 4), "multicast"),
     (Network::v4(240, 0, 0, 0, 4), "reserved"),
-    (Network { first: IpAddr::V6(Ipv6Addr::UNSPECIFIED), bits: 128 }, "this host"),
-    (Network { first: IpAddr::V6(Ipv6Addr::LOCALHOST), bits: 128 }, "loopback"),
+    (Network::one_v6(Ipv6Addr::UNSPECIFIED), "this host"),
+    (Network::one_v6(Ipv6Addr::LOCALHOST), "loopback"),
     (Network::v6([0xfc00, 0, 0, 0], 7), "private"),
     (Network::v6([0xfe80, 0, 0, 0], 10), "link-local"),
     (Network::v6([0xff00, 0, 0, 0], 8), "multicast"),
@@ -247,6 +228,8 @@ mod tests {
             ("10.0.0.0/33", "is no network"),
             ("10.0.0.0/-1", "is no network"),
             ("10.0.0.0/", "is no network"),
+            ("010.0.0.0/8", "is no network"),
+            ("10.0.0.0/8/8", "is no network"),
             ("::/129", "is no network"),
             ("10.0.0.7/8", "write 10.0.0.0/8 for the network"),
             ("fd00::1/8", "write fd00::/8 for the network"),

@@ -78,7 +78,7 @@ fn email(server: &str, login: Option<(String, Password)>) -> Notifier {
 async fn a_mail_goes_to_all_addresses_and_is_tried_again_when_the_server_is_busy() {
     let (address, talks) = server(&[("MAIL", "451 come again"), ("mail", "452 no room"), ("", "")]);
     let mut telling = NotifierFixture::new(vec![email(&address, None)]).await;
-    telling.notify(1_000, "alarm", &ALARM);
+    telling.notify(1_000, &ALARM);
     for _ in 0..2 {
         talks.recv_timeout(PATIENCE).unwrap();
     }
@@ -104,7 +104,7 @@ async fn a_login_is_made_and_its_password_is_told_to_nobody_else() {
     let login = || Some(("evenkeel".to_owned(), Password::File(file.clone())));
     let (address, talks) = server(&[("", "")]);
     let mut telling = NotifierFixture::new(vec![email(&address, login())]).await;
-    telling.notify(1_000, "alarm", &ALARM);
+    telling.notify(1_000, &ALARM);
     let said = talks.recv_timeout(PATIENCE).unwrap();
     // The base64 of NUL evenkeel NUL tide-and-keel.
     assert!(said.contains(&"AUTH PLAIN AGV2ZW5rZWVsAHRpZGUtYW5kLWtlZWw=".to_owned()), "{said:?}");
@@ -113,13 +113,13 @@ async fn a_login_is_made_and_its_password_is_told_to_nobody_else() {
     let notifier = email(&address, login());
     assert!(!format!("{notifier:?}").contains("tide-and-keel"));
     let mut telling = NotifierFixture::new(vec![notifier]).await;
-    telling.notify(1_000, "alarm", &ALARM);
+    telling.notify(1_000, &ALARM);
     let complaint = telling.failure_event().await.text;
     assert!(complaint.contains("is wrong") && !complaint.contains("tide-and-keel"), "{complaint}");
 
     std::fs::remove_file(&file).unwrap();
     let mut telling = NotifierFixture::new(vec![email(&address, login())]).await;
-    telling.notify(1_000, "alarm", &ALARM);
+    telling.notify(1_000, &ALARM);
     let complaint = telling.failure_event().await.text;
     assert!(complaint.contains("the password file"), "{complaint}");
 }
@@ -143,7 +143,7 @@ async fn a_server_that_refuses_hangs_or_is_not_there_is_complained_of() {
             notifier.timeout = Duration::from_millis(300);
         }
         let mut telling = NotifierFixture::new(vec![notifier]).await;
-        telling.notify(1_000, "alarm", &ALARM);
+        telling.notify(1_000, &ALARM);
         let complaint = telling.failure_event().await.text;
         let server = address.trim_start_matches("smtp://");
         assert!(

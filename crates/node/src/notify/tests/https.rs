@@ -69,7 +69,7 @@ fn a_webhook_speaks_tls_with_those_whom_the_host_trusts_and_with_nobody_else() {
         return;
     }
     let (url, posts) = tls_listener(folder.path());
-    let message = Message::of(Wall(1_000), "a", "alarm", &ALARM, "too many");
+    let message = Message::of(Wall(1_000), "a", &ALARM.report());
     let root = CertificateDer::from_pem_file(folder.path().join("ca.pem")).unwrap();
     send::post(&url, &message, PATIENCE, || vec![root]).unwrap();
     let head = posts.recv_timeout(PATIENCE).unwrap();
