@@ -28,7 +28,7 @@ use crate::api_types::{JobDetail, JobPage, JobRow, RunRow, ServiceRow, ShardingR
 use crate::zones;
 pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
 pub(crate) use compat_cluster::compat_cluster;
-pub(crate) use names::{CommandObject, no_calendar, no_job, no_living, no_node, unknown_node};
+pub(crate) use names::{NamedObjects, no_calendar, no_job, no_living, no_node, unknown_node};
 pub(crate) use nodes::{gone, nodes, nodes_with_times};
 pub(crate) use open_fires::{OpenFire, is_open, open};
 pub(crate) use remarks::remarks;
@@ -229,14 +229,6 @@ pub(crate) fn is_known(handle: &Handle, name: &NodeName) -> bool {
 /// Whether a node of this name is draining or drained.
 pub(crate) fn is_draining(handle: &Handle, name: &NodeName) -> bool {
     handle.with_node(|node| node.view().intent(name).is_some())
-}
-
-/// Whether the node of this name is a member that its peers take for offline.
-pub(crate) fn is_offline(handle: &Handle, name: &NodeName) -> bool {
-    handle.with_node(|node| {
-        let view = node.view();
-        view.members().any(|(member, _)| member.node == *name && view.is_offline(member))
-    })
 }
 
 /// Whether an attempt that a history has as running still runs: on this node only if it executes it, elsewhere only if
