@@ -218,11 +218,11 @@ pub(crate) fn is_closed(handle: &Handle) -> bool {
     handle.with_node(|node| node.local().closed)
 }
 
-/// Whether a node of this name is online, draining or drained.
+/// Whether a node of this name is online, drained or cordoned.
 pub(crate) fn is_known(handle: &Handle, name: &NodeName) -> bool {
     handle.with_node(|node| {
         let view = node.view();
-        view.intent(name).is_some() || view.members().any(|(member, _)| member.node == *name)
+        !view.is_schedulable(name) || view.members().any(|(member, _)| member.node == *name)
     })
 }
 
@@ -264,7 +264,7 @@ fn points(load: &LoadRecord) -> f64 {
 pub(crate) fn least_loaded(handle: &Handle) -> Option<ServiceRow> {
     handle.with_node(|node| {
         let view = node.view();
-        let takes = |member: &Member| !view.is_offline(member) && view.intent(&member.node).is_none();
+        let takes = |member: &Member| !view.is_offline(member) && view.is_schedulable(&member.node);
         let all = view.members().filter(|(member, state)| takes(member) && !state.info.address.is_empty());
         let (member, state) = all.min_by_key(|(member, _)| (view.score(member), *member))?;
         Some(ServiceRow {

@@ -65,6 +65,10 @@ pub enum Command {
     Configure(ClusterSetting),
     /// Write the tree in the newest layout that a member knows, if all members know it.
     FinalizeUpgrade,
+    /// Cordon this node: it keeps what it has and gets nothing new.
+    Cordon(NodeName),
+    /// End the cordon: the node gets new work again.
+    Uncordon(NodeName),
     /// Mark a node as online again, whatever strikes it has (S0-52).
     Activate(NodeName),
     /// Record what this node processed of a job's data in the interval that is over, for embedders (S2-21).
@@ -261,6 +265,8 @@ impl Command {
             Self::Leave => ("leave", O::Node(None)),
             Self::Drain(node) => ("drain", O::Node(Some(node))),
             Self::Undrain(node) => ("undrain", O::Node(Some(node))),
+            Self::Cordon(node) => ("cordon", O::Node(Some(node))),
+            Self::Uncordon(node) => ("uncordon", O::Node(Some(node))),
             Self::Activate(node) => ("activate", O::Node(Some(node))),
             Self::Configure(_) => (CommandKind::CONFIGURE.verb, O::Settings),
             Self::FinalizeUpgrade => (CommandKind::FINALIZE_UPGRADE.verb, O::Layout),
@@ -281,7 +287,9 @@ impl Command {
     /// The commands on a node, one for each verb that the API offers.
     #[must_use]
     pub fn on_node(node: &NodeName) -> Vec<Self> {
-        [Self::Drain, Self::Undrain, Self::Activate].map(|command| command(node.clone())).into()
+        [Self::Drain, Self::Undrain, Self::Cordon, Self::Uncordon, Self::Activate]
+            .map(|command| command(node.clone()))
+            .into()
     }
 
     /// The switches of a job, one for each verb that the API offers: on one node only, if one is named.
@@ -320,7 +328,7 @@ mod tests {
         assert_eq!(all, ["pause", "resume", "enable", "disable", "shutdown"]);
         assert_eq!(verbs(&Command::on_job(&job, Some(&node))), all, "on one node as on all of them");
         assert_eq!(verbs(&Command::on_shards(&job, &ShardSet::all(2))), ["enable", "disable"]);
-        assert_eq!(verbs(&Command::on_node(&node)), ["drain", "undrain", "activate"]);
+        assert_eq!(verbs(&Command::on_node(&node)), ["drain", "undrain", "cordon", "uncordon", "activate"]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::job::{Job, OperatorSwitches, Placement, Spec, SwitchOrigin};
 use crate::keys;
 use crate::local::{CommandItem, CommitScope};
 use crate::record::{
-    Assignment, DrainIntent, REQUESTS_MAX, SpecRecord, TriggerRecord, TriggerRequest, encode,
+    Assignment, NodeIntent, REQUESTS_MAX, SpecRecord, TriggerRecord, TriggerRequest, encode,
 };
 use crate::registry::{Guard, Txn, Write};
 use crate::rule_context::{ItemOutcome, RuleAction, RuleContext, RuleOutput};
@@ -88,12 +88,12 @@ fn carry_out(
         Command::Kill(run) => requests::cancel(ctx, run, out),
         Command::Drain(node) => drain(ctx, node, true),
         Command::Undrain(node) => drain(ctx, node, false),
+        Command::Cordon(node) => cordon(ctx, node, true),
+        Command::Uncordon(node) => cordon(ctx, node, false),
         Command::Activate(node) => cluster::activate(ctx, node, scope, out),
         Command::Configure(setting) => cluster::configure(ctx, *setting),
         Command::FinalizeUpgrade => cluster::finalize(ctx),
-        Command::Notify(job, occasion, due) => {
-            notification::claim_notification(ctx, job, *occasion, *due)
-        }
+        Command::Notify(job, occasion, due) => notification::claim_notification(ctx, job, *occasion, *due),
         Command::Count(name, count) => nodes::count(ctx, name, *count),
         // Locks and beats have rules of their own; the others are never items.
         Command::Lock(_)
@@ -297,15 +297,35 @@ fn drain(ctx: &RuleContext<'_>, node: &NodeName, wanted: bool) -> ItemDecision {
     if ctx.view.intent(node).is_some() == wanted {
         return answer(Answer::Unchanged);
     }
-    if wanted && ctx.view.members().all(|(m, _)| m.node != *node) {
+    let kind = if wanted { CommitKind::Drain } else { CommitKind::Undrain };
+    let since = ctx.now.wall;
+    change_intent(ctx, node, (wanted, kind), |old| NodeIntent { since, wanted, drained: None, ..old })
+}
+
+fn cordon(ctx: &RuleContext<'_>, node: &NodeName, cordoned: bool) -> ItemDecision {
+    if ctx.view.is_cordoned(node) == cordoned {
+        return answer(Answer::Unchanged);
+    }
+    let kind = if cordoned { CommitKind::Cordon } else { CommitKind::Uncordon };
+    change_intent(ctx, node, (cordoned, kind), |old| NodeIntent { cordoned, ..old })
+}
+
+/// Writes the next version of what operators want of a node. To set something, the node must be a member.
+fn change_intent(
+    ctx: &RuleContext<'_>,
+    node: &NodeName,
+    (sets, kind): (bool, CommitKind),
+    change: impl FnOnce(NodeIntent) -> NodeIntent,
+) -> ItemDecision {
+    if sets && ctx.view.members().all(|(m, _)| m.node != *node) {
         let text = format!("there is no node {node}: `node list` shows those there are");
         return refuse(Refusal::NotFound, text);
     }
     let key = keys::intent(node);
     let known = ctx.view.intent_entry(node).cloned().unwrap_or_default();
-    let seq = known.value.as_ref().map_or(0, |intent| intent.seq) + 1;
-    let value = encode(&DrainIntent { since: ctx.now.wall, wanted, drained: None, seq });
+    let new = change(known.value.clone().unwrap_or_default());
+    let value = encode(&NodeIntent { seq: new.seq + 1, ..new });
     let guards = [known.guard(key.clone())].into();
     let writes = [Write::Put { key, value, owner: None }].into();
-    ItemDecision::Commit(if wanted { CommitKind::Drain } else { CommitKind::Undrain }, Txn { guards, writes })
+    ItemDecision::Commit(kind, Txn { guards, writes })
 }
