@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::ids::{CalendarName, JobName, Member, NodeName};
 use crate::keys::{self, Key, ParsedKey, parse};
 use crate::record::{
-    Assignment, Attempt, BeatRecord, CalendarRecord, DrainIntent, LockRecord, NodeSwitches,
+    Assignment, Attempt, BeatRecord, CalendarRecord, LockRecord, NodeIntent, NodeSwitches,
     NotificationRecord, Plan, PoolRecord, RunState, ServingRecord, ShardRunState, SpecRecord, TriggerRecord,
     decode, encode,
 };
@@ -225,6 +225,8 @@ pub struct BackupCounts {
     pub calendars: usize,
     /// Nodes that are to be drained, and will be again where they join.
     pub drained: Vec<NodeName>,
+    /// Nodes that are cordoned, and will be again where they join.
+    pub cordoned: Vec<NodeName>,
     /// Unreadable entries, which are copied as they are.
     pub unreadable: Vec<String>,
 }
@@ -262,9 +264,10 @@ pub fn count_entries(entries: &EntryMap) -> BackupCounts {
             Some(ParsedKey::Lock(_)) => decode::<LockRecord>(value).map(|_| all.locks += 1),
             Some(ParsedKey::Calendar(_)) => decode::<CalendarRecord>(value)
                 .map(|record| all.calendars += usize::from(record.live().is_some())),
-            Some(ParsedKey::Intent(node)) => {
-                decode::<DrainIntent>(value).map(|intent| all.drained.extend(intent.wanted.then_some(node)))
-            }
+            Some(ParsedKey::Intent(node)) => decode::<NodeIntent>(value).map(|intent| {
+                all.cordoned.extend(intent.cordoned.then(|| node.clone()));
+                all.drained.extend(intent.wanted.then_some(node));
+            }),
             _ => Some(()),
         };
         if read.is_none() {

@@ -22,6 +22,8 @@ pub struct CapacityNode {
     pub tolerance: u32,
     /// Whether it is draining.
     pub drained: bool,
+    /// Whether it is cordoned: it has room for the jobs that it owns, and for no other one.
+    pub cordoned: bool,
 }
 
 /// A what-if case: nodes that would drain, and nodes that would be lost.
@@ -68,7 +70,7 @@ pub struct NodeQuota {
     pub held: usize,
     /// How many it may own at most (N).
     pub quota: usize,
-    /// Whether it takes jobs: it lives and is not draining.
+    /// Whether it may own jobs: it lives and is not draining.
     pub works: bool,
 }
 
@@ -81,7 +83,7 @@ impl Capacity {
             .map(|node| NodeQuota {
                 name: node.name.clone(),
                 held: node.held,
-                quota: quota(jobs, nodes.len(), node.tolerance),
+                quota: if node.cordoned { node.held } else { quota(jobs, nodes.len(), node.tolerance) },
                 works: !node.drained,
             })
             .collect();
@@ -204,7 +206,7 @@ mod tests {
     use super::*;
 
     fn node(name: &str, held: usize, tolerance: u32) -> CapacityNode {
-        CapacityNode { name: name.parse().unwrap(), held, tolerance, drained: false }
+        CapacityNode { name: name.parse().unwrap(), held, tolerance, drained: false, cordoned: false }
     }
 
     fn names(list: &[&str]) -> BTreeSet<NodeName> {
@@ -239,6 +241,18 @@ mod tests {
     }
 
     /// proves: S1-63
+    #[test]
+    fn a_cordoned_node_has_room_for_what_it_owns_only() {
+        let mut nodes: Vec<CapacityNode> = [("a", 2), ("b", 2), ("c", 2)].map(|(n, x)| node(n, x, 1)).into();
+        nodes[1].cordoned = true;
+        assert_eq!(face(&Capacity::of(6, &nodes)), "a=2/4 b=2/2 c=2/4 room 10 free 0");
+        let then = forecast(6, &nodes, &without(&["a"], &[])).then;
+        assert_eq!(face(&then), "a=0/4 b=2/2 c=4/4 room 6 free 0");
+        nodes[2].cordoned = true;
+        let then = forecast(6, &nodes, &without(&["a"], &[])).then;
+        assert_eq!(face(&then), "a=0/4 b=2/2 c=2/2 room 4 free 2", "nobody takes what a gives up");
+    }
+
     #[test]
     fn what_is_drained_already_gives_no_room() {
         let mut nodes: Vec<CapacityNode> = [("a", 7), ("b", 6), ("c", 6)].map(|(m, x)| node(m, x, 1)).into();

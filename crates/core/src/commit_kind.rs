@@ -57,6 +57,8 @@ pub enum CommitKind {
     RequestReshard,
     /// Shards are assigned anew.
     Reshard,
+    /// A reshard is given up, as no node may get shards.
+    WithdrawReshard,
     /// The remains of a deleted job or of a dead member are removed.
     Retire,
     /// A dead member is removed from the shard assignments.
@@ -121,6 +123,10 @@ pub enum CommitKind {
     Drain,
     /// The drain of a node is cancelled.
     Undrain,
+    /// A node is cordoned.
+    Cordon,
+    /// A node is no longer cordoned.
+    Uncordon,
     /// A draining node reports that it owns nothing any more.
     MarkDrained,
     /// A draining node reports that it owns something again.

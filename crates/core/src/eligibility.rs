@@ -94,7 +94,7 @@ pub fn on_standby(ctx: &RuleContext<'_>) -> bool {
 }
 
 /// The members that work, in the order of their names: those that are able and not draining. Of two lives of one node
-/// the later.
+/// the later. Cordoned members work on what they have.
 #[must_use]
 pub fn workers<'a>(ctx: &RuleContext<'a>) -> Vec<&'a Member> {
     let members = ctx.view.members().map(|(member, _)| member);
@@ -106,10 +106,22 @@ pub fn workers<'a>(ctx: &RuleContext<'a>) -> Vec<&'a Member> {
     list
 }
 
-/// The working members that are not marked offline.
+/// The members that may be given runs: the working ones that are not marked offline and not cordoned.
 #[must_use]
 pub fn candidates<'a>(ctx: &RuleContext<'a>) -> Vec<&'a Member> {
     let mut list = workers(ctx);
+    list.retain(|member| !ctx.view.is_cordoned(&member.node));
+    online(ctx, list)
+}
+
+/// The members that may lead: the working ones that are not marked offline, cordoned or not, as leading and planning
+/// give a node no run.
+#[must_use]
+pub fn may_be_leaders<'a>(ctx: &RuleContext<'a>) -> Vec<&'a Member> {
+    online(ctx, workers(ctx))
+}
+
+fn online<'a>(ctx: &RuleContext<'a>, mut list: Vec<&'a Member>) -> Vec<&'a Member> {
     // Where all nodes are offline the strikes mean nothing any more: an offline node is better than none.
     if list.iter().any(|member| !ctx.view.is_offline(member)) {
         list.retain(|member| !ctx.view.is_offline(member));
@@ -127,7 +139,7 @@ pub fn has_address(ctx: &RuleContext<'_>) -> bool {
 /// Whether this node may take a beat or the lead: able, not draining, reachable, and its clock agrees (I11, law 6).
 #[must_use]
 pub fn may_lead(ctx: &RuleContext<'_>) -> bool {
-    ctx.me.is_some() && ctx.clock_agrees() && candidates(ctx).contains(&ctx.member)
+    ctx.me.is_some() && ctx.clock_agrees() && may_be_leaders(ctx).contains(&ctx.member)
 }
 
 /// How many slots of this node are busy.

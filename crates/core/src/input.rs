@@ -1,20 +1,20 @@
 //! The inputs of a node: everything that can happen to it.
 
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::calendar::Calendar;
 use crate::effect::{StopReason, Ticket};
-use crate::ids::{CalendarName, JobName, LockName, Member, NodeName, Operation, RequestId, RunId, Token};
-use crate::job::{Job, Occasion};
+use crate::ids::{CalendarName, JobName, Member, RunId, Token};
 use crate::load::HostLoad;
-use crate::record::{Handover, PlannerKind, ProcessedItems};
 use crate::registry::{Change, ChangeBatch, LeaseGrant, LeaseId, RequestedAt, TxnOutcome};
-use crate::settings::Spread;
-use crate::shards::ShardSet;
 use crate::time::Wall;
+
+mod command;
+
+pub use command::{
+    ClusterSetting, Command, CommandDescription, CommandKind, CommandObject, NodeSwitch, ObjectKind,
+};
 
 /// The number of a command, chosen by the driver; its answer comes back under it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,65 +132,6 @@ pub enum RunOutcome {
     Stopped(StopReason),
 }
 
-/// The commands that a node accepts.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Command {
-    /// Create or replace jobs, each on its own; the same declaration twice has one effect (S1-86 … S1-88).
-    Apply(Vec<Job>),
-    /// Create or replace a calendar; the same declaration twice has one effect.
-    Calendar(Box<Calendar>),
-    /// Delete a calendar that no job names.
-    DeleteCalendar(CalendarName),
-    /// Pause the job: it keeps its owner and runs only when triggered manually.
-    Pause(JobName),
-    /// Resume the job's schedule from now on.
-    Resume(JobName),
-    /// Enable the job: it may be owned and fires from now on.
-    Enable(JobName),
-    /// Disable the job: no node may own it.
-    Disable(JobName),
-    /// Delete the job.
-    Delete(JobName),
-    /// Run the job once, now; the same id triggers one run.
-    RunNow(JobName, RequestId),
-    /// Run this node's shards of a sharded job once, now.
-    RunOn(JobName, RequestId, NodeName),
-    /// Change one switch of a sharded job on one node.
-    Switch(JobName, NodeName, NodeSwitch),
-    /// Exclude all present nodes from a sharded job, each until it is restarted.
-    Shutdown(JobName),
-    /// Enable or disable these shards of a sharded job.
-    Shards(JobName, ShardSet, bool),
-    /// Look at all jobs again and claim the free ones without waiting for other nodes (S1-85).
-    Claim,
-    /// Drain this node: it releases each job after its run (S1-60).
-    Drain(NodeName),
-    /// End the drain: the node claims jobs again (S1-65).
-    Undrain(NodeName),
-    /// Cancel a run that this node executes, or is to start or to attempt again.
-    Kill(RunId),
-    /// Take a lock, or take it once more (S1-09).
-    Lock(LockName),
-    /// Release a lock, once for each time it was taken.
-    Unlock(LockName),
-    /// Accept an offer: another node has planned runs for this one; look at the plans of their jobs.
-    Offer(Vec<Offer>),
-    /// Claim an operation for this beat, for an embedder (S0-24).
-    Beat(Operation),
-    /// Claim the notification that a fire of a job is late or absent: the node that is answered `Done` sends it.
-    Notify(JobName, Occasion, Wall),
-    /// Change a setting of the whole cluster.
-    Configure(ClusterSetting),
-    /// Write the tree in the newest layout that a member knows, if all members know it.
-    FinalizeUpgrade,
-    /// Mark a node as online again, whatever strikes it has (S0-52).
-    Activate(NodeName),
-    /// Record what this node processed of a job's data in the interval that is over, for embedders (S2-21).
-    Count(JobName, ProcessedItems),
-    /// Hand everything over before the process ends: finish what runs, claim nothing, then close the lease.
-    Leave,
-}
-
 /// One run that another node offers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Offer {
@@ -219,32 +160,6 @@ pub struct ProbeReply {
     pub serves: Option<u64>,
 }
 
-/// A setting of the whole cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ClusterSetting {
-    /// The planner of dispatched jobs: a new node each beat, or the leader.
-    Planner(PlannerKind),
-    /// The length of a beat in seconds, 1 to 3,600.
-    Beat(u32),
-    /// How many strikes make a node offline, 1 to 100.
-    Strikes(u32),
-    /// The wait of a new serving leader.
-    Handover(Handover),
-    /// How free jobs are spread over nodes.
-    Spread(Spread),
-}
-
-/// A switch of a sharded job on one node. Each has its own way back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NodeSwitch {
-    /// Whether the node fires its shards only when triggered manually; kept through restarts (S2-38).
-    Paused(bool),
-    /// Whether the node is excluded from the job; kept through restarts (S2-34).
-    Disabled(bool),
-    /// The node is excluded until it is restarted (S2-39).
-    Shutdown,
-}
-
 /// Free jobs that a node does not claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UnclaimedJobs {
@@ -259,6 +174,8 @@ pub struct UnclaimedJobs {
 pub enum Answer {
     /// Done.
     Done,
+    /// It was so already: nothing was changed.
+    Unchanged,
     /// Done; the result of each job.
     Applied(Vec<(JobName, ApplyResult)>),
     /// The layout in which the tree is written now, and whether it was raised.

@@ -5,19 +5,15 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::calendar::Calendar;
 use crate::commit_kind::CommitKind;
 use crate::effect::{Event, Ticket};
-use crate::ids::{
-    CalendarName, Fire, JobName, LockName, Member, NodeName, Operation, PoolName, RequestId, RunId, Shard,
-};
-use crate::input::{Answer, ApplyResult, ClusterSetting, CommandId, NodeSwitch, RunOutcome};
-use crate::job::{Backoff, Job, Occasion};
+use crate::ids::{Fire, JobName, LockName, Member, NodeName, Operation, PoolName, RunId, Shard};
+use crate::input::{Answer, ApplyResult, Command, CommandId, RunOutcome};
+use crate::job::{Backoff, Job};
 use crate::lease::Lease;
-use crate::record::{ProcessedItems, RunState};
+use crate::record::RunState;
 use crate::registry::{LeaseId, Revision, Txn};
 use crate::settings::Settings;
-use crate::shards::ShardSet;
 use crate::time::{Millis, Mono, Wall};
 use crate::view::JobId;
 
@@ -117,41 +113,14 @@ pub struct ShardRunCounts {
     pub ended: usize,
 }
 
-/// One item of a command.
+/// One item of a command: most commands are one item themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CommandItem {
-    /// A job declaration.
+    /// One of the job declarations of an `Apply`.
     Job(Box<Job>),
-    /// A calendar to apply.
-    Calendar(Box<Calendar>),
-    /// A calendar to delete.
-    DeleteCalendar(CalendarName),
-    /// A switch of a job.
-    Switch(JobName, JobSwitch),
-    /// A manual run; on one node only, if one is named.
-    RunNow(JobName, RequestId, Option<NodeName>),
-    /// A switch of a job on a node.
-    OnNode(JobName, NodeName, NodeSwitch),
-    /// Whether a node drains.
-    Drain(NodeName, bool),
-    /// A lock, to be taken once more.
-    Lock(LockName),
-    /// A lock, to be released once.
-    Unlock(LockName),
-    /// An operation, to be claimed for this beat.
-    Beat(Operation),
-    /// The right to notify people that this fire of a job is late, or absent.
-    Notify(JobName, Occasion, Wall),
-    /// A setting of the whole cluster.
-    Configure(ClusterSetting),
-    /// A node, to be marked online again.
-    Activate(NodeName),
-    /// A raise of the tree to the newest layout that a member knows.
-    FinalizeUpgrade,
-    /// The items that this node processed of a job's data.
-    Count(JobName, ProcessedItems),
-    /// A run, to be neither started nor attempted again.
-    Cancel(RunId),
+    /// A command as a whole. A `Kill` is one for a run that does not execute here: it is to be neither started nor
+    /// attempted again.
+    Command(Command),
 }
 
 impl CommandItem {
@@ -160,10 +129,19 @@ impl CommandItem {
     #[must_use]
     pub fn waits_for(&self) -> Option<&'static str> {
         match self {
-            Self::Lock(_) => Some("another node holds the lock: try again later"),
-            Self::FinalizeUpgrade => Some("the registry was not listed in time: try again"),
-            Self::Cancel(_) => Some("the run was not ended in time: try again"),
+            Self::Command(Command::Lock(_)) => Some("another node holds the lock: try again later"),
+            Self::Command(Command::FinalizeUpgrade) => Some("the registry was not listed in time: try again"),
+            Self::Command(Command::Kill(_)) => Some("the run was not ended in time: try again"),
             _ => None,
+        }
+    }
+
+    /// Whether only the leader may do it, where one leads the cluster (S4-33).
+    #[must_use]
+    pub fn needs_leader(&self) -> bool {
+        match self {
+            Self::Job(_) => true,
+            Self::Command(command) => command.describe().is_some_and(|described| described.needs_leader()),
         }
     }
 
@@ -171,23 +149,10 @@ impl CommandItem {
     #[must_use]
     pub fn lock(&self) -> Option<&LockName> {
         match self {
-            Self::Lock(name) | Self::Unlock(name) => Some(name),
+            Self::Command(Command::Lock(name) | Command::Unlock(name)) => Some(name),
             _ => None,
         }
     }
-}
-
-/// The switches of a job.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum JobSwitch {
-    /// Whether it runs only when triggered manually.
-    Paused(bool),
-    /// Whether it may be owned.
-    Enabled(bool),
-    /// Delete it.
-    Deleted,
-    /// Enable or disable these shards.
-    Shards(ShardSet, bool),
 }
 
 /// A command whose items are not all complete.

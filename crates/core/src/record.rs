@@ -235,14 +235,17 @@ pub struct LockRecord {
     pub seq: u64,
 }
 
-/// The intent to drain a node, under `keys::intent`. When withdrawn it stays as a tombstone: were it deleted, a command
-/// that arrives late could create it again.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct DrainIntent {
-    /// When it was set or withdrawn.
+/// What operators want of a node, under `keys::intent`. When all of it is withdrawn the entry stays as a tombstone: were
+/// it deleted, a command that arrives late could create it again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NodeIntent {
+    /// When the drain was requested or withdrawn last.
     pub since: Wall,
-    /// Whether the drain is requested.
+    /// Whether a drain is requested.
     pub wanted: bool,
+    /// Whether the node is cordoned: it keeps what it has and gets nothing new.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub cordoned: bool,
     /// The drained life, written by the node itself once it owns nothing any more: it may be stopped (S1-61).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drained: Option<u64>,

@@ -168,13 +168,20 @@ impl<'a> RuleContext<'a> {
         self.view.intent(&self.member.node).is_some()
     }
 
+    /// Whether this node is cordoned: it keeps what it has and gets nothing new.
+    #[must_use]
+    pub fn is_cordoned(&self) -> bool {
+        self.view.is_cordoned(&self.member.node)
+    }
+
     /// Whether the node gives up its jobs: draining, leaving, or unable to work.
     #[must_use]
     pub fn gives_up(&self) -> bool {
         self.is_drained() || self.local.yields(self.now.mono)
     }
 
-    /// Whether the node takes on runs of the job: it is able, not draining, and eligible.
+    /// Whether the node runs the job's runs that are its own: it is able, not draining, and eligible. A cordoned node
+    /// does, though it gets no more of them.
     #[must_use]
     pub fn takes(&self, job: &JobView<'_>) -> bool {
         !self.gives_up() && self.local.unable.is_none() && job.fits(self.member)

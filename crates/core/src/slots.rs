@@ -66,6 +66,8 @@ pub struct NodeSlots {
     ends: BinaryHeap<Reverse<Wall>>,
     /// When each slot in use will be free for a run that queues; free slots have no entry.
     busy_until: BinaryHeap<Reverse<Wall>>,
+    /// Whether it gets no new run.
+    closed: bool,
 }
 
 impl NodeSlots {
@@ -73,7 +75,14 @@ impl NodeSlots {
     #[must_use]
     pub fn new(slots: u32, busy: u32, score: Score) -> Self {
         let free = i64::from(slots) - i64::from(busy);
-        Self { free, given: 0, score, slots, ends: BinaryHeap::new(), busy_until: BinaryHeap::new() }
+        let (ends, busy_until) = (BinaryHeap::new(), BinaryHeap::new());
+        Self { free, given: 0, score, slots, ends, busy_until, closed: false }
+    }
+
+    /// The same node, which gets no new run if it is closed. The runs that it has stay.
+    #[must_use]
+    pub fn closed(self, closed: bool) -> Self {
+        Self { closed, ..self }
     }
 
     /// Frees the slots of runs whose expected end has come.
@@ -161,20 +170,22 @@ impl<G: Ord> SlotTimeline<G> {
             None => order.renew(among.iter().copied().filter(|at| *at < nodes.len()), rank),
         }
         order.seen = Some(changed.count);
-        order.best(may).map(|at| (at, nodes[at].free))
+        order.best(|at| !nodes[*at].closed && may(at)).map(|at| (at, nodes[at].free))
     }
 
     /// The node with the lowest score among those at these places, and how many slots it has free (S0-54).
     #[must_use]
     pub fn least_loaded(&self, among: impl IntoIterator<Item = usize>) -> Option<(usize, i64)> {
         let among = among.into_iter().filter_map(|at| Some((at, self.nodes.get(at)?)));
+        let among = among.filter(|(_, node)| !node.closed);
         among.min_by_key(|(at, node)| (node.projected(), *at)).map(|(at, node)| (at, node.free))
     }
 
-    /// How many slots a node has free.
+    /// How many slots a node has free for a run that it has already. A closed node has more than any other, so that its
+    /// runs stay.
     #[must_use]
     pub fn free(&self, at: usize) -> Option<i64> {
-        self.nodes.get(at).map(|node| node.free)
+        self.nodes.get(at).map(|node| if node.closed { i64::MAX } else { node.free })
     }
 
     /// Gives a node a run that is due now and expected to take so long. Returns its free slots before that.

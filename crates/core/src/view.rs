@@ -9,7 +9,7 @@ use crate::ids::{CalendarName, Fire, JobName, LockName, Member, NodeName};
 use crate::job::{Delivery, MisfireSettings, Notify, Placement, Priority, Spec};
 use crate::keys::{self, Key};
 use crate::record::{
-    Assignment, Attempt, DrainIntent, LockRecord, MemberInfo, NodeSwitches, RunState, SpecRecord,
+    Assignment, Attempt, LockRecord, MemberInfo, NodeIntent, NodeSwitches, RunState, SpecRecord,
     TriggerRecord, decode,
 };
 use crate::registry::{Guard, Revision, Value};
@@ -171,7 +171,7 @@ pub struct View {
     members: BTreeMap<Member, MemberState>,
     /// Since when, by our clock, these owners have not been members.
     dead: BTreeMap<Arc<Member>, Mono>,
-    intents: BTreeMap<NodeName, KnownEntry<DrainIntent>>,
+    intents: BTreeMap<NodeName, KnownEntry<NodeIntent>>,
     locks: BTreeMap<LockName, KnownEntry<LockRecord>>,
     /// The locks that this node holds in this life.
     own_locks: BTreeSet<LockName>,
@@ -350,9 +350,21 @@ impl View {
         intent.is_some_and(|intent| intent.wanted && intent.drained == Some(member.incarnation))
     }
 
-    /// The known entry of the intent to drain a node, withdrawn or not.
+    /// Whether a node is cordoned: it keeps what it has and gets nothing new.
     #[must_use]
-    pub fn intent_entry(&self, node: &NodeName) -> Option<&KnownEntry<DrainIntent>> {
+    pub fn is_cordoned(&self, node: &NodeName) -> bool {
+        self.intents.get(node).and_then(|known| known.value.as_ref()).is_some_and(|intent| intent.cordoned)
+    }
+
+    /// Whether a node gets new work: it is neither drained nor cordoned.
+    #[must_use]
+    pub fn is_schedulable(&self, node: &NodeName) -> bool {
+        self.intent(node).is_none() && !self.is_cordoned(node)
+    }
+
+    /// The known entry of what operators want of a node, withdrawn or not.
+    #[must_use]
+    pub fn intent_entry(&self, node: &NodeName) -> Option<&KnownEntry<NodeIntent>> {
         self.intents.get(node)
     }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use evenkeel_core::ids::{JobName, NodeName, counted, is_unseen};
-use evenkeel_core::input::{ClusterSetting, Command, NodeSwitch};
+use evenkeel_core::ids::{JobName, NodeName, is_unseen};
+use evenkeel_core::input::{ClusterSetting, Command, CommandObject};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
@@ -120,10 +120,6 @@ impl AuditAction {
         Self { about, ..self }
     }
 
-    fn on_job(verb: &str, job: &JobName) -> Self {
-        Self::new(verb, &format!("job {job}")).of_job(Some(job.clone()))
-    }
-
     pub(crate) fn on_node(verb: &str, node: &NodeName) -> Self {
         Self::new(verb, &format!("node {node}")).of_node(Some(node.clone()))
     }
@@ -132,71 +128,49 @@ impl AuditAction {
         Self { what, ..self }
     }
 
-    /// The action of a command on this node. `None` for the internal work of programs and nodes, which changes nothing
-    /// that a person would ask about: locks, beats, offers, counts, and which node sends a notification.
+    /// The action of a command that this node got; `None` for one that is not recorded ([`Command::describe`]).
     pub(crate) fn of(command: &Command, me: &NodeName) -> Option<Self> {
-        Some(match command {
-            Command::Apply(jobs) => match jobs.as_slice() {
-                [job] => Self::on_job("apply", &job.name),
-                jobs => {
-                    let more = if jobs.len() > NAMED_MAX { " …" } else { "" };
-                    let names: Vec<_> = jobs.iter().take(NAMED_MAX).map(|job| job.name.as_str()).collect();
-                    Self::new("apply", &counted(jobs.len(), "job"))
-                        .with_detail(format!("{}{more}", names.join(", ")))
-                }
-            },
-            Command::Calendar(calendar) => Self::new("apply", &format!("calendar {}", calendar.name)),
-            Command::DeleteCalendar(name) => Self::new("delete", &format!("calendar {name}")),
-            Command::Pause(job) => Self::on_job("pause", job),
-            Command::Resume(job) => Self::on_job("resume", job),
-            Command::Enable(job) => Self::on_job("enable", job),
-            Command::Disable(job) => Self::on_job("disable", job),
-            Command::Delete(job) => Self::on_job("delete", job),
-            Command::Shutdown(job) => Self::on_job("shutdown", job),
-            Command::RunNow(job, id) => Self::on_job("run", job).with_detail(format!("request {id}")),
-            Command::RunOn(job, id, node) => Self::on_job("run", job)
-                .of_node(Some(node.clone()))
-                .with_detail(format!("request {id}, on node {node} alone")),
-            Command::Switch(job, node, switch) => {
-                let verb = match switch {
-                    NodeSwitch::Paused(true) => "pause",
-                    NodeSwitch::Paused(false) => "resume",
-                    NodeSwitch::Disabled(true) => "disable",
-                    NodeSwitch::Disabled(false) => "enable",
-                    NodeSwitch::Shutdown => "shutdown",
-                };
-                Self::on_job(verb, job)
-                    .of_node(Some(node.clone()))
-                    .with_detail(format!("on node {node} alone"))
-            }
-            Command::Shards(job, shards, on) => {
-                let verb = if *on { "enable" } else { "disable" };
-                Self::on_job(verb, job).with_detail(truncate(&format!("shards {shards}")))
-            }
-            Command::Claim => Self::on_node("claim", me),
-            Command::Drain(node) => Self::on_node("drain", node),
-            Command::Undrain(node) => Self::on_node("undrain", node),
-            Command::Activate(node) => Self::on_node("activate", node),
-            Command::Leave => Self::on_node("leave", me),
-            Command::Kill(run) => Self::new("kill", &format!("run {run}")).of_job(Some(run.job.clone())),
-            Command::FinalizeUpgrade => Self::new("finalize-upgrade", "layout"),
-            Command::Configure(setting) => {
-                let what = match setting {
-                    ClusterSetting::Planner(_) => "planner",
-                    ClusterSetting::Beat(_) => "beat",
-                    ClusterSetting::Strikes(_) => "strikes",
-                    ClusterSetting::Handover(_) => "handover",
-                    ClusterSetting::Spread(_) => "spread",
-                };
-                Self::new("set", "settings").with_detail(what.to_owned())
-            }
-            Command::Lock(_)
-            | Command::Unlock(_)
-            | Command::Offer(_)
-            | Command::Beat(_)
-            | Command::Notify(..)
-            | Command::Count(..) => return None,
-        })
+        let described = command.describe()?;
+        let about = match described.object {
+            CommandObject::Node(node) => Some(node.unwrap_or(me)),
+            _ => described.on_node,
+        };
+        let job = match described.object {
+            CommandObject::Job(name) => Some(name),
+            CommandObject::Jobs([job]) => Some(&job.name),
+            CommandObject::Run(run) => Some(&run.job),
+            _ => None,
+        };
+        let object = match described.object {
+            CommandObject::Node(None) => format!("node {me}"),
+            object => object.to_string(),
+        };
+        let action = Self::new(described.verb, &object).of_job(job.cloned()).of_node(about.cloned());
+        Some(action.with_detail(detail(command)))
+    }
+}
+
+/// What the verb and the object of a command do not say.
+fn detail(command: &Command) -> String {
+    match command {
+        Command::Apply(jobs) if jobs.len() != 1 => {
+            let more = if jobs.len() > NAMED_MAX { " …" } else { "" };
+            let names: Vec<_> = jobs.iter().take(NAMED_MAX).map(|job| job.name.as_str()).collect();
+            format!("{}{more}", names.join(", "))
+        }
+        Command::RunNow(_, id) => format!("request {id}"),
+        Command::RunOn(_, id, node) => format!("request {id}, on node {node} alone"),
+        Command::Switch(_, node, _) => format!("on node {node} alone"),
+        Command::Shards(_, shards, _) => truncate(&format!("shards {shards}")),
+        Command::Configure(setting) => match setting {
+            ClusterSetting::Planner(_) => "planner",
+            ClusterSetting::Beat(_) => "beat",
+            ClusterSetting::Strikes(_) => "strikes",
+            ClusterSetting::Handover(_) => "handover",
+            ClusterSetting::Spread(_) => "spread",
+        }
+        .to_owned(),
+        _ => String::new(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use evenkeel_core::ids::{JobName, LockName, Member, NodeName, Operation, RunId, Token};
-use evenkeel_core::input::{Answer, ApplyResult, Command, Refusal};
+use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind, Refusal};
 use evenkeel_core::job::Job;
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::Node;
@@ -276,7 +276,8 @@ impl Handle {
     /// A file cannot be deleted.
     pub async fn remove_log(&self, run: &RunId) -> std::io::Result<usize> {
         let removed = self.remove_log_unaudited(run).await;
-        let action = AuditAction::new("forget", &format!("run {run}")).of_job(Some(run.job.clone()));
+        let action =
+            AuditAction::new(CommandKind::FORGET.verb, &format!("run {run}")).of_job(Some(run.job.clone()));
         let (outcome, why) = match &removed {
             Ok(0) => (AuditOutcome::Unchanged, String::new()),
             Ok(_) => (AuditOutcome::Applied, String::new()),
@@ -376,7 +377,7 @@ impl Handle {
         listener: Option<OwnedFd>,
         wait: Duration,
     ) -> Result<Infallible, String> {
-        let action = AuditAction::on_node("upgrade", self.name());
+        let action = AuditAction::on_node(CommandKind::UPGRADE.verb, self.name());
         self.log_decision(Requester::process(), action, AuditOutcome::Applied, UPGRADE_BEGINS.to_owned())
             .await;
         self.upgrade_unaudited(program, listener, wait).await

@@ -36,7 +36,7 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::get;
 use evenkeel::Handle;
 use evenkeel_core::ids::NotifierName;
 use serde_json::json;
@@ -87,36 +87,29 @@ pub(crate) fn router(app: App) -> Router {
         .layer(axum::middleware::from_fn(query_keys::known));
     let keyed = Router::new()
         .route("/jobs", get(jobs::list))
-        .route("/jobs/apply", post(jobs::apply))
-        .route("/jobs/claim", post(jobs::claim))
-        .route("/jobs/{name}", get(jobs::show).delete(jobs::delete))
+        .route("/jobs/{name}", get(jobs::show))
         .route("/jobs/{name}/next", get(jobs::next))
         .route("/jobs/{name}/explain", get(explain::job))
         .route("/jobs/{name}/logs", get(search::job))
         .route("/jobs/{name}/shards", get(shards::list))
-        .route("/jobs/{name}/shards/{set}/{verb}", post(shards::switch))
-        .route("/jobs/{name}/{verb}", post(jobs::switch))
         .route("/calendars", get(calendars::list))
-        .route("/calendars/{name}", get(calendars::show).put(calendars::put).delete(calendars::delete))
+        .route("/calendars/{name}", get(calendars::show))
         .route("/runs", get(runs::list))
         .route("/runs/running", get(runs::running))
         .route("/runs/{run}", get(runs::show))
         .route("/runs/{run}/explain", get(explain::run))
-        .route("/runs/{run}/logs", get(runs::logs).delete(runs::forget))
+        .route("/runs/{run}/logs", get(runs::logs))
         .route("/runs/{run}/wait", get(runs::wait))
-        .route("/runs/{run}/kill", post(runs::kill))
-        .route("/runs/{run}/restart", post(runs::restart))
         .route("/nodes", get(nodes::list))
         .route("/service", get(nodes::least_loaded))
         .route("/nodes/balance", get(nodes::balance))
         .route("/nodes/{name}/load", get(nodes::load))
-        .route("/nodes/{name}/{verb}", post(nodes::switch))
         .route("/cluster/view", get(cluster::tree))
-        .route("/cluster/settings", get(settings::show).post(settings::set))
-        .route("/cluster/finalize-upgrade", post(settings::finalize))
+        .route("/cluster/settings", get(settings::show))
         .route("/events", get(events::list))
         .route("/audit", get(audit::list))
-        .route("/live", get(console_feed::stream))
+        .route("/live", get(console_feed::stream));
+    let keyed = changes::add_routes(keyed, "/api/v1")
         .layer(axum::middleware::from_fn(query_keys::known))
         .layer(axum::middleware::from_fn_with_state(app.clone(), changes::noted))
         .layer(axum::middleware::from_fn_with_state(app.clone(), access::key));

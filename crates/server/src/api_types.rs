@@ -124,7 +124,7 @@ pub(crate) struct RunRow {
 pub(crate) struct NodeRow {
     /// Its name.
     pub(crate) name: String,
-    /// `online`, `draining`, `drained`, `offline`, or `gone`.
+    /// `online`, `cordoned`, `draining`, `drained`, `offline`, or `gone`.
     #[serde(default)]
     pub(crate) state: String,
     /// The version of its program.
@@ -143,6 +143,9 @@ pub(crate) struct NodeRow {
     /// Whether it is drained and owns nothing any more, so that it may be stopped.
     #[serde(default)]
     pub(crate) drained: bool,
+    /// Whether it is cordoned: it keeps what it has and gets nothing new.
+    #[serde(default)]
+    pub(crate) cordoned: bool,
     /// Whether it is offline: its peers cannot reach it.
     #[serde(default)]
     pub(crate) offline: bool,

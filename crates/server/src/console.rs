@@ -259,22 +259,12 @@ fn node_row(node: &NodeRow) -> Markup {
     html! {
         tr {
             td.name { (node.name) @if !node.labels.is_empty() { " " small { (node.labels) } } }
-            td { (chip(state_of(node))) }
+            td { (chip(&node.state)) }
             td.number { (node.held) }
             td.number { (node.quota) }
             td.number { (node.shards) }
             td.number { (node.alarm) }
         }
-    }
-}
-
-/// The most important state of a node.
-fn state_of(node: &NodeRow) -> &'static str {
-    match (node.offline, node.draining, node.drained) {
-        (true, ..) => "offline",
-        (_, _, true) => "drained",
-        (_, true, _) => "draining",
-        _ => "online",
     }
 }
 

@@ -179,7 +179,7 @@ impl TableRow for NodeRow {
             self.name.clone(),
             match self.history {
                 Some(_) => format!("{}, starts nothing", node_state(self)),
-                None => node_state(self).to_owned(),
+                None => node_state(self),
             },
             or_dash(Some(&self.version)),
             self.held.to_string(),
@@ -285,16 +285,18 @@ impl TableRow for ShardRangeRow {
     }
 }
 
-/// The state of a node, in a word or two.
-fn node_state(node: &NodeRow) -> &'static str {
-    match (node.offline, node.draining, node.drained) {
+/// The states of a node, in a word or two each.
+fn node_state(node: &NodeRow) -> String {
+    let state = match (node.offline, node.draining, node.drained) {
         (true, _, true) => "offline, drained",
         (true, true, _) => "offline, draining",
         (true, ..) => "offline",
         (_, _, true) => "drained, may be stopped",
         (_, true, _) => "draining",
+        _ if node.cordoned => return "cordoned".to_owned(),
         _ => "online",
-    }
+    };
+    if node.cordoned { format!("{state}, cordoned") } else { state.to_owned() }
 }
 
 fn percent(part: Option<f64>) -> String {

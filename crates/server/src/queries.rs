@@ -28,7 +28,7 @@ use crate::api_types::{JobDetail, JobPage, JobRow, RunRow, ServiceRow, ShardingR
 use crate::zones;
 pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
 pub(crate) use compat_cluster::compat_cluster;
-pub(crate) use names::{CommandObject, no_calendar, no_job, no_living, no_node, unknown_node};
+pub(crate) use names::{NamedObjects, no_calendar, no_job, no_living, no_node, unknown_node};
 pub(crate) use nodes::{gone, nodes, nodes_with_times};
 pub(crate) use open_fires::{OpenFire, is_open, open};
 pub(crate) use remarks::remarks;
@@ -218,25 +218,17 @@ pub(crate) fn is_closed(handle: &Handle) -> bool {
     handle.with_node(|node| node.local().closed)
 }
 
-/// Whether a node of this name is online, draining or drained.
+/// Whether a node of this name is online, drained or cordoned.
 pub(crate) fn is_known(handle: &Handle, name: &NodeName) -> bool {
     handle.with_node(|node| {
         let view = node.view();
-        view.intent(name).is_some() || view.members().any(|(member, _)| member.node == *name)
+        !view.is_schedulable(name) || view.members().any(|(member, _)| member.node == *name)
     })
 }
 
 /// Whether a node of this name is draining or drained.
 pub(crate) fn is_draining(handle: &Handle, name: &NodeName) -> bool {
     handle.with_node(|node| node.view().intent(name).is_some())
-}
-
-/// Whether the node of this name is a member that its peers take for offline.
-pub(crate) fn is_offline(handle: &Handle, name: &NodeName) -> bool {
-    handle.with_node(|node| {
-        let view = node.view();
-        view.members().any(|(member, _)| member.node == *name && view.is_offline(member))
-    })
 }
 
 /// Whether an attempt that a history has as running still runs: on this node only if it executes it, elsewhere only if
@@ -272,7 +264,7 @@ fn points(load: &LoadRecord) -> f64 {
 pub(crate) fn least_loaded(handle: &Handle) -> Option<ServiceRow> {
     handle.with_node(|node| {
         let view = node.view();
-        let takes = |member: &Member| !view.is_offline(member) && view.intent(&member.node).is_none();
+        let takes = |member: &Member| !view.is_offline(member) && view.is_schedulable(&member.node);
         let all = view.members().filter(|(member, state)| takes(member) && !state.info.address.is_empty());
         let (member, state) = all.min_by_key(|(member, _)| (view.score(member), *member))?;
         Some(ServiceRow {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use evenkeel::Handle;
 use evenkeel::audit::{AuditAction, AuditOutcome, Requester, UPGRADE_BEGINS};
 use evenkeel::upgrade::{ProgramFile, ReceivedHandoff};
+use evenkeel_core::input::CommandKind;
 use evenkeel_core::time::{Millis, SpanLimits};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -97,7 +98,7 @@ impl UpgradeTrigger {
 
     async fn note(self, handle: &Handle, outcome: AuditOutcome, why: String) {
         if let Self::Signal = self {
-            let action = AuditAction::new("upgrade", &format!("node {}", handle.name()));
+            let action = AuditAction::new(CommandKind::UPGRADE.verb, &format!("node {}", handle.name()));
             let action = action.of_node(Some(handle.name().clone()));
             handle.log_decision(Requester::process(), action, outcome, why).await;
         }

@@ -162,7 +162,7 @@ impl ScenarioRunner {
 
 fn answer_text(answer: &Answer) -> String {
     match answer {
-        Answer::Done => "done".to_owned(),
+        Answer::Done | Answer::Unchanged => "done".to_owned(),
         Answer::Applied(jobs) => jobs
             .iter()
             .map(|(job, what)| format!("{job} {what:?}"))

@@ -100,7 +100,7 @@ fn sample_entries() -> EntryMap {
         (keys::switches(&"b".parse().unwrap(), &dealt), encode(&switches)),
         (
             keys::intent(&"b".parse().unwrap()),
-            encode(&DrainIntent { since: Wall(1), wanted: true, drained: None, seq: 1 }),
+            encode(&NodeIntent { since: Wall(1), wanted: true, cordoned: true, drained: None, seq: 1 }),
         ),
         (Key::from_stored("of/another/layout"), Value::from(&b"\xff\x00"[..])),
     ])
@@ -213,6 +213,7 @@ fn what_is_open_and_how_much_there_is_is_told() {
         calendars: 0,
         locks: 1,
         drained: Vec::from(["b".parse().unwrap()]),
+        cordoned: Vec::from(["b".parse().unwrap()]),
         unreadable: Vec::new(),
     };
     assert_eq!(told, expected);

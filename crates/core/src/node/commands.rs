@@ -13,7 +13,7 @@ use crate::ids::{Fire, JobName, NodeName, RunId};
 use crate::input::{Answer, Command, CommandId, NodeSwitch, Offer, Refusal};
 use crate::job::Job;
 use crate::lifecycle;
-use crate::local::{CommandItem, CommitScope, JobSwitch, PendingCommand};
+use crate::local::{CommandItem, CommitScope, PendingCommand};
 use crate::registry::TxnOutcome;
 use crate::rule_context::ItemOutcome;
 use crate::rules::claims;
@@ -48,30 +48,7 @@ impl Node {
         }
         let items: Vec<CommandItem> = match command {
             Command::Apply(jobs) => jobs.into_iter().map(|job| CommandItem::Job(Box::new(job))).collect(),
-            Command::Calendar(calendar) => [CommandItem::Calendar(calendar)].into(),
-            Command::DeleteCalendar(name) => [CommandItem::DeleteCalendar(name)].into(),
-            Command::Pause(job) => [CommandItem::Switch(job, JobSwitch::Paused(true))].into(),
-            Command::Resume(job) => [CommandItem::Switch(job, JobSwitch::Paused(false))].into(),
-            Command::Enable(job) => [CommandItem::Switch(job, JobSwitch::Enabled(true))].into(),
-            Command::Disable(job) => [CommandItem::Switch(job, JobSwitch::Enabled(false))].into(),
-            Command::Delete(job) => [CommandItem::Switch(job, JobSwitch::Deleted)].into(),
-            Command::RunNow(job, id) => [CommandItem::RunNow(job, id, None)].into(),
-            Command::RunOn(job, id, node) => [CommandItem::RunNow(job, id, Some(node))].into(),
-            Command::Switch(job, node, switch) => [CommandItem::OnNode(job, node, switch)].into(),
             Command::Shutdown(job) => self.items_for_all_nodes(&job, NodeSwitch::Shutdown),
-            Command::Shards(job, shards, on) => {
-                [CommandItem::Switch(job, JobSwitch::Shards(shards, on))].into()
-            }
-            Command::Drain(node) => [CommandItem::Drain(node, true)].into(),
-            Command::Undrain(node) => [CommandItem::Drain(node, false)].into(),
-            Command::Lock(name) => [CommandItem::Lock(name)].into(),
-            Command::Unlock(name) => [CommandItem::Unlock(name)].into(),
-            Command::Beat(operation) => [CommandItem::Beat(operation)].into(),
-            Command::Notify(job, occasion, due) => [CommandItem::Notify(job, occasion, due)].into(),
-            Command::Configure(setting) => [CommandItem::Configure(setting)].into(),
-            Command::Count(job, count) => [CommandItem::Count(job, count)].into(),
-            Command::Activate(node) => [CommandItem::Activate(node)].into(),
-            Command::FinalizeUpgrade => [CommandItem::FinalizeUpgrade].into(),
             Command::Offer(offers) => return self.take_offers(now, ask, offers, effects),
             Command::Kill(run) if self.executes(&run) => return self.kill(ask, &run, effects),
             Command::Kill(run) if self.awaits(&run) || self.takes_back(&run) => {
@@ -92,6 +69,7 @@ impl Node {
                 // A node that was closed holds nothing, and has no lease to hand anything over with.
                 return if self.local.closed { self.depart(now, effects) } else { self.revisit_held() };
             }
+            command => [CommandItem::Command(command)].into(),
         };
         if items.is_empty() {
             return effects.push(Effect::Answer(ask, Answer::Applied(Vec::new())));
@@ -127,8 +105,9 @@ impl Node {
             // The outcome of a commit in flight will be reported.
             let (items, todo) = (&self.local.items, &self.local.todo);
             let mut items = items.range((*ask, 0)..=(*ask, u32::MAX));
+            let is_finalize = |item: &CommandItem| *item == CommandItem::Command(Command::FinalizeUpgrade);
             let waits = items.find_map(|(key, item)| {
-                item.waits_for().filter(|_| *item != CommandItem::FinalizeUpgrade || todo.contains(key))
+                item.waits_for().filter(|_| !is_finalize(item) || todo.contains(key))
             });
             if able && waits.is_none() {
                 continue;
@@ -163,7 +142,7 @@ impl Node {
         self.local.items.range((ask, 0)..=(ask, u32::MAX)).any(|((_, n), item)| {
             // The rules of firing end a waiting run in a commit of its job.
             let ends = match item {
-                CommandItem::Cancel(run) => self.view.id(&run.job),
+                CommandItem::Command(Command::Kill(run)) => self.view.id(&run.job),
                 _ => None,
             };
             busy.contains(&CommitScope::Item(ask, *n))
@@ -264,7 +243,10 @@ impl Node {
     /// One item for every living node.
     fn items_for_all_nodes(&self, job: &JobName, switch: NodeSwitch) -> Vec<CommandItem> {
         let nodes: BTreeSet<&NodeName> = self.view.members().map(|(member, _)| &member.node).collect();
-        nodes.into_iter().map(|node| CommandItem::OnNode(job.clone(), node.clone(), switch)).collect()
+        nodes
+            .into_iter()
+            .map(|node| CommandItem::Command(Command::Switch(job.clone(), node.clone(), switch)))
+            .collect()
     }
 
     fn kill(&mut self, ask: CommandId, run: &RunId, effects: &mut Vec<Effect>) {
@@ -287,7 +269,7 @@ impl Node {
     fn cancel(&mut self, ask: CommandId, run: RunId) -> CommandItem {
         self.local.agenda.extend(self.view.id(&run.job));
         self.local.called_off.insert((run.clone(), ask));
-        CommandItem::Cancel(run)
+        CommandItem::Command(Command::Kill(run))
     }
 
     /// Answers the claim commands: their listing is here, so claim without waiting for other nodes (S1-85).
@@ -315,7 +297,7 @@ impl Node {
     ) {
         self.local.todo.remove(&(ask, n));
         let Some(item) = self.local.items.remove(&(ask, n)) else { return };
-        if let CommandItem::Cancel(run) = item {
+        if let CommandItem::Command(Command::Kill(run)) = item {
             self.local.called_off.remove(&(run, ask));
         }
         let Some(asking) = self.local.asking.get_mut(&ask) else { return };

@@ -9,7 +9,7 @@ use super::{EarliestWake, Node};
 use crate::commit_kind::CommitKind;
 use crate::effect::{Effect, Event, Run, Ticket};
 use crate::ids::{Member, RunId, Token};
-use crate::input::{Answer, ApplyResult, Offer};
+use crate::input::{Answer, ApplyResult, Command, Offer};
 use crate::job::Work;
 use crate::keys::Key;
 use crate::local::{CommandItem, CommitScope, Contact, Given, OfferState, PendingCommit, SentOffer, Waiter};
@@ -306,48 +306,34 @@ impl Node {
                 ItemOutcome::Applied(job.name.clone(), ApplyResult::Created)
             }
             (_, Some(CommandItem::Job(job))) => ItemOutcome::Applied(job.name.clone(), ApplyResult::Updated),
-            (kind, Some(CommandItem::Calendar(calendar))) => {
-                let applied = if kind == CommitKind::CreateCalendar {
-                    ApplyResult::Created
-                } else {
-                    ApplyResult::Updated
-                };
-                ItemOutcome::Answer(Answer::Calendar(calendar.name.clone(), applied))
-            }
-            (_, Some(CommandItem::Beat(_))) => {
-                let Some(answer) = self.granted(pending) else { return };
-                ItemOutcome::Answer(answer)
-            }
-            (CommitKind::RaiseLayout, Some(CommandItem::FinalizeUpgrade)) => {
-                let layout = self.view.cluster().value.as_ref().map_or(0, |cluster| cluster.layout);
-                ItemOutcome::Answer(Answer::Layout(layout, ApplyResult::Updated))
-            }
-            (
-                _,
-                Some(
-                    CommandItem::DeleteCalendar(_)
-                    | CommandItem::Switch(..)
-                    | CommandItem::OnNode(..)
-                    | CommandItem::Drain(..)
-                    | CommandItem::Configure(_)
-                    | CommandItem::Count(..)
-                    | CommandItem::Notify(..)
-                    | CommandItem::Activate(_),
-                ),
-            ) => ItemOutcome::Answer(crate::input::Answer::Done),
-            // Manual runs, cancellations and locks are answered from the view, where their record now stands, and a
-            // requested layout is not raised.
-            (
-                _,
-                Some(
-                    CommandItem::RunNow(..)
-                    | CommandItem::Cancel(_)
-                    | CommandItem::Lock(_)
-                    | CommandItem::Unlock(_)
-                    | CommandItem::FinalizeUpgrade,
-                )
-                | None,
-            ) => return,
+            (kind, Some(CommandItem::Command(command))) => match command {
+                Command::Calendar(calendar) => {
+                    let applied = if kind == CommitKind::CreateCalendar {
+                        ApplyResult::Created
+                    } else {
+                        ApplyResult::Updated
+                    };
+                    ItemOutcome::Answer(Answer::Calendar(calendar.name.clone(), applied))
+                }
+                Command::Beat(_) => {
+                    let Some(answer) = self.granted(pending) else { return };
+                    ItemOutcome::Answer(answer)
+                }
+                Command::FinalizeUpgrade if kind == CommitKind::RaiseLayout => {
+                    let layout = self.view.cluster().value.as_ref().map_or(0, |cluster| cluster.layout);
+                    ItemOutcome::Answer(Answer::Layout(layout, ApplyResult::Updated))
+                }
+                // Manual runs, cancellations and locks are answered from the view, where their record now stands, and
+                // a requested layout is not raised.
+                Command::RunNow(..)
+                | Command::RunOn(..)
+                | Command::Kill(_)
+                | Command::Lock(_)
+                | Command::Unlock(_)
+                | Command::FinalizeUpgrade => return,
+                _ => ItemOutcome::Answer(Answer::Done),
+            },
+            (_, None) => return,
         };
         self.complete_item(ask, n, applied, effects);
     }

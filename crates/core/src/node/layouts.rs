@@ -1,6 +1,7 @@
 //! The layout of the tree: how a node handles one that it does not know, and when it may be raised.
 
 use super::Node;
+use crate::input::Command;
 use crate::local::CommandItem;
 use crate::record::UnknownLayout;
 use crate::time::Now;
@@ -19,7 +20,7 @@ impl Node {
             return;
         }
         let mut items = self.local.todo.iter().filter_map(|key| self.local.items.get(key));
-        if items.any(|item| *item == CommandItem::FinalizeUpgrade) {
+        if items.any(|item| *item == CommandItem::Command(Command::FinalizeUpgrade)) {
             self.local.list_at = now.mono;
         }
     }

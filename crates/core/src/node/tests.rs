@@ -27,6 +27,7 @@ mod cancellation;
 mod claiming;
 mod cluster;
 mod concurrency;
+mod cordoned;
 mod dataflow;
 mod dispatched;
 mod drained;

@@ -10,7 +10,7 @@ use alloc::format;
 use crate::commit_kind::CommitKind;
 use crate::eligibility::{self, DISPATCH};
 use crate::ids::Operation;
-use crate::input::{Answer, CommandId, Refusal};
+use crate::input::{Answer, Command, CommandId, Refusal};
 use crate::keys;
 use crate::local::{CommandItem, CommitScope};
 use crate::record::{BeatRecord, LoadRecord, PlannerKind, encode};
@@ -33,7 +33,7 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
         out.commit(CommitScope::Beat(operation), kind, txn);
     }
     for (ask, n) in ctx.local.todo.iter().copied() {
-        if let Some(CommandItem::Beat(operation)) = ctx.local.items.get(&(ask, n)) {
+        if let Some(CommandItem::Command(Command::Beat(operation))) = ctx.local.items.get(&(ask, n)) {
             grant(ctx, ask, n, operation, out);
         }
     }

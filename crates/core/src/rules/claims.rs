@@ -67,6 +67,9 @@ pub fn prospect(view: &View, local: &Local, me: Option<&Member>) -> (usize, Vec<
         Some(_) if view.intent(node).is_some() => {
             Some(format!("node {node} drains, which `evenkeel node undrain {node}` ends"))
         }
+        Some(_) if view.is_cordoned(node) => {
+            Some(format!("node {node} is cordoned, which `evenkeel node uncordon {node}` ends"))
+        }
         Some(_) if local.leaving => Some(format!("node {node} is about to end")),
         Some(_) if local.unable.is_some() => {
             Some(format!("node {node} can start nothing now, and its `/health` says why"))
@@ -114,7 +117,7 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
 
 /// Claims free jobs, up to the quotas that `quota` gives; the rule itself passes its own.
 pub fn decide_within(ctx: &RuleContext<'_>, quota: impl Fn(GroupId) -> usize, out: &mut RuleOutput) {
-    if ctx.me.is_none() || ctx.gives_up() || ctx.local.unable.is_some() {
+    if ctx.me.is_none() || ctx.gives_up() || ctx.is_cordoned() || ctx.local.unable.is_some() {
         return;
     }
     let view = ctx.view;
@@ -217,7 +220,7 @@ impl ClaimBudget<'_, '_> {
 /// The members that take jobs of a group.
 fn working<'a>(ctx: &RuleContext<'a>, group: GroupId) -> impl Iterator<Item = &'a Member> {
     let view = ctx.view;
-    view.fitting(group).filter(|member| view.intent(&member.node).is_none())
+    view.fitting(group).filter(|member| view.is_schedulable(&member.node))
 }
 
 fn claim(ctx: &RuleContext<'_>, job: &JobView<'_>) -> Txn {

@@ -10,12 +10,12 @@ use alloc::format;
 use crate::commit_kind::CommitKind;
 use crate::eligibility;
 use crate::ids::{Fire, JobName, NodeName, RequestId, RunId, Shard};
-use crate::input::{Answer, ApplyResult, CommandId, Refusal};
+use crate::input::{Answer, ApplyResult, Command, CommandId, Refusal};
 use crate::job::{Job, OperatorSwitches, Placement, Spec, SwitchOrigin};
 use crate::keys;
-use crate::local::{CommandItem, CommitScope, JobSwitch};
+use crate::local::{CommandItem, CommitScope};
 use crate::record::{
-    Assignment, DrainIntent, REQUESTS_MAX, SpecRecord, TriggerRecord, TriggerRequest, encode,
+    Assignment, NodeIntent, REQUESTS_MAX, SpecRecord, TriggerRecord, TriggerRequest, encode,
 };
 use crate::registry::{Guard, Txn, Write};
 use crate::rule_context::{ItemOutcome, RuleAction, RuleContext, RuleOutput};
@@ -27,6 +27,7 @@ pub(crate) mod cluster;
 mod nodes;
 mod notification;
 mod requests;
+mod switches;
 
 /// How many items one step looks at.
 const BATCH: usize = 1_000;
@@ -47,41 +48,63 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     let Some(born) = ctx.born() else { return };
     let items = ctx.local.todo.iter().filter_map(|key| Some((key, ctx.local.items.get(key)?)));
     for ((ask, n), item) in items.take(BATCH) {
-        let order = matches!(
-            item,
-            CommandItem::Job(_)
-                | CommandItem::Calendar(_)
-                | CommandItem::DeleteCalendar(_)
-                | CommandItem::Switch(..)
-                | CommandItem::OnNode(..)
-                | CommandItem::RunNow(..)
-        );
+        let order = item.needs_leader();
+        let scope = CommitScope::Item(*ask, *n);
         let turn = match item {
             _ if order && eligibility::on_standby(ctx) => standby(ctx),
             CommandItem::Job(job) => declare(ctx, job),
-            CommandItem::Calendar(calendar) => calendars::declare(ctx, calendar),
-            CommandItem::DeleteCalendar(name) => calendars::delete(ctx, name),
-            CommandItem::Switch(name, switch) => flip(ctx, name, switch, origin(ctx, *ask)),
-            CommandItem::OnNode(name, node, switch) => {
-                nodes::switch(ctx, name, (node, *switch), origin(ctx, *ask))
+            CommandItem::Command(command) => {
+                let Some(turn) = carry_out(ctx, command, scope, out) else { continue };
+                turn
             }
-            CommandItem::RunNow(name, request, node) => run_now(ctx, name, request, node.as_ref()),
-            CommandItem::Drain(node, wanted) => drain(ctx, node, *wanted),
-            CommandItem::Configure(setting) => cluster::configure(ctx, *setting),
-            CommandItem::Notify(job, occasion, due) => {
-                notification::claim_notification(ctx, job, *occasion, *due)
-            }
-            CommandItem::FinalizeUpgrade => cluster::finalize(ctx),
-            CommandItem::Activate(node) => cluster::activate(ctx, node, CommitScope::Item(*ask, *n), out),
-            CommandItem::Count(name, count) => nodes::count(ctx, name, *count),
-            CommandItem::Cancel(run) => requests::cancel(ctx, run, out),
-            CommandItem::Lock(_) | CommandItem::Unlock(_) | CommandItem::Beat(_) => continue,
         };
         // A command of the leader is refused once another one leads (I6).
         let lead = eligibility::serves(ctx).filter(|_| order);
         let lead = lead.map(|_| ctx.view.serving().guard(keys::serving()));
         emit(*ask, *n, turn, lead.into_iter().chain([born.clone()]), out);
     }
+}
+
+/// The decision on a command; `None` for one that another rule decides.
+fn carry_out(
+    ctx: &RuleContext<'_>,
+    command: &Command,
+    scope: CommitScope,
+    out: &mut RuleOutput,
+) -> Option<ItemDecision> {
+    let origin = || origin(ctx, &scope);
+    Some(match command {
+        Command::Calendar(calendar) => calendars::declare(ctx, calendar),
+        Command::DeleteCalendar(name) => calendars::delete(ctx, name),
+        Command::Delete(name) => switches::delete(ctx, name),
+        Command::Pause(name) => switches::pause(ctx, name, true, origin()),
+        Command::Resume(name) => switches::pause(ctx, name, false, origin()),
+        Command::Enable(name) => switches::enable(ctx, name, true, origin()),
+        Command::Disable(name) => switches::enable(ctx, name, false, origin()),
+        Command::Shards(name, shards, on) => switches::enable_shards(ctx, name, (shards, *on), origin()),
+        Command::Switch(name, node, switch) => nodes::switch(ctx, name, (node, *switch), origin()),
+        Command::RunNow(name, request) => run_now(ctx, name, request, None),
+        Command::RunOn(name, request, node) => run_now(ctx, name, request, Some(node)),
+        Command::Kill(run) => requests::cancel(ctx, run, out),
+        Command::Drain(node) => drain(ctx, node, true),
+        Command::Undrain(node) => drain(ctx, node, false),
+        Command::Cordon(node) => cordon(ctx, node, true),
+        Command::Uncordon(node) => cordon(ctx, node, false),
+        Command::Activate(node) => cluster::activate(ctx, node, scope, out),
+        Command::Configure(setting) => cluster::configure(ctx, *setting),
+        Command::FinalizeUpgrade => cluster::finalize(ctx),
+        Command::Notify(job, occasion, due) => notification::claim_notification(ctx, job, *occasion, *due),
+        Command::Count(name, count) => nodes::count(ctx, name, *count),
+        // Locks and beats have rules of their own; the others are never items.
+        Command::Lock(_)
+        | Command::Unlock(_)
+        | Command::Beat(_)
+        | Command::Apply(_)
+        | Command::Shutdown(_)
+        | Command::Claim
+        | Command::Offer(_)
+        | Command::Leave => return None,
+    })
 }
 
 fn emit(
@@ -220,76 +243,20 @@ fn rewrite(ctx: &RuleContext<'_>, name: &JobName, known: Option<JobView<'_>>, re
     Txn { guards: guards.into(), writes: writes.into() }
 }
 
-/// The time and the caller's name of the switch that this command sets.
-fn origin(ctx: &RuleContext<'_>, ask: CommandId) -> SwitchOrigin {
-    let by = ctx.local.asking.get(&ask).map(|asking| asking.by.clone());
-    SwitchOrigin { at: ctx.now.wall, by: by.unwrap_or_default() }
-}
-
-fn flip(ctx: &RuleContext<'_>, name: &JobName, switch: &JobSwitch, origin: SwitchOrigin) -> ItemDecision {
-    let Some(job) = ctx.view.find(name) else { return no_job(name) };
-    let Some(mut spec) = job.spec() else { return no_job(name) };
-    spec.version += 1;
-    let record = match switch {
-        JobSwitch::Deleted => SpecRecord::Deleted { version: spec.version },
-        JobSwitch::Paused(on) if spec.paused == *on => return unchanged(&spec, switch),
-        JobSwitch::Enabled(on) if spec.job.enabled == *on => return unchanged(&spec, switch),
-        JobSwitch::Shards(shards, on) => {
-            if let Some(text) = nodes::wrong_shards(&spec.job, shards) {
-                return refuse(Refusal::Invalid, text);
-            }
-            let off = if *on { spec.off.minus(shards) } else { spec.off.or(shards) };
-            if off == spec.off {
-                return answer(Answer::Done);
-            }
-            spec.operator.off = (!off.is_empty()).then_some(origin);
-            spec.off = off;
-            SpecRecord::Live(Box::new(spec))
-        }
-        JobSwitch::Paused(on) => {
-            spec.paused = *on;
-            spec.operator.paused = on.then_some(origin);
-            spec.since = if *on { spec.since } else { ctx.now.wall };
-            SpecRecord::Live(Box::new(spec))
-        }
-        JobSwitch::Enabled(on) => {
-            spec.switch_enabled(*on, origin);
-            spec.since = if *on { ctx.now.wall } else { spec.since };
-            SpecRecord::Live(Box::new(spec))
-        }
+/// The time and the caller's name of the switch that this item sets.
+fn origin(ctx: &RuleContext<'_>, scope: &CommitScope) -> SwitchOrigin {
+    let asking = match scope {
+        CommitScope::Item(ask, _) => ctx.local.asking.get(ask),
+        _ => None,
     };
-    let kind = match switch {
-        JobSwitch::Deleted => CommitKind::DeleteJob,
-        JobSwitch::Paused(_) => CommitKind::PauseOrResume,
-        JobSwitch::Enabled(_) => CommitKind::EnableOrDisable,
-        JobSwitch::Shards(..) => CommitKind::SwitchShards,
-    };
-    ItemDecision::Commit(kind, rewrite(ctx, name, Some(job), &record))
+    SwitchOrigin { at: ctx.now.wall, by: asking.map(|asking| asking.by.clone()).unwrap_or_default() }
 }
 
 /// The transaction that pauses a job; `None` where it is paused already, or deleted.
 pub(crate) fn pause(ctx: &RuleContext<'_>, job: &JobView<'_>, origin: SwitchOrigin) -> Option<Txn> {
-    match flip(ctx, job.name(), &JobSwitch::Paused(true), origin) {
+    match switches::pause(ctx, job.name(), true, origin) {
         ItemDecision::Commit(_, txn) => Some(txn),
         ItemDecision::Complete(_) | ItemDecision::Wait => None,
-    }
-}
-
-/// The answer to a switch that is set already: refused where another switch keeps the job from firing all the same.
-fn unchanged(spec: &Spec, switch: &JobSwitch) -> ItemDecision {
-    let name = &spec.job.name;
-    match switch {
-        JobSwitch::Paused(false) if !spec.job.enabled => {
-            let text =
-                format!("job {name} is not paused but disabled: enable it with `evenkeel job enable {name}`");
-            refuse(Refusal::Conflict, text)
-        }
-        JobSwitch::Enabled(true) if spec.paused => {
-            let text =
-                format!("job {name} is not disabled but paused: resume it with `evenkeel job resume {name}`");
-            refuse(Refusal::Conflict, text)
-        }
-        _ => answer(Answer::Done),
     }
 }
 
@@ -336,17 +303,37 @@ fn run_now(ctx: &RuleContext<'_>, name: &JobName, id: &RequestId, node: Option<&
 
 fn drain(ctx: &RuleContext<'_>, node: &NodeName, wanted: bool) -> ItemDecision {
     if ctx.view.intent(node).is_some() == wanted {
-        return answer(Answer::Done);
+        return answer(Answer::Unchanged);
     }
-    if wanted && ctx.view.members().all(|(m, _)| m.node != *node) {
+    let kind = if wanted { CommitKind::Drain } else { CommitKind::Undrain };
+    let since = ctx.now.wall;
+    change_intent(ctx, node, (wanted, kind), |old| NodeIntent { since, wanted, drained: None, ..old })
+}
+
+fn cordon(ctx: &RuleContext<'_>, node: &NodeName, cordoned: bool) -> ItemDecision {
+    if ctx.view.is_cordoned(node) == cordoned {
+        return answer(Answer::Unchanged);
+    }
+    let kind = if cordoned { CommitKind::Cordon } else { CommitKind::Uncordon };
+    change_intent(ctx, node, (cordoned, kind), |old| NodeIntent { cordoned, ..old })
+}
+
+/// Writes the next version of what operators want of a node. To set something, the node must be a member.
+fn change_intent(
+    ctx: &RuleContext<'_>,
+    node: &NodeName,
+    (sets, kind): (bool, CommitKind),
+    change: impl FnOnce(NodeIntent) -> NodeIntent,
+) -> ItemDecision {
+    if sets && ctx.view.members().all(|(m, _)| m.node != *node) {
         let text = format!("there is no node {node}: `node list` shows those there are");
         return refuse(Refusal::NotFound, text);
     }
     let key = keys::intent(node);
     let known = ctx.view.intent_entry(node).cloned().unwrap_or_default();
-    let seq = known.value.as_ref().map_or(0, |intent| intent.seq) + 1;
-    let value = encode(&DrainIntent { since: ctx.now.wall, wanted, drained: None, seq });
+    let new = change(known.value.clone().unwrap_or_default());
+    let value = encode(&NodeIntent { seq: new.seq + 1, ..new });
     let guards = [known.guard(key.clone())].into();
     let writes = [Write::Put { key, value, owner: None }].into();
-    ItemDecision::Commit(if wanted { CommitKind::Drain } else { CommitKind::Undrain }, Txn { guards, writes })
+    ItemDecision::Commit(kind, Txn { guards, writes })
 }

@@ -11,7 +11,7 @@ use crate::ids::Fire;
 use crate::keys;
 use crate::lifecycle::JobRuns;
 use crate::local::CommitScope;
-use crate::record::{Assignment, Attempt, DrainIntent, RunState, encode};
+use crate::record::{Assignment, Attempt, NodeIntent, RunState, encode};
 use crate::registry::{Txn, Write};
 use crate::rule_context::{CommitNotice, RuleContext, RuleOutput};
 use crate::view::{JobId, JobView};
@@ -63,7 +63,7 @@ pub fn report_drained(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
         return;
     }
     let key = keys::intent(node);
-    let record = DrainIntent { drained, seq: intent.seq + 1, ..intent.clone() };
+    let record = NodeIntent { drained, seq: intent.seq + 1, ..intent.clone() };
     let guards = ctx.born().into_iter().chain([known.guard(key.clone())]).collect();
     let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
     if drained.is_some() {

@@ -8,7 +8,7 @@ use alloc::format;
 
 use crate::commit_kind::CommitKind;
 use crate::ids::{LockName, Token};
-use crate::input::{Answer, CommandId, Refusal};
+use crate::input::{Answer, Command, CommandId, Refusal};
 use crate::keys;
 use crate::local::{CommandItem, CommitScope, PendingCommit};
 use crate::record::{LockRecord, encode};
@@ -25,7 +25,7 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     // One item a lock and step: the next one counts on from what this one leaves.
     let mut seen = under_way(ctx);
     for (ask, n) in ctx.local.todo.iter().copied() {
-        let Some(item @ (CommandItem::Lock(name) | CommandItem::Unlock(name))) =
+        let Some(CommandItem::Command(command @ (Command::Lock(name) | Command::Unlock(name)))) =
             ctx.local.items.get(&(ask, n))
         else {
             continue;
@@ -33,8 +33,8 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
         if !seen.insert(name) {
             continue;
         }
-        match item {
-            CommandItem::Unlock(_) => give_back(ctx, ask, n, name, &born, out),
+        match command {
+            Command::Unlock(_) => give_back(ctx, ask, n, name, &born, out),
             _ => take(ctx, ask, n, name, &born, out),
         }
     }

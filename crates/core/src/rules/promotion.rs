@@ -33,7 +33,7 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     let Some(born) = ctx.born() else { return };
     let record = known.cloned().unwrap_or_default();
     if record.leader.as_ref() == Some(ctx.member) {
-        let leads = wanted && eligibility::candidates(ctx).contains(&ctx.member);
+        let leads = wanted && eligibility::may_be_leaders(ctx).contains(&ctx.member);
         match (leads, record.serves) {
             (false, _) => release_lead(ctx, &record, born, out),
             (true, false) => begin(ctx, &record, eligibility::handover_wait(ctx, &settings), born, out),

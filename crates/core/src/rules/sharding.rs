@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
 use crate::effect::Event;
-use crate::ids::{Member, NodeName};
+use crate::ids::{Member, NodeName, Shard};
 use crate::keys;
 use crate::record::{
     ReshardCause, ReshardPending, ShardAssignment, ShardGroup, ShardMap, ShardRunState, Sharding, encode,
@@ -28,6 +28,7 @@ use broadcast::BroadcastReshard;
 pub(super) use broadcast::MOVED;
 
 mod broadcast;
+mod cordoned;
 mod delist;
 
 /// How long before fires may be claimed the reshard for them happens.
@@ -44,8 +45,15 @@ pub fn decide(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     if delist::leave(&table, || among(&table, terms), out) {
         return;
     }
+    let lacks_takers = cordoned::lacks_takers(&table, terms);
     if !table.is_enabled() || table.sharding.leader.as_ref() != Some(ctx.member) {
-        return clear_draining(&table, out);
+        if !lacks_takers {
+            clear_draining(&table, out);
+        }
+        return;
+    }
+    if lacks_takers {
+        return cordoned::withdraw_reshard(&table, out);
     }
     let among = among(&table, terms);
     match (&table.sharding.reshard_pending, cause(&table, terms, &among)) {
@@ -342,10 +350,18 @@ fn distribute(
             return dealt;
         }
     }
-    let names: Vec<&str> = among.iter().map(|member| member.node.as_str()).collect();
-    let assignments =
-        sharding_strategy::assign_shards(terms.strategy, terms.order, table.job.name(), total, &names);
-    among.iter().cloned().zip(assignments).collect()
+    // Cordoned members keep their shards; the others get the rest, as if there were no more.
+    let (mut dealt, takers) = cordoned::keep(table, total, among);
+    let kept = dealt.values().fold(ShardSet::empty(), |all, shards| all.or(shards));
+    let rest: Vec<Shard> = ShardSet::all(total).minus(&kept).iter().collect();
+    let names: Vec<&str> = takers.iter().map(|member| member.node.as_str()).collect();
+    let (strategy, order) = (terms.strategy, terms.order);
+    let total = u32::try_from(rest.len()).unwrap_or(total);
+    let assignments = sharding_strategy::assign_shards(strategy, order, table.job.name(), total, &names);
+    let nth = |at: Shard| rest.get(at.0 as usize).copied();
+    let assignments = assignments.iter().map(|shards| shards.iter().filter_map(nth).collect());
+    dealt.extend(takers.into_iter().cloned().zip(assignments));
+    dealt
 }
 
 /// Removes the run states of a deleted job, each once it is empty; the count of its tokens stays.

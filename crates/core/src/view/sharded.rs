@@ -265,8 +265,17 @@ impl<'a> JobView<'a> {
         of_job.filter_map(|((_, node), known)| Some((node, known.value.as_ref()?)))
     }
 
-    /// The members that take part in it, by name: living, eligible, not draining, not excluded from it, and one a host
-    /// where the job says so. Of two lives of one node the later.
+    /// Whether a member has a part in the present assignment of its shards, which a cordoned one keeps. Sticky shards
+    /// belong to the node, in whichever life.
+    #[must_use]
+    pub fn has_part(&self, member: &Member) -> bool {
+        let sticky = self.terms().is_some_and(|(_, shards)| shards.sticky_shards);
+        let mut among = self.sharding().into_iter().flat_map(|sharding| &sharding.shard_map.among);
+        among.any(|had| had == member || sticky && had.node == member.node)
+    }
+
+    /// The members that take part in it, by name: living, eligible, not draining, not excluded from it, not cordoned
+    /// before they had a part, and one a host where the job says so. Of two lives of one node the later.
     #[must_use]
     pub fn available(&self) -> Vec<&'a Member> {
         let mut members: Vec<(&Member, &str)> = Vec::new();
@@ -275,7 +284,8 @@ impl<'a> JobView<'a> {
             let off = !self.fits(member)
                 || switches.disabled
                 || switches.shutdown == Some(member.incarnation)
-                || self.view.intent(&member.node).is_some();
+                || self.view.intent(&member.node).is_some()
+                || self.view.is_cordoned(&member.node) && !self.has_part(member);
             let host = state.info.address.rsplit_once(':').map_or("", |(host, _)| host);
             if members.last().is_some_and(|(last, _)| last.node == member.node) {
                 members.pop();

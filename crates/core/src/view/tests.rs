@@ -81,7 +81,7 @@ fn perform(store: &mut Store, version: u64, act: &RegistryStep) {
             put(keys::assignment(&job(j)), encode(&place))
         }
         RegistryStep::Drain(n, wanted) => {
-            put(intent(n), encode(&DrainIntent { since: Wall(0), wanted, drained: None, seq: version }))
+            put(intent(n), encode(&NodeIntent { wanted, seq: version, ..NodeIntent::default() }))
         }
     };
     store.commit(Mono(0), &Txn { guards: vec![], writes: vec![write] });

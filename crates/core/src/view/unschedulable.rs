@@ -1,7 +1,8 @@
 //! Why no node can run a job now, in words for people.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::JobView;
@@ -11,7 +12,7 @@ use crate::ids::{Member, NodeName};
 const NAMED: usize = 4;
 
 /// Why a living eligible node takes no part in a job.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ExclusionReason {
     /// It was excluded from the job until its restart.
     ShutDown,
@@ -19,6 +20,8 @@ enum ExclusionReason {
     Disabled,
     /// It drains.
     Drains,
+    /// It is cordoned, and has nothing of the job.
+    Cordoned,
 }
 
 impl JobView<'_> {
@@ -32,7 +35,7 @@ impl JobView<'_> {
         self.unschedulable_reason()
     }
 
-    /// Why no living node can run it now: none is eligible, or all eligible ones drain or are excluded.
+    /// Why no living node can run it now: none is eligible, or all eligible ones drain, are cordoned or are excluded.
     #[must_use]
     pub fn unschedulable_reason(&self) -> Option<String> {
         let nodes = self.view.nodes_named(self.group());
@@ -54,12 +57,14 @@ impl JobView<'_> {
         if away.len() < lives.len() {
             return None;
         }
-        if away.iter().any(|(_, why)| *why != ExclusionReason::Drains) {
-            return Some(self.switched_off(&away));
-        }
+        let (state, fix) = match away.iter().map(|(_, why)| *why).collect::<BTreeSet<_>>() {
+            all if all == [ExclusionReason::Drains].into() => ("drains", "undrain"),
+            all if all == [ExclusionReason::Cordoned].into() => ("is cordoned", "uncordon"),
+            _ => return Some(self.switched_off(&away)),
+        };
         Some(match nodes.is_everywhere() {
-            true => "every node drains: start a node or undrain one".to_string(),
-            false => format!("every node that fits {nodes} drains: start one or undrain one"),
+            true => format!("every node {state}: start a node or {fix} one"),
+            false => format!("every node that fits {nodes} {state}: start one or {fix} one"),
         })
     }
 
@@ -72,8 +77,17 @@ impl JobView<'_> {
             () if sharded && switches.shutdown == Some(member.incarnation) => Some(ExclusionReason::ShutDown),
             () if sharded && switches.disabled => Some(ExclusionReason::Disabled),
             () if self.view.intent(&member.node).is_some() => Some(ExclusionReason::Drains),
+            () if self.view.is_cordoned(&member.node) && !self.keeps(member) => {
+                Some(ExclusionReason::Cordoned)
+            }
             () => None,
         }
+    }
+
+    /// Whether a member has something of the job that a cordoned node keeps: the job itself, or a part of its shards. Of
+    /// a dispatched job it has single runs only.
+    fn keeps(&self, member: &Member) -> bool {
+        self.owner() == Some(member) || self.has_part(member)
     }
 
     fn switched_off(&self, away: &[(&NodeName, ExclusionReason)]) -> String {
@@ -86,6 +100,9 @@ impl JobView<'_> {
                 format!("{node} is disabled for it, which `evenkeel job enable {name} --node {node}` ends")
             }
             ExclusionReason::Drains => format!("{node} drains, which `evenkeel node undrain {node}` ends"),
+            ExclusionReason::Cordoned => {
+                format!("{node} is cordoned, which `evenkeel node uncordon {node}` ends")
+            }
         };
         let mut told: Vec<String> = away.iter().take(NAMED).map(one).collect();
         let more = away.len() - told.len();

@@ -411,8 +411,15 @@ fn peers() -> Vec<LayoutLine> {
             "settings-first-come",
             ClusterSettings { spread: Spread::FirstCome, ..ClusterSettings::default() },
         ),
-        line("intent/node", DrainIntent { since: AT, wanted: true, drained: None, seq: 2 }),
-        line("intent/node-drained", DrainIntent { since: AT, wanted: true, drained: Some(7), seq: 3 }),
+        line("intent/node", NodeIntent { since: AT, wanted: true, seq: 2, ..NodeIntent::default() }),
+        line(
+            "intent/node-drained",
+            NodeIntent { since: AT, wanted: true, drained: Some(7), seq: 3, ..NodeIntent::default() },
+        ),
+        line(
+            "intent/node-cordoned",
+            NodeIntent { since: AT, cordoned: true, seq: 4, ..NodeIntent::default() },
+        ),
         line("lock", LockRecord { holder: Some(member()), seq: 2 }),
     ]
 }

@@ -7,21 +7,23 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use axum::Router;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, MethodRouter, on};
 use evenkeel::audit::{AuditAction, AuditOutcome, Proof, Requester, UPGRADE_BEGINS};
 use evenkeel_core::ids::{JobName, NodeName, RunId};
-use evenkeel_core::input::{Answer, Command, Refusal};
+use evenkeel_core::input::{Answer, Command, CommandKind, ObjectKind, Refusal};
 
 use super::error::{ErrorSummary, REPLAYED, STALE};
-use super::{ApiError, App};
+use super::{ApiError, App, calendars, jobs, nodes, runs, settings, shards};
 use crate::client::CLIENT;
 use crate::listen::Caller;
-use crate::queries::CommandObject;
+use crate::queries::NamedObjects;
 
 /// The length limit of a recorded reason.
 const WHY_MAX: usize = 400;
@@ -33,37 +35,79 @@ pub(crate) struct ApiChange {
     pub(crate) method: Method,
     /// The path.
     pub(crate) path: &'static str,
-    /// The verb in the audit log, or the name of the path parameter that holds it.
-    verb: &'static str,
-    /// The kind of object that is changed, and the path parameter that names the object.
-    object: (&'static str, &'static str),
+    verbs: RouteVerbs,
+    on: MethodFilter,
+    handler: RouteHandler,
 }
 
-const fn change(
-    method: Method,
-    path: &'static str,
-    verb: &'static str,
-    object: (&'static str, &'static str),
-) -> ApiChange {
-    ApiChange { method, path, verb, object }
+/// The verbs of a route.
+#[derive(Clone, Copy, Debug)]
+enum RouteVerbs {
+    /// One verb, and the kind of object.
+    One(CommandKind),
+    /// The path names one of the verbs of this kind of object.
+    InPath(ObjectKind),
 }
 
-/// All changes that the API offers.
+use RouteVerbs::{InPath, One};
+
+type RouteHandler = fn(MethodFilter) -> MethodRouter<App>;
+
+const fn post(path: &'static str, verbs: RouteVerbs, handler: RouteHandler) -> ApiChange {
+    ApiChange { method: Method::POST, path, verbs, on: MethodFilter::POST, handler }
+}
+
+const fn put(path: &'static str, verbs: RouteVerbs, handler: RouteHandler) -> ApiChange {
+    ApiChange { method: Method::PUT, path, verbs, on: MethodFilter::PUT, handler }
+}
+
+const fn delete(path: &'static str, verbs: RouteVerbs, handler: RouteHandler) -> ApiChange {
+    ApiChange { method: Method::DELETE, path, verbs, on: MethodFilter::DELETE, handler }
+}
+
+/// All changes that the API offers, each with its handler.
 pub(crate) const CHANGES: &[ApiChange] = &[
-    change(Method::POST, "/api/v1/jobs/apply", "apply", ("jobs", "")),
-    change(Method::POST, "/api/v1/jobs/claim", "claim", ("node", "")),
-    change(Method::DELETE, "/api/v1/jobs/{name}", "delete", ("job", "name")),
-    change(Method::POST, "/api/v1/jobs/{name}/{verb}", "{verb}", ("job", "name")),
-    change(Method::POST, "/api/v1/jobs/{name}/shards/{set}/{verb}", "{verb}", ("job", "name")),
-    change(Method::PUT, "/api/v1/calendars/{name}", "apply", ("calendar", "name")),
-    change(Method::DELETE, "/api/v1/calendars/{name}", "delete", ("calendar", "name")),
-    change(Method::DELETE, "/api/v1/runs/{run}/logs", "forget", ("run", "run")),
-    change(Method::POST, "/api/v1/runs/{run}/kill", "kill", ("run", "run")),
-    change(Method::POST, "/api/v1/runs/{run}/restart", "restart", ("run", "run")),
-    change(Method::POST, "/api/v1/nodes/{name}/{verb}", "{verb}", ("node", "name")),
-    change(Method::POST, "/api/v1/cluster/settings", "set", ("settings", "")),
-    change(Method::POST, "/api/v1/cluster/finalize-upgrade", "finalize-upgrade", ("layout", "")),
+    post("/api/v1/jobs/apply", One(CommandKind::APPLY_JOBS), |m| on(m, jobs::apply)),
+    post("/api/v1/jobs/claim", One(CommandKind::CLAIM), |m| on(m, jobs::claim)),
+    delete("/api/v1/jobs/{name}", One(CommandKind::DELETE_JOB), |m| on(m, jobs::delete)),
+    post("/api/v1/jobs/{name}/{verb}", InPath(ObjectKind::Job), |m| on(m, jobs::switch)),
+    post("/api/v1/jobs/{name}/shards/{set}/{verb}", InPath(ObjectKind::Job), |m| on(m, shards::switch)),
+    put("/api/v1/calendars/{name}", One(CommandKind::APPLY_CALENDAR), |m| on(m, calendars::put)),
+    delete("/api/v1/calendars/{name}", One(CommandKind::DELETE_CALENDAR), |m| on(m, calendars::delete)),
+    delete("/api/v1/runs/{run}/logs", One(CommandKind::FORGET), |m| on(m, runs::forget)),
+    post("/api/v1/runs/{run}/kill", One(CommandKind::KILL), |m| on(m, runs::kill)),
+    post("/api/v1/runs/{run}/restart", One(CommandKind::RESTART), |m| on(m, runs::restart)),
+    post("/api/v1/nodes/{name}/{verb}", InPath(ObjectKind::Node), |m| on(m, nodes::switch)),
+    post("/api/v1/cluster/settings", One(CommandKind::CONFIGURE), |m| on(m, settings::set)),
+    post("/api/v1/cluster/finalize-upgrade", One(CommandKind::FINALIZE_UPGRADE), |m| {
+        on(m, settings::finalize)
+    }),
 ];
+
+/// Adds the routes of all changes to a router that is nested at this prefix.
+pub(super) fn add_routes(router: Router<App>, prefix: &str) -> Router<App> {
+    CHANGES.iter().fold(router, |router, change| {
+        let path = change.path.strip_prefix(prefix).unwrap_or(change.path);
+        router.route(path, (change.handler)(change.on))
+    })
+}
+
+/// The command with this verb among those on an object, or a refusal that lists all its verbs. `others` are verbs that
+/// the caller handles itself.
+pub(super) fn find_verb(
+    object: &str,
+    verb: &str,
+    commands: Vec<Command>,
+    others: &[CommandKind],
+) -> Result<Command, ApiError> {
+    let verb_of = |command: &Command| command.describe().map(|described| described.verb);
+    let verbs: Vec<&str> =
+        commands.iter().filter_map(verb_of).chain(others.iter().map(|other| other.verb)).collect();
+    commands.into_iter().find(|command| verb_of(command) == Some(verb)).ok_or_else(|| {
+        let (last, first) = verbs.split_last().unwrap_or((&"", &[]));
+        ApiError::not_found(format!("a {object} knows no {verb:?}: use {} or {last}", first.join(", ")))
+    })
+}
 
 /// The audit state of a request: recorded by this node; by another node; unknown. Any other number: not yet recorded.
 const NOTED: u8 = 1;
@@ -85,7 +129,7 @@ impl AuditedRequest {
     /// Sends a command to the node, which records it.
     pub(crate) async fn ask(&self, app: &App, command: Command) -> Answer {
         self.noted.store(NOTED, Ordering::Relaxed);
-        let named = CommandObject::of(&command);
+        let named = NamedObjects::of(&command);
         match app.handle.ask_as(self.asker.clone(), command).await {
             // The requester may have mistyped a name; the node suggests none.
             Answer::Refused(Refusal::NotFound, text) => {
@@ -178,12 +222,12 @@ pub(super) fn is_question(method: &Method) -> bool {
 }
 
 async fn finish(app: &App, asked: AuditedRequest, action: AuditAction, (well, why): (bool, String)) {
-    let begins = well && action.verb == "upgrade";
+    let begins = well && action.verb == CommandKind::UPGRADE.verb;
     let why = if begins { UPGRADE_BEGINS.to_owned() } else { why };
     let outcome = match (asked.noted.load(Ordering::Relaxed), well) {
         (NOTED | ELSEWHERE, _) => return,
         (DOUBTFUL, _) => AuditOutcome::Unknown,
-        (_, true) if ["forget", "upgrade"].contains(&action.verb.as_str()) => AuditOutcome::Applied,
+        (_, true) if begins || action.verb == CommandKind::FORGET.verb => AuditOutcome::Applied,
         (_, true) => AuditOutcome::Unchanged,
         (_, false) => AuditOutcome::Refused,
     };
@@ -203,17 +247,20 @@ impl ApiChange {
     /// The audit action that a request at this address stands for.
     fn audit_action(&self, params: Option<&RawPathParams>) -> AuditAction {
         let param = |name: &str| params?.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
-        let verb = if self.verb == "{verb}" { param("verb").unwrap_or_default() } else { self.verb };
-        let (kind, named) = self.object;
-        let name = param(named);
-        let object = name.map_or_else(|| kind.to_owned(), |name| format!("{kind} {name}"));
-        let job: Option<JobName> = match kind {
-            "job" => name.and_then(|name| name.parse().ok()),
-            "run" => name.and_then(|run| run.parse::<RunId>().ok()).map(|run| run.job),
+        let (verb, object) = match self.verbs {
+            One(kind) => (kind.verb, kind.object),
+            InPath(object) => (param("verb").unwrap_or_default(), object),
+        };
+        let (kind, name) = (object.as_str(), param("name").or_else(|| param("run")));
+        let named = name.map_or_else(|| kind.to_owned(), |name| format!("{kind} {name}"));
+        let job: Option<JobName> = match object {
+            ObjectKind::Job => name.and_then(|name| name.parse().ok()),
+            ObjectKind::Run => name.and_then(|run| run.parse::<RunId>().ok()).map(|run| run.job),
             _ => None,
         };
-        let node: Option<NodeName> = name.filter(|_| kind == "node").and_then(|name| name.parse().ok());
-        AuditAction::new(verb, &object).of_job(job).of_node(node)
+        let node: Option<NodeName> =
+            name.filter(|_| object == ObjectKind::Node).and_then(|name| name.parse().ok());
+        AuditAction::new(verb, &named).of_job(job).of_node(node)
     }
 }
 

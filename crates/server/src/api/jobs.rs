@@ -6,14 +6,14 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use evenkeel::Handle;
 use evenkeel_core::ids::{FireId, JobName, NodeName, RequestId};
-use evenkeel_core::input::{Answer, ApplyResult, Command, NodeSwitch};
+use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind};
 use evenkeel_core::job::Job;
 use evenkeel_core::time::Wall;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body::EmptyBody;
-use super::changes::AuditedRequest;
+use super::changes::{AuditedRequest, find_verb};
 use super::error::{done, read_body};
 use super::{ApiError, App, waiting};
 use crate::api_types::{JobDetail, JobPage, moment};
@@ -160,29 +160,13 @@ pub(super) async fn switch(
     body: Bytes,
 ) -> JobResult {
     let (Path((name, verb)), Query(ClaimQuery { node })) = (path?, place?);
-    let command = match (verb.as_str(), node.clone()) {
-        ("run", node) => return run(&app, &asked, name, node, &body).await,
-        ("shutdown", None) => {
-            if queries::job(&app.handle, &name).is_none() {
-                return Err(unknown(&app.handle, &name));
-            }
-            Command::Shutdown(name.clone())
-        }
-        ("pause", None) => Command::Pause(name.clone()),
-        ("resume", None) => Command::Resume(name.clone()),
-        ("enable", None) => Command::Enable(name.clone()),
-        ("disable", None) => Command::Disable(name.clone()),
-        ("shutdown", Some(node)) => Command::Switch(name.clone(), node, NodeSwitch::Shutdown),
-        ("pause", Some(node)) => Command::Switch(name.clone(), node, NodeSwitch::Paused(true)),
-        ("resume", Some(node)) => Command::Switch(name.clone(), node, NodeSwitch::Paused(false)),
-        ("enable", Some(node)) => Command::Switch(name.clone(), node, NodeSwitch::Disabled(false)),
-        ("disable", Some(node)) => Command::Switch(name.clone(), node, NodeSwitch::Disabled(true)),
-        _ => {
-            return Err(ApiError::not_found(format!(
-                "a job knows no {verb:?}: use run, pause, resume, enable, disable or shutdown"
-            )));
-        }
-    };
+    if verb == CommandKind::RUN.verb {
+        return run(&app, &asked, name, node, &body).await;
+    }
+    let command = find_verb("job", &verb, Command::on_job(&name, node.as_ref()), &[CommandKind::RUN])?;
+    if matches!(command, Command::Shutdown(_)) && queries::job(&app.handle, &name).is_none() {
+        return Err(unknown(&app.handle, &name));
+    }
     // The node is in the address: a body that names a node would switch all of them.
     EmptyBody::of(&body)?;
     let Json(mut answer) = done(asked.ask(&app, command).await)?;

@@ -10,13 +10,13 @@ use axum::http::StatusCode;
 use evenkeel::EventFilter;
 use evenkeel_core::capacity::WhatIf;
 use evenkeel_core::ids::NodeName;
-use evenkeel_core::input::{ApplyResult, Command};
+use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind};
 use evenkeel_core::time::{Millis, TimeSpan};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body::EmptyBody;
-use super::changes::AuditedRequest;
+use super::changes::{AuditedRequest, find_verb};
 use super::error::{done, read_body};
 use super::events::when;
 use super::{ApiError, App, fanout};
@@ -135,56 +135,34 @@ pub(super) async fn switch(
     if !queries::is_known(&app.handle, &name) {
         return Err(ApiError::not_found(queries::no_node(&app.handle, &name)));
     }
-    match verb.as_str() {
-        "drain" => drain(&app, &asked, name, &body).await,
-        "undrain" => {
-            EmptyBody::of(&body)?;
-            let was_drained = queries::is_draining(&app.handle, &name);
-            let Json(mut answer) = done(asked.ask(&app, Command::Undrain(name)).await)?;
-            answer["applied"] =
-                json!(if was_drained { ApplyResult::Updated } else { ApplyResult::Unchanged });
-            Ok(Json(answer))
-        }
-        "activate" => activate(&app, &asked, name, &body).await,
-        "upgrade" => upgrade(&app, &name, &body).await,
-        _ => Err(ApiError::not_found(format!(
-            "a node knows no {verb:?}: use drain, undrain, activate or upgrade"
-        ))),
+    if verb == CommandKind::UPGRADE.verb {
+        return upgrade(&app, &name, &body).await;
     }
+    let command = find_verb("node", &verb, Command::on_node(&name), &[CommandKind::UPGRADE])?;
+    let mut warnings = Vec::new();
+    if matches!(command, Command::Drain(_)) {
+        check_drain(&app, &name, &body)?;
+        warnings = queries::drain_warnings(&app.handle, &name);
+    } else {
+        EmptyBody::of(&body)?;
+    }
+    let answer = asked.ask(&app, command).await;
+    let applied = match answer {
+        Answer::Unchanged => ApplyResult::Unchanged,
+        _ => ApplyResult::Updated,
+    };
+    let Json(mut body) = done(answer)?;
+    (body["applied"], body["warnings"]) = (json!(applied), warnings.into());
+    Ok(Json(body))
 }
 
-/// Drains a node. Refuses, unless forced, if jobs would have no room; returns further warnings.
-async fn drain(
-    app: &App,
-    asked: &AuditedRequest,
-    name: NodeName,
-    body: &Bytes,
-) -> Result<Json<Value>, ApiError> {
+/// Refuses to drain a node, unless forced, if jobs would have no room.
+fn check_drain(app: &App, name: &NodeName, body: &Bytes) -> Result<(), ApiError> {
     let DrainBody { force } =
         if body.is_empty() { DrainBody::default() } else { read_body(body, ReadTarget::Body)? };
-    let why = queries::cannot_drain(&app.handle, &name)
-        .filter(|_| !force && !queries::is_draining(&app.handle, &name));
-    if let Some(why) = why {
-        return Err(ApiError::new(StatusCode::CONFLICT, "conflict", why));
-    }
-    let warnings = queries::drain_warnings(&app.handle, &name);
-    let Json(mut answer) = done(asked.ask(app, Command::Drain(name)).await)?;
-    answer["warnings"] = warnings.into();
-    Ok(Json(answer))
-}
-
-/// Activates a node, and reports whether it was offline or had strikes.
-async fn activate(
-    app: &App,
-    asked: &AuditedRequest,
-    name: NodeName,
-    body: &Bytes,
-) -> Result<Json<Value>, ApiError> {
-    EmptyBody::of(body)?;
-    let was_offline = queries::is_offline(&app.handle, &name);
-    let Json(mut answer) = done(asked.ask(app, Command::Activate(name)).await)?;
-    answer["applied"] = json!(if was_offline { ApplyResult::Updated } else { ApplyResult::Unchanged });
-    Ok(Json(answer))
+    let why = queries::cannot_drain(&app.handle, name)
+        .filter(|_| !force && !queries::is_draining(&app.handle, name));
+    why.map_or(Ok(()), |why| Err(ApiError::new(StatusCode::CONFLICT, "conflict", why)))
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::body::EmptyBody;
-use super::changes::AuditedRequest;
+use super::changes::{AuditedRequest, find_verb};
 use super::error::done;
 use super::jobs::unknown;
 use super::{ApiError, App};
@@ -53,10 +53,6 @@ pub(super) async fn switch(
     if set.is_empty() {
         return Err(ApiError::invalid("no shard is named: write them as 0,2 or 0-3,7"));
     }
-    let on = match verb.as_str() {
-        "enable" => true,
-        "disable" => false,
-        _ => return Err(ApiError::not_found(format!("a shard knows no {verb:?}: use enable or disable"))),
-    };
-    done(asked.ask(&app, Command::Shards(name, set, on)).await)
+    let command = find_verb("shard", &verb, Command::on_shards(&name, &set), &[])?;
+    done(asked.ask(&app, command).await)
 }

@@ -224,7 +224,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), CliError> {
         header.generation,
         counts(&restored.tally)
     );
-    append_drained(&restored.tally, &mut said);
+    append_intents(&restored.tally, &mut said);
     append_unreadable(&restored.tally, &mut said);
     output::line(&said)
 }
@@ -272,7 +272,7 @@ pub(crate) fn migrate(args: &MigrateArgs) -> Result<(), CliError> {
             "\nclaims were of class {was:?} and are of class {is:?} now: see `evenkeel cluster doctor --registry {to}`"
         ));
     }
-    append_drained(&moved.tally, &mut said);
+    append_intents(&moved.tally, &mut said);
     append_unreadable(&moved.tally, &mut said);
     output::line(&said)
 }
@@ -317,11 +317,19 @@ fn age(age: Millis) -> String {
     }
 }
 
-fn append_drained(tally: &BackupCounts, said: &mut String) {
+/// What operators still want of nodes.
+fn append_intents(tally: &BackupCounts, said: &mut String) {
     if !tally.drained.is_empty() {
         let names: Vec<_> = tally.drained.iter().map(|node| node.as_str()).collect();
         said.push_str(&format!(
             "\nstill to be drained, so that they take nothing: {}; `evenkeel node undrain NAME` ends that",
+            names.join(", ")
+        ));
+    }
+    if !tally.cordoned.is_empty() {
+        let names: Vec<_> = tally.cordoned.iter().map(|node| node.as_str()).collect();
+        said.push_str(&format!(
+            "\nstill cordoned, so that they take nothing new: {}; `evenkeel node uncordon NAME` ends that",
             names.join(", ")
         ));
     }

@@ -80,6 +80,20 @@ pub(crate) enum NodeCommand {
         #[command(flatten)]
         reach: ConnectArgs,
     },
+    /// Cordon a node: it keeps its jobs, its shards and what is planned for it, goes on firing, and gets nothing new
+    Cordon {
+        /// The node's name
+        name: String,
+        #[command(flatten)]
+        reach: ConnectArgs,
+    },
+    /// Let a cordoned node get new work again
+    Uncordon {
+        /// The node's name
+        name: String,
+        #[command(flatten)]
+        reach: ConnectArgs,
+    },
     /// Make a node's process continue in the program that is now in its file, while its commands go on running
     Upgrade {
         /// The name of the node, which must be the node at --server
@@ -140,26 +154,27 @@ pub(crate) fn run(verb: NodeCommand) -> Result<(), CliError> {
             drain_and_wait(&reach, &name, force, timeout.map(Duration::from))
         }
         NodeCommand::Drain { name, force, reach, .. } => {
-            switch(&reach, &name, "drain", &json!({ "force": force }), DRAINING)
+            switch(&reach, &name, "drain", &json!({ "force": force }), (DRAINING, DRAINING))
         }
         NodeCommand::Undrain { name, reach } => {
-            let answer: Value =
-                reach.client()?.post(&format!("/nodes/{}/undrain", escape(&name)), &json!({}))?;
-            let done = match answer["applied"].as_str() {
-                Some("unchanged") => "not drained: nothing was changed",
-                _ => "back: it claims jobs again",
-            };
-            print_response(&reach, &answer, &format!("node {name} is {done}"))
+            let done = ("back: it claims jobs again", "not drained: nothing was changed");
+            switch(&reach, &name, "undrain", &json!({}), done)
+        }
+        NodeCommand::Cordon { name, reach } => {
+            let done = (
+                "cordoned: it keeps what it has and gets nothing new",
+                "cordoned already: nothing was changed",
+            );
+            switch(&reach, &name, "cordon", &json!({}), done)
+        }
+        NodeCommand::Uncordon { name, reach } => {
+            let done = ("no longer cordoned: it gets new work again", "not cordoned: nothing was changed");
+            switch(&reach, &name, "uncordon", &json!({}), done)
         }
         NodeCommand::Upgrade { name, wait, reach } => upgrade(&reach, &name, wait),
         NodeCommand::Activate { name, reach } => {
-            let path = format!("/nodes/{}/activate", escape(&name));
-            let answer: Value = reach.client()?.post(&path, &json!({}))?;
-            let done = match answer["applied"].as_str() {
-                Some("unchanged") => "online already: nothing was changed",
-                _ => "online: its strikes are forgiven",
-            };
-            print_response(&reach, &answer, &format!("node {name} is {done}"))
+            let done = ("online: its strikes are forgiven", "online already: nothing was changed");
+            switch(&reach, &name, "activate", &json!({}), done)
         }
     }
 }
@@ -231,10 +246,18 @@ fn after(moment: Mono, span: Duration) -> Mono {
     moment + Millis(i64::try_from(span.as_millis()).unwrap_or(i64::MAX / 2))
 }
 
-fn switch(reach: &ConnectArgs, name: &str, verb: &str, body: &Value, done: &str) -> Result<(), CliError> {
+/// Switches a node; says what it is now, or that it was so already.
+fn switch(
+    reach: &ConnectArgs,
+    name: &str,
+    verb: &str,
+    body: &Value,
+    (done, already): (&str, &str),
+) -> Result<(), CliError> {
     let answer: Value = reach.client()?.post(&format!("/nodes/{}/{verb}", escape(name)), body)?;
     output::warn(&answer);
-    print_response(reach, &answer, &format!("node {name} is {done}"))
+    let said = if answer["applied"] == "unchanged" { already } else { done };
+    print_response(reach, &answer, &format!("node {name} is {said}"))
 }
 
 /// Requests an upgrade, and waits until the node reports its outcome.

@@ -3,7 +3,7 @@
 
 /** @typedef {{name: string, schedule: string, timezone: string, placement: string, owner: string | null, nodes: number, next: string | null, paused: boolean, disabled?: boolean, missing?: string[], unschedulable?: boolean}} Job */
 /** @typedef {{run: string, job: string, shard: number, due: string, node: string, attempt: number, state: string, reason: string | null, started: string | null, ended: string | null}} Run */
-/** @typedef {{name: string, held: number, quota: number, shards: number, alarm: number, draining: boolean, drained: boolean, offline: boolean, labels: string[]}} Member */
+/** @typedef {{name: string, held: number, quota: number, shards: number, alarm: number, state: string, labels: string[]}} Member */
 /** @typedef {{node: string, shards: string, state: string, paused: boolean, disabled: boolean, shutdown: boolean}} Share */
 /** @typedef {{shards: string, node: string | null, state: string, fire: string | null, due: string | null, attempt: number | null, failed_over: boolean, parameter: string, began: string | null}} Shard */
 /** @typedef {{job: string, total: number, leader: string | null, reshard_pending: {why: string, since: string} | null, off: string, nodes: Share[], shards: Shard[]}} Sharing */
@@ -226,7 +226,7 @@ const runRow = (run) => [
 /** @param {Member} node */
 const nodeRow = (node) => [
   el("td", { class: "name" }, node.name, ...(node.labels.length ? [" ", el("small", {}, node.labels.join(","))] : [])),
-  el("td", {}, chip(node.offline ? "offline" : node.drained ? "drained" : node.draining ? "draining" : "online")),
+  el("td", {}, chip(node.state)),
   el("td", { class: "number" }, node.held),
   el("td", { class: "number" }, node.quota),
   el("td", { class: "number" }, node.shards),

@@ -124,6 +124,7 @@ pub(super) fn capacity_nodes(view: &View, group: GroupId) -> Vec<CapacityNode> {
                 held,
                 tolerance: state.info.tolerance,
                 drained: view.intent(&member.node).is_some(),
+                cordoned: view.is_cordoned(&member.node),
             }),
         }
     }

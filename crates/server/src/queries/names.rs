@@ -2,7 +2,7 @@
 
 use evenkeel::Handle;
 use evenkeel_core::ids::{CalendarName, JobName, NodeName};
-use evenkeel_core::input::Command;
+use evenkeel_core::input::{Command, CommandObject};
 
 use super::LOOK;
 
@@ -68,33 +68,24 @@ pub(crate) fn no_calendar(handle: &Handle, name: &CalendarName) -> String {
 
 /// The objects that a change names, to report missing ones.
 #[derive(Debug, Default)]
-pub(crate) struct CommandObject {
+pub(crate) struct NamedObjects {
     job: Option<JobName>,
     node: Option<NodeName>,
     calendar: Option<CalendarName>,
 }
 
-impl CommandObject {
+impl NamedObjects {
     /// The objects that this command names.
     pub(crate) fn of(command: &Command) -> Self {
-        let job = |job: &JobName| Self { job: Some(job.clone()), ..Self::default() };
-        let node = |node: &NodeName| Self { node: Some(node.clone()), ..Self::default() };
-        match command {
-            Command::Pause(name)
-            | Command::Resume(name)
-            | Command::Enable(name)
-            | Command::Disable(name)
-            | Command::Delete(name)
-            | Command::Shutdown(name)
-            | Command::RunNow(name, _)
-            | Command::Shards(name, ..) => job(name),
-            Command::RunOn(name, _, on) | Command::Switch(name, on, _) => {
-                Self { node: Some(on.clone()), ..job(name) }
-            }
-            Command::Drain(name) | Command::Undrain(name) | Command::Activate(name) => node(name),
-            Command::DeleteCalendar(name) => Self { calendar: Some(name.clone()), ..Self::default() },
-            _ => Self::default(),
+        let Some(described) = command.describe() else { return Self::default() };
+        let mut named = Self { node: described.on_node.cloned(), ..Self::default() };
+        match described.object {
+            CommandObject::Job(name) => named.job = Some(name.clone()),
+            CommandObject::Calendar(name) => named.calendar = Some(name.clone()),
+            CommandObject::Node(name) => named.node = name.cloned(),
+            _ => {}
         }
+        named
     }
 
     /// A message about the first missing object, with the nearest name; `None` if all exist.

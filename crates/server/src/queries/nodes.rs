@@ -54,9 +54,9 @@ fn row(view: &View, member: &Member, state: &MemberState) -> NodeRow {
     let offline = view.offline_entry(&member.node).and_then(|known| known.value.as_ref());
     let offline = offline.filter(|_| view.is_offline(member));
     let (draining, drained) = (view.intent(&member.node).is_some(), view.may_be_stopped(member));
-    NodeRow {
+    let mut row = NodeRow {
         name: member.node.to_string(),
-        state: state_of(offline.is_some(), draining, drained).to_owned(),
+        state: String::new(),
         version: state.info.version.clone(),
         held: view.count(member),
         shards: 0,
@@ -64,6 +64,7 @@ fn row(view: &View, member: &Member, state: &MemberState) -> NodeRow {
         alarm: state.info.alarm,
         draining,
         drained,
+        cordoned: view.is_cordoned(&member.node),
         score: load.map(points),
         labels: state.info.labels.clone(),
         address: state.info.address.clone(),
@@ -78,14 +79,18 @@ fn row(view: &View, member: &Member, state: &MemberState) -> NodeRow {
         gone_since: None,
         left: None,
         history: None,
-    }
+    };
+    row.state = state_of(&row).to_owned();
+    row
 }
 
-fn state_of(offline: bool, draining: bool, drained: bool) -> &'static str {
-    match (offline, draining, drained) {
-        (true, ..) => "offline",
-        (_, _, true) => "drained",
-        (_, true, _) => "draining",
+/// The most important state of a node, in a word.
+fn state_of(row: &NodeRow) -> &'static str {
+    match row {
+        NodeRow { offline: true, .. } => "offline",
+        NodeRow { drained: true, .. } => "drained",
+        NodeRow { draining: true, .. } => "draining",
+        NodeRow { cordoned: true, .. } => "cordoned",
         _ => "online",
     }
 }
@@ -144,6 +149,7 @@ fn gone_row(name: &NodeName, since: Wall, text: &str, waiting: usize) -> NodeRow
         alarm: 0,
         draining: false,
         drained: false,
+        cordoned: false,
         offline: false,
         score: None,
         labels: Labels::default(),

@@ -92,6 +92,11 @@ fn on_node(view: &View, job: &JobView<'_>, node: &NodeName, promise: JobPromise)
         remarks
             .push(format!("node {node} drains: let it take part again with `evenkeel node undrain {node}`"));
     }
+    if view.is_cordoned(node) && !job.has_part(life) {
+        remarks.push(format!(
+            "node {node} is cordoned and gets no shards: end that with `evenkeel node uncordon {node}`"
+        ));
+    }
     let placed = job.spec().is_some_and(|spec| spec.job.placement.is_sharded());
     if placed && remarks.is_empty() && job.available().iter().all(|member| member.node != *node) {
         remarks.push(format!(

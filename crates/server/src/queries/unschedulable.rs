@@ -54,12 +54,15 @@ fn leaves(what_if: &WhatIf, node: &NodeName) -> bool {
 /// Why some of a group's jobs would have no node, and how many; `None` if all have one, or had none before.
 fn reason(view: &View, what_if: &WhatIf, group: GroupId) -> Option<(String, usize)> {
     let nodes = capacity_nodes(view, group);
-    let works = |node: &&CapacityNode| !node.drained && !leaves(what_if, &node.name);
+    let works = |node: &&CapacityNode| !node.drained && !node.cordoned && !leaves(what_if, &node.name);
     if !nodes.iter().any(|node| !node.drained && leaves(what_if, &node.name)) {
         return None;
     }
     if !nodes.iter().any(|node| works(&node)) {
-        return Some((without_node(view, what_if, group), view.enabled_of(group)));
+        let stays = |node: &&CapacityNode| node.cordoned && !node.drained && !leaves(what_if, &node.name);
+        let kept: usize = nodes.iter().filter(stays).map(|node| node.held).sum();
+        let jobs = view.enabled_of(group).saturating_sub(kept);
+        return (jobs > 0).then(|| (without_node(view, what_if, group), jobs));
     }
     let jobs = view.jobs_of(group);
     let then = forecast(jobs, &nodes, what_if).then;
@@ -80,7 +83,8 @@ fn without_node(view: &View, what_if: &WhatIf, group: GroupId) -> String {
         let unmet = named.unmet(&member.node, &state.info.labels);
         let why = match unmet {
             Some(condition) => format!("{} does not meet {condition}", member.node),
-            None => format!("{} drains", member.node),
+            None if view.intent(&member.node).is_some() => format!("{} drains", member.node),
+            None => format!("{} is cordoned", member.node),
         };
         // Of two incarnations of one node the later one counts.
         others.retain(|(node, _)| **node != member.node);
@@ -107,7 +111,7 @@ fn left_behind<'a>(view: &'a View, what_if: &'a WhatIf, group: GroupId) -> impl 
     let away = view.members().filter(move |(member, _)| leaves(what_if, &member.node));
     let held = away.flat_map(move |(member, _)| view.owned(member));
     let free = view.free_of(group);
-    let works = |node: &CapacityNode| !node.drained && !leaves(what_if, &node.name);
+    let works = |node: &CapacityNode| !node.drained && !node.cordoned && !leaves(what_if, &node.name);
     // If a node is left, it may have shards and runs without limit.
     let none = !capacity_nodes(view, group).iter().any(works);
     let others = view.sharded().chain(view.dispatched()).filter(move |_| none);

@@ -104,6 +104,9 @@ fn requests(change: &str, ended: &str, running: &str) -> ExpectedResponses {
         "POST /api/v1/nodes/{name}/{verb}" => all(&[
             ("nodes/a/drain", r#"{"force":true}"#, "applied"),
             ("nodes/a/undrain", "", "applied"),
+            ("nodes/a/cordon", "", "applied"),
+            ("nodes/a/cordon", "", "unchanged"),
+            ("nodes/a/uncordon", "", "applied"),
             ("nodes/a/activate", "", "unchanged"),
             ("nodes/nobody/drain", "", "refused"),
             ("nodes/a/fly", "", "refused"),

@@ -80,6 +80,7 @@ fn fields_are_stable_for_programs() {
         "alarm",
         "draining",
         "drained",
+        "cordoned",
         "score",
         "address",
         "offline",

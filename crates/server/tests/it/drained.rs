@@ -112,3 +112,57 @@ fn the_jobs_in_the_way_of_a_drain_are_named_with_the_reason() {
     let refused = nodes[1].cli(&["node", "drain", "a"]);
     assert!(text(&refused.stderr).contains("leaves jobs without a node"), "{}", text(&refused.stderr));
 }
+
+/// A cordon lasts through a restart, and drain and cordon are two switches.
+#[test]
+fn a_cordoned_node_keeps_its_job_gets_no_other_and_stays_cordoned_through_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut nodes = fleet(folder.path(), &["a", "b"], &[&[], &["--label", "own"]]);
+    let job = |name: &str| {
+        format!("[[job]]\nname = \"{name}\"\nnode_selector = [\"own\"]\ncommand = [\"/bin/true\"]\n")
+    };
+    assert!(nodes[0].fed(&["job", "apply", "-f", "-"], &job("kept")).status.success());
+    let owner = |node: &ServerProcess, job: &str| node.json(&["job", "show", job])["owner"].clone();
+    until("b owns its job", || (owner(&nodes[0], "kept") == "b").then_some(()));
+
+    nodes[0].ok(&["node", "cordon", "b"]);
+    let again = nodes[0].json(&["node", "cordon", "b"]);
+    assert_eq!(again["applied"], "unchanged", "{again}");
+    let state = until("a sees it", || Some(row(&nodes[0], "b")).filter(|row| row["state"] == "cordoned"));
+    assert_eq!((&state["cordoned"], &state["draining"]), (&true.into(), &false.into()), "{state}");
+    let list = nodes[0].ok(&["node", "list"]);
+    assert!(list.contains("cordoned"), "{list}");
+
+    assert!(nodes[0].fed(&["job", "apply", "-f", "-"], &job("late")).status.success());
+    let why = "every node that fits own is cordoned: start one or uncordon one";
+    let told = nodes[0].ok(&["explain", "job", "late"]);
+    assert!(told.contains(why), "{told}");
+    // What it has it goes on running.
+    let run = nodes[0].json(&["job", "run", "kept"])["run"].as_str().expect("a run").to_owned();
+    nodes[0].ok(&["run", "wait", &run]);
+    assert_eq!((owner(&nodes[0], "kept"), owner(&nodes[0], "late")), ("b".into(), Value::Null));
+
+    let unknown = nodes[0].cli(&["node", "cordon", "c"]);
+    assert!(!unknown.status.success() && text(&unknown.stderr).contains("no living node is called c"));
+
+    let b = nodes.pop().expect("b");
+    b.signal("TERM");
+    assert_eq!(b.end(), 0);
+    until("b is gone", || (nodes[0].living().len() == 1).then_some(()));
+    nodes.push(ServerProcess::serve(folder.path(), "b", &["--label", "own"]));
+    until("b is back", || (nodes[0].living().len() == 2).then_some(()));
+    assert_eq!(row(&nodes[0], "b")["state"], "cordoned");
+    let undrained = nodes[0].json(&["node", "undrain", "b"]);
+    assert_eq!(undrained["applied"], "unchanged", "{undrained}");
+    let claims = nodes[1].ok(&["job", "claim"]);
+    assert!(claims.contains("node b is cordoned"), "{claims}");
+
+    let back = nodes[0].json(&["node", "uncordon", "b"]);
+    assert_eq!(back["applied"], "updated", "{back}");
+    until("b owns both jobs", || {
+        (owner(&nodes[0], "kept") == "b" && owner(&nodes[0], "late") == "b").then_some(())
+    });
+    assert_eq!(row(&nodes[0], "b")["state"], "online");
+    let audit = nodes[0].ok(&["audit"]);
+    assert!(audit.contains("cordon") && audit.contains("uncordon"), "{audit}");
+}

@@ -43,6 +43,8 @@ const VERBS: &[&str] = &[
     "node balance",
     "node drain a",
     "node undrain a",
+    "node cordon a",
+    "node uncordon a",
     "node upgrade a",
     "node activate a",
     "explain job a",

@@ -9,7 +9,7 @@ use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::keys::{self, ParsedKey, parse};
 use evenkeel_core::labels::{Labels, NodeSelector};
 use evenkeel_core::node::{Node, Quota};
-use evenkeel_core::record::{Assignment, DrainIntent, decode};
+use evenkeel_core::record::{Assignment, NodeIntent, decode};
 use evenkeel_core::registry::{Change, ChangeBatch, Revision, Txn, TxnOutcome, Write};
 use evenkeel_core::rule_context::RuleAction;
 use evenkeel_core::time::{Millis, Mono, Now};
@@ -319,7 +319,7 @@ fn is_intent(key: &keys::Key, name: &NodeName) -> bool {
 
 /// Whether an entry is an intent to drain its node.
 pub(super) fn wanted(value: &[u8]) -> bool {
-    decode::<DrainIntent>(value).is_some_and(|intent| intent.wanted)
+    decode::<NodeIntent>(value).is_some_and(|intent| intent.wanted)
 }
 
 /// The quota N of the jobs that select these nodes, by a node's view and the checker's arithmetic.

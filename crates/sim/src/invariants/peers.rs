@@ -7,7 +7,7 @@ use evenkeel_core::ids::{Member, NodeName, Operation};
 use evenkeel_core::input::Input;
 use evenkeel_core::keys::{self, ParsedKey, parse};
 use evenkeel_core::record::{
-    BeatRecord, ClusterSettings, DrainIntent, Handover, OfflineRecord, Plan, ServingRecord, StrikeRecord,
+    BeatRecord, ClusterSettings, Handover, NodeIntent, OfflineRecord, Plan, ServingRecord, StrikeRecord,
     decode,
 };
 use evenkeel_core::registry::{Guard, Revision, Txn, Write};
@@ -278,7 +278,7 @@ impl InvariantChecker {
     }
 
     /// A node reports only itself as drained, and then neither owns nor runs anything.
-    fn drained_written(&mut self, act: &CommittedTxn<'_>, node: NodeName, record: Option<DrainIntent>) {
+    fn drained_written(&mut self, act: &CommittedTxn<'_>, node: NodeName, record: Option<NodeIntent>) {
         let Some(incarnation) = record.and_then(|record| record.drained) else { return };
         let member = Member { node, incarnation };
         let Self { findings, jobs, .. } = self;

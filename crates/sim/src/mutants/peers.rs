@@ -6,7 +6,7 @@ use evenkeel_core::input::{Answer, Input, LeaseEvent, OfferAnswer};
 use evenkeel_core::keys::{Key, ParsedKey, parse};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{
-    BeatRecord, ClusterSettings, DrainIntent, Handover, Plan, Record, ServingRecord, StrikeRecord, decode,
+    BeatRecord, ClusterSettings, Handover, NodeIntent, Plan, Record, ServingRecord, StrikeRecord, decode,
     encode,
 };
 use evenkeel_core::registry::{Guard, Write};
@@ -213,7 +213,7 @@ impl Mutation for ReportsDrainedEarly {
             effects,
             &[CommitKind::Drain],
             |p| matches!(p, ParsedKey::Intent(_)),
-            |key, intent: &mut DrainIntent| {
+            |key, intent: &mut NodeIntent| {
                 let Some(ParsedKey::Intent(drained)) = parse(key) else { return };
                 let lives = node.view().members().filter(|(member, _)| member.node == drained);
                 intent.drained = lives.map(|(member, _)| member.incarnation).max();

@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use evenkeel_core::ids::{JobName, NodeName};
 use evenkeel_core::input;
-use evenkeel_core::input::NodeSwitch;
 use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Pool, Work};
 use evenkeel_core::node::{Quota, Settings, Spread};
 use evenkeel_core::record::Layouts;
@@ -60,11 +59,11 @@ impl ScenarioCommand {
             "job" => self.job(scenario)?,
             // run A 7: manual runs of the first seven jobs that A owns
             "run" => self.run_held(scenario)?,
-            // pause|resume|enable|disable|delete JOB by=A, claim A, drain|undrain NODE by=A, lock|unlock NAME by=A
-            "pause" | "resume" | "enable" | "disable" | "delete" | "claim" | "drain" | "undrain" | "lock"
-            | "unlock" | "ask" | "leave" | "switch" | "shards" | "shutdown" | "beat" | "activate" => {
-                self.command(scenario)?
-            }
+            // pause|resume|enable|disable|delete JOB by=A, claim A, lock|unlock NAME by=A,
+            // drain|undrain|cordon|uncordon|activate NODE by=A
+            "pause" | "resume" | "enable" | "disable" | "delete" | "claim" | "drain" | "undrain"
+            | "cordon" | "uncordon" | "lock" | "unlock" | "ask" | "leave" | "switch" | "shards"
+            | "shutdown" | "beat" | "activate" => self.command(scenario)?,
             "crash" => scenario.world.crash(&self.node(0)?),
             "restart" => scenario.world.start(&self.node(0)?),
             "stop" => scenario.world.pause(&self.node(0)?),
@@ -252,14 +251,7 @@ impl ScenarioCommand {
             let shards = self.word(1)?.parse().map_err(|e| format!("{e}"))?;
             return Ok(input::Command::Shards(job, shards, self.word(2)? == "on"));
         }
-        let switch = match self.word(2)? {
-            "pause" => NodeSwitch::Paused(true),
-            "resume" => NodeSwitch::Paused(false),
-            "disable" => NodeSwitch::Disabled(true),
-            "enable" => NodeSwitch::Disabled(false),
-            _ => NodeSwitch::Shutdown,
-        };
-        Ok(input::Command::Switch(job, self.node(1)?, switch))
+        find_verb(input::Command::on_job(&job, Some(&self.node(1)?)), self.word(2)?)
     }
 
     fn work(&self, takes: &str) -> Work {
@@ -289,12 +281,13 @@ impl ScenarioCommand {
         let job = || self.word(0)?.parse::<JobName>().map_err(|e| format!("{e}"));
         let lock = || self.word(0)?.parse().map_err(|e| format!("{e}"));
         let command = match self.verb.as_str() {
-            "pause" => input::Command::Pause(job()?),
-            "resume" => input::Command::Resume(job()?),
-            "enable" => input::Command::Enable(job()?),
-            "disable" => input::Command::Disable(job()?),
+            "pause" | "resume" | "enable" | "disable" | "shutdown" => {
+                find_verb(input::Command::on_job(&job()?, None), &self.verb)?
+            }
             "delete" => input::Command::Delete(job()?),
-            "shutdown" => input::Command::Shutdown(job()?),
+            "drain" | "undrain" | "cordon" | "uncordon" | "activate" => {
+                find_verb(input::Command::on_node(&self.node(0)?), &self.verb)?
+            }
             "switch" | "shards" => self.switch()?,
             "ask" if self.words.len() > 2 => input::Command::RunOn(
                 job()?,
@@ -302,12 +295,9 @@ impl ScenarioCommand {
                 self.node(2)?,
             ),
             "ask" => input::Command::RunNow(job()?, self.word(1)?.parse().map_err(|e| format!("{e}"))?),
-            "drain" => input::Command::Drain(self.node(0)?),
-            "undrain" => input::Command::Undrain(self.node(0)?),
             "lock" => input::Command::Lock(lock()?),
             "unlock" => input::Command::Unlock(lock()?),
             "beat" => input::Command::Beat(self.word(0)?.parse().map_err(|e| format!("{e}"))?),
-            "activate" => input::Command::Activate(self.node(0)?),
             "leave" => input::Command::Leave,
             _ => input::Command::Claim,
         };
@@ -320,4 +310,10 @@ impl ScenarioCommand {
         scenario.awaited.push((format!("{asked} {}", what.trim_end()), ask));
         Ok(())
     }
+}
+
+/// The command with this verb.
+fn find_verb(commands: Vec<input::Command>, verb: &str) -> Result<input::Command, String> {
+    let has_verb = |command: &input::Command| command.describe().is_some_and(|said| said.verb == verb);
+    commands.into_iter().find(has_verb).ok_or_else(|| format!("no command here is called {verb}"))
 }

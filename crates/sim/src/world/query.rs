@@ -7,7 +7,7 @@ use evenkeel_core::ids::{Fire, JobName, Member, NodeName};
 use evenkeel_core::input::{Answer, CommandId};
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{Assignment, DrainIntent, ShardRunState, decode};
+use evenkeel_core::record::{Assignment, NodeIntent, ShardRunState, decode};
 use evenkeel_core::registry::{Change, Value};
 use evenkeel_core::rules::claims;
 use evenkeel_core::shards::ShardSet;
@@ -149,7 +149,7 @@ impl SimWorld {
     #[must_use]
     pub fn is_drained(&self, name: &NodeName) -> bool {
         let found = self.store.read(&[evenkeel_core::keys::intent(name)]);
-        let item = |c: &Change| decode::<DrainIntent>(&c.entry.as_ref()?.value);
+        let item = |c: &Change| decode::<NodeIntent>(&c.entry.as_ref()?.value);
         found.iter().filter_map(item).any(|intent| intent.wanted)
     }
 

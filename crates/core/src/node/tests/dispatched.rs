@@ -27,7 +27,7 @@ impl TestCluster {
         assert!(matches!(answer, Answer::Applied(_)), "{answer:?}");
     }
 
-    fn plan(&self, job: &str) -> Plan {
+    pub(super) fn plan(&self, job: &str) -> Plan {
         let key = keys::plan(&job.parse().unwrap());
         self.store.read(&[key])[0].entry.as_ref().map(|e| decode(&e.value).unwrap()).unwrap_or_default()
     }

@@ -111,7 +111,7 @@ pub(super) fn activate(
         return refuse(Refusal::NotFound, format!("there is no node {node}: start it, and it is online"));
     };
     if !ctx.view.is_offline(life) {
-        return answer(Answer::Done);
+        return answer(Answer::Unchanged);
     }
     let beat = ctx.view.settings().beat_of(ctx.now.wall);
     let (guard, write) = health::offline_write(ctx, life, false, beat);

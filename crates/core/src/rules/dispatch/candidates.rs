@@ -23,6 +23,8 @@ pub struct CandidateNodes {
     open: Vec<bool>,
     /// The members marked offline.
     offline: Vec<bool>,
+    /// The cordoned members: they keep their runs and get no new ones.
+    cordoned: Vec<bool>,
     /// Whether offline members are given runs of a group's jobs all the same.
     lenient: BTreeMap<GroupId, bool>,
     /// The candidates of each group, once computed.
@@ -37,12 +39,15 @@ impl CandidateNodes {
         let open = members.iter().map(|member| is_reachable(ctx, member, beat)).collect();
         let full = lifecycle::free_slots(ctx.view, ctx.local) == 0;
         let offline = members.iter().map(|member| ctx.view.is_offline(member)).collect();
-        Self { members, full, open, offline, lenient: BTreeMap::new(), eligible: BTreeMap::new() }
+        let cordoned = members.iter().map(|member| ctx.view.is_cordoned(&member.node)).collect();
+        let (lenient, eligible) = (BTreeMap::new(), BTreeMap::new());
+        Self { members, full, open, offline, cordoned, lenient, eligible }
     }
 
     /// The slots of the nodes without the runs of dispatched jobs, which are known one by one (S0-39).
     pub(super) fn timeline(&self, ctx: &RuleContext<'_>) -> SlotTimeline<GroupId> {
-        SlotTimeline::new(self.members.iter().map(|member| slots(ctx, member)))
+        let nodes = self.members.iter().zip(&self.cordoned);
+        SlotTimeline::new(nodes.map(|(member, cordoned)| slots(ctx, member).closed(*cordoned)))
     }
 
     /// The place of a member among the nodes.
@@ -50,9 +55,9 @@ impl CandidateNodes {
         self.members.binary_search(member).ok()
     }
 
-    /// Whether any node can be given runs of this group's jobs.
+    /// Whether any node can be given new runs of this group's jobs.
     pub(crate) fn has_candidate(&mut self, view: &View, group: GroupId) -> bool {
-        (0..self.members.len()).any(|at| self.may_run_at(view, group, at))
+        (0..self.members.len()).any(|at| !self.cordoned[at] && self.may_run_at(view, group, at))
     }
 
     /// Whether runs of this job may go to this member at all.
@@ -71,13 +76,14 @@ impl CandidateNodes {
     fn uses_offline(&mut self, view: &View, group: GroupId) -> bool {
         let (members, offline) = (&self.members, &self.offline);
         *self.lenient.entry(group).or_insert_with(|| {
-            members.iter().zip(offline).all(|(member, offline)| *offline || !view.fits(group, member))
+            let is_out = |member: &Member| view.is_cordoned(&member.node) || !view.fits(group, member);
+            members.iter().zip(offline).all(|(member, offline)| *offline || is_out(member))
         })
     }
 
     /// Whether a node can run this job. Where no other can be reached, this one runs it if eligible (S0-44).
     pub(super) fn can_place(&mut self, ctx: &RuleContext<'_>, job: &JobView<'_>) -> bool {
-        self.has_candidate(ctx.view, job.group()) || ctx.takes(job)
+        self.has_candidate(ctx.view, job.group()) || ctx.takes(job) && !ctx.is_cordoned()
     }
 
     /// The nodes that may be given runs of a group's jobs, by their places in the order of the nodes.

@@ -11,7 +11,7 @@ use super::*;
 const T: i64 = 1_795_259_680_000;
 
 fn capacity_node(name: &str, held: usize) -> CapacityNode {
-    CapacityNode { name: name.parse().expect("a name"), held, tolerance: 1, drained: false }
+    CapacityNode { name: name.parse().expect("a name"), held, tolerance: 1, drained: false, cordoned: false }
 }
 
 /// A job on the first of two nodes, due every ten seconds.
