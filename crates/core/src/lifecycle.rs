@@ -29,7 +29,7 @@ pub(crate) use claim::{PACE_AGAIN, is_within_pace};
 pub(crate) use finish::Ending;
 pub(crate) use overlap::time_of;
 pub(crate) use retry::wait_of;
-pub(crate) use start::{Readiness, moment};
+pub(crate) use start::{StartReadiness, moment};
 pub(crate) use verdicts::{hand_over, is_recorded, missed, no_more, not_attempted, too_old};
 
 /// How long after its moment a claimed fire may start without another commit.

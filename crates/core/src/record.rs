@@ -28,7 +28,7 @@ mod peers;
 mod pool;
 mod sharded;
 
-pub use attempt::{Attempt, NodeChoice, RetryWait};
+pub use attempt::{Attempt, PlannedNode, RetryWait};
 pub use calendar::{CalendarRecord, CalendarSpec};
 pub use cluster::{
     ClusterRecord, JoinRefusal, LAYOUT, Layouts, RegistryBookmark, RegistryPosition, UnknownLayout,

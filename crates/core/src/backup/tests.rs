@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ids::Fire;
-use crate::record::{Attempt, NodeChoice, TriggerRequest};
+use crate::record::{Attempt, PlannedNode, TriggerRequest};
 use crate::record::{Planner, ReshardCause, ReshardPending, ShardAssignment, ShardGroup, ShardMap, Sharding};
 use crate::shards::ShardSet;
 use crate::time::Wall;
@@ -54,7 +54,7 @@ fn sample_entries() -> EntryMap {
     let run = |from: Option<Wall>| Attempt {
         seq: 2,
         from,
-        choice: Some(NodeChoice { free: 1, planned_for: None }.into()),
+        choice: Some(PlannedNode { free: 1, planned_for: None }.into()),
         ..Attempt::first(Fire::Due(Wall(7)), Wall(7), member("b@2"))
     };
     let plan = Plan {

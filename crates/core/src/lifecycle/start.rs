@@ -14,7 +14,7 @@ use crate::time::{Mono, Wall};
 
 /// What an attempt that has not started may do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Readiness {
+pub(crate) enum StartReadiness {
     /// Nothing: its moment has not come, or the time is unknown. The job is looked at again.
     NotYet,
     /// Its start window is over, or was named by a clock that was off, or its wait for a retry is over: a commit gives it a
@@ -42,7 +42,7 @@ impl JobRuns<'_> {
     }
 
     /// What an attempt that has not started may do now.
-    pub(crate) fn readiness(&self, attempt: &Attempt, out: &mut RuleOutput) -> Readiness {
+    pub(crate) fn readiness(&self, attempt: &Attempt, out: &mut RuleOutput) -> StartReadiness {
         let (now, from) = (self.ctx.now, attempt.starts_at());
         let anew = match attempt.wait {
             Some(wait) => wait.left(now.wall).is_none(),
@@ -50,16 +50,16 @@ impl JobRuns<'_> {
         };
         if now.wall < from && !anew {
             out.add(RuleAction::JobAt(self.job.id, from));
-            return Readiness::NotYet;
+            return StartReadiness::NotYet;
         }
         if self.terms.is_some() && !self.clock_agrees(out) {
-            return Readiness::NotYet;
+            return StartReadiness::NotYet;
         }
         let latest = from + START_WINDOW;
         if anew || now.wall > latest {
-            return Readiness::Confirm;
+            return StartReadiness::Confirm;
         }
-        Readiness::Start(self.ctx.lease.until().min(now.mono + (latest - now.wall)))
+        StartReadiness::Start(self.ctx.lease.until().min(now.mono + (latest - now.wall)))
     }
 
     /// The attempt with a start window that begins now. One that waited is claimed with that, under this number.

@@ -48,12 +48,12 @@ pub struct Attempt {
     pub began: Option<Wall>,
     /// How the planner chose its node; only dispatched jobs have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub choice: Option<Box<NodeChoice>>,
+    pub choice: Option<Box<PlannedNode>>,
 }
 
 /// How the planner chose the node of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct NodeChoice {
+pub struct PlannedNode {
     /// How many free slots that node was expected to have when the run is due, without this run; below zero runs queue.
     #[serde(default)]
     pub free: i64,
@@ -86,14 +86,14 @@ impl Attempt {
     #[must_use]
     pub fn next(self) -> Self {
         let began = self.began();
-        let choice = self.choice.map(|choice| NodeChoice { planned_for: None, ..*choice }.into());
+        let choice = self.choice.map(|choice| PlannedNode { planned_for: None, ..*choice }.into());
         Self { attempt: self.attempt + 1, seq: 0, from: None, wait: None, began, choice, ..self }
     }
 
     /// Places it on a node that was expected to have this many free slots.
     pub fn place(&mut self, by: Member, free: i64) {
         self.by = by;
-        self.choice = Some(NodeChoice { free, planned_for: None }.into());
+        self.choice = Some(PlannedNode { free, planned_for: None }.into());
     }
 
     /// The first moment of its start window; while it is not claimed, the end of its wait, or its due moment.

@@ -305,7 +305,7 @@ fn run_states() -> Vec<LayoutLine> {
 }
 
 fn plans() -> Vec<LayoutLine> {
-    let choice = NodeChoice { free: 3, planned_for: Some(member()) };
+    let choice = PlannedNode { free: 3, planned_for: Some(member()) };
     let planned = Attempt { choice: Some(choice.into()), back: Wall::MIN, ..attempt(Fire::Due(AT)) };
     let spread = Plan { took: Some(Millis(1_500)), ..Plan::default() };
     vec![

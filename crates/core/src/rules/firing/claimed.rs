@@ -7,7 +7,7 @@
 use crate::commit_kind::CommitKind;
 use crate::ids::{Fire, Shard};
 use crate::keys;
-use crate::lifecycle::{self, Ending, JobRuns, MANUAL, PACE_AGAIN, Readiness, is_within_pace};
+use crate::lifecycle::{self, Ending, JobRuns, MANUAL, PACE_AGAIN, StartReadiness, is_within_pace};
 use crate::local::{CommitScope, Given};
 use crate::overlap::SUPERSEDED;
 use crate::record::{Attempt, RunState, TriggerRecord, TriggerRequest, encode};
@@ -188,7 +188,7 @@ impl<'a> ClaimedRuns<'a> {
             return self.give_up(attempt, SUPERSEDED, out);
         }
         let readiness = self.runs.readiness(attempt, out);
-        if readiness == Readiness::NotYet {
+        if readiness == StartReadiness::NotYet {
             return;
         }
         let (spec, run) = (job.spec(), self.runs.id(attempt));
@@ -196,7 +196,7 @@ impl<'a> ClaimedRuns<'a> {
         if self.runs.admitted(declared, [run].into(), attempt.due, out).is_empty() {
             return;
         }
-        let Readiness::Start(not_after) = readiness else { return self.confirm(attempt, out) };
+        let StartReadiness::Start(not_after) = readiness else { return self.confirm(attempt, out) };
         let Some(declared) = declared else {
             // The declaration went between claim and start; nothing is left to run.
             return if attempt.attempt > 1 {

@@ -1,7 +1,7 @@
 //! Trees of whole clusters, entry by entry in the source's format.
 
 use evenkeel_core::load::{HostLoad, Score};
-use evenkeel_core::record::{Attempt, BeatRecord, LoadRecord, NodeChoice, Plan, Planner, ServingRecord};
+use evenkeel_core::record::{Attempt, BeatRecord, LoadRecord, Plan, PlannedNode, Planner, ServingRecord};
 
 use super::super::{CompatCluster, CompatJobSummary, CompatNode, render_whole};
 use super::*;
@@ -113,7 +113,7 @@ fn beating() -> CompatCluster {
     let planned = |due: i64, by: &str, from: Option<i64>| Attempt {
         seq: 5,
         from: from.map(Wall),
-        choice: Some(NodeChoice { free: 3, planned_for: None }.into()),
+        choice: Some(PlannedNode { free: 3, planned_for: None }.into()),
         ..Attempt::first(Fire::Due(Wall(due)), Wall(due), member(by))
     };
     let mut asked = planned(T - 1_000, "b@2", None);

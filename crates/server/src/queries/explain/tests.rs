@@ -3,7 +3,7 @@
 use evenkeel_core::ids::Fire;
 use evenkeel_core::job::Work;
 use evenkeel_core::load::{HostLoad, Score};
-use evenkeel_core::record::{Attempt, NodeChoice, Plan, PlannerKind, PoolPermit, PoolRecord, RunState};
+use evenkeel_core::record::{Attempt, Plan, PlannedNode, PlannerKind, PoolPermit, PoolRecord, RunState};
 
 use super::*;
 
@@ -147,7 +147,7 @@ fn a_planned_run_behind_one_that_goes_on_waits_for_it() {
     let mut known = held();
     let run = |due: i64, from| Attempt {
         from,
-        choice: Some(NodeChoice { free: 1, planned_for: None }.into()),
+        choice: Some(PlannedNode { free: 1, planned_for: None }.into()),
         ..Attempt::first(Fire::Due(Wall(due)), Wall(due), "b@2".parse().expect("a member"))
     };
     let going = Some(Wall(T - 10_000));
@@ -227,7 +227,7 @@ fn a_dispatched_job_says_who_planned_it_and_why_there() {
     let holder: Member = "b@2".parse().expect("a member");
     known.beat = Some(BeatRecord { beat, holder: holder.clone(), seq: 4 });
     let run = |due: i64, by: &str, free: i64| Attempt {
-        choice: Some(NodeChoice { free, planned_for: None }.into()),
+        choice: Some(PlannedNode { free, planned_for: None }.into()),
         ..Attempt::first(Fire::Due(Wall(due)), Wall(due), by.parse().expect("a member"))
     };
     let planner = Some(evenkeel_core::record::Planner { member: holder, number: beat });

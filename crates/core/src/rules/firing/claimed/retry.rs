@@ -2,7 +2,7 @@
 
 use super::ClaimedRuns;
 use crate::commit_kind::CommitKind;
-use crate::lifecycle::{self, Readiness};
+use crate::lifecycle::{self, StartReadiness};
 use crate::overlap::SUPERSEDED;
 use crate::record::{Attempt, RetryWait, RunState};
 use crate::rule_context::RuleOutput;
@@ -31,7 +31,7 @@ impl ClaimedRuns<'_> {
         if runs.is_replaced(attempt, self.watermark(), out) {
             return self.give_up(attempt, SUPERSEDED, out);
         }
-        if runs.readiness(attempt, out) == Readiness::NotYet
+        if runs.readiness(attempt, out) == StartReadiness::NotYet
             || !ctx.takes(&runs.job)
             || !runs.has_slot(attempt.due, out)
         {

@@ -8,7 +8,7 @@ use crate::eligibility;
 use crate::ids::{Fire, Member};
 use crate::lifecycle::{free_slots, is_within_pace};
 use crate::local::OfferState;
-use crate::record::{Attempt, NodeChoice};
+use crate::record::{Attempt, PlannedNode};
 use crate::rule_context::{RuleAction, RuleOutput};
 use crate::time::{Millis, Wall};
 
@@ -74,7 +74,7 @@ impl DispatchedRuns<'_> {
         let seq = self.draft.seq + 1;
         if let Some(mine) = self.draft.runs.iter_mut().find(|r| r.fire == run.fire) {
             let planned_for = (run.by != *ctx.member).then(|| run.by.clone());
-            let choice = Some(NodeChoice { free: run.free(), planned_for }.into());
+            let choice = Some(PlannedNode { free: run.free(), planned_for }.into());
             let (by, from) = (ctx.member.clone(), Some(from.max(now)));
             *mine = Attempt { by, choice, seq, from, wait: None, ..run.clone() };
         }

@@ -7,7 +7,7 @@ use super::DispatchedRuns;
 use crate::commit_kind::CommitKind;
 use crate::effect::Run;
 use crate::ids::Shard;
-use crate::lifecycle::{PACE_AGAIN, Readiness, is_within_pace};
+use crate::lifecycle::{PACE_AGAIN, StartReadiness, is_within_pace};
 use crate::local::CommitScope;
 use crate::overlap::SUPERSEDED;
 use crate::record::{Attempt, Plan, PlannerKind};
@@ -39,7 +39,7 @@ impl DispatchedRuns<'_> {
             return self.replace(run, out);
         }
         let readiness = self.runs.readiness(run, out);
-        if readiness == Readiness::NotYet {
+        if readiness == StartReadiness::NotYet {
             return;
         }
         let (spec, id) = (self.runs.job.spec(), self.runs.id(run));
@@ -47,7 +47,7 @@ impl DispatchedRuns<'_> {
         if self.runs.admitted(declared, [id].into(), run.due, out).is_empty() {
             return;
         }
-        let Readiness::Start(not_after) = readiness else { return self.confirm(run, out) };
+        let StartReadiness::Start(not_after) = readiness else { return self.confirm(run, out) };
         if let Some(declared) = declared {
             let started = self.runs.run(run, Shard(0), declared, not_after);
             out.add(RuleAction::Start(self.runs.job.id, Run { sent: self.sent(run), ..started }));

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::RunStateWriter;
 use crate::commit_kind::CommitKind;
-use crate::lifecycle::{PACE_AGAIN, Readiness, free_slots, is_within_pace};
+use crate::lifecycle::{PACE_AGAIN, StartReadiness, free_slots, is_within_pace};
 use crate::record::Attempt;
 use crate::rule_context::{RuleAction, RuleOutput};
 use crate::shards::ShardSet;
@@ -37,7 +37,7 @@ impl RunStateWriter<'_> {
                 continue;
             }
             let readiness = self.runs.readiness(open, out);
-            if readiness == Readiness::NotYet {
+            if readiness == StartReadiness::NotYet {
                 continue;
             }
             let free = free_slots(ctx.view, ctx.local).saturating_sub(out.claimed).min(most);
@@ -53,7 +53,7 @@ impl RunStateWriter<'_> {
             if free < idle.len() && runs.len() == free {
                 out.add(RuleAction::JobAwaitsSlot(id, open.due));
             }
-            let Readiness::Start(not_after) = readiness else {
+            let StartReadiness::Start(not_after) = readiness else {
                 late.extend((!runs.is_empty()).then(|| open.clone()));
                 continue;
             };
