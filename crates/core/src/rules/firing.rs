@@ -1,5 +1,5 @@
 //! Firing: each placement claims the fires that are its node's a little ahead, starts them on time, and closes them when
-//! they end. What becomes of a run is decided in [`lifecycle`](crate::lifecycle), the same for all placements; a
+//! they end. What becomes of a run is decided in [`lifecycle`], the same for all placements; a
 //! placement decides whose the run is, and writes the record.
 
 use crate::lifecycle;
