@@ -1,6 +1,6 @@
 //! The house's own commands: what CI runs, and what keeps the house as it was meant.
 //!
-//! - [`tidy`] holds the walls; [`tree`], [`rust`], [`modules`] and [`markdown`] are their eyes.
+//! - [`tidy`] holds the walls; [`tree`], [`rust`], [`tokens`], [`modules`], [`imports`] and [`markdown`] are their eyes.
 //! - [`requirements`] reads what must hold and who proves it; [`references`] keeps generated pages from drifting.
 //! - [`engines`] brings up the real engines that tests want to speak to.
 //! - [`cargo_command`] is one cargo command, [`parts`] runs and times many; [`ci`] lists those of the gate, [`soak`] those of the long runs.
@@ -11,6 +11,7 @@ pub mod changed;
 pub mod ci;
 pub mod dist;
 pub mod engines;
+pub mod imports;
 pub mod markdown;
 pub mod modules;
 pub mod parts;
@@ -19,6 +20,7 @@ pub mod requirements;
 pub mod rust;
 pub mod soak;
 pub mod tidy;
+pub mod tokens;
 pub mod tools;
 pub mod tree;
 

@@ -1,6 +1,7 @@
 //! The walls: everything this house refuses, each refusal saying what to do instead.
 
 mod changelog;
+mod circles;
 mod clocks;
 mod dead;
 mod edges;
@@ -50,6 +51,11 @@ pub const CHECKS: &[TidyCheck] = &[
         name: "edges",
         forbids: "a crate that depends on what it must not know",
         check: edges::check,
+    },
+    TidyCheck {
+        name: "circles",
+        forbids: "three or more files that import each other in a circle",
+        check: circles::check,
     },
     TidyCheck { name: "std", forbids: "the standard library in core", check: std_free::check },
     TidyCheck { name: "unsafe", forbids: "unsafe code", check: unsafe_code::check },

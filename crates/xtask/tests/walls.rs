@@ -107,6 +107,25 @@ fn edges_of_a_crate_nobody_knows() {
 }
 
 #[test]
+fn circles_of_imports() {
+    let plant = |house: &TreeCopy, files: &[(&str, &str)]| {
+        let names = files.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";\nmod ");
+        house.write("crates/sim/src/planted.rs", &format!("//! A planted file.\nmod {names};\n"));
+        for (name, taken) in files {
+            let text = format!("//! A planted file.\nuse {taken};\npub struct {};\n", name.to_uppercase());
+            house.write(&format!("crates/sim/src/planted/{name}.rs"), &text);
+        }
+    };
+    let house = TreeCopy::copy();
+    house.edit("crates/sim/src/lib.rs", |text| format!("{text}\nmod planted;\n"));
+    plant(&house, &[("a", "super::b::B"), ("b", "super::a::A"), ("c", "super::a::A")]);
+    house.reports_nothing("circles", "planted");
+    plant(&house, &[("a", "super::b::B"), ("b", "crate::planted::c::{C, self as it}"), ("c", "super::a::A")]);
+    house.reports("circles", "crates/sim/src/planted/a.rs: 3 files import each other in a circle: move");
+    house.reports("circles", "\n  crates/sim/src/planted/b.rs imports from crates/sim/src/planted/c.rs: C\n");
+}
+
+#[test]
 fn std_in_core() {
     check_catches("std", "crates/core/src/planted.rs:2: core may not use std", |house| {
         house.write("crates/core/src/planted.rs", "//! A planted file.\nuse std::time::Duration;\n");

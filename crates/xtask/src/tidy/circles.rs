@@ -1,0 +1,478 @@
+//! No circle of imports ties more than two files, so that a file can be read, tested and moved with little else.
+//!
+//! Two files may need each other: a parent and the child that it calls. `mod child;` and a `pub use` that only hands names on are no
+//! imports.
+
+use super::TidyViolation;
+use crate::imports::{ImportGraph, imports};
+use crate::tree::SourceTree;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The files of circles that are to be cut. Nothing is added here; a file that is in no circle any more has to leave.
+const TO_BE_CUT: &[&str] = &[
+    "crates/core/src/due.rs",
+    "crates/core/src/effect.rs",
+    "crates/core/src/eligibility.rs",
+    "crates/core/src/handoff.rs",
+    "crates/core/src/input.rs",
+    "crates/core/src/job.rs",
+    "crates/core/src/job/dataflow.rs",
+    "crates/core/src/job/http.rs",
+    "crates/core/src/job/misfire.rs",
+    "crates/core/src/job/notify.rs",
+    "crates/core/src/job/overlap.rs",
+    "crates/core/src/job/pool.rs",
+    "crates/core/src/job/program.rs",
+    "crates/core/src/job/retry.rs",
+    "crates/core/src/job/spec.rs",
+    "crates/core/src/lease.rs",
+    "crates/core/src/local.rs",
+    "crates/core/src/local/fair_queue.rs",
+    "crates/core/src/local/peer_state.rs",
+    "crates/core/src/local/pool_waiters.rs",
+    "crates/core/src/overlap.rs",
+    "crates/core/src/record.rs",
+    "crates/core/src/record/peers.rs",
+    "crates/core/src/record/sharded.rs",
+    "crates/core/src/rule_context.rs",
+    "crates/core/src/rules/control.rs",
+    "crates/core/src/rules/control/calendars.rs",
+    "crates/core/src/rules/control/cluster.rs",
+    "crates/core/src/rules/control/nodes.rs",
+    "crates/core/src/rules/control/notification.rs",
+    "crates/core/src/rules/control/requests.rs",
+    "crates/core/src/rules/dispatch/verdicts.rs",
+    "crates/core/src/rules/drain.rs",
+    "crates/core/src/rules/firing.rs",
+    "crates/core/src/rules/firing/cancel.rs",
+    "crates/core/src/rules/firing/dispatched.rs",
+    "crates/core/src/rules/firing/dispatched/overdue.rs",
+    "crates/core/src/rules/firing/overlap.rs",
+    "crates/core/src/rules/firing/retry.rs",
+    "crates/core/src/rules/firing/room.rs",
+    "crates/core/src/rules/firing/shards.rs",
+    "crates/core/src/rules/pools.rs",
+    "crates/core/src/rules/sharding.rs",
+    "crates/core/src/rules/sharding/broadcast.rs",
+    "crates/core/src/rules/sharding/delist.rs",
+    "crates/core/src/schedule.rs",
+    "crates/core/src/schedule/bounds.rs",
+    "crates/core/src/schedule/calendar_filter.rs",
+    "crates/core/src/schedule/cron.rs",
+    "crates/core/src/schedule/foreign.rs",
+    "crates/core/src/schedule/named.rs",
+    "crates/core/src/schedule/zone.rs",
+    "crates/core/src/sharded_job.rs",
+    "crates/core/src/sharding_strategy.rs",
+    "crates/core/src/shards.rs",
+    "crates/core/src/takeover.rs",
+    "crates/core/src/view.rs",
+    "crates/core/src/view/absorb.rs",
+    "crates/core/src/view/calendars.rs",
+    "crates/core/src/view/cluster.rs",
+    "crates/core/src/view/dispatched.rs",
+    "crates/core/src/view/groups.rs",
+    "crates/core/src/view/names.rs",
+    "crates/core/src/view/pools.rs",
+    "crates/core/src/view/sharded.rs",
+    "crates/node/src/backup.rs",
+    "crates/node/src/backup/file.rs",
+    "crates/node/src/backup/migrate.rs",
+    "crates/node/src/backup/registry.rs",
+    "crates/node/src/backup/restore.rs",
+    "crates/node/src/config.rs",
+    "crates/node/src/driver.rs",
+    "crates/node/src/driver/commits.rs",
+    "crates/node/src/driver/feed.rs",
+    "crates/node/src/driver/handoff.rs",
+    "crates/node/src/driver/inbox.rs",
+    "crates/node/src/driver/lease.rs",
+    "crates/node/src/driver/overdue_watch.rs",
+    "crates/node/src/driver/peers.rs",
+    "crates/node/src/driver/pending_audit.rs",
+    "crates/node/src/driver/requests.rs",
+    "crates/node/src/driver/runs.rs",
+    "crates/node/src/executor.rs",
+    "crates/node/src/executors/command.rs",
+    "crates/node/src/executors/counts.rs",
+    "crates/node/src/executors/dataflow.rs",
+    "crates/node/src/executors/function.rs",
+    "crates/node/src/executors/http.rs",
+    "crates/node/src/executors/report.rs",
+    "crates/node/src/guard.rs",
+    "crates/node/src/guard/client.rs",
+    "crates/node/src/guard/handoff.rs",
+    "crates/node/src/guard/process.rs",
+    "crates/node/src/handle.rs",
+    "crates/node/src/history.rs",
+    "crates/node/src/history/audit.rs",
+    "crates/node/src/history/draft.rs",
+    "crates/node/src/history/notice.rs",
+    "crates/node/src/history/query.rs",
+    "crates/node/src/history/retention.rs",
+    "crates/node/src/history/store.rs",
+    "crates/node/src/history/write.rs",
+    "crates/node/src/history/writer.rs",
+    "crates/node/src/lock.rs",
+    "crates/node/src/logs.rs",
+    "crates/node/src/notify.rs",
+    "crates/node/src/notify/email.rs",
+    "crates/node/src/notify/message.rs",
+    "crates/node/src/notify/notices.rs",
+    "crates/node/src/notify/send.rs",
+    "crates/node/src/notify/worker.rs",
+    "crates/node/src/upgrade.rs",
+    "crates/registry/src/bench.rs",
+    "crates/registry/src/bench/file.rs",
+    "crates/registry/src/bench/mysql.rs",
+    "crates/registry/src/bench/postgres.rs",
+    "crates/registry/src/bench/redis.rs",
+    "crates/registry/src/bench/sql.rs",
+    "crates/registry/src/bench/zookeeper.rs",
+    "crates/registry/src/conformance.rs",
+    "crates/registry/src/conformance/linear.rs",
+    "crates/registry/src/conformance/timeouts.rs",
+    "crates/registry/src/conformance/timing.rs",
+    "crates/registry/src/etcd.rs",
+    "crates/registry/src/etcd/baseline.rs",
+    "crates/registry/src/etcd/commit.rs",
+    "crates/registry/src/etcd/feed.rs",
+    "crates/registry/src/etcd/lease.rs",
+    "crates/registry/src/etcd/meta.rs",
+    "crates/registry/src/feed.rs",
+    "crates/registry/src/lib.rs",
+    "crates/registry/src/memory.rs",
+    "crates/registry/src/mysql.rs",
+    "crates/registry/src/postgres.rs",
+    "crates/registry/src/redis.rs",
+    "crates/registry/src/redis/listener.rs",
+    "crates/registry/src/redis/writer.rs",
+    "crates/registry/src/sql.rs",
+    "crates/registry/src/sql/clock_step.rs",
+    "crates/registry/src/sql/connection.rs",
+    "crates/registry/src/sql/layout.rs",
+    "crates/registry/src/sql/listener.rs",
+    "crates/registry/src/sql/reader.rs",
+    "crates/registry/src/sql/snapshot.rs",
+    "crates/registry/src/sql/state.rs",
+    "crates/registry/src/sql/statement.rs",
+    "crates/registry/src/sql/writer.rs",
+    "crates/registry/src/sqlite.rs",
+    "crates/registry/src/sqlite/poller.rs",
+    "crates/registry/src/sqlite/reader.rs",
+    "crates/registry/src/sqlite/transaction.rs",
+    "crates/registry/src/sqlite/writer.rs",
+    "crates/registry/src/url.rs",
+    "crates/registry/src/zookeeper.rs",
+    "crates/registry/src/zookeeper/history.rs",
+    "crates/registry/src/zookeeper/leases.rs",
+    "crates/registry/src/zookeeper/listener.rs",
+    "crates/registry/src/zookeeper/session.rs",
+    "crates/server/src/api.rs",
+    "crates/server/src/api/access.rs",
+    "crates/server/src/api/audit.rs",
+    "crates/server/src/api/calendars.rs",
+    "crates/server/src/api/changes.rs",
+    "crates/server/src/api/cluster.rs",
+    "crates/server/src/api/console_feed.rs",
+    "crates/server/src/api/events.rs",
+    "crates/server/src/api/explain.rs",
+    "crates/server/src/api/fanout.rs",
+    "crates/server/src/api/fanout/latest.rs",
+    "crates/server/src/api/fires.rs",
+    "crates/server/src/api/follow.rs",
+    "crates/server/src/api/jobs.rs",
+    "crates/server/src/api/nodes.rs",
+    "crates/server/src/api/output.rs",
+    "crates/server/src/api/relay.rs",
+    "crates/server/src/api/run_target.rs",
+    "crates/server/src/api/running.rs",
+    "crates/server/src/api/runs.rs",
+    "crates/server/src/api/search.rs",
+    "crates/server/src/api/settings.rs",
+    "crates/server/src/api/shards.rs",
+    "crates/server/src/api/waiting.rs",
+    "crates/server/src/api_types.rs",
+    "crates/server/src/api_types/audit.rs",
+    "crates/server/src/api_types/balance.rs",
+    "crates/server/src/api_types/events.rs",
+    "crates/server/src/api_types/switches.rs",
+    "crates/server/src/cli.rs",
+    "crates/server/src/cli/audit.rs",
+    "crates/server/src/cli/calendars.rs",
+    "crates/server/src/cli/cluster.rs",
+    "crates/server/src/cli/docs.rs",
+    "crates/server/src/cli/events.rs",
+    "crates/server/src/cli/import.rs",
+    "crates/server/src/cli/jobs.rs",
+    "crates/server/src/cli/next.rs",
+    "crates/server/src/cli/nodes.rs",
+    "crates/server/src/cli/runs.rs",
+    "crates/server/src/cli/shards.rs",
+    "crates/server/src/compat.rs",
+    "crates/server/src/compat/azkaban.rs",
+    "crates/server/src/compat/elasticjob1.rs",
+    "crates/server/src/compat/elasticjob3.rs",
+    "crates/server/src/compat/keeper.rs",
+    "crates/server/src/compat/siatask.rs",
+    "crates/server/src/console.rs",
+    "crates/server/src/console/audit.rs",
+    "crates/server/src/console/calendars.rs",
+    "crates/server/src/console/events.rs",
+    "crates/server/src/console/shards.rs",
+    "crates/server/src/output.rs",
+    "crates/server/src/peer/gate.rs",
+    "crates/server/src/peer/routes.rs",
+    "crates/server/src/queries.rs",
+    "crates/server/src/queries/capacity.rs",
+    "crates/server/src/queries/compat_cluster.rs",
+    "crates/server/src/queries/explain.rs",
+    "crates/server/src/queries/explain/absent.rs",
+    "crates/server/src/queries/explain/claimed.rs",
+    "crates/server/src/queries/explain/dispatched.rs",
+    "crates/server/src/queries/explain/run.rs",
+    "crates/server/src/queries/explain/sharded.rs",
+    "crates/server/src/queries/explain/waiting.rs",
+    "crates/server/src/queries/names.rs",
+    "crates/server/src/queries/nodes.rs",
+    "crates/server/src/queries/open_fires.rs",
+    "crates/server/src/queries/remarks.rs",
+    "crates/server/src/queries/shards.rs",
+    "crates/server/src/queries/unschedulable.rs",
+    "crates/server/src/queries/warnings.rs",
+    "crates/sim/src/invariants.rs",
+    "crates/sim/src/invariants/belief_checks.rs",
+    "crates/sim/src/invariants/calendars.rs",
+    "crates/sim/src/invariants/cancels.rs",
+    "crates/sim/src/invariants/dispatched.rs",
+    "crates/sim/src/invariants/generations.rs",
+    "crates/sim/src/invariants/peers.rs",
+    "crates/sim/src/invariants/quiet_cluster.rs",
+    "crates/sim/src/invariants/runs.rs",
+    "crates/sim/src/invariants/sharding/quiet_job.rs",
+    "crates/sim/src/invariants/sharding/sharded_track.rs",
+    "crates/sim/src/invariants/tickets.rs",
+    "crates/sim/src/invariants/tracks.rs",
+    "crates/sim/src/model.rs",
+    "crates/sim/src/model/choices.rs",
+    "crates/sim/src/model/flaw.rs",
+    "crates/sim/src/model/ledger.rs",
+    "crates/sim/src/model/ledger/plans.rs",
+    "crates/sim/src/model/sharding.rs",
+    "crates/sim/src/model/state.rs",
+    "crates/sim/src/world.rs",
+    "crates/sim/src/world/actor.rs",
+    "crates/sim/src/world/history.rs",
+    "crates/sim/src/world/peers.rs",
+    "crates/sim/src/world/queue.rs",
+    "crates/sim/src/world/registry.rs",
+    "crates/sim/src/world/rewind.rs",
+    "crates/xtask/src/cargo_command.rs",
+    "crates/xtask/src/changed.rs",
+    "crates/xtask/src/ci.rs",
+    "crates/xtask/src/dist.rs",
+    "crates/xtask/src/engines.rs",
+    "crates/xtask/src/engines/install.rs",
+    "crates/xtask/src/engines/running.rs",
+    "crates/xtask/src/lib.rs",
+    "crates/xtask/src/parts.rs",
+    "crates/xtask/src/references.rs",
+    "crates/xtask/src/requirements.rs",
+    "crates/xtask/src/soak.rs",
+    "crates/xtask/src/soak/list.rs",
+    "crates/xtask/src/soak/log.rs",
+    "crates/xtask/src/tidy.rs",
+    "crates/xtask/src/tidy/changelog.rs",
+    "crates/xtask/src/tidy/circles.rs",
+    "crates/xtask/src/tidy/clocks.rs",
+    "crates/xtask/src/tidy/dead.rs",
+    "crates/xtask/src/tidy/edges.rs",
+    "crates/xtask/src/tidy/figures.rs",
+    "crates/xtask/src/tidy/forbidden_words.rs",
+    "crates/xtask/src/tidy/keys.rs",
+    "crates/xtask/src/tidy/links.rs",
+    "crates/xtask/src/tidy/lock.rs",
+    "crates/xtask/src/tidy/names.rs",
+    "crates/xtask/src/tidy/order.rs",
+    "crates/xtask/src/tidy/proofs.rs",
+    "crates/xtask/src/tidy/rules.rs",
+    "crates/xtask/src/tidy/shape.rs",
+    "crates/xtask/src/tidy/slow.rs",
+    "crates/xtask/src/tidy/std_free.rs",
+    "crates/xtask/src/tidy/unsafe_code.rs",
+    "crates/xtask/src/tools.rs",
+];
+
+/// Complains about each circle of more than two files, and about exceptions that are needed no longer.
+pub(super) fn check(tree: &SourceTree) -> Vec<TidyViolation> {
+    check_except(tree, TO_BE_CUT)
+}
+
+fn check_except(tree: &SourceTree, excepted: &[&str]) -> Vec<TidyViolation> {
+    let mut said = Vec::new();
+    let mut tied = BTreeSet::new();
+    for folder in tree.crates() {
+        let graph = imports(tree, folder);
+        for circle in circles(&graph) {
+            let free: Vec<_> = circle.iter().filter(|file| !excepted.contains(&file.as_str())).collect();
+            if let Some(first) = free.first() {
+                said.push(TidyViolation::about(first, complaint(&graph, &circle)));
+            }
+            tied.extend(circle);
+        }
+    }
+    let loose = excepted.iter().filter(|file| !tied.contains(**file));
+    said.extend(loose.map(|file| {
+        TidyViolation::about(
+            file,
+            "is in no circle any more: take it off the list in crates/xtask/src/tidy/circles.rs",
+        )
+    }));
+    said
+}
+
+fn complaint(graph: &ImportGraph, circle: &BTreeSet<String>) -> String {
+    let ties: Vec<_> = shortest(graph, circle)
+        .iter()
+        .map(|(from, to)| {
+            let names: Vec<_> = graph[*from][*to].iter().map(String::as_str).collect();
+            format!("\n  {from} imports from {to}: {}", names.join(", "))
+        })
+        .collect();
+    let advice = "move what both need to a file of its own, or beside what uses it";
+    format!("{} files import each other in a circle: {advice}{}", circle.len(), ties.concat())
+}
+
+/// The sets of more than two files each of which reaches all others of its set.
+fn circles(graph: &ImportGraph) -> Vec<BTreeSet<String>> {
+    let mut reached: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for file in graph.keys() {
+        let mut seen = BTreeSet::new();
+        let mut next = vec![file.as_str()];
+        while let Some(file) = next.pop() {
+            let below = graph.get(file).into_iter().flat_map(BTreeMap::keys);
+            next.extend(below.map(String::as_str).filter(|file| seen.insert(*file)));
+        }
+        reached.insert(file, seen);
+    }
+    let mut found: Vec<BTreeSet<String>> = Vec::new();
+    for (file, seen) in &reached {
+        let circle: BTreeSet<_> = seen
+            .iter()
+            .filter(|other| reached.get(**other).is_some_and(|back| back.contains(file)))
+            .map(|other| (*other).to_owned())
+            .collect();
+        if circle.len() > 2 && !found.contains(&circle) {
+            found.push(circle);
+        }
+    }
+    found
+}
+
+/// The imports of the shortest way around three or more files of the circle; all imports where only pairs tie it.
+fn shortest<'a>(graph: &'a ImportGraph, circle: &'a BTreeSet<String>) -> Vec<(&'a str, &'a str)> {
+    let inside = circle.iter().flat_map(|from| {
+        let below = graph.get(from).into_iter().flat_map(BTreeMap::keys);
+        below.filter(|to| circle.contains(*to)).map(|to| (from.as_str(), to.as_str()))
+    });
+    let ties: Vec<_> = inside.collect();
+    let rings = ties.iter().filter_map(|&(from, to)| {
+        let way = way_back(&ties, from, to)?;
+        Some(way.windows(2).map(|pair| (pair[0], pair[1])).collect::<Vec<_>>())
+    });
+    rings.min_by_key(Vec::len).unwrap_or(ties)
+}
+
+/// The shortest way from `from` to `to`, and by at least one other file back to `from`.
+fn way_back<'a>(ties: &[(&'a str, &'a str)], from: &'a str, to: &'a str) -> Option<Vec<&'a str>> {
+    let mut before = BTreeMap::from([(to, from)]);
+    let mut next = VecDeque::from([to]);
+    while let Some(file) = next.pop_front() {
+        for (_, below) in ties.iter().filter(|(above, _)| *above == file) {
+            if *below == from && file != to {
+                let mut way = vec![from, file];
+                while let Some(above) = before.get(way[way.len() - 1]).filter(|_| way[way.len() - 1] != from)
+                {
+                    way.push(above);
+                }
+                way.reverse();
+                return Some(way);
+            }
+            if *below != from && !before.contains_key(below) {
+                before.insert(below, file);
+                next.push_back(below);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(ties: &[(&str, &str)]) -> ImportGraph {
+        let mut graph = ImportGraph::new();
+        for (from, to) in ties {
+            let names = BTreeSet::from([to.to_uppercase()]);
+            graph.entry((*from).to_owned()).or_default().insert((*to).to_owned(), names);
+        }
+        graph
+    }
+
+    #[test]
+    fn pairs_are_allowed_and_larger_circles_are_found() {
+        assert!(circles(&graph(&[("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "c")])).is_empty());
+        let two = circles(&graph(&[
+            ("a", "b"),
+            ("b", "c"),
+            ("c", "a"),
+            ("c", "d"),
+            ("e", "f"),
+            ("f", "e"),
+            ("f", "g"),
+            ("g", "f"),
+        ]));
+        let sizes: Vec<_> = two.iter().map(|circle| circle.iter().cloned().collect::<String>()).collect();
+        assert_eq!(sizes, ["abc", "efg"]);
+    }
+
+    #[test]
+    fn the_shortest_way_around_is_told() {
+        let long = graph(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("c", "a"), ("b", "a")]);
+        let circle = circles(&long).remove(0);
+        assert_eq!(shortest(&long, &circle).len(), 3);
+        assert!(
+            complaint(&long, &circle).contains("\n  b imports from c: C\n"),
+            "{}",
+            complaint(&long, &circle)
+        );
+        let star = graph(&[("a", "b"), ("b", "a"), ("a", "c"), ("c", "a")]);
+        assert_eq!(shortest(&star, &circles(&star)[0]).len(), 4);
+    }
+
+    #[test]
+    fn an_exception_holds_only_as_long_as_it_is_needed() {
+        let house = tempfile::TempDir::new().unwrap();
+        let write = |path: &str, text: &str| {
+            let to = house.path().join("crates/c").join(path);
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::write(to, text).unwrap();
+        };
+        write("Cargo.toml", "");
+        write("src/lib.rs", "mod a;\nmod b;\nmod d;\n");
+        write("src/a.rs", "pub struct A(crate::b::B);\n");
+        write("src/b.rs", "pub struct B(crate::d::D);\n");
+        write("src/d.rs", "pub struct D(crate::a::A);\n");
+        let files = ["crates/c/src/a.rs", "crates/c/src/b.rs", "crates/c/src/d.rs"];
+        let said = |excepted: &[&str]| {
+            let said = check_except(&SourceTree::read(house.path()).unwrap(), excepted);
+            said.iter().map(|said| said.path.clone()).collect::<Vec<_>>()
+        };
+        assert!(said(&files).is_empty());
+        assert_eq!(said(&files[..2]), files[2..]);
+        write("src/d.rs", "pub struct D;\n");
+        assert_eq!(said(&files), files);
+        assert!(said(&[]).is_empty());
+    }
+}
