@@ -18,22 +18,13 @@ mod shape;
 mod slow;
 mod std_free;
 mod unsafe_code;
+mod violation;
+
+pub use violation::TidyViolation;
 
 use crate::tree::SourceTree;
 use anyhow::Result;
-use std::fmt;
 use std::path::Path;
-
-/// Something a wall refuses.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TidyViolation {
-    /// The file, from the root.
-    pub path: String,
-    /// The line, counted from 1; 0 when the whole file is meant.
-    pub line: usize,
-    /// What is wrong and how to mend it.
-    pub message: String,
-}
 
 /// A wall: its name, what it keeps out, and the look-out.
 pub struct TidyCheck {
@@ -112,27 +103,6 @@ pub const CHECKS: &[TidyCheck] = &[
     TidyCheck { name: "slow tests", forbids: "a long test that runs unasked", check: slow::check },
 ];
 
-impl TidyViolation {
-    /// A complaint about one line, counted from 0 as [`crate::rust::RustSource`] counts.
-    pub fn at(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line: line + 1, message: message.into() }
-    }
-
-    /// A complaint about a whole file.
-    pub fn about(path: &str, message: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line: 0, message: message.into() }
-    }
-}
-
-impl fmt::Display for TidyViolation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.path, self.message),
-            line => write!(f, "{}:{line}: {}", self.path, self.message),
-        }
-    }
-}
-
 /// Looks over all walls of the repository that lies at `root`.
 ///
 /// # Errors
@@ -152,7 +122,7 @@ pub fn run_check(tree: &SourceTree, name: &str) -> Vec<TidyViolation> {
 mod tests {
     #[test]
     fn the_house_is_tidy() {
-        let said: Vec<_> = super::tidy(&crate::root())
+        let said: Vec<_> = super::tidy(&crate::paths::root())
             .unwrap()
             .iter()
             .map(|(wall, said)| format!("[{wall}] {said}"))

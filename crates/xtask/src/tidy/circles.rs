@@ -3,7 +3,7 @@
 //! Two files may need each other: a parent and the child that it calls. `mod child;` and a `pub use` that only hands names on are no
 //! imports.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::imports::{ImportGraph, imports};
 use crate::tree::SourceTree;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -267,40 +267,6 @@ const TO_BE_CUT: &[&str] = &[
     "crates/sim/src/world/queue.rs",
     "crates/sim/src/world/registry.rs",
     "crates/sim/src/world/rewind.rs",
-    "crates/xtask/src/cargo_command.rs",
-    "crates/xtask/src/changed.rs",
-    "crates/xtask/src/ci.rs",
-    "crates/xtask/src/dist.rs",
-    "crates/xtask/src/engines.rs",
-    "crates/xtask/src/engines/install.rs",
-    "crates/xtask/src/engines/running.rs",
-    "crates/xtask/src/lib.rs",
-    "crates/xtask/src/parts.rs",
-    "crates/xtask/src/references.rs",
-    "crates/xtask/src/requirements.rs",
-    "crates/xtask/src/soak.rs",
-    "crates/xtask/src/soak/list.rs",
-    "crates/xtask/src/soak/log.rs",
-    "crates/xtask/src/tidy.rs",
-    "crates/xtask/src/tidy/changelog.rs",
-    "crates/xtask/src/tidy/circles.rs",
-    "crates/xtask/src/tidy/clocks.rs",
-    "crates/xtask/src/tidy/dead.rs",
-    "crates/xtask/src/tidy/edges.rs",
-    "crates/xtask/src/tidy/figures.rs",
-    "crates/xtask/src/tidy/forbidden_words.rs",
-    "crates/xtask/src/tidy/keys.rs",
-    "crates/xtask/src/tidy/links.rs",
-    "crates/xtask/src/tidy/lock.rs",
-    "crates/xtask/src/tidy/names.rs",
-    "crates/xtask/src/tidy/order.rs",
-    "crates/xtask/src/tidy/proofs.rs",
-    "crates/xtask/src/tidy/rules.rs",
-    "crates/xtask/src/tidy/shape.rs",
-    "crates/xtask/src/tidy/slow.rs",
-    "crates/xtask/src/tidy/std_free.rs",
-    "crates/xtask/src/tidy/unsafe_code.rs",
-    "crates/xtask/src/tools.rs",
 ];
 
 /// Complains about each circle of more than two files, and about exceptions that are needed no longer.
