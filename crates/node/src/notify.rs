@@ -5,8 +5,11 @@
 //! commit made an event sends it: one notification per transition in the whole cluster.
 
 mod email;
+mod kinds;
 mod message;
 mod notices;
+mod notifier;
+mod receipt;
 mod send;
 mod window;
 mod worker;
@@ -14,149 +17,16 @@ mod worker;
 use std::time::Duration;
 
 use evenkeel_core::effect::Event;
-use evenkeel_core::ids::NotifierName;
 use evenkeel_core::job::Occasion;
 use evenkeel_core::time::Now;
 
 use crate::history::WeakHistory;
 pub use email::{Email, Password};
+pub use kinds::{event_kind, event_kinds};
 use message::Message;
+pub use notifier::{Notifier, NotifyChannel};
 use window::{DedupDecision, DedupWindow};
 use worker::NotifyWorker;
-
-/// Every kind of event that notifiers can report, as history, notifiers and `event list` write them.
-pub(crate) const KINDS: [&str; 37] = [
-    "joined",
-    "upgraded",
-    "not_upgraded",
-    "lease_lost",
-    "storage_failed",
-    "alarm",
-    "name_taken",
-    "clock_differs",
-    "unreadable",
-    "unschedulable",
-    "drained",
-    "electing",
-    "elected",
-    "shards_draining",
-    "rejected",
-    "closed",
-    "connected",
-    "disconnected",
-    "nodes_changed",
-    "node.left",
-    "node.offline",
-    "node.online",
-    "leader_changed",
-    "leader_lost",
-    "resuming",
-    "serving",
-    "suspended",
-    "multi_leader",
-    "shut",
-    "unknown_layout",
-    "outdated",
-    "job.failure",
-    "job.recovery",
-    "job.miss",
-    "job.late",
-    "job.absent",
-    "job.lost",
-];
-
-/// The kind of the event that a notification failed, which is listed and never sent.
-const NOTIFY_FAILED: &str = "notify_failed";
-
-/// Every kind of event that is listed.
-pub fn event_kinds() -> impl Iterator<Item = &'static str> {
-    KINDS.into_iter().chain([NOTIFY_FAILED])
-}
-
-/// The kind of event with this name, with dots or underscores; `None` when there is none.
-#[must_use]
-pub fn event_kind(name: &str) -> Option<&'static str> {
-    KINDS.into_iter().find(|kind| kind.replace('.', "_") == name.replace('.', "_"))
-}
-
-/// A notifier: which events it reports, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notifier {
-    /// The name by which jobs refer to it.
-    name: Option<NotifierName>,
-    on: Vec<String>,
-    channel: NotifyChannel,
-    /// The pauses before the second and third try.
-    pauses: [Duration; 2],
-    /// Within this time, events of one kind and subject are sent once; the next one carries how many more there were.
-    pub window: Duration,
-    /// How long one try may take.
-    pub timeout: Duration,
-}
-
-/// The channel of a notifier.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotifyChannel {
-    /// The event is posted to this address as JSON.
-    Webhook(String),
-    /// This program is started, with the event as JSON on its standard input and in its environment.
-    Command(Vec<String>),
-    /// A mail server delivers it to some addresses.
-    Email(Box<Email>),
-}
-
-impl Notifier {
-    /// A notifier of these kinds of events; `*` means all. `node.offline` and `node_offline` are the same.
-    ///
-    /// # Errors
-    /// There is no such kind, or the channel is invalid; the text says the fix.
-    pub fn new(on: Vec<String>, means: NotifyChannel) -> Result<Self, String> {
-        if on.is_empty() {
-            return Err("say on = [\"alarm\", …], or on = [\"*\"] for all events".to_owned());
-        }
-        Self::checked(None, on, means)
-    }
-
-    /// A notifier that jobs can name; it may have no kinds of its own.
-    ///
-    /// # Errors
-    /// There is no such kind, or the channel is invalid; the text says the fix.
-    pub fn named(name: NotifierName, on: Vec<String>, means: NotifyChannel) -> Result<Self, String> {
-        Self::checked(Some(name), on, means)
-    }
-
-    /// The name by which jobs refer to it.
-    #[must_use]
-    pub fn name(&self) -> Option<&NotifierName> {
-        self.name.as_ref()
-    }
-
-    fn checked(name: Option<NotifierName>, on: Vec<String>, means: NotifyChannel) -> Result<Self, String> {
-        if let Some(unknown) = on.iter().find(|kind| *kind != "*" && event_kind(kind).is_none()) {
-            return Err(format!("no event is called {unknown:?}: use \"*\" or some of {}", KINDS.join(", ")));
-        }
-        match &means {
-            NotifyChannel::Webhook(url) => send::check(url)?,
-            NotifyChannel::Command(argv) if argv.first().is_none_or(String::is_empty) => {
-                return Err("the command is empty: write command = [\"/path/to/program\", …]".to_owned());
-            }
-            NotifyChannel::Command(_) | NotifyChannel::Email(_) => {}
-        }
-        let pauses = [Duration::from_secs(1), Duration::from_secs(5)];
-        Ok(Self {
-            name,
-            on,
-            channel: means,
-            pauses,
-            window: Duration::from_mins(5),
-            timeout: Duration::from_secs(10),
-        })
-    }
-
-    fn wants(&self, kind: &str) -> bool {
-        self.on.iter().any(|on| on == "*" || event_kind(on) == Some(kind))
-    }
-}
 
 /// All notifiers of a node.
 pub(crate) struct Notifiers {

@@ -9,10 +9,11 @@ use evenkeel_core::time::{Millis, Mono, Wall};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use super::kinds::KINDS;
 use super::*;
 use crate::clock;
-use crate::config::Retention;
 use crate::history::{EventFilter, EventRecord, History, HistoryLocation, HistoryReader};
+use crate::retention::Retention;
 
 /// The bound of every wait.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::kinds::NOTIFY_FAILED;
 use super::message::Message;
-use super::notices::Receipt;
-use super::{Notifier, NotifyChannel, send};
+use super::notifier::{Notifier, NotifyChannel};
+use super::receipt::Receipt;
+use super::send;
 use crate::clock;
 use crate::history::{HistoryWrite, WeakHistory};
 
@@ -116,12 +118,7 @@ impl NotifyTask {
     fn fail(&self, text: String) {
         tracing::warn!("{text}");
         let at = clock::now().wall;
-        self.history.put(HistoryWrite::Event {
-            at,
-            node: self.node.clone(),
-            kind: super::NOTIFY_FAILED,
-            text,
-        });
+        self.history.put(HistoryWrite::Event { at, node: self.node.clone(), kind: NOTIFY_FAILED, text });
     }
 
     fn name(&self) -> String {
