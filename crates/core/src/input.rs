@@ -6,10 +6,11 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::Calendar;
-use crate::effect::{StopReason, Ticket};
+use crate::effect::Ticket;
 use crate::ids::{CalendarName, JobName, LockName, Member, NodeName, Operation, RequestId, RunId, Token};
 use crate::job::{Job, Occasion};
 use crate::load::HostLoad;
+pub use crate::outcome::RunOutcome;
 use crate::record::{Handover, PlannerKind, ProcessedItems};
 use crate::registry::{Change, ChangeBatch, LeaseGrant, LeaseId, RequestedAt, TxnOutcome};
 use crate::settings::Spread;
@@ -118,18 +119,6 @@ pub enum RunEvent {
     NotStarted,
     /// The run ended.
     Ended(RunOutcome),
-}
-
-/// The outcome of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RunOutcome {
-    /// It succeeded.
-    Succeeded,
-    /// With an error of its own; a command with this exit code, unless a signal ended it or it could not be started.
-    Failed(Option<u8>),
-    /// It was ended from outside.
-    Stopped(StopReason),
 }
 
 /// The commands that a node accepts.

@@ -21,6 +21,7 @@ pub mod lease;
 pub mod load;
 pub mod local;
 pub mod node;
+pub mod outcome;
 pub mod overdue;
 pub mod overlap;
 pub mod record;

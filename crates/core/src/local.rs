@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use crate::calendar::Calendar;
 use crate::commit_kind::CommitKind;
 use crate::effect::{Event, Ticket};
+use crate::handoff::HandoffRun;
 use crate::ids::{
     CalendarName, Fire, JobName, LockName, Member, NodeName, Operation, PoolName, RequestId, RunId, Shard,
 };
@@ -105,6 +106,18 @@ impl Given {
     /// taken for it.
     fn counts(&self) -> Option<bool> {
         self.sharded.then_some(self.ended.is_none())
+    }
+}
+
+impl HandoffRun {
+    pub(crate) fn of(given: &Given) -> Self {
+        let Given { run, attempt, ended, stopping, sharded, retry } = given.clone();
+        Self { run, attempt, ended: ended.map(|(ended, at)| (ended, at.0)), stopping, sharded, retry }
+    }
+
+    pub(crate) fn into_given(self) -> Given {
+        let Self { run, attempt, ended, stopping, sharded, retry } = self;
+        Given { run, attempt, ended: ended.map(|(ended, at)| (ended, Mono(at))), stopping, sharded, retry }
     }
 }
 

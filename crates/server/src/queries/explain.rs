@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use evenkeel::{Handle, RunStateError};
 use evenkeel_core::capacity::{Capacity, CapacityNode};
-use evenkeel_core::eligibility::DISPATCH;
+use evenkeel_core::view::DISPATCH;
 use evenkeel_core::ids::{CalendarName, JobName, Member, NodeName, PoolName, RunId};
 use evenkeel_core::job::{Job, Placement, Pool, Spec};
 use evenkeel_core::record::{

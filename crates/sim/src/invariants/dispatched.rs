@@ -1,7 +1,7 @@
 //! Checks dispatched jobs at rest: there is a planner, every plan is carried out, and nothing waits.
 
 use evenkeel_core::effect::VerdictState;
-use evenkeel_core::eligibility::DISPATCH;
+use evenkeel_core::view::DISPATCH;
 use evenkeel_core::ids::{JobName, Operation, Shard};
 use evenkeel_core::keys;
 use evenkeel_core::record::{BeatRecord, ClusterSettings, PlannerKind, ServingRecord, decode};

@@ -1,7 +1,7 @@
 //! Checks a dispatched job's plan: what one commit may change in it.
 
 use evenkeel_core::effect::VerdictState;
-use evenkeel_core::eligibility::DISPATCH;
+use evenkeel_core::view::DISPATCH;
 use evenkeel_core::ids::{Member, Operation};
 use evenkeel_core::job::Delivery;
 use evenkeel_core::keys;
