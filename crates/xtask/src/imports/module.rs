@@ -16,7 +16,7 @@ pub(super) struct CrateModule {
     pub(super) globs: Vec<Vec<String>>,
     /// The paths of two or more names outside of `use`.
     pub(super) paths: BTreeSet<Vec<String>>,
-    /// Every name outside of `use`.
+    /// Every name outside of `use` that can be one of an item.
     pub(super) words: BTreeSet<String>,
 }
 
@@ -93,8 +93,14 @@ impl CrateModule {
         }
         let path = names_from(tokens, from);
         let behind = from + 2 * path.len() - 1;
-        self.words.insert(path[0].clone());
-        let goes_on = from > 0 && tokens[from - 1].text == "::";
+        let before = from.checked_sub(1).map_or("", |before| tokens[before].text);
+        let goes_on = before == "::";
+        // A small name that is not called is a variable, a field or a module as a rule.
+        let called = matches!(tokens.get(behind).map_or("", |next| next.text), "(" | "!" | "<");
+        let is_large = path[0].starts_with(char::is_uppercase);
+        if path.len() > 1 || is_large || (called && !matches!(before, "." | "fn")) {
+            self.words.insert(path[0].clone());
+        }
         if path.len() > 1 && !goes_on {
             self.paths.insert(path);
         }
