@@ -12,6 +12,7 @@ mod links;
 mod lock;
 mod names;
 mod order;
+mod parameters;
 mod proofs;
 mod rules;
 mod shape;
@@ -68,6 +69,16 @@ pub const CHECKS: &[TidyCheck] = &[
         name: "long functions",
         forbids: "a function of more than 70 source lines",
         check: shape::long_functions,
+    },
+    TidyCheck {
+        name: "tuples",
+        forbids: "a parameter that is a tuple of three or more",
+        check: parameters::tuples,
+    },
+    TidyCheck {
+        name: "bools",
+        forbids: "a bare bool that a public function of core takes",
+        check: parameters::bools,
     },
     TidyCheck {
         name: "rules",

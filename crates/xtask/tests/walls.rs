@@ -290,6 +290,28 @@ fn long_functions() {
 }
 
 #[test]
+fn parameters_without_names() {
+    let planted =
+        ["pub fn planted(a: u8, (b, c, d): (u8, u8, u8)) {}", "fn planted(&self, a: &[(u8, u8, u8)]) {}"];
+    let expected = "crates/node/src/planted.rs:2: `planted` takes a tuple of 3 or more";
+    each_check_catches("tuples", expected, &planted, |house, line| {
+        house.write("crates/node/src/planted.rs", &format!("//! A planted file.\n{line}\n"));
+        house.edit("crates/node/src/lib.rs", |text| format!("{text}\nmod planted;\n"));
+    });
+    let expected = "crates/core/src/planted.rs:2: `planted` takes a bare bool: take an enum";
+    check_catches("bools", expected, |house| {
+        house.write("crates/core/src/planted.rs", "//! A planted file.\npub fn planted(is_so: bool) {}\n");
+        house.edit("crates/core/src/lib.rs", |text| format!("{text}\nmod planted;\n"));
+    });
+    let house = TreeCopy::copy();
+    let fine = "fn planted(a: (u8, u8), b: impl Fn(u8, u8, u8) -> (u8, u8, u8), c: bool) {}";
+    house.write("crates/core/src/planted.rs", &format!("//! A planted file.\n{fine}\n"));
+    house.edit("crates/core/src/lib.rs", |text| format!("{text}\nmod planted;\n"));
+    house.reports_nothing("tuples", "planted.rs");
+    house.reports_nothing("bools", "planted.rs");
+}
+
+#[test]
 fn rules_without_page_or_scenario() {
     let rule = |house: &TreeCopy| house.write("crates/core/src/rules/planted.rs", "//! A planted rule.\n");
     check_catches(

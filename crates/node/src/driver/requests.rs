@@ -56,7 +56,7 @@ impl Driver {
         }
         let id = self.pending_audit.number();
         self.pending_answers.insert(id, PendingAnswer { answer, lock: None });
-        let (begun, entry) = self.pending_audit.begin((id, asker, command), clock::now());
+        let (begun, entry) = self.pending_audit.begin(id, asker, command, clock::now());
         entry.into_iter().for_each(|entry| self.history.put(entry));
         match begun {
             AuditGate::Now(command) => self.step(Input::Asked(id, command)),
