@@ -1,6 +1,7 @@
 //! The next fire and the skipped fires of a job: grace and catch-up computed from times alone.
 
-use crate::job::CatchUp;
+use serde::{Deserialize, Serialize};
+
 use crate::schedule::Schedule;
 use crate::time::{Millis, Wall};
 
@@ -9,6 +10,19 @@ const SPREAD_MIN: Millis = Millis::secs(2);
 
 /// Why an at-most-once run is skipped after the registry went back in time.
 pub const FORGOTTEN: &str = "history lost: it may have run, and delivery is at_most_once";
+
+/// What becomes of fires older than the grace, after an outage or a pause of the whole cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CatchUp {
+    /// None of them runs.
+    Skip,
+    /// Only the latest of them runs.
+    #[default]
+    Latest,
+    /// All of them run, but no more than this many, the latest ones.
+    All(u32),
+}
 
 /// A source of fires.
 pub trait FireSource {

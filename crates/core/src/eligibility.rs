@@ -12,9 +12,8 @@ use crate::record::{ClusterSettings, Handover, Planner, PlannerKind};
 use crate::registry::{Guard, Revision};
 use crate::rule_context::RuleContext;
 use crate::time::{Millis, Mono, Wall};
+use crate::view::DISPATCH;
 
-/// The operation of planning dispatched jobs (S0-26: create tasks).
-pub const DISPATCH: &str = "dispatch";
 /// How much of the next beat is planned with this one: its planner starts only after the longest wait, and has to read
 /// and to commit.
 const MARGIN: Millis = Millis::secs(5);

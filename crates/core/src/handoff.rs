@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{JobName, Member, RunId};
 use crate::input::RunOutcome;
 use crate::job::Backoff;
-use crate::local::Given;
-use crate::time::{Millis, Mono, Wall};
+use crate::time::{Millis, Wall};
 
 /// The version of this format. A program reads no other one.
 pub const HANDOFF_VERSION: u32 = 1;
@@ -56,16 +55,4 @@ pub struct HandoffRun {
     pub sharded: bool,
     /// Whether and when another attempt follows it, as declared when it was given.
     pub retry: Option<Box<Backoff>>,
-}
-
-impl HandoffRun {
-    pub(crate) fn of(given: &Given) -> Self {
-        let Given { run, attempt, ended, stopping, sharded, retry } = given.clone();
-        Self { run, attempt, ended: ended.map(|(ended, at)| (ended, at.0)), stopping, sharded, retry }
-    }
-
-    pub(crate) fn into_given(self) -> Given {
-        let Self { run, attempt, ended, stopping, sharded, retry } = self;
-        Given { run, attempt, ended: ended.map(|(ended, at)| (ended, Mono(at))), stopping, sharded, retry }
-    }
 }

@@ -4,9 +4,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::effect::{StopReason, Ticket};
+use crate::effect::Ticket;
 use crate::ids::{CalendarName, JobName, Member, RunId, Token};
 use crate::load::HostLoad;
+pub use crate::outcome::RunOutcome;
 use crate::registry::{Change, ChangeBatch, LeaseGrant, LeaseId, RequestedAt, TxnOutcome};
 use crate::time::Wall;
 
@@ -118,18 +119,6 @@ pub enum RunEvent {
     NotStarted,
     /// The run ended.
     Ended(RunOutcome),
-}
-
-/// The outcome of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RunOutcome {
-    /// It succeeded.
-    Succeeded,
-    /// With an error of its own; a command with this exit code, unless a signal ended it or it could not be started.
-    Failed(Option<u8>),
-    /// It was ended from outside.
-    Stopped(StopReason),
 }
 
 /// One run that another node offers.

@@ -2,6 +2,7 @@
 
 mod calendars;
 mod dataflow;
+mod defaults;
 mod failures;
 pub mod http;
 mod limits;
@@ -16,6 +17,7 @@ mod retry;
 mod run_timeout;
 mod spec;
 mod times;
+mod validation;
 mod written;
 
 use alloc::boxed::Box;
@@ -26,13 +28,16 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
+pub use crate::due::CatchUp;
 use crate::ids::{CalendarName, JobName};
 use crate::labels::NodeSelector;
 use crate::registry::DurabilityClass;
 use crate::schedule::Dst;
 use crate::sharding_strategy::{NodeOrder, ShardingStrategy};
+use crate::shards::SHARDS_MAX;
 
 pub use dataflow::Dataflow;
+use defaults::{is_default, is_one, is_yes, one, yes};
 pub use http::Http;
 pub use limits::{Cores, LimitValues, Limits, RunLimitValues, RunLimits};
 pub use misfire::{MisfireSettings, default_grace};
@@ -44,8 +49,6 @@ pub use program::{LaunchSettings, Program, SHELL};
 pub use retry::{Backoff, Retry};
 pub use spec::{EnabledSwitch, OperatorSwitches, Spec, SwitchOrigin};
 
-/// The most shards a job may have.
-pub const SHARDS_MAX: u32 = 100_000;
 /// The longest list of fires that `catch_up = all(n)` catches up.
 pub const CATCH_UP_MAX: u32 = 1_000;
 /// How long a reshard waits for running shards when the job does not say, in seconds.
@@ -242,19 +245,6 @@ pub enum Delivery {
     AtLeastOnce,
 }
 
-/// What becomes of fires older than the grace, after an outage or a pause of the whole cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CatchUp {
-    /// None of them runs.
-    Skip,
-    /// Only the latest of them runs.
-    #[default]
-    Latest,
-    /// All of them run, but no more than this many, the latest ones.
-    All(u32),
-}
-
 /// The action of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Work {
@@ -278,14 +268,6 @@ impl fmt::Display for JobError {
 
 impl core::error::Error for JobError {}
 
-fn one() -> u32 {
-    1
-}
-
-fn yes() -> bool {
-    true
-}
-
 fn reshard_timeout() -> u64 {
     RESHARD_TIMEOUT
 }
@@ -293,20 +275,6 @@ fn reshard_timeout() -> u64 {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_usual(secs: &u64) -> bool {
     *secs == RESHARD_TIMEOUT
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_one(n: &u32) -> bool {
-    *n == 1
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_yes(b: &bool) -> bool {
-    *b
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl Job {

@@ -22,6 +22,7 @@ pub mod lifecycle;
 pub mod load;
 pub mod local;
 pub mod node;
+pub mod outcome;
 pub mod overdue;
 pub mod overlap;
 pub mod record;

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
 use crate::effect::{Event, Ticket};
+use crate::handoff::HandoffRun;
 use crate::ids::{Fire, JobName, LockName, Member, NodeName, Operation, PoolName, RunId, Shard};
 use crate::input::{Answer, ApplyResult, Command, CommandId, RunOutcome};
 use crate::job::{Backoff, Job};
@@ -101,6 +102,18 @@ impl Given {
     /// taken for it.
     fn counts(&self) -> Option<bool> {
         self.sharded.then_some(self.ended.is_none())
+    }
+}
+
+impl HandoffRun {
+    pub(crate) fn of(given: &Given) -> Self {
+        let Given { run, attempt, ended, stopping, sharded, retry } = given.clone();
+        Self { run, attempt, ended: ended.map(|(ended, at)| (ended, at.0)), stopping, sharded, retry }
+    }
+
+    pub(crate) fn into_given(self) -> Given {
+        let Self { run, attempt, ended, stopping, sharded, retry } = self;
+        Given { run, attempt, ended: ended.map(|(ended, at)| (ended, Mono(at))), stopping, sharded, retry }
     }
 }
 

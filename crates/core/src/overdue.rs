@@ -57,11 +57,11 @@ pub fn fire_status(
 ) -> FireStatus {
     match books {
         FireRecords::Claimed(run_state, holder, beside) => {
-            claimed(fire, now, (run_state, holder, beside), lives)
+            claimed(fire, now, run_state, holder, beside, lives)
         }
         FireRecords::Planned(plan) => planned(fire, now, plan, lives),
         FireRecords::Sharded(sharding, run_states, off) => {
-            sharded(fire, now, (sharding, run_states, off), lives)
+            sharded(fire, now, sharding, run_states, off, lives)
         }
     }
 }
@@ -69,7 +69,9 @@ pub fn fire_status(
 fn claimed(
     fire: Wall,
     now: Wall,
-    (run_state, holder, beside): (Option<&RunState>, Option<&Member>, usize),
+    run_state: Option<&RunState>,
+    holder: Option<&Member>,
+    beside: usize,
     lives: &dyn Fn(&Member) -> bool,
 ) -> FireStatus {
     if let Some(open) = run_state.and_then(|run_state| run_state.open_of(&Fire::Due(fire))) {
@@ -130,7 +132,9 @@ fn planned(fire: Wall, now: Wall, plan: Option<&Plan>, lives: &dyn Fn(&Member) -
 fn sharded(
     fire: Wall,
     now: Wall,
-    (sharding, run_states, off): (&Sharding, &BTreeMap<Member, ShardRunState>, &ShardSet),
+    sharding: &Sharding,
+    run_states: &BTreeMap<Member, ShardRunState>,
+    off: &ShardSet,
     lives: &dyn Fn(&Member) -> bool,
 ) -> FireStatus {
     if sharding.shard_map.number == 0 {

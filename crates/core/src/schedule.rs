@@ -11,6 +11,7 @@ mod bounds;
 mod calendar_filter;
 mod cron;
 mod cron_fields;
+mod doubts;
 mod edit;
 mod error;
 mod field;
@@ -18,6 +19,8 @@ mod foreign;
 mod name_hash;
 mod named;
 mod notes;
+mod rule;
+mod spec;
 #[cfg(test)]
 mod tests;
 mod zone;
@@ -26,17 +29,17 @@ pub use calendar_filter::CalendarFilter;
 pub use edit::{EditEffect, ScheduleEdit};
 pub(crate) use error::quote;
 pub use error::{ErrorSpan, ScheduleError};
+use rule::ScheduleRule;
+pub use spec::ScheduleSpec;
 pub use zone::Dst;
 
-use crate::steps::step;
 use crate::time::{Millis, Wall};
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use bounds::ScheduleBounds;
+use bounds::{ScheduleBounds, latest};
 use core::fmt;
 use core::hash::{Hash, Hasher};
-use cron_fields::CronFields;
 use field::CronDialect;
 use jiff::Timestamp;
 use name_hash::NameHash;
@@ -50,25 +53,6 @@ const MAX_RULES: usize = 16;
 
 /// 2025-01-01T00:00:00Z: a rule without years must fire some time after this, under today's clock-change rules.
 const RECENT: Wall = Wall(1_735_689_600_000);
-
-/// The timing fields of a job, as written; an empty field is not set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ScheduleSpec<'a> {
-    /// Its rules, one a line.
-    pub text: &'a str,
-    /// The IANA time zone in which all of this is read; UTC when empty.
-    pub timezone: &'a str,
-    /// The job's name, on which `H` and the jitter depend.
-    pub name: &'a str,
-    /// What clock changes do; when absent each rule's own default.
-    pub dst: Option<Dst>,
-    /// The first moment at which it may be due.
-    pub start_at: &'a str,
-    /// The moment from which on it is not due any more.
-    pub end_at: &'a str,
-    /// How far each fire may be moved, such as `5m`.
-    pub jitter: &'a str,
-}
 
 /// When a job is due: rules, and the zone they are read in. Pure, so every node computes the same fires.
 ///
@@ -95,19 +79,6 @@ type ScheduleIdentity<'a> =
 enum ScheduleRules {
     One(ScheduleRule),
     Many(Arc<[ScheduleRule]>),
-}
-
-/// A rule: one line of the text.
-#[derive(Clone, Debug)]
-enum ScheduleRule {
-    /// Local times of the zone's calendar.
-    Cron(CronFields, Dst),
-    /// Every so many milliseconds, counted from so many after the Unix epoch.
-    Every(i64, i64),
-    /// So many milliseconds after the end of the run before.
-    AfterCompletion(i64),
-    /// One moment.
-    Once(Wall),
 }
 
 impl ScheduleRule {
@@ -346,23 +317,6 @@ fn within(moment: Wall) -> i64 {
 #[must_use]
 pub fn seed(name: &str) -> u64 {
     NameHash::of(name).of_field("catch_up_spread")
-}
-
-/// The last fire in `(after, until]` of those that `next` finds, by halving.
-fn latest(after: Wall, until: Wall, next: impl Fn(Wall) -> Option<Wall>) -> Option<Wall> {
-    let fire_after = |t: i64| next(Wall(t)).filter(|due| *due <= until);
-    let mut found = fire_after(after.0)?;
-    // No fire lies in (none_after, until], and `found` is a fire at or before `none_after`.
-    let mut none_after = until.0;
-    while found.0 < none_after {
-        step();
-        let middle = found.0 + none_after.saturating_sub(found.0) / 2;
-        match fire_after(middle) {
-            Some(due) => found = due,
-            None => none_after = middle,
-        }
-    }
-    Some(found)
 }
 
 impl fmt::Display for Schedule {

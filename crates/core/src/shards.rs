@@ -8,7 +8,9 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{IdError, Shard};
-use crate::job::SHARDS_MAX;
+
+/// The most shards a job may have.
+pub const SHARDS_MAX: u32 = 100_000;
 
 /// A set of shards of one job. Equal sets are equal values.
 ///

@@ -22,6 +22,7 @@ mod cluster;
 mod dispatched;
 mod groups;
 mod index;
+mod job_id;
 mod names;
 mod notify;
 mod pools;
@@ -29,13 +30,11 @@ mod sharded;
 mod unschedulable;
 
 pub use absorb::ViewChanges;
+pub use cluster::DISPATCH;
 pub use dispatched::{DispatchedState, KnownPlan};
 pub use groups::GroupId;
+pub use job_id::JobId;
 pub use sharded::{KnownShardState, ShardTerms, ShardedState};
-
-/// A job's number within one view. Numbers are local to a node and never reused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(pub(crate) u32);
 
 /// An entry's record with the revision at which it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

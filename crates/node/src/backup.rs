@@ -3,6 +3,7 @@
 //! [`evenkeel_core::backup`] decides which entries are copied, and under which names. This module reads and writes
 //! them. A process may die at any point without harm: the same call, made again, continues.
 
+mod error;
 mod file;
 mod history;
 mod migrate;
@@ -11,29 +12,14 @@ mod restore;
 
 use evenkeel_core::backup::{BackupCounts, count_entries, open_runs, retire_members};
 use evenkeel_core::record::{ClusterRecord, JoinRefusal, Layouts};
-use evenkeel_core::time::Wall;
-use evenkeel_registry::RegistryError;
 
 use crate::clock;
+pub use error::BackupError;
 pub use file::{Backup, BackupHeader};
 pub use history::HistoryCopy;
 pub use migrate::{MigrationReport, migrate};
 use registry::BackupRegistry;
 use restore::RestoreStart;
-
-/// Why a backup, restore or migration failed. Each text says the fix.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BackupError {
-    /// A registry cannot be used.
-    #[error("{0}")]
-    Registry(#[from] RegistryError),
-    /// The state of the registry or cluster does not allow it.
-    #[error("{0}")]
-    Conflict(String),
-    /// The input is no backup, or no registry that outlives its process.
-    #[error("{0}")]
-    Invalid(String),
-}
 
 /// The result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +99,7 @@ async fn put_back(books: &BackupRegistry, backup: &Backup) -> Result<RestoreRepo
     if let Some(unknown) = Layouts::OWN.lacks(*layout) {
         return Err(BackupError::Invalid(format!("the backup cannot be read: {unknown}")));
     }
-    let generation = raised(*generation, books)?;
+    let generation = restore::raised(*generation, books)?;
     // What was written after the backup was taken is lost.
     let (engine, lost) = (Some(books.facts().generation), Some(books.time().await?));
     let record =
@@ -135,24 +121,6 @@ async fn put_back(books: &BackupRegistry, backup: &Backup) -> Result<RestoreRepo
 #[must_use]
 pub fn shown(url: &str) -> String {
     evenkeel_registry::redacted(url)
-}
-
-/// The number to add to the generation of the registry's engine, so that new tokens are greater than all tokens of this
-/// generation, and than the engine's own.
-fn raised(generation: u16, books: &BackupRegistry) -> Result<u16, BackupError> {
-    let engine = books.facts().generation;
-    let added = generation.saturating_sub(engine).saturating_add(1);
-    match u32::from(engine) + u32::from(added) <= u32::from(u16::MAX) && generation < u16::MAX {
-        true => Ok(added),
-        false => Err(BackupError::Conflict(format!(
-            "the generation is {generation}, and there are not many more: declare the jobs anew in an empty registry"
-        ))),
-    }
-}
-
-/// The current time, for an entry.
-fn now() -> Wall {
-    clock::now().wall
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! It decides nothing. Each effect becomes one request whose answer, failure included, comes back as one input. One
 //! task owns the node. Whatever may wait runs in other tasks and reports through the [`inbox`].
 
+mod answers;
 mod changes;
 mod cluster;
 mod commits;
@@ -20,6 +21,7 @@ mod registry_thread;
 mod requests;
 mod runs;
 mod timer;
+mod upgrade_state;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -36,10 +38,12 @@ use evenkeel_registry::Registry;
 use tokio::sync::{Notify, mpsc, watch as watching};
 
 use crate::clock;
-use crate::executor::{ExecutorEvent, Executors, TrustDeadline};
-use crate::handle::HandleRequest;
+use crate::executor::{ExecutorEvent, TrustDeadline};
+use crate::executors::Executors;
 use crate::history::{History, HistoryEvent, HistoryWrite, LoadPoint, NoticePolicy};
 use crate::notify::{Notifiers, log_event};
+use crate::request::HandleRequest;
+use answers::PendingAnswer;
 use commits::{CommitProgress, CommitQueue};
 use feed::FeedListener;
 use inbox::{DriverEvent, EventSender, Inbox};
@@ -47,12 +51,10 @@ use lease::Leases;
 use overdue_watch::LateStart;
 use peers::DriverPeers;
 use pending_audit::PendingAudit;
-pub(crate) use requests::ENDED;
-use requests::PendingAnswer;
 use runs::RunTracker;
 use timer::Timer;
+use upgrade_state::UpgradeState;
 
-pub(crate) use handoff::NodeUpgrade;
 pub(crate) use lifecycle::begin;
 
 /// How many inputs are taken before their effects go out together.
@@ -93,7 +95,7 @@ struct Driver {
     /// The latest alarm not reported yet: each claim above the threshold raises one, and many are reported as one.
     alarm: Option<Event>,
     notifiers: Notifiers,
-    upgrading: handoff::UpgradeState,
+    upgrading: UpgradeState,
     /// Receives fires that began later than their jobs allow.
     late: mpsc::UnboundedSender<LateStart>,
 }

@@ -2,14 +2,12 @@
 
 use std::borrow::Cow;
 
-use evenkeel_core::effect::{Run, StopReason};
+use evenkeel_core::effect::Run;
 use evenkeel_core::ids::RunId;
 use evenkeel_core::input::RunOutcome;
-use evenkeel_core::job::Work;
 use evenkeel_core::time::{Mono, Wall};
 
 use crate::clock;
-use crate::executors::{CommandExecutor, FunctionExecutor, HttpExecutor};
 
 /// Until when runs may act, and by when they must be dead (law 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,54 +59,5 @@ impl AttemptResult {
             started: now,
             at: now,
         }
-    }
-}
-
-/// All executors of a node.
-pub(crate) struct Executors {
-    pub(crate) functions: FunctionExecutor,
-    pub(crate) commands: CommandExecutor,
-    pub(crate) http: HttpExecutor,
-}
-
-impl Executors {
-    /// Queues a run, which starts at the latest with the next [`go`](Self::go).
-    pub(crate) fn start(&mut self, run: Run) {
-        match run.work.clone() {
-            Work::Function(name) => self.functions.start(run, &name),
-            Work::Command(argv) => self.commands.start(run, argv),
-            Work::Http(http) => self.http.start(run, http),
-        }
-    }
-
-    /// Starts the queued runs.
-    pub(crate) fn go(&mut self) {
-        self.functions.go();
-    }
-
-    /// Ends a run; does nothing if the run is not executed here.
-    pub(crate) fn stop(&mut self, run: &RunId, reason: StopReason) {
-        self.functions.stop(run, reason);
-        self.commands.stop(run, reason);
-        self.http.stop(run, reason);
-    }
-
-    /// Moves the trust deadline.
-    pub(crate) fn trust(&mut self, trust: TrustDeadline) {
-        self.functions.trust(trust);
-        self.commands.trust(trust);
-        self.http.trust(trust);
-    }
-
-    /// Asks functions to stop and drops requests when the deadline has passed. Commands are the guard's.
-    pub(crate) fn fence(&mut self, now: Mono) {
-        self.functions.fence(now);
-        self.http.fence(now);
-    }
-
-    /// Forgets a run that has ended.
-    pub(crate) fn forget(&mut self, run: &RunId) {
-        self.functions.forget(run);
-        self.http.forget(run);
     }
 }

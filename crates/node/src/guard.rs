@@ -15,6 +15,7 @@ mod limits;
 mod orphans;
 mod output;
 mod process;
+mod role;
 mod shim;
 mod signals;
 mod starts;
@@ -28,18 +29,9 @@ use crate::upgrade;
 pub(crate) use client::{GuardClient, GuardConnection};
 pub(crate) use environment::withhold_own;
 pub(crate) use handoff::{GuardHandoff, GuardPipes, GuardTransfer};
+use role::is_alone;
+pub(crate) use role::{BE_ALONE, ROLE};
 pub(crate) use wire::{AttemptId, GuardRequest, LaunchSpec, WIRE};
-
-/// The environment variable that gives a fresh process its role.
-pub(crate) const ROLE: &str = "EVENKEEL_ROLE";
-/// The guard's argument, after its data folder, that turns cgroups off.
-const NO_CGROUPS: &str = "no-cgroups";
-/// The file in the data folder that a guard locks for as long as runs may live.
-pub(crate) const LOCK: &str = "guard.lock";
-
-/// The fix for a program that is to run commands.
-pub(crate) const BE_ALONE: &str = "call evenkeel::guard::run_if_asked() first in main, before #[tokio::main] or anything else starts \
-                                   a thread";
 
 static CAN_GUARD: AtomicBool = AtomicBool::new(false);
 
@@ -56,12 +48,6 @@ pub fn run_if_asked() {
         Some(upgrade::INFO_ROLE) => std::process::exit(upgrade::print_info()),
         _ => {}
     }
-}
-
-/// Whether this process has one thread. A fork copies no other, and a lock held by another would stay locked.
-fn is_alone() -> bool {
-    // If the host does not say, assume one thread.
-    std::fs::read_dir("/proc/self/task").map_or(true, |threads| threads.count() == 1)
 }
 
 /// Whether this program can be its own guard.

@@ -14,16 +14,15 @@ use evenkeel_core::node::Node;
 use evenkeel_core::record::{Plan, RunState, ShardRunState, decode};
 use evenkeel_core::registry::{Change, EngineFacts};
 use evenkeel_core::time::Wall;
-use evenkeel_registry::RegistryError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::audit::{AuditAction, AuditFilter, AuditOutcome, AuditRecord, Requester, UPGRADE_BEGINS};
-use crate::driver::{ENDED, NodeUpgrade};
 use crate::history::{
     EventFilter, EventRecord, HistoryError, HistoryReader, LoadPoint, RunFilter, RunRecord,
 };
 use crate::lock::LockGuard;
 use crate::logs::{LogChunk, Logs};
+use crate::request::{ENDED, HandleRequest, NodeUpgrade};
 use crate::upgrade::ProgramFile;
 
 /// How often [`Handle::wait`] checks when another node executes the run.
@@ -48,21 +47,6 @@ pub(crate) struct HandleState {
     pub(crate) changes: watch::Receiver<u64>,
     /// `None` while the node runs; then why it stopped by itself, or an empty text.
     pub(crate) stopped: watch::Receiver<Option<String>>,
-}
-
-/// A request from a handle to its node.
-pub(crate) enum HandleRequest {
-    /// A command of the node's own work, without an audit entry.
-    Ask(Command, oneshot::Sender<Answer>),
-    /// A requested change, with an audit entry.
-    Change(Requester, Command, oneshot::Sender<Answer>),
-    /// Writes an audit entry about a decision made beside the node.
-    LogDecision(Requester, AuditAction, (AuditOutcome, String)),
-    /// Reads these entries, which the feed does not carry.
-    Read(Vec<Key>, oneshot::Sender<Result<Vec<Change>, RegistryError>>),
-    /// Continues the node in another program.
-    Upgrade(Box<NodeUpgrade>),
-    Halt,
 }
 
 /// How a node left.

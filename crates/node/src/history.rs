@@ -14,11 +14,15 @@ mod audit;
 mod connection;
 mod dialect;
 mod draft;
+mod entry;
+mod event;
 mod location;
 mod notice;
+mod progress;
 mod query;
 mod record;
 mod retention;
+mod rows;
 mod schema;
 mod store;
 mod tables;
@@ -30,59 +34,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use evenkeel_core::ids::RunId;
-use evenkeel_core::input::CommandId;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use crate::config::Retention;
+use crate::retention::Retention;
 
 pub(crate) use audit::{AuditDisposition, AuditEntry};
+pub(crate) use entry::HistoryWrite;
+pub(crate) use event::HistoryEvent;
 pub(crate) use location::HistoryLocation;
 pub(crate) use notice::{Notice, NoticePolicy};
+use progress::WriteProgress;
 pub use query::HistoryError;
 pub(crate) use query::HistoryReader;
 pub use record::{AttemptState, EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord};
-pub(crate) use write::HistoryWrite;
 use writer::HistoryWriter;
-
-/// An event from history to the node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum HistoryEvent {
-    /// This verdict is durable.
-    Recorded { run: RunId, attempt: u32 },
-    /// This entry of the audit log is durable, so its change may be tried.
-    AuditWritten(CommandId),
-    /// Whether the database accepts entries.
-    Writable(bool),
-    /// A file was deleted, replaced or damaged while in use, or a folder accepts no writes: which one, and what to do.
-    StorageFailed(String),
-    /// This notice is durable and has to be sent.
-    Notice(Box<Notice>),
-}
 
 /// The handle of the node's one history writer.
 pub(crate) struct History {
     queue: mpsc::UnboundedSender<HistoryWrite>,
     progress: WriteProgress,
     done: oneshot::Receiver<()>,
-}
-
-/// The writer's progress.
-#[derive(Clone)]
-struct WriteProgress {
-    /// How many entries were queued.
-    put: Arc<AtomicU64>,
-    /// How many of them are written or given up.
-    written: watch::Receiver<u64>,
-}
-
-impl WriteProgress {
-    /// Waits until everything queued so far is durable, at most this long. Returns whether it is.
-    async fn settle(&self, bound: Duration) -> bool {
-        let (put, mut written) = (self.put.load(Ordering::Relaxed), self.written.clone());
-        let settled = written.wait_for(|written| *written >= put);
-        tokio::time::timeout(bound, settled).await.is_ok_and(|settled| settled.is_ok())
-    }
 }
 
 /// A handle that does not keep history open, for tasks that may write entries after history has ended.

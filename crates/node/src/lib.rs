@@ -46,10 +46,12 @@ mod lock;
 mod logs;
 mod notify;
 mod peers;
+mod request;
+mod retention;
 
 pub use evenkeel_core as core;
 
-pub use config::{Config, Retention};
+pub use config::Config;
 pub use error::OpenError;
 pub use evenkeel_core::input::{Answer, Command};
 pub use evenkeel_core::job::{Dataflow, Http, Job, Program, Work};
@@ -61,6 +63,7 @@ pub use lock::LockGuard;
 pub use logs::LogChunk;
 pub use notify::{Email, Notifier, NotifyChannel, Password};
 pub use peers::{PeerCall, PeerReply, PeerRpc};
+pub use retention::Retention;
 
 /// Opens a node: joins the cluster whose data the registry holds, and starts to work.
 ///

@@ -3,7 +3,8 @@
 use evenkeel_core::ids::{LockName, Token};
 use evenkeel_core::input::{Answer, Command, Refusal};
 
-use crate::handle::{Handle, HandleRequest};
+use crate::handle::Handle;
+use crate::request::HandleRequest;
 
 /// A held lock. Dropping it releases it, once for each time it was taken (`S1-09`).
 pub struct LockGuard {

@@ -13,7 +13,7 @@ use evenkeel_core::ids::{Fire, RunId};
 use evenkeel_core::time::{Millis, Wall};
 use serde::{Deserialize, Serialize};
 
-use crate::config::Retention;
+use crate::retention::Retention;
 
 pub(crate) use writer::{LogLimits, LogWriter};
 

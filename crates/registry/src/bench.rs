@@ -2,6 +2,7 @@
 //!
 //! Benchmarks print their own figure as a percentage of this one.
 
+mod client;
 mod file;
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -19,19 +20,10 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
+use crate::EngineUrl;
 use crate::clock::Stopwatch;
 use crate::sqlite::connect;
-use crate::{BoxFuture, EngineUrl};
-
-/// As long as a run state's value usually is.
-pub const VALUE: [u8; 96] = [7; 96];
-
-/// The key of a row.
-#[must_use]
-pub fn row_key(row: u32) -> String {
-    let job = format!("job-{row:07}").parse().expect("such a name is allowed");
-    evenkeel_core::keys::run_state(&job).to_string()
-}
+pub use client::{BaselineClient, BenchError, VALUE, row_key};
 
 /// The row of the `n`th replacement: all over the table, each once before any comes again.
 ///
@@ -76,18 +68,6 @@ pub fn sqlite_ceiling(path: &Path, rows: u32, batch: u32, rounds: u32) -> rusqli
         spent += watch.elapsed();
     }
     Ok(f64::from(batch * rounds) / spent.as_secs_f64())
-}
-
-/// The error of a client.
-pub type BenchError = Box<dyn std::error::Error + Send + Sync>;
-
-/// An engine's own client, used directly: the ceiling for everything that commits through it.
-///
-/// Rows are named by [`row_key`] and hold [`VALUE`]. A commit replaces two of them, each guarded by its last revision,
-/// as the two writes of one fire are.
-pub trait BaselineClient: Send {
-    /// Makes these commits. No row is named twice.
-    fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), BenchError>>;
 }
 
 /// Connects directly to the engine at a URL (of SQLite: a file that does not exist yet) and creates this many rows

@@ -26,9 +26,11 @@ mod linearizability;
 mod list;
 #[doc(hidden)]
 pub mod races;
+mod random;
 #[doc(hidden)]
 pub mod reads;
 mod server;
+mod stage;
 mod timeouts;
 mod timing;
 #[doc(hidden)]
@@ -38,70 +40,19 @@ pub mod writes;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::time::Duration;
-
-use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{
-    Change, ChangeBatch, Entry, Guard, LeaseGrant, LeaseId, Revision, Txn, TxnOutcome, Write,
-};
-use evenkeel_core::time::Millis;
 
 use crate::clock::ManualClock;
-use crate::{BoxFuture, Feed, Registry, RegistryError};
+use random::Xorshift;
+pub use stage::{Engine, Stage};
+use stage::{
+    TTL, WAIT, absent, at, born, changes_until, delete, key, next_batch, next_changes, present, put, put_by,
+    txn,
+};
 use timeouts::{TimeoutLog, TimeoutMonitor};
 use timing::{ATTEMPTS, StageTime};
 
 pub use server::{ServerEngine, server_url, with_fresh_namespace};
 pub use timing::{CaseResult, MachineStall, ServerTiming, TimeSource, TimedLease};
-
-/// One registry of an engine, for any number of connections. Dropped when its case is over.
-pub trait Engine: Send + Sync + 'static {
-    /// Connects to the registry, as another process would.
-    fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>>;
-
-    /// Where its time comes from.
-    fn time_source(&self) -> TimeSource {
-        TimeSource::Manual
-    }
-
-    /// Whether the engine can be tested here; if not, it has printed why.
-    fn is_available(&self) -> bool {
-        true
-    }
-}
-
-impl<E: Engine> Engine for Option<E> {
-    fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>> {
-        match self {
-            Some(engine) => engine.connect(),
-            None => {
-                Box::pin(async { Err(RegistryError::Unavailable("there is no such engine here".into())) })
-            }
-        }
-    }
-
-    fn time_source(&self) -> TimeSource {
-        self.as_ref().map_or(TimeSource::Manual, Engine::time_source)
-    }
-
-    fn is_available(&self) -> bool {
-        self.as_ref().is_some_and(Engine::is_available)
-    }
-}
-
-/// The stage of a case: a registry that began empty.
-pub struct Stage {
-    /// A connection to the registry.
-    pub registry: Arc<dyn Registry>,
-    time: StageTime,
-    engine: Box<dyn Engine>,
-}
-
-/// How long a case waits for an expected event: long enough for a busy machine, short enough for a person.
-const WAIT: Duration = Duration::from_secs(60);
-
-/// A usual term.
-const TTL: Millis = Millis::secs(10);
 
 /// Runs one case. Called by [`conformance!`](crate::conformance!).
 ///
@@ -150,194 +101,6 @@ fn run_attempt<E: Engine, F: Future<Output: CaseResult>>(
         let verdict = tokio::time::timeout(longest, case(Stage { registry, time, engine })).await;
         verdict.expect("the case ends").is_stalled()
     })
-}
-
-impl Stage {
-    /// Another connection to the same registry.
-    pub async fn connect_again(&self) -> Arc<dyn Registry> {
-        self.engine.connect().await.expect("the engine connects again")
-    }
-
-    /// Closes all connections, and connects again.
-    pub async fn restart(self) -> Self {
-        let Self { registry, time, engine } = self;
-        drop(registry);
-        let registry = engine.connect().await.expect("the engine connects after a restart");
-        Self { registry, time, engine }
-    }
-
-    /// Sends one transaction.
-    pub async fn commit(&self, txn: Txn) -> TxnOutcome {
-        let mut outcomes = self.registry.commit(vec![txn]).await;
-        assert_eq!(outcomes.len(), 1, "one answer a transaction");
-        outcomes.remove(0)
-    }
-
-    /// Sends a transaction that must be made.
-    pub async fn commit_applied(
-        &self,
-        guards: impl Into<Vec<Guard>>,
-        writes: impl Into<Vec<Write>>,
-    ) -> Revision {
-        match self.commit(txn(guards, writes)).await {
-            TxnOutcome::Applied(revision) => revision,
-            other => panic!("should have been made: {other:?}"),
-        }
-    }
-
-    /// Makes many writes, in as few transactions as the engine takes.
-    pub async fn fill(&self, writes: Vec<Write>) {
-        for part in writes.chunks(self.registry.facts().operations_max) {
-            self.commit_applied([], part).await;
-        }
-    }
-
-    /// Sends a transaction that must be refused, and returns the entries of the answer.
-    pub async fn commit_refused(
-        &self,
-        guards: impl Into<Vec<Guard>>,
-        writes: impl Into<Vec<Write>>,
-    ) -> Vec<Change> {
-        match self.commit(txn(guards, writes)).await {
-            TxnOutcome::Refused(found) => found,
-            other => panic!("should have been refused: {other:?}"),
-        }
-    }
-
-    /// Whether guards hold, by a transaction that writes nothing.
-    pub async fn holds(&self, guards: impl Into<Vec<Guard>>) -> bool {
-        match self.commit(txn(guards, [])).await {
-            TxnOutcome::Applied(_) => true,
-            TxnOutcome::Refused(_) => false,
-            TxnOutcome::Unknown => panic!("should have been answered"),
-        }
-    }
-
-    /// Opens a lease whose end the case does not wait for.
-    pub async fn lease(&self) -> LeaseId {
-        self.open(self.long_ttl()).await.lease
-    }
-
-    /// Opens a lease.
-    pub async fn open(&self, ttl: Millis) -> LeaseGrant {
-        self.registry.open(ttl).await.expect("a lease")
-    }
-
-    /// Renews a lease.
-    pub async fn renew(&self, lease: LeaseId) -> Option<LeaseGrant> {
-        self.registry.renew(lease).await.expect("an answer to the renewal")
-    }
-
-    /// Ends a lease.
-    pub async fn close(&self, lease: LeaseId) {
-        self.registry.close(lease).await.expect("the lease is closed");
-    }
-
-    /// The entry at a key.
-    pub async fn entry(&self, at: &str) -> Option<Entry> {
-        self.read([at]).await.remove(0).entry
-    }
-
-    /// The value at a key as text.
-    pub async fn value(&self, at: &str) -> Option<String> {
-        self.entry(at).await.map(|entry| String::from_utf8_lossy(&entry.value).into_owned())
-    }
-
-    /// Reads some keys.
-    pub async fn read<const N: usize>(&self, keys: [&str; N]) -> Vec<Change> {
-        self.registry.read(keys.map(key).to_vec()).await.expect("the entries")
-    }
-
-    /// Lists.
-    pub async fn list(&self) -> ChangeBatch {
-        self.registry.list().await.expect("the listing")
-    }
-
-    /// Opens a feed.
-    pub async fn watch(&self, after: Revision) -> Feed {
-        self.registry.watch(after).await.expect("the feed")
-    }
-}
-
-/// The next batch, which must come.
-async fn next_batch(feed: &mut Feed) -> ChangeBatch {
-    let next = tokio::time::timeout(WAIT, feed.next()).await.expect("news in time");
-    next.expect("news without a gap")
-}
-
-/// The next batch that has changes, which must come.
-async fn next_changes(feed: &mut Feed) -> ChangeBatch {
-    loop {
-        let batch = next_batch(feed).await;
-        if !batch.changes.is_empty() {
-            return batch;
-        }
-    }
-}
-
-/// Every change up to a revision, which must come.
-async fn changes_until(feed: &mut Feed, revision: Revision) -> Vec<Change> {
-    let mut changes = Vec::new();
-    loop {
-        let batch = next_batch(feed).await;
-        changes.extend(batch.changes);
-        if batch.revision >= revision {
-            return changes;
-        }
-    }
-}
-
-fn key(text: &str) -> Key {
-    Key::from_stored(text)
-}
-
-fn txn(guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>) -> Txn {
-    Txn { guards: guards.into(), writes: writes.into() }
-}
-
-fn put(at: &str, value: &str) -> Write {
-    Write::Put { key: key(at), value: value.as_bytes().into(), owner: None }
-}
-
-fn put_by(lease: LeaseId, at: &str, value: &str) -> Write {
-    Write::Put { key: key(at), value: value.as_bytes().into(), owner: Some(lease) }
-}
-
-fn delete(at: &str) -> Write {
-    Write::Delete { key: key(at) }
-}
-
-fn absent(at: &str) -> Guard {
-    Guard::Absent(key(at))
-}
-
-fn present(at: &str) -> Guard {
-    Guard::Present(key(at))
-}
-
-fn at(key_text: &str, revision: Revision) -> Guard {
-    Guard::At(key(key_text), revision)
-}
-
-fn born(key_text: &str, revision: Revision) -> Guard {
-    Guard::Born(key(key_text), revision)
-}
-
-/// A reproducible random generator (xorshift).
-struct Xorshift(u64);
-
-impl Xorshift {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        let bound = u64::try_from(from.len()).expect("a length is a number");
-        from[usize::try_from(self.below(bound)).expect("below a length")]
-    }
 }
 
 #[cfg(test)]

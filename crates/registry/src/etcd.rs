@@ -19,6 +19,7 @@ mod login;
 mod message;
 mod meta;
 mod read;
+mod shared;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -36,12 +37,10 @@ use crate::{BoxFuture, EngineUrl, Registry, RegistryError};
 pub(crate) use baseline::EtcdBaseline;
 use client::EtcdClient;
 use keyspace::EtcdKeyspace;
+use shared::{EtcdShared, REQUEST_MAX};
 
 /// The largest value; a transaction may have several as long as it stays below [`REQUEST_MAX`].
 const VALUE_MAX: usize = 1 << 20;
-
-/// The largest request: etcd's own limit of 1.5 MiB, minus its overhead.
-const REQUEST_MAX: usize = (3 << 19) - 1_024;
 
 /// The part of it for keys and values; the rest is for the overhead of each.
 const BYTES_MAX: usize = REQUEST_MAX - (64 << 10);
@@ -52,22 +51,6 @@ const UNDER_WAY_MAX: usize = 256;
 /// A registry in etcd.
 pub struct Etcd {
     shared: Arc<EtcdShared>,
-}
-
-/// The state that requests and listeners share.
-struct EtcdShared {
-    facts: EngineFacts,
-    version: String,
-    keyspace: EtcdKeyspace,
-    /// The revision at which this generation was written.
-    since: Revision,
-    client: Arc<EtcdClient>,
-    permits: Semaphore,
-    last_error: Mutex<Option<Arc<RegistryError>>>,
-    /// The latest revision in an answer of this process.
-    announced: watch::Sender<Revision>,
-    /// The revision of the last progress entry that this process wrote.
-    progress_written: tokio::sync::Mutex<Revision>,
 }
 
 impl Etcd {
@@ -127,20 +110,6 @@ fn raise_generation_on_loss(url: EngineUrl, namespace: String, wire: &Arc<EtcdCl
         }
         wire.upgrade().iter().for_each(|wire| wire.fail_permanently(why.clone()));
     });
-}
-
-impl EtcdShared {
-    fn set_last_error(&self, error: Option<RegistryError>) {
-        let mut trouble = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
-        if trouble.as_deref() != error.as_ref() {
-            *trouble = error.map(Arc::new);
-        }
-    }
-
-    /// Announces a revision that was in an answer, for every listener to reach.
-    fn announce(&self, revision: Revision) {
-        self.announced.send_if_modified(|told| revision > std::mem::replace(told, revision.max(*told)));
-    }
 }
 
 impl Registry for Etcd {

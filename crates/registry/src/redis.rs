@@ -5,6 +5,7 @@
 
 mod connector;
 mod errors;
+mod facts;
 mod health;
 mod listener;
 mod reader;
@@ -16,8 +17,7 @@ use std::sync::{Arc, OnceLock};
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{
-    Change, ChangeBatch, DurabilityClass, EngineFacts, FeedKind, LeaseGrant, LeaseId, Revision, Txn,
-    TxnOutcome,
+    Change, ChangeBatch, EngineFacts, LeaseGrant, LeaseId, Revision, Txn, TxnOutcome,
 };
 use evenkeel_core::time::Millis;
 use tokio::task::AbortHandle;
@@ -27,27 +27,8 @@ use crate::health::HealthReport;
 use crate::queue::WriterHandle;
 use crate::{BoxFuture, EngineUrl, Registry, RegistryError};
 use connector::RedisConnector;
-use session::{ANSWER, RedisSession, SharedSession};
-use writer::TICK;
-
-/// How far the registry's time advances at most when the server's clock is set forward, which is the most that a
-/// lease may end early by.
-const TIME_STEP: Millis = Millis(500);
-
-/// The facts that are the same for every server.
-const FACTS: EngineFacts = EngineFacts {
-    engine: "redis",
-    class: DurabilityClass::C,
-    feed: FeedKind::Pushed,
-    // A client without deadlines of its own acts at each tick, and waits for the answer.
-    notice: Millis(TICK.0 + ANSWER.0),
-    early: TIME_STEP,
-    ttl_min: Millis::secs(2),
-    value_max: 16 << 20,
-    operations_max: 4096,
-    bytes_max: 32 << 20,
-    generation: 0,
-};
+use facts::FACTS;
+use session::{RedisSession, SharedSession};
 
 /// A registry in one database of a Redis server, below one namespace. Dropping it sends the queued requests.
 pub struct Redis {

@@ -7,7 +7,9 @@
 //! [`SqlConnection`], [`SqlStatement`] and [`TableLayout`] also serve other users of tables on such a server.
 
 mod clock_step;
+mod config;
 mod connection;
+mod dialect;
 mod errors;
 mod layout;
 mod listener;
@@ -15,15 +17,14 @@ mod reader;
 mod snapshot;
 mod state;
 mod statement;
+mod target;
 mod writer;
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{
-    Change, ChangeBatch, DurabilityClass, EngineFacts, FeedKind, LeaseGrant, LeaseId, Revision, Txn,
-    TxnOutcome,
+    Change, ChangeBatch, EngineFacts, FeedKind, LeaseGrant, LeaseId, Revision, Txn, TxnOutcome,
 };
 use evenkeel_core::time::Millis;
 use tokio::sync::watch;
@@ -31,31 +32,19 @@ use tokio::sync::watch;
 use crate::feed::Feed;
 use crate::health::HealthReport;
 use crate::queue::WriterHandle;
-use crate::url::EngineUrl;
-use crate::{BoxFuture, Registry, RegistryError, fits};
+use crate::{BoxFuture, Registry, RegistryError};
 use clock_step::ClockObservation;
+pub(crate) use config::SqlConfig;
+use config::{BYTES_MAX, NOTICE_PUSHED, POLL, SqlLimits, SqlServerIdentity, with_timeout};
 pub use connection::{SqlConnection, SqlResult, SqlRow, SqlTarget, timeout_error};
+pub(crate) use dialect::{RegistryDialect, SqlServerInfo, TableNames};
 pub use errors::explain;
 pub use layout::TableLayout;
 use reader::SqlReaders;
 pub use statement::{ROWS_MAX, SqlArg, SqlDialect, SqlStatement, pieces};
-pub(crate) use statement::{RegistryDialect, TableNames};
-
-/// How often to poll a server that cannot notify, and one that can, in case a notification was lost.
-const POLL: Millis = Millis(100);
-const NOTICE_PUSHED: Millis = Millis(1_000);
-
-/// How long a server may take to describe itself, and for a query or a transaction.
-const PATIENCE: Duration = Duration::from_secs(6);
 
 /// The largest value, and the least that a server must accept in one statement.
 const VALUE_MAX: usize = 4 << 20;
-
-/// The most bytes in one transaction of the server, for one request or several: it must be made in time.
-const BYTES_MAX: usize = 16 << 20;
-
-/// The longest key that every server can index.
-const KEY_MAX: usize = 700;
 
 /// A registry on an SQL server. Made by [`Postgres`](crate::postgres::Postgres) and [`MySql`](crate::mysql::MySql).
 pub(crate) struct Sql {
@@ -65,104 +54,6 @@ pub(crate) struct Sql {
     writer: WriterHandle,
     bell: Arc<watch::Sender<Revision>>,
     listener_started: OnceLock<()>,
-}
-
-/// A registry's server, namespace and dialect.
-pub(crate) struct SqlConfig {
-    dialect: &'static RegistryDialect,
-    target: SqlTarget,
-    tables: TableNames,
-    /// What it is, and its URL without secrets.
-    label: String,
-}
-
-/// The facts that a server reports about itself.
-pub(crate) struct SqlServerInfo {
-    /// The server's identity: it differs for another server, another history of the same one, and a restored counter;
-    /// `None` while there is no counter.
-    pub(crate) identity: Option<String>,
-    /// Whether it accepts writes.
-    pub(crate) writable: bool,
-    /// The durability class of its commits, and why it is no higher.
-    pub(crate) class: DurabilityClass,
-    pub(crate) weakness: &'static str,
-    /// Why it cannot be used as it is.
-    pub(crate) refusal: Option<String>,
-}
-
-/// The identity of the adopted server.
-struct SqlServerIdentity {
-    identity: String,
-    class: DurabilityClass,
-}
-
-/// The size limits of an engine.
-#[derive(Clone, Copy)]
-struct SqlLimits {
-    facts: EngineFacts,
-    ttl_min: Millis,
-}
-
-impl SqlLimits {
-    fn accepts(&self, txn: &Txn) -> bool {
-        fits(&self.facts, txn) && txn.keys().all(storable)
-    }
-}
-
-/// Whether all servers can store such a key.
-fn storable(key: &Key) -> bool {
-    key.as_str().len() <= KEY_MAX && !key.as_str().contains('\0')
-}
-
-impl SqlConfig {
-    pub(crate) fn new(
-        dialect: &'static RegistryDialect,
-        target: SqlTarget,
-        url: &EngineUrl,
-        namespace: &str,
-    ) -> Self {
-        Self { dialect, target, tables: TableNames::new(dialect, namespace), label: url.label() }
-    }
-
-    /// Asks a server whether it can be used.
-    async fn inspect(&self, link: &mut SqlConnection) -> Result<SqlServerInfo, RegistryError> {
-        let server = with_timeout((self.dialect.inspect)(link, &self.tables)).await;
-        let server = server.map_err(|error| errors::explain(&self.label, &error))?;
-        if let Some(why) = &server.refusal {
-            return Err(RegistryError::Refused(format!("{} {why}", self.label)));
-        }
-        if !server.writable {
-            return Err(RegistryError::Unavailable(format!(
-                "{} is read-only here: point the URL at the server that is written to",
-                self.label
-            )));
-        }
-        Ok(server)
-    }
-
-    /// A new connection to the adopted server, and to no other.
-    async fn reconnect(&self, adopted: &SqlServerIdentity) -> Result<SqlConnection, RegistryError> {
-        let come = async {
-            let opened = SqlConnection::open(&self.target, self.dialect.session_setup).await;
-            let mut link = opened.map_err(|error| errors::explain(&self.label, &error))?;
-            let server = self.inspect(&mut link).await?;
-            if server.identity.as_ref() != Some(&adopted.identity) {
-                return Err(RegistryError::Fatal(format!(
-                    "{} is kept by another server than before: start this node again",
-                    self.label
-                )));
-            }
-            if server.class < adopted.class {
-                return Err(RegistryError::Fatal(format!(
-                    "{} promises less than when this node started ({}): set it right, or start this node again",
-                    self.label, server.weakness
-                )));
-            }
-            Ok(link)
-        };
-        let late = |_| Err(errors::explain(&self.label, &timeout_error("no connection", PATIENCE)));
-        tokio::time::timeout(PATIENCE, come).await.unwrap_or_else(late)
-    }
 }
 
 impl Sql {
@@ -275,11 +166,6 @@ impl Registry for Sql {
     fn last_error(&self) -> Option<Arc<RegistryError>> {
         self.writer.last_error()
     }
-}
-
-/// Waits for a server's answer, with a timeout.
-async fn with_timeout<T>(answer: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
-    tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(timeout_error("no answer", PATIENCE)))
 }
 
 /// Builds the health report.

@@ -5,6 +5,7 @@
 //! processes.
 
 mod errors;
+mod facts;
 mod file;
 mod health;
 mod poller;
@@ -18,8 +19,7 @@ use std::sync::{Arc, OnceLock};
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{
-    Change, ChangeBatch, DurabilityClass, EngineFacts, FeedKind, LeaseGrant, LeaseId, Revision, Txn,
-    TxnOutcome,
+    Change, ChangeBatch, EngineFacts, LeaseGrant, LeaseId, Revision, Txn, TxnOutcome,
 };
 use evenkeel_core::time::Millis;
 use tokio::sync::watch;
@@ -28,25 +28,12 @@ use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::health::HealthReport;
 use crate::{BoxFuture, Registry, RegistryError};
+use facts::FACTS;
 use file::SqliteFile;
 use reader::SqliteReaders;
 use writer::SqliteWriter;
 
 pub(crate) use file::connect;
-
-/// The facts that are the same for every file.
-const FACTS: EngineFacts = EngineFacts {
-    engine: "sqlite",
-    class: DurabilityClass::A,
-    feed: FeedKind::Polled(poller::PERIOD),
-    notice: poller::PERIOD,
-    early: Millis::ZERO,
-    ttl_min: Millis(1_000),
-    value_max: 16 << 20,
-    operations_max: 4096,
-    bytes_max: 32 << 20,
-    generation: 0,
-};
 
 /// A registry in a SQLite file. Dropping it answers the queued requests, then releases the file.
 pub struct Sqlite {

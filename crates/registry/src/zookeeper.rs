@@ -12,6 +12,7 @@ mod health;
 mod history;
 mod leases;
 mod listener;
+mod order_position;
 mod paths;
 mod plan;
 mod reader;

@@ -1,6 +1,9 @@
 //! The HTTP API: one router for people, programs and peers (S0-20).
 
 mod access;
+mod access_policy;
+mod app;
+mod attempts;
 mod audit;
 mod body;
 mod body_budget;
@@ -28,52 +31,25 @@ mod settings;
 mod shards;
 mod waiting;
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use axum::Json;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use evenkeel::Handle;
-use evenkeel_core::ids::NotifierName;
 use serde_json::json;
-use tokio::sync::watch;
 
 use crate::console;
-use crate::peer::{self, PeerHttpClient, PeerServer};
+use crate::peer;
 use crate::queries;
-use crate::upgrade::UpgradeHandle;
-pub(crate) use access::AccessPolicy;
+pub(crate) use access_policy::AccessPolicy;
+pub(crate) use app::App;
 pub(crate) use console_feed::{ConsoleFeed, ConsoleSnapshot, RemoteHistories};
 pub(crate) use denials::DenialLog;
+use error::wrong_method;
 pub(crate) use error::{ApiError, REPLAYED, STALE, done, read_body};
 pub(crate) use fanout::fetch_rows;
 pub(crate) use search::SearchLimiter;
-
-/// The state that every handler shares.
-#[derive(Clone)]
-pub(crate) struct App {
-    pub(crate) handle: Handle,
-    pub(crate) access: Arc<AccessPolicy>,
-    pub(crate) live: Arc<ConsoleFeed>,
-    /// Denied callers, counted so that they cannot fill the audit log.
-    pub(crate) denials: Arc<DenialLog>,
-    /// The client that calls other nodes.
-    pub(crate) line: PeerHttpClient,
-    /// The state of the server side for calls of other nodes.
-    pub(crate) peer_server: Arc<PeerServer>,
-    /// The notifiers of this node that jobs may use.
-    pub(crate) notifiers: Arc<BTreeSet<NotifierName>>,
-    /// The limit of concurrent searches through output.
-    pub(crate) searches: SearchLimiter,
-    /// Takes requests to upgrade this node.
-    pub(crate) upgrades: UpgradeHandle,
-    /// Whether the process ends; endless responses end then too.
-    pub(crate) ending: watch::Receiver<bool>,
-}
 
 /// The router of every route that is served.
 pub(crate) fn router(app: App) -> Router {
@@ -145,12 +121,4 @@ async fn health(State(app): State<App>) -> Response {
 
 async fn nothing() -> ApiError {
     ApiError::not_found("there is nothing at this address: see docs/api.md")
-}
-
-async fn wrong_method() -> ApiError {
-    ApiError::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "wrong_method",
-        "this address knows other methods: see docs/api.md",
-    )
 }

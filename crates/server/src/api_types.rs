@@ -6,15 +6,16 @@ mod calendars;
 mod events;
 mod explain;
 mod fires;
+mod node;
 mod shards;
 mod switches;
+mod words;
 
 use evenkeel_core::input::ApplyResult;
 use evenkeel_core::job::{Job, Placement};
-use evenkeel_core::labels::Labels;
 use evenkeel_core::node::Spread;
 use evenkeel_core::record::{Handover, PlannerKind};
-use evenkeel_core::time::{TimeSpan, Wall};
+use evenkeel_core::time::TimeSpan;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use audit::{AuditPage, AuditRow};
@@ -23,10 +24,12 @@ pub(crate) use calendars::{CalendarDetail, CalendarRow};
 pub(crate) use events::{EventPage, EventRow, LoadRow};
 pub(crate) use explain::{ExplanationRow, ExplanationStep};
 pub(crate) use fires::FireRow;
+pub(crate) use node::NodeRow;
 pub(crate) use shards::{
     AssignmentRow, ReshardPendingRow, ShardActivity, ShardPage, ShardRangeRow, ShardRow, ShardingRow,
 };
 pub(crate) use switches::SwitchRow;
+pub(crate) use words::{moment, word, zone};
 
 /// A job in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,69 +120,6 @@ pub(crate) struct RunRow {
     /// Whether `run kill` ends it: a request, or a claimed run. A node of an earlier version does not report it.
     #[serde(default)]
     pub(crate) killable: Option<bool>,
-}
-
-/// A node that is online, or that left within the last day.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct NodeRow {
-    /// Its name.
-    pub(crate) name: String,
-    /// `online`, `cordoned`, `draining`, `drained`, `offline`, or `gone`.
-    #[serde(default)]
-    pub(crate) state: String,
-    /// The version of its program.
-    #[serde(default)]
-    pub(crate) version: String,
-    /// The number of jobs that it owns (X).
-    pub(crate) held: usize,
-    /// The number of shards that it owns.
-    pub(crate) shards: usize,
-    /// Its quota: the number of jobs that it may own now (N).
-    pub(crate) quota: usize,
-    /// The number of owned jobs above which it raises the alarm (M).
-    pub(crate) alarm: u32,
-    /// Whether it gives its jobs up, or has done so.
-    pub(crate) draining: bool,
-    /// Whether it is drained and owns nothing any more, so that it may be stopped.
-    #[serde(default)]
-    pub(crate) drained: bool,
-    /// Whether it is cordoned: it keeps what it has and gets nothing new.
-    #[serde(default)]
-    pub(crate) cordoned: bool,
-    /// Whether it is offline: its peers cannot reach it.
-    #[serde(default)]
-    pub(crate) offline: bool,
-    /// Its load score; none until load is sampled.
-    pub(crate) score: Option<f64>,
-    /// The labels by which jobs select it.
-    #[serde(default)]
-    pub(crate) labels: Labels,
-    /// Its address; empty if it has none.
-    pub(crate) address: String,
-    /// The use of its processors, in percent.
-    pub(crate) cpu: Option<f64>,
-    /// The use of its memory, in percent.
-    pub(crate) memory: Option<f64>,
-    /// The number of its busy slots, as last reported.
-    pub(crate) busy: Option<u32>,
-    /// The number of its slots: concurrent runs.
-    pub(crate) slots: u32,
-    /// When it joined, if its history has that.
-    pub(crate) joined: Option<String>,
-    /// Since when its peers cannot reach it.
-    pub(crate) offline_since: Option<String>,
-    /// When the load was measured; nodes measure once a minute.
-    #[serde(default)]
-    pub(crate) measured: Option<String>,
-    /// Since when it is gone; none while it is online.
-    #[serde(default)]
-    pub(crate) gone_since: Option<String>,
-    /// What happened to its jobs, if it is gone.
-    #[serde(default)]
-    pub(crate) left: Option<String>,
-    /// Why its history takes no entries, so that it starts nothing and refuses changes; none if it does.
-    #[serde(default)]
-    pub(crate) history: Option<String>,
 }
 
 /// The least loaded node.
@@ -286,25 +226,4 @@ pub(crate) struct RunningRow {
     /// Online nodes that did not answer: their running attempts are not counted.
     #[serde(default)]
     pub(crate) missing: Vec<String>,
-}
-
-/// A moment in the API's format.
-#[must_use]
-pub(crate) fn moment(at: Wall) -> String {
-    at.to_string()
-}
-
-/// A time zone in the API's format.
-#[must_use]
-pub(crate) fn zone(declared: &str) -> String {
-    if declared.is_empty() { "UTC".to_owned() } else { declared.to_owned() }
-}
-
-/// The JSON name of a value, without the quotes.
-pub(crate) fn word<T: Serialize>(value: &T) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(text)) => text,
-        Ok(other) => other.to_string(),
-        Err(_) => String::new(),
-    }
 }

@@ -13,9 +13,11 @@ mod jobs;
 mod next;
 mod nodes;
 mod plan;
+mod response;
 mod runs;
 mod serve;
 mod shards;
+mod values;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -24,12 +26,10 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat};
-use crate::zones;
 pub(crate) use events::kind as event_kind;
 
 /// Evenkeel keeps scheduled work on an even keel: every due fire starts once, on a healthy node
@@ -208,17 +208,6 @@ fn exposed(args: impl Iterator<Item = OsString>) -> Vec<(&'static str, &'static 
         apart || args.iter().any(|arg| joined(arg) == Some(true))
     };
     FLAGS.into_iter().filter(|(flag, _)| is_exposed(flag)).collect()
-}
-
-/// Checks a time: how long ago, or a moment; it is sent as written.
-fn when(text: &str) -> Result<String, String> {
-    zones::when(text, zones::now()).map(|_| text.to_owned())
-}
-
-/// Parses one of the words that an enum defines.
-fn chosen<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(text.into())
-        .map_err(|e: serde_json::Error| crate::text_input::query(&e.to_string()))
 }
 
 fn report_error(failure: &CliError) -> ExitCode {

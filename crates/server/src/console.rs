@@ -3,6 +3,7 @@
 mod audit;
 mod calendars;
 mod events;
+mod parts;
 mod shards;
 
 use axum::extract::rejection::QueryRejection;
@@ -17,6 +18,7 @@ use serde::Deserialize;
 use crate::api::{App, ConsoleSnapshot, RemoteHistories};
 use crate::api_types::{JobRow, NodeRow, RunRow, ShardPage, ShardRangeRow};
 use crate::queries;
+use parts::{chip, time};
 
 /// `/console.css`.
 pub(crate) async fn style() -> Response {
@@ -264,20 +266,6 @@ fn node_row(node: &NodeRow) -> Markup {
             td.number { (node.quota) }
             td.number { (node.shards) }
             td.number { (node.alarm) }
-        }
-    }
-}
-
-fn chip(state: &str) -> Markup {
-    html! { span.chip data-state=(state) { (state.replace('_', " ")) } }
-}
-
-/// A moment for readers without scripts; the script replaces it by one in the reader's own time zone.
-fn time(moment: Option<&str>) -> Markup {
-    html! {
-        @match moment {
-            None => { "–" }
-            Some(moment) => time datetime=(moment) { (moment.get(..19).unwrap_or(moment).replace('T', " ")) " UTC" },
         }
     }
 }

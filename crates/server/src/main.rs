@@ -17,6 +17,7 @@ mod host;
 mod key;
 mod kubernetes;
 mod listen;
+mod local_time;
 mod log_dedup;
 mod output;
 mod peer;

@@ -8,8 +8,6 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use evenkeel_core::ids::is_unseen;
 use evenkeel_core::job::Placement;
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -19,6 +17,7 @@ use crate::api_types::{
 };
 use crate::escaping::{self, ControlEscaper, visible};
 use crate::exit::{CliError, ExitKind};
+use crate::local_time::local;
 
 /// How a verb prints its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -418,20 +417,6 @@ pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }
 
-/// A moment in the reader's own time zone.
-#[must_use]
-pub(crate) fn local(moment: Option<&str>) -> String {
-    in_zone(moment, &TimeZone::system())
-}
-
-fn in_zone(moment: Option<&str>, zone: &TimeZone) -> String {
-    let Some(text) = moment else { return "-".to_owned() };
-    match text.parse::<Timestamp>() {
-        Ok(at) => at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
-        Err(_) => text.to_owned(),
-    }
-}
-
 fn or_dash(text: Option<&str>) -> String {
     text.filter(|t| !t.is_empty()).unwrap_or("-").to_owned()
 }
@@ -447,6 +432,8 @@ fn yes(is: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::local_time::in_zone;
+    use jiff::tz::TimeZone;
 
     #[test]
     fn moments_are_shown_in_the_readers_zone_and_nonsense_as_it_is() {

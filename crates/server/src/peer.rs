@@ -11,6 +11,7 @@ mod envelope;
 mod fixtures;
 mod gate;
 mod http_peers;
+mod messages;
 mod replay;
 mod routes;
 
@@ -21,8 +22,9 @@ use evenkeel_core::time::Millis;
 
 pub(crate) use caller::{PeerCallError, PeerHttpClient, PeerResponse};
 pub(crate) use http_peers::HttpPeers;
+pub(crate) use messages::{HistoryHealth, LogPieceQuery, PeerHistoryPage, PeerRunQuery};
 use replay::ReplayWindow;
-pub(crate) use routes::{HistoryHealth, LogPieceQuery, PeerHistoryPage, PeerRunQuery, router};
+pub(crate) use routes::router;
 
 /// The maximum difference between a request's time and the clock here: clock skew and transit.
 pub(crate) const WINDOW: Millis = Millis::secs(30);

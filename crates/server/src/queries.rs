@@ -3,6 +3,8 @@
 mod capacity;
 mod compat_cluster;
 pub(crate) mod explain;
+mod job_snapshot;
+mod lookup;
 mod names;
 mod nodes;
 mod open_fires;
@@ -16,18 +18,19 @@ use std::collections::BTreeSet;
 
 use evenkeel::{AttemptState, Handle, RunRecord, RunStateError};
 use evenkeel_core::ids::{Fire, JobName, Member, NodeName, RequestId, RunId};
-use evenkeel_core::job::{Placement, Spec};
+use evenkeel_core::job::Placement;
 use evenkeel_core::lifecycle;
-use evenkeel_core::node::Node;
-use evenkeel_core::record::{LoadRecord, ShardRunState, TriggerRequest};
-use evenkeel_core::schedule::{CalendarFilter, Schedule};
+use evenkeel_core::record::{ShardRunState, TriggerRequest};
 use evenkeel_core::time::Wall;
-use evenkeel_core::view::{JobView, View};
+use evenkeel_core::view::JobView;
 
 use crate::api_types::{JobDetail, JobPage, JobRow, RunRow, ServiceRow, ShardingRow, moment, zone};
 use crate::zones;
 pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
 pub(crate) use compat_cluster::compat_cluster;
+use job_snapshot::{JobSnapshot, job_snapshot, next};
+use lookup::{LOOK, planner, points};
+pub(crate) use lookup::{enabled, is_job, is_known, names, schedule, timed};
 pub(crate) use names::{NamedObjects, no_calendar, no_job, no_living, no_node, unknown_node};
 pub(crate) use nodes::{gone, nodes, nodes_with_times};
 pub(crate) use open_fires::{OpenFire, is_open, open};
@@ -35,54 +38,6 @@ pub(crate) use remarks::remarks;
 pub(crate) use shards::{folded, requested_shards, shards};
 pub(crate) use switches::{ended as ended_switches, switches};
 pub(crate) use warnings::warnings;
-
-/// The number of jobs copied in one look at the view, for which the node waits.
-const LOOK: usize = 200;
-
-/// The copy of a job made during the look; everything slow is done after it.
-struct JobSnapshot {
-    spec: Spec,
-    /// The calendars that it uses, unless one of them is missing.
-    calendars: Option<CalendarFilter>,
-    /// The missing calendars.
-    missing: Vec<String>,
-    /// Whether no online node matches its node selector.
-    unschedulable: bool,
-    /// Its owner, leader or planner.
-    owner: Option<String>,
-    /// The number of nodes that own it, or shards of it.
-    nodes: usize,
-}
-
-fn job_snapshot(view: &View, planner: Option<&Member>, job: JobView<'_>) -> Option<JobSnapshot> {
-    let sharding = job.sharding().filter(|_| job.is_sharded());
-    let spec = timed(view, &job)?;
-    let owner = match spec.job.placement {
-        Placement::Claimed => job.owner(),
-        Placement::Sharded | Placement::Broadcast => sharding.and_then(|sharding| sharding.leader.as_ref()),
-        Placement::Dispatched => planner,
-    };
-    Some(JobSnapshot {
-        calendars: view.calendars_of(&spec.job),
-        missing: view.missing(&spec.job).into_iter().map(String::from).collect(),
-        unschedulable: spec.job.enabled && view.fitting(job.group()).next().is_none(),
-        spec,
-        owner: owner.map(|member| member.node.to_string()),
-        nodes: sharding.map_or(usize::from(job.owner().is_some()), shards::holders),
-    })
-}
-
-/// The planner of dispatched jobs; `None` also if this node does not trust its lease and cannot know it.
-fn planner(node: &Node) -> Option<&Member> {
-    node.trusted_until(evenkeel::clock::now().mono)?;
-    node.view().planner()
-}
-
-/// The declaration of a job, and the time up to which fires are ignored, also by changes of its calendars.
-pub(crate) fn timed(view: &View, job: &JobView<'_>) -> Option<Spec> {
-    let spec = job.spec()?;
-    Some(Spec { since: view.since_of(&spec), ..spec })
-}
 
 /// Whether a job's name contains this text, in either case. Every name contains an empty text.
 fn is_in(name: &JobName, find: &str) -> bool {
@@ -137,25 +92,6 @@ fn row(copied: JobSnapshot, now: Wall) -> JobRow {
     }
 }
 
-fn next(copied: &JobSnapshot, now: Wall) -> Option<String> {
-    let spec = &copied.spec;
-    let schedule = spec.job.schedule_with_calendars(copied.calendars.as_ref());
-    let schedule = schedule.filter(|_| spec.job.enabled && !spec.paused);
-    // The next fire after a run is unknown while the run goes on.
-    let schedule = schedule.filter(|schedule| !schedule.follows_runs());
-    schedule.and_then(|schedule| schedule.next(now.max(spec.since))).map(moment)
-}
-
-/// A job's schedule with its calendars, whatever its switches; `None` if there is no such job.
-pub(crate) fn schedule(handle: &Handle, name: &JobName) -> Option<Option<Schedule>> {
-    let (job, calendars) = handle.with_node(|node| {
-        let job = node.view().find(name)?.spec()?.job;
-        let calendars = node.view().calendars_of(&job);
-        Some((job, calendars))
-    })?;
-    Some(job.schedule_with_calendars(calendars.as_ref()))
-}
-
 /// All details of a job.
 pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
     let (copied, sharing, switches): (JobSnapshot, Option<ShardingRow>, _) = handle.with_node(|node| {
@@ -183,20 +119,6 @@ pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
     })
 }
 
-/// Whether there is a job of this name.
-pub(crate) fn is_job(handle: &Handle, name: &JobName) -> bool {
-    handle.with_node(|node| node.view().find(name).is_some_and(|job| job.is_live()))
-}
-
-/// The number of jobs that may fire: jobs that may be owned (K), sharded and dispatched ones.
-pub(crate) fn enabled(handle: &Handle) -> usize {
-    handle.with_node(|node| {
-        let view = node.view();
-        let others = view.sharded().chain(view.dispatched()).filter(|id| view.job(*id).is_enabled());
-        view.enabled() + others.count()
-    })
-}
-
 /// Whether there is any job at all.
 pub(crate) fn has_jobs(handle: &Handle) -> bool {
     handle.with_node(|node| node.view().page(None, 1).next().is_some())
@@ -218,14 +140,6 @@ pub(crate) fn is_closed(handle: &Handle) -> bool {
     handle.with_node(|node| node.local().closed)
 }
 
-/// Whether a node of this name is online, drained or cordoned.
-pub(crate) fn is_known(handle: &Handle, name: &NodeName) -> bool {
-    handle.with_node(|node| {
-        let view = node.view();
-        !view.is_schedulable(name) || view.members().any(|(member, _)| member.node == *name)
-    })
-}
-
 /// Whether a node of this name is draining or drained.
 pub(crate) fn is_draining(handle: &Handle, name: &NodeName) -> bool {
     handle.with_node(|node| node.view().intent(name).is_some())
@@ -241,11 +155,6 @@ pub(crate) fn still_runs(handle: &Handle, record: &RunRecord) -> bool {
     })
 }
 
-/// The names of the online nodes.
-pub(crate) fn names(handle: &Handle) -> BTreeSet<NodeName> {
-    handle.with_node(|node| node.view().members().map(|(member, _)| member.node.clone()).collect())
-}
-
 /// The latest incarnation of the online node of this name, and its address.
 pub(crate) fn living(handle: &Handle, name: &NodeName) -> Option<(Member, String)> {
     handle.with_node(|node| {
@@ -253,11 +162,6 @@ pub(crate) fn living(handle: &Handle, name: &NodeName) -> Option<(Member, String
         let (member, state) = lives.last().filter(|(_, state)| !state.info.address.is_empty())?;
         Some((member.clone(), state.info.address.clone()))
     })
-}
-
-/// A load score in the API's format.
-fn points(load: &LoadRecord) -> f64 {
-    f64::from(load.score.0) / 100.0
 }
 
 /// The least loaded node among those that are online, accept work and have an address (S0-54).

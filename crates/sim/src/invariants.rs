@@ -29,6 +29,7 @@ mod peers;
 mod plans;
 mod pools;
 pub(crate) mod quiet_cluster;
+mod quiet_facts;
 mod retries;
 mod run_states;
 mod runs;

@@ -51,13 +51,13 @@ impl CargoCommand {
 
     /// The command, not yet started.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(crate::cargo());
+        let mut command = Command::new(crate::paths::cargo());
         // What cargo tells us of ourselves: build scripts would take it for another world and run once more.
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_package(name)) {
             command.env_remove(name);
         }
         command
-            .current_dir(crate::root())
+            .current_dir(crate::paths::root())
             .args(&self.args)
             .env("PATH", crate::tools::path())
             .envs(crate::engines::environment())

@@ -40,7 +40,7 @@ fn registry_since(base: &str) -> Result<Option<String>> {
         return Ok(Some(format!("{file} changed since {base}")));
     }
     let old = git(&["show", &format!("{base}:Cargo.lock")])?;
-    let tree = SourceTree::read(&crate::root())?;
+    let tree = SourceTree::read(&crate::paths::root())?;
     let new = tree.text("Cargo.lock").context("there is no Cargo.lock")?;
     let (old, new) = (dependencies(&old, REGISTRY)?, dependencies(new, REGISTRY)?);
     let changed = old.symmetric_difference(&new).next();
@@ -93,7 +93,7 @@ fn dependencies(lock: &str, package: &str) -> Result<BTreeSet<String>> {
 /// # Errors
 /// When git cannot be started or refuses.
 pub fn git(args: &[&str]) -> Result<String> {
-    git_in(&crate::root(), args)
+    git_in(&crate::paths::root(), args)
 }
 
 fn git_in(folder: &Path, args: &[&str]) -> Result<String> {

@@ -44,7 +44,7 @@ fn finish(work: impl FnOnce(&mut PartTable) -> Result<()>) -> Result<ExitCode> {
 }
 
 fn runner(args: &[String]) -> Result<TestRunner> {
-    if crate::only_flag(args, "--no-nextest")? {
+    if crate::arguments::only_flag(args, "--no-nextest")? {
         return Ok(TestRunner::Cargo);
     }
     Ok(tools::runner())
@@ -168,6 +168,12 @@ fn nextest(filter: &str) -> CargoCommand {
 fn threads() -> String {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     (cores + cores / 2).to_string()
+}
+
+/// The comparison of schedules with a brute-force judge.
+pub(crate) fn oracle_step() -> CargoCommand {
+    let test = ["test", "--quiet", "--locked", "--package", "evenkeel-core", "--test", "oracle"];
+    CargoCommand::cargo(&[test.as_slice(), &["--", "--nocapture", "the_oracle"]].concat())
 }
 
 /// The chaos trials that the gate runs.

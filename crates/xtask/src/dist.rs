@@ -17,7 +17,7 @@ pub fn command(args: &[String]) -> Result<ExitCode> {
     if let Some(other) = args.first() {
         bail!("`{other}` means nothing here: `cargo xtask dist` takes no arguments");
     }
-    let (took, built) = timed(|| build(&crate::root(), &crate::target().join("dist-build")));
+    let (took, built) = timed(|| build(&crate::paths::root(), &crate::paths::target().join("dist-build")));
     let binary = built?;
     let size = binary.metadata()?.len();
     let megabytes = size as f64 / 1e6;
@@ -83,7 +83,7 @@ fn remapped(source: &Path, target: &Path) -> Result<Vec<(String, &'static str)>>
 /// # Errors
 /// When they differ, or hold the path of a folder of this machine.
 pub fn reproducible(root: &Path) -> Result<()> {
-    let space = crate::target().join("reproducible");
+    let space = crate::paths::target().join("reproducible");
     let mut binaries = Vec::new();
     for name in ["one", "another-folder"] {
         let source = space.join(name);

@@ -1,101 +1,20 @@
 //! Real engines for the tests: installed where that is allowed, started on loopback, and stopped again.
 //!
-//! - [`install`] asks Debian's packages; [`launch`] knows how each is started, [`quorum`] how three are that are one;
+//! - [`kinds`] lists them; [`install`] asks Debian's packages; [`launch`] knows how each is started, [`quorum`] how three are that are one;
 //!   [`running`] remembers what runs.
 
 mod install;
+mod kinds;
 mod launch;
 mod quorum;
 mod running;
 
+use kinds::{EngineKind, KINDS};
+
 use anyhow::{Context as _, Result, bail};
 use std::io::{Write as _, stdout};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-
-/// One kind of engine.
-pub(crate) struct EngineKind {
-    /// As in a URL, and what it is when it is more than one server.
-    name: &'static str,
-    /// Whether it is three servers that are one.
-    quorum: bool,
-    /// What Debian calls it.
-    package: &'static str,
-    /// Finds its program; `None` where it is not installed.
-    program: fn() -> Option<PathBuf>,
-    /// Starts it in a folder of its own.
-    start: fn(&launch::EngineSite) -> Result<launch::StartedEngine>,
-    /// Whether it answers by now.
-    answers: fn(&launch::EngineSite) -> bool,
-    /// What asks it to stop.
-    stop: &'static str,
-}
-
-const KINDS: &[EngineKind] = &[
-    EngineKind {
-        name: "etcd",
-        quorum: false,
-        package: "etcd-server",
-        program: || launch::on_path("etcd"),
-        start: launch::etcd,
-        answers: launch::etcd_answers,
-        stop: "TERM",
-    },
-    EngineKind {
-        name: "zookeeper",
-        quorum: false,
-        package: "zookeeper",
-        program: launch::zookeeper_jar,
-        start: launch::zookeeper,
-        answers: launch::zookeeper_answers,
-        stop: "TERM",
-    },
-    EngineKind {
-        name: "redis",
-        quorum: false,
-        package: "redis-server",
-        program: || launch::on_path("redis-server"),
-        start: launch::redis,
-        answers: launch::redis_answers,
-        stop: "TERM",
-    },
-    EngineKind {
-        name: "mysql",
-        quorum: false,
-        package: "mariadb-server",
-        program: || launch::on_path("mariadbd"),
-        start: launch::mysql,
-        answers: launch::mysql_answers,
-        stop: "TERM",
-    },
-    EngineKind {
-        name: "postgres",
-        quorum: false,
-        package: "postgresql",
-        program: || launch::postgres_program("postgres"),
-        start: launch::postgres,
-        answers: launch::postgres_answers,
-        stop: "INT",
-    },
-    EngineKind {
-        name: "etcd-quorum",
-        quorum: true,
-        package: "etcd-server",
-        program: || launch::on_path("etcd"),
-        start: quorum::etcd,
-        answers: quorum::etcds_answer,
-        stop: "TERM",
-    },
-    EngineKind {
-        name: "zookeeper-quorum",
-        quorum: true,
-        package: "zookeeper",
-        program: launch::zookeeper_jar,
-        start: quorum::zookeeper,
-        answers: quorum::zookeepers_answer,
-        stop: "TERM",
-    },
-];
 
 /// Asks `up` for those that are three servers each.
 const QUORUM: &str = "--quorum";

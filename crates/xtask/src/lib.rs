@@ -1,28 +1,35 @@
 //! The house's own commands: what CI runs, and what keeps the house as it was meant.
 //!
-//! - [`tidy`] holds the walls; [`tree`], [`rust`], [`modules`] and [`markdown`] are their eyes.
+//! - [`tidy`] holds the walls; [`tree`], [`rust`], [`tokens`], [`modules`], [`imports`] and [`markdown`] are their eyes.
 //! - [`requirements`] reads what must hold and who proves it; [`references`] keeps generated pages from drifting.
 //! - [`engines`] brings up the real engines that tests want to speak to.
 //! - [`cargo_command`] is one cargo command, [`parts`] runs and times many; [`ci`] lists those of the gate, [`soak`] those of the long runs.
 //! - [`tools`] gets what those need, [`changed`] says what a change touches, [`dist`] builds the binary that is given away.
 
+mod arguments;
 pub mod cargo_command;
 pub mod changed;
 pub mod ci;
 pub mod dist;
 pub mod engines;
+pub mod imports;
 pub mod markdown;
 pub mod modules;
 pub mod parts;
+mod paths;
 pub mod references;
 pub mod requirements;
 pub mod rust;
 pub mod soak;
 pub mod tidy;
+pub mod tokens;
 pub mod tools;
 pub mod tree;
 
+pub use paths::{cargo, root, target};
+
 use anyhow::{Result, bail};
+use arguments::{asks_for_help, only_flag, show};
 use cargo_command::CargoCommand;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -119,41 +126,6 @@ pub fn run(args: &[String]) -> Result<ExitCode> {
     }
 }
 
-fn asks_for_help(args: &[String]) -> bool {
-    args.iter().any(|arg| matches!(arg.as_str(), "-h" | "--help"))
-}
-
-/// Where the repository lies.
-#[must_use]
-pub fn root() -> PathBuf {
-    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).expect("xtask lies in crates/xtask").to_owned()
-}
-
-/// Where cargo puts what it builds.
-#[must_use]
-pub fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
-}
-
-/// The cargo that runs us, or the one on the path.
-#[must_use]
-pub fn cargo() -> String {
-    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
-}
-
-/// Takes `name` out of `args` and refuses whatever is left.
-pub(crate) fn only_flag(args: &[String], name: &str) -> Result<bool> {
-    match args {
-        [] => Ok(false),
-        [flag] if flag == name => Ok(true),
-        _ => {
-            let other = args.iter().find(|arg| *arg != name).map_or(name, String::as_str);
-            bail!("`{other}` means nothing here: `cargo xtask help` shows what does")
-        }
-    }
-}
-
 fn help(_: &[String]) -> Result<ExitCode> {
     use std::fmt::Write as _;
     let mut out = String::from("cargo xtask COMMAND\n\n");
@@ -165,15 +137,6 @@ fn help(_: &[String]) -> Result<ExitCode> {
         let _ = writeln!(out, "  {:<14} {}", wall.name, wall.forbids);
     }
     show(&out)
-}
-
-/// Prints a page. A reader that has seen enough, as `head`, is no error.
-fn show(text: &str) -> Result<ExitCode> {
-    use std::io::Write as _;
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
 }
 
 fn tidy_command(args: &[String]) -> Result<ExitCode> {
@@ -215,14 +178,8 @@ fn sim(args: &[String]) -> Result<ExitCode> {
     step.run_in_place()
 }
 
-/// The comparison of schedules with a brute-force judge.
-pub(crate) fn oracle_step() -> CargoCommand {
-    let test = ["test", "--quiet", "--locked", "--package", "evenkeel-core", "--test", "oracle"];
-    CargoCommand::cargo(&[test.as_slice(), &["--", "--nocapture", "the_oracle"]].concat())
-}
-
 fn oracle(args: &[String]) -> Result<ExitCode> {
-    let mut step = oracle_step();
+    let mut step = ci::oracle_step();
     if args.len() > 2 {
         bail!("`{}` means nothing here: give a number of cases and a seed", args[2]);
     }

@@ -21,19 +21,42 @@ fn visit(tree: &SourceTree, path: &str, folder: &str, test: bool, found: &mut BT
     if found.get(path).is_some_and(|known| !known || test) {
         return;
     }
-    let Some(rust) = tree.rust(path) else { return };
+    if tree.rust(path).is_none() {
+        return;
+    }
     found.insert(path.to_owned(), test);
-    for (name, at) in declared(rust) {
-        let test = test || rust.in_test(rust.code[..at].matches('\n').count());
-        if let Some(elsewhere) = named_path(rust, at).and_then(|target| resolve(path, target)) {
-            visit(tree, &elsewhere.0, &parent(&elsewhere.0), test, found);
-            continue;
+    for child in children(tree, path, folder) {
+        visit(tree, &child.path, &child.folder, test || child.test, found);
+    }
+}
+
+/// A file that another declares by `mod name;`.
+pub struct ChildModule {
+    /// The name behind `mod`.
+    pub name: String,
+    /// The file.
+    pub path: String,
+    /// Where the files of its own children lie.
+    pub folder: String,
+    /// Whether only tests have it.
+    pub test: bool,
+}
+
+/// The files that `path` declares, whose children lie in `folder`.
+#[must_use]
+pub fn children(tree: &SourceTree, path: &str, folder: &str) -> Vec<ChildModule> {
+    let Some(rust) = tree.rust(path) else { return Vec::new() };
+    let found = declared(rust).into_iter().map(|(name, at)| {
+        let test = rust.in_test(rust.code[..at].matches('\n').count());
+        if let Some((elsewhere, _)) = named_path(rust, at).and_then(|target| resolve(path, target)) {
+            return ChildModule { name, folder: parent(&elsewhere), path: elsewhere, test };
         }
         let plain = format!("{folder}/{name}.rs");
         let nested = format!("{folder}/{name}/mod.rs");
-        let child = if tree.rust(&plain).is_some() { plain } else { nested };
-        visit(tree, &child, &format!("{folder}/{name}"), test, found);
-    }
+        let file = if tree.rust(&plain).is_some() { plain } else { nested };
+        ChildModule { path: file, folder: format!("{folder}/{name}"), name, test }
+    });
+    found.collect()
 }
 
 /// Names and places of `mod name;`.

@@ -56,7 +56,7 @@ impl PartTable {
             println!("\n== {}: {}", part.name, part.about);
             let (took, result) = timed(|| match &part.work {
                 GateWork::Steps(steps) => steps.iter().try_for_each(CargoCommand::run),
-                GateWork::Own(work) => work(&crate::root()),
+                GateWork::Own(work) => work(&crate::paths::root()),
                 GateWork::Skipped(why) => {
                     println!("skipped: {why}");
                     Ok(())

@@ -75,7 +75,7 @@ mod tests {
     /// What the program prints is compared by the tests of the program: this one builds none.
     #[test]
     fn our_own_references_agree_with_the_house() {
-        let tree = SourceTree::read(&crate::root()).unwrap();
+        let tree = SourceTree::read(&crate::paths::root()).unwrap();
         for reference in REFERENCES.iter().filter(|reference| matches!(reference.source, PageSource::Own(_)))
         {
             assert_eq!(tree.text(reference.path), Some(reference.make(&tree).unwrap().as_str()));

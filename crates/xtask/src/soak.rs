@@ -31,15 +31,15 @@ struct SoakRequest {
 /// # Errors
 /// When the arguments mean nothing, or the results cannot be kept.
 pub fn command(args: &[String]) -> Result<ExitCode> {
-    if crate::asks_for_help(args) {
-        return crate::show(&help());
+    if crate::arguments::asks_for_help(args) {
+        return crate::arguments::show(&help());
     }
     let request = parse(args)?;
     let needs_tests = list::PARTS.iter().any(|part| part.tests && request.has_part(part.name));
     let runner = if needs_tests { tools::runner() } else { tools::TestRunner::Cargo };
     let tree = source_tree()?;
     let forgotten = |part: &str| request.again && request.has_part(part);
-    let mut record = SoakRecord::open(&crate::target().join("soak"), &tree, forgotten)?;
+    let mut record = SoakRecord::open(&crate::paths::target().join("soak"), &tree, forgotten)?;
     bring_up_engines(&request)?;
     let mut spent = Duration::ZERO;
     let is_over = |spent| request.limit.is_some_and(|limit| spent >= limit);
@@ -134,7 +134,7 @@ impl SoakRequest {
 /// Starts the engines that the chosen parts need.
 fn bring_up_engines(request: &SoakRequest) -> Result<()> {
     if list::PARTS.iter().any(|part| part.engines && request.has_part(part.name)) {
-        engines::bring_up(&crate::root())?;
+        engines::bring_up(&crate::paths::root())?;
         engines::bring_up_quorums()?;
     }
     Ok(())
@@ -151,7 +151,7 @@ fn source_tree() -> Result<String> {
     files.dedup();
     let mut hasher = DefaultHasher::new();
     for path in files {
-        (path, std::fs::read(crate::root().join(path)).ok()).hash(&mut hasher);
+        (path, std::fs::read(crate::paths::root().join(path)).ok()).hash(&mut hasher);
     }
     Ok(format!("{:016x}", hasher.finish()))
 }
@@ -177,7 +177,7 @@ fn run(step: &SoakStep, round: u64, record: &SoakRecord) -> Result<StepResult> {
             (took, failures)
         }
         SoakWork::Own(work) => {
-            let (took, ended) = timed(|| work(&crate::root()));
+            let (took, ended) = timed(|| work(&crate::paths::root()));
             let failures = ended.err().map(|error| format!("cargo xtask soak {} # {error:#}", step.part));
             (took, failures.into_iter().collect())
         }

@@ -1,6 +1,7 @@
 //! The walls: everything this house refuses, each refusal saying what to do instead.
 
 mod changelog;
+mod circles;
 mod clocks;
 mod dead;
 mod edges;
@@ -11,28 +12,20 @@ mod links;
 mod lock;
 mod names;
 mod order;
+mod parameters;
 mod proofs;
 mod rules;
 mod shape;
 mod slow;
 mod std_free;
 mod unsafe_code;
+mod violation;
+
+pub use violation::TidyViolation;
 
 use crate::tree::SourceTree;
 use anyhow::Result;
-use std::fmt;
 use std::path::Path;
-
-/// Something a wall refuses.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TidyViolation {
-    /// The file, from the root.
-    pub path: String,
-    /// The line, counted from 1; 0 when the whole file is meant.
-    pub line: usize,
-    /// What is wrong and how to mend it.
-    pub message: String,
-}
 
 /// A wall: its name, what it keeps out, and the look-out.
 pub struct TidyCheck {
@@ -50,6 +43,11 @@ pub const CHECKS: &[TidyCheck] = &[
         name: "edges",
         forbids: "a crate that depends on what it must not know",
         check: edges::check,
+    },
+    TidyCheck {
+        name: "circles",
+        forbids: "three or more files that import each other in a circle",
+        check: circles::check,
     },
     TidyCheck { name: "std", forbids: "the standard library in core", check: std_free::check },
     TidyCheck { name: "unsafe", forbids: "unsafe code", check: unsafe_code::check },
@@ -71,6 +69,16 @@ pub const CHECKS: &[TidyCheck] = &[
         name: "long functions",
         forbids: "a function of more than 70 source lines",
         check: shape::long_functions,
+    },
+    TidyCheck {
+        name: "tuples",
+        forbids: "a parameter that is a tuple of three or more",
+        check: parameters::tuples,
+    },
+    TidyCheck {
+        name: "bools",
+        forbids: "a bare bool that a public function of core takes",
+        check: parameters::bools,
     },
     TidyCheck {
         name: "rules",
@@ -106,27 +114,6 @@ pub const CHECKS: &[TidyCheck] = &[
     TidyCheck { name: "slow tests", forbids: "a long test that runs unasked", check: slow::check },
 ];
 
-impl TidyViolation {
-    /// A complaint about one line, counted from 0 as [`crate::rust::RustSource`] counts.
-    pub fn at(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line: line + 1, message: message.into() }
-    }
-
-    /// A complaint about a whole file.
-    pub fn about(path: &str, message: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line: 0, message: message.into() }
-    }
-}
-
-impl fmt::Display for TidyViolation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.path, self.message),
-            line => write!(f, "{}:{line}: {}", self.path, self.message),
-        }
-    }
-}
-
 /// Looks over all walls of the repository that lies at `root`.
 ///
 /// # Errors
@@ -146,7 +133,7 @@ pub fn run_check(tree: &SourceTree, name: &str) -> Vec<TidyViolation> {
 mod tests {
     #[test]
     fn the_house_is_tidy() {
-        let said: Vec<_> = super::tidy(&crate::root())
+        let said: Vec<_> = super::tidy(&crate::paths::root())
             .unwrap()
             .iter()
             .map(|(wall, said)| format!("[{wall}] {said}"))

@@ -38,7 +38,8 @@ pub fn runner() -> TestRunner {
 }
 
 fn has_nextest() -> bool {
-    let found = Command::new(crate::cargo()).args(["nextest", "--version"]).env("PATH", path()).output();
+    let found =
+        Command::new(crate::paths::cargo()).args(["nextest", "--version"]).env("PATH", path()).output();
     found.is_ok_and(|out| out.status.success())
 }
 
@@ -72,7 +73,7 @@ fn install() -> Result<()> {
 
 /// Where installed programs are kept: a folder for each version.
 fn folder() -> PathBuf {
-    crate::target().join("tools").join(format!("nextest-{}", NEXTEST.1))
+    crate::paths::target().join("tools").join(format!("nextest-{}", NEXTEST.1))
 }
 
 /// `PATH` with the installed programs last.

@@ -107,6 +107,25 @@ fn edges_of_a_crate_nobody_knows() {
 }
 
 #[test]
+fn circles_of_imports() {
+    let plant = |house: &TreeCopy, files: &[(&str, &str)]| {
+        let names = files.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";\nmod ");
+        house.write("crates/sim/src/planted.rs", &format!("//! A planted file.\nmod {names};\n"));
+        for (name, taken) in files {
+            let text = format!("//! A planted file.\nuse {taken};\npub struct {};\n", name.to_uppercase());
+            house.write(&format!("crates/sim/src/planted/{name}.rs"), &text);
+        }
+    };
+    let house = TreeCopy::copy();
+    house.edit("crates/sim/src/lib.rs", |text| format!("{text}\nmod planted;\n"));
+    plant(&house, &[("a", "super::b::B"), ("b", "super::a::A"), ("c", "super::a::A")]);
+    house.reports_nothing("circles", "planted");
+    plant(&house, &[("a", "super::b::B"), ("b", "crate::planted::c::{C, self as it}"), ("c", "super::a::A")]);
+    house.reports("circles", "crates/sim/src/planted/a.rs: 3 files import each other in a circle: move");
+    house.reports("circles", "\n  crates/sim/src/planted/b.rs imports from crates/sim/src/planted/c.rs: C\n");
+}
+
+#[test]
 fn std_in_core() {
     check_catches("std", "crates/core/src/planted.rs:2: core may not use std", |house| {
         house.write("crates/core/src/planted.rs", "//! A planted file.\nuse std::time::Duration;\n");
@@ -268,6 +287,28 @@ fn long_functions() {
     let house = TreeCopy::copy();
     house.write("crates/node/src/planted.rs", &planted(70));
     house.reports_nothing("long functions", "planted");
+}
+
+#[test]
+fn parameters_without_names() {
+    let planted =
+        ["pub fn planted(a: u8, (b, c, d): (u8, u8, u8)) {}", "fn planted(&self, a: &[(u8, u8, u8)]) {}"];
+    let expected = "crates/node/src/planted.rs:2: `planted` takes a tuple of 3 or more";
+    each_check_catches("tuples", expected, &planted, |house, line| {
+        house.write("crates/node/src/planted.rs", &format!("//! A planted file.\n{line}\n"));
+        house.edit("crates/node/src/lib.rs", |text| format!("{text}\nmod planted;\n"));
+    });
+    let expected = "crates/core/src/planted.rs:2: `planted` takes a bare bool: take an enum";
+    check_catches("bools", expected, |house| {
+        house.write("crates/core/src/planted.rs", "//! A planted file.\npub fn planted(is_so: bool) {}\n");
+        house.edit("crates/core/src/lib.rs", |text| format!("{text}\nmod planted;\n"));
+    });
+    let house = TreeCopy::copy();
+    let fine = "fn planted(a: (u8, u8), b: impl Fn(u8, u8, u8) -> (u8, u8, u8), c: bool) {}";
+    house.write("crates/core/src/planted.rs", &format!("//! A planted file.\n{fine}\n"));
+    house.edit("crates/core/src/lib.rs", |text| format!("{text}\nmod planted;\n"));
+    house.reports_nothing("tuples", "planted.rs");
+    house.reports_nothing("bools", "planted.rs");
 }
 
 #[test]

@@ -1,17 +1,13 @@
 //! The dataflow settings of a job: how its function fetches and processes data.
 
-use alloc::format;
-use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use super::Job;
-
 /// The longest interval of counting, in seconds: a day.
-const INTERVAL_MAX: u64 = 86_400;
+pub(super) const INTERVAL_MAX: u64 = 86_400;
 /// The most items that are processed at once in one run.
-const THREADS_MAX: u32 = 1_024;
+pub(super) const THREADS_MAX: u32 = 1_024;
 /// The most items that one fetch asks for.
-const FETCH_MAX: u32 = 1_000_000;
+pub(super) const FETCH_MAX: u32 = 1_000_000;
 
 /// How data is fetched, processed and counted. Each setting is also read under the name that Elastic-Job-Lite gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -75,30 +71,13 @@ fn is_interval(secs: &u64) -> bool {
     *secs == interval()
 }
 
-impl Job {
-    pub(super) fn validate_dataflow(&self) -> Result<(), String> {
-        let Some(Dataflow { interval, threads, fetch, .. }) = self.dataflow else { return Ok(()) };
-        if self.function.is_empty() {
-            return Err(
-                "dataflow is for functions that fetch and process: leave it out, or give function".into()
-            );
-        }
-        let allowed = |field: &str, value: u64, max: u64| match value {
-            0 => Err(format!("dataflow.{field} is 0, allowed are 1 to {max}")),
-            value if value > max => Err(format!("dataflow.{field} is {value}, allowed are 1 to {max}")),
-            _ => Ok(()),
-        };
-        allowed("interval", interval, INTERVAL_MAX)?;
-        allowed("threads", threads.unwrap_or(1).into(), THREADS_MAX.into())?;
-        allowed("fetch", fetch.into(), FETCH_MAX.into())
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
+    use alloc::format;
+    use alloc::string::{String, ToString};
 
     use super::*;
+    use crate::job::Job;
 
     fn read(fields: &str) -> Result<Job, String> {
         let text = format!(r#"{{"name":"j",{fields}}}"#);

@@ -8,7 +8,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use serde::{Deserialize, Serialize};
 
-use super::{Job, is_default, is_yes, yes};
+use super::defaults::{is_default, is_yes, yes};
 use crate::time::Millis;
 
 pub use codes::StatusCodes;
@@ -101,7 +101,7 @@ impl Http {
     }
 
     /// Refuses an invalid request, with the field and the fix.
-    fn validate(&self) -> Result<(), String> {
+    pub(super) fn validate(&self) -> Result<(), String> {
         self.validate_url()?;
         if !METHODS.contains(&self.method()) {
             return Err(format!("http.method is {:?}: use one of {}", self.method, METHODS.join(", ")));
@@ -211,12 +211,6 @@ fn header(name: &str, value: &str) -> Result<(), String> {
         ));
     }
     template::read_header(value).map_err(|wrong| format!("http.headers, {name}, {wrong}"))
-}
-
-impl Job {
-    pub(super) fn validate_http(&self) -> Result<(), String> {
-        self.http.as_deref().map_or(Ok(()), Http::validate)
-    }
 }
 
 #[cfg(test)]

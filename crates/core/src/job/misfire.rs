@@ -1,7 +1,7 @@
 //! The misfire settings of a job: what becomes of late fires.
 
-use super::{CatchUp, Overlap};
-use crate::due::{CatchUpSpread, MisfirePolicy};
+use super::Overlap;
+use crate::due::{CatchUp, CatchUpSpread, MisfirePolicy};
 use crate::time::Millis;
 
 /// The misfire settings of a job.

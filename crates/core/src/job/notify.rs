@@ -5,7 +5,6 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use super::Job;
 use crate::ids::NotifierName;
 use crate::time::{Millis, SpanLimits, TimeSpan};
 
@@ -97,7 +96,7 @@ impl Notify {
         span("", text).ok().flatten()
     }
 
-    fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         let late = span("notify.late_after", &self.late_after)?;
         let absent = span("notify.absent_after", &self.absent_after)?;
         if let Some((late, absent)) = late.zip(absent).filter(|(late, absent)| absent < late) {
@@ -128,20 +127,6 @@ impl Notify {
     }
 }
 
-impl Job {
-    pub(super) fn validate_notify(&self) -> Result<(), String> {
-        let Some(notify) = &self.notify else { return Ok(()) };
-        notify.check()?;
-        let limited = !notify.late_after.is_empty() || !notify.absent_after.is_empty();
-        if limited && self.schedule.is_empty() {
-            return Err(
-                "notify.late_after and absent_after are for jobs with a schedule: leave them out".to_string()
-            );
-        }
-        Ok(())
-    }
-}
-
 fn span(word: &str, text: &str) -> Result<Option<Millis>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -153,6 +138,7 @@ fn span(word: &str, text: &str) -> Result<Option<Millis>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::Job;
 
     fn read(schedule: &str, notify: &str) -> Result<Notify, String> {
         let schedule =

@@ -1,14 +1,11 @@
 //! Pools: limits on the runs of several jobs at once, on all nodes together.
 
-use alloc::format;
-use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use super::Job;
 use crate::ids::PoolName;
 
 /// The most runs of one pool that may execute at once: each has its permit in one entry.
-const AT_MOST_MAX: u32 = 500;
+pub(super) const AT_MOST_MAX: u32 = 500;
 
 /// The pool of a job, and its limit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -20,28 +17,12 @@ pub struct Pool {
     pub limit: u32,
 }
 
-impl Job {
-    pub(super) fn validate_pool(&self) -> Result<(), String> {
-        let Some(pool) = &self.pool else { return Ok(()) };
-        if pool.limit == 0 || pool.limit > AT_MOST_MAX {
-            return Err(format!(
-                "pool.limit is {}, allowed are 1 to {AT_MOST_MAX}: a job that is not to run is disabled",
-                pool.limit
-            ));
-        }
-        match self.monitor_execution {
-            true => Ok(()),
-            false => Err("a pool counts the runs that go on, which takes monitor_execution = true".into()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::string::ToString;
 
     use super::*;
-    use crate::job::{Placement, Work};
+    use crate::job::{Job, Placement, Work};
 
     #[test]
     fn what_makes_no_sense_is_refused_with_the_fix() {

@@ -5,10 +5,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use super::Job;
-use crate::effect::StopReason;
 use crate::ids::{RunId, Shard};
-use crate::input::RunOutcome;
+use crate::outcome::{RunOutcome, StopReason};
 use crate::schedule;
 use crate::time::{Millis, SpanLimits, TimeSpan};
 
@@ -66,32 +64,6 @@ impl Retry {
         }
         let most = most.unwrap_or(UP_TO.max(first));
         Ok(Backoff { times: self.max_retries, first, most, codes: self.exit_codes.clone() })
-    }
-}
-
-impl Job {
-    /// The retry settings of its runs; `None` when they are not attempted again.
-    #[must_use]
-    pub fn backoff(&self) -> Option<Backoff> {
-        self.retry.as_ref()?.read().ok()
-    }
-
-    pub(super) fn validate_retry(&self) -> Result<(), String> {
-        let Some(retry) = &self.retry else { return Ok(()) };
-        retry.read()?;
-        if !self.monitor_execution {
-            return Err(
-                "retry takes monitor_execution = true: nobody hears how a run ends that nobody monitors"
-                    .into(),
-            );
-        }
-        if !retry.exit_codes.is_empty() && self.command.is_none() {
-            return Err(
-                "retry.exit_codes are exit codes of a command: leave them out for a function or a request"
-                    .into(),
-            );
-        }
-        Ok(())
     }
 }
 

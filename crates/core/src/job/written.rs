@@ -7,7 +7,7 @@ use core::fmt;
 use serde::de::{self, Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::SHARDS_MAX;
+use crate::shards::SHARDS_MAX;
 use crate::time::TimeSpan;
 
 /// Rules of a schedule: a text, or a list of texts, which is kept as one text with a line for each.

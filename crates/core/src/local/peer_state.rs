@@ -192,8 +192,17 @@ impl PeerState {
         of_job.map(|((_, fire), read)| (fire, *read))
     }
 
-    /// Notes whether the plan of a job was read since its overdue runs were offered.
-    pub fn set_overdue_read(&mut self, job: JobId, read: bool) {
+    /// Notes that the plan of a job was read since its overdue runs were offered.
+    pub fn overdue_was_read(&mut self, job: JobId) {
+        self.set_overdue_read(job, true);
+    }
+
+    /// Notes that the plan of a job has to be read again before its overdue runs are settled.
+    pub fn read_overdue_again(&mut self, job: JobId) {
+        self.set_overdue_read(job, false);
+    }
+
+    fn set_overdue_read(&mut self, job: JobId, read: bool) {
         let of_job =
             self.overdue.range_mut((job, Fire::Due(Wall::MIN))..).take_while(|((id, _), _)| *id == job);
         of_job.for_each(|(_, known)| *known = read);

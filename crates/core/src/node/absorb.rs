@@ -130,7 +130,7 @@ impl Node {
                         self.local.reading.remove(&id);
                         self.local.unread.remove(&id);
                         self.local.peers.offered.remove(&id);
-                        self.local.peers.set_overdue_read(id, true);
+                        self.local.peers.overdue_was_read(id);
                         self.local.peers.reread.remove(&id);
                         // Also if it was known already: something else may have waited for the answer.
                         self.local.agenda.insert(id);

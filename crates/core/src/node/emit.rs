@@ -193,7 +193,7 @@ impl Node {
                 let again = again.unwrap_or(Wall::MAX);
                 self.local.waiting.insert_at(Waiter { priority, due, again, id }, now.wall);
                 // Until there is a slot another node may have taken it.
-                self.local.peers.set_overdue_read(id, false);
+                self.local.peers.read_overdue_again(id);
             }
             RuleAction::JobAwaitsPermit(pool, id, due, was_first) => {
                 let priority = Reverse(self.view.job(id).priority());

@@ -8,7 +8,7 @@
 use alloc::format;
 
 use crate::commit_kind::CommitKind;
-use crate::eligibility::{self, DISPATCH};
+use crate::eligibility;
 use crate::ids::Operation;
 use crate::input::{Answer, Command, CommandId, Refusal};
 use crate::keys;
@@ -17,6 +17,7 @@ use crate::record::{BeatRecord, LoadRecord, PlannerKind, encode};
 use crate::registry::{Guard, Txn, Write};
 use crate::rule_context::{ItemOutcome, RuleAction, RuleContext, RuleOutput};
 use crate::time::Wall;
+use crate::view::DISPATCH;
 
 /// Publishes the load of this node, and claims the due operations.
 pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {

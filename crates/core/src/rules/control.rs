@@ -21,9 +21,11 @@ use crate::registry::{Guard, Txn, Write};
 use crate::rule_context::{ItemOutcome, RuleAction, RuleContext, RuleOutput};
 use crate::shards::ShardSet;
 use crate::view::JobView;
+use decision::{ItemDecision, answer, no_job, refuse};
 
 mod calendars;
 pub(crate) mod cluster;
+mod decision;
 mod nodes;
 mod notification;
 mod requests;
@@ -31,14 +33,6 @@ mod switches;
 
 /// How many items one step looks at.
 const BATCH: usize = 1_000;
-
-/// The decision on an item in this context.
-enum ItemDecision {
-    Commit(CommitKind, Txn),
-    Complete(ItemOutcome),
-    /// The item is looked at again when the view has moved.
-    Wait,
-}
 
 /// Looks at the items that have no commit in flight.
 pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
@@ -124,14 +118,6 @@ fn emit(
     }
 }
 
-fn answer(answer: Answer) -> ItemDecision {
-    ItemDecision::Complete(ItemOutcome::Answer(answer))
-}
-
-fn refuse(kind: Refusal, text: alloc::string::String) -> ItemDecision {
-    answer(Answer::Refused(kind, text))
-}
-
 /// Whether commands are for the serving leader (S4-33).
 fn standby(ctx: &RuleContext<'_>) -> ItemDecision {
     let leader = ctx.view.leader().and_then(|leader| Some((leader, ctx.view.member(leader)?)));
@@ -144,10 +130,6 @@ fn standby(ctx: &RuleContext<'_>) -> ItemDecision {
             _ => "nobody serves just now: try again in a few seconds".into(),
         },
     )
-}
-
-fn no_job(name: &JobName) -> ItemDecision {
-    refuse(Refusal::NotFound, format!("there is no job {name}: `job list` shows those there are"))
 }
 
 fn declare(ctx: &RuleContext<'_>, job: &Job) -> ItemDecision {

@@ -26,17 +26,17 @@ use crate::view::{JobId, ShardTerms};
 
 use broadcast::BroadcastReshard;
 pub(super) use broadcast::MOVED;
+use watermarks::furthest;
 
 mod broadcast;
 mod cordoned;
 mod delist;
+mod watermarks;
 
 /// How long before fires may be claimed the reshard for them happens.
 const AHEAD: Millis = Millis::secs(1);
 /// How often a run state that a reshard waits for is read again (S3-21).
 const POLL: Millis = Millis(100);
-/// The most nodes of a reshard, if the engine allows that: the commit guards on all their run states.
-const AMONG_MAX: usize = 100;
 
 /// Requests a reshard, does it, or cleans up a deleted job.
 pub fn decide(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
@@ -196,12 +196,6 @@ fn watch(table: &ShardedJob<'_>, run_states: &BTreeMap<&Member, ShardRunState>, 
     } else if let Some(heard) = fresh.iter().map(|(_, heard)| *heard).min() {
         out.add(RuleAction::JobAfter(table.job.id, heard + POLL));
     }
-}
-
-/// The furthest watermark of all shards, also of removed ones; `None` before the first fire.
-fn furthest<'a>(cut: &ShardMap, run_states: impl Iterator<Item = &'a ShardRunState>) -> Option<Wall> {
-    let watermarks = run_states.flat_map(|run_state| &run_state.groups).map(|group| group.watermark);
-    watermarks.chain(cut.furthest).max()
 }
 
 /// The watermark of every shard. A new shard begins at the furthest.

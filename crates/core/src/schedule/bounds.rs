@@ -2,8 +2,10 @@
 
 use super::error::ScheduleError;
 use super::name_hash::NameHash;
+use super::named;
+use super::spec::ScheduleSpec;
 use super::zone::Zone;
-use super::{ScheduleSpec, latest, named};
+use crate::steps::step;
 use crate::time::{Millis, SpanLimits, Wall};
 
 /// The furthest that a fire may be moved.
@@ -88,4 +90,21 @@ impl ScheduleBounds {
     pub(super) fn ends_before(&self, next: Option<Wall>) -> bool {
         self.until != Wall::MAX && next.is_some_and(|next| next >= self.until)
     }
+}
+
+/// The last fire in `(after, until]` of those that `next` finds, by halving.
+pub(super) fn latest(after: Wall, until: Wall, next: impl Fn(Wall) -> Option<Wall>) -> Option<Wall> {
+    let fire_after = |t: i64| next(Wall(t)).filter(|due| *due <= until);
+    let mut found = fire_after(after.0)?;
+    // No fire lies in (none_after, until], and `found` is a fire at or before `none_after`.
+    let mut none_after = until.0;
+    while found.0 < none_after {
+        step();
+        let middle = found.0 + none_after.saturating_sub(found.0) / 2;
+        match fire_after(middle) {
+            Some(due) => found = due,
+            None => none_after = middle,
+        }
+    }
+    Some(found)
 }

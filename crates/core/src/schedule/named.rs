@@ -1,9 +1,10 @@
 //! Named schedules: `@daily` and its kin, `@every 90s`, `@after 90s`, and `at` one moment.
 
+use super::cron;
 use super::error::{ScheduleError, quote};
 use super::name_hash::NameHash;
+use super::rule::ScheduleRule;
 use super::zone::{Dst, REACH, Zone};
-use super::{ScheduleRule, cron};
 use crate::time::{Millis, SpanLimits, TimeSpan, Wall};
 use jiff::Timestamp;
 use jiff::civil::DateTime;

@@ -1,7 +1,8 @@
 //! Notes on one fire, in words for people: clock changes, fires that calendars left out, jitter, the last fire.
 
+use super::rule::ScheduleRule;
 use super::zone::ClockChange;
-use super::{Schedule, ScheduleRule, ScheduleRules};
+use super::{Schedule, ScheduleRules};
 use crate::time::{Millis, Wall};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -69,7 +70,7 @@ impl Schedule {
         let calendars = self.calendars.as_deref()?;
         let back = self.bounds.as_ref().map_or(Wall::MIN, |bounds| bounds.before());
         let back = back.max(origin - LOOKED_BACK);
-        let last = super::latest(back, origin - Millis(1), |after| self.named(after));
+        let last = super::bounds::latest(back, origin - Millis(1), |after| self.named(after));
         let after = |at: Wall| self.ruled(at).filter(|at| *at < origin);
         let left = core::iter::successors(after(last.unwrap_or(back)), |at| after(*at));
         let shown: Vec<i64> =

@@ -7,7 +7,6 @@ use serde::de::DeserializeOwned;
 
 use super::absorb::{EntryUpdate, newer};
 use super::{KnownEntry, View, ViewChanges};
-use crate::eligibility::DISPATCH;
 use crate::ids::{JobName, Member, NodeName, Operation};
 use crate::keys::{self, Key, ParsedKey};
 use crate::load::Score;
@@ -16,6 +15,9 @@ use crate::record::{
     PlannerKind, ProcessedItems, ServingRecord, StrikeRecord, decode,
 };
 use crate::registry::Change;
+
+/// The operation of planning dispatched jobs (S0-26: create tasks).
+pub const DISPATCH: &str = "dispatch";
 
 /// The entries of the cluster as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

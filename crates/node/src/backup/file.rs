@@ -11,7 +11,7 @@ use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::BackupError;
+use super::error::BackupError;
 
 /// The version of the text form.
 const VERSION: u32 = 1;

@@ -11,10 +11,10 @@ use evenkeel_core::record::{ClusterRecord, JoinRefusal, encode};
 use evenkeel_core::registry::{DurabilityClass, Guard, Revision, Txn, Write};
 use evenkeel_core::time::Millis;
 
+use super::error::BackupError;
 use super::history::{self, HistoryCopy};
 use super::registry::{BackupRegistry, BackupSnapshot, TxnResult};
 use super::restore::{self, RestoreStart};
-use super::{BackupError, now, raised};
 use crate::clock;
 
 /// How often to check for living members.
@@ -86,7 +86,7 @@ pub(super) async fn migrate_between(
         restore::must_fit(target, &retire_members(&reading.entries))?;
     }
     let (engine, class) = (source.facts().generation, (source.facts().class, target.facts().class));
-    let generation = raised(cluster.generation_on(engine), target)?;
+    let generation = restore::raised(cluster.generation_on(engine), target)?;
     let engine = Some(target.facts().generation);
     let record = ClusterRecord { generation, engine, shut: None, ..cluster.wanting(None) };
     let moved = |reading: &BackupSnapshot, generation: u16, already| MigrationReport {
@@ -166,7 +166,7 @@ async fn close(
     at: Revision,
     to: &str,
 ) -> Result<Revision, BackupError> {
-    let shut = JoinRefusal::Moved { to: to.to_owned(), at: now() };
+    let shut = JoinRefusal::Moved { to: to.to_owned(), at: clock::now().wall };
     rewrite(source, ClusterRecord { shut: Some(shut), ..cluster }, at).await
 }
 

@@ -13,7 +13,7 @@ use evenkeel_core::time::Wall;
 use evenkeel_registry::clock::Stopwatch;
 use evenkeel_registry::{BoxFuture, Registry, RegistryError};
 
-use super::BackupError;
+use super::error::BackupError;
 use crate::clock;
 
 /// How many jobs' entries are read at once, at one revision.

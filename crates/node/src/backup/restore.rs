@@ -6,7 +6,7 @@ use evenkeel_core::keys::{self, Key};
 use evenkeel_core::record::{ClusterRecord, JoinRefusal, decode, encode};
 use evenkeel_core::registry::{Change, Guard, Revision, Txn, Value, Write};
 
-use super::BackupError;
+use super::error::BackupError;
 use super::registry::{BackupRegistry, TxnResult};
 
 /// How many entries, and how many bytes of them, are in flight at once.
@@ -191,4 +191,17 @@ fn is_open(found: &[Change], record: &ClusterRecord) -> bool {
 
 fn put(key: Key, value: &Value) -> Write {
     Write::Put { key, value: value.clone(), owner: None }
+}
+
+/// The number to add to the generation of the registry's engine, so that new tokens are greater than all tokens of this
+/// generation, and than the engine's own.
+pub(super) fn raised(generation: u16, books: &BackupRegistry) -> Result<u16, BackupError> {
+    let engine = books.facts().generation;
+    let added = generation.saturating_sub(engine).saturating_add(1);
+    match u32::from(engine) + u32::from(added) <= u32::from(u16::MAX) && generation < u16::MAX {
+        true => Ok(added),
+        false => Err(BackupError::Conflict(format!(
+            "the generation is {generation}, and there are not many more: declare the jobs anew in an empty registry"
+        ))),
+    }
 }

@@ -14,13 +14,14 @@ use evenkeel_core::record::{
 use evenkeel_core::registry::{
     Change, DurabilityClass, EngineFacts, Guard, LeaseGrant, LeaseId, Revision, Txn, TxnOutcome, Value, Write,
 };
-use evenkeel_core::time::Millis;
+use evenkeel_core::time::{Millis, Wall};
 use evenkeel_registry::clock::HostClock;
 use evenkeel_registry::memory::Memory;
-use evenkeel_registry::{BoxFuture, Feed, Registry};
+use evenkeel_registry::{BoxFuture, Feed, Registry, RegistryError};
 use tokio::sync::Notify;
 
 use super::migrate::migrate_between;
+use super::restore::raised;
 use super::*;
 
 type TxnHook = Box<dyn Fn(&Txn) -> Option<Txn> + Send + Sync>;

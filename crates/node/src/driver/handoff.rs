@@ -4,7 +4,6 @@
 //! commit is in flight. Until `exec` everything can be undone, and is undone if any step fails.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -12,17 +11,18 @@ use evenkeel_core::effect::Event;
 use evenkeel_core::ids::{RunId, counted};
 use evenkeel_core::input::Input;
 use evenkeel_core::record::Layouts;
-use evenkeel_core::time::{Millis, Mono};
-use tokio::sync::{mpsc, oneshot};
+use evenkeel_core::time::Millis;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::Driver;
 use super::inbox::DriverEvent;
 use super::lease::Leases;
+use super::upgrade_state::PendingUpgrade;
 use crate::clock;
 use crate::guard::GuardTransfer;
-use crate::handle::HandleRequest;
-use crate::upgrade::{HandoffState, ProgramFile};
+use crate::request::{HandleRequest, NodeUpgrade};
+use crate::upgrade::HandoffState;
 
 /// How long the guard client may take to release the guard.
 const GUARD_PATIENCE: Duration = Duration::from_secs(2);
@@ -34,46 +34,6 @@ const CHECK: Duration = Duration::from_secs(1);
 const TRUST: Millis = Millis(500);
 /// How many runs are named in a refusal.
 const NAMED: usize = 5;
-
-/// A request to continue the node in another program.
-pub(crate) struct NodeUpgrade {
-    pub(crate) program: ProgramFile,
-    /// The listener of the node's HTTP interface.
-    pub(crate) listener: Option<OwnedFd>,
-    /// How long the upgrade may wait.
-    pub(crate) wait: Duration,
-    /// Receives why the upgrade was refused; nothing if it was done.
-    pub(crate) refused: oneshot::Sender<String>,
-}
-
-/// An upgrade that waits until no run is inside the process.
-struct PendingUpgrade {
-    upgrade: NodeUpgrade,
-    until: Mono,
-}
-
-/// The state of an upgrade in the driver.
-pub(super) struct UpgradeState {
-    /// The registry's URL without its password.
-    url: String,
-    /// Gives access to the guard client.
-    guard_client: Option<HandoffSender>,
-    pending: Option<PendingUpgrade>,
-}
-
-impl UpgradeState {
-    pub(super) fn new(url: String, keeper: Option<HandoffSender>) -> Self {
-        Self { url, guard_client: keeper, pending: None }
-    }
-
-    /// Until when the pending upgrade waits, if there is one.
-    pub(super) fn until(&self) -> Option<Mono> {
-        self.pending.as_ref().map(|waiting| waiting.until)
-    }
-}
-
-/// Asks the guard client for the guard.
-pub(super) type HandoffSender = mpsc::Sender<oneshot::Sender<GuardTransfer>>;
 
 impl Driver {
     /// Trusts an inherited lease from the beginning, as far as it was confirmed.

@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 use super::commits::CommitProgress;
 use super::timer::Timer;
 use crate::executor::ExecutorEvent;
-use crate::handle::HandleRequest;
 use crate::history::HistoryEvent;
+use crate::request::HandleRequest;
 
 /// How many answers of the registry may wait. Senders wait when it is full, so no input is dropped.
 const WAITING_MAX: usize = 64;

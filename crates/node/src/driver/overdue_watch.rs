@@ -24,9 +24,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::clock;
-use crate::handle::HandleRequest;
 use crate::history::{History, HistoryWrite, NoticePolicy, WeakHistory};
 use crate::notify::Notifiers;
+use crate::request::HandleRequest;
 
 /// How often it checks.
 const EVERY: Duration = Duration::from_secs(1);

@@ -97,7 +97,9 @@ impl PendingAudit {
     /// Begins a change, and returns the entry to write at once. A command that ends something is never held back.
     pub(super) fn begin(
         &mut self,
-        (ask, asker, command): (CommandId, Requester, Command),
+        ask: CommandId,
+        asker: Requester,
+        command: Command,
         now: Now,
     ) -> (AuditGate, Option<HistoryWrite>) {
         let Some(audit_action) = AuditAction::of(&command, &self.node) else {

@@ -1,25 +1,23 @@
 //! Requests to the node: logged in the audit log, stepped, answered.
 
 use evenkeel_core::effect::Ticket;
-use evenkeel_core::ids::LockName;
 use evenkeel_core::input::{Answer, Command, CommandId, Input, Refusal};
 use evenkeel_core::registry::TxnOutcome;
 use std::sync::PoisonError;
 use tokio::sync::oneshot;
 
+use super::answers::PendingAnswer;
 use super::pending_audit::{AuditGate, is_held};
 use super::{Driver, DriverEvent};
 use crate::audit::{self, AuditAction, Requester};
 use crate::clock;
-use crate::handle::HandleRequest;
 use crate::history::HistoryWrite;
+use crate::request::{ENDED, HandleRequest};
 
 /// Why a change is refused while its entry cannot be written.
 const UNWRITTEN: &str = "the history takes no entries, and nothing is changed that it could not tell of: do what the health of \
                          this node says (GET /api/v1/health), and ask again";
 
-/// The answer of a node that has stopped.
-pub(crate) const ENDED: &str = "this node has stopped: ask another one";
 /// The answer for a change that the node had sent to the registry before it stopped.
 const ENDED_MEANWHILE: &str = "this node has stopped before the registry answered, so it is not known whether this was done: \
                                before you ask another one, look at what it is about";
@@ -30,12 +28,6 @@ fn changes_something(outcome: audit::AuditOutcome) -> bool {
         outcome,
         audit::AuditOutcome::Asked | audit::AuditOutcome::Applied | audit::AuditOutcome::Unknown
     )
-}
-
-/// A caller that waits for an answer, and the lock that it would hold.
-pub(super) struct PendingAnswer {
-    answer: oneshot::Sender<Answer>,
-    lock: Option<LockName>,
 }
 
 impl Driver {
@@ -64,7 +56,7 @@ impl Driver {
         }
         let id = self.pending_audit.number();
         self.pending_answers.insert(id, PendingAnswer { answer, lock: None });
-        let (begun, entry) = self.pending_audit.begin((id, asker, command), clock::now());
+        let (begun, entry) = self.pending_audit.begin(id, asker, command, clock::now());
         entry.into_iter().for_each(|entry| self.history.put(entry));
         match begun {
             AuditGate::Now(command) => self.step(Input::Asked(id, command)),

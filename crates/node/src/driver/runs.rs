@@ -9,7 +9,8 @@ use evenkeel_core::job::{Backoff, Work};
 use evenkeel_core::time::Millis;
 
 use crate::clock;
-use crate::executor::{AttemptResult, ExecutorEvent, Executors};
+use crate::executor::{AttemptResult, ExecutorEvent};
+use crate::executors::Executors;
 use crate::history::{AttemptState, History, HistoryWrite, NoticePolicy, RunRecord};
 use crate::upgrade::HandoffRecord;
 

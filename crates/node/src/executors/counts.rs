@@ -12,7 +12,7 @@ use evenkeel_core::time::{Millis, Mono, Now, Wall};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::clock;
-use crate::handle::HandleRequest;
+use crate::request::HandleRequest;
 
 /// How many items of a job were processed since the last report.
 #[derive(Debug, Default)]

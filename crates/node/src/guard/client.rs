@@ -17,9 +17,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::cgroup::{self, CgroupMounts};
 use super::handoff::{GuardHandoff, GuardProcess, GuardTransfer};
+use super::role::{LOCK, NO_CGROUPS, ROLE};
 use super::starts::{StartDecision, StartQueue};
 use super::wire::{AttemptId, DATA, GuardEvent, GuardRequest, LineReader, to_line};
-use super::{LOCK, NO_CGROUPS, ROLE, environment, orphans};
+use super::{environment, orphans};
 use crate::clock;
 use crate::executor::{AttemptResult, ExecutorEvent};
 

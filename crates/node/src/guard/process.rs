@@ -22,8 +22,8 @@ use rustix::time::{
 use super::cgroup::{CgroupMounts, Cgroups};
 use super::child::{GuardDeadlines, GuardedRun};
 use super::orphans::{OrphanScan, RunOrphans};
+use super::role::{BE_ALONE, LOCK, NO_CGROUPS, is_alone};
 use super::wire::{AttemptId, GuardEvent, GuardRequest, LaunchSpec, LineReader, ProcessEnd, to_line};
-use super::{BE_ALONE, LOCK, NO_CGROUPS, is_alone};
 use crate::clock;
 
 /// How often a guard checks whether its predecessor has ended.

@@ -10,9 +10,9 @@ use evenkeel_core::time::{Millis, Wall};
 use evenkeel_registry::sql::{SqlArg, SqlStatement};
 
 use super::connection::{DatabaseError, HistoryConnection, HistoryRow, odd};
+use super::entry::HistoryWrite;
 use super::query::{HistoryQuery, LIMIT_MAX};
-use super::store::{any_of, change, plain};
-use super::write::HistoryWrite;
+use super::rows::{any_of, change, plain};
 use crate::audit::{AuditFilter, AuditOutcome, AuditRecord, Proof, Requester};
 
 /// The columns of an entry, in the order in which [`record`] reads them.

@@ -3,6 +3,8 @@
 //! No other writer is active meanwhile, so what was read stays true. A final state is never overwritten; later results
 //! are stored separately (`I22`).
 
+mod notices;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::effect::{Verdict, VerdictState};
@@ -10,9 +12,9 @@ use evenkeel_core::ids::{JobName, RunId, Shard};
 use evenkeel_core::time::Wall;
 
 use super::audit::AuditBatch;
-use super::notice::{self, Notice};
+use super::entry::HistoryWrite;
+use super::notice::Notice;
 use super::record::{AttemptState, EventRecord, LoadPoint, RunRecord};
-use super::write::HistoryWrite;
 
 /// A result that came after the final one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,7 +94,7 @@ impl BatchDraft {
             }
             HistoryWrite::Outcome(record, item) => {
                 if self.put(record) {
-                    notice::of_outcome(self, record, item.as_deref());
+                    notices::of_outcome(self, record, item.as_deref());
                 }
                 self.count(&record.job);
             }
@@ -101,7 +103,7 @@ impl BatchDraft {
                 let shards: Vec<Shard> = shards_of(verdict).collect();
                 let mut new = shards.clone();
                 new.retain(|shard| self.put(&of_verdict(verdict, *shard, self.now)));
-                notice::of_verdict(self, verdict, (&shards, &new), item.as_deref());
+                notices::of_verdict(self, verdict, (&shards, &new), item.as_deref());
                 self.count(&verdict.run.job);
             }
             HistoryWrite::Notice(made, node) => self.add_notice((**made).clone(), node),

@@ -11,11 +11,11 @@ use evenkeel_registry::BoxFuture;
 use evenkeel_registry::sql::{SqlArg, SqlStatement};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use super::WriteProgress;
 use super::connection::{DatabaseError, HistoryConnection, HistoryRow};
 use super::location::HistoryLocation;
+use super::progress::WriteProgress;
 use super::record::{AttemptState, EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord};
-use super::store::{COLUMNS, any_of, number, record};
+use super::rows::{COLUMNS, any_of, number, record};
 use crate::audit::{AuditFilter, AuditRecord};
 
 /// The most rows of one answer.

@@ -11,8 +11,8 @@ use evenkeel_core::time::{Millis, Mono, Now, Wall};
 use evenkeel_registry::sql::{SqlArg, SqlStatement};
 
 use super::connection::{DatabaseError, HistoryConnection, HistoryRow};
-use super::store::change;
-use crate::config::Retention;
+use super::rows::change;
+use crate::retention::Retention;
 
 /// How often it sweeps, and how soon again when it left something.
 const EVERY: Millis = Millis::secs(5);

@@ -1,11 +1,12 @@
 //! The guarantees of history, on a file and on every available server.
 
 use super::connection::HistoryConnection;
+use super::entry::{BatchId, coalesce};
 use super::record::{AttemptState, EventFilter, RunFilter};
-use super::write::{BatchId, BatchResult};
+use super::write::BatchResult;
 use super::*;
 use evenkeel_core::effect::{Verdict, VerdictState};
-use evenkeel_core::ids::{Shard, Token};
+use evenkeel_core::ids::{RunId, Shard, Token};
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
 use evenkeel_registry::conformance;
 use std::collections::BTreeMap;
@@ -104,7 +105,7 @@ impl HistoryFixture {
 
     /// Writes the last batch as if its commit had not been answered.
     async fn rewrite(&mut self, batch: Vec<HistoryWrite>, mut unsure: Option<BatchResult>) -> BatchResult {
-        let batch = write::coalesce(batch);
+        let batch = coalesce(batch);
         write::write(&mut self.link, &batch, &self.stamp, &mut unsure, Wall(5000)).await.unwrap()
     }
 
@@ -235,10 +236,10 @@ fn start_and_end_in_one_batch_are_one_row() {
     let done = entry("j:1000:0", 1, AttemptState::Succeeded);
     let other = entry("j:2000:0", 1, AttemptState::Running);
     let batch = vec![entry("j:1000:0", 1, AttemptState::Running), other.clone(), done.clone()];
-    assert_eq!(write::coalesce(batch), [other, done], "its end stays behind what came before it");
+    assert_eq!(coalesce(batch), [other, done], "its end stays behind what came before it");
     let not_started = HistoryWrite::NotStarted { run: "j:1000:0".parse().unwrap(), attempt: 1 };
-    assert_eq!(write::coalesce(vec![entry("j:1000:0", 1, AttemptState::Running), not_started.clone()]), []);
-    assert_eq!(write::coalesce(vec![not_started.clone()]), [not_started]);
+    assert_eq!(coalesce(vec![entry("j:1000:0", 1, AttemptState::Running), not_started.clone()]), []);
+    assert_eq!(coalesce(vec![not_started.clone()]), [not_started]);
 }
 
 #[tokio::test]

@@ -8,10 +8,12 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::connection::{DatabaseError, HistoryConnection};
+use super::entry::{BatchId, HistoryWrite, coalesce};
+use super::event::HistoryEvent;
 use super::location::HistoryLocation;
 use super::notice::Notice;
-use super::write::{self, BatchId, BatchResult, HistoryWrite};
-use super::{HistoryEvent, retention, store};
+use super::write::{self, BatchResult};
+use super::{retention, store};
 use crate::clock;
 
 /// The most entries of one transaction.
@@ -92,7 +94,7 @@ impl HistoryWriter {
             }
             let verdicts: Vec<HistoryEvent> = batch.iter().filter_map(acknowledgement).collect();
             let entries = batch.len() as u64;
-            let Some(notices) = self.persist(&write::coalesce(batch)).await else { return };
+            let Some(notices) = self.persist(&coalesce(batch)).await else { return };
             let notices = notices.into_iter().map(|notice| HistoryEvent::Notice(Box::new(notice)));
             for told in verdicts.into_iter().chain(notices) {
                 let _ = self.events.send(told);

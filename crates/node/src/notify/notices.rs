@@ -1,40 +1,15 @@
 //! Sends notices about jobs to the notifiers that they name, or that want every such notice.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use evenkeel_core::effect::Event;
 use evenkeel_core::ids::NotifierName;
 use evenkeel_core::job::{Notify, Occasion};
 use evenkeel_core::time::Now;
 
 use super::message::Message;
+use super::receipt::Receipt;
 use super::window::DedupDecision;
 use super::{Notifiers, log_event};
-use crate::history::{HistoryWrite, Notice, NoticePolicy, WeakHistory};
-
-/// Marks a notice as sent once all its recipients have it, or were given up.
-#[derive(Clone)]
-pub(super) struct Receipt(Arc<ReceiptState>);
-
-struct ReceiptState {
-    left: AtomicUsize,
-    seq: i64,
-    history: WeakHistory,
-}
-
-impl Receipt {
-    fn new(left: usize, seq: i64, history: WeakHistory) -> Self {
-        Self(Arc::new(ReceiptState { left: AtomicUsize::new(left), seq, history }))
-    }
-
-    /// Counts one recipient as done.
-    pub(super) fn done(&self) {
-        if self.0.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.history.put(HistoryWrite::NoticeSent(self.0.seq));
-        }
-    }
-}
+use crate::history::{HistoryWrite, Notice, NoticePolicy};
 
 impl Notifiers {
     /// The occasions that notifiers want for every job without a setting of its own.

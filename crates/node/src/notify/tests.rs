@@ -5,15 +5,15 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use evenkeel_core::effect::Event;
+use evenkeel_core::effect::{Event, event_kinds};
 use evenkeel_core::time::{Millis, Mono, Wall};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::*;
 use crate::clock;
-use crate::config::Retention;
 use crate::history::{EventFilter, EventRecord, History, HistoryLocation, HistoryReader};
+use crate::retention::Retention;
 
 /// The bound of every wait.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -9,9 +9,11 @@ use std::time::Duration;
 use evenkeel_core::effect::Event;
 use tokio::sync::oneshot;
 
+use super::log_event;
 use super::message::Message;
-use super::notices::Receipt;
-use super::{Notifier, NotifyChannel, log_event, send};
+use super::notifier::{Notifier, NotifyChannel};
+use super::receipt::Receipt;
+use super::send;
 use crate::clock;
 use crate::history::{HistoryWrite, WeakHistory};
 

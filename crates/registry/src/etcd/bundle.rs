@@ -17,7 +17,7 @@ use super::commit::{PATH, compare, request, steps, written_at};
 use super::errors::EtcdError;
 use super::keyspace::{self, EtcdKeyspace};
 use super::message::{TxnRequest, TxnResponse};
-use super::{EtcdShared, REQUEST_MAX};
+use super::shared::{EtcdShared, REQUEST_MAX};
 use crate::fits;
 
 /// The size of some transactions as one request.

@@ -13,7 +13,7 @@ use super::keyspace::{self, EtcdKeyspace};
 use super::message::{
     Compare, CompareValue, DeleteRangeRequest, EtcdOp, PutRequest, RequestOp, TxnRequest, TxnResponse,
 };
-use super::{EtcdShared, REQUEST_MAX};
+use super::shared::{EtcdShared, REQUEST_MAX};
 use crate::fits;
 
 const EQUAL: i32 = 0;

@@ -1,10 +1,10 @@
 //! The health check: members, leader, size, alarms, and whether old history is compacted.
 
-use super::EtcdShared;
 use super::errors::EtcdError;
 use super::message::{
     MemberListRequest, MemberListResponse, RangeRequest, RangeResponse, StatusRequest, StatusResponse,
 };
+use super::shared::EtcdShared;
 use crate::RegistryError;
 use crate::health::{HealthReport, release};
 

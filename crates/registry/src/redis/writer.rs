@@ -4,9 +4,9 @@ use evenkeel_core::registry::{LeaseGrant, LeaseId, TxnOutcome};
 use evenkeel_core::time::{Millis, Mono, Wall};
 use redis::{Cmd, Value};
 
+use super::facts::{FACTS, TIME_STEP};
 use super::session::{ScriptKind, SharedSession, to_duration, unexpected_reply};
 use super::wire::{KeyIndex, add_refusal, add_txn, list, number, outcome};
-use super::{FACTS, TIME_STEP};
 use crate::clock::{Clock, HostClock};
 use crate::queue::{GroupLimits, WriteQueue, WriteRequest, WriterHandle, write_queue};
 use crate::{TTL_MAX, fits};

@@ -8,7 +8,7 @@ use evenkeel_core::time::{Millis, Mono};
 use sqlx::Error;
 use std::time::Duration;
 
-use super::SqlConfig;
+use super::config::SqlConfig;
 use super::connection::SqlConnection;
 use super::statement::SqlStatement;
 use crate::clock::{Clock, HostClock};

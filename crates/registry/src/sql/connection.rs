@@ -10,8 +10,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlRow};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Connection as _, Error, Row as _};
 
-use super::statement::{SqlArg, SqlDialect, SqlStatement};
-use crate::{EngineUrl, RegistryError};
+use super::statement::{SqlArg, SqlStatement};
 
 /// How long connecting may take.
 const CONNECTING: Duration = Duration::from_secs(4);
@@ -60,33 +59,6 @@ macro_rules! whichever {
             $kind::MySql($inner) => $work,
         }
     };
-}
-
-impl SqlTarget {
-    /// The server at a URL, and the namespace there.
-    ///
-    /// # Errors
-    /// [`RegistryError::Refused`] says how to fix the URL.
-    pub fn from_url(url: &EngineUrl) -> Result<(Self, &str), RegistryError> {
-        match url.scheme() {
-            #[cfg(feature = "postgres")]
-            "postgres" => crate::postgres::target(url),
-            #[cfg(feature = "mysql")]
-            "mysql" => crate::mysql::target(url),
-            _ => Err(url.refusal("is no SQL server that this program knows: use postgres:// or mysql://")),
-        }
-    }
-
-    /// The dialect of the server.
-    #[must_use]
-    pub fn dialect(&self) -> &'static SqlDialect {
-        match self {
-            #[cfg(feature = "postgres")]
-            Self::Postgres(_) => &crate::postgres::SQL_DIALECT,
-            #[cfg(feature = "mysql")]
-            Self::MySql(_) => &crate::mysql::SQL_DIALECT,
-        }
-    }
 }
 
 impl SqlConnection {

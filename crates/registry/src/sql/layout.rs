@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sqlx::Error;
 
-use super::SqlConfig;
+use super::config::SqlConfig;
 use super::connection::SqlConnection;
 use super::errors;
 use super::statement::{SqlArg, SqlDialect, SqlStatement};

@@ -6,11 +6,10 @@ use std::time::Duration;
 use evenkeel_core::registry::Revision;
 use tokio::sync::watch;
 
+use super::config::{NOTICE_PUSHED, POLL, SqlConfig};
 #[cfg(feature = "postgres")]
-use super::NOTICE_PUSHED;
 use super::connection::SqlTarget;
 use super::reader::SqlReaders;
-use super::{POLL, SqlConfig};
 
 /// Starts listening; ends with the engine.
 pub(super) fn start(config: Arc<SqlConfig>, readers: &Arc<SqlReaders>, bell: &Arc<watch::Sender<Revision>>) {

@@ -8,10 +8,10 @@ use sqlx::Error;
 use std::collections::BTreeMap;
 use tokio::sync::{Semaphore, watch};
 
+use super::config::{SqlConfig, SqlServerIdentity, storable, with_timeout as within};
 use super::connection::SqlConnection;
 use super::errors::{self, SqlRemedy};
 use super::statement::{SqlArg, SqlStatement};
-use super::{SqlConfig, SqlServerIdentity, storable, with_timeout as within};
 use crate::feed::ChangeLog;
 use crate::{BoxFuture, RegistryError};
 

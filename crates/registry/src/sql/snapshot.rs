@@ -11,10 +11,11 @@ use evenkeel_core::time::Millis;
 use sqlx::Error;
 
 use super::clock_step::{self, ClockObservation, LeaseAdjustment, ServerClockReading};
+use super::config::{SqlLimits, storable};
 use super::connection::SqlConnection;
+use super::dialect::{RegistryDialect, TableNames};
 use super::state::{EntryHead, KeyState, SqlMeta, SqlState};
-use super::statement::{RegistryDialect, SqlArg, SqlStatement, TableNames, pieces};
-use super::{SqlLimits, storable};
+use super::statement::{SqlArg, SqlStatement, pieces};
 use crate::queue::WriteRequest;
 
 /// How many changes the feed remembers, and how many more there are before the oldest are forgotten.

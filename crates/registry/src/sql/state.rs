@@ -8,7 +8,7 @@ use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Entry, Guard, LeaseId, Revision, Txn, Value, Write};
 use evenkeel_core::time::Millis;
 
-use super::SqlLimits;
+use super::config::SqlLimits;
 use crate::TTL_MAX;
 use crate::queue::WriteRequest;
 

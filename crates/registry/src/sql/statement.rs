@@ -2,10 +2,6 @@
 
 use std::fmt::Write as _;
 
-use super::SqlServerInfo;
-use super::connection::SqlConnection;
-use crate::BoxFuture;
-
 /// The differences between SQL servers, for any tables.
 #[derive(Debug)]
 pub struct SqlDialect {
@@ -19,39 +15,6 @@ pub struct SqlDialect {
     pub ignore: (&'static str, &'static str),
     /// Before and after the creation of tables, to lift the limit on a statement's time.
     pub no_ddl_timeout: Option<(&'static str, &'static str)>,
-}
-
-/// The further differences between SQL servers, for registries.
-pub(crate) struct RegistryDialect {
-    /// The engine's name, as in its URL.
-    pub(crate) name: &'static str,
-    pub(crate) sql: &'static SqlDialect,
-    /// The first statements of every connection.
-    pub(crate) session_setup: &'static str,
-    /// Begins a writing transaction.
-    pub(crate) begin: &'static str,
-    /// Shows, in its second column, the isolation level of such a transaction.
-    pub(crate) isolation: &'static str,
-    /// Begins a transaction that reads several times from one snapshot.
-    pub(crate) snapshot: &'static str,
-    /// The type of a short text, and the options after the counter's table.
-    pub(crate) identity: &'static str,
-    pub(crate) table: &'static str,
-    /// The text after `VALUES …` that replaces an existing entry.
-    pub(crate) replace_entry: &'static str,
-    /// The same for a lease.
-    pub(crate) replace_lease: &'static str,
-    /// Notifies listeners of a revision, if the server can.
-    pub(crate) notify: Option<&'static str>,
-    /// Whether a commit becomes visible only once a crash of the server cannot undo it.
-    pub(crate) durable_before_visible: bool,
-    /// Creates all tables but the counter's. May be repeated.
-    pub(crate) first_layout: fn(&TableNames) -> Vec<String>,
-    /// Asks the server for its facts and the durability class of its commits.
-    pub(crate) inspect: for<'l> fn(
-        &'l mut SqlConnection,
-        &'l TableNames,
-    ) -> BoxFuture<'l, Result<SqlServerInfo, sqlx::Error>>,
 }
 
 /// An argument.
@@ -76,10 +39,6 @@ pub struct SqlStatement<'a> {
 }
 
 impl<'a> SqlStatement<'a> {
-    pub(crate) fn new(dialect: &RegistryDialect, text: impl Into<String>) -> Self {
-        Self::of(dialect.sql.numbered, text)
-    }
-
     /// Begins with text; `numbered` is the server's [`SqlDialect::numbered`].
     #[must_use]
     pub fn of(numbered: bool, text: impl Into<String>) -> Self {
@@ -179,37 +138,6 @@ pub fn pieces<T>(rows: &[T], weight: impl Fn(&T) -> usize) -> Vec<&[T]> {
         rest = after;
     }
     pieces
-}
-
-/// The names of one registry's tables, quoted.
-#[derive(Clone, Debug)]
-pub(crate) struct TableNames {
-    pub(crate) meta: String,
-    pub(crate) entry: String,
-    pub(crate) lease: String,
-    pub(crate) change: String,
-    /// The index of entries by their owner.
-    pub(crate) owned: String,
-    /// The counter's table without quotes.
-    pub(crate) counter: String,
-    /// The notification channel.
-    pub(crate) channel: String,
-}
-
-impl TableNames {
-    /// The names for a namespace, whose letters are safe.
-    pub(crate) fn new(dialect: &RegistryDialect, namespace: &str) -> Self {
-        let name = |what: &str| format!("{0}{namespace}_{what}{0}", dialect.sql.quote);
-        Self {
-            meta: name("meta"),
-            entry: name("entry"),
-            lease: name("lease"),
-            change: name("change"),
-            owned: name("owned"),
-            counter: format!("{namespace}_meta"),
-            channel: format!("{namespace}_revision"),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -10,12 +10,13 @@ use sqlx::Error;
 use tokio::sync::watch;
 
 use super::clock_step::{self, ClockObservation, LOOK};
+use super::config::{BYTES_MAX, PATIENCE, SqlConfig, SqlLimits, SqlServerIdentity};
 use super::connection::{SqlConnection, timeout_error};
 use super::errors::{self, SqlRemedy};
+use super::layout;
 use super::snapshot::SqlSnapshot;
 use super::state::{SqlReply, SqlState, SqlTxnResult};
 use super::statement::SqlStatement;
-use super::{BYTES_MAX, PATIENCE, SqlConfig, SqlLimits, SqlServerIdentity, layout};
 use crate::RegistryError;
 use crate::queue::{GroupLimits, LastError, WriteQueue, WriteRequest, WriterHandle, write_queue};
 

@@ -8,8 +8,8 @@ use evenkeel_core::registry::{Change, Guard, LeaseGrant, LeaseId, Revision, Txn,
 use evenkeel_core::time::{Millis, Mono, Now};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::FACTS;
 use super::errors::{self, ErrorPhase};
+use super::facts::FACTS;
 use super::file::SqliteFile;
 use super::reader::entry_at;
 use super::statements::{PreparedStatements, number, number_at};

@@ -9,7 +9,7 @@ use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{LeaseId, Revision, Txn, TxnOutcome};
 use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult, Stat};
 
-use super::history::OrderPosition;
+use super::order_position::OrderPosition;
 use super::paths::{data_to_keys, revision};
 use super::plan::{
     LeaseNote, MultiOp, MultiPlan, ZnodeVersion, ZnodeView, holds, leases, merge_plans, owners, plan_txn,

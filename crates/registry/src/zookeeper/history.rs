@@ -8,33 +8,12 @@ use std::sync::PoisonError;
 
 use zookeeper_client::{Client, Error, Stat};
 
+use super::order_position::OrderPosition;
 use super::session::{ANSWER, LAYOUT, ZookeeperSession, to_duration};
 use crate::RegistryError;
 
 /// How often to raise a generation that others raise meanwhile.
 const TRIES: u32 = 30;
-
-/// The position of the order: each write raises both numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OrderPosition {
-    zxid: i64,
-    writes: i32,
-}
-
-impl OrderPosition {
-    pub(super) fn of(stat: &Stat) -> Self {
-        Self { zxid: stat.mzxid, writes: stat.version }
-    }
-
-    /// Whether this position follows the other in one history. A rolled-back ensemble may have higher zxids at once,
-    /// for each election starts a new range; then it has made fewer writes.
-    fn follows(self, seen: Option<Self>) -> bool {
-        seen.is_none_or(|seen| {
-            let more = self.zxid > seen.zxid && self.writes.wrapping_sub(seen.writes) > 0;
-            more || self == seen
-        })
-    }
-}
 
 impl ZookeeperSession {
     /// The known position of the order. Read it before a request is sent: the answer's position must follow it.

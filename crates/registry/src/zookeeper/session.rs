@@ -14,8 +14,8 @@ use tokio::sync::{Notify, watch};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error, TlsOptions};
 
 use super::entry_cache::EntryCache;
-use super::history::OrderPosition;
 use super::leases::SessionLease;
+use super::order_position::OrderPosition;
 use super::paths::{ZnodePaths, data_to_keys, revision};
 use super::plan::{ANY, MultiOp};
 use super::{encryption, errors};

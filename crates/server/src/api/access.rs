@@ -2,8 +2,6 @@
 //!
 //! Any web page can make a browser talk to loopback, so the checks are the same there as on a network.
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +13,10 @@ use axum::response::{IntoResponse, Response};
 
 use evenkeel::audit::Proof;
 
-use super::body_budget::BodyBudget;
+use super::access_policy::{AccessPolicy, host_of};
 use super::error::StandbyMarker;
 use super::{ApiError, App, changes};
 use crate::client::LEADER;
-use crate::key::ClusterKey;
 use crate::listen::OpenConnection;
 
 /// The size limit of a body, and of a body of `jobs/apply`.
@@ -30,47 +27,6 @@ const BODY_PATIENCE: Duration = Duration::from_secs(30);
 /// The content security policy: no foreign resources, no inline scripts, no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
-
-/// What requests are checked against.
-pub(crate) struct AccessPolicy {
-    hosts: BTreeSet<String>,
-    key: Option<Arc<ClusterKey>>,
-    /// The memory budget for the bodies of all requests.
-    pub(crate) bodies: BodyBudget,
-}
-
-impl AccessPolicy {
-    /// An access policy that accepts the host names of loopback and these.
-    pub(crate) fn new(names: impl IntoIterator<Item = String>, key: Option<Arc<ClusterKey>>) -> Self {
-        let mut hosts: BTreeSet<String> = names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
-        hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(ToOwned::to_owned));
-        Self { hosts, key, bodies: BodyBudget::new() }
-    }
-
-    /// The cluster's key, if there is one.
-    pub(crate) fn key(&self) -> Option<&ClusterKey> {
-        self.key.as_deref()
-    }
-
-    /// Whether a `Host` header names this node, whatever the port.
-    fn accepts_host(&self, authority: &str) -> bool {
-        let Some(host) = host_of(authority).map(str::to_ascii_lowercase) else { return false };
-        // A name may end with the dot of the root.
-        self.hosts.contains(host.trim_end_matches('.'))
-            || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-    }
-}
-
-/// The host of `HOST`, `HOST:PORT` or `[IPv6]:PORT`; `None` of anything else.
-fn host_of(authority: &str) -> Option<&str> {
-    let end = match authority.rfind(']') {
-        Some(end) => end + 1,
-        None => authority.find(':').unwrap_or(authority.len()),
-    };
-    let (host, port) = authority.split_at_checked(end)?;
-    let port = if port.is_empty() { port } else { port.strip_prefix(':')? };
-    port.bytes().all(|byte| byte.is_ascii_digit()).then_some(host)
-}
 
 /// Checks every request before it is handled.
 pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {

@@ -51,7 +51,7 @@ pub(super) async fn list(
     let is_first = from.is_none();
     let fanout::MergedPage { rows, next, missing } = fanout::audit(&app, filter, from).await?;
     let warnings = match rows.is_empty() && is_first {
-        true => unknown(&app, (job, node, who)).await?,
+        true => unknown(&app, job, node, who).await?,
         false => Vec::new(),
     };
     Ok(Json(AuditPage {
@@ -65,7 +65,9 @@ pub(super) async fn list(
 /// The names of the query that no job, no node and no entry has.
 async fn unknown(
     app: &App,
-    (job, node, who): (Option<JobName>, Option<String>, Option<String>),
+    job: Option<JobName>,
+    node: Option<String>,
+    who: Option<String>,
 ) -> Result<Vec<String>, ApiError> {
     let any = AuditFilter { limit: 1, ..AuditFilter::default() };
     let mut warnings = Vec::new();

@@ -201,7 +201,7 @@ pub(super) async fn noted(
     let path = path.as_ref().map_or("", MatchedPath::as_str);
     let known = CHANGES.iter().find(|change| change.method == method && change.path == path);
     // A change that would not be recorded is refused, even if a handler for it exists.
-    let Some(known) = known else { return super::wrong_method().await.into_response() };
+    let Some(known) = known else { return super::error::wrong_method().await.into_response() };
     let proof = if app.access.key().is_some() { Proof::Key } else { Proof::Local };
     let asked = AuditedRequest::new(asker(proof, &request));
     let action = known.audit_action(params.as_ref().ok());

@@ -1,5 +1,7 @@
 //! `/api/v1/live`: the console's data, sent again whenever it changes.
 
+mod sender;
+
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,7 +13,6 @@ use evenkeel::audit::{AuditFilter, AuditRecord};
 use evenkeel::{EventFilter, EventRecord, RunFilter, clock};
 use evenkeel_core::time::Millis;
 use serde::Serialize;
-use tokio::sync::watch;
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 
@@ -20,6 +21,7 @@ use super::running::{self, RunningAttempts};
 use super::{App, calendars, fanout};
 use crate::api_types::{AuditRow, CalendarRow, EventRow, JobRow, NodeRow, RunRow};
 use crate::queries;
+pub(crate) use sender::ConsoleFeed;
 
 /// The maximum number of jobs, calendars, runs and events that the console shows.
 pub(crate) const JOBS_SHOWN: usize = 200;
@@ -76,12 +78,6 @@ pub(crate) struct RemoteHistories {
     runs: LatestAttempts,
     events: fanout::HistorySources<EventRecord>,
     audit: fanout::HistorySources<AuditRecord>,
-}
-
-/// The console's snapshot, computed once for all viewers, and only while there is a viewer.
-#[derive(Default)]
-pub(crate) struct ConsoleFeed {
-    snapshot: watch::Sender<Arc<str>>,
 }
 
 fn run_filter() -> RunFilter {

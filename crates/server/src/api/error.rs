@@ -176,3 +176,12 @@ pub(crate) fn done(answer: Answer) -> Result<Json<serde_json::Value>, ApiError> 
         _ => Ok(Json(json!({ "done": true }))),
     }
 }
+
+/// The answer to a method that an address does not know.
+pub(super) async fn wrong_method() -> ApiError {
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "wrong_method",
+        "this address knows other methods: see docs/api.md",
+    )
+}

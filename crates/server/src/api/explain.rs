@@ -8,8 +8,7 @@ use evenkeel_core::ids::JobName;
 
 use super::jobs::unknown;
 use super::run_target::RunTarget;
-use super::runs::attempts;
-use super::{ApiError, App, fanout};
+use super::{ApiError, App, attempts, fanout};
 use crate::api_types::ExplanationRow;
 use crate::queries;
 
@@ -29,7 +28,7 @@ pub(super) async fn run(
 ) -> Result<Json<ExplanationRow>, ApiError> {
     let Path(run) = run?;
     let run = run.one(&app)?;
-    let attempts = attempts(&app, &run).await?;
+    let attempts = attempts::of_run(&app, &run).await?;
     let troubles = fanout::troubles(&app).await;
     Ok(Json(queries::explain::run(&app.handle, &run, &attempts, &troubles).await?))
 }

@@ -90,7 +90,7 @@ pub(super) async fn show(app: &App, fire: &FireId) -> Result<Json<Value>, ApiErr
         shown["reason"] = json!(waiting::why(app, &fire.run(Shard(0))).await);
     }
     shown["attempts"] = json!(rows);
-    shown["details"] = whole.attempts.values().map(super::runs::detail).collect();
+    shown["details"] = whole.attempts.values().map(super::attempts::detail).collect();
     shown["missing"] = whole.missing.iter().map(ToString::to_string).collect();
     Ok(Json(shown))
 }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::runs::{is_over, output_of};
+use super::attempts::{is_over, output_of};
 use super::{App, fanout};
 use crate::peer::LogPieceQuery;
 

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::header;
@@ -22,7 +21,7 @@ use super::changes::AuditedRequest;
 use super::error::done;
 use super::run_target::RunTarget;
 use super::search::{self, SearchText};
-use super::{ApiError, App, fanout, fires, follow, jobs, output, relay, running, waiting};
+use super::{ApiError, App, attempts, fanout, fires, follow, jobs, output, relay, running, waiting};
 use crate::api_types::{RunPage, RunRow, RunningRow, moment};
 use crate::client::escape;
 use crate::peer::LogPieceQuery;
@@ -125,32 +124,15 @@ pub(super) async fn show(
         Path(RunTarget::Run(run)) => run,
         Path(RunTarget::Fire(fire)) => return fires::show(&app, &fire).await,
     };
-    let attempts = attempts(&app, &run).await?;
-    let rows: Vec<RunRow> = attempts.iter().map(queries::run_row).collect();
-    let details: Vec<Value> = attempts.iter().map(detail).collect();
+    let found = attempts::of_run(&app, &run).await?;
+    let rows: Vec<RunRow> = found.iter().map(queries::run_row).collect();
+    let details: Vec<Value> = found.iter().map(attempts::detail).collect();
     let mut shown = json!({ "run": run, "attempts": rows, "details": details });
     if rows.is_empty() {
         shown["state"] = json!(RunState::Waiting.as_str());
         shown["reason"] = json!(waiting::why(&app, &run).await);
     }
     Ok(Json(shown))
-}
-
-/// The other fields of an attempt.
-pub(super) fn detail(a: &RunRecord) -> Value {
-    json!({ "run": a.run, "attempt": a.attempt, "token": a.token, "code": a.code, "output": a.output })
-}
-
-/// All attempts of a run; none if it was only requested.
-pub(super) async fn attempts(app: &App, run: &RunId) -> Result<Vec<RunRecord>, ApiError> {
-    let attempts = fanout::attempts(app, run).await?;
-    if attempts.is_empty() && !queries::is_expected(&app.handle, run) {
-        return Err(match queries::is_job(&app.handle, &run.job) {
-            true => ApiError::not_found(format!("no run is called {run}: see `evenkeel run list`")),
-            false => jobs::unknown(&app.handle, &run.job),
-        });
-    }
-    Ok(attempts)
 }
 
 pub(super) async fn wait(
@@ -163,7 +145,7 @@ pub(super) async fn wait(
     let ended = async {
         match &named {
             RunTarget::Run(run) => {
-                attempts(&app, run).await?;
+                attempts::of_run(&app, run).await?;
                 Ok(json!(queries::run_row(&ended(&app, run).await?)))
             }
             RunTarget::Fire(fire) => Ok::<_, ApiError>(json!(fires::ended(&app, fire).await?)),
@@ -180,7 +162,7 @@ async fn ended(app: &App, run: &RunId) -> Result<RunRecord, ApiError> {
     let mut changes = app.handle.changes();
     loop {
         if let Some(last) = fanout::attempts(app, run).await?.pop().filter(|last| last.state.is_end())
-            && is_over(app, &last).await
+            && attempts::is_over(app, &last).await
         {
             // Another attempt may have come and gone before the registry was read.
             let last = fanout::attempts(app, run).await?.pop().unwrap_or(last);
@@ -194,14 +176,6 @@ async fn ended(app: &App, run: &RunId) -> Result<RunRecord, ApiError> {
         } else {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
-    }
-}
-
-/// Whether no attempt follows this one, which has ended. While the registry does not tell, one may.
-pub(super) async fn is_over(app: &App, last: &RunRecord) -> bool {
-    match last.state {
-        RunState::Succeeded | RunState::Killed | RunState::Skipped => true,
-        _ => queries::is_open(&app.handle, &last.run).await.is_ok_and(|open| !open),
     }
 }
 
@@ -231,7 +205,7 @@ pub(super) async fn kill(
     };
     match answer {
         Answer::Refused(Refusal::NotFound, message) => {
-            let last = attempts(&app, &run).await?.pop();
+            let last = attempts::of_run(&app, &run).await?.pop();
             // An uncertain attempt may be followed by another one.
             let over = |last: &&RunRecord| {
                 last.state.is_end() && ![RunState::Lost, RunState::Fenced].contains(&last.state)
@@ -281,7 +255,7 @@ pub(super) async fn forget(
 ) -> Result<Json<Value>, ApiError> {
     let Path(run) = run?;
     let run = run.one(&app)?;
-    let attempts = attempts(&app, &run).await?;
+    let attempts = attempts::of_run(&app, &run).await?;
     let own = app.handle.name().as_str();
     let names = attempts.iter().filter_map(|attempt| attempt.node.split('@').next());
     let names: BTreeSet<&str> = names.filter(|name| !name.is_empty() && *name != own).collect();
@@ -313,7 +287,7 @@ pub(super) async fn restart(
     let Path(run) = run?;
     // All shards of a fire are restarted together, whichever run names the fire.
     let run = run.first();
-    let attempts = attempts(&app, &run).await?;
+    let attempts = attempts::of_run(&app, &run).await?;
     let Some(last) = attempts.last().filter(|last| last.state.is_end()) else {
         let fix = format!("wait for its end, or end it with `evenkeel run kill {run}`");
         return Err(ApiError::conflict(format!("run {run} has not ended yet: {fix}")));
@@ -340,7 +314,7 @@ pub(super) async fn logs(
     let (Path(run), Query(asked)) = (run?, asked?);
     let run = run.one(&app)?;
     let text = asked.grep.as_deref().map(SearchText::of).transpose()?;
-    let attempts = attempts(&app, &run).await?;
+    let attempts = attempts::of_run(&app, &run).await?;
     let wanted = match asked.attempt {
         // The next attempt may wait for its moment.
         None => attempts.iter().rfind(|a| a.started.is_some()).or(attempts.last()),
@@ -351,7 +325,7 @@ pub(super) async fn logs(
     let attempt = wanted.map_or(1, |a| a.attempt);
     let piece = LogPieceQuery { attempt, offset: asked.offset, follow: asked.follow };
     let begun = match wanted.filter(|a| a.started.is_some()) {
-        Some(record) => Some(output_of(&app, &record.node, &run, piece).await?),
+        Some(record) => Some(attempts::output_of(&app, &record.node, &run, piece).await?),
         None if asked.follow => None,
         None => return Err(has_no_output(&run, wanted)),
     };
@@ -400,28 +374,6 @@ async fn is_gone(app: &App, record: &RunRecord) -> Result<bool, ApiError> {
             own.is_ok_and(|chunk| chunk.data.is_empty())
         }
     })
-}
-
-/// Streams the output of an attempt, from the node that made it.
-///
-/// # Errors
-/// That node does not answer, or is offline.
-pub(super) async fn output_of(
-    app: &App,
-    node: &str,
-    run: &RunId,
-    piece: LogPieceQuery,
-) -> Result<Body, ApiError> {
-    if let Some(other) = relay::other(app, node)? {
-        return other.logs(run, piece).await;
-    }
-    let name = node.split('@').next().unwrap_or_default();
-    if name != app.handle.name().as_str() {
-        let attempt = piece.attempt;
-        let text = format!("node {name} keeps the output of attempt {attempt} of run {run} and is away");
-        return Err(ApiError::unavailable(format!("{text}: start it, then try again")));
-    }
-    Ok(output::own(app.clone(), run.clone(), piece))
 }
 
 /// The file name of an attempt's output, valid on any system.

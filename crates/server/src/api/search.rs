@@ -3,7 +3,8 @@
 //! The node that gets the request reads the output piece by piece, its own and that of others, and keeps only the
 //! current line. It reads each byte once. Runs, bytes and time of a search are limited, and so are concurrent searches.
 
-use std::sync::Arc;
+mod limiter;
+
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -15,14 +16,15 @@ use evenkeel::{RunFilter, RunRecord};
 use evenkeel_core::ids::{JobName, NodeName};
 use memchr::memmem::Finder;
 use serde::Deserialize;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::jobs::unknown;
-use super::{ApiError, App, fanout, runs};
+use super::{ApiError, App, attempts, fanout};
 use crate::peer::LogPieceQuery;
 use crate::queries;
+pub(crate) use limiter::SearchLimiter;
 
 /// Longer lines are searched, and shown, as several.
 const LINE_MAX: usize = 64 * 1024;
@@ -37,18 +39,6 @@ const LINES_MAX: usize = 10_000;
 const MIB_MAX: usize = 256;
 /// The time limit of one search.
 const SEARCH_MAX: Duration = Duration::from_secs(30);
-/// The maximum number of concurrent searches of jobs; others wait.
-const SEARCHES_MAX: usize = 2;
-
-/// Limits concurrent searches.
-#[derive(Clone, Debug)]
-pub(crate) struct SearchLimiter(Arc<Semaphore>);
-
-impl SearchLimiter {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(SEARCHES_MAX)))
-    }
-}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -200,7 +190,7 @@ impl LogSearch {
             return Some(Err(format!("node {node} is away")));
         }
         let piece = LogPieceQuery { attempt: record.attempt, offset: 0, follow: false };
-        let body = match runs::output_of(&self.app, &record.node, &record.run, piece).await {
+        let body = match attempts::output_of(&self.app, &record.node, &record.run, piece).await {
             Ok(body) => body,
             Err(error) => return Some(Err(error.message())),
         };

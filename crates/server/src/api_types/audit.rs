@@ -3,7 +3,7 @@
 use evenkeel::audit::AuditRecord;
 use serde::{Deserialize, Serialize};
 
-use super::moment;
+use super::words::moment;
 
 /// One entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

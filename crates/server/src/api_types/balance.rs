@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::NodeRow;
+use super::node::NodeRow;
 
 /// The capacity of the nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use evenkeel::{EventRecord, LoadPoint};
 use serde::{Deserialize, Serialize};
 
-use super::moment;
+use super::words::moment;
 
 /// An event of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

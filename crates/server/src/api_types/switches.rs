@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::output;
+use crate::local_time;
 
 /// A switch by which a job differs from its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ impl SwitchRow {
             (switch, _) => switch.to_owned(),
         };
         let node = self.node.as_ref().map(|node| format!(" on node {node}")).unwrap_or_default();
-        let since = self.since.as_deref().map(|at| format!(" since {}", output::local(Some(at))));
+        let since = self.since.as_deref().map(|at| format!(" since {}", local_time::local(Some(at))));
         let by = self.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
         format!("{what}{node}{}{by}", since.unwrap_or_default())
     }

@@ -6,11 +6,12 @@ use clap::{Args, Subcommand};
 use evenkeel_core::calendar::Calendar;
 use serde_json::{Value, json};
 
-use super::jobs::print_response;
+use super::response::print_response;
 use crate::api_types::{CalendarDetail, CalendarRow};
 use crate::client::{ApiClient, ConnectArgs, escape};
 use crate::exit::{CliError, ExitKind};
 use crate::files;
+use crate::local_time;
 use crate::output::{self, OutputFormat};
 
 /// What can be done with calendars.
@@ -107,6 +108,6 @@ fn show(one: &CalendarArgs) -> Result<(), CliError> {
     let declared = toml::to_string(&json!({ "calendar": [&found.calendar] }))
         .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
     let jobs = if found.jobs.is_empty() { "no job".to_owned() } else { found.jobs.join(", ") };
-    let since = output::local(Some(&found.since));
+    let since = local_time::local(Some(&found.since));
     output::line(&format!("{declared}\n# named by {jobs}, changed {since}, version {}", found.version))
 }

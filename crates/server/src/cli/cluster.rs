@@ -6,7 +6,8 @@ use evenkeel_core::record::{Handover, PlannerKind};
 use evenkeel_core::time::TimeSpan;
 use serde::Deserialize;
 
-use super::{backup, chosen, doctor};
+use super::values::chosen;
+use super::{backup, doctor};
 use crate::api_types::{LayoutRow, SettingsChange, SettingsRow};
 use crate::client::{ApiClient, ConnectArgs, escape};
 use crate::compat::{self, CompatEntry, CompatFormat};

@@ -25,7 +25,7 @@ pub(crate) struct EventListArgs {
     #[arg(long, value_parser = kind)]
     kind: Option<String>,
     /// Only after this time: how long ago, such as 10m or 2d, or a moment such as 2026-03-01T22:30:00Z
-    #[arg(long, value_name = "WHEN", value_parser = super::when)]
+    #[arg(long, value_name = "WHEN", value_parser = super::values::when)]
     since: Option<String>,
     /// The maximum number of rows
     #[arg(short, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

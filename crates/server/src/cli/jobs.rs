@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 
 use super::next::NextFiresArgs;
 use super::plan::{self, PlannableChange};
+use super::response::print_response;
 use crate::api_types::{JobDetail, JobPage, JobRow, SwitchRow};
 use crate::client::{ApiClient, ConnectArgs, escape};
 use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat};
-use crate::{files, request};
+use crate::{files, local_time, request};
 
 /// The maximum number of jobs, and of their bytes, in one request.
 const APPLY_MAX: usize = 500;
@@ -304,7 +305,7 @@ fn show(job: &JobArgs) -> Result<(), CliError> {
     };
     output::line(&format!(
         "{declared}\n# {state}, {verb} by {held}, next fire {}, version {}",
-        output::local(found.next.as_deref()),
+        local_time::local(found.next.as_deref()),
         found.version
     ))?;
     for switch in &found.switches {
@@ -359,7 +360,7 @@ fn run_now(job: &JobArgs, request: Option<String>, place: &JobNodeArgs) -> Resul
     let before = match answer["applied"].as_str() {
         Some("unchanged") => format!(
             "\nthe same request was made before, at {}: no new run was requested",
-            output::local(answer["asked"].as_str())
+            local_time::local(answer["asked"].as_str())
         ),
         _ => String::new(),
     };
@@ -395,15 +396,4 @@ fn claim(reach: &ConnectArgs) -> Result<(), CliError> {
         vec![format!("claiming {}; without a node: {}", count(&answer["claims"]), count(&answer["left"]))];
     lines.extend(reasons);
     print_response(reach, &answer, &lines.join("\n"))
-}
-
-/// Prints a response: as JSON for programs, as a sentence for people.
-///
-/// # Errors
-/// Standard output is closed.
-pub(crate) fn print_response(reach: &ConnectArgs, answer: &Value, sentence: &str) -> Result<(), CliError> {
-    match reach.output {
-        OutputFormat::Json => output::json(answer),
-        OutputFormat::Table => output::line(sentence),
-    }
 }

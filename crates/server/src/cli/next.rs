@@ -8,7 +8,7 @@ use evenkeel_core::ids::{CalendarName, JobName};
 use evenkeel_core::schedule::{CalendarFilter, Dst, Schedule, ScheduleSpec};
 use serde_json::{Value, json};
 
-use super::chosen;
+use super::values::chosen;
 use crate::api_types::moment;
 use crate::client::{ConnectArgs, escape};
 use crate::exit::{CliError, ExitKind};

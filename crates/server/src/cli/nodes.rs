@@ -8,7 +8,7 @@ use evenkeel_core::ids::counted;
 use evenkeel_core::time::{Millis, Mono, TimeSpan, TimeSpanError};
 use serde_json::{Value, json};
 
-use super::jobs::print_response;
+use super::response::print_response;
 use crate::api_types::{BalanceReport, EventPage, LoadRow, NodeRow, ObstacleRow, ServiceRow, WhatIfRow};
 use crate::client::{ConnectArgs, escape};
 use crate::exit::{CliError, ExitKind};
@@ -41,7 +41,7 @@ pub(crate) enum NodeCommand {
         /// The node's name
         name: String,
         /// Only after this time: how long ago, such as 10m or 2d, or a moment such as 2026-03-01T22:30:00Z
-        #[arg(long, value_name = "WHEN", default_value = "1d", value_parser = super::when)]
+        #[arg(long, value_name = "WHEN", default_value = "1d", value_parser = super::values::when)]
         since: String,
         /// The maximum number of points
         #[arg(short, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]

@@ -10,7 +10,7 @@ use evenkeel::AttemptState as RunState;
 use evenkeel_core::time::TimeSpan;
 use serde_json::{Value, json};
 
-use super::jobs::print_response;
+use super::response::print_response;
 use crate::api_types::{RunPage, RunRow, RunningRow};
 use crate::client::{ApiClient, ConnectArgs, escape};
 use crate::exit::{CliError, ExitKind};

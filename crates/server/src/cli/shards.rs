@@ -4,10 +4,11 @@ use clap::{Args, Subcommand};
 use evenkeel_core::shards::ShardSet;
 use serde_json::{Value, json};
 
-use super::jobs::print_response;
+use super::response::print_response;
 use crate::api_types::{ShardPage, ShardRangeRow, ShardRow, ShardingRow};
 use crate::client::{ConnectArgs, escape};
 use crate::exit::CliError;
+use crate::local_time;
 use crate::output::{self, OutputFormat};
 
 /// What can be done with shards.
@@ -78,7 +79,7 @@ fn switch(some: &JobShardsArgs, verb: &str, done: &str) -> Result<(), CliError> 
 pub(super) fn notes(sharing: &ShardingRow, with_off: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(mark) = &sharing.reshard_pending {
-        let since = output::local(Some(&mark.since));
+        let since = local_time::local(Some(&mark.since));
         let why = mark.reason();
         notes.push(format!("reshard pending since {since}: {why}; it comes before the next fire"));
     }

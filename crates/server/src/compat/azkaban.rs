@@ -4,7 +4,7 @@ use evenkeel_core::schedule::Schedule;
 use serde_json::json;
 
 use super::compat_cluster::{CompatCluster, CompatJobSummary};
-use super::{CompatEntry, CompatTree};
+use super::tree::{CompatEntry, CompatTree};
 use crate::api_types::{moment, zone};
 
 pub(super) fn render(whole: &CompatCluster) -> Vec<CompatEntry> {

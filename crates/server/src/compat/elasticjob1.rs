@@ -6,7 +6,7 @@ use evenkeel_core::sharding_strategy::ShardingStrategy;
 
 use super::compat_job::CompatJob;
 use super::shard::shards;
-use super::{CompatEntry, CompatTree};
+use super::tree::{CompatEntry, CompatTree};
 
 /// The package of its strategies.
 const STRATEGIES: &str = "com.dangdang.ddframe.job.plugin.sharding.strategy";

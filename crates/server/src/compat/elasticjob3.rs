@@ -9,7 +9,7 @@ use serde_yaml_ng::Value;
 use super::compat_job::CompatJob;
 use super::elasticjob1::{class, command_line, parameters};
 use super::shard::shards;
-use super::{CompatEntry, CompatEntryKind, CompatTree};
+use super::tree::{CompatEntry, CompatEntryKind, CompatTree};
 
 pub(super) fn render(seen: &CompatJob) -> Vec<CompatEntry> {
     let mut tree = CompatTree::of(&seen.job().name, &class(&seen.job().work()));

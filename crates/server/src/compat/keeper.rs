@@ -5,7 +5,7 @@ use evenkeel_core::time::Wall;
 use serde_json::{Value, json};
 
 use super::compat_cluster::{CompatCluster, CompatNode};
-use super::{CompatEntry, CompatTree};
+use super::tree::{CompatEntry, CompatTree};
 
 pub(super) fn render(whole: &CompatCluster) -> Vec<CompatEntry> {
     let mut tree = CompatTree::whole();
@@ -70,7 +70,10 @@ fn gone(node: &NodeName, seen: Wall) -> Value {
 type KeeperTask<'a> = (Fire, Wall, &'static str, Option<&'a str>, Option<String>);
 
 /// The unfinished tasks: requested, planned, running.
-fn tasks<'a>(whole: &'a CompatCluster, job: &'a super::CompatJobSummary) -> Vec<KeeperTask<'a>> {
+fn tasks<'a>(
+    whole: &'a CompatCluster,
+    job: &'a super::compat_cluster::CompatJobSummary,
+) -> Vec<KeeperTask<'a>> {
     let asked = job.waiting.iter().map(|(id, at)| (Fire::Asked(id.clone()), *at, "new", None, None));
     let begun = |from: Option<Wall>| from.is_some_and(|from| from <= whole.now);
     let status = |from| if begun(from) { "executing" } else { "ready" };

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::compat_cluster::{CompatCluster, CompatJobSummary};
-use super::{CompatEntry, CompatTree};
+use super::tree::{CompatEntry, CompatTree};
 
 /// The source sorts jobs into groups; Evenkeel has none.
 const GROUP: &str = "default";

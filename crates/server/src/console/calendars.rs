@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::time;
+use super::parts::time;
 use crate::api_types::CalendarRow;
 
 /// A section with the first calendars by name.

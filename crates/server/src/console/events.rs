@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{chip, time};
+use super::parts::{chip, time};
 use crate::api_types::EventRow;
 
 /// The latest events.

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{chip, time};
+use super::parts::{chip, time};
 use crate::api_types::{AssignmentRow, ShardActivity, ShardPage, ShardRangeRow, ShardingRow};
 
 /// The section of the chosen job; hidden if none is chosen.

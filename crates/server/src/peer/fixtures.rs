@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::routes::{OfferReply, RunOffers};
+use super::messages::{OfferReply, RunOffers};
 use super::{LogPieceQuery, PeerHistoryPage, PeerRunQuery};
 
 const LINES: &str = include_str!("1.txt");

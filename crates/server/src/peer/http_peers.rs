@@ -9,7 +9,7 @@ use evenkeel_core::input::{Offer, OfferAnswer, ProbeReply};
 use tokio::runtime::Handle;
 
 use super::PeerHttpClient;
-use super::routes::{OfferReply, RunOffers};
+use super::messages::{OfferReply, RunOffers};
 
 /// The maximum number of runs offered in one request, so that its body stays well below the size limit.
 const OFFERS_MAX: usize = 2_000;

@@ -10,78 +10,18 @@ use axum::{Extension, Json, Router, middleware};
 use evenkeel::audit::{AuditFilter, AuditRecord, Proof, Requester};
 use evenkeel::{AttemptState as RunState, EventFilter, EventRecord, RunFilter, RunRecord};
 use evenkeel_core::ids::{Member, RunId};
-use evenkeel_core::input::{Answer, Command, Offer, ProbeReply};
-use serde::{Deserialize, Serialize};
+use evenkeel_core::input::{Answer, Command, ProbeReply};
 use serde_json::{Value, json};
 
 use super::OUTPUT_PATIENCE;
 use super::gate::{self, PeerIdentity};
+use super::messages::{HistoryHealth, LogPieceQuery, OfferReply, PeerHistoryPage, PeerRunQuery, RunOffers};
 use crate::api::{ApiError, App, done, fetch_rows, output, read_body};
 use crate::queries;
 use crate::text_input::ReadTarget;
 
 /// The maximum number of attempts or events in one response.
 const ROWS_MAX: u32 = 1_000;
-
-/// Runs that are planned for the called node.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RunOffers {
-    /// The runs.
-    pub(super) runs: Vec<Offer>,
-}
-
-/// The response to an offer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct OfferReply {
-    /// The runs for which there is no slot; the others are accepted.
-    pub(super) busy: Vec<RunId>,
-}
-
-/// The piece of an attempt's output to return.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct LogPieceQuery {
-    /// The attempt.
-    pub(crate) attempt: u32,
-    /// The offset of its first byte.
-    pub(crate) offset: u64,
-    /// Whether to wait for output if there is none yet.
-    pub(crate) follow: bool,
-}
-
-/// The attempts to return from a node's own history.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PeerRunQuery {
-    /// Only those of this run.
-    pub(crate) run: Option<RunId>,
-    /// Otherwise a page of these.
-    pub(crate) filter: RunFilter,
-}
-
-/// A page of a node's history.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct PeerHistoryPage<T> {
-    /// The rows, in the order of that history.
-    pub(crate) rows: Vec<T>,
-    /// The position of the next page: before this number. A node of an earlier version leaves it out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) next: Option<u64>,
-}
-
-impl<T> Default for PeerHistoryPage<T> {
-    fn default() -> Self {
-        Self { rows: Vec::new(), next: None }
-    }
-}
-
-/// The health of a node's history.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct HistoryHealth {
-    /// Why it takes no entries, so that the node starts nothing and refuses changes.
-    pub(crate) trouble: Option<String>,
-}
 
 /// The router for the calls of nodes only.
 pub(crate) fn router(app: &App) -> Router<App> {

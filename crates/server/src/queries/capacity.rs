@@ -7,8 +7,9 @@ use evenkeel_core::capacity::{
 use evenkeel_core::ids::{NodeName, counted};
 use evenkeel_core::view::{GroupId, View};
 
+use super::lookup::enabled;
+use super::nodes;
 use super::unschedulable::{UnschedulableJobs, obstacles};
-use super::{enabled, nodes};
 use crate::api_types::{BalanceReport, BalanceRow, NodeRow, ProjectedLoad};
 
 /// The present distribution of jobs, and the simulated one of `what_if`.

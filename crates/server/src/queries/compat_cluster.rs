@@ -8,7 +8,7 @@ use evenkeel_core::job::Placement;
 use evenkeel_core::rules::claims::quota_of;
 use evenkeel_core::view::{JobView, View};
 
-use super::LOOK;
+use super::lookup::{LOOK, timed};
 use crate::compat::{CompatCluster, CompatJobSummary, CompatNode};
 use crate::zones;
 
@@ -111,7 +111,7 @@ fn job_summary(view: &View, job: JobView<'_>) -> Option<CompatJobSummary> {
     let holders = assignments.into_iter().flatten().map(|assignment| &assignment.holder).chain(job.owner());
     let asked = job.triggers().and_then(|known| known.value.as_ref());
     let waiting = asked.into_iter().flat_map(|asked| &asked.requests).filter(|request| !request.taken);
-    let spec = super::timed(view, &job)?;
+    let spec = timed(view, &job)?;
     Some(CompatJobSummary {
         calendars: view.calendars_of(&spec.job),
         spec,

@@ -4,6 +4,7 @@
 
 mod absent;
 mod claimed;
+mod context;
 mod dispatched;
 mod run;
 mod sharded;
@@ -11,66 +12,17 @@ mod sharded;
 mod tests;
 mod waiting;
 
-use std::collections::BTreeMap;
-
 use evenkeel::{Handle, RunStateError};
-use evenkeel_core::capacity::{Capacity, CapacityNode};
-use evenkeel_core::eligibility::DISPATCH;
+use evenkeel_core::capacity::Capacity;
 use evenkeel_core::ids::{CalendarName, JobName, Member, NodeName, PoolName, RunId};
-use evenkeel_core::job::{Job, Placement, Pool, Spec};
-use evenkeel_core::lifecycle;
-use evenkeel_core::record::{
-    BeatRecord, ClusterSettings, LoadRecord, PoolRecord, ServingRecord, Sharding, TriggerRequest,
-};
-use evenkeel_core::schedule::CalendarFilter;
+use evenkeel_core::job::{Job, Placement, Pool};
 use evenkeel_core::time::Wall;
-use evenkeel_core::view::View;
 
-use super::capacity::capacity_nodes;
-use crate::api_types::{ExplanationRow, moment, word, zone};
-use crate::zones;
+pub(crate) use super::lookup::HistoryFaults;
+use crate::api_types::{ExplanationRow, moment, zone};
+use context::{ExplainContext, REPORTED_MAX, gather};
 pub(crate) use run::run;
 pub(crate) use waiting::{JOBS_MAX, WaitingRuns, in_the_way, waiting, why};
-
-/// The maximum number of a pool's runs, or of waiting requests, that are listed by name.
-const REPORTED_MAX: usize = 5;
-
-/// Why histories of nodes take no entries, so that these nodes start nothing.
-pub(crate) type HistoryFaults = BTreeMap<NodeName, String>;
-
-/// The facts that a node has about a job and its eligible nodes.
-struct ExplainContext {
-    spec: Spec,
-    /// The calendars that it uses, unless one of them is missing.
-    calendars: Option<CalendarFilter>,
-    /// The first missing calendar.
-    missing: Option<CalendarName>,
-    /// The epoch of the job's assignment.
-    epoch: u64,
-    owner: Option<Member>,
-    sharding: Option<Sharding>,
-    /// The record of its pool: which runs have a permit.
-    pool: PoolRecord,
-    /// Unclaimed requests to run it now.
-    waiting: Vec<TriggerRequest>,
-    /// Why nothing of it runs until an operator changes something.
-    in_the_way: Option<String>,
-    /// The faults of histories, which keep nodes from starting anything.
-    troubles: HistoryFaults,
-    members: Vec<Member>,
-    /// The online eligible nodes.
-    standings: Vec<CapacityNode>,
-    /// The number of jobs with the same eligible nodes (K).
-    jobs: usize,
-    slots: BTreeMap<String, u32>,
-    loads: BTreeMap<NodeName, LoadRecord>,
-    /// The node that explains, and its number of free slots.
-    me: (NodeName, usize),
-    settings: ClusterSettings,
-    beat: Option<BeatRecord>,
-    serving: Option<ServingRecord>,
-    now: Wall,
-}
 
 /// Explains a job; `None` if there is no job of this name.
 pub(crate) async fn job(
@@ -109,51 +61,6 @@ pub(crate) async fn job(
     };
     waiting::explain_requests(&waits, &mut told);
     Ok(Some(told))
-}
-
-fn gather(handle: &Handle, name: &JobName, troubles: &HistoryFaults) -> Option<ExplainContext> {
-    let me = handle.name().clone();
-    handle.with_node(|node| {
-        let free = lifecycle::free_slots(node.view(), node.local());
-        explain_context(node.view(), name, (me, free), troubles)
-    })
-}
-
-fn explain_context(
-    view: &View,
-    name: &JobName,
-    me: (NodeName, usize),
-    troubles: &HistoryFaults,
-) -> Option<ExplainContext> {
-    let job = view.find(name)?;
-    let slots = view.members().map(|(member, state)| (member.node.to_string(), state.info.slots)).collect();
-    let asked = job.triggers().and_then(|known| known.value.as_ref());
-    let waiting = asked.into_iter().flat_map(|asked| &asked.requests).filter(|request| !request.taken);
-    let members: Vec<Member> = view.members().map(|(member, _)| member.clone()).collect();
-    let loads = members.iter().filter_map(|member| Some((member.node.clone(), view.load(member)?.clone())));
-    let spec = super::timed(view, &job)?;
-    Some(ExplainContext {
-        calendars: view.calendars_of(&spec.job),
-        missing: view.missing(&spec.job).into_iter().next(),
-        epoch: job.assignment().epoch,
-        owner: job.owner().cloned(),
-        sharding: job.sharding().cloned(),
-        pool: spec.job.pool.as_ref().and_then(|pool| view.pool(&pool.name).value).unwrap_or_default(),
-        waiting: waiting.cloned().collect(),
-        in_the_way: job.obstacle(),
-        troubles: troubles.clone(),
-        spec,
-        loads: loads.collect(),
-        settings: view.settings(),
-        beat: view.beat_known(DISPATCH).and_then(|(_, known)| known.value.clone()),
-        serving: view.serving().value.clone(),
-        now: zones::now(),
-        members,
-        standings: capacity_nodes(view, job.group()),
-        jobs: view.jobs_of(job.group()),
-        slots,
-        me,
-    })
 }
 
 impl ExplainContext {
@@ -344,9 +251,4 @@ impl ExplainContext {
             }
         }
     }
-}
-
-/// The name of an operation in prose.
-fn serialized<T: serde::Serialize>(value: &T) -> String {
-    word(value).replace('_', " ")
 }

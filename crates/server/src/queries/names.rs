@@ -4,7 +4,7 @@ use evenkeel::Handle;
 use evenkeel_core::ids::{CalendarName, JobName, NodeName};
 use evenkeel_core::input::{Command, CommandObject};
 
-use super::LOOK;
+use super::lookup::{self, LOOK};
 
 /// The minimum similarity of two names for a suggestion, from 0 to 1.
 const ALIKE: f64 = 0.6;
@@ -29,15 +29,15 @@ pub(crate) fn no_living<'a>(name: &str, living: impl Iterator<Item = &'a str>) -
 /// A message that no node of this name is online, switched or drained; `None` if one is.
 #[must_use]
 pub(crate) fn unknown_node(handle: &Handle, name: &str) -> Option<String> {
-    let known = name.parse().is_ok_and(|name| super::is_known(handle, &name));
-    let names = super::names(handle);
+    let known = name.parse().is_ok_and(|name| lookup::is_known(handle, &name));
+    let names = lookup::names(handle);
     (!known).then(|| no_living(name, names.iter().map(NodeName::as_str)))
 }
 
 /// The same for online nodes only.
 #[must_use]
 pub(crate) fn no_node(handle: &Handle, name: &NodeName) -> String {
-    let names = super::names(handle);
+    let names = lookup::names(handle);
     no_living(name.as_str(), names.iter().map(NodeName::as_str))
 }
 
@@ -90,9 +90,9 @@ impl NamedObjects {
 
     /// A message about the first missing object, with the nearest name; `None` if all exist.
     pub(crate) fn missing(&self, handle: &Handle) -> Option<String> {
-        let job = self.job.as_ref().filter(|job| !super::is_job(handle, job));
+        let job = self.job.as_ref().filter(|job| !lookup::is_job(handle, job));
         let calendar = |name: &&CalendarName| handle.with_node(|node| node.view().calendar(name).is_none());
-        let node = |name: &&NodeName| !super::names(handle).contains(*name);
+        let node = |name: &&NodeName| !lookup::names(handle).contains(*name);
         job.map(|job| no_job(handle, job))
             .or_else(|| self.calendar.as_ref().filter(calendar).map(|name| no_calendar(handle, name)))
             .or_else(|| self.node.as_ref().filter(node).map(|name| no_node(handle, name)))

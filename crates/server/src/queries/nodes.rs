@@ -10,8 +10,8 @@ use evenkeel_core::rules::claims::quota_of;
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::{MemberState, View};
 
-use super::explain::HistoryFaults;
-use super::{points, shards};
+use super::lookup::{HistoryFaults, points};
+use super::shards;
 use crate::api_types::{NodeRow, moment};
 
 /// The maximum number of join events to read.

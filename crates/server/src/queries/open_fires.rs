@@ -10,7 +10,7 @@ use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::JobView;
 
-use super::timed;
+use super::lookup::timed;
 
 /// The registry's data about one fire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,9 @@ use evenkeel::Handle;
 use evenkeel_core::ids::{JobName, NodeName};
 use evenkeel_core::view::{JobView, View};
 
-use super::{job_snapshot, next, no_living, planner};
+use super::job_snapshot::{JobSnapshot, job_snapshot, next};
+use super::lookup::planner;
+use super::names::no_living;
 use crate::zones;
 
 /// The effect that a verb suggests.
@@ -57,7 +59,7 @@ pub(crate) fn remarks(handle: &Handle, name: &JobName, node: Option<&NodeName>, 
 }
 
 /// Whether its schedule has no further fire.
-fn never_due(seen: &super::JobSnapshot) -> bool {
+fn never_due(seen: &JobSnapshot) -> bool {
     let spec = &seen.spec;
     let follows = spec.job.schedule_with_calendars(seen.calendars.as_ref()).is_none_or(|s| s.follows_runs());
     spec.job.enabled && !spec.paused && !follows && next(seen, zones::now()).is_none()

@@ -101,7 +101,7 @@ fn sharded_job(handle: &Handle, name: &JobName) -> Option<ShardedJobView> {
     handle.with_node(|node| {
         let view = node.view();
         let job = view.find(name)?;
-        let spec = super::timed(view, &job)?;
+        let spec = super::lookup::timed(view, &job)?;
         Some(ShardedJobView {
             sharing: sharing(view, &job, &spec)?,
             sharding: job.sharding().cloned().unwrap_or_default(),

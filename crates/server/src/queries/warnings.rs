@@ -45,7 +45,7 @@ fn without_node(view: &View, job: &JobView<'_>) -> Option<String> {
 
 /// A warning that the last fire is past. That is no mistake: the file was right once, and must stay applicable.
 fn never_again(handle: &Handle, name: &JobName, job: &Job) -> Option<String> {
-    let schedule = super::schedule(handle, name)??;
+    let schedule = super::lookup::schedule(handle, name)??;
     let over = job.enabled && schedule.next(zones::now()).is_none();
     over.then(|| {
         format!(

@@ -177,7 +177,7 @@ fn planner(world: &SimWorld) -> Option<NodeName> {
     if let Some(leader) = serving.and_then(|record| record.leader) {
         return Some(leader.node);
     }
-    let operation: Operation = evenkeel_core::eligibility::DISPATCH.parse().ok()?;
+    let operation: Operation = evenkeel_core::view::DISPATCH.parse().ok()?;
     let beat = world.entry(&keys::beat(&operation)).and_then(|value| decode::<BeatRecord>(&value));
     Some(beat?.holder.node)
 }

@@ -1,14 +1,14 @@
 //! Checks dispatched jobs at rest: there is a planner, every plan is carried out, and nothing waits.
 
 use evenkeel_core::effect::VerdictState;
-use evenkeel_core::eligibility::DISPATCH;
 use evenkeel_core::ids::{JobName, Operation, Shard};
 use evenkeel_core::keys;
 use evenkeel_core::record::{BeatRecord, ClusterSettings, PlannerKind, ServingRecord, decode};
 use evenkeel_core::registry::Value;
 use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::view::DISPATCH;
 
-use super::quiet_cluster::{CLOSING, PROMPT, QuietCluster};
+use super::quiet_facts::{CLOSING, PROMPT, QuietCluster};
 use super::{Invariant, InvariantResults, JobTrack};
 use crate::world::SimWorld;
 use crate::world::clock::START;

@@ -5,7 +5,7 @@ use evenkeel_core::labels::{Labels, NodeSelector};
 
 use super::runs::AFTER_DELETE;
 use super::{Invariant, InvariantChecker, JobTrack};
-use crate::invariants::quiet_cluster::QuietCluster;
+use crate::invariants::quiet_facts::QuietCluster;
 
 impl JobTrack {
     /// Whether a node of this name with these labels is eligible for the job, by its declaration.

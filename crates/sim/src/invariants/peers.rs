@@ -52,9 +52,7 @@ impl InvariantChecker {
             let Guard::At(key, _) = guard else { return false };
             let value = || store.entry(key).map(|entry| entry.value.clone());
             match parse(key) {
-                Some(ParsedKey::Beat(operation))
-                    if operation.as_str() == evenkeel_core::eligibility::DISPATCH =>
-                {
+                Some(ParsedKey::Beat(operation)) if operation.as_str() == evenkeel_core::view::DISPATCH => {
                     let record: Option<BeatRecord> = value().and_then(|value| decode(&value));
                     record.is_some_and(|r| Some(&r.holder) == act.member && named(r.beat))
                 }

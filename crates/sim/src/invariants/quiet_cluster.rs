@@ -12,27 +12,12 @@ use evenkeel_core::record::{Attempt, LockRecord, RunState, TriggerRecord, decode
 use evenkeel_core::time::{Millis, Wall};
 
 use super::pools::PoolWaits;
+use super::quiet_facts::{CLOSING, PROMPT, QuietCluster};
 use super::tracks::FireClosure;
-use super::{Invariant, InvariantResults, JobTrack, RecordedVerdicts, dispatched, sharding};
+use super::{Invariant, InvariantResults, JobTrack, dispatched, sharding};
 use crate::workload::Workload;
 use crate::world::SimWorld;
 use crate::world::clock::START;
-
-/// How long a fire of a job at rest may be due and unclaimed, in milliseconds.
-pub(super) const PROMPT: i64 = 3_000;
-/// How long a run may take beyond its job's stated duration, and how long its closing takes, in milliseconds.
-pub(super) const CLOSING: i64 = 4_000;
-
-/// The data of the check, read together.
-pub(super) struct QuietCluster<'a> {
-    pub(super) at: i64,
-    pub(super) ttl: Millis,
-    pub(super) workload: &'a Workload,
-    pub(super) members: BTreeSet<Member>,
-    pub(super) drained: BTreeSet<NodeName>,
-    pub(super) verdicts: &'a RecordedVerdicts,
-    pub(super) pools: PoolWaits,
-}
 
 /// Checks a world that had time to heal.
 pub(crate) fn check_quiet_cluster(world: &mut SimWorld, swarm: &Workload) {

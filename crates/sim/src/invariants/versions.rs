@@ -5,7 +5,7 @@ use evenkeel_core::record::{ClusterRecord, decode};
 use evenkeel_core::registry::Write;
 use evenkeel_core::store::Store;
 
-use super::quiet_cluster::QuietCluster;
+use super::quiet_facts::QuietCluster;
 use super::{CommittedTxn, Invariant, InvariantChecker, InvariantResults};
 use crate::workload::NEW;
 

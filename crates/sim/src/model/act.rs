@@ -14,10 +14,10 @@ use evenkeel_core::registry::{Guard, LeaseGrant, LeaseId, Txn, TxnOutcome, Write
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Mono};
 
-use super::ModelScope;
 use super::choices::ModelAction;
 use super::flaw::ProtocolFlaw;
 use super::ledger::{FireLedger, LedgerViolation, plans};
+use super::scope::ModelScope;
 use super::sharding::{ModelCommit, ShardedEntries};
 use super::state::{
     ModelChild, ModelNode, ModelRequest, ModelState, NodeTrouble, PendingLaunch, TTL, USABLE, clock,

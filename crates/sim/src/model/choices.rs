@@ -1,8 +1,8 @@
 //! The possible actions of a state.
 
 use super::ledger::{FireLedger, SwitchOff};
+use super::scope::{ModelCommand, ModelScope};
 use super::state::{ModelNode, ModelRequest, ModelState, NodeTrouble};
-use super::{ModelCommand, ModelScope};
 use evenkeel_core::input::Input;
 
 /// One action. Sides are 0 and 1; the other number is a position in a queue.

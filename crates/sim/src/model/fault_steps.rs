@@ -3,10 +3,10 @@
 use evenkeel_core::input::{Input, LeaseEvent, OfferAnswer};
 use evenkeel_core::registry::TxnOutcome;
 
-use super::ModelScope;
 use super::choices::ModelFault;
 use super::flaw::ProtocolFlaw;
 use super::ledger::LedgerViolation;
+use super::scope::ModelScope;
 use super::state::{LateCommit, ModelNode, ModelRequest, ModelState, NodeTrouble};
 
 impl ModelState {

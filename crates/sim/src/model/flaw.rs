@@ -12,7 +12,7 @@ use evenkeel_core::rules::{self, firing};
 use evenkeel_core::time::Millis;
 use evenkeel_core::view::JobId;
 
-use super::ModelScope;
+use super::scope::ModelScope;
 
 /// One removed rule of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,7 +7,7 @@ use evenkeel_core::ids::{Fire, Member, Token};
 use evenkeel_core::job::Delivery;
 use evenkeel_core::record::{Attempt, RunState};
 
-use super::state::EPOCH;
+use super::names::EPOCH;
 
 pub(super) mod plans;
 

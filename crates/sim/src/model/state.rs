@@ -2,7 +2,7 @@
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Run, StopReason, Ticket};
-use evenkeel_core::ids::{JobName, Member, NodeName};
+use evenkeel_core::ids::Member;
 use evenkeel_core::input::{Input, Offer};
 use evenkeel_core::job::{CatchUp, Job, Placement, Spec, Work};
 use evenkeel_core::keys::{self, Key};
@@ -12,15 +12,14 @@ use evenkeel_core::registry::{DurabilityClass, LeaseId, Revision, Txn, Write};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
 
-use super::ModelScope;
 use super::fingerprint::{FingerprintHasher, FingerprintedPart};
 use super::flaw::{self, ProtocolFlaw};
 use super::ledger::plans::plan;
 use super::ledger::{FireLedger, LedgerViolation, SwitchOff};
+use super::names::{EPOCH, job, name};
+use super::scope::ModelScope;
 use super::sharding::ShardedEntries;
 
-/// The wall time when the model's clock shows 0: 2026-01-01T00:00:00Z.
-pub(super) const EPOCH: i64 = 1_767_225_600_000;
 /// The term of a lease (L).
 pub(super) const TTL: i64 = 3_000;
 /// How long after its request a lease may be trusted.
@@ -125,14 +124,6 @@ pub(super) struct ModelState {
     pub(super) late: Vec<LateCommit>,
     /// One for each shard; a claimed job has one.
     pub(super) ledgers: FingerprintedPart<Vec<FireLedger>>,
-}
-
-pub(super) fn job() -> JobName {
-    "j".parse().expect("a letter is a name")
-}
-
-pub(super) fn name(index: usize) -> NodeName {
-    ["a", "b"][index].parse().expect("a letter is a name")
 }
 
 fn settings(scope: &ModelScope, index: usize, predecessor: Option<u64>) -> Settings {

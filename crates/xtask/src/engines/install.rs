@@ -1,6 +1,6 @@
 //! Debian's packages of the engines: only what is missing, only as root, and without starting a service.
 
-use super::EngineKind;
+use super::kinds::EngineKind;
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! What runs: one small file an engine, `target/engines/NAME`, which outlives the command that wrote it.
 
-use super::EngineKind;
+use super::kinds::EngineKind;
 use super::launch::{self, EngineSite};
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ impl RunningEngine {
 }
 
 fn state() -> PathBuf {
-    crate::target().join("engines")
+    crate::paths::target().join("engines")
 }
 
 fn file(kind: &EngineKind) -> PathBuf {

@@ -193,7 +193,7 @@ fn model(_: &SoakRound) -> Vec<SoakStep> {
 fn oracle(round: &SoakRound) -> Vec<SoakStep> {
     let seed = (round.number + 1).to_string();
     let oracle =
-        crate::oracle_step().with("EVENKEEL_ORACLE_CASES", SCHEDULES).with("EVENKEEL_ORACLE_SEED", &seed);
+        crate::ci::oracle_step().with("EVENKEEL_ORACLE_CASES", SCHEDULES).with("EVENKEEL_ORACLE_SEED", &seed);
     vec![step("oracle", format!("{SCHEDULES} schedules, seed {seed}"), oracle)]
 }
 
@@ -357,7 +357,7 @@ mod tests {
     /// A test that is ignored everywhere and whose binary no step runs would be dead.
     #[test]
     fn every_test_that_the_gate_ignores_is_in_a_step_and_no_step_is_empty() {
-        let tree = SourceTree::read(&crate::root()).unwrap();
+        let tree = SourceTree::read(&crate::paths::root()).unwrap();
         let listed: BTreeSet<_> =
             TESTS.iter().chain(ENGINES).chain(&[("evenkeel-server", "chaos")]).collect();
         let packages = [
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn every_trial_of_chaos_is_a_step() {
-        let tree = SourceTree::read(&crate::root()).unwrap();
+        let tree = SourceTree::read(&crate::paths::root()).unwrap();
         let folder = "crates/server/tests/chaos/";
         let tests: String = tree
             .rust_in(&[folder])

@@ -1,6 +1,6 @@
 //! The changelog has a place for what is new.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::tree::SourceTree;
 
 /// Complains when `CHANGELOG.md` has no heading for unreleased changes.

@@ -1,6 +1,6 @@
 //! Time is read in one file, so that everything else can be given any time by a test.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::rust::RustSource;
 use crate::tree::SourceTree;
 

@@ -1,6 +1,6 @@
 //! Nothing lies about that nobody reaches.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::markdown::{self, MarkdownLink};
 use crate::tree::SourceTree;
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Which crate may know which: the edges of the house, read from the manifests.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::tree::SourceTree;
 
 /// What one crate may depend on.

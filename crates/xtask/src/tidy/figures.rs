@@ -1,6 +1,6 @@
 //! What the sources say in figures stands in a table of its own, which no update of a transcript writes.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::tree::SourceTree;
 
 const TABLE: &str = "crates/sim/figures.txt";

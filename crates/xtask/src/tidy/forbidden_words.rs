@@ -1,6 +1,6 @@
 //! Words that do not belong in the repository: promises to finish later, and traces of how it was made.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::rust;
 use crate::tree::SourceTree;
 

@@ -1,6 +1,6 @@
 //! Registry keys are spelt in one file, so that the tree can be read, and changed, in one place.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::rust::RustSource;
 use crate::tree::SourceTree;
 

@@ -1,6 +1,6 @@
 //! Every link between our pages leads somewhere.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::markdown::{self, MarkdownLink};
 use crate::tree::SourceTree;
 

@@ -1,12 +1,12 @@
 //! `Cargo.lock` fits the manifests: a clean clone builds what was tested.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::tree::SourceTree;
 use std::process::Command;
 
 /// Complains when cargo would have to write `Cargo.lock` anew.
 pub(super) fn check(tree: &SourceTree) -> Vec<TidyViolation> {
-    let mut cargo = Command::new(crate::cargo());
+    let mut cargo = Command::new(crate::paths::cargo());
     cargo.current_dir(&tree.root).args(["metadata", "--locked", "--format-version", "1"]);
     // Without a platform cargo would fetch the crates of all of them.
     cargo.args(["--filter-platform", "x86_64-unknown-linux-gnu"]);

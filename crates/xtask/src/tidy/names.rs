@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::tree::SourceTree;
 
 /// Names of code that were given up, each with the name that took its place.

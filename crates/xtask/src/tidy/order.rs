@@ -1,6 +1,6 @@
 //! Core and sim give the same answer each time: nothing in them has an order that differs from run to run.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::tree::SourceTree;
 
 /// Complains about hash maps and hash sets in core and sim.

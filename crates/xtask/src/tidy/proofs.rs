@@ -1,6 +1,6 @@
 //! A requirement counts as tested when a test says so, and a test cites only requirements that exist.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::requirements::{self, Citations};
 use crate::rust;
 use crate::tree::SourceTree;

@@ -1,6 +1,6 @@
 //! A rule is not done before people can read about it and the simulator has played it.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::tree::SourceTree;
 use std::collections::BTreeSet;
 

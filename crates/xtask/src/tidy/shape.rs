@@ -3,7 +3,7 @@
 //! A source line is one that is neither blank nor only a comment. Tests are not counted: neither `#[cfg(test)]` parts nor
 //! the files of `tests/`, `benches/` and `examples/`.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::rust::RustSource;
 use crate::tree::SourceTree;
 

@@ -1,6 +1,6 @@
 //! Tests that take minutes run when they are asked for: in a target of their own, or marked for the soak.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::tree::SourceTree;
 
 /// Crate, test: each is run by a command of its own.

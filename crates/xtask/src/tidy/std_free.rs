@@ -1,6 +1,6 @@
 //! Core is `no_std`: what needs a clock, a file, a socket or a thread does not compile there.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::rust::words;
 use crate::tree::SourceTree;
 

@@ -1,6 +1,6 @@
 //! No unsafe code anywhere: the workspace forbids it and every crate listens to the workspace.
 
-use super::TidyViolation;
+use super::violation::TidyViolation;
 use crate::tree::SourceTree;
 
 /// Complains about a workspace that does not forbid unsafe code and a crate that does not take over its lints.

@@ -6,6 +6,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use super::*;
+use crate::job::Job;
 use crate::job::Work;
 
 fn read_job(fields: &str) -> Result<Job, String> {

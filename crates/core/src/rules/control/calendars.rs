@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{ItemDecision, answer, refuse};
+use super::decision::{ItemDecision, answer, refuse};
 use crate::calendar::Calendar;
 use crate::commit_kind::CommitKind;
 use crate::ids::CalendarName;

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{ItemDecision, answer, refuse};
+use super::decision::{ItemDecision, answer, refuse};
 use crate::commit_kind::CommitKind;
 use crate::effect::Event;
 use crate::ids::NodeName;

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::{ItemDecision, answer, no_job, refuse};
+use super::decision::{ItemDecision, answer, no_job, refuse};
 use crate::commit_kind::CommitKind;
 use crate::ids::{JobName, Member, NodeName};
 use crate::input::{Answer, NodeSwitch, Refusal};

@@ -2,7 +2,7 @@
 
 use alloc::format;
 
-use super::{ItemDecision, answer, no_job, refuse};
+use super::decision::{ItemDecision, answer, no_job, refuse};
 use crate::commit_kind::CommitKind;
 use crate::ids::JobName;
 use crate::input::{Answer, Refusal};

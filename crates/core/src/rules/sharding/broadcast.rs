@@ -55,7 +55,7 @@ pub(super) fn distribute(
 ) -> BroadcastReshard {
     let old = &table.sharding.shard_map;
     let numbers = BroadcastShards::of(old, among, run_states);
-    let furthest = super::furthest(old, run_states.values()).unwrap_or(Wall::MIN);
+    let furthest = super::watermarks::furthest(old, run_states.values()).unwrap_or(Wall::MIN);
     let stays = |holder: &Member, shard: Shard| {
         let had = old.holder(shard).is_some_and(|had| had.node == holder.node);
         had || numbers.draining.get(holder).is_some_and(|draining| draining.contains(shard))

@@ -15,6 +15,9 @@ use crate::registry::{Guard, Write};
 use crate::rule_context::RuleOutput;
 use crate::sharded_job::ShardedJob;
 
+/// The most nodes of a reshard, if the engine allows that: the commit guards on all their run states.
+pub(super) const AMONG_MAX: usize = 100;
+
 /// The operations of a reshard beside the run states: the guards on this node, the assignment and the triggers, the
 /// writes of these two; and this node's own run state, if it was not listed before.
 const CUT: usize = 7;
@@ -30,7 +33,7 @@ const SPARE: usize = 21;
 /// The most nodes of a reshard; an engine that takes few operations keeps half of them for removals.
 pub(super) fn among_max(table: &ShardedJob<'_>) -> usize {
     let room = table.ctx.local.settings.operations_max.saturating_sub(CUT);
-    super::AMONG_MAX.min(room.saturating_sub(SPARE)).max(room / 2)
+    AMONG_MAX.min(room.saturating_sub(SPARE)).max(room / 2)
 }
 
 /// Whether a run state can be removed: its member is gone, and nothing is left in it.
@@ -97,7 +100,8 @@ fn delist(table: &ShardedJob<'_>, members: &[&Member], out: &mut RuleOutput) {
             writes.push(Write::Delete { key: keys::shard_run_state(table.job.name(), member) });
         }
         sharding.shard_map.seq = sharding.shard_map.seq.max(run_state.seq);
-        sharding.shard_map.furthest = super::furthest(&sharding.shard_map, core::iter::once(&run_state));
+        sharding.shard_map.furthest =
+            super::watermarks::furthest(&sharding.shard_map, core::iter::once(&run_state));
         sharding.kept.retain(|kept| kept.holder != **member);
         if !run_state.groups.is_empty() {
             sharding.kept.push(ShardAssignment { holder: (*member).clone(), groups: run_state.groups });

@@ -6,9 +6,9 @@ use tokio::sync::{Notify, mpsc, watch};
 use super::{CHANGES, DriverEvent, MEASURE_EVERY, MEASURE_FIRST, TIDY};
 
 use crate::clock;
-use crate::config::Retention;
 use crate::host::HostSampler;
 use crate::logs::Logs;
+use crate::retention::Retention;
 
 /// Measures the host as long as the node exists.
 pub(super) async fn measure(sampled: mpsc::Sender<DriverEvent>) {

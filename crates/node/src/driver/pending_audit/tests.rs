@@ -10,7 +10,7 @@ const ASK: CommandId = CommandId(1);
 fn tried(command: Command, sent: bool) -> PendingAudit {
     let mut trails = PendingAudit::new("a".parse().unwrap(), "life".into());
     let now = Now { mono: Mono(0), wall: Wall(0) };
-    trails.begin((ASK, Requester::process(), command), now);
+    trails.begin(ASK, Requester::process(), command, now);
     trails.take_command(ASK);
     let part = ActionPart { ticket: Ticket(1), made: false, change: ChangeSummary::default() };
     trails.open.get_mut(&ASK).unwrap().parts.extend(sent.then_some((0, part)));

@@ -3,7 +3,7 @@
 use evenkeel::{AttemptState, Handle, RunFilter, RunRecord};
 use evenkeel_core::record::NotificationRecord;
 
-use super::ExplainContext;
+use super::context::ExplainContext;
 use crate::api_types::{ExplanationRow, moment};
 
 /// Explains past fires by the registry and this node's history.

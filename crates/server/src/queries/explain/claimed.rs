@@ -4,8 +4,7 @@ use evenkeel_core::ids::{Fire, Member, RunId, Shard};
 use evenkeel_core::record::{Attempt, RunState};
 use evenkeel_core::time::{Millis, Wall};
 
-use super::ExplainContext;
-use super::waiting::WaitingRun;
+use super::context::{ExplainContext, WaitingRun};
 use crate::api_types::{ExplanationRow, moment};
 
 pub(super) fn explain(known: &ExplainContext, run_state: Option<&RunState>, told: &mut ExplanationRow) {

@@ -4,8 +4,7 @@ use evenkeel_core::ids::{Fire, Member, RunId, Shard};
 use evenkeel_core::record::{Attempt, Plan, Planner, PlannerKind};
 use evenkeel_core::time::Wall;
 
-use super::ExplainContext;
-use super::waiting::WaitingRun;
+use super::context::{ExplainContext, WaitingRun};
 use crate::api_types::{ExplanationRow, moment};
 
 /// The maximum number of planned runs that are listed one by one.

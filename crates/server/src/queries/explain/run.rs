@@ -4,8 +4,9 @@ use evenkeel::{Handle, RunRecord};
 use evenkeel_core::ids::{Fire, RunId, Token};
 use evenkeel_core::job::Placement;
 
+use super::context::{ExplainContext, gather};
 use super::waiting::why as why_it_waits;
-use super::{ExplainContext, HistoryFaults, dispatched, gather, job as explain_job};
+use super::{HistoryFaults, dispatched, job as explain_job};
 use crate::api_types::{ExplanationRow, moment};
 use crate::zones;
 

@@ -7,8 +7,7 @@ use evenkeel_core::record::{Attempt, ShardRunState, Sharding};
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Wall;
 
-use super::waiting::WaitingRun;
-use super::{ExplainContext, serialized};
+use super::context::{ExplainContext, WaitingRun, serialized};
 use crate::api_types::{ExplanationRow, moment};
 
 pub(super) fn explain(

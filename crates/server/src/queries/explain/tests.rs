@@ -1,9 +1,15 @@
 //! Tests explanations of jobs in states that a live cluster seldom stays in.
 
+use std::collections::BTreeMap;
+
+use evenkeel_core::capacity::CapacityNode;
 use evenkeel_core::ids::Fire;
-use evenkeel_core::job::Work;
+use evenkeel_core::job::{Spec, Work};
 use evenkeel_core::load::{HostLoad, Score};
-use evenkeel_core::record::{Attempt, Plan, PlannedNode, PlannerKind, PoolPermit, PoolRecord, RunState};
+use evenkeel_core::record::{
+    Attempt, BeatRecord, ClusterSettings, LoadRecord, Plan, PlannedNode, PlannerKind, PoolPermit, PoolRecord,
+    RunState, ServingRecord, TriggerRequest,
+};
 
 use super::*;
 
@@ -113,7 +119,7 @@ fn requested(known: &mut ExplainContext) {
     known.waiting.push(request);
 }
 
-fn reasons(waits: Vec<waiting::WaitingRun>) -> Vec<(String, bool)> {
+fn reasons(waits: Vec<context::WaitingRun>) -> Vec<(String, bool)> {
     waits.into_iter().map(|waits| (waits.why, waits.killable)).collect()
 }
 

@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 
 use evenkeel::{Handle, RunStateError};
 use evenkeel_core::due::FireSource;
-use evenkeel_core::ids::{Fire, FireId, JobName, Member, RequestId, RunId, Shard};
+use evenkeel_core::ids::{Fire, FireId, JobName, RequestId, RunId, Shard};
 use evenkeel_core::job::{CatchUp, Placement};
 use evenkeel_core::overlap::{EffectiveSchedule, SkippedSpan};
 use evenkeel_core::record::TriggerRequest;
 use evenkeel_core::time::{Millis, Wall};
 
-use super::{ExplainContext, HistoryFaults, REPORTED_MAX, claimed, dispatched, gather, sharded};
+use super::context::{ExplainContext, REPORTED_MAX, WaitingRun, gather};
+use super::{HistoryFaults, claimed, dispatched, sharded};
 use crate::api_types::{ExplanationRow, RunRow, moment};
 
 /// The maximum number of jobs in one list.
@@ -110,22 +111,6 @@ pub(super) fn explain_requests(waits: &[WaitingRun], told: &mut ExplanationRow) 
     if more > 0 {
         told.point("request", "firing", format!("and {more} more requests wait"));
     }
-}
-
-/// A waiting run.
-pub(super) struct WaitingRun {
-    /// The fire.
-    pub(super) fire: Fire,
-    /// The shard; all shards if absent.
-    pub(super) shard: Option<Shard>,
-    /// The moment at which it is due.
-    pub(super) due: Wall,
-    /// The node that claimed it.
-    pub(super) by: Option<Member>,
-    /// Why it has not begun.
-    pub(super) why: String,
-    /// Whether an operator can kill it: a request, or a run that a node has claimed.
-    pub(super) killable: bool,
 }
 
 fn row(known: &ExplainContext, waits: WaitingRun) -> RunRow {

@@ -10,7 +10,7 @@ use evenkeel_core::keys;
 use evenkeel_core::record::{Attempt, NodeSwitches, Sharding, TriggerRecord, decode};
 use evenkeel_core::time::{Millis, Wall};
 
-use super::super::quiet_cluster::{CLOSING, PROMPT, QuietCluster};
+use super::super::quiet_facts::{CLOSING, PROMPT, QuietCluster};
 use super::super::tracks::FireClosure;
 use super::super::{Invariant, InvariantResults, JobTrack};
 use super::reshards::declared_total;

@@ -1,14 +1,14 @@
 //! Checks a dispatched job's plan: what one commit may change in it.
 
 use evenkeel_core::effect::VerdictState;
-use evenkeel_core::eligibility::DISPATCH;
 use evenkeel_core::ids::{Member, Operation};
 use evenkeel_core::job::Delivery;
 use evenkeel_core::keys;
 use evenkeel_core::record::{Attempt, BeatRecord, Plan, decode};
 use evenkeel_core::store::Store;
+use evenkeel_core::view::DISPATCH;
 
-use super::super::state::job;
+use super::super::names::job;
 use super::{FireLedger, LedgerViolation, named, require};
 
 /// The plan of the job as the registry has it.

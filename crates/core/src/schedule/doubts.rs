@@ -1,0 +1,99 @@
+//! Warnings on schedules that are valid, but probably mean something else than their author thinks.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::Schedule;
+use super::foreign::DAYS;
+
+impl Schedule {
+    /// Warnings on what its author may not have meant: weekdays by Quartz's numbers, a line of six fields that looks
+    /// like one of five, and a zone whose sign is the opposite of the usual one.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<String> {
+        let offset =
+            |sign| self.zone().strip_prefix("Etc/GMT")?.strip_prefix(sign).filter(|hours| *hours != "0");
+        let opposite =
+            offset('+').map(|hours| ("behind", hours)).or(offset('-').map(|hours| ("ahead of", hours)));
+        let zone = opposite.map(|(side, hours)| {
+            format!(
+                "the zone {} is {hours} h {side} UTC: its sign is the opposite of the usual one",
+                self.zone()
+            )
+        });
+        self.text.split('\n').filter_map(|line| doubt(line.trim_ascii())).chain(zone).collect()
+    }
+}
+
+fn doubt(line: &str) -> Option<String> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    if line.starts_with('@') || line.contains(':') || !(6..=7).contains(&fields.len()) {
+        return None;
+    }
+    let number = |field: &str| field.bytes().all(|b| b.is_ascii_digit());
+    if let [second, minute, "*", "*", "*", "*"] = fields[..]
+        && number(second)
+        && number(minute)
+    {
+        return Some(format!(
+            "`{line}` has six fields, so it is due each hour at second {second} of minute {minute}: write \
+             `{second} {minute} * * *` if five were meant"
+        ));
+    }
+    let days = fields[5];
+    let plain = days.bytes().any(|b| b.is_ascii_digit())
+        && days
+            .split('/')
+            .next()
+            .is_some_and(|days| days.bytes().all(|b| b.is_ascii_digit() || b",-".contains(&b)));
+    let name = |from: usize| {
+        let day =
+            |text: &str| text.parse::<usize>().ok().and_then(|n| DAYS.get(n.checked_sub(from)? % 7).copied());
+        let part = |part: &str| match part.split_once('-') {
+            Some((first, last)) => Some(format!("{}-{}", day(first)?, day(last)?)),
+            None => day(part).map(ToString::to_string),
+        };
+        let days = days.split('/').next().unwrap_or(days);
+        days.split(',').map(part).collect::<Option<Vec<String>>>().map(|parts| parts.join(","))
+    };
+    let (quartz, cron) = (name(1).filter(|_| plain)?, name(0)?);
+    Some(format!(
+        "`{line}` has six or seven fields, in which weekdays count from 1 = Sunday as in Quartz, so `{days}` is {quartz}: write \
+         {cron} if cron's numbers were meant"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_and_probably_not_meant_is_said() {
+        let doubts = |text: &str| Schedule::parse(text, "").unwrap().doubts();
+        let weekdays = doubts("0 0 9 * * 1-5");
+        assert!(
+            weekdays[0].contains("`1-5` is SUN-THU: write MON-FRI if cron's numbers were meant"),
+            "{weekdays:?}"
+        );
+        let five = doubts("30 2 * * * *");
+        assert!(
+            five[0].contains("each hour at second 30 of minute 2: write `30 2 * * *` if five were meant"),
+            "{five:?}"
+        );
+        let zone = Schedule::parse("@daily", "Etc/GMT+3").unwrap().doubts();
+        assert_eq!(zone, ["the zone Etc/GMT+3 is 3 h behind UTC: its sign is the opposite of the usual one"]);
+        assert!(Schedule::parse("@daily", "Etc/GMT-3").unwrap().doubts()[0].contains("is 3 h ahead of UTC"));
+        for sure in [
+            "0 9 * * 1-5",
+            "0 0 9 * * MON-FRI",
+            "quartz: 0 0 9 * * 1-5",
+            "* * * * * *",
+            "0 0 9 ? * 6#3",
+            "0 0 9 ? * 6L",
+            "0 */5 * * * *",
+        ] {
+            assert_eq!(doubts(sure), [""; 0], "{sure}");
+        }
+    }
+}

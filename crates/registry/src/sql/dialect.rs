@@ -1,0 +1,92 @@
+//! The differences between SQL servers that matter to registries, and the names of a registry's tables.
+
+use evenkeel_core::registry::DurabilityClass;
+
+use super::connection::SqlConnection;
+use super::statement::{SqlDialect, SqlStatement};
+use crate::BoxFuture;
+
+/// The further differences between SQL servers, for registries.
+pub(crate) struct RegistryDialect {
+    /// The engine's name, as in its URL.
+    pub(crate) name: &'static str,
+    pub(crate) sql: &'static SqlDialect,
+    /// The first statements of every connection.
+    pub(crate) session_setup: &'static str,
+    /// Begins a writing transaction.
+    pub(crate) begin: &'static str,
+    /// Shows, in its second column, the isolation level of such a transaction.
+    pub(crate) isolation: &'static str,
+    /// Begins a transaction that reads several times from one snapshot.
+    pub(crate) snapshot: &'static str,
+    /// The type of a short text, and the options after the counter's table.
+    pub(crate) identity: &'static str,
+    pub(crate) table: &'static str,
+    /// The text after `VALUES …` that replaces an existing entry.
+    pub(crate) replace_entry: &'static str,
+    /// The same for a lease.
+    pub(crate) replace_lease: &'static str,
+    /// Notifies listeners of a revision, if the server can.
+    pub(crate) notify: Option<&'static str>,
+    /// Whether a commit becomes visible only once a crash of the server cannot undo it.
+    pub(crate) durable_before_visible: bool,
+    /// Creates all tables but the counter's. May be repeated.
+    pub(crate) first_layout: fn(&TableNames) -> Vec<String>,
+    /// Asks the server for its facts and the durability class of its commits.
+    pub(crate) inspect: for<'l> fn(
+        &'l mut SqlConnection,
+        &'l TableNames,
+    ) -> BoxFuture<'l, Result<SqlServerInfo, sqlx::Error>>,
+}
+
+/// The facts that a server reports about itself.
+pub(crate) struct SqlServerInfo {
+    /// The server's identity: it differs for another server, another history of the same one, and a restored counter;
+    /// `None` while there is no counter.
+    pub(crate) identity: Option<String>,
+    /// Whether it accepts writes.
+    pub(crate) writable: bool,
+    /// The durability class of its commits, and why it is no higher.
+    pub(crate) class: DurabilityClass,
+    pub(crate) weakness: &'static str,
+    /// Why it cannot be used as it is.
+    pub(crate) refusal: Option<String>,
+}
+
+/// The names of one registry's tables, quoted.
+#[derive(Clone, Debug)]
+pub(crate) struct TableNames {
+    pub(crate) meta: String,
+    pub(crate) entry: String,
+    pub(crate) lease: String,
+    pub(crate) change: String,
+    /// The index of entries by their owner.
+    pub(crate) owned: String,
+    /// The counter's table without quotes.
+    pub(crate) counter: String,
+    /// The notification channel.
+    pub(crate) channel: String,
+}
+
+impl TableNames {
+    /// The names for a namespace, whose letters are safe.
+    pub(crate) fn new(dialect: &RegistryDialect, namespace: &str) -> Self {
+        let name = |what: &str| format!("{0}{namespace}_{what}{0}", dialect.sql.quote);
+        Self {
+            meta: name("meta"),
+            entry: name("entry"),
+            lease: name("lease"),
+            change: name("change"),
+            owned: name("owned"),
+            counter: format!("{namespace}_meta"),
+            channel: format!("{namespace}_revision"),
+        }
+    }
+}
+
+impl SqlStatement<'_> {
+    /// Begins with text, for a registry's server.
+    pub(crate) fn new(dialect: &RegistryDialect, text: impl Into<String>) -> Self {
+        Self::of(dialect.sql.numbered, text)
+    }
+}

@@ -1,0 +1,49 @@
+//! What requests are checked against: the host names of this node, and the cluster's key.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::body_budget::BodyBudget;
+use crate::key::ClusterKey;
+
+/// What requests are checked against.
+pub(crate) struct AccessPolicy {
+    pub(super) hosts: BTreeSet<String>,
+    pub(super) key: Option<Arc<ClusterKey>>,
+    /// The memory budget for the bodies of all requests.
+    pub(crate) bodies: BodyBudget,
+}
+
+impl AccessPolicy {
+    /// An access policy that accepts the host names of loopback and these.
+    pub(crate) fn new(names: impl IntoIterator<Item = String>, key: Option<Arc<ClusterKey>>) -> Self {
+        let mut hosts: BTreeSet<String> = names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
+        hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(ToOwned::to_owned));
+        Self { hosts, key, bodies: BodyBudget::new() }
+    }
+
+    /// The cluster's key, if there is one.
+    pub(crate) fn key(&self) -> Option<&ClusterKey> {
+        self.key.as_deref()
+    }
+
+    /// Whether a `Host` header names this node, whatever the port.
+    pub(super) fn accepts_host(&self, authority: &str) -> bool {
+        let Some(host) = host_of(authority).map(str::to_ascii_lowercase) else { return false };
+        // A name may end with the dot of the root.
+        self.hosts.contains(host.trim_end_matches('.'))
+            || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    }
+}
+
+/// The host of `HOST`, `HOST:PORT` or `[IPv6]:PORT`; `None` of anything else.
+pub(super) fn host_of(authority: &str) -> Option<&str> {
+    let end = match authority.rfind(']') {
+        Some(end) => end + 1,
+        None => authority.find(':').unwrap_or(authority.len()),
+    };
+    let (host, port) = authority.split_at_checked(end)?;
+    let port = if port.is_empty() { port } else { port.strip_prefix(':')? };
+    port.bytes().all(|byte| byte.is_ascii_digit()).then_some(host)
+}
