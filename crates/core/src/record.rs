@@ -171,6 +171,11 @@ impl Default for RunState {
 }
 
 impl RunState {
+    /// The parts that the ends of runs change.
+    pub fn outcomes(&mut self) -> Outcomes<'_> {
+        Outcomes { verdicts: &mut self.verdicts, failures: &mut self.failures }
+    }
+
     /// The open run of a fire.
     #[must_use]
     pub fn open_of(&self, fire: &Fire) -> Option<&Attempt> {

@@ -79,10 +79,10 @@ impl NodeSlots {
         Self { free, given: 0, score, slots, ends, busy_until, closed: false }
     }
 
-    /// The same node, which gets no new run if it is closed. The runs that it has stay.
+    /// The same node, which gets no new run. The runs that it has stay.
     #[must_use]
-    pub fn closed(self, closed: bool) -> Self {
-        Self { closed, ..self }
+    pub fn closed(self) -> Self {
+        Self { closed: true, ..self }
     }
 
     /// Frees the slots of runs whose expected end has come.

@@ -5,6 +5,7 @@ mod access_policy;
 mod app;
 mod attempts;
 mod audit;
+mod audited;
 mod body;
 mod body_budget;
 mod calendars;

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::Offer;
+use super::offer::Offer;
 use crate::calendar::Calendar;
 use crate::ids::{CalendarName, JobName, LockName, NodeName, Operation, RequestId, RunId, counted};
 use crate::job::{Job, Occasion};

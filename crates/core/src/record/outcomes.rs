@@ -3,7 +3,6 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use super::{Plan, RunState, ShardRunState};
 use crate::effect::Verdict;
 
 /// How many runs in a row ended badly: they failed, took too long, or were lost.
@@ -28,25 +27,4 @@ pub struct Outcomes<'a> {
     pub verdicts: &'a mut Vec<Verdict>,
     /// The runs in a row that ended badly, of a job that is paused after some.
     pub failures: &'a mut FailureStreak,
-}
-
-impl RunState {
-    /// The parts that the ends of runs change.
-    pub fn outcomes(&mut self) -> Outcomes<'_> {
-        Outcomes { verdicts: &mut self.verdicts, failures: &mut self.failures }
-    }
-}
-
-impl ShardRunState {
-    /// The parts that the ends of runs change.
-    pub fn outcomes(&mut self) -> Outcomes<'_> {
-        Outcomes { verdicts: &mut self.verdicts, failures: &mut self.failures }
-    }
-}
-
-impl Plan {
-    /// The parts that the ends of runs change.
-    pub fn outcomes(&mut self) -> Outcomes<'_> {
-        Outcomes { verdicts: &mut self.verdicts, failures: &mut self.failures }
-    }
 }

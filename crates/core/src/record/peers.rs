@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use super::{Attempt, FailureStreak};
+use super::{Attempt, FailureStreak, Outcomes};
 use crate::effect::Verdict;
 use crate::ids::Member;
 use crate::load::{HostLoad, Score};
@@ -66,6 +66,13 @@ impl Default for Plan {
             failures: FailureStreak::default(),
             passed: Vec::new(),
         }
+    }
+}
+
+impl Plan {
+    /// The parts that the ends of runs change.
+    pub fn outcomes(&mut self) -> Outcomes<'_> {
+        Outcomes { verdicts: &mut self.verdicts, failures: &mut self.failures }
     }
 }
 

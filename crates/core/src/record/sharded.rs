@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use super::{Attempt, FailureStreak};
+use super::{Attempt, FailureStreak, Outcomes};
 use crate::effect::Verdict;
 use crate::ids::{Fire, Member, Shard};
 use crate::job::{Job, SwitchOrigin};
@@ -216,6 +216,11 @@ impl ShardAssignment {
 }
 
 impl ShardRunState {
+    /// The parts that the ends of runs change.
+    pub fn outcomes(&mut self) -> Outcomes<'_> {
+        Outcomes { verdicts: &mut self.verdicts, failures: &mut self.failures }
+    }
+
     /// All shards that it answers for.
     #[must_use]
     pub fn shards(&self) -> ShardSet {

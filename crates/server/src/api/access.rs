@@ -15,7 +15,7 @@ use evenkeel::audit::Proof;
 
 use super::access_policy::{AccessPolicy, host_of};
 use super::error::StandbyMarker;
-use super::{ApiError, App, changes};
+use super::{ApiError, App, audited};
 use crate::client::LEADER;
 use crate::listen::OpenConnection;
 
@@ -32,13 +32,13 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let page = is_page(request.uri().path());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let asker = changes::asker(Proof::Nobody, &request);
+    let asker = audited::asker(Proof::Nobody, &request);
     let mut response = match checked(&app.access, &request) {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
-    if changes::is_denial(&response) && !changes::is_question(&method) {
-        let why = changes::response_text(&response);
+    if audited::is_denial(&response) && !audited::is_question(&method) {
+        let why = audited::response_text(&response);
         app.denials.note(&app.handle, asker, &method, &path, why).await;
     }
     let headers = response.headers_mut();

@@ -11,7 +11,7 @@ use evenkeel_core::record::CalendarSpec;
 use evenkeel_core::view::{JobView, View};
 use serde_json::{Value, json};
 
-use super::changes::AuditedRequest;
+use super::audited::AuditedRequest;
 use super::error::{done, read_body};
 use super::{ApiError, App};
 use crate::api_types::{CalendarDetail, CalendarRow, moment};

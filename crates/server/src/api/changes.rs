@@ -1,32 +1,21 @@
-//! Every change that the API offers, the identity of its caller, and its entry in the audit log.
+//! Every change that the API offers, with its handler, and its entry in the audit log.
 //!
 //! The node records a command that reaches it before it tries it. A request that is decided earlier, mostly a
 //! refusal, is recorded here, afterwards. A route that is not in the list is refused, so that none escapes the audit.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
-
 use axum::Router;
 use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request, State};
-use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::extract::{MatchedPath, RawPathParams, Request, State};
+use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
-use evenkeel::audit::{AuditAction, AuditOutcome, Proof, Requester, UPGRADE_BEGINS};
+use evenkeel::audit::{AuditAction, AuditOutcome, Proof, UPGRADE_BEGINS};
 use evenkeel_core::ids::{JobName, NodeName, RunId};
-use evenkeel_core::input::{Answer, Command, CommandKind, ObjectKind, Refusal};
+use evenkeel_core::input::{CommandKind, ObjectKind};
 
-use super::error::{ErrorSummary, REPLAYED, STALE};
+use super::audited::{AuditedRequest, asker, is_question, response_text};
 use super::{ApiError, App, calendars, jobs, nodes, runs, settings, shards};
-use crate::client::CLIENT;
-use crate::listen::Caller;
-use crate::queries::NamedObjects;
-
-/// The length limit of a recorded reason.
-const WHY_MAX: usize = 400;
 
 /// A change that the API offers.
 #[derive(Debug)]
@@ -92,100 +81,6 @@ pub(super) fn add_routes(router: Router<App>, prefix: &str) -> Router<App> {
     })
 }
 
-/// The command with this verb among those on an object, or a refusal that lists all its verbs. `others` are verbs that
-/// the caller handles itself.
-pub(super) fn find_verb(
-    object: &str,
-    verb: &str,
-    commands: Vec<Command>,
-    others: &[CommandKind],
-) -> Result<Command, ApiError> {
-    let verb_of = |command: &Command| command.describe().map(|described| described.verb);
-    let verbs: Vec<&str> =
-        commands.iter().filter_map(verb_of).chain(others.iter().map(|other| other.verb)).collect();
-    commands.into_iter().find(|command| verb_of(command) == Some(verb)).ok_or_else(|| {
-        let (last, first) = verbs.split_last().unwrap_or((&"", &[]));
-        ApiError::not_found(format!("a {object} knows no {verb:?}: use {} or {last}", first.join(", ")))
-    })
-}
-
-/// The audit state of a request: recorded by this node; by another node; unknown. Any other number: not yet recorded.
-const NOTED: u8 = 1;
-const ELSEWHERE: u8 = 2;
-const DOUBTFUL: u8 = 3;
-
-/// The requester of a change, and whether the audit log has its entry.
-#[derive(Clone, Debug)]
-pub(crate) struct AuditedRequest {
-    pub(crate) asker: Requester,
-    noted: Arc<AtomicU8>,
-}
-
-impl AuditedRequest {
-    pub(crate) fn new(asker: Requester) -> Self {
-        Self { asker, noted: Arc::default() }
-    }
-
-    /// Sends a command to the node, which records it.
-    pub(crate) async fn ask(&self, app: &App, command: Command) -> Answer {
-        self.noted.store(NOTED, Ordering::Relaxed);
-        let named = NamedObjects::of(&command);
-        match app.handle.ask_as(self.asker.clone(), command).await {
-            // The requester may have mistyped a name; the node suggests none.
-            Answer::Refused(Refusal::NotFound, text) => {
-                Answer::Refused(Refusal::NotFound, named.missing(&app.handle).unwrap_or(text))
-            }
-            answer => answer,
-        }
-    }
-
-    /// Marks the request as forwarded: another node decides it and records it.
-    pub(super) fn mark_forwarding(&self) {
-        self.noted.store(DOUBTFUL, Ordering::Relaxed);
-    }
-
-    /// Marks the request as partly done: a failure from here on is no longer "nothing was done".
-    pub(super) fn mark_partial(&self) {
-        self.noted.store(DOUBTFUL, Ordering::Relaxed);
-    }
-
-    /// Marks the request as done completely.
-    pub(super) fn mark_done(&self) {
-        self.noted.store(0, Ordering::Relaxed);
-    }
-
-    /// Marks the request as not received by the other node.
-    pub(super) fn mark_unsent(&self) {
-        self.noted.store(0, Ordering::Relaxed);
-    }
-
-    /// Marks the request as answered by the other node.
-    pub(super) fn mark_forwarded(&self) {
-        self.noted.store(ELSEWHERE, Ordering::Relaxed);
-    }
-}
-
-impl<S: Sync> FromRequestParts<S> for AuditedRequest {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let nobody = || Self::new(Requester::new(Proof::Nobody, "", ""));
-        Ok(parts.extensions.get().cloned().unwrap_or_else(nobody))
-    }
-}
-
-/// The requester: what is proved of the caller, and what the caller claims.
-pub(super) fn asker(proof: Proof, request: &Request) -> Requester {
-    let from = request.extensions().get::<Caller>().map(|caller| caller.0.ip().to_string());
-    Requester::new(proof, &from.unwrap_or_default(), &client_identity(request.headers()))
-}
-
-/// The claim of the caller about itself: the user of the command line, or the browser.
-fn client_identity(headers: &HeaderMap) -> String {
-    let said = headers.get(CLIENT).or_else(|| headers.get(header::USER_AGENT));
-    said.map(|said| String::from_utf8_lossy(said.as_bytes()).into_owned()).unwrap_or_default()
-}
-
 /// Makes sure that each change is recorded, even if it is refused early or the caller disconnects.
 pub(super) async fn noted(
     State(app): State<App>,
@@ -216,31 +111,13 @@ pub(super) async fn noted(
     answered.await.unwrap_or_else(|e| ApiError::internal(e.to_string()).into_response())
 }
 
-/// Whether a request with this method changes nothing.
-pub(super) fn is_question(method: &Method) -> bool {
-    [Method::GET, Method::HEAD, Method::OPTIONS].contains(method)
-}
-
 async fn finish(app: &App, asked: AuditedRequest, action: AuditAction, (well, why): (bool, String)) {
     let begins = well && action.verb == CommandKind::UPGRADE.verb;
     let why = if begins { UPGRADE_BEGINS.to_owned() } else { why };
-    let outcome = match (asked.noted.load(Ordering::Relaxed), well) {
-        (NOTED | ELSEWHERE, _) => return,
-        (DOUBTFUL, _) => AuditOutcome::Unknown,
-        (_, true) if begins || action.verb == CommandKind::FORGET.verb => AuditOutcome::Applied,
-        (_, true) => AuditOutcome::Unchanged,
-        (_, false) => AuditOutcome::Refused,
-    };
+    let changed = begins || action.verb == CommandKind::FORGET.verb;
+    let done = if changed { AuditOutcome::Applied } else { AuditOutcome::Unchanged };
+    let Some(outcome) = asked.outcome(if well { done } else { AuditOutcome::Refused }) else { return };
     app.handle.log_decision(asked.asker, action, outcome, why).await;
-}
-
-/// The text of a refusal; of an invalid body only that it is invalid, for it may contain anything.
-pub(super) fn response_text(response: &Response) -> String {
-    const SENSELESS: &str = "the body makes no sense";
-    let said =
-        response.extensions().get::<ErrorSummary>().map(|said| said.message.as_str()).unwrap_or_default();
-    let said = if said.starts_with(SENSELESS) { SENSELESS } else { said };
-    said.chars().take(WHY_MAX).collect()
 }
 
 impl ApiChange {
@@ -261,32 +138,5 @@ impl ApiChange {
         let node: Option<NodeName> =
             name.filter(|_| object == ObjectKind::Node).and_then(|name| name.parse().ok());
         AuditAction::new(verb, &named).of_job(job).of_node(node)
-    }
-}
-
-/// Whether a response means that the caller was not authenticated. A node of the cluster with a wrong clock, or whose
-/// request came twice, is authenticated.
-pub(super) fn is_denial(response: &Response) -> bool {
-    let known = response
-        .extensions()
-        .get::<ErrorSummary>()
-        .is_some_and(|said| [STALE, REPLAYED].contains(&said.code));
-    [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&response.status()) && !known
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_has_proved_who_he_is_was_not_denied() {
-        let answer = |status, code| ApiError::new(status, code, "why").into_response();
-        assert!(is_denial(&answer(StatusCode::UNAUTHORIZED, "unauthorized")));
-        assert!(is_denial(&ApiError::forbidden("a page from elsewhere").into_response()));
-        assert!(is_denial(&StatusCode::FORBIDDEN.into_response()), "whoever said it");
-        for code in [STALE, REPLAYED] {
-            assert!(!is_denial(&answer(StatusCode::FORBIDDEN, code)), "{code}");
-        }
-        assert!(!is_denial(&ApiError::conflict("other").into_response()));
     }
 }

@@ -12,8 +12,8 @@ use evenkeel_core::time::Wall;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::audited::{AuditedRequest, find_verb};
 use super::body::EmptyBody;
-use super::changes::{AuditedRequest, find_verb};
 use super::error::{done, read_body};
 use super::{ApiError, App, waiting};
 use crate::api_types::{JobDetail, JobPage, moment};

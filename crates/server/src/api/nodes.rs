@@ -15,8 +15,8 @@ use evenkeel_core::time::{Millis, TimeSpan};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::audited::{AuditedRequest, find_verb};
 use super::body::EmptyBody;
-use super::changes::{AuditedRequest, find_verb};
 use super::error::{done, read_body};
 use super::events::when;
 use super::{ApiError, App, fanout};

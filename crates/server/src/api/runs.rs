@@ -16,8 +16,8 @@ use evenkeel_core::time::TimeSpan;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::audited::AuditedRequest;
 use super::body::EmptyBody;
-use super::changes::AuditedRequest;
 use super::error::done;
 use super::run_target::RunTarget;
 use super::search::{self, SearchText};

@@ -9,8 +9,8 @@ use evenkeel_core::ids::Member;
 use evenkeel_core::input::{Answer, ClusterSetting, Command, Refusal};
 use evenkeel_core::time::{Now, TimeSpan};
 
+use super::audited::AuditedRequest;
 use super::body::EmptyBody;
-use super::changes::AuditedRequest;
 use super::error::read_body;
 use super::{ApiError, App};
 use crate::api_types::{LayoutRow, LeaderUnknown, SettingsChange, SettingsRow, moment};

@@ -10,8 +10,8 @@ use evenkeel_core::shards::ShardSet;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::audited::{AuditedRequest, find_verb};
 use super::body::EmptyBody;
-use super::changes::{AuditedRequest, find_verb};
 use super::error::done;
 use super::jobs::unknown;
 use super::{ApiError, App};

@@ -10,17 +10,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The files of circles that are to be cut. Nothing is added here; a file that is in no circle any more has to leave.
 const TO_BE_CUT: &[&str] = &[
-    "crates/core/src/rules/drain.rs",
-    "crates/core/src/rules/firing.rs",
-    "crates/core/src/rules/firing/cancel.rs",
-    "crates/core/src/rules/firing/dispatched.rs",
-    "crates/core/src/rules/firing/dispatched/overdue.rs",
-    "crates/core/src/rules/firing/overlap.rs",
-    "crates/core/src/rules/firing/retry.rs",
-    "crates/core/src/rules/firing/room.rs",
-    "crates/core/src/rules/firing/shards.rs",
-    "crates/core/src/rules/pools.rs",
-    "crates/core/src/takeover.rs",
     "crates/core/src/view.rs",
     "crates/core/src/view/absorb.rs",
     "crates/core/src/view/calendars.rs",

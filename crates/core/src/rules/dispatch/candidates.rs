@@ -47,7 +47,10 @@ impl CandidateNodes {
     /// The slots of the nodes without the runs of dispatched jobs, which are known one by one (S0-39).
     pub(super) fn timeline(&self, ctx: &RuleContext<'_>) -> SlotTimeline<GroupId> {
         let nodes = self.members.iter().zip(&self.cordoned);
-        SlotTimeline::new(nodes.map(|(member, cordoned)| slots(ctx, member).closed(*cordoned)))
+        SlotTimeline::new(nodes.map(|(member, cordoned)| {
+            let slots = slots(ctx, member);
+            if *cordoned { slots.closed() } else { slots }
+        }))
     }
 
     /// The place of a member among the nodes.

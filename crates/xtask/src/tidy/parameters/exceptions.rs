@@ -5,8 +5,6 @@ use super::NamedFunction;
 /// Functions that take a tuple of three or more parts.
 pub(super) const TUPLES: &[NamedFunction] = &[
     ("crates/core/src/local/peer_state.rs", "begin"),
-    ("crates/core/src/rules/firing/room.rs", "is_admitted"),
-    ("crates/core/src/rules/firing/shards.rs", "verdict"),
     ("crates/core/src/rules/health.rs", "conflict"),
     ("crates/node/src/history/tables.rs", "table"),
     ("crates/node/src/history/writer.rs", "open"),
