@@ -72,7 +72,7 @@ fn skips(before: &ShardRunState, after: &ShardRunState, verdict: &Verdict) -> Ve
             shard: shard.0,
             span: (verdict.from.0, verdict.due.0),
             run: open.due.0,
-            began: open.from.0,
+            began: open.starts_at().0,
             closed: closed.0,
         })
     };
@@ -96,7 +96,7 @@ mod tests {
 
     fn run_state(open: Vec<Attempt>, verdicts: Vec<Verdict>, ended: i64) -> ShardRunState {
         let (groups, ended) = (Vec::new(), Some(Wall(ended)));
-        ShardRunState { map_number: 1, seq: 1, groups, open, verdicts, began: None, ended }
+        ShardRunState { map_number: 1, seq: 1, groups, open, verdicts, ended, ..ShardRunState::default() }
     }
 
     fn skipped(span: (i64, i64), shards: &[u32]) -> Verdict {
