@@ -97,11 +97,15 @@ impl DeadMemberRuns<'_> {
     }
 
     /// As many unfinished shards as this node has slots for, but no more than its part; the leader takes shards that no
-    /// node had a slot for in all the time that a reshard waits.
+    /// node had a slot for in all the time that a reshard waits. A cordoned node takes none.
     fn part(&self, unfinished: &ShardSet, out: &mut RuleOutput) -> ShardSet {
         let (table, ctx) = (self.sharded, self.sharded.ctx);
-        let available = table.job.available();
-        if unfinished.is_empty() || !available.contains(&ctx.member) || !table.may_take_part() {
+        if unfinished.is_empty() || !table.may_take_part() {
+            return ShardSet::empty();
+        }
+        let mut takers = table.job.available();
+        takers.retain(|member| !ctx.view.is_cordoned(&member.node));
+        if !takers.contains(&ctx.member) {
             return ShardSet::empty();
         }
         if sharding::is_overdue(table) {
@@ -112,8 +116,7 @@ impl DeadMemberRuns<'_> {
             let due = self.run_state.open.iter().map(|open| open.due).min().unwrap_or(ctx.now.wall);
             out.add(RuleAction::JobAwaitsSlot(table.job.id, due));
         }
-        let most =
-            if self.is_left_over(out) { free } else { free.min(self.fair(unfinished, available.len())) };
+        let most = if self.is_left_over(out) { free } else { free.min(self.fair(unfinished, takers.len())) };
         unfinished.lowest(most)
     }
 

@@ -2,7 +2,7 @@
 
 use super::dispatched::dispatched;
 use super::*;
-use crate::job::Placement;
+use crate::job::{Delivery, Placement};
 
 impl TestCluster {
     fn cordon(&mut self, node: &str) {
@@ -154,6 +154,27 @@ fn a_cordoned_node_keeps_its_shards_and_gets_no_others_at_a_reshard() {
         ["0-3", "", "4-7"],
         "a new life has none"
     );
+}
+
+/// The running shards of a dead node go to the nodes that take new work, as a free job does.
+#[test]
+fn a_cordoned_node_takes_no_running_shards_of_a_dead_node() {
+    for cordoned in [false, true] {
+        let mut world = TestCluster { takes: 20_000, ..TestCluster::settled(&["a", "b", "c"]) };
+        let job = Job { delivery: Delivery::AtLeastOnce, ..sharded("j", "@every 60s", 6) };
+        world.send_command("a", Command::Apply([job].into()));
+        while world.starts.len() < 6 {
+            world.run(100);
+        }
+        if cordoned {
+            world.cordon("b");
+        }
+        world.remove("c");
+        world.starts.clear();
+        world.run(18_000);
+        assert_eq!(world.starts.len(), 2, "both shards start again: {:?}", world.starts);
+        assert_eq!(world.starts_on("b"), usize::from(!cordoned), "{:?}", world.starts);
+    }
 }
 
 #[test]
