@@ -99,7 +99,7 @@ pub fn workers<'a>(ctx: &RuleContext<'a>) -> Vec<&'a Member> {
     let members = ctx.view.members().map(|(member, _)| member);
     let mut list: Vec<&Member> = members.filter(|member| !ctx.view.is_replaced(member)).collect();
     list.retain(|member| match *member == ctx.member {
-        true => !ctx.gives_up() && ctx.local.unable.is_none(),
+        true => !ctx.gives_up() && ctx.local.availability.is_able(),
         false => ctx.view.intent(&member.node).is_none(),
     });
     list

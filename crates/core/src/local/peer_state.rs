@@ -160,6 +160,13 @@ pub struct LeaderTerm {
 }
 
 impl PeerState {
+    /// Notes that the plan of a job was read.
+    pub(crate) fn was_read(&mut self, job: JobId) {
+        self.offered.remove(&job);
+        self.overdue_was_read(job);
+        self.reread.remove(&job);
+    }
+
     /// Takes the result of a probe. `asked` is when it was sent.
     pub fn probed(&mut self, member: &Member, asked: Mono, now: Mono, answer: Option<ProbeReply>) {
         let Some(contact) = self.contacts.get_mut(member) else { return };

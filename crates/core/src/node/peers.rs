@@ -31,7 +31,7 @@ impl Node {
     pub fn role(&self, now: Mono) -> ProbeReply {
         // While the lead is being released another node may have it already.
         let acts =
-            self.local.lease.trusted(now).is_some() && !self.local.busy.contains(&CommitScope::Serving);
+            self.local.lease.trusted(now).is_some() && !self.local.commits.is_busy(&CommitScope::Serving);
         ProbeReply {
             serves: self
                 .local
@@ -65,7 +65,7 @@ impl Node {
 
     /// Notes that the planner may have changed: looks at all dispatched jobs, and reports a change of the lead.
     pub(super) fn note_planner(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        self.local.agenda.extend(self.view.dispatched());
+        self.local.checks.check_all(self.view.dispatched());
         self.local.peers.spread = self.view.dispatched().collect();
         // Where an operator deleted the entry, there is no leader until a node takes the lead again.
         let Some(record) = self.view.serving().value.clone() else { return self.suspend(effects) };
@@ -84,7 +84,7 @@ impl Node {
                 Some(LeaderTerm { epoch: record.epoch, since: now.mono, loaded: false, serves: None });
             effects.push(Effect::Announce(Event::Resuming(record.epoch)));
             // All entries are read again before it serves (S4-34).
-            self.local.list_at = now.mono;
+            self.local.reads.list_at(now.mono);
         }
         if let Some(reign) = &mut self.local.peers.leader_term
             && record.serves
@@ -101,7 +101,7 @@ impl Node {
         if let Some(reign) = self.local.peers.leader_term.as_mut().filter(|reign| !reign.loaded) {
             reign.loaded = revision >= won;
             if !reign.loaded {
-                self.local.list_at = now.mono;
+                self.local.reads.list_at(now.mono);
             }
         }
     }
@@ -159,7 +159,7 @@ impl Node {
         };
         for (member, jobs) in view.planned_by_member() {
             if unwanted(member) {
-                self.local.agenda.extend(jobs);
+                self.local.checks.check_all(jobs);
             }
         }
     }
@@ -170,7 +170,7 @@ impl Node {
             Some(at) if at <= now.mono => {
                 self.local.peers.spread_at = None;
                 self.local.peers.spread = self.view.dispatched().collect();
-                self.local.agenda.extend(self.view.dispatched());
+                self.local.checks.check_all(self.view.dispatched());
             }
             Some(at) => wake.at(at, "runs are to be spread anew"),
             None => {}
@@ -180,7 +180,7 @@ impl Node {
     /// Notes that a member cannot be reached: the runs planned for it are looked at, also those not offered yet.
     pub(super) fn revisit_planned_for(&mut self, member: &Member) {
         let jobs = self.view.planned_by_member().filter(|(by, _)| *by == member).flat_map(|(_, jobs)| jobs);
-        self.local.agenda.extend(jobs);
+        self.local.checks.check_all(jobs);
     }
 
     /// Takes the reply to an offer.
@@ -204,7 +204,7 @@ impl Node {
                 }
                 OfferAnswer::Taken { .. } => OfferState::Taken,
             };
-            self.local.agenda.insert(id);
+            self.local.checks.check(id);
         }
     }
 

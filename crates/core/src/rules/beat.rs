@@ -12,10 +12,10 @@ use crate::eligibility;
 use crate::ids::Operation;
 use crate::input::{Answer, Command, CommandId, Refusal};
 use crate::keys;
-use crate::local::{CommandItem, CommitScope};
+use crate::local::{CommandItem, CommitScope, ItemOutcome};
 use crate::record::{BeatRecord, LoadRecord, PlannerKind, encode};
 use crate::registry::{Guard, Txn, Write};
-use crate::rule_context::{ItemOutcome, RuleAction, RuleContext, RuleOutput};
+use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::time::Wall;
 use crate::view::DISPATCH;
 
@@ -33,8 +33,8 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     {
         out.commit(CommitScope::Beat(operation), kind, txn);
     }
-    for (ask, n) in ctx.local.todo.iter().copied() {
-        if let Some(CommandItem::Command(Command::Beat(operation))) = ctx.local.items.get(&(ask, n)) {
+    for (ask, n, item) in ctx.local.commands.idle_items() {
+        if let CommandItem::Command(Command::Beat(operation)) = item {
             grant(ctx, ask, n, operation, out);
         }
     }

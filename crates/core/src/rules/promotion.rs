@@ -76,7 +76,7 @@ fn begin(ctx: &RuleContext<'_>, record: &ServingRecord, wait: Millis, born: Guar
 fn release_lead(ctx: &RuleContext<'_>, record: &ServingRecord, born: Guard, out: &mut RuleOutput) {
     let local = ctx.local;
     if !local.peers.placing.is_empty()
-        || local.pending.values().any(|p| matches!(p.scope, CommitScope::Item(..)))
+        || local.commits.iter().any(|p| matches!(p.scope, CommitScope::Item(..)))
     {
         return;
     }

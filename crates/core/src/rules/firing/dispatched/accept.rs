@@ -103,7 +103,7 @@ impl DispatchedRuns<'_> {
 
     /// Whether a run that this node accepted beside others has not begun; no other is accepted before it has.
     fn is_unstarted(&self) -> bool {
-        let given = |run: &Attempt| self.ctx().local.given_to(self.runs.job.id, &self.runs.id(run)).is_some();
+        let given = |run: &Attempt| self.ctx().local.runs.get(self.runs.job.id, &self.runs.id(run)).is_some();
         self.runs.job.max_concurrent_runs() > 1 && self.own_runs().any(|run| run.is_claimed() && !given(run))
     }
 
@@ -115,7 +115,7 @@ impl DispatchedRuns<'_> {
             return out.add(RuleAction::JobAt(self.runs.job.id, from));
         }
         let peers = &ctx.local.peers;
-        if peers.reread.contains_key(&self.runs.job.id) || ctx.local.reading.contains(&self.runs.job.id) {
+        if peers.reread.contains_key(&self.runs.job.id) || ctx.local.reads.is_reading(self.runs.job.id) {
             return;
         }
         let sent = peers.offers.get(&(self.runs.job.id, run.fire.clone()));

@@ -12,7 +12,7 @@ pub(super) fn must_read_overdue(ctx: &RuleContext<'_>, id: JobId, out: &mut Rule
     let unread = ctx.local.peers.overdue_of(id).filter(|(_, read)| !read);
     let due = unread.map(|(fire, _)| moment(fire, ctx.now.wall, ctx.now.wall)).min();
     // While a read is in flight or is to be repeated, the old copy decides nothing, even if another run takes the slot.
-    let is_read = ctx.local.reading.contains(&id) || ctx.local.put_off.contains_key(&id);
+    let is_read = ctx.local.reads.is_reading(id) || ctx.local.checks.is_put_off(id);
     let reads = is_read || free_slots(ctx.view, ctx.local) > out.claimed;
     if let Some(due) = due.filter(|_| !reads) {
         out.add(RuleAction::JobAwaitsSlot(id, due));
