@@ -2,6 +2,7 @@
 
 use crate::ids::Member;
 use crate::lease::Lease;
+use crate::load::HostLoad;
 use crate::settings::Settings;
 use crate::time::Mono;
 use crate::view::JobId;
@@ -15,9 +16,12 @@ mod fair_queue;
 mod given_runs;
 mod inherited_runs;
 mod job_checks;
+mod leadership_state;
 mod membership;
+mod offered_runs;
 mod open_commands;
-mod peer_state;
+mod peer_contacts;
+mod planning_state;
 mod pool_waiters;
 mod registry_reads;
 mod sent_verdicts;
@@ -29,9 +33,12 @@ pub use fair_queue::{FairQueue, Waiter};
 pub use given_runs::{Given, GivenRuns, ShardRunCounts};
 pub use inherited_runs::InheritedRuns;
 pub use job_checks::JobChecks;
+pub use leadership_state::{LeaderTerm, LeadershipState};
 pub use membership::OwnMembership;
+pub use offered_runs::{OfferState, OfferedRuns, SentOffer};
 pub use open_commands::{CommandItem, ItemOutcome, OpenCommands, PendingCommand};
-pub use peer_state::{Contact, LeaderTerm, OfferState, PeerState, PlansInFlight, SentOffer};
+pub use peer_contacts::{Contact, PeerContacts};
+pub use planning_state::PlanningState;
 pub use pool_waiters::PoolWaiters;
 pub(crate) use registry_reads::LISTING_PATIENCE;
 pub use registry_reads::RegistryReads;
@@ -48,8 +55,16 @@ pub struct Local {
     pub(crate) membership: OwnMembership,
     /// Whether it does its work, wants to end, or is about to be handed off.
     pub(crate) availability: Availability,
-    /// The state of its peers, as it observed them.
-    pub(crate) peers: PeerState,
+    /// The load of this host, as it was last measured.
+    pub(crate) host_load: HostLoad,
+    /// Its peers, as it observed them.
+    pub(crate) peers: PeerContacts,
+    /// The lead of the cluster, as it was last seen.
+    pub(crate) leadership: LeadershipState,
+    /// Jobs whose runs it has to place.
+    pub(crate) planning: PlanningState,
+    /// Offers of planned runs, made and received.
+    pub(crate) offers: OfferedRuns,
     /// Commits in flight.
     pub(crate) commits: CommitsInFlight,
     /// Listings, and reads in flight.
@@ -81,7 +96,11 @@ impl Local {
             membership: OwnMembership::new(settings.predecessor),
             settings,
             availability: Availability::default(),
-            peers: PeerState::default(),
+            host_load: HostLoad::default(),
+            peers: PeerContacts::default(),
+            leadership: LeadershipState::default(),
+            planning: PlanningState::default(),
+            offers: OfferedRuns::default(),
             commits: CommitsInFlight::default(),
             reads: RegistryReads::default(),
             runs: GivenRuns::default(),
@@ -119,10 +138,22 @@ impl Local {
         &self.availability
     }
 
-    /// The state of its peers, as it observed them.
+    /// The load of this host, as it was last measured.
     #[must_use]
-    pub fn peers(&self) -> &PeerState {
+    pub fn host_load(&self) -> HostLoad {
+        self.host_load
+    }
+
+    /// Its peers, as it observed them.
+    #[must_use]
+    pub fn peers(&self) -> &PeerContacts {
         &self.peers
+    }
+
+    /// The jobs whose runs it has to place.
+    #[must_use]
+    pub fn planning(&self) -> &PlanningState {
+        &self.planning
     }
 
     /// The commits in flight.
@@ -170,7 +201,7 @@ impl Local {
     pub(crate) fn was_read(&mut self, job: JobId) {
         self.reads.was_read(job);
         self.inherited.was_read(job);
-        self.peers.was_read(job);
+        self.offers.was_read(job);
         self.checks.check(job);
     }
 
@@ -212,6 +243,9 @@ impl Local {
         self.reads.end_reading();
         self.slot_waiters = FairQueue::default();
         self.pool_waiters.clear();
+        self.peers.end_life();
+        self.planning.clear();
+        self.offers.clear();
         was_member
     }
 }

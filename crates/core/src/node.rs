@@ -202,7 +202,7 @@ impl Node {
 
     /// Runs that had no eligible node are planned once there is one.
     fn revisit_unplaced(&mut self, now: Now, lease: LeaseProof, member: &Member) {
-        if self.local.peers.unplaced.is_empty() {
+        if !self.local.planning.has_unplaced() {
             return;
         }
         let (mut batch, view) = (CandidateNodes::new(&self.context(now, lease, member)), &self.view);
@@ -213,9 +213,9 @@ impl Node {
             *groups.entry(group).or_insert_with(|| batch.has_candidate(view, group))
         };
         let (placed, unplaced): (BTreeSet<JobId>, BTreeSet<JobId>) =
-            core::mem::take(&mut self.local.peers.unplaced).into_iter().partition(has_anybody);
+            self.local.planning.take_unplaced().into_iter().partition(has_anybody);
         self.local.checks.check_all(placed);
-        self.local.peers.unplaced = unplaced;
+        self.local.planning.set_unplaced(unplaced);
     }
 
     /// Waits that were made under other clocks or another trust are not worth keeping.
@@ -229,7 +229,7 @@ impl Node {
             local.checks.check_all(self.view.dispatched());
         }
         let beat = self.view.settings().beat_of(now.wall);
-        if core::mem::replace(&mut local.peers.beat, beat) != beat && local.peers.misses_any() {
+        if local.peers.note_beat(beat) {
             // In each beat every member is tried anew (S0-43): one that was left out may get runs again.
             local.checks.check_all(self.view.dispatched());
         }

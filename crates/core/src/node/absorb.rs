@@ -37,7 +37,7 @@ impl Node {
             Input::Committed { ticket, outcome } => self.absorb_outcome(now, ticket, outcome, effects),
             Input::Run { id, attempt, event } => self.absorb_run(now, &id, attempt, &event),
             Input::Recorded { run, attempt } => self.absorb_recorded(run, attempt),
-            Input::Sampled(sample) => self.local.peers.sample = sample,
+            Input::Sampled(sample) => self.local.host_load = sample,
             Input::Probed { member, asked, answer } => {
                 self.local.peers.probed(&member, asked, now.mono, answer);
                 if answer.is_none() {
@@ -142,7 +142,7 @@ impl Node {
         }
         touched.pools.iter().for_each(|pool| self.local.pool_waiters.open(pool));
         if touched.dispatched {
-            self.local.peers.spread_soon(now.mono);
+            self.local.planning.spread_soon(now.mono);
         }
         if touched.planner {
             self.note_planner(now, effects);
@@ -265,7 +265,7 @@ impl Node {
         let pending = self.local.commits.end(ticket, now.mono)?;
         match pending.scope {
             CommitScope::Job(id) => {
-                self.local.peers.placing.end(id);
+                self.local.planning.end(id);
                 self.local.recheck(id);
             }
             CommitScope::Item(ask, n) => self.local.commands.end_commit(ask, n),

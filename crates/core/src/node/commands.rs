@@ -22,10 +22,6 @@ use crate::view::JobId;
 /// How long a command waits for a trusted lease, and a lock for its holder.
 const PATIENCE: Millis = Millis::secs(5);
 
-/// The most runs of other nodes that a node remembers because there was no slot for them. Forgotten ones wait where
-/// they are.
-const OVERDUE_MAX: usize = 256;
-
 /// The message for a change that was sent to the registry and not answered.
 const UNANSWERED: &str = "the registry has not answered, so it is not known whether this was done, and it may still be done: \
                           before you ask again, look at what it is about, or at `evenkeel audit`, which shows the outcome \
@@ -154,7 +150,7 @@ impl Node {
             // A run that must be taken is not offered again: it queues here until this node has a slot.
             if takes || must {
                 let id = self.view.add_job(&run.job);
-                self.local.peers.offered.insert(id);
+                self.local.offers.receive(id);
                 self.local.checks.check(id);
             }
             if is_due && able {
@@ -172,11 +168,11 @@ impl Node {
     /// Notes a due run that its node may have no slot for. Where this node has none either, the run is looked at when
     /// there is one.
     fn note_overdue(&mut self, run: &RunId) {
-        if self.local.peers.overdue.len() >= OVERDUE_MAX {
+        if self.local.offers.is_full() {
             return;
         }
         let id = self.view.add_job(&run.job);
-        self.local.peers.overdue.insert((id, run.fire.clone()), false);
+        self.local.offers.add_overdue(id, run.fire.clone());
         self.local.checks.check(id);
     }
 

@@ -7,13 +7,11 @@ use core::cmp::Reverse;
 use super::{EarliestWake, Node};
 use crate::commit_kind::CommitKind;
 use crate::effect::{Effect, Run};
-use crate::ids::{Member, RunId, Token};
+use crate::ids::{Member, Token};
 use crate::input::{Answer, ApplyResult, Command, Offer};
 use crate::job::Work;
 use crate::keys::Key;
-use crate::local::{
-    CommandItem, CommitScope, Contact, Given, ItemOutcome, OfferState, PendingCommit, SentOffer, Waiter,
-};
+use crate::local::{CommandItem, CommitScope, Given, ItemOutcome, PendingCommit, Waiter};
 use crate::record::{BeatRecord, RunState, decode};
 use crate::registry::{Txn, Write};
 use crate::rule_context::{CommitNotice, RuleAction, RuleOutput};
@@ -50,7 +48,7 @@ impl Node {
                     && let Some(to) = out.placing.remove(&id)
                 {
                     // From now on the nodes of a job's runs count.
-                    self.local.peers.placing.begin(id, to);
+                    self.local.planning.begin(id, to);
                 }
                 self.send(now, scope, kind, txn, &mut out, effects);
             } else {
@@ -82,12 +80,11 @@ impl Node {
         match decision {
             RuleAction::Start(id, run) => self.start(now, id, run, effects),
             RuleAction::Probe(to, address, beat) => {
-                let contact = self.local.peers.contacts.entry(to.clone()).or_default();
-                *contact = Contact { beat, asking: true, reachable: None, ..*contact };
+                self.local.peers.probe(&to, beat);
                 effects.push(Effect::Probe { to, address });
             }
             RuleAction::Offer(id, run, to, must) => {
-                self.note_offer(id, &run, &to);
+                self.local.offers.send(id, &run.fire, &to);
                 bundle.offers.entry(to).or_default().push(Offer { run, must });
             }
             RuleAction::Stop(id, run, reason) => {
@@ -144,11 +141,9 @@ impl Node {
             RuleAction::Announce(event) => !local.announced.contains(event),
             RuleAction::CompleteItem(ask, n, _) => local.commands.item(*ask, *n).is_some(),
             RuleAction::Departed => !local.availability.has_departed(),
-            RuleAction::Probe(member, ..) => {
-                !local.peers.contacts.get(member).is_some_and(|contact| contact.asking)
-            }
+            RuleAction::Probe(member, ..) => !local.peers.get(member).is_some_and(|contact| contact.asking),
             RuleAction::Offer(id, run, to, _) => {
-                let sent = local.peers.offers.get(&(*id, run.fire.clone()));
+                let sent = local.offers.sent(*id, &run.fire);
                 sent.is_none_or(|sent| sent.to != *to || sent.is_open())
             }
             RuleAction::SetLockCount(..)
@@ -170,12 +165,8 @@ impl Node {
             RuleAction::JobAt(id, at) => self.local.checks.check_at(id, at),
             RuleAction::JobAfter(id, at) => self.local.checks.check_after(id, at),
             RuleAction::JobAwaitsTrust(id) => self.local.checks.await_trust(id),
-            RuleAction::JobUnplaced(id) => {
-                self.local.peers.unplaced.insert(id);
-            }
-            RuleAction::JobSpread(id) => {
-                self.local.peers.spread.remove(&id);
-            }
+            RuleAction::JobUnplaced(id) => self.local.planning.add_unplaced(id),
+            RuleAction::JobSpread(id) => self.local.planning.was_spread(id),
             RuleAction::JobAwaitsSlot(id, due) => {
                 let job = self.view.job(id);
                 let (priority, again) = (Reverse(job.priority()), job.fires_after(now.wall.max(due)));
@@ -186,17 +177,15 @@ impl Node {
                 let again = again.unwrap_or(Wall::MAX);
                 self.local.slot_waiters.insert_at(Waiter { priority, due, again, id }, now.wall);
                 // Until there is a slot another node may have taken it.
-                self.local.peers.read_overdue_again(id);
+                self.local.offers.read_overdue_again(id);
             }
             RuleAction::JobAwaitsPermit(pool, id, due, was_first) => {
                 let priority = Reverse(self.view.job(id).priority());
                 self.local.pool_waiters.wait(pool, Waiter { priority, due, again: Wall::MAX, id }, was_first);
             }
             RuleAction::Reread(id, at) => {
-                // The earliest named moment stands: looking in the meantime defers nothing.
-                let named = self.local.peers.reread.entry(id).or_insert(at);
-                *named = at.min(*named);
-                self.local.checks.check_at(id, *named);
+                let named = self.local.offers.reread(id, at);
+                self.local.checks.check_at(id, named);
             }
             RuleAction::SetLockCount(lock, times) => self.local.commands.set_lock_count(lock, times),
             _ => {}
@@ -253,14 +242,6 @@ impl Node {
             .runs
             .give(id, Given { run: run.id.clone(), attempt, ended, stopping: false, sharded, retry });
         effects.push(Effect::Start(run));
-    }
-
-    /// Notes that an offer is in flight, and keeps which nodes were busy before.
-    fn note_offer(&mut self, id: JobId, run: &RunId, to: &Member) {
-        let sent = self.local.peers.offers.entry((id, run.fire.clone()));
-        let sent =
-            sent.or_insert_with(|| SentOffer { to: to.clone(), state: OfferState::Asked, busy: Vec::new() });
-        (sent.to, sent.state) = (to.clone(), OfferState::Asked);
     }
 
     /// Answers with the token of the beat operation that a transaction claimed.

@@ -77,6 +77,6 @@ impl Node {
         if self.local.end_life() {
             effects.push(Effect::Announce(Event::LeaseLost));
         }
-        self.end_part(effects);
+        self.suspend(effects);
     }
 }

@@ -56,7 +56,7 @@ fn publish(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     let last = known.and_then(|known| known.value.as_ref());
     let told = last.filter(|record| record.incarnation == ctx.member.incarnation);
     // Just after its start a node does not know its processors yet.
-    let learnt = |record: &LoadRecord| record.sample.cpu.is_none() && ctx.local.peers.sample.cpu.is_some();
+    let learnt = |record: &LoadRecord| record.sample.cpu.is_none() && ctx.local.host_load.cpu.is_some();
     let is_told = told.is_some_and(|record| settings.beat_of(record.at) == beat && !learnt(record));
     if is_told || !ctx.is_idle(&CommitScope::Load) {
         return;
@@ -64,7 +64,7 @@ fn publish(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     let record = LoadRecord {
         incarnation: ctx.member.incarnation,
         at: now,
-        sample: ctx.local.peers.sample,
+        sample: ctx.local.host_load,
         busy: eligibility::busy_slots(ctx),
         dispatched: u32::try_from(ctx.view.accepted_count()).unwrap_or(u32::MAX),
         slots: ctx.local.settings.slots,

@@ -31,14 +31,14 @@ use overdue::{may_accept, must_read_overdue, takes_over};
 
 /// Handles one job.
 pub(super) fn decide(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
-    let reread = ctx.local.peers.reread.get(&job.id).copied();
+    let reread = ctx.local.offers.reread_at(job.id);
     let now = ctx.now.wall;
     if let Some(at) = reread.filter(|at| *at > now) {
         // Whatever made it be looked at now, it is looked at then.
         out.add(RuleAction::JobAt(job.id, at));
     }
     let reread = reread.is_some_and(|at| at <= now);
-    if ctx.local.peers.offered.contains(&job.id) || reread || must_read_overdue(ctx, job.id, out) {
+    if ctx.local.offers.was_offered(job.id) || reread || must_read_overdue(ctx, job.id, out) {
         return out.add(RuleAction::Read(job.id, [keys::plan(job.name())].into()));
     }
     let Some(plan) = job.plan() else { return };
