@@ -99,7 +99,7 @@ pub fn workers<'a>(ctx: &RuleContext<'a>) -> Vec<&'a Member> {
     let members = ctx.view.members().map(|(member, _)| member);
     let mut list: Vec<&Member> = members.filter(|member| !ctx.view.is_replaced(member)).collect();
     list.retain(|member| match *member == ctx.member {
-        true => !ctx.gives_up() && ctx.local.unable.is_none(),
+        true => !ctx.gives_up() && ctx.local.availability.is_able(),
         false => ctx.view.intent(&member.node).is_none(),
     });
     list
@@ -152,7 +152,7 @@ pub fn busy_slots(ctx: &RuleContext<'_>) -> u32 {
 /// This node's load score as of now.
 #[must_use]
 pub fn load_score(ctx: &RuleContext<'_>) -> Score {
-    Score::of(ctx.local.peers.sample, busy_slots(ctx), ctx.local.settings.slots)
+    Score::of(ctx.local.host_load, busy_slots(ctx), ctx.local.settings.slots)
 }
 
 /// How long a new leader waits before it serves: W = max(0, T1 + T2 + net + ε·L − M), where M is what its predecessor's

@@ -63,7 +63,7 @@ impl<'a> JobRuns<'a> {
 
     /// Whether this attempt was given to an executor; of several shards, that of the first.
     pub(crate) fn is_given(&self, attempt: &Attempt) -> bool {
-        self.ctx.local.given_to(self.job.id, &self.id(attempt)).is_some()
+        self.ctx.local.runs.get(self.job.id, &self.id(attempt)).is_some()
     }
 
     /// Whether the schedule still has the fire of an attempt that is not made yet. A manual run is due until its job is

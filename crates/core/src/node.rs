@@ -9,7 +9,7 @@ use crate::ids::Member;
 use crate::input::Input;
 use crate::lease::LeaseProof;
 use crate::lifecycle;
-use crate::local::Local;
+use crate::local::{LISTING_PATIENCE, Local};
 use crate::registry::LeaseId;
 use crate::rule_context::{Rule, RuleAction, RuleContext, RuleFn, RuleOutput};
 use crate::rules::dispatch::CandidateNodes;
@@ -29,10 +29,6 @@ mod streams;
 
 /// How many jobs one step decides about; the rest is decided in the next, which is asked for at once (law 10).
 const FOCUS_MAX: usize = 1_000;
-/// From how far on a wall clock that moved against our own counts as stepped.
-const CLOCK_STEP: Millis = Millis(250);
-/// How long a listing may be in flight before it is asked for again.
-const LISTING_PATIENCE: Millis = Millis::secs(60);
 
 /// When a node wants to be stepped next, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -122,7 +118,7 @@ impl Node {
         self.resume_put_off(now, &mut wake);
         self.read_handoff(effects);
         self.forget_news();
-        if !self.local.resting
+        if !self.local.availability.is_resting()
             && let Some(lease) = self.local.lease.trusted(now.mono)
             && self.view.is_listed()
             && let Some(member) = self.member()
@@ -132,16 +128,13 @@ impl Node {
             self.spread_runs(now, &mut wake);
             let focus = self.take_focus(now);
             let out = self.decide(now, lease, &member, focus.iter().copied());
-            // A job that was looked at keeps only the place in the queue that this look asked for.
             for id in focus {
-                self.local.waiting.remove(id);
-                self.local.pool_waiters.forget(id);
+                self.local.leave_queues(id);
             }
             self.note_served(&out);
             self.emit(now, out, effects, &mut wake);
-            self.local.waiting.settle();
-            self.local.pool_waiters.settle();
-            if !self.local.departed {
+            self.local.settle_queues();
+            if !self.local.availability.has_departed() {
                 self.settle_joined(&member, effects);
             }
             self.wake_for_jobs(now, &mut wake);
@@ -157,10 +150,11 @@ impl Node {
         let (Some(lease), Some(member)) = (self.local.lease.trusted(now.mono), self.member()) else {
             return Vec::new();
         };
-        if !self.view.is_listed() || self.has_more() || self.local.resting {
+        if !self.view.is_listed() || self.has_more() || self.local.availability.is_resting() {
             return Vec::new();
         }
-        let put_off = |id: &JobId| self.local.uncertain.contains(id) || self.local.waiting.contains(*id);
+        let put_off =
+            |id: &JobId| self.local.checks.awaits_trust(*id) || self.local.slot_waiters.contains(*id);
         let out = self.decide(now, lease, &member, self.view.ids().filter(|id| !put_off(id)));
         out.actions.into_iter().filter(|decision| self.has_effect(decision)).collect()
     }
@@ -184,7 +178,7 @@ impl Node {
             out.add(RuleAction::Announce(Event::Outdated(begun)));
             return out;
         }
-        let focus: Vec<JobId> = focus.filter(|id| !self.local.unread.contains(id)).collect();
+        let focus: Vec<JobId> = focus.filter(|id| !self.local.inherited.is_unread(*id)).collect();
         let mut out = RuleOutput::default();
         for rule in self.rules.0 {
             match rule.decide {
@@ -203,15 +197,12 @@ impl Node {
     /// An unschedulable job that was reported is reported again when it becomes unschedulable again.
     fn forget_news(&mut self) {
         let view = &self.view;
-        self.local.announced.retain(|event| match event {
-            Event::Unschedulable(nodes) => view.is_selector_unschedulable(nodes),
-            _ => true,
-        });
+        self.local.announced.keep_unschedulable(|nodes| view.is_selector_unschedulable(nodes));
     }
 
     /// Runs that had no eligible node are planned once there is one.
     fn revisit_unplaced(&mut self, now: Now, lease: LeaseProof, member: &Member) {
-        if self.local.peers.unplaced.is_empty() {
+        if !self.local.planning.has_unplaced() {
             return;
         }
         let (mut batch, view) = (CandidateNodes::new(&self.context(now, lease, member)), &self.view);
@@ -221,37 +212,28 @@ impl Node {
             let group = view.job(*id).group();
             *groups.entry(group).or_insert_with(|| batch.has_candidate(view, group))
         };
-        let (placed, unplaced) =
-            core::mem::take(&mut self.local.peers.unplaced).into_iter().partition(has_anybody);
-        self.local.agenda.extend::<BTreeSet<JobId>>(placed);
-        self.local.peers.unplaced = unplaced;
+        let (placed, unplaced): (BTreeSet<JobId>, BTreeSet<JobId>) =
+            self.local.planning.take_unplaced().into_iter().partition(has_anybody);
+        self.local.checks.check_all(placed);
+        self.local.planning.set_unplaced(unplaced);
     }
 
     /// Waits that were made under other clocks or another trust are not worth keeping.
     fn revisit_waits(&mut self, now: Now, lease: LeaseProof) {
         let local = &mut self.local;
         let off = local.lease.difference(now);
-        let certainty = (lease.until(), off.is_none_or(|by| by <= local.settings.max_clock_skew));
-        let before = local.certainty.replace(certainty);
-        if before != Some(certainty) {
-            local.agenda.append(&mut local.uncertain);
-        }
-        // Jobs that wait for something else, and were last looked at while the clocks agreed or did not.
-        if before.is_some_and(|(_, agreed)| agreed != certainty.1) {
+        let clocks_agree = off.is_none_or(|by| by <= local.settings.max_clock_skew);
+        // Jobs that wait for something else were last looked at while the clocks agreed or did not.
+        if local.checks.note_trust(lease.until(), clocks_agree) {
             local.pool_waiters.open_all();
-            local.agenda.extend(self.view.dispatched());
+            local.checks.check_all(self.view.dispatched());
         }
         let beat = self.view.settings().beat_of(now.wall);
-        if core::mem::replace(&mut local.peers.beat, beat) != beat && local.peers.misses_any() {
+        if local.peers.note_beat(beat) {
             // In each beat every member is tried anew (S0-43): one that was left out may get runs again.
-            local.agenda.extend(self.view.dispatched());
+            local.checks.check_all(self.view.dispatched());
         }
-        let epoch = now.wall - Millis(now.mono.0);
-        let stepped = local.epoch.is_some_and(|then| (epoch - then).0.abs() > CLOCK_STEP.0);
-        if stepped || local.epoch.is_none() {
-            local.epoch = Some(epoch);
-        }
-        if stepped {
+        if local.checks.note_clocks(now) {
             self.local.peers.forget_beats();
             self.revisit_held();
         }
@@ -259,27 +241,21 @@ impl Node {
 
     /// The jobs to decide about: touched ones, those whose moment has come, and those that waited for a slot.
     fn take_focus(&mut self, now: Now) -> Vec<JobId> {
-        let local = &mut self.local;
-        while local.agenda.len() < FOCUS_MAX
-            && let Some(id) =
-                take_due(&mut local.wheel, now.wall).or_else(|| take_due(&mut local.timers, now.mono))
-        {
-            local.agenda.insert(id);
-        }
+        self.local.checks.take_due(now, FOCUS_MAX);
         // Jobs that waited go first, by priority and then in turn: no job gets a slot by its place in the view.
-        let room = if self.local.waiting.is_empty() { 0 } else { self.free_slots().min(FOCUS_MAX) };
-        self.local.waiting.come(now.wall);
-        let mut focus = self.local.waiting.next_ranked(now.wall, room);
+        let room = if self.local.slot_waiters.is_empty() { 0 } else { self.free_slots().min(FOCUS_MAX) };
+        self.local.slot_waiters.come(now.wall);
+        let mut focus = self.local.slot_waiters.next_ranked(now.wall, room);
         for id in &focus {
-            self.local.waiting.remove(*id);
-            self.local.agenda.remove(id);
+            self.local.slot_waiters.remove(*id);
+            self.local.checks.remove(*id);
         }
         for id in self.local.pool_waiters.take() {
             focus.push(id);
-            self.local.agenda.remove(&id);
+            self.local.checks.remove(id);
         }
         while focus.len() < FOCUS_MAX
-            && let Some(id) = self.local.agenda.pop_first()
+            && let Some(id) = self.local.checks.pop_first()
         {
             focus.push(id);
         }
@@ -291,7 +267,7 @@ impl Node {
     /// Jobs that take a slot, or a permit of a pool, in this step have had their turns.
     fn note_served(&mut self, out: &RuleOutput) {
         for id in &out.served {
-            self.local.waiting.served(self.view.job(*id).priority(), *id);
+            self.local.slot_waiters.served(self.view.job(*id).priority(), *id);
         }
         for (pool, id) in &out.permits {
             self.local.pool_waiters.served(pool, self.view.job(*id).priority(), *id);
@@ -299,36 +275,37 @@ impl Node {
     }
 
     fn free_slots(&self) -> usize {
-        lifecycle::free_slots(&self.view, &self.local).min(self.local.pace_left())
+        lifecycle::free_slots(&self.view, &self.local).min(self.local.commits.pace_left())
     }
 
     /// Whether something that was deferred in this step can be done in the next, which is asked for at once (law 10).
     fn has_more(&self) -> bool {
         let local = &self.local;
-        let slots = !local.waiting.is_empty() && self.free_slots() > 0;
-        !local.agenda.is_empty() || slots || local.pool_waiters.has_more() || local.again
+        let slots = !local.slot_waiters.is_empty() && self.free_slots() > 0;
+        !local.checks.is_empty() || slots || local.pool_waiters.has_more() || local.commands.must_recheck()
     }
 
     fn wake_for_jobs(&self, now: Now, wake: &mut EarliestWake) {
         if self.has_more() {
             wake.at(now.mono, "more to look at");
         }
-        if let Some((at, _)) = self.local.wheel.first() {
-            wake.at(now.mono + (*at - now.wall), "a fire is near");
+        if let Some(at) = self.local.checks.next_wall_timer() {
+            wake.at(now.mono + (at - now.wall), "a fire is near");
         }
-        if let Some((at, _)) = self.local.timers.first() {
-            wake.at(*at, "a wait is over");
+        if let Some(at) = self.local.checks.next_timer() {
+            wake.at(at, "a wait is over");
         }
     }
 
     fn settle_joined(&mut self, member: &Member, effects: &mut Vec<Effect>) {
-        if self.local.joined.is_none() && !self.local.departed && self.view.member(member).is_some() {
-            self.local.joined = Some(member.clone());
-            self.local.predecessor = None;
-            // Events about the cluster that the last life reported count for nothing in this one.
-            self.local.announced.retain(|event| matches!(event, Event::Unschedulable(_)));
+        let local = &mut self.local;
+        if !local.membership.is_joined()
+            && !local.availability.has_departed()
+            && self.view.member(member).is_some()
+        {
+            local.join(member.clone());
             // The planned runs of an earlier life are this one's to report.
-            self.local.agenda.extend(self.view.dispatched());
+            self.local.checks.check_all(self.view.dispatched());
             effects.push(Effect::Announce(Event::Joined));
         }
     }
@@ -337,16 +314,11 @@ impl Node {
         if self.unknown_layout().is_some() {
             return;
         }
-        while let Some((at, ticket)) = self.local.unknown.first().copied() {
-            if at > now.mono {
-                wake.at(at, "an outcome is unknown");
-                return;
-            }
-            self.local.unknown.remove(&(at, ticket));
-            if let Some(pending) = self.local.pending.get_mut(&ticket) {
-                pending.tries += 1;
-                effects.push(Effect::Commit { ticket, kind: pending.kind, txn: pending.txn.clone() });
-            }
+        while let Some((ticket, commit)) = self.local.commits.next_to_resend(now.mono) {
+            effects.push(Effect::Commit { ticket, kind: commit.kind, txn: commit.txn.clone() });
+        }
+        if let Some(at) = self.local.commits.resend_at() {
+            wake.at(at, "an outcome is unknown");
         }
     }
 
@@ -355,27 +327,18 @@ impl Node {
         // A listing costs as much as there are entries, so a node with very many jobs lists less often.
         let rescan =
             local.settings.rescan.max(Millis(i64::try_from(self.view.enabled()).unwrap_or(i64::MAX)));
-        let due = match (local.listing, local.listed) {
-            (Some(asked), _) => asked + LISTING_PATIENCE,
-            (None, Some(last)) => (last + rescan).min(local.list_at),
-            (None, None) if local.list_at == Mono(i64::MAX) => now.mono,
-            (None, None) => local.list_at,
-        };
+        let due = local.reads.next_listing(rescan, now.mono);
         if due > now.mono {
             return wake.at(due, "list again");
         }
-        local.listing = Some(now.mono);
-        local.list_at = Mono(i64::MAX);
+        local.reads.begin_listing(now.mono);
         effects.push(Effect::List);
         wake.at(now.mono + LISTING_PATIENCE, "list again");
     }
 
     fn resume_put_off(&mut self, now: Now, wake: &mut EarliestWake) {
-        let local = &mut self.local;
-        let over = local.put_off.extract_if(.., |_, at| *at <= now.mono).map(|(id, _)| id);
-        local.agenda.extend(over);
-        if let Some(at) = local.put_off.values().min() {
-            wake.at(*at, "try again");
+        if let Some(at) = self.local.checks.resume_put_off(now.mono) {
+            wake.at(at, "try again");
         }
     }
 }
@@ -383,13 +346,6 @@ impl Node {
 /// Sets the earliest wake-up.
 #[derive(Default)]
 struct EarliestWake(Option<Wake>);
-
-/// Takes the first of a list of waits if its moment has come.
-fn take_due<T: Copy + Ord>(waits: &mut BTreeSet<(T, JobId)>, now: T) -> Option<JobId> {
-    let first = waits.first().copied().filter(|(at, _)| *at <= now)?;
-    waits.remove(&first);
-    Some(first.1)
-}
 
 impl EarliestWake {
     fn at(&mut self, at: Mono, why: &'static str) {

@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 use crate::commit_kind::CommitKind;
 use crate::due::{FORGOTTEN, MisfirePolicy};
 use crate::effect::{Event, Run, StopReason, Verdict};
-use crate::ids::{JobName, LockName, Member, PoolName, RunId};
-use crate::input::{Answer, ApplyResult, CommandId};
+use crate::ids::{LockName, Member, PoolName, RunId};
+use crate::input::CommandId;
 use crate::job::Delivery;
 use crate::keys::Key;
 use crate::lease::LeaseProof;
-use crate::local::{CommitScope, Local};
+use crate::local::{CommitScope, ItemOutcome, Local};
 use crate::record::RunState;
 use crate::registry::{Guard, Txn, Value};
 use crate::time::{Millis, Mono, Now, Wall};
@@ -80,15 +80,6 @@ pub enum RuleAction {
     Departed,
 }
 
-/// The outcome of a command item.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ItemOutcome {
-    /// A declaration had this effect.
-    Applied(JobName, ApplyResult),
-    /// The item has this answer.
-    Answer(Answer),
-}
-
 /// The output of the rules in one step, in order.
 #[derive(Clone, Debug, Default)]
 pub struct RuleOutput {
@@ -153,7 +144,7 @@ impl<'a> RuleContext<'a> {
     /// Whether no commit of this scope is in flight.
     #[must_use]
     pub fn is_idle(&self, scope: &CommitScope) -> bool {
-        !self.local.busy.contains(scope)
+        !self.local.commits.is_busy(scope)
     }
 
     /// Whether this node owns the job.
@@ -177,14 +168,14 @@ impl<'a> RuleContext<'a> {
     /// Whether the node gives up its jobs: draining, leaving, or unable to work.
     #[must_use]
     pub fn gives_up(&self) -> bool {
-        self.is_drained() || self.local.yields(self.now.mono)
+        self.is_drained() || self.local.gives_up(self.now.mono)
     }
 
     /// Whether the node runs the job's runs that are its own: it is able, not draining, and eligible. A cordoned node
     /// does, though it gets no more of them.
     #[must_use]
     pub fn takes(&self, job: &JobView<'_>) -> bool {
-        !self.gives_up() && self.local.unable.is_none() && job.fits(self.member)
+        !self.gives_up() && self.local.availability.is_able() && job.fits(self.member)
     }
 
     /// The misfire policy of a job. Of an at-most-once job no fire runs that may have run before

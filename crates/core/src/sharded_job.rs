@@ -50,7 +50,7 @@ impl<'a> ShardedJob<'a> {
 
     /// Whether this node takes part, as far as its own state says.
     pub(crate) fn may_take_part(&self) -> bool {
-        !self.ctx.gives_up() && self.ctx.local.unable.is_none()
+        !self.ctx.gives_up() && self.ctx.local.availability.is_able()
     }
 
     /// The one member that settles the runs of dead ones where several could: the leader, or the first by name.

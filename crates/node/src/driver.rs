@@ -321,7 +321,7 @@ impl Driver {
     /// The registry position that is certain. Feed changes do not count: some engines send them before they persist.
     fn seen(&self) -> RegistryBookmark {
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
-        let generation = node.local().settings.generation;
+        let generation = node.local().settings().generation;
         let CommitProgress { revision, entry } = self.leases.progress();
         let entry = entry.as_ref().map(|(key, at)| (key.as_str().to_owned(), *at));
         RegistryBookmark { engine: self.registry.facts().generation, generation, revision: *revision, entry }

@@ -127,17 +127,17 @@ pub(crate) fn has_jobs(handle: &Handle) -> bool {
 /// Whether this node is a member that may act.
 pub(crate) fn is_member(handle: &Handle) -> bool {
     let now = evenkeel::clock::now().mono;
-    handle.with_node(|node| node.trusted_until(now).is_some() && node.local().joined.is_some())
+    handle.with_node(|node| node.trusted_until(now).is_some() && node.local().membership().is_joined())
 }
 
 /// Whether this node hands its jobs over in order to end.
 pub(crate) fn is_leaving(handle: &Handle) -> bool {
-    handle.with_node(|node| node.local().leaving)
+    handle.with_node(|node| node.local().availability().is_leaving())
 }
 
 /// Whether an operator deleted this node's member entry, so that it stays away from the cluster (S3-30).
 pub(crate) fn is_closed(handle: &Handle) -> bool {
-    handle.with_node(|node| node.local().closed)
+    handle.with_node(|node| node.local().membership().is_closed())
 }
 
 /// Whether a node of this name is draining or drained.

@@ -319,7 +319,10 @@ impl<'a> FaultDriver<'a> {
                     world.ask(&node, Command::Kill(run));
                     return;
                 }
-                let given = world.node(&node).into_iter().flat_map(|n| n.local().given.values());
+                let given = world
+                    .node(&node)
+                    .into_iter()
+                    .flat_map(|n| n.local().runs().iter().map(|(_, given)| given));
                 let calm = |g: &&Given| self.workload.calm_jobs.contains(&g.run.job);
                 let run = given.filter(|g| g.ended.is_none() && !calm(g)).map(|g| g.run.clone()).next();
                 let Some(run) = run else { return };

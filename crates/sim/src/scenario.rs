@@ -63,7 +63,7 @@ impl ScenarioRunner {
         let mut refuses = BTreeSet::new();
         for name in &names {
             let Some(node) = self.world.node(name) else { continue };
-            let (view, alarm) = (node.view(), node.local().settings.alarm);
+            let (view, alarm) = (node.view(), node.local().settings().alarm);
             let (held, quota) = (self.world.held(name), self.world.quota(name));
             let (jobs, nodes) = (view.enabled(), view.nodes());
             writeln!(text, "{name}={{K={jobs} S={nodes} N={quota} X={held} M={alarm}}}")

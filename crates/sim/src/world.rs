@@ -324,7 +324,7 @@ impl SimWorld {
             actor.folder = Some(member.incarnation);
         }
         let trust = node.trusted_until(now.mono - slept).map(|until| until + slept);
-        let departed = node.local().departed;
+        let departed = node.local().availability().has_departed();
         let is_over = |it: &Effect| {
             matches!(it, Effect::Announce(Announced::UnknownLayout(_) | Announced::Outdated(_)))
         };

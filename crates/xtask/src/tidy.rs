@@ -13,6 +13,7 @@ mod lock;
 mod names;
 mod order;
 mod parameters;
+mod private_state;
 mod proofs;
 mod rules;
 mod shape;
@@ -79,6 +80,11 @@ pub const CHECKS: &[TidyCheck] = &[
         name: "bools",
         forbids: "a bare bool that a public function of core takes",
         check: parameters::bools,
+    },
+    TidyCheck {
+        name: "private state",
+        forbids: "a field of a node's local state that is not private",
+        check: private_state::check,
     },
     TidyCheck {
         name: "rules",

@@ -315,6 +315,33 @@ fn parameters_without_names() {
 }
 
 #[test]
+fn local_state_that_is_not_private() {
+    let local = "crates/core/src/local.rs";
+    check_catches("private state", "`Local` has the public field `lease`: make it `pub(crate)`", |house| {
+        house.edit(local, |text| text.replace("pub(crate) lease: Lease", "pub lease: Lease"));
+    });
+    let runs = "crates/core/src/local/given_runs.rs";
+    let shows = "`GivenRuns` shows its field `runs`: make it private, and give `GivenRuns` a method";
+    let plants = ["    pub(crate) runs: BTreeMap", "    pub runs: BTreeMap", "    pub(super) runs: BTreeMap"];
+    each_check_catches("private state", shows, &plants, |house, plant| {
+        let old = std::fs::read_to_string(house.at(runs)).unwrap();
+        let (before, after) = old.split_once("runs: BTreeMap").unwrap();
+        let (before, _) = before.rsplit_once('\n').unwrap();
+        house.write(runs, &format!("{before}\n{plant}{after}"));
+    });
+    check_catches("private state", "`AnnouncedEvents` shows its field", |house| {
+        let file = "crates/core/src/local/announced_events.rs";
+        house.edit(file, |text| text.replace("AnnouncedEvents(Vec", "AnnouncedEvents(pub Vec"));
+    });
+    check_catches("private state", "`BTreeSet` is a part of the state and no struct of core", |house| {
+        house.edit(local, |text| text.replace("runs: GivenRuns,", "runs: BTreeSet<RunId>,"));
+    });
+    check_catches("private state", "`Local` has moved: say in this check where it is", |house| {
+        std::fs::remove_file(house.at(local)).unwrap();
+    });
+}
+
+#[test]
 fn rules_without_page_or_scenario() {
     let rule = |house: &TreeCopy| house.write("crates/core/src/rules/planted.rs", "//! A planted rule.\n");
     check_catches(

@@ -68,7 +68,7 @@ pub(crate) fn is_claimed(job: &JobView<'_>, me: &Member, run: &RunId) -> bool {
 /// Runs that have ended and that the registry shows closed.
 #[must_use]
 pub fn closed(local: &Local, job: &JobView<'_>, me: Option<&Member>) -> Vec<RunId> {
-    let ended = local.given_of(job.id).map(|(_, given)| given).filter(|given| given.ended.is_some());
+    let ended = local.runs.of_job(job.id).map(|(_, given)| given).filter(|given| given.ended.is_some());
     let open = |given: &Given| me.is_some_and(|me| is_own(job, me, given));
     ended.filter(|given| !open(given)).map(|given| given.run.clone()).collect()
 }
@@ -79,7 +79,7 @@ pub fn stop_orphans(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutp
     if ctx.me.is_some() && job.terms().is_some_and(|(_, shards)| !shards.monitor) {
         return;
     }
-    for (_, given) in ctx.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
+    for (_, given) in ctx.local.runs.of_job(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
         if !is_own(job, ctx.member, given) {
             out.add(RuleAction::Stop(job.id, given.run.clone(), StopReason::Fenced));
         }

@@ -68,5 +68,5 @@ fn is_triggered(job: &JobView<'_>, run: &RunId) -> bool {
 
 /// Why no attempt follows one whose end was wanted, even if it failed by itself right then.
 pub(super) fn cancel_reason(local: &Local, given: &Given) -> Option<String> {
-    local.is_cancelled(&given.run).then(|| MANUAL.into())
+    local.commands.is_cancelled(&given.run).then(|| MANUAL.into())
 }

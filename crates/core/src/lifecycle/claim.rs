@@ -17,7 +17,7 @@ pub(crate) const PACE_AGAIN: Millis = Millis(100);
 
 /// Whether one more claim or confirmation of fires may go out in this step.
 pub(crate) fn is_within_pace(local: &Local, out: &RuleOutput) -> bool {
-    local.pace_left() > out.paced
+    local.commits.pace_left() > out.paced
 }
 
 /// How many more runs this node may take on. A claimed job takes its slot when its fire is claimed, a shard when it
@@ -26,7 +26,7 @@ pub(crate) fn is_within_pace(local: &Local, out: &RuleOutput) -> bool {
 #[must_use]
 pub fn free_slots(view: &View, local: &Local) -> usize {
     let open = view.open_count().saturating_sub(view.awaiting_permit());
-    let taken = open + local.acts.claims() + local.shards_running;
+    let taken = open + local.commits.claims() + local.runs.executing_shards();
     (local.settings.slots as usize).saturating_sub(taken)
 }
 

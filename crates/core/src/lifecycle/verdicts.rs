@@ -70,7 +70,7 @@ pub(crate) fn hand_over<'v>(
     out: &mut RuleOutput,
 ) {
     for verdict in verdicts {
-        if !ctx.local.recording.contains_key(&(verdict.run.clone(), verdict.attempt)) {
+        if !ctx.local.verdicts.is_sent(verdict) {
             out.add(RuleAction::Record(verdict.clone()));
         }
     }
@@ -78,7 +78,7 @@ pub(crate) fn hand_over<'v>(
 
 /// Whether the history has a verdict.
 pub(crate) fn is_recorded(ctx: &RuleContext<'_>, verdict: &Verdict) -> bool {
-    ctx.local.recording.get(&(verdict.run.clone(), verdict.attempt)) == Some(&true)
+    ctx.local.verdicts.is_recorded(verdict)
 }
 
 /// Why fires are skipped.

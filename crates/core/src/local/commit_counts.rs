@@ -6,7 +6,7 @@ use crate::commit_kind::CommitKind;
 
 /// How many commits of each kind are in flight. What each fire needs to know is counted as they come and go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct CommitCounts {
+pub(super) struct CommitCounts {
     each: BTreeMap<CommitKind, usize>,
     paced: usize,
     claims: usize,
@@ -14,14 +14,14 @@ pub struct CommitCounts {
 
 impl CommitCounts {
     /// Adds a commit in flight.
-    pub fn begin(&mut self, kind: CommitKind) {
+    pub(super) fn begin(&mut self, kind: CommitKind) {
         *self.each.entry(kind).or_default() += 1;
         self.paced += usize::from(kind.is_paced());
         self.claims += usize::from(kind.takes_slot());
     }
 
     /// Removes a commit in flight.
-    pub fn end(&mut self, kind: CommitKind) {
+    pub(super) fn end(&mut self, kind: CommitKind) {
         let Some(count) = self.each.get_mut(&kind).filter(|count| **count > 0) else { return };
         *count -= 1;
         self.paced -= usize::from(kind.is_paced());
@@ -30,19 +30,19 @@ impl CommitCounts {
 
     /// The number of this kind.
     #[must_use]
-    pub fn of(&self, kind: CommitKind) -> usize {
+    pub(super) fn of(&self, kind: CommitKind) -> usize {
         self.each.get(&kind).copied().unwrap_or(0)
     }
 
     /// The number of claims and confirmations of fires.
     #[must_use]
-    pub fn paced(&self) -> usize {
+    pub(super) fn paced(&self) -> usize {
         self.paced
     }
 
     /// The number of commits that will take a slot.
     #[must_use]
-    pub fn claims(&self) -> usize {
+    pub(super) fn claims(&self) -> usize {
         self.claims
     }
 }

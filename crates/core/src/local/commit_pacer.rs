@@ -18,7 +18,7 @@ const MEMORY: usize = 16;
 /// too late again. Each answer gives an estimate: if so many took so long, then how many take just [`IN_TIME`]? Only
 /// answers in time raise the limit and only late ones lower it, so a node with little to do loses nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CommitPacer(usize);
+pub(super) struct CommitPacer(usize);
 
 impl Default for CommitPacer {
     fn default() -> Self {
@@ -29,12 +29,12 @@ impl Default for CommitPacer {
 impl CommitPacer {
     /// The limit.
     #[must_use]
-    pub fn most(self) -> usize {
+    pub(super) fn most(self) -> usize {
         self.0
     }
 
     /// Takes the answer time of a commit, and how many were in flight when it was sent.
-    pub fn answered(&mut self, took: Millis, among: usize) {
+    pub(super) fn answered(&mut self, took: Millis, among: usize) {
         let told = among.saturating_mul(IN_TIME.0.unsigned_abs() as usize) / (took.0.max(1) as usize);
         let sum = self.0 * (MEMORY - 1) + told.clamp(LEAST, MOST);
         if took <= IN_TIME {

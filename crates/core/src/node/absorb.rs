@@ -1,25 +1,22 @@
 //! Absorb: how each input changes the view, the lease and the node's own state.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Node;
 use crate::commit_kind::CommitKind;
 use crate::effect::{Effect, Event, Ticket};
-use crate::ids::{Fire, Member, RunId, Shard};
+use crate::ids::{Member, RunId};
 use crate::input::{Input, LeaseEvent, RunEvent};
 use crate::keys::{Key, ParsedKey, parse};
 use crate::lifecycle;
 use crate::local::{CommitScope, PendingCommit};
 use crate::registry::{Change, Entry, Guard, Revision, Txn, TxnOutcome, Write};
 use crate::rules::firing;
-use crate::time::{Millis, Now, Wall};
+use crate::time::{Millis, Now};
 use crate::view::{JobId, OwnedJob, ViewChanges};
 
-/// The first wait before a transaction of unknown outcome is sent again; doubled each time.
-const RESEND: Millis = Millis(50);
-/// The longest such wait.
-const RESEND_MAX: Millis = Millis::secs(2);
 /// When to retry a failure of the registry or of an executor.
 const RETRY: Millis = Millis(200);
 
@@ -35,15 +32,12 @@ impl Node {
                 self.touch(now, touched, effects);
             }
             // A feed that ends whenever it was opened must not make the node list the registry all the time.
-            Input::Gap => {
-                let pause = self.local.listed.map_or(now.mono, |last| last + RETRY);
-                self.local.list_at = now.mono.max(pause);
-            }
+            Input::Gap => self.local.reads.list_after(RETRY, now.mono),
             Input::Read(changes) => self.absorb_read(now, changes, effects),
             Input::Committed { ticket, outcome } => self.absorb_outcome(now, ticket, outcome, effects),
             Input::Run { id, attempt, event } => self.absorb_run(now, &id, attempt, &event),
             Input::Recorded { run, attempt } => self.absorb_recorded(run, attempt),
-            Input::Sampled(sample) => self.local.peers.sample = sample,
+            Input::Sampled(sample) => self.local.host_load = sample,
             Input::Probed { member, asked, answer } => {
                 self.local.peers.probed(&member, asked, now.mono, answer);
                 if answer.is_none() {
@@ -52,10 +46,13 @@ impl Node {
             }
             Input::Offered { to, runs, answer } => self.absorb_offered(now, &to, &runs, &answer),
             Input::Able(able) => {
-                self.local.unable = if able { None } else { self.local.unable.or(Some(now.mono)) };
+                match able {
+                    true => self.local.availability.become_able(),
+                    false => self.local.availability.become_unable(now.mono),
+                }
                 self.revisit_held();
             }
-            Input::Rest(rest) => self.local.resting = rest,
+            Input::Rest(rest) => self.local.availability.set_resting(rest),
             Input::Asked(ask, command) => self.accept_command(now, (ask, String::new()), command, effects),
             Input::AskedBy(ask, by, command) => self.accept_command(now, (ask, by), command, effects),
         }
@@ -79,19 +76,19 @@ impl Node {
 
     /// Whether the answer shows why this node's entry went.
     fn absorb_eviction(&mut self, now: Now, event: &LeaseEvent, effects: &mut Vec<Effect>) -> bool {
-        let Some((lease, since)) = self.local.evicted else { return false };
+        let Some((lease, since)) = self.local.membership.eviction() else { return false };
         match event {
             LeaseEvent::Renewed { asked, granted } if granted.lease == lease && *asked >= since => {
-                self.local.closed = true;
+                self.local.membership.close();
                 effects.push(Effect::Announce(Event::Closed));
             }
             LeaseEvent::Gone(id) if *id == lease => {}
             LeaseEvent::Failed => {}
             _ => return false,
         }
-        self.local.evicted = None;
+        self.local.membership.explain_eviction();
         effects.push(Effect::Close(lease));
-        if self.local.closed && self.local.leaving {
+        if self.local.membership.is_closed() && self.local.availability.is_leaving() {
             self.depart(now, effects);
         }
         true
@@ -103,13 +100,9 @@ impl Node {
         batch: Option<&crate::registry::ChangeBatch>,
         effects: &mut Vec<Effect>,
     ) {
-        self.local.listing = None;
-        let Some(batch) = batch else {
-            self.local.list_at = now.mono + RETRY;
-            return;
-        };
-        self.local.listed = Some(now.mono);
-        self.local.spent.clear();
+        let Some(batch) = batch else { return self.local.reads.listing_failed(now.mono + RETRY) };
+        self.local.reads.was_listed(now.mono);
+        self.local.commits.forget_all_refused();
         let touched = self.view.list(now.mono, batch);
         self.settle_handoff(effects);
         self.sound_late_alarms(&touched, effects);
@@ -127,23 +120,13 @@ impl Node {
                     ) = parse(&change.key)
                         && let Some(id) = self.view.id(&job)
                     {
-                        self.local.reading.remove(&id);
-                        self.local.unread.remove(&id);
-                        self.local.peers.offered.remove(&id);
-                        self.local.peers.overdue_was_read(id);
-                        self.local.peers.reread.remove(&id);
-                        // Also if it was known already: something else may have waited for the answer.
-                        self.local.agenda.insert(id);
+                        self.local.was_read(id);
                     }
                 }
                 let touched = self.view.absorb_change(now.mono, &changes);
                 self.touch(now, touched, effects);
             }
-            // The failed read is not named, and reading twice does no harm.
-            None => {
-                let reading = core::mem::take(&mut self.local.reading);
-                self.local.put_off.extend(reading.into_iter().map(|id| (id, now.mono + RETRY)));
-            }
+            None => self.local.reads_failed(now.mono + RETRY),
         }
     }
 
@@ -154,42 +137,36 @@ impl Node {
             self.touch_job(id);
             if !self.view.job(id).is_consistent() {
                 // Half of a change: the other half is in flight, or was lost.
-                self.local.list_at = self.local.list_at.min(now.mono + RETRY);
+                self.local.reads.list_by(now.mono + RETRY);
             }
         }
         touched.pools.iter().for_each(|pool| self.local.pool_waiters.open(pool));
         if touched.dispatched {
-            self.local.peers.spread_soon(now.mono);
+            self.local.planning.spread_soon(now.mono);
         }
         if touched.planner {
             self.note_planner(now, effects);
         }
         if touched.peers {
             self.local
-                .spent
-                .retain(|scope, _| matches!(scope, CommitScope::Job(_) | CommitScope::Membership));
+                .commits
+                .keep_refused(|scope| matches!(scope, CommitScope::Job(_) | CommitScope::Membership));
         }
         if touched.nodes {
             self.note_nodes(now, effects);
-            self.local.spent.clear();
+            self.local.commits.forget_all_refused();
             self.local.pool_waiters.open_all();
-            self.local.agenda.extend(self.view.sharded());
+            self.local.checks.check_all(self.view.sharded());
             let drained = self.view.intent(&self.local.settings.name);
-            if core::mem::replace(&mut self.local.intent, drained) != drained || self.holds_misfits() {
+            if self.local.availability.note_drain(drained) || self.holds_misfits() {
                 self.revisit_held();
             }
         }
     }
 
-    /// Looks at a job again; what was refused for it may be tried again.
-    fn recall(&mut self, id: JobId) {
-        self.local.spent.remove(&CommitScope::Job(id));
-        self.local.agenda.insert(id);
-    }
-
-    /// The same for a job that the view shows otherwise, or whose run has ended.
+    /// Looks again at a job that the view shows otherwise, or whose run has ended.
     fn touch_job(&mut self, id: JobId) {
-        self.recall(id);
+        self.local.recheck(id);
         self.tidy_given(id);
         self.tidy_recording(id);
         self.tidy_offers(id);
@@ -204,33 +181,30 @@ impl Node {
     /// Notes that this node's ability or right to work changed, which concerns every job it owns.
     pub(super) fn revisit_held(&mut self) {
         if let Some(member) = self.member() {
-            self.local.agenda.extend(self.view.owned(&member));
-            self.local.agenda.extend(self.view.sharded());
-            self.local.agenda.extend(self.view.dispatched());
+            self.local.checks.check_all(self.view.owned(&member));
+            self.local.checks.check_all(self.view.sharded());
+            self.local.checks.check_all(self.view.dispatched());
         }
     }
 
     /// Forgets a run that has ended once the view shows it closed (law 3).
     fn tidy_given(&mut self, id: JobId) {
         // The view shows nothing yet of a run that was handed off.
-        if self.local.unread.contains(&id) {
+        if self.local.inherited.is_unread(id) {
             return;
         }
         let gone = lifecycle::closed(&self.local, &self.view.job(id), self.member().as_ref());
         for run in &gone {
-            self.local.forget_given(id, run);
+            self.local.runs.forget(id, run);
         }
     }
 
     /// Forgets verdicts handed to the history once the run state no longer carries them.
     fn tidy_recording(&mut self, id: JobId) {
-        if self.local.recording.is_empty() {
+        if self.local.verdicts.is_empty() {
             return;
         }
         let job = self.view.job(id);
-        let first = RunId { job: job.name().clone(), fire: Fire::Due(Wall::MIN), shard: Shard(0) };
-        let range =
-            self.local.recording.range((first, 0)..).take_while(|((run, _), _)| run.job == *job.name());
         let claimed = job.held().and_then(OwnedJob::record).map(|run_state| run_state.verdicts.as_slice());
         let own = self
             .member()
@@ -241,24 +215,15 @@ impl Node {
         let verdicts =
             own.map(|run_state| run_state.verdicts.as_slice()).or(claimed).or(planned).unwrap_or_default();
         let kept = |run: &RunId, attempt: u32| verdicts.iter().any(|v| v.run == *run && v.attempt == attempt);
-        let gone: Vec<_> =
-            range.map(|(key, _)| key.clone()).filter(|(run, attempt)| !kept(run, *attempt)).collect();
-        for key in gone {
-            self.local.recording.remove(&key);
-        }
+        self.local.verdicts.keep_of_job(job.name(), kept);
     }
 
     fn absorb_outcome(&mut self, now: Now, ticket: Ticket, outcome: TxnOutcome, effects: &mut Vec<Effect>) {
         // An answer that comes twice finds no commit in flight.
-        let Some(mut pending) = self.local.pending.remove(&ticket) else { return };
         match outcome {
-            TxnOutcome::Unknown => {
-                let wait = Millis(RESEND.0 << pending.tries.min(6)).min(RESEND_MAX);
-                self.local.unknown.insert((now.mono + wait, ticket));
-                self.local.pending.insert(ticket, pending);
-            }
+            TxnOutcome::Unknown => self.local.commits.outcome_unknown(ticket, now.mono),
             TxnOutcome::Applied(revision) => {
-                self.conclude(now, &pending, ticket);
+                let Some(mut pending) = self.conclude(now, ticket) else { return };
                 let mut rest = pending.txn.writes.as_slice();
                 if let (CommitScope::Job(id), Some(run_state)) = (&pending.scope, pending.run_state.take()) {
                     rest = &rest[1..];
@@ -277,7 +242,7 @@ impl Node {
                 self.notify_applied(*pending, effects);
             }
             TxnOutcome::Refused(found) => {
-                self.conclude(now, &pending, ticket);
+                let Some(pending) = self.conclude(now, ticket) else { return };
                 let landed = landed(&pending.txn, &found);
                 let touched = self.view.absorb_change(now.mono, &found);
                 let explained = landed || !touched.jobs.is_empty() || touched.nodes;
@@ -288,36 +253,31 @@ impl Node {
                     self.notify_applied(*pending, effects);
                 } else if !explained {
                     // No known entry explains the refusal; listing may, and until then the same would be refused again.
-                    self.local.spent.insert(pending.scope, pending.txn);
-                    self.local.list_at = self.local.list_at.min(now.mono + RETRY);
+                    self.local.commits.refuse(*pending);
+                    self.local.reads.list_by(now.mono + RETRY);
                 }
             }
         }
     }
 
-    fn conclude(&mut self, now: Now, pending: &PendingCommit, ticket: Ticket) {
-        self.local.unknown.retain(|(_, t)| *t != ticket);
-        self.local.busy.remove(&pending.scope);
-        if pending.kind.is_paced() {
-            self.local.pace.answered(now.mono - pending.since, pending.among);
-        }
-        self.local.acts.end(pending.kind);
+    /// Ends a commit that was applied or refused, and looks at what waited for its end.
+    fn conclude(&mut self, now: Now, ticket: Ticket) -> Option<Box<PendingCommit>> {
+        let pending = self.local.commits.end(ticket, now.mono)?;
         match pending.scope {
             CommitScope::Job(id) => {
-                self.local.peers.placing.end(id);
-                self.recall(id);
+                self.local.planning.end(id);
+                self.local.recheck(id);
             }
-            CommitScope::Item(ask, n) if self.local.items.contains_key(&(ask, n)) => {
-                self.local.todo.insert((ask, n));
-            }
+            CommitScope::Item(ask, n) => self.local.commands.end_commit(ask, n),
             // A node that was releasing the lead, or taking it, may plan from here on or not any more.
-            CommitScope::Serving => self.local.agenda.extend(self.view.dispatched()),
+            CommitScope::Serving => self.local.checks.check_all(self.view.dispatched()),
             CommitScope::Pool(ref pool) => {
                 self.local.pool_waiters.open(pool);
-                self.local.agenda.extend(self.view.permit_holders(pool));
+                self.local.checks.check_all(self.view.permit_holders(pool));
             }
             _ => {}
         }
+        Some(pending)
     }
 
     /// Raises the alarm for each claim above the threshold, on the node that claimed (S1-25, S1-48); also for one whose
@@ -343,31 +303,31 @@ impl Node {
     fn sound_late_alarms(&self, touched: &ViewChanges, effects: &mut Vec<Effect>) {
         let Some(member) = self.member().filter(|_| !touched.won.is_empty()) else { return };
         let (held, alarm) = (self.view.count(&member), self.local.settings.alarm as usize);
-        let late = touched.won.iter().filter(|id| !self.local.busy.contains(&CommitScope::Job(**id)));
+        let late = touched.won.iter().filter(|id| !self.local.commits.is_busy(&CommitScope::Job(**id)));
         effects.extend(late.filter(|_| held > alarm).map(|_| Effect::Announce(Event::Alarm { held, alarm })));
     }
 
     fn absorb_run(&mut self, now: Now, run: &RunId, attempt: u32, event: &RunEvent) {
-        if self.absorb_handoff_run(now.mono, run, attempt, event) {
+        if self.local.inherited.report_run(now.mono, run, attempt, event) {
             return;
         }
         let Some(id) = self.view.id(&run.job) else { return };
-        if self.local.given_to(id, run).is_none_or(|given| given.attempt != attempt) {
+        if self.local.runs.get(id, run).is_none_or(|given| given.attempt != attempt) {
             return;
         }
         match event {
             RunEvent::NotStarted => {
-                self.local.forget_given(id, run);
-                self.local.put_off.insert(id, now.mono + RETRY);
+                self.local.runs.forget(id, run);
+                self.local.checks.put_off(id, now.mono + RETRY);
                 // It may have become stale in the meantime, and can be withdrawn now.
-                self.local.agenda.insert(id);
+                self.local.checks.check(id);
             }
             RunEvent::Ended(ended) => {
-                self.local.end_given(id, run, (*ended, now.mono));
+                self.local.runs.end(id, run, (*ended, now.mono));
                 match self.gather_delay(id, run) {
                     // Looking at the job with each end would cost the square of its shards.
-                    Some(wait) if self.local.shard_runs(id).ended == 1 => {
-                        self.local.timers.insert((now.mono + wait, id));
+                    Some(wait) if self.local.runs.shard_counts(id).ended == 1 => {
+                        self.local.checks.check_after(id, now.mono + wait);
                     }
                     Some(_) => {}
                     None => self.touch_job(id),
@@ -378,16 +338,15 @@ impl Node {
 
     /// How long the end of a shard's run may wait for others of its job, whose ends are then reported with it.
     fn gather_delay(&self, id: JobId, run: &RunId) -> Option<Millis> {
-        let given = self.local.given_to(id, run).filter(|given| given.sharded)?;
+        let given = self.local.runs.get(id, run).filter(|given| given.sharded)?;
         firing::gather_delay(&self.local, &self.view.job(id), self.member().as_ref(), given)
     }
 
     fn absorb_recorded(&mut self, run: RunId, attempt: u32) {
         if let Some(id) = self.view.id(&run.job)
-            && let Some(recorded) = self.local.recording.get_mut(&(run, attempt))
+            && self.local.verdicts.record(run, attempt)
         {
-            *recorded = true;
-            self.local.agenda.insert(id);
+            self.local.checks.check(id);
         }
     }
 }

@@ -13,9 +13,8 @@ use crate::ids::{Fire, JobName, NodeName, RunId};
 use crate::input::{Answer, Command, CommandId, NodeSwitch, Offer, Refusal};
 use crate::job::Job;
 use crate::lifecycle;
-use crate::local::{CommandItem, CommitScope, PendingCommand};
+use crate::local::{CommandItem, CommitScope, Given, ItemOutcome};
 use crate::registry::TxnOutcome;
-use crate::rule_context::ItemOutcome;
 use crate::rules::claims;
 use crate::time::{Millis, Now};
 use crate::view::JobId;
@@ -23,17 +22,10 @@ use crate::view::JobId;
 /// How long a command waits for a trusted lease, and a lock for its holder.
 const PATIENCE: Millis = Millis::secs(5);
 
-/// The most runs of other nodes that a node remembers because there was no slot for them. Forgotten ones wait where
-/// they are.
-const OVERDUE_MAX: usize = 256;
-
 /// The message for a change that was sent to the registry and not answered.
 const UNANSWERED: &str = "the registry has not answered, so it is not known whether this was done, and it may still be done: \
                           before you ask again, look at what it is about, or at `evenkeel audit`, which shows the outcome \
                           once it is known";
-
-/// The command id of the node's own items, which need no answer. They sort last.
-const NOBODY: CommandId = CommandId(u64::MAX);
 
 impl Node {
     pub(super) fn accept_command(
@@ -52,36 +44,30 @@ impl Node {
             Command::Offer(offers) => return self.take_offers(now, ask, offers, effects),
             Command::Kill(run) if self.executes(&run) => return self.kill(ask, &run, effects),
             Command::Kill(run) if self.awaits(&run) || self.takes_back(&run) => {
-                [self.cancel(ask, run)].into()
+                self.local.checks.check_all(self.view.id(&run.job));
+                [CommandItem::Command(Command::Kill(run))].into()
             }
             Command::Kill(run) => {
                 let text = format!("run {run} neither runs nor waits on node {}", self.local.settings.name);
                 return refuse(ask, Refusal::NotFound, text, effects);
             }
             Command::Claim => {
-                self.local.claiming.insert(ask);
-                self.local.list_at = now.mono;
-                return;
+                self.local.commands.await_listing(ask);
+                return self.local.reads.list_at(now.mono);
             }
             Command::Leave => {
-                self.local.leaving = true;
-                self.local.departing.insert(ask);
+                self.local.availability.leave();
+                self.local.commands.await_departure(ask);
                 // A node that was closed holds nothing, and has no lease to hand anything over with.
-                return if self.local.closed { self.depart(now, effects) } else { self.revisit_held() };
+                let closed = self.local.membership.is_closed();
+                return if closed { self.depart(now, effects) } else { self.revisit_held() };
             }
             command => [CommandItem::Command(command)].into(),
         };
         if items.is_empty() {
             return effects.push(Effect::Answer(ask, Answer::Applied(Vec::new())));
         }
-        let (open, may_wait) = (items.len(), items.iter().any(|item| item.waits_for().is_some()));
-        let until = now.mono + PATIENCE;
-        let (applied, answer) = (Vec::new(), None);
-        self.local.asking.insert(ask, PendingCommand { until, open, may_wait, by, applied, answer });
-        for (n, item) in (0..).zip(items) {
-            self.local.items.insert((ask, n), item);
-            self.local.todo.insert((ask, n));
-        }
+        self.local.commands.accept(ask, by, items, now.mono + PATIENCE);
     }
 
     /// The reason why a declaration is invalid, if it is: then nothing of it is applied.
@@ -99,34 +85,25 @@ impl Node {
 
     /// Answers items whose time is over.
     pub(super) fn expire_items(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut EarliestWake) {
-        let able = self.local.joined.is_some() && self.local.lease.trusted(now.mono).is_some();
+        let able = self.local.is_trusted_member(now.mono);
         let mut expired = Vec::new();
-        for (ask, asking) in &self.local.asking {
-            // The outcome of a commit in flight will be reported.
-            let (items, todo) = (&self.local.items, &self.local.todo);
-            let mut items = items.range((*ask, 0)..=(*ask, u32::MAX));
-            let is_finalize = |item: &CommandItem| *item == CommandItem::Command(Command::FinalizeUpgrade);
-            let waits = items.find_map(|(key, item)| {
-                item.waits_for().filter(|_| !is_finalize(item) || todo.contains(key))
-            });
+        for (ask, command) in self.local.commands.iter() {
+            let waits = self.local.commands.waits_for(ask);
             if able && waits.is_none() {
                 continue;
             }
-            if asking.until <= now.mono {
-                expired.push((*ask, waits.filter(|_| able), self.may_be_done(*ask)));
+            if command.until() <= now.mono {
+                expired.push((ask, waits.filter(|_| able), self.may_be_done(ask)));
             } else {
-                wake.at(asking.until, "a command waits");
+                wake.at(command.until(), "a command waits");
             }
         }
         for (ask, held, may_be_done) in expired {
-            self.local.asking.remove(&ask);
-            self.local.items.retain(|(owner, _), _| *owner != ask);
-            self.local.todo.retain(|(owner, _)| *owner != ask);
-            self.local.called_off.retain(|(_, owner)| *owner != ask);
+            self.local.commands.give_up(ask);
             let (kind, text) = match held {
                 _ if may_be_done => (Refusal::Unknown, UNANSWERED),
                 Some(text) => (Refusal::Conflict, text),
-                None if self.local.closed => (
+                None if self.local.membership.is_closed() => (
                     Refusal::Unavailable,
                     "this node was closed from outside: start it again, or ask another one",
                 ),
@@ -138,15 +115,15 @@ impl Node {
 
     /// Whether a commit is in flight that may do what an item asks for, or part of it.
     fn may_be_done(&self, ask: CommandId) -> bool {
-        let busy = &self.local.busy;
-        self.local.items.range((ask, 0)..=(ask, u32::MAX)).any(|((_, n), item)| {
+        let commits = &self.local.commits;
+        self.local.commands.items_of(ask).any(|(n, item)| {
             // The rules of firing end a waiting run in a commit of its job.
             let ends = match item {
                 CommandItem::Command(Command::Kill(run)) => self.view.id(&run.job),
                 _ => None,
             };
-            busy.contains(&CommitScope::Item(ask, *n))
-                || ends.is_some_and(|id| busy.contains(&CommitScope::Job(id)))
+            commits.is_busy(&CommitScope::Item(ask, n))
+                || ends.is_some_and(|id| commits.is_busy(&CommitScope::Job(id)))
         })
     }
 
@@ -158,10 +135,9 @@ impl Node {
         // With a wrong clock this node would not accept them, so another node should get them (law 6).
         let difference = local.lease.difference(now);
         let on_time = difference.is_none_or(|by| by <= local.settings.max_clock_skew);
-        let able = local.joined.is_some()
-            && local.lease.trusted(now.mono).is_some()
-            && local.unable.is_none()
-            && !local.yields(now.mono)
+        let able = local.is_trusted_member(now.mono)
+            && local.availability.is_able()
+            && !local.gives_up(now.mono)
             && on_time
             && !drained;
         let mut slots = lifecycle::free_slots(&self.view, local);
@@ -174,8 +150,8 @@ impl Node {
             // A run that must be taken is not offered again: it queues here until this node has a slot.
             if takes || must {
                 let id = self.view.add_job(&run.job);
-                self.local.peers.offered.insert(id);
-                self.local.agenda.insert(id);
+                self.local.offers.receive(id);
+                self.local.checks.check(id);
             }
             if is_due && able {
                 self.note_overdue(&run);
@@ -192,18 +168,18 @@ impl Node {
     /// Notes a due run that its node may have no slot for. Where this node has none either, the run is looked at when
     /// there is one.
     fn note_overdue(&mut self, run: &RunId) {
-        if self.local.peers.overdue.len() >= OVERDUE_MAX {
+        if self.local.offers.is_full() {
             return;
         }
         let id = self.view.add_job(&run.job);
-        self.local.peers.overdue.insert((id, run.fire.clone()), false);
-        self.local.agenda.insert(id);
+        self.local.offers.add_overdue(id, run.fire.clone());
+        self.local.checks.check(id);
     }
 
     /// Whether this node executes a run just now, so that it can be ended here.
     #[must_use]
     pub fn executes(&self, run: &RunId) -> bool {
-        let goes_on = |id: JobId| self.local.given_to(id, run).is_some_and(|given| given.ended.is_none());
+        let goes_on = |id: JobId| self.local.runs.get(id, run).is_some_and(Given::is_executing);
         self.view.id(&run.job).is_some_and(goes_on)
     }
 
@@ -223,7 +199,7 @@ impl Node {
     /// The command of a transaction in flight, and the index of the item.
     #[must_use]
     pub fn item_of(&self, ticket: Ticket) -> Option<(CommandId, u32)> {
-        match self.local.pending.get(&ticket)?.scope {
+        match self.local.commits.get(ticket)?.scope {
             CommitScope::Item(ask, n) => Some((ask, n)),
             _ => None,
         }
@@ -236,7 +212,7 @@ impl Node {
         match outcome {
             TxnOutcome::Unknown => None,
             TxnOutcome::Applied(_) => Some(true),
-            TxnOutcome::Refused(found) => Some(landed(&self.local.pending.get(&ticket)?.txn, found)),
+            TxnOutcome::Refused(found) => Some(landed(&self.local.commits.get(ticket)?.txn, found)),
         }
     }
 
@@ -251,34 +227,22 @@ impl Node {
 
     fn kill(&mut self, ask: CommandId, run: &RunId, effects: &mut Vec<Effect>) {
         if let Some(id) = self.view.id(&run.job) {
-            self.local.stop_given(id, run);
+            self.local.runs.stop(id, run);
         }
-        if !self.local.is_cancelled(run) {
-            // It may turn out not to have started, or fail by itself right now: it is not attempted again either.
-            let items = self.local.items.range((NOBODY, 0)..);
-            let n = items.last().map_or(0, |((_, n), _)| n + 1);
-            let item = self.cancel(NOBODY, run.clone());
-            self.local.items.insert((NOBODY, n), item);
-            self.local.todo.insert((NOBODY, n));
+        // It may turn out not to have started, or fail by itself right now: it is not attempted again either.
+        if self.local.commands.cancel_quietly(run) {
+            self.local.checks.check_all(self.view.id(&run.job));
         }
         effects.push(Effect::Stop(run.clone(), StopReason::Killed));
         effects.push(Effect::Answer(ask, Answer::Done));
     }
 
-    /// Marks a waiting run as cancelled: the node that would start it ends it.
-    fn cancel(&mut self, ask: CommandId, run: RunId) -> CommandItem {
-        self.local.agenda.extend(self.view.id(&run.job));
-        self.local.called_off.insert((run.clone(), ask));
-        CommandItem::Command(Command::Kill(run))
-    }
-
     /// Answers the claim commands: their listing is here, so claim without waiting for other nodes (S1-85).
     pub(super) fn answer_claims(&mut self, effects: &mut Vec<Effect>) {
-        let claimers = core::mem::take(&mut self.local.claiming);
+        let claimers = self.local.commands.take_awaiting_listing();
         if claimers.is_empty() {
             return;
         }
-        self.local.eager = true;
         let (claims, left) = claims::prospect(&self.view, &self.local, self.member().as_ref());
         effects.extend(
             claimers
@@ -292,37 +256,22 @@ impl Node {
         &mut self,
         ask: CommandId,
         n: u32,
-        settled: ItemOutcome,
+        outcome: ItemOutcome,
         effects: &mut Vec<Effect>,
     ) {
-        self.local.todo.remove(&(ask, n));
-        let Some(item) = self.local.items.remove(&(ask, n)) else { return };
-        if let CommandItem::Command(Command::Kill(run)) = item {
-            self.local.called_off.remove(&(run, ask));
-        }
-        let Some(asking) = self.local.asking.get_mut(&ask) else { return };
-        asking.open -= 1;
-        match settled {
-            ItemOutcome::Applied(job, applied) => asking.applied.push((job, applied)),
-            ItemOutcome::Answer(answer) => asking.answer = Some(answer),
-        }
-        if asking.open == 0
-            && let Some(asking) = self.local.asking.remove(&ask)
-        {
-            let answer = asking.answer.unwrap_or(Answer::Applied(asking.applied));
-            effects.push(Effect::Answer(ask, answer));
-        }
+        let answer = self.local.commands.complete(ask, n, outcome);
+        effects.extend(answer.map(|answer| Effect::Answer(ask, answer)));
     }
 
     /// Ends the lease once everything is handed over, so that others take over at once, and asks for nothing more.
     pub(super) fn depart(&mut self, now: Now, effects: &mut Vec<Effect>) {
         let is_known = self.member().is_some_and(|member| self.view.may_be_stopped(&member));
         // Released on purpose, so the loss is not reported.
-        self.local.joined = None;
+        self.local.membership.release();
         self.lose_lease(now, effects);
-        self.local.departed = true;
+        self.local.availability.depart();
         effects.extend((!is_known).then_some(Effect::Announce(Event::Drained)));
-        let departing = core::mem::take(&mut self.local.departing);
+        let departing = self.local.commands.take_awaiting_departure();
         effects.extend(departing.into_iter().map(|ask| Effect::Answer(ask, Answer::Done)));
     }
 }

@@ -1,21 +1,20 @@
 //! Emit turns rule actions into effects. It drops what is in flight or was just refused, and numbers the rest.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::{EarliestWake, Node};
 use crate::commit_kind::CommitKind;
-use crate::effect::{Effect, Event, Run, Ticket};
-use crate::ids::{Member, RunId, Token};
+use crate::effect::{Effect, Run};
+use crate::ids::{Member, Token};
 use crate::input::{Answer, ApplyResult, Command, Offer};
 use crate::job::Work;
 use crate::keys::Key;
-use crate::local::{CommandItem, CommitScope, Contact, Given, OfferState, PendingCommit, SentOffer, Waiter};
+use crate::local::{CommandItem, CommitScope, Given, ItemOutcome, PendingCommit, Waiter};
 use crate::record::{BeatRecord, RunState, decode};
 use crate::registry::{Txn, Write};
-use crate::rule_context::{CommitNotice, ItemOutcome, RuleAction, RuleOutput};
+use crate::rule_context::{CommitNotice, RuleAction, RuleOutput};
 use crate::time::{Now, Wall};
 use crate::view::JobId;
 
@@ -36,7 +35,7 @@ impl Node {
         effects: &mut Vec<Effect>,
         wake: &mut EarliestWake,
     ) {
-        (self.local.eager, self.local.again) = (false, false);
+        self.local.commands.were_checked();
         let mut bundle = OutgoingBatch::default();
         for decision in core::mem::take(&mut out.actions) {
             if !self.has_effect(&decision) {
@@ -49,7 +48,7 @@ impl Node {
                     && let Some(to) = out.placing.remove(&id)
                 {
                     // From now on the nodes of a job's runs count.
-                    self.local.peers.placing.begin(id, to);
+                    self.local.planning.begin(id, to);
                 }
                 self.send(now, scope, kind, txn, &mut out, effects);
             } else {
@@ -65,7 +64,7 @@ impl Node {
             }
         }
         // Nothing follows the hand-over, so it waits for what this very step has begun.
-        if bundle.departs && self.local.pending.is_empty() {
+        if bundle.departs && self.local.commits.is_empty() {
             self.depart(now, effects);
         }
     }
@@ -81,33 +80,32 @@ impl Node {
         match decision {
             RuleAction::Start(id, run) => self.start(now, id, run, effects),
             RuleAction::Probe(to, address, beat) => {
-                let contact = self.local.peers.contacts.entry(to.clone()).or_default();
-                *contact = Contact { beat, asking: true, reachable: None, ..*contact };
+                self.local.peers.probe(&to, beat);
                 effects.push(Effect::Probe { to, address });
             }
             RuleAction::Offer(id, run, to, must) => {
-                self.note_offer(id, &run, &to);
+                self.local.offers.send(id, &run.fire, &to);
                 bundle.offers.entry(to).or_default().push(Offer { run, must });
             }
             RuleAction::Stop(id, run, reason) => {
-                self.local.stop_given(id, &run);
+                self.local.runs.stop(id, &run);
                 effects.push(Effect::Stop(run, reason));
             }
             RuleAction::Read(id, keys) => {
-                self.local.reading.insert(id);
+                self.local.reads.begin_reading(id);
                 bundle.reads.extend(keys);
             }
             RuleAction::Record(verdict) => {
-                self.local.recording.insert((verdict.run.clone(), verdict.attempt), false);
+                self.local.verdicts.send(&verdict);
                 effects.push(Effect::Record(verdict));
             }
             RuleAction::Announce(event) => {
-                self.local.announced.push(event.clone());
+                self.local.announced.add(event.clone());
                 effects.push(Effect::Announce(event));
             }
             RuleAction::CompleteItem(ask, n, settled) => {
                 self.complete_item(ask, n, settled, effects);
-                self.local.again = !self.local.items.is_empty();
+                self.local.commands.recheck_items();
             }
             RuleAction::Departed => bundle.departs = true,
             RuleAction::Commit(..)
@@ -128,30 +126,24 @@ impl Node {
     pub(super) fn has_effect(&self, decision: &RuleAction) -> bool {
         let local = &self.local;
         match decision {
-            RuleAction::Commit(scope, _, txn) => {
-                !local.busy.contains(scope) && local.spent.get(scope) != Some(txn)
-            }
+            RuleAction::Commit(scope, _, txn) => local.commits.accepts(scope, txn),
             // A commit of the job may be withdrawing the fire at this very moment.
             RuleAction::Start(id, run) => {
                 let is_given = match self.view.job(*id).is_sharded() {
-                    true => local.is_given(*id, run.id.shard),
-                    false => local.given_to(*id, &run.id).is_some(),
+                    true => local.runs.has_shard(*id, run.id.shard),
+                    false => local.runs.get(*id, &run.id).is_some(),
                 };
-                !local.busy.contains(&CommitScope::Job(*id)) && !is_given
+                !local.commits.is_busy(&CommitScope::Job(*id)) && !is_given
             }
-            RuleAction::Stop(id, run, _) => local.given_to(*id, run).is_some_and(|g| !g.stopping),
-            RuleAction::Read(id, _) => !local.reading.contains(id) && !local.put_off.contains_key(id),
-            RuleAction::Record(verdict) => {
-                !local.recording.contains_key(&(verdict.run.clone(), verdict.attempt))
-            }
-            RuleAction::Announce(event) => !local.announced.iter().any(|said| same_news(said, event)),
-            RuleAction::CompleteItem(ask, n, _) => local.items.contains_key(&(*ask, *n)),
-            RuleAction::Departed => !local.departed,
-            RuleAction::Probe(member, ..) => {
-                !local.peers.contacts.get(member).is_some_and(|contact| contact.asking)
-            }
+            RuleAction::Stop(id, run, _) => local.runs.get(*id, run).is_some_and(|g| !g.stopping),
+            RuleAction::Read(id, _) => local.may_read(*id),
+            RuleAction::Record(verdict) => !local.verdicts.is_sent(verdict),
+            RuleAction::Announce(event) => !local.announced.contains(event),
+            RuleAction::CompleteItem(ask, n, _) => local.commands.item(*ask, *n).is_some(),
+            RuleAction::Departed => !local.availability.has_departed(),
+            RuleAction::Probe(member, ..) => !local.peers.get(member).is_some_and(|contact| contact.asking),
             RuleAction::Offer(id, run, to, _) => {
-                let sent = local.peers.offers.get(&(*id, run.fire.clone()));
+                let sent = local.offers.sent(*id, &run.fire);
                 sent.is_none_or(|sent| sent.to != *to || sent.is_open())
             }
             RuleAction::SetLockCount(..)
@@ -170,47 +162,32 @@ impl Node {
     /// Applies an action that changes only the node's own state.
     fn note(&mut self, now: Now, decision: RuleAction) {
         match decision {
-            RuleAction::JobAt(id, at) => {
-                self.local.wheel.insert((at, id));
-            }
-            RuleAction::JobAfter(id, at) => {
-                self.local.timers.insert((at, id));
-            }
-            RuleAction::JobAwaitsTrust(id) => {
-                self.local.uncertain.insert(id);
-            }
-            RuleAction::JobUnplaced(id) => {
-                self.local.peers.unplaced.insert(id);
-            }
-            RuleAction::JobSpread(id) => {
-                self.local.peers.spread.remove(&id);
-            }
+            RuleAction::JobAt(id, at) => self.local.checks.check_at(id, at),
+            RuleAction::JobAfter(id, at) => self.local.checks.check_after(id, at),
+            RuleAction::JobAwaitsTrust(id) => self.local.checks.await_trust(id),
+            RuleAction::JobUnplaced(id) => self.local.planning.add_unplaced(id),
+            RuleAction::JobSpread(id) => self.local.planning.was_spread(id),
             RuleAction::JobAwaitsSlot(id, due) => {
                 let job = self.view.job(id);
                 let (priority, again) = (Reverse(job.priority()), job.fires_after(now.wall.max(due)));
                 // Then its assignment is another one.
-                self.local.wheel.extend(again.map(|at| (at, id)));
+                if let Some(at) = again {
+                    self.local.checks.check_at(id, at);
+                }
                 let again = again.unwrap_or(Wall::MAX);
-                self.local.waiting.insert_at(Waiter { priority, due, again, id }, now.wall);
+                self.local.slot_waiters.insert_at(Waiter { priority, due, again, id }, now.wall);
                 // Until there is a slot another node may have taken it.
-                self.local.peers.read_overdue_again(id);
+                self.local.offers.read_overdue_again(id);
             }
             RuleAction::JobAwaitsPermit(pool, id, due, was_first) => {
                 let priority = Reverse(self.view.job(id).priority());
                 self.local.pool_waiters.wait(pool, Waiter { priority, due, again: Wall::MAX, id }, was_first);
             }
             RuleAction::Reread(id, at) => {
-                // The earliest named moment stands: looking in the meantime defers nothing.
-                let named = self.local.peers.reread.entry(id).or_insert(at);
-                *named = at.min(*named);
-                self.local.wheel.insert((*named, id));
+                let named = self.local.offers.reread(id, at);
+                self.local.checks.check_at(id, named);
             }
-            RuleAction::SetLockCount(lock, 0) => {
-                self.local.locks.remove(&lock);
-            }
-            RuleAction::SetLockCount(lock, times) => {
-                self.local.locks.insert(lock, times);
-            }
+            RuleAction::SetLockCount(lock, times) => self.local.commands.set_lock_count(lock, times),
             _ => {}
         }
     }
@@ -224,35 +201,29 @@ impl Node {
         out: &mut RuleOutput,
         effects: &mut Vec<Effect>,
     ) {
-        let ticket = Ticket(self.local.next_ticket);
-        self.local.next_ticket += 1;
-        self.local.busy.insert(scope.clone());
         if let CommitScope::Item(ask, n) = scope {
-            self.local.todo.remove(&(ask, n));
-            self.local.again = !self.local.todo.is_empty();
+            self.local.commands.begin_item(ask, n);
         }
-        self.local.acts.begin(kind);
         let (sent, applied): (Vec<CommitNotice>, Vec<CommitNotice>) =
             out.notices.extract_if(.., |news| news.scope == scope).partition(|news| news.sent);
         let next = out.acceptable_runs.extract_if(.., |(job, ..)| scope == CommitScope::Job(*job)).next();
         effects.extend(sent.into_iter().map(|news| Effect::Announce(news.event)));
-        let among = self.local.paced();
         let news = applied.into_iter().map(|news| news.event).collect();
         let next = next.map(|(_, run, to)| (run, to));
         let since = now.mono;
         let run_state = written_run_state(&scope, &txn, out);
-        let pending = PendingCommit {
+        let commit = PendingCommit {
             scope,
             kind,
             txn: txn.clone(),
             run_state,
             since,
-            among,
+            among: 0,
             tries: 1,
             events: news,
             next,
         };
-        self.local.pending.insert(ticket, Box::new(pending));
+        let ticket = self.local.commits.begin(commit);
         effects.push(Effect::Commit { ticket, kind, txn });
     }
 
@@ -264,19 +235,13 @@ impl Node {
         let sharded = job.is_sharded();
         // An unmonitored run is closed as soon as it was given, and one that may overlap with others is followed.
         if job.terms().is_some_and(|(_, shards)| !shards.monitor) || job.max_concurrent_runs() > 1 {
-            self.local.agenda.insert(id);
+            self.local.checks.check(id);
         }
         let (attempt, ended, retry) = (run.attempt, None, run.retry.clone());
-        self.local.give(id, Given { run: run.id.clone(), attempt, ended, stopping: false, sharded, retry });
+        self.local
+            .runs
+            .give(id, Given { run: run.id.clone(), attempt, ended, stopping: false, sharded, retry });
         effects.push(Effect::Start(run));
-    }
-
-    /// Notes that an offer is in flight, and keeps which nodes were busy before.
-    fn note_offer(&mut self, id: JobId, run: &RunId, to: &Member) {
-        let sent = self.local.peers.offers.entry((id, run.fire.clone()));
-        let sent =
-            sent.or_insert_with(|| SentOffer { to: to.clone(), state: OfferState::Asked, busy: Vec::new() });
-        (sent.to, sent.state) = (to.clone(), OfferState::Asked);
     }
 
     /// Answers with the token of the beat operation that a transaction claimed.
@@ -301,7 +266,7 @@ impl Node {
     /// Completes the item of an applied transaction.
     pub(super) fn settle_applied(&mut self, pending: &PendingCommit, effects: &mut Vec<Effect>) {
         let CommitScope::Item(ask, n) = pending.scope else { return };
-        let applied = match (pending.kind, self.local.items.get(&(ask, n))) {
+        let applied = match (pending.kind, self.local.commands.item(ask, n)) {
             (CommitKind::CreateJob, Some(CommandItem::Job(job))) => {
                 ItemOutcome::Applied(job.name.clone(), ApplyResult::Created)
             }
@@ -347,14 +312,6 @@ fn written_run_state(scope: &CommitScope, txn: &Txn, out: &mut RuleOutput) -> Op
     };
     let (written, run_state) = out.run_states.remove(id)?;
     (written == *value).then_some(run_state)
-}
-
-/// Announces an event: alarms each time, everything else once while it holds.
-fn same_news(said: &Event, event: &Event) -> bool {
-    match (said, event) {
-        (Event::ClockDiffers(_), Event::ClockDiffers(_)) => true,
-        _ => said == event,
-    }
 }
 
 #[cfg(test)]

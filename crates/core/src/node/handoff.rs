@@ -8,10 +8,9 @@ use alloc::vec::Vec;
 use super::Node;
 use crate::effect::{Effect, Event, StopReason};
 use crate::handoff::{HandoffRun, NodeHandoff};
-use crate::ids::{JobName, Member, RunId};
-use crate::input::RunEvent;
+use crate::ids::{JobName, Member};
 use crate::keys::{self, Key};
-use crate::local::{Given, Local};
+use crate::local::InheritedRuns;
 use crate::node::Settings;
 use crate::record::{Layouts, UnknownLayout};
 use crate::registry::LeaseId;
@@ -35,10 +34,9 @@ impl Node {
         // The life named in the data folder is this one, and not over.
         let mut node = Self::with_rules(Settings { predecessor: None, ..settings }, rules);
         node.local.lease.resume(LeaseId(member.incarnation), &lease);
-        node.local.passed = given.into_iter().map(HandoffRun::into_given).collect();
-        node.local.written = written;
-        node.local.joined = Some(member.clone());
-        node.local.upgraded = true;
+        let runs = given.into_iter().map(HandoffRun::into_given).collect();
+        node.local.inherited = InheritedRuns::new(runs, written);
+        node.local.membership.join(member.clone());
         node.view.begin_life(Some(member));
         node
     }
@@ -47,10 +45,12 @@ impl Node {
     /// off.
     #[must_use]
     pub fn handoff(&self, now: Mono) -> Option<NodeHandoff> {
-        let quiet =
-            self.local.resting && self.local.pending.is_empty() && self.handoff_obstacle(now).is_none();
-        let member = self.local.joined.clone().filter(|_| quiet)?;
-        let given = self.local.given.values().map(HandoffRun::of).collect();
+        let local = &self.local;
+        let quiet = local.availability.is_resting()
+            && local.commits.is_empty()
+            && self.handoff_obstacle(now).is_none();
+        let member = local.membership.joined().cloned().filter(|_| quiet)?;
+        let given = local.runs.iter().map(|(_, given)| HandoffRun::of(given)).collect();
         let written = self.written_by(&member);
         Some(NodeHandoff { member, lease: self.local.lease.handoff()?, given, written })
     }
@@ -74,7 +74,7 @@ impl Node {
     #[must_use]
     pub fn is_lost_on(&self, knows: Layouts) -> Option<UnknownLayout> {
         let written = self.view.cluster().value.as_ref().map(|cluster| cluster.layout);
-        let said = self.local.joined.as_ref().and_then(|me| Some(self.view.member(me)?.info.knows));
+        let said = self.local.membership.joined().and_then(|me| Some(self.view.member(me)?.info.knows));
         let lacks = said.filter(|said| *said > knows.newest).map(|layout| UnknownLayout { layout, knows });
         written.and_then(|layout| knows.lacks(layout)).or(lacks)
     }
@@ -84,13 +84,15 @@ impl Node {
     pub fn handoff_obstacle(&self, now: Mono) -> Option<&'static str> {
         let local = &self.local;
         match () {
-            () if local.closed => Some("it was closed from outside: start it again"),
-            () if local.leaving || local.departed => Some("it is leaving"),
-            () if local.joined.is_none() || local.lease.trusted(now).is_none() => {
+            () if local.membership.is_closed() => Some("it was closed from outside: start it again"),
+            () if local.availability.is_leaving() || local.availability.has_departed() => {
+                Some("it is leaving")
+            }
+            () if !local.is_trusted_member(now) => {
                 Some("it is no member at this moment, or cannot reach the registry")
             }
-            () if !local.locks.is_empty() => Some("it holds locks"),
-            () if local.upgraded || !local.unread.is_empty() => {
+            () if local.commands.holds_locks() => Some("it holds locks"),
+            () if !local.inherited.is_settled() => {
                 Some("it was only just upgraded and still reads the registry")
             }
             () => None,
@@ -100,57 +102,37 @@ impl Node {
     /// Settles the handoff after a listing: the jobs of the runs handed off have their numbers.
     pub(super) fn settle_handoff(&mut self, effects: &mut Vec<Effect>) {
         let me = self.member().filter(|me| self.view.member(me).is_some());
-        if core::mem::take(&mut self.local.upgraded) && me.is_some() {
-            effects.push(Effect::Announce(Event::Upgraded(self.local.passed.len())));
+        let inherited = &mut self.local.inherited;
+        if let Some(runs) = inherited.report_upgrade().filter(|_| me.is_some()) {
+            effects.push(Effect::Announce(Event::Upgraded(runs)));
         }
-        let written = core::mem::take(&mut self.local.written).into_iter().filter(|_| me.is_some());
-        self.local.unread.extend(written.filter_map(|job| self.view.id(&job)));
-        let passed = core::mem::take(&mut self.local.passed).into_iter();
+        let entries = inherited.take_entries().into_iter().filter(|_| me.is_some());
+        inherited.must_read(entries.filter_map(|job| self.view.id(&job)));
+        let runs = inherited.take_runs().into_iter();
         // In another life a run that has ended has no registry entry for this one to close.
-        for given in passed.filter(|given| me.is_some() || given.ended.is_none()) {
+        for given in runs.filter(|given| me.is_some() || given.is_executing()) {
             let Some(id) = self.view.id(&given.run.job) else {
                 // The registry has no such job, so its runs have no owner.
                 effects.push(Effect::Stop(given.run, StopReason::Fenced));
                 continue;
             };
-            self.local.give(id, given);
+            self.local.runs.give(id, given);
             if me.is_some() {
-                self.local.unread.insert(id);
+                self.local.inherited.must_read([id]);
             }
         }
     }
 
     /// Reads the entries of the runs handed off until all are known.
     pub(super) fn read_handoff(&mut self, effects: &mut Vec<Effect>) {
-        let Some(me) = self.member().filter(|_| !self.local.unread.is_empty()) else { return };
-        let Local { unread, reading, put_off, .. } = &mut self.local;
-        let wanted = unread.iter().filter(|id| !reading.contains(id) && !put_off.contains_key(id));
-        let wanted: Vec<JobId> = wanted.copied().collect();
+        let Some(me) = self.member().filter(|_| self.local.inherited.has_unread()) else { return };
+        let wanted = self.local.inherited.unread().filter(|id| self.local.may_read(*id));
+        let wanted: Vec<JobId> = wanted.collect();
         if wanted.is_empty() {
             return;
         }
-        reading.extend(&wanted);
+        wanted.iter().for_each(|id| self.local.reads.begin_reading(*id));
         effects.push(Effect::Read(wanted.into_iter().map(|id| run_state_key(&self.view, id, &me)).collect()));
-    }
-
-    /// Takes a report on a run that was handed off, before its job has a number. Returns whether it is one.
-    pub(super) fn absorb_handoff_run(
-        &mut self,
-        now: Mono,
-        run: &RunId,
-        attempt: u32,
-        event: &RunEvent,
-    ) -> bool {
-        let is_it = |given: &Given| given.run == *run && given.attempt == attempt;
-        let Some(at) = self.local.passed.iter().position(is_it) else { return false };
-        match event {
-            RunEvent::NotStarted => drop(self.local.passed.remove(at)),
-            RunEvent::Ended(ended) => {
-                let given = &mut self.local.passed[at];
-                given.ended = given.ended.or(Some((*ended, now)));
-            }
-        }
-        true
     }
 }
 

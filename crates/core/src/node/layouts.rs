@@ -1,8 +1,6 @@
 //! The layout of the tree: how a node handles one that it does not know, and when it may be raised.
 
 use super::Node;
-use crate::input::Command;
-use crate::local::CommandItem;
 use crate::record::UnknownLayout;
 use crate::time::Now;
 
@@ -16,12 +14,11 @@ impl Node {
     /// All members that joined before a layout was requested must be known before it is raised.
     pub(super) fn list_for_layout(&mut self, now: Now) {
         let wants = self.view.cluster().value.as_ref().is_some_and(|cluster| cluster.wanted.is_some());
-        if !wants || self.view.knows_who_joined() || self.local.listing.is_some() {
+        if !wants || self.view.knows_who_joined() || self.local.reads.is_listing() {
             return;
         }
-        let mut items = self.local.todo.iter().filter_map(|key| self.local.items.get(key));
-        if items.any(|item| *item == CommandItem::Command(Command::FinalizeUpgrade)) {
-            self.local.list_at = now.mono;
+        if self.local.commands.idle_items().any(|(_, _, item)| item.is_finalize_upgrade()) {
+            self.local.reads.list_at(now.mono);
         }
     }
 }

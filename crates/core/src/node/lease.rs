@@ -4,34 +4,34 @@ use alloc::vec::Vec;
 
 use super::{EarliestWake, Node};
 use crate::effect::{Effect, Event};
-use crate::local::FairQueue;
-use crate::time::{Millis, Now};
+use crate::time::Now;
 
 impl Node {
     pub(super) fn tend_lease(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut EarliestWake) {
-        if self.local.departed || self.local.closed {
+        if self.local.availability.has_departed() || self.local.membership.is_closed() {
             return;
         }
-        if let Some((lease, since)) = self.local.evicted {
+        if let Some((lease, since)) = self.local.membership.eviction() {
             let patience = since + self.local.lease.ttl();
             if now.mono < patience {
                 return wake.at(patience, "was it the lease?");
             }
-            self.local.evicted = None;
+            self.local.membership.explain_eviction();
             effects.push(Effect::Close(lease));
         }
         if self.local.lease.hopeless(now.mono) {
             self.lose_lease(now, effects);
         }
         // A node that cannot work lets its lease run out, so that others take over (law 7).
-        let yields = self.local.yields(now.mono);
-        if let Some(since) = self.local.unable.filter(|_| !yields) {
-            wake.at(since + Millis(self.local.lease.ttl().0 * 2 + 1), "unable for too long");
+        let gives_up = self.local.gives_up(now.mono);
+        let gives_up_at = self.local.availability.gives_up_at(self.local.lease.ttl());
+        if let Some(at) = gives_up_at.filter(|_| !gives_up) {
+            wake.at(at, "unable for too long");
         }
-        if core::mem::replace(&mut self.local.yielding, yields) != yields {
+        if self.local.availability.note_gives_up(gives_up) {
             self.revisit_held();
         }
-        if yields && !self.local.leaving {
+        if gives_up && !self.local.availability.is_leaving() {
             return;
         }
         let (effect, next) = self.local.lease.decide(now, self.local.settings.max_clock_skew);
@@ -41,7 +41,7 @@ impl Node {
             wake.at(trusted.until(), "trust ends");
         }
         if self.local.lease.difference(now).is_some_and(|by| by <= self.local.settings.max_clock_skew) {
-            self.local.announced.retain(|event| !matches!(event, Event::ClockDiffers(_)));
+            self.local.announced.clock_agrees();
         }
     }
 
@@ -49,10 +49,10 @@ impl Node {
     /// was lost comes back with another lease, a node that an operator closed stays out (S3-28, I3-05).
     pub(super) fn notice_eviction(&mut self, now: Now, effects: &mut Vec<Effect>) {
         // Before a listing no member is known, for example when the node was handed off to this program.
-        if let Some(member) = self.local.joined.clone().filter(|_| self.view.is_listed())
+        if let Some(member) = self.local.membership.joined().cloned().filter(|_| self.view.is_listed())
             && self.view.member(&member).is_none()
         {
-            self.local.evicted = self.local.lease.id().map(|lease| (lease, now.mono));
+            self.local.membership.evict(self.local.lease.id(), now.mono);
             // A lease that can still be renewed did not end: then an operator closed this node.
             effects.extend(self.local.lease.id().map(Effect::Renew));
             self.end_life(now, effects);
@@ -74,26 +74,9 @@ impl Node {
 
     /// Clears the state of the life that the lease carried.
     pub(super) fn forget_life(&mut self, effects: &mut Vec<Effect>) {
-        let local = &mut self.local;
-        if let Some(member) = local.joined.take() {
-            local.predecessor = Some(member.incarnation);
+        if self.local.end_life() {
             effects.push(Effect::Announce(Event::LeaseLost));
         }
-        // A run that has ended only waited for its registry entry to be closed, which is not ours any more.
-        local.forget_ended();
-        // One that still executes must end in the next life, whichever node owns its job then.
-        local.agenda.extend(local.given.keys().map(|(id, ..)| *id));
-        local.unread.clear();
-        local.locks.clear();
-        local.spent.clear();
-        local.recording.clear();
-        local.wheel.clear();
-        local.timers.clear();
-        local.uncertain.clear();
-        local.put_off.clear();
-        local.reading.clear();
-        local.waiting = FairQueue::default();
-        local.pool_waiters.clear();
-        self.end_part(effects);
+        self.suspend(effects);
     }
 }

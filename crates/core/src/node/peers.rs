@@ -10,9 +10,9 @@ use crate::ids::{Fire, Member, NodeName, RunId};
 use crate::input::{LeaseEvent, OfferAnswer, ProbeReply};
 use crate::lifecycle;
 use crate::load::{HostLoad, Score};
-use crate::local::{CommitScope, LeaderTerm, OfferState};
+use crate::local::CommitScope;
 use crate::registry::{LeaseId, Revision};
-use crate::time::{Mono, Now, Wall};
+use crate::time::{Mono, Now};
 use crate::view::JobId;
 
 impl Node {
@@ -31,21 +31,21 @@ impl Node {
     pub fn role(&self, now: Mono) -> ProbeReply {
         // While the lead is being released another node may have it already.
         let acts =
-            self.local.lease.trusted(now).is_some() && !self.local.busy.contains(&CommitScope::Serving);
+            self.local.lease.trusted(now).is_some() && !self.local.commits.is_busy(&CommitScope::Serving);
         ProbeReply {
             serves: self
                 .local
-                .peers
-                .leader_term
-                .filter(|reign| acts && reign.serves.is_some())
-                .map(|r| r.epoch),
+                .leadership
+                .term()
+                .filter(|term| acts && term.serves.is_some())
+                .map(|term| term.epoch),
         }
     }
 
     /// The load of the node: what was measured of its host, how many slots are busy and how many it has, and its score.
     #[must_use]
     pub fn load(&self) -> (HostLoad, u32, u32, Score) {
-        let (sample, slots) = (self.local.peers.sample, self.local.settings.slots);
+        let (sample, slots) = (self.local.host_load, self.local.settings.slots);
         let free = lifecycle::free_slots(&self.view, &self.local);
         let busy = slots.saturating_sub(u32::try_from(free).unwrap_or(slots));
         (sample, busy, slots, Score::of(sample, busy, slots))
@@ -58,64 +58,45 @@ impl Node {
             LeaseEvent::Failed => false,
             LeaseEvent::Gone(_) => return,
         };
-        if self.local.peers.connected.replace(answers) != Some(answers) {
+        if self.local.peers.note_connected(answers) {
             effects.push(Effect::Announce(if answers { Event::Connected } else { Event::Disconnected }));
         }
     }
 
     /// Notes that the planner may have changed: looks at all dispatched jobs, and reports a change of the lead.
     pub(super) fn note_planner(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        self.local.agenda.extend(self.view.dispatched());
-        self.local.peers.spread = self.view.dispatched().collect();
+        self.local.checks.check_all(self.view.dispatched());
+        self.local.planning.spread(self.view.dispatched());
         // Where an operator deleted the entry, there is no leader until a node takes the lead again.
         let Some(record) = self.view.serving().value.clone() else { return self.suspend(effects) };
-        let peers = &mut self.local.peers;
-        let led = (record.leader.clone(), record.epoch);
-        if peers.led.replace(led.clone()).as_ref() != Some(&led) {
+        if self.local.leadership.note_leader(record.leader.as_ref(), record.epoch) {
             let leader = record.leader.as_ref().map(|leader| leader.node.clone());
             effects.push(Effect::Announce(Event::LeaderChanged(leader, record.epoch)));
         }
         if record.leader.is_none() || record.leader != self.member() {
             return self.suspend(effects);
         }
-        let peers = &mut self.local.peers;
-        if peers.leader_term.is_none_or(|reign| reign.epoch != record.epoch) {
-            peers.leader_term =
-                Some(LeaderTerm { epoch: record.epoch, since: now.mono, loaded: false, serves: None });
+        if self.local.leadership.begin_term(record.epoch, now.mono) {
             effects.push(Effect::Announce(Event::Resuming(record.epoch)));
             // All entries are read again before it serves (S4-34).
-            self.local.list_at = now.mono;
+            self.local.reads.list_at(now.mono);
         }
-        if let Some(reign) = &mut self.local.peers.leader_term
-            && record.serves
-            && reign.serves.is_none()
-        {
-            reign.serves = Some(now.mono);
+        if record.serves && self.local.leadership.serve(now.mono) {
             effects.push(Effect::Announce(Event::Serving(record.epoch)));
         }
     }
 
     /// Notes a listing: for a new leader it counts if it was taken after the lead was won.
     pub(super) fn note_loaded(&mut self, now: Now, revision: Revision) {
-        let won = self.view.serving().revision;
-        if let Some(reign) = self.local.peers.leader_term.as_mut().filter(|reign| !reign.loaded) {
-            reign.loaded = revision >= won;
-            if !reign.loaded {
-                self.local.list_at = now.mono;
-            }
+        if self.local.leadership.load(revision, self.view.serving().revision) {
+            self.local.reads.list_at(now.mono);
         }
     }
 
-    fn suspend(&mut self, effects: &mut Vec<Effect>) {
-        if self.local.peers.leader_term.take().is_some() {
+    pub(super) fn suspend(&mut self, effects: &mut Vec<Effect>) {
+        if self.local.leadership.end_term() {
             effects.push(Effect::Announce(Event::Suspended));
         }
-    }
-
-    /// Clears the peer state of a life that is over.
-    pub(super) fn end_part(&mut self, effects: &mut Vec<Effect>) {
-        self.suspend(effects);
-        self.local.peers.end_life();
     }
 
     /// Nodes came, went, or are offline or online: runs planned for nodes that should have none are looked at.
@@ -124,20 +105,20 @@ impl Node {
         let nodes = view.nodes();
         let peers = &mut self.local.peers;
         let members: BTreeSet<Member> = view.members().map(|(member, _)| member.clone()).collect();
-        let known = core::mem::replace(&mut peers.members, members);
+        let known = peers.note_members(members);
         for left in known.iter().filter(|member| view.member(member).is_none()) {
             let lives = view.members().any(|(member, _)| member.node == left.node);
             if !lives && left.node != self.local.settings.name {
                 effects.push(Effect::Announce(Event::NodeLeft(left.clone(), view.left_behind(&left.node))));
             }
         }
-        if core::mem::replace(&mut peers.nodes, nodes) != nodes {
+        if peers.note_nodes(nodes) {
             effects.push(Effect::Announce(Event::NodesChanged(nodes)));
         }
-        peers.spread_soon(now.mono);
+        self.local.planning.spread_soon(now.mono);
         let leader = view.serving().value.as_ref().and_then(|record| record.leader.as_ref());
         if let Some(leader) = leader.filter(|leader| view.member(leader).is_none())
-            && peers.lost.replace(leader.clone()).as_ref() != Some(leader)
+            && self.local.leadership.lose(leader)
         {
             effects.push(Effect::Announce(Event::LeaderLost(leader.node.clone())));
         }
@@ -145,13 +126,10 @@ impl Node {
         let others = others.filter(|member| member.node != self.local.settings.name);
         peers.meet(others, view.settings().beat_of(now.wall));
         let me = self.local.lease.id();
-        let missed = |member: &Member| {
-            self.local.peers.contacts.get(member).is_some_and(|contact| contact.reachable == Some(false))
-        };
         let unwanted = |member: &Member| {
             // Runs that this node kept for want of others may go to new nodes.
             me == Some(LeaseId(member.incarnation))
-                || missed(member)
+                || self.local.peers.misses(member)
                 || view.member(member).is_none()
                 || view.is_replaced(member)
                 || view.intent(&member.node).is_some()
@@ -159,18 +137,17 @@ impl Node {
         };
         for (member, jobs) in view.planned_by_member() {
             if unwanted(member) {
-                self.local.agenda.extend(jobs);
+                self.local.checks.check_all(jobs);
             }
         }
     }
 
     /// Has the planner look at the runs of all jobs together when nodes or jobs came or went.
     pub(super) fn spread_runs(&mut self, now: Now, wake: &mut EarliestWake) {
-        match self.local.peers.spread_at {
+        match self.local.planning.spread_at() {
             Some(at) if at <= now.mono => {
-                self.local.peers.spread_at = None;
-                self.local.peers.spread = self.view.dispatched().collect();
-                self.local.agenda.extend(self.view.dispatched());
+                self.local.planning.spread_as_scheduled(self.view.dispatched());
+                self.local.checks.check_all(self.view.dispatched());
             }
             Some(at) => wake.at(at, "runs are to be spread anew"),
             None => {}
@@ -180,7 +157,7 @@ impl Node {
     /// Notes that a member cannot be reached: the runs planned for it are looked at, also those not offered yet.
     pub(super) fn revisit_planned_for(&mut self, member: &Member) {
         let jobs = self.view.planned_by_member().filter(|(by, _)| *by == member).flat_map(|(_, jobs)| jobs);
-        self.local.agenda.extend(jobs);
+        self.local.checks.check_all(jobs);
     }
 
     /// Takes the reply to an offer.
@@ -192,43 +169,21 @@ impl Node {
         }
         for run in runs {
             let Some(id) = self.view.id(&run.job) else { continue };
-            let Some(sent) = self.local.peers.offers.get_mut(&(id, run.fire.clone())) else { continue };
-            if sent.to != *to || sent.state != OfferState::Asked {
-                continue;
+            if self.local.offers.answered(id, run, to, answer) {
+                self.local.checks.check(id);
             }
-            sent.state = match answer {
-                OfferAnswer::Unreachable => OfferState::Unreachable,
-                OfferAnswer::Taken { busy } if busy.contains(run) => {
-                    sent.busy.push(to.clone());
-                    OfferState::Busy
-                }
-                OfferAnswer::Taken { .. } => OfferState::Taken,
-            };
-            self.local.agenda.insert(id);
         }
     }
 
     /// Forgets offers of runs that are accepted, or gone.
     pub(super) fn tidy_offers(&mut self, id: JobId) {
         self.tidy_overdue(id);
-        let first = (id, Fire::Due(Wall::MIN));
-        let of_job = |(job, _): &&(JobId, Fire)| *job == id;
-        let mut offers =
-            self.local.peers.offers.range(first..).map(|(key, _)| key).take_while(of_job).peekable();
-        if offers.peek().is_none() {
-            return;
-        }
-        let plan = self.view.job(id).plan().and_then(|plan| plan.known.value.as_ref());
-        let open: BTreeSet<_> = plan
-            .into_iter()
-            .flat_map(|plan| &plan.runs)
-            .filter(|run| !run.is_claimed())
-            .map(|run| &run.fire)
-            .collect();
-        let gone: Vec<_> = offers.filter(|(_, fire)| !open.contains(fire)).cloned().collect();
-        for key in gone {
-            self.local.peers.offers.remove(&key);
-        }
+        let view = &self.view;
+        self.local.offers.keep_sent(id, || {
+            let plan = view.job(id).plan().and_then(|plan| plan.known.value.as_ref());
+            let runs = plan.into_iter().flat_map(|plan| &plan.runs);
+            runs.filter(|run| !run.is_claimed()).map(|run| &run.fire).collect()
+        });
     }
 
     /// Forgets runs that other nodes had no slot for once they are accepted, or gone.
@@ -236,7 +191,7 @@ impl Node {
         let plan = self.view.job(id).plan().and_then(|plan| plan.known.value.as_ref());
         let runs = plan.map(|plan| plan.runs.as_slice()).unwrap_or_default();
         let is_open = |fire: &Fire| runs.iter().any(|run| run.fire == *fire && !run.is_claimed());
-        self.local.peers.overdue.retain(|(job, fire), read| *job != id || !*read || is_open(fire));
+        self.local.offers.keep_overdue(id, is_open);
     }
 
     /// The address of the serving leader, if another node is it.

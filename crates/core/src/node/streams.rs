@@ -14,7 +14,7 @@ impl Node {
         let switches = self.view.switches(job, name).and_then(|known| known.value.as_ref());
         let life = self.local.lease.id().map(|lease| lease.0);
         let sharding = self.view.find(job).and_then(|job| job.sharding());
-        if self.local.leaving {
+        if self.local.availability.is_leaving() {
             Some("the node leaves")
         } else if self.view.intent(name).is_some() {
             Some("the node is drained")

@@ -389,9 +389,9 @@ fn what_a_node_wrote_it_knows_as_it_stands() {
     for _ in 0..1_000 {
         world.run(10);
         let node = &world.actors.values().next().unwrap().node;
-        sent.extend(node.local().pending.values().map(|pending| (pending.kind, pending.run_state.is_some())));
+        sent.extend(node.local().commits.iter().map(|pending| (pending.kind, pending.run_state.is_some())));
         // What is under way may stand there already.
-        if !node.local().pending.is_empty() {
+        if !node.local().commits.is_empty() {
             continue;
         }
         for name in ["j", "failing"] {

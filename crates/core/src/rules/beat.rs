@@ -12,10 +12,10 @@ use crate::eligibility;
 use crate::ids::Operation;
 use crate::input::{Answer, Command, CommandId, Refusal};
 use crate::keys;
-use crate::local::{CommandItem, CommitScope};
+use crate::local::{CommandItem, CommitScope, ItemOutcome};
 use crate::record::{BeatRecord, LoadRecord, PlannerKind, encode};
 use crate::registry::{Guard, Txn, Write};
-use crate::rule_context::{ItemOutcome, RuleAction, RuleContext, RuleOutput};
+use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::time::Wall;
 use crate::view::DISPATCH;
 
@@ -33,8 +33,8 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     {
         out.commit(CommitScope::Beat(operation), kind, txn);
     }
-    for (ask, n) in ctx.local.todo.iter().copied() {
-        if let Some(CommandItem::Command(Command::Beat(operation))) = ctx.local.items.get(&(ask, n)) {
+    for (ask, n, item) in ctx.local.commands.idle_items() {
+        if let CommandItem::Command(Command::Beat(operation)) = item {
             grant(ctx, ask, n, operation, out);
         }
     }
@@ -56,7 +56,7 @@ fn publish(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     let last = known.and_then(|known| known.value.as_ref());
     let told = last.filter(|record| record.incarnation == ctx.member.incarnation);
     // Just after its start a node does not know its processors yet.
-    let learnt = |record: &LoadRecord| record.sample.cpu.is_none() && ctx.local.peers.sample.cpu.is_some();
+    let learnt = |record: &LoadRecord| record.sample.cpu.is_none() && ctx.local.host_load.cpu.is_some();
     let is_told = told.is_some_and(|record| settings.beat_of(record.at) == beat && !learnt(record));
     if is_told || !ctx.is_idle(&CommitScope::Load) {
         return;
@@ -64,7 +64,7 @@ fn publish(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     let record = LoadRecord {
         incarnation: ctx.member.incarnation,
         at: now,
-        sample: ctx.local.peers.sample,
+        sample: ctx.local.host_load,
         busy: eligibility::busy_slots(ctx),
         dispatched: u32::try_from(ctx.view.accepted_count()).unwrap_or(u32::MAX),
         slots: ctx.local.settings.slots,

@@ -70,8 +70,8 @@ pub fn prospect(view: &View, local: &Local, me: Option<&Member>) -> (usize, Vec<
         Some(_) if view.is_cordoned(node) => {
             Some(format!("node {node} is cordoned, which `evenkeel node uncordon {node}` ends"))
         }
-        Some(_) if local.leaving => Some(format!("node {node} is about to end")),
-        Some(_) if local.unable.is_some() => {
+        Some(_) if local.availability.is_leaving() => Some(format!("node {node} is about to end")),
+        Some(_) if !local.availability.is_able() => {
             Some(format!("node {node} can start nothing now, and its `/health` says why"))
         }
         Some(_) => None,
@@ -117,12 +117,13 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
 
 /// Claims free jobs, up to the quotas that `quota` gives; the rule itself passes its own.
 pub fn decide_within(ctx: &RuleContext<'_>, quota: impl Fn(GroupId) -> usize, out: &mut RuleOutput) {
-    if ctx.me.is_none() || ctx.gives_up() || ctx.is_cordoned() || ctx.local.unable.is_some() {
+    if ctx.me.is_none() || ctx.gives_up() || ctx.is_cordoned() || !ctx.local.availability.is_able() {
         return;
     }
     let view = ctx.view;
-    let claiming = ctx.local.under_way(CommitKind::ClaimJob) + ctx.local.under_way(CommitKind::TakeOver);
-    if claiming + ctx.local.reading.len() > BATCH / 2 {
+    let claiming =
+        ctx.local.commits.of_kind(CommitKind::ClaimJob) + ctx.local.commits.of_kind(CommitKind::TakeOver);
+    if claiming + ctx.local.reads.reading() > BATCH / 2 {
         return;
     }
     let mut rooms = ClaimBudget {
@@ -190,7 +191,7 @@ impl ClaimBudget<'_, '_> {
             // The quota counts every node (seed 001), a fair share only those that may take one.
             let working = working(ctx, group).count();
             let fair = ctx.view.jobs_of(group).div_ceil(working.max(1));
-            let first_come = spread(ctx) == Spread::FirstCome || ctx.local.eager;
+            let first_come = spread(ctx) == Spread::FirstCome || ctx.local.commands.claims_at_once();
             let held = ctx.view.held_of(group, ctx.member) + claiming;
             GroupBudget { held, quota, fair: if first_come { quota } else { fair } }
         })
@@ -253,7 +254,7 @@ fn inherit(
         if stays && !rooms.admits(job.group(), since, out) {
             continue;
         }
-        if !ctx.is_idle(&CommitScope::Job(id)) || !job.is_consistent() || ctx.local.reading.contains(&id) {
+        if !ctx.is_idle(&CommitScope::Job(id)) || !job.is_consistent() || ctx.local.reads.is_reading(id) {
             continue;
         }
         rooms.left -= 1;
@@ -284,7 +285,7 @@ fn spread(ctx: &RuleContext<'_>) -> Spread {
 fn ease(ctx: &RuleContext<'_>, claiming: usize, out: &mut RuleOutput) {
     let view = ctx.view;
     // Jobs being claimed count; their groups are not known.
-    if spread(ctx) != Spread::Even || ctx.local.under_way(CommitKind::HandOver) + claiming > 0 {
+    if spread(ctx) != Spread::Even || ctx.local.commits.of_kind(CommitKind::HandOver) + claiming > 0 {
         return;
     }
     for group in view.groups() {

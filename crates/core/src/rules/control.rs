@@ -13,12 +13,12 @@ use crate::ids::{Fire, JobName, NodeName, RequestId, RunId, Shard};
 use crate::input::{Answer, ApplyResult, Command, CommandId, Refusal};
 use crate::job::{Job, OperatorSwitches, Placement, Spec, SwitchOrigin};
 use crate::keys;
-use crate::local::{CommandItem, CommitScope};
+use crate::local::{CommandItem, CommitScope, ItemOutcome};
 use crate::record::{
     Assignment, NodeIntent, REQUESTS_MAX, SpecRecord, TriggerRecord, TriggerRequest, encode,
 };
 use crate::registry::{Guard, Txn, Write};
-use crate::rule_context::{ItemOutcome, RuleAction, RuleContext, RuleOutput};
+use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::shards::ShardSet;
 use crate::view::JobView;
 use decision::{ItemDecision, answer, no_job, refuse};
@@ -36,14 +36,13 @@ const BATCH: usize = 1_000;
 
 /// Looks at the items that have no commit in flight.
 pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
-    if ctx.local.todo.is_empty() {
+    if !ctx.local.commands.has_idle_items() {
         return;
     }
     let Some(born) = ctx.born() else { return };
-    let items = ctx.local.todo.iter().filter_map(|key| Some((key, ctx.local.items.get(key)?)));
-    for ((ask, n), item) in items.take(BATCH) {
+    for (ask, n, item) in ctx.local.commands.idle_items().take(BATCH) {
         let order = item.needs_leader();
-        let scope = CommitScope::Item(*ask, *n);
+        let scope = CommitScope::Item(ask, n);
         let turn = match item {
             _ if order && eligibility::on_standby(ctx) => standby(ctx),
             CommandItem::Job(job) => declare(ctx, job),
@@ -55,7 +54,7 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
         // A command of the leader is refused once another one leads (I6).
         let lead = eligibility::serves(ctx).filter(|_| order);
         let lead = lead.map(|_| ctx.view.serving().guard(keys::serving()));
-        emit(*ask, *n, turn, lead.into_iter().chain([born.clone()]), out);
+        emit(ask, n, turn, lead.into_iter().chain([born.clone()]), out);
     }
 }
 
@@ -227,11 +226,11 @@ fn rewrite(ctx: &RuleContext<'_>, name: &JobName, known: Option<JobView<'_>>, re
 
 /// The time and the caller's name of the switch that this item sets.
 fn origin(ctx: &RuleContext<'_>, scope: &CommitScope) -> SwitchOrigin {
-    let asking = match scope {
-        CommitScope::Item(ask, _) => ctx.local.asking.get(ask),
+    let command = match scope {
+        CommitScope::Item(ask, _) => ctx.local.commands.get(*ask),
         _ => None,
     };
-    SwitchOrigin { at: ctx.now.wall, by: asking.map(|asking| asking.by.clone()).unwrap_or_default() }
+    SwitchOrigin { at: ctx.now.wall, by: command.map(|command| command.by().into()).unwrap_or_default() }
 }
 
 /// The transaction that pauses a job; `None` where it is paused already, or deleted.

@@ -53,7 +53,7 @@ pub fn decide(ctx: &RuleContext<'_>, focus: &[JobId], out: &mut RuleOutput) {
     let Some(mut batch) = batch else { return };
     placement::place_runs(ctx, &right, &mut desks, &mut batch);
     for writer in desks {
-        if ctx.local.peers.spread.contains(&writer.job.id) {
+        if ctx.local.planning.spreads(writer.job.id) {
             out.add(RuleAction::JobSpread(writer.job.id));
         }
         match writer.kind {
@@ -248,13 +248,13 @@ impl<'a> PlanWriter<'a> {
     /// spread anew.
     fn reassign(&mut self, batch: &mut CandidateNodes) {
         let ctx = self.ctx;
-        let spreads = ctx.local.peers.spread.contains(&self.job.id);
+        let spreads = ctx.local.planning.spreads(self.job.id);
         let soon = ctx.now.wall + SOON;
         for run in &self.draft.runs {
             if run.is_claimed() || self.awaits_placement(&run.fire) {
                 continue;
             }
-            let sent = ctx.local.peers.offers.get(&(self.job.id, run.fire.clone()));
+            let sent = ctx.local.offers.sent(self.job.id, &run.fire);
             let sent = sent.filter(|sent| sent.to == run.by);
             // A node that cannot be reached is tried again in the next beat (S0-43); once a run has come round to a
             // node that was busy before, it queues there.
@@ -354,7 +354,7 @@ impl<'a> PlanWriter<'a> {
     fn offer(&self, out: &mut RuleOutput) {
         let waiting = self.draft.runs.iter().filter(|run| !run.is_claimed() && run.by != *self.ctx.member);
         for run in waiting {
-            let sent = self.ctx.local.peers.offers.get(&(self.job.id, run.fire.clone()));
+            let sent = self.ctx.local.offers.sent(self.job.id, &run.fire);
             if sent.is_some_and(|sent| sent.to == run.by && !sent.is_open()) {
                 continue;
             }

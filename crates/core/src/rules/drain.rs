@@ -29,7 +29,7 @@ pub fn decide(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
         return;
     }
     // A node that leaves need not release job by job: others take everything over once its member entry is gone.
-    if ctx.local.leaving && job.is_enabled() {
+    if ctx.local.availability.is_leaving() && job.is_enabled() {
         if let Some(txn) = withdraw_last(ctx, &job) {
             out.commit(CommitScope::Job(id), CommitKind::Withdraw, txn);
         }
@@ -47,14 +47,14 @@ pub fn report_drained(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     let Some(known) = ctx.view.intent_entry(node) else { return };
     let Some(intent) = known.value.as_ref().filter(|intent| intent.wanted) else { return };
     // A node that was just upgraded in place has not read all that it may own.
-    if !ctx.local.unread.is_empty() {
+    if ctx.local.inherited.has_unread() {
         return;
     }
     // A commit in flight may make this node an owner.
     let may_own = |scope: &CommitScope| {
         matches!(scope, CommitScope::Job(_) | CommitScope::Item(..) | CommitScope::Drained)
     };
-    if ctx.me.is_none() || ctx.local.busy.iter().any(may_own) {
+    if ctx.me.is_none() || ctx.local.commits.scopes().any(may_own) {
         return;
     }
     let drained = (!owns_anything(ctx)).then_some(ctx.member.incarnation);
@@ -78,7 +78,7 @@ fn owns_anything(ctx: &RuleContext<'_>) -> bool {
     let (view, me) = (ctx.view, ctx.member);
     let leader = view.serving().value.as_ref().and_then(|serving| serving.leader.as_ref());
     view.count(me) > 0
-        || !ctx.local.given.is_empty()
+        || !ctx.local.runs.is_empty()
         || leader == Some(me)
         || view.opened_by(me)
         || view.leads(me)
@@ -118,11 +118,11 @@ fn withdrawn(ctx: &RuleContext<'_>, job: &JobView<'_>, open: &Attempt) -> Option
 /// Verdicts that history lacks stay in the run state and are handed over by the next owner; so a job that will have
 /// none is kept until history has them. That is also a job that no living node may run.
 pub(super) fn release(ctx: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn> {
-    if !job.is_consistent() || ctx.local.given_of(job.id).next().is_some() {
+    if !job.is_consistent() || ctx.local.runs.of_job(job.id).next().is_some() {
         return None;
     }
     let known = job.held()?.run_state.as_ref()?;
-    let told = |v: &Verdict| ctx.local.recording.get(&(v.run.clone(), v.attempt)) == Some(&true);
+    let told = |v: &Verdict| ctx.local.verdicts.is_recorded(v);
     let verdicts = || known.value.iter().flat_map(|run_state| &run_state.verdicts);
     if match job.is_enabled() {
         true => ctx.view.is_unschedulable(job.group()) && !verdicts().all(told),

@@ -39,7 +39,7 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
         .members()
         .filter(|(member, state)| member.node != ctx.member.node && !state.info.address.is_empty())
         .collect();
-    let contact = |member: &Member| ctx.local.peers.contacts.get(member).copied().unwrap_or_default();
+    let contact = |member: &Member| ctx.local.peers.get(member).copied().unwrap_or_default();
     if others.iter().all(|(member, _)| !contact(member).asking)
         && let Some((member, state)) = next_to_probe(ctx, beat, &others)
     {
@@ -64,7 +64,7 @@ fn next_to_probe<'b, 'a>(
     beat: u64,
     others: &'b [(&'a Member, &'a MemberState)],
 ) -> Option<&'b (&'a Member, &'a MemberState)> {
-    let contact = |member: &Member| ctx.local.peers.contacts.get(member);
+    let contact = |member: &Member| ctx.local.peers.get(member);
     let is_due =
         |member: &Member| contact(member).is_none_or(|contact| contact.is_new() || contact.beat < beat);
     let due = || others.iter().filter(|(member, _)| is_due(member));
@@ -213,10 +213,10 @@ fn claims<'a>(
     ctx: &RuleContext<'a>,
     others: &[(&'a Member, &'a MemberState)],
 ) -> impl Iterator<Item = (&'a NodeName, Mono, Mono)> {
-    let me = eligibility::serves(ctx).and(ctx.local.peers.leader_term);
-    let me = me.and_then(|reign| Some((&ctx.member.node, reign.serves?, ctx.now.mono)));
+    let me = eligibility::serves(ctx).and(ctx.local.leadership.term());
+    let me = me.and_then(|term| Some((&ctx.member.node, term.serves?, ctx.now.mono)));
     let heard = others.iter().filter_map(|(member, _)| {
-        let (_, first, last) = ctx.local.peers.contacts.get(*member)?.serves?;
+        let (_, first, last) = ctx.local.peers.get(member)?.serves?;
         Some((&member.node, first, last))
     });
     me.into_iter().chain(heard.collect::<Vec<_>>())

@@ -10,24 +10,22 @@ use crate::commit_kind::CommitKind;
 use crate::ids::{LockName, Token};
 use crate::input::{Answer, Command, CommandId, Refusal};
 use crate::keys;
-use crate::local::{CommandItem, CommitScope, PendingCommit};
+use crate::local::{CommandItem, CommitScope, ItemOutcome, PendingCommit};
 use crate::record::{LockRecord, encode};
 use crate::registry::{Guard, Txn, Write};
-use crate::rule_context::{ItemOutcome, RuleAction, RuleContext, RuleOutput};
+use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::view::KnownEntry;
 
 /// Looks at the items about locks.
 pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
-    if ctx.local.todo.is_empty() && ctx.view.own_locks().next().is_none() {
+    if !ctx.local.commands.has_idle_items() && ctx.view.own_locks().next().is_none() {
         return;
     }
     let Some(born) = ctx.born() else { return };
     // One item a lock and step: the next one counts on from what this one leaves.
     let mut seen = under_way(ctx);
-    for (ask, n) in ctx.local.todo.iter().copied() {
-        let Some(CommandItem::Command(command @ (Command::Lock(name) | Command::Unlock(name)))) =
-            ctx.local.items.get(&(ask, n))
-        else {
+    for (ask, n, item) in ctx.local.commands.idle_items() {
+        let CommandItem::Command(command @ (Command::Lock(name) | Command::Unlock(name))) = item else {
             continue;
         };
         if !seen.insert(name) {
@@ -45,10 +43,9 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
 /// back.
 fn release_orphans(ctx: &RuleContext<'_>, seen: &BTreeSet<&LockName>, born: &Guard, out: &mut RuleOutput) {
     let local = ctx.local;
-    let wanted = |name: &LockName| local.items.values().any(|item| item.lock() == Some(name));
-    for name in ctx.view.own_locks().filter(|name| !local.locks.contains_key(*name)) {
+    for name in ctx.view.own_locks().filter(|name| !local.commands.holds_lock(name)) {
         let scope = CommitScope::Lock(name.clone());
-        if seen.contains(name) || !ctx.is_idle(&scope) || wanted(name) {
+        if seen.contains(name) || !ctx.is_idle(&scope) || local.commands.wants_lock(name) {
             continue;
         }
         if let Some(known) = ctx.view.lock(name) {
@@ -70,22 +67,22 @@ fn release(name: &LockName, known: &KnownEntry<LockRecord>, born: &Guard) -> Txn
 /// The locks with a commit in flight.
 fn under_way<'a>(ctx: &'a RuleContext<'_>) -> BTreeSet<&'a LockName> {
     let local = ctx.local;
-    if local.under_way(CommitKind::Lock) + local.under_way(CommitKind::Unlock) == 0 {
+    if local.commits.of_kind(CommitKind::Lock) + local.commits.of_kind(CommitKind::Unlock) == 0 {
         return BTreeSet::new();
     }
     let name = |pending: &'a PendingCommit| match &pending.scope {
-        CommitScope::Item(ask, n) => local.items.get(&(*ask, *n)).and_then(CommandItem::lock),
+        CommitScope::Item(ask, n) => local.commands.item(*ask, *n).and_then(CommandItem::lock),
         CommitScope::Lock(name) => Some(name),
         _ => None,
     };
-    local.pending.values().map(AsRef::as_ref).filter_map(name).collect()
+    local.commits.iter().filter_map(name).collect()
 }
 
 fn take(ctx: &RuleContext<'_>, ask: CommandId, n: u32, name: &LockName, born: &Guard, out: &mut RuleOutput) {
     let known: KnownEntry<LockRecord> = ctx.view.lock(name).cloned().unwrap_or_default();
     let record = known.value.clone().unwrap_or_default();
     if record.holder.as_ref() == Some(ctx.member) {
-        let times = ctx.local.locks.get(name).copied().unwrap_or(0) + 1;
+        let times = ctx.local.commands.lock_count(name) + 1;
         let token = Token::new(ctx.local.settings.generation, record.seq);
         out.add(RuleAction::SetLockCount(name.clone(), times));
         return out.add(RuleAction::CompleteItem(ask, n, ItemOutcome::Answer(Answer::Locked(token, times))));
@@ -111,7 +108,7 @@ fn give_back(
     born: &Guard,
     out: &mut RuleOutput,
 ) {
-    let times = ctx.local.locks.get(name).copied().unwrap_or(0);
+    let times = ctx.local.commands.lock_count(name);
     let done = |answer| RuleAction::CompleteItem(ask, n, ItemOutcome::Answer(answer));
     let ours = ctx
         .view

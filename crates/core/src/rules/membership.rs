@@ -13,7 +13,7 @@ use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 
 /// Joins, or reports why not.
 pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
-    if ctx.local.leaving {
+    if ctx.local.availability.is_leaving() {
         return depart(ctx, out);
     }
     if !ctx.is_idle(&CommitScope::Membership) {
@@ -23,14 +23,14 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
         return update_member(ctx, born, out);
     }
     // What an earlier life still runs would run beside its successor's (law 8).
-    if !ctx.local.given.is_empty() {
-        for (id, given) in ctx.local.given.iter().filter(|(_, g)| g.ended.is_none() && !g.stopping) {
-            out.add(RuleAction::Stop(id.0, given.run.clone(), StopReason::Fenced));
+    if !ctx.local.runs.is_empty() {
+        for (id, given) in ctx.local.runs.iter().filter(|(_, g)| g.is_executing() && !g.stopping) {
+            out.add(RuleAction::Stop(id, given.run.clone(), StopReason::Fenced));
         }
         return;
     }
     // A registry that went back in time may give the number of an earlier life once more.
-    let predecessor = ctx.local.predecessor.filter(|number| *number != ctx.member.incarnation);
+    let predecessor = ctx.local.membership.predecessor().filter(|number| *number != ctx.member.incarnation);
     let predecessor = predecessor.map(|incarnation| Member { incarnation, ..ctx.member.clone() });
     let taken =
         |m: &&Member| m.node == ctx.member.node && *m != ctx.member && Some(*m) != predecessor.as_ref();
@@ -70,7 +70,7 @@ fn update_member(ctx: &RuleContext<'_>, born: Guard, out: &mut RuleOutput) {
 /// Leaves once nothing of this life is open: the others take everything over as soon as the member entry is gone.
 fn depart(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     let local = ctx.local;
-    let quiet = local.given.is_empty() && local.pending.is_empty() && local.agenda.is_empty();
+    let quiet = local.runs.is_empty() && local.commits.is_empty() && local.checks.is_empty();
     if quiet && !ctx.view.opened_by(ctx.member) && !ctx.view.leads(ctx.member) {
         out.add(RuleAction::Departed);
     }

@@ -94,7 +94,7 @@ fn is_idle(ctx: &RuleContext<'_>, name: &PoolName, out: &RuleOutput) -> bool {
 /// Whether a run of this node executes, or is to start as soon as it has a permit.
 fn needs(ctx: &RuleContext<'_>, run: &RunId) -> bool {
     let Some(id) = ctx.view.id(&run.job) else { return false };
-    match ctx.local.given_to(id, run) {
+    match ctx.local.runs.get(id, run) {
         Some(given) => given.ended.is_none(),
         None => lifecycle::is_claimed(&ctx.job(id), ctx.member, run),
     }

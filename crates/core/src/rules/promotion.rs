@@ -58,11 +58,11 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
 
 /// Serves once everything that there was when the lead was won is loaded, and the wait is over.
 fn begin(ctx: &RuleContext<'_>, record: &ServingRecord, wait: Millis, born: Guard, out: &mut RuleOutput) {
-    let Some(reign) = ctx.local.peers.leader_term.filter(|reign| reign.epoch == record.epoch) else {
+    let Some(term) = ctx.local.leadership.term().filter(|term| term.epoch == record.epoch) else {
         return;
     };
-    let from = if record.released { reign.since } else { reign.since + wait };
-    if !reign.loaded {
+    let from = if record.released { term.since } else { term.since + wait };
+    if !term.loaded {
         return;
     }
     if ctx.now.mono < from {
@@ -75,8 +75,7 @@ fn begin(ctx: &RuleContext<'_>, record: &ServingRecord, wait: Millis, born: Guar
 /// Releases the lead once nothing that was planned under it is in flight.
 fn release_lead(ctx: &RuleContext<'_>, record: &ServingRecord, born: Guard, out: &mut RuleOutput) {
     let local = ctx.local;
-    if !local.peers.placing.is_empty()
-        || local.pending.values().any(|p| matches!(p.scope, CommitScope::Item(..)))
+    if local.planning.is_planning() || local.commits.iter().any(|p| matches!(p.scope, CommitScope::Item(..)))
     {
         return;
     }

@@ -365,7 +365,7 @@ fn retire(table: &ShardedJob<'_>, out: &mut RuleOutput) {
         let settles = *member == me || (table.is_dead(member) && table.is_steward());
         settles && table.run_state(member).is_some_and(|run_state| run_state.is_empty())
     };
-    let busy = table.ctx.local.given_of(table.job.id).next().is_some();
+    let busy = table.ctx.local.runs.of_job(table.job.id).next().is_some();
     let Some(member) = table.sharding.run_states.iter().filter(|m| *m != me || !busy).find(done) else {
         return;
     };

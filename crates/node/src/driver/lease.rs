@@ -58,7 +58,7 @@ impl Leases {
     pub(super) fn trust(node: &Node, now: Now) -> Option<TrustDeadline> {
         let until = node.trusted_until(now.mono)?;
         let local = node.local();
-        let (ttl, early) = (local.lease.ttl(), local.settings.early);
+        let (ttl, early) = (local.lease().ttl(), local.settings().early);
         let rest = ttl - early - usable(ttl, early);
         Some(TrustDeadline { until, kill: until + Millis((rest.0 / 2).max(0)) })
     }

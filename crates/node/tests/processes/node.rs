@@ -207,7 +207,9 @@ fn a_node_whose_entry_is_deleted_ends_its_runs() {
         until("whoever takes its jobs over need not wait for its runs", || (!lives(run)).then_some(()));
         let record = wait_for(&node, AttemptState::Fenced).await;
         assert_eq!(record.attempt, 1, "{record:?}");
-        until("the node stays closed", || node.with_node(|node| node.local().closed.then_some(())));
+        until("the node stays closed", || {
+            node.with_node(|node| node.local().membership().is_closed().then_some(()))
+        });
         assert!(node.with_node(|node| node.member().is_none()), "it joins under no other lease");
         node.stop_now().await;
     });

@@ -120,7 +120,7 @@ impl InvariantChecker {
         effects: &[Effect],
     ) {
         if let Some(mind) = self.beliefs.get_mut(name) {
-            let settings = &node.local().settings;
+            let settings = node.local().settings();
             (mind.notice, mind.early) = (settings.notice, settings.early);
             mind.labels.clone_from(&settings.labels);
         }
@@ -165,7 +165,7 @@ impl InvariantChecker {
         for effect in effects {
             match effect {
                 Effect::Commit { ticket, kind, txn } => {
-                    let knows = node.local().settings.knows;
+                    let knows = node.local().settings().knows;
                     if !self.ticket_sent(name, life, *ticket, txn, (member.as_ref(), knows)) {
                         continue;
                     }
@@ -202,12 +202,12 @@ impl InvariantChecker {
         let Some(member) = node.member().filter(|_| !claims.is_empty()) else { return };
         let (view, local) = (node.view(), node.local());
         let mut held: BTreeSet<JobName> = view.owned(&member).map(|id| view.job(id).name().clone()).collect();
-        held.extend(local.pending.values().filter_map(|p| claimed(&p.txn, Some(&member))));
+        held.extend(local.commits().iter().filter_map(|p| claimed(&p.txn, Some(&member))));
         let declared = |job: &JobName| view.find(job)?.spec().map(|spec| spec.job);
         let mut groups: BTreeMap<NodeSelector, usize> = BTreeMap::new();
         for job in held.iter().filter_map(declared) {
             // A job that is only settled, and released as soon as history has its verdicts, takes no room.
-            if job.enabled && job.node_selector.fits(name, &local.settings.labels) {
+            if job.enabled && job.node_selector.fits(name, &local.settings().labels) {
                 *groups.entry(job.node_selector).or_default() += 1;
             }
         }
@@ -228,7 +228,7 @@ impl InvariantChecker {
         let Some(mind) = self.beliefs.get_mut(name) else { return };
         let member = node.member();
         let held = member.as_ref().map_or(0, |m| node.view().count(m));
-        let threshold = node.local().settings.alarm as usize;
+        let threshold = node.local().settings().alarm as usize;
         let jobs = member.iter().flat_map(|m| node.view().owned(m));
         let enabled = jobs.filter(|id| node.view().job(*id).is_enabled()).count();
         let (life, before, were) = std::mem::replace(&mut mind.held, (member.clone(), held, enabled));
@@ -249,7 +249,7 @@ impl InvariantChecker {
                 });
             }
         }
-        let open = || node.local().pending.values().any(|p| claimed(&p.txn, member.as_ref()).is_some());
+        let open = || node.local().commits().iter().any(|p| claimed(&p.txn, member.as_ref()).is_some());
         let owes = mind.owes_alarms > 0 && !open();
         self.findings.test(at, Invariant::I40, !owes, || {
             format!("{name} holds {held}, more than {threshold}, and an alarm has not sounded")
@@ -324,7 +324,7 @@ pub(super) fn wanted(value: &[u8]) -> bool {
 
 /// The quota N of the jobs that select these nodes, by a node's view and the checker's arithmetic.
 fn quota(node: &Node, nodes: &NodeSelector) -> usize {
-    let (view, settings) = (node.view(), &node.local().settings);
+    let (view, settings) = (node.view(), node.local().settings());
     let jobs = view.page(None, usize::MAX).filter(JobView::is_enabled).filter_map(|job| job.spec());
     let jobs = jobs.filter(|spec| spec.job.node_selector == *nodes).count();
     let fitting = view.members().filter(|(m, state)| nodes.fits(&m.node, &state.info.labels));

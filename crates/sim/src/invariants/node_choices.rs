@@ -101,7 +101,7 @@ impl InvariantChecker {
         let Some(record) = decode::<BeatRecord>(value).filter(|_| kind == CommitKind::TakeBeat) else {
             return;
         };
-        let sample = node.local().peers.sample;
+        let sample = node.local().host_load();
         let percent = |part: Option<evenkeel_core::load::Utilization>| {
             part.map_or(100.0, |p| f64::from(p.hundredths()) / 100.0)
         };
@@ -196,10 +196,10 @@ impl InvariantChecker {
             let open = view.nodes_named(group).fits(&member.node, &state.info.labels)
                 && view.intent(&member.node).is_none()
                 && !view.is_offline(member)
-                && !local.peers.is_unreachable(member, beat)
+                && !local.peers().is_unreachable(member, beat)
                 && !state.info.address.is_empty();
             let given = view.planned_by_member().any(|(by, _)| by == *member)
-                || local.peers.placing.spans().any(|(by, ..)| by == *member);
+                || local.planning().spans().any(|(by, ..)| by == *member);
             let busy =
                 view.load(member).map_or(0, |load| i64::from(load.busy.saturating_sub(load.dispatched)));
             let has = i64::from(state.info.slots) - busy;

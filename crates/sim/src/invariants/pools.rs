@@ -35,7 +35,7 @@ impl PoolWaits {
         let permits =
             pools.filter_map(|(_, entry)| decode::<PoolRecord>(&entry.value)).flat_map(|pool| pool.permits);
         let is_full = |name: &&NodeName| {
-            let slots = world.node(name).map_or(0, |node| node.local().settings.slots as usize);
+            let slots = world.node(name).map_or(0, |node| node.local().settings().slots as usize);
             let going = books().map(|book| book.going_on(name)).sum::<usize>();
             let just = |(at, on): &(i64, NodeName)| on == *name && *at + BETWEEN > world.now();
             going >= slots

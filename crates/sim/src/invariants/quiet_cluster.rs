@@ -65,7 +65,7 @@ impl QuietCluster<'_> {
             let member = node.and_then(evenkeel_core::node::Node::member);
             let joined = member.as_ref().is_some_and(|m| self.members.contains(m));
             findings.test(self.at, Invariant::I53, joined, || format!("{name} is no member"));
-            let unknown = node.is_some_and(|n| !n.local().unknown.is_empty());
+            let unknown = node.is_some_and(|n| n.local().commits().has_unknown());
             findings
                 .test(self.at, Invariant::I53, !unknown, || format!("{name} has commits of unknown outcome"));
         }
@@ -105,7 +105,7 @@ impl QuietCluster<'_> {
             if !self.members.contains(&holder) {
                 continue;
             }
-            let knows = world.node(&holder.node).is_some_and(|n| n.local().locks.contains_key(&lock));
+            let knows = world.node(&holder.node).is_some_and(|n| n.local().commands().holds_lock(&lock));
             findings
                 .test(self.at, Invariant::I53, knows, || format!("{holder} holds {lock} and does not know"));
         }

@@ -99,7 +99,7 @@ impl InvariantChecker {
         told: CommitReply,
     ) {
         let Some(book) = self.tickets.get_mut(&(name.clone(), life, ticket)) else { return };
-        let open = node.local().pending.contains_key(&ticket);
+        let open = node.local().commits().get(ticket).is_some();
         match told {
             CommitReply::Unknown => self.findings.test(at, Invariant::I46, open, || {
                 format!("{name} takes #{} for settled, and nobody knows", ticket.0)

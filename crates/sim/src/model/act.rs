@@ -92,7 +92,7 @@ impl ModelState {
         let mut effects = Vec::new();
         side.wake = node.step(clock(now), input, &mut effects).map(|wake| wake.at.0);
         let until = node.trusted_until(Mono(now)).map(|until| until.0);
-        let (member, departed) = (node.member(), node.local().departed);
+        let (member, departed) = (node.member(), node.local().availability().has_departed());
         // Without trust the guard ends everything at once.
         side.guard = until.unwrap_or(side.guard.min(now));
         side.life = member.as_ref().map_or(side.life, |m| Some(m.incarnation));

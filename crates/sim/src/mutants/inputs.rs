@@ -14,7 +14,7 @@ pub(super) struct IgnoresDrain;
 
 impl Mutation for IgnoresDrain {
     fn input(&self, node: &Node, _now: Now, input: &mut Input) {
-        let intent = keys::intent(&node.local().settings.name);
+        let intent = keys::intent(&node.local().settings().name);
         let hide = |changes: &mut Vec<Change>| changes.retain(|change| change.key != intent);
         match input {
             Input::Listed(Some(batch)) | Input::Changed(batch) => hide(&mut batch.changes),
@@ -30,7 +30,7 @@ pub(super) struct InvertsClaimOutcome;
 impl Mutation for InvertsClaimOutcome {
     fn input(&self, node: &Node, _now: Now, input: &mut Input) {
         if let Input::Committed { ticket, outcome: outcome @ TxnOutcome::Applied(_) } = input
-            && node.local().pending.get(ticket).is_some_and(|pending| is_claim(pending.kind))
+            && node.local().commits().get(*ticket).is_some_and(|pending| is_claim(pending.kind))
         {
             *outcome = TxnOutcome::Refused(Vec::new());
         }

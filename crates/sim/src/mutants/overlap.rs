@@ -32,7 +32,8 @@ pub(super) struct ReplacesWithoutFire;
 impl Mutation for ReplacesWithoutFire {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
         if effects.iter().any(|effect| matches!(effect, Effect::Renew(_))) {
-            let going = node.local().given.values().filter(|given| given.ended.is_none());
+            let going =
+                node.local().runs().iter().map(|(_, given)| given).filter(|given| given.ended.is_none());
             effects.extend(going.map(|given| Effect::Stop(given.run.clone(), StopReason::Replaced)));
         }
     }

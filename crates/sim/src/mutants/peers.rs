@@ -194,7 +194,7 @@ impl Mutation for CountsEachObserver {
             |p| matches!(p, ParsedKey::Strike(..)),
             |key, strike: &mut StrikeRecord| {
                 let Some(ParsedKey::Strike(_, observer)) = parse(key) else { return };
-                let me = &node.local().settings.name;
+                let me = &node.local().settings().name;
                 let apart: u64 = observer.as_str().bytes().map(u64::from).sum();
                 if observer != *me {
                     strike.beats = strike.missed().map(|beat| beat + apart * 1_000_000).collect();

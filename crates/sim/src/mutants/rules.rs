@@ -22,7 +22,7 @@ impl Mutation for ExceedsQuota {
 }
 
 fn beyond(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
-    let quota = |group| claims::quota_in(ctx.view, &ctx.local.settings, group);
+    let quota = |group| claims::quota_in(ctx.view, ctx.local.settings(), group);
     claims::decide_within(ctx, |group| quota(group) + 1, out);
 }
 
@@ -70,7 +70,7 @@ impl Mutation for JoinsOnce {
 }
 
 fn once(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
-    if ctx.local.predecessor.is_none() {
+    if ctx.local.membership().predecessor().is_none() {
         membership::decide(ctx, out);
     }
 }

@@ -129,7 +129,7 @@ impl SimWorld {
     /// The layouts that a node's process knows, if it is up.
     #[must_use]
     pub fn knows(&self, name: &NodeName) -> Option<Layouts> {
-        self.node(name).map(|node| node.local().settings.knows)
+        self.node(name).map(|node| node.local().settings().knows)
     }
 
     /// Upgrades a node to another program, in the same process. Returns whether that was possible.

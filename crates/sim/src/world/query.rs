@@ -52,7 +52,7 @@ impl SimWorld {
     /// N: a node's quota, by its own view.
     #[must_use]
     pub fn quota(&self, name: &NodeName) -> usize {
-        let quota = |n: &Node| claims::quota_in(n.view(), &n.local().settings, GroupId::EVERYWHERE);
+        let quota = |n: &Node| claims::quota_in(n.view(), n.local().settings(), GroupId::EVERYWHERE);
         self.node(name).map_or(0, quota)
     }
 

@@ -11,8 +11,8 @@ fn both_ways(node: &Node, now: Now, inputs: &[Input]) -> [(Node, Vec<Effect>); 2
     }
     all.0.step_all(now, inputs.iter().cloned(), &mut all.1);
     // How many were under way with each: one by one the later ones of these were still.
-    for pending in [&mut one, &mut all].into_iter().flat_map(|(node, _)| node.local.pending.values_mut()) {
-        pending.among = 0;
+    for (node, _) in [&mut one, &mut all] {
+        node.local.commits.forget_paces();
     }
     [one, all]
 }

@@ -200,7 +200,7 @@ fn what_ends_by_itself_meanwhile_is_said_to_have_and_nothing_is_kept_of_the_wish
         world.give(&"a".parse().unwrap(), Input::Asked(CommandId(7), kill));
         world.run(2_000);
         assert!(is_refused(&world.answers[0], Refusal::Conflict), "{placement:?}: {:?}", world.answers);
-        assert!(world.actors.values().all(|actor| actor.node.local().called_off.is_empty()));
+        assert!(world.actors.values().all(|actor| !actor.node.local().commands.has_cancelled()));
         assert_eq!(world.given_up("j:60000:0"), [], "{placement:?}");
     }
 }
@@ -219,8 +219,8 @@ fn one_that_turns_out_not_to_have_started_when_it_is_told_to_end_is_not_begun_an
         world.run(30_000);
         assert_eq!(world.started("j"), [(60_000, 1)], "{placement:?}");
         assert_eq!(world.given_up("j:60000:0"), [(1, "ended by hand")], "{placement:?}");
-        assert!(world.actors.values().all(|actor| actor.node.local().called_off.is_empty()));
-        assert!(world.actors.values().all(|actor| actor.node.local().items.is_empty()));
+        assert!(world.actors.values().all(|actor| !actor.node.local().commands.has_cancelled()));
+        assert!(world.actors.values().all(|actor| !actor.node.local().commands.has_items()));
     }
 }
 

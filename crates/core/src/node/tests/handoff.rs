@@ -47,7 +47,7 @@ fn a_run_that_was_passed_on_goes_on_and_is_closed_once() {
         assert_eq!(world.starts.len(), 1, "{placement:?}: it is not started again");
         assert!(world.stops.is_empty() && world.recorded.is_empty(), "{placement:?}: {:?}", world.recorded);
         let node = &world.actors.values().next().unwrap().node;
-        assert!(node.local().given.is_empty(), "{placement:?}: it was closed");
+        assert!(node.local().runs.is_empty(), "{placement:?}: it was closed");
         let joined = world.events.iter().filter(|event| event.contains("joined")).count();
         assert_eq!(joined, 1, "{:?}", world.events);
     }
@@ -64,7 +64,7 @@ fn an_end_that_comes_before_anything_was_listed_is_heard() {
     upgrade(&mut world, &[end]);
     world.run(1_000);
     let node = &world.actors.values().next().unwrap().node;
-    assert!(node.local().given.is_empty());
+    assert!(node.local().runs.is_empty());
     let run_state = node.view().find(&id.job).and_then(|job| job.held()?.record().cloned()).unwrap();
     assert!(run_state.open.is_empty(), "{run_state:?}");
 }

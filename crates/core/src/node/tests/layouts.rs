@@ -45,7 +45,7 @@ fn remove(world: &mut TestCluster, name: &str) {
     let name: NodeName = name.parse().unwrap();
     world.give(&name, Input::Asked(CommandId(9), Command::Leave));
     world.run(1_000);
-    assert!(world.actors.remove(&name).unwrap().node.local().departed);
+    assert!(world.actors.remove(&name).unwrap().node.local().availability.has_departed());
 }
 
 /// proves: I49

@@ -112,7 +112,7 @@ fn a_successor_loads_waits_and_only_then_serves_and_nothing_is_missed() {
     while world.serving().is_none_or(|now| now == leader) {
         world.run(1);
         won = won.or_else(|| {
-            let reign = |actor: &TestNode| actor.node.local().peers.leader_term.map(|reign| reign.since.0);
+            let reign = |actor: &TestNode| actor.node.local().leadership.term().map(|term| term.since.0);
             world.actors.values().filter_map(reign).max()
         });
     }

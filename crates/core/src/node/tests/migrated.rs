@@ -54,7 +54,10 @@ fn carried_jobs_fire_once_each_with_larger_tokens() {
         old.give(&name.parse().unwrap(), Input::Asked(CommandId(9), Command::Leave));
     }
     old.run(5_000);
-    assert!(old.actors.values().all(|actor| actor.node.local().departed), "both left politely");
+    assert!(
+        old.actors.values().all(|actor| actor.node.local().availability.has_departed()),
+        "both left politely"
+    );
     let mut new = migrated(&old, &["a", "b"], retire_members);
     new.run(20_000);
     let (before, after) = (fires(&old), fires(&new));

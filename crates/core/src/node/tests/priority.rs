@@ -44,7 +44,8 @@ fn who_wants_no_slot_any_more_has_no_place_in_the_order() {
         let long = job("long", "at 1970-01-01T00:00:04");
         world.send_command("a", Command::Apply([long, ranked("short", 5, placement)].into()));
         world.run(8_000 - world.now);
-        let waits = |world: &TestCluster| !world.actors.values().all(|a| a.node.local().waiting.is_empty());
+        let waits =
+            |world: &TestCluster| !world.actors.values().all(|a| a.node.local().slot_waiters.is_empty());
         assert!(waits(&world), "{placement:?}");
         assert_eq!(world.send_command("a", Command::Disable("short".parse().unwrap())), Answer::Done);
         assert!(!waits(&world), "{placement:?}");

@@ -5,8 +5,8 @@ use alloc::format;
 use crate::commit_kind::CommitKind;
 use crate::ids::JobName;
 use crate::input::{Answer, Refusal};
+use crate::local::ItemOutcome;
 use crate::registry::Txn;
-use crate::rule_context::ItemOutcome;
 
 /// The decision on an item in this context.
 pub(super) enum ItemDecision {

@@ -151,7 +151,7 @@ fn known(
         let Some(plan) = state.plan.as_ref().and_then(|plan| plan.known.value.as_ref()) else { continue };
         plan.runs.iter().for_each(|run| add(plan, state.terms.as_deref(), run));
     }
-    for (member, begin, length) in ctx.local.peers.placing.spans() {
+    for (member, begin, length) in ctx.local.planning.spans() {
         let Some(at) = batch.index(member) else { continue };
         spans.push(SlotUse { begin, rank, length, holder: SlotHolder::Placed(at) });
     }

@@ -29,7 +29,7 @@ pub(super) fn decide(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOut
     }
     let Some(held) = job.held() else { return };
     let Some(known) = &held.run_state else {
-        if !ctx.local.reading.contains(&job.id) {
+        if !ctx.local.reads.is_reading(job.id) {
             out.add(RuleAction::Read(job.id, [keys::run_state(job.name())].into()));
         }
         return;
@@ -39,7 +39,7 @@ pub(super) fn decide(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOut
     if writer.cancel_trigger(out) {
         return;
     }
-    let mut going = ctx.local.given_of(job.id).count();
+    let mut going = ctx.local.runs.of_job(job.id).count();
     for attempt in writer.open() {
         let before = out.actions.len();
         writer.attend(attempt, going, out);
@@ -125,7 +125,9 @@ impl<'a> ClaimedRuns<'a> {
         }
         let Some(given) = self.given_to(attempt) else {
             return match attempt.wait {
-                _ if ctx.local.is_cancelled(&self.runs.id(attempt)) => self.give_up(attempt, MANUAL, out),
+                _ if ctx.local.commands.is_cancelled(&self.runs.id(attempt)) => {
+                    self.give_up(attempt, MANUAL, out)
+                }
                 // Also fires that were open before the job's overlap limit was lowered.
                 _ if going >= self.runs.job.max_concurrent_runs() => {}
                 Some(wait) => self.await_retry(attempt, wait, out),
@@ -157,7 +159,7 @@ impl<'a> ClaimedRuns<'a> {
 
     /// The run of an open attempt that was given to an executor.
     fn given_to(&self, attempt: &Attempt) -> Option<&Given> {
-        self.ctx().local.given_to(self.runs.job.id, &self.runs.id(attempt))
+        self.ctx().local.runs.get(self.runs.job.id, &self.runs.id(attempt))
     }
 
     fn settle(&self, is_doubtful: impl Fn(&Attempt) -> bool, why: &str, out: &mut RuleOutput) {
@@ -181,7 +183,7 @@ impl<'a> ClaimedRuns<'a> {
         if !fits {
             return self.set_aside(attempt, out);
         }
-        if ctx.local.put_off.contains_key(&job.id) {
+        if ctx.local.checks.is_put_off(job.id) {
             return;
         }
         if self.runs.is_replaced(attempt, self.watermark(), out) {
@@ -274,14 +276,14 @@ impl<'a> ClaimedRuns<'a> {
     /// Drops a cancelled trigger that has no run yet. Returns whether there was one.
     fn cancel_trigger(&self, out: &mut RuleOutput) -> bool {
         let local = self.ctx().local;
-        if local.called_off.is_empty() {
+        if !local.commands.has_cancelled() {
             return false;
         }
         let run = |request: &TriggerRequest| self.runs.run_id(&Fire::Asked(request.id.clone()), Shard(0));
         let Some(record) = self.runs.job.triggers().and_then(|known| known.value.as_ref()) else {
             return false;
         };
-        let called = |request: &TriggerRequest| !request.taken && local.is_cancelled(&run(request));
+        let called = |request: &TriggerRequest| !request.taken && local.commands.is_cancelled(&run(request));
         let Some(index) = record.requests.iter().position(called) else { return false };
         let (mut record, mut run_state) = (record.clone(), self.next_run_state());
         let request = &mut record.requests[index];

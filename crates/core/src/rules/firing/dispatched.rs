@@ -31,14 +31,14 @@ use overdue::{may_accept, must_read_overdue, takes_over};
 
 /// Handles one job.
 pub(super) fn decide(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
-    let reread = ctx.local.peers.reread.get(&job.id).copied();
+    let reread = ctx.local.offers.reread_at(job.id);
     let now = ctx.now.wall;
     if let Some(at) = reread.filter(|at| *at > now) {
         // Whatever made it be looked at now, it is looked at then.
         out.add(RuleAction::JobAt(job.id, at));
     }
     let reread = reread.is_some_and(|at| at <= now);
-    if ctx.local.peers.offered.contains(&job.id) || reread || must_read_overdue(ctx, job.id, out) {
+    if ctx.local.offers.was_offered(job.id) || reread || must_read_overdue(ctx, job.id, out) {
         return out.add(RuleAction::Read(job.id, [keys::plan(job.name())].into()));
     }
     let Some(plan) = job.plan() else { return };
@@ -111,7 +111,7 @@ impl<'a> DispatchedRuns<'a> {
         };
         let place = |given: &Given| self.draft.runs.iter().position(|run| is_of(run, given));
         let ended = |given: &'a Given| Some((given, given.ended?.1, place(given)?));
-        let mut given = ctx.local.given_of(self.runs.job.id);
+        let mut given = ctx.local.runs.of_job(self.runs.job.id);
         let Some((given, over, at)) = given.find_map(|(_, given)| ended(given)) else { return };
         let run = self.draft.runs.remove(at);
         self.draft.freed = Some(ctx.now.wall);
@@ -161,11 +161,11 @@ impl<'a> DispatchedRuns<'a> {
     /// Drops cancelled runs that have not started.
     fn drop_cancelled(&mut self) {
         let ctx = self.ctx();
-        if ctx.local.called_off.is_empty() {
+        if !ctx.local.commands.has_cancelled() {
             return;
         }
-        let given = |run: &Attempt| ctx.local.given_to(self.runs.job.id, &self.runs.id(run)).is_some();
-        let called = |run: &&Attempt| !given(run) && ctx.local.is_cancelled(&self.runs.id(run));
+        let given = |run: &Attempt| ctx.local.runs.get(self.runs.job.id, &self.runs.id(run)).is_some();
+        let called = |run: &&Attempt| !given(run) && ctx.local.commands.is_cancelled(&self.runs.id(run));
         let gone: Vec<Attempt> = self.own_runs().filter(called).cloned().collect();
         self.draft.runs.retain(|run| !gone.contains(run));
         for run in gone {
@@ -197,7 +197,7 @@ impl<'a> DispatchedRuns<'a> {
         let (ctx, id, now) = (self.ctx(), self.runs.job.id, self.ctx().now.wall);
         // With a wrong clock nothing is due, nor too old.
         let (terms, agrees) = (self.runs.terms, self.ctx().clock_agrees());
-        let given = |run: &Attempt| ctx.local.given_of(id).any(|(_, given)| given.run.fire == run.fire);
+        let given = |run: &Attempt| ctx.local.runs.of_job(id).any(|(_, given)| given.run.fire == run.fire);
         let stale = |run: &Attempt| match terms {
             None => true,
             Some(terms) => agrees && run.attempt == 1 && run.due <= now && is_stale(terms, run, now),

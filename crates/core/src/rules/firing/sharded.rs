@@ -59,7 +59,7 @@ pub(super) fn decide(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOut
 /// when it is to be looked at now.
 #[must_use]
 pub fn gather_delay(local: &Local, job: &JobView<'_>, me: Option<&Member>, given: &Given) -> Option<Millis> {
-    (local.shard_runs(job.id).running > 0 && lifecycle::is_own(job, me?, given)).then_some(GATHER)
+    (local.runs.shard_counts(job.id).running > 0 && lifecycle::is_own(job, me?, given)).then_some(GATHER)
 }
 
 /// This node's run state of a job, and its next version.
@@ -99,7 +99,8 @@ impl<'a> RunStateWriter<'a> {
         let monitor = self.terms().is_none_or(|(_, shards)| shards.monitor);
         let ours = || {
             ctx.local
-                .given_of(self.sharded.job.id)
+                .runs
+                .of_job(self.sharded.job.id)
                 .filter(|(_, given)| lifecycle::is_own(&self.sharded.job, ctx.member, given))
         };
         let ended: Vec<(Shard, &Given)> =
@@ -214,7 +215,7 @@ impl<'a> RunStateWriter<'a> {
     /// The shards that run, monitored or not.
     fn busy(&self) -> ShardSet {
         let running =
-            self.context().local.given_of(self.sharded.job.id).filter(|(_, given)| given.ended.is_none());
+            self.context().local.runs.of_job(self.sharded.job.id).filter(|(_, given)| given.ended.is_none());
         let busy = running.map(|(shard, _)| shard).collect::<ShardSet>().or(&self.draft.unfinished());
         // In a broadcast job the run may go on under the number that the node had before.
         let broadcast = self.sharded.is_broadcast();

@@ -74,7 +74,7 @@ pub(super) fn leave(
     let wanted =
         table.sharding.reshard_pending.is_some() && listed.contains(me) && !is_room_for(table, living(), 0);
     let rests = || {
-        let runs = table.ctx.local.given_of(table.job.id).next().is_some();
+        let runs = table.ctx.local.runs.of_job(table.job.id).next().is_some();
         !runs && table.run_state(me).is_some_and(|run_state| run_state.is_empty())
     };
     let goes = wanted && rests() && !among().contains(me);

@@ -4,7 +4,7 @@ use super::NamedFunction;
 
 /// Functions that take a tuple of three or more parts.
 pub(super) const TUPLES: &[NamedFunction] = &[
-    ("crates/core/src/local/peer_state.rs", "begin"),
+    ("crates/core/src/local/planning_state.rs", "begin"),
     ("crates/core/src/rules/health.rs", "conflict"),
     ("crates/node/src/history/tables.rs", "table"),
     ("crates/node/src/history/writer.rs", "open"),

@@ -103,7 +103,7 @@ impl DispatchedRuns<'_> {
 
     /// Whether a run that this node accepted beside others has not begun; no other is accepted before it has.
     fn is_unstarted(&self) -> bool {
-        let given = |run: &Attempt| self.ctx().local.given_to(self.runs.job.id, &self.runs.id(run)).is_some();
+        let given = |run: &Attempt| self.ctx().local.runs.get(self.runs.job.id, &self.runs.id(run)).is_some();
         self.runs.job.max_concurrent_runs() > 1 && self.own_runs().any(|run| run.is_claimed() && !given(run))
     }
 
@@ -114,11 +114,11 @@ impl DispatchedRuns<'_> {
         if now < from {
             return out.add(RuleAction::JobAt(self.runs.job.id, from));
         }
-        let peers = &ctx.local.peers;
-        if peers.reread.contains_key(&self.runs.job.id) || ctx.local.reading.contains(&self.runs.job.id) {
+        let offers = &ctx.local.offers;
+        if offers.reread_at(self.runs.job.id).is_some() || ctx.local.reads.is_reading(self.runs.job.id) {
             return;
         }
-        let sent = peers.offers.get(&(self.runs.job.id, run.fire.clone()));
+        let sent = offers.sent(self.runs.job.id, &run.fire);
         let elsewhere = sent.filter(|sent| sent.to != *ctx.member);
         if elsewhere.is_some_and(|sent| matches!(sent.state, OfferState::Asked | OfferState::Taken)) {
             return;
@@ -129,7 +129,7 @@ impl DispatchedRuns<'_> {
             *member != ctx.member
                 && self.runs.job.fits(member)
                 && !busy.contains(member)
-                && !peers.is_unreachable(member, beat)
+                && !ctx.local.peers.is_unreachable(member, beat)
                 && ctx.view.member(member).is_some_and(|state| !state.info.address.is_empty())
         };
         let others = eligibility::candidates(ctx).into_iter().filter(may_take);

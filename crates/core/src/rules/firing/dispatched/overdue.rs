@@ -9,10 +9,10 @@ use crate::view::JobId;
 /// Whether to read the plan because another node had no slot for one of its runs and this node has one. If this node
 /// has none either, it looks at the job again when a slot becomes free.
 pub(super) fn must_read_overdue(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) -> bool {
-    let unread = ctx.local.peers.overdue_of(id).filter(|(_, read)| !read);
-    let due = unread.map(|(fire, _)| moment(fire, ctx.now.wall, ctx.now.wall)).min();
+    let unread = ctx.local.offers.unread_overdue(id);
+    let due = unread.map(|fire| moment(fire, ctx.now.wall, ctx.now.wall)).min();
     // While a read is in flight or is to be repeated, the old copy decides nothing, even if another run takes the slot.
-    let is_read = ctx.local.reading.contains(&id) || ctx.local.put_off.contains_key(&id);
+    let is_read = ctx.local.reads.is_reading(id) || ctx.local.checks.is_put_off(id);
     let reads = is_read || free_slots(ctx.view, ctx.local) > out.claimed;
     if let Some(due) = due.filter(|_| !reads) {
         out.add(RuleAction::JobAwaitsSlot(id, due));
@@ -22,9 +22,7 @@ pub(super) fn must_read_overdue(ctx: &RuleContext<'_>, id: JobId, out: &mut Rule
 
 /// From when on this node takes a run planned for another one, which had no slot for it; `None` where it does not.
 pub(super) fn takes_over(ctx: &RuleContext<'_>, id: JobId, run: &Attempt) -> Option<Wall> {
-    let key = (id, run.fire.clone());
-    let is_known = ctx.local.peers.overdue.get(&key) == Some(&true);
-    if run.by == *ctx.member || run.is_claimed() || !is_known {
+    if run.by == *ctx.member || run.is_claimed() || !ctx.local.offers.is_overdue(id, &run.fire) {
         return None;
     }
     let now = ctx.now.wall;

@@ -59,7 +59,7 @@ impl DispatchedRuns<'_> {
     /// Ends a running run for a later fire, where the job says so.
     pub(super) fn give_way(&self, out: &mut RuleOutput) {
         let ctx = self.ctx();
-        let given = ctx.local.given_of(self.runs.job.id).map(|(_, given)| given);
+        let given = ctx.local.runs.of_job(self.runs.job.id).map(|(_, given)| given);
         for given in given.filter(|given| given.ended.is_none() && !given.stopping) {
             let ours = |run: &&Attempt| {
                 run.is_claimed()

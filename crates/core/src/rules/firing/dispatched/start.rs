@@ -18,10 +18,10 @@ impl DispatchedRuns<'_> {
     /// Starts accepted runs within a second of their moment; later ones are confirmed first.
     pub(super) fn start_all(&self, out: &mut RuleOutput) {
         let (local, job) = (self.ctx().local, self.runs.job);
-        if local.put_off.contains_key(&job.id) {
+        if local.checks.is_put_off(job.id) {
             return;
         }
-        let mut going = local.given_of(job.id).count();
+        let mut going = local.runs.of_job(job.id).count();
         for run in self.own_runs().filter(|run| run.is_claimed() && !self.runs.is_given(run)) {
             let before = out.actions.len();
             if going < job.max_concurrent_runs() {

@@ -17,13 +17,13 @@ impl RunStateWriter<'_> {
     pub(super) fn start(&mut self, out: &mut RuleOutput) {
         let ctx = self.context();
         let id = self.sharded.job.id;
-        if ctx.local.put_off.contains_key(&id) {
+        if ctx.local.checks.is_put_off(id) {
             return;
         }
         // With other jobs waiting for slots they get their turns in between.
-        let rivals = ctx.local.waiting.has_rivals(self.sharded.job.priority(), id);
+        let rivals = ctx.local.slot_waiters.has_rivals(self.sharded.job.priority(), id);
         let most = if rivals { 1 } else { STARTS };
-        let given: ShardSet = ctx.local.given_of(id).map(|(shard, _)| shard).collect();
+        let given: ShardSet = ctx.local.runs.of_job(id).map(|(shard, _)| shard).collect();
         let mut open: Vec<&Attempt> = self.current.open.iter().collect();
         open.sort_by_key(|open| open.due);
         let mut late = Vec::new();
@@ -33,7 +33,9 @@ impl RunStateWriter<'_> {
             if idle.is_empty() {
                 continue;
             }
-            if open.wait.is_some() && (ctx.local.leaving || ctx.local.unable.is_some()) {
+            if open.wait.is_some()
+                && (ctx.local.availability.is_leaving() || !ctx.local.availability.is_able())
+            {
                 continue;
             }
             let readiness = self.runs.readiness(open, out);

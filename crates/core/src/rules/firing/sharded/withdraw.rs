@@ -18,7 +18,7 @@ impl RunStateWriter<'_> {
     /// Withdraws runs that were claimed ahead and not started, where they should not start any more.
     pub(super) fn withdraw(&mut self) {
         let given: ShardSet =
-            self.context().local.given_of(self.sharded.job.id).map(|(shard, _)| shard).collect();
+            self.context().local.runs.of_job(self.sharded.job.id).map(|(shard, _)| shard).collect();
         self.cancel(&given);
         for open in self.draft.open.clone() {
             let idle = open.shards.minus(&given);
@@ -55,13 +55,14 @@ impl RunStateWriter<'_> {
     /// Drops the runs of cancelled shards that have not started.
     fn cancel(&mut self, given: &ShardSet) {
         let local = &self.context().local;
-        if local.called_off.is_empty() {
+        if !local.commands.has_cancelled() {
             return;
         }
         for open in self.draft.open.clone() {
             let idle = if open.wait.is_some() { open.shards.clone() } else { open.shards.minus(given) };
             let run = |shard| self.runs.run_id(&open.fire, shard);
-            let called: ShardSet = idle.iter().filter(|shard| local.is_cancelled(&run(*shard))).collect();
+            let called: ShardSet =
+                idle.iter().filter(|shard| local.commands.is_cancelled(&run(*shard))).collect();
             if !called.is_empty() {
                 self.give_up(&open, &called, MANUAL);
                 self.draft.close(&called);
