@@ -13,6 +13,7 @@ use evenkeel_core::time::{Mono, Wall};
 
 use super::actor::RewindWait;
 use super::clock::START;
+use super::rewind_counts::RewindCounts;
 use super::{SimNode, SimWorld, WorldEvent};
 use crate::invariants::{InvariantChecker, RecordedVerdicts};
 
@@ -24,34 +25,6 @@ pub struct RegistrySnapshot {
     store: Store,
     watch: InvariantChecker,
     verdicts: RecordedVerdicts,
-}
-
-/// The number of rewinds, and their effects.
-pub(super) struct RewindCounts {
-    /// The number of rewinds.
-    count: u32,
-    /// The number of rewinds at the latest join.
-    founded: u32,
-    /// The registry's own generation.
-    engine: u16,
-    /// The newest generation that tokens carry.
-    begun: u16,
-}
-
-impl Default for RewindCounts {
-    fn default() -> Self {
-        Self { count: 0, founded: 0, engine: 1, begun: 1 }
-    }
-}
-
-impl RewindCounts {
-    pub(super) fn count(&self) -> u32 {
-        self.count
-    }
-
-    pub(super) fn engine(&self) -> u16 {
-        self.engine
-    }
 }
 
 /// The position of the registry, combined with a bookmark of it.
