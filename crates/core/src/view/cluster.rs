@@ -193,7 +193,7 @@ impl View {
         let peers = &mut self.peers;
         // No rule uses the counts, so none need look again.
         touched.peers |= !matches!(parsed, ParsedKey::Count(..));
-        let told = match parsed {
+        let result = match parsed {
             ParsedKey::Load(node) => learn(&mut peers.loads, node, change),
             ParsedKey::Count(node, job) => learn(&mut peers.counts, (job, node), change),
             ParsedKey::Beat(operation) => {
@@ -217,7 +217,7 @@ impl View {
             ParsedKey::Notifications(job) => learn(&mut peers.notifications, job, change),
             _ => return,
         };
-        match told {
+        match result {
             LearnResult::Gone => {
                 self.gone.insert(change.key.clone(), change.revision);
             }
@@ -239,11 +239,11 @@ fn learn<K: Ord, T: DeserializeOwned>(
     change: &Change,
 ) -> LearnResult {
     let mut known = map.remove(&key).unwrap_or_default();
-    let told = learn_one(&mut known, change);
-    if !matches!(told, LearnResult::Gone) {
+    let result = learn_one(&mut known, change);
+    if !matches!(result, LearnResult::Gone) {
         map.insert(key, known);
     }
-    told
+    result
 }
 
 fn learn_one<T: DeserializeOwned>(known: &mut KnownEntry<T>, change: &Change) -> LearnResult {

@@ -32,7 +32,7 @@ impl View {
         self.sharded.iter().any(|(id, sharded)| {
             let mut assignments = sharded.sharding.shard_map.assignments.iter();
             let job = self.job(*id);
-            assignments.any(|portion| portion.holder == *member && !portion.groups.is_empty())
+            assignments.any(|assignment| assignment.holder == *member && !assignment.groups.is_empty())
                 && job.is_enabled()
                 && job.terms().is_some_and(|(_, terms)| !terms.sticky_shards)
                 && job.available().iter().any(|other| *other != member)
