@@ -72,7 +72,7 @@ pub fn keys_of(job: &JobName, place: Option<&Value>) -> BTreeSet<Key> {
     let sharding = place.and_then(|value| decode::<Assignment>(value)).and_then(|place| place.sharding);
     if let Some(sharding) = sharding {
         let assignments =
-            sharding.shard_map.assignments.iter().chain(&sharding.kept).map(|portion| &portion.holder);
+            sharding.shard_map.assignments.iter().chain(&sharding.kept).map(|assignment| &assignment.holder);
         let may = sharding
             .run_states
             .iter()
@@ -121,7 +121,7 @@ fn map_members(key: &Key, value: &Value, see: &mut dyn FnMut(&mut Member)) -> (K
             place.owner.iter_mut().for_each(&mut *see);
             if let Some(sharding) = &mut place.sharding {
                 let assignments = sharding.shard_map.assignments.iter_mut().chain(&mut sharding.kept);
-                let assignments = assignments.map(|portion| &mut portion.holder);
+                let assignments = assignments.map(|assignment| &mut assignment.holder);
                 let run_states = sharding.run_states.iter_mut().chain(&mut sharding.shard_map.among);
                 run_states.chain(assignments).chain(&mut sharding.leader).for_each(see);
             }

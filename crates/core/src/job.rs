@@ -47,7 +47,7 @@ pub use pool::Pool;
 pub use priority::Priority;
 pub use program::{LaunchSettings, Program, SHELL};
 pub use retry::{Backoff, Retry};
-pub use spec::{EnabledSwitch, OperatorSwitches, Spec, SwitchOrigin};
+pub use spec::{EnabledSwitch, OperatorSwitches, Spec, SwitchOrigin, SwitchPosition};
 
 /// The longest list of fires that `catch_up = all(n)` catches up.
 pub const CATCH_UP_MAX: u32 = 1_000;

@@ -93,7 +93,7 @@ fn claimed(
         (Some(open), _) => format!("its run of {} is not over on {}", open.due, open.by.node),
         (None, None) => "no node holds it".into(),
         (None, Some(holder)) if !lives(holder) => {
-            format!("its holder {holder} is gone, and nobody has taken it over")
+            format!("its holder {holder} is gone, and no node has taken it over")
         }
         (None, Some(holder)) => {
             format!("{} holds it and has not claimed the fire: has it a free slot?", holder.node)
@@ -124,7 +124,7 @@ fn planned(fire: Wall, now: Wall, plan: Option<&Plan>, lives: &dyn Fn(&Member) -
             FireStatus::Finished
         }
         None => {
-            FireStatus::Waiting("nobody has planned it: is there a planner, and a node with room?".into())
+            FireStatus::Waiting("no node has planned it: is there a planner, and a node with room?".into())
         }
     }
 }
@@ -138,7 +138,9 @@ fn sharded(
     lives: &dyn Fn(&Member) -> bool,
 ) -> FireStatus {
     if sharding.shard_map.number == 0 {
-        return FireStatus::Waiting("its shards were never cut: is there a node that takes part?".into());
+        return FireStatus::Waiting(
+            "its shards were never assigned: is there a node that takes part?".into(),
+        );
     }
     let (mut waits, mut goes) = (ShardSet::empty(), None);
     for (member, run_state) in run_states {
@@ -281,7 +283,7 @@ mod tests {
             ..Plan::default()
         };
         let stand = |plan: Option<&Plan>| fire_status(at(100), at(160), FireRecords::Planned(plan), &lives);
-        waits(&stand(None), "nobody has planned it");
+        waits(&stand(None), "no node has planned it");
         waits(&stand(Some(&run("a@1", 1, None))), "which has not accepted it");
         waits(&stand(Some(&run("gone@1", 1, None))), "which is gone");
         goes(&stand(Some(&run("a@1", 1, Some(100)))), "not over on a");
@@ -316,7 +318,7 @@ mod tests {
             fire_status(at(100), at(160), FireRecords::Sharded(sharding, run_states, off), &lives)
         };
         let (none, cut) = (ShardSet::empty(), sharding(3, None));
-        waits(&stand(&sharding(0, None), &BTreeMap::new(), &none), "never cut");
+        waits(&stand(&sharding(0, None), &BTreeMap::new(), &none), "never assigned");
         let behind = run_states(group(40, ShardSet::range(2, 4)), Vec::new());
         waits(&stand(&cut, &behind, &none), "shards 2-3 have not begun");
         assert_eq!(stand(&cut, &behind, &ShardSet::range(2, 4)), FireStatus::Finished, "nobody expects them");

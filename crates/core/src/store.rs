@@ -10,6 +10,15 @@ use crate::time::{Millis, Mono};
 /// How many changes the feed remembers before a slow listener must list again.
 const LOG_MAX: usize = 65_536;
 
+/// The numbers of revisions and leases that an engine gives after it went back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumbersAfterRollback {
+    /// None is given twice.
+    GoOn,
+    /// Those since the state that it went back to are given once more.
+    Repeat,
+}
+
 /// A registry without IO. Time is the caller's: leases live by the `now` of the calls, which must not go back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Store {
@@ -232,10 +241,10 @@ impl Store {
     }
 
     /// Goes back to the state `then`, as an engine restored from a backup, or whose replica lagged. Some engines then
-    /// give the numbers of revisions and leases once more; with `counts_on` none is given twice.
-    pub fn go_back(&mut self, then: Self, counts_on: bool) {
+    /// give the numbers of revisions and leases once more.
+    pub fn go_back(&mut self, then: Self, numbers: NumbersAfterRollback) {
         let now = core::mem::replace(self, then);
-        if counts_on {
+        if numbers == NumbersAfterRollback::GoOn {
             self.revision = Revision(now.revision.0 + 1);
             self.last_lease = now.last_lease;
         }
@@ -323,9 +332,9 @@ mod tests {
         store.commit(Mono(0), &txn(vec![], vec![put("a", "2", None), put("b", "2", None)]));
         let (lost, lease) = (store.revision(), store.open(Mono(0), Millis(100)));
         let mut anew = store.clone();
-        anew.go_back(then.clone(), false);
+        anew.go_back(then.clone(), NumbersAfterRollback::Repeat);
         assert_eq!((anew.revision(), anew.open(Mono(0), Millis(100))), (then.revision(), lease));
-        store.go_back(then, true);
+        store.go_back(then, NumbersAfterRollback::GoOn);
         assert_eq!(store.entry(&key("a")).map(|e| (&*e.value, e.revision)), Some((&b"1"[..], Revision(1))));
         assert!(store.entry(&key("b")).is_none() && !store.is_open(lease));
         assert!(store.open(Mono(0), Millis(100)) > lease);

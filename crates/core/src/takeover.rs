@@ -16,19 +16,19 @@ pub(crate) fn txn(
     run_state: &KnownEntry<RunState>,
     gone: Guard,
 ) -> Txn {
-    let lane_key = keys::run_state(job.name());
+    let run_state_key = keys::run_state(job.name());
     let guards =
-        ctx.born().into_iter().chain([job.assignment_guard(), gone, run_state.guard(lane_key.clone())]);
+        ctx.born().into_iter().chain([job.assignment_guard(), gone, run_state.guard(run_state_key.clone())]);
     // A job that may not be owned is released; but the history needs a verdict on its last run.
-    let told = run_state.value.as_ref().is_none_or(|l| l.open.is_empty() && l.verdicts.is_empty());
+    let is_settled = run_state.value.as_ref().is_none_or(|l| l.open.is_empty() && l.verdicts.is_empty());
     let stays = job.is_enabled() && job.fits(ctx.member);
-    let owner = (stays || !told).then(|| ctx.member.clone());
+    let owner = (stays || !is_settled).then(|| ctx.member.clone());
     let place = Assignment { owner, ..job.assignment().next() };
     let mut writes =
         Vec::from([Write::Put { key: keys::assignment(job.name()), value: encode(&place), owner: None }]);
     if let Some(run_state) = run_state.value.as_ref().filter(|l| !l.open.is_empty()) {
         let settled = settle(&JobRuns::new(ctx, *job), run_state, |_| true, "its node is gone");
-        writes.push(Write::Put { key: lane_key, value: encode(&settled), owner: None });
+        writes.push(Write::Put { key: run_state_key, value: encode(&settled), owner: None });
     }
     Txn { guards: guards.collect(), writes }
 }

@@ -1,146 +1,47 @@
 //! The view: a node's typed, indexed copy of the registry, which reports the jobs that each change touched.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::ids::{CalendarName, Fire, JobName, LockName, Member, NodeName};
-use crate::job::{Delivery, MisfireSettings, Notify, Placement, Priority, Spec};
-use crate::keys::{self, Key};
-use crate::record::{
-    Assignment, Attempt, LockRecord, MemberInfo, NodeIntent, NodeSwitches, RunState, SpecRecord,
-    TriggerRecord, decode,
-};
-use crate::registry::{Guard, Revision, Value};
-use crate::schedule::Schedule;
-use crate::time::{Mono, Wall};
+use crate::ids::{JobName, LockName, Member, NodeName};
+use crate::keys::Key;
+use crate::record::{LockRecord, MemberInfo, NodeIntent, NodeSwitches, RunState, TriggerRecord};
+use crate::registry::Revision;
+use crate::time::Mono;
 
 mod absorb;
+mod calendar_index;
 mod calendars;
 mod cluster;
+mod cluster_index;
 mod dispatched;
+mod dispatched_index;
+mod group_index;
 mod groups;
 mod index;
 mod job_id;
+mod job_state;
+mod job_view;
+mod known_entry;
+mod name_index;
 mod names;
 mod notify;
+mod pool_index;
 mod pools;
 mod sharded;
+mod sharded_index;
 mod unschedulable;
 
 pub use absorb::ViewChanges;
 pub use cluster::DISPATCH;
-pub use dispatched::{DispatchedState, KnownPlan};
-pub use groups::GroupId;
+pub use dispatched_index::{DispatchedState, KnownPlan};
+pub use group_index::GroupId;
 pub use job_id::JobId;
-pub use sharded::{KnownShardState, ShardTerms, ShardedState};
-
-/// An entry's record with the revision at which it was read.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct KnownEntry<T> {
-    /// The record; `None` when the entry is absent or unreadable.
-    pub value: Option<T>,
-    /// When it was written, or found absent.
-    pub revision: Revision,
-    absent: bool,
-}
-
-impl<T> KnownEntry<T> {
-    /// The guard that the entry under `key` is still as it is known.
-    #[must_use]
-    pub fn guard(&self, key: Key) -> Guard {
-        if self.value.is_none() && self.absent { Guard::Absent(key) } else { Guard::At(key, self.revision) }
-    }
-
-    /// Whether there is an entry that cannot be decoded.
-    #[must_use]
-    pub fn is_unreadable(&self) -> bool {
-        self.value.is_none() && !self.absent
-    }
-
-    /// An entry known to be absent since this revision.
-    #[must_use]
-    pub fn absent(revision: Revision) -> Self {
-        Self { value: None, revision, absent: true }
-    }
-
-    /// An entry as read; `value` is `None` when it is unreadable.
-    #[must_use]
-    pub fn present(value: Option<T>, revision: Revision) -> Self {
-        Self { value, revision, absent: false }
-    }
-}
-
-impl<T> Default for KnownEntry<T> {
-    fn default() -> Self {
-        Self::absent(Revision(0))
-    }
-}
-
-/// The view's data of one job. Kept small: the declaration stays encoded, and most jobs belong to other nodes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct JobState {
-    pub(crate) name: JobName,
-    pub(crate) spec: KnownEntry<Value>,
-    pub(crate) enabled: bool,
-    pub(crate) live: bool,
-    pub(crate) placement: Placement,
-    pub(crate) priority: Priority,
-    /// The jobs that may run on the same nodes.
-    pub(crate) group: GroupId,
-    pub(crate) owner: Option<Arc<Member>>,
-    pub(crate) epoch: u64,
-    pub(crate) assignment: Revision,
-    /// Whether it has no owner while its run waits for another attempt.
-    pub(crate) waits: bool,
-    /// The version of the spec, and the version that the assignment goes with.
-    pub(crate) versions: (u64, u64),
-    /// Since when, by our clock, it has had no owner.
-    pub(crate) free_since: Mono,
-    /// Our own order among free jobs.
-    pub(crate) order: u64,
-    listing: u32,
-    /// The calendars that it names.
-    pub(crate) calendars: Box<[CalendarName]>,
-    /// Its notification settings.
-    pub(crate) notify: Option<Box<Notify>>,
-}
-
-/// The part of a job's declaration that firing needs, decoded once for the jobs owned here.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct JobTerms {
-    /// The schedule, under the calendars that the job names; `None` for a job that runs only when triggered, and while
-    /// one of its calendars is missing.
-    pub schedule: Option<Schedule>,
-    /// Fires up to here are ignored.
-    pub since: Wall,
-    /// Whether it runs only when triggered manually.
-    pub paused: bool,
-    /// Whether it may be owned at all.
-    pub enabled: bool,
-    /// The delivery: what becomes of a run whose outcome is unknown.
-    pub delivery: Delivery,
-    /// Its misfire settings.
-    pub misfire: MisfireSettings,
-    /// After how many runs in a row that ended badly it is paused.
-    pub pause_after_failures: Option<u32>,
-    /// The terms that only sharded jobs have.
-    pub shards: Option<Box<ShardTerms>>,
-}
-
-/// An owned job: its run state and the decoded terms.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct OwnedJob {
-    /// The run state; `None` while it was not read yet.
-    pub run_state: Option<KnownEntry<RunState>>,
-    /// The keys of an owned job's run state and assignment: each fire uses them, so they are built once.
-    pub keys: Option<(Key, Key)>,
-    /// The job's terms; `None` when the job is deleted or unreadable.
-    pub terms: Option<Box<JobTerms>>,
-    /// Whether a fire is open that this node runs in this life.
-    opens: usize,
-}
+pub(crate) use job_state::JobState;
+pub use job_state::{JobTerms, OwnedJob};
+pub use known_entry::KnownEntry;
+pub use sharded_index::{KnownShardState, ShardTerms, ShardedState};
 
 /// A living member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -175,8 +76,8 @@ pub struct View {
     /// The locks that this node holds in this life.
     own_locks: BTreeSet<LockName>,
     jobs: Vec<JobState>,
-    names: names::NameIndex,
-    groups: groups::JobGroups,
+    names: name_index::NameIndex,
+    groups: group_index::JobGroups,
     owned: BTreeMap<Arc<Member>, BTreeSet<JobId>>,
     triggers: BTreeMap<JobId, KnownEntry<TriggerRecord>>,
     held: BTreeMap<JobId, OwnedJob>,
@@ -187,10 +88,10 @@ pub struct View {
     switches: BTreeMap<(JobName, NodeName), KnownEntry<NodeSwitches>>,
     /// The dispatched jobs, and the remains of former ones.
     dispatched: BTreeMap<JobId, DispatchedState>,
-    planned_runs: dispatched::PlannedRuns,
-    peers: cluster::ClusterEntries,
-    calendars: calendars::CalendarIndex,
-    pools: pools::PoolIndex,
+    planned_runs: dispatched_index::PlannedRuns,
+    peers: cluster_index::ClusterEntries,
+    calendars: calendar_index::CalendarIndex,
+    pools: pool_index::PoolIndex,
     /// The living jobs whose fires may be late or absent.
     watched: BTreeSet<JobId>,
     enabled: usize,
@@ -223,8 +124,8 @@ impl View {
             locks: BTreeMap::new(),
             own_locks: BTreeSet::new(),
             jobs: Vec::new(),
-            names: names::NameIndex::default(),
-            groups: groups::JobGroups::default(),
+            names: name_index::NameIndex::default(),
+            groups: group_index::JobGroups::default(),
             owned: BTreeMap::new(),
             triggers: BTreeMap::new(),
             held: BTreeMap::new(),
@@ -232,10 +133,10 @@ impl View {
             shard_run_states: BTreeMap::new(),
             switches: BTreeMap::new(),
             dispatched: BTreeMap::new(),
-            planned_runs: dispatched::PlannedRuns::default(),
-            peers: cluster::ClusterEntries::default(),
-            calendars: calendars::CalendarIndex::default(),
-            pools: pools::PoolIndex::default(),
+            planned_runs: dispatched_index::PlannedRuns::default(),
+            peers: cluster_index::ClusterEntries::default(),
+            calendars: calendar_index::CalendarIndex::default(),
+            pools: pool_index::PoolIndex::default(),
             watched: BTreeSet::new(),
             enabled: 0,
             open: 0,
@@ -406,157 +307,6 @@ impl View {
     /// All job numbers.
     pub fn ids(&self) -> impl Iterator<Item = JobId> {
         (0..u32::try_from(self.jobs.len()).unwrap_or(u32::MAX)).map(JobId)
-    }
-}
-
-impl OwnedJob {
-    /// The record of the run state; `None` while it is unread or absent.
-    #[must_use]
-    pub fn record(&self) -> Option<&RunState> {
-        self.run_state.as_ref()?.value.as_ref()
-    }
-}
-
-impl<'a> JobView<'a> {
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &'a JobName {
-        &self.state.name
-    }
-
-    /// Whether it is declared, readable and not deleted.
-    #[must_use]
-    pub fn is_live(&self) -> bool {
-        self.state.live
-    }
-
-    /// Whether it is live and not disabled.
-    #[must_use]
-    pub fn is_enabled(&self) -> bool {
-        self.state.enabled
-    }
-
-    /// Its owner.
-    #[must_use]
-    pub fn owner(&self) -> Option<&'a Member> {
-        self.state.owner.as_deref()
-    }
-
-    /// Its assignment as it stands in the registry.
-    #[must_use]
-    pub fn assignment(&self) -> Assignment {
-        let (owner, (_, version)) = (self.state.owner.as_deref().cloned(), self.state.versions);
-        let sharding = self.sharding().cloned().map(Box::new);
-        let planned = self.dispatched().is_some_and(|job| job.planned);
-        Assignment { owner, epoch: self.state.epoch, version, sharding, planned, waits: self.state.waits }
-    }
-
-    /// Whether spec and assignment go together. Changes of the two may arrive separately, and a guard on the assignment
-    /// vouches only for the spec that it was written with.
-    #[must_use]
-    pub fn is_consistent(&self) -> bool {
-        self.state.versions.0 == self.state.versions.1
-    }
-
-    /// The guard that the assignment is still as this view has it. Written ones count from 1.
-    #[must_use]
-    pub fn assignment_guard(&self) -> Guard {
-        self.assignment_guard_at(keys::assignment(self.name()))
-    }
-
-    /// The same for a caller that has built the key.
-    pub(crate) fn assignment_guard_at(&self, key: Key) -> Guard {
-        if self.state.epoch == 0 { Guard::Absent(key) } else { Guard::At(key, self.state.assignment) }
-    }
-
-    /// The guard that the spec is still as this view has it.
-    #[must_use]
-    pub fn spec_guard(&self) -> Guard {
-        self.state.spec.guard(keys::spec(self.name()))
-    }
-
-    /// The spec's record, decoded; `None` when it is absent or unreadable.
-    #[must_use]
-    pub fn spec_record(&self) -> Option<SpecRecord> {
-        decode(self.state.spec.value.as_ref()?)
-    }
-
-    /// The living declaration, decoded.
-    #[must_use]
-    pub fn spec(&self) -> Option<Spec> {
-        match self.spec_record()? {
-            SpecRecord::Live(spec) => Some(*spec),
-            SpecRecord::Deleted { .. } => None,
-        }
-    }
-
-    /// Its priority: which waiting run gets the next free slot.
-    #[must_use]
-    pub fn priority(&self) -> Priority {
-        self.state.priority
-    }
-
-    /// The triggers that it has.
-    #[must_use]
-    pub fn triggers(&self) -> Option<&'a KnownEntry<TriggerRecord>> {
-        self.view.triggers.get(&self.id)
-    }
-
-    /// Its run state and terms, where they matter to this node.
-    #[must_use]
-    pub fn held(&self) -> Option<&'a OwnedJob> {
-        self.view.held.get(&self.id)
-    }
-
-    /// Its terms, whatever its placement, as far as this node has them; `None` when it is deleted.
-    #[must_use]
-    pub fn job_terms(&self) -> Option<&'a JobTerms> {
-        let sharded = || self.sharded()?.terms.as_deref();
-        let planned = || self.dispatched()?.terms.as_deref();
-        let held = || self.held()?.terms.as_deref();
-        planned().or_else(sharded).or_else(held)
-    }
-
-    /// How many of its runs may execute at once.
-    #[must_use]
-    pub fn max_concurrent_runs(&self) -> usize {
-        self.job_terms().map_or(1, |terms| terms.misfire.overlap.max_concurrent_runs())
-    }
-
-    /// When a job fires next after a moment, if this node owns something of it or plans it.
-    #[must_use]
-    pub fn fires_after(&self, after: Wall) -> Option<Wall> {
-        self.job_terms()?.schedule.as_ref()?.next(after)
-    }
-
-    /// The open run of a fire in the run state of a claimed job that this node owns.
-    #[must_use]
-    pub fn open_of(&self, fire: &Fire) -> Option<&'a Attempt> {
-        self.held()?.record()?.open_of(fire)
-    }
-
-    /// Since when, by our clock, it has had no owner.
-    #[must_use]
-    pub fn free_since(&self) -> Mono {
-        self.state.free_since
-    }
-}
-
-impl JobTerms {
-    fn of(spec: &Spec, view: &View) -> Option<Self> {
-        let job = &spec.job;
-        // A declaration was checked before it was written; one that this version cannot read is left alone.
-        job.schedule().ok()?;
-        Some(Self {
-            schedule: view.schedule_of(job),
-            since: view.since_of(spec),
-            paused: spec.paused,
-            enabled: job.enabled,
-            delivery: job.delivery,
-            misfire: job.misfire_settings().ok()?,
-            pause_after_failures: job.pause_after_failures,
-            shards: ShardTerms::of(spec).map(Box::new),
-        })
     }
 }
 

@@ -47,7 +47,7 @@ use progress::WriteProgress;
 pub use query::HistoryError;
 pub(crate) use query::HistoryReader;
 pub use record::{AttemptState, EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord};
-use writer::HistoryWriter;
+use writer::{HistoryListeners, HistoryWriter};
 
 /// The handle of the node's one history writer.
 pub(crate) struct History {
@@ -92,8 +92,9 @@ impl History {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| e.to_string())?;
         let (name, sweeper) = (name.to_owned(), retention::RetentionSweeper::new(keep));
+        let listeners = HistoryListeners { events: told, changed, written: count, trouble };
         let write = async move {
-            match HistoryWriter::open(place, &name, sweeper, entries, (told, changed, count, trouble)).await {
+            match HistoryWriter::open(place, &name, sweeper, entries, listeners).await {
                 Ok(writer) => {
                     // The caller may have given up; then its queue is closed, and the writer ends.
                     let _ = opened.send(Ok(()));

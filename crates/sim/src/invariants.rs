@@ -18,13 +18,16 @@ use crate::faults::kinds;
 mod after_completion;
 mod assignments;
 mod belief_checks;
+mod belief_track;
 mod calendars;
 mod cancels;
 mod dispatched;
+mod generation_track;
 mod generations;
 mod labels;
 mod node_choices;
 mod overlap;
+mod peer_track;
 mod peers;
 mod plans;
 mod pools;
@@ -34,6 +37,8 @@ mod retries;
 mod run_states;
 mod runs;
 mod sharding;
+mod stored_calendars;
+mod ticket_track;
 mod tickets;
 mod tracks;
 mod versions;
@@ -41,8 +46,8 @@ mod versions;
 pub(crate) use cancels::is_manual;
 pub(crate) use tracks::JobTrack;
 
-use belief_checks::BeliefTrack;
-use tickets::TicketTrack;
+use belief_track::BeliefTrack;
+use ticket_track::TicketTrack;
 
 kinds! {
     /// The invariants. The numbers are those of `docs/invariants.md`.
@@ -182,6 +187,14 @@ pub(crate) struct CommittedTxn<'a> {
     pub applied: bool,
 }
 
+/// What the host of a member knows of it when its lease ends.
+pub(crate) struct MemberOnHost {
+    /// Whether its process still takes the lease for valid.
+    pub trusts_lease: bool,
+    /// A run of it that goes on, with its attempt.
+    pub run: Option<(RunId, u32)>,
+}
+
 /// The results: how often each invariant was tested, and the first violation.
 #[derive(Clone, Debug)]
 pub(crate) struct InvariantResults {
@@ -217,13 +230,13 @@ pub struct InvariantChecker {
     beliefs: BTreeMap<NodeName, BeliefTrack>,
     tickets: BTreeMap<(NodeName, u64, Ticket), TicketTrack>,
     lock_tokens: BTreeMap<(LockName, Token), Member>,
-    peers: peers::PeerTrack,
-    calendars: calendars::StoredCalendars,
+    peers: peer_track::PeerTrack,
+    calendars: stored_calendars::StoredCalendars,
     /// The layouts that each member's program knows.
     knows: BTreeMap<Member, Layouts>,
     /// Members that joined and whose entry is gone.
     gone: BTreeSet<Member>,
-    past: generations::GenerationTrack,
+    past: generation_track::GenerationTrack,
     starts: u64,
     sentinel: bool,
 }
@@ -238,11 +251,11 @@ impl InvariantChecker {
             beliefs: BTreeMap::new(),
             tickets: BTreeMap::new(),
             lock_tokens: BTreeMap::new(),
-            peers: peers::PeerTrack::default(),
-            calendars: calendars::StoredCalendars::new(),
+            peers: peer_track::PeerTrack::default(),
+            calendars: stored_calendars::StoredCalendars::new(),
             knows: BTreeMap::new(),
             gone: BTreeSet::new(),
-            past: generations::GenerationTrack::default(),
+            past: generation_track::GenerationTrack::default(),
             starts: 0,
             sentinel: canary,
         }

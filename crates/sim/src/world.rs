@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_core::effect::{Effect, Event as Announced, Run, Verdict};
+use evenkeel_core::effect::{Effect, Event as Announced};
 use evenkeel_core::ids::{NodeName, RunId};
 use evenkeel_core::input::{Answer, Command, CommandId, Input, LeaseEvent};
 use evenkeel_core::node::{Node, Settings, Wake};
@@ -21,22 +21,27 @@ use crate::trace::{Trace, describe};
 
 mod actor;
 pub mod clock;
+mod event;
 mod executor;
 mod feed;
 mod gather;
 mod history;
 mod operate;
+mod peer_network;
 mod peers;
 mod query;
 mod queue;
 mod registry;
+mod request;
 mod rewind;
+mod rewind_counts;
+mod verdict_store;
 
 pub use actor::RegistryLink;
 pub(crate) use actor::{HostedRun, SimNode};
 use clock::SimClock;
-use registry::SimRequest;
-pub(crate) use registry::TIMEOUT;
+use event::WorldEvent;
+pub(crate) use request::TIMEOUT;
 pub use rewind::RegistrySnapshot;
 
 /// The options of a world.
@@ -75,65 +80,6 @@ impl Default for WorldOptions {
     }
 }
 
-/// An event to come.
-#[derive(Clone, Debug)]
-enum WorldEvent {
-    Wake {
-        node: NodeName,
-        life: u64,
-        number: u64,
-    },
-    Give {
-        node: NodeName,
-        life: u64,
-        input: Input,
-    },
-    /// A node handles inputs that came together in one step.
-    GiveAll {
-        node: NodeName,
-    },
-    Arrive {
-        node: NodeName,
-        request: SimRequest,
-    },
-    Start {
-        node: NodeName,
-        life: u64,
-        run: Box<Run>,
-    },
-    End {
-        node: NodeName,
-        run: RunId,
-        attempt: u32,
-        number: u64,
-        ended: evenkeel_core::input::RunOutcome,
-    },
-    Guard {
-        node: NodeName,
-    },
-    Record {
-        node: NodeName,
-        life: u64,
-        verdict: Box<Verdict>,
-    },
-    /// A call arrives at another node.
-    Knock(u64, Box<peers::SimCall>),
-    /// The answer of a call arrives.
-    Reply {
-        number: u64,
-        by: NodeName,
-        input: Box<Input>,
-    },
-    /// The caller has stopped waiting.
-    GiveUp(u64),
-    /// A node has waited for those that may not have noticed the rewind of the registry.
-    Waited {
-        node: NodeName,
-        life: u64,
-    },
-    Sweep,
-}
-
 /// A world.
 pub struct SimWorld {
     options: WorldOptions,
@@ -144,7 +90,7 @@ pub struct SimWorld {
     /// The position up to which the checker has the registry's changes.
     told: Revision,
     /// The rewinds of the registry.
-    past: rewind::RewindCounts,
+    past: rewind_counts::RewindCounts,
     actors: BTreeMap<NodeName, SimNode>,
     weather: FaultRates,
     network: SimRandom,
@@ -152,8 +98,8 @@ pub struct SimWorld {
     /// The random waits of inputs before a common step.
     gathering: SimRandom,
     tally: FaultCounts,
-    history: history::SimHistory,
-    peers: peers::PeerNetwork,
+    history: verdict_store::SimHistory,
+    peers: peer_network::PeerNetwork,
     answers: BTreeMap<CommandId, Answer>,
     /// Kill requests for runs that did not run at the time of the request.
     kills: BTreeMap<CommandId, RunId>,
@@ -180,15 +126,15 @@ impl SimWorld {
             queue: queue::EventQueue::default(),
             store: Store::default(),
             told: Revision(0),
-            past: rewind::RewindCounts::default(),
+            past: rewind_counts::RewindCounts::default(),
             actors: BTreeMap::new(),
             weather: FaultRates::calm(4),
             network: SimRandom::new(options.seed, "network"),
             hosts: SimRandom::new(options.seed, "hosts"),
             gathering: SimRandom::new(options.seed, "gathering"),
             tally: FaultCounts::default(),
-            history: history::SimHistory::default(),
-            peers: peers::PeerNetwork::new(options.seed),
+            history: verdict_store::SimHistory::default(),
+            peers: peer_network::PeerNetwork::new(options.seed),
             answers: BTreeMap::new(),
             kills: BTreeMap::new(),
             next_ask: 0,

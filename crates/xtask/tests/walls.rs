@@ -303,9 +303,15 @@ fn parameters_without_names() {
         house.write("crates/core/src/planted.rs", "//! A planted file.\npub fn planted(is_so: bool) {}\n");
         house.edit("crates/core/src/lib.rs", |text| format!("{text}\nmod planted;\n"));
     });
-    check_catches("bools", "crates/core/src/store.rs: `go_back` needs no exception any more", |house| {
-        house.edit("crates/core/src/store.rs", |text| text.replace("counts_on: bool", "counts_on: CountsOn"));
-    });
+    check_catches(
+        "tuples",
+        "crates/server/src/api/shards.rs: `switch` needs no exception any more",
+        |house| {
+            let three = "Path<(JobName, String, String)>";
+            house
+                .edit("crates/server/src/api/shards.rs", |text| text.replace(three, "Path<ShardSwitchPath>"));
+        },
+    );
     let house = TreeCopy::copy();
     let fine = "fn planted(a: (u8, u8), b: impl Fn(u8, u8, u8) -> (u8, u8, u8), c: bool) {}";
     house.write("crates/core/src/planted.rs", &format!("//! A planted file.\n{fine}\n"));

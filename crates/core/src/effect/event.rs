@@ -258,10 +258,10 @@ event_table! {
     }
     Self::LeaderChanged(leader, epoch) => {
         kind: "leader_changed", level: Info, notified: true,
-        subject: Some(leader.as_ref().map_or_else(|| "nobody".to_owned(), ToString::to_string)), facts: [],
+        subject: Some(leader.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)), facts: [],
         text: ("{}", match leader {
             Some(node) => format!("node {node} leads now, epoch {epoch}"),
-            None => format!("nobody leads after epoch {epoch}"),
+            None => format!("no node leads after epoch {epoch}"),
         })
     }
     Self::LeaderLost(node) => {
@@ -353,10 +353,10 @@ mod tests {
         assert_eq!((alarm.kind, alarm.level, alarm.subject), ("alarm", EventLevel::Warn, None));
         assert_eq!(alarm.facts, [("held", 11), ("alarm", 10)]);
         assert_eq!(alarm.text, "alarm: holds 11 jobs, threshold is 10");
-        let nobody = Event::LeaderChanged(None, 3).report();
+        let none = Event::LeaderChanged(None, 3).report();
         assert_eq!(
-            (nobody.subject.as_deref(), nobody.text.as_str()),
-            (Some("nobody"), "nobody leads after epoch 3")
+            (none.subject.as_deref(), none.text.as_str()),
+            (Some("none"), "no node leads after epoch 3")
         );
         let texts = [1, 2].map(|nodes| Event::NodesChanged(nodes).to_string());
         assert_eq!(texts, ["there is 1 node now", "there are 2 nodes now"]);

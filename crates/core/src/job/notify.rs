@@ -116,12 +116,12 @@ impl Notify {
             if limit.is_some() && !self.names(occasion) {
                 let word = occasion.as_str();
                 return Err(format!(
-                    "notify.{field} is told to nobody: add {word:?} to notify.on, or leave it out"
+                    "notify.{field} has no effect: add {word:?} to notify.on, or leave it out"
                 ));
             }
         }
         if self.on.as_ref().is_some_and(Vec::is_empty) && !self.to.is_empty() {
-            return Err("notify.on is empty, so nobody is told anything: leave out notify.to".to_string());
+            return Err("notify.on is empty, so nothing is notified: leave out notify.to".to_string());
         }
         Ok(())
     }

@@ -30,6 +30,15 @@ pub struct Spec {
     pub operator: OperatorSwitches,
 }
 
+/// The two positions of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SwitchPosition {
+    /// The job is enabled.
+    On,
+    /// The job is disabled.
+    Off,
+}
+
 /// When an operator set a switch, and under which name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SwitchOrigin {
@@ -88,7 +97,8 @@ impl Spec {
     }
 
     /// Sets an operator's enabled switch. Where it equals the file's declaration, no earlier switch is left.
-    pub fn switch_enabled(&mut self, on: bool, origin: SwitchOrigin) {
+    pub fn switch_enabled(&mut self, to: SwitchPosition, origin: SwitchOrigin) {
+        let on = to == SwitchPosition::On;
         let declared = self.declared().enabled;
         self.job.enabled = on;
         self.operator.enabled = (on != declared).then_some(EnabledSwitch { declared, origin });
@@ -125,19 +135,23 @@ mod tests {
     fn a_switch_stands_until_the_declaration_says_something_else_or_an_operator_ends_it() {
         for declared in [true, false] {
             let mut switched = spec(declared);
-            switched.switch_enabled(!declared, ops());
+            let (same, other) = match declared {
+                true => (SwitchPosition::On, SwitchPosition::Off),
+                false => (SwitchPosition::Off, SwitchPosition::On),
+            };
+            switched.switch_enabled(other, ops());
             assert_eq!(switched.job.enabled, !declared, "what holds");
             assert_eq!(switched.declared(), spec(declared).job);
 
-            let same = Job { description: "new".into(), ..spec(declared).job };
-            let (job, operator) = switched.redeclared(&same);
+            let reworded = Job { description: "new".into(), ..spec(declared).job };
+            let (job, operator) = switched.redeclared(&reworded);
             assert_eq!((job.enabled, operator), (!declared, switched.operator.clone()));
 
             let changed = spec(!declared).job;
             let (job, operator) = switched.redeclared(&changed);
             assert_eq!((job.enabled, operator.is_empty()), (!declared, true), "the file says so itself");
 
-            switched.switch_enabled(declared, ops());
+            switched.switch_enabled(same, ops());
             assert_eq!(switched, spec(declared), "nothing is left of it");
         }
     }

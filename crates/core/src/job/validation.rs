@@ -239,8 +239,7 @@ impl Job {
         retry.read()?;
         if !self.monitor_execution {
             return Err(
-                "retry takes monitor_execution = true: nobody hears how a run ends that nobody monitors"
-                    .into(),
+                "retry takes monitor_execution = true: without it no node learns how a run ends".into()
             );
         }
         if !retry.exit_codes.is_empty() && self.command.is_none() {

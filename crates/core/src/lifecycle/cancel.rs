@@ -13,7 +13,7 @@ use crate::record::TriggerRequest;
 use crate::view::{JobView, View};
 
 /// The reason of a cancelled run.
-pub const MANUAL: &str = "ended by hand";
+pub const MANUAL: &str = "ended by an operator";
 
 /// Whether this member is to start the run, or to attempt it again, by its own entries.
 #[must_use]

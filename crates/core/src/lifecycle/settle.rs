@@ -51,14 +51,14 @@ impl JobRuns<'_> {
     pub(crate) fn lose(&self, attempt: &Attempt, why: &str, mut outcomes: Outcomes<'_>) {
         let node = || attempt.by.node.as_str().into();
         if attempt.wait.is_some() {
-            let told = self.not_attempted(attempt, attempt.attempt, why);
-            return outcomes.verdicts.push(Verdict { node: node(), ..told });
+            let verdict = self.not_attempted(attempt, attempt.attempt, why);
+            return outcomes.verdicts.push(Verdict { node: node(), ..verdict });
         }
         outcomes.verdicts.push(self.lost(attempt, why));
         if self.job.spec().is_some_and(|spec| spec.job.retry.is_some()) {
             // It may have failed, and the history may expect another attempt.
-            let told = self.not_attempted(attempt, attempt.attempt + 1, "the attempt before is lost");
-            outcomes.verdicts.push(Verdict { node: node(), ..told });
+            let verdict = self.not_attempted(attempt, attempt.attempt + 1, "the attempt before is lost");
+            outcomes.verdicts.push(Verdict { node: node(), ..verdict });
         }
         self.count_failure(&mut outcomes);
     }

@@ -54,11 +54,11 @@ fn publish(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     wake_at(ctx, settings.start_of(beat + 1), "the next beat", out);
     let known = ctx.view.load_entry(node);
     let last = known.and_then(|known| known.value.as_ref());
-    let told = last.filter(|record| record.incarnation == ctx.member.incarnation);
+    let published = last.filter(|record| record.incarnation == ctx.member.incarnation);
     // Just after its start a node does not know its processors yet.
     let learnt = |record: &LoadRecord| record.sample.cpu.is_none() && ctx.local.host_load.cpu.is_some();
-    let is_told = told.is_some_and(|record| settings.beat_of(record.at) == beat && !learnt(record));
-    if is_told || !ctx.is_idle(&CommitScope::Load) {
+    let is_published = published.is_some_and(|record| settings.beat_of(record.at) == beat && !learnt(record));
+    if is_published || !ctx.is_idle(&CommitScope::Load) {
         return;
     }
     let record = LoadRecord {

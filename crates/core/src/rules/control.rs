@@ -126,7 +126,7 @@ fn standby(ctx: &RuleContext<'_>) -> ItemDecision {
             Some((leader, state)) if leader != ctx.member => {
                 format!("this node is on standby: ask the leader {} at {}", leader.node, state.info.address)
             }
-            _ => "nobody serves just now: try again in a few seconds".into(),
+            _ => "no node serves just now: try again in a few seconds".into(),
         },
     )
 }

@@ -44,15 +44,15 @@ const COMMIT: usize = 7;
 /// Plans the jobs of a step together, so that the runs of all are placed in the order in which they are due.
 pub fn decide(ctx: &RuleContext<'_>, focus: &[JobId], out: &mut RuleOutput) {
     let Some(right) = eligibility::planning_right(ctx) else { return };
-    let (mut batch, mut desks) = (None, Vec::new());
+    let (mut batch, mut writers) = (None, Vec::new());
     for id in focus {
         let Some(mut writer) = PlanWriter::open(ctx, *id, &right, out) else { continue };
         writer.revise(batch.get_or_insert_with(|| CandidateNodes::new(ctx)), out);
-        desks.push(writer);
+        writers.push(writer);
     }
     let Some(mut batch) = batch else { return };
-    placement::place_runs(ctx, &right, &mut desks, &mut batch);
-    for writer in desks {
+    placement::place_runs(ctx, &right, &mut writers, &mut batch);
+    for writer in writers {
         if ctx.local.planning.spreads(writer.job.id) {
             out.add(RuleAction::JobSpread(writer.job.id));
         }
@@ -292,8 +292,8 @@ impl<'a> PlanWriter<'a> {
             core::mem::take(&mut self.draft.runs).into_iter().partition(Attempt::is_claimed);
         self.draft.runs = kept;
         for run in gone.iter().filter(|run| run.attempt > 1) {
-            let told = self.runs.not_attempted(run, run.attempt, "its job was disabled or deleted");
-            self.draft.verdicts.push(told);
+            let verdict = self.runs.not_attempted(run, run.attempt, "its job was disabled or deleted");
+            self.draft.verdicts.push(verdict);
         }
         if !gone.is_empty() {
             self.draft.watermark = self.draft.watermark.min(self.draft.reached);

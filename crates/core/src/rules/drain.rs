@@ -122,10 +122,10 @@ pub(super) fn release(ctx: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn> {
         return None;
     }
     let known = job.held()?.run_state.as_ref()?;
-    let told = |v: &Verdict| ctx.local.verdicts.is_recorded(v);
+    let is_recorded = |v: &Verdict| ctx.local.verdicts.is_recorded(v);
     let verdicts = || known.value.iter().flat_map(|run_state| &run_state.verdicts);
     if match job.is_enabled() {
-        true => ctx.view.is_unschedulable(job.group()) && !verdicts().all(told),
+        true => ctx.view.is_unschedulable(job.group()) && !verdicts().all(is_recorded),
         false => verdicts().next().is_some(),
     } {
         return None;
@@ -139,11 +139,15 @@ pub(super) fn release(ctx: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn> {
     if waits && !job.is_enabled() || left.any(|open| open.wait.is_none()) {
         return None;
     }
-    let lane_key = keys::run_state(job.name());
+    let run_state_key = keys::run_state(job.name());
     let mut writes = Vec::new();
-    writes.extend(back.map(|back| Write::Put { key: lane_key.clone(), value: encode(&back), owner: None }));
+    writes.extend(back.map(|back| Write::Put {
+        key: run_state_key.clone(),
+        value: encode(&back),
+        owner: None,
+    }));
     let place = Assignment { owner: None, waits, ..job.assignment().next() };
     writes.push(Write::Put { key: keys::assignment(job.name()), value: encode(&place), owner: None });
-    let guards = ctx.born().into_iter().chain([job.assignment_guard(), known.guard(lane_key)]);
+    let guards = ctx.born().into_iter().chain([job.assignment_guard(), known.guard(run_state_key)]);
     Some(Txn { guards: guards.collect(), writes })
 }

@@ -17,13 +17,14 @@ use crate::view::JobId;
 
 /// Claims the leadership, or releases it.
 pub fn decide(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
-    let Some(table) = ShardedJob::of(ctx, id) else { return };
-    let leader = table.sharding.leader.as_ref();
+    let Some(sharded) = ShardedJob::of(ctx, id) else { return };
+    let leader = sharded.sharding.leader.as_ref();
     let mine = leader == Some(ctx.member);
-    if leader.is_some_and(|leader| !mine && !table.is_dead(leader)) {
+    if leader.is_some_and(|leader| !mine && !sharded.is_dead(leader)) {
         return;
     }
-    let eligible = table.is_enabled() && table.may_take_part() && table.job.available().contains(&ctx.member);
+    let eligible =
+        sharded.is_enabled() && sharded.may_take_part() && sharded.job.available().contains(&ctx.member);
     match (eligible, leader) {
         (true, _) if mine => {}
         (true, gone) => {
@@ -31,26 +32,26 @@ pub fn decide(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
             let mark = ReshardPending { since: ctx.now.wall, why: ReshardCause::Elected };
             let sharding = Sharding {
                 leader: Some(ctx.member.clone()),
-                reshard_pending: Some(table.sharding.reshard_pending.unwrap_or(mark)),
-                ..table.sharding.clone()
+                reshard_pending: Some(sharded.sharding.reshard_pending.unwrap_or(mark)),
+                ..sharded.sharding.clone()
             };
-            let (scope, name) = (table.scope(), table.job.name().clone());
+            let (scope, name) = (sharded.scope(), sharded.job.name().clone());
             out.notices.extend([
                 CommitNotice { scope: scope.clone(), sent: true, event: Event::Electing(name.clone()) },
                 CommitNotice { scope: scope.clone(), sent: false, event: Event::Elected(name) },
             ]);
-            out.commit(scope, CommitKind::Elect, table.txn(guard, [table.put(sharding)].into()));
+            out.commit(scope, CommitKind::Elect, sharded.txn(guard, [sharded.put(sharding)].into()));
         }
-        (false, Some(_)) if mine => resign(&table, None, CommitKind::Resign, out),
+        (false, Some(_)) if mine => resign(&sharded, None, CommitKind::Resign, out),
         // A disabled job ends without a leader, also if its leader ended first (S3-15).
-        (false, Some(gone)) if !table.is_enabled() && table.is_steward() => {
-            resign(&table, Some(Guard::Absent(keys::node(gone))), CommitKind::Depose, out);
+        (false, Some(gone)) if !sharded.is_enabled() && sharded.is_steward() => {
+            resign(&sharded, Some(Guard::Absent(keys::node(gone))), CommitKind::Depose, out);
         }
         (false, _) => {}
     }
 }
 
-fn resign(table: &ShardedJob<'_>, guard: Option<Guard>, kind: CommitKind, out: &mut RuleOutput) {
-    let sharding = Sharding { leader: None, ..table.sharding.clone() };
-    out.commit(table.scope(), kind, table.txn(guard, [table.put(sharding)].into()));
+fn resign(sharded: &ShardedJob<'_>, guard: Option<Guard>, kind: CommitKind, out: &mut RuleOutput) {
+    let sharding = Sharding { leader: None, ..sharded.sharding.clone() };
+    out.commit(sharded.scope(), kind, sharded.txn(guard, [sharded.put(sharding)].into()));
 }

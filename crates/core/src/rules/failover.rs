@@ -26,19 +26,19 @@ const PATIENCE: Millis = Millis(100);
 
 /// Looks for run states whose member is gone, and settles what is open in them.
 pub fn decide(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
-    let Some(table) = ShardedJob::of(ctx, id) else { return };
+    let Some(sharded) = ShardedJob::of(ctx, id) else { return };
     let dead: Vec<&Member> =
-        table.sharding.run_states.iter().filter(|member| table.is_dead(member)).collect();
-    let unread = dead.iter().filter(|member| table.known(member).is_none());
-    let unread: Vec<_> = unread.map(|member| keys::shard_run_state(table.job.name(), member)).collect();
+        sharded.sharding.run_states.iter().filter(|member| sharded.is_dead(member)).collect();
+    let unread = dead.iter().filter(|member| sharded.known(member).is_none());
+    let unread: Vec<_> = unread.map(|member| keys::shard_run_state(sharded.job.name(), member)).collect();
     if !unread.is_empty() {
         out.add(RuleAction::Read(id, unread));
     }
     for member in dead {
-        let Some(run_state) = table.run_state(member).filter(|run_state| !run_state.is_empty()) else {
+        let Some(run_state) = sharded.run_state(member).filter(|run_state| !run_state.is_empty()) else {
             continue;
         };
-        let legacy = DeadMemberRuns { sharded: &table, member, run_state };
+        let legacy = DeadMemberRuns { sharded: &sharded, member, run_state };
         if legacy.settle(out) {
             return;
         }
@@ -55,12 +55,12 @@ struct DeadMemberRuns<'a> {
 impl DeadMemberRuns<'_> {
     /// Moves this node's part into its own run state. Returns whether there was anything.
     fn settle(&self, out: &mut RuleOutput) -> bool {
-        let table = self.sharded;
-        let steward = table.is_steward();
-        let repeats = table.terms.is_some_and(|(t, _)| t.enabled && t.delivery == Delivery::AtLeastOnce);
+        let sharded = self.sharded;
+        let steward = sharded.is_steward();
+        let repeats = sharded.terms.is_some_and(|(t, _)| t.enabled && t.delivery == Delivery::AtLeastOnce);
         // Nothing executes between two attempts, so whatever the delivery nothing is in doubt. But each shard of a
         // broadcast job belongs to one node, and no other node continues it.
-        let alone = table.is_broadcast();
+        let alone = sharded.is_broadcast();
         let (goes_on, doubtful): (Vec<_>, Vec<_>) =
             self.run_state.open.iter().partition(|open| !alone && (repeats || open.wait.is_some()));
         let [goes_on, doubtful] = [goes_on, doubtful].map(|open| shards_of(&open));
@@ -70,7 +70,7 @@ impl DeadMemberRuns<'_> {
         if take.is_empty() && lost.is_empty() && !tells {
             return false;
         }
-        let Some(mut own) = table.run_state(table.ctx.member) else { return false };
+        let Some(mut own) = sharded.run_state(sharded.ctx.member) else { return false };
         let mut left = self.run_state.clone();
         own.seq = own.seq.max(left.seq) + 1;
         left.seq += 1;
@@ -99,22 +99,22 @@ impl DeadMemberRuns<'_> {
     /// As many unfinished shards as this node has slots for, but no more than its part; the leader takes shards that no
     /// node had a slot for in all the time that a reshard waits. A cordoned node takes none.
     fn part(&self, unfinished: &ShardSet, out: &mut RuleOutput) -> ShardSet {
-        let (table, ctx) = (self.sharded, self.sharded.ctx);
-        if unfinished.is_empty() || !table.may_take_part() {
+        let (sharded, ctx) = (self.sharded, self.sharded.ctx);
+        if unfinished.is_empty() || !sharded.may_take_part() {
             return ShardSet::empty();
         }
-        let mut takers = table.job.available();
+        let mut takers = sharded.job.available();
         takers.retain(|member| !ctx.view.is_cordoned(&member.node));
         if !takers.contains(&ctx.member) {
             return ShardSet::empty();
         }
-        if sharding::is_overdue(table) {
+        if sharding::is_overdue(sharded) {
             return unfinished.clone();
         }
         let free = free_slots(ctx.view, ctx.local).saturating_sub(out.claimed);
         if free == 0 {
             let due = self.run_state.open.iter().map(|open| open.due).min().unwrap_or(ctx.now.wall);
-            out.add(RuleAction::JobAwaitsSlot(table.job.id, due));
+            out.add(RuleAction::JobAwaitsSlot(sharded.job.id, due));
         }
         let most = if self.is_left_over(out) { free } else { free.min(self.fair(unfinished, takers.len())) };
         unfinished.lowest(most)
@@ -164,18 +164,19 @@ impl DeadMemberRuns<'_> {
     }
 
     fn commit(&self, own: &ShardRunState, left: &ShardRunState, kind: CommitKind, out: &mut RuleOutput) {
-        let (table, me) = (self.sharded, self.sharded.ctx.member);
+        let (sharded, me) = (self.sharded, self.sharded.ctx.member);
         let gone = Guard::Absent(keys::node(self.member));
         let guards =
-            table.run_state_guard(self.member).into_iter().chain(table.run_state_guard(me)).chain([gone]);
-        let mut writes = Vec::from([table.put_run_state(self.member, left), table.put_run_state(me, own)]);
+            sharded.run_state_guard(self.member).into_iter().chain(sharded.run_state_guard(me)).chain([gone]);
+        let mut writes =
+            Vec::from([sharded.put_run_state(self.member, left), sharded.put_run_state(me, own)]);
         // Every member with a run state is listed, so that it is looked for should that member die in turn.
-        if !table.sharding.run_states.contains(me) {
-            let mut sharding: Sharding = table.sharding.clone();
+        if !sharded.sharding.run_states.contains(me) {
+            let mut sharding: Sharding = sharded.sharding.clone();
             sharding.run_states.push(me.clone());
-            writes.push(table.put(sharding));
+            writes.push(sharded.put(sharding));
         }
-        out.commit(table.scope(), kind, table.txn(guards, writes));
+        out.commit(sharded.scope(), kind, sharded.txn(guards, writes));
     }
 }
 

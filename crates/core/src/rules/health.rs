@@ -208,16 +208,31 @@ pub(super) fn offline_write(
     (known.guard(key.clone()), Write::Put { key, value: encode(&record), owner: None })
 }
 
+/// The span in which a node replied that it serves, by our clock.
+struct ServingSpan<'a> {
+    node: &'a NodeName,
+    first: Mono,
+    last: Mono,
+}
+
+impl ServingSpan<'_> {
+    fn overlaps(&self, other: &ServingSpan<'_>) -> bool {
+        self.first.max(other.first) <= self.last.min(other.last)
+    }
+}
+
 /// The spans in which nodes replied that they serve.
 fn claims<'a>(
     ctx: &RuleContext<'a>,
     others: &[(&'a Member, &'a MemberState)],
-) -> impl Iterator<Item = (&'a NodeName, Mono, Mono)> {
+) -> impl Iterator<Item = ServingSpan<'a>> {
     let me = eligibility::serves(ctx).and(ctx.local.leadership.term());
-    let me = me.and_then(|term| Some((&ctx.member.node, term.serves?, ctx.now.mono)));
+    let me = me.and_then(|term| {
+        Some(ServingSpan { node: &ctx.member.node, first: term.serves?, last: ctx.now.mono })
+    });
     let heard = others.iter().filter_map(|(member, _)| {
         let (_, first, last) = ctx.local.peers.get(member)?.serves?;
-        Some((&member.node, first, last))
+        Some(ServingSpan { node: &member.node, first, last })
     });
     me.into_iter().chain(heard.collect::<Vec<_>>())
 }
@@ -231,19 +246,16 @@ fn doubtful<'b, 'a>(
     if said.len() < 2 || conflict(&said).is_some() {
         return None;
     }
-    said.sort_by_key(|(_, _, last)| *last);
-    let first = said.first()?.0;
+    said.sort_by_key(|span| span.last);
+    let first = said.first()?.node;
     others.iter().find(|(member, _)| member.node == *first)
 }
 
 /// Two nodes that claimed to serve in spans that overlap.
-fn conflict<'a>(said: &[(&'a NodeName, Mono, Mono)]) -> Option<(&'a NodeName, &'a NodeName)> {
-    said.iter().enumerate().find_map(|(at, (a, first, last))| {
-        let other = said
-            .iter()
-            .skip(at + 1)
-            .find(|(_, other_first, other_last)| first.max(other_first) <= last.min(other_last));
-        other.map(|(b, ..)| (*a, *b))
+fn conflict<'a>(said: &[ServingSpan<'a>]) -> Option<(&'a NodeName, &'a NodeName)> {
+    said.iter().enumerate().find_map(|(at, span)| {
+        let other = said.iter().skip(at + 1).find(|other| span.overlaps(other));
+        other.map(|other| (span.node, other.node))
     })
 }
 

@@ -4,12 +4,13 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use super::known_entry::{EntryUpdate, newer};
 use super::{GroupId, JobId, KnownEntry, MemberState, View};
 use crate::ids::{JobName, LockName, Member, NodeName, PoolName};
 use crate::job::{Placement, Priority};
 use crate::keys::{Key, ParsedKey, parse};
 use crate::record::{LockRecord, SpecRecord, decode};
-use crate::registry::{Change, ChangeBatch, Entry, Revision};
+use crate::registry::{Change, ChangeBatch, Revision};
 use crate::time::Mono;
 
 /// The effects of a batch of changes on the view.
@@ -318,20 +319,5 @@ impl View {
         };
         self.set_run_state(id, run_state);
         touched.jobs.insert(id);
-    }
-}
-
-pub(super) enum EntryUpdate<'a> {
-    Stale,
-    Gone(Revision),
-    Put(&'a Entry),
-}
-
-pub(super) fn newer(known: Option<Revision>, change: &Change) -> EntryUpdate<'_> {
-    let known = known.unwrap_or_default();
-    match &change.entry {
-        Some(entry) if entry.revision > known => EntryUpdate::Put(entry),
-        None if change.revision >= known => EntryUpdate::Gone(change.revision),
-        _ => EntryUpdate::Stale,
     }
 }

@@ -1,12 +1,12 @@
 //! The view of calendars and of the jobs that name them: a change of a calendar changes when those jobs are due.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::absorb::{EntryUpdate, newer};
-use super::{JobId, JobTerms, JobView, KnownEntry, View, ViewChanges};
+use super::calendar_index::KnownCalendar;
+use super::known_entry::{EntryUpdate, newer};
+use super::{JobId, JobTerms, JobView, KnownEntry, ShardTerms, View, ViewChanges};
 use crate::calendar::LocalTimes;
 use crate::ids::CalendarName;
 use crate::job::{Job, Spec};
@@ -15,28 +15,6 @@ use crate::record::{CalendarRecord, CalendarSpec, SpecRecord, decode};
 use crate::registry::{Change, Guard};
 use crate::schedule::{CalendarFilter, Schedule};
 use crate::time::Wall;
-
-/// A calendar's entry, and its parsed lines.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct KnownCalendar {
-    entry: KnownEntry<CalendarRecord>,
-    /// `None` for one that is deleted, or that this version cannot read.
-    times: Option<Arc<LocalTimes>>,
-}
-
-/// All calendars, with the jobs that name them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct CalendarIndex {
-    known: BTreeMap<CalendarName, KnownCalendar>,
-    users: BTreeMap<CalendarName, BTreeSet<JobId>>,
-}
-
-impl CalendarIndex {
-    /// The keys of all entries.
-    pub(super) fn keys(&self) -> impl Iterator<Item = keys::Key> {
-        self.known.keys().map(keys::calendar)
-    }
-}
 
 impl View {
     /// The existing calendars, by name.
@@ -107,9 +85,25 @@ impl View {
     /// The part of a declaration that firing needs.
     pub(super) fn terms_of(&self, record: Option<&SpecRecord>) -> Option<Box<JobTerms>> {
         match record? {
-            SpecRecord::Live(spec) => JobTerms::of(spec, self).map(Box::new),
+            SpecRecord::Live(spec) => self.living_terms_of(spec).map(Box::new),
             SpecRecord::Deleted { .. } => None,
         }
+    }
+
+    fn living_terms_of(&self, spec: &Spec) -> Option<JobTerms> {
+        let job = &spec.job;
+        // A declaration was checked before it was written; one that this version cannot read is left alone.
+        job.schedule().ok()?;
+        Some(JobTerms {
+            schedule: self.schedule_of(job),
+            since: self.since_of(spec),
+            paused: spec.paused,
+            enabled: job.enabled,
+            delivery: job.delivery,
+            misfire: job.misfire_settings().ok()?,
+            pause_after_failures: job.pause_after_failures,
+            shards: ShardTerms::of(spec).map(Box::new),
+        })
     }
 
     /// Updates which job names which calendar.

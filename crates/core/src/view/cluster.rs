@@ -1,14 +1,13 @@
 //! The view of the cluster: loads, beats, strikes, offline marks, the serving leader, settings.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
 use core::ops::Bound;
 use serde::de::DeserializeOwned;
 
-use super::absorb::{EntryUpdate, newer};
+use super::known_entry::{EntryUpdate, newer};
 use super::{KnownEntry, View, ViewChanges};
 use crate::ids::{JobName, Member, NodeName, Operation};
-use crate::keys::{self, Key, ParsedKey};
+use crate::keys::ParsedKey;
 use crate::load::Score;
 use crate::record::{
     BeatRecord, ClusterRecord, ClusterSettings, CountRecord, LoadRecord, NotificationRecord, OfflineRecord,
@@ -18,36 +17,6 @@ use crate::registry::Change;
 
 /// The operation of planning dispatched jobs (S0-26: create tasks).
 pub const DISPATCH: &str = "dispatch";
-
-/// The entries of the cluster as a whole.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct ClusterEntries {
-    loads: BTreeMap<NodeName, KnownEntry<LoadRecord>>,
-    counts: BTreeMap<(JobName, NodeName), KnownEntry<CountRecord>>,
-    beats: BTreeMap<Operation, KnownEntry<BeatRecord>>,
-    strikes: BTreeMap<(NodeName, NodeName), KnownEntry<StrikeRecord>>,
-    offline: BTreeMap<NodeName, KnownEntry<OfflineRecord>>,
-    serving: KnownEntry<ServingRecord>,
-    settings: KnownEntry<ClusterSettings>,
-    cluster: KnownEntry<ClusterRecord>,
-    notifications: BTreeMap<JobName, KnownEntry<NotificationRecord>>,
-}
-
-impl ClusterEntries {
-    /// All known keys, to find out which ones a listing lacks.
-    pub(super) fn keys(&self) -> Vec<Key> {
-        let mut all: Vec<Key> = self.loads.keys().map(keys::load).collect();
-        all.extend(self.counts.keys().map(|(job, node)| keys::count(node, job)));
-        all.extend(self.beats.keys().map(keys::beat));
-        all.extend(self.strikes.keys().map(|(node, observer)| keys::strike(node, observer)));
-        all.extend(self.offline.keys().map(keys::offline));
-        all.extend(self.notifications.keys().map(keys::notifications));
-        all.extend(self.serving.value.as_ref().map(|_| keys::serving()));
-        all.extend(self.settings.value.as_ref().map(|_| keys::settings()));
-        all.extend(self.cluster.value.as_ref().map(|_| keys::cluster()));
-        all
-    }
-}
 
 impl View {
     /// The settings of the whole cluster.
@@ -224,7 +193,7 @@ impl View {
         let peers = &mut self.peers;
         // No rule uses the counts, so none need look again.
         touched.peers |= !matches!(parsed, ParsedKey::Count(..));
-        let told = match parsed {
+        let result = match parsed {
             ParsedKey::Load(node) => learn(&mut peers.loads, node, change),
             ParsedKey::Count(node, job) => learn(&mut peers.counts, (job, node), change),
             ParsedKey::Beat(operation) => {
@@ -248,7 +217,7 @@ impl View {
             ParsedKey::Notifications(job) => learn(&mut peers.notifications, job, change),
             _ => return,
         };
-        match told {
+        match result {
             LearnResult::Gone => {
                 self.gone.insert(change.key.clone(), change.revision);
             }
@@ -270,11 +239,11 @@ fn learn<K: Ord, T: DeserializeOwned>(
     change: &Change,
 ) -> LearnResult {
     let mut known = map.remove(&key).unwrap_or_default();
-    let told = learn_one(&mut known, change);
-    if !matches!(told, LearnResult::Gone) {
+    let result = learn_one(&mut known, change);
+    if !matches!(result, LearnResult::Gone) {
         map.insert(key, known);
     }
-    told
+    result
 }
 
 fn learn_one<T: DeserializeOwned>(known: &mut KnownEntry<T>, change: &Change) -> LearnResult {

@@ -1,43 +1,14 @@
 //! The view of dispatched jobs: their terms, and the plans that were read. Plans are in no feed.
 
-use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 
-use super::absorb::{EntryUpdate, newer};
-use super::{JobId, JobTerms, JobView, KnownEntry, View, ViewChanges};
+use super::dispatched_index::{DispatchedState, KnownPlan, PlannedRuns};
+use super::known_entry::{EntryUpdate, newer};
+use super::{JobId, JobView, KnownEntry, View, ViewChanges};
 use crate::ids::{JobName, Member};
 use crate::job::Placement;
 use crate::record::{Plan, SpecRecord, decode};
-use crate::registry::{Change, Revision};
-
-/// A dispatched job, as far as it is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct DispatchedState {
-    /// Its plan; `None` while it was not read in this life.
-    pub plan: Option<KnownPlan>,
-    /// Its terms; `None` when it is deleted, not dispatched any more, or unreadable.
-    pub terms: Option<Box<JobTerms>>,
-    /// Whether its assignment says that its plan may hold runs.
-    pub planned: bool,
-}
-
-/// A plan, and up to which revision nothing newer is missing.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct KnownPlan {
-    /// The plan at that revision.
-    pub known: KnownEntry<Plan>,
-    /// That revision.
-    pub as_of: Revision,
-}
-
-/// The runs of each member, as far as plans are known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct PlannedRuns {
-    /// For each member the jobs of which runs are planned for it, or executing.
-    by: BTreeMap<Member, BTreeSet<JobId>>,
-    /// How many runs this node has accepted in this life.
-    pub(super) accepted: usize,
-}
+use crate::registry::Change;
 
 impl View {
     /// All dispatched jobs, and those with remains.

@@ -2,9 +2,8 @@
 
 use alloc::sync::Arc;
 
-use super::groups::{GroupId, GroupedJob};
-use super::names::order;
-use super::{JobId, JobState, KnownEntry, OwnedJob, View};
+use super::name_index::order;
+use super::{GroupId, JobId, JobState, KnownEntry, OwnedJob, View};
 use crate::ids::{JobName, Member};
 use crate::job::{Placement, Priority};
 use crate::record::{Attempt, RunState};
@@ -26,7 +25,7 @@ impl View {
         let order = order(self.me.as_str(), name.as_str());
         self.jobs.push(JobState {
             name: name.clone(),
-            spec: super::KnownEntry::default(),
+            spec: KnownEntry::default(),
             enabled: false,
             live: false,
             placement: Placement::default(),
@@ -54,9 +53,9 @@ impl View {
     /// Changes a job through `change` and brings the indexes up to date.
     pub(super) fn change(&mut self, now: Mono, id: JobId, change: impl FnOnce(&mut JobState)) {
         let state = &mut self.jobs[id.0 as usize];
-        let before = GroupedJob::of(state);
+        let before = state.grouped();
         change(state);
-        let after = GroupedJob::of(state);
+        let after = state.grouped();
         if before == after {
             return;
         }

@@ -1,46 +1,12 @@
 //! The view of pools: which runs have a permit.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::absorb::{EntryUpdate, ViewChanges, newer};
-use super::{JobId, KnownEntry, View};
+use super::known_entry::{EntryUpdate, newer};
+use super::{JobId, KnownEntry, View, ViewChanges};
 use crate::ids::{Fire, Member, PoolName};
-use crate::keys::{self, Key};
 use crate::record::{PoolRecord, decode};
 use crate::registry::Change;
-
-/// All pools that have an entry, with their permits.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct PoolIndex {
-    entries: BTreeMap<PoolName, KnownEntry<PoolRecord>>,
-    /// The living jobs that are in a pool.
-    of: BTreeMap<JobId, PoolName>,
-    /// The jobs of one shard in a pool with open runs in this life of this node, and how many of those have no permit.
-    opened: BTreeMap<JobId, usize>,
-    /// The sum of those runs: every step asks for it.
-    awaiting_permit: usize,
-}
-
-impl PoolIndex {
-    pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
-        self.entries.keys().map(keys::pool)
-    }
-
-    /// The pool in a job's declaration.
-    pub(super) fn declare(&mut self, id: JobId, pool: Option<PoolName>) {
-        match pool {
-            Some(pool) => self.of.insert(id, pool),
-            None => self.of.remove(&id),
-        };
-    }
-
-    /// Changes the life: the node has another lease, or none.
-    pub(super) fn begin_life(&mut self) {
-        self.opened.clear();
-        self.awaiting_permit = 0;
-    }
-}
 
 impl View {
     /// All pools that have an entry, by name.

@@ -3,75 +3,14 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::absorb::{EntryUpdate, newer};
+use super::known_entry::{EntryUpdate, newer};
+use super::sharded_index::{KnownShardState, ShardTerms, ShardedState};
 use super::{JobId, JobTerms, JobView, KnownEntry, View, ViewChanges};
 use crate::ids::{JobName, Member, NodeName};
-use crate::job::{Placement, Spec};
+use crate::job::Placement;
 use crate::record::{NodeSwitches, ShardRunState, Sharding, SpecRecord, decode};
 use crate::registry::Change;
-use crate::sharding_strategy::{NodeOrder, ShardingStrategy};
-use crate::shards::ShardSet;
-use crate::time::{Millis, Mono};
-
-/// The terms that only sharded jobs declare, decoded.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ShardTerms {
-    /// The number of shards; `None` for a broadcast job, which has one on each node that takes part.
-    pub total: Option<u32>,
-    /// Disabled shards.
-    pub off: ShardSet,
-    /// The sharding strategy.
-    pub strategy: ShardingStrategy,
-    /// The order of nodes.
-    pub order: NodeOrder,
-    /// Whether shards stay with the names that got them first.
-    pub sticky_shards: bool,
-    /// Whether only one node a host takes part.
-    pub one_per_host: bool,
-    /// Whether run states store what runs.
-    pub monitor: bool,
-    /// The limit of a node's clock skew.
-    pub max_clock_skew: Option<Millis>,
-    /// How long a reshard waits for running shards.
-    pub reshard_timeout: Millis,
-}
-
-/// A sharded job, as far as it is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ShardedState {
-    /// The leader and the shard assignments, as the job's assignment has them.
-    pub sharding: Sharding,
-    /// The job's terms; `None` when the job is deleted, not sharded any more, or unreadable.
-    pub terms: Option<Box<JobTerms>>,
-}
-
-/// A run state of a sharded job, and when it was read. Run states are in no feed, so those of other members grow stale.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct KnownShardState {
-    /// The run state at that time.
-    pub run_state: KnownEntry<ShardRunState>,
-    /// That time, by our clock.
-    pub heard: Mono,
-}
-
-impl ShardTerms {
-    /// The terms of a declaration; `None` for a job that is not sharded.
-    pub(super) fn of(spec: &Spec) -> Option<Self> {
-        let job = &spec.job;
-        let millis = |secs: u64| Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000));
-        (job.placement.is_sharded()).then(|| Self {
-            total: (!job.is_broadcast()).then_some(job.shards),
-            off: spec.off.clone(),
-            strategy: job.strategy,
-            order: job.order,
-            sticky_shards: job.sticky_shards,
-            one_per_host: job.one_per_host,
-            monitor: job.monitor_execution,
-            max_clock_skew: job.max_clock_skew.map(millis),
-            reshard_timeout: millis(job.reshard_timeout),
-        })
-    }
-}
+use crate::time::Mono;
 
 impl View {
     /// All sharded jobs, and the remains of former ones.
@@ -93,7 +32,7 @@ impl View {
         self.sharded.iter().any(|(id, sharded)| {
             let mut assignments = sharded.sharding.shard_map.assignments.iter();
             let job = self.job(*id);
-            assignments.any(|portion| portion.holder == *member && !portion.groups.is_empty())
+            assignments.any(|assignment| assignment.holder == *member && !assignment.groups.is_empty())
                 && job.is_enabled()
                 && job.terms().is_some_and(|(_, terms)| !terms.sticky_shards)
                 && job.available().iter().any(|other| *other != member)

@@ -7,11 +7,12 @@ use alloc::{format, vec};
 use proptest::prelude::*;
 
 use super::*;
-use crate::job::{Job, Work};
-use crate::record::{MemberInfo, encode};
-use crate::registry::{Change, ChangeBatch, Txn, Write};
+use crate::job::{Job, Spec, Work};
+use crate::keys;
+use crate::record::{Assignment, MemberInfo, SpecRecord, encode};
+use crate::registry::{Change, ChangeBatch, Txn, Value, Write};
 use crate::store::Store;
-use crate::time::Millis;
+use crate::time::{Millis, Wall};
 
 fn member(n: u64) -> Member {
     format!("n{}@{n}", n % 3).parse().unwrap()

@@ -104,9 +104,9 @@ impl JobView<'_> {
                 format!("{node} is cordoned, which `evenkeel node uncordon {node}` ends")
             }
         };
-        let mut told: Vec<String> = away.iter().take(NAMED).map(one).collect();
-        let more = away.len() - told.len();
-        told.extend((more > 0).then(|| format!("and {more} more nodes")));
-        format!("no node takes part in job {name}: {}", told.join("; "))
+        let mut reasons: Vec<String> = away.iter().take(NAMED).map(one).collect();
+        let more = away.len() - reasons.len();
+        reasons.extend((more > 0).then(|| format!("and {more} more nodes")));
+        format!("no node takes part in job {name}: {}", reasons.join("; "))
     }
 }

@@ -168,7 +168,7 @@ fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::job::{Job, SwitchOrigin};
+    use evenkeel_core::job::{Job, SwitchOrigin, SwitchPosition};
     use evenkeel_core::time::Wall;
 
     use super::*;
@@ -178,7 +178,7 @@ mod tests {
         let mut job =
             Job::new("j".parse().unwrap(), "@daily", evenkeel_core::job::Work::Function("f".into()));
         let mut switched = Spec::new(job.clone(), 1, Wall(0));
-        switched.switch_enabled(false, SwitchOrigin { at: Wall(7), by: "ops".into() });
+        switched.switch_enabled(SwitchPosition::Off, SwitchOrigin { at: Wall(7), by: "ops".into() });
         assert_eq!(differences_of(&Spec::new(job.clone(), 1, Wall(0)), &switched), "enabled: unset → false");
         job.enabled = false;
         let (job, operator) = switched.redeclared(&job);

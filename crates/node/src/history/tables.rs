@@ -66,6 +66,26 @@ struct ColumnTypes {
     inside: bool,
 }
 
+/// An index of a table.
+struct TableIndex {
+    name: &'static str,
+    columns: &'static str,
+    /// The condition of the rows that it has, on servers with partial indexes; empty for all rows.
+    rows: &'static str,
+}
+
+impl TableIndex {
+    /// An index of all rows.
+    const fn whole(name: &'static str, columns: &'static str) -> Self {
+        Self { name, columns, rows: "" }
+    }
+
+    /// An index of some rows where that is possible, and of all rows elsewhere.
+    const fn partial(name: &'static str, columns: &'static str, rows: &'static str) -> Self {
+        Self { name, columns, rows }
+    }
+}
+
 impl ColumnTypes {
     fn of(target: &SqlTarget) -> Self {
         match target {
@@ -82,23 +102,23 @@ impl ColumnTypes {
         }
     }
 
-    /// The statements for a table and its indexes: each has a name, its columns, and a condition if it may be partial.
+    /// The statements for a table and its indexes.
     fn table(
         &self,
         name: &impl Fn(&str) -> String,
         table: &str,
         columns: &str,
-        indexes: &[(&str, &str, &str)],
+        indexes: &[TableIndex],
     ) -> Vec<String> {
         let here = name(table);
-        let index = |(index, columns, _): &(&str, &str, &str)| {
-            format!(", INDEX {} ({columns})", name(&format!("{table}_{index}")))
+        let index = |index: &TableIndex| {
+            format!(", INDEX {} ({})", name(&format!("{table}_{}", index.name)), index.columns)
         };
         let inside: String = if self.inside { indexes.iter().map(index).collect() } else { String::new() };
         let table_made = format!("CREATE TABLE IF NOT EXISTS {here} ({columns}{inside}) {}", self.table);
-        let outside = |(index, columns, rows): &(&str, &str, &str)| {
-            let rows = if self.partial { *rows } else { "" };
-            let index = name(&format!("{table}_{index}"));
+        let outside = |index: &TableIndex| {
+            let rows = if self.partial { index.rows } else { "" };
+            let (index, columns) = (name(&format!("{table}_{}", index.name)), index.columns);
             format!("CREATE INDEX IF NOT EXISTS {index} ON {here} ({columns}) {rows}")
         };
         let outside = indexes.iter().filter(|_| !self.inside).map(outside);
@@ -136,27 +156,37 @@ fn first_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String) -> Vec<Stri
     let writer = format!(
         "name {key} NOT NULL, life BIGINT NOT NULL, batch BIGINT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (name, life)"
     );
-    let by_time: &[_] = &[("at", "at", "")];
+    let by_time: &[_] = &[TableIndex::whole("at", "at")];
     [
         words.table(
             name,
             "attempt",
             &attempt,
-            &[("of_job", "job, seq", ""), ("in_state", "state, seq", "WHERE state <> 1")],
+            &[
+                TableIndex::whole("of_job", "job, seq"),
+                TableIndex::partial("in_state", "state, seq", "WHERE state <> 1"),
+            ],
         ),
-        words.table(name, "late", &late, &[("heard", "heard", "")]),
+        words.table(name, "late", &late, &[TableIndex::whole("heard", "heard")]),
         words.table(
             name,
             "event",
             &event,
-            &[("at", "at", ""), ("of_kind", "kind, seq", ""), ("of_node", "node, seq", "")],
+            &[
+                TableIndex::whole("at", "at"),
+                TableIndex::whole("of_kind", "kind, seq"),
+                TableIndex::whole("of_node", "node, seq"),
+            ],
         ),
         words.table(name, "load", &load, by_time),
         words.table(
             name,
             "notice",
             &notice,
-            &[("at", "at", ""), ("untold", "node, told, seq", "WHERE told = 0")],
+            &[
+                TableIndex::whole("at", "at"),
+                TableIndex::partial("untold", "node, told, seq", "WHERE told = 0"),
+            ],
         ),
         words.table(name, "failing", &failing, &[]),
         words.table(name, "writer", &writer, by_time),
@@ -174,15 +204,15 @@ fn audit_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String) -> Vec<Stri
          request {key} NOT NULL"
     );
     let indexes: &[_] = &[
-        ("at", "at", ""),
-        ("of_job", "job, seq", ""),
-        ("of_node", "node, seq", ""),
-        ("of_node_and_proof", "node, proof, seq", ""),
-        ("about", "about, seq", ""),
-        ("of_proof", "proof, seq", ""),
-        ("of_claims", "claims, seq", ""),
-        ("open", "outcome, node", "WHERE outcome = 0"),
-        ("of_request", "request, outcome", ""),
+        TableIndex::whole("at", "at"),
+        TableIndex::whole("of_job", "job, seq"),
+        TableIndex::whole("of_node", "node, seq"),
+        TableIndex::whole("of_node_and_proof", "node, proof, seq"),
+        TableIndex::whole("about", "about, seq"),
+        TableIndex::whole("of_proof", "proof, seq"),
+        TableIndex::whole("of_claims", "claims, seq"),
+        TableIndex::partial("open", "outcome, node", "WHERE outcome = 0"),
+        TableIndex::whole("of_request", "request, outcome"),
     ];
     words.table(name, "audit", &audit, indexes)
 }

@@ -29,6 +29,17 @@ const MUCH: usize = 200_000;
 /// … until only this many are left.
 const LITTLE: usize = 50_000;
 
+/// Where a writer reports its progress.
+pub(super) struct HistoryListeners {
+    pub(super) events: mpsc::UnboundedSender<HistoryEvent>,
+    /// Notified after each batch.
+    pub(super) changed: Arc<Notify>,
+    /// How many entries are written or given up.
+    pub(super) written: watch::Sender<u64>,
+    /// Why it cannot write.
+    pub(super) trouble: watch::Sender<Option<String>>,
+}
+
 /// The one writer of a node.
 pub(super) struct HistoryWriter {
     location: HistoryLocation,
@@ -37,14 +48,9 @@ pub(super) struct HistoryWriter {
     /// The file that was damaged.
     harmed: Option<FileIntegrity>,
     entries: mpsc::UnboundedReceiver<HistoryWrite>,
-    events: mpsc::UnboundedSender<HistoryEvent>,
-    changed: Arc<Notify>,
-    /// How many entries are written or given up.
-    written: watch::Sender<u64>,
+    listeners: HistoryListeners,
     sweeper: retention::RetentionSweeper,
     able: bool,
-    /// Why it cannot write.
-    trouble: watch::Sender<Option<String>>,
     stamp: BatchId,
     /// The result of the present batch when its commit was not answered.
     unsure: Option<BatchResult>,
@@ -57,12 +63,7 @@ impl HistoryWriter {
         name: &str,
         sweeper: retention::RetentionSweeper,
         entries: mpsc::UnboundedReceiver<HistoryWrite>,
-        (told, changed, written, trouble): (
-            mpsc::UnboundedSender<HistoryEvent>,
-            Arc<Notify>,
-            watch::Sender<u64>,
-            watch::Sender<Option<String>>,
-        ),
+        listeners: HistoryListeners,
     ) -> Result<Self, DatabaseError> {
         let mut link = HistoryConnection::open(&place).await?;
         let life = store::enter(&mut link, name, clock::now().wall).await?;
@@ -72,12 +73,9 @@ impl HistoryWriter {
             connection: Some(link),
             harmed: None,
             entries,
-            events: told,
-            changed,
-            written,
+            listeners,
             sweeper,
             able: true,
-            trouble,
             stamp,
             unsure: None,
         })
@@ -97,10 +95,10 @@ impl HistoryWriter {
             let Some(notices) = self.persist(&coalesce(batch)).await else { return };
             let notices = notices.into_iter().map(|notice| HistoryEvent::Notice(Box::new(notice)));
             for told in verdicts.into_iter().chain(notices) {
-                let _ = self.events.send(told);
+                let _ = self.listeners.events.send(told);
             }
-            self.changed.notify_one();
-            self.written.send_modify(|written| *written += entries);
+            self.listeners.changed.notify_one();
+            self.listeners.written.send_modify(|written| *written += entries);
             self.watch_backlog();
         }
     }
@@ -173,7 +171,7 @@ impl HistoryWriter {
         if let Some(harm) = self.connection.as_ref().and_then(HistoryConnection::harm) {
             self.harmed = self.connection.take().and_then(HistoryConnection::abandon);
             let why = self.why(harm);
-            let _ = self.events.send(HistoryEvent::StorageFailed(why));
+            let _ = self.listeners.events.send(HistoryEvent::StorageFailed(why));
         }
         // Writes to a damaged file are lost. A file that replaced it must not be mixed with its log.
         if let Some(harmed) = &self.harmed
@@ -237,16 +235,16 @@ impl HistoryWriter {
         };
         let trouble = Some(&why).filter(|_| !able);
         // Another reason has another fix.
-        if self.able == able && *self.trouble.borrow() == trouble.cloned() {
+        if self.able == able && *self.listeners.trouble.borrow() == trouble.cloned() {
             return;
         }
         match able {
             true => tracing::info!("the history takes entries again"),
             false => tracing::error!("{why}; no fire is claimed meanwhile"),
         }
-        self.trouble.send_replace(trouble.cloned());
+        self.listeners.trouble.send_replace(trouble.cloned());
         if std::mem::replace(&mut self.able, able) != able {
-            let _ = self.events.send(HistoryEvent::Writable(able));
+            let _ = self.listeners.events.send(HistoryEvent::Writable(able));
         }
     }
 }

@@ -105,7 +105,7 @@ impl ShardingRow {
     /// A line for people: the number of shards and nodes, and the leader.
     pub(crate) fn line(&self, total: u32) -> String {
         let nodes = self.nodes.iter().filter(|node| !node.shards.is_empty()).count();
-        let leader = self.leader.as_deref().unwrap_or("nobody");
+        let leader = self.leader.as_deref().unwrap_or("no node");
         let (shards, nodes) = (counted(total as usize, "shard"), counted(nodes, "node"));
         format!("{shards} on {nodes}, led by {leader}")
     }

@@ -65,5 +65,5 @@ pub(crate) fn run(list: &AuditListArgs) -> Result<(), CliError> {
             break;
         }
     }
-    output::list(list.reach.output, &entries, "nobody has asked for anything of the kind")
+    output::list(list.reach.output, &entries, "no such request is in the audit log")
 }

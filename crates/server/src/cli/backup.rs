@@ -112,7 +112,7 @@ fn counts(tally: &BackupCounts) -> String {
         ("watermarks", tally.watermarks),
         ("jobs with a pending reshard", tally.marks),
         ("open runs", tally.open),
-        ("requests to run that nobody has taken", tally.requests),
+        ("requests to run that no node has taken", tally.requests),
         ("locks", tally.locks),
         ("calendars", tally.calendars),
         ("entries in all", tally.entries),
@@ -297,7 +297,7 @@ fn repeats(backup: &Backup) -> String {
         n => format!(" ({n}: {}{})", open[0], if n > 1 { ", …" } else { "" }),
     };
     format!(
-        "this backup is {} old, and nobody knows what ran since. What was due before the restore:\n- of jobs with delivery \
+        "this backup is {} old, and what ran since is not known. What was due before the restore:\n- of jobs with delivery \
          at_least_once: fires run again that are not older than the job's grace, of older ones what catch_up says; so do \
          requests to run by hand that were not taken then, and what was running then{were}\n- of jobs with delivery \
          at_most_once (the default): nothing of it runs; fires and requests are skipped, with `history lost` in the \

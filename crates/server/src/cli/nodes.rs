@@ -328,13 +328,13 @@ fn summary(found: &BalanceReport) -> String {
     let BalanceReport { jobs, room, free, .. } = found;
     let all = counted(*jobs, "job");
     let Some(then) = &found.then else {
-        let held = if *free == 0 { "all are held".to_owned() } else { format!("{free} held by nobody") };
+        let held = if *free == 0 { "all are held".to_owned() } else { format!("{free} held by no node") };
         return match found.covers {
             true => format!("room for {room}, {all}: {held}"),
             // Nodes with room do not help jobs that select other nodes.
             false if room >= jobs => format!(
                 "room for only {} of {all}: the others are for nodes with labels or names that too few have; \
-                 `evenkeel job list` shows which fit nobody",
+                 `evenkeel job list` shows which fit no node",
                 jobs - found.short
             ),
             false => {
@@ -357,7 +357,7 @@ fn summary(found: &BalanceReport) -> String {
              loss, then for {room}: raise --tolerance to close the gap"
         ),
         (false, false) => format!(
-            "{what}: the others have room for only {at_last} of {all}, {} would be held by nobody: start more nodes or \
+            "{what}: the others have room for only {at_last} of {all}, {} would be held by no node: start more nodes or \
              undrain one first",
             then.free
         ),

@@ -84,8 +84,12 @@ impl CompatJob {
 
     /// The nodes of the job by host: online nodes, nodes with shards, and switched nodes.
     pub(super) fn hosts(&self) -> BTreeMap<&str, BTreeSet<&NodeName>> {
-        let cut = &self.sharding.shard_map;
-        let members = self.members.keys().chain(&cut.among).chain(cut.assignments.iter().map(|p| &p.holder));
+        let shard_map = &self.sharding.shard_map;
+        let members = self
+            .members
+            .keys()
+            .chain(&shard_map.among)
+            .chain(shard_map.assignments.iter().map(|p| &p.holder));
         let switched = self
             .switches
             .iter()
@@ -122,10 +126,10 @@ impl CompatJob {
 
     /// A node's assignment of the last reshard; `None` if that did not include the node.
     pub(super) fn assignment(&self, node: &NodeName) -> Option<ShardSet> {
-        let cut = &self.sharding.shard_map;
-        let assignments = cut.assignments.iter().filter(|portion| portion.holder.node == *node);
-        let mut groups = assignments.flat_map(|portion| &portion.groups).peekable();
-        let reckoned = groups.peek().is_some() || cut.among.iter().any(|member| member.node == *node);
+        let shard_map = &self.sharding.shard_map;
+        let assignments = shard_map.assignments.iter().filter(|assignment| assignment.holder.node == *node);
+        let mut groups = assignments.flat_map(|assignment| &assignment.groups).peekable();
+        let reckoned = groups.peek().is_some() || shard_map.among.iter().any(|member| member.node == *node);
         reckoned.then(|| groups.fold(ShardSet::empty(), |all, group| all.or(&group.shards)))
     }
 

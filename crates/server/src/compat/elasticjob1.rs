@@ -143,8 +143,8 @@ fn servers(seen: &CompatJob, tree: &mut CompatTree) {
         }
         let assignments =
             nodes.iter().filter_map(|node| seen.assignment(node)).reduce(|all, more| all.or(&more));
-        if let Some(portion) = assignments {
-            let shards: Vec<String> = portion.iter().map(|shard| shard.to_string()).collect();
+        if let Some(assignment) = assignments {
+            let shards: Vec<String> = assignment.iter().map(|shard| shard.to_string()).collect();
             tree.persistent(&at("sharding"), shards.join(","));
         }
         tree.add_flag(nodes.iter().all(|node| seen.is_shut(node)), &at("shutdown"));

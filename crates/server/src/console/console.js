@@ -361,7 +361,7 @@ const look = async () => {
   const found = await answer.json();
   const holders = found.nodes.filter((node) => node.shards !== "").length;
   say("job-name", name);
-  say("job-line", `${counted(found.total, "shard")} on ${counted(holders, "node")}, led by ${found.leader ?? "nobody"}`);
+  say("job-line", `${counted(found.total, "shard")} on ${counted(holders, "node")}, led by ${found.leader ?? "no node"}`);
   const mark = found.reshard_pending;
   const said = mark ? `To be resharded before the next fire: ${causes[mark.why] ?? mark.why}, since ` : "";
   if (at("job-mark").getAttribute("data-text") !== JSON.stringify(mark)) {

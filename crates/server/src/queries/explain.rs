@@ -31,36 +31,36 @@ pub(crate) async fn job(
     troubles: &HistoryFaults,
 ) -> Result<Option<ExplanationRow>, RunStateError> {
     let Some(known) = gather(handle, name, troubles) else { return Ok(None) };
-    let mut told = ExplanationRow::of(format!("job {name}"));
+    let mut explanation = ExplanationRow::of(format!("job {name}"));
     let job = known.job();
-    told.fact("placement", job.placement);
-    told.fact("version", known.spec.version);
-    told.fact("epoch", known.epoch);
-    told.fact("enabled", job.enabled);
-    told.fact("paused", known.spec.paused);
-    known.explain_nodes(&mut told);
-    known.explain_pool(&mut told);
-    known.explain_troubles(&mut told);
-    absent::explain(handle, &known, &mut told).await;
+    explanation.fact("placement", job.placement);
+    explanation.fact("version", known.spec.version);
+    explanation.fact("epoch", known.epoch);
+    explanation.fact("enabled", job.enabled);
+    explanation.fact("paused", known.spec.paused);
+    known.explain_nodes(&mut explanation);
+    known.explain_pool(&mut explanation);
+    known.explain_troubles(&mut explanation);
+    absent::explain(handle, &known, &mut explanation).await;
     let waits = match job.placement {
         Placement::Claimed => {
             let run_state = handle.claimed_run_states(std::slice::from_ref(name)).await?.remove(name);
-            claimed::explain(&known, run_state.as_ref(), &mut told);
+            claimed::explain(&known, run_state.as_ref(), &mut explanation);
             claimed::waiting(&known, run_state.as_ref())
         }
         Placement::Sharded | Placement::Broadcast => {
             let run_states = handle.shard_run_states(name).await?;
-            sharded::explain(&known, &run_states, &mut told);
+            sharded::explain(&known, &run_states, &mut explanation);
             sharded::waiting(&known, &run_states)
         }
         Placement::Dispatched => {
             let plan = handle.plans(std::slice::from_ref(name)).await?.remove(name);
-            dispatched::explain(&known, plan.as_ref(), &mut told);
+            dispatched::explain(&known, plan.as_ref(), &mut explanation);
             dispatched::waiting(&known, plan.as_ref())
         }
     };
-    waiting::explain_requests(&waits, &mut told);
-    Ok(Some(told))
+    waiting::explain_requests(&waits, &mut explanation);
+    Ok(Some(explanation))
 }
 
 impl ExplainContext {
@@ -90,28 +90,28 @@ impl ExplainContext {
     }
 
     /// Explains which nodes are eligible, if not all are.
-    fn explain_nodes(&self, told: &mut ExplanationRow) {
+    fn explain_nodes(&self, explanation: &mut ExplanationRow) {
         let nodes = &self.job().node_selector;
         if nodes.is_everywhere() {
             return;
         }
-        told.fact("nodes_named", nodes);
+        explanation.fact("nodes_named", nodes);
         let fit: Vec<&str> = self.standings.iter().map(|standing| standing.name.as_str()).collect();
         let text = match fit.as_slice() {
             [] => format!("it is for nodes with {nodes}, and none that lives is"),
             fit => format!("it is for nodes with {nodes}: {} fit", fit.join(", ")),
         };
-        told.point("nodes", "", text);
+        explanation.point("nodes", "", text);
     }
 
     /// Explains which runs have permits of its pool, if it has one.
-    fn explain_pool(&self, told: &mut ExplanationRow) {
+    fn explain_pool(&self, explanation: &mut ExplanationRow) {
         let Some(Pool { name, limit }) = &self.job().pool else { return };
         let permits = &self.pool.permits;
         let (most, taken) = (self.pool.limit(*limit), permits.len());
-        told.fact("pool", name);
-        told.fact("pool_at_most", most);
-        told.fact("pool_runs", permits.iter().map(|permit| &permit.run).collect::<Vec<_>>());
+        explanation.fact("pool", name);
+        explanation.fact("pool_at_most", most);
+        explanation.fact("pool_runs", permits.iter().map(|permit| &permit.run).collect::<Vec<_>>());
         let first =
             permits.iter().take(REPORTED_MAX).map(|permit| format!("{} on {}", permit.run, permit.by.node));
         let first = first.collect::<Vec<_>>().join(", ");
@@ -126,7 +126,7 @@ impl ExplainContext {
                 format!("{taken} of the {most} runs that may go on at once in pool {name} do: {first}{more}")
             }
         };
-        told.point("pool", "pools", text);
+        explanation.point("pool", "pools", text);
     }
 
     /// The pool in which a run of a node waits for a permit, if it does.
@@ -140,15 +140,15 @@ impl ExplainContext {
         let first: Vec<_> =
             self.pool.permits.iter().take(REPORTED_MAX).map(|permit| permit.run.to_string()).collect();
         match first.as_slice() {
-            [] => format!("it waits for a seat in pool {pool}"),
-            first => format!("it waits for a seat in pool {pool}, where these go on: {}", first.join(", ")),
+            [] => format!("it waits for a permit of pool {pool}"),
+            first => format!("it waits for a permit of pool {pool}, where these go on: {}", first.join(", ")),
         }
     }
 
     /// Explains which eligible nodes' histories take no entries.
-    fn explain_troubles(&self, told: &mut ExplanationRow) {
+    fn explain_troubles(&self, explanation: &mut ExplanationRow) {
         let fits = self.standings.iter().filter_map(|standing| self.trouble(&standing.name));
-        fits.for_each(|text| told.point("history", "", text));
+        fits.for_each(|text| explanation.point("history", "", text));
     }
 
     /// Why a node starts nothing, if its history takes no entries.
@@ -178,7 +178,7 @@ impl ExplainContext {
     fn without(&self) -> Option<String> {
         let calendar = self.missing.as_ref()?;
         Some(format!(
-            "there is no calendar {calendar}, so nobody can say when it is due: declare it with `evenkeel calendar apply`, \
+            "there is no calendar {calendar}, so it is not known when it is due: declare it with `evenkeel calendar apply`, \
              or take it out of the job"
         ))
     }
@@ -222,32 +222,32 @@ impl ExplainContext {
     }
 
     /// Adds the points for every placement: the schedule and its next fires.
-    fn explain_schedule(&self, settled: Option<Wall>, told: &mut ExplanationRow) {
+    fn explain_schedule(&self, settled: Option<Wall>, explanation: &mut ExplanationRow) {
         if let Some(settled) = settled.filter(|at| *at > Wall::MIN) {
-            told.fact("watermark", moment(settled));
-            told.point(
+            explanation.fact("watermark", moment(settled));
+            explanation.point(
                 "settled",
                 "firing",
                 format!("no fire due up to {} is ever claimed again", moment(settled)),
             );
         }
         let next = self.next(settled.unwrap_or(Wall::MIN));
-        told.fact("next", next.map(moment));
+        explanation.fact("next", next.map(moment));
         match next {
             Some(next) => {
-                told.point("next", "firing", format!("{}, by {}", moment(next), self.schedule()));
+                explanation.point("next", "firing", format!("{}, by {}", moment(next), self.schedule()));
                 // The fires before it that calendars excluded, among others.
                 let schedule = self.job().schedule_with_calendars(self.calendars.as_ref());
                 for note in schedule.iter().flat_map(|schedule| schedule.notes(next)) {
-                    told.point("next", "schedule", note);
+                    explanation.point("next", "schedule", note);
                 }
             }
             None if self.job().schedule.is_empty() => {
-                told.point("next", "firing", "none: it runs only by hand")
+                explanation.point("next", "firing", "none: it runs only by hand")
             }
             None => {
                 let over = || format!("none: {} is over", self.schedule());
-                told.point("next", "firing", self.without().unwrap_or_else(over));
+                explanation.point("next", "firing", self.without().unwrap_or_else(over));
             }
         }
     }

@@ -247,7 +247,7 @@ fn what_the_log_says_was_applied_is_what_the_registry_has() {
         node.json(&["audit", "--node", "b", "--limit", "1000"]).as_array().map(Vec::len)
     );
     assert_eq!(node.json(&["audit", "--until", "1h"]), serde_json::json!([]));
-    assert_eq!(node.ok(&["audit", "--who", "nobody"]), "nobody has asked for anything of the kind\n");
+    assert_eq!(node.ok(&["audit", "--who", "nobody"]), "no such request is in the audit log\n");
     let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
     assert!(page.contains("Latest changes") && page.contains("enabled: "), "{page}");
 }

@@ -65,7 +65,7 @@ fn a_claimed_job_and_its_run_are_explained() {
     );
 
     let off = node.ok(&["explain", "job", "off"]);
-    let first = "job off: held by nobody; job off is disabled: enable it with `evenkeel job enable off`\n";
+    let first = "job off: held by no node; job off is disabled: enable it with `evenkeel job enable off`\n";
     assert!(off.starts_with(first), "{off}");
 
     let run = node.json(&["job", "run", "slow"])["run"].as_str().expect("a run").to_owned();
@@ -120,7 +120,7 @@ fn a_sharded_job_says_who_leads_it_and_how_it_was_cut() {
     });
     let told = node.json(&["explain", "run", &run]);
     let (rule, place) = point(&told, "where");
-    assert!(rule == "sharding" && place.contains(" is a@1's by the cut of epoch "), "{told}");
+    assert!(rule == "sharding" && place.contains(" is a@1's by the reshard of epoch "), "{told}");
     assert!(point(&told, "why").1.contains("is due by @every 1s in UTC"), "{told}");
 }
 

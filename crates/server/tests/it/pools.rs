@@ -86,7 +86,7 @@ fn what_waits_for_a_seat_is_ended_by_hand_and_never_starts() {
     until("it goes on", || (state(&long)? == "running").then_some(()));
     let short = run("short");
     until("the other one waits", || {
-        a.ok(&["explain", "run", &short]).contains("waits for a seat in pool db").then_some(())
+        a.ok(&["explain", "run", &short]).contains("waits for a permit of pool db").then_some(())
     });
     until("the other node has heard of the job and ends it", || {
         b.cli(&["run", "kill", &short]).status.success().then_some(())
@@ -94,7 +94,7 @@ fn what_waits_for_a_seat_is_ended_by_hand_and_never_starts() {
     assert_eq!(a.cli(&["run", "wait", &short]).status.code(), Some(1));
     let shown = a.json(&["run", "show", &short]);
     assert_eq!(shown["attempts"][0]["state"], "skipped", "{shown}");
-    assert_eq!(shown["attempts"][0]["reason"], "ended by hand", "{shown}");
+    assert_eq!(shown["attempts"][0]["reason"], "ended by an operator", "{shown}");
     std::fs::write(&held, "").expect("a file");
     assert_eq!(a.cli(&["run", "wait", &long]).status.code(), Some(0));
     assert!(!std::path::Path::new(&mark).exists(), "it ran after all");

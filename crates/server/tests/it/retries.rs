@@ -153,7 +153,7 @@ fn what_waits_is_ended_by_hand_through_any_node() {
         let shown = other.json(&["run", "show", &run]);
         let last = &shown["attempts"][1];
         assert_eq!(last["state"], "skipped", "{placement}: {shown}");
-        assert_eq!(last["reason"], "not attempted again: ended by hand", "{placement}");
+        assert_eq!(last["reason"], "not attempted again: ended by an operator", "{placement}");
         let again = other.cli(&["run", "kill", &run]);
         assert_eq!(again.status.code(), Some(6), "{placement}: {}", text(&again.stderr));
         assert!(text(&again.stderr).contains("has ended already: it is skipped"), "{}", text(&again.stderr));

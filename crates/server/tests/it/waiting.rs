@@ -68,7 +68,7 @@ fn a_request_that_no_node_can_run_is_told_of_at_once_listed_with_the_reason_and_
         node.ok(&["run", "kill", run]);
         let ended = node.cli(&["run", "wait", run]);
         assert_eq!(ended.status.code(), Some(1), "{job}: {}", text(&ended.stderr));
-        assert!(text(&ended.stdout).contains("ended by hand"), "{job}: {}", text(&ended.stdout));
+        assert!(text(&ended.stdout).contains("ended by an operator"), "{job}: {}", text(&ended.stdout));
         assert!(rows(&node, &["--job", job]).iter().all(|row| row["state"] == "skipped"), "{job}");
         let again = node.cli(&["run", "kill", run]);
         assert_ne!(again.status.code(), Some(0), "{job}: it is over");
@@ -104,7 +104,7 @@ fn runs_that_wait_for_the_run_before_or_for_a_seat_are_listed_with_the_reason() 
         (node.json(&["run", "list", "--job", "one"])[0]["state"] == "running").then_some(())
     });
     node.ok(&["job", "run", "two", "--request", "r"]);
-    let waits = row(&node, "two:ask-r:0", "it waits for a seat in pool db, where these go on: one:ask-r:0");
+    let waits = row(&node, "two:ask-r:0", "it waits for a permit of pool db, where these go on: one:ask-r:0");
     assert_eq!(waits["node"], "a", "it has claimed it: {waits}");
     let queued = until("two fires wait", || {
         let waits = rows(&node, &["--job", "queued", "--state", "waiting"]);

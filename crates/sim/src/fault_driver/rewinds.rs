@@ -1,6 +1,7 @@
 //! Rewinds the registry to an earlier state; nodes notice one after the other.
 
 use evenkeel_core::ids::NodeName;
+use evenkeel_core::store::NumbersAfterRollback;
 
 use super::{FaultDriver, FaultRecovery};
 use crate::faults::SimFault;
@@ -21,8 +22,11 @@ impl FaultDriver<'_> {
             return self.restore(world, past, names);
         }
         world.count(SimFault::BackInTime);
-        let counts_on = self.rewinds.chance(500);
-        world.rewind(past, counts_on);
+        let numbers = match self.rewinds.chance(500) {
+            true => NumbersAfterRollback::GoOn,
+            false => NumbersAfterRollback::Repeat,
+        };
+        world.rewind(past, numbers);
         for name in names {
             let after = if self.rewinds.chance(500) { 0 } else { self.rewinds.between(1, self.ttl) };
             self.later(world, after, FaultRecovery::Notice(name));

@@ -13,7 +13,8 @@ use evenkeel_core::registry::{Change, Guard, Write};
 use evenkeel_core::store::Store;
 
 use super::{
-    CommittedTxn, Invariant, InvariantChecker, InvariantResults, JobTrack, RecordedVerdicts, sharding,
+    CommittedTxn, Invariant, InvariantChecker, InvariantResults, JobTrack, MemberOnHost, RecordedVerdicts,
+    sharding,
 };
 
 /// Whether a later incarnation of this member's node is a member.
@@ -186,13 +187,13 @@ impl InvariantChecker {
         });
     }
 
-    /// Records a change of an entry of the registry.
+    /// Records a change of an entry of the registry; for a member's end, with what its host knows of it.
     pub(crate) fn changed(
         &mut self,
         at: i64,
         change: &Change,
         closed_by: Option<&Member>,
-        actors: &std::collections::BTreeMap<NodeName, crate::world::SimNode>,
+        on_host: Option<&MemberOnHost>,
     ) {
         let Some(ParsedKey::Node(member)) = parse(&change.key) else { return };
         if change.entry.is_some() {
@@ -201,22 +202,17 @@ impl InvariantChecker {
             return;
         }
         self.gone.insert(member.clone());
-        let Some(actor) = actors.get(&member.node) else { return };
-        let now = actor.clock.read(at);
-        let believes = actor.node.as_ref().is_some_and(|node| {
-            node.member().as_ref() == Some(&member) && node.trusted_until(now.mono).is_some()
-        });
+        let Some(on_host) = on_host else { return };
         let by_itself = closed_by.is_some_and(|m| m.node == member.node);
         // No member does anything before all others have noticed the rewind of the registry.
         if !self.past.is_founded() {
             return;
         }
-        let runs = actor.runs.iter().find(|(_, run)| run.member.as_ref() == Some(&member));
-        self.findings.test(at, Invariant::I4, !believes || by_itself, || {
+        self.findings.test(at, Invariant::I4, !on_host.trusts_lease || by_itself, || {
             format!("the lease of {member} ended while it still trusts it")
         });
-        self.findings.test(at, Invariant::I4, runs.is_none(), || {
-            format!("the lease of {member} ended while {:?} still runs", runs.map(|(id, _)| id))
+        self.findings.test(at, Invariant::I4, on_host.run.is_none(), || {
+            format!("the lease of {member} ended while {:?} still runs", on_host.run)
         });
     }
 }

@@ -7,38 +7,18 @@ use evenkeel_core::effect::{Effect, Event, Ticket};
 use evenkeel_core::ids::{Fire, JobName, Member, NodeName};
 use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::keys::{self, ParsedKey, parse};
-use evenkeel_core::labels::{Labels, NodeSelector};
+use evenkeel_core::labels::NodeSelector;
 use evenkeel_core::node::{Node, Quota};
-use evenkeel_core::record::{Assignment, NodeIntent, decode};
-use evenkeel_core::registry::{Change, ChangeBatch, Revision, Txn, TxnOutcome, Write};
+use evenkeel_core::record::{Assignment, decode};
+use evenkeel_core::registry::{ChangeBatch, Revision, Txn, TxnOutcome, Write};
 use evenkeel_core::rule_context::RuleAction;
-use evenkeel_core::time::{Millis, Mono, Now};
+use evenkeel_core::time::{Mono, Now};
 use evenkeel_core::view::JobView;
 
 use super::{Invariant, InvariantChecker, trust_ends};
 
 /// The maximum number of steps at one moment; more are an endless loop.
 const STEPS_MAX: u32 = 20_000;
-
-/// The checker's knowledge of a node's process.
-#[derive(Clone, Debug, Default)]
-pub(super) struct BeliefTrack {
-    /// The term of its leases.
-    pub(super) ttl: Millis,
-    /// How long its leader's predecessor takes to notice, and how much before its term its registry ends a lease.
-    pub(super) notice: Millis,
-    pub(super) early: Millis,
-    /// The labels of the node.
-    pub(super) labels: Labels,
-    /// Until when each of its leases may be trusted, by its inputs.
-    trust: BTreeMap<u64, Mono>,
-    /// The latest intent to drain it that it received.
-    drain: (Revision, bool),
-    /// The number of its jobs after its last step, the number of enabled ones, and its incarnation.
-    held: (Option<Member>, usize, usize),
-    /// The number of claims above the threshold without an alarm yet.
-    owes_alarms: usize,
-}
 
 /// The part of an input that matters after the step.
 pub(crate) enum ObservedInput {
@@ -281,45 +261,6 @@ fn acts(decisions: &[RuleAction]) -> String {
         other => format!("{other:?}"),
     };
     decisions.iter().map(name).collect::<Vec<_>>().join(", ")
-}
-
-impl BeliefTrack {
-    fn observe_changes(&mut self, name: &NodeName, changes: &[Change]) {
-        for change in changes.iter().filter(|change| is_intent(&change.key, name)) {
-            match &change.entry {
-                Some(entry) if entry.revision > self.drain.0 => {
-                    self.drain = (entry.revision, wanted(&entry.value));
-                }
-                None if change.revision >= self.drain.0 => self.drain = (change.revision, false),
-                _ => {}
-            }
-        }
-    }
-
-    /// Records the drain intent of the node's own commit.
-    fn observe_drain(&mut self, revision: Revision, drained: bool) {
-        if revision > self.drain.0 {
-            self.drain = (revision, drained);
-        }
-    }
-
-    fn observe_listing(&mut self, name: &NodeName, batch: &ChangeBatch) {
-        self.observe_changes(name, &batch.changes);
-        if batch.revision >= self.drain.0 && !batch.changes.iter().any(|c| is_intent(&c.key, name)) {
-            self.drain = (batch.revision, false);
-        }
-    }
-}
-
-/// Whether this is the entry of the drain intent for this node.
-fn is_intent(key: &keys::Key, name: &NodeName) -> bool {
-    // A cheap test first, for most keys.
-    key.as_str().ends_with(name.as_str()) && *key == keys::intent(name)
-}
-
-/// Whether an entry is an intent to drain its node.
-pub(super) fn wanted(value: &[u8]) -> bool {
-    decode::<NodeIntent>(value).is_some_and(|intent| intent.wanted)
 }
 
 /// The quota N of the jobs that select these nodes, by a node's view and the checker's arithmetic.

@@ -1,17 +1,14 @@
 //! Tracks the stored calendars, and their effect on the jobs that use them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use evenkeel_core::ids::CalendarName;
 use evenkeel_core::keys;
-use evenkeel_core::record::{CalendarRecord, CalendarSpec, decode};
+use evenkeel_core::record::{CalendarRecord, decode};
 use evenkeel_core::schedule::CalendarFilter;
 
+use super::stored_calendars::StoredCalendars;
 use super::{CommittedTxn, Invariant, InvariantChecker, JobTrack};
-
-/// The calendars in the registry.
-pub(crate) type StoredCalendars = BTreeMap<CalendarName, CalendarSpec>;
 
 impl InvariantChecker {
     /// Records a written calendar: all jobs that use it have another schedule from now on.

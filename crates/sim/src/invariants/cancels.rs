@@ -1,20 +1,11 @@
 //! Checks waiting runs that were cancelled: they never start, and no other run is given up in that way.
 
-use std::collections::BTreeSet;
-
 use evenkeel_core::effect::{Verdict, VerdictState};
-use evenkeel_core::ids::{Fire, RunId, Shard};
+use evenkeel_core::ids::{Fire, RunId};
 use evenkeel_core::lifecycle::MANUAL;
 
 use super::tracks::FireClosure;
 use super::{Invariant, InvariantChecker, InvariantResults, JobTrack};
-
-/// The requested and the reported cancellations of a job.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CancelRequests {
-    requested: BTreeSet<(Fire, Shard)>,
-    reported: BTreeSet<(Fire, Shard)>,
-}
 
 impl InvariantChecker {
     /// Records a request to kill a run, whatever its state.
@@ -39,7 +30,7 @@ impl JobTrack {
     /// Checks that a run that starts was not reported as cancelled.
     pub(super) fn check_not_cancelled(&self, at: i64, run: &RunId, findings: &mut InvariantResults) {
         let told = self.cancels.reported.contains(&(run.fire.clone(), run.shard));
-        findings.test(at, Invariant::I46, !told, || format!("{run} was told to be ended and starts"));
+        findings.test(at, Invariant::I46, !told, || format!("{run} was reported as cancelled and starts"));
     }
 
     /// Records the runs that are cancelled now, of a job with one shard.
@@ -66,6 +57,6 @@ impl JobTrack {
     /// Checks that the cancellation was requested.
     pub(super) fn check_requested(&self, at: i64, run: &RunId, findings: &mut InvariantResults) {
         let asked = self.cancels.requested.contains(&(run.fire.clone(), run.shard));
-        findings.test(at, Invariant::I16, asked, || format!("{run} was ended by hand and nobody asked"));
+        findings.test(at, Invariant::I16, asked, || format!("{run} was cancelled without a request"));
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn planner(rest: &QuietCluster<'_>, world: &SimWorld, findings: &mut 
     let serving: ServingRecord = value(keys::serving()).and_then(|v| decode(&v)).unwrap_or_default();
     if settings.planner == PlannerKind::Leader {
         let serves = serving.serves && serving.leader.as_ref().is_some_and(|l| rest.members.contains(l));
-        return findings.test(at, Invariant::I53, serves, || format!("nobody serves: {serving:?}"));
+        return findings.test(at, Invariant::I53, serves, || format!("no node serves: {serving:?}"));
     }
     let given_back = serving.leader.as_ref().is_none_or(|leader| !rest.members.contains(leader));
     findings.test(at, Invariant::I53, given_back, || {
@@ -34,7 +34,7 @@ pub(super) fn planner(rest: &QuietCluster<'_>, world: &SimWorld, findings: &mut 
     let record: Option<BeatRecord> = value(keys::beat(&operation)).and_then(|v| decode(&v));
     let now = settings.beat_of(Wall(START.0 + at - TAKEN));
     let taken = record.as_ref().is_some_and(|r| r.beat >= now && rest.members.contains(&r.holder));
-    findings.test(at, Invariant::I53, taken, || format!("nobody plans in beat {now}: {record:?}"));
+    findings.test(at, Invariant::I53, taken, || format!("no node plans in beat {now}: {record:?}"));
 }
 
 /// Checks the plan of a job at rest.

@@ -1,48 +1,18 @@
 //! Tracks the generations of a rewound registry: which tracks are rewound with it, and which physical facts stay.
 
-use std::collections::BTreeSet;
-
 use evenkeel_core::due::FORGOTTEN;
 use evenkeel_core::effect::{Run, Verdict};
-use evenkeel_core::ids::{Fire, Member, NodeName, RequestId, RunId, Shard, Token};
+use evenkeel_core::ids::{Fire, Member, NodeName, RequestId, RunId, Shard};
 use evenkeel_core::job::Delivery;
 use evenkeel_core::keys;
 use evenkeel_core::labels::NodeSelector;
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Now, Wall};
 
+use super::generation_track::GenerationTrack;
 use super::tracks::FireTrack;
 use super::{Invariant, InvariantChecker, InvariantResults, JobTrack};
 use crate::world::clock::START;
-
-/// The checker's knowledge of earlier generations.
-#[derive(Clone, Debug)]
-pub(super) struct GenerationTrack {
-    /// The generation that tokens carry, counted from 1.
-    generation: u16,
-    /// Whether nodes can join it.
-    founded: bool,
-    /// The runs that physically started in earlier ones.
-    began: BTreeSet<RunId>,
-}
-
-impl Default for GenerationTrack {
-    fn default() -> Self {
-        Self { generation: 1, founded: true, began: BTreeSet::new() }
-    }
-}
-
-impl GenerationTrack {
-    /// The token of this generation with this number.
-    pub(super) fn token(&self, seq: u64) -> Token {
-        Token::new(self.generation, seq)
-    }
-
-    /// Whether nodes may take part.
-    pub(super) fn is_founded(&self) -> bool {
-        self.founded
-    }
-}
 
 impl InvariantChecker {
     /// The registry is what it was `then`, and so are the tracks of its data. Physical facts stay, and so do the inputs

@@ -1,46 +1,24 @@
 //! Checks beats, leadership and strikes: which node may act for all, and which may be marked offline.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::ids::{Member, NodeName, Operation};
 use evenkeel_core::input::Input;
 use evenkeel_core::keys::{self, ParsedKey, parse};
 use evenkeel_core::record::{
-    BeatRecord, ClusterSettings, Handover, NodeIntent, OfflineRecord, Plan, ServingRecord, StrikeRecord,
-    decode,
+    BeatRecord, Handover, NodeIntent, OfflineRecord, Plan, ServingRecord, StrikeRecord, decode,
 };
 use evenkeel_core::registry::{Guard, Revision, Txn, Write};
 use evenkeel_core::store::Store;
-use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::time::Wall;
 
 use super::runs::UNNOTICED;
 use super::{CommittedTxn, Invariant, InvariantChecker};
-use crate::world::SimNode;
 use crate::world::clock::START;
 
 /// How long a leader that lost its leadership may still act, with the transit time of its messages, in milliseconds.
 const STOP_AND_NET: i64 = 1_000;
-
-/// The checker's knowledge of nodes and their peers.
-#[derive(Clone, Debug, Default)]
-pub(super) struct PeerTrack {
-    beats: BTreeMap<Operation, BeatRecord>,
-    serving: ServingRecord,
-    /// When the leadership was won, in the world's time and the registry's.
-    won: (i64, Revision),
-    /// Whether the leader has read everything since.
-    loaded: bool,
-    pub(super) settings: ClusterSettings,
-    strikes: BTreeMap<(NodeName, NodeName), StrikeRecord>,
-    offline: BTreeMap<NodeName, OfflineRecord>,
-    /// How often each node was marked offline, and how often that was reported.
-    pub(super) turned: BTreeMap<NodeName, (u64, u64)>,
-    /// Whether each node reached each other one in its latest call.
-    pub(super) reached: BTreeMap<(NodeName, Member), bool>,
-    /// Which members answered which node since they were last marked offline.
-    pub(super) answered: BTreeSet<(NodeName, Member)>,
-}
 
 impl InvariantChecker {
     /// Whether the writer of a plan may plan, by its beat or as the serving leader, and its commit is guarded by that.
@@ -306,17 +284,8 @@ impl InvariantChecker {
             .test(at, Invariant::I44, right, || format!("{node} was told to be offline once too often"));
     }
 
-    /// Checks at a leader's start of serving that no other node believes to serve, unless it is paused and cannot know.
-    pub(crate) fn spans(&mut self, at: i64, name: &NodeName, actors: &BTreeMap<NodeName, SimNode>) {
-        let believes = |actor: &SimNode| {
-            let now = actor.clock.read(at).mono - Millis(actor.slept);
-            actor.node.as_ref().is_some_and(|node| node.role(now).serves.is_some())
-        };
-        let others: BTreeSet<&NodeName> = actors
-            .iter()
-            .filter(|(other, actor)| *other != name && !actor.paused && believes(actor))
-            .map(|(other, _)| other)
-            .collect();
+    /// Checks at a leader's start of serving that no other node believes to serve: `others` are those that do.
+    pub(crate) fn serving_begins(&mut self, at: i64, name: &NodeName, others: &[NodeName]) {
         self.findings.test(at, Invariant::I4, others.is_empty(), || {
             format!("{name} serves while {others:?} believes that it does")
         });

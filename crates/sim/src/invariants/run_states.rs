@@ -299,7 +299,7 @@ impl RunStateWrite<'_> {
         let at = self.act.at;
         let run = self.run(&old.fire);
         let said = self.new_verdicts(VerdictState::Lost).any(|v| v.run == run && v.attempt == old.attempt);
-        findings.test(at, Invariant::I16, said, || format!("{run}: nobody recorded that it is lost"));
+        findings.test(at, Invariant::I16, said, || format!("{run}: no verdict says that it is lost"));
         let running = book.is_running(&old.fire, old.attempt);
         findings.test(at, Invariant::I20, !running, || format!("{run} is lost while it still runs"));
         let Some(attempt) = book.attempt(&old.fire, old.attempt) else { return };

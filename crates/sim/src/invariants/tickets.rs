@@ -3,34 +3,13 @@
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Ticket;
 use evenkeel_core::ids::{JobName, Member, NodeName};
-use evenkeel_core::keys::{Key, ParsedKey, parse};
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{Assignment, Layouts, decode};
-use evenkeel_core::registry::{Guard, Txn, Write};
+use evenkeel_core::record::Layouts;
+use evenkeel_core::registry::Txn;
 
-use super::belief_checks::{CommitReply, wanted};
+use super::belief_checks::CommitReply;
+use super::ticket_track::TicketTrack;
 use super::{CommittedTxn, Invariant, InvariantChecker};
-
-/// The checker's knowledge of a commit.
-#[derive(Clone, Debug, Default)]
-pub(super) struct TicketTrack {
-    /// The member that decided on it.
-    member: Option<Member>,
-    /// The layouts of the program that decided on it.
-    knows: Option<Layouts>,
-    /// How often the registry applied it.
-    applied: u32,
-    /// Whether its sender takes it for refused.
-    refused: bool,
-    /// Whether it is guarded by a member's absence, which may come true at any time.
-    awaits_absence: bool,
-    /// The assignments that it writes, with their epochs.
-    assignments: Vec<(JobName, u64)>,
-    /// The run states that it writes.
-    run_states: Vec<JobName>,
-    /// The drain intents that it writes or deletes.
-    intents: Vec<(Key, bool)>,
-}
 
 impl InvariantChecker {
     /// Records that a commit left its node. Returns whether it is a new one.
@@ -102,7 +81,7 @@ impl InvariantChecker {
         let open = node.local().commits().get(ticket).is_some();
         match told {
             CommitReply::Unknown => self.findings.test(at, Invariant::I46, open, || {
-                format!("{name} takes #{} for settled, and nobody knows", ticket.0)
+                format!("{name} takes #{} for settled, and its outcome is unknown", ticket.0)
             }),
             CommitReply::Refused => {
                 book.refused = book.applied == 0;
@@ -124,31 +103,5 @@ impl InvariantChecker {
                 });
             }
         }
-    }
-}
-
-impl TicketTrack {
-    /// Whether it writes this drain intent, or deletes it; `None` if it does neither.
-    pub(super) fn intent(&self, key: &Key) -> Option<bool> {
-        self.intents.iter().find(|(k, _)| k == key).map(|(_, wanted)| *wanted)
-    }
-
-    fn of(txn: &Txn) -> Self {
-        let mut book = Self::default();
-        let absence =
-            |g: &Guard| matches!(g, Guard::Absent(key) if matches!(parse(key), Some(ParsedKey::Node(_))));
-        book.awaits_absence = txn.guards.iter().any(absence);
-        for write in &txn.writes {
-            let Write::Put { key, value, .. } = write else { continue };
-            match parse(key) {
-                Some(ParsedKey::Assignment(job)) => {
-                    book.assignments.extend(decode::<Assignment>(value).map(|place| (job, place.epoch)));
-                }
-                Some(ParsedKey::RunState(job)) => book.run_states.push(job),
-                Some(ParsedKey::Intent(_)) => book.intents.push((key.clone(), wanted(value))),
-                _ => {}
-            }
-        }
-        book
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_core::ids::{Fire, Member, NodeName, RequestId, Token};
+use evenkeel_core::ids::{Fire, Member, NodeName, RequestId, Shard, Token};
 use evenkeel_core::input::RunOutcome;
 use evenkeel_core::job::{Delivery, Placement, Pool, Retry, Spec};
 use evenkeel_core::labels::NodeSelector;
@@ -10,7 +10,6 @@ use evenkeel_core::record::{Assignment, Plan, RunState};
 use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::{Millis, Wall};
 
-use super::cancels::CancelRequests;
 use super::sharding::ShardedJobTrack;
 
 /// The checker's knowledge of a job.
@@ -103,6 +102,13 @@ pub(crate) enum FireClosure {
     Lost,
     /// It was dropped with its job.
     Dropped,
+}
+
+/// The requested and the reported cancellations of a job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CancelRequests {
+    pub(super) requested: BTreeSet<(Fire, Shard)>,
+    pub(super) reported: BTreeSet<(Fire, Shard)>,
 }
 
 impl JobTrack {

@@ -190,7 +190,11 @@ impl FireLedger {
         let back =
             new.watermark < open.due && old.is_some_and(|l| l.watermark >= open.due) && !self.started(due);
         require(ended || told || back, "a run is closed by its end (I22)", || {
-            format!("{} attempt {} leaves the lane and nobody knows its end", named(due), open.attempt)
+            format!(
+                "{} attempt {} leaves the run state and its end is not recorded",
+                named(due),
+                open.attempt
+            )
         })
     }
 

@@ -111,7 +111,10 @@ impl ShardedEntries {
     fn whole(&self) -> Result<(), LedgerViolation> {
         let stray = self.run_states.keys().find(|member| !self.sharding.run_states.contains(member));
         require(stray.is_none(), "every lane is listed (I21)", || {
-            format!("nobody will look for the lane of {}", stray.map(Member::to_string).unwrap_or_default())
+            format!(
+                "no node will look for the run state of {}",
+                stray.map(Member::to_string).unwrap_or_default()
+            )
         })?;
         for shard in (0..self.sharding.shard_map.total).map(Shard) {
             let holds = |run_state: &ShardRunState| {

@@ -155,12 +155,14 @@ pub(super) struct MovesDrainingShards;
 impl Mutation for MovesDrainingShards {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         change_written_assignments(effects, &[CommitKind::Reshard], |_, sharding| {
-            let cut = &mut sharding.shard_map;
-            if !cut.draining.is_empty() {
-                let mut holders: Vec<Member> = cut.assignments.iter().map(|p| p.holder.clone()).collect();
+            let shard_map = &mut sharding.shard_map;
+            if !shard_map.draining.is_empty() {
+                let mut holders: Vec<Member> =
+                    shard_map.assignments.iter().map(|p| p.holder.clone()).collect();
                 let by = usize::from(holders.len() > 1);
                 holders.rotate_left(by);
-                cut.assignments
+                shard_map
+                    .assignments
                     .iter_mut()
                     .zip(holders)
                     .for_each(|(assignment, holder)| assignment.holder = holder);
@@ -175,11 +177,13 @@ pub(super) struct AssignsByArrival;
 impl Mutation for AssignsByArrival {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         change_written_assignments(effects, &[CommitKind::Reshard], |_, sharding| {
-            let cut = &mut sharding.shard_map;
-            if cut.draining.is_empty() {
-                let mut holders: Vec<Member> = cut.assignments.iter().map(|p| p.holder.clone()).collect();
+            let shard_map = &mut sharding.shard_map;
+            if shard_map.draining.is_empty() {
+                let mut holders: Vec<Member> =
+                    shard_map.assignments.iter().map(|p| p.holder.clone()).collect();
                 holders.sort_by_key(|member| member.incarnation);
-                cut.assignments
+                shard_map
+                    .assignments
                     .iter_mut()
                     .zip(holders)
                     .for_each(|(assignment, holder)| assignment.holder = holder);

@@ -100,7 +100,7 @@ impl ScenarioRunner {
         plan.runs.iter().for_each(|run| *per.entry(&run.by.node).or_default() += 1);
         let per: Vec<String> = per.iter().map(|(node, runs)| format!("{node} {runs}")).collect();
         let accepted = plan.runs.iter().filter(|run| run.is_claimed()).count();
-        let planner = plan.planner.as_ref().map_or("nobody".to_owned(), |p| p.member.node.to_string());
+        let planner = plan.planner.as_ref().map_or("none".to_owned(), |p| p.member.node.to_string());
         let open: Vec<&Attempt> = plan.runs.iter().collect();
         let span = match (open.first(), open.last()) {
             (Some(first), Some(last)) => format!(" from {} to {}", fire(&first.fire), fire(&last.fire)),
@@ -147,7 +147,7 @@ impl ScenarioRunner {
     pub(super) fn serving(&self) -> String {
         let record: ServingRecord =
             self.entry(&keys::serving()).and_then(|value| decode(&value)).unwrap_or_default();
-        let leader = record.leader.as_ref().map_or("nobody".to_owned(), |m| m.node.to_string());
+        let leader = record.leader.as_ref().map_or("none".to_owned(), |m| m.node.to_string());
         let state = match (record.leader.is_some(), record.serves, record.released) {
             (true, true, _) => "serves",
             (true, false, _) => "resumes",

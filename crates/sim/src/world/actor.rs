@@ -12,7 +12,7 @@ use evenkeel_core::registry::{Revision, Txn, TxnOutcome};
 use evenkeel_core::time::Mono;
 
 use super::clock::SimClock;
-use super::peers::SimCall;
+use super::peer_network::SimCall;
 
 /// The state of the link between a node and the registry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

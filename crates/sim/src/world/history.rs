@@ -11,24 +11,6 @@ use super::{SimWorld, WorldEvent};
 /// The retry interval of a writer while the history is unavailable, in milliseconds.
 const AGAIN: i64 = 300;
 
-/// The content of the history.
-#[derive(Clone, Debug, Default)]
-pub(super) struct SimHistory {
-    verdicts: BTreeMap<(RunId, u32), Verdict>,
-    away: bool,
-}
-
-impl SimHistory {
-    pub(super) fn verdicts(&self) -> &BTreeMap<(RunId, u32), Verdict> {
-        &self.verdicts
-    }
-
-    /// Drops the writes since then: the same runs may have other outcomes.
-    pub(super) fn go_back(&mut self, then: &BTreeMap<(RunId, u32), Verdict>) {
-        self.verdicts.retain(|key, _| then.contains_key(key));
-    }
-}
-
 impl SimWorld {
     /// Makes the history unavailable, or available again.
     pub fn set_history_away(&mut self, away: bool) {

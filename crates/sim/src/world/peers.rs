@@ -4,16 +4,14 @@
 //! after its time limit, by the caller's own clock. A given-up call may still arrive. A pair of nodes may be cut in one
 //! direction or both, whatever else each of them can reach.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use evenkeel_core::ids::{Member, NodeName};
 use evenkeel_core::input::{Answer, Command, CommandId, Input, Offer, OfferAnswer, ProbeReply};
 use evenkeel_core::load::HostLoad;
-use evenkeel_core::time::{Millis, Mono};
+use evenkeel_core::time::Millis;
 
+use super::peer_network::SimCall;
 use super::{SimWorld, WorldEvent};
 use crate::faults::SimFault;
-use crate::random::SimRandom;
 
 /// The time limit of a probe.
 const PROBE: Millis = Millis::secs(2);
@@ -21,44 +19,6 @@ const PROBE: Millis = Millis::secs(2);
 const OFFER: Millis = Millis::secs(5);
 /// The longest transit of a slow message between nodes, in milliseconds.
 const SLOW: i64 = 7_000;
-
-/// One node's call to another.
-#[derive(Clone, Debug)]
-pub(crate) struct SimCall {
-    pub from: NodeName,
-    /// The caller's process.
-    life: u64,
-    pub to: Member,
-    /// The time of the call, by the caller's clock.
-    asked: Mono,
-    /// The offered runs; `None` for a probe.
-    pub offers: Option<Vec<Offer>>,
-}
-
-/// All pending calls, and the cut pairs.
-#[derive(Clone, Debug)]
-pub(super) struct PeerNetwork {
-    chance: SimRandom,
-    number: u64,
-    /// The calls whose callers wait.
-    open: BTreeMap<u64, SimCall>,
-    /// The call behind each command.
-    asks: BTreeMap<CommandId, (u64, SimCall)>,
-    /// The pairs of which the first cannot reach the second.
-    cut: BTreeSet<(NodeName, NodeName)>,
-}
-
-impl PeerNetwork {
-    pub(super) fn new(seed: u64) -> Self {
-        Self {
-            chance: SimRandom::new(seed, "peers"),
-            number: 0,
-            open: BTreeMap::new(),
-            asks: BTreeMap::new(),
-            cut: BTreeSet::new(),
-        }
-    }
-}
 
 impl SimWorld {
     /// Cuts one node off from another; the other direction is another pair.
@@ -203,18 +163,5 @@ impl SimWorld {
     fn peer_way(&mut self) -> i64 {
         let most = if self.peer_strikes(SimFault::PeerSlow) { SLOW } else { self.weather.delay };
         self.peers.chance.between(0, most)
-    }
-}
-
-impl SimCall {
-    /// The caller's input with the result.
-    fn result(self, role: Option<ProbeReply>, answer: OfferAnswer) -> Input {
-        match self.offers {
-            None => Input::Probed { member: self.to, asked: self.asked, answer: role },
-            Some(offers) => {
-                let runs = offers.into_iter().map(|offer| offer.run).collect();
-                Input::Offered { to: self.to, runs, answer }
-            }
-        }
     }
 }

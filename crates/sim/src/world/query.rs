@@ -63,12 +63,13 @@ impl SimWorld {
         let sharding = place.and_then(|place| place.sharding).unwrap_or_default();
         let short = |member: &Member| member.node.to_string();
         let leader = sharding.leader.as_ref().map_or("-".to_owned(), short);
-        let mark =
-            sharding.reshard_pending.map_or("-".to_owned(), |mark| format!("{:?}", mark.why).to_lowercase());
-        let mut text = format!("{job}: leader={leader} mark={mark}");
-        for portion in &sharding.shard_map.assignments {
-            let all = portion.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
-            text += &format!(" {}=[{all}]", short(&portion.holder));
+        let pending = sharding
+            .reshard_pending
+            .map_or("-".to_owned(), |pending| format!("{:?}", pending.why).to_lowercase());
+        let mut text = format!("{job}: leader={leader} reshard_pending={pending}");
+        for assignment in &sharding.shard_map.assignments {
+            let all = assignment.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+            text += &format!(" {}=[{all}]", short(&assignment.holder));
         }
         let draining = &sharding.shard_map.draining;
         text += &if draining.is_empty() { "\n".to_owned() } else { format!(" draining=[{draining}]\n") };

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::WorldEvent;
+use super::event::WorldEvent;
 
 /// Events to come. They are large, so they stay in place, and only their times are sorted.
 #[derive(Default)]

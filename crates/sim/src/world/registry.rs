@@ -4,44 +4,18 @@ use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, Ticket};
 use evenkeel_core::ids::{Member, NodeName};
 use evenkeel_core::input::{Input, LeaseEvent};
-use evenkeel_core::keys::Key;
+use evenkeel_core::keys::{Key, ParsedKey, parse};
 use evenkeel_core::registry::{Change, LeaseGrant, LeaseId, Txn, TxnOutcome};
 use evenkeel_core::time::{Millis, Mono, Wall};
 
 use super::clock::START;
-use super::{RegistryLink, SimWorld, WorldEvent};
+use super::request::{RegistryOperation, SimRequest, TIMEOUT};
+use super::{RegistryLink, SimNode, SimWorld, WorldEvent};
 use crate::faults::SimFault;
-use crate::invariants::CommittedTxn;
+use crate::invariants::{CommittedTxn, MemberOnHost};
 
-/// How long a node waits for an answer before it takes the outcome for unknown, in milliseconds.
-pub(crate) const TIMEOUT: i64 = 1_000;
 /// The longest transit of a slow message, in milliseconds.
 const SLOW: i64 = 3_000;
-
-/// An operation of the registry.
-#[derive(Clone, Debug)]
-enum RegistryOperation {
-    Open(Millis),
-    Renew(LeaseId),
-    Close(LeaseId),
-    List,
-    Read(Vec<Key>),
-    Commit(Ticket, CommitKind, Txn),
-}
-
-/// A pending request.
-#[derive(Clone, Debug)]
-pub(crate) struct SimRequest {
-    life: u64,
-    /// The number of rewinds when its sender began.
-    rewinds: u32,
-    member: Option<Member>,
-    /// The time of the request, by the sender's clock.
-    asked: Mono,
-    /// The time after which the sender no longer waits.
-    until: i64,
-    operation: RegistryOperation,
-}
 
 impl SimWorld {
     /// Sends the request of an effect to the registry.
@@ -207,7 +181,8 @@ impl SimWorld {
         };
         self.checker.committed(&act, &self.store, self.history.verdicts());
         if act.applied && kind == CommitKind::Serve {
-            self.checker.spans(self.at, name, &self.actors);
+            let others = self.nodes_that_serve_beside(name);
+            self.checker.serving_begins(self.at, name, &others);
         }
         outcome
     }
@@ -219,11 +194,37 @@ impl SimWorld {
         }
         if let Some(batch) = self.store.changes_after(self.told) {
             for change in &batch.changes {
-                self.checker.changed(self.at, change, closed_by, &self.actors);
+                let on_host = match parse(&change.key) {
+                    Some(ParsedKey::Node(member)) if change.entry.is_none() => self.on_host(&member),
+                    _ => None,
+                };
+                self.checker.changed(self.at, change, closed_by, on_host.as_ref());
             }
         }
         self.told = self.store.revision();
         self.publish();
+    }
+
+    /// The other nodes that believe to serve, without paused ones, which cannot know better.
+    fn nodes_that_serve_beside(&self, name: &NodeName) -> Vec<NodeName> {
+        let believes = |actor: &SimNode| {
+            let now = actor.clock.read(self.at).mono - Millis(actor.slept);
+            actor.node.as_ref().is_some_and(|node| node.role(now).serves.is_some())
+        };
+        let others = self.actors.iter().filter(|(other, _)| *other != name);
+        let serving = others.filter(|(_, actor)| !actor.paused && believes(actor));
+        serving.map(|(other, _)| other.clone()).collect()
+    }
+
+    /// What the host of a member knows of it.
+    fn on_host(&self, member: &Member) -> Option<MemberOnHost> {
+        let actor = self.actors.get(&member.node)?;
+        let now = actor.clock.read(self.at);
+        let trusts_lease = actor.node.as_ref().is_some_and(|node| {
+            node.member().as_ref() == Some(member) && node.trusted_until(now.mono).is_some()
+        });
+        let run = actor.runs.iter().find(|(_, run)| run.member.as_ref() == Some(member));
+        Some(MemberOnHost { trusts_lease, run: run.map(|(id, _)| id.clone()) })
     }
 }
 

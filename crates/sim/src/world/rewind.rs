@@ -8,11 +8,12 @@ use evenkeel_core::ids::NodeName;
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::record::{ClusterRecord, RegistryBookmark, RegistryPosition, decode, encode};
 use evenkeel_core::registry::{Revision, Txn, Write};
-use evenkeel_core::store::Store;
+use evenkeel_core::store::{NumbersAfterRollback, Store};
 use evenkeel_core::time::{Mono, Wall};
 
 use super::actor::RewindWait;
 use super::clock::START;
+use super::rewind_counts::RewindCounts;
 use super::{SimNode, SimWorld, WorldEvent};
 use crate::invariants::{InvariantChecker, RecordedVerdicts};
 
@@ -24,34 +25,6 @@ pub struct RegistrySnapshot {
     store: Store,
     watch: InvariantChecker,
     verdicts: RecordedVerdicts,
-}
-
-/// The number of rewinds, and their effects.
-pub(super) struct RewindCounts {
-    /// The number of rewinds.
-    count: u32,
-    /// The number of rewinds at the latest join.
-    founded: u32,
-    /// The registry's own generation.
-    engine: u16,
-    /// The newest generation that tokens carry.
-    begun: u16,
-}
-
-impl Default for RewindCounts {
-    fn default() -> Self {
-        Self { count: 0, founded: 0, engine: 1, begun: 1 }
-    }
-}
-
-impl RewindCounts {
-    pub(super) fn count(&self) -> u32 {
-        self.count
-    }
-
-    pub(super) fn engine(&self) -> u16 {
-        self.engine
-    }
 }
 
 /// The position of the registry, combined with a bookmark of it.
@@ -83,14 +56,14 @@ impl SimWorld {
         RegistrySnapshot { store: self.store.clone(), watch: self.checker.clone(), verdicts }
     }
 
-    /// Rewinds the registry to a snapshot; unless it `counts_on`, numbers of leases and revisions are given once more.
+    /// Rewinds the registry to a snapshot; the trace has whether its numbers go on.
     /// History keeps later verdicts; the checker does not test those.
-    pub fn rewind(&mut self, then: RegistrySnapshot, counts_on: bool) {
+    pub fn rewind(&mut self, then: RegistrySnapshot, numbers: NumbersAfterRollback) {
         self.past.engine += 1;
-        self.trace.note(self.at, "", &(self.past.engine, counts_on), || {
-            "the registry goes back in time".to_owned()
-        });
-        self.apply_rewind(then, counts_on);
+        let go_on = numbers == NumbersAfterRollback::GoOn;
+        self.trace
+            .note(self.at, "", &(self.past.engine, go_on), || "the registry goes back in time".to_owned());
+        self.apply_rewind(then, numbers);
     }
 
     /// Rewinds the registry in a way that it cannot detect. Only while no process is up, and if a node remembers more
@@ -103,13 +76,13 @@ impl SimWorld {
             return false;
         }
         self.trace.note(self.at, "", &self.past.engine, || "the registry is put back as it was".to_owned());
-        self.apply_rewind(then, false);
+        self.apply_rewind(then, NumbersAfterRollback::Repeat);
         true
     }
 
-    fn apply_rewind(&mut self, then: RegistrySnapshot, counts_on: bool) {
+    fn apply_rewind(&mut self, then: RegistrySnapshot, numbers: NumbersAfterRollback) {
         self.past.count += 1;
-        self.store.go_back(then.store, counts_on);
+        self.store.go_back(then.store, numbers);
         self.told = self.store.revision();
         self.history.go_back(&then.verdicts);
         self.checker.go_back(self.at, then.watch, &self.store);

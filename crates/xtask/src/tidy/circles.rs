@@ -8,61 +8,16 @@ use crate::imports::{ImportGraph, imports};
 use crate::tree::SourceTree;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The files of circles that are to be cut. Nothing is added here; a file that is in no circle any more has to leave.
-const TO_BE_CUT: &[&str] = &[
-    "crates/core/src/view.rs",
-    "crates/core/src/view/absorb.rs",
-    "crates/core/src/view/calendars.rs",
-    "crates/core/src/view/cluster.rs",
-    "crates/core/src/view/dispatched.rs",
-    "crates/core/src/view/groups.rs",
-    "crates/core/src/view/names.rs",
-    "crates/core/src/view/pools.rs",
-    "crates/core/src/view/sharded.rs",
-    "crates/sim/src/invariants.rs",
-    "crates/sim/src/invariants/belief_checks.rs",
-    "crates/sim/src/invariants/calendars.rs",
-    "crates/sim/src/invariants/cancels.rs",
-    "crates/sim/src/invariants/generations.rs",
-    "crates/sim/src/invariants/peers.rs",
-    "crates/sim/src/invariants/runs.rs",
-    "crates/sim/src/invariants/sharding/sharded_track.rs",
-    "crates/sim/src/invariants/tickets.rs",
-    "crates/sim/src/invariants/tracks.rs",
-    "crates/sim/src/world.rs",
-    "crates/sim/src/world/actor.rs",
-    "crates/sim/src/world/history.rs",
-    "crates/sim/src/world/peers.rs",
-    "crates/sim/src/world/queue.rs",
-    "crates/sim/src/world/registry.rs",
-    "crates/sim/src/world/rewind.rs",
-];
-
-/// Complains about each circle of more than two files, and about exceptions that are needed no longer.
+/// Complains about each circle of more than two files.
 pub(super) fn check(tree: &SourceTree) -> Vec<TidyViolation> {
-    check_except(tree, TO_BE_CUT)
-}
-
-fn check_except(tree: &SourceTree, excepted: &[&str]) -> Vec<TidyViolation> {
     let mut said = Vec::new();
-    let mut tied = BTreeSet::new();
     for folder in tree.crates() {
         let graph = imports(tree, folder);
         for circle in circles(&graph) {
-            let free: Vec<_> = circle.iter().filter(|file| !excepted.contains(&file.as_str())).collect();
-            if let Some(first) = free.first() {
-                said.push(TidyViolation::about(first, complaint(&graph, &circle)));
-            }
-            tied.extend(circle);
+            let first = circle.first().map_or("", String::as_str);
+            said.push(TidyViolation::about(first, complaint(&graph, &circle)));
         }
     }
-    let loose = excepted.iter().filter(|file| !tied.contains(**file));
-    said.extend(loose.map(|file| {
-        TidyViolation::about(
-            file,
-            "is in no circle any more: take it off the list in crates/xtask/src/tidy/circles.rs",
-        )
-    }));
     said
 }
 
@@ -187,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_holds_only_as_long_as_it_is_needed() {
+    fn a_circle_is_complained_of_until_it_is_cut() {
         let house = tempfile::TempDir::new().unwrap();
         let write = |path: &str, text: &str| {
             let to = house.path().join("crates/c").join(path);
@@ -199,15 +154,12 @@ mod tests {
         write("src/a.rs", "pub struct A(crate::b::B);\n");
         write("src/b.rs", "pub struct B(crate::d::D);\n");
         write("src/d.rs", "pub struct D(crate::a::A);\n");
-        let files = ["crates/c/src/a.rs", "crates/c/src/b.rs", "crates/c/src/d.rs"];
-        let said = |excepted: &[&str]| {
-            let said = check_except(&SourceTree::read(house.path()).unwrap(), excepted);
+        let said = || {
+            let said = check(&SourceTree::read(house.path()).unwrap());
             said.iter().map(|said| said.path.clone()).collect::<Vec<_>>()
         };
-        assert!(said(&files).is_empty());
-        assert_eq!(said(&files[..2]), files[2..]);
+        assert_eq!(said(), ["crates/c/src/a.rs"]);
         write("src/d.rs", "pub struct D;\n");
-        assert_eq!(said(&files), files);
-        assert!(said(&[]).is_empty());
+        assert!(said().is_empty());
     }
 }

@@ -53,7 +53,7 @@ fn a_run_that_waits_for_its_next_attempt_has_none_and_the_job_goes_on() {
         let elsewhere = world.kill(other, "j:60000:0");
         assert!(is_refused(&elsewhere, Refusal::NotFound), "{placement:?}: {elsewhere:?}");
         assert_eq!(world.kill(&node, "j:60000:0"), Answer::Done, "{placement:?}");
-        assert_eq!(world.given_up("j:60000:0"), [(2, "not attempted again: ended by hand")]);
+        assert_eq!(world.given_up("j:60000:0"), [(2, "not attempted again: ended by an operator")]);
         let again = world.kill(&node, "j:60000:0");
         assert!(is_refused(&again, Refusal::NotFound), "{placement:?}: {again:?}");
         world.run(121_000 - world.now);
@@ -70,7 +70,7 @@ fn a_run_that_waits_for_a_slot_never_starts() {
     world.run(9_000 - world.now);
     assert_eq!((world.started("long").len(), world.started("short").len()), (1, 0));
     assert_eq!(world.kill("a", "short:7000:0"), Answer::Done);
-    assert_eq!(world.given_up("short:7000:0"), [(1, "ended by hand")]);
+    assert_eq!(world.given_up("short:7000:0"), [(1, "ended by an operator")]);
     world.run(20_000);
     assert_eq!(world.started("short"), []);
 }
@@ -100,14 +100,14 @@ fn a_request_that_nobody_has_claimed_gets_no_run() {
         world.send_command("a", Command::RunNow("short".parse().unwrap(), id.parse().unwrap()));
     }
     assert_eq!(world.kill("a", "short:ask-r1:0"), Answer::Done);
-    assert_eq!(world.given_up("short:ask-r1:0"), [(1, "ended by hand")]);
+    assert_eq!(world.given_up("short:ask-r1:0"), [(1, "ended by an operator")]);
     world.run(30_000);
     let ids: Vec<String> = world.starts.iter().map(|(_, run)| run.id.to_string()).collect();
     assert_eq!(ids, ["long:5000:0", "short:ask-r2:0"]);
 }
 
 #[test]
-fn a_run_that_waits_for_a_seat_never_starts_and_others_get_the_seat() {
+fn a_run_that_waits_for_a_permit_never_starts_and_others_get_the_permit() {
     for placement in PLACEMENTS {
         let mut world = TestCluster { takes: 5_000, ..TestCluster::with(&["a"]) };
         world.run(1_500);
@@ -147,7 +147,7 @@ fn a_run_that_is_claimed_ahead_never_starts_be_it_that_the_registry_is_slow() {
             assert_eq!(world.answers, [Answer::Done, Answer::Done], "{placement:?} at {at}");
             world.run(11_000 - world.now);
             assert_eq!((before, world.started("j")), (0, [(10_000, 1)].into()), "{placement:?} at {at}");
-            assert_eq!(world.given_up("j:5000:0"), [(1, "ended by hand")], "{placement:?} at {at}");
+            assert_eq!(world.given_up("j:5000:0"), [(1, "ended by an operator")], "{placement:?} at {at}");
         }
     }
 }
@@ -164,7 +164,7 @@ fn one_shard_of_a_fire_is_ended_and_the_others_go_on() {
     world.run(20_000);
     let again = world.starts.iter().filter(|(_, run)| run.attempt == 2).map(|(_, run)| run.id.shard.0);
     assert_eq!(again.collect::<BTreeSet<u32>>(), [0, 1, 3].into());
-    assert_eq!(world.given_up("j:60000:2"), [(2, "not attempted again: ended by hand")]);
+    assert_eq!(world.given_up("j:60000:2"), [(2, "not attempted again: ended by an operator")]);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn one_that_fails_by_itself_while_it_is_told_to_end_is_not_attempted_again() {
         world.give(&name, Input::Run { id, attempt: 1, event });
         world.run(30_000);
         assert_eq!(world.started("j"), [(60_000, 1)], "{placement:?}");
-        let expected = [(2, "not attempted again: ended by hand")];
+        let expected = [(2, "not attempted again: ended by an operator")];
         assert_eq!(world.given_up("j:60000:0"), expected, "{placement:?}");
     }
 }
@@ -218,7 +218,7 @@ fn one_that_turns_out_not_to_have_started_when_it_is_told_to_end_is_not_begun_an
         world.give(&name, Input::Run { id, attempt: 1, event: RunEvent::NotStarted });
         world.run(30_000);
         assert_eq!(world.started("j"), [(60_000, 1)], "{placement:?}");
-        assert_eq!(world.given_up("j:60000:0"), [(1, "ended by hand")], "{placement:?}");
+        assert_eq!(world.given_up("j:60000:0"), [(1, "ended by an operator")], "{placement:?}");
         assert!(world.actors.values().all(|actor| !actor.node.local().commands.has_cancelled()));
         assert!(world.actors.values().all(|actor| !actor.node.local().commands.has_items()));
     }
@@ -272,7 +272,7 @@ fn a_request_that_no_node_has_claimed_is_taken_back_by_any_node_and_never_runs()
         assert!(matches!(world.send_command("a", request("r")), Answer::Accepted(..)));
         world.run(3_000);
         assert_eq!(world.kill("b", "j:ask-r:0"), Answer::Done, "{placement:?}");
-        assert_eq!(world.given_up("j:ask-r:0"), [(1, "ended by hand")], "{placement:?}: once");
+        assert_eq!(world.given_up("j:ask-r:0"), [(1, "ended by an operator")], "{placement:?}: once");
         assert!(is_refused(&world.kill("a", "j:ask-r:0"), Refusal::NotFound), "{placement:?}: it is over");
         world.send_command("a", request("s"));
         world.add(Settings { labels: "gpu".parse().unwrap(), ..settings("c") });
@@ -301,5 +301,5 @@ fn a_request_that_is_ended_is_answered_so_when_the_news_comes_first() {
     assert_eq!(world.answers, [], "it is not refused");
     world.give(&name, Input::Committed { ticket, outcome });
     assert_eq!(world.answers, [Answer::Done]);
-    assert_eq!(world.given_up("j:ask-two:0"), [(1, "ended by hand")]);
+    assert_eq!(world.given_up("j:ask-two:0"), [(1, "ended by an operator")]);
 }

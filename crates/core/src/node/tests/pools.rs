@@ -84,7 +84,7 @@ fn the_seats_of_the_dead_are_struck_out() {
         world.ends.clear();
         world.run(15_000);
         let again: Vec<u32> = world.starts.iter().map(|(_, run)| run.attempt).collect();
-        assert_eq!(again, [1, 2], "{placement:?}: it runs again under a seat of its own");
+        assert_eq!(again, [1, 2], "{placement:?}: it runs again with a permit of its own");
         assert_eq!(world.permits(), [], "{placement:?}");
     }
 }
@@ -107,7 +107,7 @@ fn who_goes_first_is_said_by_priority_and_what_is_due() {
 
 /// proves: I55
 #[test]
-fn what_waits_for_its_next_attempt_has_no_seat() {
+fn what_waits_for_its_next_attempt_has_no_permit() {
     let mut world = TestCluster { takes: 100, fails: 1, ..TestCluster::with(&["a"]) };
     world.run(1_500);
     let retry = Retry { max_retries: 1, delay: "5s".into(), max_delay: "5s".into(), exit_codes: Vec::new() };
@@ -124,7 +124,7 @@ fn what_waits_for_its_next_attempt_has_no_seat() {
 
 /// proves: I55
 #[test]
-fn an_end_is_told_in_the_step_in_which_another_run_of_the_job_takes_its_seat() {
+fn an_end_is_told_in_the_step_in_which_another_run_of_the_job_takes_its_permit() {
     let mut world = TestCluster { takes: 2_500, fails: 1, ..TestCluster::with(&["a"]) };
     world.run(1_500);
     let retry = Retry { max_retries: 1, delay: "2s".into(), max_delay: "2s".into(), exit_codes: Vec::new() };

@@ -69,7 +69,7 @@ pub(super) fn finalize(ctx: &RuleContext<'_>) -> ItemDecision {
         return refuse(Refusal::Conflict, text.into());
     }
     let Some(record) = &known.value else {
-        let text = "this registry ends with its process, so nobody older or newer ever reads it: there is nothing to finalize";
+        let text = "this registry ends with its process, so no other version of the program ever reads it: there is nothing to finalize";
         return refuse(Refusal::NotFound, text.into());
     };
     let known_by = || ctx.view.members().map(|(member, state)| (&member.node, state.info.knows));

@@ -26,16 +26,16 @@ pub(super) fn claim_notification(
     }
     let known = ctx.view.notifications(name).cloned().unwrap_or_default();
     let old = known.value.as_ref();
-    if let Some((record, told)) =
-        old.and_then(|old| Some((old, old.latest(occasion)?))).filter(|(_, told)| *told >= due)
+    if let Some((record, notified)) =
+        old.and_then(|old| Some((old, old.latest(occasion)?))).filter(|(_, notified)| *notified >= due)
     {
-        if told == due && record.by.node == ctx.member.node {
+        if notified == due && record.by.node == ctx.member.node {
             return answer(Answer::Done);
         }
         let (by, occasion) = (&record.by.node, occasion.as_str());
         return refuse(
             Refusal::Conflict,
-            format!("{by} has told of {name} that its fire of {told} is {occasion}"),
+            format!("{by} has told of {name} that its fire of {notified} is {occasion}"),
         );
     }
     let mut record = NotificationRecord {

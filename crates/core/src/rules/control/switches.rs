@@ -7,7 +7,7 @@ use super::{ItemDecision, answer, no_job, nodes, refuse, rewrite};
 use crate::commit_kind::CommitKind;
 use crate::ids::JobName;
 use crate::input::{Answer, Refusal};
-use crate::job::{Spec, SwitchOrigin};
+use crate::job::{Spec, SwitchOrigin, SwitchPosition};
 use crate::record::SpecRecord;
 use crate::rule_context::RuleContext;
 use crate::shards::ShardSet;
@@ -50,7 +50,7 @@ pub(super) fn enable(ctx: &RuleContext<'_>, name: &JobName, on: bool, origin: Sw
                 )
             });
         }
-        spec.switch_enabled(on, origin);
+        spec.switch_enabled(if on { SwitchPosition::On } else { SwitchPosition::Off }, origin);
         spec.since = if on { ctx.now.wall } else { spec.since };
         Ok(())
     })

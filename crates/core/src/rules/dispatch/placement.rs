@@ -56,14 +56,14 @@ enum SlotHolder {
 pub(super) fn place_runs(
     ctx: &RuleContext<'_>,
     right: &PlanningRight,
-    desks: &mut [PlanWriter<'_>],
+    writers: &mut [PlanWriter<'_>],
     batch: &mut CandidateNodes,
 ) {
-    if desks.iter().all(|writer| writer.placements.is_empty()) {
+    if writers.iter().all(|writer| writer.placements.is_empty()) {
         return;
     }
-    let mut spans = known(ctx, right, desks, batch);
-    for (at, writer) in desks.iter().enumerate() {
+    let mut spans = known(ctx, right, writers, batch);
+    for (at, writer) in writers.iter().enumerate() {
         let rank = (true, Reverse(writer.job.priority()));
         spans.extend(writer.placements.iter().enumerate().filter_map(|(want, wanted)| {
             let run = writer.draft.runs.iter().find(|run| run.fire == wanted.fire)?;
@@ -79,7 +79,7 @@ pub(super) fn place_runs(
         match what {
             SlotHolder::Placed(at) => drop(slots.take_slot(at, begin, length)),
             SlotHolder::Pending { plan: writer, placement: want } => {
-                let writer = &mut desks[writer];
+                let writer = &mut writers[writer];
                 let want = writer.placements[want].clone();
                 let (by, free) = choose(ctx, writer, &want, batch, &mut slots, (begin, length));
                 writer.place(&want, by, free);
@@ -128,11 +128,11 @@ fn choose(
 fn known(
     ctx: &RuleContext<'_>,
     right: &PlanningRight,
-    desks: &[PlanWriter<'_>],
+    writers: &[PlanWriter<'_>],
     batch: &CandidateNodes,
 ) -> Vec<SlotUse> {
     let drafts: BTreeMap<JobId, &PlanWriter<'_>> =
-        desks.iter().map(|writer| (writer.job.id, writer)).collect();
+        writers.iter().map(|writer| (writer.job.id, writer)).collect();
     let mut spans = Vec::new();
     let rank = (false, Reverse(Priority::default()));
     let mut add = |plan: &Plan, terms: Option<&JobTerms>, run: &Attempt| {

@@ -31,15 +31,15 @@ const GATHER: Millis = Millis(50);
 
 /// Handles one job.
 pub(super) fn decide(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOutput) {
-    let Some(table) = ShardedJob::of(ctx, job.id) else { return };
-    let Some(run_state) = table.run_state(ctx.member) else { return };
+    let Some(sharded) = ShardedJob::of(ctx, job.id) else { return };
+    let Some(run_state) = sharded.run_state(ctx.member) else { return };
     lifecycle::hand_over(ctx, run_state.verdicts.iter(), out);
-    let takes_part = table.may_take_part() && table.job.available().contains(&ctx.member);
+    let takes_part = sharded.may_take_part() && sharded.job.available().contains(&ctx.member);
     let mut writer = RunStateWriter {
         runs: JobRuns::new(ctx, *job),
         draft: run_state.clone(),
         current: run_state,
-        sharded: table,
+        sharded,
         takes_part,
         kind: None,
         triggers: None,
@@ -181,11 +181,11 @@ impl<'a> RunStateWriter<'a> {
         let sharding = self.sharded.sharding;
         let Some((terms, shards)) = self.terms().filter(|(terms, _)| terms.enabled) else { return };
         // A reshard to another number of shards is about to be requested, and no fire has both numbers.
-        let cut = &sharding.shard_map;
-        if !self.takes_part || sharding.reshard_pending.is_some() || cut.number == 0 {
+        let shard_map = &sharding.shard_map;
+        if !self.takes_part || sharding.reshard_pending.is_some() || shard_map.number == 0 {
             return;
         }
-        if shards.total.map_or_else(|| !cut.is_one_each(), |total| total != cut.total) {
+        if shards.total.map_or_else(|| !shard_map.is_one_each(), |total| total != shard_map.total) {
             return;
         }
         let assignment = sharding.assignment_of(self.context().member);
@@ -272,8 +272,8 @@ impl<'a> RunStateWriter<'a> {
         let at = request.at;
         let forgot = self.terms().and_then(|(terms, _)| self.context().forgot(terms.delivery, at));
         if let Some(why) = forgot {
-            let told = asked.minus(&shards.off);
-            self.draft.verdicts.extend(self.runs.refused(fire, (at, at), &told, why.into()));
+            let refused_shards = asked.minus(&shards.off);
+            self.draft.verdicts.extend(self.runs.refused(fire, (at, at), &refused_shards, why.into()));
             self.triggers = Some(record);
             return self.set_kind(CommitKind::ClaimShards);
         }
@@ -349,24 +349,24 @@ impl<'a> RunStateWriter<'a> {
     }
 
     fn commit(&mut self, kind: CommitKind, out: &mut RuleOutput) {
-        let table = &self.sharded;
-        let mut guards = Vec::from_iter(table.run_state_guard(self.context().member));
-        guards.extend(table.job.calendar_guards());
-        let mut writes = Vec::from([table.put_run_state(self.context().member, &self.draft)]);
+        let sharded = &self.sharded;
+        let mut guards = Vec::from_iter(sharded.run_state_guard(self.context().member));
+        guards.extend(sharded.job.calendar_guards());
+        let mut writes = Vec::from([sharded.put_run_state(self.context().member, &self.draft)]);
         // The leader reshards before the next fire and reads no run state: the assignment shows it the withdrawal.
-        let told = table.sharding.reshard_pending.is_some() && self.draft.takes_back(&self.current);
-        let mut sharding = table.sharding.clone();
+        let takes_back = sharded.sharding.reshard_pending.is_some() && self.draft.takes_back(&self.current);
+        let mut sharding = sharded.sharding.clone();
         // Every member with a run state is listed, so that it is looked for should that member die.
         let listed = sharding.run_states.contains(self.context().member);
         if !listed {
             sharding.run_states.push(self.context().member.clone());
         }
-        writes.extend((told || !listed).then(|| table.put(sharding)));
-        if let (Some(record), Some(known)) = (self.triggers.take(), table.job.triggers()) {
-            let key = keys::triggers(table.job.name());
+        writes.extend((takes_back || !listed).then(|| sharded.put(sharding)));
+        if let (Some(record), Some(known)) = (self.triggers.take(), sharded.job.triggers()) {
+            let key = keys::triggers(sharded.job.name());
             guards.push(known.guard(key.clone()));
             writes.push(Write::Put { key, value: encode(&record), owner: None });
         }
-        out.commit(table.scope(), kind, table.txn(guards, writes));
+        out.commit(sharded.scope(), kind, sharded.txn(guards, writes));
     }
 }

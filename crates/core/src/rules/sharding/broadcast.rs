@@ -40,20 +40,20 @@ struct BroadcastShards {
 }
 
 /// How many shards have a watermark, with removed shards: a node of an earlier version may withdraw their fires.
-pub(super) fn counted(cut: &ShardMap, run_states: &BTreeMap<&Member, ShardRunState>) -> u32 {
+pub(super) fn counted(shard_map: &ShardMap, run_states: &BTreeMap<&Member, ShardRunState>) -> u32 {
     let groups = run_states.values().flat_map(|run_state| &run_state.groups);
     let last = groups.filter_map(|group| group.shards.iter().last()).max();
-    last.map_or(0, |shard| shard.0 + 1).max(cut.total).max(1)
+    last.map_or(0, |shard| shard.0 + 1).max(shard_map.total).max(1)
 }
 
 /// Assigns the numbers. `state` has the watermark of each previous shard.
 pub(super) fn distribute(
-    table: &ShardedJob<'_>,
+    sharded: &ShardedJob<'_>,
     among: &[Member],
     run_states: &BTreeMap<&Member, ShardRunState>,
     state: &[ShardGroup],
 ) -> BroadcastReshard {
-    let old = &table.sharding.shard_map;
+    let old = &sharded.sharding.shard_map;
     let numbers = BroadcastShards::of(old, among, run_states);
     let furthest = super::watermarks::furthest(old, run_states.values()).unwrap_or(Wall::MIN);
     let stays = |holder: &Member, shard: Shard| {
@@ -82,8 +82,8 @@ pub(super) fn distribute(
     };
     let counted = state.iter().flat_map(|group| group.shards.iter());
     let given_up: ShardSet = counted.filter(|shard| !goes_on(shard)).collect();
-    let mut left = missed_fires(table, &given_up, state, furthest);
-    let asked = update_triggers(table, &numbers, &mut left);
+    let mut left = missed_fires(sharded, &given_up, state, furthest);
+    let asked = update_triggers(sharded, &numbers, &mut left);
     let draining = numbers.draining.values().fold(ShardSet::empty(), |all, shards| all.or(shards));
     BroadcastReshard { total: numbers.total, assignments, draining, missed: left, triggers: asked }
 }
@@ -146,29 +146,30 @@ impl BroadcastShards {
 
 /// The verdicts on the fires by which these shards are behind the furthest.
 fn missed_fires(
-    table: &ShardedJob<'_>,
+    sharded: &ShardedJob<'_>,
     shards: &ShardSet,
     state: &[ShardGroup],
     furthest: Wall,
 ) -> Vec<Verdict> {
-    let Some((terms, declared)) = table.terms else { return Vec::new() };
+    let Some((terms, declared)) = sharded.terms else { return Vec::new() };
     let Some(schedule) = &terms.schedule else { return Vec::new() };
     let shards = shards.minus(&declared.off);
-    let told = |group: &ShardGroup| {
+    let of_group = |group: &ShardGroup| {
         let from = schedule.next(group.watermark.max(terms.since)).filter(|from| *from <= furthest)?;
         let shards = group.shards.and(&shards);
         Some(
-            by_holder(&table.sharding.shard_map, &shards)
+            by_holder(&sharded.sharding.shard_map, &shards)
                 .into_iter()
                 .map(move |(node, shards)| (node, shards, from)),
         )
     };
-    let told = state.iter().filter_map(told).flatten();
-    told.filter_map(|(node, shards, from)| {
-        let reason = missed(from, furthest, MOVED);
-        verdict(table, Fire::Due(furthest), (from, furthest), &shards, node, reason)
-    })
-    .collect()
+    let shares = state.iter().filter_map(of_group).flatten();
+    shares
+        .filter_map(|(node, shards, from)| {
+            let reason = missed(from, furthest, MOVED);
+            verdict(sharded, Fire::Due(furthest), (from, furthest), &shards, node, reason)
+        })
+        .collect()
 }
 
 /// Shards by the nodes that had them.
@@ -182,22 +183,22 @@ fn by_holder<'a>(old: &'a ShardMap, shards: &ShardSet) -> BTreeMap<&'a str, Shar
         }
     }
     let known = all.values().fold(ShardSet::empty(), |known, its| known.or(its));
-    let nobodys = shards.minus(&known);
-    if !nobodys.is_empty() {
-        all.insert("", nobodys);
+    let unassigned = shards.minus(&known);
+    if !unassigned.is_empty() {
+        all.insert("", unassigned);
     }
     all
 }
 
 fn verdict(
-    table: &ShardedJob<'_>,
+    sharded: &ShardedJob<'_>,
     fire: Fire,
     (from, due): (Wall, Wall),
     shards: &ShardSet,
     node: &str,
     reason: String,
 ) -> Option<Verdict> {
-    let run = RunId { job: table.job.name().clone(), fire, shard: shards.first()? };
+    let run = RunId { job: sharded.job.name().clone(), fire, shard: shards.first()? };
     let (state, node, shards) = (VerdictState::Skipped, node.into(), shards.clone());
     Some(Verdict { run, attempt: 0, due, state, reason, node, from, shards })
 }
@@ -206,15 +207,15 @@ fn verdict(
 /// for nodes that keep theirs, and for newcomers with numbers that were free, unless they had another one since it was
 /// made; the history gets a verdict for every other node that had not answered.
 fn update_triggers(
-    table: &ShardedJob<'_>,
+    sharded: &ShardedJob<'_>,
     numbers: &BroadcastShards,
-    told: &mut Vec<Verdict>,
+    verdicts: &mut Vec<Verdict>,
 ) -> Option<TriggerRecord> {
-    let old = &table.sharding.shard_map;
+    let old = &sharded.sharding.shard_map;
     if old.number == 0 || !old.is_one_each() {
         return None;
     }
-    let known = table.job.triggers()?.value.as_ref()?;
+    let known = sharded.job.triggers()?.value.as_ref()?;
     let keeps = |node: &NodeName, shard: Shard| {
         old.holder(shard).is_some_and(|before| before.node == *node) && !old.draining.contains(shard)
     };
@@ -235,7 +236,7 @@ fn update_triggers(
         let fire = Fire::Asked(request.id.clone());
         for (node, shards) in by_holder(old, &unanswered) {
             let at = (request.at, request.at);
-            told.extend(verdict(table, fire.clone(), at, &shards, node, MOVED.into()));
+            verdicts.extend(verdict(sharded, fire.clone(), at, &shards, node, MOVED.into()));
         }
         request.former.extend(gave_up.iter().copied().cloned());
         let is_fresh =

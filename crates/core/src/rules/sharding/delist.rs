@@ -31,73 +31,76 @@ const BASE: usize = 3;
 const SPARE: usize = 21;
 
 /// The most nodes of a reshard; an engine that takes few operations keeps half of them for removals.
-pub(super) fn among_max(table: &ShardedJob<'_>) -> usize {
-    let room = table.ctx.local.settings.operations_max.saturating_sub(CUT);
+pub(super) fn among_max(sharded: &ShardedJob<'_>) -> usize {
+    let room = sharded.ctx.local.settings.operations_max.saturating_sub(CUT);
     AMONG_MAX.min(room.saturating_sub(SPARE)).max(room / 2)
 }
 
 /// Whether a run state can be removed: its member is gone, and nothing is left in it.
 pub(super) fn may_go(
-    table: &ShardedJob<'_>,
+    sharded: &ShardedJob<'_>,
     member: &Member,
     run_states: &BTreeMap<&Member, ShardRunState>,
 ) -> bool {
-    table.is_dead(member) && run_states.get(member).is_some_and(ShardRunState::is_empty)
+    sharded.is_dead(member) && run_states.get(member).is_some_and(ShardRunState::is_empty)
 }
 
 /// Whether a reshard fits into a transaction. If not, as many run states as fit into one are removed first; where none
 /// can be, some must become idle before.
 pub(super) fn makes_room(
-    table: &ShardedJob<'_>,
+    sharded: &ShardedJob<'_>,
     run_states: &BTreeMap<&Member, ShardRunState>,
     out: &mut RuleOutput,
 ) -> bool {
     let go: Vec<&Member> =
-        table.sharding.run_states.iter().filter(|m| may_go(table, m, run_states)).collect();
-    let fits = is_room_for(table, table.sharding.run_states.len(), go.len());
+        sharded.sharding.run_states.iter().filter(|m| may_go(sharded, m, run_states)).collect();
+    let fits = is_room_for(sharded, sharded.sharding.run_states.len(), go.len());
     if !fits && !go.is_empty() {
-        let most = table.ctx.local.settings.operations_max.saturating_sub(BASE) / (LANE + GOES);
-        delist(table, &go[..go.len().min(most.max(1))], out);
+        let most = sharded.ctx.local.settings.operations_max.saturating_sub(BASE) / (LANE + GOES);
+        delist(sharded, &go[..go.len().min(most.max(1))], out);
     }
     fits
 }
 
 /// Delists this node itself, where a reshard needs the room and gives it no shard. Returns whether it does.
 pub(super) fn leave(
-    table: &ShardedJob<'_>,
+    sharded: &ShardedJob<'_>,
     among: impl FnOnce() -> Vec<Member>,
     out: &mut RuleOutput,
 ) -> bool {
-    let me = table.ctx.member;
-    let listed = &table.sharding.run_states;
-    let living = || listed.iter().filter(|member| !table.is_dead(member)).count();
-    let wanted =
-        table.sharding.reshard_pending.is_some() && listed.contains(me) && !is_room_for(table, living(), 0);
+    let me = sharded.ctx.member;
+    let listed = &sharded.sharding.run_states;
+    let living = || listed.iter().filter(|member| !sharded.is_dead(member)).count();
+    let wanted = sharded.sharding.reshard_pending.is_some()
+        && listed.contains(me)
+        && !is_room_for(sharded, living(), 0);
     let rests = || {
-        let runs = table.ctx.local.runs.of_job(table.job.id).next().is_some();
-        !runs && table.run_state(me).is_some_and(|run_state| run_state.is_empty())
+        let runs = sharded.ctx.local.runs.of_job(sharded.job.id).next().is_some();
+        !runs && sharded.run_state(me).is_some_and(|run_state| run_state.is_empty())
     };
     let goes = wanted && rests() && !among().contains(me);
     if goes {
-        delist(table, &[me], out);
+        delist(sharded, &[me], out);
     }
     goes
 }
 
-fn is_room_for(table: &ShardedJob<'_>, run_states: usize, go: usize) -> bool {
-    CUT + LANE * run_states + GOES * go <= table.ctx.local.settings.operations_max
+fn is_room_for(sharded: &ShardedJob<'_>, run_states: usize, go: usize) -> bool {
+    CUT + LANE * run_states + GOES * go <= sharded.ctx.local.settings.operations_max
 }
 
 /// Delists run states; their shards keep their assignment.
-fn delist(table: &ShardedJob<'_>, members: &[&Member], out: &mut RuleOutput) {
-    let mut sharding: Sharding = table.sharding.clone();
+fn delist(sharded: &ShardedJob<'_>, members: &[&Member], out: &mut RuleOutput) {
+    let mut sharding: Sharding = sharded.sharding.clone();
     let (mut guards, mut writes) = (Vec::new(), Vec::new());
     for member in members {
-        let (Some(run_state), Some(known)) = (table.run_state(member), table.known(member)) else { continue };
-        guards.extend(table.run_state_guard(member));
-        guards.extend(table.is_dead(member).then(|| Guard::Absent(keys::node(member))));
+        let (Some(run_state), Some(known)) = (sharded.run_state(member), sharded.known(member)) else {
+            continue;
+        };
+        guards.extend(sharded.run_state_guard(member));
+        guards.extend(sharded.is_dead(member).then(|| Guard::Absent(keys::node(member))));
         if known.value.is_some() {
-            writes.push(Write::Delete { key: keys::shard_run_state(table.job.name(), member) });
+            writes.push(Write::Delete { key: keys::shard_run_state(sharded.job.name(), member) });
         }
         sharding.shard_map.seq = sharding.shard_map.seq.max(run_state.seq);
         sharding.shard_map.furthest =
@@ -108,6 +111,6 @@ fn delist(table: &ShardedJob<'_>, members: &[&Member], out: &mut RuleOutput) {
         }
     }
     sharding.run_states.retain(|member| !members.contains(&member));
-    writes.insert(0, table.put(sharding));
-    out.commit(table.scope(), CommitKind::Delist, table.txn(guards, writes));
+    writes.insert(0, sharded.put(sharding));
+    out.commit(sharded.scope(), CommitKind::Delist, sharded.txn(guards, writes));
 }

@@ -57,7 +57,7 @@ pub(super) fn of_verdict(
         VerdictState::Lost => {
             // A final result says more than a verdict; that the attempt was cut off says the same.
             let failed = shards.iter().copied().filter(|shard| cut_off(draft, *shard, *attempt));
-            let text = format!("job {job}: nobody can say how run {run} ended on {node}: {reason}");
+            let text = format!("job {job}: it is not known how run {run} ended on {node}: {reason}");
             (failed.collect(), Occasion::Lost, text)
         }
         VerdictState::Skipped if *attempt > 1 => {

@@ -7,14 +7,14 @@ use super::context::ExplainContext;
 use crate::api_types::{ExplanationRow, moment};
 
 /// Explains past fires by the registry and this node's history.
-pub(super) async fn explain(handle: &Handle, known: &ExplainContext, told: &mut ExplanationRow) {
+pub(super) async fn explain(handle: &Handle, known: &ExplainContext, explanation: &mut ExplanationRow) {
     let since = moment(known.spec.since);
-    told.fact("since", &since);
+    explanation.fact("since", &since);
     if !known.job().schedule.is_empty() {
         let text = format!(
-            "{since}: fires up to then are nobody's, for then it was created, switched on or given other times"
+            "{since}: fires up to then are not due, for then it was created, switched on or given other times"
         );
-        told.point("since", "control", text);
+        explanation.point("since", "control", text);
     }
     let job = known.job().name.clone();
     let skipped = RunFilter {
@@ -25,12 +25,12 @@ pub(super) async fn explain(handle: &Handle, known: &ExplainContext, told: &mut 
     };
     // If the history cannot be read now, the past is left out; what is to come is explained all the same.
     if let Some(last) = handle.runs(skipped).await.ok().and_then(|runs| runs.into_iter().next()) {
-        told.fact("missed", moment(last.due));
-        told.point("missed", "firing", missed(&last));
+        explanation.fact("missed", moment(last.due));
+        explanation.point("missed", "firing", missed(&last));
     }
     let record = handle.with_node(|node| node.view().find(&job).and_then(|job| job.notifications().cloned()));
     if let Some(text) = record.as_ref().and_then(overdue) {
-        told.point("overdue", "notify", text);
+        explanation.point("overdue", "notify", text);
     }
 }
 
@@ -42,9 +42,9 @@ pub(super) fn missed(last: &RunRecord) -> String {
     format!("{fires}: {} (said by {})", last.reason, last.node)
 }
 
-pub(super) fn overdue(told: &NotificationRecord) -> Option<String> {
-    let late = told.late.map(|due| format!("the fire of {} was late", moment(due)));
-    let absent = told.absent.map(|due| format!("the fire of {} had no outcome in time", moment(due)));
+pub(super) fn overdue(notified: &NotificationRecord) -> Option<String> {
+    let late = notified.late.map(|due| format!("the fire of {} was late", moment(due)));
+    let absent = notified.absent.map(|due| format!("the fire of {} had no outcome in time", moment(due)));
     let all: Vec<String> = late.into_iter().chain(absent).collect();
-    (!all.is_empty()).then(|| format!("{}; told last by {}", all.join(", "), told.by.node))
+    (!all.is_empty()).then(|| format!("{}; last reported by {}", all.join(", "), notified.by.node))
 }

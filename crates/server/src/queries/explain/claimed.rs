@@ -7,40 +7,44 @@ use evenkeel_core::time::{Millis, Wall};
 use super::context::{ExplainContext, WaitingRun};
 use crate::api_types::{ExplanationRow, moment};
 
-pub(super) fn explain(known: &ExplainContext, run_state: Option<&RunState>, told: &mut ExplanationRow) {
-    holder(known, told);
-    known.explain_schedule(run_state.map(|run_state| run_state.watermark), told);
+pub(super) fn explain(
+    known: &ExplainContext,
+    run_state: Option<&RunState>,
+    explanation: &mut ExplanationRow,
+) {
+    holder(known, explanation);
+    known.explain_schedule(run_state.map(|run_state| run_state.watermark), explanation);
     let points = now(known, run_state);
     let now = points.iter().map(|(_, says)| &**says).collect::<Vec<_>>().join("; ");
-    told.says = match &known.owner {
+    explanation.says = match &known.owner {
         Some(owner) => format!("held by {}; {now}", owner.node),
-        None => format!("held by nobody; {now}"),
+        None => format!("held by no node; {now}"),
     };
     for (rule, says) in points {
-        told.point("now", rule, says);
+        explanation.point("now", rule, says);
     }
 }
 
-fn holder(known: &ExplainContext, told: &mut ExplanationRow) {
+fn holder(known: &ExplainContext, explanation: &mut ExplanationRow) {
     let capacity = known.capacity();
-    told.fact("jobs", known.jobs);
-    told.fact("nodes", capacity.nodes);
-    told.fact("holder", known.owner.as_ref().map(ToString::to_string));
+    explanation.fact("jobs", known.jobs);
+    explanation.fact("nodes", capacity.nodes);
+    explanation.fact("holder", known.owner.as_ref().map(ToString::to_string));
     let Some(owner) = &known.owner else {
-        return told.point("holder", "claims", format!("nobody, place epoch {}", known.epoch));
+        return explanation.point("holder", "claims", format!("no node, place epoch {}", known.epoch));
     };
-    told.point("holder", "claims", format!("{owner} has it by place epoch {}", known.epoch));
+    explanation.point("holder", "claims", format!("{owner} has it by place epoch {}", known.epoch));
     let standing = known.standings.iter().find(|standing| standing.name == owner.node);
     let share = capacity.quotas.iter().find(|share| share.name == owner.node);
     if let (Some(standing), Some(share)) = (standing, share) {
-        told.fact("held", share.held);
-        told.fact("quota", share.quota);
+        explanation.fact("held", share.held);
+        explanation.fact("quota", share.quota);
         let (jobs, nodes, n) = (known.jobs, capacity.nodes, standing.tolerance);
         let text = format!(
             "{} holds {} of at most {} = 1 + {jobs} / max({nodes} − {n}, 1)",
             owner.node, share.held, share.quota
         );
-        told.point("quota", "claims", text);
+        explanation.point("quota", "claims", text);
     }
 }
 
@@ -58,7 +62,7 @@ fn going_on(known: &ExplainContext, open: &Attempt) -> (&'static str, String) {
     match open.starts_at() <= known.now {
         _ if !known.lives(by) => ("claims", taken_over(by)),
         true if let Some(pool) = known.permit_of(&run, by) => {
-            ("pools", format!("run {run} is claimed by {} and waits for a seat in pool {pool}", by.node))
+            ("pools", format!("run {run} is claimed by {} and waits for a permit of pool {pool}", by.node))
         }
         true => ("firing", format!("run {run} is under way on {}, attempt {attempt}", by.node)),
         false => (

@@ -10,33 +10,42 @@ use crate::api_types::{ExplanationRow, moment};
 /// The maximum number of planned runs that are listed one by one.
 const RUNS_LISTED: usize = 10;
 
-pub(super) fn explain(known: &ExplainContext, plan: Option<&Plan>, told: &mut ExplanationRow) {
+pub(super) fn explain(known: &ExplainContext, plan: Option<&Plan>, explanation: &mut ExplanationRow) {
     let planner = planner(known);
-    told.fact("planner", known.settings.planner);
-    told.point("planner", planner.0, &*planner.1);
+    explanation.fact("planner", known.settings.planner);
+    explanation.point("planner", planner.rule, &*planner.text);
     let runs = plan.map_or(&[][..], |plan| &plan.runs);
     if let Some(last) = plan.and_then(|plan| plan.planner.as_ref()) {
-        told.fact("planned_by", last.member.to_string());
-        told.fact("planned_in", last.number);
-        told.point("planned", "dispatch", format!("last by {}", by(known, last)));
+        explanation.fact("planned_by", last.member.to_string());
+        explanation.fact("planned_in", last.number);
+        explanation.point("planned", "dispatch", format!("last by {}", by(known, last)));
     }
     for run in runs.iter().take(RUNS_LISTED) {
-        told.point("run", "dispatch", why_there(known, runs, run));
+        explanation.point("run", "dispatch", why_there(known, runs, run));
     }
     if runs.len() > RUNS_LISTED {
-        told.point("run", "dispatch", format!("and {} more are planned", runs.len() - RUNS_LISTED));
+        explanation.point("run", "dispatch", format!("and {} more are planned", runs.len() - RUNS_LISTED));
     }
-    told.fact("runs", runs.len());
-    known.explain_schedule(plan.map(|plan| plan.watermark), told);
+    explanation.fact("runs", runs.len());
+    known.explain_schedule(plan.map(|plan| plan.watermark), explanation);
     let (rule, now) = now(known, plan, &planner);
-    told.point("now", rule, &*now);
-    told.says = format!("dispatched run by run; {now}");
+    explanation.point("now", rule, &*now);
+    explanation.says = format!("dispatched run by run; {now}");
 }
 
-/// The present planner: the rule, a sentence, and whether there is a planner.
-fn planner(known: &ExplainContext) -> (&'static str, String, bool) {
+/// What is known of the present planner.
+struct PresentPlanner {
+    /// The rule that says who plans.
+    rule: &'static str,
+    /// A sentence about the planner.
+    text: String,
+    /// Whether a node plans.
+    plans: bool,
+}
+
+fn planner(known: &ExplainContext) -> PresentPlanner {
     let settings = &known.settings;
-    match settings.planner {
+    let (rule, text, plans) = match settings.planner {
         PlannerKind::Beat => match &known.beat {
             Some(beat) => {
                 let (number, since) = (beat.beat, moment(settings.start_of(beat.beat)));
@@ -44,7 +53,7 @@ fn planner(known: &ExplainContext) -> (&'static str, String, bool) {
                     if known.lives(&beat.holder) { "" } else { ", and is gone: another takes it over" };
                 ("beat", format!("{} took beat {number}, which began at {since}{lives}", beat.holder), true)
             }
-            None => ("beat", "nobody yet: the first node that takes a beat plans".to_owned(), false),
+            None => ("beat", "no node yet: the first node that takes a beat plans".to_owned(), false),
         },
         PlannerKind::Leader => {
             let serving = known.serving.as_ref();
@@ -62,12 +71,13 @@ fn planner(known: &ExplainContext) -> (&'static str, String, bool) {
                 }
                 None => (
                     "promotion",
-                    "nobody leads: the first node that notices takes the lead".to_owned(),
+                    "no node leads: the first node that notices takes the lead".to_owned(),
                     false,
                 ),
             }
         }
-    }
+    };
+    PresentPlanner { rule, text, plans }
 }
 
 /// The authority by which a plan was made.
@@ -88,7 +98,7 @@ pub(super) fn why_there(known: &ExplainContext, runs: &[Attempt], run: &Attempt)
     let id = id_of(known, run);
     let state = match run.from {
         Some(from) if from <= known.now && known.permit_of(&id, &run.by).is_some() => {
-            "accepted, and waits for a seat in its pool"
+            "accepted, and waits for a permit of its pool"
         }
         Some(from) if from <= known.now => "under way",
         Some(_) => "accepted",
@@ -156,16 +166,12 @@ pub(super) fn waiting(known: &ExplainContext, plan: Option<&Plan>) -> Vec<Waitin
 const SOON: &str = "it is about to be planned";
 
 /// What prevents the planning of the next run.
-fn obstacle(known: &ExplainContext, runs: &[Attempt], planner: &(&str, String, bool)) -> Option<String> {
-    let nobody = || (!planner.2).then(|| format!("nobody plans: {}", planner.1));
-    known.no_node().or_else(|| before(known, runs)).or_else(nobody)
+fn obstacle(known: &ExplainContext, runs: &[Attempt], planner: &PresentPlanner) -> Option<String> {
+    let no_planner = || (!planner.plans).then(|| format!("no node plans: {}", planner.text));
+    known.no_node().or_else(|| before(known, runs)).or_else(no_planner)
 }
 
-fn now(
-    known: &ExplainContext,
-    plan: Option<&Plan>,
-    planner: &(&str, String, bool),
-) -> (&'static str, String) {
+fn now(known: &ExplainContext, plan: Option<&Plan>, planner: &PresentPlanner) -> (&'static str, String) {
     let runs = plan.map_or(&[][..], |plan| &plan.runs);
     let waits = |run: &Attempt| known.permit_of(&id_of(known, run), &run.by).is_some();
     let begun = |run: &&Attempt| run.from.is_some_and(|from| from <= known.now) && !waits(run);
@@ -178,7 +184,7 @@ fn now(
     {
         return (
             "pools",
-            format!("none has begun: whoever has accepted one waits for a seat in pool {}", pool.name),
+            format!("none has begun: a node that has accepted one waits for a permit of pool {}", pool.name),
         );
     }
     if ahead > 0 {
@@ -195,7 +201,7 @@ fn now(
     let settled = plan.map_or(Wall::MIN, |plan| plan.watermark);
     match known.not_due(settled) {
         Some(why) => ("firing", why),
-        None if planner.2 => ("dispatch", "it is due and about to be planned".to_owned()),
-        None => ("dispatch", "it is due, and nobody plans: see `planner`".to_owned()),
+        None if planner.plans => ("dispatch", "it is due and about to be planned".to_owned()),
+        None => ("dispatch", "it is due, and no node plans: see `planner`".to_owned()),
     }
 }

@@ -20,35 +20,35 @@ pub(crate) async fn run(
     attempts: &[RunRecord],
     troubles: &HistoryFaults,
 ) -> Result<ExplanationRow, evenkeel::RunStateError> {
-    let mut told = ExplanationRow::of(format!("run {run}"));
+    let mut explanation = ExplanationRow::of(format!("run {run}"));
     let known = gather(handle, &run.job, troubles);
-    why(run, known.as_ref(), &mut told);
+    why(run, known.as_ref(), &mut explanation);
     if let Some(known) = &known {
-        told.fact("placement", known.job().placement);
-        told.fact("epoch", known.epoch);
-        point_for_owner(handle, run, known, attempts, &mut told).await?;
+        explanation.fact("placement", known.job().placement);
+        explanation.fact("epoch", known.epoch);
+        point_for_owner(handle, run, known, attempts, &mut explanation).await?;
     } else {
-        told.point("job", "", format!("job {} is there no more", run.job));
+        explanation.point("job", "", format!("job {} is there no more", run.job));
     }
     for attempt in attempts {
-        told.point("attempt", "firing", one(attempt));
+        explanation.point("attempt", "firing", one(attempt));
     }
-    told.fact("attempts", attempts.len());
+    explanation.fact("attempts", attempts.len());
     match attempts.last() {
         Some(last) => {
             let node = last.node.split('@').next().unwrap_or_default();
-            told.fact("state", last.state.as_str());
-            told.says = format!("{} on {node}", last.state.as_str().replace('_', " "));
+            explanation.fact("state", last.state.as_str());
+            explanation.says = format!("{} on {node}", last.state.as_str().replace('_', " "));
         }
         None => {
             let waits = why_it_waits(handle, run, troubles).await;
             let now = explain_job(handle, &run.job, troubles).await?;
-            let points = now.map(|told| told.points).unwrap_or_default();
+            let points = now.map(|explanation| explanation.points).unwrap_or_default();
             let points: Vec<_> = points.into_iter().filter(|point| point.about == "now").collect();
             // A report of this very run is preferred to reports of others.
             let named = format!("run {run} ");
             let now = points.iter().find(|point| point.says.contains(&named)).or(points.first());
-            told.says = match &run.fire {
+            explanation.says = match &run.fire {
                 Fire::Due(due) if *due > zones::now() => format!("it is not due before {}", moment(*due)),
                 _ => match (&waits, now) {
                     (Some(waits), _) => format!("not yet: {waits}"),
@@ -58,15 +58,15 @@ pub(crate) async fn run(
             };
             let rule = now.filter(|_| waits.is_none()).and_then(|now| now.rule.clone());
             let rule = rule.unwrap_or_else(|| "firing".to_owned());
-            let says = told.says.clone();
-            told.point("now", &rule, says);
+            let says = explanation.says.clone();
+            explanation.point("now", &rule, says);
         }
     }
-    Ok(told)
+    Ok(explanation)
 }
 
 /// The cause of the run: a fire or a request.
-fn why(run: &RunId, known: Option<&ExplainContext>, told: &mut ExplanationRow) {
+fn why(run: &RunId, known: Option<&ExplainContext>, explanation: &mut ExplanationRow) {
     let says = match (&run.fire, known) {
         (Fire::Asked(id), _) => format!("somebody asked for it by hand, as request {id}"),
         (Fire::Due(due), Some(known)) if known.schedules(*due) => {
@@ -74,7 +74,7 @@ fn why(run: &RunId, known: Option<&ExplainContext>, told: &mut ExplanationRow) {
         }
         (Fire::Due(due), _) => format!("{} was due by the schedule of then", moment(*due)),
     };
-    told.point("why", if matches!(run.fire, Fire::Asked(_)) { "" } else { "firing" }, says);
+    explanation.point("why", if matches!(run.fire, Fire::Asked(_)) { "" } else { "firing" }, says);
 }
 
 /// Which node or planner decided where it runs.
@@ -83,43 +83,44 @@ async fn point_for_owner(
     run: &RunId,
     known: &ExplainContext,
     attempts: &[RunRecord],
-    told: &mut ExplanationRow,
+    explanation: &mut ExplanationRow,
 ) -> Result<(), evenkeel::RunStateError> {
     match known.job().placement {
         Placement::Claimed => {
-            let now = known.owner.as_ref().map_or("nobody".to_owned(), ToString::to_string);
+            let now = known.owner.as_ref().map_or("no node".to_owned(), ToString::to_string);
             let text = format!("its job's holder runs it; that is {now} now, by place epoch {}", known.epoch);
-            told.fact("holder", known.owner.as_ref().map(ToString::to_string));
-            told.point("where", "claims", text);
+            explanation.fact("holder", known.owner.as_ref().map(ToString::to_string));
+            explanation.point("where", "claims", text);
         }
         Placement::Sharded | Placement::Broadcast => {
-            let cut = known.sharding.as_ref().map(|sharding| &sharding.shard_map);
-            let holder = cut.and_then(|cut| Some((cut.number, cut.holder(run.shard)?)));
-            told.fact("reshard", cut.map(|cut| cut.number));
+            let shard_map = known.sharding.as_ref().map(|sharding| &sharding.shard_map);
+            let holder =
+                shard_map.and_then(|shard_map| Some((shard_map.number, shard_map.holder(run.shard)?)));
+            explanation.fact("reshard", shard_map.map(|shard_map| shard_map.number));
             let text = match holder {
                 Some((number, holder)) => {
-                    format!("shard {} is {holder}'s by the cut of epoch {number}", run.shard)
+                    format!("shard {} is {holder}'s by the reshard of epoch {number}", run.shard)
                 }
-                None => format!("shard {} is nobody's just now: there is no cut that has it", run.shard),
+                None => format!("shard {} has no node now: no assignment has it", run.shard),
             };
-            told.point("where", "sharding", text);
+            explanation.point("where", "sharding", text);
         }
         Placement::Dispatched => {
             let plan =
                 handle.plans(std::slice::from_ref(&run.job)).await?.remove(&run.job).unwrap_or_default();
             let Some(planned) = plan.runs.iter().find(|planned| planned.fire == run.fire) else {
                 if let Some(last) = attempts.last().filter(|last| !last.sent.is_empty()) {
-                    told.point("where", "dispatch", &*last.sent);
+                    explanation.point("where", "dispatch", &*last.sent);
                 }
                 return Ok(());
             };
             if let Some(planner) = &plan.planner {
-                told.fact("planned_by", planner.member.to_string());
-                told.fact("planned_in", planner.number);
-                told.point("planner", "dispatch", dispatched::by(known, planner));
+                explanation.fact("planned_by", planner.member.to_string());
+                explanation.fact("planned_in", planner.number);
+                explanation.point("planner", "dispatch", dispatched::by(known, planner));
             }
-            told.fact("free", planned.free());
-            told.point("where", "dispatch", dispatched::why_there(known, &plan.runs, planned));
+            explanation.fact("free", planned.free());
+            explanation.point("where", "dispatch", dispatched::why_there(known, &plan.runs, planned));
         }
     }
     Ok(())

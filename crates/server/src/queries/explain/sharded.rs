@@ -13,23 +13,23 @@ use crate::api_types::{ExplanationRow, moment};
 pub(super) fn explain(
     known: &ExplainContext,
     run_states: &BTreeMap<Member, ShardRunState>,
-    told: &mut ExplanationRow,
+    explanation: &mut ExplanationRow,
 ) {
     let sharding = known.sharding.clone().unwrap_or_default();
-    leader(known, &sharding, told);
-    explain_reshard(&sharding, known.spec.job.is_broadcast(), told);
+    leader(known, &sharding, explanation);
+    explain_reshard(&sharding, known.spec.job.is_broadcast(), explanation);
     if let Some(mark) = &sharding.reshard_pending {
         let why = serialized(&mark.why);
-        told.fact("reshard_pending", &why);
+        explanation.fact("reshard_pending", &why);
         let since = moment(mark.since);
         let text =
             format!("since {since} ({why}): no fire is claimed until the leader has resharded the job");
-        told.point("reshard_pending", "sharding", text);
+        explanation.point("reshard_pending", "sharding", text);
     }
     for assignment in &sharding.shard_map.assignments {
         let own = assignment.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
         let run_state = run_states.get(&assignment.holder);
-        told.point(
+        explanation.point(
             "assignment",
             "sharding",
             format!("{} has shards {own}{}", assignment.holder, shard_activity(known, run_state)),
@@ -37,43 +37,43 @@ pub(super) fn explain(
     }
     let off = &known.spec.off;
     if !off.is_empty() {
-        told.fact("off", off);
-        told.point("off", "", format!("shards {off} are switched off"));
+        explanation.fact("off", off);
+        explanation.point("off", "", format!("shards {off} are switched off"));
     }
     let groups = run_states.values().flat_map(|run_state| &run_state.groups);
     let settled = groups.map(|group| group.watermark).min();
-    known.explain_schedule(settled, told);
+    known.explain_schedule(settled, explanation);
     let (rule, now) = now(known, &sharding, run_states, settled.unwrap_or(Wall::MIN));
-    told.point("now", rule, &*now);
-    let leader = sharding.leader.as_ref().map_or("nobody", |leader| leader.node.as_str());
-    told.says = format!("led by {leader}; {now}");
+    explanation.point("now", rule, &*now);
+    let leader = sharding.leader.as_ref().map_or("no node", |leader| leader.node.as_str());
+    explanation.says = format!("led by {leader}; {now}");
 }
 
 /// The maximum number of shards of one fire that are listed one by one.
 const SHARDS_LISTED: usize = 20;
 
-fn leader(known: &ExplainContext, sharding: &Sharding, told: &mut ExplanationRow) {
-    told.fact("leader", sharding.leader.as_ref().map(ToString::to_string));
+fn leader(known: &ExplainContext, sharding: &Sharding, explanation: &mut ExplanationRow) {
+    explanation.fact("leader", sharding.leader.as_ref().map(ToString::to_string));
     let says = match &sharding.leader {
         Some(leader) if known.lives(leader) => format!("{leader} leads by place epoch {}", known.epoch),
         Some(leader) => format!("{leader} led and is gone: the first node that notices stands for it"),
-        None => "nobody: a node that takes part stands for it".to_owned(),
+        None => "no node: one that takes part will be elected".to_owned(),
     };
-    told.point("leader", "election", says);
+    explanation.point("leader", "election", says);
 }
 
-fn explain_reshard(sharding: &Sharding, broadcast: bool, told: &mut ExplanationRow) {
-    let cut = &sharding.shard_map;
-    told.fact("reshard", cut.number);
-    if cut.number == 0 {
-        return told.point(
+fn explain_reshard(sharding: &Sharding, broadcast: bool, explanation: &mut ExplanationRow) {
+    let shard_map = &sharding.shard_map;
+    explanation.fact("reshard", shard_map.number);
+    if shard_map.number == 0 {
+        return explanation.point(
             "reshard",
             "sharding",
             "the shards have no assignment yet: they get one before the first fire",
         );
     }
-    let among: Vec<&str> = cut.among.iter().map(|member| member.node.as_str()).collect();
-    let (total, way, number) = (cut.total, serialized(&cut.strategy), cut.number);
+    let among: Vec<&str> = shard_map.among.iter().map(|member| member.node.as_str()).collect();
+    let (total, way, number) = (shard_map.total, serialized(&shard_map.strategy), shard_map.number);
     let text = match broadcast {
         true => format!("epoch {number} gave one shard to each of {}", among.join(", ")),
         false => {
@@ -81,10 +81,11 @@ fn explain_reshard(sharding: &Sharding, broadcast: bool, told: &mut ExplanationR
             format!("epoch {number} cut {shards} by {way} for {}", among.join(", "))
         }
     };
-    told.point("reshard", "sharding", text);
-    if !cut.draining.is_empty() {
-        let text = format!("shards {} ran too long to be waited for and stayed where they run", cut.draining);
-        told.point("draining", "sharding", text);
+    explanation.point("reshard", "sharding", text);
+    if !shard_map.draining.is_empty() {
+        let text =
+            format!("shards {} ran too long to be waited for and stayed where they run", shard_map.draining);
+        explanation.point("draining", "sharding", text);
     }
 }
 
@@ -119,10 +120,10 @@ fn under_way(known: &ExplainContext, open: &[(&Member, &Attempt)]) -> (&'static 
     match full {
         None => ("firing", format!("shards {going} are under way")),
         Some(pool) if going.is_empty() => {
-            ("pools", format!("shards {waiting} wait for seats in pool {pool}"))
+            ("pools", format!("shards {waiting} wait for permits of pool {pool}"))
         }
         Some(pool) => {
-            ("pools", format!("shards {going} are under way, {waiting} wait for seats in pool {pool}"))
+            ("pools", format!("shards {going} are under way, {waiting} wait for permits of pool {pool}"))
         }
     }
 }
@@ -167,15 +168,15 @@ fn obstacle(known: &ExplainContext) -> Option<String> {
     let sharding = known.sharding.as_ref();
     let led =
         sharding.and_then(|sharding| sharding.leader.as_ref()).is_some_and(|leader| known.lives(leader));
-    let cut =
+    let shard_map =
         sharding.is_some_and(|sharding| sharding.reshard_pending.is_none() && sharding.shard_map.number > 0);
     let stuck = || {
         let assignments = sharding.into_iter().flat_map(|sharding| &sharding.shard_map.assignments);
         assignments.into_iter().find_map(|assignment| known.trouble(&assignment.holder.node))
     };
-    known.no_node().or_else(|| match (led, cut) {
+    known.no_node().or_else(|| match (led, shard_map) {
         (false, _) => Some("it waits for a leader: a node that takes part stands for it".to_owned()),
-        (true, false) => Some("it waits for its shards to be cut".to_owned()),
+        (true, false) => Some("it waits for its shards to be assigned".to_owned()),
         (true, true) => stuck(),
     })
 }
@@ -207,7 +208,7 @@ fn now(
         Some(why) => ("firing", why),
         None if sharding.leader.is_none() => ("election", "it is due and waits for a leader".to_owned()),
         None if sharding.reshard_pending.is_some() || sharding.shard_map.number == 0 => {
-            ("sharding", "it is due and waits for its shards to be cut".to_owned())
+            ("sharding", "it is due and waits for its shards to be assigned".to_owned())
         }
         None => ("firing", "it is due and about to be claimed".to_owned()),
     }

@@ -185,7 +185,7 @@ fn an_open_fire_is_under_way_or_ahead_or_orphaned() {
     let ahead = format!("firing: {run} is claimed ahead by a and starts at 2026-11-21T11:14:41.000Z");
     assert_eq!(claimed(&known, &open(T + 1_000)), ahead);
     known.spec.job.pool = Some(Pool { name: "db".parse().expect("a name"), limit: 1 });
-    let waits = format!("pools: {run} is claimed by a and waits for a seat in pool db");
+    let waits = format!("pools: {run} is claimed by a and waits for a permit of pool db");
     assert_eq!(claimed(&known, &open(T)), waits);
     assert_eq!(claimed(&known, &open(T + 1_000)), ahead);
     let permit = PoolPermit {
@@ -258,8 +258,8 @@ fn a_dispatched_job_says_who_planned_it_and_why_there() {
     assert!(dispatched(&known, &plan).contains(&"now 1 run is under way".to_owned()));
     known.spec.job.pool = Some(Pool { name: "db".parse().expect("a name"), limit: 1 });
     let told = dispatched(&known, &plan);
-    assert!(told[2].contains("is accepted, and waits for a seat in its pool"), "{told:?}");
-    let now = "now none has begun: whoever has accepted one waits for a seat in pool db";
+    assert!(told[2].contains("is accepted, and waits for a permit of its pool"), "{told:?}");
+    let now = "now none has begun: a node that has accepted one waits for a permit of pool db";
     assert_eq!(told.last().map(String::as_str), Some(now));
     known.spec.job.pool = None;
 
@@ -267,8 +267,8 @@ fn a_dispatched_job_says_who_planned_it_and_why_there() {
     plan.runs.clear();
     plan.watermark = Wall(T - 20_000);
     let told = dispatched(&known, &plan);
-    assert_eq!(told[0], "planner nobody leads: the first node that notices takes the lead");
-    assert_eq!(told.last().map(String::as_str), Some("now it is due, and nobody plans: see `planner`"));
+    assert_eq!(told[0], "planner no node leads: the first node that notices takes the lead");
+    assert_eq!(told.last().map(String::as_str), Some("now it is due, and no node plans: see `planner`"));
     let leader = Some("a@1".parse().expect("a member"));
     known.serving = Some(ServingRecord { leader, epoch: 7, serves: true, ..ServingRecord::default() });
     let told = dispatched(&known, &plan);
@@ -307,7 +307,7 @@ fn a_fire_that_is_not_there_is_told_with_its_reason() {
     let mut told = evenkeel_core::record::NotificationRecord { late: None, absent: None, by, seq: 1 };
     assert_eq!(absent::overdue(&told), None);
     told.absent = Some(Wall(T));
-    let absent = "the fire of 2026-11-21T11:14:40.000Z had no outcome in time; told last by b";
+    let absent = "the fire of 2026-11-21T11:14:40.000Z had no outcome in time; last reported by b";
     assert_eq!(absent::overdue(&told).as_deref(), Some(absent));
 }
 

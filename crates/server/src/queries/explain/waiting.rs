@@ -100,16 +100,16 @@ pub(super) fn request(id: &RequestId, at: Wall, why: &str) -> String {
 }
 
 /// Explains each waiting request.
-pub(super) fn explain_requests(waits: &[WaitingRun], told: &mut ExplanationRow) {
+pub(super) fn explain_requests(waits: &[WaitingRun], explanation: &mut ExplanationRow) {
     let asked = || waits.iter().filter(|waits| matches!(waits.fire, Fire::Asked(_)));
     for waits in asked().take(REPORTED_MAX) {
         if let Fire::Asked(id) = &waits.fire {
-            told.point("request", "firing", request(id, waits.due, &waits.why));
+            explanation.point("request", "firing", request(id, waits.due, &waits.why));
         }
     }
     let more = asked().count().saturating_sub(REPORTED_MAX);
     if more > 0 {
-        told.point("request", "firing", format!("and {more} more requests wait"));
+        explanation.point("request", "firing", format!("and {more} more requests wait"));
     }
 }
 

@@ -179,10 +179,10 @@ impl ShardedTxn<'_> {
         let run = self.run(&open.fire, shard);
         let marked = self.old.reshard_pending.is_some() || self.new.reshard_pending.is_some();
         findings.test(at, Invariant::I30, !marked, || format!("{run} was claimed while {job} is marked"));
-        let cut = &self.old.shard_map;
-        let total = book.spec.as_ref().map_or(0, |spec| declared_total(&spec.job, cut));
-        findings.test(at, Invariant::I33, cut.total == total && shard.0 < total, || {
-            format!("{run} was claimed under a cut into {}, there are {total} shards", cut.total)
+        let shard_map = &self.old.shard_map;
+        let total = book.spec.as_ref().map_or(0, |spec| declared_total(&spec.job, shard_map));
+        findings.test(at, Invariant::I33, shard_map.total == total && shard.0 < total, || {
+            format!("{run} was claimed under a cut into {}, there are {total} shards", shard_map.total)
         });
         let off = book.spec.as_ref().is_some_and(|spec| spec.off.contains(shard));
         let known = match &open.fire {
@@ -315,7 +315,7 @@ impl ShardedTxn<'_> {
         findings
             .test(at, Invariant::I19, repeats, || format!("{run} is at_most_once and is attempted again"));
         let said = self.is_reported_lost(shard, old);
-        findings.test(at, Invariant::I16, said, || format!("{run}: nobody recorded that it is lost"));
+        findings.test(at, Invariant::I16, said, || format!("{run}: no verdict says that it is lost"));
         self.lost(shard, (by, old), book, findings);
         if by != to {
             let first = book.sharding.rescued.insert((shard, by.clone()));

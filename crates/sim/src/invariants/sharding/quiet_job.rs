@@ -94,7 +94,7 @@ impl QuietShardedJob<'_> {
             let lives = self.rest.members.contains(member);
             if capacity {
                 findings.test(at, Invariant::I21, lives || run_state.open.is_empty(), || {
-                    format!("nobody took over what {member} left of {name}: {:?}", run_state.open)
+                    format!("no node took over what {member} left of {name}: {:?}", run_state.open)
                 });
             }
             let prompt = self.rest.workload.roomy || self.track.pool.is_some();
@@ -139,17 +139,17 @@ impl QuietShardedJob<'_> {
 
     /// Without a pending reshard the assignments fit the nodes, and each shard has an eligible member.
     fn check_assignments(&self, spec: &Spec, findings: &mut InvariantResults) {
-        let (at, name, cut) = (self.rest.at, self.name, &self.sharding.shard_map);
+        let (at, name, shard_map) = (self.rest.at, self.name, &self.sharding.shard_map);
         if self.sharding.reshard_pending.is_some() {
             return;
         }
-        let among: BTreeSet<Member> = cut.among.iter().cloned().collect();
-        let total = declared_total(&spec.job, cut);
-        let fits = cut.total == total && (self.is_static() || among == self.available);
+        let among: BTreeSet<Member> = shard_map.among.iter().cloned().collect();
+        let total = declared_total(&spec.job, shard_map);
+        let fits = shard_map.total == total && (self.is_static() || among == self.available);
         findings.test(at, Invariant::I31, fits, || {
             format!(
                 "{name} has {total} shards for {:?}, and was cut into {} for {among:?}",
-                self.available, cut.total
+                self.available, shard_map.total
             )
         });
         if self.is_static() {
@@ -183,10 +183,10 @@ impl QuietShardedJob<'_> {
         let slack = self.track.spread() + self.track.retrying(longest) + if light { PROMPT } else { busy };
         let floor = spec.since.max(Wall(START.0 + self.track.changed));
         let Some(due) = schedule.latest(floor, self.now - Millis(slack)) else { return };
-        let cut = self.track.assignment.sharding.as_deref().map(|sharding| &sharding.shard_map);
+        let shard_map = self.track.assignment.sharding.as_deref().map(|sharding| &sharding.shard_map);
         for (shard, (holder, watermark)) in &self.track.sharding.standing.held {
             // A sticky shard waits for its node, also after another member took its last run over.
-            let owner = cut.and_then(|cut| cut.holder(*shard)).unwrap_or(holder);
+            let owner = shard_map.and_then(|shard_map| shard_map.holder(*shard)).unwrap_or(holder);
             if self.is_static() && !(self.available.contains(holder) && self.available.contains(owner)) {
                 continue;
             }

@@ -109,8 +109,8 @@ impl ShardedTxn<'_> {
     fn check_broadcast(&self, book: &JobTrack, findings: &mut InvariantResults) {
         let (at, job) = (self.at(), self.job);
         let (old, new) = (&self.old.shard_map, &self.new.shard_map);
-        let own = |cut: &ShardMap, node: &NodeName| {
-            by_name(cut).get(node).map_or(ShardSet::empty(), |shards| shards.minus(&cut.draining))
+        let own = |shard_map: &ShardMap, node: &NodeName| {
+            by_name(shard_map).get(node).map_or(ShardSet::empty(), |shards| shards.minus(&shard_map.draining))
         };
         for Member { node, .. } in &new.among {
             let (had, has) = (own(old, node), own(new, node));
@@ -147,9 +147,9 @@ impl ShardedTxn<'_> {
 
     /// The nodes and the strategy of the assignment, in words.
     fn dealing(&self) -> String {
-        let cut = &self.new.shard_map;
-        let names: Vec<&NodeName> = cut.among.iter().map(|member| &member.node).collect();
-        format!("{names:?} {} {:?} {:?}", cut.total, cut.strategy, cut.order)
+        let shard_map = &self.new.shard_map;
+        let names: Vec<&NodeName> = shard_map.among.iter().map(|member| &member.node).collect();
+        format!("{names:?} {} {:?} {:?}", shard_map.total, shard_map.strategy, shard_map.order)
     }
 
     /// The same nodes get the same shards, and no node many more than others, unless shards are draining.
@@ -189,14 +189,14 @@ impl ShardedTxn<'_> {
 }
 
 /// The number of shards of a reshard: if each node has one, draining shards are added.
-pub(super) fn declared_total(job: &Job, cut: &ShardMap) -> u32 {
-    let nodes = u32::try_from(cut.among.len() + cut.draining.len()).unwrap_or(u32::MAX);
+pub(super) fn declared_total(job: &Job, shard_map: &ShardMap) -> u32 {
+    let nodes = u32::try_from(shard_map.among.len() + shard_map.draining.len()).unwrap_or(u32::MAX);
     if job.is_broadcast() { nodes } else { job.shards }
 }
 
 /// Whether a reshard gave one shard to each of its nodes.
-fn had_one(cut: &ShardMap) -> bool {
-    cut.number > 0 && cut.total as usize == cut.among.len() + cut.draining.len()
+fn had_one(shard_map: &ShardMap) -> bool {
+    shard_map.number > 0 && shard_map.total as usize == shard_map.among.len() + shard_map.draining.len()
 }
 
 /// Whether a run state of a deleted job was removed, and nothing else happened to its assignments.
@@ -208,9 +208,9 @@ fn is_retired(old: &ShardMap, new: &ShardMap) -> bool {
 }
 
 /// The assignments of a reshard by the names of their nodes.
-fn by_name(cut: &ShardMap) -> BTreeMap<NodeName, ShardSet> {
+fn by_name(shard_map: &ShardMap) -> BTreeMap<NodeName, ShardSet> {
     let mut shares: BTreeMap<NodeName, ShardSet> = BTreeMap::new();
-    for assignment in &cut.assignments {
+    for assignment in &shard_map.assignments {
         let all = assignment.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
         let Member { node, .. } = &assignment.holder;
         let share = shares.entry(node.clone()).or_default();

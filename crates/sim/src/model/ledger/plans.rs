@@ -121,7 +121,7 @@ impl FireLedger {
         let skipped = new.verdicts.iter().any(|v| v.from.0 <= due && due <= v.due.0);
         let unbegun = !self.started(due) && (back || skipped || !run.is_claimed());
         require(ended || told || unbegun, "a run is closed by its end (I22)", || {
-            format!("{} attempt {} leaves the plan and nobody knows its end", named(due), run.attempt)
+            format!("{} attempt {} leaves the plan and its end is not recorded", named(due), run.attempt)
         })
     }
 
@@ -148,7 +148,7 @@ impl FireLedger {
             let due = verdict.due.0;
             let doubt = self.starts.contains(&(due, verdict.attempt)) || !self.hopeless.contains(&due);
             require(doubt, "lost only in doubt", || {
-                format!("{} is given up though nobody could have started it", named(due))
+                format!("{} is given up though no node could have started it", named(due))
             })?;
             self.lost.insert(due);
         }

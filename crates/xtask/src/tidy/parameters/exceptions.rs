@@ -5,18 +5,9 @@ use super::NamedFunction;
 /// Functions that take a tuple of three or more parts.
 pub(super) const TUPLES: &[NamedFunction] = &[
     ("crates/core/src/local/planning_state.rs", "begin"),
-    ("crates/core/src/rules/health.rs", "conflict"),
-    ("crates/node/src/history/tables.rs", "table"),
-    ("crates/node/src/history/writer.rs", "open"),
     // The web framework reads a path of three parts into a tuple.
     ("crates/server/src/api/shards.rs", "switch"),
-    ("crates/server/src/queries/explain/dispatched.rs", "now"),
-    ("crates/server/src/queries/explain/dispatched.rs", "obstacle"),
 ];
 
 /// Public functions of core that take a bare `bool`.
-pub(super) const BOOLS: &[NamedFunction] = &[
-    ("crates/core/src/job/spec.rs", "switch_enabled"),
-    ("crates/core/src/local/pool_waiters.rs", "wait"),
-    ("crates/core/src/store.rs", "go_back"),
-];
+pub(super) const BOOLS: &[NamedFunction] = &[("crates/core/src/local/pool_waiters.rs", "wait")];
