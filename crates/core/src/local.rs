@@ -38,7 +38,7 @@ pub use membership::OwnMembership;
 pub use offered_runs::{OfferState, OfferedRuns, SentOffer};
 pub use open_commands::{CommandItem, ItemOutcome, OpenCommands, PendingCommand};
 pub use peer_contacts::{Contact, PeerContacts};
-pub use planning_state::PlanningState;
+pub use planning_state::{PlacedRun, PlanningState};
 pub use pool_waiters::PoolWaiters;
 pub(crate) use registry_reads::LISTING_PATIENCE;
 pub use registry_reads::RegistryReads;

@@ -12,7 +12,7 @@ use crate::input::CommandId;
 use crate::job::Delivery;
 use crate::keys::Key;
 use crate::lease::LeaseProof;
-use crate::local::{CommitScope, ItemOutcome, Local};
+use crate::local::{CommitScope, ItemOutcome, Local, PlacedRun};
 use crate::record::RunState;
 use crate::registry::{Guard, Txn, Value};
 use crate::time::{Millis, Mono, Now, Wall};
@@ -97,8 +97,8 @@ pub struct RuleOutput {
     pub run_states: BTreeMap<JobId, (Value, RunState)>,
     /// The notices about the transactions.
     pub notices: Vec<CommitNotice>,
-    /// The nodes of the runs planned in this step, with the start and the expected duration of each.
-    pub placing: BTreeMap<JobId, Vec<(Member, Wall, Millis)>>,
+    /// The runs planned in this step.
+    pub placing: BTreeMap<JobId, Vec<PlacedRun>>,
     /// The members that may accept a run after this step's transactions, with the run's job.
     pub acceptable_runs: Vec<(JobId, RunId, Member)>,
 }

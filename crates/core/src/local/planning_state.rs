@@ -10,6 +10,17 @@ use crate::view::JobId;
 /// How long after nodes or jobs came or went the runs of all jobs are spread anew.
 const SPREAD_AFTER: Millis = Millis(500);
 
+/// A run that a plan in flight gives to a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PlacedRun {
+    /// The node that gets it.
+    pub node: Member,
+    /// When it is expected to begin.
+    pub begin: Wall,
+    /// How long it is expected to take.
+    pub length: Millis,
+}
+
 /// The jobs whose runs this node has to place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PlanningState {
@@ -19,14 +30,13 @@ pub struct PlanningState {
     spread: BTreeSet<JobId>,
     /// When that is done for all jobs, because nodes or jobs came or went.
     spread_at: Option<Mono>,
-    /// The runs of plans in flight, so that they count before the view shows them: the node of each, when it begins and
-    /// how long it is expected to take.
-    in_flight: BTreeMap<JobId, Vec<(Member, Wall, Millis)>>,
+    /// The runs of plans in flight, so that they count before the view shows them.
+    in_flight: BTreeMap<JobId, Vec<PlacedRun>>,
 }
 
 impl PlanningState {
     /// Adds a plan in flight that gives a job's runs to these nodes.
-    pub(crate) fn begin(&mut self, job: JobId, runs: Vec<(Member, Wall, Millis)>) {
+    pub(crate) fn begin(&mut self, job: JobId, runs: Vec<PlacedRun>) {
         self.in_flight.insert(job, runs);
     }
 
@@ -36,8 +46,8 @@ impl PlanningState {
     }
 
     /// The runs of all plans in flight.
-    pub fn spans(&self) -> impl Iterator<Item = (&Member, Wall, Millis)> {
-        self.in_flight.values().flatten().map(|(member, begin, length)| (member, *begin, *length))
+    pub fn placed_runs(&self) -> impl Iterator<Item = &PlacedRun> {
+        self.in_flight.values().flatten()
     }
 
     /// Whether a plan is in flight.

@@ -18,11 +18,14 @@ pub struct PoolWaiters {
 }
 
 impl PoolWaiters {
-    /// Adds a job. Where it was first in line when it was looked at, the pool needs no other look.
-    pub fn wait(&mut self, pool: PoolName, waiter: Waiter, was_first: bool) {
-        if was_first {
-            self.open.remove(&pool);
-        }
+    /// Adds a job that was first in line when it was looked at: the pool needs no other look.
+    pub fn wait_as_first(&mut self, pool: PoolName, waiter: Waiter) {
+        self.open.remove(&pool);
+        self.wait(pool, waiter);
+    }
+
+    /// Adds a job that was behind another one.
+    pub fn wait(&mut self, pool: PoolName, waiter: Waiter) {
         self.queues.entry(pool.clone()).or_default().insert(waiter);
         self.of.insert(waiter.id, pool);
     }
@@ -117,17 +120,20 @@ mod tests {
         let (mut pool_waiters, pool): (_, PoolName) = (PoolWaiters::default(), "p".parse().unwrap());
         for (due, id) in [(1, 10), (2, 20), (3, 30)] {
             let first = pool_waiters.is_first(&pool, &rank(due, id));
-            pool_waiters.wait(pool.clone(), rank(due, id), first);
+            match first {
+                true => pool_waiters.wait_as_first(pool.clone(), rank(due, id)),
+                false => pool_waiters.wait(pool.clone(), rank(due, id)),
+            }
         }
         assert!(!pool_waiters.has_more() && pool_waiters.is_first(&pool, &rank(1, 10)));
         pool_waiters.open(&pool);
         assert_eq!(pool_waiters.take(), [JobId(10)].into());
         assert!(pool_waiters.has_more(), "the first went away without a word");
         assert_eq!(pool_waiters.take(), [JobId(20)].into());
-        pool_waiters.wait(pool.clone(), rank(9, 20), false);
+        pool_waiters.wait(pool.clone(), rank(9, 20));
         assert!(pool_waiters.has_more(), "it is behind another one now");
         assert_eq!(pool_waiters.take(), [JobId(30)].into());
-        pool_waiters.wait(pool.clone(), rank(3, 30), true);
+        pool_waiters.wait_as_first(pool.clone(), rank(3, 30));
         assert!(!pool_waiters.has_more() && pool_waiters.is_first(&pool, &rank(3, 30)));
         assert!(!pool_waiters.is_first(&pool, &rank(9, 20)));
         pool_waiters.forget(JobId(30));
@@ -135,9 +141,9 @@ mod tests {
         assert_eq!((pool_waiters.take(), pool_waiters.has_more()), ([].into(), false));
 
         // The first one gives up in the same step in which another is looked at behind it.
-        pool_waiters.wait(pool.clone(), rank(1, 10), true);
+        pool_waiters.wait_as_first(pool.clone(), rank(1, 10));
         pool_waiters.forget(JobId(10));
-        pool_waiters.wait(pool.clone(), rank(2, 20), false);
+        pool_waiters.wait(pool.clone(), rank(2, 20));
         assert_eq!(pool_waiters.take(), [JobId(20)].into(), "it was looked at as one of those behind");
     }
 }

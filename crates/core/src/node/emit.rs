@@ -181,7 +181,11 @@ impl Node {
             }
             RuleAction::JobAwaitsPermit(pool, id, due, was_first) => {
                 let priority = Reverse(self.view.job(id).priority());
-                self.local.pool_waiters.wait(pool, Waiter { priority, due, again: Wall::MAX, id }, was_first);
+                let waiter = Waiter { priority, due, again: Wall::MAX, id };
+                match was_first {
+                    true => self.local.pool_waiters.wait_as_first(pool, waiter),
+                    false => self.local.pool_waiters.wait(pool, waiter),
+                }
             }
             RuleAction::Reread(id, at) => {
                 let named = self.local.offers.reread(id, at);

@@ -15,7 +15,7 @@ use crate::eligibility::{self, PlanningRight};
 use crate::ids::{Fire, Member};
 use crate::keys;
 use crate::lifecycle::{self, JobRuns, too_old};
-use crate::local::{CommitScope, OfferState};
+use crate::local::{CommitScope, OfferState, PlacedRun};
 use crate::record::{Attempt, Plan, TriggerRecord, encode};
 use crate::registry::{Guard, Txn, Write};
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
@@ -343,10 +343,12 @@ impl<'a> PlanWriter<'a> {
         let known: &[Attempt] = self.plan.known.value.as_ref().map_or(&[], |plan| &plan.runs);
         let placed = |run: &&Attempt| !known.iter().any(|old| old.fire == run.fire && old.by == run.by);
         let terms = self.state.terms.as_deref();
-        let span = |run: &Attempt| {
-            (run.by.clone(), placement::begin(run), placement::length(&self.draft, terms, run, self.right))
+        let placed_run = |run: &Attempt| PlacedRun {
+            node: run.by.clone(),
+            begin: placement::begin(run),
+            length: placement::length(&self.draft, terms, run, self.right),
         };
-        out.placing.insert(self.job.id, self.draft.runs.iter().filter(placed).map(span).collect());
+        out.placing.insert(self.job.id, self.draft.runs.iter().filter(placed).map(placed_run).collect());
         out.commit(CommitScope::Job(self.job.id), kind, Txn { guards, writes });
     }
 

@@ -9,6 +9,7 @@ use super::{CandidateNodes, PlanWriter};
 use crate::eligibility::PlanningRight;
 use crate::ids::{Fire, Member};
 use crate::job::Priority;
+use crate::local::PlacedRun;
 use crate::record::{Attempt, Plan, PlannerKind};
 use crate::rule_context::RuleContext;
 use crate::slots::SlotTimeline;
@@ -151,9 +152,9 @@ fn known(
         let Some(plan) = state.plan.as_ref().and_then(|plan| plan.known.value.as_ref()) else { continue };
         plan.runs.iter().for_each(|run| add(plan, state.terms.as_deref(), run));
     }
-    for (member, begin, length) in ctx.local.planning.spans() {
-        let Some(at) = batch.index(member) else { continue };
-        spans.push(SlotUse { begin, rank, length, holder: SlotHolder::Placed(at) });
+    for PlacedRun { node, begin, length } in ctx.local.planning.placed_runs() {
+        let Some(at) = batch.index(node) else { continue };
+        spans.push(SlotUse { begin: *begin, rank, length: *length, holder: SlotHolder::Placed(at) });
     }
     spans
 }

@@ -4,10 +4,9 @@ use super::NamedFunction;
 
 /// Functions that take a tuple of three or more parts.
 pub(super) const TUPLES: &[NamedFunction] = &[
-    ("crates/core/src/local/planning_state.rs", "begin"),
     // The web framework reads a path of three parts into a tuple.
     ("crates/server/src/api/shards.rs", "switch"),
 ];
 
 /// Public functions of core that take a bare `bool`.
-pub(super) const BOOLS: &[NamedFunction] = &[("crates/core/src/local/pool_waiters.rs", "wait")];
+pub(super) const BOOLS: &[NamedFunction] = &[];
