@@ -6,7 +6,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::ids::NodeName;
-use crate::rules::claims::quota;
+use crate::placement::claims::quota;
 
 /// With fewer nodes one loss leaves no second observer, and no spare for a drain (S1-93).
 pub const NODES_ADVISED: usize = 3;

@@ -1,7 +1,7 @@
 //! One life of a run: what any run goes through from its claim to its end, whatever the placement of its job.
 //!
 //! Each file is one act. An act looks at an [`Attempt`] and says what becomes of it; it knows no
-//! placement. A placement (`rules/firing/`) decides which node has which attempts, asks the acts what becomes of them,
+//! placement. A placement (`placement/firing/`) decides which node has which attempts, asks the acts what becomes of them,
 //! and writes the answer into its own record.
 
 use crate::ids::{Fire, RunId, Shard};

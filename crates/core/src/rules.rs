@@ -1,22 +1,9 @@
 //! The rules, in the order in which they run.
 
+use crate::cluster::{beat, control, drain, health, locks, membership, pools, promotion};
 use crate::lifecycle;
+use crate::placement::{claims, dispatch, election, failover, firing, sharding};
 use crate::rule_context::{Rule, RuleFn};
-
-pub mod beat;
-pub mod claims;
-pub mod control;
-pub mod dispatch;
-pub mod drain;
-pub mod election;
-pub mod failover;
-pub mod firing;
-pub mod health;
-pub mod locks;
-pub mod membership;
-pub mod pools;
-pub mod promotion;
-pub mod sharding;
 
 /// All rules.
 pub static ALL: &[Rule] = &[

@@ -3,12 +3,12 @@
 use alloc::vec::Vec;
 
 use super::{JobRuns, VERDICTS_MAX};
+use crate::cluster::pools;
 use crate::effect::{Event, Verdict};
 use crate::ids::RunId;
 use crate::job::Job;
 use crate::local::Local;
 use crate::rule_context::{RuleAction, RuleOutput};
-use crate::rules::pools;
 use crate::time::{Millis, Wall};
 use crate::view::View;
 

@@ -3,6 +3,7 @@
 use alloc::format;
 
 use super::{JobRuns, attempts};
+use crate::cluster::control;
 use crate::commit_kind::CommitKind;
 use crate::effect::{Event, StopReason};
 use crate::input::RunOutcome;
@@ -10,7 +11,6 @@ use crate::job::SwitchOrigin;
 use crate::local::CommitScope;
 use crate::record::{FailureStreak, Outcomes};
 use crate::rule_context::{CommitNotice, RuleContext, RuleOutput};
-use crate::rules::control;
 use crate::view::JobId;
 
 impl JobRuns<'_> {

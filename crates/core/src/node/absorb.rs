@@ -12,8 +12,8 @@ use crate::input::{Input, LeaseEvent, RunEvent};
 use crate::keys::{Key, ParsedKey, parse};
 use crate::lifecycle;
 use crate::local::{CommitScope, PendingCommit};
+use crate::placement::firing;
 use crate::registry::{Change, Entry, Guard, Revision, Txn, TxnOutcome, Write};
-use crate::rules::firing;
 use crate::time::{Millis, Now};
 use crate::view::{JobId, OwnedJob, ViewChanges};
 

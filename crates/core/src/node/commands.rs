@@ -14,8 +14,8 @@ use crate::input::{Answer, Command, CommandId, NodeSwitch, Offer, Refusal};
 use crate::job::Job;
 use crate::lifecycle;
 use crate::local::{CommandItem, CommitScope, Given, ItemOutcome};
+use crate::placement::claims;
 use crate::registry::TxnOutcome;
-use crate::rules::claims;
 use crate::time::{Millis, Now};
 use crate::view::JobId;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use evenkeel::{EventFilter, Handle, RunStateError};
 use evenkeel_core::ids::{JobName, NodeName};
 use evenkeel_core::job::Placement;
-use evenkeel_core::rules::claims::quota_of;
+use evenkeel_core::placement::claims::quota_of;
 use evenkeel_core::view::{JobView, View};
 
 use super::lookup::{LOOK, timed};

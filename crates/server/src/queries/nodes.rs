@@ -6,7 +6,7 @@ use evenkeel::{EventFilter, EventRecord, Handle};
 use evenkeel_core::ids::{Member, NodeName};
 use evenkeel_core::labels::Labels;
 use evenkeel_core::load::Utilization;
-use evenkeel_core::rules::claims::quota_of;
+use evenkeel_core::placement::claims::quota_of;
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::{MemberState, View};
 

@@ -6,9 +6,10 @@ use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::input::LeaseEvent;
 use evenkeel_core::keys::{self, ParsedKey};
 use evenkeel_core::lease::Lease;
+use evenkeel_core::placement::firing;
 use evenkeel_core::registry::{Guard, LeaseGrant, LeaseId, Txn, Write};
 use evenkeel_core::rule_context::{Rule, RuleAction, RuleContext, RuleFn, RuleOutput};
-use evenkeel_core::rules::{self, firing};
+use evenkeel_core::rules;
 use evenkeel_core::time::Millis;
 use evenkeel_core::view::JobId;
 

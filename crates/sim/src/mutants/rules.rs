@@ -1,9 +1,11 @@
 //! Faults in rules: nodes follow a changed rule.
 
+use evenkeel_core::cluster::membership;
+use evenkeel_core::placement::claims;
 use evenkeel_core::rule_context::{Rule, RuleContext, RuleFn, RuleOutput};
 use evenkeel_core::rules::{
     self, BEAT, CONTROL, DISPATCH, DRAIN, ELECTION, FAILOVER, FIRING, HEALTH, LOCKS, MEMBERSHIP, POOLS,
-    PROMOTION, SHARDING, claims, membership,
+    PROMOTION, SHARDING,
 };
 
 use crate::mutation::Mutation;

@@ -7,10 +7,10 @@ use super::*;
 use crate::commit_kind::CommitKind;
 use crate::ids::JobName;
 use crate::keys::{ParsedKey, parse};
+use crate::placement::claims;
 use crate::record::{MemberInfo, decode};
 use crate::registry::{Change, Write};
 use crate::rule_context::{Rule, RuleContext, RuleFn, RuleOutput};
-use crate::rules::claims;
 
 /// Jobs that run only when triggered, with numbers from one to before another.
 fn jobs(numbers: core::ops::Range<usize>) -> Command {

@@ -652,7 +652,7 @@ fn nobody_fires_shares_of_another_number_of_shards() {
 
 /// A rule as the source's authors warn of: it stands without looking whether there is a leader.
 fn stands_blindly(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
-    let Some(table) = crate::sharded_job::ShardedJob::of(ctx, id) else { return };
+    let Some(table) = crate::placement::sharded_job::ShardedJob::of(ctx, id) else { return };
     if table.sharding.leader.as_ref() != Some(ctx.member) {
         let sharding = Sharding { leader: Some(ctx.member.clone()), ..table.sharding.clone() };
         let txn = table.txn(None, [table.put(sharding)].into());

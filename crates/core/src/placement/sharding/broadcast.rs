@@ -12,13 +12,13 @@ use alloc::vec::Vec;
 use crate::effect::{Verdict, VerdictState};
 use crate::ids::{Fire, Member, NodeName, RunId, Shard};
 use crate::lifecycle::missed;
+use crate::placement::sharded_job::ShardedJob;
 use crate::record::{ShardAssignment, ShardGroup, ShardMap, ShardRunState, TriggerRecord, regroup};
-use crate::sharded_job::ShardedJob;
 use crate::shards::ShardSet;
 use crate::time::Wall;
 
 /// Why no node begins what another node was to begin.
-pub(in crate::rules) const MOVED: &str = "its node took part no more, or got another number";
+pub(in crate::placement) const MOVED: &str = "its node took part no more, or got another number";
 
 /// A reshard of a broadcast job.
 pub(super) struct BroadcastReshard {

@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
 use crate::ids::Member;
+use crate::placement::sharded_job::ShardedJob;
 use crate::record::Sharding;
 use crate::rule_context::RuleOutput;
-use crate::sharded_job::ShardedJob;
 use crate::shards::ShardSet;
 use crate::view::ShardTerms;
 

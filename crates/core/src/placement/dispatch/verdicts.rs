@@ -6,7 +6,7 @@ use crate::time::{Millis, Wall};
 use crate::view::JobTerms;
 
 /// Whether a run that is planned ahead is no longer due.
-pub(in crate::rules) fn is_stale(terms: &JobTerms, run: &Attempt, now: Wall) -> bool {
+pub(in crate::placement) fn is_stale(terms: &JobTerms, run: &Attempt, now: Wall) -> bool {
     let Fire::Due(due) = run.fire else { return !terms.enabled };
     let scheduled = || terms.schedule.as_ref().and_then(|s| s.next(due - Millis(1)));
     // A pause that ends before the run is due leaves it in the plan.

@@ -9,10 +9,10 @@
 use crate::commit_kind::CommitKind;
 use crate::effect::Event;
 use crate::keys;
+use crate::placement::sharded_job::ShardedJob;
 use crate::record::{ReshardCause, ReshardPending, Sharding};
 use crate::registry::Guard;
 use crate::rule_context::{CommitNotice, RuleContext, RuleOutput};
-use crate::sharded_job::ShardedJob;
 use crate::view::JobId;
 
 /// Claims the leadership, or releases it.

@@ -12,13 +12,13 @@ use crate::commit_kind::CommitKind;
 use crate::effect::Event;
 use crate::ids::{Member, NodeName, Shard};
 use crate::keys;
+use crate::placement::sharded_job::ShardedJob;
 use crate::record::{
     ReshardCause, ReshardPending, ShardAssignment, ShardGroup, ShardMap, ShardRunState, Sharding, encode,
     regroup,
 };
 use crate::registry::{Guard, Write};
 use crate::rule_context::{CommitNotice, RuleAction, RuleContext, RuleOutput};
-use crate::sharded_job::ShardedJob;
 use crate::sharding_strategy;
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};

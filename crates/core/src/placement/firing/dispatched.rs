@@ -15,10 +15,10 @@ use crate::keys;
 use crate::lifecycle::{self, Ending, JobRuns, MANUAL, time_of, too_old};
 use crate::local::{CommitScope, Given};
 use crate::overlap::SkippedSpan;
+use crate::placement::dispatch::is_stale;
 use crate::record::{Attempt, Plan, RetryWait, encode};
 use crate::registry::{Txn, Write};
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
-use crate::rules::dispatch::is_stale;
 use crate::time::{Millis, Mono, Wall};
 use crate::view::{JobTerms, JobView, KnownPlan};
 

@@ -4,17 +4,17 @@
 //! A fire is claimed by moving the watermark past it in the same commit that names the node of the run, so it is
 //! claimed at most once, by whichever node.
 
+use crate::cluster::drain;
 use crate::commit_kind::CommitKind;
 use crate::ids::{Fire, Shard};
 use crate::keys;
 use crate::lifecycle::{self, Ending, JobRuns, MANUAL, PACE_AGAIN, StartReadiness, is_within_pace};
 use crate::local::{CommitScope, Given};
 use crate::overlap::SUPERSEDED;
+use crate::placement::takeover;
 use crate::record::{Attempt, RunState, TriggerRecord, TriggerRequest, encode};
 use crate::registry::{Txn, Write};
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
-use crate::rules::drain;
-use crate::takeover;
 use crate::time::{Mono, Wall};
 use crate::view::{JobView, KnownEntry, OwnedJob};
 

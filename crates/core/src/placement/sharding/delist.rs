@@ -10,10 +10,10 @@ use alloc::vec::Vec;
 use crate::commit_kind::CommitKind;
 use crate::ids::Member;
 use crate::keys;
+use crate::placement::sharded_job::ShardedJob;
 use crate::record::{ShardAssignment, ShardRunState, Sharding};
 use crate::registry::{Guard, Write};
 use crate::rule_context::RuleOutput;
-use crate::sharded_job::ShardedJob;
 
 /// The most nodes of a reshard, if the engine allows that: the commit guards on all their run states.
 pub(super) const AMONG_MAX: usize = 100;

@@ -6,8 +6,8 @@ use super::RunStateWriter;
 use crate::commit_kind::CommitKind;
 use crate::ids::Fire;
 use crate::lifecycle::MANUAL;
+use crate::placement::sharding::MOVED;
 use crate::record::Attempt;
-use crate::rules::sharding::MOVED;
 use crate::shards::ShardSet;
 use crate::time::Wall;
 

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::decision::{ItemDecision, answer, refuse};
+use crate::cluster::health;
 use crate::commit_kind::CommitKind;
 use crate::effect::Event;
 use crate::ids::NodeName;
@@ -14,7 +15,6 @@ use crate::local::CommitScope;
 use crate::record::encode;
 use crate::registry::{Txn, Write};
 use crate::rule_context::{CommitNotice, RuleContext, RuleOutput};
-use crate::rules::health;
 
 /// The longest beat, in seconds.
 const BEAT_MAX: u32 = 3_600;

@@ -91,7 +91,7 @@ fn withdraw_last(ctx: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn> {
 }
 
 /// The transaction that withdraws this fire, with its watermark; `None` when it may have started.
-pub(super) fn withdraw(ctx: &RuleContext<'_>, job: &JobView<'_>, open: &Attempt) -> Option<Txn> {
+pub(crate) fn withdraw(ctx: &RuleContext<'_>, job: &JobView<'_>, open: &Attempt) -> Option<Txn> {
     let (known, back) = (job.held()?.run_state.as_ref()?, withdrawn(ctx, job, open)?);
     let key = keys::run_state(job.name());
     Some(Txn {
@@ -117,7 +117,7 @@ fn withdrawn(ctx: &RuleContext<'_>, job: &JobView<'_>, open: &Attempt) -> Option
 ///
 /// Verdicts that history lacks stay in the run state and are handed over by the next owner; so a job that will have
 /// none is kept until history has them. That is also a job that no living node may run.
-pub(super) fn release(ctx: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn> {
+pub(crate) fn release(ctx: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn> {
     if !job.is_consistent() || ctx.local.runs.of_job(job.id).next().is_some() {
         return None;
     }

@@ -18,11 +18,11 @@ use crate::ids::Member;
 use crate::input::UnclaimedJobs;
 use crate::keys;
 use crate::local::{CommitScope, Local};
+use crate::placement::takeover;
 use crate::record::{Assignment, encode};
 use crate::registry::{Guard, Txn, Write};
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::settings::{Quota, Settings, Spread};
-use crate::takeover;
 use crate::time::{Millis, Mono};
 use crate::view::{GroupId, JobId, JobView, View};
 
@@ -300,10 +300,10 @@ fn ease(ctx: &RuleContext<'_>, claiming: usize, out: &mut RuleOutput) {
             let job = ctx.job(*id);
             job.group() == group
                 && ctx.is_idle(&CommitScope::Job(*id))
-                && crate::rules::drain::release(ctx, &job).is_some()
+                && crate::cluster::drain::release(ctx, &job).is_some()
         };
         if let Some(id) = view.owned(ctx.member).rev().take(BATCH).find(restful)
-            && let Some(txn) = crate::rules::drain::release(ctx, &ctx.job(id))
+            && let Some(txn) = crate::cluster::drain::release(ctx, &ctx.job(id))
         {
             return out.commit(CommitScope::Job(id), CommitKind::HandOver, txn);
         }
