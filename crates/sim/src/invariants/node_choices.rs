@@ -199,7 +199,7 @@ impl InvariantChecker {
                 && !local.peers().is_unreachable(member, beat)
                 && !state.info.address.is_empty();
             let given = view.planned_by_member().any(|(by, _)| by == *member)
-                || local.planning().placed_runs().any(|run| run.node == *member);
+                || local.planning().placed_runs().any(|run| run.node == **member);
             let busy =
                 view.load(member).map_or(0, |load| i64::from(load.busy.saturating_sub(load.dispatched)));
             let has = i64::from(state.info.slots) - busy;

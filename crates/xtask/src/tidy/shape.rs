@@ -1,7 +1,7 @@
 //! Small files, small functions, and a first sentence in each.
 //!
-//! A source line is one that is neither blank nor only a comment. Tests are not counted: neither `#[cfg(test)]` parts nor
-//! the files of `tests/`, `benches/` and `examples/`.
+//! A source line is one that is neither blank nor only a comment. Files are counted whole, those of tests like others; functions of
+//! tests are not: neither those of `#[cfg(test)]` parts nor those of the files of `tests/`, `benches/` and `examples/`.
 
 use super::violation::TidyViolation;
 use crate::rust::RustSource;
@@ -28,8 +28,8 @@ fn begins_with_a_sentence(text: &str) -> bool {
 /// Complains about files that are too long.
 pub(super) fn long_files(tree: &SourceTree) -> Vec<TidyViolation> {
     let mut said = Vec::new();
-    for (path, rust) in product(tree) {
-        let lines = rust.source_lines(0..rust.solid.len()) - tests(rust);
+    for (path, rust) in tree.rust_in(&["crates/"]) {
+        let lines = rust.source_lines(0..rust.solid.len());
         if lines > FILE_LINES {
             said.push(TidyViolation::about(
                 path,
@@ -38,10 +38,6 @@ pub(super) fn long_files(tree: &SourceTree) -> Vec<TidyViolation> {
         }
     }
     said
-}
-
-fn tests(rust: &RustSource) -> usize {
-    (0..rust.solid.len()).filter(|&line| rust.solid[line] && rust.in_test(line)).count()
 }
 
 /// Complains about functions that are too long.
