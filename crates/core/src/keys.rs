@@ -47,7 +47,7 @@ impl fmt::Display for Key {
 }
 
 /// The prefix of the keys of hot entries, and of no others.
-pub const HOT_ROOT: &str = "lane/";
+pub const HOT_ROOT: &str = "run/";
 
 /// Keys that every fire uses are built without the formatting machinery.
 fn spelt(parts: &[&str]) -> Key {
@@ -69,13 +69,13 @@ pub fn spec(job: &JobName) -> Key {
 /// The owner of a job.
 #[must_use]
 pub fn assignment(job: &JobName) -> Key {
-    spelt(&["job/", job.as_str(), "/place"])
+    spelt(&["job/", job.as_str(), "/assignment"])
 }
 
 /// Triggers of a job, kept after they were handled.
 #[must_use]
 pub fn triggers(job: &JobName) -> Key {
-    spelt(&["job/", job.as_str(), "/asked"])
+    spelt(&["job/", job.as_str(), "/triggers"])
 }
 
 /// A claimed job's watermark and open fires. It belongs to the job and passes from owner to owner with the assignment.
@@ -88,7 +88,7 @@ pub fn run_state(job: &JobName) -> Key {
 /// and after its end by the members that settle it.
 #[must_use]
 pub fn shard_run_state(job: &JobName, member: &Member) -> Key {
-    Key(format!("lane/{job}/{member}").into())
+    Key(format!("run/{job}/{member}").into())
 }
 
 /// The plan of a dispatched job: its planned and running runs.
@@ -160,7 +160,7 @@ pub fn lock(name: &LockName) -> Key {
 /// The last fires of a job that people were notified of as late or absent.
 #[must_use]
 pub fn notifications(job: &JobName) -> Key {
-    Key(format!("told/{job}").into())
+    Key(format!("notified/{job}").into())
 }
 
 /// The cluster's own facts: its id, the layout's version, the generation.
@@ -235,11 +235,11 @@ pub fn parse(key: &Key) -> Option<ParsedKey> {
     let parsed = match (parts.next()?, parts.next(), parts.next()) {
         ("node", Some(member), None) => ParsedKey::Node(member.parse().ok()?),
         ("job", Some(job), Some("spec")) => ParsedKey::Spec(job.parse().ok()?),
-        ("job", Some(job), Some("place")) => ParsedKey::Assignment(job.parse().ok()?),
-        ("job", Some(job), Some("asked")) => ParsedKey::Triggers(job.parse().ok()?),
-        ("lane", Some(job), Some("claim")) => ParsedKey::RunState(job.parse().ok()?),
-        ("lane", Some(job), Some("plan")) => ParsedKey::Plan(job.parse().ok()?),
-        ("lane", Some(job), Some(member)) => {
+        ("job", Some(job), Some("assignment")) => ParsedKey::Assignment(job.parse().ok()?),
+        ("job", Some(job), Some("triggers")) => ParsedKey::Triggers(job.parse().ok()?),
+        ("run", Some(job), Some("claim")) => ParsedKey::RunState(job.parse().ok()?),
+        ("run", Some(job), Some("plan")) => ParsedKey::Plan(job.parse().ok()?),
+        ("run", Some(job), Some(member)) => {
             ParsedKey::ShardRunState(job.parse().ok()?, member.parse().ok()?)
         }
         ("intent", Some(node), Some(job)) => ParsedKey::Switches(node.parse().ok()?, job.parse().ok()?),
@@ -257,7 +257,7 @@ pub fn parse(key: &Key) -> Option<ParsedKey> {
         ("calendar", Some(name), None) => ParsedKey::Calendar(name.parse().ok()?),
         ("cluster", None, None) => ParsedKey::Cluster,
         ("pool", Some(name), None) => ParsedKey::Pool(name.parse().ok()?),
-        ("told", Some(job), None) => ParsedKey::Notifications(job.parse().ok()?),
+        ("notified", Some(job), None) => ParsedKey::Notifications(job.parse().ok()?),
         _ => return None,
     };
     parts.next().is_none().then_some(parsed)
@@ -312,7 +312,7 @@ mod tests {
             "job/a",
             "job/a/spec/x",
             "job/../spec",
-            "lane/a/b",
+            "run/a/b",
             "cluster/x",
             "calendar",
         ] {

@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for rows in [2 * BATCH, 100_000] {
         let raw = sqlite_ceiling(&folder.path().join(format!("raw-{rows}.db")), rows, 2 * BATCH, rounds)?;
         println!("{rows:>6} rows: by hand           {raw:>8.0} rows/s, {} a transaction", 2 * BATCH);
-        for root in ["lane/job", "job/job"] {
+        for root in ["run/job", "job/job"] {
             let txns = commits(folder.path(), root, rows, rounds).await?;
             let share = 200.0 * txns / raw;
             println!(
@@ -57,7 +57,7 @@ async fn commits(
     rounds: u32,
 ) -> Result<f64, Box<dyn std::error::Error>> {
     let registry = engine(folder, &format!("{}-{rows}.db", root.replace('/', "-"))).await?;
-    let name = |row: u32| row_key(row).replace("lane/job", root);
+    let name = |row: u32| row_key(row).replace("run/job", root);
     let mut at = vec![Revision(0); rows as usize];
     for first in (0..rows).step_by(1_000) {
         let fill = (first..first + 1_000).map(|row| put(name(row))).collect();
@@ -95,7 +95,7 @@ async fn news(folder: &Path, times: u32) -> Result<(), Box<dyn std::error::Error
     let (mut took, mut answered) = (Vec::new(), Vec::new());
     for _ in 0..times {
         let watch = Stopwatch::start();
-        writer.commit(vec![txn(vec![], vec![put("job/a/place".into())])]).await;
+        writer.commit(vec![txn(vec![], vec![put("job/a/assignment".into())])]).await;
         answered.push(watch.elapsed());
         feed.next().await.ok_or("the feed ended")?;
         took.push(watch.elapsed());
@@ -119,7 +119,7 @@ async fn listing(folder: &Path, jobs: u32) -> Result<(), Box<dyn std::error::Err
     let watch = Stopwatch::start();
     for first in (0..jobs).step_by(BATCH as usize) {
         let one = |job: u32| {
-            let keys = [format!("job/job-{job:07}/spec"), format!("job/job-{job:07}/place"), row_key(job)];
+            let keys = [format!("job/job-{job:07}/spec"), format!("job/job-{job:07}/assignment"), row_key(job)];
             let guards = keys.iter().map(|key| Guard::Absent(Key::from_stored(key.clone()))).collect();
             txn(guards, keys.into_iter().map(put).collect())
         };

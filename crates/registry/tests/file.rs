@@ -162,12 +162,12 @@ async fn another_boot_of_the_host_ends_every_lease() {
     let ((_folder, path), clock) = (folder(), Arc::new(ManualClock::default()));
     let before = open_with_clock(&path, &clock).await.unwrap();
     let lease = before.open(TTL).await.unwrap().lease;
-    let written = made(&before, vec![put("node/a@1", b"", Some(lease)), put("job/a/place", b"", None)]).await;
+    let written = made(&before, vec![put("node/a@1", b"", Some(lease)), put("job/a/assignment", b"", None)]).await;
     clock.reboot();
     let after = open_with_clock(&path, &clock).await.unwrap();
     assert_eq!(after.renew(lease).await, Ok(None));
     assert_eq!(entry(&after, "node/a@1").await, None);
-    assert!(entry(&after, "job/a/place").await.is_some());
+    assert!(entry(&after, "job/a/assignment").await.is_some());
     assert_eq!(after.watch(written).await.unwrap().next().await.map(|batch| batch.changes.len()), Some(1));
     assert!(after.open(TTL).await.unwrap().lease > lease);
     // Whoever still counts from the boot before is on another host: two hosts must not share the file.

@@ -92,8 +92,8 @@ async fn a_lost_answer_is_unknown_and_settled_by_sending_again() {
     let cutter = FaultProxy::start(server.at().port()).await;
     let (near, far) =
         (connect(&server.url()).await, connect(&format!("redis://127.0.0.1:{}/0", cutter.port)).await);
-    let place = made(&near, vec![], vec![put("job/a/place", "free", None)]).await;
-    let claim = txn(vec![Guard::At(key("job/a/place"), place)], vec![put("job/a/place", "nonce 17", None)]);
+    let place = made(&near, vec![], vec![put("job/a/assignment", "free", None)]).await;
+    let claim = txn(vec![Guard::At(key("job/a/assignment"), place)], vec![put("job/a/assignment", "nonce 17", None)]);
     cutter.set("nonce 17", AnswerFault::Cut);
     assert_eq!(commit(&far, claim.clone()).await, TxnOutcome::Unknown);
     cutter.sprung(1).await;
@@ -101,7 +101,7 @@ async fn a_lost_answer_is_unknown_and_settled_by_sending_again() {
     let settled = commit(&far, claim).await;
     let TxnOutcome::Refused(found) = settled else { panic!("made twice: {settled:?}") };
     assert_eq!(found[0].entry.as_ref().map(|e| &*e.value), Some(&b"nonce 17"[..]));
-    assert_eq!(entry(&near, "job/a/place").await, found[0].entry);
+    assert_eq!(entry(&near, "job/a/assignment").await, found[0].entry);
     assert_eq!(far.last_error(), None);
 
     let lease = far.open(TTL).await.unwrap().lease;
@@ -117,9 +117,9 @@ async fn a_lost_answer_is_unknown_and_settled_by_sending_again() {
     assert_eq!(far.renew(next).await.unwrap().map(|granted| granted.lease), Some(next));
 
     cutter.set("\r\nread\r\n", AnswerFault::Cut);
-    assert!(matches!(far.read(vec![key("job/a/place")]).await, Err(RegistryError::Unavailable(_))));
+    assert!(matches!(far.read(vec![key("job/a/assignment")]).await, Err(RegistryError::Unavailable(_))));
     cutter.sprung(4).await;
-    assert_eq!(entry(&far, "job/a/place").await, found[0].entry);
+    assert_eq!(entry(&far, "job/a/assignment").await, found[0].entry);
 
     cutter.set("\r\npage\r\n", AnswerFault::Cut);
     assert!(matches!(far.list().await, Err(RegistryError::Unavailable(_))));

@@ -93,9 +93,9 @@ async fn a_lost_answer_is_unknown_and_settled_by_sending_again() {
     let Some(place) = ZookeeperNamespace::find() else { return };
     let proxy = Proxy::start(place.at).await;
     let (near, far) = (connect(&place.url()).await, connect(&place.through(proxy.at())).await);
-    let at = made(&near, vec![], vec![put("job/a/place", "free", None)]).await;
+    let at = made(&near, vec![], vec![put("job/a/assignment", "free", None)]).await;
     let lease = far.open(TTL).await.unwrap().lease;
-    let claim = txn(vec![Guard::At(key("job/a/place"), at)], vec![put("job/a/place", "nonce 17", None)]);
+    let claim = txn(vec![Guard::At(key("job/a/assignment"), at)], vec![put("job/a/assignment", "nonce 17", None)]);
     // What the engine looks at before it writes is answered; what it writes is written, and not answered.
     proxy.set(ProxyMode::NoAnswersFrom(MULTI));
     assert_eq!(commit(&far, claim.clone()).await, TxnOutcome::Unknown);
@@ -108,7 +108,7 @@ async fn a_lost_answer_is_unknown_and_settled_by_sending_again() {
         Some(commit(&far, claim.clone()).await).filter(|outcome| *outcome != TxnOutcome::Unknown)
     })
     .await;
-    let found = entry(&near, "job/a/place").await.unwrap();
+    let found = entry(&near, "job/a/assignment").await.unwrap();
     assert_eq!(&*found.value, b"nonce 17");
     let TxnOutcome::Refused(told) = settled else { panic!("made twice: {settled:?}") };
     assert_eq!(told[0].entry, Some(found));

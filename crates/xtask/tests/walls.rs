@@ -81,8 +81,8 @@ fn each_check_catches(wall: &str, expected: &str, planted: &[&str], plant: impl 
 #[test]
 fn keys_spelt_elsewhere() {
     let planted = [
-        "format!(\"job/{job}/place\")",
-        "const A: &str = \"lane/\"",
+        "format!(\"job/{job}/assignment\")",
+        "const A: &str = \"run/\"",
         "Key::from_stored(\"x\")",
         "r = \"cluster\"",
     ];

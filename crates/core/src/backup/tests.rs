@@ -224,7 +224,7 @@ fn what_is_open_and_how_much_there_is_is_told() {
         assert_eq!(open_runs(&strange), [format!("{key}, which this version cannot read")]);
     }
     let broken = EntryMap::from([(keys::assignment(&job("j")), Value::from(&b"?"[..]))]);
-    assert_eq!(count_entries(&broken).unreadable, ["job/j/place"]);
-    assert_eq!(too_large(&broken, 0), [("job/j/place".to_owned(), 1)]);
+    assert_eq!(count_entries(&broken).unreadable, ["job/j/assignment"]);
+    assert_eq!(too_large(&broken, 0), [("job/j/assignment".to_owned(), 1)]);
     assert!(too_large(&books, 1 << 20).is_empty());
 }

@@ -328,7 +328,7 @@ mod tests {
         let (id, run_state) = (JobId(0), RunState { seq: 7, ..RunState::default() });
         let txn = |value| Txn {
             guards: Vec::new(),
-            writes: [Write::Put { key: Key::from_stored("lane/j"), value, owner: None }].into(),
+            writes: [Write::Put { key: Key::from_stored("run/j"), value, owner: None }].into(),
         };
         let taken = |scope: CommitScope, value| {
             let mut out = RuleOutput::default();

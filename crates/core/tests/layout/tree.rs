@@ -209,7 +209,7 @@ fn job() -> Vec<LayoutLine> {
     vec![
         line("job/deleted", SpecRecord::Deleted { version: 5 }),
         line(
-            "job/place",
+            "job/assignment",
             Assignment {
                 owner: Some(member()),
                 epoch: 4,
@@ -219,8 +219,8 @@ fn job() -> Vec<LayoutLine> {
                 waits: true,
             },
         ),
-        line("job/asked", TriggerRecord { requests: vec![request] }),
-        line("job/asked-taken-back", TriggerRecord { requests: vec![back] }),
+        line("job/triggers", TriggerRecord { requests: vec![request] }),
+        line("job/triggers-taken-back", TriggerRecord { requests: vec![back] }),
         line(
             "pool",
             PoolRecord {
@@ -228,7 +228,7 @@ fn job() -> Vec<LayoutLine> {
                 seq: 6,
             },
         ),
-        line("told", NotificationRecord { late: Some(AT), absent: Some(later(1)), by: member(), seq: 6 }),
+        line("notified", NotificationRecord { late: Some(AT), absent: Some(later(1)), by: member(), seq: 6 }),
         line("calendar/deleted", CalendarRecord::Deleted { version: 5 }),
         line(
             "calendar/empty",
@@ -266,7 +266,7 @@ fn run_states() -> Vec<LayoutLine> {
         Attempt { total: 4, shards: shards(), ..attempt(Fire::Asked("r1".parse().expect("a name"))) };
     vec![
         line(
-            "lane/claim",
+            "run/claim",
             RunState {
                 watermark: AT,
                 seq: 9,
@@ -277,7 +277,7 @@ fn run_states() -> Vec<LayoutLine> {
             },
         ),
         line(
-            "lane/member",
+            "run/member",
             ShardRunState {
                 map_number: 3,
                 seq: 9,
@@ -312,7 +312,7 @@ fn plans() -> Vec<LayoutLine> {
     let spread = Plan { took: Some(Millis(1_500)), ..Plan::default() };
     vec![
         line(
-            "lane/plan",
+            "run/plan",
             Plan {
                 watermark: AT,
                 reached: later(1),
@@ -328,7 +328,7 @@ fn plans() -> Vec<LayoutLine> {
                 passed: vec![passed()],
             },
         ),
-        line("lane/plan", spread),
+        line("run/plan", spread),
     ]
 }
 

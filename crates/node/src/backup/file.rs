@@ -232,7 +232,7 @@ mod tests {
         };
         let entries = [
             ("job/j/spec", &b"{\"live\":\"line\\nbreak \\u0000\"}"[..]),
-            ("lane/j/claim", &b"\xff\x00\n"[..]),
+            ("run/j/claim", &b"\xff\x00\n"[..]),
             ("strange\nkey \u{1F600}", &b""[..]),
         ];
         let entries = entries.map(|(key, value)| (Key::from_stored(key), Value::from(value)));

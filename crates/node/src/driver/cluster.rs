@@ -199,7 +199,7 @@ mod tests {
             let generation = check(&registry, &url, &folder, Millis(1)).await.unwrap();
             (folder, generation)
         };
-        let key = Key::from_stored("job/a/place");
+        let key = Key::from_stored("job/a/assignment");
         let writes = vec![Write::Put { key: key.clone(), value: b"1".as_slice().into(), owner: None }];
         let written = async || {
             let txn = Txn { guards: Vec::new(), writes: writes.clone() };
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(generation, first, "it is as it was seen");
         folder.note_seen(RegistryBookmark {
             revision: Revision(2),
-            ..seen(first, &Key::from_stored("job/b/place"), Revision(9_999))
+            ..seen(first, &Key::from_stored("job/b/assignment"), Revision(9_999))
         });
         drop(folder);
         let (folder, generation) = check().await;

@@ -14,7 +14,7 @@ use super::{Stage, Xorshift, changes_until, key};
 
 /// Few enough that operations conflict; cold and hot.
 const KEYS: [&str; 7] =
-    ["job/a/place", "job/a/spec", "job/b/place", "node/x@1", "lock/l", "lane/a/claim", "lane/b/claim"];
+    ["job/a/assignment", "job/a/spec", "job/b/assignment", "node/x@1", "lock/l", "run/a/claim", "run/b/claim"];
 
 /// A run is over when everything has happened this often, and after this many steps.
 const MANUAL_CLOCK: (u32, u32) = (20, 2_000);

@@ -104,15 +104,15 @@ pub async fn the_end_of_a_lease_is_news(stage: Stage) -> Result<(), MachineStall
 
 pub async fn hot_keys_are_no_news(stage: Stage) {
     let mut feed = stage.watch(stage.list().await.revision).await;
-    stage.commit_applied([], [put("lane/j/claim", "1")]).await;
-    let both = stage.commit_applied([], [put("lane/j/claim", "2"), put("a", "1")]).await;
+    stage.commit_applied([], [put("run/j/claim", "1")]).await;
+    let both = stage.commit_applied([], [put("run/j/claim", "2"), put("a", "1")]).await;
     assert_eq!(names(&changes_until(&mut feed, both).await), ["a"]);
 }
 
 /// A listener that waits until it has reached an answer's revision must not wait for ever.
 pub async fn quiet_progress_is_told(stage: Stage) {
     let mut feed = stage.watch(stage.list().await.revision).await;
-    let hot = stage.commit_applied([], [put("lane/j/claim", "1")]).await;
+    let hot = stage.commit_applied([], [put("run/j/claim", "1")]).await;
     let told = next_batch(&mut feed).await;
     assert_eq!(told.changes, vec![]);
     stage.assert_same_order(hot, told.revision);
@@ -229,7 +229,7 @@ pub async fn a_view_fed_under_load_ends_as_the_listing(stage: Stage) {
                 for i in 0..200 {
                     let name = format!("k{}", dice.below(20));
                     let write = if dice.below(3) == 0 { delete(&name) } else { put(&name, &i.to_string()) };
-                    registry.commit(vec![txn([], [write]), txn([], [put("lane/j/claim", "x")])]).await;
+                    registry.commit(vec![txn([], [write]), txn([], [put("run/j/claim", "x")])]).await;
                 }
             })
         })
@@ -245,6 +245,6 @@ pub async fn a_view_fed_under_load_ends_as_the_listing(stage: Stage) {
     assert_eq!(view, expected);
     // In this case the counter itself has the order: both writers incremented it.
     assert!(
-        stage.holds([at("lane/j/claim", stage.entry("lane/j/claim").await.expect("written").revision)]).await
+        stage.holds([at("run/j/claim", stage.entry("run/j/claim").await.expect("written").revision)]).await
     );
 }

@@ -144,11 +144,11 @@ pub async fn without_guards_everything_holds(stage: Stage) {
 }
 
 pub async fn hot_keys_are_guarded_like_others(stage: Stage) {
-    assert!(stage.holds([absent("lane/j/claim")]).await);
-    let birth = stage.commit_applied([], [put("lane/j/claim", "1")]).await;
-    let last = stage.commit_applied([at("lane/j/claim", birth)], [put("lane/j/claim", "2")]).await;
-    assert!(stage.holds([at("lane/j/claim", last), born("lane/j/claim", birth)]).await);
-    assert!(!stage.holds([absent("lane/j/claim")]).await);
+    assert!(stage.holds([absent("run/j/claim")]).await);
+    let birth = stage.commit_applied([], [put("run/j/claim", "1")]).await;
+    let last = stage.commit_applied([at("run/j/claim", birth)], [put("run/j/claim", "2")]).await;
+    assert!(stage.holds([at("run/j/claim", last), born("run/j/claim", birth)]).await);
+    assert!(!stage.holds([absent("run/j/claim")]).await);
 }
 
 pub async fn a_key_may_be_guarded_twice(stage: Stage) {

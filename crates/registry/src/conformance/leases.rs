@@ -151,11 +151,11 @@ pub async fn what_lives_by_a_lease_goes_with_its_close(stage: Stage) {
     stage
         .commit_applied(
             [],
-            [put_by(lease, "node/a@1", ""), put_by(lease, "lane/j/claim", ""), put_by(other, "b", "")],
+            [put_by(lease, "node/a@1", ""), put_by(lease, "run/j/claim", ""), put_by(other, "b", "")],
         )
         .await;
     stage.close(lease).await;
-    let there = stage.read(["node/a@1", "lane/j/claim", "b"]).await;
+    let there = stage.read(["node/a@1", "run/j/claim", "b"]).await;
     assert_eq!(there.iter().map(|c| c.entry.is_some()).collect::<Vec<_>>(), [false, false, true]);
 }
 
@@ -184,10 +184,10 @@ pub async fn what_lives_by_a_lease_goes_at_one_revision(stage: Stage) {
 pub async fn what_lives_by_nothing_stays(stage: Stage) {
     let lease = stage.lease().await;
     stage
-        .commit_applied([Guard::Open(lease)], [put("job/a/place", "1"), put_by(lease, "node/a@1", "")])
+        .commit_applied([Guard::Open(lease)], [put("job/a/assignment", "1"), put_by(lease, "node/a@1", "")])
         .await;
     stage.close(lease).await;
-    assert_eq!(stage.value("job/a/place").await.as_deref(), Some("1"));
+    assert_eq!(stage.value("job/a/assignment").await.as_deref(), Some("1"));
 }
 
 pub async fn an_entry_can_be_handed_to_another_lease(stage: Stage) {

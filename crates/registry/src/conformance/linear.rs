@@ -13,7 +13,7 @@ use super::{Stage, Xorshift, key};
 use crate::Registry;
 
 /// Few enough that operations conflict; cold and hot.
-const KEYS: [&str; 4] = ["job/a/place", "job/b/place", "lane/a/claim", "lock/l"];
+const KEYS: [&str; 4] = ["job/a/assignment", "job/b/assignment", "run/a/claim", "lock/l"];
 
 /// How many connections, and how many clients share each.
 const CONNECTIONS: usize = 4;
@@ -120,7 +120,7 @@ impl HistoryRun {
         let questions = questions / clients.len();
         let player = |(name, registry): (usize, &Arc<dyn Registry>)| {
             let dice = Xorshift(0x5eed_0001 + (seed << 16) + name as u64);
-            let mark = stormy.then(|| key(&format!("lane/mark/{name}")));
+            let mark = stormy.then(|| key(&format!("run/mark/{name}")));
             let (registry, notes, known) = (registry.clone(), notes.clone(), BTreeMap::new());
             let player = HistoryClient {
                 registry,
@@ -143,7 +143,7 @@ impl HistoryRun {
 
     /// Waits for all clients, and reads the final entries.
     async fn finish(self, clients: &[Arc<dyn Registry>]) -> Vec<HistoryCall> {
-        let marks = (0..self.clients.len()).map(|name| key(&format!("lane/mark/{name}")));
+        let marks = (0..self.clients.len()).map(|name| key(&format!("run/mark/{name}")));
         let all: Vec<_> = KEYS.map(key).into_iter().chain(marks).collect();
         for player in self.clients {
             player.await.expect("a player ends");

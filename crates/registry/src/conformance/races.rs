@@ -122,7 +122,7 @@ pub async fn of_sixteen_who_insert_one_wins(stage: Stage) {
 /// proves: S1-06, S4-29
 pub async fn of_sixteen_who_replace_one_wins(stage: Stage) {
     let connections = connections(&stage).await;
-    let places: Vec<_> = (0..PLACES).map(|place| format!("job/{place}/place")).collect();
+    let places: Vec<_> = (0..PLACES).map(|place| format!("job/{place}/assignment")).collect();
     let mut last = Vec::new();
     for place in &places {
         last.push(stage.commit_applied([], [put(place, "free")]).await);
@@ -187,9 +187,9 @@ pub async fn a_takeover_needs_the_member_to_be_gone(stage: Stage) -> Result<(), 
     let mut held = stage.short_lease().await;
     let member = put_by(held.lease, "node/d@1", "");
     stage.commit_applied_by(&held, [Guard::Open(held.lease)], [member]).await?;
-    let place = stage.commit_applied([], [put("job/a/place", "d@1")]).await;
+    let place = stage.commit_applied([], [put("job/a/assignment", "d@1")]).await;
     let takeover = |racer: usize| {
-        txn([at("job/a/place", place), absent("node/d@1")], [put("job/a/place", &racer.to_string())])
+        txn([at("job/a/assignment", place), absent("node/d@1")], [put("job/a/assignment", &racer.to_string())])
     };
     for _ in 0..5 {
         stage.renew_timed(&mut held).await?;

@@ -27,8 +27,8 @@ pub async fn nothing_asked_nothing_told(stage: Stage) {
 }
 
 pub async fn hot_entries_can_be_read(stage: Stage) {
-    stage.commit_applied([], [put("lane/j/claim", "1")]).await;
-    assert_eq!(stage.value("lane/j/claim").await.as_deref(), Some("1"));
+    stage.commit_applied([], [put("run/j/claim", "1")]).await;
+    assert_eq!(stage.value("run/j/claim").await.as_deref(), Some("1"));
 }
 
 /// proves: S1-09
@@ -94,7 +94,7 @@ async fn write_pairs(stage: &Stage) -> tokio::task::JoinHandle<()> {
 pub async fn a_listing_has_every_cold_entry_once(stage: Stage) {
     let mut expected = BTreeMap::new();
     // Around the hot root on both sides.
-    for name in ["a", "lan", "lane", "lane0", "laneX", "land/x", "lb", "node/x@1", "zz"] {
+    for name in ["a", "ru", "run", "run0", "runX", "rum/x", "rv", "node/x@1", "zz"] {
         stage.commit_applied([], [put(name, name)]).await;
         expected.insert(key(name), name.to_owned());
     }
@@ -110,7 +110,7 @@ pub async fn a_listing_has_every_cold_entry_once(stage: Stage) {
 }
 
 pub async fn a_listing_has_no_hot_entry(stage: Stage) {
-    stage.commit_applied([], [put("lane/a/claim", "1"), put("lane/z/claim", "1"), put("a", "1")]).await;
+    stage.commit_applied([], [put("run/a/claim", "1"), put("run/z/claim", "1"), put("a", "1")]).await;
     let listed = stage.list().await.changes;
     assert!(listed.iter().all(|change| change.key.is_cold()));
     assert_eq!(listed.len(), 1);

@@ -6,12 +6,12 @@ use super::{Stage, absent, at, born, delete, key, present, put, txn};
 
 pub async fn a_refused_one_writes_nothing(stage: Stage) {
     let before = stage.commit_applied([], [put("a", "1"), put("b", "1")]).await;
-    let writes = [put("a", "2"), delete("b"), put("c", "2"), put("lane/j/claim", "2")];
+    let writes = [put("a", "2"), delete("b"), put("c", "2"), put("run/j/claim", "2")];
     stage.commit_refused([present("a"), absent("b")], writes).await;
     assert_eq!(stage.value("a").await.as_deref(), Some("1"));
     assert_eq!(stage.value("b").await.as_deref(), Some("1"));
     assert_eq!(stage.entry("c").await, None);
-    assert_eq!(stage.entry("lane/j/claim").await, None);
+    assert_eq!(stage.entry("run/j/claim").await, None);
     stage.assert_same_order(before, stage.list().await.revision);
 }
 
@@ -114,8 +114,8 @@ pub async fn a_large_batch_is_answered_apart(stage: Stage) {
 pub async fn those_that_share_a_guard_are_answered_apart(stage: Stage) {
     const LANES: usize = 300;
     let member = stage.commit_applied([], [put("node/a@1", "here")]).await;
-    stage.fill((0..LANES).map(|i| put(&format!("lane/{i}/claim"), "0")).collect()).await;
-    let run_states: Vec<_> = (0..LANES).map(|i| format!("lane/{i}/claim")).collect();
+    stage.fill((0..LANES).map(|i| put(&format!("run/{i}/claim"), "0")).collect()).await;
+    let run_states: Vec<_> = (0..LANES).map(|i| format!("run/{i}/claim")).collect();
     let names: Vec<&str> = run_states.iter().map(String::as_str).collect();
     let step = |i: usize, known: Revision, value: &str| {
         txn([born("node/a@1", member), at(names[i], known)], [put(names[i], value)])
@@ -159,8 +159,8 @@ pub async fn those_that_share_a_guard_are_answered_apart(stage: Stage) {
 ///
 /// proves: I46
 pub async fn an_unknown_outcome_is_settled_by_sending_again(stage: Stage) {
-    let place = stage.commit_applied([], [put("job/a/place", "free")]).await;
-    let claim = txn([at("job/a/place", place)], [put("job/a/place", "a@1 nonce 17")]);
+    let place = stage.commit_applied([], [put("job/a/assignment", "free")]).await;
+    let claim = txn([at("job/a/assignment", place)], [put("job/a/assignment", "a@1 nonce 17")]);
     let TxnOutcome::Applied(made) = stage.commit(claim.clone()).await else {
         panic!("should have been made")
     };

@@ -96,11 +96,11 @@ pub async fn revisions_grow_across_a_restart(stage: Stage) {
 }
 
 pub async fn everything_is_there_after_a_restart(stage: Stage) {
-    stage.commit_applied([], [put("a", "1"), put("lane/j/claim", "2"), put("c", "3")]).await;
+    stage.commit_applied([], [put("a", "1"), put("run/j/claim", "2"), put("c", "3")]).await;
     stage.commit_applied([], [delete("c")]).await;
-    let before = stage.read(["a", "lane/j/claim", "c"]).await;
+    let before = stage.read(["a", "run/j/claim", "c"]).await;
     let stage = stage.restart().await;
-    let after = stage.read(["a", "lane/j/claim", "c"]).await;
+    let after = stage.read(["a", "run/j/claim", "c"]).await;
     for (before, after) in before.into_iter().zip(after) {
         assert_eq!(after.entry, before.entry);
         stage.assert_same_order(before.revision, after.revision);

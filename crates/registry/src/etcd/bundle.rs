@@ -190,11 +190,11 @@ mod tests {
 
     /// A node's claim of a fire, as large as this.
     fn fire(job: usize, bytes: usize) -> Txn {
-        let run_state = key(&format!("lane/{job}/claim"));
+        let run_state = key(&format!("run/{job}/claim"));
         let guards = vec![
             Guard::Born(key("node/a@1"), Revision(3)),
             Guard::At(run_state.clone(), Revision(7)),
-            Guard::At(key(&format!("job/{job}/place")), Revision(5)),
+            Guard::At(key(&format!("job/{job}/assignment")), Revision(5)),
         ];
         Txn { guards, writes: vec![Write::Put { key: run_state, value: vec![0; bytes].into(), owner: None }] }
     }

@@ -4,7 +4,7 @@
 //! NS/meta           the layout's version, etcd's cluster, the generation
 //! NS/entry/KEY      a cold entry
 //! NS/entry.mark     the progress entry, written to show listeners how far the order has advanced
-//! NS/lane/…         a hot entry, whose key begins like that
+//! NS/run/…          a hot entry, whose key begins like that
 //! NS/lease/ID       exists as long as the lease lives, for guards to compare
 //! NS/lease.last     written to get the number of a lease
 //! ```
@@ -117,13 +117,13 @@ mod tests {
     fn the_cold_range_holds_cold_entries_only() {
         let tree = EtcdKeyspace::new("ns");
         let (first, behind) = tree.cold_range();
-        for key in ["a", "", "/", "lane", "lane0", "lanes/x", "\u{1}", "~", "日本", "node/a@1"] {
+        for key in ["a", "", "/", "run", "run0", "runs/x", "\u{1}", "~", "日本", "node/a@1"] {
             let key = Key::from_stored(key);
             let name = tree.entry(&key);
             assert!(first <= name && name < behind, "{key}");
             assert_eq!(tree.parse_key(&name), Some(key));
         }
-        let hot = tree.entry(&Key::from_stored("lane/j/claim"));
+        let hot = tree.entry(&Key::from_stored("run/j/claim"));
         for name in [hot, tree.meta(), tree.lease(LeaseId(7)), tree.last_lease(), tree.progress_key()] {
             assert!(!(first <= name && name < behind));
             assert_eq!(tree.parse_key(&name), None);

@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn whatever_makes_or_deletes_a_node_among_the_cold_entries_is_in_the_news() {
         let (tree, cold, hot) =
-            (ZnodePaths::new("ns"), Key::from_stored("node/a@1"), Key::from_stored("lane/j/a@1"));
+            (ZnodePaths::new("ns"), Key::from_stored("node/a@1"), Key::from_stored("run/j/a@1"));
         assert!(cold.is_cold() && !hot.is_cold());
         let news = |guard: &Key, write: &Key| {
             let write = Write::Put { key: write.clone(), value: Value::from([]), owner: None };

@@ -97,10 +97,10 @@ async fn a_lease_ends_while_its_holder_is_cut_off() {
     let mut feed = holder.watch(joined).await.unwrap();
 
     proxy.set(ProxyMode::Held);
-    let late = txn([Guard::Open(lease)], [put("job/a/place", "late", None)]);
+    let late = txn([Guard::Open(lease)], [put("job/a/assignment", "late", None)]);
     let (frozen, sent) = (holder.clone(), late.clone());
     let sent = tokio::spawn(async move { commit(&frozen, &sent).await });
-    let gone = txn([Guard::Absent(key("node/a@1"))], [put("job/a/place", "taken over", None)]);
+    let gone = txn([Guard::Absent(key("node/a@1"))], [put("job/a/assignment", "taken over", None)]);
     until("it is taken over", || async { matches!(commit(&others, &gone).await, TxnOutcome::Applied(_)) })
         .await;
 
@@ -113,7 +113,7 @@ async fn a_lease_ends_while_its_holder_is_cut_off() {
     until("it can ask again", || async { holder.renew(lease).await.is_ok() }).await;
     assert_eq!(holder.renew(lease).await, Ok(None));
     assert!(matches!(commit(&holder, &late).await, TxnOutcome::Refused(_)));
-    assert_eq!(value(&others, "job/a/place").await.as_deref(), Some("taken over"));
+    assert_eq!(value(&others, "job/a/assignment").await.as_deref(), Some("taken over"));
     let told = changes_until(&mut feed, others.list().await.unwrap().revision).await;
     assert!(told.iter().any(|it| it.key == key("node/a@1") && it.entry.is_none()), "{told:?}");
 }
@@ -128,13 +128,13 @@ async fn a_server_that_was_frozen_past_a_lease_goes_on_rightly() {
     let mut feed = registry.watch(joined).await.unwrap();
 
     etcd.members[0].freeze();
-    let claim = txn([Guard::Absent(key("job/a/place"))], [put("job/a/place", "mine", None)]);
+    let claim = txn([Guard::Absent(key("job/a/assignment"))], [put("job/a/assignment", "mine", None)]);
     assert_eq!(commit(&registry, &claim).await, TxnOutcome::Unknown);
     assert!(matches!(registry.renew(lease).await, Err(RegistryError::Unavailable(_))));
     etcd.members[0].thaw();
 
     until("it is settled", || async { commit(&registry, &claim).await != TxnOutcome::Unknown }).await;
-    assert_eq!(value(&registry, "job/a/place").await.as_deref(), Some("mine"));
+    assert_eq!(value(&registry, "job/a/assignment").await.as_deref(), Some("mine"));
     // The lease was over by etcd's clock. Once its end was told nobody can bring it back.
     until("the member is gone", || async { value(&registry, "node/a@1").await.is_none() }).await;
     assert_eq!(registry.renew(lease).await, Ok(None));

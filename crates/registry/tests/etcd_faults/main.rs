@@ -184,13 +184,13 @@ async fn a_lost_answer_is_settled_by_sending_again() {
     let Some(etcd) = EtcdCluster::start(1) else { return };
     let (direct, proxy) = (connect(&etcd.url()).await, Proxy::start(etcd.members[0].at()).await);
     let registry = through(&proxy).await;
-    let free = made(&registry, [put("job/a/place", "free", None)]).await;
-    let claim = txn([Guard::At(key("job/a/place"), free)], [put("job/a/place", "a@1 nonce", None)]);
+    let free = made(&registry, [put("job/a/assignment", "free", None)]).await;
+    let claim = txn([Guard::At(key("job/a/assignment"), free)], [put("job/a/assignment", "a@1 nonce", None)]);
 
     proxy.set(ProxyMode::Deaf);
     assert_eq!(commit(&registry, &claim).await, TxnOutcome::Unknown);
     assert!(registry.last_error().is_some(), "somebody can ask why");
-    assert_eq!(value(&direct, "job/a/place").await.as_deref(), Some("a@1 nonce"), "it was made all the same");
+    assert_eq!(value(&direct, "job/a/assignment").await.as_deref(), Some("a@1 nonce"), "it was made all the same");
     proxy.set(ProxyMode::Open);
     until("an answer comes", || async { commit(&registry, &txn([], [])).await != TxnOutcome::Unknown }).await;
     assert_eq!(registry.last_error(), None);
@@ -200,12 +200,12 @@ async fn a_lost_answer_is_settled_by_sending_again() {
 
     // A question that never arrived is made by being sent again.
     let next = txn(
-        [Guard::At(key("job/a/place"), found[0].entry.as_ref().unwrap().revision)],
-        [put("job/a/place", "b@2 nonce", None)],
+        [Guard::At(key("job/a/assignment"), found[0].entry.as_ref().unwrap().revision)],
+        [put("job/a/assignment", "b@2 nonce", None)],
     );
     proxy.set(ProxyMode::Closed);
     assert_eq!(commit(&registry, &next).await, TxnOutcome::Unknown);
-    assert_eq!(value(&direct, "job/a/place").await.as_deref(), Some("a@1 nonce"));
+    assert_eq!(value(&direct, "job/a/assignment").await.as_deref(), Some("a@1 nonce"));
     proxy.set(ProxyMode::Open);
     until("it is made", || async { matches!(commit(&registry, &next).await, TxnOutcome::Applied(_)) }).await;
 }

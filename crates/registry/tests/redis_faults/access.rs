@@ -70,7 +70,7 @@ async fn a_user_with_the_documented_rights_is_enough_and_a_password_is_never_sho
     assert_eq!(registry.facts().class, DurabilityClass::B);
     let lease = registry.open(TTL).await.unwrap().lease;
     let mut feed = registry.watch(Revision(0)).await.unwrap();
-    made(&registry, vec![], vec![put("a", "1", Some(lease)), put("lane/j/claim", "1", None)]).await;
+    made(&registry, vec![], vec![put("a", "1", Some(lease)), put("run/j/claim", "1", None)]).await;
     assert_eq!(next(&mut feed).await.map(|keys| keys.len()), Some(1));
     registry.list().await.unwrap();
     registry.close(lease).await.unwrap();
@@ -101,7 +101,7 @@ async fn two_clusters_share_a_server_and_each_keeps_to_its_slot() {
     let (blue, green) =
         (connect(&format!("{}/blue", server.url())).await, connect(&format!("{}/green", server.url())).await);
     let lease = blue.open(TTL).await.unwrap().lease;
-    made(&blue, vec![], vec![put("a", "1", Some(lease)), put("lane/j/claim", "1", None)]).await;
+    made(&blue, vec![], vec![put("a", "1", Some(lease)), put("run/j/claim", "1", None)]).await;
     assert_eq!(entry(&green, "a").await, None);
     assert_eq!(green.renew(lease).await, Ok(None));
     for name in server.command("KEYS", &["*"]).lines() {

@@ -41,7 +41,7 @@ async fn a_server_that_lost_its_data_is_noticed_and_never_taken_for_an_empty_reg
     assert_eq!(facts.class, DurabilityClass::C);
     let lease = registry.open(TTL).await.unwrap().lease;
     let mut feed = registry.watch(Revision(0)).await.unwrap();
-    let before = made(&registry, vec![], vec![put("job/a/place", "1", None)]).await;
+    let before = made(&registry, vec![], vec![put("job/a/assignment", "1", None)]).await;
     assert_eq!(next(&mut feed).await.map(|keys| keys.len()), Some(1));
     server.kill();
     server.restart();
@@ -55,7 +55,7 @@ async fn a_server_that_lost_its_data_is_noticed_and_never_taken_for_an_empty_reg
     assert!(anew.facts().generation > facts.generation);
     // No number is ever given twice: what guarded on the old ones can never hold.
     assert!(anew.open(TTL).await.unwrap().lease > lease);
-    assert!(made(&anew, vec![], vec![put("job/a/place", "1", None)]).await > before);
+    assert!(made(&anew, vec![], vec![put("job/a/assignment", "1", None)]).await > before);
 }
 
 /// What the documentation tells to do after a restore.
@@ -135,7 +135,7 @@ async fn a_promoted_replica_is_another_generation() {
         "what a replica may lack is lost with its primary"
     );
     let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
-    let kept = made(&registry, vec![], vec![put("job/a/place", "1", None)]).await;
+    let kept = made(&registry, vec![], vec![put("job/a/assignment", "1", None)]).await;
     let copied = || async {
         let length: u32 = replica.command("HLEN", &["{evenkeel}:cold"]).parse().unwrap();
         (length == 1).then_some(())
@@ -143,16 +143,16 @@ async fn a_promoted_replica_is_another_generation() {
     until("the copy", copied).await;
     replica.command("REPLICAOF", &["NO", "ONE"]);
     let lost =
-        made(&registry, vec![Guard::At(key("job/a/place"), kept)], vec![put("job/a/place", "2", None)]).await;
+        made(&registry, vec![Guard::At(key("job/a/assignment"), kept)], vec![put("job/a/assignment", "2", None)]).await;
     primary.kill();
     is_over(&registry).await;
     let after = connect(&url).await;
     assert_eq!(after.facts().generation, registry.facts().generation + 1);
-    assert_eq!(entry(&after, "job/a/place").await.map(|e| e.revision), Some(kept), "it went back");
+    assert_eq!(entry(&after, "job/a/assignment").await.map(|e| e.revision), Some(kept), "it went back");
     assert!(after.renew(lease).await.unwrap().is_some());
     // The revision that was lost is not given to anything else.
     let next =
-        made(&after, vec![Guard::At(key("job/a/place"), kept)], vec![put("job/a/place", "3", None)]).await;
+        made(&after, vec![Guard::At(key("job/a/assignment"), kept)], vec![put("job/a/assignment", "3", None)]).await;
     assert!(next > lost);
 }
 

@@ -55,7 +55,7 @@ async fn transactions_make_no_gap_whatever_they_touch() {
     let mut feed = listen(&other).await;
     for round in 0..20 {
         let (gone, member) = (Guard::Absent(key("node/x@1")), format!("node/a@{round}"));
-        made(&own, vec![gone.clone()], vec![put("lane/j/claim", &round.to_string(), None)]).await;
+        made(&own, vec![gone.clone()], vec![put("run/j/claim", &round.to_string(), None)]).await;
         made(&own, vec![gone], vec![put(&member, "", Some(lease))]).await;
         assert_eq!(next(&mut feed).await, Some(vec![member]));
     }

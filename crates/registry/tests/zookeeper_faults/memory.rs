@@ -9,7 +9,7 @@ const EXISTS: [u8; 4] = 3_u32.to_be_bytes();
 
 /// Many lanes of nobody.
 fn run_states() -> impl Iterator<Item = String> {
-    (0..20).map(|nth| format!("lane/{nth}"))
+    (0..20).map(|nth| format!("run/{nth}"))
 }
 
 async fn write(registry: &SharedRegistry, at: &str, guard: Revision) -> TxnOutcome {
@@ -63,7 +63,7 @@ async fn what_was_made_or_read_is_written_at_once() {
 async fn what_was_made_or_read_and_is_another_by_now_is_left_alone() {
     let Some(place) = ZookeeperNamespace::find() else { return };
     let (near, far) = (connect(&place.url()).await, connect(&place.url()).await);
-    for at in ["job/a/place", "lane/a"] {
+    for at in ["job/a/assignment", "run/a"] {
         let created = made(&far, vec![Guard::Absent(key(at))], vec![put(at, "mine", None)]).await;
         recreate(&near, at).await;
         assert!(matches!(write(&far, at, created).await, TxnOutcome::Refused(_)), "{at} was made");
@@ -89,18 +89,18 @@ async fn somebody_elses_deletion_is_not_taken_for_ones_own() {
     const AS_ONE: usize = 64;
     let Some(place) = ZookeeperNamespace::find() else { return };
     let (near, far) = (connect(&place.url()).await, connect(&place.url()).await);
-    let doomed: Vec<_> = (0..=AS_ONE).map(|nth| format!("lane/doomed{nth}")).collect();
+    let doomed: Vec<_> = (0..=AS_ONE).map(|nth| format!("run/doomed{nth}")).collect();
     let create = |at: &String| txn(vec![Guard::Absent(key(at))], vec![put(at, "mine", None)]);
     assert!(far.commit(doomed.iter().map(create).collect()).await.iter().all(is_made));
-    let created = made(&far, vec![Guard::Absent(key("lane/a"))], vec![put("lane/a", "mine", None)]).await;
-    recreate(&near, "lane/a").await;
+    let created = made(&far, vec![Guard::Absent(key("run/a"))], vec![put("run/a", "mine", None)]).await;
+    recreate(&near, "run/a").await;
     let delete = |at: &String| txn(vec![], vec![Write::Delete { key: key(at) }]);
     let mut deletions: Vec<_> = doomed.iter().map(delete).collect();
-    deletions[AS_ONE].guards.push(Guard::At(key("lane/a"), created));
-    deletions[AS_ONE].writes.push(put("lane/a", "over theirs", None));
+    deletions[AS_ONE].guards.push(Guard::At(key("run/a"), created));
+    deletions[AS_ONE].writes.push(put("run/a", "over theirs", None));
     let outcomes = far.commit(deletions).await;
     assert!(outcomes[..AS_ONE].iter().all(is_made), "{outcomes:?}");
     assert!(matches!(outcomes[AS_ONE], TxnOutcome::Refused(_)), "{:?}", outcomes[AS_ONE]);
-    assert_eq!(&*entry(&near, "lane/a").await.unwrap().value, b"theirs");
+    assert_eq!(&*entry(&near, "run/a").await.unwrap().value, b"theirs");
     assert!(entry(&near, &doomed[AS_ONE]).await.is_some());
 }

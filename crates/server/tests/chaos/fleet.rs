@@ -139,7 +139,7 @@ impl<'a> ChaosFleet<'a> {
         let mut books = self.registry_lines();
         let one = books.transaction().expect("a transaction");
         let table = sharding(&one, job).expect("a sharded job has a table");
-        let run_state = |member| entry(&one, &format!("lane/{job}/{member}"));
+        let run_state = |member| entry(&one, &format!("run/{job}/{member}"));
         let run_states = table.run_states.iter().map(|member| (member, run_state(member)));
         let (mut marks, mut backs) = (Vec::new(), Vec::new());
         for (member, run_state) in run_states {
@@ -261,7 +261,7 @@ pub(crate) fn entry<T: serde::de::DeserializeOwned>(books: &Connection, key: &st
 }
 
 fn sharding(books: &Connection, job: &str) -> Option<Sharding> {
-    entry::<Assignment>(books, &format!("job/{job}/place"))?.sharding.map(|table| *table)
+    entry::<Assignment>(books, &format!("job/{job}/assignment"))?.sharding.map(|table| *table)
 }
 
 fn serve(folder: &Path, name: &str) -> ServerProcess {

@@ -7,7 +7,7 @@ use crate::tree::SourceTree;
 const SPELT_IN: &str = "crates/core/src/keys.rs";
 
 /// The first parts of all keys that have more than one part.
-const ROOTS: &[&str] = &["node/", "job/", "lane/", "plan/", "intent/", "lock/", "beat/", "strike/"];
+const ROOTS: &[&str] = &["node/", "job/", "run/", "plan/", "intent/", "lock/", "beat/", "strike/"];
 
 /// Keys of one part. Elsewhere these may be plain words, so only the crates that speak of entries are held to them.
 const WHOLE: &[&str] = &["cluster"];

@@ -67,7 +67,7 @@ fn a_fleet_that_was_restarted_between_two_fires_goes_on_with_the_next() {
     assert_eq!(world.ran_once(40_000), 70);
     let sharding = world.sharding_of("j");
     assert_eq!((sharding.run_states.len(), sharding.kept.len()), (NODES, 0), "the dead are off the list");
-    let left = world.store.entries().filter(|(key, _)| key.to_string().starts_with("lane/")).count();
+    let left = world.store.entries().filter(|(key, _)| key.to_string().starts_with("run/")).count();
     assert!(left <= NODES, "{left} lanes for {NODES} nodes");
 }
 

@@ -191,7 +191,7 @@ fn a_node_of_an_earlier_generation_decides_nothing_once_another_has_begun() {
 #[test]
 fn what_a_node_saw_last_tells_a_registry_that_went_back() {
     let record = |generation| ClusterRecord { generation, ..ClusterRecord::new("c".into()) };
-    let entry = Some(("job/a/place".into(), Revision(8)));
+    let entry = Some(("job/a/assignment".into(), Revision(8)));
     let seen = RegistryBookmark { engine: 1, generation: 3, revision: Revision(9), entry };
     let stands = |revision, entry: Option<u64>| RegistryPosition {
         revision: Revision(revision),

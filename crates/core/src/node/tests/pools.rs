@@ -137,7 +137,7 @@ fn an_end_is_told_in_the_step_in_which_another_run_of_the_job_takes_its_permit()
     world.run(8_550 - world.now);
     let writes = world.commits.iter().flat_map(|(.., txn)| &txn.writes);
     let keys: BTreeSet<String> = writes.map(|write| write.key().to_string()).collect();
-    assert_eq!(keys, ["lane/j/claim", "pool/db"].map(String::from).into());
+    assert_eq!(keys, ["run/j/claim", "pool/db"].map(String::from).into());
     assert_eq!(world.most_at_once(20_000), 1);
 }
 

@@ -191,7 +191,7 @@ fn lanes_go_with_a_deleted_job() {
     assert!(!world.sharding("j").run_states.is_empty(), "runs still go on");
     world.run(4_000);
     let left: Vec<String> = world.store.entries().map(|(key, _)| key.to_string()).collect();
-    assert!(!left.iter().any(|key| key.starts_with("lane/")), "{left:?}");
+    assert!(!left.iter().any(|key| key.starts_with("run/")), "{left:?}");
     assert_eq!(world.sharding("j").run_states, []);
 }
 

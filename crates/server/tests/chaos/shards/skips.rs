@@ -16,7 +16,7 @@ use crate::fleet::books;
 const TRIGGER: &str = "
 CREATE TABLE skipping (n INTEGER PRIMARY KEY, before BLOB NOT NULL, after BLOB NOT NULL);
 CREATE TRIGGER skips AFTER UPDATE OF value ON entry
-WHEN NEW.key GLOB 'lane/sharded-*' AND instr(NEW.value, CAST('\"skipped\"' AS BLOB)) > 0
+WHEN NEW.key GLOB 'run/sharded-*' AND instr(NEW.value, CAST('\"skipped\"' AS BLOB)) > 0
 BEGIN INSERT INTO skipping (before, after) VALUES (OLD.value, NEW.value); END;
 ";
 

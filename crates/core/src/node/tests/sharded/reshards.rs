@@ -140,7 +140,7 @@ fn no_fire_is_claimed_while_the_cut_of_a_new_leader_waits_for_runs() {
     }
     assert_ne!(world.leader("j"), leader);
     let fires = |world: &TestCluster| -> BTreeSet<Fire> {
-        let run_states = world.store.entries().filter(|(key, _)| key.as_str().starts_with("lane/j/"));
+        let run_states = world.store.entries().filter(|(key, _)| key.as_str().starts_with("run/j/"));
         let open = run_states.flat_map(|(_, entry)| decode::<ShardRunState>(&entry.value).unwrap().open);
         open.map(|open| open.fire).collect()
     };
@@ -239,7 +239,7 @@ fn whenever_a_leader_dies_around_a_cut_the_next_fires_run_and_find_nothing_of_th
         world.run(25_000);
         let ran = |due: i64| world.starts.iter().filter(|(_, run)| run.due.0 == due).count();
         assert_eq!([20, 25, 30].map(|s| ran(s * 1_000)), [6; 3], "the leader {leader} died at {moment}");
-        let run_states = world.store.entries().filter(|(key, _)| key.as_str().starts_with("lane/j/"));
+        let run_states = world.store.entries().filter(|(key, _)| key.as_str().starts_with("run/j/"));
         for (key, entry) in run_states {
             let run_state: crate::record::ShardRunState = decode(&entry.value).unwrap();
             assert!(run_state.open.len() <= 1 && run_state.groups.len() <= 1, "{key}: {run_state:?}");
