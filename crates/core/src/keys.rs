@@ -239,9 +239,7 @@ pub fn parse(key: &Key) -> Option<ParsedKey> {
         ("job", Some(job), Some("triggers")) => ParsedKey::Triggers(job.parse().ok()?),
         ("run", Some(job), Some("claim")) => ParsedKey::RunState(job.parse().ok()?),
         ("run", Some(job), Some("plan")) => ParsedKey::Plan(job.parse().ok()?),
-        ("run", Some(job), Some(member)) => {
-            ParsedKey::ShardRunState(job.parse().ok()?, member.parse().ok()?)
-        }
+        ("run", Some(job), Some(member)) => ParsedKey::ShardRunState(job.parse().ok()?, member.parse().ok()?),
         ("intent", Some(node), Some(job)) => ParsedKey::Switches(node.parse().ok()?, job.parse().ok()?),
         ("intent", Some(node), None) => ParsedKey::Intent(node.parse().ok()?),
         ("lock", Some(name), None) => ParsedKey::Lock(name.parse().ok()?),
@@ -305,17 +303,9 @@ mod tests {
 
     #[test]
     fn foreign_keys_are_left_alone() {
-        for text in [
-            "",
-            "node",
-            "node/x",
-            "job/a",
-            "job/a/spec/x",
-            "job/../spec",
-            "run/a/b",
-            "cluster/x",
-            "calendar",
-        ] {
+        for text in
+            ["", "node", "node/x", "job/a", "job/a/spec/x", "job/../spec", "run/a/b", "cluster/x", "calendar"]
+        {
             assert_eq!(parse(&Key::from_stored(text)), None, "{text}");
         }
     }

@@ -119,7 +119,8 @@ async fn listing(folder: &Path, jobs: u32) -> Result<(), Box<dyn std::error::Err
     let watch = Stopwatch::start();
     for first in (0..jobs).step_by(BATCH as usize) {
         let one = |job: u32| {
-            let keys = [format!("job/job-{job:07}/spec"), format!("job/job-{job:07}/assignment"), row_key(job)];
+            let keys =
+                [format!("job/job-{job:07}/spec"), format!("job/job-{job:07}/assignment"), row_key(job)];
             let guards = keys.iter().map(|key| Guard::Absent(Key::from_stored(key.clone()))).collect();
             txn(guards, keys.into_iter().map(put).collect())
         };

@@ -162,7 +162,8 @@ async fn another_boot_of_the_host_ends_every_lease() {
     let ((_folder, path), clock) = (folder(), Arc::new(ManualClock::default()));
     let before = open_with_clock(&path, &clock).await.unwrap();
     let lease = before.open(TTL).await.unwrap().lease;
-    let written = made(&before, vec![put("node/a@1", b"", Some(lease)), put("job/a/assignment", b"", None)]).await;
+    let written =
+        made(&before, vec![put("node/a@1", b"", Some(lease)), put("job/a/assignment", b"", None)]).await;
     clock.reboot();
     let after = open_with_clock(&path, &clock).await.unwrap();
     assert_eq!(after.renew(lease).await, Ok(None));

@@ -93,7 +93,8 @@ async fn a_lost_answer_is_unknown_and_settled_by_sending_again() {
     let (near, far) =
         (connect(&server.url()).await, connect(&format!("redis://127.0.0.1:{}/0", cutter.port)).await);
     let place = made(&near, vec![], vec![put("job/a/assignment", "free", None)]).await;
-    let claim = txn(vec![Guard::At(key("job/a/assignment"), place)], vec![put("job/a/assignment", "nonce 17", None)]);
+    let claim =
+        txn(vec![Guard::At(key("job/a/assignment"), place)], vec![put("job/a/assignment", "nonce 17", None)]);
     cutter.set("nonce 17", AnswerFault::Cut);
     assert_eq!(commit(&far, claim.clone()).await, TxnOutcome::Unknown);
     cutter.sprung(1).await;

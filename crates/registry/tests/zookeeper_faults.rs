@@ -95,7 +95,8 @@ async fn a_lost_answer_is_unknown_and_settled_by_sending_again() {
     let (near, far) = (connect(&place.url()).await, connect(&place.through(proxy.at())).await);
     let at = made(&near, vec![], vec![put("job/a/assignment", "free", None)]).await;
     let lease = far.open(TTL).await.unwrap().lease;
-    let claim = txn(vec![Guard::At(key("job/a/assignment"), at)], vec![put("job/a/assignment", "nonce 17", None)]);
+    let claim =
+        txn(vec![Guard::At(key("job/a/assignment"), at)], vec![put("job/a/assignment", "nonce 17", None)]);
     // What the engine looks at before it writes is answered; what it writes is written, and not answered.
     proxy.set(ProxyMode::NoAnswersFrom(MULTI));
     assert_eq!(commit(&far, claim.clone()).await, TxnOutcome::Unknown);

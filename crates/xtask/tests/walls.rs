@@ -161,15 +161,16 @@ fn long_functions() {
 
 #[test]
 fn rules_without_page_or_scenario() {
-    let rule = |house: &TreeCopy| house.write("crates/core/src/rules/planted.rs", "//! A planted rule.\n");
+    let text = "//! A planted rule.\npub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {}\n";
+    let rule = |house: &TreeCopy| house.write("crates/core/src/cluster/planted.rs", text);
     check_catches(
         "rules",
-        "crates/core/src/rules/planted.rs: this rule has no page: write docs/concepts/planted.md",
+        "crates/core/src/cluster/planted.rs: this rule has no page: write docs/concepts/planted.md",
         rule,
     );
     check_catches(
         "rules",
-        "crates/core/src/rules/planted.rs: no scenario plays this rule: add `# rule: planted`",
+        "crates/core/src/cluster/planted.rs: no scenario plays this rule: add `# rule: planted`",
         rule,
     );
     let house = TreeCopy::copy();

@@ -13,8 +13,15 @@ use evenkeel_core::time::{Millis, Mono};
 use super::{Stage, Xorshift, changes_until, key};
 
 /// Few enough that operations conflict; cold and hot.
-const KEYS: [&str; 7] =
-    ["job/a/assignment", "job/a/spec", "job/b/assignment", "node/x@1", "lock/l", "run/a/claim", "run/b/claim"];
+const KEYS: [&str; 7] = [
+    "job/a/assignment",
+    "job/a/spec",
+    "job/b/assignment",
+    "node/x@1",
+    "lock/l",
+    "run/a/claim",
+    "run/b/claim",
+];
 
 /// A run is over when everything has happened this often, and after this many steps.
 const MANUAL_CLOCK: (u32, u32) = (20, 2_000);

@@ -189,7 +189,10 @@ pub async fn a_takeover_needs_the_member_to_be_gone(stage: Stage) -> Result<(), 
     stage.commit_applied_by(&held, [Guard::Open(held.lease)], [member]).await?;
     let place = stage.commit_applied([], [put("job/a/assignment", "d@1")]).await;
     let takeover = |racer: usize| {
-        txn([at("job/a/assignment", place), absent("node/d@1")], [put("job/a/assignment", &racer.to_string())])
+        txn(
+            [at("job/a/assignment", place), absent("node/d@1")],
+            [put("job/a/assignment", &racer.to_string())],
+        )
     };
     for _ in 0..5 {
         stage.renew_timed(&mut held).await?;

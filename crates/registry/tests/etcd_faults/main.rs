@@ -190,7 +190,11 @@ async fn a_lost_answer_is_settled_by_sending_again() {
     proxy.set(ProxyMode::Deaf);
     assert_eq!(commit(&registry, &claim).await, TxnOutcome::Unknown);
     assert!(registry.last_error().is_some(), "somebody can ask why");
-    assert_eq!(value(&direct, "job/a/assignment").await.as_deref(), Some("a@1 nonce"), "it was made all the same");
+    assert_eq!(
+        value(&direct, "job/a/assignment").await.as_deref(),
+        Some("a@1 nonce"),
+        "it was made all the same"
+    );
     proxy.set(ProxyMode::Open);
     until("an answer comes", || async { commit(&registry, &txn([], [])).await != TxnOutcome::Unknown }).await;
     assert_eq!(registry.last_error(), None);

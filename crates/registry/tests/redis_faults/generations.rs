@@ -142,8 +142,12 @@ async fn a_promoted_replica_is_another_generation() {
     };
     until("the copy", copied).await;
     replica.command("REPLICAOF", &["NO", "ONE"]);
-    let lost =
-        made(&registry, vec![Guard::At(key("job/a/assignment"), kept)], vec![put("job/a/assignment", "2", None)]).await;
+    let lost = made(
+        &registry,
+        vec![Guard::At(key("job/a/assignment"), kept)],
+        vec![put("job/a/assignment", "2", None)],
+    )
+    .await;
     primary.kill();
     is_over(&registry).await;
     let after = connect(&url).await;
@@ -151,8 +155,12 @@ async fn a_promoted_replica_is_another_generation() {
     assert_eq!(entry(&after, "job/a/assignment").await.map(|e| e.revision), Some(kept), "it went back");
     assert!(after.renew(lease).await.unwrap().is_some());
     // The revision that was lost is not given to anything else.
-    let next =
-        made(&after, vec![Guard::At(key("job/a/assignment"), kept)], vec![put("job/a/assignment", "3", None)]).await;
+    let next = made(
+        &after,
+        vec![Guard::At(key("job/a/assignment"), kept)],
+        vec![put("job/a/assignment", "3", None)],
+    )
+    .await;
     assert!(next > lost);
 }
 

@@ -135,7 +135,9 @@ fn a_sharded_job_is_run_by_everyone_and_shown_as_documented() {
     let (first, second) = two(folder.path(), METERS);
     let books = rusqlite::Connection::open(folder.path().join("registry.db")).expect("the registry");
     let places =
-        books.query_row("SELECT count(*) FROM entry WHERE key = 'job/meters/assignment'", [], |row| row.get(0));
+        books.query_row("SELECT count(*) FROM entry WHERE key = 'job/meters/assignment'", [], |row| {
+            row.get(0)
+        });
     assert_eq!(places, Ok(1), "it has a place under its name");
 
     let asked = second.json(&["job", "run", "meters", "--request", "r1"]);

@@ -4,6 +4,9 @@ use super::violation::TidyViolation;
 use crate::tree::SourceTree;
 use std::collections::BTreeSet;
 
+/// The folders of core in which each file is a rule, or a part of rules.
+const ROOMS: &[&str] = &["crates/core/src/cluster/", "crates/core/src/placement/"];
+
 /// Complains about a rule without `docs/concepts/<rule>.md` or without a scenario that has the line `# rule: <rule>`.
 pub(super) fn check(tree: &SourceTree) -> Vec<TidyViolation> {
     let played: BTreeSet<&str> = tree
@@ -13,15 +16,7 @@ pub(super) fn check(tree: &SourceTree) -> Vec<TidyViolation> {
         .flat_map(|names| names.split(',').map(str::trim))
         .collect();
     let mut said = Vec::new();
-    for (path, _) in tree.rust_in(&["crates/core/src/rules/"]) {
-        let Some(rule) =
-            path.strip_prefix("crates/core/src/rules/").and_then(|name| name.strip_suffix(".rs"))
-        else {
-            continue;
-        };
-        if rule.contains('/') || rule == "mod" || rule == "tests" {
-            continue;
-        }
+    for (path, rule) in rules(tree) {
         let page = format!("docs/concepts/{rule}.md");
         if !tree.has(&page) {
             said.push(TidyViolation::about(path, format!("this rule has no page: write {page} and link it")));
@@ -33,4 +28,15 @@ pub(super) fn check(tree: &SourceTree) -> Vec<TidyViolation> {
         }
     }
     said
+}
+
+/// The rules by the files that decide them: those of a room, not what they are cut into.
+fn rules(tree: &SourceTree) -> impl Iterator<Item = (&str, &str)> {
+    let files = tree
+        .rust_in(ROOMS)
+        .filter(|(path, _)| tree.text(path).is_some_and(|text| text.contains("pub fn decide(")));
+    files.filter_map(|(path, _)| {
+        let name = ROOMS.iter().find_map(|room| path.strip_prefix(room))?.strip_suffix(".rs")?;
+        (!name.contains('/')).then_some((path, name))
+    })
 }
