@@ -11,7 +11,7 @@ use crate::job::Job;
 use crate::time::Mono;
 
 /// The command id of the node's own items, which need no answer. They sort last.
-const NOBODY: CommandId = CommandId(u64::MAX);
+const OWN_ITEMS: CommandId = CommandId(u64::MAX);
 
 /// One item of a command: most commands are one item themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -144,9 +144,9 @@ impl OpenCommands {
         if self.is_cancelled(run) {
             return false;
         }
-        let last = self.items.range((NOBODY, 0)..).last();
+        let last = self.items.range((OWN_ITEMS, 0)..).last();
         let n = last.map_or(0, |((_, n), _)| n + 1);
-        self.add_item((NOBODY, n), CommandItem::Command(Command::Kill(run.clone())));
+        self.add_item((OWN_ITEMS, n), CommandItem::Command(Command::Kill(run.clone())));
         true
     }
 
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(open.complete(ask, 1, done()), Some(Answer::Done));
         assert_eq!(open.complete(ask, 1, done()), None, "it is answered once");
         assert!(open.get(ask).is_none() && open.has_items() && !open.is_cancelled(&run("b")));
-        assert_eq!(open.complete(NOBODY, 0, done()), None, "nobody waits for an answer");
+        assert_eq!(open.complete(OWN_ITEMS, 0, done()), None, "no caller waits for an answer");
         assert!(!open.has_items() && !open.has_idle_items() && !open.has_cancelled());
     }
 

@@ -94,8 +94,9 @@ impl HistoryWriter {
             let entries = batch.len() as u64;
             let Some(notices) = self.persist(&coalesce(batch)).await else { return };
             let notices = notices.into_iter().map(|notice| HistoryEvent::Notice(Box::new(notice)));
-            for told in verdicts.into_iter().chain(notices) {
-                let _ = self.listeners.events.send(told);
+            for event in verdicts.into_iter().chain(notices) {
+                // A driver that has stopped needs no events.
+                let _ = self.listeners.events.send(event);
             }
             self.listeners.changed.notify_one();
             self.listeners.written.send_modify(|written| *written += entries);

@@ -35,7 +35,9 @@ pub(super) fn claim_notification(
         let (by, occasion) = (&record.by.node, occasion.as_str());
         return refuse(
             Refusal::Conflict,
-            format!("{by} has told of {name} that its fire of {notified} is {occasion}"),
+            format!(
+                "node {by} has already notified people that the fire of {notified} of job {name} is {occasion}"
+            ),
         );
     }
     let mut record = NotificationRecord {

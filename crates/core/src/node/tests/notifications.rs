@@ -5,7 +5,7 @@ use crate::ids::JobName;
 use crate::job::Occasion;
 
 #[test]
-fn a_fire_is_told_by_whoever_says_so_first_and_by_nobody_else() {
+fn only_the_first_node_that_asks_notifies_people_of_a_fire() {
     let mut world = TestCluster::with(&["a", "b"]);
     world.run(1_500);
     world.send_command("a", Command::Apply([job("j", "@every 30s")].into()));
@@ -15,7 +15,7 @@ fn a_fire_is_told_by_whoever_says_so_first_and_by_nobody_else() {
         world.run(1_000);
         answer
     };
-    let refused = |answer: &Answer| matches!(answer, Answer::Refused(Refusal::Conflict, text) if text.starts_with("a has told"));
+    let refused = |answer: &Answer| matches!(answer, Answer::Refused(Refusal::Conflict, text) if text.starts_with("node a has already notified people"));
     assert_eq!(tell(&mut world, "a", Occasion::Late, 30_000), Answer::Done);
     assert!(refused(&tell(&mut world, "b", Occasion::Late, 30_000)), "a tells it");
     assert!(refused(&tell(&mut world, "b", Occasion::Late, 1_000)), "a later one was told");

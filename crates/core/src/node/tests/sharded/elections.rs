@@ -64,7 +64,11 @@ fn a_node_stands_where_there_is_no_leader_and_it_takes_part() {
     assert_eq!(row(true, &on), leads);
     assert_eq!(row(true, &shut_before), leads, "another life was shut down");
     assert_eq!(row(true, &paused), leads, "a paused node still takes part");
-    assert_eq!(row(true, &disabled), ["none", "none", "b", "b"], "the last one is gone, and nobody stands");
+    assert_eq!(
+        row(true, &disabled),
+        ["none", "none", "b", "b"],
+        "the last leader is gone, and no node may lead"
+    );
     assert_eq!(row(true, &shut), ["none", "none", "b", "b"]);
     assert_eq!(row(false, &on), ["none", "none", "b", "none"], "one that lives gives it back itself");
 }
@@ -85,7 +89,7 @@ fn only_its_own_end_ends_a_leadership_and_not_before_its_lease() {
     while world.entry(&keys::node(&member)).is_some() {
         world.run(0);
         assert!(world.now < crashed + 4_500, "the lease ends");
-        assert_eq!(world.leader("j"), leader, "nobody is elected while the leader is a member");
+        assert_eq!(world.leader("j"), leader, "no node is elected while the leader is a member");
     }
     assert!(world.now > crashed + 2_000, "the membership lives as long as the lease");
     world.run(200);
@@ -166,7 +170,7 @@ fn what_only_a_leader_does_waits_until_there_is_one() {
     assert_eq!(
         (sharding.leader, sharding.reshard_pending, sharding.shard_map.number),
         (None, None, 0),
-        "nobody leads yet"
+        "no node leads yet"
     );
     assert_eq!(world.starts.len(), 0);
     world.add(settings("b"));
