@@ -25,6 +25,8 @@ pub enum CommitKind {
     Confirm,
     /// Runs have ended.
     Finish,
+    /// A run has ended, and the next due fire is claimed in its slot.
+    FinishAndClaim,
     /// The runs that a former owner left open get an outcome.
     Settle,
     /// A fire is skipped.
@@ -157,10 +159,17 @@ impl CommitKind {
     #[must_use]
     pub fn is_paced(self) -> bool {
         use CommitKind as K;
-        matches!(self, K::ClaimFire | K::ClaimShards | K::Accept | K::Confirm | K::ConfirmShards | K::Retry)
+        self.claims_fire()
+            || matches!(self, K::ClaimShards | K::Accept | K::Confirm | K::ConfirmShards | K::Retry)
     }
 
-    /// Whether the commit opens a run that takes a slot. Until it is answered the commit counts as one used slot.
+    /// Whether a fire of a claimed job is claimed.
+    #[must_use]
+    pub fn claims_fire(self) -> bool {
+        matches!(self, Self::ClaimFire | Self::FinishAndClaim)
+    }
+
+    /// Whether the commit opens a run that takes a further slot. Until it is answered the commit counts as one used slot.
     #[must_use]
     pub fn takes_slot(self) -> bool {
         use CommitKind as K;

@@ -25,7 +25,7 @@ pub(crate) use attempts::is_claimed;
 pub use attempts::{closed, is_own, stop_orphans};
 pub use cancel::{MANUAL, awaits, is_cancelled, is_request, is_unclaimed, taken_back};
 pub use claim::free_slots;
-pub(crate) use claim::{PACE_AGAIN, is_within_pace};
+pub(crate) use claim::{ClaimSlot, PACE_AGAIN, is_within_pace};
 pub(crate) use finish::Ending;
 pub(crate) use overlap::time_of;
 pub(crate) use retry::wait_of;

@@ -238,16 +238,20 @@ impl RuleOutput {
     /// A job takes a slot with the last action.
     pub fn take_slot(&mut self, id: JobId) {
         self.claimed += 1;
-        if self.served.last() != Some(&id) {
-            self.served.push(id);
+        self.note_turn(id);
+    }
+
+    /// A fire or an attempt is claimed with a commit of this kind. A job in a pool takes its slot, and its turn, only with its permit.
+    pub fn claim(&mut self, view: &View, id: JobId, kind: CommitKind) {
+        self.claimed += usize::from(kind.takes_slot());
+        if !view.is_pooled(id) {
+            self.note_turn(id);
         }
     }
 
-    /// A fire or an attempt is claimed. A job in a pool takes its slot, and its turn, only with its permit.
-    pub fn claim(&mut self, view: &View, id: JobId) {
-        match view.is_pooled(id) {
-            true => self.claimed += 1,
-            false => self.take_slot(id),
+    fn note_turn(&mut self, id: JobId) {
+        if self.served.last() != Some(&id) {
+            self.served.push(id);
         }
     }
 

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::{JobRuns, VERDICTS_MAX};
 use crate::cluster::pools;
+use crate::commit_kind::CommitKind;
 use crate::effect::{Event, Verdict};
 use crate::ids::RunId;
 use crate::job::Job;
@@ -20,14 +21,27 @@ pub(crate) fn is_within_pace(local: &Local, out: &RuleOutput) -> bool {
     local.commits.pace_left() > out.paced
 }
 
+/// The slot that a claimed job's next fire may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClaimSlot {
+    /// A free slot.
+    Free,
+    /// The slot of the run that ends with the same commit.
+    OfEndedRun,
+}
+
 /// How many more runs this node may take on. A claimed job takes its slot when its fire is claimed, a shard when it
 /// starts; but shards that have to be confirmed first would lose theirs to others each time, so one is kept for them. A
 /// run that waits for a permit of its pool takes none, and gets both at once.
 #[must_use]
 pub fn free_slots(view: &View, local: &Local) -> usize {
+    (local.settings.slots as usize).saturating_sub(taken_slots(view, local))
+}
+
+/// How many slots are taken. The run that a pending commit ends counts until the commit is answered.
+fn taken_slots(view: &View, local: &Local) -> usize {
     let open = view.open_count().saturating_sub(view.awaiting_permit());
-    let taken = open + local.commits.claims() + local.runs.executing_shards();
-    (local.settings.slots as usize).saturating_sub(taken)
+    open + local.commits.claims() + local.runs.executing_shards()
 }
 
 impl JobRuns<'_> {
@@ -38,12 +52,31 @@ impl JobRuns<'_> {
 
     /// Whether one more run fits; if not, the job is looked at when one ends.
     pub(crate) fn has_slot(&self, due: Wall, out: &mut RuleOutput) -> bool {
+        self.claim_kind(ClaimSlot::Free, due, out).is_some()
+    }
+
+    /// The kind of commit that claims a fire, due then, of a claimed job, if it gets a slot; if not, the job is looked
+    /// at when a run ends. A run that ends leaves its slot to the next fire of its job, so that one commit does both;
+    /// but not where another job waits for a slot, or where the node has more runs than slots.
+    pub(crate) fn claim_kind(
+        &self,
+        offered: ClaimSlot,
+        due: Wall,
+        out: &mut RuleOutput,
+    ) -> Option<CommitKind> {
         let local = self.ctx.local;
-        let free = free_slots(self.ctx.view, local) > out.claimed && is_within_pace(local, out);
-        if !free {
+        let taken = taken_slots(self.ctx.view, local) + out.claimed;
+        let slots = local.settings.slots as usize;
+        let reuses = offered == ClaimSlot::OfEndedRun && taken <= slots && local.slot_waiters.is_empty();
+        let kind = match reuses {
+            true => Some(CommitKind::FinishAndClaim),
+            false => (taken < slots).then_some(CommitKind::ClaimFire),
+        };
+        let kind = kind.filter(|_| is_within_pace(local, out));
+        if kind.is_none() {
             out.add(RuleAction::JobAwaitsSlot(self.job.id, due));
         }
-        free
+        kind
     }
 
     /// Those of these runs for which the job's pool, if it is in one, has a permit; for the others the job is looked at

@@ -53,6 +53,7 @@ mod registry_rollback;
 mod retries;
 mod run_timeout;
 mod sharded;
+mod slot_reuse;
 mod switched;
 mod unanswered;
 

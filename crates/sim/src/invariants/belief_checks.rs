@@ -155,7 +155,7 @@ impl InvariantChecker {
                     let job = claimed(txn, member.as_ref());
                     let job = job.and_then(|job| node.view().find(&job)).filter(JobView::is_enabled);
                     claims.extend(job.map(|job| job.name().clone()));
-                    let new = job.is_some() || matches!(*kind, CommitKind::ClaimFire | CommitKind::Accept);
+                    let new = job.is_some() || kind.claims_fire() || *kind == CommitKind::Accept;
                     if drained {
                         self.findings.test(at, Invariant::I38, !new, || {
                             format!("{name} is drained, knows it, and claims ({kind})")

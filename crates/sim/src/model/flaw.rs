@@ -195,7 +195,7 @@ fn fire_beyond_trust(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     let mut bold = RuleOutput::default();
     firing::decide(&RuleContext { lease, ..*ctx }, id, &mut bold);
     let claim =
-        bold.actions.into_iter().find(|d| matches!(d, RuleAction::Commit(_, CommitKind::ClaimFire, _)));
+        bold.actions.into_iter().find(|d| matches!(d, RuleAction::Commit(_, kind, _) if kind.claims_fire()));
     match claim {
         Some(claim) => out.add(claim),
         None => firing::decide(ctx, id, out),

@@ -57,13 +57,16 @@ pub(super) fn declarations(input: &mut Input, change: impl Fn(&mut Job)) {
 }
 
 /// Removes all guards from transactions of this kind.
-pub(super) struct UnguardedCommits(pub(super) CommitKind);
+pub(super) struct UnguardedCommits(pub(super) &'static [CommitKind]);
 
 impl Mutation for UnguardedCommits {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        commits(effects, &[self.0]).for_each(|txn| txn.guards.clear());
+        commits(effects, self.0).for_each(|txn| txn.guards.clear());
     }
 }
+
+/// The commits that claim a fire of a claimed job.
+pub(super) const CLAIMS: [CommitKind; 2] = [CommitKind::ClaimFire, CommitKind::FinishAndClaim];
 
 /// Claims and plans fires without the guard on calendars.
 pub(super) struct SkipsCalendarGuard;
@@ -72,7 +75,8 @@ impl Mutation for SkipsCalendarGuard {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         let calendar = |guard: &Guard| matches!(guard, Guard::At(key, _) if matches!(parse(key), Some(ParsedKey::Calendar(_))));
         use CommitKind as K;
-        let kinds = [K::ClaimFire, K::ClaimShards, K::Plan, K::Accept, K::Skip, K::FollowSchedule];
+        let kinds =
+            [K::ClaimFire, K::FinishAndClaim, K::ClaimShards, K::Plan, K::Accept, K::Skip, K::FollowSchedule];
         commits(effects, &kinds).for_each(|txn| txn.guards.retain(|guard| !calendar(guard)));
     }
 }
@@ -116,7 +120,8 @@ pub(super) struct DropsVerdicts;
 
 impl Mutation for DropsVerdicts {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        change_run_states(node, effects, &[CommitKind::ClaimFire, CommitKind::Finish], |run_state, known| {
+        let kinds = [CommitKind::ClaimFire, CommitKind::Finish, CommitKind::FinishAndClaim];
+        change_run_states(node, effects, &kinds, |run_state, known| {
             let old = known.map(|k| k.verdicts.clone()).unwrap_or_default();
             run_state.verdicts.retain(|v| !old.contains(v));
         });
@@ -144,7 +149,7 @@ pub(super) struct SkipsWatermark;
 
 impl Mutation for SkipsWatermark {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        change_run_states(node, effects, &[CommitKind::ClaimFire], |run_state, _| {
+        change_run_states(node, effects, &CLAIMS, |run_state, _| {
             if let Some(open) = run_state.open.last() {
                 run_state.watermark = open.back;
             }
@@ -157,7 +162,7 @@ pub(super) struct SkipsRequestWrite;
 
 impl Mutation for SkipsRequestWrite {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        for write in commits(effects, &[CommitKind::ClaimFire]).flat_map(|txn| &mut txn.writes) {
+        for write in commits(effects, &CLAIMS).flat_map(|txn| &mut txn.writes) {
             if let Write::Put { key, value, .. } = write
                 && let Some(ParsedKey::Triggers(_)) = parse(key)
                 && let Some(mut record) = decode::<TriggerRecord>(value)

@@ -38,7 +38,7 @@ impl Mutation for InvertsClaimOutcome {
 }
 
 fn is_claim(kind: CommitKind) -> bool {
-    matches!(kind, CommitKind::ClaimJob | CommitKind::ClaimFire | CommitKind::ClaimShards)
+    kind.claims_fire() || matches!(kind, CommitKind::ClaimJob | CommitKind::ClaimShards)
 }
 
 /// Takes an unknown outcome for a refusal.

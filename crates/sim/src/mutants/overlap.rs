@@ -18,7 +18,13 @@ impl Mutation for HidesSkippedFires {
         change_run_states(
             node,
             effects,
-            &[CommitKind::Finish, CommitKind::ClaimFire, CommitKind::WaitForRetry, CommitKind::Retry],
+            &[
+                CommitKind::Finish,
+                CommitKind::FinishAndClaim,
+                CommitKind::ClaimFire,
+                CommitKind::WaitForRetry,
+                CommitKind::Retry,
+            ],
             |run_state, _| {
                 run_state.verdicts.retain(|v: &Verdict| !v.reason.contains("while the run before"));
             },

@@ -8,7 +8,9 @@ use crate::cluster::drain;
 use crate::commit_kind::CommitKind;
 use crate::ids::{Fire, Shard};
 use crate::keys;
-use crate::lifecycle::{self, Ending, JobRuns, MANUAL, PACE_AGAIN, StartReadiness, is_within_pace};
+use crate::lifecycle::{
+    self, ClaimSlot, Ending, JobRuns, MANUAL, PACE_AGAIN, StartReadiness, is_within_pace,
+};
 use crate::local::{CommitScope, Given};
 use crate::overlap::SUPERSEDED;
 use crate::placement::takeover;
@@ -234,10 +236,12 @@ impl<'a> ClaimedRuns<'a> {
     /// Closes an open attempt, which ended at this moment if it ran; the next claim is part of the commit when it is near.
     fn finish(&self, mut run_state: RunState, attempt: &Attempt, over: Option<Mono>, out: &mut RuleOutput) {
         run_state.close(&attempt.fire);
+        let mut slot = ClaimSlot::Free;
         if let Some(over) = over {
             self.count_from(&mut run_state, over);
+            slot = ClaimSlot::OfEndedRun;
         }
-        if !self.claim(&run_state, out) {
+        if !self.claim(&run_state, slot, out) {
             self.commit(CommitKind::Finish, run_state, out);
         }
     }
@@ -265,7 +269,7 @@ impl<'a> ClaimedRuns<'a> {
             return;
         }
         let run_state = self.run_state();
-        if self.claim(&run_state, out) || !run_state.open.is_empty() {
+        if self.claim(&run_state, ClaimSlot::Free, out) || !run_state.open.is_empty() {
             return;
         }
         if self.known.value.as_ref().is_some_and(|known| known.verdicts.len() != run_state.verdicts.len()) {

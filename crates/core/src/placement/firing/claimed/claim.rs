@@ -4,7 +4,7 @@ use super::ClaimedRuns;
 use crate::commit_kind::CommitKind;
 use crate::due;
 use crate::ids::Fire;
-use crate::lifecycle::too_old;
+use crate::lifecycle::{ClaimSlot, too_old};
 use crate::overlap::EffectiveSchedule;
 use crate::record::{Attempt, RunState};
 use crate::rule_context::{RuleAction, RuleOutput};
@@ -12,8 +12,9 @@ use crate::time::Wall;
 use crate::view::JobTerms;
 
 impl ClaimedRuns<'_> {
-    /// Claims the next fire, or schedules the next look for when that may be done. Returns whether it claimed.
-    pub(super) fn claim(&self, run_state: &RunState, out: &mut RuleOutput) -> bool {
+    /// Claims the next fire in the slot that is offered, or in a free one, or schedules the next look for when that may
+    /// be done. Returns whether it claimed.
+    pub(super) fn claim(&self, run_state: &RunState, slot: ClaimSlot, out: &mut RuleOutput) -> bool {
         let Some(terms) = self.runs.terms else { return false };
         if !self.ctx().takes(&self.runs.job)
             || !self.runs.may_claim(&run_state.verdicts)
@@ -21,12 +22,12 @@ impl ClaimedRuns<'_> {
         {
             return false;
         }
-        self.claim_triggered(run_state, out)
-            || (self.runs.may_claim_due(run_state.failures) && self.claim_due(terms, run_state, out))
+        self.claim_triggered(run_state, slot, out)
+            || (self.runs.may_claim_due(run_state.failures) && self.claim_due(terms, run_state, slot, out))
     }
 
     /// The oldest trigger that has no run yet.
-    fn claim_triggered(&self, run_state: &RunState, out: &mut RuleOutput) -> bool {
+    fn claim_triggered(&self, run_state: &RunState, slot: ClaimSlot, out: &mut RuleOutput) -> bool {
         let Some(record) = self.runs.job.triggers().and_then(|known| known.value.as_ref()) else {
             return false;
         };
@@ -42,21 +43,25 @@ impl ClaimedRuns<'_> {
             self.commit_with(CommitKind::Refuse, run_state, Some(record), out);
             return true;
         }
-        if !self.runs.has_slot(request.at, out) {
-            return false;
-        }
+        let Some(kind) = self.runs.claim_kind(slot, request.at, out) else { return false };
         let run_state = self.opened(
             run_state,
             Fire::Asked(request.id.clone()),
             (request.at, self.ctx().now.wall),
             run_state.watermark,
         );
-        self.commit_with(CommitKind::ClaimFire, run_state, Some(record), out);
-        out.claim(self.ctx().view, self.runs.job.id);
+        self.commit_with(kind, run_state, Some(record), out);
+        out.claim(self.ctx().view, self.runs.job.id, kind);
         true
     }
 
-    fn claim_due(&self, terms: &JobTerms, run_state: &RunState, out: &mut RuleOutput) -> bool {
+    fn claim_due(
+        &self,
+        terms: &JobTerms,
+        run_state: &RunState,
+        slot: ClaimSlot,
+        out: &mut RuleOutput,
+    ) -> bool {
         let Some(schedule) = &terms.schedule else { return false };
         let (now, settings) = (self.ctx().now, &self.ctx().local.settings);
         let policy = self.ctx().policy(terms);
@@ -82,12 +87,13 @@ impl ClaimedRuns<'_> {
         let run_state = without.as_ref().unwrap_or(run_state);
         match next.due.zip(next.from).filter(|_| near) {
             Some((due, from)) => {
-                if !self.runs.trusts_until(from, out) || !self.runs.has_slot(due, out) {
+                if !self.runs.trusts_until(from, out) {
                     return false;
                 }
+                let Some(kind) = self.runs.claim_kind(slot, due, out) else { return false };
                 let run_state = self.opened(run_state, Fire::Due(due), (due, from), due);
-                self.commit(CommitKind::ClaimFire, run_state, out);
-                out.claim(self.ctx().view, self.runs.job.id);
+                self.commit(kind, run_state, out);
+                out.claim(self.ctx().view, self.runs.job.id, kind);
             }
             None => self.commit(CommitKind::Skip, run_state.clone(), out),
         }

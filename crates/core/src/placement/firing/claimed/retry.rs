@@ -41,7 +41,7 @@ impl ClaimedRuns<'_> {
         self.stop_waiting(&mut run_state, wait);
         run_state.put_open(runs.confirmed(attempt, run_state.seq));
         self.commit(CommitKind::Retry, run_state, out);
-        out.claim(ctx.view, runs.job.id);
+        out.claim(ctx.view, runs.job.id, CommitKind::Retry);
     }
 
     /// Makes a claimed run that may not start on this node wait for one on which it may, as between two attempts.

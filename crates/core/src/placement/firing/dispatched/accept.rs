@@ -67,7 +67,7 @@ impl DispatchedRuns<'_> {
             }
             return;
         }
-        out.claim(ctx.view, self.runs.job.id);
+        out.claim(ctx.view, self.runs.job.id, CommitKind::Accept);
         if let Some(wait) = run.wait {
             self.make_way((wait.since(), ctx.now.mono));
         }
