@@ -4,14 +4,14 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
-use super::Job;
+use super::JobFile;
 use crate::ids::CalendarName;
 use crate::schedule::{CalendarFilter, Schedule};
 
 /// The most calendars that a job may name: each of its transactions guards on all of them.
 const CALENDARS_MAX: usize = 8;
 
-impl Job {
+impl JobFile {
     /// Every calendar that it names.
     pub fn calendars(&self) -> impl Iterator<Item = &CalendarName> {
         self.exclude_calendars.iter().chain(&self.require_calendars)

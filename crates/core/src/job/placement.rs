@@ -3,9 +3,15 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::{Delivery, Job, RESHARD_TIMEOUT, Work};
+use super::{Delivery, JobFile, Placement, RESHARD_TIMEOUT, Work};
 
-impl Job {
+impl JobFile {
+    /// Whether every fire runs once on each node.
+    #[must_use]
+    pub fn is_broadcast(&self) -> bool {
+        self.placement == Placement::Broadcast
+    }
+
     /// Refuses fields that do not go with the placement.
     pub(super) fn validate_placement(&self) -> Result<(), String> {
         if self.placement.is_sharded() {

@@ -3,13 +3,13 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::Job;
+use super::JobFile;
 use crate::time::{Millis, Wall};
 
 /// The longest span of whole seconds that a job may have, in seconds: 366 days, as spans are read.
 const SPAN_MAX: u64 = 366 * 24 * 3_600;
 
-impl Job {
+impl JobFile {
     /// The time that is left at this moment for a run which began then; `None` where it has no limit. A run that began
     /// later than now did so by a clock that was ahead, and has all its time.
     #[must_use]
@@ -70,11 +70,15 @@ mod tests {
     use alloc::string::ToString;
 
     use super::*;
-    use crate::job::Work;
+    use crate::job::{Job, JobError, Work};
+
+    fn parse(timeout: Option<u64>, run_timeout: Option<u64>) -> Result<Job, JobError> {
+        let file = JobFile::new("j".parse().unwrap(), "", Work::Function("f".into()));
+        Job::parse(JobFile { timeout, run_timeout, ..file })
+    }
 
     fn job(timeout: Option<u64>, run_timeout: Option<u64>) -> Job {
-        let job = Job::new("j".parse().unwrap(), "", Work::Function("f".into()));
-        Job { timeout, run_timeout, ..job }
+        parse(timeout, run_timeout).unwrap()
     }
 
     #[test]
@@ -93,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_with_the_fix() {
-        let said = |timeout, run| job(timeout, run).validate().map_err(|e| e.to_string());
+        let said = |timeout, run| parse(timeout, run).map(drop).map_err(|e| e.to_string());
         assert!(said(None, Some(0)).unwrap_err().contains("leave it out for none"));
         assert!(said(Some(11), Some(10)).unwrap_err().contains("raise it or leave the timeout out"));
         assert_eq!(said(Some(10), Some(10)), Ok(()));

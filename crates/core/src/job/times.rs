@@ -1,11 +1,11 @@
 //! When a job fires, as its declaration says: its schedule, and what becomes of late fires.
 
-use super::{Job, MisfireSettings};
+use super::{JobFile, MisfireSettings};
 use crate::due::CatchUpSpread;
 use crate::schedule::{Schedule, ScheduleSpec};
 use crate::time::{SpanLimits, TimeSpan, TimeSpanError};
 
-impl Job {
+impl JobFile {
     /// The first timing field that is set in a job that runs only when triggered.
     pub(super) fn moot_without_schedule(&self) -> Option<&'static str> {
         let keys = [

@@ -108,7 +108,8 @@ impl View {
 
     /// Updates which job names which calendar.
     pub(super) fn set_calendars(&mut self, id: JobId, declared: Option<&Job>) {
-        let new: Box<[CalendarName]> = declared.into_iter().flat_map(Job::calendars).cloned().collect();
+        let new: Box<[CalendarName]> =
+            declared.into_iter().flat_map(|job| job.calendars()).cloned().collect();
         let old = core::mem::replace(&mut self.state(id).calendars, new.clone());
         for name in old.iter().filter(|name| !new.contains(name)) {
             if let Some(jobs) = self.calendars.users.get_mut(name) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use evenkeel_core::calendar::Calendar;
 use evenkeel_core::ids::CalendarName;
-use evenkeel_core::job::Job;
+use evenkeel_core::job::{Job, SwitchPosition};
 use evenkeel_core::schedule::{CalendarFilter, EditEffect, Schedule, ScheduleEdit};
 use evenkeel_core::time::Wall;
 use jiff::tz::TimeZone;
@@ -108,7 +108,7 @@ pub(super) fn turn(name: &str, turn: PlannableChange, reach: &ConnectArgs) -> Re
             "resumed"
         }
         PlannableChange::Enabled => {
-            turned.job.enabled = true;
+            turned.job = turned.job.with_enabled(SwitchPosition::On);
             "enabled"
         }
     };
@@ -284,13 +284,13 @@ fn fields(old: &Job, new: &Job) -> Vec<String> {
 
 /// The declaration with the operators' switches: the effective job.
 fn current_job(found: &JobDetail) -> Job {
-    Job { enabled: !found.disabled, ..found.job.clone() }
+    found.job.clone().with_enabled((!found.disabled).into())
 }
 
 /// The effective job after a file is applied, if operators may have switched it.
 fn planned_job(found: Option<&JobDetail>, job: &Job) -> Job {
     let kept = found.filter(|found| found.job.enabled == job.enabled);
-    Job { enabled: kept.map_or(job.enabled, |found| !found.disabled), ..job.clone() }
+    job.clone().with_enabled(kept.map_or(job.enabled, |found| !found.disabled).into())
 }
 
 /// The operators' switches that a file ends, for it changes their field; and the switches that it keeps.

@@ -278,8 +278,9 @@ impl Mutation for CatchesUpEverything {
             if let Some(entry) = &mut change.entry
                 && let Some(SpecRecord::Live(mut spec)) = decode(&entry.value)
                 && spec.job.placement.is_sharded()
+                && let Ok(job) = spec.job.changed(|job| job.catch_up = CatchUp::All(1_000))
             {
-                spec.job.catch_up = CatchUp::All(1_000);
+                spec.job = job;
                 entry.value = encode(&SpecRecord::Live(spec));
             }
         }
