@@ -1,6 +1,7 @@
 //! The declaration of a job, and its validation.
 
 mod calendars;
+mod convert;
 mod dataflow;
 mod defaults;
 mod failures;
@@ -10,12 +11,14 @@ mod limits;
 mod misfire;
 mod notify;
 mod overlap;
+mod parts;
 mod placement;
 mod pool;
 mod priority;
 mod program;
 mod retry;
 mod run_timeout;
+mod span_text;
 mod spec;
 mod times;
 mod validation;
@@ -40,11 +43,16 @@ pub use limits::{Cores, LimitValues, Limits, RunLimitValues, RunLimits};
 pub use misfire::{MisfireSettings, default_grace};
 pub use notify::{Notify, Occasion};
 pub use overlap::Overlap;
+pub use parts::{JobMisfire, JobParts};
+pub use placement::{JobPlacement, MemberSettings, Placement, ShardedPlacement};
 pub use pool::Pool;
 pub use priority::Priority;
 pub use program::{LaunchSettings, Program, SHELL};
 pub use retry::{Backoff, Retry};
+pub use span_text::SpanText;
 pub use spec::{EnabledSwitch, OperatorSwitches, Spec, SwitchOrigin, SwitchPosition};
+pub use times::JobSchedule;
+pub use work::{CommandWork, FunctionWork, JobWork};
 
 /// The longest list of fires that `catch_up = all(n)` catches up.
 pub const CATCH_UP_MAX: u32 = 1_000;
@@ -52,29 +60,6 @@ pub const CATCH_UP_MAX: u32 = 1_000;
 pub const RESHARD_TIMEOUT: u64 = 10;
 /// The largest declaration in bytes; far below every engine's limit for a value.
 pub const SPEC_BYTES_MAX: usize = 256 * 1024;
-
-/// How nodes are chosen for a job (plan §7).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Placement {
-    /// Nodes claim the job up to their quota and fire it themselves (seed 001).
-    #[default]
-    Claimed,
-    /// The job's leader assigns its shards to all nodes, and each fires its own (seeds 002 and 003).
-    Sharded,
-    /// Each node that takes part has one shard, so every fire runs once on each of them.
-    Broadcast,
-    /// The planner offers each run to the node with most free slots (seeds 000 and 004).
-    Dispatched,
-}
-
-impl Placement {
-    /// Whether the job's leader assigns its shards to nodes.
-    #[must_use]
-    pub fn is_sharded(self) -> bool {
-        matches!(self, Self::Sharded | Self::Broadcast)
-    }
-}
 
 /// What becomes of a run of which it is unknown whether it started or ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -112,13 +97,13 @@ impl core::error::Error for JobError {}
 
 /// A valid job: what [`Job::parse`] makes of a [`JobFile`]. Its fields can be read and not changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Job(JobFile);
+#[serde(try_from = "JobFile", into = "JobFile")]
+pub struct Job(JobParts);
 
 impl Deref for Job {
-    type Target = JobFile;
+    type Target = JobParts;
 
-    fn deref(&self) -> &JobFile {
+    fn deref(&self) -> &JobParts {
         &self.0
     }
 }
@@ -130,13 +115,13 @@ impl Job {
     /// An invalid field: the error names it and says what is allowed.
     pub fn parse(file: JobFile) -> Result<Self, JobError> {
         file.validate()?;
-        Ok(Self(file))
+        Self::try_from(file)
     }
 
     /// The declaration as it is written and kept.
     #[must_use]
     pub fn to_file(&self) -> JobFile {
-        self.0.clone()
+        self.0.to_file()
     }
 
     /// The same job with other keys.
@@ -220,8 +205,9 @@ mod tests {
     /// proves: I23
     #[test]
     fn spans_of_late_fires_are_read_and_go_with_making_up() {
-        let late =
-            read(r#""catch_up_window":"1h30m","catch_up_spread":"10m""#).unwrap().misfire_settings().unwrap();
+        let late = Job::parse(read(r#""catch_up_window":"1h30m","catch_up_spread":"10m""#).unwrap())
+            .unwrap()
+            .misfire_settings();
         assert_eq!(
             (late.age, late.spread.map(|turns| turns.span)),
             (Some(Millis(5_400_000)), Some(Millis(600_000)))

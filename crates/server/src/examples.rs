@@ -47,7 +47,7 @@ fn programs(job: &Job) -> Vec<String> {
             commands.filter(|command| !command.is_empty()).filter_map(|command| command.split(' ').next());
         programs.map(ToOwned::to_owned).collect::<Vec<_>>()
     };
-    match &job.command {
+    match &job.to_file().command {
         Program::Line(line) => shell(line),
         Program::Argv(argv) => {
             let line = argv.iter().position(|arg| arg == "-c").and_then(|at| argv.get(at + 1));

@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_cron_job_becomes_a_job_and_what_is_lost_is_said() {
         let import = read(NIGHTLY, "k.yaml").expect("it is one");
-        let job = &import.jobs[0];
+        let job = import.jobs[0].to_file();
         assert_eq!(
             (job.name.as_str(), job.schedule.as_str(), job.timezone.as_str()),
             ("nightly", "0 3 * * 7", "Europe/Berlin")

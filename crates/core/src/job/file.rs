@@ -186,9 +186,20 @@ impl JobFile {
     /// A job with every default, for embedders and tests.
     #[must_use]
     pub fn new(name: JobName, schedule: &str, work: Work) -> Self {
-        let mut job = Self {
+        let mut job = Self { schedule: schedule.to_string(), ..Self::empty(name) };
+        match work {
+            Work::Command(argv) => job.command = Program::Argv(argv),
+            Work::Function(function) => job.function = function,
+            Work::Http(http) => job.http = Some(http),
+        }
+        job
+    }
+
+    /// A job with every default, which does nothing yet.
+    pub(super) fn empty(name: JobName) -> Self {
+        Self {
             name,
-            schedule: schedule.to_string(),
+            schedule: String::new(),
             timezone: String::new(),
             dst: None,
             start_at: String::new(),
@@ -235,12 +246,6 @@ impl JobFile {
             notify: None,
             enabled: true,
             description: String::new(),
-        };
-        match work {
-            Work::Command(argv) => job.command = Program::Argv(argv),
-            Work::Function(function) => job.function = function,
-            Work::Http(http) => job.http = Some(http),
         }
-        job
     }
 }

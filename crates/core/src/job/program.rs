@@ -145,7 +145,7 @@ mod tests {
         let job = read(fields).unwrap();
         assert_eq!(serde_json::to_string(&job).unwrap(), format!(r#"{{"name":"j",{fields}}}"#));
         let LaunchSettings { directory, environment, inherit, stdin, user, limits, dataflow } =
-            job.launch_settings();
+            Job::parse(job).unwrap().work.launch_settings();
         assert_eq!(dataflow, None);
         assert_eq!((user.as_str(), limits.files), ("u", Some(9)));
         assert_eq!((directory.as_str(), stdin.as_str()), ("/tmp", "x"));

@@ -8,7 +8,7 @@ use super::http::Http;
 use super::notify::Notify;
 use super::overlap::{CONCURRENT_RUNS_MAX, Overlap, QUEUE_MAX};
 use super::pool::AT_MOST_MAX;
-use super::retry::Backoff;
+use super::span_text::SpanText;
 use super::{CATCH_UP_MAX, JobError, JobFile, Placement, SPEC_BYTES_MAX};
 use crate::due::CatchUp;
 use crate::shards::SHARDS_MAX;
@@ -20,12 +20,10 @@ impl JobFile {
     /// An invalid field: the error names it and says what is allowed.
     pub(super) fn validate(&self) -> Result<(), JobError> {
         let fail = |text: String| Err(JobError(format!("job {}: {text}", self.name)));
-        if let Some(key) = self.moot_without_schedule() {
-            return fail(format!(
-                "{key} says how a schedule is read, and the schedule is empty: give schedule, or leave {key} out"
-            ));
+        if let Err(text) = self.validate_schedule_keys() {
+            return fail(text);
         }
-        if let Err(e) = self.schedule() {
+        if let Err(e) = self.read_schedule() {
             let place = e.span().map_or_else(String::new, |at| match at.line {
                 0 => format!(" (at character {} of its schedule)", at.column + 1),
                 n => format!(" (at character {} of its rule {})", at.column + 1, n + 1),
@@ -54,7 +52,10 @@ impl JobFile {
         {
             return fail(format!("catch_up.all is {n}, allowed are 1 to {CATCH_UP_MAX}"));
         }
-        if let Err(e) = self.misfire_settings() {
+        let spans = [("catch_up_spread", &self.catch_up_spread), ("catch_up_window", &self.catch_up_window)];
+        if let Some(Err(e)) =
+            spans.map(|(key, text)| SpanText::parse(key, text.clone())).into_iter().find(Result::is_err)
+        {
             return fail(e.to_string());
         }
         let refined = !self.catch_up_window.is_empty() || !self.catch_up_spread.is_empty();
@@ -120,7 +121,7 @@ impl JobFile {
 
     /// Refuses combinations that fires counted from the end of the run before do not allow.
     pub(super) fn validate_follows_runs(&self) -> Result<(), String> {
-        if !self.schedule().ok().flatten().is_some_and(|schedule| schedule.follows_runs()) {
+        if !self.read_schedule().ok().flatten().is_some_and(|schedule| schedule.follows_runs()) {
             return Ok(());
         }
         if self.placement != Placement::Claimed {
@@ -150,7 +151,8 @@ impl JobFile {
         Ok(())
     }
 
-    pub(super) fn validate_overlap(&self) -> Result<(), String> {
+    /// Refuses an overlap setting of a job with shards.
+    pub(super) fn validate_overlap_placement(&self) -> Result<(), String> {
         if self.overlap != Overlap::Forbid && self.placement.is_sharded() {
             return Err(
                 "overlap is for jobs that are not sharded: leave it out; what a shard misses while it \
@@ -158,6 +160,11 @@ impl JobFile {
                     .into(),
             );
         }
+        Ok(())
+    }
+
+    pub(super) fn validate_overlap(&self) -> Result<(), String> {
+        self.validate_overlap_placement()?;
         match self.overlap {
             Overlap::Queue(n) if n == 0 || n > QUEUE_MAX => {
                 Err(format!("overlap.queue is {n}, allowed are 1 to {QUEUE_MAX}; \"skip\" lets nothing wait"))
@@ -184,12 +191,6 @@ impl JobFile {
             true => Ok(()),
             false => Err("a pool counts the runs that go on, which takes monitor_execution = true".into()),
         }
-    }
-
-    /// The retry settings of its runs; `None` when they are not attempted again.
-    #[must_use]
-    pub fn backoff(&self) -> Option<Backoff> {
-        self.retry.as_ref()?.read().ok()
     }
 
     pub(super) fn validate_retry(&self) -> Result<(), String> {

@@ -244,7 +244,7 @@ impl Preview {
             }
             Ok(Some(read))
         };
-        let (Some(except), Some(only)) = (list(&job.exclude_calendars)?, list(&job.require_calendars)?)
+        let (Some(except), Some(only)) = (list(job.exclude_calendars())?, list(job.require_calendars())?)
         else {
             return Ok(None);
         };
@@ -262,7 +262,7 @@ fn missing(job: &Job, name: &CalendarName) -> CliError {
 
 /// Why a job would not fire by its schedule.
 fn silent(job: &Job, paused: bool) -> String {
-    let why = match (job.enabled, paused, job.schedule.is_empty()) {
+    let why = match (job.enabled, paused, job.schedule.is_none()) {
         (false, ..) => "it is disabled: it does not fire",
         (_, true, _) => "it is paused: it fires only by hand until `job resume`",
         (.., true) => "it has no schedule: it fires only by hand",

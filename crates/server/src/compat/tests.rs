@@ -91,7 +91,7 @@ impl CompatJob {
         self.sharding.run_states = assignments.iter().map(|p| p.holder.clone()).collect();
         self.sharding.shard_map = ShardMap {
             number: 7,
-            total: self.spec.job.shards,
+            total: self.spec.job.placement.shards(),
             among: self.sharding.run_states.clone(),
             assignments: assignments.iter().filter(|p| !p.groups.is_empty()).cloned().collect(),
             ..ShardMap::default()

@@ -215,6 +215,6 @@ fn the_form_is_found_out_or_asked_for() {
     let system =
         read("@daily www-data id -un\n", &CrontabSource { form: Some(CrontabFormat::System), ..origin("u") });
     let system = system.expect("it is said");
-    assert_eq!(system.jobs[0].user, "www-data");
+    assert_eq!(system.jobs[0].to_file().user, "www-data");
     assert!(system.remarks[0].to_string().contains("takes nodes that run as root"), "{:?}", system.remarks);
 }

@@ -39,7 +39,7 @@ pub(crate) async fn open(handle: &Handle, fire: &FireId) -> Result<OpenFire, Run
     }) else {
         return Ok(OpenFire::default());
     };
-    match seen.spec.job.placement {
+    match seen.spec.job.placement.kind() {
         Placement::Sharded | Placement::Broadcast => {
             let run_states = handle.shard_run_states(&fire.job).await?;
             Ok(sharded(&seen, fire, run_states.values()))

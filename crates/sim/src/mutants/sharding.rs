@@ -315,7 +315,7 @@ impl Mutation for UsesCurrentTotal {
             if let Effect::Start(run) = effect
                 && let Some(spec) = node.view().find(&run.id.job).and_then(|job| job.spec())
             {
-                run.shards = spec.job.shards;
+                run.shards = spec.job.placement.shards();
             }
         }
     }

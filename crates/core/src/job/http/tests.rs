@@ -27,7 +27,7 @@ fn wrong(fields: &str) -> String {
 fn what_is_not_said_is_not_written() {
     let job = read_job(r#""http":{"url":"http://h/"}"#).unwrap();
     assert_eq!(serde_json::to_string(&job).unwrap(), r#"{"name":"j","http":{"url":"http://h/"}}"#);
-    assert_eq!(job.work(), Work::Http(Box::new(Http::new("http://h/"))));
+    assert_eq!(job.work.action(), Work::Http(Box::new(Http::new("http://h/"))));
     let all = r#"{"name":"j","http":{"url":"https://h/","method":"PUT","headers":{"A":"1"},"body":"x","success":[200,"300-399"],"redirects":2,"ca":"/c"}}"#;
     let job = Job::parse(serde_json::from_str(all).unwrap()).unwrap();
     assert_eq!(serde_json::to_string(&job).unwrap(), all);

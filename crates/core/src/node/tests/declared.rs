@@ -30,7 +30,7 @@ fn of_two_declarations_at_once_neither_is_told_the_other_ones_end() {
         assert_eq!(jobs.len(), 2);
         let node = &world.actors.values().next().unwrap().node;
         let spec = node.view().find(&"j".parse().unwrap()).and_then(|job| job.spec()).unwrap();
-        assert_eq!((spec.version, spec.job.schedule.as_str()), (2 * round as u64 + 2, schedules[1]));
+        assert_eq!((spec.version, spec.job.rules()), (2 * round as u64 + 2, schedules[1]));
     }
 }
 

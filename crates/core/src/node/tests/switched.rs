@@ -103,7 +103,7 @@ fn an_applied_file_ends_no_switch_of_an_operator_unless_it_says_something_new_of
     assert_eq!(apply(&mut world, &other), ApplyResult::Updated);
     let kept = spec(&world);
     assert!(
-        !kept.job.enabled && kept.job.schedule == "@every 40s",
+        !kept.job.enabled && kept.job.rules() == "@every 40s",
         "nor does one that changes something else"
     );
     assert_eq!(kept.operator.enabled, Some(switched));
