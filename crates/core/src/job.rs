@@ -96,8 +96,8 @@ impl fmt::Display for JobError {
 impl core::error::Error for JobError {}
 
 /// A valid job: what [`Job::parse`] makes of a [`JobFile`]. Its fields can be read and not changed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "JobFile", into = "JobFile")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "JobFile")]
 pub struct Job(JobParts);
 
 impl Deref for Job {

@@ -3,6 +3,8 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
+use serde::{Serialize, Serializer};
+
 use super::span_text::SpanText;
 use super::{Job, JobError, JobFile, JobMisfire, JobParts, JobPlacement, JobSchedule, JobWork};
 use crate::time::Millis;
@@ -20,9 +22,9 @@ impl TryFrom<JobFile> for Job {
     }
 }
 
-impl From<Job> for JobFile {
-    fn from(job: Job) -> Self {
-        job.to_file()
+impl Serialize for Job {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        self.to_file().serialize(output)
     }
 }
 

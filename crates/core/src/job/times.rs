@@ -12,8 +12,9 @@ use crate::schedule::{CalendarFilter, Dst, Schedule, ScheduleError, ScheduleSpec
 
 /// When a job is due, as it was written.
 ///
-/// It stays a text: a parsed [`Schedule`] has the sets of a cron rule and its time zone and is many times as large, and most
-/// readers of a job do not ask for its moments. The view keeps the schedule of a job parsed where it fires it.
+/// It stays a text. The registry keeps the spelling, so a parsed [`Schedule`] would be held beside the text, and a rule that
+/// decodes a job for its other parts would parse cron rules and a time zone each time. The view keeps the schedule of a job
+/// parsed where it fires it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct JobSchedule {
     /// The rules, one a line.

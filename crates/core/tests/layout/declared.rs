@@ -160,6 +160,17 @@ fn a_parsed_job_writes_the_file_that_it_was_parsed_of() {
     assert_eq!(missing, [""; 0], "a new key belongs to one of these jobs");
 }
 
+#[test]
+fn a_kept_job_with_a_schedule_of_a_later_version_is_known_and_never_due() {
+    let text = r#"{"name":"j","schedule":"@later 5s","function":"f"}"#;
+    let job: Job = serde_json::from_str(text).expect("it is known");
+    assert!(job.schedule().is_err());
+    assert_eq!(serde_json::to_string(&job).expect("plain data"), text);
+    assert!(Job::parse(job.to_file()).is_err());
+    let refused = serde_json::from_str::<Job>(r#"{"name":"j","function":"f","shards":2}"#).unwrap_err();
+    assert!(refused.to_string().starts_with("job j: shards is for sharded jobs"), "{refused}");
+}
+
 fn catch_ups() -> Vec<CatchUp> {
     let all = vec![CatchUp::Skip, CatchUp::Latest, CatchUp::All(3)];
     let _complete = |it: &CatchUp| match it {

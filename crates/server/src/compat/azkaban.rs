@@ -30,7 +30,7 @@ pub(super) fn render(whole: &CompatCluster) -> Vec<CompatEntry> {
         tree.persistent(&format!("projects/{}", job.name), row.to_string());
     }
     tree.persistent("triggers", "");
-    for job in whole.jobs.iter().filter(|job| !job.job().schedule.is_none()) {
+    for job in whole.jobs.iter().filter(|job| job.job().schedule.is_some()) {
         tree.persistent(&format!("triggers/{}", job.job().name), trigger(whole, job));
     }
     tree.entries
