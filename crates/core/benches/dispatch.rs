@@ -9,7 +9,7 @@ use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Effect;
 use evenkeel_core::ids::{JobName, Member};
 use evenkeel_core::input::{Input, LeaseEvent};
-use evenkeel_core::job::{Job, Placement, Spec, Work};
+use evenkeel_core::job::{Job, JobFile, Placement, Spec, Work};
 use evenkeel_core::keys;
 use evenkeel_core::labels::Labels;
 use evenkeel_core::load::Score;
@@ -146,10 +146,10 @@ fn name(n: usize) -> JobName {
 }
 
 fn spec(n: usize) -> SpecRecord {
-    let mut job = Job::new(name(n), "@every 1s", Work::Command(["/usr/bin/report".to_owned()].into()));
+    let mut job = JobFile::new(name(n), "@every 1s", Work::Command(["/usr/bin/report".to_owned()].into()));
     job.placement = Placement::Dispatched;
     let since = Wall(START);
-    SpecRecord::Live(Box::new(Spec::new(job, 1, since)))
+    SpecRecord::Live(Box::new(Spec::new(Job::parse(job).unwrap(), 1, since)))
 }
 
 fn info() -> MemberInfo {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use evenkeel_core::effect::Effect;
 use evenkeel_core::ids::{JobName, Member};
 use evenkeel_core::input::{Input, LeaseEvent, RunEvent, RunOutcome};
-use evenkeel_core::job::{Job, Spec, Work};
+use evenkeel_core::job::{Job, JobFile, Spec, Work};
 use evenkeel_core::keys;
 use evenkeel_core::labels::Labels;
 use evenkeel_core::node::{Node, Quota, Settings, Spread};
@@ -162,8 +162,8 @@ fn spec(i: usize, version: u64) -> SpecRecord {
         _ => format!("{} {} {} {} *", i % 60, i / 60 % 24, 2 + i / 1_440 % 26, 2 + i % 11),
     };
     let argv = ["/usr/local/bin/report".to_owned(), format!("--customer={i}")];
-    let job = Job::new(name(i), &schedule, Work::Command(argv.into()));
-    SpecRecord::Live(Box::new(Spec::new(job, version, Wall(START))))
+    let job = JobFile::new(name(i), &schedule, Work::Command(argv.into()));
+    SpecRecord::Live(Box::new(Spec::new(Job::parse(job).unwrap(), version, Wall(START))))
 }
 
 fn info() -> MemberInfo {

@@ -295,7 +295,7 @@ pub fn asking_for_more<'a>(
         SpecRecord::Live(spec) => Some(spec.job),
         SpecRecord::Deleted { .. } => None,
     });
-    jobs.filter(|job| job.suits(class).is_err()).map(|job| job.name).collect()
+    jobs.filter(|job| job.suits(class).is_err()).map(|job| job.name.clone()).collect()
 }
 
 /// The missing calendars that jobs name, each with a job that has no schedule without it.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use evenkeel::core::keys;
 use evenkeel::core::registry::{Guard, Txn, TxnOutcome, Write};
 use evenkeel::core::time::Wall;
-use evenkeel::{Config, Functions, Job, Program, clock};
+use evenkeel::{Config, Functions, JobFile, Program, clock};
 use evenkeel_registry::bench::{VALUE, sqlite_ceiling};
 use jobs::{FireLog, fill, fill_with, until, until_held};
 use mimalloc::MiMalloc;
@@ -225,7 +225,7 @@ async fn starts(folder: &Path) {
     );
 }
 
-fn run_true(job: &mut Job) {
+fn run_true(job: &mut JobFile) {
     job.function.clear();
     job.command = Program::Argv(vec!["true".into()]);
 }

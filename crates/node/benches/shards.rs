@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use evenkeel::core::ids::JobName;
 use evenkeel::core::job::Placement;
 use evenkeel::core::sharding_strategy::ShardingStrategy;
-use evenkeel::{Command, Config, Functions, Handle, Job, RunContext, Work};
+use evenkeel::{Command, Config, Functions, Handle, JobFile, RunContext, Work};
 use evenkeel_registry::bench::sqlite_ceiling;
 use mimalloc::MiMalloc;
 use tokio::time::sleep;
@@ -139,16 +139,16 @@ async fn bare_timer(seconds: i64) -> Vec<i64> {
     late
 }
 
-fn job(name: &str, schedule: &str, shards: u32) -> Job {
-    let mut job = Job::new(name.parse().unwrap(), schedule, Work::Function("note".into()));
+fn job(name: &str, schedule: &str, shards: u32) -> JobFile {
+    let mut job = JobFile::new(name.parse().unwrap(), schedule, Work::Function("note".into()));
     job.placement = Placement::Sharded;
     job.shards = shards;
     job
 }
 
 /// Until the shares of all these jobs are cut for so many nodes.
-async fn until_resharded(node: &Handle, jobs: &[Job], nodes: usize) {
-    let cut = |job: &Job| {
+async fn until_resharded(node: &Handle, jobs: &[JobFile], nodes: usize) {
+    let cut = |job: &JobFile| {
         let sharding = node.with_node(|node| node.view().find(&job.name)?.sharding().cloned());
         sharding.is_some_and(|sharding| {
             sharding.shard_map.among.len() == nodes && sharding.reshard_pending.is_none()
@@ -184,8 +184,8 @@ async fn lateness(folder: &Path) {
 async fn spread(folder: &Path) {
     let seen = Arc::new(StartLog::default());
     let nodes = vec![seen.open(folder, "a").await, seen.open(folder, "b").await];
-    let jobs: Vec<Job> = (0..100)
-        .map(|i| Job {
+    let jobs: Vec<JobFile> = (0..100)
+        .map(|i| JobFile {
             strategy: ShardingStrategy::Rotate,
             ..job(&format!("one-{i:03}"), "*/2 * * * * *", 1)
         })

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use evenkeel::{Config, Dataflow, Functions, Job, RunContext, Work};
+use evenkeel::{Config, Dataflow, Functions, JobFile, RunContext, Work};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let functions = Functions::new().add_dataflow("send-orders", fetch, process);
     let node = evenkeel::open(Config::new("a".parse()?, "sqlite:books", "data").with(functions)).await?;
-    let mut job = Job::new("orders".parse()?, "*/5 * * * * *", Work::Function("send-orders".into()));
+    let mut job = JobFile::new("orders".parse()?, "*/5 * * * * *", Work::Function("send-orders".into()));
     job.dataflow = Some(Dataflow { threads: Some(4), fetch: 50, streaming: true, ..Dataflow::default() });
     node.apply(vec![job]).await?;
     tokio::signal::ctrl_c().await?;

@@ -1,6 +1,6 @@
 //! A cron function in about ten lines. Start it twice, from two folders with one registry, and the two share the work.
 
-use evenkeel::{Config, Functions, Job, RunContext, Work};
+use evenkeel::{Config, Functions, JobFile, RunContext, Work};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -8,7 +8,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("hello at {}", run.run().due);
     });
     let node = evenkeel::open(Config::new("a".parse()?, "sqlite:books", "data").with(functions)).await?;
-    node.apply(vec![Job::new("greeting".parse()?, "* * * * * *", Work::Function("greet".into()))]).await?;
+    node.apply(vec![JobFile::new("greeting".parse()?, "* * * * * *", Work::Function("greet".into()))])
+        .await?;
     tokio::signal::ctrl_c().await?;
     node.leave(std::time::Duration::from_secs(10)).await;
     Ok(())

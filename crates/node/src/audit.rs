@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn many_jobs_are_one_deed_that_names_some() {
         let job = |n: u32| {
-            evenkeel_core::job::Job::new(
+            evenkeel_core::job::JobFile::new(
                 format!("j{n}").parse().unwrap(),
                 "",
                 evenkeel_core::job::Work::Function("f".into()),

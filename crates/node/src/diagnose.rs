@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use evenkeel_core::backup::{asking_for_more, missing_calendars};
 use evenkeel_core::ids::counted;
+use evenkeel_core::job::JobWork;
 use evenkeel_core::keys::{self, Key, ParsedKey};
 use evenkeel_core::record::{ClusterRecord, Layouts, MemberInfo, SpecRecord, decode};
 use evenkeel_core::registry::{
@@ -200,6 +201,11 @@ fn missing(entries: &[Change]) -> Option<Finding> {
     ))
 }
 
+/// Whether the runs of a job have limits over all their processes.
+fn has_run_limits(work: &JobWork) -> bool {
+    work.command().is_some_and(|command| command.limits.together.is_some())
+}
+
 /// Nodes that cannot enforce the limits of `limits.together`, and whether a job with such limits may run there.
 fn unbounded(entries: &[Change]) -> Option<Finding> {
     let check = "cgroups";
@@ -211,7 +217,7 @@ fn unbounded(entries: &[Change]) -> Option<Finding> {
                 nodes.extend(info.filter(|info| !info.lacking.is_empty()).map(|info| (member.node, info)));
             }
             Some(ParsedKey::Spec(_)) => match decode(value) {
-                Some(SpecRecord::Live(spec)) if spec.job.limits.together.is_some() => jobs.push(spec.job),
+                Some(SpecRecord::Live(spec)) if has_run_limits(&spec.job.work) => jobs.push(spec.job),
                 _ => {}
             },
             _ => {}

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use evenkeel_core::ids::{JobName, LockName, Member, NodeName, Operation, RunId, Token};
 use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind, Refusal};
-use evenkeel_core::job::Job;
+use evenkeel_core::job::JobFile;
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{Plan, RunState, ShardRunState, decode};
@@ -130,7 +130,7 @@ impl Handle {
     ///
     /// # Errors
     /// A declaration is invalid, then none is applied; or the registry is out of reach.
-    pub async fn apply(&self, jobs: Vec<Job>) -> Result<Vec<(JobName, ApplyResult)>, ApplyError> {
+    pub async fn apply(&self, jobs: Vec<JobFile>) -> Result<Vec<(JobName, ApplyResult)>, ApplyError> {
         match self.ask(Command::Apply(jobs)).await {
             Answer::Applied(applied) => Ok(applied),
             Answer::Refused(_, why) => Err(ApplyError(why)),

@@ -1,7 +1,7 @@
 //! A distributed job scheduler to embed: every due fire starts once, on a healthy node.
 //!
 //! ```no_run
-//! use evenkeel::{Config, Functions, Job, Work};
+//! use evenkeel::{Config, Functions, JobFile, Work};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let functions = Functions::new().add("greet", |run: evenkeel::RunContext| async move {
@@ -9,7 +9,7 @@
 //! });
 //! let config = Config::new("a".parse()?, "sqlite:books", "data").with(functions);
 //! let node = evenkeel::open(config).await?;
-//! node.apply(vec![Job::new("greeting".parse()?, "*/5 * * * * *", Work::Function("greet".into()))]).await?;
+//! node.apply(vec![JobFile::new("greeting".parse()?, "*/5 * * * * *", Work::Function("greet".into()))]).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -54,7 +54,7 @@ pub use evenkeel_core as core;
 pub use config::Config;
 pub use error::OpenError;
 pub use evenkeel_core::input::{Answer, Command};
-pub use evenkeel_core::job::{Dataflow, Http, Job, Program, Work};
+pub use evenkeel_core::job::{Dataflow, Http, Job, JobFile, Program, Work};
 pub use evenkeel_core::labels::{Labels, NodeSelector};
 pub use executors::{FetchOutput, FunctionOutput, Functions, Network, RunContext};
 pub use handle::{ApplyError, Beat, Handle, LeaveOutcome, RunStateError};

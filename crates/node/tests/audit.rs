@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use evenkeel::audit::{AuditFilter, AuditOutcome, Proof};
-use evenkeel::{Config, Handle, Job, Work};
+use evenkeel::{Config, Handle, JobFile, Work};
 
 #[path = "common/alone.rs"]
 mod alone;
@@ -17,8 +17,8 @@ async fn open(folder: &std::path::Path) -> Handle {
     evenkeel::open(config).await.unwrap()
 }
 
-fn job(name: &str) -> Job {
-    Job::new(name.parse().unwrap(), "", Work::Function("f".into()))
+fn job(name: &str) -> JobFile {
+    JobFile::new(name.parse().unwrap(), "", Work::Function("f".into()))
 }
 
 /// Waits until nothing is under way, and returns all.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use evenkeel_core::ids::JobName;
-use evenkeel_core::job::{CatchUp, Job, Program, SHELL, Work};
+use evenkeel_core::job::{CatchUp, Job, JobFile, Program, SHELL, Work};
 use evenkeel_core::schedule::Schedule;
 
 use crate::exit::CliError;
@@ -182,7 +182,7 @@ fn jobs(taken: &[ImportedEntry], origin: &CrontabSource) -> Result<Vec<Job>, Cli
 fn job(taken: &ImportedEntry, name: &str, origin: &CrontabSource) -> Result<Job, String> {
     let ImportedEntry { entry, schedule, set, .. } = taken;
     let name: JobName = name.parse().map_err(|e| format!("{e}"))?;
-    let mut job = Job::new(name, schedule, Work::Command(Vec::new()));
+    let mut job = JobFile::new(name, schedule, Work::Command(Vec::new()));
     if set.shell == SHELL {
         job.shell = true;
         job.command = Program::Line(entry.command.clone());
@@ -197,12 +197,11 @@ fn job(taken: &ImportedEntry, name: &str, origin: &CrontabSource) -> Result<Job,
     // Cron catches up nothing after an outage; a job file can change that.
     job.catch_up = CatchUp::Skip;
     job.description = origin.description();
-    job.validate().map_err(|e| {
+    let own = format!("job {}: ", job.name);
+    Job::parse(job).map_err(|e| {
         let text = e.to_string();
-        let own = format!("job {}: ", job.name);
         text.strip_prefix(&own).map_or(text.clone(), ToOwned::to_owned)
-    })?;
-    Ok(job)
+    })
 }
 
 impl CrontabContext {

@@ -47,7 +47,7 @@ fn programs(job: &Job) -> Vec<String> {
             commands.filter(|command| !command.is_empty()).filter_map(|command| command.split(' ').next());
         programs.map(ToOwned::to_owned).collect::<Vec<_>>()
     };
-    match &job.command {
+    match &job.to_file().command {
         Program::Line(line) => shell(line),
         Program::Argv(argv) => {
             let line = argv.iter().position(|arg| arg == "-c").and_then(|at| argv.get(at + 1));
@@ -71,6 +71,12 @@ fn each_example_of_jobs_is_read_and_names_programs_that_are_there() {
     for path in examples("jobs") {
         let declared = files::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         check(&path, &declared.jobs);
+        for job in &declared.jobs {
+            let text = serde_json::to_string(&job.to_file()).expect("plain data");
+            assert_eq!(serde_json::to_string(job).expect("plain data"), text);
+            let file = serde_json::from_str(&text).expect("it is read back");
+            assert_eq!(Job::parse(file).as_ref(), Ok(job), "{}", path.display());
+        }
     }
 }
 

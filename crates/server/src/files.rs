@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::calendar::Calendar;
-use evenkeel_core::job::Job;
+use evenkeel_core::job::{Job, JobFile};
 use serde::Deserialize;
 
 use crate::bounded;
@@ -20,9 +20,9 @@ const STDIN: &str = "standard input";
 /// A job file as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct JobFile {
+struct DeclarationTables {
     #[serde(default)]
-    job: Vec<Job>,
+    job: Vec<JobFile>,
     #[serde(default)]
     calendar: Vec<Calendar>,
 }
@@ -93,7 +93,7 @@ fn both(path: &Path) -> Result<Declarations, CliError> {
     let mut all = Declarations::default();
     let (mut seen, mut named) = (BTreeMap::new(), BTreeMap::new());
     for (shown, language, text) in texts(path)? {
-        let JobFile { job: jobs, calendar: calendars } =
+        let DeclarationTables { job: jobs, calendar: calendars } =
             parse(language, &text).map_err(|e| CliError::invalid(format!("{shown}:{e}")))?;
         let mut lines = JobLineFinder::new(&text);
         for calendar in calendars {
@@ -108,10 +108,11 @@ fn both(path: &Path) -> Result<Declarations, CliError> {
             all.calendars.push(calendar);
         }
         let mut lines = JobLineFinder::new(&text);
-        for job in jobs {
-            let at = format!("{shown}:{}", lines.of(job.name.as_str()));
-            job.validate().map_err(|e| {
-                let (said, own) = (e.to_string(), format!("job {}: ", job.name));
+        for file in jobs {
+            let at = format!("{shown}:{}", lines.of(file.name.as_str()));
+            let own = format!("job {}: ", file.name);
+            let job = Job::parse(file).map_err(|e| {
+                let said = e.to_string();
                 let line = lines.of_key(said.strip_prefix(&own).unwrap_or(&said));
                 CliError::invalid(format!("{shown}:{line}: {said}"))
             })?;
@@ -162,9 +163,9 @@ fn folder(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn parse(language: TextFormat, text: &str) -> Result<JobFile, InputError> {
+fn parse(language: TextFormat, text: &str) -> Result<DeclarationTables, InputError> {
     match language {
-        TextFormat::Yaml | TextFormat::Json if text.trim().is_empty() => Ok(JobFile::default()),
+        TextFormat::Yaml | TextFormat::Json if text.trim().is_empty() => Ok(DeclarationTables::default()),
         _ => text_input::read(language, text, ReadTarget::JobFile),
     }
 }
@@ -243,7 +244,7 @@ mod tests {
         parse(language, text).expect_err("it is a mistake").to_string()
     }
 
-    fn jobs(language: TextFormat, text: &str) -> Result<Vec<Job>, String> {
+    fn jobs(language: TextFormat, text: &str) -> Result<Vec<JobFile>, String> {
         parse(language, text).map(|file| file.job).map_err(|e| e.to_string())
     }
 
@@ -276,8 +277,8 @@ mod tests {
         assert_eq!(Ok(&jobs), written(TextFormat::Yaml, yaml).as_ref());
         assert_eq!(jobs[0].shard_parameters, ["x", "", "z"]);
         let json = serde_json::to_string(&jobs).expect("plain data");
-        assert_eq!(serde_json::from_str::<Vec<Job>>(&json).expect("it is read back"), jobs);
-        assert_eq!(jobs[0].validate(), Ok(()));
+        assert_eq!(serde_json::from_str::<Vec<JobFile>>(&json).expect("it is read back"), jobs);
+        Job::parse(jobs[0].clone()).expect("a valid job");
     }
 
     #[test]
@@ -290,9 +291,9 @@ mod tests {
         let written = jobs;
         let jobs = written(TextFormat::Toml, toml).expect("it is right");
         assert_eq!(Ok(&jobs), written(TextFormat::Yaml, yaml).as_ref());
-        assert_eq!(jobs[0].validate(), Ok(()));
+        Job::parse(jobs[0].clone()).expect("a valid job");
         let json = serde_json::to_string(&jobs).expect("plain data");
-        assert_eq!(serde_json::from_str::<Vec<Job>>(&json).expect("it is read back"), jobs);
+        assert_eq!(serde_json::from_str::<Vec<JobFile>>(&json).expect("it is read back"), jobs);
         let text = mistake(TextFormat::Toml, "[[job]]\nname = \"a\"\ncommand = 7\n");
         assert!(
             text.starts_with("3:11: ") && text.contains("the program and its arguments as a list"),

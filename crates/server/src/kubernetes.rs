@@ -1,6 +1,6 @@
 //! Imports Kubernetes manifests: each CronJob as a job, with a remark for everything that cannot be imported.
 
-use evenkeel_core::job::{CatchUp, Job, Overlap, Retry, Work};
+use evenkeel_core::job::{CatchUp, Job, JobFile, Overlap, Retry, Work};
 use serde::Deserialize;
 use serde_yaml_ng::Value;
 
@@ -146,7 +146,7 @@ fn job(cron: CronJob, shown: &str, remarks: &mut Vec<String>) -> Result<Job, Str
         );
     }
     let argv = [container.command, container.args].concat();
-    let mut job = Job::new(name, &cron.spec.schedule, Work::Command(argv));
+    let mut job = JobFile::new(name, &cron.spec.schedule, Work::Command(argv));
     if let Some(image) = container.image {
         remark(format!(
             "the image {image} is left out: the command runs on the node itself, where its program must be"
@@ -182,8 +182,7 @@ fn job(cron: CronJob, shown: &str, remarks: &mut Vec<String>) -> Result<Job, Str
         exit_codes: Vec::new(),
     });
     job.description = format!("imported from {shown}");
-    job.validate().map_err(|e| e.to_string())?;
-    Ok(job)
+    Job::parse(job).map_err(|e| e.to_string())
 }
 
 #[cfg(test)]
@@ -199,7 +198,7 @@ mod tests {
     #[test]
     fn a_cron_job_becomes_a_job_and_what_is_lost_is_said() {
         let import = read(NIGHTLY, "k.yaml").expect("it is one");
-        let job = &import.jobs[0];
+        let job = import.jobs[0].to_file();
         assert_eq!(
             (job.name.as_str(), job.schedule.as_str(), job.timezone.as_str()),
             ("nightly", "0 3 * * 7", "Europe/Berlin")

@@ -79,8 +79,8 @@ fn row(copied: JobSnapshot, now: Wall) -> JobRow {
     let job = copied.spec.job;
     JobRow {
         name: job.name.to_string(),
-        timezone: zone(&job.timezone),
-        placement: job.placement,
+        timezone: zone(job.timezone()),
+        placement: job.placement.kind(),
         owner: copied.owner,
         nodes: copied.nodes,
         next,
@@ -88,7 +88,7 @@ fn row(copied: JobSnapshot, now: Wall) -> JobRow {
         disabled: !job.enabled,
         missing: copied.missing,
         unschedulable: copied.unschedulable,
-        schedule: job.schedule.lines().map(str::trim).collect::<Vec<_>>().join("; "),
+        schedule: job.rules().lines().map(str::trim).collect::<Vec<_>>().join("; "),
     }
 }
 
@@ -200,7 +200,7 @@ pub(crate) async fn waits_on(handle: &Handle, run: &RunId) -> Result<Option<Memb
             !request.taken && matches!(&run.fire, Fire::Asked(id) if *id == request.id)
         };
         let untaken = asked.is_some_and(|asked| asked.requests.iter().any(|request| untaken(&request)));
-        Some((job.spec()?.job.placement, job.owner().cloned(), untaken))
+        Some((job.spec()?.job.placement.kind(), job.owner().cloned(), untaken))
     });
     let Some((placement, owner, untaken)) = known else { return Ok(None) };
     Ok(match placement {
@@ -266,8 +266,9 @@ pub(crate) fn is_expected(handle: &Handle, run: &RunId) -> bool {
         let asked = job.triggers().and_then(|known| known.value.clone());
         let spec = timed(node.view(), &job)?;
         let calendars = node.view().calendars_of(&spec.job);
-        let shards =
-            job.sharding().map_or(spec.job.shards, |sharding| sharding.shard_map.total_of(&spec.job));
+        let shards = job
+            .sharding()
+            .map_or(spec.job.placement.shards(), |sharding| sharding.shard_map.total_of(&spec.job));
         Some((spec, shards, calendars, asked))
     });
     let Some((spec, shards, calendars, asked)) = known else { return false };
@@ -294,7 +295,8 @@ pub(crate) fn has_shards(handle: &Handle, name: &JobName) -> bool {
     handle.with_node(|node| {
         let spec = node.view().find(name).and_then(|job| job.spec());
         spec.is_some_and(|spec| {
-            spec.job.is_broadcast() || spec.job.placement.is_sharded() && spec.job.shards > 1
+            spec.job.placement.is_broadcast()
+                || spec.job.placement.is_sharded() && spec.job.placement.shards() > 1
         })
     })
 }

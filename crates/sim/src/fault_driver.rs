@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::ids::{JobName, LockName, NodeName, RequestId};
 use evenkeel_core::input::{Command, NodeSwitch};
-use evenkeel_core::job::{Job, Placement};
+use evenkeel_core::job::{JobFile, Placement};
 use evenkeel_core::local::Given;
 use evenkeel_core::shards::ShardSet;
 
@@ -61,7 +61,7 @@ pub(crate) struct FaultDriver<'a> {
     ttl: i64,
     undo: BTreeMap<(i64, u64), FaultRecovery>,
     number: u64,
-    jobs: BTreeMap<JobName, Job>,
+    jobs: BTreeMap<JobName, JobFile>,
     peers: Option<PeerFaultDriver<'a>>,
 }
 

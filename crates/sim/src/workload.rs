@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_core::calendar::Calendar;
 use evenkeel_core::ids::{JobName, NodeName};
-use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Work};
+use evenkeel_core::job::{CatchUp, Delivery, JobFile, Placement, Work};
 use evenkeel_core::labels::Labels;
 use evenkeel_core::node::{Quota, Settings, Spread};
 use evenkeel_core::record::Layouts;
@@ -69,7 +69,7 @@ pub struct Workload {
     /// The nodes and their hosts' clocks.
     pub nodes: Vec<(Settings, SimClock)>,
     /// The jobs declared at the beginning.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<JobFile>,
     /// The calendars declared before them, which operators change.
     pub calendars: Vec<Calendar>,
     /// The jobs that operators do not change.
@@ -275,7 +275,7 @@ fn nodes(
     made
 }
 
-fn jobs(random: &mut SimRandom, ttl: i64) -> Vec<Job> {
+fn jobs(random: &mut SimRandom, ttl: i64) -> Vec<JobFile> {
     let count = usize::try_from(random.between(2, 20)).unwrap_or(8);
     let first = random.below(8);
     let last = first + random.below(4);
@@ -298,7 +298,7 @@ fn is_dispatched(name: &JobName) -> bool {
 }
 
 /// A job as operators declare it.
-pub(crate) fn job(name: &JobName, ttl: i64, random: &mut SimRandom) -> Job {
+pub(crate) fn job(name: &JobName, ttl: i64, random: &mut SimRandom) -> JobFile {
     let schedules = [
         "@every 1s",
         "@every 2s",
@@ -315,7 +315,8 @@ pub(crate) fn job(name: &JobName, ttl: i64, random: &mut SimRandom) -> Job {
         1..3 => random.between(500, 2_000),
         _ => random.between(1, 200),
     };
-    let mut job = Job::new(name.clone(), schedule, Work::Command(vec!["run".to_owned(), takes.to_string()]));
+    let mut job =
+        JobFile::new(name.clone(), schedule, Work::Command(vec!["run".to_owned(), takes.to_string()]));
     // The name decides: the delivery guarantee never changes in a job's life, so that the checker can test every run.
     let last = name.as_str().bytes().last().unwrap_or(0);
     job.delivery = if last.is_multiple_of(2) { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
@@ -337,7 +338,7 @@ pub(crate) fn job(name: &JobName, ttl: i64, random: &mut SimRandom) -> Job {
 }
 
 /// Makes a job a sharded one.
-fn shard(job: &mut Job, last: u8, random: &mut SimRandom) {
+fn shard(job: &mut JobFile, last: u8, random: &mut SimRandom) {
     job.placement = Placement::Sharded;
     job.shards = u32::try_from(random.between(1, SHARDS)).unwrap_or(1);
     job.strategy = *random

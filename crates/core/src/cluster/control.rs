@@ -155,17 +155,9 @@ fn declare(ctx: &RuleContext<'_>, job: &Job) -> ItemDecision {
     let (job, operator) = switched.unwrap_or_else(|| (job.clone(), OperatorSwitches::default()));
     let job = &job;
     // Fires that came due beside overlapping runs were never in their way.
-    let times = |job: &Job| {
-        (
-            job.exclude_calendars.clone(),
-            job.require_calendars.clone(),
-            job.enabled,
-            job.overlap.max_concurrent_runs() > 1,
-        )
-    };
-    let same_times =
-        |old: &Spec| old.job.schedule_spec() == job.schedule_spec() && times(&old.job) == times(job);
-    let fixed = if job.is_broadcast() { 0 } else { job.shards };
+    let times = |job: &Job| (job.enabled, job.overlap.max_concurrent_runs() > 1);
+    let same_times = |old: &Spec| old.job.schedule == job.schedule && times(&old.job) == times(job);
+    let fixed = if job.placement.is_broadcast() { 0 } else { job.placement.shards() };
     let spec = Spec {
         version: old.as_ref().map(|o| o.version).or(version).unwrap_or(0) + 1,
         // A changed schedule has no past (plan: editing never fires a past due time).
@@ -185,7 +177,7 @@ fn declare(ctx: &RuleContext<'_>, job: &Job) -> ItemDecision {
 /// `broadcast` are interchangeable: both have shards, which a reshard assigns anew.
 fn misplaced(known: Option<&JobView<'_>>, old: Option<&Spec>, job: &Job) -> Option<alloc::string::String> {
     let both_sharded = |old: &Spec| old.job.placement.is_sharded() && job.placement.is_sharded();
-    if old.is_some_and(|old| old.job.placement != job.placement && !both_sharded(old)) {
+    if old.is_some_and(|old| old.job.placement.kind() != job.placement.kind() && !both_sharded(old)) {
         return Some(format!(
             "job {}: its placement is fixed: delete the job and create it again, or give it another name",
             job.name
@@ -195,7 +187,7 @@ fn misplaced(known: Option<&JobView<'_>>, old: Option<&Spec>, job: &Job) -> Opti
     let shards = known.sharding().is_some_and(|sharding| !sharding.run_states.is_empty());
     let owned = known.owner().is_some();
     let planned = known.dispatched().is_some_and(|state| state.planned);
-    let runs = match job.placement {
+    let runs = match job.placement.kind() {
         Placement::Claimed => shards || planned,
         Placement::Sharded | Placement::Broadcast => owned || planned,
         Placement::Dispatched => owned || shards,
@@ -212,7 +204,8 @@ fn rewrite(ctx: &RuleContext<'_>, name: &JobName, known: Option<JobView<'_>>, re
         None => [Guard::Absent(spec_key.clone()), Guard::Absent(place_key.clone())],
     };
     let old = known.map(|job| job.assignment()).unwrap_or_default();
-    let dispatched = matches!(record, SpecRecord::Live(spec) if spec.job.placement == Placement::Dispatched);
+    let dispatched =
+        matches!(record, SpecRecord::Live(spec) if spec.job.placement.kind() == Placement::Dispatched);
     let enabled = matches!(record, SpecRecord::Live(spec) if spec.job.enabled);
     // Every item is guarded on its node, so this one's owner is there.
     let inherits = old.waits && old.owner.is_none() && !enabled;

@@ -8,7 +8,7 @@ use core::fmt;
 use super::offer::Offer;
 use crate::calendar::Calendar;
 use crate::ids::{CalendarName, JobName, LockName, NodeName, Operation, RequestId, RunId, counted};
-use crate::job::{Job, Occasion};
+use crate::job::{JobFile, Occasion};
 use crate::record::{Handover, PlannerKind, ProcessedItems};
 use crate::settings::Spread;
 use crate::shards::ShardSet;
@@ -17,8 +17,9 @@ use crate::time::Wall;
 /// The commands that a node accepts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
-    /// Create or replace jobs, each on its own; the same declaration twice has one effect (S1-86 … S1-88).
-    Apply(Vec<Job>),
+    /// Create or replace jobs, each on its own; the same declaration twice has one effect (S1-86 … S1-88). The node parses
+    /// them: if one is invalid, none is applied.
+    Apply(Vec<JobFile>),
     /// Create or replace a calendar; the same declaration twice has one effect.
     Calendar(Box<Calendar>),
     /// Delete a calendar that no job names.
@@ -146,7 +147,7 @@ pub struct CommandDescription<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandObject<'a> {
     /// Several jobs.
-    Jobs(&'a [Job]),
+    Jobs(&'a [JobFile]),
     /// A job.
     Job(&'a JobName),
     /// A calendar.

@@ -4,24 +4,16 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
-use super::Job;
+use super::JobFile;
 use crate::ids::CalendarName;
-use crate::schedule::{CalendarFilter, Schedule};
 
 /// The most calendars that a job may name: each of its transactions guards on all of them.
 const CALENDARS_MAX: usize = 8;
 
-impl Job {
+impl JobFile {
     /// Every calendar that it names.
-    pub fn calendars(&self) -> impl Iterator<Item = &CalendarName> {
+    pub(super) fn calendars(&self) -> impl Iterator<Item = &CalendarName> {
         self.exclude_calendars.iter().chain(&self.require_calendars)
-    }
-
-    /// When it is due under these calendars, which are those that it names; `None` for a job that runs only when
-    /// triggered, and where one of them is missing.
-    #[must_use]
-    pub fn schedule_with_calendars(&self, calendars: Option<&CalendarFilter>) -> Option<Schedule> {
-        Some(self.schedule().ok()??.under(calendars?.clone()))
     }
 
     pub(super) fn validate_calendars(&self) -> Result<(), String> {

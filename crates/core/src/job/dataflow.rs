@@ -20,7 +20,7 @@ pub struct Dataflow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
     /// How many items one fetch asks for (S2-23).
-    #[serde(skip_serializing_if = "super::is_one")]
+    #[serde(skip_serializing_if = "super::defaults::is_one")]
     pub fetch: u32,
     /// Whether a run goes on until a fetch is empty (S2-24).
     #[serde(skip_serializing_if = "core::ops::Not::not")]
@@ -37,7 +37,7 @@ struct DataflowFields {
     interval_seconds: Option<u64>,
     #[serde(default, alias = "concurrentDataProcessThreadCount")]
     threads: Option<u32>,
-    #[serde(default = "super::one", alias = "fetchDataCount")]
+    #[serde(default = "super::defaults::one", alias = "fetchDataCount")]
     fetch: u32,
     #[serde(default, alias = "streamingProcess", alias = "streaming-process")]
     streaming: bool,
@@ -77,12 +77,12 @@ mod tests {
     use alloc::string::{String, ToString};
 
     use super::*;
-    use crate::job::Job;
+    use crate::job::{Job, JobFile};
 
-    fn read(fields: &str) -> Result<Job, String> {
+    fn read(fields: &str) -> Result<JobFile, String> {
         let text = format!(r#"{{"name":"j",{fields}}}"#);
-        let job: Job = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-        job.validate().map(|()| job).map_err(|e| e.to_string())
+        let file: JobFile = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+        Job::parse(file).map(|job| job.to_file()).map_err(|e| e.to_string())
     }
 
     /// proves: S2-22, S2-23

@@ -3,12 +3,12 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::Job;
+use super::JobFile;
 
 /// The most runs in a row that may end badly before a job is paused.
 const MOST: u32 = 1_000;
 
-impl Job {
+impl JobFile {
     pub(super) fn validate_pause_after_failures(&self) -> Result<(), String> {
         match self.pause_after_failures {
             None => Ok(()),

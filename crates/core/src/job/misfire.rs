@@ -7,8 +7,8 @@ use crate::time::Millis;
 /// The misfire settings of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MisfireSettings {
-    /// How late a fire may still start, in seconds; `None` for what suits the leases.
-    pub grace: Option<u64>,
+    /// How late a fire may still start; `None` for what suits the leases.
+    pub grace: Option<Millis>,
     /// Which of the older ones are caught up.
     pub catch_up: CatchUp,
     /// What becomes of fires that came due while a run executed.
@@ -23,8 +23,7 @@ impl MisfireSettings {
     /// The misfire policy under leases of `ttl`.
     #[must_use]
     pub fn policy(&self, ttl: Millis) -> MisfirePolicy {
-        let own = self.grace.map(|secs| Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000)));
-        let grace = own.unwrap_or_else(|| default_grace(ttl));
+        let grace = self.grace.unwrap_or_else(|| default_grace(ttl));
         // A fire that may wait for a run may also wait for a node to run it.
         let catch_up = match self.overlap {
             Overlap::Queue(n) => CatchUp::All(n),

@@ -138,15 +138,15 @@ fn span(word: &str, text: &str) -> Result<Option<Millis>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Job;
+    use crate::job::{Job, JobFile};
 
     fn read(schedule: &str, notify: &str) -> Result<Notify, String> {
         let schedule =
             if schedule.is_empty() { String::new() } else { format!(r#""schedule":"{schedule}","#) };
         let text = format!(r#"{{"name":"j","function":"f",{schedule}"notify":{notify}}}"#);
-        let job: Job = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-        job.validate().map_err(|e| e.to_string())?;
-        Ok(*job.notify.unwrap())
+        let file: JobFile = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+        let job = Job::parse(file).map_err(|e| e.to_string())?;
+        Ok(*job.to_file().notify.unwrap())
     }
 
     #[test]

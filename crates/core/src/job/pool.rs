@@ -22,16 +22,15 @@ mod tests {
     use alloc::string::ToString;
 
     use super::*;
-    use crate::job::{Job, Placement, Work};
+    use crate::job::{Job, JobFile, Placement, Work};
 
     #[test]
     fn what_makes_no_sense_is_refused_with_the_fix() {
         let said = |limit, monitor| {
-            let job = Job::new("j".parse().unwrap(), "", Work::Function("f".into()));
+            let file = JobFile::new("j".parse().unwrap(), "", Work::Function("f".into()));
             let pool = Some(Pool { name: "p".parse().unwrap(), limit });
-            Job { pool, monitor_execution: monitor, placement: Placement::Sharded, ..job }
-                .validate()
-                .map_err(|e| e.to_string())
+            let file = JobFile { pool, monitor_execution: monitor, placement: Placement::Sharded, ..file };
+            Job::parse(file).map(drop).map_err(|e| e.to_string())
         };
         assert!(said(0, true).unwrap_err().contains("allowed are 1 to 500"));
         assert!(said(501, true).unwrap_err().contains("allowed are 1 to 500"));

@@ -109,12 +109,12 @@ mod tests {
     use alloc::format;
 
     use super::*;
-    use crate::job::Job;
+    use crate::job::{Job, JobFile};
 
-    fn read(fields: &str) -> Result<Job, String> {
+    fn read(fields: &str) -> Result<JobFile, String> {
         let text = format!(r#"{{"name":"j",{fields}}}"#);
-        let job: Job = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-        job.validate().map(|()| job).map_err(|e| e.to_string())
+        let file: JobFile = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+        Job::parse(file).map(|job| job.to_file()).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(list.command.argv(), ["a", "|", "b"]);
         for job in [job, list] {
             let text = serde_json::to_string(&job).unwrap();
-            assert_eq!(serde_json::from_str::<Job>(&text).unwrap(), job);
+            assert_eq!(serde_json::from_str::<JobFile>(&text).unwrap(), job);
         }
         let wrong = |fields| read(fields).unwrap_err();
         assert!(wrong(r#""command":"a | b""#).contains("or set shell = true"));
@@ -145,7 +145,7 @@ mod tests {
         let job = read(fields).unwrap();
         assert_eq!(serde_json::to_string(&job).unwrap(), format!(r#"{{"name":"j",{fields}}}"#));
         let LaunchSettings { directory, environment, inherit, stdin, user, limits, dataflow } =
-            job.launch_settings();
+            Job::parse(job).unwrap().work.launch_settings();
         assert_eq!(dataflow, None);
         assert_eq!((user.as_str(), limits.files), ("u", Some(9)));
         assert_eq!((directory.as_str(), stdin.as_str()), ("/tmp", "x"));

@@ -3,35 +3,37 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::Job;
+use super::convert::whole_seconds;
+use super::{JobFile, JobParts};
 use crate::time::{Millis, Wall};
 
 /// The longest span of whole seconds that a job may have, in seconds: 366 days, as spans are read.
 const SPAN_MAX: u64 = 366 * 24 * 3_600;
 
-impl Job {
+impl JobParts {
     /// The time that is left at this moment for a run which began then; `None` where it has no limit. A run that began
     /// later than now did so by a clock that was ahead, and has all its time.
     #[must_use]
     pub fn time_left(&self, began: Wall, now: Wall) -> Option<Millis> {
-        Some(began.min(now) + seconds(self.run_timeout?) - now)
+        Some(began.min(now) + self.run_timeout? - now)
     }
 
     /// The time limit of an attempt that starts now, of a run that began then: its own, and no more than the run's.
     #[must_use]
     pub fn attempt_time(&self, began: Wall, now: Wall) -> Option<Millis> {
         let left = self.time_left(began, now).map(|left| left.max(Millis(1)));
-        let own = self.timeout.map(seconds);
-        own.into_iter().chain(left).min()
+        self.timeout.into_iter().chain(left).min()
     }
 
     /// Why a run that began then is not attempted again at this moment; `None` where it may be.
     #[must_use]
     pub fn time_is_over(&self, began: Wall, at: Wall) -> Option<String> {
         let over = self.time_left(began, at).is_some_and(|left| left <= Millis::ZERO);
-        over.then(|| format!("its run_timeout of {} s is over", self.run_timeout.unwrap_or(0)))
+        over.then(|| format!("its run_timeout of {} s is over", self.run_timeout.map_or(0, whole_seconds)))
     }
+}
 
+impl JobFile {
     /// Limits numbers that an embedding program gives to those that can be parsed.
     pub(super) fn validate_spans(&self) -> Result<(), String> {
         let spans = [
@@ -61,20 +63,20 @@ impl Job {
     }
 }
 
-fn seconds(secs: u64) -> Millis {
-    Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000))
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::string::ToString;
 
     use super::*;
-    use crate::job::Work;
+    use crate::job::{Job, JobError, Work};
+
+    fn parse(timeout: Option<u64>, run_timeout: Option<u64>) -> Result<Job, JobError> {
+        let file = JobFile::new("j".parse().unwrap(), "", Work::Function("f".into()));
+        Job::parse(JobFile { timeout, run_timeout, ..file })
+    }
 
     fn job(timeout: Option<u64>, run_timeout: Option<u64>) -> Job {
-        let job = Job::new("j".parse().unwrap(), "", Work::Function("f".into()));
-        Job { timeout, run_timeout, ..job }
+        parse(timeout, run_timeout).unwrap()
     }
 
     #[test]
@@ -93,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_with_the_fix() {
-        let said = |timeout, run| job(timeout, run).validate().map_err(|e| e.to_string());
+        let said = |timeout, run| parse(timeout, run).map(drop).map_err(|e| e.to_string());
         assert!(said(None, Some(0)).unwrap_err().contains("leave it out for none"));
         assert!(said(Some(11), Some(10)).unwrap_err().contains("raise it or leave the timeout out"));
         assert_eq!(said(Some(10), Some(10)), Ok(()));

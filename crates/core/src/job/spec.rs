@@ -39,6 +39,12 @@ pub enum SwitchPosition {
     Off,
 }
 
+impl From<bool> for SwitchPosition {
+    fn from(on: bool) -> Self {
+        if on { Self::On } else { Self::Off }
+    }
+}
+
 /// When an operator set a switch, and under which name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SwitchOrigin {
@@ -92,15 +98,20 @@ impl Spec {
     /// The declaration as it was applied, whatever an operator has switched since.
     #[must_use]
     pub fn declared(&self) -> Job {
-        let declared = self.operator.enabled.as_ref().map_or(self.job.enabled, |switch| switch.declared);
-        Job { enabled: declared, ..self.job.clone() }
+        self.job.clone().with_enabled(self.is_declared_enabled().into())
+    }
+
+    /// Whether the declaration as it was applied enables the job.
+    #[must_use]
+    pub fn is_declared_enabled(&self) -> bool {
+        self.operator.enabled.as_ref().map_or(self.job.enabled, |switch| switch.declared)
     }
 
     /// Sets an operator's enabled switch. Where it equals the file's declaration, no earlier switch is left.
     pub fn switch_enabled(&mut self, to: SwitchPosition, origin: SwitchOrigin) {
         let on = to == SwitchPosition::On;
-        let declared = self.declared().enabled;
-        self.job.enabled = on;
+        let declared = self.is_declared_enabled();
+        self.job = self.job.clone().with_enabled(to);
         self.operator.enabled = (on != declared).then_some(EnabledSwitch { declared, origin });
     }
 
@@ -108,23 +119,23 @@ impl Spec {
     /// field against the last one.
     #[must_use]
     pub fn redeclared(&self, job: &Job) -> (Job, OperatorSwitches) {
-        if job.enabled != self.declared().enabled {
+        if job.enabled != self.is_declared_enabled() {
             let operator = OperatorSwitches { enabled: None, ..self.operator.clone() };
             return (job.clone(), operator);
         }
-        (Job { enabled: self.job.enabled, ..job.clone() }, self.operator.clone())
+        (job.clone().with_enabled(self.job.enabled.into()), self.operator.clone())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Work;
+    use crate::job::{JobFile, Work};
 
     fn spec(enabled: bool) -> Spec {
-        let mut job = Job::new("j".parse().unwrap(), "@daily", Work::Function("f".into()));
-        job.enabled = enabled;
-        Spec::new(job, 1, Wall(0))
+        let mut file = JobFile::new("j".parse().unwrap(), "@daily", Work::Function("f".into()));
+        file.enabled = enabled;
+        Spec::new(Job::parse(file).unwrap(), 1, Wall(0))
     }
 
     fn ops() -> SwitchOrigin {
@@ -143,7 +154,8 @@ mod tests {
             assert_eq!(switched.job.enabled, !declared, "what holds");
             assert_eq!(switched.declared(), spec(declared).job);
 
-            let reworded = Job { description: "new".into(), ..spec(declared).job };
+            let reworded = JobFile { description: "new".into(), ..spec(declared).job.to_file() };
+            let reworded = Job::parse(reworded).unwrap();
             let (job, operator) = switched.redeclared(&reworded);
             assert_eq!((job.enabled, operator), (!declared, switched.operator.clone()));
 

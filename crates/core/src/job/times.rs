@@ -1,13 +1,136 @@
 //! When a job fires, as its declaration says: its schedule, and what becomes of late fires.
 
-use super::{Job, MisfireSettings};
-use crate::due::CatchUpSpread;
-use crate::schedule::{Schedule, ScheduleSpec};
-use crate::time::{SpanLimits, TimeSpan, TimeSpanError};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::mem::take;
 
-impl Job {
-    /// The first timing field that is set in a job that runs only when triggered.
-    pub(super) fn moot_without_schedule(&self) -> Option<&'static str> {
+use super::{JobFile, JobParts, MisfireSettings};
+use crate::due::CatchUpSpread;
+use crate::ids::CalendarName;
+use crate::schedule::{CalendarFilter, Dst, Schedule, ScheduleError, ScheduleSpec};
+
+/// When a job is due, as it was written.
+///
+/// It stays a text. The registry keeps the spelling, so a parsed [`Schedule`] would be held beside the text, and a rule that
+/// decodes a job for its other parts would parse cron rules and a time zone each time. The view keeps the schedule of a job
+/// parsed where it fires it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct JobSchedule {
+    /// The rules, one a line.
+    pub rules: String,
+    /// The IANA time zone in which they are read; UTC when empty.
+    pub timezone: String,
+    /// What clock changes do to it; when absent each rule's own default.
+    pub dst: Option<Dst>,
+    /// The first moment at which it may be due; none when empty.
+    pub start_at: String,
+    /// The moment from which on it is not due any more; none when empty.
+    pub end_at: String,
+    /// How far each fire may be moved; not at all when empty.
+    pub jitter: String,
+    /// It is not due at a moment that one of these calendars holds.
+    pub exclude_calendars: Vec<CalendarName>,
+    /// It is due only at moments that all of these calendars hold.
+    pub require_calendars: Vec<CalendarName>,
+}
+
+impl JobSchedule {
+    /// The schedule of a declaration, taken out of it.
+    pub(super) fn take(file: &mut JobFile) -> Result<Option<Self>, String> {
+        if file.schedule.is_empty() {
+            file.validate_schedule_keys()?;
+            return file.validate_calendars().map(|()| None);
+        }
+        Ok(Some(Self {
+            rules: take(&mut file.schedule),
+            timezone: take(&mut file.timezone),
+            dst: file.dst,
+            start_at: take(&mut file.start_at),
+            end_at: take(&mut file.end_at),
+            jitter: take(&mut file.jitter),
+            exclude_calendars: take(&mut file.exclude_calendars),
+            require_calendars: take(&mut file.require_calendars),
+        }))
+    }
+
+    /// Writes the schedule into a declaration.
+    pub(super) fn write(&self, file: &mut JobFile) {
+        let Self { rules, timezone, dst, start_at, end_at, jitter, exclude_calendars, require_calendars } =
+            self.clone();
+        (file.schedule, file.timezone, file.dst) = (rules, timezone, dst);
+        (file.start_at, file.end_at, file.jitter) = (start_at, end_at, jitter);
+        (file.exclude_calendars, file.require_calendars) = (exclude_calendars, require_calendars);
+    }
+}
+
+impl JobParts {
+    /// The schedule, parsed, without calendars; `None` for a job that runs only when triggered manually.
+    ///
+    /// # Errors
+    /// A newer version wrote a text that this one cannot read.
+    pub fn schedule(&self) -> Result<Option<Schedule>, ScheduleError> {
+        let Some(schedule) = &self.schedule else { return Ok(None) };
+        let JobSchedule { rules, timezone, dst, start_at, end_at, jitter, .. } = schedule;
+        let name = self.name.as_str();
+        Schedule::read(&ScheduleSpec { text: rules, timezone, name, dst: *dst, start_at, end_at, jitter })
+            .map(Some)
+    }
+
+    /// When it is due under these calendars, which are those that it names; `None` for a job that runs only when
+    /// triggered, and where one of them is missing.
+    #[must_use]
+    pub fn schedule_with_calendars(&self, calendars: Option<&CalendarFilter>) -> Option<Schedule> {
+        Some(self.schedule().ok()??.under(calendars?.clone()))
+    }
+
+    /// The rules of its schedule as written, one a line; empty for a job that runs only when triggered manually.
+    #[must_use]
+    pub fn rules(&self) -> &str {
+        self.schedule.as_ref().map_or("", |schedule| &schedule.rules)
+    }
+
+    /// The time zone of its schedule as written; empty for UTC.
+    #[must_use]
+    pub fn timezone(&self) -> &str {
+        self.schedule.as_ref().map_or("", |schedule| &schedule.timezone)
+    }
+
+    /// The calendars that leave moments out.
+    #[must_use]
+    pub fn exclude_calendars(&self) -> &[CalendarName] {
+        self.schedule.as_ref().map_or(&[], |schedule| &schedule.exclude_calendars)
+    }
+
+    /// The calendars outside of which it is not due.
+    #[must_use]
+    pub fn require_calendars(&self) -> &[CalendarName] {
+        self.schedule.as_ref().map_or(&[], |schedule| &schedule.require_calendars)
+    }
+
+    /// Every calendar that it names.
+    pub fn calendars(&self) -> impl Iterator<Item = &CalendarName> {
+        self.exclude_calendars().iter().chain(self.require_calendars())
+    }
+
+    /// Its misfire settings.
+    #[must_use]
+    pub fn misfire_settings(&self) -> MisfireSettings {
+        let spread = self.misfire.spread.as_ref();
+        let seed = || crate::schedule::seed(self.name.as_str());
+        MisfireSettings {
+            grace: self.misfire.grace,
+            catch_up: self.misfire.catch_up,
+            overlap: self.overlap,
+            age: self.misfire.window.as_ref().map(super::SpanText::length),
+            spread: spread.map(|span| CatchUpSpread { span: span.length(), seed: seed() }),
+        }
+    }
+}
+
+impl JobFile {
+    /// Refuses keys about times in a job that runs only when triggered.
+    pub(super) fn validate_schedule_keys(&self) -> Result<(), String> {
         let keys = [
             ("timezone", !self.timezone.is_empty()),
             ("dst", self.dst.is_some()),
@@ -15,52 +138,21 @@ impl Job {
             ("end_at", !self.end_at.is_empty()),
             ("jitter", !self.jitter.is_empty()),
         ];
-        keys.into_iter().find(|(_, written)| self.schedule.is_empty() && *written).map(|(key, _)| key)
+        match keys.into_iter().find(|(_, written)| self.schedule.is_empty() && *written) {
+            Some((key, _)) => Err(format!(
+                "{key} says how a schedule is read, and the schedule is empty: give schedule, or leave {key} out"
+            )),
+            None => Ok(()),
+        }
     }
 
-    /// The schedule, parsed, without calendars; `None` for a job that runs only when triggered manually.
-    ///
-    /// # Errors
-    /// The text or the zone is invalid.
-    pub fn schedule(&self) -> Result<Option<Schedule>, crate::schedule::ScheduleError> {
-        let times = self.schedule_spec();
-        if times == (ScheduleSpec { name: times.name, ..ScheduleSpec::default() }) {
+    /// The schedule, parsed, without calendars; `None` where there is none.
+    pub(super) fn read_schedule(&self) -> Result<Option<Schedule>, ScheduleError> {
+        if self.schedule.is_empty() {
             return Ok(None);
         }
-        Schedule::read(&times).map(Some)
-    }
-
-    /// Its misfire settings.
-    ///
-    /// # Errors
-    /// A duration is invalid.
-    pub fn misfire_settings(&self) -> Result<MisfireSettings, TimeSpanError> {
-        let span = |word, text: &str| match text {
-            "" => Ok(None),
-            _ => TimeSpan::parse(word, text, SpanLimits::SCHEDULE).map(|span| Some(span.millis())),
-        };
-        let spread = span("catch_up_spread", &self.catch_up_spread)?;
-        Ok(MisfireSettings {
-            grace: self.misfire_grace,
-            catch_up: self.catch_up,
-            overlap: self.overlap,
-            age: span("catch_up_window", &self.catch_up_window)?,
-            spread: spread
-                .map(|span| CatchUpSpread { span, seed: crate::schedule::seed(self.name.as_str()) }),
-        })
-    }
-
-    /// Its timing fields without calendars. A change of any of these changes when it is due.
-    #[must_use]
-    pub fn schedule_spec(&self) -> ScheduleSpec<'_> {
-        ScheduleSpec {
-            text: &self.schedule,
-            timezone: &self.timezone,
-            name: self.name.as_str(),
-            dst: self.dst,
-            start_at: &self.start_at,
-            end_at: &self.end_at,
-            jitter: &self.jitter,
-        }
+        let Self { schedule: text, timezone, dst, start_at, end_at, jitter, .. } = self;
+        let name = self.name.as_str();
+        Schedule::read(&ScheduleSpec { text, timezone, name, dst: *dst, start_at, end_at, jitter }).map(Some)
     }
 }

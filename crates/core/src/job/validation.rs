@@ -5,16 +5,87 @@ use alloc::string::{String, ToString};
 
 use super::dataflow::{Dataflow, FETCH_MAX, INTERVAL_MAX, THREADS_MAX};
 use super::http::Http;
-use super::limits::Limits;
 use super::notify::Notify;
 use super::overlap::{CONCURRENT_RUNS_MAX, Overlap, QUEUE_MAX};
 use super::pool::AT_MOST_MAX;
-use super::program::{LaunchSettings, OWN, Program};
-use super::retry::Backoff;
-use super::{Job, Placement};
+use super::span_text::SpanText;
+use super::{CATCH_UP_MAX, JobError, JobFile, Placement, SPEC_BYTES_MAX};
 use crate::due::CatchUp;
+use crate::shards::SHARDS_MAX;
 
-impl Job {
+impl JobFile {
+    /// Checks everything that can be checked without a registry, in bounded time.
+    ///
+    /// # Errors
+    /// An invalid field: the error names it and says what is allowed.
+    pub(super) fn validate(&self) -> Result<(), JobError> {
+        let fail = |text: String| Err(JobError(format!("job {}: {text}", self.name)));
+        if let Err(text) = self.validate_schedule_keys() {
+            return fail(text);
+        }
+        if let Err(e) = self.read_schedule() {
+            let place = e.span().map_or_else(String::new, |at| match at.line {
+                0 => format!(" (at character {} of its schedule)", at.column + 1),
+                n => format!(" (at character {} of its rule {})", at.column + 1, n + 1),
+            });
+            return fail(format!("{e}{place}"));
+        }
+        if self.shards == 0 || self.shards > SHARDS_MAX {
+            return fail(format!("shards is {}, allowed are 1 to {SHARDS_MAX}", self.shards));
+        }
+        if let Err(text) = self
+            .validate_calendars()
+            .and_then(|()| self.validate_placement())
+            .and_then(|()| self.validate_pool())
+        {
+            return fail(text);
+        }
+        if self.shard_parameters.len() > self.shards as usize {
+            return fail(format!(
+                "shard_parameters has one for shard {}, but the last shard is {}: raise shards or leave it out",
+                self.shard_parameters.len() - 1,
+                self.shards - 1
+            ));
+        }
+        if let CatchUp::All(n) = self.catch_up
+            && (n == 0 || n > CATCH_UP_MAX)
+        {
+            return fail(format!("catch_up.all is {n}, allowed are 1 to {CATCH_UP_MAX}"));
+        }
+        let spans = [("catch_up_spread", &self.catch_up_spread), ("catch_up_window", &self.catch_up_window)];
+        if let Some(Err(e)) =
+            spans.map(|(key, text)| SpanText::parse(key, text.clone())).into_iter().find(Result::is_err)
+        {
+            return fail(e.to_string());
+        }
+        let refined = !self.catch_up_window.is_empty() || !self.catch_up_spread.is_empty();
+        if refined && self.catch_up == CatchUp::Skip {
+            return fail(
+                "catch_up_window and catch_up_spread are for jobs that make fires up: leave them out".into(),
+            );
+        }
+        if self.timeout == Some(0) {
+            return fail("timeout is 0 seconds: leave it out for none".to_string());
+        }
+        if let Err(text) = self
+            .validate_spans()
+            .and_then(|()| self.validate_run_timeout())
+            .and_then(|()| self.validate_program())
+            .and_then(|()| self.validate_retry())
+            .and_then(|()| self.validate_pause_after_failures())
+            .and_then(|()| self.validate_overlap())
+            .and_then(|()| self.validate_follows_runs())
+            .and_then(|()| self.validate_dataflow())
+            .and_then(|()| self.validate_notify())
+        {
+            return fail(text);
+        }
+        match serde_json::to_vec(self) {
+            Ok(bytes) if bytes.len() <= SPEC_BYTES_MAX => Ok(()),
+            _ => fail(format!("the declaration is larger than {SPEC_BYTES_MAX} bytes")),
+        }
+    }
+
     pub(super) fn validate_dataflow(&self) -> Result<(), String> {
         let Some(Dataflow { interval, threads, fetch, .. }) = self.dataflow else { return Ok(()) };
         if self.function.is_empty() {
@@ -50,7 +121,7 @@ impl Job {
 
     /// Refuses combinations that fires counted from the end of the run before do not allow.
     pub(super) fn validate_follows_runs(&self) -> Result<(), String> {
-        if !self.schedule().ok().flatten().is_some_and(|schedule| schedule.follows_runs()) {
+        if !self.read_schedule().ok().flatten().is_some_and(|schedule| schedule.follows_runs()) {
             return Ok(());
         }
         if self.placement != Placement::Claimed {
@@ -80,7 +151,8 @@ impl Job {
         Ok(())
     }
 
-    pub(super) fn validate_overlap(&self) -> Result<(), String> {
+    /// Refuses an overlap setting of a job with shards.
+    pub(super) fn validate_overlap_placement(&self) -> Result<(), String> {
         if self.overlap != Overlap::Forbid && self.placement.is_sharded() {
             return Err(
                 "overlap is for jobs that are not sharded: leave it out; what a shard misses while it \
@@ -88,6 +160,11 @@ impl Job {
                     .into(),
             );
         }
+        Ok(())
+    }
+
+    pub(super) fn validate_overlap(&self) -> Result<(), String> {
+        self.validate_overlap_placement()?;
         match self.overlap {
             Overlap::Queue(n) if n == 0 || n > QUEUE_MAX => {
                 Err(format!("overlap.queue is {n}, allowed are 1 to {QUEUE_MAX}; \"skip\" lets nothing wait"))
@@ -114,124 +191,6 @@ impl Job {
             true => Ok(()),
             false => Err("a pool counts the runs that go on, which takes monitor_execution = true".into()),
         }
-    }
-
-    /// The launch settings of its command.
-    #[must_use]
-    pub fn launch_settings(&self) -> LaunchSettings {
-        LaunchSettings {
-            directory: self.directory.clone(),
-            environment: self.environment.clone(),
-            inherit: self.inherit.clone(),
-            stdin: self.stdin.clone(),
-            user: self.user.clone(),
-            limits: self.limits.clone(),
-            dataflow: self.dataflow,
-        }
-    }
-
-    pub(super) fn validate_program(&self) -> Result<(), String> {
-        match (self.command.is_none(), self.function.is_empty(), self.http.is_none()) {
-            (true, true, true) => {
-                return Err("it does nothing: give command = [program, arguments…], function or http".into());
-            }
-            (false, true, true) => self.validate_command()?,
-            (true, false, true) => self.validate_no_program("calls a function")?,
-            (true, true, false) => {
-                self.validate_no_program("makes a request")?;
-                self.validate_http()?;
-            }
-            _ => return Err("give one of command, function and http, not more".into()),
-        }
-        let texts = self.command.texts().chain(&self.shard_parameters).chain([&self.parameter]);
-        if texts.into_iter().any(|text| text.contains('\0')) {
-            return Err("command or parameters hold a NUL character, which no program can be given".into());
-        }
-        Ok(())
-    }
-
-    /// Refuses fields of a process in a job without one.
-    fn validate_no_program(&self, does: &str) -> Result<(), String> {
-        let fields = [
-            ("shell", !self.shell),
-            ("directory", self.directory.is_empty()),
-            ("environment", self.environment.is_empty()),
-            ("inherit", self.inherit.is_empty()),
-            ("stdin", self.stdin.is_empty()),
-            ("user", self.user.is_empty()),
-            ("limits", self.limits == Limits::default()),
-        ];
-        match fields.into_iter().find(|(_, absent)| !absent) {
-            Some((field, _)) => Err(format!("{field} is for commands: leave it out of a job that {does}")),
-            None => Ok(()),
-        }
-    }
-
-    fn validate_command(&self) -> Result<(), String> {
-        match (&self.command, self.shell) {
-            (Program::Line(_), false) => {
-                return Err(
-                    "command is a text, which only a shell reads: write it as a list of the program and its \
-                            arguments, or set shell = true"
-                        .into(),
-                );
-            }
-            (Program::Argv(_), true) => {
-                return Err(
-                    "shell = true takes command as one text: write command = \"…\", or leave shell out"
-                        .into(),
-                );
-            }
-            (Program::Line(line), true) if line.trim().is_empty() => {
-                return Err("command says nothing to the shell".into());
-            }
-            (Program::Argv(argv), false) if argv.first().is_some_and(|program| program.trim().is_empty()) => {
-                return Err("command names no program".into());
-            }
-            _ => {}
-        }
-        if !self.directory.is_empty() && !self.directory.starts_with('/') || self.directory.contains('\0') {
-            return Err(format!(
-                "directory is {:?}: write the whole path, which begins with /",
-                self.directory
-            ));
-        }
-        if self.user.contains(['\0', ':', '/', ' ', '\t', '\n']) {
-            return Err(format!("user is {:?}, which is no user's name", self.user));
-        }
-        self.limits.read()?;
-        self.validate_environment()
-    }
-
-    fn validate_environment(&self) -> Result<(), String> {
-        let names = self.environment.keys().map(|name| ("environment", name));
-        for (field, name) in names.chain(self.inherit.iter().map(|name| ("inherit", name))) {
-            if name.is_empty() || name.contains(['=', '\0']) {
-                return Err(format!(
-                    "{field} names {name:?}: a variable's name is not empty and holds no = and no NUL"
-                ));
-            }
-            if name.starts_with(OWN) {
-                return Err(format!(
-                    "{field} names {name}: variables that begin with {OWN} are set for every run and never the node's own"
-                ));
-            }
-        }
-        if let Some(name) = self.inherit.iter().find(|name| self.environment.contains_key(*name)) {
-            return Err(format!("environment and inherit both name {name}: once is enough"));
-        }
-        match self.environment.iter().find(|(_, value)| value.contains('\0')) {
-            Some((name, _)) => {
-                Err(format!("environment gives {name} a NUL character, which no program can be given"))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// The retry settings of its runs; `None` when they are not attempted again.
-    #[must_use]
-    pub fn backoff(&self) -> Option<Backoff> {
-        self.retry.as_ref()?.read().ok()
     }
 
     pub(super) fn validate_retry(&self) -> Result<(), String> {

@@ -146,12 +146,12 @@ mod tests {
     use alloc::format;
     use alloc::string::{String, ToString};
 
-    use crate::job::Job;
+    use crate::job::{Job, JobFile};
 
-    fn read(fields: &str) -> Result<Job, String> {
+    fn read(fields: &str) -> Result<JobFile, String> {
         let text = format!(r#"{{"name":"j","function":"f",{fields}}}"#);
-        let job: Job = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-        job.validate().map(|()| job).map_err(|e| e.to_string())
+        let file: JobFile = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+        Job::parse(file).map(|job| job.to_file()).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!((job.max_clock_skew, job.reshard_timeout), (Some(2), 60));
         let text = serde_json::to_string(&job).unwrap();
         assert!(text.contains(r#""timeout":"1m","run_timeout":"1h30m","misfire_grace":"0s""#), "{text}");
-        assert_eq!(serde_json::from_str::<Job>(&text).unwrap(), job, "what is kept is read back");
+        assert_eq!(serde_json::from_str::<JobFile>(&text).unwrap(), job, "what is kept is read back");
         let counted = read(r#""dataflow":{"interval":"5m"}"#).unwrap().dataflow.unwrap();
         assert_eq!(counted.interval, 300);
         assert_eq!(read(r#""timeout":null"#).unwrap().timeout, None);
@@ -230,8 +230,9 @@ mod tests {
             r#""http":{"url":"http://h/","method":""}"#,
             r#""http":{"url":"https://h/","ca":""}"#,
         ] {
-            let said =
-                serde_json::from_str::<Job>(&format!(r#"{{"name":"j",{empty}}}"#)).unwrap_err().to_string();
+            let said = serde_json::from_str::<JobFile>(&format!(r#"{{"name":"j",{empty}}}"#))
+                .unwrap_err()
+                .to_string();
             assert!(
                 said.starts_with("is empty: ") || said.starts_with("is an empty list: "),
                 "{empty}: {said}"

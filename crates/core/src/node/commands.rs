@@ -5,13 +5,14 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt::Display;
 
 use super::absorb::landed;
 use super::{EarliestWake, Node};
 use crate::effect::{Effect, Event, StopReason, Ticket};
 use crate::ids::{Fire, JobName, NodeName, RunId};
 use crate::input::{Answer, Command, CommandId, NodeSwitch, Offer, Refusal};
-use crate::job::Job;
+use crate::job::{Job, JobError, JobFile};
 use crate::lifecycle;
 use crate::local::{CommandItem, CommitScope, Given, ItemOutcome};
 use crate::placement::claims;
@@ -35,11 +36,16 @@ impl Node {
         command: Command,
         effects: &mut Vec<Effect>,
     ) {
-        if let Some(wrong) = self.invalid_reason(&command) {
-            return refuse(ask, Refusal::Invalid, format!("{wrong}; nothing was applied"), effects);
-        }
+        let invalid = |wrong: &dyn Display| format!("{wrong}; nothing was applied");
         let items: Vec<CommandItem> = match command {
-            Command::Apply(jobs) => jobs.into_iter().map(|job| CommandItem::Job(Box::new(job))).collect(),
+            Command::Apply(files) => match self.parse_jobs(files) {
+                Ok(jobs) => jobs.into_iter().map(|job| CommandItem::Job(Box::new(job))).collect(),
+                Err(wrong) => return refuse(ask, Refusal::Invalid, invalid(&wrong), effects),
+            },
+            Command::Calendar(calendar) => match calendar.read() {
+                Ok(_) => [CommandItem::Command(Command::Calendar(calendar))].into(),
+                Err(wrong) => return refuse(ask, Refusal::Invalid, invalid(&wrong), effects),
+            },
             Command::Shutdown(job) => self.items_for_all_nodes(&job, NodeSwitch::Shutdown),
             Command::Offer(offers) => return self.take_offers(now, ask, offers, effects),
             Command::Kill(run) if self.executes(&run) => return self.kill(ask, &run, effects),
@@ -70,17 +76,13 @@ impl Node {
         self.local.commands.accept(ask, by, items, now.mono + PATIENCE);
     }
 
-    /// The reason why a declaration is invalid, if it is: then nothing of it is applied.
-    fn invalid_reason(&self, command: &Command) -> Option<String> {
-        let class = self.local.settings.class;
-        match command {
-            Command::Apply(jobs) => {
-                let wrong = |job: &Job| job.validate().and_then(|()| job.suits(class)).err();
-                jobs.iter().find_map(wrong).map(|wrong| format!("{wrong}"))
-            }
-            Command::Calendar(calendar) => calendar.read().err().map(|wrong| format!("{wrong}")),
-            _ => None,
-        }
+    /// The declared jobs, parsed, if this registry's durability is enough for each of them.
+    fn parse_jobs(&self, files: Vec<JobFile>) -> Result<Vec<Job>, JobError> {
+        let parse = |file| {
+            let job = Job::parse(file)?;
+            job.suits(self.local.settings.class).map(|()| job)
+        };
+        files.into_iter().map(parse).collect()
     }
 
     /// Answers items whose time is over.

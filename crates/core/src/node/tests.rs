@@ -12,7 +12,7 @@ use crate::input::{
     Answer, ApplyResult, ClusterSetting, Command, CommandId, LeaseEvent, OfferAnswer, Refusal, RunEvent,
     RunOutcome,
 };
-use crate::job::{Job, Retry, Work};
+use crate::job::{Job, JobFile, Retry, Work};
 use crate::registry::{ChangeBatch, DurabilityClass, LeaseGrant, Revision, Txn, TxnOutcome};
 use crate::store::Store;
 use crate::time::Wall;
@@ -137,8 +137,8 @@ fn settings(name: &str) -> Settings {
     }
 }
 
-fn job(name: &str, schedule: &str) -> Job {
-    Job::new(name.parse().unwrap(), schedule, Work::Command(["true".to_string()].into()))
+fn job(name: &str, schedule: &str) -> JobFile {
+    JobFile::new(name.parse().unwrap(), schedule, Work::Command(["true".to_string()].into()))
 }
 
 impl TestCluster {
@@ -378,7 +378,7 @@ fn a_job_fires_on_each_second_once() {
 #[test]
 fn what_a_node_wrote_it_knows_as_it_stands() {
     let mut world = TestCluster { takes: 300, fails: 1, delay: 20, ..TestCluster::with(&["a"]) };
-    let failing = Job {
+    let failing = JobFile {
         retry: Some(Retry {
             max_retries: 3,
             delay: "1s".into(),

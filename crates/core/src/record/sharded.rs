@@ -183,7 +183,7 @@ impl ShardMap {
     /// The number of shards of the next fire, as far as it is known: of a broadcast job, the present number.
     #[must_use]
     pub fn total_of(&self, job: &Job) -> u32 {
-        if job.is_broadcast() { self.total } else { job.shards }
+        if job.placement.is_broadcast() { self.total } else { job.placement.shards() }
     }
 
     /// Whether each node has one shard, beside draining ones.

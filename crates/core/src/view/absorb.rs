@@ -208,7 +208,7 @@ impl View {
             _ => None,
         };
         let enabled = declared.is_some_and(|job| job.enabled);
-        let placement = declared.map_or(Placement::default(), |job| job.placement);
+        let placement = declared.map_or(Placement::default(), |job| job.placement.kind());
         let priority = declared.map_or(Priority::default(), |job| job.priority);
         let pool = declared.and_then(|job| job.pool.as_ref()).map(|pool| pool.name.clone());
         let group = declared.map_or(GroupId::EVERYWHERE, |job| self.group_of(&job.node_selector));

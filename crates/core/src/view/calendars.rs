@@ -68,7 +68,7 @@ impl View {
         let list = |names: &[CalendarName]| -> Option<Vec<_>> {
             names.iter().map(|name| Some((name.clone(), self.times_of(name)?.clone()))).collect()
         };
-        Some(CalendarFilter::new(list(&job.exclude_calendars)?, list(&job.require_calendars)?))
+        Some(CalendarFilter::new(list(job.exclude_calendars())?, list(job.require_calendars())?))
     }
 
     /// Fires up to this moment are ignored: the last such change of the job, or of a calendar that it names.
@@ -100,7 +100,7 @@ impl View {
             paused: spec.paused,
             enabled: job.enabled,
             delivery: job.delivery,
-            misfire: job.misfire_settings().ok()?,
+            misfire: job.misfire_settings(),
             pause_after_failures: job.pause_after_failures,
             shards: ShardTerms::of(spec).map(Box::new),
         })
@@ -108,7 +108,8 @@ impl View {
 
     /// Updates which job names which calendar.
     pub(super) fn set_calendars(&mut self, id: JobId, declared: Option<&Job>) {
-        let new: Box<[CalendarName]> = declared.into_iter().flat_map(Job::calendars).cloned().collect();
+        let new: Box<[CalendarName]> =
+            declared.into_iter().flat_map(|job| job.calendars()).cloned().collect();
         let old = core::mem::replace(&mut self.state(id).calendars, new.clone());
         for name in old.iter().filter(|name| !new.contains(name)) {
             if let Some(jobs) = self.calendars.users.get_mut(name) {

@@ -12,7 +12,7 @@ impl View {
 
     pub(super) fn set_notify(&mut self, id: JobId, record: Option<SpecRecord>) {
         let notify = match record {
-            Some(SpecRecord::Live(spec)) => spec.job.notify,
+            Some(SpecRecord::Live(spec)) => spec.job.notify.clone(),
             _ => None,
         };
         let limited = |notify: &Notify| {

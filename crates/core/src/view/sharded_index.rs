@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use super::job_state::JobTerms;
 use super::known_entry::KnownEntry;
-use crate::job::Spec;
+use crate::job::{MemberSettings, Spec};
 use crate::record::{ShardRunState, Sharding};
 use crate::sharding_strategy::{NodeOrder, ShardingStrategy};
 use crate::shards::ShardSet;
@@ -54,18 +54,19 @@ pub struct KnownShardState {
 impl ShardTerms {
     /// The terms of a declaration; `None` for a job that is not sharded.
     pub(super) fn of(spec: &Spec) -> Option<Self> {
-        let job = &spec.job;
-        let millis = |secs: u64| Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000));
-        (job.placement.is_sharded()).then(|| Self {
-            total: (!job.is_broadcast()).then_some(job.shards),
+        let placement = &spec.job.placement;
+        let MemberSettings { one_per_host, monitor_execution, max_clock_skew, reshard_timeout } =
+            placement.members()?;
+        Some(Self {
+            total: placement.sharded().map(|sharded| sharded.shards),
             off: spec.off.clone(),
-            strategy: job.strategy,
-            order: job.order,
-            sticky_shards: job.sticky_shards,
-            one_per_host: job.one_per_host,
-            monitor: job.monitor_execution,
-            max_clock_skew: job.max_clock_skew.map(millis),
-            reshard_timeout: millis(job.reshard_timeout),
+            strategy: placement.strategy(),
+            order: placement.order(),
+            sticky_shards: placement.has_sticky_shards(),
+            one_per_host,
+            monitor: monitor_execution,
+            max_clock_skew,
+            reshard_timeout,
         })
     }
 }

@@ -7,7 +7,7 @@ use alloc::{format, vec};
 use proptest::prelude::*;
 
 use super::*;
-use crate::job::{Job, Spec, Work};
+use crate::job::{Job, JobFile, Spec, Work};
 use crate::keys;
 use crate::record::{Assignment, MemberInfo, SpecRecord, encode};
 use crate::registry::{Change, ChangeBatch, Txn, Value, Write};
@@ -42,9 +42,9 @@ fn info() -> Value {
 }
 
 fn spec(n: u8, enabled: bool, version: u64) -> Value {
-    let mut declared = Job::new(job(n), "@every 60s", Work::Function("f".to_string()));
+    let mut declared = JobFile::new(job(n), "@every 60s", Work::Function("f".to_string()));
     declared.enabled = enabled;
-    encode(&SpecRecord::Live(Box::new(Spec::new(declared, version, Wall(0)))))
+    encode(&SpecRecord::Live(Box::new(Spec::new(Job::parse(declared).unwrap(), version, Wall(0)))))
 }
 
 /// One thing that happens to the registry.

@@ -1,6 +1,6 @@
 //! What people declare, as it is kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::calendar::Calendar;
 use evenkeel_core::job::http::StatusCodes;
@@ -10,6 +10,8 @@ use evenkeel_core::registry::DurabilityClass;
 use evenkeel_core::schedule::Dst;
 use evenkeel_core::sharding_strategy::{NodeOrder, ShardingStrategy};
 use evenkeel_core::shards::ShardSet;
+use evenkeel_core::time::Wall;
+use serde::{Deserialize, Serialize};
 
 use super::tree::AT;
 use super::{LayoutLine, every, line};
@@ -32,17 +34,28 @@ pub(crate) fn parts(name: &str) -> &'static [&'static str] {
             "/live/job/retry",
             "/live/job/notify",
         ],
-        "job/spec-switched" => &["/live/job"],
+        "job/spec-switched" | "job/spec-broadcast" => &["/live/job"],
+        "job/spec-sharded" => &[
+            "/live/job",
+            "/live/job/pool",
+            "/live/job/limits",
+            "/live/job/limits/together",
+            "/live/job/retry",
+            "/live/job/notify",
+        ],
+        "job/spec-dispatched" => &["/live/job", "/live/job/http"],
+        "job/spec-claimed" => &["/live/job", "/live/job/dataflow"],
         "calendar" | "calendar/empty" => &["/live/calendar"],
         _ => &[],
     }
 }
 
 pub(crate) fn lines() -> Vec<LayoutLine> {
-    let operator = OperatorSwitches::default();
-    let spec = Spec { job: job(), version: 5, since: AT, paused: true, off: ShardSet::range(0, 2), operator };
-    let mut simple = Job::new("j".parse().expect("a name"), "@daily", Work::Function("f".into()));
+    let unparsed =
+        UnparsedSpec { job: job(), version: 5, since: AT, paused: true, off: ShardSet::range(0, 2) };
+    let mut simple = JobFile::new("j".parse().expect("a name"), "@daily", Work::Function("f".into()));
     simple.enabled = false;
+    let simple = Job::parse(simple).expect("a valid job");
     let origin = || SwitchOrigin { at: AT, by: "root@host".into() };
     let operator = OperatorSwitches {
         enabled: Some(EnabledSwitch { declared: true, origin: origin() }),
@@ -59,8 +72,12 @@ pub(crate) fn lines() -> Vec<LayoutLine> {
     };
     let calendar = CalendarSpec { calendar, version: 2, since: AT };
     vec![
-        line("job/spec", SpecRecord::Live(Box::new(spec))),
+        line("job/spec", UnparsedSpecRecord::Live(Box::new(unparsed))),
         line("job/spec-switched", SpecRecord::Live(Box::new(switched))),
+        line("job/spec-sharded", spec(sharded())),
+        line("job/spec-broadcast", spec(broadcast())),
+        line("job/spec-dispatched", spec(dispatched())),
+        line("job/spec-claimed", spec(claimed())),
         line("calendar", CalendarRecord::Live(Box::new(calendar))),
         line("placements", every!(Placement: Claimed, Sharded, Broadcast, Dispatched)),
         line("deliveries", every!(Delivery: AtMostOnce, AtLeastOnce)),
@@ -70,6 +87,88 @@ pub(crate) fn lines() -> Vec<LayoutLine> {
         line("catch-ups", catch_ups()),
         line("overlaps", overlaps()),
     ]
+}
+
+/// A spec with a job that is not parsed: no job has every key.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum UnparsedSpecRecord {
+    Live(Box<UnparsedSpec>),
+}
+
+/// The fields of a `Spec` up to the operators' switches.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct UnparsedSpec {
+    job: JobFile,
+    version: u64,
+    since: Wall,
+    paused: bool,
+    off: ShardSet,
+}
+
+fn spec(file: JobFile) -> SpecRecord {
+    SpecRecord::Live(Box::new(Spec::new(Job::parse(file).expect("a valid job"), 5, AT)))
+}
+
+/// A sharded job that runs a command, with every key that goes with it.
+fn sharded() -> JobFile {
+    let (limits, http) = (Limits { memory: "1M".into(), ..job().limits }, None);
+    let (catch_up, overlap, function) = (CatchUp::All(3), Overlap::Forbid, String::new());
+    let (shell, monitor_execution, dataflow) = (false, true, None);
+    let notify = job()
+        .notify
+        .map(|notify| Box::new(Notify { on: Some(vec![Occasion::Late, Occasion::Absent]), ..*notify }));
+    JobFile { shell, limits, function, dataflow, http, monitor_execution, catch_up, overlap, notify, ..job() }
+}
+
+/// A broadcast job that is not monitored.
+fn broadcast() -> JobFile {
+    let file = JobFile::new(job().name, "@daily", Work::Command(vec!["/bin/true".into()]));
+    let (one_per_host, monitor_execution, max_clock_skew) = (true, false, Some(2));
+    JobFile { placement: Placement::Broadcast, one_per_host, monitor_execution, max_clock_skew, ..file }
+}
+
+/// A dispatched job that makes a request.
+fn dispatched() -> JobFile {
+    let http = job().http.map(|http| Box::new(Http { ca: String::new(), verify: false, ..*http }));
+    let file = JobFile::new(job().name, "@hourly", Work::Http(http.expect("a request")));
+    JobFile { placement: Placement::Dispatched, overlap: Overlap::Limit(3), ..file }
+}
+
+/// A claimed job that calls a function, with parameters.
+fn claimed() -> JobFile {
+    let file = JobFile::new(job().name, "", Work::Function("f".into()));
+    let (shard_parameters, dataflow) = (vec!["a".into()], job().dataflow);
+    JobFile { shard_parameters, parameter: "p".into(), dataflow, ..file }
+}
+
+#[test]
+fn a_parsed_job_writes_the_file_that_it_was_parsed_of() {
+    let mut keys = BTreeSet::new();
+    let shell = JobFile { command: Program::Line("a | b".into()), shell: true, ..sharded() };
+    for file in [sharded(), broadcast(), dispatched(), claimed(), shell] {
+        let job = Job::parse(file.clone()).expect("a valid job");
+        assert_eq!(job.to_file(), file);
+        let text = serde_json::to_string(&file).expect("plain data");
+        assert_eq!(serde_json::to_string(&job).expect("plain data"), text);
+        assert_eq!(serde_json::from_str::<Job>(&text).expect("it is read back"), job);
+        let Ok(serde_json::Value::Object(fields)) = serde_json::from_str(&text) else { panic!("{text}") };
+        keys.extend(fields.into_iter().map(|(key, _)| key));
+    }
+    let Ok(serde_json::Value::Object(every)) = serde_json::to_value(job()) else { panic!("no object") };
+    let missing: Vec<_> = every.keys().filter(|key| !keys.contains(*key)).collect();
+    assert_eq!(missing, [""; 0], "a new key belongs to one of these jobs");
+}
+
+#[test]
+fn a_kept_job_with_a_schedule_of_a_later_version_is_known_and_never_due() {
+    let text = r#"{"name":"j","schedule":"@later 5s","function":"f"}"#;
+    let job: Job = serde_json::from_str(text).expect("it is known");
+    assert!(job.schedule().is_err());
+    assert_eq!(serde_json::to_string(&job).expect("plain data"), text);
+    assert!(Job::parse(job.to_file()).is_err());
+    let refused = serde_json::from_str::<Job>(r#"{"name":"j","function":"f","shards":2}"#).unwrap_err();
+    assert!(refused.to_string().starts_with("job j: shards is for sharded jobs"), "{refused}");
 }
 
 fn catch_ups() -> Vec<CatchUp> {
@@ -89,9 +188,9 @@ fn overlaps() -> Vec<Overlap> {
     vec![Overlap::Forbid, Overlap::Skip, queue, Overlap::Replace, Overlap::Allow, most]
 }
 
-/// A job that says everything. No job can be all of this at once: here it is only to be written and read.
-fn job() -> Job {
-    Job {
+/// A job file with every key. It is not valid: here it is only written and read.
+fn job() -> JobFile {
+    JobFile {
         name: "j".parse().expect("a name"),
         schedule: "0 3 * * *".into(),
         timezone: "Europe/Berlin".into(),

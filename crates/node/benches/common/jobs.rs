@@ -9,7 +9,7 @@ use evenkeel::core::keys;
 use evenkeel::core::record::{Assignment, SpecRecord, encode};
 use evenkeel::core::registry::{Guard, Txn, TxnOutcome, Write};
 use evenkeel::core::time::Wall;
-use evenkeel::{Functions, Handle, Job, RunContext, Work, clock};
+use evenkeel::{Functions, Handle, Job, JobFile, RunContext, Work, clock};
 use tokio::time::sleep;
 
 /// What the function `note` saw.
@@ -63,16 +63,16 @@ pub(crate) async fn fill(registry: &str, n: usize, schedule: &str) {
 }
 
 /// The same with something changed in each job.
-pub(crate) async fn fill_with(registry: &str, n: usize, schedule: &str, change: impl Fn(&mut Job)) {
+pub(crate) async fn fill_with(registry: &str, n: usize, schedule: &str, change: impl Fn(&mut JobFile)) {
     let registry = evenkeel_registry::open(registry).await.unwrap();
     let since = clock::now().wall;
     for first in (0..n).step_by(2_000) {
         let txns = (first..n.min(first + 2_000)).map(|i| {
             let mut job =
-                Job::new(format!("job-{i:07}").parse().unwrap(), schedule, Work::Function("note".into()));
+                JobFile::new(format!("job-{i:07}").parse().unwrap(), schedule, Work::Function("note".into()));
             change(&mut job);
             let (spec, place) = (keys::spec(&job.name), keys::assignment(&job.name));
-            let record = SpecRecord::Live(Box::new(Spec::new(job, 1, since)));
+            let record = SpecRecord::Live(Box::new(Spec::new(Job::parse(job).unwrap(), 1, since)));
             let put = |key, value| Write::Put { key, value, owner: None };
             Txn {
                 guards: vec![Guard::Absent(spec.clone())],

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use evenkeel_core::backup::{EntryMap, GONE, is_copied};
 use evenkeel_core::ids::{Fire, JobName, Member};
-use evenkeel_core::job::{Job, Spec, Work};
+use evenkeel_core::job::{Job, JobFile, Spec, Work};
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::labels::Labels;
 use evenkeel_core::record::{
@@ -389,8 +389,8 @@ async fn a_move_is_refused_while_anything_goes_on_or_does_not_fit() {
 async fn nothing_goes_where_a_job_would_get_less_than_it_asks_for() {
     let (old, pay) = (stopped().await, job("pay"));
     let declare = async |guarantee| {
-        let job = Job::new(pay.clone(), "", Work::Command(vec!["true".into()]));
-        let job = Job { min_durability: guarantee, ..job };
+        let job = JobFile::new(pay.clone(), "", Work::Command(vec!["true".into()]));
+        let job = Job::parse(JobFile { min_durability: guarantee, ..job }).unwrap();
         let spec = Spec::new(job, 1, Wall(0));
         let spec = SpecRecord::Live(Box::new(spec));
         old.commit(vec![put(keys::spec(&pay), encode(&spec), None)]).await;

@@ -1,7 +1,7 @@
 //! What the checks of `cluster doctor` find.
 
 use super::*;
-use evenkeel_core::job::{Job, Spec, Work};
+use evenkeel_core::job::{Job, JobFile, Spec, Work};
 use evenkeel_core::record::{SpecRecord, encode};
 use evenkeel_core::registry::{Entry, LeaseId, Revision};
 use evenkeel_core::time::{Mono, Wall};
@@ -55,8 +55,8 @@ fn an_engine_that_anybody_can_change_is_not_well() {
 #[test]
 fn jobs_that_ask_for_more_than_there_is_are_told() {
     let spec = |name: &str, guarantee| {
-        let job = Job::new(name.parse().unwrap(), "", Work::Command(vec!["true".into()]));
-        let job = Job { min_durability: guarantee, ..job };
+        let job = JobFile::new(name.parse().unwrap(), "", Work::Command(vec!["true".into()]));
+        let job = Job::parse(JobFile { min_durability: guarantee, ..job }).unwrap();
         let spec = Spec::new(job, 1, Wall(0));
         let record = SpecRecord::Live(Box::new(spec));
         let entry = Entry { value: encode(&record), revision: Revision(1), born: Revision(1), owner: None };

@@ -168,19 +168,20 @@ fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::job::{Job, SwitchOrigin, SwitchPosition};
+    use evenkeel_core::job::{Job, JobFile, SwitchOrigin, SwitchPosition};
     use evenkeel_core::time::Wall;
 
     use super::*;
 
     #[test]
     fn a_file_that_declares_what_an_operator_has_switched_changes_what_is_declared() {
-        let mut job =
-            Job::new("j".parse().unwrap(), "@daily", evenkeel_core::job::Work::Function("f".into()));
+        let job =
+            JobFile::new("j".parse().unwrap(), "@daily", evenkeel_core::job::Work::Function("f".into()));
+        let mut job = Job::parse(job).unwrap();
         let mut switched = Spec::new(job.clone(), 1, Wall(0));
         switched.switch_enabled(SwitchPosition::Off, SwitchOrigin { at: Wall(7), by: "ops".into() });
         assert_eq!(differences_of(&Spec::new(job.clone(), 1, Wall(0)), &switched), "enabled: unset → false");
-        job.enabled = false;
+        job = job.with_enabled(SwitchPosition::Off);
         let (job, operator) = switched.redeclared(&job);
         let declared = Spec { operator, ..Spec::new(job, 2, Wall(0)) };
         assert_eq!(differences_of(&switched, &declared), "enabled: unset → false");

@@ -7,7 +7,7 @@ use evenkeel::core::effect::StopReason;
 use evenkeel::core::job::{Dataflow, Placement};
 use evenkeel::core::record::ProcessedItems;
 use evenkeel::core::time::Wall;
-use evenkeel::{Answer, AttemptState, Command, Functions, Handle, Job, RunContext, RunRecord, clock};
+use evenkeel::{Answer, AttemptState, Command, Functions, Handle, JobFile, RunContext, RunRecord, clock};
 use tokio::sync::{Barrier, mpsc};
 
 use super::*;
@@ -36,7 +36,7 @@ impl NumberSource {
     }
 }
 
-fn flow(name: &str, dataflow: Dataflow) -> Job {
+fn flow(name: &str, dataflow: Dataflow) -> JobFile {
     let mut job = job(name, "", name);
     job.dataflow = Some(dataflow);
     job

@@ -9,7 +9,7 @@ use evenkeel::core::effect::StopReason;
 use evenkeel::core::ids::RunId;
 use evenkeel::core::input::{ApplyResult, Refusal};
 use evenkeel::{
-    Answer, AttemptState, Command, Config, Functions, Handle, Job, LeaveOutcome, OpenError, RunContext,
+    Answer, AttemptState, Command, Config, Functions, Handle, JobFile, LeaveOutcome, OpenError, RunContext,
     RunFilter, RunRecord, Work,
 };
 use tempfile::TempDir;
@@ -30,8 +30,8 @@ async fn node(functions: Functions) -> (Handle, TempDir) {
     (evenkeel::open(config("a", "memory:", &data).with(functions)).await.unwrap(), data)
 }
 
-fn job(name: &str, schedule: &str, function: &str) -> Job {
-    Job::new(name.parse().unwrap(), schedule, Work::Function(function.into()))
+fn job(name: &str, schedule: &str, function: &str) -> JobFile {
+    JobFile::new(name.parse().unwrap(), schedule, Work::Function(function.into()))
 }
 
 /// Runs a job by hand and waits for its end.
@@ -114,7 +114,7 @@ async fn failures_are_told_with_their_reason() {
         .add("fail", |_| async { Err::<(), _>("the disk is on fire") })
         .add("panic", |run: RunContext| async move { assert_eq!(run.run().shards, 7) });
     let (node, _data) = node(functions).await;
-    let command = Job::new("command".parse().unwrap(), "", Work::Command(vec!["true".into()]));
+    let command = JobFile::new("command".parse().unwrap(), "", Work::Command(vec!["true".into()]));
     let jobs = vec![job("fail", "", "fail"), job("panic", "", "panic"), job("none", "", "nowhere"), command];
     node.apply(jobs).await.unwrap();
     for (job, reason) in [

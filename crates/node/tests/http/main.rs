@@ -12,7 +12,7 @@ mod tls;
 use std::time::Duration;
 
 use evenkeel::core::ids::RunId;
-use evenkeel::{Answer, Command, Config, Handle, Http, Job, RunRecord, Work};
+use evenkeel::{Answer, Command, Config, Handle, Http, JobFile, RunRecord, Work};
 use server::TestServer;
 use tempfile::TempDir;
 
@@ -27,17 +27,17 @@ async fn node(allowed: &[&str]) -> (Handle, TempDir) {
     (evenkeel::open(config).await.unwrap(), data)
 }
 
-fn job(name: &str, http: Http) -> Job {
-    Job::new(name.parse().unwrap(), "", Work::Http(Box::new(http)))
+fn job(name: &str, http: Http) -> JobFile {
+    JobFile::new(name.parse().unwrap(), "", Work::Http(Box::new(http)))
 }
 
 /// Declares a job, runs it by hand and waits for its end.
-async fn run(node: &Handle, job: Job) -> RunRecord {
+async fn run(node: &Handle, job: JobFile) -> RunRecord {
     let run = ask_to_run(node, job).await;
     within(node.wait(&run)).await.unwrap()
 }
 
-async fn ask_to_run(node: &Handle, job: Job) -> RunId {
+async fn ask_to_run(node: &Handle, job: JobFile) -> RunId {
     let name = job.name.clone();
     node.apply(vec![job]).await.unwrap();
     match within(node.ask(Command::RunNow(name, "r".parse().unwrap()))).await {

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use evenkeel::core::job::Delivery;
-use evenkeel::{AttemptState, Handle, Job, Program, RunFilter, RunRecord, Work};
+use evenkeel::{AttemptState, Handle, JobFile, Program, RunFilter, RunRecord, Work};
 use serde_json::json;
 
 use crate::guard::{TestGuard, folder};
@@ -20,7 +20,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
 ];
 
 /// The first run of a job, when it is over.
-async fn over(node: &Handle, job: &Job) -> RunRecord {
+async fn over(node: &Handle, job: &JobFile) -> RunRecord {
     let mut changes = node.changes();
     loop {
         let filter = RunFilter { job: Some(job.name.clone()), ..RunFilter::default() };
@@ -32,8 +32,8 @@ async fn over(node: &Handle, job: &Job) -> RunRecord {
     }
 }
 
-fn job(name: &str, command: Program) -> Job {
-    let mut job = Job::new(name.parse().unwrap(), "* * * * * *", Work::Command(Vec::new()));
+fn job(name: &str, command: Program) -> JobFile {
+    let mut job = JobFile::new(name.parse().unwrap(), "* * * * * *", Work::Command(Vec::new()));
     job.shell = matches!(command, Program::Line(_));
     job.command = command;
     job
@@ -75,7 +75,7 @@ fn what_the_history_says_of_each_end() {
     ];
     runtime().block_on(async {
         let node = evenkeel::open(config(folder.path(), "a", LEASE)).await.unwrap();
-        let jobs: Vec<Job> = table.iter().map(|(name, command, ..)| job(name, command.clone())).collect();
+        let jobs: Vec<JobFile> = table.iter().map(|(name, command, ..)| job(name, command.clone())).collect();
         node.apply(jobs.clone()).await.unwrap();
         for (job, (name, _, state, code, reason)) in jobs.iter().zip(&table) {
             let record = over(&node, job).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use evenkeel::core::job::{Delivery, Program};
 use evenkeel::core::keys;
 use evenkeel::core::registry::{Txn, TxnOutcome, Write as Put};
-use evenkeel::{AttemptState, Config, Handle, Job, LeaveOutcome, RunFilter, RunRecord, Work};
+use evenkeel::{AttemptState, Config, Handle, JobFile, LeaveOutcome, RunFilter, RunRecord, Work};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -111,16 +111,16 @@ pub(crate) fn cluster() -> (TempDir, PathBuf) {
     (folder, pids)
 }
 
-pub(crate) fn sleeper(pids: &Path, delivery: Delivery) -> Job {
+pub(crate) fn sleeper(pids: &Path, delivery: Delivery) -> JobFile {
     let script = format!("echo $$ >> {}; sleep 600", pids.display());
     let command = Work::Command(["sh", "-c", &script].map(String::from).to_vec());
-    let mut job = Job::new("sleeper".parse().unwrap(), "* * * * * *", command);
+    let mut job = JobFile::new("sleeper".parse().unwrap(), "* * * * * *", command);
     job.delivery = delivery;
     job
 }
 
 /// Applies a job through a node that lives in this process for a moment.
-pub(crate) fn apply(cluster: &Path, job: Job) {
+pub(crate) fn apply(cluster: &Path, job: JobFile) {
     runtime().block_on(async {
         let node = evenkeel::open(config(cluster, "operator", LEASE)).await.unwrap();
         node.apply(vec![job]).await.unwrap();
@@ -269,7 +269,7 @@ fn leaving_lets_the_run_finish() {
     let mut node = NodeProcess::start(folder.path(), "a", LEASE);
     let script = format!("echo $$ >> {}; sleep 1; echo done > {0}.done", file.display());
     let command = Work::Command(["sh", "-c", &script].map(String::from).to_vec());
-    apply(folder.path(), Job::new("j".parse().unwrap(), "* * * * * *", command));
+    apply(folder.path(), JobFile::new("j".parse().unwrap(), "* * * * * *", command));
     let run = pids(&file, 1)[0];
     node.process.stdin.take().unwrap().write_all(b"\n").unwrap();
     assert_eq!(node.read_line(), format!("{:?}", LeaveOutcome::Cleanly));
@@ -286,7 +286,7 @@ fn output_is_read_through_the_handle() {
         let script = "echo $EVENKEEL_JOB $EVENKEEL_RUN $EVENKEEL_DUE $EVENKEEL_SHARD/$EVENKEEL_SHARDS \
                       $EVENKEEL_PARAMETER $EVENKEEL_JOB_PARAMETER $EVENKEEL_ATTEMPT $EVENKEEL_FENCE $EVENKEEL_IDEMPOTENCY_KEY $EVENKEEL_NODE";
         let command = Work::Command(["sh", "-c", script].map(String::from).to_vec());
-        let mut job = Job::new("j".parse().unwrap(), "* * * * * *", command);
+        let mut job = JobFile::new("j".parse().unwrap(), "* * * * * *", command);
         job.shard_parameters = vec!["p".into()];
         job.parameter = "all".into();
         node.apply(vec![job]).await.unwrap();

@@ -62,7 +62,7 @@ pub(super) async fn tree(
 
 /// Checks that a job exists and is sharded.
 fn checked(handle: &Handle, job: JobName) -> Result<JobName, ApiError> {
-    let placement = handle.with_node(|node| Some(node.view().find(&job)?.spec()?.job.placement));
+    let placement = handle.with_node(|node| Some(node.view().find(&job)?.spec()?.job.placement.kind()));
     match placement {
         Some(Placement::Sharded | Placement::Broadcast) => Ok(job),
         Some(Placement::Claimed | Placement::Dispatched) => Err(ApiError::conflict(format!(

@@ -7,7 +7,7 @@ use axum::extract::{Path, Query, State};
 use evenkeel::Handle;
 use evenkeel_core::ids::{FireId, JobName, NodeName, RequestId};
 use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind};
-use evenkeel_core::job::Job;
+use evenkeel_core::job::JobFile;
 use evenkeel_core::time::Wall;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ pub(super) struct NextFiresQuery {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ApplyBody {
-    jobs: Vec<Job>,
+    jobs: Vec<JobFile>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -103,7 +103,7 @@ fn crontab(args: &CrontabArgs) -> Result<(), CliError> {
     for remark in &import.remarks {
         eprintln!("{}", output::plain(&remark.to_string()));
     }
-    if import.jobs.iter().any(|job| job.directory.is_empty()) {
+    if import.jobs.iter().any(|job| job.work.command().is_some_and(|command| command.directory.is_empty())) {
         eprintln!(
             "note: cron starts a command in its user's home folder, a node in the folder it was started in itself; a HOME line sets it"
         );

@@ -293,7 +293,7 @@ fn show(job: &JobArgs) -> Result<(), CliError> {
     let declared = toml::to_string(&json!({ "job": [&found.job] }))
         .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
     let held = found.owner.as_deref().unwrap_or("no node");
-    let verb = match found.job.placement {
+    let verb = match found.job.placement.kind() {
         Placement::Claimed => "held",
         Placement::Sharded | Placement::Broadcast => "led",
         Placement::Dispatched => "planned",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use evenkeel_core::calendar::Calendar;
 use evenkeel_core::ids::CalendarName;
-use evenkeel_core::job::Job;
+use evenkeel_core::job::{Job, SwitchPosition};
 use evenkeel_core::schedule::{CalendarFilter, EditEffect, Schedule, ScheduleEdit};
 use evenkeel_core::time::Wall;
 use jiff::tz::TimeZone;
@@ -108,7 +108,7 @@ pub(super) fn turn(name: &str, turn: PlannableChange, reach: &ConnectArgs) -> Re
             "resumed"
         }
         PlannableChange::Enabled => {
-            turned.job.enabled = true;
+            turned.job = turned.job.with_enabled(SwitchPosition::On);
             "enabled"
         }
     };
@@ -244,7 +244,7 @@ impl Preview {
             }
             Ok(Some(read))
         };
-        let (Some(except), Some(only)) = (list(&job.exclude_calendars)?, list(&job.require_calendars)?)
+        let (Some(except), Some(only)) = (list(job.exclude_calendars())?, list(job.require_calendars())?)
         else {
             return Ok(None);
         };
@@ -262,7 +262,7 @@ fn missing(job: &Job, name: &CalendarName) -> CliError {
 
 /// Why a job would not fire by its schedule.
 fn silent(job: &Job, paused: bool) -> String {
-    let why = match (job.enabled, paused, job.schedule.is_empty()) {
+    let why = match (job.enabled, paused, job.schedule.is_none()) {
         (false, ..) => "it is disabled: it does not fire",
         (_, true, _) => "it is paused: it fires only by hand until `job resume`",
         (.., true) => "it has no schedule: it fires only by hand",
@@ -284,13 +284,13 @@ fn fields(old: &Job, new: &Job) -> Vec<String> {
 
 /// The declaration with the operators' switches: the effective job.
 fn current_job(found: &JobDetail) -> Job {
-    Job { enabled: !found.disabled, ..found.job.clone() }
+    found.job.clone().with_enabled((!found.disabled).into())
 }
 
 /// The effective job after a file is applied, if operators may have switched it.
 fn planned_job(found: Option<&JobDetail>, job: &Job) -> Job {
     let kept = found.filter(|found| found.job.enabled == job.enabled);
-    Job { enabled: kept.map_or(job.enabled, |found| !found.disabled), ..job.clone() }
+    job.clone().with_enabled(kept.map_or(job.enabled, |found| !found.disabled).into())
 }
 
 /// The operators' switches that a file ends, for it changes their field; and the switches that it keeps.

@@ -9,7 +9,7 @@ use clap::Args;
 use evenkeel::Handle;
 use evenkeel_core::ids::counted;
 use evenkeel_core::input::{Answer, Command};
-use evenkeel_core::job::{CatchUp, Job, Work};
+use evenkeel_core::job::{CatchUp, JobFile, Work};
 use tracing::Level;
 use tracing_subscriber::filter::{Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
@@ -110,7 +110,7 @@ async fn demo(handle: &Handle) -> Result<String, CliError> {
     for (name, schedule, command) in jobs {
         let name = name.parse().map_err(|e| CliError::new(ExitKind::Failed, format!("{e}")))?;
         let command = command.iter().map(ToString::to_string).collect();
-        let mut job = Job::new(name, schedule, Work::Command(command));
+        let mut job = JobFile::new(name, schedule, Work::Command(command));
         job.catch_up = CatchUp::Skip;
         job.description = "a demo; delete it whenever you like".to_owned();
         declared.push(job);

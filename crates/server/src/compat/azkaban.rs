@@ -30,7 +30,7 @@ pub(super) fn render(whole: &CompatCluster) -> Vec<CompatEntry> {
         tree.persistent(&format!("projects/{}", job.name), row.to_string());
     }
     tree.persistent("triggers", "");
-    for job in whole.jobs.iter().filter(|job| !job.job().schedule.is_empty()) {
+    for job in whole.jobs.iter().filter(|job| job.job().schedule.is_some()) {
         tree.persistent(&format!("triggers/{}", job.job().name), trigger(whole, job));
     }
     tree.entries
@@ -58,8 +58,8 @@ fn trigger(whole: &CompatCluster, job: &CompatJobSummary) -> String {
     let row = json!({
         "project": job.name,
         "version": spec.version,
-        "cron": job.schedule,
-        "timezone": zone(&job.timezone),
+        "cron": job.rules(),
+        "timezone": zone(job.timezone()),
         "status": if fires { "READY" } else { "PAUSED" },
         "next_check_time": next.map(moment),
     });

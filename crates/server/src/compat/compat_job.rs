@@ -48,7 +48,7 @@ impl CompatJob {
 
     /// Whether fires that were missed during a run are caught up.
     pub(super) fn catches_up(&self) -> bool {
-        self.job().catch_up != CatchUp::Skip
+        self.job().misfire.catch_up != CatchUp::Skip
     }
 
     /// The leader, if it is online.
@@ -148,7 +148,7 @@ impl CompatJob {
         let begun = |open: &Attempt| open.starts_at() <= self.now;
         let runs =
             |member| self.run_states.get(member).is_some_and(|run_state| run_state.open.iter().any(begun));
-        self.job().monitor_execution && self.lives_of(node).any(runs)
+        self.job().placement.is_monitored() && self.lives_of(node).any(runs)
     }
 
     /// The unfinished shards of dead members that another member will take over.

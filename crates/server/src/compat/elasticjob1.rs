@@ -22,37 +22,38 @@ pub(super) fn render(seen: &CompatJob) -> Vec<CompatEntry> {
 
 fn config(seen: &CompatJob, tree: &mut CompatTree) {
     let job = seen.job();
-    let strategy = match job.strategy {
+    let strategy = match job.placement.strategy() {
         ShardingStrategy::Average => "AverageAllocationJobShardingStrategy",
         ShardingStrategy::OddEven => "OdevitySortByNameJobShardingStrategy",
         ShardingStrategy::Rotate => "RotateServerByNameJobShardingStrategy",
     };
-    let difference = job.max_clock_skew.map_or("-1".to_owned(), |secs| secs.to_string());
+    let difference = job.placement.members().and_then(|members| members.max_clock_skew);
+    let difference = difference.map_or("-1".to_owned(), |skew| (skew.0 / 1000).to_string());
     // Each node decides its number of threads unless the job sets it.
-    if let Some(threads) = job.dataflow.and_then(|dataflow| dataflow.threads) {
+    if let Some(threads) = job.work.dataflow().and_then(|dataflow| dataflow.threads) {
         tree.persistent("config/concurrentDataProcessThreadCount", threads.to_string());
     }
-    tree.persistent("config/cron", &*job.schedule);
+    tree.persistent("config/cron", job.rules());
     tree.persistent("config/description", &*job.description);
     tree.persistent("config/failover", seen.fails_over().to_string());
-    if let Some(dataflow) = job.dataflow {
+    if let Some(dataflow) = job.work.dataflow() {
         tree.persistent("config/fetchDataCount", dataflow.fetch.to_string());
     }
-    tree.persistent("config/jobClass", class(&job.work()));
+    tree.persistent("config/jobClass", class(&job.work.action()));
     tree.persistent("config/jobParameter", &*job.parameter);
     tree.persistent("config/jobShardingStrategyClass", format!("{STRATEGIES}.{strategy}"));
     tree.persistent("config/maxTimeDiffSeconds", difference);
     tree.persistent("config/misfire", seen.catches_up().to_string());
-    tree.persistent("config/monitorExecution", job.monitor_execution.to_string());
-    if let Some(dataflow) = job.dataflow {
+    tree.persistent("config/monitorExecution", job.placement.is_monitored().to_string());
+    if let Some(dataflow) = job.work.dataflow() {
         tree.persistent("config/processCountIntervalSeconds", dataflow.interval.to_string());
     }
-    if let Work::Command(argv) = job.work() {
+    if let Work::Command(argv) = job.work.action() {
         tree.persistent("config/scriptCommandLine", command_line(&argv));
     }
     tree.persistent("config/shardingItemParameters", parameters(&job.shard_parameters));
     tree.persistent("config/shardingTotalCount", seen.sharding.shard_map.total_of(job).to_string());
-    if let Some(dataflow) = job.dataflow {
+    if let Some(dataflow) = job.work.dataflow() {
         tree.persistent("config/streamingProcess", dataflow.streaming.to_string());
     }
 }
@@ -85,7 +86,7 @@ pub(super) fn command_line(argv: &[String]) -> String {
 }
 
 fn execution(seen: &CompatJob, tree: &mut CompatTree) {
-    if !seen.job().monitor_execution {
+    if !seen.job().placement.is_monitored() {
         return;
     }
     // A declaration was checked when it was stored; one that can no longer be parsed fires nothing.

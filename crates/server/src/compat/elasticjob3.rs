@@ -12,7 +12,7 @@ use super::shard::shards;
 use super::tree::{CompatEntry, CompatEntryKind, CompatTree};
 
 pub(super) fn render(seen: &CompatJob) -> Vec<CompatEntry> {
-    let mut tree = CompatTree::of(&seen.job().name, &class(&seen.job().work()));
+    let mut tree = CompatTree::of(&seen.job().name, &class(&seen.job().work.action()));
     tree.persistent("config", config(seen));
     instances(seen, &mut tree);
     leader(seen, &mut tree);
@@ -26,7 +26,8 @@ pub(super) fn render(seen: &CompatJob) -> Vec<CompatEntry> {
 
 fn config(seen: &CompatJob) -> String {
     let job = seen.job();
-    let difference = job.max_clock_skew.map_or(-1, |secs| i64::try_from(secs).unwrap_or(i64::MAX));
+    let difference = job.placement.members().and_then(|members| members.max_clock_skew);
+    let difference = difference.map_or(-1, |skew| skew.0 / 1000);
     let mut config: BTreeMap<&str, Value> = [
         ("description", job.description.as_str().into()),
         ("disabled", (!job.enabled).into()),
@@ -35,19 +36,19 @@ fn config(seen: &CompatJob) -> String {
         ("jobParameter", job.parameter.as_str().into()),
         ("maxTimeDiffSeconds", difference.into()),
         ("misfire", seen.catches_up().into()),
-        ("monitorExecution", job.monitor_execution.into()),
+        ("monitorExecution", job.placement.is_monitored().into()),
         ("shardingItemParameters", parameters(&job.shard_parameters).into()),
         ("shardingTotalCount", seen.sharding.shard_map.total_of(job).into()),
-        ("staticSharding", job.sticky_shards.into()),
+        ("staticSharding", job.placement.has_sticky_shards().into()),
     ]
     .into();
-    let strategy = match job.strategy {
+    let strategy = match job.placement.strategy() {
         ShardingStrategy::Average => None,
         ShardingStrategy::OddEven => Some("ODEVITY"),
         ShardingStrategy::Rotate => Some("ROUND_ROBIN"),
     };
     let some = |text: &str| Some(Value::from(text)).filter(|_| !text.is_empty());
-    let property = match (job.work(), job.dataflow) {
+    let property = match (job.work.action(), job.work.dataflow()) {
         (Work::Command(argv), _) => Some(("script.command.line", command_line(&argv))),
         (_, Some(dataflow)) => Some(("streaming.process", dataflow.streaming.to_string())),
         (Work::Function(_) | Work::Http(_), None) => None,
@@ -55,10 +56,10 @@ fn config(seen: &CompatJob) -> String {
     let property = property.map(|(name, value)| (Value::from(name), Value::from(value)));
     let props = property.map(|property| Value::Mapping([property].into_iter().collect()));
     let present = [
-        ("cron", some(&job.schedule)),
+        ("cron", some(job.rules())),
         ("jobShardingStrategyType", strategy.map(Value::from)),
         ("props", props),
-        ("timeZone", some(&job.timezone)),
+        ("timeZone", some(job.timezone())),
     ];
     config.extend(present.into_iter().filter_map(|(key, value)| Some((key, value?))));
     yaml(&config)
@@ -100,7 +101,7 @@ fn servers(seen: &CompatJob, tree: &mut CompatTree) {
 }
 
 fn sharding(seen: &CompatJob, tree: &mut CompatTree) {
-    let monitor = seen.job().monitor_execution;
+    let monitor = seen.job().placement.is_monitored();
     let schedule = seen.job().schedule_with_calendars(seen.calendars.as_ref());
     // With failover, the source keeps the entry of a crashed run until another instance takes it over.
     let running = if seen.fails_over() { CompatEntryKind::Persistent } else { CompatEntryKind::Ephemeral };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::ids::{Fire, Member, NodeName, Shard};
-use evenkeel_core::job::{CatchUp, Dataflow, Delivery, Job, Placement, Program, Spec, Work};
+use evenkeel_core::job::{CatchUp, Dataflow, Delivery, Job, JobFile, Placement, Program, Spec, Work};
 use evenkeel_core::labels::Labels;
 use evenkeel_core::record::{
     Attempt, MemberInfo, NodeSwitches, ProcessedItems, ReshardCause, ReshardPending, ShardAssignment,
@@ -51,12 +51,12 @@ fn info(address: &str) -> MemberInfo {
 
 /// A declared job of three shards, on two online nodes before their first election.
 fn declared() -> CompatJob {
-    let mut job = Job::new("phase".parse().unwrap(), "0/10 * * * * ?", Work::Function("demo".into()));
+    let mut job = JobFile::new("phase".parse().unwrap(), "0/10 * * * * ?", Work::Function("demo".into()));
     job.placement = Placement::Sharded;
     job.shards = 3;
     job.delivery = Delivery::AtLeastOnce;
     CompatJob {
-        spec: Spec::new(job, 1, Wall(T - 60_000)),
+        spec: Spec::new(Job::parse(job).expect("a valid job"), 1, Wall(T - 60_000)),
         calendars: Some(evenkeel_core::schedule::CalendarFilter::default()),
         sharding: Sharding::default(),
         run_states: BTreeMap::new(),
@@ -91,7 +91,7 @@ impl CompatJob {
         self.sharding.run_states = assignments.iter().map(|p| p.holder.clone()).collect();
         self.sharding.shard_map = ShardMap {
             number: 7,
-            total: self.spec.job.shards,
+            total: self.spec.job.placement.shards(),
             among: self.sharding.run_states.clone(),
             assignments: assignments.iter().filter(|p| !p.groups.is_empty()).cloned().collect(),
             ..ShardMap::default()
@@ -231,7 +231,7 @@ fn a_tree_is_a_tree() {
         }
     }
     let mut many = declared();
-    many.spec.job.shards = 11;
+    many.spec.job = many.spec.job.changed(|job| job.shards = 11).expect("a valid job");
     let many = many.deal(T, &[("a@6684", "0-10")]);
     let last = below(ONE, &many, "execution/").into_iter().rfind(|(path, ..)| !path.contains('/'));
     assert_eq!(last.unwrap().0, Shard(10).to_string(), "shards are counted, not spelt");
@@ -251,7 +251,8 @@ fn a_form_is_known_by_its_name_or_refused_with_all_names() {
 #[test]
 fn no_escape_sequence_of_a_description_reaches_a_terminal() {
     let mut seen = declared();
-    seen.spec.job.description = "a\u{1b}[31mb\nc".into();
+    seen.spec.job =
+        seen.spec.job.changed(|job| job.description = "a\u{1b}[31mb\nc".into()).expect("a valid job");
     let shown = text(&render(ONE, &seen));
     assert!(shown.contains("config/description  [P] = |\n        a [31mb\n        c\n"), "{shown}");
 }

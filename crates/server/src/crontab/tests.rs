@@ -29,6 +29,7 @@ fn shown(import: &CrontabImport) -> String {
     let mut out = String::new();
     for job in &import.jobs {
         let schedule = job.schedule().expect("it was checked").expect("it has one");
+        let job = job.to_file();
         let mut after = MONDAY;
         let fires = std::iter::from_fn(|| {
             after = schedule.next(after)?;
@@ -62,10 +63,10 @@ fn a_user_crontab_becomes_jobs_with_the_right_fires() {
     insta::assert_snapshot!(shown(&import.expect("it is a crontab")));
 }
 
-fn one(text: &str) -> Job {
+fn one(text: &str) -> JobFile {
     let import = read(text, &origin("u")).expect(text);
     assert_eq!(import.jobs.len(), 1, "{text}: {:?}", import.remarks);
-    import.jobs.into_iter().next().expect("it is one")
+    import.jobs[0].to_file()
 }
 
 fn remarks(text: &str) -> Vec<String> {
@@ -108,7 +109,8 @@ fn importing_again_gives_the_same_and_moving_a_line_renames_nothing() {
     let moved = "# a comment\n0 2 * * * /bin/b\n0 1 * * * /bin/a\n";
     let names = |text| {
         let jobs = read(text, &origin("u")).expect("it is a crontab").jobs;
-        let mut names: Vec<_> = jobs.into_iter().map(|job| (job.name, job.schedule)).collect();
+        let mut names: Vec<_> =
+            jobs.into_iter().map(|job| (job.name.clone(), job.to_file().schedule)).collect();
         names.sort();
         names
     };
@@ -152,7 +154,7 @@ fn what_makes_sense_and_cannot_be_carried_over_leaves_the_other_lines_alone() {
         ),
     ] {
         let import = read(text, &origin("u")).expect(text);
-        let commands: Vec<_> = import.jobs.iter().map(|job| job.command.clone()).collect();
+        let commands: Vec<_> = import.jobs.iter().map(|job| job.to_file().command).collect();
         assert_eq!(commands, [Program::Line("b".to_owned())], "{text}");
         assert!(
             import.remarks.iter().any(|remark| remark.to_string().starts_with(says)),
@@ -171,9 +173,12 @@ fn a_first_field_of_seconds_is_read_when_it_is_asked_for() {
     let text =
         "*/6 * * * * * echo starting ; sleep 1\n0 0 9 * * 1-5 /bin/a\n*/10 * * * * * * /bin/b\n@daily c\n";
     let import = read(text, &CrontabSource { seconds: true, ..origin("u") }).expect("it is a crontab");
-    let read: Vec<_> =
-        import.jobs.iter().map(|job| (job.schedule.as_str(), job.command.argv()[2].clone())).collect();
-    let of = |schedule, command: &str| (schedule, command.to_owned());
+    let read: Vec<_> = import
+        .jobs
+        .iter()
+        .map(|job| (job.to_file().schedule, job.to_file().command.argv()[2].clone()))
+        .collect();
+    let of = |schedule: &str, command: &str| (schedule.to_owned(), command.to_owned());
     assert_eq!(
         read,
         [
@@ -210,6 +215,6 @@ fn the_form_is_found_out_or_asked_for() {
     let system =
         read("@daily www-data id -un\n", &CrontabSource { form: Some(CrontabFormat::System), ..origin("u") });
     let system = system.expect("it is said");
-    assert_eq!(system.jobs[0].user, "www-data");
+    assert_eq!(system.jobs[0].to_file().user, "www-data");
     assert!(system.remarks[0].to_string().contains("takes nodes that run as root"), "{:?}", system.remarks);
 }

@@ -37,7 +37,8 @@ pub(crate) async fn compat_cluster(
     };
     for some in whole.jobs.chunks_mut(LOOK) {
         let of = |placement| {
-            let jobs = some.iter().map(|job| &job.spec.job).filter(move |job| job.placement == placement);
+            let jobs =
+                some.iter().map(|job| &job.spec.job).filter(move |job| job.placement.kind() == placement);
             jobs.map(|job| job.name.clone()).collect::<Vec<JobName>>()
         };
         let mut run_states = handle.claimed_run_states(&of(Placement::Claimed)).await?;

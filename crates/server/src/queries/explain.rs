@@ -33,7 +33,7 @@ pub(crate) async fn job(
     let Some(known) = gather(handle, name, troubles) else { return Ok(None) };
     let mut explanation = ExplanationRow::of(format!("job {name}"));
     let job = known.job();
-    explanation.fact("placement", job.placement);
+    explanation.fact("placement", job.placement.kind());
     explanation.fact("version", known.spec.version);
     explanation.fact("epoch", known.epoch);
     explanation.fact("enabled", job.enabled);
@@ -42,7 +42,7 @@ pub(crate) async fn job(
     known.explain_pool(&mut explanation);
     known.explain_troubles(&mut explanation);
     absent::explain(handle, &known, &mut explanation).await;
-    let waits = match job.placement {
+    let waits = match job.placement.kind() {
         Placement::Claimed => {
             let run_state = handle.claimed_run_states(std::slice::from_ref(name)).await?.remove(name);
             claimed::explain(&known, run_state.as_ref(), &mut explanation);
@@ -171,7 +171,7 @@ impl ExplainContext {
     fn schedule(&self) -> String {
         let names: Vec<_> = self.job().calendars().map(CalendarName::as_str).collect();
         let under = if names.is_empty() { String::new() } else { format!(" under {}", names.join(", ")) };
-        format!("{} in {}{under}", self.job().schedule, zone(&self.job().timezone))
+        format!("{} in {}{under}", self.job().rules(), zone(self.job().timezone()))
     }
 
     /// Why its next fire is unknown.
@@ -210,7 +210,7 @@ impl ExplainContext {
     /// The reason if the schedule alone keeps it from running; `None` if a fire is due and should be running.
     fn not_due(&self, settled: Wall) -> Option<String> {
         let name = &self.job().name;
-        if self.job().schedule.is_empty() {
+        if self.job().schedule.is_none() {
             return Some(format!("it has no schedule: run it with `evenkeel job run {name}`"));
         }
         match self.next(settled) {
@@ -242,7 +242,7 @@ impl ExplainContext {
                     explanation.point("next", "schedule", note);
                 }
             }
-            None if self.job().schedule.is_empty() => {
+            None if self.job().schedule.is_none() => {
                 explanation.point("next", "firing", "none: it runs only by hand")
             }
             None => {

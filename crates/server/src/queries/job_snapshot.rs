@@ -28,7 +28,7 @@ pub(super) struct JobSnapshot {
 pub(super) fn job_snapshot(view: &View, planner: Option<&Member>, job: JobView<'_>) -> Option<JobSnapshot> {
     let sharding = job.sharding().filter(|_| job.is_sharded());
     let spec = timed(view, &job)?;
-    let owner = match spec.job.placement {
+    let owner = match spec.job.placement.kind() {
         Placement::Claimed => job.owner(),
         Placement::Sharded | Placement::Broadcast => sharding.and_then(|sharding| sharding.leader.as_ref()),
         Placement::Dispatched => planner,

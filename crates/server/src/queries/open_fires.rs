@@ -39,7 +39,7 @@ pub(crate) async fn open(handle: &Handle, fire: &FireId) -> Result<OpenFire, Run
     }) else {
         return Ok(OpenFire::default());
     };
-    match seen.spec.job.placement {
+    match seen.spec.job.placement.kind() {
         Placement::Sharded | Placement::Broadcast => {
             let run_states = handle.shard_run_states(&fire.job).await?;
             Ok(sharded(&seen, fire, run_states.values()))
@@ -157,7 +157,7 @@ fn sharded<'a>(
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::job::{Job, Work};
+    use evenkeel_core::job::{Job, JobFile, Work};
     use evenkeel_core::record::{Attempt, ShardGroup};
 
     use super::*;
@@ -168,9 +168,9 @@ mod tests {
 
     fn source_of(schedule: &str, request: Option<TriggerRequest>) -> OpenFireSource {
         let work = Work::Command(vec!["/bin/true".into()]);
-        let mut job = Job::new("j".parse().expect("a name"), schedule, work);
+        let mut job = JobFile::new("j".parse().expect("a name"), schedule, work);
         (job.placement, job.shards) = (Placement::Sharded, 4);
-        let spec = Spec { off: set("3"), ..Spec::new(job, 1, Wall(0)) };
+        let spec = Spec { off: set("3"), ..Spec::new(Job::parse(job).expect("a valid job"), 1, Wall(0)) };
         OpenFireSource {
             spec,
             calendars: Some(CalendarFilter::default()),

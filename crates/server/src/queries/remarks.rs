@@ -44,7 +44,7 @@ pub(crate) fn remarks(handle: &Handle, name: &JobName, node: Option<&NodeName>, 
         if spec.paused {
             remarks.push(format!("job {name} is paused: resume it with `evenkeel job resume {name}`"));
         }
-        if spec.job.schedule.trim().is_empty() {
+        if spec.job.schedule.is_none() {
             remarks.push(format!("job {name} has no schedule: it runs only by hand"));
         } else if let Some(missing) = seen.missing.first() {
             remarks.push(format!(

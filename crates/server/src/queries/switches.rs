@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel::Handle;
 use evenkeel_core::ids::JobName;
-use evenkeel_core::job::{Job, Spec, SwitchOrigin};
+use evenkeel_core::job::{JobFile, Spec, SwitchOrigin};
 use evenkeel_core::view::{JobView, View};
 
 use crate::api_types::{SwitchRow, moment};
@@ -19,10 +19,10 @@ pub(crate) fn switches(handle: &Handle, name: &JobName) -> Vec<SwitchRow> {
 }
 
 /// The switches that these declarations end, by job: each declaration changes `enabled`.
-pub(crate) fn ended(handle: &Handle, declared: &[Job]) -> BTreeMap<JobName, SwitchRow> {
-    let ends = |view: &View, job: &Job| {
+pub(crate) fn ended(handle: &Handle, declared: &[JobFile]) -> BTreeMap<JobName, SwitchRow> {
+    let ends = |view: &View, job: &JobFile| {
         let spec = view.find(&job.name)?.spec()?;
-        let is_ended = spec.redeclared(job).1.enabled.is_none();
+        let is_ended = job.enabled != spec.is_declared_enabled();
         Some((job.name.clone(), enabled(&spec).filter(|_| is_ended)?))
     };
     handle.with_node(|node| declared.iter().filter_map(|job| ends(node.view(), job)).collect())

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use evenkeel::Handle;
 use evenkeel_core::ids::{JobName, NotifierName};
-use evenkeel_core::job::Job;
+use evenkeel_core::job::{CommandWork, Job, JobWork};
 use evenkeel_core::view::{JobView, View};
 
 use crate::{host, zones};
@@ -62,19 +62,23 @@ fn lacking(handle: &Handle, job: &Job, notifiers: &BTreeSet<NotifierName>) -> Ve
         lacking.push(format!("job {name} names {key} {what}, {why} node {node}"));
     };
     let unreadable = |path: &str| !path.is_empty() && !Path::new(path).exists();
-    let argv = job.command.argv();
-    if let Some(program) = argv.first().filter(|program| program.starts_with('/') && unreadable(program)) {
-        lacks("the program", program, "which is not on");
-    }
-    if unreadable(&job.directory) {
-        lacks("the directory", &job.directory, "which is not on");
-    }
-    let users = host::users();
-    if !job.user.is_empty() && !users.is_empty() && !users.contains(&job.user) && !host::is_user(&job.user) {
-        lacks("the user", &job.user, "whom nobody knows on");
-    }
-    if let Some(http) = job.http.as_ref().filter(|http| unreadable(&http.ca)) {
-        lacks("http.ca", &http.ca, "which is not on");
+    match &job.work {
+        JobWork::Command(command) => {
+            let CommandWork { program, directory, user, .. } = &**command;
+            let argv = program.argv();
+            if let Some(program) = argv.first().filter(|path| path.starts_with('/') && unreadable(path)) {
+                lacks("the program", program, "which is not on");
+            }
+            if unreadable(directory) {
+                lacks("the directory", directory, "which is not on");
+            }
+            let users = host::users();
+            if !user.is_empty() && !users.is_empty() && !users.contains(user) && !host::is_user(user) {
+                lacks("the user", user, "whom nobody knows on");
+            }
+        }
+        JobWork::Http(http) if unreadable(&http.ca) => lacks("http.ca", &http.ca, "which is not on"),
+        JobWork::Http(_) | JobWork::Function(_) => {}
     }
     for notifier in job.notify.iter().flat_map(|notify| &notify.to).filter(|to| !notifiers.contains(*to)) {
         let known: Vec<&str> = notifiers.iter().map(NotifierName::as_str).collect();

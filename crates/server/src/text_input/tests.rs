@@ -1,7 +1,7 @@
 //! Tests the most common mistakes in each format, and that every key is in the table.
 
 use evenkeel_core::calendar::Calendar;
-use evenkeel_core::job::Job;
+use evenkeel_core::job::JobFile;
 use serde::Deserialize;
 
 use super::*;
@@ -11,7 +11,7 @@ use crate::settings::SettingsArgs;
 #[serde(deny_unknown_fields)]
 struct SampleJobFile {
     #[serde(default)]
-    job: Vec<Job>,
+    job: Vec<JobFile>,
     #[serde(default)]
     #[expect(dead_code, reason = "only whether it is read matters")]
     calendar: Vec<Calendar>,
@@ -192,7 +192,7 @@ fn mistakes_in_settings_and_in_bodies_are_told_alike() {
     #[serde(deny_unknown_fields)]
     struct SampleApplyBody {
         #[expect(dead_code, reason = "only whether it is read matters")]
-        jobs: Vec<Job>,
+        jobs: Vec<JobFile>,
     }
     let body = |text: &str| json::<SampleApplyBody>(text.as_bytes(), ReadTarget::Jobs).expect_err(text);
     let said = body(r#"{"jobs":[{"name":"a","command":["x"]},{"name":"b","comand":["x"]}]}"#);

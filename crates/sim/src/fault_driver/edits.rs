@@ -2,7 +2,7 @@
 
 use evenkeel_core::ids::{JobName, NodeName, RequestId};
 use evenkeel_core::input::Command;
-use evenkeel_core::job::Job;
+use evenkeel_core::job::JobFile;
 
 use super::{FaultDriver, FaultRecovery};
 
@@ -22,7 +22,7 @@ impl FaultDriver<'_> {
         }
     }
 
-    pub(super) fn declaration(&mut self, name: &JobName) -> Job {
+    pub(super) fn declaration(&mut self, name: &JobName) -> JobFile {
         if self.work.chance(500) {
             let mut job = job(name, self.ttl, &mut self.work);
             if let Some(old) = self.jobs.get(name) {

@@ -12,7 +12,7 @@ use crate::world::clock::START;
 impl JobTrack {
     /// The delay between the end of the previous run and a fire, if the job has one.
     pub(super) fn delay(&self) -> Option<Millis> {
-        let text = self.spec.as_ref()?.job.schedule.strip_prefix("@after ")?;
+        let text = self.spec.as_ref()?.job.rules().strip_prefix("@after ")?;
         let delay = TimeSpan::parse("@after", text, SpanLimits::SCHEDULE);
         delay.ok().map(TimeSpan::millis)
     }

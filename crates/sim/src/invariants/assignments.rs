@@ -112,9 +112,9 @@ impl InvariantChecker {
         match record {
             Some(SpecRecord::Live(spec)) => {
                 book.since = spec.since;
-                (book.delivery, book.placement) = (spec.job.delivery, spec.job.placement);
+                (book.delivery, book.placement) = (spec.job.delivery, spec.job.placement.kind());
                 book.note_nodes(act.at, &spec.job.node_selector);
-                book.unmonitored = !spec.job.monitor_execution;
+                book.unmonitored = !spec.job.placement.is_monitored();
                 book.retry.clone_from(&spec.job.retry);
                 book.pool.clone_from(&spec.job.pool);
                 book.spec = Some(*spec);

@@ -188,12 +188,12 @@ impl InvariantChecker {
         for job in held.iter().filter_map(declared) {
             // A job that is only settled, and released as soon as history has its verdicts, takes no room.
             if job.enabled && job.node_selector.fits(name, &local.settings().labels) {
-                *groups.entry(job.node_selector).or_default() += 1;
+                *groups.entry(job.node_selector.clone()).or_default() += 1;
             }
         }
         // Another group's quota may have fallen below the number of its jobs on the node.
         let claimed: BTreeSet<NodeSelector> =
-            claims.iter().filter_map(declared).map(|job| job.node_selector).collect();
+            claims.iter().filter_map(declared).map(|job| job.node_selector.clone()).collect();
         for (nodes, held) in groups.into_iter().filter(|(nodes, _)| claimed.contains(nodes)) {
             let quota = quota(node, &nodes);
             self.findings.test(at, Invariant::I36, held <= quota, || {

@@ -51,8 +51,8 @@ impl JobTrack {
         let read = |names: &[CalendarName]| names.iter().map(times).collect::<Option<Vec<_>>>();
         let since = spec.job.calendars().filter_map(|name| Some(standing.get(name)?.since));
         spec.since = since.fold(self.since, Ord::max);
-        let calendars = read(&spec.job.exclude_calendars)
-            .and_then(|except| Some(CalendarFilter::new(except, read(&spec.job.require_calendars)?)));
+        let calendars = read(spec.job.exclude_calendars())
+            .and_then(|except| Some(CalendarFilter::new(except, read(spec.job.require_calendars())?)));
         self.schedule = spec.job.schedule_with_calendars(calendars.as_ref());
     }
 }

@@ -145,7 +145,10 @@ impl QuietCluster<'_> {
     }
 
     pub(super) fn takes(book: &JobTrack) -> i64 {
-        book.spec.as_ref().and_then(|s| s.job.command.argv().get(1)?.parse().ok()).unwrap_or(0)
+        book.spec
+            .as_ref()
+            .and_then(|s| s.job.work.command()?.program.argv().get(1)?.parse().ok())
+            .unwrap_or(0)
     }
 
     /// Whether a job's runs are so short, compared with its period, and there is so much room, that none is late.

@@ -141,13 +141,13 @@ impl JobTrack {
 
     /// The misfire grace of the job.
     pub(crate) fn grace(&self, ttl: Millis) -> Millis {
-        let own = self.spec.as_ref().and_then(|s| s.job.misfire_grace).and_then(|s| i64::try_from(s).ok());
-        own.map_or_else(|| evenkeel_core::job::default_grace(ttl), Millis::secs)
+        let own = self.spec.as_ref().and_then(|s| s.job.misfire.grace);
+        own.unwrap_or_else(|| evenkeel_core::job::default_grace(ttl))
     }
 
     /// Whether the age of a fire allows a first claim with a start at this moment.
     pub(crate) fn is_young_enough(&self, fire: &Fire, from: Wall, ttl: Millis) -> bool {
-        let age = self.spec.as_ref().and_then(|s| s.job.misfire_settings().ok()).and_then(|late| late.age);
+        let age = self.spec.as_ref().and_then(|s| s.job.misfire_settings().age);
         let (Fire::Due(due), Some(age)) = (fire, age) else { return true };
         // It is claimed up to a second before it starts.
         from - *due <= age.max(self.grace(ttl)) + Millis::secs(1)
@@ -155,11 +155,7 @@ impl JobTrack {
 
     /// How long caught-up fires may delay the next fire.
     pub(crate) fn spread(&self) -> i64 {
-        let late = self
-            .spec
-            .as_ref()
-            .and_then(|s| s.job.misfire_settings().ok())
-            .map(|late| late.policy(Millis::ZERO));
+        let late = self.spec.as_ref().map(|s| s.job.misfire_settings()).map(|late| late.policy(Millis::ZERO));
         let turns = late.and_then(|policy| Some(policy.spread?.span.0 * i64::from(policy.most())));
         turns.unwrap_or(0)
     }
@@ -167,7 +163,7 @@ impl JobTrack {
     /// Whether the schedule has a fire at exactly this moment. Periods are checked by simple arithmetic as well.
     pub(crate) fn is_due_at(&self, due: Wall) -> bool {
         let Some(schedule) = &self.schedule else { return false };
-        let text = self.spec.as_ref().map_or("", |s| s.job.schedule.as_str());
+        let text = self.spec.as_ref().map_or("", |s| s.job.rules());
         let period =
             text.strip_prefix("@every ").and_then(|p| p.strip_suffix('s')).and_then(|p| p.parse().ok());
         let divides = period.is_none_or(|secs: i64| due.0 % (secs * 1000) == 0);

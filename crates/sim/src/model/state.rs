@@ -4,7 +4,7 @@ use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Run, StopReason, Ticket};
 use evenkeel_core::ids::Member;
 use evenkeel_core::input::{Input, Offer};
-use evenkeel_core::job::{CatchUp, Job, Placement, Spec, Work};
+use evenkeel_core::job::{CatchUp, Job, JobFile, Placement, Spec, Work};
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::{Node, Quota, Settings, Spread};
 use evenkeel_core::record::{Assignment, Layouts, RunState, SpecRecord, decode, encode};
@@ -158,7 +158,7 @@ impl ModelState {
     pub(super) fn first(scope: &ModelScope) -> Self {
         let seconds: Vec<String> = scope.due.iter().map(|due| (due / 1000).to_string()).collect();
         let mut declared =
-            Job::new(job(), &format!("{} 0 0 1 1 ? 2026", seconds.join(",")), Work::Function("f".into()));
+            JobFile::new(job(), &format!("{} 0 0 1 1 ? 2026", seconds.join(",")), Work::Function("f".into()));
         declared.delivery = scope.delivery;
         if let Some(shards) = scope.shards {
             declared.placement = Placement::Sharded;
@@ -172,7 +172,7 @@ impl ModelState {
             declared.placement = Placement::Dispatched;
             place.planned = true;
         }
-        let spec = Spec::new(declared, 1, Wall(EPOCH));
+        let spec = Spec::new(Job::parse(declared).expect("a valid job"), 1, Wall(EPOCH));
         let put = |key, value| Write::Put { key, value, owner: None };
         let writes = [
             put(keys::spec(&job()), encode(&SpecRecord::Live(Box::new(spec)))),

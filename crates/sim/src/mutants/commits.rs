@@ -3,7 +3,7 @@
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, Event};
 use evenkeel_core::input::Input;
-use evenkeel_core::job::Job;
+use evenkeel_core::job::JobFile;
 use evenkeel_core::keys::{ParsedKey, parse};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{RunState, SpecRecord, TriggerRecord, decode, encode};
@@ -42,7 +42,7 @@ pub(super) fn change_run_states(
 }
 
 /// Changes the declarations that a node reads.
-pub(super) fn declarations(input: &mut Input, change: impl Fn(&mut Job)) {
+pub(super) fn declarations(input: &mut Input, change: impl Fn(&mut JobFile)) {
     let changes = match input {
         Input::Listed(Some(batch)) | Input::Changed(batch) => &mut batch.changes,
         Input::Committed { outcome: TxnOutcome::Refused(found), .. } => found,
@@ -50,7 +50,9 @@ pub(super) fn declarations(input: &mut Input, change: impl Fn(&mut Job)) {
     };
     for entry in changes.iter_mut().filter_map(|change| change.entry.as_mut()) {
         if let Some(SpecRecord::Live(mut spec)) = decode(&entry.value) {
-            change(&mut spec.job);
+            if let Ok(job) = spec.job.changed(&change) {
+                spec.job = job;
+            }
             entry.value = encode(&SpecRecord::Live(spec));
         }
     }

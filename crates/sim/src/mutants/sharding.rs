@@ -278,8 +278,9 @@ impl Mutation for CatchesUpEverything {
             if let Some(entry) = &mut change.entry
                 && let Some(SpecRecord::Live(mut spec)) = decode(&entry.value)
                 && spec.job.placement.is_sharded()
+                && let Ok(job) = spec.job.changed(|job| job.catch_up = CatchUp::All(1_000))
             {
-                spec.job.catch_up = CatchUp::All(1_000);
+                spec.job = job;
                 entry.value = encode(&SpecRecord::Live(spec));
             }
         }
@@ -314,7 +315,7 @@ impl Mutation for UsesCurrentTotal {
             if let Effect::Start(run) = effect
                 && let Some(spec) = node.view().find(&run.id.job).and_then(|job| job.spec())
             {
-                run.shards = spec.job.shards;
+                run.shards = spec.job.placement.shards();
             }
         }
     }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use evenkeel_core::ids::{JobName, NodeName};
 use evenkeel_core::input;
-use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Pool, Work};
+use evenkeel_core::job::{CatchUp, Delivery, JobFile, Placement, Pool, Work};
 use evenkeel_core::node::{Quota, Settings, Spread};
 use evenkeel_core::record::Layouts;
 use evenkeel_core::registry::DurabilityClass;
@@ -186,7 +186,7 @@ impl ScenarioCommand {
         for _ in 0..self.number(0)? {
             scenario.made += 1;
             let name = format!("j{}", scenario.made);
-            let job = Job::new(name.parse().map_err(|e| format!("{e}"))?, "", self.work("60000"));
+            let job = JobFile::new(name.parse().map_err(|e| format!("{e}"))?, "", self.work("60000"));
             self.favoured(scenario, &winner, input::Command::Apply(vec![job]));
         }
         Ok(())
@@ -196,7 +196,7 @@ impl ScenarioCommand {
         let asked = self.asked(scenario, "by")?;
         let name: JobName = self.word(0)?.parse().map_err(|e| format!("{e}"))?;
         let every = self.settings.get("every").map(|span| format!("@every {span}")).unwrap_or_default();
-        let mut job = Job::new(name.clone(), &every, self.work("2"));
+        let mut job = JobFile::new(name.clone(), &every, self.work("2"));
         if self.setting("delivery", "at most once") == "at least once" {
             job.delivery = Delivery::AtLeastOnce;
         }
@@ -219,7 +219,7 @@ impl ScenarioCommand {
     }
 
     /// The settings of sharded jobs: `shards=4 strategy=rotate order=descending static host wait=5 unmonitored`.
-    fn sharded(&self, job: &mut Job) -> Result<(), String> {
+    fn sharded(&self, job: &mut JobFile) -> Result<(), String> {
         let says = |word: &str| self.words.iter().any(|said| said == word);
         job.placement = Placement::Sharded;
         job.shards = self.count("shards", 1)?;

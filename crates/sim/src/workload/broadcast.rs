@@ -1,7 +1,7 @@
 //! Broadcast jobs, with one shard on each node. They have a random stream of their own, so that worlds without any do
 //! not change.
 
-use evenkeel_core::job::{Delivery, Job, Placement};
+use evenkeel_core::job::{Delivery, JobFile, Placement};
 use evenkeel_core::sharding_strategy::{NodeOrder, ShardingStrategy};
 
 use super::Workload;
@@ -29,12 +29,12 @@ impl Workload {
 }
 
 /// Whether a job could be broadcast. Its delivery guarantee never changes in its life.
-fn may_broadcast(job: &Job) -> bool {
+fn may_broadcast(job: &JobFile) -> bool {
     job.placement.is_sharded() && job.delivery == Delivery::AtMostOnce
 }
 
 /// Whether an operator may make the job broadcast, and undo that.
-pub(crate) fn allows_both(job: &Job) -> bool {
+pub(crate) fn allows_both(job: &JobFile) -> bool {
     let plain =
         job.strategy == ShardingStrategy::Average && job.order == NodeOrder::Ascending && !job.sticky_shards;
     may_broadcast(job) && plain

@@ -140,14 +140,14 @@ pub(super) fn wrong_shards(job: &Job, shards: &ShardSet) -> Option<String> {
     if !job.placement.is_sharded() {
         return Some(not_sharded(&job.name));
     }
-    if job.is_broadcast() {
+    if job.placement.is_broadcast() {
         let name = &job.name;
         return Some(format!(
             "job {name} has one shard on each node: disable the node for it instead, with `job disable {name} --node NODE`"
         ));
     }
-    let surplus = shards.minus(&ShardSet::all(job.shards));
-    let last = job.shards.saturating_sub(1);
+    let surplus = shards.minus(&ShardSet::all(job.placement.shards()));
+    let last = job.placement.shards().saturating_sub(1);
     (!surplus.is_empty())
         .then(|| format!("job {} has no shards {surplus}: they go from 0 to {last}", job.name))
 }

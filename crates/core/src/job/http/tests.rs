@@ -6,17 +6,17 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use super::*;
-use crate::job::Job;
 use crate::job::Work;
+use crate::job::{Job, JobFile};
 
 fn read_job(fields: &str) -> Result<Job, String> {
     let text = format!(r#"{{"name":"j",{fields}}}"#);
-    let job: Job = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-    job.validate().map(|()| job).map_err(|e| e.to_string())
+    let file: JobFile = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+    Job::parse(file).map_err(|e| e.to_string())
 }
 
 fn http(fields: &str) -> Result<Http, String> {
-    read_job(&format!(r#""http":{{"url":"https://h/x",{fields}}}"#)).map(|job| *job.http.unwrap())
+    read_job(&format!(r#""http":{{"url":"https://h/x",{fields}}}"#)).map(|job| *job.to_file().http.unwrap())
 }
 
 fn wrong(fields: &str) -> String {
@@ -27,10 +27,9 @@ fn wrong(fields: &str) -> String {
 fn what_is_not_said_is_not_written() {
     let job = read_job(r#""http":{"url":"http://h/"}"#).unwrap();
     assert_eq!(serde_json::to_string(&job).unwrap(), r#"{"name":"j","http":{"url":"http://h/"}}"#);
-    assert_eq!(job.work(), Work::Http(Box::new(Http::new("http://h/"))));
+    assert_eq!(job.work.action(), Work::Http(Box::new(Http::new("http://h/"))));
     let all = r#"{"name":"j","http":{"url":"https://h/","method":"PUT","headers":{"A":"1"},"body":"x","success":[200,"300-399"],"redirects":2,"ca":"/c"}}"#;
-    let job: Job = serde_json::from_str(all).unwrap();
-    assert!(job.validate().is_ok());
+    let job = Job::parse(serde_json::from_str(all).unwrap()).unwrap();
     assert_eq!(serde_json::to_string(&job).unwrap(), all);
 }
 

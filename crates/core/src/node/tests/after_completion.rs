@@ -7,7 +7,7 @@ use crate::job::{Delivery, Retry};
 
 impl TestCluster {
     /// One node whose runs take so long, and a job that is due 10 s after each.
-    fn follows(takes: i64, job: Job) -> Self {
+    fn follows(takes: i64, job: JobFile) -> Self {
         let mut world = Self { takes, ..Self::with(&["a"]) };
         world.run(1_500);
         world.send_command("a", Command::Apply([job].into()));
@@ -25,7 +25,7 @@ impl TestCluster {
     }
 }
 
-fn after() -> Job {
+fn after() -> JobFile {
     job("j", "@after 10s")
 }
 
@@ -60,7 +60,7 @@ fn it_is_counted_from_the_end_of_a_run_whose_time_is_over() {
     let retry =
         Some(Retry { max_retries: 5, delay: "3s".into(), max_delay: "3s".into(), exit_codes: [].into() });
     // It fails after 4 s each time, and by the end of the second wait its time is over.
-    let mut world = TestCluster::follows(4_000, Job { retry, run_timeout: Some(9), ..after() });
+    let mut world = TestCluster::follows(4_000, JobFile { retry, run_timeout: Some(9), ..after() });
     world.fails = 9;
     let began = world.begin_until(60_000);
     let first = |n: usize| world.starts[n].1.attempt == 1;
@@ -76,7 +76,7 @@ fn it_is_counted_from_the_end_of_a_run_whose_time_is_over() {
 fn it_is_counted_from_the_last_attempt() {
     let retry =
         Some(Retry { max_retries: 2, delay: "3s".into(), max_delay: "3s".into(), exit_codes: [].into() });
-    let mut world = TestCluster::follows(500, Job { retry, ..after() });
+    let mut world = TestCluster::follows(500, JobFile { retry, ..after() });
     world.fails = 2;
     let began = world.begin_until(60_000);
     let attempts: Vec<u32> = world.starts.iter().map(|(_, run)| run.attempt).collect();
@@ -100,7 +100,7 @@ fn another_node_goes_on_where_the_last_run_ended() {
 
 #[test]
 fn where_the_run_is_lost_it_is_counted_from_when_that_was_noticed() {
-    let mut world = TestCluster::follows(600_000, Job { delivery: Delivery::AtMostOnce, ..after() });
+    let mut world = TestCluster::follows(600_000, JobFile { delivery: Delivery::AtMostOnce, ..after() });
     world.run(30_000 - world.now);
     world.actors.clear();
     world.add(settings("b"));
@@ -135,20 +135,20 @@ fn a_pause_or_another_delay_takes_back_what_was_claimed_ahead() {
 
 #[test]
 fn what_has_no_end_to_count_from_is_refused() {
-    let refused = |job: Job, part: &str| {
-        let error = job.validate().unwrap_err().to_string();
+    let refused = |job: JobFile, part: &str| {
+        let error = Job::parse(job).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     };
-    refused(Job { placement: crate::job::Placement::Sharded, ..after() }, "placement = \"claimed\"");
-    refused(Job { placement: crate::job::Placement::Dispatched, ..after() }, "placement = \"claimed\"");
-    refused(Job { overlap: crate::job::Overlap::Skip, ..after() }, "leave overlap out");
+    refused(JobFile { placement: crate::job::Placement::Sharded, ..after() }, "placement = \"claimed\"");
+    refused(JobFile { placement: crate::job::Placement::Dispatched, ..after() }, "placement = \"claimed\"");
+    refused(JobFile { overlap: crate::job::Overlap::Skip, ..after() }, "leave overlap out");
     refused(
-        Job { exclude_calendars: ["freeze".parse().unwrap()].into(), ..after() },
+        JobFile { exclude_calendars: ["freeze".parse().unwrap()].into(), ..after() },
         "exclude_calendars and require_calendars",
     );
-    refused(Job { jitter: "5s".into(), ..after() }, "jitter");
+    refused(JobFile { jitter: "5s".into(), ..after() }, "jitter");
     refused(job("j", "@after 10s\n@daily"), "stands alone");
     refused(job("j", "@after"), "the span is missing");
     let notify = crate::job::Notify { late_after: "5m".into(), ..crate::job::Notify::default() };
-    refused(Job { notify: Some(alloc::boxed::Box::new(notify)), ..after() }, "late_after");
+    refused(JobFile { notify: Some(alloc::boxed::Box::new(notify)), ..after() }, "late_after");
 }

@@ -53,8 +53,8 @@ impl BalanceCase {
     }
 }
 
-fn dispatched(name: &str, schedule: &str) -> Job {
-    Job { placement: Placement::Dispatched, ..job(name, schedule) }
+fn dispatched(name: &str, schedule: &str) -> JobFile {
+    JobFile { placement: Placement::Dispatched, ..job(name, schedule) }
 }
 
 /// How many runs go on at a moment on each node, those that begin then counted.
@@ -112,7 +112,7 @@ impl TestCluster {
         world.add(Settings { slots: 1, ..settings("a") });
         world.add(Settings { slots, ..settings("b") });
         world.run(1_500);
-        let mut hog = Job::new("hog".parse().unwrap(), "", Work::Command(["true".to_string()].into()));
+        let mut hog = JobFile::new("hog".parse().unwrap(), "", Work::Command(["true".to_string()].into()));
         hog.node_selector = "name=a".parse().unwrap();
         let jobs = ["d1", "d2", "d3"].map(|name| dispatched(name, "@every 20s"));
         world.send_command("b", Command::Apply(jobs.into_iter().chain([hog]).collect()));
@@ -166,7 +166,7 @@ fn a_node_that_joins_is_given_runs_within_a_second() {
     let mut world = TestCluster::with(&["a", "b"]);
     world.takes = 500;
     world.run(1_500);
-    let jobs: Vec<Job> = (0..12).map(|n| dispatched(&format!("j{n}"), "@every 10s")).collect();
+    let jobs: Vec<JobFile> = (0..12).map(|n| dispatched(&format!("j{n}"), "@every 10s")).collect();
     world.send_command("a", Command::Apply(jobs));
     world.run(12_000);
     world.add(settings("c"));

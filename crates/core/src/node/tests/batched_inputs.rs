@@ -22,9 +22,9 @@ fn answers_and_ends_that_come_together_come_to_the_same_as_one_by_one() {
     let mut world = TestCluster { takes: 300, fails: 1, ..TestCluster::with(&["a"]) };
     let retry =
         Some(Retry { max_retries: 3, delay: "1s".into(), max_delay: String::new(), exit_codes: Vec::new() });
-    let mut jobs: Vec<Job> = (0..20).map(|i| job(&alloc::format!("j{i}"), "@every 5s")).collect();
+    let mut jobs: Vec<JobFile> = (0..20).map(|i| job(&alloc::format!("j{i}"), "@every 5s")).collect();
     jobs.iter_mut().step_by(3).for_each(|job| job.retry = retry.clone());
-    jobs.push(Job { placement: Placement::Sharded, shards: 4, ..job("sharded", "@every 7s") });
+    jobs.push(JobFile { placement: Placement::Sharded, shards: 4, ..job("sharded", "@every 7s") });
     world.send_command("a", Command::Apply(jobs));
     // Longer than fires are claimed ahead, so answers start them.
     world.delay = 1_200;

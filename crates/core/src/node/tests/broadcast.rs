@@ -9,7 +9,7 @@ use crate::input::Refusal;
 use crate::job::{Delivery, Placement};
 use crate::shards::ShardSet;
 
-fn everywhere(name: &str, schedule: &str) -> Job {
+fn everywhere(name: &str, schedule: &str) -> JobFile {
     let mut job = job(name, schedule);
     job.placement = Placement::Broadcast;
     job
@@ -116,7 +116,7 @@ fn what_a_node_had_claimed_under_a_number_that_there_is_no_more_is_told_at_once(
     let mut world = TestCluster::with(&["a", "b"]);
     world.add(Settings { slots: 1, ..settings("c") });
     world.takes = 30_000;
-    let jobs = ["j", "k"].map(|job| Job { reshard_timeout: 1, ..everywhere(job, "@every 10s") });
+    let jobs = ["j", "k"].map(|job| JobFile { reshard_timeout: 1, ..everywhere(job, "@every 10s") });
     world.send_command("a", Command::Apply(jobs.into()));
     world.run(11_000);
     // It has a slot for one of both, and does not learn of its drain until it has no number any more.
@@ -177,10 +177,10 @@ fn a_request_runs_on_every_node_once() {
 #[test]
 fn what_makes_no_sense_on_every_node_is_refused() {
     let mut world = TestCluster::with(&["a"]);
-    let refused = |change: fn(&mut Job)| {
+    let refused = |change: fn(&mut JobFile)| {
         let mut job = everywhere("j", "");
         change(&mut job);
-        job.validate().unwrap_err().to_string()
+        Job::parse(job).unwrap_err().to_string()
     };
     assert!(refused(|job| job.shards = 3).contains("shards does not go with placement = \"broadcast\""));
     assert!(refused(|job| job.shard_parameters = ["x".to_string()].into()).contains("parameter is for all"));
@@ -264,7 +264,7 @@ fn who_comes_back_with_another_number_does_not_answer_again() {
     world.send_command("a", Command::Apply([everywhere("j", "@every 30s")].into()));
     world.send_command(
         "a",
-        Command::Apply([Job { node_selector: "name=a".parse().unwrap(), ..job("long", "") }].into()),
+        Command::Apply([JobFile { node_selector: "name=a".parse().unwrap(), ..job("long", "") }].into()),
     );
     world.run(31_000);
     world.takes = 200_000;

@@ -23,7 +23,7 @@ fn name() -> CalendarName {
     "freeze".parse().unwrap()
 }
 
-fn each_second(placement: Placement) -> Job {
+fn each_second(placement: Placement) -> JobFile {
     let mut job = job("j", "@every 1s");
     (job.placement, job.exclude_calendars) = (placement, [name()].into());
     job

@@ -6,9 +6,9 @@ use crate::job::{Overlap, Placement, Pool, Retry};
 
 const PLACEMENTS: [Placement; 3] = [Placement::Claimed, Placement::Sharded, Placement::Dispatched];
 
-fn waits_on(job: &str) -> Job {
+fn waits_on(job: &str) -> JobFile {
     let retry = Retry { max_retries: 3, delay: "8s".into(), max_delay: "8s".into(), exit_codes: [].into() };
-    Job { retry: Some(retry), ..super::job(job, "@every 60s") }
+    JobFile { retry: Some(retry), ..super::job(job, "@every 60s") }
 }
 
 impl TestCluster {
@@ -46,7 +46,7 @@ fn a_run_that_waits_for_its_next_attempt_has_none_and_the_job_goes_on() {
         let mut world = TestCluster::with(&["a", "b"]);
         world.run(1_500);
         world.fails = 1;
-        world.send_command("a", Command::Apply([Job { placement, ..waits_on("j") }].into()));
+        world.send_command("a", Command::Apply([JobFile { placement, ..waits_on("j") }].into()));
         world.run(61_000 - world.now);
         let node = world.starts[0].0.clone();
         let other = if node == "a" { "b" } else { "a" };
@@ -65,7 +65,7 @@ fn a_run_that_waits_for_its_next_attempt_has_none_and_the_job_goes_on() {
 fn a_run_that_waits_for_a_slot_never_starts() {
     let mut world = TestCluster::with_slots(1);
     world.takes = 10_000;
-    let short = Job { placement: Placement::Dispatched, ..job("short", "at 1970-01-01T00:00:07") };
+    let short = JobFile { placement: Placement::Dispatched, ..job("short", "at 1970-01-01T00:00:07") };
     world.send_command("a", Command::Apply([job("long", "at 1970-01-01T00:00:05"), short].into()));
     world.run(9_000 - world.now);
     assert_eq!((world.started("long").len(), world.started("short").len()), (1, 0));
@@ -79,7 +79,7 @@ fn a_run_that_waits_for_a_slot_never_starts() {
 fn a_shard_that_waits_for_a_slot_never_starts() {
     let mut world = TestCluster::with_slots(1);
     world.takes = 10_000;
-    let shards = Job { placement: Placement::Sharded, shards: 3, ..job("j", "at 1970-01-01T00:00:05") };
+    let shards = JobFile { placement: Placement::Sharded, shards: 3, ..job("j", "at 1970-01-01T00:00:05") };
     world.send_command("a", Command::Apply([shards].into()));
     world.run(7_000 - world.now);
     let first = world.starts[0].1.id.shard.0;
@@ -112,7 +112,7 @@ fn a_run_that_waits_for_a_permit_never_starts_and_others_get_the_permit() {
         let mut world = TestCluster { takes: 5_000, ..TestCluster::with(&["a"]) };
         world.run(1_500);
         let pool = || Some(Pool { name: "db".parse().unwrap(), limit: 1 });
-        let of = |name: &str, second: u32| Job {
+        let of = |name: &str, second: u32| JobFile {
             placement,
             pool: pool(),
             ..job(name, &alloc::format!("at 1970-01-01T00:00:0{second}"))
@@ -133,7 +133,7 @@ fn a_run_that_is_claimed_ahead_never_starts_be_it_that_the_registry_is_slow() {
         for at in [4_400, 4_800] {
             let mut world = TestCluster::with(&["a"]);
             world.run(1_500);
-            world.send_command("a", Command::Apply([Job { placement, ..job("j", "@every 5s") }].into()));
+            world.send_command("a", Command::Apply([JobFile { placement, ..job("j", "@every 5s") }].into()));
             world.run(3_900 - world.now);
             world.delay = 300;
             world.run(at - world.now);
@@ -157,7 +157,7 @@ fn one_shard_of_a_fire_is_ended_and_the_others_go_on() {
     let mut world = TestCluster::with(&["a"]);
     world.run(1_500);
     world.fails = 1;
-    let job = Job { placement: Placement::Sharded, shards: 4, ..waits_on("j") };
+    let job = JobFile { placement: Placement::Sharded, shards: 4, ..waits_on("j") };
     world.send_command("a", Command::Apply([job].into()));
     world.run(61_000 - world.now);
     assert_eq!(world.kill("a", "j:60000:2"), Answer::Done);
@@ -172,7 +172,7 @@ fn one_that_fails_by_itself_while_it_is_told_to_end_is_not_attempted_again() {
     for placement in PLACEMENTS {
         let mut world = TestCluster { takes: 5_000, ..TestCluster::with(&["a"]) };
         world.run(1_500);
-        world.send_command("a", Command::Apply([Job { placement, ..waits_on("j") }].into()));
+        world.send_command("a", Command::Apply([JobFile { placement, ..waits_on("j") }].into()));
         world.run(61_000 - world.now);
         let (name, id) = ("a".parse().unwrap(), world.starts[0].1.id.clone());
         world.give(&name, Input::Asked(CommandId(7), Command::Kill(id.clone())));
@@ -190,7 +190,7 @@ fn what_ends_by_itself_meanwhile_is_said_to_have_and_nothing_is_kept_of_the_wish
     for placement in PLACEMENTS {
         let mut world = TestCluster { takes: 1_000, ..TestCluster::with(&["a"]) };
         world.run(1_500);
-        world.send_command("a", Command::Apply([Job { placement, ..job("j", "@every 60s") }].into()));
+        world.send_command("a", Command::Apply([JobFile { placement, ..job("j", "@every 60s") }].into()));
         world.run(60_500 - world.now);
         world.delay = 300;
         // It has ended, and that is on its way to the registry.
@@ -210,7 +210,7 @@ fn one_that_turns_out_not_to_have_started_when_it_is_told_to_end_is_not_begun_an
     for placement in PLACEMENTS {
         let mut world = TestCluster { takes: 5_000, ..TestCluster::with(&["a"]) };
         world.run(1_500);
-        world.send_command("a", Command::Apply([Job { placement, ..job("j", "@every 60s") }].into()));
+        world.send_command("a", Command::Apply([JobFile { placement, ..job("j", "@every 60s") }].into()));
         world.run(60_100 - world.now);
         let (name, id) = ("a".parse().unwrap(), world.starts[0].1.id.clone());
         world.give(&name, Input::Asked(CommandId(7), Command::Kill(id.clone())));
@@ -228,7 +228,7 @@ fn one_that_turns_out_not_to_have_started_when_it_is_told_to_end_is_not_begun_an
 fn a_fire_that_is_ended_long_before_it_is_due_takes_no_other_with_it() {
     let mut world = TestCluster::with(&["a"]);
     world.run(1_500);
-    let planned = |schedule: &str| Job { placement: Placement::Dispatched, ..job("j", schedule) };
+    let planned = |schedule: &str| JobFile { placement: Placement::Dispatched, ..job("j", schedule) };
     world.send_command("a", Command::Apply([planned("@every 10s")].into()));
     world.run(11_000 - world.now);
     assert_eq!(world.kill("a", "j:50000:0"), Answer::Done);
@@ -245,10 +245,10 @@ fn what_came_due_while_it_waited_is_as_if_it_had_gone_on() {
         let mut world = TestCluster::with(&["a"]);
         world.run(1_500);
         world.fails = 1;
-        let skips = Job { overlap: Overlap::Skip, placement, ..waits_on("j") };
+        let skips = JobFile { overlap: Overlap::Skip, placement, ..waits_on("j") };
         let retry =
             Retry { max_retries: 3, delay: "1h".into(), max_delay: "1h".into(), exit_codes: [].into() };
-        let job = Job { schedule: "@every 10s".into(), retry: Some(retry), ..skips };
+        let job = JobFile { schedule: "@every 10s".into(), retry: Some(retry), ..skips };
         world.send_command("a", Command::Apply([job].into()));
         world.run(35_000 - world.now);
         assert_eq!(world.started("j"), [(10_000, 1)], "{placement:?}");
@@ -266,7 +266,7 @@ fn a_request_that_no_node_has_claimed_is_taken_back_by_any_node_and_never_runs()
     for placement in PLACEMENTS {
         let mut world = TestCluster::with(&["a", "b"]);
         world.run(1_500);
-        let bound = Job { placement, node_selector: "gpu".parse().unwrap(), ..super::job("j", "") };
+        let bound = JobFile { placement, node_selector: "gpu".parse().unwrap(), ..super::job("j", "") };
         world.send_command("a", Command::Apply([bound].into()));
         let request = |id: &str| Command::RunNow("j".parse().unwrap(), id.parse().unwrap());
         assert!(matches!(world.send_command("a", request("r")), Answer::Accepted(..)));

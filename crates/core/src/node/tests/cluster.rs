@@ -8,12 +8,12 @@ use crate::keys;
 use crate::load::{HostLoad, Utilization};
 use crate::record::{BeatRecord, Plan, StrikeRecord, decode};
 
-fn dispatched(name: &str, schedule: &str) -> Job {
-    Job { placement: Placement::Dispatched, ..job(name, schedule) }
+fn dispatched(name: &str, schedule: &str) -> JobFile {
+    JobFile { placement: Placement::Dispatched, ..job(name, schedule) }
 }
 
-fn sharded(name: &str, schedule: &str, shards: u32) -> Job {
-    Job { placement: Placement::Sharded, shards, ..job(name, schedule) }
+fn sharded(name: &str, schedule: &str, shards: u32) -> JobFile {
+    JobFile { placement: Placement::Sharded, shards, ..job(name, schedule) }
 }
 
 impl TestCluster {

@@ -7,13 +7,13 @@ use crate::job::{Delivery, Overlap, Placement, Retry};
 const PLACEMENTS: [Placement; 2] = [Placement::Claimed, Placement::Dispatched];
 
 /// A job that is due each 10 s.
-fn overlapping_job(placement: Placement, overlap: Overlap) -> Job {
-    Job { placement, overlap, ..job("j", "@every 10s") }
+fn overlapping_job(placement: Placement, overlap: Overlap) -> JobFile {
+    JobFile { placement, overlap, ..job("j", "@every 10s") }
 }
 
 impl TestCluster {
     /// Nodes whose runs take so long, and this job.
-    fn wide(names: &[&str], takes: i64, job: Job) -> Self {
+    fn wide(names: &[&str], takes: i64, job: JobFile) -> Self {
         let mut world = Self { takes, ..Self::with(names) };
         world.run(1_500);
         world.send_command(names[0], Command::Apply([job].into()));
@@ -67,7 +67,7 @@ fn no_more_go_on_than_the_job_says_and_the_others_wait_in_order() {
 fn each_that_went_on_where_a_node_died_is_settled_as_its_delivery_says() {
     for placement in PLACEMENTS {
         for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
-            let job = Job { delivery, ..overlapping_job(placement, Overlap::Allow) };
+            let job = JobFile { delivery, ..overlapping_job(placement, Overlap::Allow) };
             let mut world = TestCluster::wide(&["a", "b"], 600_000, job);
             world.run(35_500 - world.now);
             assert_eq!(world.starts.len(), 3);
@@ -139,7 +139,7 @@ fn a_job_that_is_edited_under_way_counts_none_of_what_goes_on_as_missed() {
 #[test]
 fn what_is_attempted_again_at_once_goes_one_by_one_where_the_job_lets_them_no_more() {
     let job =
-        |overlap| Job { delivery: Delivery::AtLeastOnce, ..overlapping_job(Placement::Claimed, overlap) };
+        |overlap| JobFile { delivery: Delivery::AtLeastOnce, ..overlapping_job(Placement::Claimed, overlap) };
     let mut world = TestCluster::wide(&["a"], 34_000, job(Overlap::Allow));
     world.run(35_500 - world.now);
     world.send_command("a", Command::Apply([job(Overlap::Forbid)].into()));
@@ -159,7 +159,7 @@ fn an_attempt_that_waits_keeps_no_other_fire_waiting() {
         let mut world = TestCluster::wide(
             &["a"],
             500,
-            Job { retry: retry.clone(), ..overlapping_job(placement, Overlap::Allow) },
+            JobFile { retry: retry.clone(), ..overlapping_job(placement, Overlap::Allow) },
         );
         world.fails = 1;
         let (_, began) = world.watch_until(59);

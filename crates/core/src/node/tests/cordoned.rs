@@ -42,8 +42,8 @@ fn apply_many(world: &mut TestCluster, prefix: &str, n: usize, schedule: &str) {
     world.send_command("a", Command::Apply(jobs));
 }
 
-fn sharded(name: &str, schedule: &str, shards: u32) -> Job {
-    Job { placement: Placement::Sharded, shards, ..job(name, schedule) }
+fn sharded(name: &str, schedule: &str, shards: u32) -> JobFile {
+    JobFile { placement: Placement::Sharded, shards, ..job(name, schedule) }
 }
 
 fn restart(world: &mut TestCluster, name: &str) {
@@ -161,7 +161,7 @@ fn a_cordoned_node_keeps_its_shards_and_gets_no_others_at_a_reshard() {
 fn a_cordoned_node_takes_no_running_shards_of_a_dead_node() {
     for cordoned in [false, true] {
         let mut world = TestCluster { takes: 20_000, ..TestCluster::settled(&["a", "b", "c"]) };
-        let job = Job { delivery: Delivery::AtLeastOnce, ..sharded("j", "@every 60s", 6) };
+        let job = JobFile { delivery: Delivery::AtLeastOnce, ..sharded("j", "@every 60s", 6) };
         world.send_command("a", Command::Apply([job].into()));
         while world.starts.len() < 6 {
             world.run(100);
@@ -203,7 +203,7 @@ fn a_cordoned_node_keeps_its_number_of_a_broadcast_job_and_a_newcomer_that_is_co
     let mut world = TestCluster::settled(&["a", "b"]);
     world.send_command(
         "a",
-        Command::Apply([Job { placement: Placement::Broadcast, ..job("j", "@every 10s") }].into()),
+        Command::Apply([JobFile { placement: Placement::Broadcast, ..job("j", "@every 10s") }].into()),
     );
     world.run(15_000);
     world.cordon("b");
@@ -223,7 +223,7 @@ fn a_cordoned_node_keeps_its_number_of_a_broadcast_job_and_a_newcomer_that_is_co
 #[test]
 fn sticky_shards_are_a_cordoned_nodes_own_through_a_restart() {
     let mut world = TestCluster::settled(&["a", "b"]);
-    let fixed = Job { sticky_shards: true, ..sharded("j", "@every 10s", 4) };
+    let fixed = JobFile { sticky_shards: true, ..sharded("j", "@every 10s", 4) };
     world.send_command("a", Command::Apply([fixed].into()));
     world.run(15_000);
     let had = world.shards_on("b", "j");

@@ -30,7 +30,7 @@ fn of_two_declarations_at_once_neither_is_told_the_other_ones_end() {
         assert_eq!(jobs.len(), 2);
         let node = &world.actors.values().next().unwrap().node;
         let spec = node.view().find(&"j".parse().unwrap()).and_then(|job| job.spec()).unwrap();
-        assert_eq!((spec.version, spec.job.schedule.as_str()), (2 * round as u64 + 2, schedules[1]));
+        assert_eq!((spec.version, spec.job.rules()), (2 * round as u64 + 2, schedules[1]));
     }
 }
 
@@ -90,7 +90,7 @@ fn a_lock_is_taken_twice_and_must_be_given_back_twice() {
 fn a_job_that_asks_for_more_than_the_registry_gives_is_refused_with_all_that_came_with_it() {
     let mut world = TestCluster::default();
     world.add(Settings { class: DurabilityClass::B, ..settings("n1") });
-    let asking = |name: &str, guarantee| Job { min_durability: guarantee, ..job(name, "@every 10s") };
+    let asking = |name: &str, guarantee| JobFile { min_durability: guarantee, ..job(name, "@every 10s") };
     let both = [asking("b", Some(DurabilityClass::B)), asking("pay", Some(DurabilityClass::A))];
     let refused = world.send_command("n1", Command::Apply(both.to_vec()));
     let Answer::Refused(Refusal::Invalid, text) = refused else { panic!("{refused:?}") };

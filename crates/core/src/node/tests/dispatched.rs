@@ -9,7 +9,7 @@ use crate::keys;
 use crate::load::{HostLoad, Utilization};
 use crate::record::{OfflineRecord, Plan, decode};
 
-pub(super) fn dispatched(name: &str, schedule: &str) -> Job {
+pub(super) fn dispatched(name: &str, schedule: &str) -> JobFile {
     let mut job = job(name, schedule);
     job.placement = Placement::Dispatched;
     job
@@ -22,7 +22,7 @@ impl TestCluster {
         world
     }
 
-    pub(super) fn apply(&mut self, on: &str, job: Job) {
+    pub(super) fn apply(&mut self, on: &str, job: JobFile) {
         let answer = self.send_command(on, Command::Apply([job].into()));
         assert!(matches!(answer, Answer::Applied(_)), "{answer:?}");
     }
@@ -104,7 +104,7 @@ fn a_run_waits_for_no_run_of_another_node_that_ended_long_ago() {
 fn what_is_made_up_goes_from_node_to_node_at_the_pace_of_the_registry() {
     let mut world = TestCluster::settled(&["a", "b", "c"]);
     world.delay = 20;
-    world.apply("b", Job { misfire_grace: Some(60), ..dispatched("j", "@every 1s") });
+    world.apply("b", JobFile { misfire_grace: Some(60), ..dispatched("j", "@every 1s") });
     world.run(3_000);
     world.takes = 20_000;
     world.run(1_500);
@@ -148,7 +148,7 @@ fn a_plan_that_is_full_follows_an_edit_and_goes_on() {
         world.apply("a", dispatched("j", before));
         world.run(10_500 - world.now);
         assert!(world.plan("j").runs.len() >= 127, "it is full: {}", world.plan("j").runs.len());
-        world.apply("b", Job { description: "another one".into(), ..dispatched("j", after) });
+        world.apply("b", JobFile { description: "another one".into(), ..dispatched("j", after) });
         world.run(20_500 - world.now);
         let dues = world.dues("j");
         let last: Vec<i64> = dues.iter().copied().filter(|due| *due > 11_000).collect();
@@ -169,7 +169,7 @@ fn one_node_alone_waits_for_nobody() {
         let [sent, claimed, split] = ["sent", "claimed", "split"].map(|name| alloc::format!("{name}{n}"));
         world.apply("a", dispatched(&sent, "@every 10s"));
         world.apply("a", job(&claimed, "@every 10s"));
-        world.apply("a", Job { placement: Placement::Sharded, shards: 2, ..job(&split, "@every 10s") });
+        world.apply("a", JobFile { placement: Placement::Sharded, shards: 2, ..job(&split, "@every 10s") });
     }
     let from = world.now / 10_000 + 1;
     world.run((from + 1) * 10_000 + 2_000 - world.now);
@@ -320,7 +320,7 @@ fn what_a_node_must_take_while_it_can_start_nothing_starts_once_it_can() {
     let other = if world.beat_holder().unwrap() == "a" { "b" } else { "a" };
     world.give(&other.parse().unwrap(), Input::Able(false));
     let nodes = alloc::format!("name={other}").parse().unwrap();
-    let job = Job { node_selector: nodes, schedule: String::new(), ..dispatched("j", "") };
+    let job = JobFile { node_selector: nodes, schedule: String::new(), ..dispatched("j", "") };
     world.apply("a", job);
     world.send_command("a", Command::RunNow("j".parse().unwrap(), "r".parse().unwrap()));
     world.run(3_000);

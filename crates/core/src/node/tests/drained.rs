@@ -40,7 +40,7 @@ impl TestCluster {
     }
 }
 
-fn sharded(name: &str, schedule: &str, shards: u32) -> Job {
+fn sharded(name: &str, schedule: &str, shards: u32) -> JobFile {
     let mut job = job(name, schedule);
     (job.placement, job.shards) = (Placement::Sharded, shards);
     job
@@ -129,7 +129,7 @@ fn a_shard_that_runs_keeps_its_drained_node_until_it_has_ended() {
     world.takes = 15_000;
     world.send_command(
         "a",
-        Command::Apply([Job { reshard_timeout: 2, ..sharded("j", "@every 86400s", 6) }].into()),
+        Command::Apply([JobFile { reshard_timeout: 2, ..sharded("j", "@every 86400s", 6) }].into()),
     );
     world.send_command("a", Command::RunNow("j".parse().unwrap(), "r".parse().unwrap()));
     world.run(3_000);
@@ -146,7 +146,7 @@ fn a_shard_that_runs_keeps_its_drained_node_until_it_has_ended() {
 #[test]
 fn shards_that_no_other_node_can_take_keep_no_node_from_being_stopped() {
     let mut world = TestCluster::settled(&["a", "b"]);
-    let fixed = Job { sticky_shards: true, ..sharded("fixed", "@every 86400s", 4) };
+    let fixed = JobFile { sticky_shards: true, ..sharded("fixed", "@every 86400s", 4) };
     world.send_command("a", Command::Apply([fixed, sharded("off", "@every 86400s", 4)].into()));
     for job in ["fixed", "off"] {
         world.send_command("a", Command::RunNow(job.parse().unwrap(), "r".parse().unwrap()));

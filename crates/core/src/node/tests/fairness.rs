@@ -7,7 +7,7 @@ use crate::job::{Placement, Pool};
 
 impl TestCluster {
     /// A world with one node of so many slots, and these jobs.
-    fn with_few_slots(slots: u32, jobs: Vec<Job>) -> Self {
+    fn with_few_slots(slots: u32, jobs: Vec<JobFile>) -> Self {
         let mut world = Self::default();
         world.add(Settings { slots, ..settings("a") });
         world.run(1_500);
@@ -59,7 +59,8 @@ fn the_backlog_of_one_job_delays_that_job_alone() {
 
 #[test]
 fn a_frequent_job_is_on_time_beside_many_that_are_due_at_one_moment() {
-    let mut jobs: Vec<Job> = (0..150).map(|n| job(&format!("m{n:03}"), "at 1970-01-01T00:00:05")).collect();
+    let mut jobs: Vec<JobFile> =
+        (0..150).map(|n| job(&format!("m{n:03}"), "at 1970-01-01T00:00:05")).collect();
     jobs.push(job("often", "@every 1s"));
     let mut world = TestCluster::with_few_slots(2, jobs);
     world.takes = 100;
@@ -74,7 +75,7 @@ fn a_frequent_job_is_on_time_beside_many_that_are_due_at_one_moment() {
 #[test]
 fn jobs_with_a_backlog_take_turns() {
     for pool in [None, Some(Pool { name: "db".parse().unwrap(), limit: 1 })] {
-        let jobs = ["x", "y", "z"].map(|name| Job { pool: pool.clone(), ..job(name, "") });
+        let jobs = ["x", "y", "z"].map(|name| JobFile { pool: pool.clone(), ..job(name, "") });
         let mut world = TestCluster::with_few_slots(if pool.is_some() { 9 } else { 1 }, jobs.into());
         world.takes = 200;
         for job in ["x", "y", "z"] {
@@ -96,7 +97,7 @@ fn jobs_with_a_backlog_take_turns() {
 
 #[test]
 fn the_shards_of_one_job_delay_that_job_alone() {
-    let many = Job { placement: Placement::Sharded, shards: 60, ..job("many", "at 1970-01-01T00:00:05") };
+    let many = JobFile { placement: Placement::Sharded, shards: 60, ..job("many", "at 1970-01-01T00:00:05") };
     let mut world = TestCluster::with_few_slots(2, [many, job("often", "@every 1s")].into());
     world.takes = 250;
     world.run(25_000);

@@ -34,7 +34,7 @@ fn a_run_that_was_passed_on_goes_on_and_is_closed_once() {
         world.takes = 10_000;
         world.send_command(
             "a",
-            Command::Apply([Job { placement, ..job("j", "at 1970-01-01T00:00:05") }].into()),
+            Command::Apply([JobFile { placement, ..job("j", "at 1970-01-01T00:00:05") }].into()),
         );
         world.run(7_000);
         assert_eq!(world.starts.len(), 1, "{placement:?}");

@@ -14,11 +14,11 @@ fn world(nodes: &[(&str, &str)]) -> TestCluster {
     world
 }
 
-fn bound(name: &str, schedule: &str, nodes: &str) -> Job {
-    Job { node_selector: nodes.parse().unwrap(), ..job(name, schedule) }
+fn bound(name: &str, schedule: &str, nodes: &str) -> JobFile {
+    JobFile { node_selector: nodes.parse().unwrap(), ..job(name, schedule) }
 }
 
-fn apply(world: &mut TestCluster, jobs: impl Into<Vec<Job>>) {
+fn apply(world: &mut TestCluster, jobs: impl Into<Vec<JobFile>>) {
     let applied = world.send_command("a", Command::Apply(jobs.into()));
     assert!(matches!(applied, Answer::Applied(_)), "{applied:?}");
 }
@@ -43,8 +43,8 @@ fn only(node: &str) -> BTreeSet<String> {
 #[test]
 fn jobs_of_each_placement_run_where_they_fit_alone() {
     let mut world = world(&[("a", ""), ("b", "gpu,zone=eu"), ("c", "zone=us")]);
-    let sharded = Job { placement: Placement::Sharded, shards: 5, ..bound("s", "@every 2s", "!gpu") };
-    let dispatched = Job { placement: Placement::Dispatched, ..bound("d", "@every 2s", "zone=us|de") };
+    let sharded = JobFile { placement: Placement::Sharded, shards: 5, ..bound("s", "@every 2s", "!gpu") };
+    let dispatched = JobFile { placement: Placement::Dispatched, ..bound("d", "@every 2s", "zone=us|de") };
     apply(&mut world, [bound("j", "@every 2s", "gpu"), sharded, dispatched]);
     world.run(60_000);
     assert_eq!(ran(&world, "j", 0), only("b"));
@@ -100,7 +100,7 @@ fn a_run_between_two_attempts_goes_on_where_it_fits() {
     world.fails = 1;
     let retry =
         Retry { max_retries: 1, delay: "4s".into(), max_delay: String::new(), exit_codes: Vec::new() };
-    let job = |nodes| Job { retry: Some(retry.clone()), ..bound("j", "at 1970-01-01T00:00:03", nodes) };
+    let job = |nodes| JobFile { retry: Some(retry.clone()), ..bound("j", "at 1970-01-01T00:00:03", nodes) };
     apply(&mut world, [job("name=a")]);
     world.run(3_200);
     apply(&mut world, [job("name=b")]);
@@ -115,7 +115,7 @@ fn what_a_lost_node_ran_is_told_by_one_that_does_not_fit_and_repeated_by_one_tha
     for (delivery, attempts) in [(Delivery::AtMostOnce, 0), (Delivery::AtLeastOnce, 1)] {
         let mut world = world(&[("a", ""), ("b", "gpu")]);
         world.takes = 60_000;
-        apply(&mut world, [Job { delivery, ..bound("j", "at 1970-01-01T00:00:03", "gpu") }]);
+        apply(&mut world, [JobFile { delivery, ..bound("j", "at 1970-01-01T00:00:03", "gpu") }]);
         world.run(4_000);
         assert_eq!(ran(&world, "j", 0), only("b"));
         world.actors.remove(&"b".parse().unwrap());
@@ -136,8 +136,8 @@ fn what_a_lost_node_ran_is_told_by_one_that_does_not_fit_and_repeated_by_one_tha
 #[test]
 fn where_no_node_fits_it_is_said_once_and_fires_are_made_up_by_the_one_that_comes() {
     let mut world = world(&[("a", ""), ("b", "")]);
-    let dispatched = Job { placement: Placement::Dispatched, ..bound("d", "@every 2s", "gpu") };
-    let sharded = Job { placement: Placement::Sharded, shards: 2, ..bound("s", "@every 2s", "gpu") };
+    let dispatched = JobFile { placement: Placement::Dispatched, ..bound("d", "@every 2s", "gpu") };
+    let sharded = JobFile { placement: Placement::Sharded, shards: 2, ..bound("s", "@every 2s", "gpu") };
     apply(&mut world, [bound("j", "@every 2s", "gpu"), dispatched, sharded]);
     world.run(30_000);
     assert!(world.starts.is_empty());
@@ -160,7 +160,7 @@ fn where_no_node_fits_it_is_said_once_and_fires_are_made_up_by_the_one_that_come
 #[test]
 fn a_run_on_a_node_that_does_not_fit_is_refused_with_the_reason() {
     let mut world = world(&[("a", "spot"), ("b", "")]);
-    let sharded = Job { placement: Placement::Sharded, shards: 2, ..bound("s", "", "!spot") };
+    let sharded = JobFile { placement: Placement::Sharded, shards: 2, ..bound("s", "", "!spot") };
     apply(&mut world, [sharded]);
     world.run(1_000);
     let run = |node: &str| Command::RunOn("s".parse().unwrap(), "r".parse().unwrap(), node.parse().unwrap());
@@ -175,12 +175,12 @@ fn a_run_on_a_node_that_does_not_fit_is_refused_with_the_reason() {
 #[test]
 fn a_dispatched_fire_that_no_node_fits_is_given_up_at_its_age() {
     let mut world = world(&[("a", ""), ("b", "")]);
-    let job = Job {
+    let job = JobFile {
         placement: Placement::Dispatched,
         misfire_grace: Some(11),
         ..bound("d", "7/30 * * * * ?", "gpu")
     };
-    apply(&mut world, [Job { catch_up_window: "17s".into(), ..job }]);
+    apply(&mut world, [JobFile { catch_up_window: "17s".into(), ..job }]);
     // While time passes the nodes are looked at for what they overlooked.
     world.run(60_000);
     let given_up: Vec<_> = world.recorded.iter().map(|verdict| verdict.due.0 / 1000).collect();

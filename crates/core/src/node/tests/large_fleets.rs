@@ -14,7 +14,7 @@ fn names(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|n| format!("n{n:03}"))
 }
 
-fn sharded(name: &str, shards: u32) -> Job {
+fn sharded(name: &str, shards: u32) -> JobFile {
     let mut job = job(name, "@every 20s");
     (job.placement, job.shards, job.delivery) = (Placement::Sharded, shards, Delivery::AtLeastOnce);
     job
@@ -99,7 +99,7 @@ fn the_runs_of_a_gone_node_are_settled_under_one_guard() {
     let mut world = TestCluster { takes: 1_000_000, ..TestCluster::with(&["a"]) };
     world.run(1_500);
     let (placement, delivery) = (Placement::Dispatched, Delivery::AtLeastOnce);
-    let job = Job { placement, delivery, overlap: Overlap::Allow, ..job("j", "@every 1s") };
+    let job = JobFile { placement, delivery, overlap: Overlap::Allow, ..job("j", "@every 1s") };
     world.send_command("a", Command::Apply([job].into()));
     world.run(60_000);
     let runs = world.starts.len();

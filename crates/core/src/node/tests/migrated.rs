@@ -9,7 +9,7 @@ use crate::record::{ClusterRecord, JoinRefusal, RegistryBookmark, RegistryPositi
 use crate::registry::{Txn, TxnOutcome, Write};
 
 /// One job of each placement, each due every second.
-fn one_of_each() -> Vec<Job> {
+fn one_of_each() -> Vec<JobFile> {
     let placed = |name: &str, placement: Placement| {
         let mut job = job(name, "@every 1s");
         (job.placement, job.shards) = (placement, if placement.is_sharded() { 4 } else { 1 });

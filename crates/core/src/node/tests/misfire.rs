@@ -4,7 +4,7 @@ use super::*;
 use crate::job::Placement;
 
 /// Six jobs of every placement, each due every minute and caught up in one of twenty seconds.
-fn jobs() -> Vec<Job> {
+fn jobs() -> Vec<JobFile> {
     let placements = [Placement::Claimed, Placement::Sharded, Placement::Dispatched];
     let job = |(n, placement): (usize, Placement)| {
         let mut job = job(&alloc::format!("j{n}"), "@every 60s");
@@ -33,8 +33,9 @@ fn after_an_outage_each_job_is_made_up_in_its_own_turn() {
         }
     }
     for job in jobs() {
-        let policy = job.misfire_settings().unwrap().policy(Millis(4_000));
-        let schedule = job.schedule().unwrap().unwrap();
+        let parsed = Job::parse(job.clone()).unwrap();
+        let policy = parsed.misfire_settings().policy(Millis(4_000));
+        let schedule = parsed.schedule().unwrap().unwrap();
         let at = began[job.name.as_str()];
         let turn = policy.spread_start(&schedule, Wall(120_000), Wall(130_000)).0;
         assert!((at - turn).rem_euclid(20_000) <= 200, "{} began at {at}, its turn is {turn}", job.name);
@@ -49,7 +50,7 @@ fn after_an_outage_each_job_is_made_up_in_its_own_turn() {
 #[test]
 fn what_is_older_than_its_age_is_not_made_up() {
     let mut world = TestCluster::with(&["a"]);
-    let aged = |mut job: Job| {
+    let aged = |mut job: JobFile| {
         job.catch_up_window = "5s".to_string();
         job
     };

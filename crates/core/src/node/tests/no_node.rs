@@ -13,8 +13,8 @@ fn world() -> TestCluster {
     world
 }
 
-fn bound(name: &str, nodes: &str, placement: Placement) -> Job {
-    Job { node_selector: nodes.parse().unwrap(), placement, ..job(name, "") }
+fn bound(name: &str, nodes: &str, placement: Placement) -> JobFile {
+    JobFile { node_selector: nodes.parse().unwrap(), placement, ..job(name, "") }
 }
 
 fn why(world: &TestCluster, job: &str) -> Option<String> {
@@ -25,7 +25,7 @@ fn why(world: &TestCluster, job: &str) -> Option<String> {
 #[test]
 fn what_keeps_a_job_from_every_node_is_told_of_the_nodes_that_fit_it() {
     let mut world = world();
-    let sharded = Job { shards: 2, ..bound("split", "gpu", Placement::Sharded) };
+    let sharded = JobFile { shards: 2, ..bound("split", "gpu", Placement::Sharded) };
     let jobs = [
         bound("held", "gpu", Placement::Claimed),
         bound("sent", "gpu", Placement::Dispatched),
@@ -62,8 +62,8 @@ fn what_keeps_a_job_from_every_node_is_told_of_the_nodes_that_fit_it() {
 fn nodes_that_are_switched_off_for_a_job_are_told_of_by_name() {
     let mut world = world();
     let jobs = [
-        Job { shards: 2, ..bound("split", "", Placement::Sharded) },
-        Job { shards: 2, ..bound("bound", "gpu", Placement::Sharded) },
+        JobFile { shards: 2, ..bound("split", "", Placement::Sharded) },
+        JobFile { shards: 2, ..bound("bound", "gpu", Placement::Sharded) },
     ];
     world.send_command("a", Command::Apply(jobs.into()));
     world.run(2_000);

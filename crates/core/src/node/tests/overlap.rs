@@ -7,13 +7,13 @@ use crate::job::{Overlap, Placement, Retry};
 const PLACEMENTS: [Placement; 2] = [Placement::Claimed, Placement::Dispatched];
 
 /// A job that is due each 10 s.
-fn overlapping(placement: Placement, overlap: Overlap) -> Job {
-    Job { placement, overlap, ..job("j", "@every 10s") }
+fn overlapping(placement: Placement, overlap: Overlap) -> JobFile {
+    JobFile { placement, overlap, ..job("j", "@every 10s") }
 }
 
 impl TestCluster {
     /// One node whose runs take so long, and this job.
-    fn busy(takes: i64, job: Job) -> Self {
+    fn busy(takes: i64, job: JobFile) -> Self {
         let mut world = Self { takes, ..Self::with(&["a"]) };
         world.run(1_500);
         world.send_command("a", Command::Apply([job].into()));
@@ -79,7 +79,7 @@ fn of_what_comes_due_while_a_run_goes_on_no_more_waits_than_the_job_says() {
 fn what_grew_too_old_while_a_run_went_on_is_told_once_and_hides_nothing_that_is_told_later() {
     for placement in PLACEMENTS {
         for grace in [2, 15] {
-            let job = Job { misfire_grace: Some(grace), ..overlapping(placement, Overlap::Queue(1)) };
+            let job = JobFile { misfire_grace: Some(grace), ..overlapping(placement, Overlap::Queue(1)) };
             let mut world = TestCluster::busy(44_000, job);
             world.run(300_000 - world.now);
             let mut told: Vec<i64> = Vec::new();
@@ -162,8 +162,10 @@ fn an_attempt_that_waits_gives_way_too_and_what_comes_due_meanwhile_is_skipped()
     let retry =
         Some(Retry { max_retries: 1, delay: "16s".into(), max_delay: String::new(), exit_codes: [].into() });
     for placement in PLACEMENTS {
-        let mut world =
-            TestCluster::busy(500, Job { retry: retry.clone(), ..overlapping(placement, Overlap::Replace) });
+        let mut world = TestCluster::busy(
+            500,
+            JobFile { retry: retry.clone(), ..overlapping(placement, Overlap::Replace) },
+        );
         world.fails = 1;
         world.run(45_000 - world.now);
         let attempts: Vec<u32> = world.starts.iter().map(|(_, run)| run.attempt).collect();
@@ -172,7 +174,7 @@ fn an_attempt_that_waits_gives_way_too_and_what_comes_due_meanwhile_is_skipped()
         assert!(told.contains(&2), "{placement:?}: history hears that no second attempt follows: {told:?}");
 
         let mut world =
-            TestCluster::busy(500, Job { retry: retry.clone(), ..overlapping(placement, Overlap::Skip) });
+            TestCluster::busy(500, JobFile { retry: retry.clone(), ..overlapping(placement, Overlap::Skip) });
         world.fails = 1;
         world.run(100_000 - world.now);
         let secs = world.secs();

@@ -7,8 +7,8 @@ const PLACEMENTS: [Placement; 4] =
     [Placement::Claimed, Placement::Sharded, Placement::Dispatched, Placement::Broadcast];
 const PAUSED: &str = "job j is paused: 3 runs in a row ended badly; resume it with `evenkeel job resume j`";
 
-fn failing(placement: Placement) -> Job {
-    Job { placement, pause_after_failures: Some(3), ..job("j", "@every 4s") }
+fn failing(placement: Placement) -> JobFile {
+    JobFile { placement, pause_after_failures: Some(3), ..job("j", "@every 4s") }
 }
 
 impl TestCluster {
@@ -93,7 +93,7 @@ fn attempts_are_no_runs_and_a_cancelled_run_says_nothing() {
     let mut world = TestCluster::with(&["a"]);
     world.fails = 1;
     let retry = Retry { max_retries: 1, delay: "1s".into(), max_delay: "1s".into(), exit_codes: [].into() };
-    let retried = Job { retry: Some(retry), ..failing(Placement::Claimed) };
+    let retried = JobFile { retry: Some(retry), ..failing(Placement::Claimed) };
     world.send_command("a", Command::Apply([retried].into()));
     world.run(60_000);
     assert_eq!(world.pauses(), 0, "each run succeeds at its second attempt");
@@ -112,10 +112,10 @@ fn attempts_are_no_runs_and_a_cancelled_run_says_nothing() {
 
 #[test]
 fn what_makes_no_sense_is_refused_with_the_fix() {
-    let said = |change: fn(&mut Job)| {
+    let said = |change: fn(&mut JobFile)| {
         let mut job = failing(Placement::Sharded);
         change(&mut job);
-        job.validate().unwrap_err().to_string()
+        Job::parse(job).unwrap_err().to_string()
     };
     assert!(said(|job| job.pause_after_failures = Some(0)).contains("allowed are 1 to 1000"));
     assert!(said(|job| job.monitor_execution = false).contains("monitor_execution = true"));

@@ -7,9 +7,9 @@ use crate::record::{PoolPermit, PoolRecord, decode};
 
 const PLACEMENTS: [Placement; 3] = [Placement::Claimed, Placement::Dispatched, Placement::Sharded];
 
-fn pooled(name: &str, limit: u32, placement: Placement) -> Job {
+fn pooled(name: &str, limit: u32, placement: Placement) -> JobFile {
     let pool = Some(Pool { name: "db".parse().unwrap(), limit });
-    Job { pool, placement, ..job(name, "at 1970-01-01T00:00:05") }
+    JobFile { pool, placement, ..job(name, "at 1970-01-01T00:00:05") }
 }
 
 impl TestCluster {
@@ -39,7 +39,7 @@ fn as_many_run_at_once_as_the_pool_allows_and_all_in_the_end() {
     for placement in PLACEMENTS {
         let mut world = TestCluster { takes: 1_000, ..TestCluster::with(&["a", "b", "c"]) };
         world.run(1_500);
-        let jobs: Vec<Job> = (0..7).map(|n| pooled(&alloc::format!("j{n}"), 2, placement)).collect();
+        let jobs: Vec<JobFile> = (0..7).map(|n| pooled(&alloc::format!("j{n}"), 2, placement)).collect();
         world.send_command("a", Command::Apply(jobs));
         assert_eq!(world.most_at_once(15_000), 2, "{placement:?}");
         assert_eq!(world.starts.len(), 7, "{placement:?}");
@@ -52,7 +52,10 @@ fn as_many_run_at_once_as_the_pool_allows_and_all_in_the_end() {
 fn each_shard_is_a_run() {
     let mut world = TestCluster { takes: 1_000, ..TestCluster::with(&["a", "b"]) };
     world.run(1_500);
-    world.send_command("a", Command::Apply([Job { shards: 9, ..pooled("j", 3, Placement::Sharded) }].into()));
+    world.send_command(
+        "a",
+        Command::Apply([JobFile { shards: 9, ..pooled("j", 3, Placement::Sharded) }].into()),
+    );
     assert_eq!(world.most_at_once(15_000), 3);
     assert_eq!(world.starts.len(), 9);
 }
@@ -62,7 +65,7 @@ fn each_shard_is_a_run() {
 fn one_that_allows_no_other_runs_alone() {
     let mut world = TestCluster { takes: 1_000, ..TestCluster::with(&["a"]) };
     world.run(1_500);
-    let alone = Job { priority: 9.try_into().unwrap(), ..pooled("alone", 1, Placement::Claimed) };
+    let alone = JobFile { priority: 9.try_into().unwrap(), ..pooled("alone", 1, Placement::Claimed) };
     let jobs = [pooled("x", 3, Placement::Claimed), alone, pooled("y", 3, Placement::Claimed)];
     world.send_command("a", Command::Apply(jobs.into()));
     assert_eq!(world.most_at_once(20_000), 2, "x and y go on beside each other");
@@ -76,7 +79,7 @@ fn the_seats_of_the_dead_are_struck_out() {
     for placement in PLACEMENTS {
         let mut world = TestCluster { takes: 3_000, ..TestCluster::with(&["a", "b"]) };
         world.run(1_500);
-        let at_once = Job { delivery: Delivery::AtLeastOnce, ..pooled("first", 1, placement) };
+        let at_once = JobFile { delivery: Delivery::AtLeastOnce, ..pooled("first", 1, placement) };
         world.send_command("a", Command::Apply([at_once].into()));
         world.run(5_000);
         let dead = world.permits()[0].by.node.clone();
@@ -94,7 +97,7 @@ fn the_seats_of_the_dead_are_struck_out() {
 fn who_goes_first_is_said_by_priority_and_what_is_due() {
     let mut world = TestCluster { takes: 1_000, ..TestCluster::with(&["a"]) };
     world.run(1_500);
-    let ranked = |name: &str, priority: u8| Job {
+    let ranked = |name: &str, priority: u8| JobFile {
         priority: priority.try_into().unwrap(),
         ..pooled(name, 1, Placement::Claimed)
     };
@@ -112,7 +115,7 @@ fn what_waits_for_its_next_attempt_has_no_permit() {
     world.run(1_500);
     let retry = Retry { max_retries: 1, delay: "5s".into(), max_delay: "5s".into(), exit_codes: Vec::new() };
     let jobs = [
-        Job { retry: Some(retry), priority: 9.try_into().unwrap(), ..pooled("x", 1, Placement::Claimed) },
+        JobFile { retry: Some(retry), priority: 9.try_into().unwrap(), ..pooled("x", 1, Placement::Claimed) },
         pooled("y", 1, Placement::Claimed),
     ];
     world.send_command("a", Command::Apply(jobs.into()));
@@ -128,8 +131,9 @@ fn an_end_is_told_in_the_step_in_which_another_run_of_the_job_takes_its_permit()
     let mut world = TestCluster { takes: 2_500, fails: 1, ..TestCluster::with(&["a"]) };
     world.run(1_500);
     let retry = Retry { max_retries: 1, delay: "2s".into(), max_delay: "2s".into(), exit_codes: Vec::new() };
-    let job = Job { schedule: "@every 3s".into(), retry: Some(retry), ..pooled("j", 1, Placement::Claimed) };
-    world.send_command("a", Command::Apply([Job { overlap: Overlap::Limit(2), ..job }].into()));
+    let job =
+        JobFile { schedule: "@every 3s".into(), retry: Some(retry), ..pooled("j", 1, Placement::Claimed) };
+    world.send_command("a", Command::Apply([JobFile { overlap: Overlap::Limit(2), ..job }].into()));
     // The run of 3 s failed, and waits for the permit that the one of 6 s has.
     world.run(8_000 - world.now);
     assert_eq!((world.dues("j"), world.going()), ([3_000, 6_000].into(), 1));
@@ -148,8 +152,8 @@ fn who_waits_for_a_seat_takes_no_slot() {
         let mut world = TestCluster { takes: 3_000, ..TestCluster::default() };
         world.add(Settings { slots: 2, ..settings("a") });
         world.run(1_500);
-        let mut jobs: Vec<Job> = (0..5).map(|n| pooled(&alloc::format!("p{n}"), 1, placement)).collect();
-        jobs.push(Job { schedule: "at 1970-01-01T00:00:06".into(), ..pooled("other", 1, placement) });
+        let mut jobs: Vec<JobFile> = (0..5).map(|n| pooled(&alloc::format!("p{n}"), 1, placement)).collect();
+        jobs.push(JobFile { schedule: "at 1970-01-01T00:00:06".into(), ..pooled("other", 1, placement) });
         jobs[5].pool = None;
         world.send_command("a", Command::Apply(jobs));
         assert_eq!(world.most_at_once(4_900), 2, "{placement:?}");

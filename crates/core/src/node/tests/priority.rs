@@ -3,8 +3,8 @@
 use super::*;
 use crate::job::Placement;
 
-fn ranked(name: &str, priority: u8, placement: Placement) -> Job {
-    Job { priority: priority.try_into().unwrap(), placement, ..job(name, "at 1970-01-01T00:00:05") }
+fn ranked(name: &str, priority: u8, placement: Placement) -> JobFile {
+    JobFile { priority: priority.try_into().unwrap(), placement, ..job(name, "at 1970-01-01T00:00:05") }
 }
 
 #[test]

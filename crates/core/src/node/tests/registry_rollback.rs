@@ -11,12 +11,12 @@ use crate::registry::Write;
 const PLACEMENTS: [Placement; 3] = [Placement::Claimed, Placement::Sharded, Placement::Dispatched];
 
 /// A job that is due each 10 s, with more grace than the tests take.
-fn due(placement: Placement, delivery: Delivery) -> Job {
-    Job { placement, delivery, misfire_grace: Some(600), ..job("j", "@every 10s") }
+fn due(placement: Placement, delivery: Delivery) -> JobFile {
+    JobFile { placement, delivery, misfire_grace: Some(600), ..job("j", "@every 10s") }
 }
 
 impl TestCluster {
-    fn declare(job: Job) -> Self {
+    fn declare(job: JobFile) -> Self {
         let mut world = Self::with(&["a"]);
         world.run(3_000);
         world.send_command("a", Command::Apply([job].into()));
@@ -85,7 +85,7 @@ fn what_was_asked_for_before_the_registry_went_back_is_not_run_twice() {
             // Before it was claimed or planned, and after.
             for before in [600, 1_100] {
                 let mut world =
-                    TestCluster::declare(Job { schedule: String::new(), ..due(placement, delivery) });
+                    TestCluster::declare(JobFile { schedule: String::new(), ..due(placement, delivery) });
                 world.delay = 500;
                 let ask = Command::RunNow("j".parse().unwrap(), "r".parse().unwrap());
                 world.give(&"a".parse().unwrap(), Input::Asked(CommandId(9), ask));
@@ -116,7 +116,8 @@ fn an_attempt_that_may_have_been_made_before_the_registry_went_back_is_not_made_
         for delivery in [Delivery::AtMostOnce, Delivery::AtLeastOnce] {
             let retry =
                 Retry { max_retries: 1, delay: "8s".into(), max_delay: "8s".into(), exit_codes: [].into() };
-            let job = Job { retry: Some(retry), schedule: "@every 60s".into(), ..due(placement, delivery) };
+            let job =
+                JobFile { retry: Some(retry), schedule: "@every 60s".into(), ..due(placement, delivery) };
             let mut world = TestCluster::declare(job);
             world.fails = 1;
             world.run(64_000 - world.now);

@@ -8,10 +8,10 @@ use crate::settings::Settings;
 const PLACEMENTS: [Placement; 3] = [Placement::Claimed, Placement::Sharded, Placement::Dispatched];
 
 /// A job that is due each 60 s and whose runs are attempted again after at most 8 s.
-fn retried(name: &str, placement: Placement, times: u32) -> Job {
+fn retried(name: &str, placement: Placement, times: u32) -> JobFile {
     let retry =
         Retry { max_retries: times, delay: "8s".into(), max_delay: "8s".into(), exit_codes: [].into() };
-    Job { placement, retry: Some(retry), ..job(name, "@every 60s") }
+    JobFile { placement, retry: Some(retry), ..job(name, "@every 60s") }
 }
 
 impl TestCluster {
@@ -26,7 +26,7 @@ impl TestCluster {
     }
 
     /// Two nodes, and a job whose first attempt has just failed; returns the node that had it.
-    fn waiting(placement: Placement, change: impl Fn(&mut Job)) -> (Self, String) {
+    fn waiting(placement: Placement, change: impl Fn(&mut JobFile)) -> (Self, String) {
         let mut world = TestCluster::with(&["a", "b"]);
         world.run(1_500);
         let mut job = retried("j", placement, 3);
@@ -96,7 +96,7 @@ fn nothing_is_attempted_before_a_long_wait_is_over() {
         let retry =
             Retry { max_retries: 3, delay: "1h".into(), max_delay: "1h".into(), exit_codes: [].into() };
         let shards = if placement.is_sharded() { 24 } else { 1 };
-        let job = Job { placement, shards, retry: Some(retry), ..job("j", "at 1970-01-01T00:00:05") };
+        let job = JobFile { placement, shards, retry: Some(retry), ..job("j", "at 1970-01-01T00:00:05") };
         world.send_command("a", Command::Apply([job].into()));
         world.run(60_000);
         assert_eq!(world.numbers("j"), alloc::vec![1; shards as usize], "{placement:?}");
@@ -110,7 +110,7 @@ fn shards_that_fail_one_after_the_other_wait_together() {
     world.run(1_500);
     (world.fails, world.takes) = (1, 500);
     let retry = Retry { max_retries: 1, delay: "1h".into(), max_delay: "1h".into(), exit_codes: [].into() };
-    let of = Job {
+    let of = JobFile {
         placement: Placement::Sharded,
         shards: 64,
         retry: Some(retry),
@@ -132,7 +132,7 @@ fn the_next_fire_waits_until_the_run_before_has_had_its_last_attempt() {
         let mut world = TestCluster::with(&["a", "b"]);
         world.run(1_500);
         world.fails = 2;
-        let job = Job { schedule: "@every 5s".into(), ..retried("j", placement, 5) };
+        let job = JobFile { schedule: "@every 5s".into(), ..retried("j", placement, 5) };
         world.send_command("a", Command::Apply([job].into()));
         world.run(60_000);
         let mut left = world.starts.iter().map(|(_, run)| (run.due, run.attempt)).peekable();
@@ -207,7 +207,7 @@ fn a_pause_and_a_new_schedule_leave_a_run_its_attempts() {
     for placement in PLACEMENTS {
         let (mut world, _) = TestCluster::waiting(placement, |_| ());
         world.send_command("a", Command::Pause("j".parse().unwrap()));
-        let edited = Job { schedule: "@every 7m".into(), ..retried("j", placement, 3) };
+        let edited = JobFile { schedule: "@every 7m".into(), ..retried("j", placement, 3) };
         world.send_command("a", Command::Apply([edited].into()));
         world.run(20_000);
         assert_eq!(world.numbers("j"), [1, 2], "{placement:?}");
@@ -222,7 +222,7 @@ fn what_waits_takes_no_slot() {
         world.add(Settings { slots: 1, ..settings("a") });
         world.run(1_500);
         world.fails = 1;
-        let other = Job { retry: None, schedule: "@every 1s".into(), ..retried("k", placement, 1) };
+        let other = JobFile { retry: None, schedule: "@every 1s".into(), ..retried("k", placement, 1) };
         world.send_command("a", Command::Apply([retried("j", placement, 1), other].into()));
         world.run(75_000);
         assert_eq!(world.numbers("j"), [1, 2], "{placement:?}");

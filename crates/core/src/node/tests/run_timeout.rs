@@ -4,10 +4,10 @@ use super::*;
 use crate::effect::VerdictState;
 use crate::job::{Delivery, Placement, Retry};
 
-fn limited(placement: Placement, run_timeout: u64) -> Job {
+fn limited(placement: Placement, run_timeout: u64) -> JobFile {
     let retry = Retry { max_retries: 9, delay: "4s".into(), max_delay: "4s".into(), exit_codes: Vec::new() };
     let job = job("j", "at 1970-01-01T00:00:05");
-    Job { placement, timeout: Some(7), run_timeout: Some(run_timeout), retry: Some(retry), ..job }
+    JobFile { placement, timeout: Some(7), run_timeout: Some(run_timeout), retry: Some(retry), ..job }
 }
 
 /// How long each attempt was given.
@@ -42,7 +42,7 @@ fn a_lost_attempt_counts_against_the_time_of_its_run() {
     for placement in [Placement::Claimed, Placement::Dispatched, Placement::Sharded] {
         let mut world = TestCluster::with(&["a", "b"]);
         world.takes = 60_000;
-        let job = Job { delivery: Delivery::AtLeastOnce, timeout: None, ..limited(placement, 30) };
+        let job = JobFile { delivery: Delivery::AtLeastOnce, timeout: None, ..limited(placement, 30) };
         world.send_command("a", Command::Apply([job].into()));
         world.run(8_000);
         let (first, _) = world.starts[0].clone();

@@ -18,7 +18,7 @@ use crate::record::{
 use crate::registry::{LeaseId, Txn, Value, Write};
 use crate::shards::ShardSet;
 
-fn sharded(name: &str, schedule: &str, shards: u32) -> Job {
+fn sharded(name: &str, schedule: &str, shards: u32) -> JobFile {
     let mut job = job(name, schedule);
     (job.placement, job.shards) = (Placement::Sharded, shards);
     job
@@ -117,7 +117,7 @@ fn a_run_that_outlasts_several_fires_is_followed_by_one_run_for_all_of_them() {
     let dues = |catch_up| {
         let mut world = TestCluster::with(&["a"]);
         world.takes = 7_000;
-        let job = Job { catch_up, ..sharded("j", "@every 2s", 1) };
+        let job = JobFile { catch_up, ..sharded("j", "@every 2s", 1) };
         world.send_command("a", Command::Apply([job].into()));
         world.run(12_500);
         world.dues("j")
@@ -138,7 +138,7 @@ fn without_monitoring_the_records_of_runs_go_and_the_runs_go_on() {
     let open =
         |world: &TestCluster| decode::<ShardRunState>(&world.entry(&key).unwrap()).unwrap().unfinished();
     assert_eq!(open(&world), ShardSet::all(2));
-    let unmonitored = Job { monitor_execution: false, ..sharded("j", "@every 10s", 2) };
+    let unmonitored = JobFile { monitor_execution: false, ..sharded("j", "@every 10s", 2) };
     world.send_command("a", Command::Apply([unmonitored].into()));
     assert_eq!(open(&world), ShardSet::empty());
     assert_eq!((world.ends.len(), world.stops.len()), (2, 0), "both runs go on");

@@ -75,7 +75,7 @@ fn spec(world: &TestCluster) -> Spec {
     view.find(&"j".parse().unwrap()).and_then(|job| job.spec()).unwrap()
 }
 
-fn apply(world: &mut TestCluster, job: &Job) -> ApplyResult {
+fn apply(world: &mut TestCluster, job: &JobFile) -> ApplyResult {
     match world.send_command("a", Command::Apply([job.clone()].into())) {
         Answer::Applied(applied) => applied[0].1,
         other => panic!("{other:?}"),
@@ -103,12 +103,12 @@ fn an_applied_file_ends_no_switch_of_an_operator_unless_it_says_something_new_of
     assert_eq!(apply(&mut world, &other), ApplyResult::Updated);
     let kept = spec(&world);
     assert!(
-        !kept.job.enabled && kept.job.schedule == "@every 40s",
+        !kept.job.enabled && kept.job.rules() == "@every 40s",
         "nor does one that changes something else"
     );
     assert_eq!(kept.operator.enabled, Some(switched));
 
-    let off = Job { enabled: false, ..other.clone() };
+    let off = JobFile { enabled: false, ..other.clone() };
     assert_eq!(apply(&mut world, &off), ApplyResult::Updated, "now the file itself says so");
     assert_eq!(spec(&world).operator.enabled, None);
     assert_eq!(world.send_command("a", Command::Enable("j".parse().unwrap())), Answer::Done);
@@ -132,7 +132,7 @@ fn a_pause_and_shards_that_are_off_outlast_every_file_and_say_since_when() {
     assert_eq!(world.send_command("a", off), Answer::Done);
     let set = spec(&world).operator;
     assert!(set.paused.is_some() && set.off.is_some());
-    apply(&mut world, &Job { description: "new".into(), ..sharded });
+    apply(&mut world, &JobFile { description: "new".into(), ..sharded });
     let kept = spec(&world);
     assert_eq!((kept.paused, kept.off.to_string(), kept.operator), (true, "1-2".into(), set));
     assert_eq!(world.send_command("a", Command::Resume("j".parse().unwrap())), Answer::Done);

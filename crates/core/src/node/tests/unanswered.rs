@@ -90,7 +90,7 @@ fn a_run_that_waits_may_have_been_ended_where_the_commit_about_its_job_is_not_an
         world.run(1_500);
         let retry =
             Retry { max_retries: 3, delay: "60s".into(), max_delay: "60s".into(), exit_codes: [].into() };
-        let job = Job { placement, retry: Some(retry), ..job("j", "at 1970-01-01T00:00:05") };
+        let job = JobFile { placement, retry: Some(retry), ..job("j", "at 1970-01-01T00:00:05") };
         world.send_command("a", Command::Apply([job].into()));
         world.run(7_000 - world.now);
         (world.silent, world.answers) = (true, Vec::new());

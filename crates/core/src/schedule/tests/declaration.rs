@@ -1,7 +1,7 @@
 //! What a job says beside its rules: lists, bounds, `H`, jitter, and where a mistake is.
 
 use super::*;
-use crate::job::{Job, Spec, Work};
+use crate::job::{Job, JobFile, Spec, Work};
 use crate::time::Millis;
 
 fn read(times: ScheduleSpec<'_>) -> Schedule {
@@ -103,13 +103,13 @@ fn jobs_are_written_as_before_and_lists_as_lists() {
     assert_eq!(serde_json::to_string(&spec).unwrap().replace(",\"command\":[]", ""), old);
     let list =
         r#"{"name":"j","schedule":["0 5 * * *","@hourly"],"dst":"shift","jitter":"5m","function":"f"}"#;
-    let job: Job = serde_json::from_str(list).unwrap();
+    let job: JobFile = serde_json::from_str(list).unwrap();
     assert_eq!(job.schedule, "0 5 * * *\n@hourly");
     assert_eq!(serde_json::to_string(&job).unwrap(), list);
-    job.validate().unwrap();
+    Job::parse(job).unwrap();
     let lonely =
-        Job { jitter: "5m".into(), ..Job::new("j".parse().unwrap(), "", Work::Function("f".into())) };
-    assert!(lonely.validate().unwrap_err().to_string().contains("the schedule is empty"));
+        JobFile { jitter: "5m".into(), ..JobFile::new("j".parse().unwrap(), "", Work::Function("f".into())) };
+    assert!(Job::parse(lonely).unwrap_err().to_string().contains("the schedule is empty"));
 }
 
 #[test]

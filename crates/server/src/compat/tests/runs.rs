@@ -123,19 +123,19 @@ fn the_records_of_shards_follow_their_number_at_the_next_cut() {
         (of(ONE, "execution/").join(" "), necessary)
     };
     let mut grown = CompatJob::idle();
-    grown.spec.job.shards = 5;
+    grown.spec.job = grown.spec.job.changed(|job| job.shards = 5).expect("a valid job");
     assert_eq!(parts(&grown), ("0 1 2".into(), true));
     let grown = grown.deal(T, &[("a@6684", "0-1,4"), ("b@8176", "2-3")]);
     assert_eq!(parts(&grown), ("0 1 2 3 4".into(), false));
     assert_eq!(value(ONE, &grown, "servers/10.9.0.1/sharding").as_deref(), Some("0,1,4"));
     assert_eq!(value(ONE, &grown, "execution/4/completed"), None, "a new shard has never run");
     let mut shrunk = grown;
-    shrunk.spec.job.shards = 2;
+    shrunk.spec.job = shrunk.spec.job.changed(|job| job.shards = 2).expect("a valid job");
     assert_eq!(parts(&shrunk), ("0 1 2 3 4".into(), true));
     let shrunk = shrunk.deal(T, &[("a@6684", "0"), ("b@8176", "1")]);
     assert_eq!(parts(&shrunk), ("0 1".into(), false));
     let mut first = declared().reshard_pending(ReshardCause::Elected);
-    first.spec.job.shards = 5;
+    first.spec.job = first.spec.job.changed(|job| job.shards = 5).expect("a valid job");
     assert_eq!(parts(&first), (String::new(), false), "nothing was cut yet, so nothing is to be mended");
     first.sharding.shard_map.number = 9;
     assert_eq!(
@@ -189,7 +189,7 @@ fn what_a_dead_node_left_is_written_down_until_somebody_takes_it() {
     assert!(value(ONE, &over, "execution/2/completed").is_some());
 
     let mut once = crashed;
-    once.spec.job.delivery = Delivery::AtMostOnce;
+    once.spec.job = once.spec.job.changed(|job| job.delivery = Delivery::AtMostOnce).expect("a valid job");
     assert_eq!(items(ONE, &once), [], "without failover nobody will take it");
 }
 
@@ -207,7 +207,7 @@ fn a_fire_that_comes_during_a_run_marks_its_shards_and_no_others() {
     assert_eq!(marked(&late), [0, 1]);
     assert_eq!(marked(&late.clone().at(T + 9_999)), [0; 0], "not a moment before");
     let mut skip = late.clone();
-    skip.spec.job.catch_up = CatchUp::Skip;
+    skip.spec.job = skip.spec.job.changed(|job| job.catch_up = CatchUp::Skip).expect("a valid job");
     assert_eq!(marked(&skip), [0; 0], "it will not be made up");
     let paused = late.clone().switched("a", |switches| switches.paused = true);
     assert_eq!(marked(&paused), [0; 0]);
@@ -223,8 +223,8 @@ fn a_fire_that_comes_during_a_run_marks_its_shards_and_no_others() {
 #[test]
 fn without_monitoring_nothing_is_said_of_runs() {
     let mut seen = CompatJob::running();
-    seen.spec.job.delivery = Delivery::AtMostOnce;
-    seen.spec.job.monitor_execution = false;
+    seen.spec.job = seen.spec.job.changed(|job| job.delivery = Delivery::AtMostOnce).expect("a valid job");
+    seen.spec.job = seen.spec.job.changed(|job| job.monitor_execution = false).expect("a valid job");
     seen = seen.at(T + 20_000);
     assert_eq!(below(ONE, &seen, "execution"), []);
     assert_eq!(value(ONE, &seen, "execution"), None);

@@ -95,7 +95,7 @@ fn version_3_a_whole_tree_while_all_shards_run() {
 /evenkeel/phase/sharding/2/running  [P] = '10.9.0.2@-@8176'";
     assert_eq!(text(&render(THREE, &CompatJob::running())), expected);
     let mut once = CompatJob::running();
-    once.spec.job.delivery = Delivery::AtMostOnce;
+    once.spec.job = once.spec.job.changed(|job| job.delivery = Delivery::AtMostOnce).expect("a valid job");
     let kinds: Vec<CompatEntryKind> =
         below(THREE, &once, "sharding/2/").into_iter().map(|(_, kind, _)| kind).collect();
     assert_eq!(
@@ -203,7 +203,13 @@ fn what_a_job_says_of_its_data_and_what_was_counted_of_it() {
         );
     }
     let mut seen = declared();
-    seen.spec.job.dataflow = Some(Dataflow { interval: 60, threads: Some(4), fetch: 100, streaming: true });
+    seen.spec.job = seen
+        .spec
+        .job
+        .changed(|job| {
+            job.dataflow = Some(Dataflow { interval: 60, threads: Some(4), fetch: 100, streaming: true })
+        })
+        .expect("a valid job");
     let count =
         |succeeded, failed| ProcessedItems { from: Wall(T - 60_000), until: Wall(T), succeeded, failed };
     // Nodes of one host are one server.

@@ -22,7 +22,7 @@ fn switches_show_where_they_were_set() {
     drained.drained.insert(node("b"));
     assert_eq!(marks(&drained, "10.9.0.2"), "disabled");
     let mut disabled = plain.clone();
-    disabled.spec.job.enabled = false;
+    disabled.spec.job = disabled.spec.job.changed(|job| job.enabled = false).expect("a valid job");
     assert_eq!(
         (marks(&disabled, "10.9.0.1"), marks(&disabled, "10.9.0.2")),
         ("disabled".into(), "disabled".into())
@@ -99,9 +99,9 @@ fn a_request_marks_the_nodes_that_have_not_answered_it() {
 #[test]
 fn settings_are_shown_as_declared() {
     let mut seen = declared();
-    let job = &mut seen.spec.job;
-    let echo = Program::Argv(vec!["/bin/echo".into(), "it's ok".into()]);
-    *job = Job { function: String::new(), command: echo, ..job.clone() };
+    let mut job = seen.spec.job.to_file();
+    job.command = Program::Argv(vec!["/bin/echo".into(), "it's ok".into()]);
+    job.function = String::new();
     job.shard_parameters = ["north", "", "south"].map(String::from).into();
     job.parameter = "jp".into();
     job.description = "nightly split".into();
@@ -113,6 +113,7 @@ fn settings_are_shown_as_declared() {
     job.sticky_shards = true;
     job.enabled = false;
     job.strategy = ShardingStrategy::OddEven;
+    seen.spec.job = Job::parse(job).expect("a valid job");
     let settings: Vec<(String, String)> = below(ONE, &seen, "config/")
         .into_iter()
         .inspect(|(path, kind, _)| assert_eq!(*kind, CompatEntryKind::Persistent, "{path}"))

@@ -12,9 +12,9 @@ fn seen(name: &str, address: &str, held: usize, quota: usize) -> CompatNode {
 }
 
 fn job(name: &str, holder: Option<&str>) -> CompatJobSummary {
-    let job = Job::new(name.parse().unwrap(), "0/10 * * * * ?", Work::Command(vec!["/bin/true".into()]));
+    let job = JobFile::new(name.parse().unwrap(), "0/10 * * * * ?", Work::Command(vec!["/bin/true".into()]));
     CompatJobSummary {
-        spec: Spec::new(job, 3, Wall(T - 60_000)),
+        spec: Spec::new(Job::parse(job).expect("a valid job"), 3, Wall(T - 60_000)),
         calendars: Some(evenkeel_core::schedule::CalendarFilter::default()),
         holders: holder.map(member).into_iter().collect(),
         open: Vec::new(),
@@ -37,7 +37,7 @@ fn cluster() -> CompatCluster {
     let mut paused = job("clean", Some("c@3"));
     paused.spec.paused = true;
     let mut disabled = job("delete", None);
-    disabled.spec.job.enabled = false;
+    disabled.spec.job = disabled.spec.job.changed(|job| job.enabled = false).expect("a valid job");
     let mut orphan = job("export", Some("d@4"));
     orphan.waiting = vec![("by-hand".parse().unwrap(), Wall(T - 1_000))];
     CompatCluster {
@@ -109,7 +109,8 @@ fn beating() -> CompatCluster {
     let beat = BeatRecord { beat: 29_920_994, holder: member("a@1"), seq: 9 };
     whole.beats = vec![("dispatch".to_owned(), beat, Wall(T - 40_000))];
     let mut dispatched = job("report", None);
-    dispatched.spec.job.placement = Placement::Dispatched;
+    dispatched.spec.job =
+        dispatched.spec.job.changed(|job| job.placement = Placement::Dispatched).expect("a valid job");
     let planned = |due: i64, by: &str, from: Option<i64>| Attempt {
         seq: 5,
         from: from.map(Wall),

@@ -10,7 +10,7 @@ use crate::api_types::{ExplanationRow, moment};
 pub(super) async fn explain(handle: &Handle, known: &ExplainContext, explanation: &mut ExplanationRow) {
     let since = moment(known.spec.since);
     explanation.fact("since", &since);
-    if !known.job().schedule.is_empty() {
+    if known.job().schedule.is_some() {
         let text = format!(
             "{since}: fires up to then are not due, for then it was created, switched on or given other times"
         );

@@ -24,7 +24,7 @@ pub(crate) async fn run(
     let known = gather(handle, &run.job, troubles);
     why(run, known.as_ref(), &mut explanation);
     if let Some(known) = &known {
-        explanation.fact("placement", known.job().placement);
+        explanation.fact("placement", known.job().placement.kind());
         explanation.fact("epoch", known.epoch);
         point_for_owner(handle, run, known, attempts, &mut explanation).await?;
     } else {
@@ -85,7 +85,7 @@ async fn point_for_owner(
     attempts: &[RunRecord],
     explanation: &mut ExplanationRow,
 ) -> Result<(), evenkeel::RunStateError> {
-    match known.job().placement {
+    match known.job().placement.kind() {
         Placement::Claimed => {
             let now = known.owner.as_ref().map_or("no node".to_owned(), ToString::to_string);
             let text = format!("its job's holder runs it; that is {now} now, by place epoch {}", known.epoch);

@@ -17,7 +17,7 @@ pub(super) fn explain(
 ) {
     let sharding = known.sharding.clone().unwrap_or_default();
     leader(known, &sharding, explanation);
-    explain_reshard(&sharding, known.spec.job.is_broadcast(), explanation);
+    explain_reshard(&sharding, known.spec.job.placement.is_broadcast(), explanation);
     if let Some(mark) = &sharding.reshard_pending {
         let why = serialized(&mark.why);
         explanation.fact("reshard_pending", &why);
@@ -147,7 +147,7 @@ pub(super) fn waiting(
         }
     }
     let obstacle = obstacle(known);
-    let has_shards = known.job().is_broadcast() || known.job().shards > 1;
+    let has_shards = known.job().placement.is_broadcast() || known.job().placement.shards() > 1;
     let shard = (!has_shards).then_some(Shard(0));
     waits.extend(known.requests(shard, || obstacle.clone().unwrap_or_else(|| SOON.to_owned())));
     let Some(why) = obstacle else { return waits };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::capacity::CapacityNode;
 use evenkeel_core::ids::Fire;
-use evenkeel_core::job::{Spec, Work};
+use evenkeel_core::job::{JobFile, Spec, Work};
 use evenkeel_core::load::{HostLoad, Score};
 use evenkeel_core::record::{
     Attempt, BeatRecord, ClusterSettings, LoadRecord, Plan, PlannedNode, PlannerKind, PoolPermit, PoolRecord,
@@ -22,10 +22,10 @@ fn capacity_node(name: &str, held: usize) -> CapacityNode {
 
 /// A job on the first of two nodes, due every ten seconds.
 fn held() -> ExplainContext {
-    let job = Job::new("j".parse().expect("a name"), "*/10 * * * * *", Work::Function("f".to_owned()));
+    let job = JobFile::new("j".parse().expect("a name"), "*/10 * * * * *", Work::Function("f".to_owned()));
     let members: Vec<Member> = ["a@1", "b@2"].map(|text| text.parse().expect("a member")).into();
     ExplainContext {
-        spec: Spec::new(job, 1, Wall(T - 60_000)),
+        spec: Spec::new(Job::parse(job).expect("a valid job"), 1, Wall(T - 60_000)),
         calendars: Some(evenkeel_core::schedule::CalendarFilter::default()),
         missing: None,
         epoch: 9,
@@ -89,7 +89,7 @@ fn a_claimed_job_says_why_it_does_not_run() {
     known.spec.paused = true;
     known.standings[0].drained = false;
     assert!(claimed(&known, &behind).starts_with("control: it is paused"));
-    known.spec.job.enabled = false;
+    known.spec.job = known.spec.job.changed(|job| job.enabled = false).expect("a valid job");
     known.in_the_way = Some("job j is disabled".to_owned());
     assert_eq!(claimed(&known, &behind), "control: job j is disabled");
 
@@ -127,7 +127,7 @@ fn reasons(waits: Vec<context::WaitingRun>) -> Vec<(String, bool)> {
 fn a_request_waits_for_the_same_reason_whoever_asks() {
     let mut known = held();
     requested(&mut known);
-    known.spec.job.schedule = String::new();
+    known.spec.job = known.spec.job.changed(|job| job.schedule = String::new()).expect("a valid job");
     busy(&mut known, "a", 4);
     let run_state = run_state(T);
     let full = "a has no free slot: 4 of 4 are busy";
@@ -166,7 +166,11 @@ fn a_planned_run_behind_one_that_goes_on_waits_for_it() {
         told.iter().any(|line| line.starts_with("run j:1795259680000:0 is due; it waits for")),
         "{told:?}"
     );
-    known.spec.job.overlap = evenkeel_core::job::Overlap::Limit(2);
+    known.spec.job = known
+        .spec
+        .job
+        .changed(|job| job.overlap = evenkeel_core::job::Overlap::Limit(2))
+        .expect("a valid job");
     let soon = [("b is about to take it".to_owned(), true)];
     assert_eq!(reasons(dispatched::waiting(&known, Some(&plan))), soon);
 }
@@ -184,7 +188,11 @@ fn an_open_fire_is_under_way_or_ahead_or_orphaned() {
     assert_eq!(claimed(&known, &open(T)), format!("firing: {run} is under way on a, attempt 2"));
     let ahead = format!("firing: {run} is claimed ahead by a and starts at 2026-11-21T11:14:41.000Z");
     assert_eq!(claimed(&known, &open(T + 1_000)), ahead);
-    known.spec.job.pool = Some(Pool { name: "db".parse().expect("a name"), limit: 1 });
+    known.spec.job = known
+        .spec
+        .job
+        .changed(|job| job.pool = Some(Pool { name: "db".parse().expect("a name"), limit: 1 }))
+        .expect("a valid job");
     let waits = format!("pools: {run} is claimed by a and waits for a permit of pool db");
     assert_eq!(claimed(&known, &open(T)), waits);
     assert_eq!(claimed(&known, &open(T + 1_000)), ahead);
@@ -256,12 +264,16 @@ fn a_dispatched_job_says_who_planned_it_and_why_there() {
     assert_eq!(told, wanted);
     plan.runs[0].from = Some(Wall(T));
     assert!(dispatched(&known, &plan).contains(&"now 1 run is under way".to_owned()));
-    known.spec.job.pool = Some(Pool { name: "db".parse().expect("a name"), limit: 1 });
+    known.spec.job = known
+        .spec
+        .job
+        .changed(|job| job.pool = Some(Pool { name: "db".parse().expect("a name"), limit: 1 }))
+        .expect("a valid job");
     let told = dispatched(&known, &plan);
     assert!(told[2].contains("is accepted, and waits for a permit of its pool"), "{told:?}");
     let now = "now none has begun: a node that has accepted one waits for a permit of pool db";
     assert_eq!(told.last().map(String::as_str), Some(now));
-    known.spec.job.pool = None;
+    known.spec.job = known.spec.job.changed(|job| job.pool = None).expect("a valid job");
 
     known.settings.planner = PlannerKind::Leader;
     plan.runs.clear();
@@ -314,7 +326,11 @@ fn a_fire_that_is_not_there_is_told_with_its_reason() {
 #[test]
 fn a_job_in_a_pool_says_who_goes_on_in_it() {
     let mut known = held();
-    known.spec.job.pool = Some(Pool { name: "db".parse().expect("a name"), limit: 3 });
+    known.spec.job = known
+        .spec
+        .job
+        .changed(|job| job.pool = Some(Pool { name: "db".parse().expect("a name"), limit: 3 }))
+        .expect("a valid job");
     let said = |known: &ExplainContext| {
         let mut told = ExplanationRow::of("job j".to_owned());
         known.explain_pool(&mut told);

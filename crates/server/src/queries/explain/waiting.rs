@@ -45,7 +45,7 @@ pub(crate) async fn waiting(
     let known = known.filter_map(|name| Some((name.clone(), gather(handle, name, troubles)?)));
     let known: Vec<(JobName, ExplainContext)> = known.collect();
     let placed = |placement| {
-        let of_it = known.iter().filter(|(_, known)| known.job().placement == placement);
+        let of_it = known.iter().filter(|(_, known)| known.job().placement.kind() == placement);
         of_it.map(|(name, _)| name.clone()).collect::<Vec<_>>()
     };
     let (claims, plans) = (placed(Placement::Claimed), placed(Placement::Dispatched));
@@ -54,7 +54,7 @@ pub(crate) async fn waiting(
     let most = if names.len() == 1 { FIRES_COUNTED } else { FIRES_LISTED };
     let (mut found, mut more): (Vec<(Wall, RunRow)>, _) = (Vec::new(), names.len().saturating_sub(JOBS_MAX));
     for (name, known) in &known {
-        let mut waits = match known.job().placement {
+        let mut waits = match known.job().placement.kind() {
             Placement::Claimed => claimed::waiting(known, claims.get(name)),
             Placement::Dispatched => dispatched::waiting(known, plans.get(name)),
             Placement::Sharded | Placement::Broadcast => {
@@ -155,14 +155,14 @@ impl ExplainContext {
         let spec = &self.spec;
         let schedule = self.job().schedule_with_calendars(self.calendars.as_ref());
         let Some(schedule) = schedule.filter(|_| spec.job.enabled && !spec.paused) else { return Vec::new() };
-        let Ok(late) = spec.job.misfire_settings() else { return Vec::new() };
+        let late = spec.job.misfire_settings();
         let floor = settled.max(spec.since);
         let schedule = &*schedule.counted_from(floor);
         let fires = EffectiveSchedule { schedule, skipped: passed };
         let before = |due: &Wall| fires.latest(floor, *due - Millis(1));
         let keep = late.overlap.queue_limit().unwrap_or(FIRES_COUNTED).min(FIRES_COUNTED);
         let all = std::iter::successors(fires.latest(floor, self.now), before);
-        let grace = Millis::secs(i64::try_from(late.grace.unwrap_or(GRACE)).unwrap_or(i64::MAX / 1_000));
+        let grace = late.grace.unwrap_or(GRACE);
         // Of the fires older than the misfire grace only those to be caught up will run.
         let in_time = |n: usize, due: Wall| match late.catch_up {
             _ if self.now - due <= grace => true,
@@ -175,4 +175,4 @@ impl ExplainContext {
 }
 
 /// The default misfire grace, in seconds.
-const GRACE: u64 = 60;
+const GRACE: Millis = Millis::secs(60);

@@ -55,6 +55,6 @@ fn act(key: &str, value: &[u8]) -> Option<CommittedAct> {
         });
     }
     let SpecRecord::Live(spec) = decode(value)? else { return None };
-    let value = spec.job.command.argv().last()?.parse().ok()?;
+    let value = spec.job.work.command()?.program.argv().last()?.parse().ok()?;
     Some(CommittedAct::Set { job: spec.job.name.to_string(), version: spec.version, value })
 }

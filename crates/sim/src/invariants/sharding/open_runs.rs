@@ -104,7 +104,7 @@ impl ShardedTxn<'_> {
         let fire = book.sharding.fire(&old.fire, shard);
         let started = fire.attempts.get(&old.attempt).is_some_and(|attempt| attempt.started.is_some());
         // A start of an unmonitored run is not awaited.
-        let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.monitor_execution);
+        let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.placement.is_monitored());
         // It went back also if the same commit then claims the next fire: the watermark is past that one, and its claim
         // says that it began below the withdrawn fire.
         let is_due = |open: &Attempt| matches!(open.fire, Fire::Due(_));
@@ -159,7 +159,7 @@ impl ShardedTxn<'_> {
                 let old = due + book.grace(self.ttl) < Wall(START.0 + at + UNNOTICED);
                 let came = due < Wall(START.0 + at + UNNOTICED);
                 let ran = missed.is_some_and(|ran| ran < due) && came;
-                let went = self.was_resharded() && spec.job.is_broadcast();
+                let went = self.was_resharded() && spec.job.placement.is_broadcast();
                 findings.test(at, Invariant::I23, old || ran || went, || {
                     format!("the fire of {job} due at {due} was skipped for shard {shard} without a reason")
                 });
@@ -201,13 +201,13 @@ impl ShardedTxn<'_> {
             .sharding
             .running
             .get(&shard)
-            .filter(|_| book.spec.as_ref().is_some_and(|s| s.job.monitor_execution));
+            .filter(|_| book.spec.as_ref().is_some_and(|s| s.job.placement.is_monitored()));
         findings
             .test(at, Invariant::I15, beside.is_none(), || format!("{run} was claimed beside {beside:?}"));
         let young = book.is_young_enough(&open.fire, open.starts_at(), self.ttl);
         findings.test(at, Invariant::I23, young, || format!("{run} was made up though too old: {open:?}"));
         self.caught_up(shard, open, book, findings);
-        let broadcast = book.spec.as_ref().is_some_and(|spec| spec.job.is_broadcast());
+        let broadcast = book.spec.as_ref().is_some_and(|spec| spec.job.placement.is_broadcast());
         if let Fire::Asked(id) = &open.fire
             && broadcast
         {
@@ -233,7 +233,7 @@ impl ShardedTxn<'_> {
             return;
         }
         *count += 1;
-        let most = match spec.job.catch_up {
+        let most = match spec.job.misfire.catch_up {
             CatchUp::Skip => 0,
             CatchUp::Latest => 1,
             CatchUp::All(n) => n,
@@ -353,7 +353,7 @@ impl ShardedTxn<'_> {
         findings: &mut InvariantResults,
     ) {
         let (at, run, kind) = (self.at(), self.run(&old.fire, shard), self.act.kind);
-        let monitored = book.spec.as_ref().is_none_or(|spec| spec.job.monitor_execution);
+        let monitored = book.spec.as_ref().is_none_or(|spec| spec.job.placement.is_monitored());
         let of_it = |v: &&Verdict| v.run.fire == old.fire && v.shards.contains(shard);
         let told = || self.new_verdicts(VerdictState::Skipped).filter(of_it);
         if self.is_cancelled(shard, old) {

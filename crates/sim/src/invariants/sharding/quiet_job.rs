@@ -115,12 +115,12 @@ impl QuietShardedJob<'_> {
     }
 
     fn is_static(&self) -> bool {
-        self.track.spec.as_ref().is_some_and(|spec| spec.job.sticky_shards)
+        self.track.spec.as_ref().is_some_and(|spec| spec.job.placement.has_sticky_shards())
     }
 
     /// No reshard stays pending beyond a fire that it holds back, except while runs are awaited.
     fn check_reshard_pending(&self, spec: &Spec, findings: &mut InvariantResults) {
-        let bound = Millis(spec.job.reshard_timeout as i64 * 1000 + PROMPT);
+        let bound = reshard_timeout(spec) + Millis(PROMPT);
         let waits =
             self.sharding.reshard_pending.filter(|_| self.track.fires_by_schedule()).is_some_and(|mark| {
                 let schedule = self.track.schedule.as_ref();
@@ -173,7 +173,7 @@ impl QuietShardedJob<'_> {
             return;
         };
         let swarm = self.rest.workload;
-        let recut = spec.job.reshard_timeout as i64 * 1000;
+        let recut = reshard_timeout(spec).0;
         let light = self.rest.is_light(self.track, self.now);
         let runs =
             i64::try_from(swarm.jobs.iter().map(|job| job.shards as usize).sum::<usize>()).unwrap_or(1);
@@ -241,11 +241,11 @@ impl QuietShardedJob<'_> {
         if !self.rest.workload.calm_jobs.contains(self.name) || self.is_static() {
             return;
         }
-        if spec.job.is_broadcast() {
+        if spec.job.placement.is_broadcast() {
             return self.broadcast_requests(world, findings);
         }
         for id in self.track.requested.keys() {
-            for shard in (0..spec.job.shards).map(Shard) {
+            for shard in (0..spec.job.placement.shards()).map(Shard) {
                 let key = (Fire::Asked(id.clone()), shard);
                 let taken = self.track.sharding.fires.get(&key).is_some_and(|fire| fire.claimed)
                     || self.track.sharding.refused.contains(&key);
@@ -266,4 +266,9 @@ impl QuietShardedJob<'_> {
             });
         }
     }
+}
+
+/// How long a reshard of the job waits for running shards.
+fn reshard_timeout(spec: &Spec) -> Millis {
+    spec.job.placement.members().map_or(Millis::ZERO, |members| members.reshard_timeout)
 }

@@ -10,9 +10,9 @@ impl ShardedTxn<'_> {
     /// A request is refused for running shards, and only for those.
     pub(super) fn refusals(&self, book: &mut JobTrack, findings: &mut InvariantResults) {
         // An unmonitored run may go on in several places, and only its node knows.
-        let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.monitor_execution);
+        let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.placement.is_monitored());
         // If each node has one shard, its run may go on under its previous number.
-        let broadcast = book.spec.as_ref().is_some_and(|spec| spec.job.is_broadcast());
+        let broadcast = book.spec.as_ref().is_some_and(|spec| spec.job.placement.is_broadcast());
         let runs = broadcast && self.before.open.values().any(|(by, _)| Some(by) == self.act.member);
         for verdict in self.new_verdicts(VerdictState::Skipped).filter(|v| v.attempt == 0) {
             let Fire::Asked(id) = &verdict.run.fire else { continue };

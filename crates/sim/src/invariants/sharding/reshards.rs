@@ -84,10 +84,10 @@ impl ShardedTxn<'_> {
                 format!("shard {shard} of {job} is new and begins at {:?}", self.after.watermark(*shard))
             });
         }
-        if spec.job.is_broadcast() {
+        if spec.job.placement.is_broadcast() {
             return self.check_broadcast(book, findings);
         }
-        let (fixed, key) = (spec.job.sticky_shards, self.dealing());
+        let (fixed, key) = (spec.job.placement.has_sticky_shards(), self.dealing());
         self.check_assignments(fixed, key, book, findings);
     }
 
@@ -191,7 +191,7 @@ impl ShardedTxn<'_> {
 /// The number of shards of a reshard: if each node has one, draining shards are added.
 pub(super) fn declared_total(job: &Job, shard_map: &ShardMap) -> u32 {
     let nodes = u32::try_from(shard_map.among.len() + shard_map.draining.len()).unwrap_or(u32::MAX);
-    if job.is_broadcast() { nodes } else { job.shards }
+    if job.placement.is_broadcast() { nodes } else { job.placement.shards() }
 }
 
 /// Whether a reshard gave one shard to each of its nodes.

@@ -31,7 +31,7 @@ fn leads_after(leader: &str, enabled: bool, switches: impl Fn(u64) -> NodeSwitch
     };
     let mut declared = sharded("j", "", 2);
     declared.enabled = enabled;
-    let spec = Spec::new(declared, 1, Wall(0));
+    let spec = Spec::new(Job::parse(declared).unwrap(), 1, Wall(0));
     let sharding = Sharding { leader, ..Sharding::default() };
     let place = Assignment {
         owner: None,
