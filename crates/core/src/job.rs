@@ -20,21 +20,19 @@ mod retry;
 mod run_timeout;
 mod span_text;
 mod spec;
+mod switch_position;
 mod times;
+mod valid;
 mod validation;
 mod work;
 mod written;
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
-use core::ops::Deref;
 use serde::{Deserialize, Serialize};
 
 pub use crate::due::CatchUp;
-use crate::registry::DurabilityClass;
 
 pub use dataflow::Dataflow;
 pub use file::JobFile;
@@ -44,14 +42,16 @@ pub use misfire::{MisfireSettings, default_grace};
 pub use notify::{Notify, Occasion};
 pub use overlap::Overlap;
 pub use parts::{JobMisfire, JobParts};
-pub use placement::{JobPlacement, MemberSettings, Placement, ShardedPlacement};
+pub use placement::{JobPlacement, MemberSettings, ShardedPlacement};
 pub use pool::Pool;
 pub use priority::Priority;
 pub use program::{LaunchSettings, Program, SHELL};
 pub use retry::{Backoff, Retry};
 pub use span_text::SpanText;
-pub use spec::{EnabledSwitch, OperatorSwitches, Spec, SwitchOrigin, SwitchPosition};
+pub use spec::{EnabledSwitch, OperatorSwitches, Spec, SwitchOrigin};
+pub use switch_position::SwitchPosition;
 pub use times::JobSchedule;
+pub use valid::{Job, JobError};
 pub use work::{CommandWork, FunctionWork, JobWork};
 
 /// The longest list of fires that `catch_up = all(n)` catches up.
@@ -60,6 +60,29 @@ pub const CATCH_UP_MAX: u32 = 1_000;
 pub const RESHARD_TIMEOUT: u64 = 10;
 /// The largest declaration in bytes; far below every engine's limit for a value.
 pub const SPEC_BYTES_MAX: usize = 256 * 1024;
+
+/// How nodes are chosen for a job (plan §7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// Nodes claim the job up to their quota and fire it themselves (seed 001).
+    #[default]
+    Claimed,
+    /// The job's leader assigns its shards to all nodes, and each fires its own (seeds 002 and 003).
+    Sharded,
+    /// Each node that takes part has one shard, so every fire runs once on each of them.
+    Broadcast,
+    /// The planner offers each run to the node with most free slots (seeds 000 and 004).
+    Dispatched,
+}
+
+impl Placement {
+    /// Whether the job's leader assigns its shards to nodes.
+    #[must_use]
+    pub fn is_sharded(self) -> bool {
+        matches!(self, Self::Sharded | Self::Broadcast)
+    }
+}
 
 /// What becomes of a run of which it is unknown whether it started or ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -81,78 +104,6 @@ pub enum Work {
     Function(String),
     /// Makes a request.
     Http(Box<Http>),
-}
-
-/// An invalid declaration. Its display says the field and the fix.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobError(String);
-
-impl fmt::Display for JobError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl core::error::Error for JobError {}
-
-/// A valid job: what [`Job::parse`] makes of a [`JobFile`]. Its fields can be read and not changed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
-#[serde(try_from = "JobFile")]
-pub struct Job(JobParts);
-
-impl Deref for Job {
-    type Target = JobParts;
-
-    fn deref(&self) -> &JobParts {
-        &self.0
-    }
-}
-
-impl Job {
-    /// Parses a declaration: checks everything that can be checked without a registry, in bounded time.
-    ///
-    /// # Errors
-    /// An invalid field: the error names it and says what is allowed.
-    pub fn parse(file: JobFile) -> Result<Self, JobError> {
-        file.validate()?;
-        Self::try_from(file)
-    }
-
-    /// The declaration as it is written and kept.
-    #[must_use]
-    pub fn to_file(&self) -> JobFile {
-        self.0.to_file()
-    }
-
-    /// The same job with other keys.
-    ///
-    /// # Errors
-    /// As for [`Job::parse`].
-    pub fn changed(&self, change: impl FnOnce(&mut JobFile)) -> Result<Self, JobError> {
-        let mut file = self.to_file();
-        change(&mut file);
-        Self::parse(file)
-    }
-
-    /// The same job, enabled or not.
-    #[must_use]
-    pub fn with_enabled(mut self, to: SwitchPosition) -> Self {
-        self.0.enabled = to == SwitchPosition::On;
-        self
-    }
-
-    /// Refuses the job where its required durability is above the class of this registry.
-    ///
-    /// # Errors
-    /// The job asks for more, and the error says what to do.
-    pub fn suits(&self, class: DurabilityClass) -> Result<(), JobError> {
-        let Some(asked) = self.min_durability.filter(|asked| *asked > class) else { return Ok(()) };
-        Err(JobError(format!(
-            "job {}: it asks for min_durability = \"{asked:?}\", and this cluster's registry is of class {class:?}: see \
-             `evenkeel cluster doctor` for what would make it better, or let the job ask for less",
-            self.name
-        )))
-    }
 }
 
 #[cfg(test)]

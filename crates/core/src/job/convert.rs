@@ -5,9 +5,8 @@ use alloc::string::{String, ToString};
 
 use serde::{Serialize, Serializer};
 
-use super::span_text::SpanText;
+use super::span_text::{SpanText, seconds, whole_seconds};
 use super::{Job, JobError, JobFile, JobMisfire, JobParts, JobPlacement, JobSchedule, JobWork};
-use crate::time::Millis;
 
 /// A declaration that the registry keeps: it was checked when it was applied. Only what the parts cannot hold is refused
 /// here, not what [`Job::parse`] checks beside it, for two reasons. The view decodes a declaration each time a rule needs it,
@@ -122,14 +121,4 @@ impl JobParts {
         }
         file
     }
-}
-
-/// The seconds of a key as a span.
-pub(super) fn seconds(secs: u64) -> Millis {
-    Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000))
-}
-
-/// A span as the seconds of its key.
-pub(super) fn whole_seconds(span: Millis) -> u64 {
-    u64::try_from(span.0 / 1000).unwrap_or(0)
 }

@@ -18,7 +18,7 @@ use crate::schedule::Dst;
 use crate::sharding_strategy::{NodeOrder, ShardingStrategy};
 
 /// A job as an operator writes it and as the registry keeps it: every key, with its default. Nothing of it is checked yet:
-/// [`Job::parse`] makes a [`Job`] of it.
+/// [`Job::parse`](super::Job::parse) makes a [`Job`](super::Job) of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobFile {

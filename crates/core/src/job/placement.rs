@@ -3,35 +3,11 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
-use serde::{Deserialize, Serialize};
 
-use super::convert::{seconds, whole_seconds};
-use super::{Delivery, JobFile, RESHARD_TIMEOUT};
+use super::span_text::{seconds, whole_seconds};
+use super::{Delivery, JobFile, Placement, RESHARD_TIMEOUT};
 use crate::sharding_strategy::{NodeOrder, ShardingStrategy};
 use crate::time::Millis;
-
-/// How nodes are chosen for a job (plan §7).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Placement {
-    /// Nodes claim the job up to their quota and fire it themselves (seed 001).
-    #[default]
-    Claimed,
-    /// The job's leader assigns its shards to all nodes, and each fires its own (seeds 002 and 003).
-    Sharded,
-    /// Each node that takes part has one shard, so every fire runs once on each of them.
-    Broadcast,
-    /// The planner offers each run to the node with most free slots (seeds 000 and 004).
-    Dispatched,
-}
-
-impl Placement {
-    /// Whether the job's leader assigns its shards to nodes.
-    #[must_use]
-    pub fn is_sharded(self) -> bool {
-        matches!(self, Self::Sharded | Self::Broadcast)
-    }
-}
 
 /// The placement of a job, with what belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::convert::whole_seconds;
+use super::span_text::whole_seconds;
 use super::{JobFile, JobParts};
 use crate::time::{Millis, Wall};
 

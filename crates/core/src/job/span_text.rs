@@ -38,3 +38,13 @@ impl SpanText {
         span.map_or_else(String::new, |span| span.text.clone())
     }
 }
+
+/// The seconds of a key as a span.
+pub(super) fn seconds(secs: u64) -> Millis {
+    Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000))
+}
+
+/// A span as the seconds of its key.
+pub(super) fn whole_seconds(span: Millis) -> u64 {
+    u64::try_from(span.0 / 1000).unwrap_or(0)
+}

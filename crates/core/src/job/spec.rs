@@ -6,7 +6,7 @@
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use super::Job;
+use super::{Job, SwitchPosition};
 use crate::shards::ShardSet;
 use crate::time::Wall;
 
@@ -28,21 +28,6 @@ pub struct Spec {
     /// Which switches an operator set, when, and what the file declares instead.
     #[serde(default, skip_serializing_if = "OperatorSwitches::is_empty")]
     pub operator: OperatorSwitches,
-}
-
-/// The two positions of a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SwitchPosition {
-    /// The job is enabled.
-    On,
-    /// The job is disabled.
-    Off,
-}
-
-impl From<bool> for SwitchPosition {
-    fn from(on: bool) -> Self {
-        if on { Self::On } else { Self::Off }
-    }
 }
 
 /// When an operator set a switch, and under which name.
