@@ -7,10 +7,13 @@
 //! [`SqlConnection`], [`SqlStatement`] and [`TableLayout`] also serve other users of tables on such a server.
 
 mod clock_step;
+mod commit;
 mod config;
 mod connection;
 mod dialect;
 mod errors;
+mod group;
+mod hot;
 mod layout;
 mod listener;
 mod reader;
@@ -27,7 +30,6 @@ use evenkeel_core::registry::{
     Change, ChangeBatch, EngineFacts, FeedKind, LeaseGrant, LeaseId, Revision, Txn, TxnOutcome,
 };
 use evenkeel_core::time::Millis;
-use tokio::sync::watch;
 
 use crate::feed::Feed;
 use crate::health::HealthReport;
@@ -35,9 +37,9 @@ use crate::queue::WriterHandle;
 use crate::{BoxFuture, Registry, RegistryError};
 use clock_step::ClockObservation;
 pub(crate) use config::SqlConfig;
-use config::{BYTES_MAX, NOTICE_PUSHED, POLL, SqlLimits, SqlServerIdentity, with_timeout};
+use config::{BYTES_MAX, NOTICE_PUSHED, OrderSeen, POLL, SqlLimits, SqlServerIdentity, with_timeout};
 pub use connection::{SqlConnection, SqlResult, SqlRow, SqlTarget, timeout_error};
-pub(crate) use dialect::{RegistryDialect, SqlServerInfo, TableNames};
+pub(crate) use dialect::{OrderStatements, RegistryDialect, SqlServerInfo, TableNames};
 pub use errors::explain;
 pub use layout::TableLayout;
 use reader::SqlReaders;
@@ -52,7 +54,7 @@ pub(crate) struct Sql {
     config: Arc<SqlConfig>,
     readers: Arc<SqlReaders>,
     writer: WriterHandle,
-    bell: Arc<watch::Sender<Revision>>,
+    seen: Arc<OrderSeen>,
     listener_started: OnceLock<()>,
 }
 
@@ -95,14 +97,14 @@ impl Sql {
         };
         let config = Arc::new(config);
         let adopted = Arc::new(SqlServerIdentity { identity, class: server.class });
-        let bell = Arc::new(watch::Sender::new(Revision(0)));
-        let readers = Arc::new(SqlReaders::new(config.clone(), adopted.clone(), bell.clone()));
-        bell.send_replace(readers.revision().await?);
+        let seen = Arc::new(OrderSeen::new());
+        let readers = Arc::new(SqlReaders::new(config.clone(), adopted.clone(), seen.clone()));
+        seen.ring(readers.revision().await?);
         let limits = SqlLimits { facts, ttl_min: facts.ttl_min };
         let observation = ClockObservation::observe_first(&mut link, &config).await;
         let observation = observation.map_err(|error| errors::explain(&config.label, &error))?;
-        let writer = writer::start((link, observation), config.clone(), limits, adopted, bell.clone());
-        Ok(Self { facts, config, readers, writer, bell, listener_started: OnceLock::new() })
+        let writer = writer::start((link, observation), config.clone(), limits, adopted, seen.clone());
+        Ok(Self { facts, config, readers, writer, seen, listener_started: OnceLock::new() })
     }
 }
 
@@ -138,8 +140,8 @@ impl Registry for Sql {
     fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>> {
         Box::pin(async move {
             self.listener_started
-                .get_or_init(|| listener::start(self.config.clone(), &self.readers, &self.bell));
-            Ok(Feed::new(self.readers.clone(), self.bell.subscribe(), after))
+                .get_or_init(|| listener::start(self.config.clone(), &self.readers, &self.seen));
+            Ok(Feed::new(self.readers.clone(), self.seen.bell.subscribe(), after))
         })
     }
 
@@ -148,12 +150,10 @@ impl Registry for Sql {
             let SqlConfig { target, dialect, tables, .. } = self.config.as_ref();
             let told = async {
                 let mut link = SqlConnection::open(target, dialect.session_setup).await?;
-                let version =
-                    link.query_one(SqlStatement::new(dialect, "SELECT VERSION()")).await?.text(0)?;
+                let version = link.ask_one(SqlStatement::new(dialect, "SELECT VERSION()")).await?.text(0)?;
                 let server = (dialect.inspect)(&mut link, tables).await?;
                 link.execute_text(dialect.begin).await?;
-                let isolation =
-                    link.query_one(SqlStatement::new(dialect, dialect.isolation)).await?.text(1)?;
+                let isolation = link.ask_one(SqlStatement::new(dialect, dialect.isolation)).await?.text(1)?;
                 link.execute_text("ROLLBACK").await?;
                 Ok((version, server, isolation))
             };

@@ -1,10 +1,12 @@
 //! A registry's place on a server, its limits, and how its server is found again.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{DurabilityClass, EngineFacts, Txn};
+use evenkeel_core::registry::{DurabilityClass, EngineFacts, Revision, Txn};
 use evenkeel_core::time::Millis;
+use tokio::sync::watch;
 
 use super::connection::{SqlConnection, SqlTarget, timeout_error};
 use super::dialect::{RegistryDialect, SqlServerInfo, TableNames};
@@ -33,6 +35,33 @@ pub(crate) struct SqlConfig {
     pub(super) tables: TableNames,
     /// What it is, and its URL without secrets.
     pub(super) label: String,
+}
+
+/// How far this process has seen the order come.
+pub(super) struct OrderSeen {
+    /// Carries each revision that can be read.
+    pub(super) bell: watch::Sender<Revision>,
+    /// The last revision of an ordered writer that was seen committed.
+    ordered: AtomicU64,
+}
+
+impl OrderSeen {
+    pub(super) fn new() -> Self {
+        Self { bell: watch::Sender::new(Revision(0)), ordered: AtomicU64::new(0) }
+    }
+
+    /// Announces a revision that can be read, unless a later one was announced.
+    pub(super) fn ring(&self, revision: Revision) {
+        self.bell.send_if_modified(|rung| revision > std::mem::replace(rung, revision.max(*rung)));
+    }
+
+    pub(super) fn note_ordered(&self, revision: Revision) {
+        self.ordered.fetch_max(revision.0, Ordering::Relaxed);
+    }
+
+    pub(super) fn ordered(&self) -> Revision {
+        Revision(self.ordered.load(Ordering::Relaxed))
+    }
 }
 
 /// The identity of the adopted server.

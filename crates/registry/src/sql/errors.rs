@@ -52,6 +52,11 @@ pub(super) fn remedy(error: &Error) -> SqlRemedy {
     }
 }
 
+/// Whether the server has said that it made nothing, and its connection is good.
+pub(super) fn is_rolled_back(error: &Error) -> bool {
+    error.as_database_error().is_some() && remedy(error) != SqlRemedy::Reconnect
+}
+
 /// Whether the table of the query does not exist.
 pub(super) fn is_missing_table(error: &Error) -> bool {
     code(error).is_some_and(|(state, number)| state == "42P01" || number == 1146)

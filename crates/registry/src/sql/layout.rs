@@ -8,6 +8,7 @@ use sqlx::Error;
 
 use super::config::SqlConfig;
 use super::connection::SqlConnection;
+use super::dialect::TableNames;
 use super::errors;
 use super::statement::{SqlArg, SqlDialect, SqlStatement};
 use crate::RegistryError;
@@ -136,7 +137,7 @@ pub(super) fn registry_layout(config: &SqlConfig) -> TableLayout {
              clock) VALUES (1, 0, 0, 0, '', 0, 0, 0, 0, 0) {nothing}"
         ),
     ];
-    let steps = vec![(dialect.first_layout)(&config.tables)];
+    let steps = (dialect.layouts)(&config.tables);
     TableLayout { label: config.label.clone(), dialect: dialect.sql, meta, first, steps }
 }
 
@@ -147,16 +148,27 @@ pub(super) async fn record_server(
     identity: &str,
 ) -> Result<u16, Error> {
     let (meta, dialect) = (&config.tables.meta, config.dialect);
-    link.execute_text(dialect.begin).await?;
+    link.execute_text(&format!("{}; {}", dialect.begin, config.tables.order.queue)).await?;
     let select = SqlStatement::new(dialect, "SELECT generation, server FROM ").then(meta).then(" FOR UPDATE");
-    let row = link.query_one(select).await?;
+    let row = link.ask_one(select).await?;
     let (mut generation, known) = (row.int(0)?, row.text(1)?);
     if known != identity {
         // At the very first there is nothing to lose.
         generation += i64::from(!known.is_empty());
+        // What was restored table by table may have a sequence of another moment.
+        if let Some(sequence) = config.tables.order.sequence.as_deref().filter(|_| !known.is_empty()) {
+            let TableNames { meta, entry, order, .. } = &config.tables;
+            link.execute_text(&order.close_gate).await?;
+            let newest = format!("(SELECT coalesce(max(revision), 0) FROM {entry})");
+            link.execute_text(&format!(
+                "SELECT setval('{sequence}', GREATEST({}, {newest}, 1)) FROM {meta} m",
+                order.position
+            ))
+            .await?;
+        }
         let save = SqlStatement::new(dialect, "UPDATE ").then(meta).then(" SET generation = ");
         let save = save.with(SqlArg::Int(generation)).then(", server = ").with(SqlArg::Text(identity));
-        link.execute(save).await?;
+        link.tell(save).await?;
     }
     link.execute_text("COMMIT").await?;
     Ok(u16::try_from(generation).unwrap_or(u16::MAX))
@@ -168,8 +180,11 @@ pub(super) async fn raise_generation(
     config: &SqlConfig,
     lost: u16,
 ) -> Result<(), Error> {
-    let update = SqlStatement::new(config.dialect, "UPDATE ").then(&config.tables.meta);
+    let TableNames { meta, order, .. } = &config.tables;
+    // No hot transaction of the earlier generation may still go on.
+    let update = SqlStatement::new(config.dialect, format!("{}{}", order.queue, order.close_gate));
+    let update = update.then("UPDATE ").then(meta);
     let update =
         update.then(" SET generation = GREATEST(generation, ").with(SqlArg::Int(i64::from(lost) + 1));
-    link.execute(update.then(")")).await.map(drop)
+    link.tell(update.then(")")).await.map(drop)
 }

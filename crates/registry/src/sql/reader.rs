@@ -6,10 +6,11 @@ use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Change, ChangeBatch, Entry, Revision};
 use sqlx::Error;
 use std::collections::BTreeMap;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
-use super::config::{SqlConfig, SqlServerIdentity, storable, with_timeout as within};
+use super::config::{OrderSeen, SqlConfig, SqlServerIdentity, storable, with_timeout as within};
 use super::connection::SqlConnection;
+use super::dialect::TableNames;
 use super::errors::{self, SqlRemedy};
 use super::statement::{SqlArg, SqlStatement};
 use crate::feed::ChangeLog;
@@ -26,8 +27,7 @@ const KEYS: usize = 4_096;
 pub(super) struct SqlReaders {
     config: Arc<SqlConfig>,
     adopted: Arc<SqlServerIdentity>,
-    /// Carries each revision that is known to be made.
-    bell: Arc<watch::Sender<Revision>>,
+    seen: Arc<OrderSeen>,
     idle: Mutex<Vec<SqlConnection>>,
     room: Semaphore,
 }
@@ -41,12 +41,8 @@ enum ReadQuery {
 }
 
 impl SqlReaders {
-    pub(super) fn new(
-        config: Arc<SqlConfig>,
-        adopted: Arc<SqlServerIdentity>,
-        bell: Arc<watch::Sender<Revision>>,
-    ) -> Self {
-        Self { config, adopted, bell, idle: Mutex::default(), room: Semaphore::new(READERS) }
+    pub(super) fn new(config: Arc<SqlConfig>, adopted: Arc<SqlServerIdentity>, seen: Arc<OrderSeen>) -> Self {
+        Self { config, adopted, seen, idle: Mutex::default(), room: Semaphore::new(READERS) }
     }
 
     pub(super) async fn list(&self) -> Result<ChangeBatch, RegistryError> {
@@ -75,7 +71,7 @@ impl SqlReaders {
             Some(link) => link,
             None => self.open().await?,
         };
-        let known = *self.bell.borrow();
+        let known = *self.seen.bell.borrow();
         match self.query_on(link, &look).await {
             // An idle connection may be to a server that has been replaced, without knowing it.
             Ok(found) if had && found.as_ref().is_none_or(|found| found.revision < known) => {}
@@ -105,56 +101,67 @@ impl SqlReaders {
             ReadQuery::List => self.list_on(&mut link).await.map(Some),
             ReadQuery::Read(keys) => within(self.read_on(&mut link, keys)).await.map(Some),
             ReadQuery::Changes(after) => within(self.changes_on(&mut link, *after)).await,
-            ReadQuery::Revision => within(self.revision_on(&mut link)).await.map(Some),
+            ReadQuery::Revision => within(self.position_on(&mut link)).await.map(Some),
         }?;
         self.idle_connections().push(link);
         Ok(found)
     }
 
+    /// Each page is as it is when it is read. The changes since before the first make them one state.
     async fn list_on(&self, link: &mut SqlConnection) -> Result<ChangeBatch, Error> {
-        within(link.execute_text(self.config.dialect.snapshot)).await?;
-        let revision = within(self.revision_on(link)).await?.revision;
-        let mut changes: Vec<Change> = Vec::new();
+        loop {
+            let begun = within(self.ordered_on(link)).await?;
+            let listed = self.pages_on(link).await?;
+            if let Some(since) = within(self.changes_on(link, begun)).await? {
+                return Ok(brought_up_to(listed, since));
+            }
+        }
+    }
+
+    async fn pages_on(&self, link: &mut SqlConnection) -> Result<Vec<Change>, Error> {
+        let mut listed: Vec<Change> = Vec::new();
         loop {
             let mut select = self.sql("SELECT k, revision, born, owner, value FROM ");
             select = select.then(&self.config.tables.entry).then(" WHERE cold = 1");
-            if let Some(last) = changes.last() {
+            if let Some(last) = listed.last() {
                 select = select.then(" AND k > ").with(SqlArg::Text(last.key.as_str()));
             }
-            let rows = within(link.query(select.then(&format!(" ORDER BY k LIMIT {PAGE}")))).await?;
+            let rows = within(link.ask(select.then(&format!(" ORDER BY k LIMIT {PAGE}")))).await?;
             let count = rows.len();
             for row in rows {
-                changes.push(Change { key: row.key(0)?, entry: Some(row.entry(1)?), revision });
+                let entry = row.entry(1)?;
+                listed.push(Change { key: row.key(0)?, revision: entry.revision, entry: Some(entry) });
             }
             if count < PAGE {
-                break;
+                return Ok(listed);
             }
         }
-        within(link.execute_text("COMMIT")).await?;
-        Ok(ChangeBatch { changes, revision })
     }
 
     async fn read_on(&self, link: &mut SqlConnection, keys: &[Key]) -> Result<ChangeBatch, Error> {
-        let several = keys.len() > KEYS;
-        if several {
-            link.execute_text(self.config.dialect.snapshot).await?;
-        }
+        let TableNames { meta, entry, order, .. } = &self.config.tables;
+        let gate = if keys.iter().all(Key::is_cold) { &order.pass_gate } else { &order.close_gate };
+        let questions: Vec<_> = keys
+            .chunks(KEYS)
+            .map(|piece| {
+                let select = self.sql("SELECT ").then(&order.position);
+                let select = select.then(", e.k, e.revision, e.born, e.owner, e.value FROM ").then(meta);
+                let select = select.then(" m LEFT JOIN ").then(entry).then(" e ON e.k IN ");
+                let keys = piece.iter().filter(|key| storable(key)).map(|key| SqlArg::Text(key.as_str()));
+                select.any_of(keys).into_text()
+            })
+            .collect();
+        let several = self.config.dialect.snapshot.filter(|_| questions.len() > 1);
+        let (begin, end) = several.unwrap_or_default();
+        let request = format!("{begin}{gate}{}{end}", questions.join("; "));
+        let answers = link.ask_all(&request).await.map_err(|(_, error)| error)?;
         let (mut found, mut revision): (BTreeMap<Key, Entry>, _) = (BTreeMap::new(), Revision(0));
-        for piece in keys.chunks(KEYS) {
-            let tables = &self.config.tables;
-            let mut select = self.sql("SELECT m.revision, e.k, e.revision, e.born, e.owner, e.value FROM ");
-            select =
-                select.then(&tables.meta).then(" m LEFT JOIN ").then(&tables.entry).then(" e ON e.k IN ");
-            let keys = piece.iter().filter(|key| storable(key)).map(|key| SqlArg::Text(key.as_str()));
-            for row in link.query(select.any_of(keys)).await? {
-                revision = row.revision(0)?;
-                if row.optional_int(2)?.is_some() {
-                    found.insert(row.key(1)?, row.entry(2)?);
-                }
+        let skipped = answers.len().saturating_sub(questions.len() + usize::from(several.is_some()));
+        for row in answers.into_iter().skip(skipped).take(questions.len()).flat_map(|answer| answer.rows) {
+            revision = revision.max(row.revision(0)?);
+            if row.optional_int(2)?.is_some() {
+                found.insert(row.key(1)?, row.entry(2)?);
             }
-        }
-        if several {
-            link.execute_text("COMMIT").await?;
         }
         let change = |key: &Key| Change { key: key.clone(), entry: found.get(key).cloned(), revision };
         Ok(ChangeBatch { changes: keys.iter().map(change).collect(), revision })
@@ -167,9 +174,9 @@ impl SqlReaders {
         after: Revision,
     ) -> Result<Option<ChangeBatch>, Error> {
         let tables = &self.config.tables;
-        let mut select =
-            self.sql("SELECT m.revision, m.forgotten, c.revision, c.k, c.gone, e.revision, e.born, ");
+        let mut select = self.sql(&tables.order.pass_gate).then("SELECT ").then(&tables.order.position);
         select = select
+            .then(", m.forgotten, c.revision, c.k, c.gone, e.revision, e.born, ")
             .then("e.owner, e.value FROM ")
             .then(&tables.meta)
             .then(" m LEFT JOIN ")
@@ -177,7 +184,7 @@ impl SqlReaders {
         select = select.then(" c ON c.revision > ").number(after.0).then(" LEFT JOIN ").then(&tables.entry);
         // For an entry that changed repeatedly only the last row is joined.
         select = select.then(" e ON e.k = c.k AND e.revision = c.revision ORDER BY c.revision, c.k");
-        let rows = link.query(select).await?;
+        let rows = link.ask(select).await?;
         let first = rows.first().ok_or(Error::RowNotFound)?;
         let (revision, forgotten) = (first.revision(0)?, first.revision(1)?);
         if after < forgotten || revision < after {
@@ -196,9 +203,19 @@ impl SqlReaders {
         Ok(Some(ChangeBatch { changes, revision }))
     }
 
-    async fn revision_on(&self, link: &mut SqlConnection) -> Result<ChangeBatch, Error> {
+    /// The position, which may be ahead of what can be read by now.
+    async fn position_on(&self, link: &mut SqlConnection) -> Result<ChangeBatch, Error> {
+        let order = &self.config.tables.order;
+        let select = self.sql("SELECT ").then(&order.position).then(", m.revision FROM ");
+        let row = link.ask_one(select.then(&self.config.tables.meta).then(" m")).await?;
+        self.seen.note_ordered(row.revision(1)?);
+        Ok(ChangeBatch { changes: Vec::new(), revision: row.revision(0)? })
+    }
+
+    /// The last ordered revision.
+    async fn ordered_on(&self, link: &mut SqlConnection) -> Result<Revision, Error> {
         let select = self.sql("SELECT revision FROM ").then(&self.config.tables.meta);
-        Ok(ChangeBatch { changes: Vec::new(), revision: link.query_one(select).await?.revision(0)? })
+        link.ask_one(select).await?.revision(0)
     }
 
     fn sql<'a>(&self, text: &str) -> SqlStatement<'a> {
@@ -208,6 +225,23 @@ impl SqlReaders {
     fn idle_connections(&self) -> std::sync::MutexGuard<'_, Vec<SqlConnection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A listing with the changes that came while it was read.
+fn brought_up_to(mut listed: Vec<Change>, since: ChangeBatch) -> ChangeBatch {
+    let ChangeBatch { changes, revision } = since;
+    if !changes.is_empty() {
+        let mut by_key: BTreeMap<Key, Change> = listed.drain(..).map(|it| (it.key.clone(), it)).collect();
+        for change in changes {
+            match change.entry {
+                Some(_) => drop(by_key.insert(change.key.clone(), change)),
+                None => drop(by_key.remove(&change.key)),
+            }
+        }
+        listed = by_key.into_values().collect();
+    }
+    listed.iter_mut().for_each(|change| change.revision = revision);
+    ChangeBatch { changes: listed, revision }
 }
 
 impl ChangeLog for SqlReaders {

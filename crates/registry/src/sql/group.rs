@@ -1,0 +1,188 @@
+//! One group of requests in one transaction: what it finds, what it answers, and why it may not be done.
+
+use std::collections::BTreeSet;
+
+use evenkeel_core::registry::{Change, LeaseGrant, Revision, TxnOutcome};
+use evenkeel_core::time::{Millis, Wall};
+use sqlx::Error;
+
+use super::clock_step::{self, ClockObservation};
+use super::commit::{CommitError, WantsNextEnd};
+use super::config::{SqlConfig, SqlLimits};
+use super::connection::SqlConnection;
+use super::snapshot::{HotGate, SqlSnapshot};
+use super::state::{SqlReply, SqlState, SqlTxnResult};
+use super::statement::SqlStatement;
+use crate::RegistryError;
+use crate::queue::WriteRequest;
+
+/// The result of a group.
+pub(super) struct GroupResult {
+    pub(super) replies: Vec<SqlReply>,
+    /// The position of the order, durable.
+    pub(super) revision: Revision,
+    /// The last revision of an ordered writer.
+    pub(super) ordered: Revision,
+    now: i64,
+    next_end: Option<Millis>,
+}
+
+/// How far the order is known to have come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct KnownRevisions {
+    /// The last ordered revision that only a restore can undo.
+    pub(super) ordered: Revision,
+    /// The last one in an answer of this process: likewise.
+    pub(super) answered: Revision,
+    /// The last one that the server has shown this process.
+    pub(super) announced: Revision,
+}
+
+/// Why a group was not done.
+pub(super) enum GroupError {
+    /// It failed before the commit.
+    BeforeCommit(Error),
+    /// It failed at the commit: the outcome is unknown.
+    AtCommit(Error),
+    /// It failed before anything was sent, and for good.
+    Stopped(RegistryError),
+    /// Before any write: the order stands here, before what was answered.
+    WentBack(Revision),
+    /// Before any write: it has to change entries, and had not closed the gate.
+    GateOpen,
+    /// Before any write: another node saw the server rolled back, and began a new generation.
+    Replaced,
+}
+
+/// Applies a group in a transaction.
+pub(super) async fn apply_group(
+    snapshot: &mut SqlSnapshot<'_>,
+    limits: SqlLimits,
+    observation: &ClockObservation,
+    group: &[WriteRequest],
+    known: KnownRevisions,
+    gate: HotGate,
+) -> Result<(GroupResult, ClockObservation), GroupError> {
+    let found = snapshot.begin(gate).await.map_err(GroupError::BeforeCommit)?;
+    if found.ordered < known.ordered {
+        return Err(GroupError::WentBack(found.ordered));
+    }
+    if found.meta.revision < known.answered {
+        return Err(GroupError::WentBack(found.meta.revision));
+    }
+    if found.generation > i64::from(limits.facts.generation) {
+        return Err(GroupError::Replaced);
+    }
+    let mut before = found.meta.clone();
+    if before.revision < known.announced {
+        // Some saw revisions that the server then lost in a crash, unanswered. So one is skipped, and they list again.
+        before.revision = Revision(known.announced.0 + 1);
+        before.forgotten = before.revision;
+    }
+    let skips = before.revision != found.meta.revision;
+    let read = snapshot.read(limits, before, observation, group).await;
+    let (mut state, seen) = read.map_err(GroupError::BeforeCommit)?;
+    state.end_expired();
+    if gate == HotGate::Open && (skips || !state.ended.is_empty()) {
+        return Err(GroupError::GateOpen);
+    }
+    let mut answers: Vec<_> = group.iter().map(|ask| state.apply(ask)).collect();
+    load_values(snapshot, &mut answers).await.map_err(GroupError::BeforeCommit)?;
+    let granted = answers.iter().any(|answer| matches!(answer, SqlReply::Granted(Some(_))));
+    let wants_next_end = if granted { WantsNextEnd::Yes } else { WantsNextEnd::No };
+    let committed = snapshot.write_and_commit(&mut state, &found, wants_next_end).await;
+    let next_end = committed.map_err(|error| match error {
+        CommitError::Before(error) => GroupError::BeforeCommit(error),
+        CommitError::At(error) => GroupError::AtCommit(error),
+    })?;
+    let SqlState { now, meta, .. } = state;
+    let next_end = next_end.map(|end| end.max(clock_step::earliest_end(meta.clock, now)));
+    // Behind an open gate the position may be that of a hot transaction that is not committed yet.
+    let revision = if gate == HotGate::Open { found.ordered } else { meta.revision };
+    let ordered = if meta.revision == found.meta.revision { found.ordered } else { meta.revision };
+    Ok((GroupResult { replies: answers, revision, ordered, now, next_end }, seen))
+}
+
+/// The position of the order, its generation, and the time by the server's clock.
+pub(super) struct CounterReading {
+    pub(super) ordered: Revision,
+    pub(super) position: Revision,
+    pub(super) generation: i64,
+    pub(super) now: i64,
+}
+
+pub(super) async fn read_counter(
+    link: &mut SqlConnection,
+    config: &SqlConfig,
+) -> Result<CounterReading, Error> {
+    let (now, position) = (config.dialect.sql.now, &config.tables.order.position);
+    let select = format!("SELECT m.revision, m.generation, {now}, {position} FROM {} m", config.tables.meta);
+    let row = link.ask_one(SqlStatement::new(config.dialect, select)).await?;
+    Ok(CounterReading {
+        ordered: row.revision(0)?,
+        generation: row.int(1)?,
+        now: row.int(2)?,
+        position: row.revision(3)?,
+    })
+}
+
+/// Reads the values for refusals. Nothing has been written yet, so the table has them as they were found.
+async fn load_values(snapshot: &mut SqlSnapshot<'_>, answers: &mut [SqlReply]) -> Result<(), Error> {
+    let told = answers.iter_mut().filter_map(|answer| match answer {
+        SqlReply::Txns(verdicts) => Some(verdicts),
+        SqlReply::Granted(_) | SqlReply::Closed => None,
+    });
+    let refused = told.flatten().filter_map(|verdict| match verdict {
+        SqlTxnResult::Refused(found, _) => Some(found),
+        SqlTxnResult::Applied(_) => None,
+    });
+    let mut bare: Vec<_> = refused
+        .flatten()
+        .filter_map(|(key, head)| head.as_mut().filter(|head| head.value.is_none()).map(|head| (&*key, head)))
+        .collect();
+    let keys: BTreeSet<_> = bare.iter().map(|(key, _)| (*key).clone()).collect();
+    let values = snapshot.values(&keys.into_iter().collect::<Vec<_>>()).await?;
+    for (key, head) in &mut bare {
+        head.value = Some(values.get(*key).cloned().ok_or(Error::RowNotFound)?);
+    }
+    Ok(())
+}
+
+impl GroupResult {
+    /// Answers the requests. The callers may be gone.
+    pub(super) fn reply(self, group: Vec<WriteRequest>) {
+        let Self { replies: answers, now, next_end, .. } = self;
+        let granted = |(lease, ttl)| LeaseGrant { lease, ttl, clock: Some(Wall(now)), next_end };
+        for (ask, answer) in group.into_iter().zip(answers) {
+            match (ask, answer) {
+                (WriteRequest::Open(_, reply), SqlReply::Granted(Some(lease))) => {
+                    drop(reply.send(Ok(granted(lease))))
+                }
+                (WriteRequest::Renew(_, reply), SqlReply::Granted(lease)) => {
+                    drop(reply.send(Ok(lease.map(granted))))
+                }
+                (WriteRequest::Close(_, reply), SqlReply::Closed) => drop(reply.send(Ok(()))),
+                (WriteRequest::Commit(_, reply), SqlReply::Txns(verdicts)) => {
+                    reply.send(verdicts.into_iter().map(outcome).collect());
+                }
+                (ask, _) => {
+                    ask.fail(&RegistryError::Fatal("the registry's writer answered another question".into()));
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn outcome(verdict: SqlTxnResult) -> TxnOutcome {
+    match verdict {
+        SqlTxnResult::Applied(revision) => TxnOutcome::Applied(revision),
+        SqlTxnResult::Refused(found, revision) => {
+            let change = |(key, head): (_, Option<super::state::EntryHead>)| Change {
+                key,
+                entry: head.and_then(super::state::EntryHead::entry),
+                revision,
+            };
+            TxnOutcome::Refused(found.into_iter().map(change).collect())
+        }
+    }
+}
