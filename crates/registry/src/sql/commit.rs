@@ -54,7 +54,7 @@ impl SqlSnapshot<'_> {
         self.write_changes(state, &mut texts);
         self.write_meta(state, found, &mut texts);
         if wants_next_end == WantsNextEnd::Yes {
-            texts.push(format!("SELECT min(ends), min(ttl) FROM {}", self.tables.lease));
+            texts.push(format!("SELECT min(ends), min(ttl) FROM {}", self.config.tables.lease));
         }
         texts.push("COMMIT".into());
         let last = self.send(texts).await?;
@@ -101,7 +101,7 @@ impl SqlSnapshot<'_> {
         if meta == before {
             return;
         }
-        let mut save = self.sql("UPDATE ").then(&self.tables.meta).then(" SET forgotten = ");
+        let mut save = self.sql("UPDATE ").then(&self.config.tables.meta).then(" SET forgotten = ");
         save = save.number(meta.forgotten.0).then(", changes = ").with(SqlArg::Int(meta.changes));
         save = save.then(", leases = ").number(meta.leases).then(", clock = ").with(SqlArg::Int(meta.clock));
         if meta.revision == before.revision {
@@ -110,12 +110,16 @@ impl SqlSnapshot<'_> {
         }
         save = save.then(", revision = ").number(meta.revision.0);
         let told = meta.revision.to_string();
-        if let Some(notify) = self.dialect.notify {
-            save = save.then(" RETURNING ").then(notify).then("(").with(SqlArg::Text(&self.tables.channel));
+        if let Some(notify) = self.config.dialect.notify {
+            save = save
+                .then(" RETURNING ")
+                .then(notify)
+                .then("(")
+                .with(SqlArg::Text(&self.config.tables.channel));
             save = save.then(", ").with(SqlArg::Text(&told)).then(")");
         }
         texts.push(save.into_text());
-        if let Some(sequence) = &self.tables.order.sequence {
+        if let Some(sequence) = &self.config.tables.order.sequence {
             texts.push(format!("SELECT setval('{sequence}', {told})"));
         }
     }
@@ -123,16 +127,17 @@ impl SqlSnapshot<'_> {
     fn write_leases(&self, state: &SqlState, texts: &mut Vec<String>) {
         let ended: Vec<_> = state.ended.iter().copied().collect();
         for piece in pieces(&ended, |_| 0) {
-            let delete = self.sql("DELETE FROM ").then(&self.tables.lease).then(" WHERE id IN ");
+            let delete = self.sql("DELETE FROM ").then(&self.config.tables.lease).then(" WHERE id IN ");
             texts.push(delete.any_of(piece.iter().map(|id| number(*id))).into_text());
         }
         let held: Vec<_> = state.leases.iter().filter(|(_, lease)| lease.touched).collect();
         for piece in pieces(&held, |_| 0) {
-            let insert = self.sql("INSERT INTO ").then(&self.tables.lease).then(" (id, ttl, ends) VALUES ");
+            let insert =
+                self.sql("INSERT INTO ").then(&self.config.tables.lease).then(" (id, ttl, ends) VALUES ");
             let rows = piece
                 .iter()
                 .map(|(id, lease)| [number(**id), SqlArg::Int(lease.ttl.0), SqlArg::Int(lease.ends)]);
-            texts.push(insert.rows(rows).then(self.dialect.replace_lease).into_text());
+            texts.push(insert.rows(rows).then(self.config.dialect.replace_lease).into_text());
         }
     }
 
@@ -140,12 +145,12 @@ impl SqlSnapshot<'_> {
         let touched = || state.entries.iter().filter(|(_, known)| known.touched);
         let gone: Vec<_> = touched().filter(|(_, known)| known.stored && known.head.is_none()).collect();
         for piece in pieces(&gone, |_| 0) {
-            let delete = self.sql("DELETE FROM ").then(&self.tables.entry).then(" WHERE k IN ");
+            let delete = self.sql("DELETE FROM ").then(&self.config.tables.entry).then(" WHERE k IN ");
             texts.push(delete.any_of(piece.iter().map(|(key, _)| SqlArg::Text(key.as_str()))).into_text());
         }
         let put: Vec<_> = touched().filter_map(|(key, known)| row(key, known)).collect();
         for piece in pieces(&put, |row| row.1.len()) {
-            let insert = self.sql("INSERT INTO ").then(&self.tables.entry);
+            let insert = self.sql("INSERT INTO ").then(&self.config.tables.entry);
             let insert = insert.then(" (k, value, revision, born, owner, cold) VALUES ");
             let rows = piece.iter().map(|(key, value, head)| {
                 [
@@ -157,7 +162,7 @@ impl SqlSnapshot<'_> {
                     SqlArg::Int(i64::from(key.is_cold())),
                 ]
             });
-            let insert = insert.rows(rows).then(self.dialect.replace_entry);
+            let insert = insert.rows(rows).then(self.config.dialect.replace_entry);
             match piece.iter().map(|row| row.1.len()).sum::<usize>() > HEAVY {
                 true => self.connection.tell_heavy(insert).await?,
                 false => texts.push(insert.into_text()),
@@ -169,8 +174,10 @@ impl SqlSnapshot<'_> {
     fn write_changes(&self, state: &SqlState, texts: &mut Vec<String>) {
         let notes: Vec<_> = state.changed.iter().collect();
         for piece in pieces(&notes, |_| 0) {
-            let insert =
-                self.sql("INSERT INTO ").then(&self.tables.change).then(" (revision, k, gone) VALUES ");
+            let insert = self
+                .sql("INSERT INTO ")
+                .then(&self.config.tables.change)
+                .then(" (revision, k, gone) VALUES ");
             let gone = |key| i64::from(state.entries.get(key).is_none_or(|known| known.head.is_none()));
             let rows = piece.iter().map(|(key, revision)| {
                 [SqlArg::Int(revision.0.cast_signed()), SqlArg::Text(key.as_str()), SqlArg::Int(gone(*key))]
@@ -181,10 +188,11 @@ impl SqlSnapshot<'_> {
 
     async fn forget_oldest(&mut self, state: &mut SqlState) -> Result<(), Error> {
         while state.meta.changes > REMEMBERED + SLICE {
-            let oldest = self.sql("SELECT revision FROM ").then(&self.tables.change);
+            let oldest = self.sql("SELECT revision FROM ").then(&self.config.tables.change);
             let oldest = oldest.then(&format!(" ORDER BY revision LIMIT 1 OFFSET {}", SLICE - 1));
             let oldest = self.connection.ask_one(oldest).await?.revision(0)?;
-            let forget = self.sql("DELETE FROM ").then(&self.tables.change).then(" WHERE revision <= ");
+            let forget =
+                self.sql("DELETE FROM ").then(&self.config.tables.change).then(" WHERE revision <= ");
             let forgotten = self.connection.tell(forget.number(oldest.0)).await?;
             state.meta.changes -= i64::try_from(forgotten).unwrap_or(i64::MAX);
             state.meta.forgotten = oldest;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Change, LeaseGrant, Revision, TxnOutcome};
 use evenkeel_core::time::{Millis, Wall};
 use sqlx::Error;
@@ -12,7 +13,7 @@ use super::config::{SqlConfig, SqlLimits};
 use super::connection::SqlConnection;
 use super::snapshot::{HotGate, SqlSnapshot};
 use super::state::{SqlReply, SqlState, SqlTxnResult};
-use super::statement::SqlStatement;
+use super::statement::{SqlArg, SqlStatement};
 use crate::RegistryError;
 use crate::queue::WriteRequest;
 
@@ -28,7 +29,7 @@ pub(super) struct GroupResult {
 }
 
 /// How far the order is known to have come.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct KnownRevisions {
     /// The last ordered revision that only a restore can undo.
     pub(super) ordered: Revision,
@@ -36,6 +37,25 @@ pub(super) struct KnownRevisions {
     pub(super) answered: Revision,
     /// The last one that the server has shown this process.
     pub(super) announced: Revision,
+    /// The last hot entry that this process wrote and was answered. A sequence that went back may have come further.
+    pub(super) hot: Option<(Key, Revision)>,
+}
+
+impl KnownRevisions {
+    /// The revision of that hot entry by now, as an expression: it may have been written again or deleted since.
+    pub(super) fn hot_now(&self, config: &SqlConfig) -> String {
+        let Some((key, revision)) = &self.hot else {
+            return SqlStatement::new(config.dialect, "").number(0).into_text();
+        };
+        let newest = format!("(SELECT coalesce(max(revision), {revision}) FROM {}", config.tables.entry);
+        let newest = SqlStatement::new(config.dialect, newest).then(" WHERE k = ");
+        newest.with(SqlArg::Text(key.as_str())).then(")").into_text()
+    }
+
+    /// The revision that it was written at.
+    pub(super) fn hot_then(&self) -> Revision {
+        self.hot.as_ref().map(|(_, revision)| *revision).unwrap_or_default()
+    }
 }
 
 /// Why a group was not done.
@@ -60,10 +80,14 @@ pub(super) async fn apply_group(
     limits: SqlLimits,
     observation: &ClockObservation,
     group: &[WriteRequest],
-    known: KnownRevisions,
+    known: &KnownRevisions,
     gate: HotGate,
 ) -> Result<(GroupResult, ClockObservation), GroupError> {
-    let found = snapshot.begin(gate).await.map_err(GroupError::BeforeCommit)?;
+    let begun = snapshot.begin(gate, &known.hot_now(snapshot.config)).await;
+    let found = begun.map_err(GroupError::BeforeCommit)?;
+    if found.hot < known.hot_then() {
+        return Err(GroupError::WentBack(found.hot));
+    }
     if found.ordered < known.ordered {
         return Err(GroupError::WentBack(found.ordered));
     }

@@ -29,8 +29,8 @@
 //!   reader of hot entries closes the gate, so that its revision is behind all that was written. A listing is read page by
 //!   page, each as it is then, and made whole by the changes since before the first page.
 //! - **A server that went back is noticed.** A hot transaction writes nothing if the generation has risen, if the last
-//!   ordered revision is lower than this process has seen, or if the sequence is behind an answer of this process: the
-//!   ordered one that follows says so and ends the writer. Whoever raises the generation does so behind the closed gate, so
+//!   ordered revision is lower than this process has seen, or if the sequence or the hot entry that this process wrote
+//!   last is behind its answer: the ordered one that follows says so and ends the writer. Whoever raises the generation does so behind the closed gate, so
 //!   no hot transaction of the earlier one is still under way. A sequence is restored with its tables: the server logs it
 //!   ahead of any commit that used it; and a new identity of the server raises it above every entry.
 //! - **A refusal says the same** as it always did, for the ordered transaction gives it.
@@ -90,7 +90,7 @@ impl<'a> HotGroup<'a> {
     }
 
     /// The request: one transaction of the server.
-    pub(super) fn request(&self, config: &SqlConfig, known: KnownRevisions, generation: u16) -> String {
+    pub(super) fn request(&self, config: &SqlConfig, known: &KnownRevisions, generation: u16) -> String {
         let TableNames { meta, entry, order, .. } = &config.tables;
         let sequence = order.sequence.as_deref().unwrap_or_default();
         let rows = (0_i64..).zip(&self.txns).map(|(nth, txn)| {
@@ -120,11 +120,13 @@ impl<'a> HotGroup<'a> {
         let (ordered, position) = (known.ordered, known.announced.max(known.answered));
         text += &format!(
             "holds AS (SELECT a.* FROM asked a, {meta} m WHERE m.generation <= {generation} \
-             AND m.revision >= {ordered} AND {} >= {position} {unguarded}), \
+             AND m.revision >= {ordered} AND {} >= {position} AND {} >= {} {unguarded}), \
              replaced AS (UPDATE {entry} e SET value = h.value, revision = nextval('{sequence}'), owner = NULL \
              FROM holds h WHERE h.replaces <> 0 AND e.k = h.k AND e.revision = h.replaces \
              RETURNING h.nth, e.revision)",
-            order.position
+            order.position,
+            known.hot_now(config),
+            known.hot_then()
         );
         let mut told = "SELECT nth, revision FROM replaced".to_owned();
         if self.txns.iter().any(|txn| txn.replaces == 0) {
@@ -136,6 +138,12 @@ impl<'a> HotGroup<'a> {
             told += " UNION ALL SELECT n.nth, n.drawn FROM new n JOIN created c ON c.revision = n.drawn";
         }
         text + " " + &told
+    }
+
+    /// The last key that was made, with its revision.
+    pub(super) fn last(&self, made: &[Option<Revision>]) -> Option<(Key, Revision)> {
+        let made = self.txns.iter().zip(made).filter_map(|(txn, made)| Some((txn.key, (*made)?)));
+        made.max_by_key(|(_, revision)| *revision).map(|(key, revision)| (key.clone(), revision))
     }
 
     /// The revisions of the transactions that were made, in the group's order; `None` for those that were not.

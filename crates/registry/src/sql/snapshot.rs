@@ -11,9 +11,9 @@ use evenkeel_core::time::Millis;
 use sqlx::Error;
 
 use super::clock_step::{self, ClockObservation, LeaseAdjustment, ServerClockReading};
-use super::config::{SqlLimits, storable};
+use super::config::{SqlConfig, SqlLimits, storable};
 use super::connection::{SqlAnswer, SqlConnection, SqlRow};
-use super::dialect::{RegistryDialect, TableNames};
+use super::dialect::TableNames;
 use super::state::{EntryHead, SqlMeta, SqlState};
 use super::statement::{SqlArg, SqlStatement, pieces};
 use crate::queue::WriteRequest;
@@ -21,8 +21,7 @@ use crate::queue::WriteRequest;
 /// A begun transaction.
 pub(super) struct SqlSnapshot<'l> {
     pub(super) connection: &'l mut SqlConnection,
-    pub(super) dialect: &'static RegistryDialect,
-    pub(super) tables: &'l TableNames,
+    pub(super) config: &'l SqlConfig,
 }
 
 /// What a transaction found when it had locked the counter.
@@ -33,6 +32,8 @@ pub(super) struct FoundOrder {
     pub(super) ordered: Revision,
     /// How often the server was rolled back.
     pub(super) generation: i64,
+    /// The revision of the hot entry that was asked for.
+    pub(super) hot: Revision,
 }
 
 /// Whether a transaction has closed the gate to hot ones: without, it must change no entry.
@@ -43,14 +44,14 @@ pub(super) enum HotGate {
 }
 
 impl SqlSnapshot<'_> {
-    /// Begins, waits for its turn, and locks and reads the counter.
-    pub(super) async fn begin(&mut self, gate: HotGate) -> Result<FoundOrder, Error> {
-        let TableNames { meta, order, .. } = self.tables;
+    /// Begins, waits for its turn, and locks and reads the counter; and `hot`, an expression for a revision.
+    pub(super) async fn begin(&mut self, gate: HotGate, hot: &str) -> Result<FoundOrder, Error> {
+        let TableNames { meta, order, .. } = &self.config.tables;
         let close = if gate == HotGate::Closed { order.close_gate.as_str() } else { "" };
         let text = format!(
-            "{}; {}{close}SELECT m.revision, m.forgotten, m.changes, m.leases, m.clock, m.generation, {} \
-             FROM {meta} m FOR UPDATE",
-            self.dialect.begin, order.queue, order.position
+            "{}; {}{close}SELECT m.revision, m.forgotten, m.changes, m.leases, m.clock, m.generation, {}, \
+             {hot} FROM {meta} m FOR UPDATE",
+            self.config.dialect.begin, order.queue, order.position
         );
         let row = self.connection.ask_one(self.sql(&text)).await?;
         let meta = SqlMeta {
@@ -60,7 +61,7 @@ impl SqlSnapshot<'_> {
             leases: row.int(3)?.cast_unsigned(),
             clock: row.int(4)?,
         };
-        Ok(FoundOrder { meta, ordered: row.revision(0)?, generation: row.int(5)? })
+        Ok(FoundOrder { meta, ordered: row.revision(0)?, generation: row.int(5)?, hot: row.revision(7)? })
     }
 
     /// Reads everything that a group needs, and the server's clock. Time is read after the counter was
@@ -75,7 +76,7 @@ impl SqlSnapshot<'_> {
         let (mut keys, mut leases) = (BTreeSet::new(), BTreeSet::new());
         group.iter().for_each(|ask| collect_names(ask, &mut keys, &mut leases));
         let needed = self.needed(&keys, &leases);
-        let clock = self.sql(&format!("SELECT {}", self.dialect.sql.now));
+        let clock = self.sql(&format!("SELECT {}", self.config.dialect.sql.now));
         let asked = clock_step::mono();
         let mut answers = self.ask_all(std::iter::once(clock).chain(needed.clone())).await?;
         let now =
@@ -110,10 +111,10 @@ impl SqlSnapshot<'_> {
     /// the server's clock, so it may find leases that end a moment later than the group acts.
     fn needed<'a>(&self, keys: &BTreeSet<&'a Key>, leases: &BTreeSet<LeaseId>) -> Vec<SqlStatement<'a>> {
         let lease = |which: &str| {
-            let select = self.sql("SELECT id, ttl, ends FROM ").then(&self.tables.lease);
+            let select = self.sql("SELECT id, ttl, ends FROM ").then(&self.config.tables.lease);
             select.then(" WHERE ").then(which)
         };
-        let mut needed = vec![lease("ends <= ").then(self.dialect.sql.now)];
+        let mut needed = vec![lease("ends <= ").then(self.config.dialect.sql.now)];
         let named: Vec<_> = leases.iter().copied().collect();
         for piece in pieces(&named, |_| 0) {
             needed.push(lease("id IN ").any_of(piece.iter().map(|id| number(*id))));
@@ -127,7 +128,7 @@ impl SqlSnapshot<'_> {
     }
 
     fn entries<'a>(&self, which: &str) -> SqlStatement<'a> {
-        let select = self.sql("SELECT k, revision, born, owner FROM ").then(&self.tables.entry);
+        let select = self.sql("SELECT k, revision, born, owner FROM ").then(&self.config.tables.entry);
         select.then(" WHERE").then(which)
     }
 
@@ -154,7 +155,7 @@ impl SqlSnapshot<'_> {
         if step == 0 && away <= limits.facts.ttl_min.0 / 2 {
             return Ok(false);
         }
-        let update = self.sql("UPDATE ").then(&self.tables.lease).then(" SET ends = LEAST(ends + ");
+        let update = self.sql("UPDATE ").then(&self.config.tables.lease).then(" SET ends = LEAST(ends + ");
         let update = update.with(SqlArg::Int(step)).then(" + CASE WHEN ttl < ");
         let update = update.with(SqlArg::Int(away.saturating_mul(2))).then(" THEN GREATEST(ttl, ");
         let update = update.with(SqlArg::Int(unseen)).then(") ELSE 0 END, ttl + ").with(SqlArg::Int(now));
@@ -165,7 +166,8 @@ impl SqlSnapshot<'_> {
     pub(super) async fn values(&mut self, keys: &[Key]) -> Result<BTreeMap<Key, Value>, Error> {
         let mut values = BTreeMap::new();
         for piece in pieces(keys, |_| 0) {
-            let select = self.sql("SELECT k, value FROM ").then(&self.tables.entry).then(" WHERE k IN ");
+            let select =
+                self.sql("SELECT k, value FROM ").then(&self.config.tables.entry).then(" WHERE k IN ");
             let select = select.any_of(piece.iter().map(|key| SqlArg::Text(key.as_str())));
             for row in self.connection.ask(select).await? {
                 values.insert(row.key(0)?, row.bytes(1)?.into());
@@ -175,7 +177,7 @@ impl SqlSnapshot<'_> {
     }
 
     pub(super) fn sql<'a>(&self, text: &str) -> SqlStatement<'a> {
-        SqlStatement::new(self.dialect, text)
+        SqlStatement::new(self.config.dialect, text)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_core::keys::Key;
 use evenkeel_core::registry::Revision;
 use sqlx::Error;
 
@@ -50,6 +51,7 @@ pub(super) fn start(
         seen,
         last_answered: Revision::default(),
         last_ordered: Revision::default(),
+        last_hot: None,
     };
     tokio::spawn(writer.run(queue));
     asker
@@ -73,6 +75,8 @@ struct SqlWriter {
     /// The last revision in an answer of this process, and the last ordered one.
     last_answered: Revision,
     last_ordered: Revision,
+    /// The last hot entry that it wrote beside others.
+    last_hot: Option<(Key, Revision)>,
 }
 
 /// The permanent failure of the writer.
@@ -135,7 +139,12 @@ impl SqlWriter {
             true => self.seen.ordered(),
             false => self.last_ordered,
         };
-        KnownRevisions { ordered, answered: self.last_answered, announced: *self.seen.bell.borrow() }
+        KnownRevisions {
+            ordered,
+            answered: self.last_answered,
+            announced: *self.seen.bell.borrow(),
+            hot: self.last_hot.clone(),
+        }
     }
 
     /// Makes the hot transactions of a group that has no others. Returns what is left for an ordered transaction, which
@@ -145,7 +154,7 @@ impl SqlWriter {
             return Some(group);
         }
         let Some(hot) = HotGroup::of(&group, &self.limits) else { return Some(group) };
-        let request = hot.request(&self.config, self.known(), self.limits.facts.generation);
+        let request = hot.request(&self.config, &self.known(), self.limits.facts.generation);
         let Some(link) = &mut self.connection else { return Some(group) };
         let made = match tokio::time::timeout(PATIENCE, link.ask_all(&request)).await {
             Ok(Ok(answers)) => hot.made(answers),
@@ -155,6 +164,7 @@ impl SqlWriter {
         };
         match made {
             Ok(made) => {
+                self.last_hot = hot.last(&made).or(self.last_hot.take());
                 self.last_answered = made.iter().flatten().copied().fold(self.last_answered, Ord::max);
                 let rest = hot::answer(group, made);
                 if rest.is_empty() {
@@ -285,9 +295,8 @@ impl SqlWriter {
         let Some(link) = &mut self.connection else {
             return Err(GroupError::BeforeCommit(Error::WorkerCrashed));
         };
-        let mut snapshot =
-            SqlSnapshot { connection: link, dialect: self.config.dialect, tables: &self.config.tables };
-        let work = apply_group(&mut snapshot, self.limits, &self.observation, group, known, gate);
+        let mut snapshot = SqlSnapshot { connection: link, config: &self.config };
+        let work = apply_group(&mut snapshot, self.limits, &self.observation, group, &known, gate);
         match tokio::time::timeout(PATIENCE, work).await {
             Ok(done) => {
                 let (done, observation) = done?;
