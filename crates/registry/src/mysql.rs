@@ -7,7 +7,7 @@ use sqlx::{ConnectOptions as _, Error};
 use crate::RegistryError;
 use crate::sql::{
     OrderStatements, RegistryDialect, Sql, SqlArg, SqlConfig, SqlConnection, SqlDialect, SqlServerInfo,
-    SqlStatement, SqlTarget, TableNames,
+    SqlSession, SqlStatement, SqlTarget, TableNames,
 };
 use crate::url::EngineUrl;
 
@@ -66,7 +66,7 @@ impl MySql {
     /// [`RegistryError::Unavailable`] while the server is out of reach or read-only.
     pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
         let (target, namespace) = target(url)?;
-        Sql::connect(SqlConfig::new(&DIALECT, target, url, namespace)).await.map(Self)
+        Sql::connect(SqlConfig::new(&DIALECT, target, url, namespace, SqlSession::Own)).await.map(Self)
     }
 
     /// Whether the tables exist. Creates nothing.
@@ -75,7 +75,7 @@ impl MySql {
     /// Same as [`connect`](Self::connect).
     pub async fn exists(url: &EngineUrl) -> Result<bool, RegistryError> {
         let (target, namespace) = target(url)?;
-        Sql::exists(&SqlConfig::new(&DIALECT, target, url, namespace)).await
+        Sql::exists(&SqlConfig::new(&DIALECT, target, url, namespace, SqlSession::Own)).await
     }
 }
 

@@ -7,7 +7,7 @@ use sqlx::{ConnectOptions as _, Error};
 use crate::RegistryError;
 use crate::sql::{
     OrderStatements, RegistryDialect, Sql, SqlArg, SqlConfig, SqlConnection, SqlDialect, SqlServerInfo,
-    SqlStatement, SqlTarget, TableNames,
+    SqlSession, SqlStatement, SqlTarget, TableNames,
 };
 use crate::url::EngineUrl;
 
@@ -59,8 +59,7 @@ impl Postgres {
     /// [`RegistryError::Refused`] for a URL, user, database or layout that cannot be used,
     /// [`RegistryError::Unavailable`] while the server is out of reach or read-only.
     pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
-        let (target, namespace) = target(url)?;
-        Sql::connect(SqlConfig::new(&DIALECT, target, url, namespace)).await.map(Self)
+        Sql::connect(config(url)?).await.map(Self)
     }
 
     /// Whether the tables exist. Creates nothing.
@@ -68,14 +67,27 @@ impl Postgres {
     /// # Errors
     /// Same as [`connect`](Self::connect).
     pub async fn exists(url: &EngineUrl) -> Result<bool, RegistryError> {
-        let (target, namespace) = target(url)?;
-        Sql::exists(&SqlConfig::new(&DIALECT, target, url, namespace)).await
+        Sql::exists(&config(url)?).await
     }
+}
+
+fn config(url: &EngineUrl) -> Result<SqlConfig, RegistryError> {
+    let (target, namespace) = target(url)?;
+    let session = match url.option("notify") {
+        None | Some("on") => SqlSession::Own,
+        Some("off") => SqlSession::Pooled,
+        Some(_) => {
+            return Err(
+                url.refusal("has an unknown notify: write notify=off behind a pooler, or leave it out")
+            );
+        }
+    };
+    Ok(SqlConfig::new(&DIALECT, target, url, namespace, session))
 }
 
 /// The server and user of the URL, and the namespace.
 pub(crate) fn target(url: &EngineUrl) -> Result<(SqlTarget, &str), RegistryError> {
-    url.allow_options(&[])?;
+    url.allow_options(&["notify"])?;
     let ([database], namespace) = url.path_segments(["DATABASE"])?;
     let host = url.single_address()?;
     let Some(user) = url.user() else {
@@ -142,6 +154,14 @@ fn second_layout(tables: &TableNames) -> Vec<String> {
     ]
 }
 
+/// The same as `session_setup`, for one transaction.
+const TRANSACTION_SETUP: &str = "SELECT set_config('lock_timeout', '2s', true), \
+    set_config('statement_timeout', '5s', true), set_config('idle_in_transaction_session_timeout', '1s', true), \
+    set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true), \
+    set_config('enable_bitmapscan', 'off', true), set_config('enable_hashjoin', 'off', true), \
+    set_config('enable_mergejoin', 'off', true), set_config('enable_sort', 'off', true), \
+    CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END; ";
+
 /// Two locks of one registry, which is known by its counter's table: `LOCK_QUEUE` is held by the one ordered writer, and
 /// `LOCK_GATE` as well while it reads and changes entries.
 const LOCK_QUEUE: u32 = 0x4556_4b51;
@@ -153,6 +173,7 @@ fn order(tables: &TableNames) -> OrderStatements {
     };
     let sequence = format!("\"{}_order\"", tables.namespace);
     OrderStatements {
+        prepare: TRANSACTION_SETUP.to_owned(),
         queue: lock("", LOCK_QUEUE),
         close_gate: lock("", LOCK_GATE),
         pass_gate: lock("_shared", LOCK_GATE),

@@ -29,6 +29,8 @@ macro_rules! both {
 mod access;
 #[path = "sql_faults/answers.rs"]
 mod answers;
+#[path = "sql_faults/connections.rs"]
+mod connections;
 #[path = "sql_faults/fault_proxy.rs"]
 mod fault_proxy;
 #[path = "sql_faults/generations.rs"]

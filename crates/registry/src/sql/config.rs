@@ -35,6 +35,17 @@ pub(crate) struct SqlConfig {
     pub(super) tables: TableNames,
     /// What it is, and its URL without secrets.
     pub(super) label: String,
+    /// Whether it has a second connection, on which the server notifies it.
+    pub(super) listens: bool,
+}
+
+/// Whether a registry's connection is its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SqlSession {
+    /// What is set in it stays, and another one listens if the server can notify.
+    Own,
+    /// A pooler may pass on each transaction by another connection of the server, so nothing may stay.
+    Pooled,
 }
 
 /// How far this process has seen the order come.
@@ -94,8 +105,23 @@ impl SqlConfig {
         target: SqlTarget,
         url: &EngineUrl,
         namespace: &str,
+        session: SqlSession,
     ) -> Self {
-        Self { dialect, target, tables: TableNames::new(dialect, namespace), label: url.label() }
+        let mut tables = TableNames::new(dialect, namespace);
+        let is_own = session == SqlSession::Own;
+        if is_own {
+            tables.order.prepare.clear();
+        }
+        let listens = is_own && dialect.notify.is_some();
+        Self { dialect, target, tables, label: url.label(), listens }
+    }
+
+    /// The first statements of a connection.
+    pub(super) fn session_setup(&self) -> &'static str {
+        match self.tables.order.prepare.is_empty() {
+            true => self.dialect.session_setup,
+            false => "",
+        }
     }
 
     /// Asks a server whether it can be used.
@@ -120,7 +146,7 @@ impl SqlConfig {
         adopted: &SqlServerIdentity,
     ) -> Result<SqlConnection, RegistryError> {
         let come = async {
-            let opened = SqlConnection::open(&self.target, self.dialect.session_setup).await;
+            let opened = SqlConnection::open(&self.target, self.session_setup()).await;
             let mut link = opened.map_err(|error| errors::explain(&self.label, &error))?;
             let server = self.inspect(&mut link).await?;
             if server.identity.as_ref() != Some(&adopted.identity) {

@@ -71,7 +71,7 @@ macro_rules! whichever {
 }
 
 impl SqlConnection {
-    /// Connects, and executes `greeting` first.
+    /// Connects, and executes `greeting` first, if there is any.
     ///
     /// # Errors
     /// The connection took too long, or the server refused it.
@@ -83,7 +83,9 @@ impl SqlConnection {
                 #[cfg(feature = "mysql")]
                 SqlTarget::MySql(options) => Self::MySql(MySqlConnection::connect_with(options).await?),
             };
-            link.execute_text(greeting).await?;
+            if !greeting.is_empty() {
+                link.execute_text(greeting).await?;
+            }
             Ok(link)
         };
         tokio::time::timeout(CONNECTING, open)

@@ -60,6 +60,8 @@ pub(crate) struct SqlServerInfo {
 /// is empty where locking the counter's row is enough; what it locks is locked until the end of its transaction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OrderStatements {
+    /// Sets for one transaction what a connection of its own has set once.
+    pub(crate) prepare: String,
     /// Waits for the turn of this ordered writer.
     pub(crate) queue: String,
     /// Waits until no hot transaction goes on, and lets none begin.

@@ -98,7 +98,10 @@ impl<'a> HotGroup<'a> {
             [SqlArg::Int(nth), SqlArg::Text(txn.key.as_str()), value, SqlArg::Int(txn.replaces)]
         });
         let sql = |text: &str| SqlStatement::new(config.dialect, text);
-        let asked = sql(&order.pass_gate).then("WITH asked(nth, k, value, replaces) AS (VALUES ").rows(rows);
+        let asked = sql(&order.prepare)
+            .then(&order.pass_gate)
+            .then("WITH asked(nth, k, value, replaces) AS (VALUES ")
+            .rows(rows);
         let mut text = asked.into_text();
         text.push_str("), ");
         let guards: Vec<_> = (0_i64..)

@@ -148,7 +148,8 @@ pub(super) async fn record_server(
     identity: &str,
 ) -> Result<u16, Error> {
     let (meta, dialect) = (&config.tables.meta, config.dialect);
-    link.execute_text(&format!("{}; {}", dialect.begin, config.tables.order.queue)).await?;
+    let order = &config.tables.order;
+    link.execute_text(&format!("{}; {}{}", dialect.begin, order.prepare, order.queue)).await?;
     let select = SqlStatement::new(dialect, "SELECT generation, server FROM ").then(meta).then(" FOR UPDATE");
     let row = link.ask_one(select).await?;
     let (mut generation, known) = (row.int(0)?, row.text(1)?);

@@ -45,13 +45,11 @@ impl SqlListener {
     ) {
         match &config.target {
             #[cfg(feature = "postgres")]
-            SqlTarget::Postgres(options) => {
+            SqlTarget::Postgres(options) if config.listens => {
                 self.wait_for_notify(options, &config.tables.channel, readers, seen).await;
             }
-            #[cfg(feature = "mysql")]
-            SqlTarget::MySql(_) if readers.strong_count() == 0 => {}
-            #[cfg(feature = "mysql")]
-            SqlTarget::MySql(_) => tokio::time::sleep(span(POLL)).await,
+            _ if readers.strong_count() == 0 => {}
+            _ => tokio::time::sleep(span(POLL)).await,
         }
     }
 
@@ -71,7 +69,7 @@ impl SqlListener {
             let wait = if connected.is_some() { patience } else { span(POLL) };
             // Only a connection opened afterwards, and to the adopted server, may be trusted.
             let known = match readers.upgrade() {
-                Some(readers) if connected.is_some() => readers.open().await.is_ok(),
+                Some(readers) if connected.is_some() => readers.reopen().await.is_ok(),
                 _ => false,
             };
             self.listener = connected.filter(|_| known);

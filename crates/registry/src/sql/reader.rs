@@ -1,52 +1,76 @@
-//! Reads snapshots beside the writer: lists, entries, and changes.
+//! Reads between the writer's groups, by the same connection: lists, entries, and changes.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Change, ChangeBatch, Entry, Revision};
 use sqlx::Error;
 use std::collections::BTreeMap;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, MutexGuard};
 
-use super::config::{OrderSeen, SqlConfig, SqlServerIdentity, storable, with_timeout as within};
-use super::connection::SqlConnection;
-use super::dialect::TableNames;
+use super::config::{OrderSeen, PATIENCE, SqlConfig, SqlServerIdentity, storable, with_timeout as within};
+use super::connection::{SqlConnection, timeout_error};
+use super::dialect::{OrderStatements, TableNames};
 use super::errors::{self, SqlRemedy};
 use super::statement::{SqlArg, SqlStatement};
 use crate::feed::ChangeLog;
 use crate::{BoxFuture, RegistryError};
 
-/// How many connections read at once.
-const READERS: usize = 4;
-
-/// The page size of a list, and the most keys of one query.
+/// The page size of a list, and the most keys of one query. A page is one turn of the connection.
 const PAGE: usize = 8_192;
 const KEYS: usize = 4_096;
 
-/// The reading connections.
+/// The readers.
 pub(super) struct SqlReaders {
     config: Arc<SqlConfig>,
     adopted: Arc<SqlServerIdentity>,
     seen: Arc<OrderSeen>,
-    idle: Mutex<Vec<SqlConnection>>,
-    room: Semaphore,
+    line: Arc<SqlLine>,
 }
+
+/// The one connection of a registry, for whoever has the turn; `None` until it is opened again. Turns are short: the
+/// writer's is one group, a reader's one query.
+pub(super) type SqlLine = Mutex<Option<SqlConnection>>;
 
 /// A query.
 enum ReadQuery {
-    List,
+    /// A page of a listing, behind a key.
+    Page(Option<Key>),
+    /// The last ordered revision.
+    Ordered,
     Read(Vec<Key>),
     Changes(Revision),
     Revision,
 }
 
 impl SqlReaders {
-    pub(super) fn new(config: Arc<SqlConfig>, adopted: Arc<SqlServerIdentity>, seen: Arc<OrderSeen>) -> Self {
-        Self { config, adopted, seen, idle: Mutex::default(), room: Semaphore::new(READERS) }
+    pub(super) fn new(
+        config: Arc<SqlConfig>,
+        adopted: Arc<SqlServerIdentity>,
+        seen: Arc<OrderSeen>,
+        line: Arc<SqlLine>,
+    ) -> Self {
+        Self { config, adopted, seen, line }
     }
 
+    /// Each page is as it is when it is read. The changes since before the first make them one state.
     pub(super) async fn list(&self) -> Result<ChangeBatch, RegistryError> {
-        self.query(ReadQuery::List).await.map(Option::unwrap_or_default)
+        loop {
+            let begun = self.query(ReadQuery::Ordered).await?.unwrap_or_default().revision;
+            let mut listed: Vec<Change> = Vec::new();
+            loop {
+                let last = listed.last().map(|change| change.key.clone());
+                let page = self.query(ReadQuery::Page(last)).await?.unwrap_or_default().changes;
+                let count = page.len();
+                listed.extend(page);
+                if count < PAGE {
+                    break;
+                }
+            }
+            if let Some(since) = self.query(ReadQuery::Changes(begun)).await? {
+                return Ok(brought_up_to(listed, since));
+            }
+        }
     }
 
     pub(super) async fn read(&self, keys: Vec<Key>) -> Result<Vec<Change>, RegistryError> {
@@ -62,32 +86,45 @@ impl SqlReaders {
     }
 
     async fn query(&self, look: ReadQuery) -> Result<Option<ChangeBatch>, RegistryError> {
-        let Ok(_room) = self.room.acquire().await else {
-            return Err(RegistryError::Fatal("the registry's readers have stopped".into()));
-        };
-        let kept = self.idle_connections().pop();
+        let mut line = self.turn().await?;
+        let (kept, known) = (line.take(), *self.seen.bell.borrow());
         let had = kept.is_some();
         let link = match kept {
             Some(link) => link,
             None => self.open().await?,
         };
-        let known = *self.seen.bell.borrow();
-        match self.query_on(link, &look).await {
-            // An idle connection may be to a server that has been replaced, without knowing it.
-            Ok(found) if had && found.as_ref().is_none_or(|found| found.revision < known) => {}
+        let is_behind = |found: &ChangeBatch| found.revision < known;
+        match self.query_on(link, &look, &mut line).await {
+            // A connection may be to a server that has been replaced, without knowing it.
+            Ok(found) if had && look.tells_position() && found.as_ref().is_none_or(is_behind) => {}
             Ok(found) => return Ok(found),
             // Or it may be dead, and reading twice does no harm.
             Err(error) if had || matches!(errors::remedy(&error), SqlRemedy::Retry) => {}
             Err(error) => return Err(errors::explain(&self.config.label, &error)),
         }
-        self.idle_connections().clear();
+        *line = None;
         let link = self.open().await?;
-        self.query_on(link, &look).await.map_err(|error| errors::explain(&self.config.label, &error))
+        let found = self.query_on(link, &look, &mut line).await;
+        found.map_err(|error| errors::explain(&self.config.label, &error))
+    }
+
+    /// Waits for the connection's turn.
+    async fn turn(&self) -> Result<MutexGuard<'_, Option<SqlConnection>>, RegistryError> {
+        let turn = tokio::time::timeout(PATIENCE, self.line.lock()).await;
+        turn.map_err(|_| errors::explain(&self.config.label, &timeout_error("no answer", PATIENCE)))
     }
 
     /// A new connection. Another server may hold another history, which must not be reported.
-    pub(super) async fn open(&self) -> Result<SqlConnection, RegistryError> {
+    async fn open(&self) -> Result<SqlConnection, RegistryError> {
         self.config.reconnect(&self.adopted).await
+    }
+
+    /// Connects anew, to the adopted server.
+    pub(super) async fn reopen(&self) -> Result<(), RegistryError> {
+        let mut line = self.turn().await?;
+        *line = None;
+        *line = Some(self.open().await?);
+        Ok(())
     }
 
     /// Executes the query, and keeps the connection if that succeeds.
@@ -95,47 +132,31 @@ impl SqlReaders {
         &self,
         mut link: SqlConnection,
         look: &ReadQuery,
+        line: &mut Option<SqlConnection>,
     ) -> Result<Option<ChangeBatch>, Error> {
         let found = match look {
-            // However long it is, it is read page by page.
-            ReadQuery::List => self.list_on(&mut link).await.map(Some),
+            ReadQuery::Page(last) => within(self.page_on(&mut link, last.as_ref())).await.map(Some),
+            ReadQuery::Ordered => within(self.ordered_on(&mut link)).await.map(Some),
             ReadQuery::Read(keys) => within(self.read_on(&mut link, keys)).await.map(Some),
             ReadQuery::Changes(after) => within(self.changes_on(&mut link, *after)).await,
             ReadQuery::Revision => within(self.position_on(&mut link)).await.map(Some),
         }?;
-        self.idle_connections().push(link);
+        *line = Some(link);
         Ok(found)
     }
 
-    /// Each page is as it is when it is read. The changes since before the first make them one state.
-    async fn list_on(&self, link: &mut SqlConnection) -> Result<ChangeBatch, Error> {
-        loop {
-            let begun = within(self.ordered_on(link)).await?;
-            let listed = self.pages_on(link).await?;
-            if let Some(since) = within(self.changes_on(link, begun)).await? {
-                return Ok(brought_up_to(listed, since));
-            }
+    async fn page_on(&self, link: &mut SqlConnection, last: Option<&Key>) -> Result<ChangeBatch, Error> {
+        let mut select = self.sql("SELECT k, revision, born, owner, value FROM ");
+        select = select.then(&self.config.tables.entry).then(" WHERE cold = 1");
+        if let Some(last) = last {
+            select = select.then(" AND k > ").with(SqlArg::Text(last.as_str()));
         }
-    }
-
-    async fn pages_on(&self, link: &mut SqlConnection) -> Result<Vec<Change>, Error> {
-        let mut listed: Vec<Change> = Vec::new();
-        loop {
-            let mut select = self.sql("SELECT k, revision, born, owner, value FROM ");
-            select = select.then(&self.config.tables.entry).then(" WHERE cold = 1");
-            if let Some(last) = listed.last() {
-                select = select.then(" AND k > ").with(SqlArg::Text(last.key.as_str()));
-            }
-            let rows = within(link.ask(select.then(&format!(" ORDER BY k LIMIT {PAGE}")))).await?;
-            let count = rows.len();
-            for row in rows {
-                let entry = row.entry(1)?;
-                listed.push(Change { key: row.key(0)?, revision: entry.revision, entry: Some(entry) });
-            }
-            if count < PAGE {
-                return Ok(listed);
-            }
+        let mut changes = Vec::new();
+        for row in link.ask(select.then(&format!(" ORDER BY k LIMIT {PAGE}"))).await? {
+            let entry = row.entry(1)?;
+            changes.push(Change { key: row.key(0)?, revision: entry.revision, entry: Some(entry) });
         }
+        Ok(ChangeBatch { changes, revision: Revision(0) })
     }
 
     async fn read_on(&self, link: &mut SqlConnection, keys: &[Key]) -> Result<ChangeBatch, Error> {
@@ -153,7 +174,7 @@ impl SqlReaders {
             .collect();
         let several = self.config.dialect.snapshot.filter(|_| questions.len() > 1);
         let (begin, end) = several.unwrap_or_default();
-        let request = format!("{begin}{gate}{}{end}", questions.join("; "));
+        let request = format!("{begin}{}{gate}{}{end}", order.prepare, questions.join("; "));
         let answers = link.ask_all(&request).await.map_err(|(_, error)| error)?;
         let (mut found, mut revision): (BTreeMap<Key, Entry>, _) = (BTreeMap::new(), Revision(0));
         let skipped = answers.len().saturating_sub(questions.len() + usize::from(several.is_some()));
@@ -174,7 +195,8 @@ impl SqlReaders {
         after: Revision,
     ) -> Result<Option<ChangeBatch>, Error> {
         let tables = &self.config.tables;
-        let mut select = self.sql(&tables.order.pass_gate).then("SELECT ").then(&tables.order.position);
+        let OrderStatements { prepare, pass_gate, position, .. } = &tables.order;
+        let mut select = self.sql(prepare).then(pass_gate).then("SELECT ").then(position);
         select = select
             .then(", m.forgotten, c.revision, c.k, c.gone, e.revision, e.born, ")
             .then("e.owner, e.value FROM ")
@@ -212,18 +234,20 @@ impl SqlReaders {
         Ok(ChangeBatch { changes: Vec::new(), revision: row.revision(0)? })
     }
 
-    /// The last ordered revision.
-    async fn ordered_on(&self, link: &mut SqlConnection) -> Result<Revision, Error> {
+    async fn ordered_on(&self, link: &mut SqlConnection) -> Result<ChangeBatch, Error> {
         let select = self.sql("SELECT revision FROM ").then(&self.config.tables.meta);
-        link.ask_one(select).await?.revision(0)
+        Ok(ChangeBatch { changes: Vec::new(), revision: link.ask_one(select).await?.revision(0)? })
     }
 
     fn sql<'a>(&self, text: &str) -> SqlStatement<'a> {
         SqlStatement::new(self.config.dialect, text)
     }
+}
 
-    fn idle_connections(&self) -> std::sync::MutexGuard<'_, Vec<SqlConnection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+impl ReadQuery {
+    /// Whether the answer has the order's position, which never goes back.
+    fn tells_position(&self) -> bool {
+        !matches!(self, Self::Page(_) | Self::Ordered)
     }
 }
 

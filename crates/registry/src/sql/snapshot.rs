@@ -49,9 +49,9 @@ impl SqlSnapshot<'_> {
         let TableNames { meta, order, .. } = &self.config.tables;
         let close = if gate == HotGate::Closed { order.close_gate.as_str() } else { "" };
         let text = format!(
-            "{}; {}{close}SELECT m.revision, m.forgotten, m.changes, m.leases, m.clock, m.generation, {}, \
+            "{}; {}{}{close}SELECT m.revision, m.forgotten, m.changes, m.leases, m.clock, m.generation, {}, \
              {hot} FROM {meta} m FOR UPDATE",
-            self.config.dialect.begin, order.queue, order.position
+            self.config.dialect.begin, order.prepare, order.queue, order.position
         );
         let row = self.connection.ask_one(self.sql(&text)).await?;
         let meta = SqlMeta {

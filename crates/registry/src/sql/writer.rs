@@ -14,6 +14,7 @@ use super::errors::{self, SqlRemedy};
 use super::group::{CounterReading, GroupError, GroupResult, KnownRevisions, apply_group, read_counter};
 use super::hot::{self, HotGroup};
 use super::layout;
+use super::reader::SqlLine;
 use super::snapshot::{HotGate, SqlSnapshot};
 use crate::RegistryError;
 use crate::queue::{GroupLimits, LastError, WriteQueue, WriteRequest, WriterHandle, write_queue};
@@ -31,7 +32,7 @@ const QUIET: Duration = Duration::from_secs(2);
 
 /// Starts the task, which announces the revision after each commit.
 pub(super) fn start(
-    (link, sight): (SqlConnection, ClockObservation),
+    (line, sight): (Arc<SqlLine>, ClockObservation),
     config: Arc<SqlConfig>,
     limits: SqlLimits,
     adopted: Arc<SqlServerIdentity>,
@@ -39,9 +40,9 @@ pub(super) fn start(
 ) -> WriterHandle {
     let (asker, queue) = write_queue(MOST);
     let trouble = queue.last_error.clone();
-    let link = Some(link);
     let writer = SqlWriter {
-        connection: link,
+        line,
+        connection: None,
         config,
         limits,
         adopted,
@@ -62,6 +63,8 @@ const REPLACED: &str = "the registry was given a new generation, as after a rest
 
 /// The state of the task.
 struct SqlWriter {
+    /// Where the connection is when it is not its turn.
+    line: Arc<SqlLine>,
     connection: Option<SqlConnection>,
     config: Arc<SqlConfig>,
     limits: SqlLimits,
@@ -93,15 +96,17 @@ impl SqlWriter {
             if asked == Ok(false) {
                 return;
             }
+            let mut line = self.line.clone().lock_owned().await;
+            self.connection = line.take();
             // Hot transactions alone show neither the server's clock nor how far the others have come.
             if asked.is_err() || self.observation.is_old(clock_step::mono()) {
                 self.check_server().await;
             }
-            if asked.is_err() {
-                continue;
+            if asked.is_ok() {
+                let group = queue.take_group();
+                self.serve(group).await;
             }
-            let group = queue.take_group();
-            self.serve(group).await;
+            *line = self.connection.take();
         }
     }
 
