@@ -14,6 +14,7 @@ mod dialect;
 mod errors;
 mod group;
 mod hot;
+mod late;
 mod layout;
 mod listener;
 mod reader;

@@ -3,11 +3,14 @@
 //! While it goes on every other ordered writer waits, and each hot one, so trips to the server count.
 
 use evenkeel_core::keys::Key;
+use evenkeel_core::registry::Revision;
 use evenkeel_core::time::Millis;
 use sqlx::Error;
 
 use super::connection::SqlAnswer;
-use super::snapshot::{FoundOrder, SqlSnapshot, number};
+use super::dialect::TableNames;
+use super::late::{self, RevisionSpelling};
+use super::snapshot::{FoundOrder, HotGate, SqlSnapshot, number};
 use super::state::{EntryHead, KeyState, SqlState};
 use super::statement::{SqlArg, pieces};
 
@@ -45,19 +48,58 @@ impl SqlSnapshot<'_> {
         state: &mut SqlState,
         found: &FoundOrder,
         wants_next_end: WantsNextEnd,
-    ) -> Result<Option<Millis>, CommitError> {
+        gate: HotGate,
+    ) -> Result<(Option<Revision>, Option<Millis>), CommitError> {
         self.forget_oldest(state).await.map_err(CommitError::Before)?;
         state.meta.changes += i64::try_from(state.changed.len()).unwrap_or(i64::MAX);
         let mut texts = Vec::new();
+        let closes = gate == HotGate::Late && state.meta.revision != found.meta.revision;
+        let spelling = match closes {
+            true => RevisionSpelling::Behind(found.meta.revision),
+            false => RevisionSpelling::Known,
+        };
         self.write_leases(state, &mut texts);
-        self.write_entries(state, &mut texts).await.map_err(CommitError::Before)?;
-        self.write_changes(state, &mut texts);
-        self.write_meta(state, found, &mut texts);
+        self.write_entries(state, spelling, &mut texts).await.map_err(CommitError::Before)?;
+        self.write_changes(state, spelling, &mut texts);
+        self.write_meta(state, found, spelling, &mut texts);
         if wants_next_end == WantsNextEnd::Yes {
             texts.push(format!("SELECT min(ends), min(ttl) FROM {}", self.config.tables.lease));
         }
         texts.push("COMMIT".into());
+        if closes {
+            let base = self.late_base(texts).await?;
+            return self.ends(base.1, wants_next_end, state.now).map(|ends| (Some(base.0), ends));
+        }
         let last = self.send(texts).await?;
+        self.ends(last, wants_next_end, state.now).map(|ends| (None, ends))
+    }
+
+    /// Closes the gate, writes and commits as one request. Returns the last revision before, which the new ones follow.
+    async fn late_base(&mut self, texts: Vec<String>) -> Result<(Revision, Option<SqlAnswer>), CommitError> {
+        let TableNames { meta, order, .. } = &self.config.tables;
+        let begin = format!("{}{}", order.close_gate, late::keep_base(meta, &order.position));
+        let count = texts.len();
+        let request = format!("{begin}; {}", texts.join("; "));
+        let mut answers = self.connection.ask_all(&request).await.map_err(|(done, error)| {
+            // Before: the gate and the base.
+            match done < count + 1 && error.as_database_error().is_some() {
+                true => CommitError::Before(error),
+                false => CommitError::At(error),
+            }
+        })?;
+        let rows = answers.len().checked_sub(count + 1).and_then(|base| answers.get(base));
+        let base = rows.and_then(|answer| answer.rows.first()).ok_or(Error::RowNotFound);
+        let base = base.and_then(|row| row.revision(0)).map_err(CommitError::At)?;
+        answers.pop();
+        Ok((base, answers.pop()))
+    }
+
+    fn ends(
+        &self,
+        last: Option<SqlAnswer>,
+        wants_next_end: WantsNextEnd,
+        now: i64,
+    ) -> Result<Option<Millis>, CommitError> {
         let row = match wants_next_end {
             WantsNextEnd::Yes => last.and_then(|answer| answer.rows.into_iter().next()),
             WantsNextEnd::No => None,
@@ -65,7 +107,7 @@ impl SqlSnapshot<'_> {
         let Some(row) = row else { return Ok(None) };
         let ends = row.optional_int(0).and_then(|end| Ok(end.zip(row.optional_int(1)?)));
         let ends = ends.map_err(CommitError::At)?;
-        Ok(ends.map(|(end, shortest)| Millis((end - state.now).min(shortest / 3))))
+        Ok(ends.map(|(end, shortest)| Millis((end - now).min(shortest / 3))))
     }
 
     /// Sends statements, the commit last, as few requests, none too large. Returns the answer before the commit's.
@@ -96,7 +138,13 @@ impl SqlSnapshot<'_> {
         Ok(before_last)
     }
 
-    fn write_meta(&self, state: &SqlState, found: &FoundOrder, texts: &mut Vec<String>) {
+    fn write_meta(
+        &self,
+        state: &SqlState,
+        found: &FoundOrder,
+        spelling: RevisionSpelling,
+        texts: &mut Vec<String>,
+    ) {
         let (meta, before) = (&state.meta, &found.meta);
         if meta == before {
             return;
@@ -108,19 +156,20 @@ impl SqlSnapshot<'_> {
             texts.push(save.into_text());
             return;
         }
-        save = save.then(", revision = ").number(meta.revision.0);
-        let told = meta.revision.to_string();
+        let revision = spelling.spell(meta.revision);
+        save = save.then(", revision = ").then(&revision);
+        let told = format!("({revision})::text");
         if let Some(notify) = self.config.dialect.notify {
             save = save
                 .then(" RETURNING ")
                 .then(notify)
                 .then("(")
                 .with(SqlArg::Text(&self.config.tables.channel));
-            save = save.then(", ").with(SqlArg::Text(&told)).then(")");
+            save = save.then(", ").then(&told).then(")");
         }
         texts.push(save.into_text());
         if let Some(sequence) = &self.config.tables.order.sequence {
-            texts.push(format!("SELECT setval('{sequence}', {told})"));
+            texts.push(format!("SELECT setval('{sequence}', {revision})"));
         }
     }
 
@@ -141,7 +190,12 @@ impl SqlSnapshot<'_> {
         }
     }
 
-    async fn write_entries(&mut self, state: &SqlState, texts: &mut Vec<String>) -> Result<(), Error> {
+    async fn write_entries(
+        &mut self,
+        state: &SqlState,
+        spelling: RevisionSpelling,
+        texts: &mut Vec<String>,
+    ) -> Result<(), Error> {
         let touched = || state.entries.iter().filter(|(_, known)| known.touched);
         let gone: Vec<_> = touched().filter(|(_, known)| known.stored && known.head.is_none()).collect();
         for piece in pieces(&gone, |_| 0) {
@@ -156,8 +210,8 @@ impl SqlSnapshot<'_> {
                 [
                     SqlArg::Text(key.as_str()),
                     SqlArg::Bytes(value),
-                    SqlArg::Int(head.revision.0.cast_signed()),
-                    SqlArg::Int(head.born.0.cast_signed()),
+                    spelling.argument(head.revision),
+                    spelling.argument(head.born),
                     SqlArg::Maybe(head.owner.map(|id| id.0.cast_signed())),
                     SqlArg::Int(i64::from(key.is_cold())),
                 ]
@@ -171,7 +225,7 @@ impl SqlSnapshot<'_> {
         Ok(())
     }
 
-    fn write_changes(&self, state: &SqlState, texts: &mut Vec<String>) {
+    fn write_changes(&self, state: &SqlState, spelling: RevisionSpelling, texts: &mut Vec<String>) {
         let notes: Vec<_> = state.changed.iter().collect();
         for piece in pieces(&notes, |_| 0) {
             let insert = self
@@ -180,7 +234,7 @@ impl SqlSnapshot<'_> {
                 .then(" (revision, k, gone) VALUES ");
             let gone = |key| i64::from(state.entries.get(key).is_none_or(|known| known.head.is_none()));
             let rows = piece.iter().map(|(key, revision)| {
-                [SqlArg::Int(revision.0.cast_signed()), SqlArg::Text(key.as_str()), SqlArg::Int(gone(*key))]
+                [spelling.argument(**revision), SqlArg::Text(key.as_str()), SqlArg::Int(gone(*key))]
             });
             texts.push(insert.rows(rows).into_text());
         }

@@ -222,7 +222,7 @@ mod postgres {
         let (text, args) = statement.into_parts();
         let query = sqlx::query::<Postgres>(AssertSqlSafe(text));
         args.into_iter().fold(query, |query, arg| match arg {
-            SqlArg::Int(number) => query.bind(number),
+            SqlArg::Int(number) | SqlArg::BehindBase(number) => query.bind(number),
             SqlArg::Maybe(number) => query.bind(number),
             SqlArg::Text(text) => query.bind(text),
             SqlArg::Bytes(bytes) => query.bind(bytes),
@@ -239,7 +239,7 @@ mod mysql {
         let (text, args) = statement.into_parts();
         let query = sqlx::query::<MySql>(AssertSqlSafe(text));
         args.into_iter().fold(query, |query, arg| match arg {
-            SqlArg::Int(number) => query.bind(number),
+            SqlArg::Int(number) | SqlArg::BehindBase(number) => query.bind(number),
             SqlArg::Maybe(number) => query.bind(number),
             // Keys are bytes there, so that nothing is case-folded, padded or compared by language.
             SqlArg::Text(text) => query.bind(text.as_bytes()),

@@ -11,6 +11,7 @@ use super::clock_step::{self, ClockObservation};
 use super::commit::{CommitError, WantsNextEnd};
 use super::config::{SqlConfig, SqlLimits};
 use super::connection::SqlConnection;
+use super::late;
 use super::snapshot::{HotGate, SqlSnapshot};
 use super::state::{SqlReply, SqlState, SqlTxnResult};
 use super::statement::{SqlArg, SqlStatement};
@@ -68,7 +69,7 @@ pub(super) enum GroupError {
     Stopped(RegistryError),
     /// Before any write: the order stands here, before what was answered.
     WentBack(Revision),
-    /// Before any write: it has to change entries, and had not closed the gate.
+    /// Before any write: it has to close the gate early.
     GateOpen,
     /// Before any write: another node saw the server rolled back, and began a new generation.
     Replaced,
@@ -107,23 +108,30 @@ pub(super) async fn apply_group(
     let read = snapshot.read(limits, before, observation, group).await;
     let (mut state, seen) = read.map_err(GroupError::BeforeCommit)?;
     state.end_expired();
-    if gate == HotGate::Open && (skips || !state.ended.is_empty()) {
+    let mut answers: Vec<_> = group.iter().map(|ask| state.apply(ask)).collect();
+    if gate == HotGate::Late && (skips || !late::may_close(&state)) {
         return Err(GroupError::GateOpen);
     }
-    let mut answers: Vec<_> = group.iter().map(|ask| state.apply(ask)).collect();
     load_values(snapshot, &mut answers).await.map_err(GroupError::BeforeCommit)?;
     let granted = answers.iter().any(|answer| matches!(answer, SqlReply::Granted(Some(_))));
     let wants_next_end = if granted { WantsNextEnd::Yes } else { WantsNextEnd::No };
-    let committed = snapshot.write_and_commit(&mut state, &found, wants_next_end).await;
-    let next_end = committed.map_err(|error| match error {
+    let committed = snapshot.write_and_commit(&mut state, &found, wants_next_end, gate).await;
+    let (base, next_end) = committed.map_err(|error| match error {
         CommitError::Before(error) => GroupError::BeforeCommit(error),
         CommitError::At(error) => GroupError::AtCommit(error),
     })?;
     let SqlState { now, meta, .. } = state;
     let next_end = next_end.map(|end| end.max(clock_step::earliest_end(meta.clock, now)));
-    // Behind an open gate the position may be that of a hot transaction that is not committed yet.
-    let revision = if gate == HotGate::Open { found.ordered } else { meta.revision };
-    let ordered = if meta.revision == found.meta.revision { found.ordered } else { meta.revision };
+    let wrote = meta.revision != found.meta.revision;
+    let (mut revision, mut ordered) = (meta.revision, if wrote { meta.revision } else { found.ordered });
+    if gate == HotGate::Late {
+        // Hot ones may have drawn revisions in between.
+        let moved = base.map_or(0, |base| base.0.saturating_sub(found.meta.revision.0));
+        late::move_revisions(&mut answers, found.meta.revision, moved);
+        ordered = if wrote { Revision(meta.revision.0 + moved) } else { found.ordered };
+        // The position before may be that of one that is not committed yet.
+        revision = ordered;
+    }
     Ok((GroupResult { replies: answers, revision, ordered, now, next_end }, seen))
 }
 

@@ -9,8 +9,9 @@
 //! says why. Everything else is *ordered*: it waits in a queue, closes the gate, and takes the counter's row.
 //!
 //! The gate is an advisory lock, held to the end of the transaction: shared by hot ones and by those who read, exclusive
-//! for an ordered one (one that only renews leases needs the queue alone). The server serves it in the order of requests,
-//! so a stream of hot transactions keeps no ordered one waiting. Why this is as good as one counter:
+//! for an ordered one that changes entries: from its begin if it names hot entries, else with its last request alone
+//! ([`late`](super::late)). One that only renews leases needs no more than the queue. The server serves the gate in the
+//! order of requests, so a stream of hot transactions keeps no ordered one waiting. Why this is as good as one counter:
 //!
 //! - **What a hot transaction checks still holds when it commits.** Cold entries, leases and the counter are changed only
 //!   behind the closed gate, and its statement begins after it has passed: under `READ COMMITTED` each statement of a

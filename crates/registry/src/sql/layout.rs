@@ -75,7 +75,7 @@ impl TableLayout {
     /// [`RegistryError::Refused`] when the user has no right, [`RegistryError::Unavailable`] when the cause may pass.
     pub async fn exists(&self, link: &mut SqlConnection) -> Result<bool, RegistryError> {
         let layout = SqlStatement::of(self.dialect.numbered, "SELECT layout FROM ").then(&self.meta);
-        match link.query(layout).await {
+        match link.ask(layout).await {
             Ok(_) => Ok(true),
             Err(error) if errors::is_missing_table(&error) => Ok(false),
             Err(error) => Err(errors::explain(&self.label, &error)),
@@ -84,7 +84,7 @@ impl TableLayout {
 
     async fn layout(&self, link: &mut SqlConnection) -> Result<i64, Error> {
         let layout = SqlStatement::of(self.dialect.numbered, "SELECT layout FROM ").then(&self.meta);
-        match link.query(layout).await?.pop() {
+        match link.ask(layout).await?.pop() {
             Some(row) => row.int(0),
             None => {
                 self.create_meta(link).await?;
@@ -106,7 +106,7 @@ impl TableLayout {
         let claim = format!(
             "UPDATE {meta} SET busy_until = {now} + {TURN_MILLIS} WHERE busy_until < {now} AND layout = "
         );
-        if link.execute(SqlStatement::of(numbered, claim).with(SqlArg::Int(layout))).await? == 0 {
+        if link.tell(SqlStatement::of(numbered, claim).with(SqlArg::Int(layout))).await? == 0 {
             return Ok(false);
         }
         let step = usize::try_from(layout).ok().and_then(|layout| self.steps.get(layout));
@@ -116,7 +116,7 @@ impl TableLayout {
             link.execute_text(text).await?;
         }
         let done = format!("UPDATE {meta} SET busy_until = 0, layout = layout + 1 WHERE layout = ");
-        link.execute(SqlStatement::of(numbered, done).with(SqlArg::Int(layout))).await?;
+        link.tell(SqlStatement::of(numbered, done).with(SqlArg::Int(layout))).await?;
         Ok(true)
     }
 }

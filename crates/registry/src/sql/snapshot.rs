@@ -36,18 +36,20 @@ pub(super) struct FoundOrder {
     pub(super) hot: Revision,
 }
 
-/// Whether a transaction has closed the gate to hot ones: without, it must change no entry.
+/// When a transaction closes the gate to hot ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HotGate {
-    Open,
-    Closed,
+    /// With its last request, if it changes entries: a few, and cold ones only.
+    Late,
+    /// Before it reads.
+    Early,
 }
 
 impl SqlSnapshot<'_> {
     /// Begins, waits for its turn, and locks and reads the counter; and `hot`, an expression for a revision.
     pub(super) async fn begin(&mut self, gate: HotGate, hot: &str) -> Result<FoundOrder, Error> {
         let TableNames { meta, order, .. } = &self.config.tables;
-        let close = if gate == HotGate::Closed { order.close_gate.as_str() } else { "" };
+        let close = if gate == HotGate::Early { order.close_gate.as_str() } else { "" };
         let text = format!(
             "{}; {}{}{close}SELECT m.revision, m.forgotten, m.changes, m.leases, m.clock, m.generation, {}, \
              {hot} FROM {meta} m FOR UPDATE",

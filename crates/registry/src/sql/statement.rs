@@ -28,6 +28,8 @@ pub enum SqlArg<'a> {
     Text(&'a str),
     /// Bytes.
     Bytes(&'a [u8]),
+    /// An integer behind one that the transaction has set at PostgreSQL. Only as text.
+    BehindBase(i64),
 }
 
 /// A statement and its arguments.
@@ -144,6 +146,9 @@ impl<'a> SqlStatement<'a> {
     }
 }
 
+/// The transaction's own setting of [`SqlArg::BehindBase`].
+pub(super) const BASE: &str = "evenkeel.base";
+
 /// Appends an argument as a literal that means the same under every setting of a server.
 fn spell(text: &mut String, arg: &SqlArg<'_>, is_postgres: bool) {
     match (arg, is_postgres) {
@@ -153,6 +158,9 @@ fn spell(text: &mut String, arg: &SqlArg<'_>, is_postgres: bool) {
         }
         (SqlArg::Int(number) | SqlArg::Maybe(Some(number)), false) => {
             let _ = write!(text, "({number})");
+        }
+        (SqlArg::BehindBase(number), _) => {
+            let _ = write!(text, "(current_setting('{BASE}')::bigint + {number})");
         }
         (SqlArg::Maybe(None), true) => text.push_str("NULL::bigint"),
         (SqlArg::Maybe(None), false) => text.push_str("NULL"),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::Revision;
+use evenkeel_core::registry::{Revision, Txn};
 use sqlx::Error;
 
 use super::clock_step::{self, ClockObservation, LOOK};
@@ -209,7 +209,7 @@ impl SqlWriter {
         for left in (0..TRIES).rev() {
             let mut tried = self.try_once(&group, gate).await;
             if matches!(tried, Err(GroupError::GateOpen)) {
-                gate = HotGate::Closed;
+                gate = HotGate::Early;
                 if !self.roll_back().await {
                     self.connection = None;
                 }
@@ -280,12 +280,15 @@ impl SqlWriter {
         tokio::time::timeout(QUIET, link.execute_text("ROLLBACK")).await.is_ok_and(|said| said.is_ok())
     }
 
-    /// Leases are granted and renewed beside hot transactions, unless some lease is over.
+    /// Who names no hot entry need not keep hot transactions waiting while it reads.
     fn gate(&self, group: &[WriteRequest]) -> HotGate {
-        let grants = |ask: &WriteRequest| matches!(ask, WriteRequest::Open(..) | WriteRequest::Renew(..));
-        match self.config.tables.order.sequence.is_some() && group.iter().all(grants) {
-            true => HotGate::Open,
-            false => HotGate::Closed,
+        let is_cold = |ask: &WriteRequest| match ask {
+            WriteRequest::Commit(txns, _) => txns.iter().flat_map(Txn::keys).all(Key::is_cold),
+            _ => true,
+        };
+        match self.config.tables.order.sequence.is_some() && group.iter().all(is_cold) {
+            true => HotGate::Late,
+            false => HotGate::Early,
         }
     }
 
