@@ -6,8 +6,8 @@ use sqlx::{ConnectOptions as _, Error};
 
 use crate::RegistryError;
 use crate::sql::{
-    RegistryDialect, Sql, SqlArg, SqlConfig, SqlConnection, SqlDialect, SqlServerInfo, SqlStatement,
-    SqlTarget, TableNames,
+    OrderStatements, RegistryDialect, Sql, SqlArg, SqlConfig, SqlConnection, SqlDialect, SqlServerInfo,
+    SqlSession, SqlStatement, SqlTarget, TableNames,
 };
 use crate::url::EngineUrl;
 
@@ -35,8 +35,11 @@ static DIALECT: RegistryDialect = RegistryDialect {
                SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     begin: "START TRANSACTION READ WRITE",
     isolation: "SHOW VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')",
-    snapshot: "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
-               START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+    snapshot: Some((
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
+         START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY; ",
+        "; COMMIT",
+    )),
     identity: "VARCHAR(255)",
     table: "ENGINE = InnoDB",
     replace_entry: " ON DUPLICATE KEY UPDATE value = VALUES(value), revision = VALUES(revision), \
@@ -45,7 +48,8 @@ static DIALECT: RegistryDialect = RegistryDialect {
     notify: None,
     // InnoDB shows a commit to others before its log is on the disk, unless there is a binary log to keep in step with.
     durable_before_visible: false,
-    first_layout,
+    layouts: |tables| vec![first_layout(tables)],
+    order: |_| OrderStatements { position: "m.revision".into(), ..OrderStatements::default() },
     inspect: |link, tables| Box::pin(inspect(link, tables)),
 };
 
@@ -62,7 +66,7 @@ impl MySql {
     /// [`RegistryError::Unavailable`] while the server is out of reach or read-only.
     pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
         let (target, namespace) = target(url)?;
-        Sql::connect(SqlConfig::new(&DIALECT, target, url, namespace)).await.map(Self)
+        Sql::connect(SqlConfig::new(&DIALECT, target, url, namespace, SqlSession::Own)).await.map(Self)
     }
 
     /// Whether the tables exist. Creates nothing.
@@ -71,7 +75,7 @@ impl MySql {
     /// Same as [`connect`](Self::connect).
     pub async fn exists(url: &EngineUrl) -> Result<bool, RegistryError> {
         let (target, namespace) = target(url)?;
-        Sql::exists(&SqlConfig::new(&DIALECT, target, url, namespace)).await
+        Sql::exists(&SqlConfig::new(&DIALECT, target, url, namespace, SqlSession::Own)).await
     }
 }
 
@@ -138,19 +142,19 @@ const MADE: &str = "SELECT CAST(CREATE_TIME AS CHAR) FROM information_schema.tab
     WHERE table_schema = DATABASE() AND table_name = ";
 
 async fn inspect(link: &mut SqlConnection, tables: &TableNames) -> Result<SqlServerInfo, Error> {
-    let row = link.query_one(SqlStatement::new(&DIALECT, SERVER)).await?;
+    let row = link.ask_one(SqlStatement::new(&DIALECT, SERVER)).await?;
     let writable = matches!(row.text(0)?.as_str(), "0" | "OFF");
     let (flushes, logs, syncs, packet) = (row.int(1)? == 1, row.int(2)? != 0, row.int(3)? == 1, row.int(4)?);
     let identity = if row.text(5)?.contains("MariaDB") { MARIADB } else { MYSQL };
-    let identity = link.query_one(SqlStatement::new(&DIALECT, identity)).await?.text(0)?;
+    let identity = link.ask_one(SqlStatement::new(&DIALECT, identity)).await?.text(0)?;
     let made = SqlStatement::new(&DIALECT, MADE).with(SqlArg::Text(&tables.counter));
-    let made = link.query(made).await?.first().map(|row| row.text(0)).transpose()?;
+    let made = link.ask(made).await?.first().map(|row| row.text(0)).transpose()?;
     let identity = made.map(|made| format!("{identity}/{made}"));
     // In a Galera cluster a lock is local to one server.
-    let galera = link.query(SqlStatement::new(&DIALECT, "SHOW VARIABLES LIKE 'wsrep_on'")).await?;
+    let galera = link.ask(SqlStatement::new(&DIALECT, "SHOW VARIABLES LIKE 'wsrep_on'")).await?;
     let galera = galera.first().map(|row| row.text(1)).transpose()?.is_some_and(|on| on == "ON");
     // Without it a page that was half written when the host died is lost.
-    let twice = link.query(SqlStatement::new(&DIALECT, "SHOW VARIABLES LIKE 'innodb_doublewrite'")).await?;
+    let twice = link.ask(SqlStatement::new(&DIALECT, "SHOW VARIABLES LIKE 'innodb_doublewrite'")).await?;
     let twice = twice.first().map(|row| row.text(1)).transpose()?;
     let torn = twice.is_some_and(|twice| matches!(twice.as_str(), "OFF" | "DETECT_ONLY"));
     let (class, lacks) = match (flushes, !logs || syncs, !galera) {

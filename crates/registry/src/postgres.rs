@@ -6,8 +6,8 @@ use sqlx::{ConnectOptions as _, Error};
 
 use crate::RegistryError;
 use crate::sql::{
-    RegistryDialect, Sql, SqlArg, SqlConfig, SqlConnection, SqlDialect, SqlServerInfo, SqlStatement,
-    SqlTarget, TableNames,
+    OrderStatements, RegistryDialect, Sql, SqlArg, SqlConfig, SqlConnection, SqlDialect, SqlServerInfo,
+    SqlSession, SqlStatement, SqlTarget, TableNames,
 };
 use crate::url::EngineUrl;
 
@@ -34,7 +34,7 @@ static DIALECT: RegistryDialect = RegistryDialect {
                WHERE current_setting('synchronous_commit') = 'off'",
     begin: "BEGIN ISOLATION LEVEL READ COMMITTED",
     isolation: "SELECT 'isolation', current_setting('transaction_isolation')",
-    snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    snapshot: None,
     identity: "TEXT",
     table: "WITH (fillfactor = 50)",
     replace_entry: " ON CONFLICT (k) DO UPDATE SET value = excluded.value, revision = excluded.revision, \
@@ -42,7 +42,8 @@ static DIALECT: RegistryDialect = RegistryDialect {
     replace_lease: " ON CONFLICT (id) DO UPDATE SET ttl = excluded.ttl, ends = excluded.ends",
     notify: Some("pg_notify"),
     durable_before_visible: true,
-    first_layout,
+    layouts: |tables| vec![first_layout(tables), second_layout(tables)],
+    order,
     inspect: |link, tables| Box::pin(inspect(link, tables)),
 };
 
@@ -58,8 +59,7 @@ impl Postgres {
     /// [`RegistryError::Refused`] for a URL, user, database or layout that cannot be used,
     /// [`RegistryError::Unavailable`] while the server is out of reach or read-only.
     pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
-        let (target, namespace) = target(url)?;
-        Sql::connect(SqlConfig::new(&DIALECT, target, url, namespace)).await.map(Self)
+        Sql::connect(config(url)?).await.map(Self)
     }
 
     /// Whether the tables exist. Creates nothing.
@@ -67,14 +67,27 @@ impl Postgres {
     /// # Errors
     /// Same as [`connect`](Self::connect).
     pub async fn exists(url: &EngineUrl) -> Result<bool, RegistryError> {
-        let (target, namespace) = target(url)?;
-        Sql::exists(&SqlConfig::new(&DIALECT, target, url, namespace)).await
+        Sql::exists(&config(url)?).await
     }
+}
+
+fn config(url: &EngineUrl) -> Result<SqlConfig, RegistryError> {
+    let (target, namespace) = target(url)?;
+    let session = match url.option("notify") {
+        None | Some("on") => SqlSession::Own,
+        Some("off") => SqlSession::Pooled,
+        Some(_) => {
+            return Err(
+                url.refusal("has an unknown notify: write notify=off behind a pooler, or leave it out")
+            );
+        }
+    };
+    Ok(SqlConfig::new(&DIALECT, target, url, namespace, session))
 }
 
 /// The server and user of the URL, and the namespace.
 pub(crate) fn target(url: &EngineUrl) -> Result<(SqlTarget, &str), RegistryError> {
-    url.allow_options(&[])?;
+    url.allow_options(&["notify"])?;
     let ([database], namespace) = url.path_segments(["DATABASE"])?;
     let host = url.single_address()?;
     let Some(user) = url.user() else {
@@ -126,6 +139,52 @@ fn first_layout(tables: &TableNames) -> Vec<String> {
     ]
 }
 
+/// Revisions come from a sequence. A program that knows only the first layout locks only the counter's row: a new
+/// generation ends it.
+fn second_layout(tables: &TableNames) -> Vec<String> {
+    let TableNames { meta, order, .. } = tables;
+    let sequence = order.sequence.as_deref().unwrap_or_default();
+    vec![
+        format!("CREATE SEQUENCE IF NOT EXISTS {sequence} MINVALUE 1"),
+        format!(
+            "SELECT setval('{sequence}', GREATEST(m.revision, {})) FROM {meta} m WHERE m.revision > 0",
+            order.position
+        ),
+        format!("UPDATE {meta} SET generation = generation + 1 WHERE server <> ''"),
+    ]
+}
+
+/// The same as `session_setup`, for one transaction.
+const TRANSACTION_SETUP: &str = "SELECT set_config('lock_timeout', '2s', true), \
+    set_config('statement_timeout', '5s', true), set_config('idle_in_transaction_session_timeout', '1s', true), \
+    set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true), \
+    set_config('enable_bitmapscan', 'off', true), set_config('enable_hashjoin', 'off', true), \
+    set_config('enable_mergejoin', 'off', true), set_config('enable_sort', 'off', true), \
+    CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END; ";
+
+/// Two locks of one registry, which is known by its counter's table: `LOCK_QUEUE` is held by the one ordered writer, and
+/// `LOCK_GATE` as well while it reads and changes entries.
+const LOCK_QUEUE: u32 = 0x4556_4b51;
+const LOCK_GATE: u32 = 0x4556_4b47;
+
+fn order(tables: &TableNames) -> OrderStatements {
+    let lock = |how: &str, which: u32| {
+        format!("SELECT pg_advisory_xact_lock{how}({which}, '{}'::regclass::oid::int); ", tables.meta)
+    };
+    let sequence = format!("\"{}_order\"", tables.namespace);
+    OrderStatements {
+        prepare: TRANSACTION_SETUP.to_owned(),
+        queue: lock("", LOCK_QUEUE),
+        close_gate: lock("", LOCK_GATE),
+        pass_gate: lock("_shared", LOCK_GATE),
+        // A sequence begins with its first number, not given yet.
+        position: format!(
+            "GREATEST(m.revision, (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}))"
+        ),
+        sequence: Some(sequence),
+    }
+}
+
 /// The state of the server. A replication client that only copies the server once, or reads logical changes, never
 /// takes over; a user who may not see the kinds counts them all, unless some are synchronous. A standby that has only
 /// just connected, and has reported nothing yet, counts as asynchronous even if it is synchronous.
@@ -149,7 +208,7 @@ const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE \
 
 async fn inspect(link: &mut SqlConnection, tables: &TableNames) -> Result<SqlServerInfo, Error> {
     let server = SqlStatement::new(&DIALECT, SERVER).with(SqlArg::Text(&tables.meta));
-    let row = link.query_one(server.then(")::oid::bigint, 0)")).await?;
+    let row = link.ask_one(server.then(")::oid::bigint, 0)")).await?;
     let [read_only, durable, waits, standbys] = [row.int(1)?, row.int(2)?, row.int(3)?, row.int(4)?];
     let (class, lacks) = match (durable, waits, standbys) {
         (0, ..) => (DurabilityClass::C, "fsync or full_page_writes is off"),

@@ -29,17 +29,39 @@ pub(crate) enum WriteRequest {
 pub(crate) struct OutcomeSender {
     reply: oneshot::Sender<Vec<TxnOutcome>>,
     room: OwnedSemaphorePermit,
+    /// What is known already: an outcome for each transaction, `None` for those still in the request.
+    known: Vec<Option<TxnOutcome>>,
 }
 
 impl OutcomeSender {
     /// Sends the outcomes. The caller may be gone.
     pub(crate) fn send(self, outcomes: Vec<TxnOutcome>) {
-        let _ = self.reply.send(outcomes);
+        let mut rest = outcomes.into_iter();
+        let all = match self.known.is_empty() {
+            true => rest.collect(),
+            false => self.known.into_iter().filter_map(|known| known.or_else(|| rest.next())).collect(),
+        };
+        let _ = self.reply.send(all);
         drop(self.room);
     }
 }
 
 impl WriteRequest {
+    /// Takes the next outcome for each transaction of a commit. Returns a request for those that have none yet.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn answer_some(self, outcomes: &mut impl Iterator<Item = Option<TxnOutcome>>) -> Option<Self> {
+        let Self::Commit(txns, mut reply) = self else { return Some(self) };
+        let known: Vec<_> = outcomes.take(txns.len()).collect();
+        let rest: Vec<_> =
+            txns.into_iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(txn, _)| txn).collect();
+        if rest.is_empty() {
+            reply.send(known.into_iter().flatten().collect());
+            return None;
+        }
+        reply.known = known;
+        Some(Self::Commit(rest, reply))
+    }
+
     /// Reports that the commit was not done, or that its outcome is unknown.
     pub(crate) fn fail(self, error: &RegistryError) {
         match self {
@@ -104,7 +126,9 @@ impl WriterHandle {
             let (reply, answer) = oneshot::channel();
             if let Ok(room) = self.room.clone().acquire_owned().await {
                 // A writer that is gone drops the request, and its reply channel with it.
-                let _ = self.sender.send(WriteRequest::Commit(part, OutcomeSender { reply, room }));
+                let _ = self
+                    .sender
+                    .send(WriteRequest::Commit(part, OutcomeSender { reply, room, known: Vec::new() }));
             }
             answers.push((asked, answer));
         }
@@ -242,7 +266,13 @@ mod tests {
 
     fn commit(asker: &WriterHandle, txns: Vec<Txn>) {
         let room = asker.room.clone().try_acquire_owned().unwrap();
-        send_request(asker, WriteRequest::Commit(txns, OutcomeSender { reply: oneshot::channel().0, room }));
+        send_request(
+            asker,
+            WriteRequest::Commit(
+                txns,
+                OutcomeSender { reply: oneshot::channel().0, room, known: Vec::new() },
+            ),
+        );
     }
 
     fn some(txns: usize) -> Vec<Txn> {
@@ -315,6 +345,25 @@ mod tests {
         assert_eq!(groups, [2, 1, 1, 2]);
         let sizes = [500, 400, 600, 2_000, 10, 20].map(|size| TxnOutcome::Applied(Revision(size)));
         assert_eq!(outcomes, sizes);
+    }
+
+    #[cfg(feature = "postgres")]
+    #[tokio::test]
+    async fn a_commit_that_is_answered_in_parts_is_answered_in_its_order() {
+        let (asker, mut queue) = write_queue(MOST);
+        let serve = async {
+            assert!(queue.wait().await);
+            let mut first =
+                [Some(1), None, Some(3), None].map(|at| at.map(|at| TxnOutcome::Applied(Revision(at))));
+            let mut first = first.iter_mut().map(Option::take);
+            let ask = queue.take_group().remove(0).answer_some(&mut first).expect("two are left");
+            let WriteRequest::Commit(txns, reply) = ask else { panic!("a commit") };
+            assert_eq!(txns.len(), 2);
+            reply.send(vec![TxnOutcome::Unknown, TxnOutcome::Applied(Revision(4))]);
+        };
+        let (outcomes, ()) = tokio::join!(asker.commit(some(4)), serve);
+        let made = |at| TxnOutcome::Applied(Revision(at));
+        assert_eq!(outcomes, [made(1), TxnOutcome::Unknown, made(3), made(4)]);
     }
 
     #[test]

@@ -7,10 +7,14 @@
 //! [`SqlConnection`], [`SqlStatement`] and [`TableLayout`] also serve other users of tables on such a server.
 
 mod clock_step;
+mod commit;
 mod config;
 mod connection;
 mod dialect;
 mod errors;
+mod group;
+mod hot;
+mod late;
 mod layout;
 mod listener;
 mod reader;
@@ -27,20 +31,19 @@ use evenkeel_core::registry::{
     Change, ChangeBatch, EngineFacts, FeedKind, LeaseGrant, LeaseId, Revision, Txn, TxnOutcome,
 };
 use evenkeel_core::time::Millis;
-use tokio::sync::watch;
 
 use crate::feed::Feed;
 use crate::health::HealthReport;
 use crate::queue::WriterHandle;
 use crate::{BoxFuture, Registry, RegistryError};
 use clock_step::ClockObservation;
-pub(crate) use config::SqlConfig;
-use config::{BYTES_MAX, NOTICE_PUSHED, POLL, SqlLimits, SqlServerIdentity, with_timeout};
+use config::{BYTES_MAX, NOTICE_PUSHED, OrderSeen, POLL, SqlLimits, SqlServerIdentity, with_timeout};
+pub(crate) use config::{SqlConfig, SqlSession};
 pub use connection::{SqlConnection, SqlResult, SqlRow, SqlTarget, timeout_error};
-pub(crate) use dialect::{RegistryDialect, SqlServerInfo, TableNames};
+pub(crate) use dialect::{OrderStatements, RegistryDialect, SqlServerInfo, TableNames};
 pub use errors::explain;
 pub use layout::TableLayout;
-use reader::SqlReaders;
+use reader::{SqlLine, SqlReaders};
 pub use statement::{ROWS_MAX, SqlArg, SqlDialect, SqlStatement, pieces};
 
 /// The largest value, and the least that a server must accept in one statement.
@@ -52,7 +55,7 @@ pub(crate) struct Sql {
     config: Arc<SqlConfig>,
     readers: Arc<SqlReaders>,
     writer: WriterHandle,
-    bell: Arc<watch::Sender<Revision>>,
+    seen: Arc<OrderSeen>,
     listener_started: OnceLock<()>,
 }
 
@@ -60,16 +63,14 @@ impl Sql {
     /// Connects, and checks whether the tables exist.
     pub(crate) async fn exists(config: &SqlConfig) -> Result<bool, RegistryError> {
         let explain = |error| errors::explain(&config.label, &error);
-        let mut link =
-            SqlConnection::open(&config.target, config.dialect.session_setup).await.map_err(explain)?;
+        let mut link = SqlConnection::open(&config.target, config.session_setup()).await.map_err(explain)?;
         layout::registry_layout(config).exists(&mut link).await
     }
 
     /// Connects, creates or updates the tables, and starts the writer.
     pub(crate) async fn connect(config: SqlConfig) -> Result<Self, RegistryError> {
         let explain = |error| errors::explain(&config.label, &error);
-        let mut link =
-            SqlConnection::open(&config.target, config.dialect.session_setup).await.map_err(explain)?;
+        let mut link = SqlConnection::open(&config.target, config.session_setup()).await.map_err(explain)?;
         config.inspect(&mut link).await?;
         layout::registry_layout(&config).prepare(&mut link).await?;
         let server = config.inspect(&mut link).await?;
@@ -84,8 +85,8 @@ impl Sql {
         let facts = EngineFacts {
             engine: config.dialect.name,
             class: server.class,
-            feed: if config.dialect.notify.is_some() { FeedKind::Pushed } else { FeedKind::Polled(POLL) },
-            notice: if config.dialect.notify.is_some() { NOTICE_PUSHED } else { POLL },
+            feed: if config.listens { FeedKind::Pushed } else { FeedKind::Polled(POLL) },
+            notice: if config.listens { NOTICE_PUSHED } else { POLL },
             early: clock_step::MISSED,
             ttl_min: Millis::secs(2),
             value_max: VALUE_MAX,
@@ -95,14 +96,15 @@ impl Sql {
         };
         let config = Arc::new(config);
         let adopted = Arc::new(SqlServerIdentity { identity, class: server.class });
-        let bell = Arc::new(watch::Sender::new(Revision(0)));
-        let readers = Arc::new(SqlReaders::new(config.clone(), adopted.clone(), bell.clone()));
-        bell.send_replace(readers.revision().await?);
+        let seen = Arc::new(OrderSeen::new());
         let limits = SqlLimits { facts, ttl_min: facts.ttl_min };
         let observation = ClockObservation::observe_first(&mut link, &config).await;
         let observation = observation.map_err(|error| errors::explain(&config.label, &error))?;
-        let writer = writer::start((link, observation), config.clone(), limits, adopted, bell.clone());
-        Ok(Self { facts, config, readers, writer, bell, listener_started: OnceLock::new() })
+        let line = Arc::new(SqlLine::new(Some(link)));
+        let readers = Arc::new(SqlReaders::new(config.clone(), adopted.clone(), seen.clone(), line.clone()));
+        seen.ring(readers.revision().await?);
+        let writer = writer::start((line, observation), config.clone(), limits, adopted, seen.clone());
+        Ok(Self { facts, config, readers, writer, seen, listener_started: OnceLock::new() })
     }
 }
 
@@ -138,22 +140,21 @@ impl Registry for Sql {
     fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>> {
         Box::pin(async move {
             self.listener_started
-                .get_or_init(|| listener::start(self.config.clone(), &self.readers, &self.bell));
-            Ok(Feed::new(self.readers.clone(), self.bell.subscribe(), after))
+                .get_or_init(|| listener::start(self.config.clone(), &self.readers, &self.seen));
+            Ok(Feed::new(self.readers.clone(), self.seen.bell.subscribe(), after))
         })
     }
 
     fn check_health(&self) -> BoxFuture<'_, Result<HealthReport, RegistryError>> {
         Box::pin(async move {
             let SqlConfig { target, dialect, tables, .. } = self.config.as_ref();
+            let setup = self.config.session_setup();
             let told = async {
-                let mut link = SqlConnection::open(target, dialect.session_setup).await?;
-                let version =
-                    link.query_one(SqlStatement::new(dialect, "SELECT VERSION()")).await?.text(0)?;
+                let mut link = SqlConnection::open(target, setup).await?;
+                let version = link.ask_one(SqlStatement::new(dialect, "SELECT VERSION()")).await?.text(0)?;
                 let server = (dialect.inspect)(&mut link, tables).await?;
                 link.execute_text(dialect.begin).await?;
-                let isolation =
-                    link.query_one(SqlStatement::new(dialect, dialect.isolation)).await?.text(1)?;
+                let isolation = link.ask_one(SqlStatement::new(dialect, dialect.isolation)).await?.text(1)?;
                 link.execute_text("ROLLBACK").await?;
                 Ok((version, server, isolation))
             };

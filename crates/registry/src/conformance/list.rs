@@ -96,6 +96,8 @@ macro_rules! conformance_list {
                 every_revision_is_given_once,
                 a_dropped_commit_is_made_whole_or_not_at_all,
                 a_close_and_a_renewal_never_both_win,
+                run_states_lose_no_increment_beside_other_writers,
+                a_run_state_is_written_in_the_life_that_guards_it,
             ]
             leases: [
                 numbers_are_never_zero_and_never_the_same,

@@ -8,7 +8,7 @@ use evenkeel_core::registry::{Change, Entry, Guard, LeaseId, Revision, Txn, TxnO
 
 use tokio::task::JoinHandle;
 
-use super::{MachineStall, Stage, absent, at, key, put, put_by, txn};
+use super::{MachineStall, Stage, absent, at, born, changes_until, delete, key, present, put, put_by, txn};
 use crate::Registry;
 
 /// How many clients race.
@@ -250,4 +250,134 @@ pub async fn a_close_and_a_renewal_never_both_win(stage: Stage) {
         }
         assert!(!stage.holds([Guard::Open(lease)]).await, "a renewal revived a closed lease");
     }
+}
+
+/// How many of each kind of writer, over so few keys that they always meet.
+const WRITERS: usize = 4;
+const HOT: [&str; 2] = ["run/a/claim", "run/b/claim"];
+const COLD: &str = "job/a/triggers";
+
+/// Writers of one run state, and of a run state and a cold entry together, add to the same numbers. Every addition that
+/// was answered is in the sum, and who reads never sees one go back.
+pub async fn run_states_lose_no_increment_beside_other_writers(stage: Stage) {
+    const EACH: u64 = 60;
+    let connections = connections(&stage).await;
+    stage.commit_applied([], [HOT[0], HOT[1], COLD].map(|at| put(at, "0"))).await;
+    let adders: Vec<_> = (0..3 * WRITERS)
+        .map(|adder| {
+            let registry = connections[adder % CONNECTIONS].clone();
+            let hot = HOT[adder % 2];
+            // One in three writes the cold entry as well.
+            let keys = if adder % 3 == 0 { vec![hot, COLD] } else { vec![hot] };
+            tokio::spawn(async move {
+                for _ in 0..EACH {
+                    add_to(&registry, &keys).await;
+                }
+            })
+        })
+        .collect();
+    let mut seen = (Revision(0), [0; 3]);
+    let mut feed = stage.watch(stage.list().await.revision).await;
+    while !adders.iter().all(JoinHandle::is_finished) {
+        let found = connections[1].read([HOT[0], HOT[1], COLD].map(key).to_vec()).await.expect("the numbers");
+        let now = (found[0].revision, [0, 1, 2].map(|place: usize| number(&found[place])));
+        assert!(
+            now.0 >= seen.0 && now.1.iter().zip(seen.1).all(|(now, seen)| *now >= seen),
+            "{now:?} {seen:?}"
+        );
+        assert!(
+            found.iter().all(|it| it.entry.as_ref().is_some_and(|e| e.revision <= it.revision)),
+            "{found:?}"
+        );
+        seen = now;
+        let listed = connections[2].list().await.expect("the listing");
+        assert!(listed.revision >= seen.0, "{} is behind {seen:?}", listed.revision);
+        assert!(number(&listed.changes[0]) >= seen.1[2], "{listed:?} {seen:?}");
+    }
+    for adder in adders {
+        adder.await.expect("an adder ends");
+    }
+    let sums = stage.read([HOT[0], HOT[1], COLD]).await.iter().map(number).collect::<Vec<_>>();
+    let writers = 3 * WRITERS as u64;
+    assert_eq!((sums[0] + sums[1], sums[2]), (writers * EACH, writers / 3 * EACH));
+    let mut told = 0;
+    for change in changes_until(&mut feed, stage.list().await.revision).await {
+        assert!(change.key == key(COLD) && number(&change) > told, "{change:?} after {told}");
+        told = number(&change);
+    }
+    assert_eq!(told, sums[2]);
+}
+
+fn number(change: &Change) -> u64 {
+    let entry = change.entry.as_ref().expect("the number is there");
+    String::from_utf8_lossy(&entry.value).parse().expect("a number")
+}
+
+/// Adds one to each number at once. A refusal tells the numbers as they are.
+async fn add_to(registry: &Arc<dyn Registry>, keys: &[&str]) {
+    let mut found = registry.read(keys.iter().map(|at| key(at)).collect()).await.expect("the numbers");
+    loop {
+        let entries =
+            || found.iter().filter_map(|it| Some((it.key.as_str(), it.entry.as_ref()?.revision, number(it))));
+        let next = txn(
+            entries().map(|(name, revision, _)| at(name, revision)).collect::<Vec<_>>(),
+            entries().map(|(name, _, number)| put(name, &(number + 1).to_string())).collect::<Vec<_>>(),
+        );
+        match registry.commit(vec![next]).await.remove(0) {
+            TxnOutcome::Applied(_) => return,
+            TxnOutcome::Refused(now) => found = now,
+            TxnOutcome::Unknown => panic!("should have been answered: {:?}", registry.last_error()),
+        }
+    }
+}
+
+/// A member that is gone writes no run state: every write was made while the life that guards it lasted.
+pub async fn a_run_state_is_written_in_the_life_that_guards_it(stage: Stage) {
+    const LIVES: u32 = 60;
+    let connections = connections(&stage).await;
+    let (told, lives) =
+        tokio::sync::watch::channel(Some(stage.commit_applied([], [put("node/a", "")]).await));
+    let writers: Vec<_> = (0..2 * WRITERS)
+        .map(|writer| {
+            let (registry, lives) = (connections[writer % CONNECTIONS].clone(), lives.clone());
+            tokio::spawn(async move {
+                let (name, mut known, mut written) = (format!("run/j/{writer}"), None, Vec::new());
+                while let Some(life) = { *lives.borrow() } {
+                    let own = known.map_or_else(|| absent(&name), |known| at(&name, known));
+                    let next = txn([born("node/a", life), own], [put(&name, "")]);
+                    match registry.commit(vec![next]).await.remove(0) {
+                        TxnOutcome::Applied(revision) => {
+                            known = Some(revision);
+                            written.push((life, revision));
+                        }
+                        TxnOutcome::Refused(_) => tokio::task::yield_now().await,
+                        TxnOutcome::Unknown => {
+                            panic!("should have been answered: {:?}", registry.last_error())
+                        }
+                    }
+                }
+                written
+            })
+        })
+        .collect();
+    let (mut ends, mut life) = (std::collections::BTreeMap::new(), lives.borrow().expect("the first life"));
+    for _ in 0..LIVES {
+        ends.insert(life, stage.commit_applied([present("node/a")], [delete("node/a")]).await);
+        life = stage.commit_applied([absent("node/a")], [put("node/a", "")]).await;
+        told.send_replace(Some(life));
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    told.send_replace(None);
+    let mut written = 0;
+    for writer in writers {
+        for (life, revision) in writer.await.expect("a writer ends") {
+            let end = ends.get(&life).copied().unwrap_or(Revision(u64::MAX));
+            assert!(
+                life < revision && revision < end,
+                "written at {revision} in the life from {life} to {end}"
+            );
+            written += 1;
+        }
+    }
+    assert!(written > 0, "they wrote in some life");
 }

@@ -78,7 +78,7 @@ impl ClockObservation {
         let mut observation: Option<Self> = None;
         loop {
             let asked = mono();
-            let row = link.query_one(SqlStatement::new(config.dialect, &select).then(meta)).await?;
+            let row = link.ask_one(SqlStatement::new(config.dialect, &select).then(meta)).await?;
             let reading = ServerClockReading {
                 clock: row.int(0)?,
                 now: row.int(1)?,
@@ -112,6 +112,11 @@ impl ClockObservation {
     /// How much more the server's clock advanced than can have passed.
     fn excess(&self, from: i64, reading: &ServerClockReading) -> i64 {
         reading.now - from - (reading.received_at - self.sent_at).0
+    }
+
+    /// Whether it is time to observe again, though the writer is not idle.
+    pub(super) fn is_old(&self, now: Mono) -> bool {
+        (now - self.sent_at).0 > HIDDEN
     }
 
     /// Another observation, by an idle writer; `None` when a step has to be handled.

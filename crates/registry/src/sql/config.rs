@@ -1,10 +1,12 @@
 //! A registry's place on a server, its limits, and how its server is found again.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{DurabilityClass, EngineFacts, Txn};
+use evenkeel_core::registry::{DurabilityClass, EngineFacts, Revision, Txn};
 use evenkeel_core::time::Millis;
+use tokio::sync::watch;
 
 use super::connection::{SqlConnection, SqlTarget, timeout_error};
 use super::dialect::{RegistryDialect, SqlServerInfo, TableNames};
@@ -33,6 +35,44 @@ pub(crate) struct SqlConfig {
     pub(super) tables: TableNames,
     /// What it is, and its URL without secrets.
     pub(super) label: String,
+    /// Whether it has a second connection, on which the server notifies it.
+    pub(super) listens: bool,
+}
+
+/// Whether a registry's connection is its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SqlSession {
+    /// What is set in it stays, and another one listens if the server can notify.
+    Own,
+    /// A pooler may pass on each transaction by another connection of the server, so nothing may stay.
+    Pooled,
+}
+
+/// How far this process has seen the order come.
+pub(super) struct OrderSeen {
+    /// Carries each revision that can be read.
+    pub(super) bell: watch::Sender<Revision>,
+    /// The last revision of an ordered writer that was seen committed.
+    ordered: AtomicU64,
+}
+
+impl OrderSeen {
+    pub(super) fn new() -> Self {
+        Self { bell: watch::Sender::new(Revision(0)), ordered: AtomicU64::new(0) }
+    }
+
+    /// Announces a revision that can be read, unless a later one was announced.
+    pub(super) fn ring(&self, revision: Revision) {
+        self.bell.send_if_modified(|rung| revision > std::mem::replace(rung, revision.max(*rung)));
+    }
+
+    pub(super) fn note_ordered(&self, revision: Revision) {
+        self.ordered.fetch_max(revision.0, Ordering::Relaxed);
+    }
+
+    pub(super) fn ordered(&self) -> Revision {
+        Revision(self.ordered.load(Ordering::Relaxed))
+    }
 }
 
 /// The identity of the adopted server.
@@ -65,8 +105,23 @@ impl SqlConfig {
         target: SqlTarget,
         url: &EngineUrl,
         namespace: &str,
+        session: SqlSession,
     ) -> Self {
-        Self { dialect, target, tables: TableNames::new(dialect, namespace), label: url.label() }
+        let mut tables = TableNames::new(dialect, namespace);
+        let is_own = session == SqlSession::Own;
+        if is_own {
+            tables.order.prepare.clear();
+        }
+        let listens = is_own && dialect.notify.is_some();
+        Self { dialect, target, tables, label: url.label(), listens }
+    }
+
+    /// The first statements of a connection.
+    pub(super) fn session_setup(&self) -> &'static str {
+        match self.tables.order.prepare.is_empty() {
+            true => self.dialect.session_setup,
+            false => "",
+        }
     }
 
     /// Asks a server whether it can be used.
@@ -91,7 +146,7 @@ impl SqlConfig {
         adopted: &SqlServerIdentity,
     ) -> Result<SqlConnection, RegistryError> {
         let come = async {
-            let opened = SqlConnection::open(&self.target, self.dialect.session_setup).await;
+            let opened = SqlConnection::open(&self.target, self.session_setup()).await;
             let mut link = opened.map_err(|error| errors::explain(&self.label, &error))?;
             let server = self.inspect(&mut link).await?;
             if server.identity.as_ref() != Some(&adopted.identity) {

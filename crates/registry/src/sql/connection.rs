@@ -8,7 +8,8 @@ use evenkeel_core::registry::{Entry, LeaseId, Revision};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlRow};
 #[cfg(feature = "postgres")]
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
-use sqlx::{AssertSqlSafe, Connection as _, Error, Row as _};
+use sqlx::{AssertSqlSafe, Connection as _, Either, Error, Row as _};
+use tokio_stream::StreamExt as _;
 
 use super::statement::{SqlArg, SqlStatement};
 
@@ -49,6 +50,14 @@ pub enum SqlRow {
     MySql(MySqlRow),
 }
 
+/// The answer to one statement of a request.
+#[derive(Default)]
+pub(super) struct SqlAnswer {
+    pub(super) rows: Vec<SqlRow>,
+    /// How many rows it changed or found.
+    pub(super) affected: u64,
+}
+
 /// Runs the same code for either kind.
 macro_rules! whichever {
     ($kind:ident, $value:expr, $inner:ident => $work:expr) => {
@@ -62,7 +71,7 @@ macro_rules! whichever {
 }
 
 impl SqlConnection {
-    /// Connects, and executes `greeting` first.
+    /// Connects, and executes `greeting` first, if there is any.
     ///
     /// # Errors
     /// The connection took too long, or the server refused it.
@@ -74,7 +83,9 @@ impl SqlConnection {
                 #[cfg(feature = "mysql")]
                 SqlTarget::MySql(options) => Self::MySql(MySqlConnection::connect_with(options).await?),
             };
-            link.execute_text(greeting).await?;
+            if !greeting.is_empty() {
+                link.execute_text(greeting).await?;
+            }
             Ok(link)
         };
         tokio::time::timeout(CONNECTING, open)
@@ -138,6 +149,70 @@ impl SqlConnection {
     }
 }
 
+/// What a registry asks: statements are sent as text, and so leave nothing at the server that a later request needs. A
+/// pooler may pass each request on by another connection.
+impl SqlConnection {
+    /// Sends statements as one request and returns the answer to each.
+    ///
+    /// # Errors
+    /// As [`query`](Self::query), with the number of statements that were answered before.
+    pub(super) async fn ask_all(&mut self, text: &str) -> Result<Vec<SqlAnswer>, (usize, Error)> {
+        let (mut answers, mut open) = (Vec::new(), SqlAnswer::default());
+        let sql = sqlx::raw_sql(AssertSqlSafe(text));
+        macro_rules! gather {
+            ($link:expr, $row:path) => {{
+                let mut told = sql.fetch_many($link);
+                while let Some(next) = told.next().await {
+                    match next {
+                        Ok(Either::Left(done)) => {
+                            open.affected = done.rows_affected();
+                            answers.push(std::mem::take(&mut open));
+                        }
+                        Ok(Either::Right(row)) => open.rows.push($row(row)),
+                        Err(error) => return Err((answers.len(), error)),
+                    }
+                }
+            }};
+        }
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(link) => gather!(link, SqlRow::Postgres),
+            #[cfg(feature = "mysql")]
+            Self::MySql(link) => gather!(link, SqlRow::MySql),
+        }
+        Ok(answers)
+    }
+
+    /// Sends one statement, perhaps behind others whose answers do not matter, and returns its rows.
+    pub(crate) async fn ask(&mut self, statement: SqlStatement<'_>) -> Result<Vec<SqlRow>, Error> {
+        let answers = self.ask_all(&statement.into_text()).await.map_err(|(_, error)| error)?;
+        Ok(answers.into_iter().next_back().unwrap_or_default().rows)
+    }
+
+    /// The same for exactly one row.
+    pub(crate) async fn ask_one(&mut self, statement: SqlStatement<'_>) -> Result<SqlRow, Error> {
+        self.ask(statement).await?.pop().ok_or(Error::RowNotFound)
+    }
+
+    /// Sends one statement whose arguments are too heavy to be spelt out, in a transaction that has begun.
+    pub(super) async fn tell_heavy(&mut self, statement: SqlStatement<'_>) -> Result<(), Error> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(link) => {
+                postgres::query(statement).persistent(false).execute(link).await.map(drop)
+            }
+            #[cfg(feature = "mysql")]
+            Self::MySql(link) => mysql::query(statement).persistent(false).execute(link).await.map(drop),
+        }
+    }
+
+    /// Sends one statement and returns how many rows it changed.
+    pub(crate) async fn tell(&mut self, statement: SqlStatement<'_>) -> Result<u64, Error> {
+        let answers = self.ask_all(&statement.into_text()).await.map_err(|(_, error)| error)?;
+        Ok(answers.into_iter().next_back().unwrap_or_default().affected)
+    }
+}
+
 #[cfg(feature = "postgres")]
 mod postgres {
     use super::{AssertSqlSafe, SqlArg, SqlStatement};
@@ -147,7 +222,7 @@ mod postgres {
         let (text, args) = statement.into_parts();
         let query = sqlx::query::<Postgres>(AssertSqlSafe(text));
         args.into_iter().fold(query, |query, arg| match arg {
-            SqlArg::Int(number) => query.bind(number),
+            SqlArg::Int(number) | SqlArg::BehindBase(number) => query.bind(number),
             SqlArg::Maybe(number) => query.bind(number),
             SqlArg::Text(text) => query.bind(text),
             SqlArg::Bytes(bytes) => query.bind(bytes),
@@ -164,7 +239,7 @@ mod mysql {
         let (text, args) = statement.into_parts();
         let query = sqlx::query::<MySql>(AssertSqlSafe(text));
         args.into_iter().fold(query, |query, arg| match arg {
-            SqlArg::Int(number) => query.bind(number),
+            SqlArg::Int(number) | SqlArg::BehindBase(number) => query.bind(number),
             SqlArg::Maybe(number) => query.bind(number),
             // Keys are bytes there, so that nothing is case-folded, padded or compared by language.
             SqlArg::Text(text) => query.bind(text.as_bytes()),
@@ -203,7 +278,12 @@ impl SqlRow {
     /// # Errors
     /// The column has no such value.
     pub fn text(&self, at: usize) -> Result<String, Error> {
-        String::from_utf8(self.bytes(at)?).map_err(|error| Error::Decode(error.into()))
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(row) => row.try_get_unchecked(at),
+            #[cfg(feature = "mysql")]
+            Self::MySql(_) => String::from_utf8(self.bytes(at)?).map_err(|error| Error::Decode(error.into())),
+        }
     }
 
     pub(super) fn key(&self, at: usize) -> Result<Key, Error> {

@@ -17,8 +17,8 @@ pub(crate) struct RegistryDialect {
     pub(crate) begin: &'static str,
     /// Shows, in its second column, the isolation level of such a transaction.
     pub(crate) isolation: &'static str,
-    /// Begins a transaction that reads several times from one snapshot.
-    pub(crate) snapshot: &'static str,
+    /// Around several readings of one snapshot, where the gate is not enough.
+    pub(crate) snapshot: Option<(&'static str, &'static str)>,
     /// The type of a short text, and the options after the counter's table.
     pub(crate) identity: &'static str,
     pub(crate) table: &'static str,
@@ -30,8 +30,11 @@ pub(crate) struct RegistryDialect {
     pub(crate) notify: Option<&'static str>,
     /// Whether a commit becomes visible only once a crash of the server cannot undo it.
     pub(crate) durable_before_visible: bool,
-    /// Creates all tables but the counter's. May be repeated.
-    pub(crate) first_layout: fn(&TableNames) -> Vec<String>,
+    /// The statements from each layout of the tables to the next, from layout 0 on, where only the counter's table is
+    /// there. May be repeated.
+    pub(crate) layouts: fn(&TableNames) -> Vec<Vec<String>>,
+    /// How writers keep one order.
+    pub(crate) order: fn(&TableNames) -> OrderStatements,
     /// Asks the server for its facts and the durability class of its commits.
     pub(crate) inspect: for<'l> fn(
         &'l mut SqlConnection,
@@ -53,6 +56,25 @@ pub(crate) struct SqlServerInfo {
     pub(crate) refusal: Option<String>,
 }
 
+/// How the writers of a registry keep one order ([`hot`](super::hot) says why). Each statement ends with a semicolon, or
+/// is empty where locking the counter's row is enough; what it locks is locked until the end of its transaction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OrderStatements {
+    /// Sets for one transaction what a connection of its own has set once.
+    pub(crate) prepare: String,
+    /// Waits for the turn of this ordered writer.
+    pub(crate) queue: String,
+    /// Waits until no hot transaction goes on, and lets none begin.
+    pub(crate) close_gate: String,
+    /// Waits until no ordered writer changes entries, and lets none begin.
+    pub(crate) pass_gate: String,
+    /// The last revision that was given, where the counter's table is `m`. Behind the open gate others may not have
+    /// written theirs yet.
+    pub(crate) position: String,
+    /// The sequence that gives the revisions, if the counter's row does not.
+    pub(crate) sequence: Option<String>,
+}
+
 /// The names of one registry's tables, quoted.
 #[derive(Clone, Debug)]
 pub(crate) struct TableNames {
@@ -64,23 +86,30 @@ pub(crate) struct TableNames {
     pub(crate) owned: String,
     /// The counter's table without quotes.
     pub(crate) counter: String,
+    /// The namespace.
+    pub(crate) namespace: String,
     /// The notification channel.
     pub(crate) channel: String,
+    /// How its writers keep one order.
+    pub(crate) order: OrderStatements,
 }
 
 impl TableNames {
     /// The names for a namespace, whose letters are safe.
     pub(crate) fn new(dialect: &RegistryDialect, namespace: &str) -> Self {
         let name = |what: &str| format!("{0}{namespace}_{what}{0}", dialect.sql.quote);
-        Self {
+        let names = Self {
             meta: name("meta"),
             entry: name("entry"),
             lease: name("lease"),
             change: name("change"),
             owned: name("owned"),
             counter: format!("{namespace}_meta"),
+            namespace: namespace.to_owned(),
             channel: format!("{namespace}_revision"),
-        }
+            order: OrderStatements::default(),
+        };
+        Self { order: (dialect.order)(&names), ..names }
     }
 }
 

@@ -52,6 +52,11 @@ pub(super) fn remedy(error: &Error) -> SqlRemedy {
     }
 }
 
+/// Whether the server has said that it made nothing, and its connection is good.
+pub(super) fn is_rolled_back(error: &Error) -> bool {
+    error.as_database_error().is_some() && remedy(error) != SqlRemedy::Reconnect
+}
+
 /// Whether the table of the query does not exist.
 pub(super) fn is_missing_table(error: &Error) -> bool {
     code(error).is_some_and(|(state, number)| state == "42P01" || number == 1146)
@@ -97,9 +102,14 @@ pub fn explain(place: &str, error: &Error) -> RegistryError {
         ("25006", _) | (_, 1290 | 1792 | 1836) => {
             Unavailable(say("is read-only here: point the URL at the server that is written to"))
         }
-        ("53300", _) | (_, 1040 | 1203 | 1226) => {
-            Unavailable(say("takes no more connections: allow six for each node"))
-        }
+        ("53300", _) => Unavailable(say(
+            "takes no more connections: each node has two, so raise max_connections of the server to twice the number of nodes \
+             and some more, or put PgBouncer in transaction mode before it and write ?notify=off, with which each has one",
+        )),
+        (_, 1040 | 1203 | 1226) => Unavailable(say(
+            "takes no more connections: each node has one, so raise max_connections of the server, or max_user_connections \
+             of the user, above the number of nodes",
+        )),
         _ if state.starts_with("53") || matches!(number, 1021 | 1041 | 1114) => {
             Unavailable(say("has no room left: free disk or memory of the server"))
         }

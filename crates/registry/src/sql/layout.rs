@@ -8,6 +8,7 @@ use sqlx::Error;
 
 use super::config::SqlConfig;
 use super::connection::SqlConnection;
+use super::dialect::TableNames;
 use super::errors;
 use super::statement::{SqlArg, SqlDialect, SqlStatement};
 use crate::RegistryError;
@@ -74,7 +75,7 @@ impl TableLayout {
     /// [`RegistryError::Refused`] when the user has no right, [`RegistryError::Unavailable`] when the cause may pass.
     pub async fn exists(&self, link: &mut SqlConnection) -> Result<bool, RegistryError> {
         let layout = SqlStatement::of(self.dialect.numbered, "SELECT layout FROM ").then(&self.meta);
-        match link.query(layout).await {
+        match link.ask(layout).await {
             Ok(_) => Ok(true),
             Err(error) if errors::is_missing_table(&error) => Ok(false),
             Err(error) => Err(errors::explain(&self.label, &error)),
@@ -83,7 +84,7 @@ impl TableLayout {
 
     async fn layout(&self, link: &mut SqlConnection) -> Result<i64, Error> {
         let layout = SqlStatement::of(self.dialect.numbered, "SELECT layout FROM ").then(&self.meta);
-        match link.query(layout).await?.pop() {
+        match link.ask(layout).await?.pop() {
             Some(row) => row.int(0),
             None => {
                 self.create_meta(link).await?;
@@ -105,7 +106,7 @@ impl TableLayout {
         let claim = format!(
             "UPDATE {meta} SET busy_until = {now} + {TURN_MILLIS} WHERE busy_until < {now} AND layout = "
         );
-        if link.execute(SqlStatement::of(numbered, claim).with(SqlArg::Int(layout))).await? == 0 {
+        if link.tell(SqlStatement::of(numbered, claim).with(SqlArg::Int(layout))).await? == 0 {
             return Ok(false);
         }
         let step = usize::try_from(layout).ok().and_then(|layout| self.steps.get(layout));
@@ -115,7 +116,7 @@ impl TableLayout {
             link.execute_text(text).await?;
         }
         let done = format!("UPDATE {meta} SET busy_until = 0, layout = layout + 1 WHERE layout = ");
-        link.execute(SqlStatement::of(numbered, done).with(SqlArg::Int(layout))).await?;
+        link.tell(SqlStatement::of(numbered, done).with(SqlArg::Int(layout))).await?;
         Ok(true)
     }
 }
@@ -136,7 +137,7 @@ pub(super) fn registry_layout(config: &SqlConfig) -> TableLayout {
              clock) VALUES (1, 0, 0, 0, '', 0, 0, 0, 0, 0) {nothing}"
         ),
     ];
-    let steps = vec![(dialect.first_layout)(&config.tables)];
+    let steps = (dialect.layouts)(&config.tables);
     TableLayout { label: config.label.clone(), dialect: dialect.sql, meta, first, steps }
 }
 
@@ -147,16 +148,28 @@ pub(super) async fn record_server(
     identity: &str,
 ) -> Result<u16, Error> {
     let (meta, dialect) = (&config.tables.meta, config.dialect);
-    link.execute_text(dialect.begin).await?;
+    let order = &config.tables.order;
+    link.execute_text(&format!("{}; {}{}", dialect.begin, order.prepare, order.queue)).await?;
     let select = SqlStatement::new(dialect, "SELECT generation, server FROM ").then(meta).then(" FOR UPDATE");
-    let row = link.query_one(select).await?;
+    let row = link.ask_one(select).await?;
     let (mut generation, known) = (row.int(0)?, row.text(1)?);
     if known != identity {
         // At the very first there is nothing to lose.
         generation += i64::from(!known.is_empty());
+        // What was restored table by table may have a sequence of another moment.
+        if let Some(sequence) = config.tables.order.sequence.as_deref().filter(|_| !known.is_empty()) {
+            let TableNames { meta, entry, order, .. } = &config.tables;
+            link.execute_text(&order.close_gate).await?;
+            let newest = format!("(SELECT coalesce(max(revision), 0) FROM {entry})");
+            link.execute_text(&format!(
+                "SELECT setval('{sequence}', GREATEST({}, {newest}, 1)) FROM {meta} m",
+                order.position
+            ))
+            .await?;
+        }
         let save = SqlStatement::new(dialect, "UPDATE ").then(meta).then(" SET generation = ");
         let save = save.with(SqlArg::Int(generation)).then(", server = ").with(SqlArg::Text(identity));
-        link.execute(save).await?;
+        link.tell(save).await?;
     }
     link.execute_text("COMMIT").await?;
     Ok(u16::try_from(generation).unwrap_or(u16::MAX))
@@ -168,8 +181,11 @@ pub(super) async fn raise_generation(
     config: &SqlConfig,
     lost: u16,
 ) -> Result<(), Error> {
-    let update = SqlStatement::new(config.dialect, "UPDATE ").then(&config.tables.meta);
+    let TableNames { meta, order, .. } = &config.tables;
+    // No hot transaction of the earlier generation may still go on.
+    let update = SqlStatement::new(config.dialect, format!("{}{}", order.queue, order.close_gate));
+    let update = update.then("UPDATE ").then(meta);
     let update =
         update.then(" SET generation = GREATEST(generation, ").with(SqlArg::Int(i64::from(lost) + 1));
-    link.execute(update.then(")")).await.map(drop)
+    link.tell(update.then(")")).await.map(drop)
 }

@@ -4,28 +4,27 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use evenkeel_core::registry::Revision;
-use tokio::sync::watch;
 
-use super::config::{NOTICE_PUSHED, POLL, SqlConfig};
+use super::config::{NOTICE_PUSHED, OrderSeen, POLL, SqlConfig};
 #[cfg(feature = "postgres")]
 use super::connection::SqlTarget;
 use super::reader::SqlReaders;
 
 /// Starts listening; ends with the engine.
-pub(super) fn start(config: Arc<SqlConfig>, readers: &Arc<SqlReaders>, bell: &Arc<watch::Sender<Revision>>) {
-    tokio::spawn(listen(config, Arc::downgrade(readers), Arc::downgrade(bell)));
+pub(super) fn start(config: Arc<SqlConfig>, readers: &Arc<SqlReaders>, seen: &Arc<OrderSeen>) {
+    tokio::spawn(listen(config, Arc::downgrade(readers), Arc::downgrade(seen)));
 }
 
-async fn listen(config: Arc<SqlConfig>, readers: Weak<SqlReaders>, bell: Weak<watch::Sender<Revision>>) {
+async fn listen(config: Arc<SqlConfig>, readers: Weak<SqlReaders>, seen: Weak<OrderSeen>) {
     let mut listener = SqlListener::default();
     loop {
-        let (Some(asked), Some(rung)) = (readers.upgrade(), bell.upgrade()) else { return };
+        let (Some(asked), Some(rung)) = (readers.upgrade(), seen.upgrade()) else { return };
         // A server that is away is polled again, and a caller that commits gets the error meanwhile.
         if let Ok(revision) = asked.revision().await {
-            rung.send_if_modified(|rung| revision > std::mem::replace(rung, revision.max(*rung)));
+            rung.ring(revision);
         }
         drop((asked, rung));
-        listener.wait_for_change(&config, &readers, &bell).await;
+        listener.wait_for_change(&config, &readers, &seen).await;
     }
 }
 
@@ -42,17 +41,15 @@ impl SqlListener {
         &mut self,
         config: &SqlConfig,
         readers: &Weak<SqlReaders>,
-        bell: &Weak<watch::Sender<Revision>>,
+        seen: &Weak<OrderSeen>,
     ) {
         match &config.target {
             #[cfg(feature = "postgres")]
-            SqlTarget::Postgres(options) => {
-                self.wait_for_notify(options, &config.tables.channel, readers, bell).await;
+            SqlTarget::Postgres(options) if config.listens => {
+                self.wait_for_notify(options, &config.tables.channel, readers, seen).await;
             }
-            #[cfg(feature = "mysql")]
-            SqlTarget::MySql(_) if readers.strong_count() == 0 => {}
-            #[cfg(feature = "mysql")]
-            SqlTarget::MySql(_) => tokio::time::sleep(span(POLL)).await,
+            _ if readers.strong_count() == 0 => {}
+            _ => tokio::time::sleep(span(POLL)).await,
         }
     }
 
@@ -62,7 +59,7 @@ impl SqlListener {
         options: &sqlx::postgres::PgConnectOptions,
         channel: &str,
         readers: &Weak<SqlReaders>,
-        bell: &Weak<watch::Sender<Revision>>,
+        seen: &Weak<OrderSeen>,
     ) {
         // A notification may be lost, so polling goes on, less often.
         let patience = span(NOTICE_PUSHED);
@@ -72,7 +69,7 @@ impl SqlListener {
             let wait = if connected.is_some() { patience } else { span(POLL) };
             // Only a connection opened afterwards, and to the adopted server, may be trusted.
             let known = match readers.upgrade() {
-                Some(readers) if connected.is_some() => readers.open().await.is_ok(),
+                Some(readers) if connected.is_some() => readers.reopen().await.is_ok(),
                 _ => false,
             };
             self.listener = connected.filter(|_| known);
@@ -90,7 +87,7 @@ impl SqlListener {
                     last = last.max(said(&word));
                 }
                 // Any user of this database can send notifications, so they only trigger a poll.
-                if last > bell.upgrade().map(|bell| *bell.borrow()) {
+                if last > seen.upgrade().map(|seen| *seen.bell.borrow()) {
                     return Ok(true);
                 }
             }

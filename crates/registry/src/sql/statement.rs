@@ -28,13 +28,16 @@ pub enum SqlArg<'a> {
     Text(&'a str),
     /// Bytes.
     Bytes(&'a [u8]),
+    /// An integer behind one that the transaction has set at PostgreSQL. Only as text.
+    BehindBase(i64),
 }
 
 /// A statement and its arguments.
 #[derive(Clone, Debug)]
 pub struct SqlStatement<'a> {
     numbered: bool,
-    text: String,
+    /// The text before each argument, and behind the last.
+    text: Vec<String>,
     args: Vec<SqlArg<'a>>,
 }
 
@@ -42,13 +45,13 @@ impl<'a> SqlStatement<'a> {
     /// Begins with text; `numbered` is the server's [`SqlDialect::numbered`].
     #[must_use]
     pub fn of(numbered: bool, text: impl Into<String>) -> Self {
-        Self { numbered, text: text.into(), args: Vec::new() }
+        Self { numbered, text: vec![text.into()], args: Vec::new() }
     }
 
     /// Appends text.
     #[must_use]
     pub fn then(mut self, text: &str) -> Self {
-        self.text.push_str(text);
+        self.add(text);
         self
     }
 
@@ -83,7 +86,7 @@ impl<'a> SqlStatement<'a> {
     pub fn rows<const N: usize>(mut self, rows: impl IntoIterator<Item = [SqlArg<'a>; N]>) -> Self {
         for (i, row) in rows.into_iter().enumerate() {
             if i > 0 {
-                self.text.push_str(", ");
+                self.add(", ");
             }
             self.row(row);
         }
@@ -91,29 +94,110 @@ impl<'a> SqlStatement<'a> {
     }
 
     fn row(&mut self, args: impl IntoIterator<Item = SqlArg<'a>>) {
-        self.text.push('(');
+        self.add("(");
         for (i, arg) in args.into_iter().enumerate() {
             if i > 0 {
-                self.text.push_str(", ");
+                self.add(", ");
             }
             self.push(arg);
         }
-        self.text.push(')');
+        self.add(")");
     }
 
     fn push(&mut self, arg: SqlArg<'a>) {
         self.args.push(arg);
-        match self.numbered {
-            // Writing to a text cannot fail.
-            true => drop(write!(self.text, "${}", self.args.len())),
-            false => self.text.push('?'),
+        self.text.push(String::new());
+    }
+
+    fn add(&mut self, text: &str) {
+        if let Some(last) = self.text.last_mut() {
+            last.push_str(text);
         }
     }
 
-    /// The text and the arguments in order.
+    /// The text with placeholders, and the arguments in order.
     #[must_use]
     pub fn into_parts(self) -> (String, Vec<SqlArg<'a>>) {
-        (self.text, self.args)
+        let mut text = String::new();
+        for (i, part) in self.text.iter().enumerate() {
+            match (i, self.numbered) {
+                (0, _) => {}
+                // Writing to a text cannot fail.
+                (_, true) => {
+                    let _ = write!(text, "${i}");
+                }
+                (_, false) => text.push('?'),
+            }
+            text.push_str(part);
+        }
+        (text, self.args)
+    }
+
+    /// The text with its arguments spelt out, so that several statements can be sent as one request.
+    #[must_use]
+    pub fn into_text(self) -> String {
+        let mut parts = self.text.iter();
+        let mut text = parts.next().cloned().unwrap_or_default();
+        for (arg, part) in self.args.iter().zip(parts) {
+            spell(&mut text, arg, self.numbered);
+            text.push_str(part);
+        }
+        text
+    }
+}
+
+/// The transaction's own setting of [`SqlArg::BehindBase`].
+pub(super) const BASE: &str = "evenkeel.base";
+
+/// Appends an argument as a literal that means the same under every setting of a server.
+fn spell(text: &mut String, arg: &SqlArg<'_>, is_postgres: bool) {
+    match (arg, is_postgres) {
+        // A negative number is not a literal, and PostgreSQL takes a small one for a short integer.
+        (SqlArg::Int(number) | SqlArg::Maybe(Some(number)), true) => {
+            let _ = write!(text, "({number}::bigint)");
+        }
+        (SqlArg::Int(number) | SqlArg::Maybe(Some(number)), false) => {
+            let _ = write!(text, "({number})");
+        }
+        (SqlArg::BehindBase(number), _) => {
+            let _ = write!(text, "(current_setting('{BASE}')::bigint + {number})");
+        }
+        (SqlArg::Maybe(None), true) => text.push_str("NULL::bigint"),
+        (SqlArg::Maybe(None), false) => text.push_str("NULL"),
+        (SqlArg::Text(value), true) => {
+            text.push_str("E'");
+            for letter in value.chars() {
+                if matches!(letter, '\'' | '\\') {
+                    text.push('\\');
+                }
+                text.push(letter);
+            }
+            text.push('\'');
+        }
+        (SqlArg::Bytes(value), true) => {
+            text.push_str("E'\\\\x");
+            hex(text, value);
+            text.push_str("'::bytea");
+        }
+        (SqlArg::Text(value), false) => {
+            text.push_str("x'");
+            hex(text, value.as_bytes());
+            text.push('\'');
+        }
+        (SqlArg::Bytes(value), false) => {
+            text.push_str("x'");
+            hex(text, value);
+            text.push('\'');
+        }
+    }
+}
+
+fn hex(text: &mut String, bytes: &[u8]) {
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    text.reserve(bytes.len() * 2);
+    for byte in bytes {
+        text.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
     }
 }
 
@@ -143,6 +227,18 @@ pub fn pieces<T>(rows: &[T], weight: impl Fn(&T) -> usize) -> Vec<&[T]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arguments_are_placeholders_or_literals() {
+        let args =
+            [SqlArg::Int(-7), SqlArg::Maybe(None), SqlArg::Text("a'b\\c?$1"), SqlArg::Bytes(&[0, 255])];
+        let statement = |numbered| SqlStatement::of(numbered, "VALUES ").rows([args]).then(";");
+        assert_eq!(statement(true).into_parts().0, "VALUES ($1, $2, $3, $4);");
+        assert_eq!(statement(false).into_parts().0, "VALUES (?, ?, ?, ?);");
+        let postgres = r"VALUES ((-7::bigint), NULL::bigint, E'a\'b\\c?$1', E'\\x00ff'::bytea);";
+        assert_eq!(statement(true).into_text(), postgres);
+        assert_eq!(statement(false).into_text(), "VALUES ((-7), NULL, x'6127625c633f2431', x'00ff');");
+    }
 
     #[test]
     fn pieces_are_few_lengths_and_hold_everything() {

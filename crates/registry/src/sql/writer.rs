@@ -1,22 +1,21 @@
 //! The writer task of a process: all waiting requests go into one transaction, and are answered after `COMMIT`.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::registry::{Change, LeaseGrant, Revision, TxnOutcome};
-use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{Revision, Txn};
 use sqlx::Error;
-use tokio::sync::watch;
 
 use super::clock_step::{self, ClockObservation, LOOK};
-use super::config::{BYTES_MAX, PATIENCE, SqlConfig, SqlLimits, SqlServerIdentity};
+use super::config::{BYTES_MAX, OrderSeen, PATIENCE, SqlConfig, SqlLimits, SqlServerIdentity};
 use super::connection::{SqlConnection, timeout_error};
 use super::errors::{self, SqlRemedy};
+use super::group::{CounterReading, GroupError, GroupResult, KnownRevisions, apply_group, read_counter};
+use super::hot::{self, HotGroup};
 use super::layout;
-use super::snapshot::SqlSnapshot;
-use super::state::{SqlReply, SqlState, SqlTxnResult};
-use super::statement::SqlStatement;
+use super::reader::SqlLine;
+use super::snapshot::{HotGate, SqlSnapshot};
 use crate::RegistryError;
 use crate::queue::{GroupLimits, LastError, WriteQueue, WriteRequest, WriterHandle, write_queue};
 
@@ -33,25 +32,27 @@ const QUIET: Duration = Duration::from_secs(2);
 
 /// Starts the task, which announces the revision after each commit.
 pub(super) fn start(
-    (link, sight): (SqlConnection, ClockObservation),
+    (line, sight): (Arc<SqlLine>, ClockObservation),
     config: Arc<SqlConfig>,
     limits: SqlLimits,
     adopted: Arc<SqlServerIdentity>,
-    bell: Arc<watch::Sender<Revision>>,
+    seen: Arc<OrderSeen>,
 ) -> WriterHandle {
     let (asker, queue) = write_queue(MOST);
     let trouble = queue.last_error.clone();
-    let link = Some(link);
     let writer = SqlWriter {
-        connection: link,
+        line,
+        connection: None,
         config,
         limits,
         adopted,
         observation: sight,
         failure: None,
         last_error: trouble,
-        bell,
+        seen,
         last_answered: Revision::default(),
+        last_ordered: Revision::default(),
+        last_hot: None,
     };
     tokio::spawn(writer.run(queue));
     asker
@@ -62,6 +63,8 @@ const REPLACED: &str = "the registry was given a new generation, as after a rest
 
 /// The state of the task.
 struct SqlWriter {
+    /// Where the connection is when it is not its turn.
+    line: Arc<SqlLine>,
     connection: Option<SqlConnection>,
     config: Arc<SqlConfig>,
     limits: SqlLimits,
@@ -71,9 +74,12 @@ struct SqlWriter {
     /// Why nothing is done any more.
     failure: Option<WriterFailure>,
     last_error: Arc<LastError>,
-    bell: Arc<watch::Sender<Revision>>,
-    /// The last revision in an answer of this process.
+    seen: Arc<OrderSeen>,
+    /// The last revision in an answer of this process, and the last ordered one.
     last_answered: Revision,
+    last_ordered: Revision,
+    /// The last hot entry that it wrote beside others.
+    last_hot: Option<(Key, Revision)>,
 }
 
 /// The permanent failure of the writer.
@@ -83,50 +89,24 @@ struct WriterFailure {
     raise_generation: bool,
 }
 
-/// The result of a group.
-struct GroupResult {
-    replies: Vec<SqlReply>,
-    revision: Revision,
-    now: i64,
-    next_end: Option<Millis>,
-}
-
-/// The known position of the order.
-#[derive(Clone, Copy)]
-struct KnownRevisions {
-    /// The revision that only a restore can undo.
-    durable: Revision,
-    /// The revision that the server has shown this process.
-    announced: Revision,
-}
-
-/// Why a group was not done.
-enum GroupError {
-    /// It failed before the commit.
-    BeforeCommit(Error),
-    /// It failed at the commit: the outcome is unknown.
-    AtCommit(Error),
-    /// It failed before anything was sent, and for good.
-    Stopped(RegistryError),
-    /// Before any write: the order stands here, before what was answered.
-    WentBack(Revision),
-    /// Before any write: another node saw the server rolled back, and began a new generation.
-    Replaced,
-}
-
 impl SqlWriter {
     async fn run(mut self, mut queue: WriteQueue) {
         loop {
-            match tokio::time::timeout(LOOK, queue.wait()).await {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(_) => {
-                    self.check_server().await;
-                    continue;
-                }
+            let asked = tokio::time::timeout(LOOK, queue.wait()).await;
+            if asked == Ok(false) {
+                return;
             }
-            let group = queue.take_group();
-            self.serve(group).await;
+            let mut line = self.line.clone().lock_owned().await;
+            self.connection = line.take();
+            // Hot transactions alone show neither the server's clock nor how far the others have come.
+            if asked.is_err() || self.observation.is_old(clock_step::mono()) {
+                self.check_server().await;
+            }
+            if asked.is_ok() {
+                let group = queue.take_group();
+                self.serve(group).await;
+            }
+            *line = self.connection.take();
         }
     }
 
@@ -135,6 +115,7 @@ impl SqlWriter {
         if self.failure.as_ref().is_some_and(|end| end.raise_generation) {
             self.serve(Vec::new()).await;
         }
+        let known = self.known();
         let Some(link) = &mut self.connection else {
             // Now, for the next request should not wait for it; and a reported error should be followed by its end.
             if self.failure.is_none() {
@@ -142,10 +123,12 @@ impl SqlWriter {
             }
             return;
         };
-        let (known, asked) = (*self.bell.borrow(), clock_step::mono());
+        let asked = clock_step::mono();
         match tokio::time::timeout(QUIET, read_counter(link, &self.config)).await {
-            Ok(Ok(CounterReading { revision, generation, now })) => {
-                let ours = revision >= known && generation <= i64::from(self.limits.facts.generation);
+            Ok(Ok(CounterReading { ordered, position, generation, now })) => {
+                let ours = position >= known.announced.max(known.answered)
+                    && ordered >= known.ordered
+                    && generation <= i64::from(self.limits.facts.generation);
                 match self.observation.observe(now, asked, clock_step::mono()) {
                     Some(sight) if ours => self.observation = sight,
                     _ => self.serve(Vec::new()).await,
@@ -155,8 +138,56 @@ impl SqlWriter {
         }
     }
 
+    /// How far the order is known to have come.
+    fn known(&self) -> KnownRevisions {
+        let ordered = match self.config.dialect.durable_before_visible {
+            true => self.seen.ordered(),
+            false => self.last_ordered,
+        };
+        KnownRevisions {
+            ordered,
+            answered: self.last_answered,
+            announced: *self.seen.bell.borrow(),
+            hot: self.last_hot.clone(),
+        }
+    }
+
+    /// Makes the hot transactions of a group that has no others. Returns what is left for an ordered transaction, which
+    /// also opens connections, waits for locks again and says why something is refused.
+    async fn serve_hot(&mut self, group: Vec<WriteRequest>) -> Option<Vec<WriteRequest>> {
+        if self.failure.is_some() || self.config.tables.order.sequence.is_none() {
+            return Some(group);
+        }
+        let Some(hot) = HotGroup::of(&group, &self.limits) else { return Some(group) };
+        let request = hot.request(&self.config, &self.known(), self.limits.facts.generation);
+        let Some(link) = &mut self.connection else { return Some(group) };
+        let made = match tokio::time::timeout(PATIENCE, link.ask_all(&request)).await {
+            Ok(Ok(answers)) => hot.made(answers),
+            Ok(Err((_, error))) if errors::is_rolled_back(&error) => return Some(group),
+            Ok(Err((_, error))) => Err(error),
+            Err(_) => Err(timeout_error("no answer", PATIENCE)),
+        };
+        match made {
+            Ok(made) => {
+                self.last_hot = hot.last(&made).or(self.last_hot.take());
+                self.last_answered = made.iter().flatten().copied().fold(self.last_answered, Ord::max);
+                let rest = hot::answer(group, made);
+                if rest.is_empty() {
+                    self.last_error.set(None);
+                }
+                Some(rest).filter(|rest| !rest.is_empty())
+            }
+            Err(error) => {
+                self.connection = None;
+                self.fail(group, &self.explain(&error));
+                None
+            }
+        }
+    }
+
     /// Applies a group, or its parts separately if one of them is at fault.
     async fn serve(&mut self, group: Vec<WriteRequest>) {
+        let Some(group) = self.serve_hot(group).await else { return };
         let Some((group, error)) = self.serve_together(group).await else { return };
         if group.len() < 2 {
             self.fail(group, &error);
@@ -174,14 +205,20 @@ impl SqlWriter {
         &mut self,
         group: Vec<WriteRequest>,
     ) -> Option<(Vec<WriteRequest>, RegistryError)> {
+        let mut gate = self.gate(&group);
         for left in (0..TRIES).rev() {
-            let tried = self.try_once(&group).await;
+            let mut tried = self.try_once(&group, gate).await;
+            if matches!(tried, Err(GroupError::GateOpen)) {
+                gate = HotGate::Early;
+                if !self.roll_back().await {
+                    self.connection = None;
+                }
+                tried = self.try_once(&group, gate).await;
+            }
             let error = match tried {
                 Ok(done) => {
                     self.last_error.set(None);
-                    self.bell.send_if_modified(|rung| {
-                        done.revision > std::mem::replace(rung, done.revision.max(*rung))
-                    });
+                    self.seen.ring(done.revision);
                     done.reply(group);
                     return None;
                 }
@@ -203,12 +240,16 @@ impl SqlWriter {
                     self.fail(group, &why);
                     return None;
                 }
+                // The server has reported that it rolled back everything.
+                Err(GroupError::AtCommit(error)) if errors::remedy(&error) == SqlRemedy::Retry => error,
                 Err(GroupError::AtCommit(error)) => {
                     self.connection = None;
                     self.fail(group, &self.explain(&error));
                     return None;
                 }
                 Err(GroupError::BeforeCommit(error)) => error,
+                // Not again, for the gate was closed.
+                Err(GroupError::GateOpen) => Error::WorkerCrashed,
             };
             let remedy = errors::remedy(&error);
             if remedy == SqlRemedy::Reconnect || !self.roll_back().await {
@@ -239,45 +280,42 @@ impl SqlWriter {
         tokio::time::timeout(QUIET, link.execute_text("ROLLBACK")).await.is_ok_and(|said| said.is_ok())
     }
 
-    async fn try_once(&mut self, group: &[WriteRequest]) -> Result<GroupResult, GroupError> {
+    /// Who names no hot entry need not keep hot transactions waiting while it reads.
+    fn gate(&self, group: &[WriteRequest]) -> HotGate {
+        let is_cold = |ask: &WriteRequest| match ask {
+            WriteRequest::Commit(txns, _) => txns.iter().flat_map(Txn::keys).all(Key::is_cold),
+            _ => true,
+        };
+        match self.config.tables.order.sequence.is_some() && group.iter().all(is_cold) {
+            true => HotGate::Late,
+            false => HotGate::Early,
+        }
+    }
+
+    async fn try_once(&mut self, group: &[WriteRequest], gate: HotGate) -> Result<GroupResult, GroupError> {
         if self.failure.is_some() {
             return Err(GroupError::Stopped(self.stop_reason().await));
         }
         if self.connection.is_none() {
             self.connection = Some(self.connect().await.map_err(GroupError::Stopped)?);
         }
+        let known = self.known();
         let Some(link) = &mut self.connection else {
             return Err(GroupError::BeforeCommit(Error::WorkerCrashed));
         };
-        let mut snapshot =
-            SqlSnapshot { connection: link, dialect: self.config.dialect, tables: &self.config.tables };
-        let heard = *self.bell.borrow();
-        let known = KnownRevisions {
-            durable: if self.config.dialect.durable_before_visible { heard } else { self.last_answered },
-            announced: heard,
-        };
-        let work = tokio::time::timeout(
-            PATIENCE,
-            apply_group(&mut snapshot, self.limits, &self.observation, group, known),
-        )
-        .await;
-        let (done, observation) = match work {
-            Ok(done) => done?,
-            // A begun transaction ends with the connection.
-            Err(_) => return Err(GroupError::Stopped(self.explain(&timeout_error("no answer", PATIENCE)))),
-        };
-        match tokio::time::timeout(PATIENCE, snapshot.connection.execute_text("COMMIT")).await {
-            Ok(Ok(())) => {
+        let mut snapshot = SqlSnapshot { connection: link, config: &self.config };
+        let work = apply_group(&mut snapshot, self.limits, &self.observation, group, &known, gate);
+        match tokio::time::timeout(PATIENCE, work).await {
+            Ok(done) => {
+                let (done, observation) = done?;
                 // Not earlier: an unhandled step must not count as handled.
                 self.observation = observation;
                 self.last_answered = self.last_answered.max(done.revision);
+                self.last_ordered = self.last_ordered.max(done.ordered);
+                self.seen.note_ordered(done.ordered);
                 Ok(done)
             }
-            // The server has reported that it rolled back everything.
-            Ok(Err(error)) if errors::remedy(&error) == SqlRemedy::Retry => {
-                Err(GroupError::BeforeCommit(error))
-            }
-            Ok(Err(error)) => Err(GroupError::AtCommit(error)),
+            // A begun transaction ends with the connection; if it was at its commit, nothing says how.
             Err(_) => Err(GroupError::AtCommit(timeout_error("no answer", PATIENCE))),
         }
     }
@@ -294,7 +332,7 @@ impl SqlWriter {
     /// Stops after the server was rolled back, as by a copy of its data. The server cannot know, so this process raises
     /// the generation: tokens and revisions given since that copy must not be given again.
     async fn stop_went_back(&mut self, revision: Revision) -> RegistryError {
-        let known = *self.bell.borrow();
+        let known = *self.seen.bell.borrow();
         let why =
             format!("the registry went back from revision {known} to {revision}: start this node again");
         self.failure
@@ -324,114 +362,5 @@ impl SqlWriter {
 
     fn explain(&self, error: &Error) -> RegistryError {
         errors::explain(&self.config.label, error)
-    }
-}
-
-/// Applies a group in a transaction, all but the `COMMIT`.
-async fn apply_group(
-    snapshot: &mut SqlSnapshot<'_>,
-    limits: SqlLimits,
-    observation: &ClockObservation,
-    group: &[WriteRequest],
-    known: KnownRevisions,
-) -> Result<(GroupResult, ClockObservation), GroupError> {
-    let (found, generation) = snapshot.begin().await.map_err(GroupError::BeforeCommit)?;
-    if found.revision < known.durable {
-        return Err(GroupError::WentBack(found.revision));
-    }
-    let mut before = found.clone();
-    if before.revision < known.announced {
-        // Some saw revisions that the server then lost in a crash, unanswered. So one is skipped, and they list again.
-        before.revision = Revision(known.announced.0 + 1);
-        before.forgotten = before.revision;
-    }
-    if generation > i64::from(limits.facts.generation) {
-        return Err(GroupError::Replaced);
-    }
-    let read = snapshot.read(limits, before, observation, group).await;
-    let (mut state, seen) = read.map_err(GroupError::BeforeCommit)?;
-    state.end_expired();
-    let mut answers: Vec<_> = group.iter().map(|ask| state.apply(ask)).collect();
-    load_values(snapshot, &mut answers).await.map_err(GroupError::BeforeCommit)?;
-    snapshot.write(&mut state, &found).await.map_err(GroupError::BeforeCommit)?;
-    let granted = answers.iter().any(|answer| matches!(answer, SqlReply::Granted(Some(_))));
-    let SqlState { now, meta, .. } = state;
-    let next_end =
-        if granted { snapshot.next_end(now).await.map_err(GroupError::BeforeCommit)? } else { None };
-    let next_end = next_end.map(|end| end.max(clock_step::earliest_end(meta.clock, now)));
-    Ok((GroupResult { replies: answers, revision: meta.revision, now, next_end }, seen))
-}
-
-/// The position of the order, its generation, and the time by the server's clock.
-struct CounterReading {
-    revision: Revision,
-    generation: i64,
-    now: i64,
-}
-
-async fn read_counter(link: &mut SqlConnection, config: &SqlConfig) -> Result<CounterReading, Error> {
-    let select = format!("SELECT revision, generation, {} FROM ", config.dialect.sql.now);
-    let row = link.query_one(SqlStatement::new(config.dialect, select).then(&config.tables.meta)).await?;
-    Ok(CounterReading { revision: row.revision(0)?, generation: row.int(1)?, now: row.int(2)? })
-}
-
-/// Reads the values for refusals. Nothing has been written yet, so the table has them as they were found.
-async fn load_values(snapshot: &mut SqlSnapshot<'_>, answers: &mut [SqlReply]) -> Result<(), Error> {
-    let told = answers.iter_mut().filter_map(|answer| match answer {
-        SqlReply::Txns(verdicts) => Some(verdicts),
-        SqlReply::Granted(_) | SqlReply::Closed => None,
-    });
-    let refused = told.flatten().filter_map(|verdict| match verdict {
-        SqlTxnResult::Refused(found, _) => Some(found),
-        SqlTxnResult::Applied(_) => None,
-    });
-    let mut bare: Vec<_> = refused
-        .flatten()
-        .filter_map(|(key, head)| head.as_mut().filter(|head| head.value.is_none()).map(|head| (&*key, head)))
-        .collect();
-    let keys: BTreeSet<_> = bare.iter().map(|(key, _)| (*key).clone()).collect();
-    let values = snapshot.values(&keys.into_iter().collect::<Vec<_>>()).await?;
-    for (key, head) in &mut bare {
-        head.value = Some(values.get(*key).cloned().ok_or(Error::RowNotFound)?);
-    }
-    Ok(())
-}
-
-impl GroupResult {
-    /// Answers the requests. The callers may be gone.
-    fn reply(self, group: Vec<WriteRequest>) {
-        let Self { replies: answers, now, next_end, .. } = self;
-        let granted = |(lease, ttl)| LeaseGrant { lease, ttl, clock: Some(Wall(now)), next_end };
-        for (ask, answer) in group.into_iter().zip(answers) {
-            match (ask, answer) {
-                (WriteRequest::Open(_, reply), SqlReply::Granted(Some(lease))) => {
-                    drop(reply.send(Ok(granted(lease))))
-                }
-                (WriteRequest::Renew(_, reply), SqlReply::Granted(lease)) => {
-                    drop(reply.send(Ok(lease.map(granted))))
-                }
-                (WriteRequest::Close(_, reply), SqlReply::Closed) => drop(reply.send(Ok(()))),
-                (WriteRequest::Commit(_, reply), SqlReply::Txns(verdicts)) => {
-                    reply.send(verdicts.into_iter().map(outcome).collect());
-                }
-                (ask, _) => {
-                    ask.fail(&RegistryError::Fatal("the registry's writer answered another question".into()));
-                }
-            }
-        }
-    }
-}
-
-fn outcome(verdict: SqlTxnResult) -> TxnOutcome {
-    match verdict {
-        SqlTxnResult::Applied(revision) => TxnOutcome::Applied(revision),
-        SqlTxnResult::Refused(found, revision) => {
-            let change = |(key, head): (_, Option<super::state::EntryHead>)| Change {
-                key,
-                entry: head.and_then(super::state::EntryHead::entry),
-                revision,
-            };
-            TxnOutcome::Refused(found.into_iter().map(change).collect())
-        }
     }
 }

@@ -14,7 +14,8 @@ async fn a_user_without_rights_is_told_which_and_one_with_few_can_work(kind: Sql
     let (user, rights) = match kind {
         SqlServerKind::Postgres => (
             "CREATE ROLE worker LOGIN",
-            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO worker",
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO worker; \
+             GRANT SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA public TO worker",
         ),
         SqlServerKind::MySql => (
             "CREATE USER worker; CREATE DATABASE elsewhere; GRANT SELECT ON evenkeel.* TO worker",
@@ -31,6 +32,7 @@ async fn a_user_without_rights_is_told_which_and_one_with_few_can_work(kind: Sql
     let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
     let mut feed = registry.watch(Revision(0)).await.unwrap();
     made(&registry, vec![put("a", "1"), put_by(lease, "b")]).await;
+    assert!(matches!(commit(&registry, once("run/j/claim")).await, TxnOutcome::Applied(_)));
     let told = tokio::time::timeout(LONG, feed.next()).await.unwrap().unwrap();
     assert_eq!(told.changes.len(), 2);
     registry.close(lease).await.unwrap();

@@ -86,12 +86,15 @@ async fn readings(kind: SqlServerKind) {
 
     // The connection was kept, and could have been dead for long: so it is asked again on a new one, and nobody is told.
     let far = connect(&server.url_at(cutter.port, "lost")).await.unwrap();
-    cutter.set("read-by-its-name", AnswerFault::Cut);
+    // MySQL gets keys as hexadecimal digits.
+    let word =
+        if kind == SqlServerKind::Postgres { "read-by-its-name" } else { "726561642d62792d6974732d6e616d65" };
+    cutter.set(word, AnswerFault::Cut);
     let found = far.read(vec![key("job/read-by-its-name")]).await.unwrap().remove(0).entry.unwrap();
     cutter.sprung(1).await;
     assert_eq!((found.revision, &*found.value), (made, &b"1"[..]));
-    // The beginning of a listing, its rows, and its end, which are sent as text the first time.
-    for (nth, word) in ["REPEATABLE READ", "SELECT k, revision", "COMMIT"].into_iter().enumerate() {
+    // The beginning of a listing, its rows, and the changes since.
+    for (nth, word) in ["SELECT revision", "ORDER BY k", "c.gone"].into_iter().enumerate() {
         let far = connect(&server.url_at(cutter.port, "lost")).await.unwrap();
         cutter.set(word, AnswerFault::Cut);
         let listed = far.list().await.unwrap().changes;

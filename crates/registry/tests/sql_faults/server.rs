@@ -345,7 +345,7 @@ fn is_root() -> bool {
 }
 
 /// A command that runs as somebody whom PostgreSQL accepts.
-fn command(kind: SqlServerKind, program: &Path) -> Command {
+pub(crate) fn command(kind: SqlServerKind, program: &Path) -> Command {
     if kind != SqlServerKind::Postgres || !is_root() {
         return Command::new(program);
     }

@@ -1,0 +1,185 @@
+//! Hot transactions of PostgreSQL when connections are cut, writers freeze and servers go back.
+
+use super::*;
+
+const KEY: &str = "run/j/claim";
+
+/// Replaces the run state, or creates it.
+fn claim(known: Option<Revision>, value: &str) -> Txn {
+    let guard = known.map_or_else(|| Guard::Absent(key(KEY)), |known| Guard::At(key(KEY), known));
+    Txn { guards: vec![guard], writes: vec![put(KEY, value)] }
+}
+
+async fn claimed(registry: &SqlRegistry, known: Option<Revision>, value: &str) -> Revision {
+    match commit(registry, claim(known, value)).await {
+        TxnOutcome::Applied(revision) => revision,
+        other => panic!("should have been made: {other:?} {:?}", registry.last_error()),
+    }
+}
+
+/// proves: I46
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
+async fn a_hot_answer_that_is_lost_is_settled_by_sending_again() {
+    let Some(server) = SqlServer::start(SqlServerKind::Postgres, &[]).await else { return };
+    let cutter = FaultProxy::start(server.port).await;
+    let registry = connect(&server.url_at(cutter.port, "hot")).await.unwrap();
+    let mut known = None;
+    for (nth, word) in ["created AS", "replaced AS"].into_iter().enumerate() {
+        let value = nth.to_string();
+        cutter.set(word, AnswerFault::Cut);
+        assert_eq!(commit(&registry, claim(known, &value)).await, TxnOutcome::Unknown);
+        cutter.sprung(u32::try_from(nth).unwrap() + 1).await;
+        let TxnOutcome::Refused(found) = settled(&registry, &claim(known, &value)).await else {
+            panic!("made twice")
+        };
+        let entry = found[0].entry.clone().unwrap();
+        assert_eq!(&*entry.value, value.as_bytes());
+        assert!(known < Some(entry.revision));
+        known = Some(entry.revision);
+    }
+    assert_eq!(registry.last_error(), None);
+}
+
+/// Its locks end with its transaction, which the server ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
+async fn a_writer_that_is_frozen_holds_up_no_hot_one_for_long() {
+    let Some(server) = SqlServer::start(SqlServerKind::Postgres, &[]).await else { return };
+    let cutter = FaultProxy::start(server.port).await;
+    let other = connect(&server.url("held")).await.unwrap();
+    claimed(&other, None, "first").await;
+    best_within(Duration::from_secs(5), async |nth| {
+        let frozen = connect(&server.url_at(cutter.port, "held")).await.unwrap();
+        let known = entry(&other, KEY).await.unwrap().revision;
+        // One is stuck with the gate closed, the other in a request that needs nothing more from it.
+        let (word, stuck) = match nth % 2 {
+            0 => ("FOR UPDATE", once(&format!("cold{nth}"))),
+            _ => ("replaced AS", claim(Some(known), "stuck")),
+        };
+        cutter.set(word, AnswerFault::Hold);
+        let stuck = tokio::spawn(async move { commit(&frozen, stuck).await });
+        cutter.sprung(nth + 1).await;
+        let watch = Stopwatch::start();
+        let now = entry(&other, KEY).await.unwrap().revision;
+        claimed(&other, Some(now), "after").await;
+        let took = watch.elapsed();
+        assert_eq!(stuck.await.unwrap(), TxnOutcome::Unknown);
+        took
+    })
+    .await;
+}
+
+/// No ordered writer was there since the copy: only the run state shows it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
+async fn a_server_that_lost_hot_entries_alone_is_another_generation() {
+    let Some(mut server) = SqlServer::start(SqlServerKind::Postgres, &[]).await else { return };
+    let url = server.url("back");
+    let registry = connect(&url).await.unwrap();
+    made(&registry, vec![put("a", "1")]).await;
+    let first = claimed(&registry, None, "1").await;
+    server.copy().await;
+    settled(&registry, &claim(Some(first), "2")).await;
+    let second = entry(&registry, KEY).await.unwrap().revision;
+    let third = claimed(&registry, Some(second), "3").await;
+    server.go_back().await;
+    assert_eq!(commit(&registry, claim(Some(third), "4")).await, TxnOutcome::Unknown);
+    let told = until("the end", async || {
+        registry.last_error().filter(|told| matches!(&**told, RegistryError::Fatal(_)))
+    })
+    .await;
+    assert!(told.to_string().contains("went back"), "{told:?}");
+    let after = connect(&url).await.unwrap();
+    assert_eq!((registry.facts().generation, after.facts().generation), (0, 1));
+}
+
+/// As after a dump that lacks the sequence, or has an earlier one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
+async fn revisions_go_on_behind_all_entries_of_a_restored_database() {
+    let Some(server) = SqlServer::start(SqlServerKind::Postgres, &[]).await else { return };
+    let before = connect(&server.url("dump")).await.unwrap();
+    let mut known = None;
+    for nth in 0..5 {
+        known = Some(claimed(&before, known, &nth.to_string()).await);
+    }
+    drop(before);
+    for text in [
+        "CREATE TABLE dump_copy AS SELECT * FROM dump_meta",
+        "DROP TABLE dump_meta",
+        "ALTER TABLE dump_copy RENAME TO dump_meta",
+        "ALTER SEQUENCE dump_order RESTART",
+    ] {
+        server.sql(text).await;
+    }
+    let after = connect(&server.url("dump")).await.unwrap();
+    assert_eq!(after.facts().generation, 1);
+    let next = claimed(&after, known, "5").await;
+    assert!(Some(next) > known, "{next} after {known:?}");
+    assert!(made(&after, vec![put("a", "1")]).await > next);
+}
+
+/// A program that knows only the first layout would write beside hot transactions.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
+async fn the_second_layout_ends_programs_of_the_first_and_keeps_revisions() {
+    let Some(server) = SqlServer::start(SqlServerKind::Postgres, &[]).await else { return };
+    let before = connect(&server.url("second")).await.unwrap();
+    let first = made(&before, vec![put("a", "1")]).await;
+    server.sql("DROP SEQUENCE second_order").await;
+    server.sql("UPDATE second_meta SET layout = 1").await;
+    let after = connect(&server.url("second")).await.unwrap();
+    assert_eq!((before.facts().generation, after.facts().generation), (0, 1));
+    assert!(claimed(&after, None, "1").await > first);
+    assert_eq!(commit(&before, claim(None, "2")).await, TxnOutcome::Unknown);
+    assert!(matches!(before.last_error().as_deref(), Some(RegistryError::Fatal(_))));
+}
+
+/// A node of an earlier generation writes no run state either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
+async fn a_node_of_an_earlier_generation_writes_no_run_state() {
+    let Some(server) = SqlServer::start(SqlServerKind::Postgres, &[]).await else { return };
+    let before = connect(&server.url("moved")).await.unwrap();
+    let known = claimed(&before, None, "1").await;
+    server.sql("UPDATE moved_meta SET server = 'elsewhere'").await;
+    let after = connect(&server.url("moved")).await.unwrap();
+    assert_eq!(commit(&before, claim(Some(known), "2")).await, TxnOutcome::Unknown);
+    let told = before.last_error();
+    assert!(
+        matches!(told.as_deref(), Some(RegistryError::Fatal(why)) if why.contains("new generation")),
+        "{told:?}"
+    );
+    assert_eq!(entry(&after, KEY).await.unwrap().revision, known);
+}
+
+/// A fleet that starts at once: all are members in the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: a hundred nodes at once"]
+async fn a_hundred_nodes_join_at_once() {
+    let Some(server) = SqlServer::start(SqlServerKind::Postgres, &["max_connections=300"]).await else {
+        return;
+    };
+    for nodes in [50_usize, 100] {
+        let (url, watch) = (server.url(&format!("fleet{nodes}")), Stopwatch::start());
+        let joined: Vec<_> = (0..nodes).map(|node| tokio::spawn(join(url.clone(), node))).collect();
+        let mut registries = Vec::new();
+        for node in joined {
+            registries.push(node.await.unwrap());
+        }
+        eprintln!("{nodes} nodes joined within {:?}", watch.elapsed());
+        assert_eq!(registries[0].list().await.unwrap().changes.len(), nodes);
+    }
+}
+
+async fn join(url: EngineUrl, node: usize) -> SqlRegistry {
+    let registry = connect(&url).await.unwrap();
+    let lease = registry.open(Millis::secs(10)).await.unwrap().lease;
+    registry.list().await.unwrap();
+    let name = format!("node/n{node}");
+    let guards = vec![Guard::Open(lease), Guard::Absent(key(&name))];
+    let joins = Txn { guards, writes: vec![put_by(lease, &name)] };
+    assert!(matches!(commit(&registry, joins).await, TxnOutcome::Applied(_)));
+    registry
+}
