@@ -149,7 +149,7 @@ fn spec(n: usize) -> SpecRecord {
     let mut job = JobFile::new(name(n), "@every 1s", Work::Command(["/usr/bin/report".to_owned()].into()));
     job.placement = Placement::Dispatched;
     let since = Wall(START);
-    SpecRecord::Live(Box::new(Spec::new(Job::parse(job).unwrap(), 1, since)))
+    SpecRecord::Live(Box::new(Spec::new(Job::parse(job).expect("a valid job"), 1, since)))
 }
 
 fn info() -> MemberInfo {

@@ -163,7 +163,7 @@ fn spec(i: usize, version: u64) -> SpecRecord {
     };
     let argv = ["/usr/local/bin/report".to_owned(), format!("--customer={i}")];
     let job = JobFile::new(name(i), &schedule, Work::Command(argv.into()));
-    SpecRecord::Live(Box::new(Spec::new(Job::parse(job).unwrap(), version, Wall(START))))
+    SpecRecord::Live(Box::new(Spec::new(Job::parse(job).expect("a valid job"), version, Wall(START))))
 }
 
 fn info() -> MemberInfo {

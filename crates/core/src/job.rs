@@ -108,6 +108,7 @@ pub enum Work {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
     use alloc::string::{String, ToString};
 
     use super::*;
