@@ -37,14 +37,14 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-struct Node {
+struct FleetNode {
     registry: Arc<dyn Registry>,
     lease: LeaseId,
     born: Revision,
     name: usize,
 }
 
-async fn join(url: String, name: usize) -> Result<Node, Failure> {
+async fn join(url: String, name: usize) -> Result<FleetNode, Failure> {
     let registry = open(&url).await?;
     let lease = registry.open(TTL).await?.lease;
     let mut feed = registry.watch(registry.list().await?.revision).await?;
@@ -53,7 +53,7 @@ async fn join(url: String, name: usize) -> Result<Node, Failure> {
     let put = Write::Put { key: key.clone(), value: b"{}".as_slice().into(), owner: Some(lease) };
     let txn = Txn { guards: vec![Guard::Open(lease), Guard::Absent(key)], writes: vec![put] };
     match registry.commit(vec![txn]).await[..] {
-        [TxnOutcome::Applied(born)] => Ok(Node { registry, lease, born, name }),
+        [TxnOutcome::Applied(born)] => Ok(FleetNode { registry, lease, born, name }),
         ref other => Err(format!("could not join: {other:?} {:?}", registry.last_error()).into()),
     }
 }
@@ -88,7 +88,7 @@ async fn fleet(url: &str, engine: &str, nodes: usize, ordered: bool) -> Result<(
     Ok(())
 }
 
-impl Node {
+impl FleetNode {
     /// Fires its share of the jobs once a second, spread over the second, and keeps its lease and its load.
     async fn work(self, nodes: usize, ordered: bool) -> Result<Vec<Duration>, Failure> {
         let node = Arc::new(self);
