@@ -243,7 +243,9 @@ where
 /// Converts an argument for a file.
 fn to_sqlite<'a>(arg: &'a SqlArg<'_>) -> ToSqlOutput<'a> {
     ToSqlOutput::Borrowed(match arg {
-        SqlArg::Int(number) | SqlArg::Maybe(Some(number)) => ValueRef::Integer(*number),
+        SqlArg::Int(number) | SqlArg::Maybe(Some(number)) | SqlArg::BehindBase(number) => {
+            ValueRef::Integer(*number)
+        }
         SqlArg::Maybe(None) => ValueRef::Null,
         SqlArg::Text(text) => ValueRef::Text(text.as_bytes()),
         SqlArg::Bytes(bytes) => ValueRef::Blob(bytes),
