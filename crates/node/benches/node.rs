@@ -1,4 +1,4 @@
-//! What a whole node can do over SQLite: `cargo bench -p evenkeel --bench node -- steady|flood|burst|commands|starts|million`.
+//! What a whole node can do over SQLite: `cargo bench -p evenkeel --bench node -- steady|narrow|flood|burst|commands|starts|million`.
 //!
 //! Each part prints one line of figures. Without an argument all but `million` run.
 
@@ -28,7 +28,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// More than can be fired in a second.
 const FLOOD: usize = 50_000;
-const PARTS: [&str; 6] = ["steady", "flood", "burst", "commands", "starts", "million"];
+const PARTS: [&str; 7] = ["steady", "narrow", "flood", "burst", "commands", "starts", "million"];
 
 fn main() {
     evenkeel::guard::run_if_asked();
@@ -39,7 +39,8 @@ fn main() {
             let folder = tempfile::tempdir().unwrap();
             runtime.block_on(async {
                 match part {
-                    "steady" => steady(folder.path()).await,
+                    "steady" => steady(folder.path(), 2_000).await,
+                    "narrow" => steady(folder.path(), 1_000).await,
                     "flood" => flood(folder.path()).await,
                     "burst" => burst(folder.path()).await,
                     "commands" => commands(folder.path()).await,
@@ -71,11 +72,12 @@ fn lateness(seen: &FireLog) -> String {
     format!("lateness ms p50 {p50} p99 {p99} max {max}")
 }
 
-/// 1,000 jobs due on every second: how late do they start, and what does a fire cost?
-async fn steady(folder: &Path) {
+/// 1,000 jobs due on every second: how late do they start, and what does a fire cost, with slots to spare or with one for
+/// each job?
+async fn steady(folder: &Path, slots: u32) {
     let seen = Arc::new(FireLog::default());
     fill(&registry_url(folder), 1_000, "* * * * * *").await;
-    let node = evenkeel::open(config(folder, 2_000).with(seen.functions())).await.unwrap();
+    let node = evenkeel::open(config(folder, slots).with(seen.functions())).await.unwrap();
     until_held(&node, 1_000).await;
     sleep(Duration::from_secs(2)).await;
     let (before, cpu) = (revision(folder).await, cpu_seconds());
@@ -83,7 +85,7 @@ async fn steady(folder: &Path) {
     let (after, cpu) = (revision(folder).await, cpu_seconds() - cpu);
     let fires = seen.fires.load(Ordering::Relaxed);
     println!(
-        "steady: {:.0} fires/s, {}, {:.2} transactions a fire, {:.0} % of a core",
+        "steady, {slots} slots: {:.0} fires/s, {}, {:.2} transactions a fire, {:.0} % of a core",
         fires as f64 / 20.0,
         lateness(&seen),
         (after - before) as f64 / (fires as f64 * 22.0 / 20.0),
