@@ -18,6 +18,8 @@ use crate::{RegistryError, fits};
 pub(super) const POLL: Millis = Millis(100);
 
 pub(super) const NOTICE_PUSHED: Millis = Millis(1_000);
+/// The least time between two looks for news. The first of several changes is seen at once, the others together.
+pub(super) const NEWS_GAP: Millis = Millis(30);
 
 /// How long a server may take to describe itself, and for a query or a transaction.
 pub(super) const PATIENCE: Duration = Duration::from_secs(6);

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use evenkeel_core::registry::Revision;
 
-use super::config::{NOTICE_PUSHED, OrderSeen, POLL, SqlConfig};
+use super::config::{NEWS_GAP, NOTICE_PUSHED, OrderSeen, POLL, SqlConfig};
 #[cfg(feature = "postgres")]
 use super::connection::SqlTarget;
 use super::reader::SqlReaders;
+use crate::clock::Stopwatch;
 
 /// Starts listening; ends with the engine.
 pub(super) fn start(config: Arc<SqlConfig>, readers: &Arc<SqlReaders>, seen: &Arc<OrderSeen>) {
@@ -20,11 +21,14 @@ async fn listen(config: Arc<SqlConfig>, readers: Weak<SqlReaders>, seen: Weak<Or
     loop {
         let (Some(asked), Some(rung)) = (readers.upgrade(), seen.upgrade()) else { return };
         // A server that is away is polled again, and a caller that commits gets the error meanwhile.
+        let looked = Stopwatch::start();
         if let Ok(revision) = asked.revision().await {
             rung.ring(revision);
         }
         drop((asked, rung));
         listener.wait_for_change(&config, &readers, &seen).await;
+        // Many nodes that write at nearly the same moment cost each node one look, not one for each of them.
+        tokio::time::sleep(span(NEWS_GAP).saturating_sub(looked.elapsed())).await;
     }
 }
 
