@@ -158,14 +158,14 @@ impl SqlSnapshot<'_> {
         }
         let revision = spelling.spell(meta.revision);
         save = save.then(", revision = ").then(&revision);
-        let told = format!("({revision})::text");
+        let payload = format!("({revision})::text");
         if let Some(notify) = self.config.dialect.notify {
             save = save
                 .then(" RETURNING ")
                 .then(notify)
                 .then("(")
                 .with(SqlArg::Text(&self.config.tables.channel));
-            save = save.then(", ").then(&told).then(")");
+            save = save.then(", ").then(&payload).then(")");
         }
         texts.push(save.into_text());
         if let Some(sequence) = &self.config.tables.order.sequence {

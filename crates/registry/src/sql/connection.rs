@@ -161,8 +161,8 @@ impl SqlConnection {
         let sql = sqlx::raw_sql(AssertSqlSafe(text));
         macro_rules! gather {
             ($link:expr, $row:path) => {{
-                let mut told = sql.fetch_many($link);
-                while let Some(next) = told.next().await {
+                let mut stream = sql.fetch_many($link);
+                while let Some(next) = stream.next().await {
                     match next {
                         Ok(Either::Left(done)) => {
                             open.affected = done.rows_affected();

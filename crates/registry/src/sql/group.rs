@@ -160,11 +160,11 @@ pub(super) async fn read_counter(
 
 /// Reads the values for refusals. Nothing has been written yet, so the table has them as they were found.
 async fn load_values(snapshot: &mut SqlSnapshot<'_>, answers: &mut [SqlReply]) -> Result<(), Error> {
-    let told = answers.iter_mut().filter_map(|answer| match answer {
+    let results = answers.iter_mut().filter_map(|answer| match answer {
         SqlReply::Txns(verdicts) => Some(verdicts),
         SqlReply::Granted(_) | SqlReply::Closed => None,
     });
-    let refused = told.flatten().filter_map(|verdict| match verdict {
+    let refused = results.flatten().filter_map(|verdict| match verdict {
         SqlTxnResult::Refused(found, _) => Some(found),
         SqlTxnResult::Applied(_) => None,
     });

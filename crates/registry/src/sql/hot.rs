@@ -132,16 +132,16 @@ impl<'a> HotGroup<'a> {
             known.hot_now(config),
             known.hot_then()
         );
-        let mut told = "SELECT nth, revision FROM replaced".to_owned();
+        let mut select = "SELECT nth, revision FROM replaced".to_owned();
         if self.txns.iter().any(|txn| txn.replaces == 0) {
             text += &format!(
                 ", new AS MATERIALIZED (SELECT h.*, nextval('{sequence}') AS drawn FROM holds h \
                  WHERE h.replaces = 0), created AS (INSERT INTO {entry} (k, value, revision, born, owner, cold) \
                  SELECT k, value, drawn, drawn, NULL, 0 FROM new ON CONFLICT DO NOTHING RETURNING revision)"
             );
-            told += " UNION ALL SELECT n.nth, n.drawn FROM new n JOIN created c ON c.revision = n.drawn";
+            select += " UNION ALL SELECT n.nth, n.drawn FROM new n JOIN created c ON c.revision = n.drawn";
         }
-        text + " " + &told
+        text + " " + &select
     }
 
     /// The last key that was made, with its revision.

@@ -28,7 +28,7 @@ pub(super) struct SqlReaders {
     line: Arc<SqlLine>,
 }
 
-/// The one connection of a registry, for whoever has the turn; `None` until it is opened again. Turns are short: the
+/// The one connection of a registry, for the task that has the turn; `None` until it is opened again. Turns are short: the
 /// writer's is one group, a reader's one query.
 pub(super) type SqlLine = Mutex<Option<SqlConnection>>;
 
