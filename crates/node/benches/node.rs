@@ -147,7 +147,7 @@ async fn flood(folder: &Path) {
     let fires = seen.fires.load(Ordering::Relaxed) as f64 / 10.0;
     println!(
         "flood: {fires:.0} fires/s, {}, {:.2} transactions a fire, the engine alone {engine:.0} guarded transactions/s, \
-         ratio {:.2}, SQLite by hand {writes:.0} rows/s, {:.0} % of a core",
+         ratio {:.2}, bare SQLite {writes:.0} rows/s, {:.0} % of a core",
         lateness(&seen),
         transactions / fires,
         transactions / engine,

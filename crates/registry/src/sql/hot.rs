@@ -31,8 +31,8 @@
 //!   page, each as it is then, and made whole by the changes since before the first page.
 //! - **A server that went back is noticed.** A hot transaction writes nothing if the generation has risen, if the last
 //!   ordered revision is lower than this process has seen, or if the sequence or the hot entry that this process wrote
-//!   last is behind its answer: the ordered one that follows says so and ends the writer. Whoever raises the generation does so behind the closed gate, so
-//!   no hot transaction of the earlier one is still under way. A sequence is restored with its tables: the server logs it
+//!   last is behind its answer: the ordered one that follows says so and ends the writer. A writer that raises the
+//!   generation does so behind the closed gate, so no hot transaction of the earlier one is still under way. A sequence is restored with its tables: the server logs it
 //!   ahead of any commit that used it; and a new identity of the server raises it above every entry.
 //! - **A refusal says the same** as it always did, for the ordered transaction gives it.
 //!

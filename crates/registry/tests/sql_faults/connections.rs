@@ -59,7 +59,7 @@ async fn a_server_without_room_for_more_says_what_to_do(kind: SqlServerKind) {
         match connect(&server.url("full")).await {
             Ok(registry) => nodes.push(registry),
             Err(RegistryError::Unavailable(why)) => break why,
-            Err(other) => panic!("should be told to make room: {other:?}"),
+            Err(other) => panic!("should say how to make room: {other:?}"),
         }
         assert!(nodes.len() <= 11, "it has room for more than it says");
     };
@@ -160,15 +160,15 @@ async fn nodes_work_behind_pgbouncer_in_transaction_mode() {
     let heavy = Write::Put { key: key("heavy"), value: vec![7; 1 << 20].into(), owner: None };
     let last = made(&first, vec![heavy]).await;
     assert_eq!(entry(&registries[3], "heavy").await.unwrap().value.len(), 1 << 20);
-    let mut told = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     loop {
         let batch = tokio::time::timeout(LONG, feed.next()).await.unwrap().expect("no gap");
-        told.extend(batch.changes.into_iter().map(|change| change.key));
+        seen.extend(batch.changes.into_iter().map(|change| change.key));
         if batch.revision >= last {
             break;
         }
     }
-    assert_eq!(told.len(), 2 + usize::try_from(NODES).unwrap(), "{told:?}");
+    assert_eq!(seen.len(), 2 + usize::try_from(NODES).unwrap(), "{seen:?}");
     // They share what the pooler has, and the one that asks is another.
     let few = "DO 'BEGIN ASSERT (SELECT count(*) FROM pg_stat_activity \
                WHERE backend_type = ''client backend'') <= 5; END'";

@@ -85,11 +85,11 @@ async fn a_server_that_lost_hot_entries_alone_is_another_generation() {
     let third = claimed(&registry, Some(second), "3").await;
     server.go_back().await;
     assert_eq!(commit(&registry, claim(Some(third), "4")).await, TxnOutcome::Unknown);
-    let told = until("the end", async || {
-        registry.last_error().filter(|told| matches!(&**told, RegistryError::Fatal(_)))
+    let error = until("the end", async || {
+        registry.last_error().filter(|error| matches!(&**error, RegistryError::Fatal(_)))
     })
     .await;
-    assert!(told.to_string().contains("went back"), "{told:?}");
+    assert!(error.to_string().contains("went back"), "{error:?}");
     let after = connect(&url).await.unwrap();
     assert_eq!((registry.facts().generation, after.facts().generation), (0, 1));
 }
@@ -146,10 +146,10 @@ async fn a_node_of_an_earlier_generation_writes_no_run_state() {
     server.sql("UPDATE moved_meta SET server = 'elsewhere'").await;
     let after = connect(&server.url("moved")).await.unwrap();
     assert_eq!(commit(&before, claim(Some(known), "2")).await, TxnOutcome::Unknown);
-    let told = before.last_error();
+    let error = before.last_error();
     assert!(
-        matches!(told.as_deref(), Some(RegistryError::Fatal(why)) if why.contains("new generation")),
-        "{told:?}"
+        matches!(error.as_deref(), Some(RegistryError::Fatal(why)) if why.contains("new generation")),
+        "{error:?}"
     );
     assert_eq!(entry(&after, KEY).await.unwrap().revision, known);
 }
