@@ -218,7 +218,7 @@ impl Local {
 
     /// Takes a job that is looked at from the queues. It keeps only the place that this look asks for.
     pub(crate) fn leave_queues(&mut self, job: JobId) {
-        self.slot_waiters.remove(job);
+        self.slot_waiters.leave(job);
         self.pool_waiters.forget(job);
     }
 

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use crate::commit_kind::CommitKind;
 use crate::due::{FORGOTTEN, MisfirePolicy};
@@ -12,7 +13,7 @@ use crate::input::CommandId;
 use crate::job::Delivery;
 use crate::keys::Key;
 use crate::lease::LeaseProof;
-use crate::local::{CommitScope, ItemOutcome, Local, PlacedRun};
+use crate::local::{CommitScope, ItemOutcome, Local, PlacedRun, Waiter};
 use crate::record::RunState;
 use crate::registry::{Guard, Txn, Value};
 use crate::time::{Millis, Mono, Now, Wall};
@@ -70,8 +71,8 @@ pub enum RuleAction {
     JobUnplaced(JobId),
     /// The runs of this job were spread anew over the nodes.
     JobSpread(JobId),
-    /// Look at this job when a slot is free; it is due then.
-    JobAwaitsSlot(JobId, Wall),
+    /// Look at this job when a slot is free, in its turn.
+    JobAwaitsSlot(Waiter),
     /// Look at this job when this pool may have a free permit; its run is due then. Whether the job was first in line.
     JobAwaitsPermit(PoolName, JobId, Wall, bool),
     /// Step again no later than this.
@@ -211,6 +212,13 @@ impl<'a> RuleContext<'a> {
     pub fn clock_agrees(&self) -> bool {
         let off = self.local.lease.difference(self.now);
         off.is_none_or(|by| by <= self.local.settings.max_clock_skew)
+    }
+
+    /// The action that looks at a job again, whose run is due then, when it is its turn and a slot is free.
+    #[must_use]
+    pub fn awaits_slot(&self, job: &JobView<'_>, due: Wall) -> RuleAction {
+        let again = job.fires_after(self.now.wall.max(due)).unwrap_or(Wall::MAX);
+        RuleAction::JobAwaitsSlot(Waiter { priority: Reverse(job.priority()), due, again, id: job.id })
     }
 
     /// A job by its number.

@@ -19,6 +19,7 @@ mod dispatched;
 mod dispatched_index;
 mod group_index;
 mod groups;
+mod held_jobs;
 mod index;
 mod job_id;
 mod job_state;
@@ -80,7 +81,7 @@ pub struct View {
     groups: group_index::JobGroups,
     owned: BTreeMap<Arc<Member>, BTreeSet<JobId>>,
     triggers: BTreeMap<JobId, KnownEntry<TriggerRecord>>,
-    held: BTreeMap<JobId, OwnedJob>,
+    held: held_jobs::HeldJobs,
     /// The sharded jobs, and the remains of former ones.
     sharded: BTreeMap<JobId, ShardedState>,
     /// Run states of sharded jobs: this life's own, and those of other members that were read.
@@ -128,7 +129,7 @@ impl View {
             groups: group_index::JobGroups::default(),
             owned: BTreeMap::new(),
             triggers: BTreeMap::new(),
-            held: BTreeMap::new(),
+            held: held_jobs::HeldJobs::default(),
             sharded: BTreeMap::new(),
             shard_run_states: BTreeMap::new(),
             switches: BTreeMap::new(),
@@ -216,7 +217,7 @@ impl View {
         let opens = |run_state: &RunState| {
             run_state.open.iter().any(|open| open.wait.is_none() && open.by == *member)
         };
-        self.held.values().filter_map(OwnedJob::record).any(opens)
+        self.held.iter().filter_map(OwnedJob::record).any(opens)
             || self.shards_opened_by(member)
             || self.accepted_count() > 0
     }

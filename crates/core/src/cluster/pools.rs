@@ -65,7 +65,7 @@ pub(crate) fn admitted(
     let room = record.limit(*limit).saturating_sub(record.permits.len());
     if idle && room > 0 && is_first {
         if lifecycle::free_slots(ctx.view, ctx.local) <= out.claimed {
-            out.add(RuleAction::JobAwaitsSlot(id, due));
+            out.add(ctx.awaits_slot(&ctx.job(id), due));
             return seated;
         }
         // A shard takes its slot when it starts.

@@ -74,7 +74,7 @@ impl JobRuns<'_> {
         };
         let kind = kind.filter(|_| is_within_pace(local, out));
         if kind.is_none() {
-            out.add(RuleAction::JobAwaitsSlot(self.job.id, due));
+            out.add(self.ctx.awaits_slot(&self.job, due));
         }
         kind
     }

@@ -43,14 +43,26 @@ type NextFireRank<K> = (Reverse<Priority>, Wall, u64, K);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FairQueue<K = JobId> {
     turns: BTreeSet<QueueRank<K>>,
-    /// The jobs whose start is due.
+    /// The jobs whose start is due, as far as they fire again.
     soonest: BTreeSet<NextFireRank<K>>,
     /// The other jobs.
     early: BTreeSet<(Wall, K)>,
-    /// The rank of each job, and when it fires again.
-    of: BTreeMap<K, (QueueRank<K>, Wall)>,
+    /// The place of each job.
+    of: BTreeMap<K, QueuePlace<K>>,
+    /// The jobs that leave at the end of the step, unless they are added again.
+    leaving: Vec<K>,
     /// The rounds of each priority of which jobs wait.
     rounds: BTreeMap<Reverse<Priority>, FairRounds<K>>,
+}
+
+/// The place of a job in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct QueuePlace<K> {
+    rank: QueueRank<K>,
+    /// When the job fires again.
+    again: Wall,
+    /// Whether the job leaves at the end of the step, unless it is added again.
+    leaves: bool,
 }
 
 /// The rounds of one priority: which jobs have had turns while others waited.
@@ -84,33 +96,48 @@ impl<K: Copy + Ord + Default> FairQueue<K> {
     fn put(&mut self, waiter: Waiter<K>, early: Wall) {
         let (priority, _, round, due, id) = self.rank(&waiter);
         let turn = (priority, early, round, due, id);
-        if self.of.get(&id).is_some_and(|(had, _)| *had < turn) {
-            return;
+        if let Some(place) = self.of.get_mut(&id) {
+            let stays = place.rank == turn && place.again == waiter.again;
+            if stays || (place.rank < turn && !place.leaves) {
+                place.leaves = false;
+                return;
+            }
         }
         self.remove(id);
         self.turns.insert(turn);
         match early {
+            Wall::MIN if waiter.again == Wall::MAX => false,
             Wall::MIN => self.soonest.insert((priority, waiter.again, round, id)),
             _ => self.early.insert((due, id)),
         };
-        self.of.insert(id, (turn, waiter.again));
+        self.of.insert(id, QueuePlace { rank: turn, again: waiter.again, leaves: false });
     }
 
     /// Moves starts that have become due by this moment to their rounds.
     pub fn come(&mut self, now: Wall) {
         while let Some((due, id)) = self.early.first().copied().filter(|(due, _)| *due <= now + SOON) {
             self.early.remove(&(due, id));
-            if let Some(((priority, ..), again)) = self.of.get(&id).copied() {
+            if let Some(QueuePlace { rank: (priority, ..), again, .. }) = self.of.get(&id).copied() {
                 self.insert(Waiter { priority, due, again, id });
             }
         }
     }
 
+    /// Removes a job at the end of the step, unless it is added again until then: most are, in the place that they have.
+    pub fn leave(&mut self, id: K) {
+        if let Some(place) = self.of.get_mut(&id) {
+            place.leaves = true;
+            self.leaving.push(id);
+        }
+    }
+
     /// Removes a job.
     pub fn remove(&mut self, id: K) {
-        if let Some((turn @ (priority, early, round, due, _), again)) = self.of.remove(&id) {
-            self.turns.remove(&turn);
+        if let Some(QueuePlace { rank, again, .. }) = self.of.remove(&id) {
+            let (priority, early, round, due, _) = rank;
+            self.turns.remove(&rank);
             match early {
+                Wall::MIN if again == Wall::MAX => false,
                 Wall::MIN => self.soonest.remove(&(priority, again, round, id)),
                 _ => self.early.remove(&(due, id)),
             };
@@ -160,8 +187,7 @@ impl<K: Copy + Ord + Default> FairQueue<K> {
     /// are to be added anew.
     fn soonest_of(&self, priority: Reverse<Priority>, now: Wall) -> impl Iterator<Item = K> {
         let from = (priority, now, 0, K::default());
-        let all = self.soonest.range(from..);
-        all.take_while(move |(of, again, ..)| *of == priority && *again < Wall::MAX).map(|(.., id)| *id)
+        self.soonest.range(from..).take_while(move |(of, ..)| *of == priority).map(|(.., id)| *id)
     }
 
     /// Notes that a job had a start. Where others wait, it enters a later round next.
@@ -174,6 +200,11 @@ impl<K: Copy + Ord + Default> FairQueue<K> {
 
     /// Ends a step: all waiting jobs and all starts are noted. Where no job waits any more, the turns are forgotten.
     pub fn settle(&mut self) {
+        for id in core::mem::take(&mut self.leaving) {
+            if self.of.get(&id).is_some_and(|place| place.leaves) {
+                self.remove(id);
+            }
+        }
         let turns = &self.turns;
         self.rounds.retain(|priority, rounds| {
             let from = (*priority, Wall::MIN, 0, Wall::MIN, K::default());
@@ -248,6 +279,22 @@ mod tests {
         assert!(!queue.contains(JobId(1)) && queue.contains(JobId(2)));
         queue.remove(JobId(2));
         assert_eq!(queue, FairQueue::default());
+    }
+
+    #[test]
+    fn a_job_that_leaves_keeps_only_the_place_that_it_asks_for_again() {
+        let mut queue = FairQueue::default();
+        [1, 2, 3, 4].into_iter().for_each(|id| queue.insert(again(5, 9, id)));
+        [1, 2, 3].into_iter().for_each(|id| queue.leave(JobId(id)));
+        queue.insert(again(5, 9, 1));
+        queue.insert(again(7, 9, 2));
+        queue.insert(again(6, 9, 2));
+        queue.settle();
+        let mut others = FairQueue::default();
+        [again(5, 9, 1), again(6, 9, 2), again(5, 9, 4)].into_iter().for_each(|it| others.insert(it));
+        assert_eq!(queue, others, "the first as it was, the second in a later place, the third no more");
+        queue.settle();
+        assert_eq!(queue, others, "nothing is left of the step before");
     }
 
     #[test]

@@ -167,17 +167,14 @@ impl Node {
             RuleAction::JobAwaitsTrust(id) => self.local.checks.await_trust(id),
             RuleAction::JobUnplaced(id) => self.local.planning.add_unplaced(id),
             RuleAction::JobSpread(id) => self.local.planning.was_spread(id),
-            RuleAction::JobAwaitsSlot(id, due) => {
-                let job = self.view.job(id);
-                let (priority, again) = (Reverse(job.priority()), job.fires_after(now.wall.max(due)));
-                // Then its assignment is another one.
-                if let Some(at) = again {
-                    self.local.checks.check_at(id, at);
+            RuleAction::JobAwaitsSlot(waiter) => {
+                // When it fires again it has another place.
+                if waiter.again < Wall::MAX {
+                    self.local.checks.check_at(waiter.id, waiter.again);
                 }
-                let again = again.unwrap_or(Wall::MAX);
-                self.local.slot_waiters.insert_at(Waiter { priority, due, again, id }, now.wall);
+                self.local.slot_waiters.insert_at(waiter, now.wall);
                 // Until there is a slot another node may have taken it.
-                self.local.offers.read_overdue_again(id);
+                self.local.offers.read_overdue_again(waiter.id);
             }
             RuleAction::JobAwaitsPermit(pool, id, due, was_first) => {
                 let priority = Reverse(self.view.job(id).priority());

@@ -114,7 +114,7 @@ impl DeadMemberRuns<'_> {
         let free = free_slots(ctx.view, ctx.local).saturating_sub(out.claimed);
         if free == 0 {
             let due = self.run_state.open.iter().map(|open| open.due).min().unwrap_or(ctx.now.wall);
-            out.add(RuleAction::JobAwaitsSlot(sharded.job.id, due));
+            out.add(ctx.awaits_slot(&sharded.job, due));
         }
         let most = if self.is_left_over(out) { free } else { free.min(self.fair(unfinished, takers.len())) };
         unfinished.lowest(most)

@@ -279,7 +279,7 @@ impl View {
 
     /// Keeps what firing needs of a job that this node owns now.
     fn hold(&mut self, id: JobId, first: bool, place: &Key) {
-        if self.held.get(&id).is_some_and(|h| h.terms.is_some()) {
+        if self.held.get(id).is_some_and(|h| h.terms.is_some()) {
             return;
         }
         let terms = self.terms_of(self.job(id).spec_record().as_ref());

@@ -155,7 +155,7 @@ impl View {
         let placement = self.state(id).placement;
         self.set_shard_terms(id, placement, record);
         self.set_dispatched_terms(id, placement, record);
-        if self.held.contains_key(&id) {
+        if self.held.get(id).is_some() {
             let terms = self.terms_of(record);
             self.held_mut(id).terms = terms;
         }

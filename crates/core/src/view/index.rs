@@ -119,14 +119,14 @@ impl View {
 
     /// When the known run state of a job was written, or found absent.
     pub(super) fn run_state_revision(&self, id: JobId) -> Option<Revision> {
-        self.held.get(&id)?.run_state.as_ref().map(|run_state| run_state.revision)
+        self.held.get(id)?.run_state.as_ref().map(|run_state| run_state.revision)
     }
 
     pub(super) fn set_run_state(&mut self, id: JobId, run_state: KnownEntry<RunState>) {
         // A run state read for a takeover that another node won takes no slot of ours, nor does a wait for an attempt.
         let takes_slot = |open: &&Attempt| open.wait.is_none() && Some(&open.by) == self.life.as_ref();
         let opens = run_state.value.iter().flat_map(|run_state| &run_state.open).filter(takes_slot).count();
-        let held = self.held.entry(id).or_default();
+        let held = self.held.get_or_add(id);
         let opened = core::mem::replace(&mut held.opens, opens);
         held.run_state = Some(run_state);
         self.open = self.open + opens - opened;
@@ -134,11 +134,11 @@ impl View {
     }
 
     pub(super) fn let_go(&mut self, id: JobId) {
-        self.open -= self.held.remove(&id).map_or(0, |held| held.opens);
+        self.open -= self.held.remove(id).map_or(0, |held| held.opens);
         self.note_opened(id);
     }
 
     pub(super) fn held_mut(&mut self, id: JobId) -> &mut OwnedJob {
-        self.held.entry(id).or_default()
+        self.held.get_or_add(id)
     }
 }

@@ -98,7 +98,7 @@ impl<'a> JobView<'a> {
     /// Its run state and terms, where they matter to this node.
     #[must_use]
     pub fn held(&self) -> Option<&'a OwnedJob> {
-        self.view.held.get(&self.id)
+        self.view.held.get(self.id)
     }
 
     /// Its terms, whatever its placement, as far as this node has them; `None` when it is deleted.

@@ -61,7 +61,7 @@ impl DispatchedRuns<'_> {
         }
         let is_full = free_slots(ctx.view, ctx.local) <= out.claimed;
         if is_full || !is_within_pace(ctx.local, out) {
-            out.add(RuleAction::JobAwaitsSlot(self.runs.job.id, run.due));
+            out.add(ctx.awaits_slot(&self.runs.job, run.due));
             if is_full && run.by == *ctx.member {
                 self.offer_elsewhere(&run, from, out);
             }

@@ -2,7 +2,7 @@
 
 use crate::lifecycle::{free_slots, moment};
 use crate::record::Attempt;
-use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
+use crate::rule_context::{RuleContext, RuleOutput};
 use crate::time::Wall;
 use crate::view::JobId;
 
@@ -15,7 +15,7 @@ pub(super) fn must_read_overdue(ctx: &RuleContext<'_>, id: JobId, out: &mut Rule
     let is_read = ctx.local.reads.is_reading(id) || ctx.local.checks.is_put_off(id);
     let reads = is_read || free_slots(ctx.view, ctx.local) > out.claimed;
     if let Some(due) = due.filter(|_| !reads) {
-        out.add(RuleAction::JobAwaitsSlot(id, due));
+        out.add(ctx.awaits_slot(&ctx.job(id), due));
     }
     due.is_some() && reads
 }

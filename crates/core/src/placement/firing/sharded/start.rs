@@ -53,7 +53,7 @@ impl RunStateWriter<'_> {
             let runs = self.runs.admitted(spec.as_ref(), runs, open.due, out);
             // Not where it is the pool that has no room.
             if free < idle.len() && runs.len() == free {
-                out.add(RuleAction::JobAwaitsSlot(id, open.due));
+                out.add(ctx.awaits_slot(&self.sharded.job, open.due));
             }
             let StartReadiness::Start(not_after) = readiness else {
                 late.extend((!runs.is_empty()).then(|| open.clone()));
@@ -84,7 +84,8 @@ impl RunStateWriter<'_> {
         }
         // They keep the free slot until they are confirmed, and are first in line for it then.
         out.claimed += 1;
-        out.actions.extend(late.first().map(|open| RuleAction::JobAwaitsSlot(self.sharded.job.id, open.due)));
+        let first = late.first();
+        out.actions.extend(first.map(|open| self.context().awaits_slot(&self.sharded.job, open.due)));
         self.commit(CommitKind::ConfirmShards, out);
     }
 }
