@@ -31,6 +31,13 @@ impl Key {
         !self.0.starts_with(HOT_ROOT)
     }
 
+    /// Whether every node is to learn of a change of this key at once. Loads are published by all nodes at the same
+    /// moment and looked at once a beat: they may come with the next change, or with the next look for changes.
+    #[must_use]
+    pub fn is_urgent(&self) -> bool {
+        self.is_cold() && !self.0.starts_with(LOAD_ROOT)
+    }
+
     /// Whether the entry is deleted some time after its member: the run states of a sharded job are. Other entries
     /// without a lease stay for ever.
     #[must_use]
@@ -48,6 +55,8 @@ impl fmt::Display for Key {
 
 /// The prefix of the keys of hot entries, and of no others.
 pub const HOT_ROOT: &str = "run/";
+/// The prefix of the keys of loads.
+const LOAD_ROOT: &str = "load/";
 
 /// Keys that every fire uses are built without the formatting machinery.
 fn spelt(parts: &[&str]) -> Key {
@@ -106,7 +115,7 @@ pub fn beat(operation: &Operation) -> Key {
 /// The load of a node.
 #[must_use]
 pub fn load(node: &NodeName) -> Key {
-    Key(format!("load/{node}").into())
+    Key(format!("{LOAD_ROOT}{node}").into())
 }
 
 /// The items that a node processed of a job in its latest interval.
@@ -299,6 +308,8 @@ mod tests {
             assert_eq!(parse(&key), Some(parsed), "{key}");
         }
         assert!(!run_state(&job).is_cold() && !plan(&job).is_cold() && assignment(&job).is_cold());
+        assert!(load(&member.node).is_cold() && !load(&member.node).is_urgent() && !plan(&job).is_urgent());
+        assert!(assignment(&job).is_urgent() && node(&member).is_urgent());
     }
 
     #[test]

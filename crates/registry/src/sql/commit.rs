@@ -159,7 +159,8 @@ impl SqlSnapshot<'_> {
         let revision = spelling.spell(meta.revision);
         save = save.then(", revision = ").then(&revision);
         let payload = format!("({revision})::text");
-        if let Some(notify) = self.config.dialect.notify {
+        let is_urgent = state.entries.iter().any(|(key, known)| known.touched && key.is_urgent());
+        if let Some(notify) = self.config.dialect.notify.filter(|_| is_urgent) {
             save = save
                 .then(" RETURNING ")
                 .then(notify)

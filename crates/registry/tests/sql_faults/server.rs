@@ -132,6 +132,14 @@ impl SqlServer {
         self.try_sql(database, text).await.unwrap();
     }
 
+    /// A connection that PostgreSQL notifies on this channel.
+    pub(crate) async fn listener(&self, channel: &str) -> sqlx::postgres::PgListener {
+        let url = format!("postgres://{}@127.0.0.1:{}/postgres", self.admin(), self.port);
+        let mut listener = sqlx::postgres::PgListener::connect(&url).await.unwrap();
+        listener.listen(channel).await.unwrap();
+        listener
+    }
+
     pub(crate) async fn try_sql(&self, database: &str, text: &str) -> Result<(), sqlx::Error> {
         let url = format!("{}@127.0.0.1:{}/{database}", self.admin(), self.port);
         match self.kind {
