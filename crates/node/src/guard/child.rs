@@ -208,6 +208,11 @@ impl GuardedRun {
         let _ = rustix::process::kill_process_group(self.pid, signal);
     }
 
+    /// Closes its files in a copy of the guard.
+    pub(super) fn let_go(self) {
+        self.output.let_go();
+    }
+
     /// The end event of an attempt without processes, and its cgroup, to be removed.
     pub(super) fn into_ended(mut self, piece: &mut Vec<u8>) -> (GuardEvent, Option<Cgroup>) {
         let starved = self.cgroup.as_ref().and_then(Cgroup::out_of_memory);

@@ -365,7 +365,7 @@ impl GuardSupervisor {
             let started = clock::now().mono;
             let begun = match shim {
                 Some(shim) => shim.send(&order),
-                None => shim::start(ShimSource::Known(&order), || self.let_go()),
+                None => shim::start(ShimSource::Known(&order), || self.lock = None),
             };
             match begun {
                 Ok(shim) => {
@@ -382,17 +382,11 @@ impl GuardSupervisor {
     }
 
     fn add_standby(&mut self) {
+        // It may stand by for days, so it must not hold open the files of runs that are over.
         self.standby.add(&mut self.cgroups, || {
             self.lock = None;
-            self.children.clear();
+            self.children.drain(..).for_each(GuardedRun::let_go);
         });
-    }
-
-    /// Closes, in a copy of this process, what only the guard itself may hold open: its lock, and the files of its runs.
-    fn let_go(&mut self) {
-        self.lock = None;
-        self.children.clear();
-        self.standby.let_go();
     }
 }
 

@@ -61,7 +61,7 @@ impl StandbyShims {
         let added = cgroups.create_ahead().and_then(|cgroup| {
             let shim = WaitingShim::start(&cgroup, || {
                 let_go();
-                self.let_go();
+                self.shims.clear();
             });
             match shim {
                 Ok(shim) => Ok(StandbyShim { shim, cgroup }),
@@ -106,11 +106,6 @@ impl StandbyShims {
             cgroup
         };
         self.shims.drain(..).map(reap).collect()
-    }
-
-    /// Closes what this process has of them, where it is a copy of the guard.
-    pub(super) fn let_go(&mut self) {
-        self.shims.clear();
     }
 
     fn pause(&mut self) {

@@ -36,6 +36,11 @@ impl LogWriter {
         Self { file, kept: 0, keep: bounds.keep, rate_limit: pace }
     }
 
+    /// Closes the file in a copy of this process. The other process goes on writing it.
+    pub(crate) fn let_go(mut self) {
+        self.file = None;
+    }
+
     /// How many bytes were kept so far.
     pub(crate) fn written(&self) -> u64 {
         self.kept

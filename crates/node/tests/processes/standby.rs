@@ -22,6 +22,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("standby::an_end_of_a_run_touches_none", an_end_of_a_run_touches_none),
     ("standby::a_long_order_arrives_whole", a_long_order_arrives_whole),
     ("standby::the_files_of_runs_are_not_held_open", the_files_of_runs_are_not_held_open),
+    ("standby::a_copy_of_the_guard_writes_no_output", a_copy_of_the_guard_writes_no_output),
 ];
 
 /// How many stand by.
@@ -196,4 +197,28 @@ fn the_files_of_runs_are_not_held_open() {
         let held = held(pid);
         assert!(!held.iter().any(|file| file.starts_with(data.path())), "{held:?}");
     }
+}
+
+fn a_copy_of_the_guard_writes_no_output() {
+    let data = folder();
+    let Some(mut guard) = able(&data, "shims and output") else { return };
+    // More than the guard may keep, so it has to say how much it left out when the run ends.
+    let script = "head -c 5000 /dev/zero; until test -e $DATA/go; do sleep 0.01; done";
+    let run = guard.launch(&["sh", "-c", script], |start| start["rate"] = json!(100));
+    let first = guard.started();
+    until("the guard has read it", || (fs::metadata(guard.log(&run)).ok()?.len() >= 1_000).then_some(()));
+    for _ in 0..READY {
+        guard.launch(&["true"], |_| {});
+        assert_eq!(guard.ended()["code"], 0);
+    }
+    shims(&guard, &[first]);
+    fs::write(data.path().join("go"), "").unwrap();
+    assert_eq!(guard.ended()["code"], 0);
+    let said = guard.output(&run);
+    let left_out = said.split('[').filter_map(|note| note.split_once(" bytes came")?.0.parse::<usize>().ok());
+    assert_eq!(
+        said.matches('\0').count() + left_out.sum::<usize>(),
+        5_000,
+        "each byte is kept or counted once"
+    );
 }
