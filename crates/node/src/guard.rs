@@ -18,6 +18,7 @@ mod process;
 mod role;
 mod shim;
 mod signals;
+mod standby;
 mod starts;
 mod user;
 mod wire;

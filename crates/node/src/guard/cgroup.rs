@@ -4,28 +4,32 @@
 //! And the kernel enforces the limits of all of them together. The guard creates it, the shim enters it, and the guard
 //! removes it once it is empty. What a killed guard left behind is ended by the next guard of the same data folder,
 //! before that reports that it is ready.
+//!
+//! A cgroup may be created ahead of its run, for a shim that stands by in it. No cgroup has two runs: the kernel's counts
+//! in it are those of one.
 
+mod folder;
 mod members;
 #[cfg(test)]
 mod tests;
 mod tree;
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::job::RunLimitValues;
+use evenkeel_core::time::Mono;
 use rustix::process::{Pid, Signal};
 
-use super::wire::AttemptId;
-use members::{PROCS, in_dir, inside, is_empty, kill, members, remove, write_if_there};
+use crate::clock;
+use folder::{CgroupFolder, wanted};
+use members::{PROCS, TASKS, in_dir, inside, is_empty, kill, members, remove};
 use tree::{CgroupTree, Controller, NODE_CGROUP};
 
 pub(crate) use tree::CgroupMounts;
-
-/// The period, in microseconds, over which the kernel limits a run's CPU time.
-const PERIOD: u64 = 100_000;
 
 /// The kernel charges memory in batches, so a full cgroup may lack this much of its limit.
 const CHARGED_AT_ONCE: u64 = 1 << 20;
@@ -39,21 +43,19 @@ pub(crate) struct Cgroups {
     missing: Vec<(Controller, String)>,
     /// The cgroups that could not be removed yet: the kernel may hold one a little longer than its processes.
     remains: Vec<PathBuf>,
-}
-
-/// One node's folder in a tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct CgroupFolder {
-    path: PathBuf,
-    unified: bool,
-    controllers: Vec<Controller>,
+    /// In the name of each cgroup, so that none has the name of one that an earlier guard left.
+    since: Mono,
+    /// How many have got a name.
+    named: u64,
 }
 
 /// The cgroup of one run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Cgroup {
     /// Its folder in each tree with one of its limits; the first one lists its processes.
     dirs: Vec<PathBuf>,
+    /// The file in each of them through which a process enters.
+    entry_files: Vec<PathBuf>,
     /// Whether there are limits of the whole run.
     bounded: bool,
     /// The folder that counts its processes.
@@ -65,7 +67,11 @@ pub(super) struct Cgroup {
 impl Cgroups {
     /// No cgroups: runs start without, and limits of whole runs are not enforced.
     pub(crate) fn none() -> Self {
-        Self { folders: Vec::new(), missing: Vec::new(), remains: Vec::new() }
+        Self::within(Vec::new(), Vec::new())
+    }
+
+    fn within(folders: Vec<CgroupFolder>, missing: Vec<(Controller, String)>) -> Self {
+        Self { folders, missing, remains: Vec::new(), since: clock::now().mono, named: 0 }
     }
 
     /// Finds out where cgroups can be created, and moves the processes `us` aside where that is needed.
@@ -86,7 +92,7 @@ impl Cgroups {
             }
         }
         missing.sort_by_key(|(it, _)| *it);
-        Ok(Self { folders, missing, remains: Vec::new() })
+        Ok(Self::within(folders, missing))
     }
 
     /// Why not every limit can be enforced, with the fix; `None` when each can.
@@ -106,13 +112,35 @@ impl Cgroups {
         left.iter().all(|dir| is_empty(dir))
     }
 
-    /// Creates the cgroup of a run.
+    /// Whether a shim gains by entering a cgroup ahead of its run: those of the older kind can be entered at once.
+    pub(super) fn can_create_ahead(&self) -> bool {
+        self.folders.first().is_some_and(|folder| folder.unified)
+    }
+
+    /// Creates a cgroup for a run that is not known yet.
     ///
     /// # Errors
-    /// A limit cannot be enforced; the text says why and what to do.
+    /// There can be none.
+    pub(super) fn create_ahead(&mut self) -> io::Result<Cgroup> {
+        let name = self.next_name();
+        let folder = self.folders.first().ok_or(ErrorKind::NotFound)?;
+        let (dir, none) = (folder.path.join(name), RunLimitValues::default());
+        let mut made = Cgroup::default();
+        made.add(dir.clone(), folder, none);
+        if let Err(e) = folder.furnish(&dir, none) {
+            self.leave(made);
+            return Err(e);
+        }
+        Ok(made)
+    }
+
+    /// Creates the cgroup of a run, or sets the limits of the one that was created ahead of it.
+    ///
+    /// # Errors
+    /// A limit cannot be enforced; the text says why and what to do. A cgroup that was created ahead is given up.
     pub(super) fn enclose(
         &mut self,
-        id: &AttemptId,
+        ahead: Option<Cgroup>,
         totals: RunLimitValues,
     ) -> Result<Option<Cgroup>, String> {
         self.tidy();
@@ -120,26 +148,32 @@ impl Cgroups {
         if let Some((field, (controller, why))) = wanted.iter().find_map(|(controller, field)| {
             Some((field, self.missing.iter().find(|(missing, _)| missing == controller)?))
         }) {
-            return Err(format!(
+            let why = format!(
                 "limits.together.{field} cannot be kept on this node: no cgroup for {} ({why}): run the node as root or as a \
                  service with Delegate=yes, or start it with --cgroups off, which runs such jobs without these limits",
                 controller.name()
-            ));
+            );
+            self.remains.extend(ahead.into_iter().flat_map(|cgroup| cgroup.dirs));
+            return Err(why);
         }
+        if wanted.is_empty() && ahead.is_some() {
+            return Ok(ahead);
+        }
+        let name = ahead.as_ref().and_then(Cgroup::name).unwrap_or_else(|| self.next_name());
         let matters = |folder: &CgroupFolder| wanted.iter().any(|(it, _)| folder.controllers.contains(it));
-        let mut made = Cgroup { dirs: Vec::new(), bounded: !wanted.is_empty(), pids: None, memory: None };
+        let mut made = Cgroup { bounded: !wanted.is_empty(), ..Cgroup::default() };
         for (n, folder) in self.folders.iter().enumerate() {
             if n > 0 && !matters(folder) {
                 continue;
             }
-            let dir = folder.path.join(format!("run-{}.{}", id.run, id.attempt));
+            let dir = folder.path.join(&name);
             match folder.furnish(&dir, totals) {
                 Ok(()) => made.add(dir, folder, totals),
                 Err(e) => {
                     made.add(dir, folder, totals);
                     self.leave(made);
                     if wanted.is_empty() {
-                        eprintln!("evenkeel guard: {} gets no cgroup: {e}", id.run);
+                        eprintln!("evenkeel guard: a run gets no cgroup: {e}");
                         return Ok(None);
                     }
                     return Err(format!("limits.together cannot be set: {e}"));
@@ -147,6 +181,12 @@ impl Cgroups {
             }
         }
         Ok(Some(made).filter(|made| !made.dirs.is_empty()))
+    }
+
+    /// The name of the next cgroup, in each tree.
+    fn next_name(&mut self) -> OsString {
+        self.named += 1;
+        format!("run-{}.{}", self.since.0, self.named).into()
     }
 
     /// Removes an empty cgroup.
@@ -185,16 +225,6 @@ pub(crate) fn end_all(told: &CgroupMounts, data: &Path) -> bool {
 fn name(data: &Path) -> io::Result<String> {
     let data = fs::metadata(data)?;
     Ok(format!("evenkeel-{:x}-{:x}", data.dev(), data.ino()))
-}
-
-/// The controllers that these limits need, each with the field that asks for it.
-fn wanted(totals: RunLimitValues) -> Vec<(Controller, &'static str)> {
-    let all = [
-        (totals.processes.is_some(), Controller::Pids, "processes"),
-        (totals.memory.is_some(), Controller::Memory, "memory"),
-        (totals.cores.is_some(), Controller::Cpu, "cores"),
-    ];
-    all.into_iter().filter(|(is, ..)| *is).map(|(_, controller, field)| (controller, field)).collect()
 }
 
 impl CgroupTree {
@@ -252,55 +282,6 @@ fn pass_down(dir: &Path, controllers: &[Controller]) -> io::Result<()> {
     }
 }
 
-impl CgroupFolder {
-    /// Creates a run's cgroup, with its limits.
-    fn furnish(&self, dir: &Path, totals: RunLimitValues) -> io::Result<()> {
-        match fs::create_dir(dir) {
-            Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
-            _ => {}
-        }
-        for (controller, _) in wanted(totals) {
-            if self.controllers.contains(&controller) {
-                self.bound(dir, controller, totals)?;
-            }
-        }
-        if self.unified && self.controllers.contains(&Controller::Memory) {
-            // If the kernel kills one process of a run, the whole run ends. Older kernels cannot do this.
-            write_if_there(&dir.join("memory.oom.group"), "1")?;
-        }
-        Ok(())
-    }
-
-    fn bound(&self, dir: &Path, controller: Controller, totals: RunLimitValues) -> io::Result<()> {
-        let write = |file: &str, value: String| {
-            fs::write(dir.join(file), &value).map_err(|e| {
-                io::Error::new(e.kind(), format!("{value} in {}: {e}", dir.join(file).display()))
-            })
-        };
-        match (controller, self.unified) {
-            (Controller::Pids, _) => write("pids.max", totals.processes.unwrap_or_default().to_string()),
-            (Controller::Memory, true) => {
-                write("memory.max", totals.memory.unwrap_or_default().to_string())?;
-                write_if_there(&dir.join("memory.swap.max"), "0")
-            }
-            (Controller::Memory, false) => {
-                let limit = totals.memory.unwrap_or_default().to_string();
-                write("memory.limit_in_bytes", limit.clone())?;
-                write_if_there(&dir.join("memory.memsw.limit_in_bytes"), &limit)
-            }
-            (Controller::Cpu, unified) => {
-                let thousandths = totals.cores.map_or(0, evenkeel_core::job::Cores::thousandths);
-                let share = u64::from(thousandths) * PERIOD / 1000;
-                if unified {
-                    return write("cpu.max", format!("{share} {PERIOD}"));
-                }
-                write("cpu.cfs_period_us", PERIOD.to_string())?;
-                write("cpu.cfs_quota_us", share.to_string())
-            }
-        }
-    }
-}
-
 impl Cgroup {
     fn add(&mut self, dir: PathBuf, folder: &CgroupFolder, totals: RunLimitValues) {
         if folder.controllers.contains(&Controller::Pids) {
@@ -309,7 +290,13 @@ impl Cgroup {
         if folder.controllers.contains(&Controller::Memory) {
             self.memory = Some((dir.clone(), folder.unified, totals.memory));
         }
+        self.entry_files.push(dir.join(if folder.unified { PROCS } else { TASKS }));
         self.dirs.push(dir);
+    }
+
+    /// Its name in each tree.
+    fn name(&self) -> Option<OsString> {
+        Some(self.dirs.first()?.file_name()?.to_owned())
     }
 
     /// Whether the run has limits that a process outside of the cgroup would escape.
@@ -317,9 +304,9 @@ impl Cgroup {
         self.bounded
     }
 
-    /// The files through which a process enters the cgroup.
-    pub(super) fn procs_files(&self) -> Vec<PathBuf> {
-        self.dirs.iter().map(|dir| dir.join(PROCS)).collect()
+    /// The files through which a process with one thread enters the cgroup.
+    pub(super) fn entry_files(&self) -> Vec<PathBuf> {
+        self.entry_files.clone()
     }
 
     /// Whether the cgroup is empty.

@@ -1,8 +1,7 @@
 //! One attempt under the guard: its processes, from the fork until none is left.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, ErrorKind, PipeReader, Read};
+use std::io::{ErrorKind, PipeReader, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use evenkeel_core::effect::StopReason;
@@ -62,18 +61,13 @@ pub(super) struct GuardDeadlines {
 }
 
 impl GuardedRun {
-    /// Forks the shim. Fails when the host lacks resources.
-    pub(super) fn launch(
-        launch: &LaunchSpec,
-        cgroup: Option<&Cgroup>,
-        lock: &mut Option<File>,
-    ) -> io::Result<Self> {
-        // Read before the fork: the run's processes must not seem older than the run.
-        let started = clock::now().mono;
-        let ShimProcess { pid, status, output } = shim::start(launch, cgroup, lock)?;
-        Ok(Self {
+    /// The run of a shim that has its order. `started` is a moment before that: the run's processes must not seem older
+    /// than the run.
+    pub(super) fn new(launch: &LaunchSpec, shim: ShimProcess, cgroup: Option<Cgroup>, started: Mono) -> Self {
+        let ShimProcess { pid, status, output } = shim;
+        Self {
             id: launch.id.clone(),
-            cgroup: None,
+            cgroup,
             pid,
             pidfd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok(),
             status: Some(status),
@@ -84,7 +78,7 @@ impl GuardedRun {
             timeout: launch.timeout.map(|span| started + Millis(span)),
             terminated: BTreeSet::new(),
             ending: None,
-        })
+        }
     }
 
     pub(super) fn pid(&self) -> Pid {
@@ -214,9 +208,9 @@ impl GuardedRun {
         let _ = rustix::process::kill_process_group(self.pid, signal);
     }
 
-    /// Sets the cgroup that it is in, or is about to enter.
-    pub(super) fn within(self, cgroup: Option<Cgroup>) -> Self {
-        Self { cgroup, ..self }
+    /// Closes its files in a copy of the guard.
+    pub(super) fn let_go(self) {
+        self.output.let_go();
     }
 
     /// The end event of an attempt without processes, and its cgroup, to be removed.

@@ -68,10 +68,10 @@ pub(super) struct OrphanScan {
 }
 
 impl OrphanScan {
-    /// The orphans of each run, in the order of the runs.
-    pub(super) fn find(&mut self, families: &[RunRoot<'_>]) -> Vec<RunOrphans> {
+    /// The orphans of each run, in the order of the runs. The children `own` are of no run.
+    pub(super) fn find(&mut self, families: &[RunRoot<'_>], own: &[Pid]) -> Vec<RunOrphans> {
         let me = std::process::id();
-        let is_other = |pid: &Pid| families.iter().all(|run| run.first != *pid);
+        let is_other = |pid: &Pid| !own.contains(pid) && families.iter().all(|run| run.first != *pid);
         let others = || Ok(children(me)?.into_iter().filter(is_other).collect());
         gather(families.len(), others, |pid| self.match_child(pid, families))
     }

@@ -36,6 +36,11 @@ impl RunOutput {
         self.log.written()
     }
 
+    /// Closes it in a copy of the guard.
+    pub(super) fn let_go(self) {
+        self.log.let_go();
+    }
+
     /// Reads what is available, up to a fair part.
     pub(super) fn read(&mut self, piece: &mut Vec<u8>) {
         piece.resize(PIECE, 0);

@@ -23,11 +23,15 @@ use super::cgroup::{CgroupMounts, Cgroups};
 use super::child::{GuardDeadlines, GuardedRun};
 use super::orphans::{OrphanScan, RunOrphans};
 use super::role::{BE_ALONE, LOCK, NO_CGROUPS, is_alone};
+use super::shim::{self, ShimOrder, ShimSource};
+use super::standby::{StandbyShim, StandbyShims};
 use super::wire::{AttemptId, GuardEvent, GuardRequest, LaunchSpec, LineReader, ProcessEnd, to_line};
 use crate::clock;
 
 /// How often a guard checks whether its predecessor has ended.
 const LOCK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+
+const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// How often the removal of a cgroup is retried.
 const TIDY_AGAIN: Millis = Millis::secs(1);
@@ -103,6 +107,7 @@ struct GuardSupervisor {
     children: Vec<GuardedRun>,
     orphan_scan: OrphanScan,
     cgroups: Cgroups,
+    standby: StandbyShims,
     until: Mono,
     kill: Mono,
     node_gone: bool,
@@ -125,6 +130,7 @@ impl GuardSupervisor {
             outbox: VecDeque::new(),
             children: Vec::new(),
             orphan_scan: OrphanScan::default(),
+            standby: StandbyShims::new(&cgroups),
             cgroups,
             until: Mono(i64::MIN),
             kill: Mono(i64::MIN),
@@ -145,10 +151,18 @@ impl GuardSupervisor {
             }
             self.flush_events();
             if self.node_gone && self.children.is_empty() {
+                self.standby.end().into_iter().for_each(|cgroup| self.cgroups.leave(cgroup));
                 self.cgroups.close();
                 return Ok(());
             }
-            let rung = self.wait(next)?;
+            let refill = self.standby.due().filter(|_| !self.node_gone);
+            let is_due = refill.is_some_and(|at| clock::now().mono >= at);
+            let next = [next, refill.filter(|_| !is_due)].into_iter().flatten().min();
+            // A shim is added only when there is nothing else to do.
+            let Some(rung) = self.wait(next, is_due.then_some(&NO_WAIT))? else {
+                self.add_standby();
+                continue;
+            };
             if !self.node_gone {
                 self.listen();
             }
@@ -177,6 +191,9 @@ impl GuardSupervisor {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             self.orphan_scan.reaped(pid);
             self.children.iter_mut().for_each(|child| child.forget(pid));
+            if let Some(cgroup) = self.standby.reaped(pid) {
+                self.cgroups.leave(cgroup);
+            }
             if let Some(child) = self.children.iter_mut().find(|child| child.pid() == pid) {
                 child.exited(status);
             }
@@ -217,7 +234,8 @@ impl GuardSupervisor {
         if !self.children.iter().any(GuardedRun::is_ending) {
             return Vec::new();
         }
-        self.orphan_scan.find(&self.children.iter().map(GuardedRun::root).collect::<Vec<_>>())
+        let own: Vec<Pid> = self.standby.pids().collect();
+        self.orphan_scan.find(&self.children.iter().map(GuardedRun::root).collect::<Vec<_>>(), &own)
     }
 
     fn moment(&self) -> GuardDeadlines {
@@ -245,8 +263,9 @@ impl GuardSupervisor {
         }
     }
 
-    /// Sleeps until an event or until `next`; returns the children with an event.
-    fn wait(&self, next: Option<Mono>) -> io::Result<Vec<usize>> {
+    /// Sleeps until an event or until `next`; returns the children with an event. `None` when none came for as long as
+    /// `at_most`.
+    fn wait(&self, next: Option<Mono>, at_most: Option<&Timespec>) -> io::Result<Option<Vec<usize>>> {
         self.arm(next)?;
         let (stdin, stdout) = (io::stdin(), io::stdout());
         let mut bells = vec![PollFd::new(&self.timer, PollFlags::IN)];
@@ -264,7 +283,8 @@ impl GuardSupervisor {
                 owners.push(index);
             }
         }
-        match poll(&mut bells, None) {
+        match poll(&mut bells, at_most) {
+            Ok(0) => return Ok(None),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e.into()),
         }
@@ -272,7 +292,7 @@ impl GuardSupervisor {
         let mut rung: Vec<usize> =
             rung.filter(|(bell, _)| !bell.revents().is_empty()).map(|(_, index)| index).collect();
         rung.dedup();
-        Ok(rung)
+        Ok(Some(rung))
     }
 
     fn arm(&self, next: Option<Mono>) -> io::Result<()> {
@@ -313,7 +333,7 @@ impl GuardSupervisor {
                 (self.until, self.kill) = (Mono(until), Mono(kill));
                 self.queue_event(&GuardEvent::Trusted);
             }
-            GuardRequest::Start(launch) => self.start(&launch),
+            GuardRequest::Start(launch) => self.start(launch),
             GuardRequest::Stop { run, reason } => {
                 let at = self.moment();
                 for child in self.children.iter_mut().filter(|child| child.id.run == run) {
@@ -323,27 +343,50 @@ impl GuardSupervisor {
         }
     }
 
-    fn start(&mut self, launch: &LaunchSpec) {
+    /// Starts a run by a shim that stands by, or else by a new one.
+    fn start(&mut self, mut launch: Box<LaunchSpec>) {
         let id = launch.id.clone();
         if clock::now().mono >= self.until {
             return self.queue_event(&GuardEvent::NotStarted { id });
         }
         // Unreadable limits are reported by the shim, and start nothing.
         let ceilings = launch.setting.limits.read().unwrap_or_default();
-        let cgroup = match self.cgroups.enclose(&id, ceilings.together) {
-            Ok(cgroup) => cgroup,
-            Err(why) => return self.queue_event(&failed(id, why)),
-        };
-        match GuardedRun::launch(launch, cgroup.as_ref(), &mut self.lock) {
-            Ok(child) => return self.children.push(child.within(cgroup)),
-            Err(e) => {
-                eprintln!("evenkeel guard: {} did not start: {e}", id.run);
-                self.queue_event(&GuardEvent::NotStarted { id });
+        // A shim that has ended while it stood by has begun nothing, so a new one can.
+        for standby in self.standby.take().map(Some).into_iter().chain([None]) {
+            let (shim, ahead) = standby.map(|StandbyShim { shim, cgroup }| (shim, cgroup)).unzip();
+            let cgroup = match self.cgroups.enclose(ahead, ceilings.together) {
+                Ok(cgroup) => cgroup,
+                Err(why) => {
+                    shim.as_ref().inspect(|shim| shim.dismiss());
+                    return self.queue_event(&failed(id, why));
+                }
+            };
+            let order = ShimOrder::new(launch, cgroup.as_ref());
+            let started = clock::now().mono;
+            let begun = match shim {
+                Some(shim) => shim.send(&order),
+                None => shim::start(ShimSource::Known(&order), || self.lock = None),
+            };
+            match begun {
+                Ok(shim) => {
+                    return self.children.push(GuardedRun::new(&order.launch, shim, cgroup, started));
+                }
+                Err(e) => eprintln!("evenkeel guard: a shim of {} cannot be used: {e}", id.run),
             }
+            if let Some(cgroup) = cgroup {
+                self.cgroups.leave(cgroup);
+            }
+            launch = order.launch;
         }
-        if let Some(cgroup) = cgroup {
-            self.cgroups.leave(cgroup);
-        }
+        self.queue_event(&GuardEvent::NotStarted { id });
+    }
+
+    fn add_standby(&mut self) {
+        // It may stand by for days, so it must not hold open the files of runs that are over.
+        self.standby.add(&mut self.cgroups, || {
+            self.lock = None;
+            self.children.drain(..).for_each(GuardedRun::let_go);
+        });
     }
 }
 

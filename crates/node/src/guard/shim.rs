@@ -6,19 +6,23 @@
 //!
 //! The guard has one thread, so its copy is complete: no lock in it is held by a thread that was not copied. The shim
 //! waits only for what the job itself names, and the guard does not wait for the shim.
+//!
+//! A shim may be forked ahead of its work, and then waits for it in its cgroup: see `standby`.
 
 use std::convert::Infallible;
 use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter, Seek, Write};
+use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use evenkeel_core::job::LaunchSettings;
 use fork::Fork;
 use rustix::fs::{MemfdFlags, OFlags};
 use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
 
 use super::cgroup::Cgroup;
 use super::environment;
@@ -40,29 +44,58 @@ pub(super) struct ShimProcess {
     pub(super) output: PipeReader,
 }
 
-/// The standard streams of a run.
-struct RunStreams {
-    stdin: Stdio,
+/// What a shim is to do. One that stands by gets it as a line of JSON.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ShimOrder {
+    pub(super) launch: Box<LaunchSpec>,
+    /// The files through which it enters the run's cgroup.
+    entry_files: Vec<PathBuf>,
+    /// Whether the run has limits that a process outside of the cgroup would escape.
+    bounded: bool,
+}
+
+impl ShimOrder {
+    /// The order to start this within the cgroup.
+    pub(super) fn new(launch: Box<LaunchSpec>, cgroup: Option<&Cgroup>) -> Self {
+        Self {
+            launch,
+            entry_files: cgroup.map(Cgroup::entry_files).unwrap_or_default(),
+            bounded: cgroup.is_some_and(Cgroup::is_bounded),
+        }
+    }
+}
+
+/// Where a shim has its order from.
+pub(super) enum ShimSource<'a> {
+    /// It was there before the fork.
+    Known(&'a ShimOrder),
+    /// It will come through this pipe; until then the shim waits in the cgroup of these files.
+    Awaited(PipeReader, Vec<PathBuf>),
+}
+
+/// The output pipe and the null device of a shim, opened before the fork.
+struct ShimStreams {
+    null: File,
     stdout: PipeWriter,
     stderr: PipeWriter,
 }
 
-/// Forks a shim. The copy releases the guard's lock.
+/// Forks a shim. In the copy `let_go` closes what only the guard itself may hold open.
 ///
 /// # Errors
 /// The host lacks resources, and may have some later: whatever can be lacking is created before the fork.
-pub(super) fn start(
-    launch: &LaunchSpec,
-    cgroup: Option<&Cgroup>,
-    lock: &mut Option<File>,
-) -> io::Result<ShimProcess> {
+pub(super) fn start(source: ShimSource<'_>, let_go: impl FnOnce()) -> io::Result<ShimProcess> {
     let (status, mut says) = io::pipe()?;
     let (output, stdout) = io::pipe()?;
     for reader in [status.as_fd(), output.as_fd()] {
         rustix::fs::fcntl_setfl(reader, OFlags::NONBLOCK)?;
     }
-    let null = File::open("/dev/null")?;
-    let streams = RunStreams { stdin: stdin(&launch.setting)?, stderr: stdout.try_clone()?, stdout };
+    let streams = ShimStreams { null: File::open("/dev/null")?, stderr: stdout.try_clone()?, stdout };
+    // Only the input of a run that is known by now can be created before the fork.
+    let stdin = match &source {
+        ShimSource::Known(order) => Some(open_stdin(&order.launch.setting)?),
+        ShimSource::Awaited(..) => None,
+    };
     let guard = rustix::process::getpid();
     match fork::fork()? {
         Fork::Parent(pid) => {
@@ -74,11 +107,23 @@ pub(super) fn start(
         Fork::Child => {
             // Whatever delays this process below must delay neither the next guard nor the node's notice that this
             // guard is gone.
-            drop((status, output, lock.take()));
-            let let_go = nix::unistd::dup2_stdin(&null).and_then(|()| nix::unistd::dup2_stdout(&null));
-            let begin = || match let_go {
-                Ok(()) => become_the_run(guard, launch, cgroup, streams),
-                Err(e) => Err(format!("its guard's pipes cannot be closed: {e}")),
+            drop((status, output));
+            let begin = || {
+                let_go();
+                let null = &streams.null;
+                nix::unistd::dup2_stdin(null)
+                    .and_then(|()| nix::unistd::dup2_stdout(null))
+                    .map_err(|e| format!("its guard's pipes cannot be closed: {e}"))?;
+                bind_to(guard)?;
+                rustix::process::setpgid(None, None)
+                    .map_err(|e| format!("it cannot lead a group of its own: {e}"))?;
+                match source {
+                    ShimSource::Known(order) => become_the_run(guard, order, stdin, streams),
+                    ShimSource::Awaited(orders, entry_files) => {
+                        let order = stand_by(orders, &entry_files)?;
+                        become_the_run(guard, &order, stdin, streams)
+                    }
+                }
             };
             let why = match catch_unwind(AssertUnwindSafe(begin)) {
                 Ok(Ok(never)) => match never {},
@@ -94,23 +139,52 @@ pub(super) fn start(
     }
 }
 
+/// Enters the cgroup, which may take long, and waits for the order. Returns what is left to do.
+fn stand_by(orders: PipeReader, entry_files: &[PathBuf]) -> Result<ShimOrder, String> {
+    let closed: Vec<&PathBuf> = entry_files.iter().filter(|file| enter_cgroup(file).is_err()).collect();
+    let mut line = Vec::new();
+    // The guard ends an order with a line end, and kills a shim to which it could not write a whole one. A pipe that
+    // ends without it is that of a guard that is gone.
+    let read = BufReader::new(orders).read_until(b'\n', &mut line);
+    if read.is_err() || line.last() != Some(&b'\n') {
+        return Err(LATE.to_string());
+    }
+    let mut order: ShimOrder =
+        serde_json::from_slice(&line).map_err(|e| format!("its order cannot be read: {e}"))?;
+    // A file that could not be written is tried once more, and tells why.
+    order.entry_files.retain(|file| !entry_files.contains(file) || closed.contains(&file));
+    Ok(order)
+}
+
+/// Enters a cgroup by this file. From here on all that this process starts is in there too.
+fn enter_cgroup(file: &PathBuf) -> io::Result<()> {
+    // Zero is the writing process.
+    std::fs::write(file, "0")
+}
+
 fn become_the_run(
     guard: Pid,
-    launch: &LaunchSpec,
-    cgroup: Option<&Cgroup>,
-    streams: RunStreams,
+    order: &ShimOrder,
+    stdin_ahead: Option<Stdio>,
+    streams: ShimStreams,
 ) -> Result<Infallible, String> {
-    bind_to(guard)?;
-    rustix::process::setpgid(None, None).map_err(|e| format!("it cannot lead a group of its own: {e}"))?;
-    for door in cgroup.map(Cgroup::procs_files).unwrap_or_default() {
-        // Zero is the writing process. From here on all it starts is in there too.
+    let ShimOrder { launch, entry_files, bounded } = order;
+    for file in entry_files {
         // Without limits a failure does no harm: outside, its orphan processes are found in another way.
-        if let Err(e) = std::fs::write(&door, "0")
-            && cgroup.is_some_and(Cgroup::is_bounded)
+        if let Err(e) = enter_cgroup(file)
+            && *bounded
         {
-            return Err(format!("its cgroup cannot be entered: {}: {e}", door.display()));
+            return Err(format!("its cgroup cannot be entered: {}: {e}", file.display()));
         }
     }
+    let stdin = match stdin_ahead {
+        Some(stdin) => stdin,
+        // The host lacks resources, and may have some later: then it is started again.
+        None => open_stdin(&launch.setting).map_err(|e| {
+            eprintln!("evenkeel guard: {} did not start: {e}", launch.id.run);
+            LATE.to_string()
+        })?,
+    };
     let Some((program, arguments)) = launch.argv.split_first() else {
         return Err("the run has no program".to_string());
     };
@@ -118,7 +192,7 @@ fn become_the_run(
     let ceilings = setting.limits.read()?;
     let runner = RunUser::find(&setting.user)?;
     let mut run = Command::new(program);
-    run.args(arguments).stdin(streams.stdin).stdout(streams.stdout).stderr(streams.stderr);
+    run.args(arguments).stdin(stdin).stdout(streams.stdout).stderr(streams.stderr);
     run.env_clear().envs(environment::inherited(&setting.inherit));
     run.envs(runner.iter().flat_map(RunUser::variables));
     run.envs(&setting.environment).envs(&launch.environment);
@@ -157,7 +231,7 @@ fn bind_to(guard: Pid) -> Result<(), String> {
 }
 
 /// The run's standard input.
-fn stdin(setting: &LaunchSettings) -> io::Result<Stdio> {
+fn open_stdin(setting: &LaunchSettings) -> io::Result<Stdio> {
     if setting.stdin.is_empty() {
         return Ok(File::open("/dev/null")?.into());
     }

@@ -36,6 +36,11 @@ impl LogWriter {
         Self { file, kept: 0, keep: bounds.keep, rate_limit: pace }
     }
 
+    /// Closes the file in a copy of this process. The other process goes on writing it.
+    pub(crate) fn let_go(mut self) {
+        self.file = None;
+    }
+
     /// How many bytes were kept so far.
     pub(crate) fn written(&self) -> u64 {
         self.kept
@@ -82,10 +87,15 @@ impl Drop for LogWriter {
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    if let Some(folder) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let open = || OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    match (open(), path.parent()) {
+        // Only the first run of a job finds no folder.
+        (Err(e), Some(folder)) if e.kind() == io::ErrorKind::NotFound => {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            open()
+        }
+        (opened, _) => opened,
     }
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
 #[cfg(test)]

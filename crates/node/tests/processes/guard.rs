@@ -150,6 +150,11 @@ impl TestGuard {
         word["ended"]["end"].take()
     }
 
+    /// Its node is gone.
+    pub(crate) fn leave(&mut self) {
+        self.requests = None;
+    }
+
     pub(crate) fn pids(&self, n: usize) -> Vec<i32> {
         pids(&self.data.join("pids"), n)
     }

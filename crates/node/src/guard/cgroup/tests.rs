@@ -50,10 +50,10 @@ impl FakeCgroupTree {
         Cgroups::open(&self.mounts(""), self.data.path(), &[me()]).unwrap()
     }
 
-    /// The cgroup of a run to be, with files that only a kernel makes.
-    fn kernel_made(&self, id: &AttemptId, files: &[(&str, &str)]) -> PathBuf {
-        let dir =
-            self.own().join(name(self.data.path()).unwrap()).join(format!("run-{}.{}", id.run, id.attempt));
+    /// The cgroup of the next run, with files that only a kernel makes.
+    fn kernel_made(&self, cgroups: &Cgroups, files: &[(&str, &str)]) -> PathBuf {
+        let next = format!("run-{}.{}", cgroups.since.0, cgroups.named + 1);
+        let dir = self.own().join(name(self.data.path()).unwrap()).join(next);
         fs::create_dir_all(&dir).unwrap();
         files.iter().for_each(|(file, text)| fs::write(dir.join(file), text).unwrap());
         dir
@@ -62,10 +62,6 @@ impl FakeCgroupTree {
 
 fn me() -> Pid {
     rustix::process::getpid()
-}
-
-fn attempt() -> AttemptId {
-    AttemptId { run: "j:1:0".parse().unwrap(), attempt: 2 }
 }
 
 fn totals(text: &str) -> RunLimitValues {
@@ -87,10 +83,10 @@ fn in_the_unified_tree_the_node_stands_aside_and_runs_are_bounded() {
         assert_eq!(read(dir.join("cgroup.subtree_control")), "+pids +memory +cpu");
     }
     let kernels = [("memory.swap.max", "max"), ("memory.oom.group", "0")];
-    let dir = fake.kernel_made(&attempt(), &kernels);
+    let dir = fake.kernel_made(&cgroups, &kernels);
     let all = totals(r#"{"memory":"512M","cores":1.5,"processes":50}"#);
-    let cgroup = cgroups.enclose(&attempt(), all).unwrap().unwrap();
-    assert_eq!(cgroup.procs_files(), [dir.join(PROCS)], "all is in one tree");
+    let cgroup = cgroups.enclose(None, all).unwrap().unwrap();
+    assert_eq!(cgroup.entry_files(), [dir.join(PROCS)], "all is in one tree");
     for (file, text) in [
         ("memory.max", "536870912"),
         ("memory.swap.max", "0"),
@@ -101,11 +97,35 @@ fn in_the_unified_tree_the_node_stands_aside_and_runs_are_bounded() {
         assert_eq!(read(dir.join(file)), text, "{file}");
     }
     // A limit that is not set is not enforced.
-    let other = AttemptId { attempt: 3, ..attempt() };
-    let cgroup = cgroups.enclose(&other, RunLimitValues::default()).unwrap().unwrap();
+    let cgroup = cgroups.enclose(None, RunLimitValues::default()).unwrap().unwrap();
     assert!(inside(&folder).len() == 2 && fs::read_dir(&cgroup.dirs[0]).unwrap().next().is_none());
     cgroups.leave(cgroup);
     assert_eq!(inside(&folder), [dir]);
+}
+
+#[test]
+fn one_that_is_created_ahead_gets_the_limits_of_its_run() {
+    let fake = FakeCgroupTree::new("cpu memory pids", &[me()]);
+    let mut cgroups = fake.open();
+    assert!(cgroups.can_create_ahead() && !Cgroups::none().can_create_ahead());
+    let dir = fake.kernel_made(&cgroups, &[("memory.oom.group", "0")]);
+    let ahead = cgroups.create_ahead().unwrap();
+    assert!(!ahead.is_bounded() && ahead.dirs == [dir.clone()] && !dir.join("pids.max").exists());
+    let entry_files = ahead.entry_files();
+    let cgroup = cgroups.enclose(Some(ahead), totals(r#"{"processes":9}"#)).unwrap().unwrap();
+    assert_eq!((&cgroup.entry_files(), cgroup.is_bounded()), (&entry_files, true), "it is in there already");
+    assert_eq!((read(dir.join("pids.max")), read(dir.join("memory.oom.group"))), ("9".into(), "1".into()));
+    // A run without limits takes it as it is, and the next one has another.
+    let ahead = cgroups.create_ahead().unwrap();
+    let next = ahead.dirs.clone();
+    let cgroup = cgroups.enclose(Some(ahead), RunLimitValues::default()).unwrap().unwrap();
+    assert!(cgroup.dirs == next && next != [dir] && !cgroup.is_bounded());
+    // Where a limit cannot be kept it is given up, and removed.
+    let fake = FakeCgroupTree::new("pids", &[me()]);
+    let mut cgroups = fake.open();
+    let ahead = cgroups.create_ahead().unwrap();
+    assert!(cgroups.enclose(Some(ahead), totals(r#"{"cores":1}"#)).is_err());
+    assert!(!cgroups.tidy() && inside(&fake.own().join(name(fake.data.path()).unwrap())).is_empty());
 }
 
 #[test]
@@ -128,33 +148,27 @@ fn a_limit_that_cannot_be_kept_is_told_with_what_to_do() {
         lacking.starts_with("no cgroup for pids, memory, cpu") && lacking.contains("process 1 is in it"),
         "{lacking}"
     );
-    let why = cgroups.enclose(&attempt(), totals(r#"{"cores":1}"#)).unwrap_err();
+    let why = cgroups.enclose(None, totals(r#"{"cores":1}"#)).unwrap_err();
     assert!(why.starts_with("limits.together.cores cannot be kept on this node: no cgroup for cpu"), "{why}");
     assert!(why.contains("Delegate=yes") && why.contains("--cgroups off"), "{why}");
-    assert!(
-        cgroups.enclose(&attempt(), RunLimitValues::default()).unwrap().is_none(),
-        "others start without"
-    );
+    assert!(cgroups.enclose(None, RunLimitValues::default()).unwrap().is_none(), "others start without");
     // One controller is missing, and only a run that needs it is refused.
     let fake = FakeCgroupTree::new("memory pids", &[me()]);
     let mut cgroups = fake.open();
     assert!(
-        cgroups
-            .enclose(&attempt(), totals(r#"{"cores":1}"#))
-            .unwrap_err()
-            .contains("the kernel has none here")
+        cgroups.enclose(None, totals(r#"{"cores":1}"#)).unwrap_err().contains("the kernel has none here")
     );
-    assert!(cgroups.enclose(&attempt(), totals(r#"{"processes":9}"#)).unwrap().is_some());
+    assert!(cgroups.enclose(None, totals(r#"{"processes":9}"#)).unwrap().is_some());
     // Off: nothing is refused, and nothing created.
-    assert!(Cgroups::none().enclose(&attempt(), totals(r#"{"cores":1}"#)).unwrap().is_none());
+    assert!(Cgroups::none().enclose(None, totals(r#"{"cores":1}"#)).unwrap().is_none());
 }
 
 #[test]
 fn what_the_kernel_tells_of_memory_is_told() {
     let fake = FakeCgroupTree::new("cpu memory pids", &[me()]);
     let mut cgroups = fake.open();
-    let dir = fake.kernel_made(&attempt(), &[("memory.events", "low 0\nhigh 0\nmax 9\noom 0\noom_kill 0\n")]);
-    let cgroup = cgroups.enclose(&attempt(), totals(r#"{"memory":"512M"}"#)).unwrap().unwrap();
+    let dir = fake.kernel_made(&cgroups, &[("memory.events", "low 0\nhigh 0\nmax 9\noom 0\noom_kill 0\n")]);
+    let cgroup = cgroups.enclose(None, totals(r#"{"memory":"512M"}"#)).unwrap().unwrap();
     assert_eq!(cgroup.out_of_memory(), None);
     fs::write(dir.join("memory.events"), "max 9\noom 3\noom_kill 1\noom_group_kill 1\n").unwrap();
     assert_eq!(cgroup.out_of_memory().unwrap(), "out of memory: over its limit of 512 MiB");
@@ -172,8 +186,8 @@ fn the_unified_tree_is_killed_at_once_and_tells_of_all_below() {
     let fake = FakeCgroupTree::new("cpu memory pids", &[me()]);
     let mut cgroups = fake.open();
     let files = [("cgroup.kill", ""), ("cgroup.events", "populated 1\nfrozen 0\n"), ("pids.max", "max")];
-    let dir = fake.kernel_made(&attempt(), &files);
-    let cgroup = cgroups.enclose(&attempt(), RunLimitValues::default()).unwrap().unwrap();
+    let dir = fake.kernel_made(&cgroups, &files);
+    let cgroup = cgroups.enclose(None, RunLimitValues::default()).unwrap().unwrap();
     assert!(!cgroup.is_empty());
     cgroup.kill();
     assert_eq!((read(dir.join("cgroup.kill")).as_str(), read(dir.join("pids.max")).as_str()), ("1", "max"));
@@ -192,10 +206,10 @@ fn an_older_kernel_has_each_process_killed_and_no_more_of_them() {
     let fake = FakeCgroupTree::new("cpu memory pids", &[me()]);
     let mut cgroups = fake.open();
     let (mut one, mut below) = (sleeper(), sleeper());
-    let dir = fake.kernel_made(&attempt(), &[("pids.max", "max"), (PROCS, &one.id().to_string())]);
+    let dir = fake.kernel_made(&cgroups, &[("pids.max", "max"), (PROCS, &one.id().to_string())]);
     fs::create_dir(dir.join("below")).unwrap();
     fs::write(dir.join("below").join(PROCS), below.id().to_string()).unwrap();
-    let cgroup = cgroups.enclose(&attempt(), RunLimitValues::default()).unwrap().unwrap();
+    let cgroup = cgroups.enclose(None, RunLimitValues::default()).unwrap().unwrap();
     assert!(!cgroup.is_empty());
     let mut asked = Vec::new();
     cgroup.ask(|pid| {
