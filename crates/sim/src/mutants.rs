@@ -114,6 +114,8 @@ pub static ALL: &[MutantSpec] = {
         ),
         mutant("start without a last moment", &commits::IgnoresNotAfter, &[I3, I18]),
         mutant("executor without guard", &commits::NoGuardProcess, &[I4, I15, I20]),
+        mutant("member removed before its runs have ended", &commits::RemovesBeforeRunsEnd, &[I4]),
+        mutant("member of a stopped process removed", &commits::TakesStoppedForDead, &[I4]),
         mutant("alarm kept quiet", &commits::SuppressesAlarms, &[I40]),
         mutant("X ≤ N", &rules::ExceedsQuota, &[I36]),
         mutant("tolerance ignored", &rules::IgnoresTolerance, &[I35]),
