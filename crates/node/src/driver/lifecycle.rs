@@ -26,6 +26,7 @@ use super::cluster;
 use super::commits::CommitQueue;
 use super::data_folder::DataFolder;
 use super::feed::FeedListener;
+use super::guarded_member::GuardedMember;
 use super::inbox::{DriverEvent, Inbox, REQUESTS_MAX};
 use super::joining;
 use super::lease::Leases;
@@ -188,6 +189,7 @@ impl DriverLifecycle {
             inbox,
             sender,
             leases: Leases::new(folder, config.ttl),
+            member: GuardedMember::new(config.registry),
             feed: FeedListener::default(),
             commits: CommitQueue::new(config.ttl),
             executor,

@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use evenkeel_core::time::{Millis, Mono};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,6 +23,7 @@ use rustix::time::{
 use super::cgroup::{CgroupMounts, Cgroups};
 use super::child::{GuardDeadlines, GuardedRun};
 use super::orphans::{OrphanScan, RunOrphans};
+use super::removal::{MemberRemoval, NodeProcess};
 use super::role::{BE_ALONE, LOCK, NO_CGROUPS, is_alone};
 use super::wire::{AttemptId, GuardEvent, GuardRequest, LaunchSpec, LineReader, ProcessEnd, to_line};
 use crate::clock;
@@ -105,7 +107,10 @@ struct GuardSupervisor {
     cgroups: Cgroups,
     until: Mono,
     kill: Mono,
+    node: NodeProcess,
     node_gone: bool,
+    /// The node's member, which is removed when the node's process dies.
+    member: Option<MemberRemoval>,
     /// On the clock that counts suspend: a plain `poll` timeout would sleep on after a host wakes.
     timer: OwnedFd,
     /// One buffer for everything that is read.
@@ -128,7 +133,9 @@ impl GuardSupervisor {
             cgroups,
             until: Mono(i64::MIN),
             kill: Mono(i64::MIN),
+            node: NodeProcess::parent(),
             node_gone: false,
+            member: None,
             timer,
             piece: Vec::new(),
         };
@@ -146,6 +153,9 @@ impl GuardSupervisor {
             self.flush_events();
             if self.node_gone && self.children.is_empty() {
                 self.cgroups.close();
+                if let Some(removal) = self.member.take() {
+                    removal.carry_out(&self.node, self.lease_left());
+                }
                 return Ok(());
             }
             let rung = self.wait(next)?;
@@ -227,6 +237,13 @@ impl GuardSupervisor {
             kill: self.kill,
             node_gone: self.node_gone,
         }
+    }
+
+    /// How long the lease lives on. Of its end as much is left after `kill` as `kill` is after `until`.
+    fn lease_left(&self) -> Duration {
+        let end = self.kill.0.saturating_add(self.kill.0.saturating_sub(self.until.0));
+        let left = end.saturating_sub(clock::now().mono.0);
+        Duration::from_millis(u64::try_from(left).unwrap_or(0))
     }
 
     fn queue_event(&mut self, word: &GuardEvent) {
@@ -314,6 +331,8 @@ impl GuardSupervisor {
                 self.queue_event(&GuardEvent::Trusted);
             }
             GuardRequest::Start(launch) => self.start(&launch),
+            GuardRequest::Member(removal) => self.member = Some(removal),
+            GuardRequest::Part => self.member = None,
             GuardRequest::Stop { run, reason } => {
                 let at = self.moment();
                 for child in self.children.iter_mut().filter(|child| child.id.run == run) {

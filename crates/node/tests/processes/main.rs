@@ -8,6 +8,7 @@ mod guard;
 mod node;
 mod orphans;
 mod process;
+mod removal;
 mod shim;
 #[path = "../../../registry/tests/common/still.rs"]
 mod still;
@@ -21,7 +22,7 @@ fn main() {
         return node::live();
     }
     let tests = guard::TESTS.iter().chain(command::TESTS).chain(ends::TESTS).chain(node::TESTS);
-    let tests = tests.chain(orphans::TESTS).chain(cgroups::TESTS).chain(shim::TESTS);
+    let tests = tests.chain(orphans::TESTS).chain(cgroups::TESTS).chain(shim::TESTS).chain(removal::TESTS);
     let trial = |(name, test): &(&str, fn())| {
         let test = *test;
         Trial::test(*name, move || {
