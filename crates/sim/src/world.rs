@@ -26,6 +26,7 @@ mod executor;
 mod feed;
 mod gather;
 mod guard;
+mod guard_task;
 mod history;
 mod operate;
 mod peer_network;

@@ -23,7 +23,7 @@ use rustix::time::{
 use super::cgroup::{CgroupMounts, Cgroups};
 use super::child::{GuardDeadlines, GuardedRun};
 use super::orphans::{OrphanScan, RunOrphans};
-use super::removal::{MemberRemoval, NodeProcess};
+use super::removal::{MemberRemoval, ParentProcess};
 use super::role::{BE_ALONE, LOCK, NO_CGROUPS, is_alone};
 use super::wire::{AttemptId, GuardEvent, GuardRequest, LaunchSpec, LineReader, ProcessEnd, to_line};
 use crate::clock;
@@ -107,7 +107,7 @@ struct GuardSupervisor {
     cgroups: Cgroups,
     until: Mono,
     kill: Mono,
-    node: NodeProcess,
+    node: ParentProcess,
     node_gone: bool,
     /// The node's member, which is removed when the node's process dies.
     member: Option<MemberRemoval>,
@@ -133,7 +133,7 @@ impl GuardSupervisor {
             cgroups,
             until: Mono(i64::MIN),
             kill: Mono(i64::MIN),
-            node: NodeProcess::parent(),
+            node: ParentProcess::open(),
             node_gone: false,
             member: None,
             timer,

@@ -42,15 +42,15 @@ impl fmt::Debug for MemberRemoval {
     }
 }
 
-/// The process of the guard's node.
-pub(super) struct NodeProcess(Option<OwnedFd>);
+/// The process of the guard's node, which started the guard.
+pub(super) struct ParentProcess(Option<OwnedFd>);
 
-impl NodeProcess {
+impl ParentProcess {
     /// The process that started this one.
-    pub(super) fn parent() -> Self {
+    pub(super) fn open() -> Self {
         // On a kernel without pidfds no death can be shown.
-        let open = |pid: Pid| pidfd_open(pid, PidfdFlags::empty()).ok();
-        Self(rustix::process::getppid().and_then(open))
+        let opened = |pid: Pid| pidfd_open(pid, PidfdFlags::empty()).ok();
+        Self(rustix::process::getppid().and_then(opened))
     }
 
     /// Whether it has ended, or does within a moment.
@@ -69,7 +69,7 @@ impl NodeProcess {
 impl MemberRemoval {
     /// Removes the member if its process has ended. The caller has shown that all runs have. Gives up after `left`, when
     /// the lease ends by its term. Starts threads, so that this process can start no run any more.
-    pub(super) fn carry_out(&self, node: &NodeProcess, left: Duration) {
+    pub(super) fn carry_out(&self, node: &ParentProcess, left: Duration) {
         if left.is_zero() || !node.is_dead() {
             return;
         }

@@ -13,7 +13,7 @@ use evenkeel_core::registry::{Revision, Txn, TxnOutcome};
 use evenkeel_core::time::Mono;
 
 use super::clock::SimClock;
-use super::guard::GuardTask;
+use super::guard_task::GuardTask;
 use super::peer_network::SimCall;
 
 /// The state of the link between a node and the registry.

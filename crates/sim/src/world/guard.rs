@@ -8,6 +8,7 @@ use evenkeel_core::member_entry::MemberEntry;
 use evenkeel_core::registry::{LeaseId, TxnOutcome};
 use evenkeel_core::time::Mono;
 
+use super::guard_task::GuardTask;
 use super::request::TIMEOUT;
 use super::{RegistryLink, SimWorld, WorldEvent};
 use crate::faults::SimFault;
@@ -18,20 +19,6 @@ const TRIES: u32 = 3;
 const SLOW: i64 = 10_000;
 /// How often each fault of a guard occurs, in a thousand.
 const RATE: u32 = 150;
-
-/// What the guard does after the death of its node's process.
-#[derive(Clone, Debug, Default)]
-pub(crate) enum GuardTask {
-    /// Nothing: the process lives, or all is done.
-    #[default]
-    None,
-    /// It ends the runs and then removes this member.
-    EndRuns(MemberEntry),
-    /// It tries to remove this member, for the last time when no try is left.
-    Remove(MemberEntry, u32),
-    /// It has removed the member, and closes its lease: a late request to join would make the member again.
-    Close(LeaseId),
-}
 
 impl SimWorld {
     /// Lets the guard know of its node's member, as each node does after a step.
@@ -66,11 +53,11 @@ impl SimWorld {
     }
 
     fn guard_removes_member(&mut self, name: &NodeName) {
-        let slow = self.befalls_guard(SimFault::GuardSlow);
-        let pause = if slow { self.guards.between(0, SLOW) } else { 0 };
         let Some(actor) = self.actors.get_mut(name) else { return };
         if let GuardTask::EndRuns(entry) = &actor.guard {
             actor.guard = GuardTask::Remove(entry.clone(), TRIES);
+            let slow = self.befalls_guard(SimFault::GuardSlow);
+            let pause = if slow { self.guards.between(0, SLOW) } else { 0 };
             self.send_guard_request(name, pause);
         }
     }

@@ -8,7 +8,7 @@ use evenkeel_core::record::{ClusterRecord, Layouts, encode};
 use evenkeel_core::registry::{Txn, Write};
 use evenkeel_core::time::{Millis, Mono, Now};
 
-use super::guard::GuardTask;
+use super::guard_task::GuardTask;
 use super::{RegistryLink, SimNode, SimWorld};
 use crate::faults::{FaultCounts, FaultRates, SimFault};
 
