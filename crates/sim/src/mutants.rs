@@ -229,7 +229,7 @@ pub static ALL: &[MutantSpec] = {
         ),
         mutant("lease counted anew at an upgrade", &upgrades::CountsLeaseFromHandoff, &[I3, I4]),
         rare("join without a look at the wanted layout", &versions::SkipsLayoutCheck, &[I49], 1_460),
-        rare("layout raised at once", &versions::RaisesLayoutEarly, &[I49], 1_850),
+        rare("layout raised at once", &versions::RaisesLayoutEarly, &[I49], 3_800),
         mutant("member that says too much", &versions::OverstatesLayout, &[I49]),
         rare("upgrade to a program that knows less", &versions::AcceptsAnyProgram, &[I49], 1_620),
         mutant(
