@@ -22,6 +22,7 @@ pub mod lease;
 pub mod lifecycle;
 pub mod load;
 pub mod local;
+pub mod member_entry;
 pub mod node;
 pub mod outcome;
 pub mod overdue;

@@ -10,6 +10,7 @@ use crate::input::Input;
 use crate::lease::LeaseProof;
 use crate::lifecycle;
 use crate::local::{LISTING_PATIENCE, Local};
+use crate::member_entry::MemberEntry;
 use crate::placement::dispatch::CandidateNodes;
 use crate::registry::LeaseId;
 use crate::rule_context::{Rule, RuleAction, RuleContext, RuleFn, RuleOutput};
@@ -81,6 +82,14 @@ impl Node {
     pub fn member(&self) -> Option<Member> {
         let node = self.local.settings.name.clone();
         self.local.lease.id().map(|LeaseId(incarnation)| Member { node, incarnation })
+    }
+
+    /// The entry of the node in this life; `None` while the node is no member or has not seen the entry yet.
+    #[must_use]
+    pub fn member_entry(&self) -> Option<MemberEntry> {
+        let member = self.member()?;
+        let born = self.view.member(&member)?.born;
+        Some(MemberEntry { member, born })
     }
 
     /// Until when the node may act; `None` while it may not. Executors end runs at this moment (law 4).

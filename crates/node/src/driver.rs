@@ -9,6 +9,7 @@ mod cluster;
 mod commits;
 mod data_folder;
 mod feed;
+mod guarded_member;
 mod handoff;
 mod inbox;
 mod joining;
@@ -46,6 +47,7 @@ use crate::request::HandleRequest;
 use answers::PendingAnswer;
 use commits::{CommitProgress, CommitQueue};
 use feed::FeedListener;
+use guarded_member::GuardedMember;
 use inbox::{DriverEvent, EventSender, Inbox};
 use lease::Leases;
 use overdue_watch::LateStart;
@@ -72,6 +74,7 @@ struct Driver {
     inbox: Inbox,
     sender: EventSender,
     leases: Leases,
+    member: GuardedMember,
     feed: FeedListener,
     commits: CommitQueue,
     executor: Executors,
@@ -294,15 +297,19 @@ impl Driver {
         let now = clock::now();
         let of_lease = inputs.iter().any(|input| matches!(input, Input::Lease(_)));
         let mut effects = std::mem::take(&mut self.effects);
-        let trust = {
+        let (trust, joined) = {
             let mut node = self.node.write().unwrap_or_else(PoisonError::into_inner);
             self.wake = node.step_all(now, inputs, &mut effects);
-            match (Leases::trust(&node, now), self.trust) {
+            let trust = match (Leases::trust(&node, now), self.trust) {
                 (Some(trust), _) if of_lease => Some(trust),
                 (None, Some(before)) if before.until > now.mono => Some(Leases::withdrawn(before, now)),
                 _ => None,
-            }
+            };
+            (trust, self.member.joined(&node))
         };
+        if let Some(removal) = joined {
+            self.executor.joined(removal);
+        }
         if let Some(trust) = trust {
             // Before any start that the same step decided.
             self.trust = Some(trust);

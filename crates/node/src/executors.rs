@@ -13,6 +13,7 @@ use evenkeel_core::job::Work;
 use evenkeel_core::time::Mono;
 
 use crate::executor::TrustDeadline;
+use crate::guard::MemberRemoval;
 pub(crate) use command::CommandExecutor;
 pub(crate) use counts::ItemCounts;
 pub use dataflow::FetchOutput;
@@ -56,6 +57,11 @@ impl Executors {
         self.functions.trust(trust);
         self.commands.trust(trust);
         self.http.trust(trust);
+    }
+
+    /// Notes which member to remove from the registry if this process dies. Only a guard can do that.
+    pub(crate) fn joined(&mut self, removal: MemberRemoval) {
+        self.commands.joined(removal);
     }
 
     /// Asks functions to stop and drops requests when the deadline has passed. Commands are the guard's.

@@ -141,6 +141,7 @@ impl<'a> FaultDriver<'a> {
         self.peers.iter_mut().for_each(|peers| peers.end(world));
         world.set_history_away(false);
         world.set_fault_rates(crate::faults::FaultRates::calm(4));
+        world.set_faulty_guards(false);
         for name in &names {
             self.notice(world, name);
             world.correct_clock(name);

@@ -87,6 +87,12 @@ kinds! {
     Upgrade = "upgrade",
     /// Another version of the program is put into a node's file.
     Version = "version",
+    /// A node's guard process dies soon after the node's process, once it has ended the runs.
+    GuardDies = "guard dies too",
+    /// A guard takes seconds to remove the member of its node's dead process.
+    GuardSlow = "guard slow",
+    /// A guard does not know whether it has removed the member, and tries again.
+    RemovalUnanswered = "removal unanswered",
     /// The registry is rewound to an earlier state.
     BackInTime = "back in time",
     /// The same while no node's process is up, in a way that the registry cannot detect.

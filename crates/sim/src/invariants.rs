@@ -236,6 +236,8 @@ pub struct InvariantChecker {
     knows: BTreeMap<Member, Layouts>,
     /// Members that joined and whose entry is gone.
     gone: BTreeSet<Member>,
+    /// The members that a guard removed, or tried to.
+    removed: BTreeSet<Member>,
     past: generation_track::GenerationTrack,
     starts: u64,
     sentinel: bool,
@@ -255,6 +257,7 @@ impl InvariantChecker {
             calendars: stored_calendars::StoredCalendars::new(),
             knows: BTreeMap::new(),
             gone: BTreeSet::new(),
+            removed: BTreeSet::new(),
             past: generation_track::GenerationTrack::default(),
             starts: 0,
             sentinel: canary,

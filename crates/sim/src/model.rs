@@ -149,9 +149,9 @@ impl ModelScope {
             ProtocolFlaw::AcceptUnguarded | ProtocolFlaw::PlanUnguarded => {
                 Self { plain: false, ..Self::plan(Delivery::AtMostOnce) }
             }
-            ProtocolFlaw::NoGuardProcess | ProtocolFlaw::NotAfterIgnored => {
-                Self::fault(Delivery::AtLeastOnce)
-            }
+            ProtocolFlaw::NoGuardProcess
+            | ProtocolFlaw::StoppedTakenForDead
+            | ProtocolFlaw::NotAfterIgnored => Self::fault(Delivery::AtLeastOnce),
             _ => Self::fault(Delivery::AtMostOnce),
         };
         Self { flaw: Some(flaw), ..shown }

@@ -55,6 +55,16 @@ pub trait Mutation: Sync {
     fn guards(&self) -> bool {
         true
     }
+
+    /// Whether a guard process removes its dead node's member only after all runs have ended.
+    fn guard_awaits_runs(&self) -> bool {
+        true
+    }
+
+    /// Whether a guard process can tell that its node's process is stopped and not dead.
+    fn guard_knows_death(&self) -> bool {
+        true
+    }
 }
 
 /// No fault is planted.

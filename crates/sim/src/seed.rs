@@ -145,6 +145,7 @@ pub fn play(seed: u64, manner: SeedOptions) -> SimWorld {
         world.run_for(1_000);
     }
     world.set_fault_rates(swarm.weather.clone());
+    world.set_faulty_guards(swarm.faulty_guards);
     if swarm.faults.contains(&SimFault::Drift) {
         swarm.nodes.iter().for_each(|_| world.count(SimFault::Drift));
     }

@@ -106,6 +106,8 @@ pub struct Workload {
     pub rewinds: bool,
     /// Whether nodes are so busy that they handle inputs that come together in one step.
     pub busy: bool,
+    /// Whether guards fail or are slow after the death of their nodes' processes.
+    pub faulty_guards: bool,
 }
 
 mod after_completion;
@@ -179,6 +181,7 @@ impl Workload {
             versions: false,
             rewinds: false,
             busy: SimRandom::new(seed, "busy nodes").chance(500),
+            faulty_guards: SimRandom::new(seed, "faulty guards").chance(500),
         };
         workload.add_peers(seed, ttl);
         workload.add_calendars(seed);

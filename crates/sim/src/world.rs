@@ -25,6 +25,8 @@ mod event;
 mod executor;
 mod feed;
 mod gather;
+mod guard;
+mod guard_task;
 mod history;
 mod operate;
 mod peer_network;
@@ -97,6 +99,10 @@ pub struct SimWorld {
     hosts: SimRandom,
     /// The random waits of inputs before a common step.
     gathering: SimRandom,
+    /// The random faults of guards after the death of their nodes' processes.
+    guards: SimRandom,
+    /// Whether they occur.
+    faulty_guards: bool,
     tally: FaultCounts,
     history: verdict_store::SimHistory,
     peers: peer_network::PeerNetwork,
@@ -132,6 +138,8 @@ impl SimWorld {
             network: SimRandom::new(options.seed, "network"),
             hosts: SimRandom::new(options.seed, "hosts"),
             gathering: SimRandom::new(options.seed, "gathering"),
+            guards: SimRandom::new(options.seed, "guards"),
+            faulty_guards: false,
             tally: FaultCounts::default(),
             history: verdict_store::SimHistory::default(),
             peers: peer_network::PeerNetwork::new(options.seed),
@@ -207,6 +215,7 @@ impl SimWorld {
                 self.end_run(&node, run, attempt, number, ended);
             }
             WorldEvent::Guard { node } => self.guard(&node),
+            WorldEvent::GuardRequest { node } => self.guard_request_arrives(&node),
             WorldEvent::Record { node, life, verdict } => self.record(&node, life, *verdict),
             WorldEvent::Knock(number, call) => self.deliver_call(number, *call),
             WorldEvent::Reply { number, by, input } => self.replied(number, &by, *input),
@@ -278,6 +287,7 @@ impl SimWorld {
         self.ask_for_wake(name, wake);
         effects.into_iter().for_each(|effect| self.carry_out(name, effect));
         self.notify_guard(name, trust);
+        self.send_member_to_guard(name);
         if let Some(revision) = listed {
             self.take_up_feed(name, revision);
         }

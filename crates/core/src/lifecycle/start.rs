@@ -10,7 +10,7 @@ use crate::ids::{Fire, Shard, Token};
 use crate::job::Job;
 use crate::record::Attempt;
 use crate::rule_context::{RuleAction, RuleOutput};
-use crate::time::{Mono, Wall};
+use crate::time::{Millis, Mono, Wall};
 
 /// What an attempt that has not started may do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,12 +62,17 @@ impl JobRuns<'_> {
         StartReadiness::Start(self.ctx.lease.until().min(now.mono + (latest - now.wall)))
     }
 
-    /// The attempt with a start window that begins now. One that waited is claimed with that, under this number.
+    /// The attempt with a start window that begins now, or when it is due. One that waited is claimed with that, under
+    /// this number. After a failure it is past due; one that was set aside may not be: its node may have died before.
     pub(crate) fn confirmed(&self, attempt: &Attempt, seq: u64) -> Attempt {
         let now = self.ctx.now.wall;
+        let from = Some(now.max(self.moment(attempt)));
         match attempt.wait {
-            Some(_) => Attempt { from: Some(now), seq, wait: None, ..attempt.clone() },
-            None => Attempt { from: Some(now.max(self.moment(attempt))), ..attempt.clone() },
+            Some(wait) if wait.length > Millis::ZERO => {
+                Attempt { from: Some(now), seq, wait: None, ..attempt.clone() }
+            }
+            Some(_) => Attempt { from, seq, wait: None, ..attempt.clone() },
+            None => Attempt { from, ..attempt.clone() },
         }
     }
 

@@ -26,6 +26,7 @@ use super::cluster;
 use super::commits::CommitQueue;
 use super::data_folder::DataFolder;
 use super::feed::FeedListener;
+use super::guarded_member::GuardedMember;
 use super::inbox::{DriverEvent, Inbox, REQUESTS_MAX};
 use super::joining;
 use super::lease::Leases;
@@ -161,8 +162,8 @@ impl DriverLifecycle {
         places: Runtimes,
     ) -> Result<(Self, Handle, watch::Receiver<Option<Event>>), OpenError> {
         let (folder, registry, generation) = open_registry(&config, places.registry).await?;
-        let url = evenkeel_registry::redacted(&config.registry);
-        let (baton, runs, kept) = unpack_handoff(passed, &config.name, &url);
+        let (name, url) = (config.name.clone(), evenkeel_registry::redacted(&config.registry));
+        let (baton, runs, kept) = unpack_handoff(passed, &name, &url);
         let changed = Arc::new(Notify::new());
         let (told_by, told) = mpsc::unbounded_channel();
         let place = history_location(&config, &folder)?;
@@ -175,9 +176,7 @@ impl DriverLifecycle {
         let node = build_node(settings(&config, &folder, &registry, (generation, lacking)), baton);
         let (to_node, asked) = mpsc::channel(REQUESTS_MAX);
         let (inbox, sender) = Inbox::new(news, told, asked);
-        let sampled_by = sender.registry.clone();
         let (joined_by, joined) = watch::channel(None);
-        let name = config.name.clone();
         let functions = functions(&config, places.functions, &node, &news_from, &to_node);
         let executor = executor(&config, functions, orders, &logs, &news_from);
         let notifiers = start_notifiers(config.notify, &name, &history)?;
@@ -188,6 +187,7 @@ impl DriverLifecycle {
             inbox,
             sender,
             leases: Leases::new(folder, config.ttl),
+            member: GuardedMember::new(config.registry),
             feed: FeedListener::default(),
             commits: CommitQueue::new(config.ttl),
             executor,
@@ -212,7 +212,8 @@ impl DriverLifecycle {
         };
         let (stopped_by, stopped) = watch::channel(None);
         let changes = watch_changes(changed);
-        tokio::spawn(run_background(measure(sampled_by), watch.run(), tidy(logs.clone(), config.retention)));
+        let samples = driver.sender.registry.clone();
+        tokio::spawn(run_background(measure(samples), watch.run(), tidy(logs.clone(), config.retention)));
         let shared = HandleState {
             name,
             facts: registry.facts(),

@@ -5,7 +5,7 @@ use evenkeel_core::ids::{NodeName, RunId};
 use tokio::sync::mpsc;
 
 use crate::executor::{AttemptResult, ExecutorEvent, TrustDeadline};
-use crate::guard::{AttemptId, BE_ALONE, GuardRequest, LaunchSpec};
+use crate::guard::{AttemptId, BE_ALONE, GuardRequest, LaunchSpec, MemberRemoval};
 use crate::logs::{LogLimits, Logs};
 
 /// The executor of commands.
@@ -60,6 +60,11 @@ impl CommandExecutor {
 
     pub(crate) fn trust(&mut self, trust: TrustDeadline) {
         self.send(GuardRequest::Trust { until: trust.until.0, kill: trust.kill.0 });
+    }
+
+    /// Tells the guard which member to remove if this process dies.
+    pub(crate) fn joined(&mut self, removal: MemberRemoval) {
+        self.send(GuardRequest::Member(removal));
     }
 
     fn send(&self, order: GuardRequest) {

@@ -139,6 +139,8 @@ pub(crate) struct GuardClient {
     is_inherited: bool,
     running: BTreeMap<AttemptId, GuardedAttempt>,
     trust: Option<GuardRequest>,
+    /// What a guard needs to remove the node's member.
+    member: Option<GuardRequest>,
     /// Starts that have not been sent to the guard yet.
     starts: StartQueue,
     /// Bytes that the guard has yet to read.
@@ -169,6 +171,7 @@ impl GuardClient {
             is_inherited: false,
             running: BTreeMap::new(),
             trust: None,
+            member: None,
             starts: StartQueue::default(),
             unsent: Vec::new(),
             answer_by: None,
@@ -201,9 +204,8 @@ impl GuardClient {
                 Some(guard) => guard,
                 None => return,
             };
-            if let Some(trust) = self.trust.clone() {
-                self.handle_request(trust);
-            }
+            let known = self.trust.clone().into_iter().chain(self.member.clone());
+            known.for_each(|request| self.handle_request(request));
         }
         retire(guard).await;
     }
@@ -269,6 +271,11 @@ impl GuardClient {
                 self.answer_by.get_or_insert_with(|| clock::deadline_after(self.patience));
                 self.trust = Some(order);
             }
+            GuardRequest::Member(_) => {
+                self.unsent.extend(to_line(&order));
+                self.member = Some(order);
+            }
+            GuardRequest::Part => self.unsent.extend(to_line(&order)),
             GuardRequest::Start(launch) => self.starts.put(launch),
             GuardRequest::Stop { ref run, .. } => {
                 self.unsent.extend(to_line(&order));
@@ -411,16 +418,19 @@ impl GuardClient {
                 match order? {
                     GuardRequest::Start(launch) => self.refuse(vec![launch.id]),
                     trust @ GuardRequest::Trust { .. } => self.trust = Some(trust),
-                    GuardRequest::Stop { .. } => {}
+                    member @ GuardRequest::Member(_) => self.member = Some(member),
+                    GuardRequest::Stop { .. } | GuardRequest::Part => {}
                 }
             }
         }
     }
 }
 
-/// Lets a guard end: it does when its pipe closes.
+/// Lets a guard end: it does when its pipe closes. It need not find out that this process lives on.
 async fn retire(guard: GuardConnection) {
-    let GuardConnection { mut process, requests: orders, .. } = guard;
+    let GuardConnection { mut process, requests: mut orders, .. } = guard;
+    // A guard that does not read is ended by what follows.
+    let _ = timeout(BURIAL, orders.write_all(&to_line(&GuardRequest::Part))).await;
     drop(orders);
     if timeout(BURIAL, process.wait()).await.is_err() {
         tracing::warn!(

@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use evenkeel_core::time::{Millis, Mono};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,6 +23,7 @@ use rustix::time::{
 use super::cgroup::{CgroupMounts, Cgroups};
 use super::child::{GuardDeadlines, GuardedRun};
 use super::orphans::{OrphanScan, RunOrphans};
+use super::removal::{MemberRemoval, ParentProcess};
 use super::role::{BE_ALONE, LOCK, NO_CGROUPS, is_alone};
 use super::shim::{self, ShimOrder, ShimSource};
 use super::standby::{StandbyShim, StandbyShims};
@@ -110,7 +112,10 @@ struct GuardSupervisor {
     standby: StandbyShims,
     until: Mono,
     kill: Mono,
+    node: ParentProcess,
     node_gone: bool,
+    /// The node's member, which is removed when the node's process dies.
+    member: Option<MemberRemoval>,
     /// On the clock that counts suspend: a plain `poll` timeout would sleep on after a host wakes.
     timer: OwnedFd,
     /// One buffer for everything that is read.
@@ -134,7 +139,9 @@ impl GuardSupervisor {
             cgroups,
             until: Mono(i64::MIN),
             kill: Mono(i64::MIN),
+            node: ParentProcess::open(),
             node_gone: false,
+            member: None,
             timer,
             piece: Vec::new(),
         };
@@ -153,6 +160,9 @@ impl GuardSupervisor {
             if self.node_gone && self.children.is_empty() {
                 self.standby.end().into_iter().for_each(|cgroup| self.cgroups.leave(cgroup));
                 self.cgroups.close();
+                if let Some(removal) = self.member.take() {
+                    removal.carry_out(&self.node, self.lease_left());
+                }
                 return Ok(());
             }
             let refill = self.standby.due().filter(|_| !self.node_gone);
@@ -247,6 +257,13 @@ impl GuardSupervisor {
         }
     }
 
+    /// How long the lease lives on. Of its end as much is left after `kill` as `kill` is after `until`.
+    fn lease_left(&self) -> Duration {
+        let end = self.kill.0.saturating_add(self.kill.0.saturating_sub(self.until.0));
+        let left = end.saturating_sub(clock::now().mono.0);
+        Duration::from_millis(u64::try_from(left).unwrap_or(0))
+    }
+
     fn queue_event(&mut self, word: &GuardEvent) {
         self.outbox.extend(to_line(word));
     }
@@ -334,6 +351,8 @@ impl GuardSupervisor {
                 self.queue_event(&GuardEvent::Trusted);
             }
             GuardRequest::Start(launch) => self.start(launch),
+            GuardRequest::Member(removal) => self.member = Some(removal),
+            GuardRequest::Part => self.member = None,
             GuardRequest::Stop { run, reason } => {
                 let at = self.moment();
                 for child in self.children.iter_mut().filter(|child| child.id.run == run) {

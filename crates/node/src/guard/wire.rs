@@ -9,6 +9,8 @@ use evenkeel_core::job::{LaunchSettings, Priority};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
+use super::removal::MemberRemoval;
+
 /// The protocol version. A guard stays the program it was started from, so after an upgrade the two may differ.
 pub(crate) const WIRE: u32 = 2;
 
@@ -29,6 +31,10 @@ pub(crate) enum GuardRequest {
     Start(Box<LaunchSpec>),
     /// End this run.
     Stop { run: RunId, reason: StopReason },
+    /// When the node's process dies, remove this member.
+    Member(MemberRemoval),
+    /// The node parts with its guard and lives on: remove no member.
+    Part,
 }
 
 /// The specification of an attempt to start.

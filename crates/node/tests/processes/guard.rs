@@ -155,6 +155,12 @@ impl TestGuard {
         self.requests = None;
     }
 
+    /// Closes the pipe, and waits for its end.
+    pub(crate) fn end(&mut self) {
+        self.requests = None;
+        assert!(self.process.wait().unwrap().success());
+    }
+
     pub(crate) fn pids(&self, n: usize) -> Vec<i32> {
         pids(&self.data.join("pids"), n)
     }
@@ -271,8 +277,7 @@ fn without_its_node_it_ends_its_runs_and_itself() {
     let mut all = guard.pids(2);
     guard.sh("echo $$ >> $DATA/pids; sleep 600");
     all = guard.pids(all.len() + 1);
-    guard.requests = None;
-    assert!(guard.process.wait().unwrap().success());
+    guard.end();
     assert!(all.iter().all(|pid| !lives(*pid)), "it ends only after its runs have");
 }
 

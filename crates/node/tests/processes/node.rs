@@ -137,7 +137,7 @@ pub(crate) async fn wait_for(node: &Handle, state: AttemptState) -> RunRecord {
 }
 
 /// The same of this attempt or a later one.
-async fn wait_for_attempt(node: &Handle, state: AttemptState, attempt: u32) -> RunRecord {
+pub(crate) async fn wait_for_attempt(node: &Handle, state: AttemptState, attempt: u32) -> RunRecord {
     let mut changes = node.changes();
     loop {
         if let Some(record) = runs(node, state).await.into_iter().rfind(|record| record.attempt >= attempt) {

@@ -345,7 +345,7 @@ fn calendars_are_carried_with_their_versions_and_still_close_the_jobs_that_name_
     );
 }
 
-/// Whoever was killed does not say that it goes, and its lease ends only while somebody looks.
+/// A node whose host lost power does not say that it goes, and its lease ends only while another process looks.
 #[test]
 fn a_cluster_whose_nodes_were_killed_is_moved_once_their_leases_have_ended() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -354,10 +354,7 @@ fn a_cluster_whose_nodes_were_killed_is_moved_once_their_leases_have_ended() {
     let serve = |name| {
         ServerProcess::serve(folder.path(), name, &[&["--registry", &from][..], &SHORT_LEASE].concat())
     };
-    for node in NAMES.map(serve) {
-        node.signal("KILL");
-        node.end();
-    }
+    NAMES.map(serve).into_iter().for_each(ServerProcess::lose_power);
     let refused_now = moved(&from, &to);
     refused(&refused_now, 6, "living nodes: a, b");
     refused(&refused_now, 6, "say --wait 1m");

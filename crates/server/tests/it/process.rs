@@ -138,6 +138,21 @@ impl ServerProcess {
         }
     }
 
+    /// Kills it together with its guard, as a host that loses power does: no process is left that could remove its member.
+    pub(crate) fn lose_power(self) {
+        // One that is stopped starts no other guard.
+        self.signal("STOP");
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("it lives");
+        let children: String = tasks
+            .map(|task| std::fs::read_to_string(task.expect("a thread").path().join("children")))
+            .collect::<Result<_, _>>()
+            .expect("the kernel names its children");
+        let killed = Command::new("kill").arg("-KILL").args(children.split_whitespace()).status();
+        assert!(killed.expect("kill runs").success(), "it has a guard: {children:?}");
+        self.signal("KILL");
+        self.end();
+    }
+
     /// Waits for its end.
     pub(crate) fn end(mut self) -> i32 {
         until("the process ends", || self.child.try_wait().expect("it is ours")).code().unwrap_or(-1)

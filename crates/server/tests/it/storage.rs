@@ -140,8 +140,7 @@ fn changes_are_refused_while_the_history_is_damaged_and_the_node_says_why() {
 fn a_killed_node_whose_data_folder_is_gone_joins_once_its_earlier_life_has_no_lease() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = ServerProcess::serve(folder.path(), "a", &["--ttl", "3s"]);
-    node.signal("KILL");
-    node.end();
+    node.lose_power();
     fs::remove_dir_all(folder.path().join("a")).expect("it is deleted");
     let said = folder.path().join("said");
     let mut again = ServerProcess::command(folder.path(), "a", &SHORT_LEASE);

@@ -30,7 +30,10 @@ impl InvariantChecker {
     pub(crate) fn committed(&mut self, act: &CommittedTxn<'_>, store: &Store, history: &RecordedVerdicts) {
         let succeeded = act.kind == CommitKind::Join
             && act.applied
-            && self.ticket_member(act).as_ref().is_some_and(|m| has_successor(store, m));
+            && self
+                .ticket_member(act)
+                .as_ref()
+                .is_some_and(|m| self.removed.contains(m) || has_successor(store, m));
         self.ticket_served(act, succeeded);
         if !act.applied {
             return;
@@ -185,6 +188,11 @@ impl InvariantChecker {
         self.findings.test(act.at, Invariant::I1, before.is_none() && record.seq > old.seq, || {
             format!("token {token} of lock {lock} went to {holder} after {before:?}")
         });
+    }
+
+    /// Records that the guard of a dead process removes this member.
+    pub(crate) fn removed_by_guard(&mut self, member: &Member) {
+        self.removed.insert(member.clone());
     }
 
     /// Records a change of an entry of the registry; for a member's end, with what its host knows of it.

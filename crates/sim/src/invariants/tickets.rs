@@ -44,15 +44,16 @@ impl InvariantChecker {
 
     /// Records the registry's answer to a commit.
     ///
-    /// `succeeded` says that a later incarnation of the node was a member when it was applied.
+    /// `succeeded` says that a later incarnation of the node was a member when it was applied, or that the node's guard
+    /// had removed the member.
     pub(super) fn ticket_served(&mut self, act: &CommittedTxn<'_>, succeeded: bool) {
         let Some(book) = self.tickets.get_mut(&(act.node.clone(), act.life, act.ticket)) else { return };
         if !act.applied {
             return;
         }
         book.applied += 1;
-        // A first try to join that lands after the next incarnation evicted its own makes that member again: it can
-        // write nothing, but counts as online until its lease ends. Nothing else may be applied twice, nor other joins.
+        // A first try to join that lands after the next incarnation, or the guard, evicted its own makes that member
+        // again: it can write nothing, but counts as online until its lease ends. Nothing else may be applied twice, nor other joins.
         let evicted = act.kind == CommitKind::Join && book.applied == 2 && succeeded;
         self.findings.test(act.at, Invariant::I46, book.applied == 1 || evicted, || {
             format!("#{} of {} ({}) was made twice", act.ticket.0, act.node, act.kind)

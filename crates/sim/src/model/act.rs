@@ -68,6 +68,11 @@ impl ModelState {
                 let outcome = self.commit(scope, late.side, &late.txn, late.kind, late.trust)?;
                 note(log, || format!(" -> {}", brief(&outcome)));
             }
+            ModelAction::Remove(n) => {
+                let now = Mono(self.now);
+                let removal = self.side(n).removes.take().map(|entry| entry.removal());
+                removal.iter().for_each(|txn| drop(self.store.edit().commit(now, txn)));
+            }
             ModelAction::Wait => self.wait(scope, log),
             ModelAction::Ask(n, item) => {
                 self.commands -= 1;

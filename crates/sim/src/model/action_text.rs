@@ -36,6 +36,7 @@ impl ModelState {
                 late.map(|l| format!("a late commit of {} arrives: {}", name(l.side), l.kind))
                     .unwrap_or_default()
             }
+            ModelAction::Remove(n) => format!("the guard of {} removes its member", name(n)),
             ModelAction::Wait => "time passes".into(),
             ModelAction::Ask(n, item) => format!("somebody asks {}: {item:?}", name(n)),
             ModelAction::Strike(n, mishap) => format!("FAULT {}", self.mishap(n, mishap)),

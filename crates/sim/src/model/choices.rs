@@ -24,6 +24,8 @@ pub(super) enum ModelAction {
     End(u8, u8),
     /// A commit that its sender gave up arrives after all.
     Land(u8),
+    /// The removal of a dead process's member by its guard arrives.
+    Remove(u8),
     /// An operator sends a command to the node.
     Ask(u8, ModelCommand),
     /// Time goes on to the next moment with an action.
@@ -127,6 +129,9 @@ impl ModelState {
         let side = self.sides[n as usize].get();
         if quiet || scope.split {
             acts.extend(ends(side, n, |shard| scope.lasting.is_none_or(|lasting| lasting == shard)));
+        }
+        if side.removes.is_some() {
+            acts.push(ModelAction::Remove(n));
         }
         if side.slow.is_some() && !side.is_frozen() && !side.is_cut() {
             acts.push(ModelAction::TakeSlow(n));

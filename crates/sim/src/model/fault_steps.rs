@@ -1,6 +1,7 @@
 //! Applies faults and their recovery.
 
 use evenkeel_core::input::{Input, LeaseEvent, OfferAnswer};
+use evenkeel_core::node::Node;
 use evenkeel_core::registry::TxnOutcome;
 
 use super::choices::ModelFault;
@@ -42,10 +43,19 @@ impl ModelState {
                 self.side(n).heard = Some(self.store.get().revision());
                 self.prune_feed();
             }
-            ModelFault::Freeze => self.side(n).trouble = Some(NodeTrouble::Frozen(now)),
+            ModelFault::Freeze => {
+                if scope.flaw == Some(ProtocolFlaw::StoppedTakenForDead) {
+                    let side = self.side(n);
+                    side.removes = side.node.as_ref().and_then(Node::member_entry);
+                }
+                self.side(n).trouble = Some(NodeTrouble::Frozen(now));
+            }
             ModelFault::Cut => self.side(n).trouble = Some(NodeTrouble::Cut(now)),
             ModelFault::Crash => {
+                let entry = self.side(n).node.as_ref().and_then(Node::member_entry);
                 self.end_process(scope, n);
+                // Its guard has ended the children, so that it may remove the member.
+                self.side(n).removes = entry;
                 self.side(n).trouble = Some(NodeTrouble::Down);
             }
         }
@@ -73,8 +83,8 @@ impl ModelState {
         let now = self.now;
         let side = self.side(n);
         if side.trouble == Some(NodeTrouble::Down) {
-            let running = std::mem::take(&mut side.running);
-            *side = ModelNode { running, ..ModelNode::new(scope, n as usize, side.life, now) };
+            let (running, removes) = (std::mem::take(&mut side.running), side.removes.take());
+            *side = ModelNode { running, removes, ..ModelNode::new(scope, n as usize, side.life, now) };
         }
         side.trouble = None;
     }

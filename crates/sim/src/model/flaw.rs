@@ -30,6 +30,8 @@ pub enum ProtocolFlaw {
     OpenRunDropped,
     /// The node forgets the runs that it gave to its executor.
     GivenForgotten,
+    /// The guard takes a stopped process for a dead one, and removes its member while its children run.
+    StoppedTakenForDead,
     /// No guard process ends the runs when trust ends.
     NoGuardProcess,
     /// Transactions do not guard on what they write, so a second delivery is applied again.
@@ -48,7 +50,7 @@ pub enum ProtocolFlaw {
 
 impl ProtocolFlaw {
     /// All flaws.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::IncarnationReused,
         Self::TakeoverUnguarded,
         Self::ClaimBeyondTrust,
@@ -56,6 +58,7 @@ impl ProtocolFlaw {
         Self::OpenRunDropped,
         Self::GivenForgotten,
         Self::NoGuardProcess,
+        Self::StoppedTakenForDead,
         Self::Repeatable,
         Self::ElectionUnguarded,
         Self::FailoverCopies,
@@ -105,6 +108,7 @@ impl fmt::Display for ProtocolFlaw {
             Self::NotAfterIgnored => "not_after is not checked",
             Self::OpenRunDropped => "an open run that fell due without trust is dropped",
             Self::GivenForgotten => "what was given to an executor is forgotten",
+            Self::StoppedTakenForDead => "the guard takes a stopped process for a dead one",
             Self::NoGuardProcess => "no guard process ends the runs",
             Self::Repeatable => "a transaction is not falsified by its own success",
             Self::ElectionUnguarded => "an election is not guarded by the absence of the leader before",

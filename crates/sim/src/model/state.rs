@@ -6,6 +6,7 @@ use evenkeel_core::ids::Member;
 use evenkeel_core::input::{Input, Offer};
 use evenkeel_core::job::{CatchUp, Job, JobFile, Placement, Spec, Work};
 use evenkeel_core::keys::{self, Key};
+use evenkeel_core::member_entry::MemberEntry;
 use evenkeel_core::node::{Node, Quota, Settings, Spread};
 use evenkeel_core::record::{Assignment, Layouts, RunState, SpecRecord, decode, encode};
 use evenkeel_core::registry::{DurabilityClass, LeaseId, Revision, Txn, Write};
@@ -53,6 +54,8 @@ pub(super) struct ModelNode {
     pub(super) running: Vec<ModelChild>,
     /// When the guard process ends all children.
     pub(super) guard: i64,
+    /// The member that the guard of a dead process has to remove: at any moment, or never.
+    pub(super) removes: Option<MemberEntry>,
 }
 
 /// The fault of a node, and since when.
@@ -281,6 +284,7 @@ impl ModelNode {
             launching: Vec::new(),
             running: Vec::new(),
             guard: 0,
+            removes: None,
         }
     }
 

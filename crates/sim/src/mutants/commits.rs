@@ -214,6 +214,24 @@ impl Mutation for NoGuardProcess {
     }
 }
 
+/// The guard of a dead process removes its member while runs still end.
+pub(super) struct RemovesBeforeRunsEnd;
+
+impl Mutation for RemovesBeforeRunsEnd {
+    fn guard_awaits_runs(&self) -> bool {
+        false
+    }
+}
+
+/// The guard takes a stopped process for a dead one.
+pub(super) struct TakesStoppedForDead;
+
+impl Mutation for TakesStoppedForDead {
+    fn guard_knows_death(&self) -> bool {
+        false
+    }
+}
+
 /// Raises no alarm.
 pub(super) struct SuppressesAlarms;
 

@@ -6,12 +6,14 @@ use evenkeel_core::effect::Ticket;
 use evenkeel_core::ids::{Member, RunId};
 use evenkeel_core::input::{CommandId, Input};
 use evenkeel_core::keys::Key;
+use evenkeel_core::member_entry::MemberEntry;
 use evenkeel_core::node::{Node, Settings};
 use evenkeel_core::record::{RegistryBookmark, RegistryPosition};
 use evenkeel_core::registry::{Revision, Txn, TxnOutcome};
 use evenkeel_core::time::Mono;
 
 use super::clock::SimClock;
+use super::guard_task::GuardTask;
 use super::peer_network::SimCall;
 
 /// The state of the link between a node and the registry.
@@ -123,6 +125,10 @@ pub(crate) struct SimNode {
     pub deadline: Option<Mono>,
     /// Whether an event of the guard is pending.
     pub guarding: bool,
+    /// The node's member, as the guard knows it.
+    pub member: Option<MemberEntry>,
+    /// What the guard does since the process has died.
+    pub guard: GuardTask,
     pub runs: BTreeMap<(RunId, u32), HostedRun>,
     /// Runs given to the executor and not started yet, with their members.
     pub starting: BTreeMap<(RunId, u32), Option<Member>>,
@@ -159,6 +165,8 @@ impl SimNode {
             far: 0,
             deadline: None,
             guarding: false,
+            member: None,
+            guard: GuardTask::None,
             runs: BTreeMap::new(),
             starting: BTreeMap::new(),
             folder: None,
@@ -188,6 +196,7 @@ impl SimNode {
         self.asked.clear();
         self.heard = None;
         self.deadline = None;
+        self.guard = GuardTask::None;
     }
 
     /// Whether an input reaches the process's program. Inputs from the guard wait in a pipe, even during an upgrade.

@@ -43,6 +43,10 @@ pub(super) enum WorldEvent {
     Guard {
         node: NodeName,
     },
+    /// A request of a guard whose node's process has died arrives at the registry.
+    GuardRequest {
+        node: NodeName,
+    },
     Record {
         node: NodeName,
         life: u64,

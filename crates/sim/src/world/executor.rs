@@ -107,6 +107,7 @@ impl SimWorld {
         if alive {
             self.report_run(name, key, RunEvent::Ended(ended));
         }
+        self.guard_goes_on(name);
     }
 
     fn report_run(&mut self, name: &NodeName, (id, attempt): (RunId, u32), event: RunEvent) {

@@ -8,13 +8,19 @@ use evenkeel_core::record::{ClusterRecord, Layouts, encode};
 use evenkeel_core::registry::{Txn, Write};
 use evenkeel_core::time::{Millis, Mono, Now};
 
-use super::{RegistryLink, SimWorld};
+use super::guard_task::GuardTask;
+use super::{RegistryLink, SimNode, SimWorld};
 use crate::faults::{FaultCounts, FaultRates, SimFault};
 
 impl SimWorld {
     /// Sets the rates of faults of messages and starts from now on.
     pub fn set_fault_rates(&mut self, weather: FaultRates) {
         self.weather = weather;
+    }
+
+    /// Lets guards fail or be slow from now on, after the death of their nodes' processes, or no longer.
+    pub fn set_faulty_guards(&mut self, faulty: bool) {
+        self.faulty_guards = faulty;
     }
 
     /// Counts a fault that was injected from outside.
@@ -28,10 +34,11 @@ impl SimWorld {
         &self.tally
     }
 
-    /// Kills a node's process. Its guard ends its runs.
+    /// Kills a node's process. Its guard ends its runs and removes its member.
     pub fn crash(&mut self, name: &NodeName) {
         self.end_process(name);
         self.guard_ends_runs(name);
+        self.guard_sees_death(name);
     }
 
     /// Reboots a node's host: its process, its guard and its runs end at once, and its clock restarts.
@@ -39,6 +46,7 @@ impl SimWorld {
         self.end_process(name);
         let Some(actor) = self.actors.get_mut(name) else { return };
         actor.clock.reboot(self.at);
+        actor.member = None;
         for (run, attempt) in std::mem::take(&mut actor.runs).into_keys() {
             let ended = evenkeel_core::input::RunOutcome::Stopped(evenkeel_core::effect::StopReason::Fenced);
             self.checker.ended(self.at, name, &run, attempt, ended);
@@ -67,12 +75,15 @@ impl SimWorld {
         self.actors.get(name).is_some_and(|a| a.node.is_some())
     }
 
-    /// Whether runs of a node's earlier lives are still ending; its data folder is locked until then.
+    /// Whether runs of a node's earlier lives are still ending, or its guard removes its member; its data folder is
+    /// locked until then.
     #[must_use]
     pub fn is_ending(&self, name: &NodeName) -> bool {
+        let guarded = |a: &&SimNode| a.node.is_none() && self.options.mutation.guards();
         self.actors
             .get(name)
-            .is_some_and(|a| a.node.is_none() && !a.runs.is_empty() && self.options.mutation.guards())
+            .filter(guarded)
+            .is_some_and(|a| !a.runs.is_empty() || !matches!(a.guard, GuardTask::None))
     }
 
     /// Stops a node's process; its guard goes on.
@@ -81,6 +92,10 @@ impl SimWorld {
             actor.paused = true;
             actor.stopped = self.at;
             self.trace.note(self.at, name.as_str(), &actor.life, || "is stopped".to_owned());
+            if !self.options.mutation.guard_knows_death() {
+                self.guard_ends_runs(name);
+                self.guard_sees_death(name);
+            }
         }
     }
 

@@ -132,6 +132,29 @@ fn what_a_lost_node_ran_is_told_by_one_that_does_not_fit_and_repeated_by_one_tha
     }
 }
 
+/// A fire that was claimed ahead of time is taken over before it is due, by a node that may not run it.
+///
+/// proves: I54, I17
+#[test]
+fn a_fire_that_is_taken_over_before_it_is_due_waits_for_that_on_every_node() {
+    let mut world = world(&[("a", ""), ("b", "gpu")]);
+    let job = bound("j", "at 1970-01-01T00:00:03", "gpu");
+    apply(&mut world, [JobFile { delivery: Delivery::AtLeastOnce, ..job }]);
+    world.run(2_050 - world.now);
+    let dead = world.actors.remove(&"b".parse().unwrap()).unwrap();
+    let removal = dead.node.member_entry().unwrap().removal();
+    assert!(matches!(world.commit(&removal), TxnOutcome::Applied(_)));
+    assert!(matches!(world.commit(&removal), TxnOutcome::Refused(_)), "the member is gone");
+    world.run(100);
+    assert_eq!((world.recorded.len(), owner(&world, "j")), (1, None), "a settled what b had claimed");
+    world.add(Settings { labels: "gpu".parse().unwrap(), ..settings("c") });
+    world.run(2_950 - world.now);
+    assert_eq!((owner(&world, "j").as_deref(), world.starts.len()), (Some("c"), 0), "it is not due");
+    world.run(1_000);
+    let starts: Vec<_> = world.starts.iter().map(|(node, run)| (node.as_str(), run.attempt)).collect();
+    assert_eq!(starts, [("c", 2)]);
+}
+
 /// proves: I54, I16
 #[test]
 fn where_no_node_fits_it_is_said_once_and_fires_are_made_up_by_the_one_that_comes() {
