@@ -64,7 +64,8 @@ impl ScenarioCommand {
             "pause" | "resume" | "enable" | "disable" | "delete" | "claim" | "drain" | "undrain"
             | "cordon" | "uncordon" | "lock" | "unlock" | "ask" | "leave" | "switch" | "shards"
             | "shutdown" | "beat" | "activate" => self.command(scenario)?,
-            "crash" => scenario.world.crash(&self.node(0)?),
+            "crash" => scenario.world.crash_out_of_reach(&self.node(0)?),
+            "kill-process" => scenario.world.crash(&self.node(0)?),
             "restart" => scenario.world.start(&self.node(0)?),
             "stop" => scenario.world.pause(&self.node(0)?),
             "continue" => scenario.world.resume(&self.node(0)?),

@@ -41,6 +41,16 @@ impl SimWorld {
         self.guard_sees_death(name);
     }
 
+    /// Kills a node's process. Its guard ends its runs, but does not reach the registry: the member stays until its lease
+    /// ends.
+    pub fn crash_out_of_reach(&mut self, name: &NodeName) {
+        self.end_process(name);
+        self.guard_ends_runs(name);
+        if let Some(actor) = self.actors.get_mut(name) {
+            actor.member = None;
+        }
+    }
+
     /// Reboots a node's host: its process, its guard and its runs end at once, and its clock restarts.
     pub fn reboot(&mut self, name: &NodeName) {
         self.end_process(name);
