@@ -124,6 +124,7 @@ impl WaitingShim {
 
     /// Ends it.
     pub(super) fn dismiss(&self) {
+        // It fails only where the shim has ended already.
         let _ = rustix::process::kill_process(self.process.pid, Signal::KILL);
     }
 

@@ -48,7 +48,7 @@ fn the_guard_of_a_killed_node_removes_its_member_after_its_runs() {
 /// proves: I4
 fn the_member_of_a_process_that_lives_is_not_removed() {
     let data = folder();
-    let url = format!("sqlite:{}", data.path().join("books").display());
+    let url = format!("sqlite:{}", data.path().join("registry.db").display());
     runtime().block_on(async {
         let registry = evenkeel_registry::open(&url).await.unwrap();
         let lease = registry.open(Millis(600_000)).await.unwrap().lease;
