@@ -4,11 +4,12 @@ use crate::ids::Member;
 use crate::lease::Lease;
 use crate::load::HostLoad;
 use crate::settings::Settings;
-use crate::time::Mono;
+use crate::time::{Millis, Mono};
 use crate::view::JobId;
 
 mod announced_events;
 mod availability;
+mod claim_lead;
 mod commit_counts;
 mod commit_pacer;
 mod commits_in_flight;
@@ -28,6 +29,7 @@ mod sent_verdicts;
 
 pub use announced_events::AnnouncedEvents;
 pub use availability::Availability;
+pub use claim_lead::ClaimLead;
 pub use commits_in_flight::{CommitScope, CommitsInFlight, PendingCommit};
 pub use fair_queue::{FairQueue, Waiter};
 pub use given_runs::{Given, GivenRuns, ShardRunCounts};
@@ -67,6 +69,8 @@ pub struct Local {
     pub(crate) offers: OfferedRuns,
     /// Commits in flight.
     pub(crate) commits: CommitsInFlight,
+    /// How long before its due moment a fire is claimed.
+    pub(crate) claim_lead: ClaimLead,
     /// Listings, and reads in flight.
     pub(crate) reads: RegistryReads,
     /// Runs given to executors.
@@ -94,6 +98,7 @@ impl Local {
         Self {
             lease: Lease::new(settings.ttl, settings.early),
             membership: OwnMembership::new(settings.predecessor),
+            claim_lead: ClaimLead::new(settings.lead_min, settings.lead_max),
             settings,
             availability: Availability::default(),
             host_load: HostLoad::default(),
@@ -160,6 +165,12 @@ impl Local {
     #[must_use]
     pub fn commits(&self) -> &CommitsInFlight {
         &self.commits
+    }
+
+    /// How long before its due moment a fire is claimed.
+    #[must_use]
+    pub fn claim_lead(&self) -> Millis {
+        self.claim_lead.lead()
     }
 
     /// The runs given to executors.

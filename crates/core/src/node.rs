@@ -250,7 +250,7 @@ impl Node {
 
     /// The jobs to decide about: touched ones, those whose moment has come, and those that waited for a slot.
     fn take_focus(&mut self, now: Now) -> Vec<JobId> {
-        self.local.checks.take_due(now, FOCUS_MAX);
+        self.local.checks.take_due(now, self.local.claim_lead.lead(), FOCUS_MAX);
         // Jobs that waited go first, by priority and then in turn: no job gets a slot by its place in the view.
         let room = if self.local.slot_waiters.is_empty() { 0 } else { self.free_slots().min(FOCUS_MAX) };
         self.local.slot_waiters.come(now.wall);
@@ -298,7 +298,7 @@ impl Node {
         if self.has_more() {
             wake.at(now.mono, "more to look at");
         }
-        if let Some(at) = self.local.checks.next_wall_timer() {
+        if let Some(at) = self.local.checks.next_wall_timer(self.local.claim_lead.lead()) {
             wake.at(now.mono + (at - now.wall), "a fire is near");
         }
         if let Some(at) = self.local.checks.next_timer() {

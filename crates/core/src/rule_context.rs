@@ -61,6 +61,8 @@ pub enum RuleAction {
     SetLockCount(LockName, u32),
     /// Look at this job again at this moment.
     JobAt(JobId, Wall),
+    /// Look at this job again when a fire that begins at this moment may be claimed.
+    JobBeforeFire(JobId, Wall),
     /// Look at this job again at this moment of our own clock.
     JobAfter(JobId, Mono),
     /// Read the plan of this job again at this moment.
@@ -212,6 +214,19 @@ impl<'a> RuleContext<'a> {
     pub fn clock_agrees(&self) -> bool {
         let off = self.local.lease.difference(self.now);
         off.is_none_or(|by| by <= self.local.settings.max_clock_skew)
+    }
+
+    /// Whether a fire that begins at this moment may be claimed.
+    #[must_use]
+    pub fn may_claim_before(&self, from: Wall) -> bool {
+        from <= self.now.wall + self.local.claim_lead()
+    }
+
+    /// Looks at a job again when a fire that begins at this moment may be claimed, or before that at a moment at which it
+    /// may turn out to begin earlier.
+    pub fn looks_before_fire(&self, id: JobId, from: Wall, changes: Option<Wall>, out: &mut RuleOutput) {
+        out.add(RuleAction::JobBeforeFire(id, from));
+        out.actions.extend(changes.filter(|at| *at < from).map(|at| RuleAction::JobAt(id, at)));
     }
 
     /// The action that looks at a job again, whose run is due then, when it is its turn and a slot is free.

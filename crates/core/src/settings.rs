@@ -41,8 +41,11 @@ pub struct Settings {
     pub spread: Spread,
     /// Which quota it uses.
     pub quota: Quota,
-    /// How long before its due moment a fire may be claimed.
-    pub lead: Millis,
+    /// How long before its due moment a fire is claimed at most, and before anything is known of the registry.
+    pub lead_max: Millis,
+    /// How long before its due moment a fire is claimed at least. Between the two it follows the time that commits take
+    /// ([`ClaimLead`](crate::local::ClaimLead)).
+    pub lead_min: Millis,
     /// How much its clock may differ from the registry's before it claims no fire (law 6).
     pub max_clock_skew: Millis,
     /// How often it reads everything again even if no change is missing.

@@ -128,7 +128,8 @@ pub(crate) use peers::BEAT_MAX;
 pub use peers::PeerWorkload;
 pub(crate) use versions::{NEW, OLD};
 
-const LEAD: Millis = Millis(1_000);
+const LEAD_MAX: Millis = Millis(1_000);
+const LEAD_MIN: Millis = Millis(50);
 /// The duration of the longest runs, in leases.
 pub(crate) const LONG_RUN: i64 = 3;
 /// The longest spread of caught-up fires, in seconds.
@@ -263,7 +264,8 @@ fn nodes(
             lacking: String::new(),
             spread,
             quota: Quota::Now,
-            lead: LEAD,
+            lead_max: LEAD_MAX,
+            lead_min: LEAD_MIN,
             max_clock_skew: Millis(500),
             rescan: Millis(rescan),
             early: Millis(early),

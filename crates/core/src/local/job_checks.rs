@@ -15,6 +15,8 @@ pub struct JobChecks {
     to_check: BTreeSet<JobId>,
     /// Jobs to look at when the wall clock gets there.
     wall_timers: BTreeSet<(Wall, JobId)>,
+    /// Jobs to look at when a fire may be claimed that begins at this moment.
+    fires: BTreeSet<(Wall, JobId)>,
     /// Jobs to look at when our own clock gets there.
     timers: BTreeSet<(Mono, JobId)>,
     /// Jobs whose fire the remaining trust does not cover, or that wait for the clocks to agree.
@@ -41,6 +43,11 @@ impl JobChecks {
     /// Looks at a job when the wall clock gets there.
     pub(crate) fn check_at(&mut self, job: JobId, at: Wall) {
         self.wall_timers.insert((at, job));
+    }
+
+    /// Looks at a job when a fire that begins at this moment may be claimed: as long before it as the lead is then.
+    pub(crate) fn check_before_fire(&mut self, job: JobId, from: Wall) {
+        self.fires.insert((from, job));
     }
 
     /// Looks at a job when our own clock gets there.
@@ -80,11 +87,12 @@ impl JobChecks {
         self.put_off.values().min().copied()
     }
 
-    /// Looks at jobs whose moment has come, until so many are to be looked at.
-    pub(crate) fn take_due(&mut self, now: Now, most: usize) {
+    /// Looks at jobs whose moment has come, until so many are to be looked at. Fires may be claimed `lead` ahead.
+    pub(crate) fn take_due(&mut self, now: Now, lead: Millis, most: usize) {
         while self.to_check.len() < most
-            && let Some(job) =
-                take_first(&mut self.wall_timers, now.wall).or_else(|| take_first(&mut self.timers, now.mono))
+            && let Some(job) = take_first(&mut self.wall_timers, now.wall)
+                .or_else(|| take_first(&mut self.fires, now.wall + lead))
+                .or_else(|| take_first(&mut self.timers, now.mono))
         {
             self.to_check.insert(job);
         }
@@ -105,9 +113,11 @@ impl JobChecks {
         self.to_check.is_empty()
     }
 
-    /// When the wall clock is to be looked at next.
-    pub(crate) fn next_wall_timer(&self) -> Option<Wall> {
-        self.wall_timers.first().map(|(at, _)| *at)
+    /// When the wall clock is to be looked at next, if fires may be claimed `lead` ahead.
+    pub(crate) fn next_wall_timer(&self, lead: Millis) -> Option<Wall> {
+        let timer = self.wall_timers.first().map(|(at, _)| *at);
+        let fire = self.fires.first().map(|(from, _)| *from - lead);
+        timer.into_iter().chain(fire).min()
     }
 
     /// When our own clock is to be looked at next.
@@ -138,6 +148,7 @@ impl JobChecks {
     /// Forgets what jobs waited for in a life that is over.
     pub(crate) fn forget_waits(&mut self) {
         self.wall_timers.clear();
+        self.fires.clear();
         self.timers.clear();
         self.awaiting_trust.clear();
         self.put_off.clear();
@@ -170,17 +181,32 @@ mod tests {
         assert!(checks.note_trust(Mono(20), false), "the clocks do not agree any more");
     }
 
+    const LEAD: Millis = Millis(0);
+
+    #[test]
+    fn a_fire_is_looked_at_by_the_lead_of_that_moment() {
+        let mut checks = JobChecks::default();
+        checks.check_before_fire(JobId(1), Wall(100));
+        checks.check_at(JobId(2), Wall(90));
+        checks.take_due(at(79, 79), Millis(20), 10);
+        assert!(checks.is_empty());
+        assert_eq!(checks.next_wall_timer(Millis(20)), Some(Wall(80)));
+        assert_eq!(checks.next_wall_timer(Millis(5)), Some(Wall(90)), "another look is nearer");
+        checks.take_due(at(79, 79), Millis(21), 10);
+        assert_eq!((checks.pop_first(), checks.pop_first()), (Some(JobId(1)), None));
+    }
+
     #[test]
     fn no_more_jobs_become_due_than_one_step_looks_at() {
         let mut checks = JobChecks::default();
         (0..3).for_each(|id| checks.check_at(JobId(id), Wall(5)));
         checks.check_after(JobId(7), Mono(5));
-        checks.take_due(at(4, 4), 10);
+        checks.take_due(at(4, 4), LEAD, 10);
         assert!(checks.is_empty());
-        checks.take_due(at(5, 5), 2);
-        assert_eq!((checks.next_wall_timer(), checks.next_timer()), (Some(Wall(5)), Some(Mono(5))));
-        checks.take_due(at(5, 5), 10);
-        assert_eq!((checks.next_wall_timer(), checks.next_timer()), (None, None));
+        checks.take_due(at(5, 5), LEAD, 2);
+        assert_eq!((checks.next_wall_timer(LEAD), checks.next_timer()), (Some(Wall(5)), Some(Mono(5))));
+        checks.take_due(at(5, 5), LEAD, 10);
+        assert_eq!((checks.next_wall_timer(LEAD), checks.next_timer()), (None, None));
         assert_eq!(
             core::iter::from_fn(|| checks.pop_first()).map(|id| id.0).collect::<alloc::vec::Vec<_>>(),
             [0, 1, 2, 7]

@@ -263,6 +263,7 @@ impl Node {
     /// Ends a commit that was applied or refused, and looks at what waited for its end.
     fn conclude(&mut self, now: Now, ticket: Ticket) -> Option<Box<PendingCommit>> {
         let pending = self.local.commits.end(ticket, now.mono)?;
+        self.local.claim_lead.answered(now.mono, now.mono - pending.since);
         match pending.scope {
             CommitScope::Job(id) => {
                 self.local.planning.end(id);

@@ -143,7 +143,7 @@ impl Node {
             && on_time
             && !drained;
         let mut slots = lifecycle::free_slots(&self.view, local);
-        let soon = now.wall + local.settings.lead;
+        let soon = now.wall + local.claim_lead.lead();
         let mut busy = Vec::new();
         for Offer { run, must } in offers {
             // Whether there is a slot for a run is seen when it is due.

@@ -111,6 +111,7 @@ impl Node {
             RuleAction::Commit(..)
             | RuleAction::SetLockCount(..)
             | RuleAction::JobAt(..)
+            | RuleAction::JobBeforeFire(..)
             | RuleAction::JobAfter(..)
             | RuleAction::JobAwaitsTrust(_)
             | RuleAction::JobUnplaced(_)
@@ -148,6 +149,7 @@ impl Node {
             }
             RuleAction::SetLockCount(..)
             | RuleAction::JobAt(..)
+            | RuleAction::JobBeforeFire(..)
             | RuleAction::JobAfter(..)
             | RuleAction::JobAwaitsTrust(_)
             | RuleAction::JobUnplaced(_)
@@ -163,6 +165,7 @@ impl Node {
     fn note(&mut self, now: Now, decision: RuleAction) {
         match decision {
             RuleAction::JobAt(id, at) => self.local.checks.check_at(id, at),
+            RuleAction::JobBeforeFire(id, from) => self.local.checks.check_before_fire(id, from),
             RuleAction::JobAfter(id, at) => self.local.checks.check_after(id, at),
             RuleAction::JobAwaitsTrust(id) => self.local.checks.await_trust(id),
             RuleAction::JobUnplaced(id) => self.local.planning.add_unplaced(id),

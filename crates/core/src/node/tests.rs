@@ -24,6 +24,7 @@ mod batched_inputs;
 mod broadcast;
 mod calendars;
 mod cancellation;
+mod claim_lead;
 mod claiming;
 mod cluster;
 mod concurrency;
@@ -125,7 +126,8 @@ fn settings(name: &str) -> Settings {
         lacking: alloc::string::String::new(),
         spread: Spread::Even,
         quota: Quota::Now,
-        lead: Millis(1_000),
+        lead_max: Millis(1_000),
+        lead_min: Millis(1_000),
         max_clock_skew: Millis(500),
         rescan: Millis(60_000),
         early: Millis(0),

@@ -155,7 +155,7 @@ fn prepare(
     let near = sharded.next_due(state.iter()).into_iter().chain(sharded.triggered_at()).min();
     let start = match near {
         _ if frees_a_node(sharded, terms) => mark.since,
-        Some(near) => near - ctx.local.settings.lead - AHEAD,
+        Some(near) => near - ctx.local.settings.lead_max - AHEAD,
         None => return,
     };
     if ctx.now.wall < start {

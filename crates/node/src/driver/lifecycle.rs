@@ -55,7 +55,9 @@ use tasks::{measure, run_background, tidy, watch_changes};
 /// The shortest term of a lease.
 const TTL_MIN: Duration = Duration::from_secs(2);
 /// How long before its due moment a fire may be claimed; also how far ahead fires are uncertain after a crash.
-const LEAD: Millis = Millis::secs(1);
+const LEAD_MAX: Millis = Millis::secs(1);
+/// The same at least: on a quick registry a timer that comes late must not delay a fire.
+const LEAD_MIN: Millis = Millis(50);
 /// How much the clock may differ from the registry's.
 const MAX_CLOCK_SKEW: Millis = Millis::secs(1);
 /// How often everything is read again even if no change was missed.
@@ -423,7 +425,8 @@ fn settings(
         lacking,
         spread: config.spread,
         quota: config.quota,
-        lead: LEAD,
+        lead_max: LEAD_MAX,
+        lead_min: LEAD_MIN,
         max_clock_skew: MAX_CLOCK_SKEW,
         rescan: RESCAN,
         early: facts.early,

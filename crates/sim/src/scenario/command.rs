@@ -167,7 +167,8 @@ impl ScenarioCommand {
                 Spread::FirstCome
             },
             quota: if self.setting("quota", "now") == "larger" { Quota::Larger } else { Quota::Now },
-            lead: Millis(1_000),
+            lead_max: Millis(1_000),
+            lead_min: Millis(1_000),
             max_clock_skew: Millis(500),
             rescan: Millis(i64::from(self.count("rescan", 600_000)?)),
             early: Millis(0),

@@ -297,7 +297,7 @@ impl<'a> RunStateWriter<'a> {
     /// Every group of shards whose next fire is near, without the shards that run.
     fn claim_due(&mut self, mine: &ShardSet, terms: &JobTerms, shards: &ShardTerms, out: &mut RuleOutput) {
         let Some(schedule) = &terms.schedule else { return };
-        let (now, settings) = (self.context().now, &self.context().local.settings);
+        let now = self.context().now;
         let policy = self.context().policy(terms);
         // A node that is paused for the job lets its fires pass; so nothing is caught up when it resumes (S2-38).
         let paused = self.sharded.job.switches(&self.context().member.node).paused;
@@ -309,10 +309,11 @@ impl<'a> RunStateWriter<'a> {
             }
             let floor = group.watermark.max(terms.since);
             let next = due::next(schedule, floor, now.wall, &policy);
-            let near = next.due.zip(next.from).filter(|(_, from)| *from <= now.wall + settings.lead);
+            let near = next.due.zip(next.from).filter(|(_, from)| self.context().may_claim_before(*from));
             if next.skipped.is_none() && near.is_none() {
-                let at = next.from.map(|from| (from - settings.lead).min(next.until.unwrap_or(from)));
-                out.actions.extend(at.map(|at| RuleAction::JobAt(self.sharded.job.id, at)));
+                if let Some(from) = next.from {
+                    self.context().looks_before_fire(self.sharded.job.id, from, next.until, out);
+                }
                 continue;
             }
             if !self.runs.clock_agrees(out) {

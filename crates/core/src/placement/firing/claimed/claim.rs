@@ -7,7 +7,7 @@ use crate::ids::Fire;
 use crate::lifecycle::{ClaimSlot, too_old};
 use crate::overlap::EffectiveSchedule;
 use crate::record::{Attempt, RunState};
-use crate::rule_context::{RuleAction, RuleOutput};
+use crate::rule_context::RuleOutput;
 use crate::time::Wall;
 use crate::view::JobTerms;
 
@@ -63,16 +63,17 @@ impl ClaimedRuns<'_> {
         out: &mut RuleOutput,
     ) -> bool {
         let Some(schedule) = &terms.schedule else { return false };
-        let (now, settings) = (self.ctx().now, &self.ctx().local.settings);
+        let now = self.ctx().now;
         let policy = self.ctx().policy(terms);
         let floor = run_state.watermark.max(terms.since);
         let schedule = &*schedule.counted_from(floor);
         let next =
             due::next(&EffectiveSchedule { schedule, skipped: &run_state.passed }, floor, now.wall, &policy);
-        let near = next.from.is_some_and(|from| from <= now.wall + settings.lead);
+        let near = next.from.is_some_and(|from| self.ctx().may_claim_before(from));
         if next.skipped.is_none() && !near {
-            let at = next.from.map(|from| (from - settings.lead).min(next.until.unwrap_or(from)));
-            out.actions.extend(at.map(|at| RuleAction::JobAt(self.runs.job.id, at)));
+            if let Some(from) = next.from {
+                self.ctx().looks_before_fire(self.runs.job.id, from, next.until, out);
+            }
             return false;
         }
         if !self.runs.clock_agrees(out) {

@@ -45,13 +45,12 @@ impl DispatchedRuns<'_> {
             return out.add(again);
         }
         let from = self.spread_start(&run);
-        if now < from - ctx.local.settings.lead {
+        if !ctx.may_claim_before(from) {
             let policy = self.runs.terms.map(|terms| ctx.policy(terms));
             let schedule = self.runs.terms.and_then(|terms| terms.schedule.as_ref());
             let other =
                 policy.zip(schedule).and_then(|(p, schedule)| p.spread_changes_at(schedule, run.due, now));
-            let at = from - ctx.local.settings.lead;
-            return out.add(RuleAction::JobAt(self.runs.job.id, other.map_or(at, |other| other.min(at))));
+            return ctx.looks_before_fire(self.runs.job.id, from, other, out);
         }
         if self.is_behind_others(&run, out) {
             return;
