@@ -61,6 +61,9 @@ pub struct Config {
     /// Whether each command gets its own cgroup, where this host allows the node to create any. Without, a job's limits
     /// of a whole run are not enforced.
     pub cgroups: bool,
+    /// Whether the guard kills this process when the node in it hangs: it has sent no heartbeat for a third of the time
+    /// for which its lease is trusted, and its thread used no processor time. For programs that do nothing else.
+    pub watchdog: bool,
     /// How much of the output and records of runs is kept.
     pub retention: Retention,
     /// How the node reaches other nodes; by default not at all: dispatched jobs start a bit later, nothing is probed.
@@ -108,6 +111,7 @@ impl Config {
             secrets: None,
             executable: None,
             cgroups: true,
+            watchdog: false,
             retention: Retention::default(),
             peers: Arc::new(NoPeers),
         }

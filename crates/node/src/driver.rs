@@ -11,6 +11,7 @@ mod data_folder;
 mod feed;
 mod guarded_member;
 mod handoff;
+mod heartbeats;
 mod inbox;
 mod joining;
 mod lease;
@@ -48,6 +49,7 @@ use answers::PendingAnswer;
 use commits::{CommitProgress, CommitQueue};
 use feed::FeedListener;
 use guarded_member::GuardedMember;
+use heartbeats::Heartbeats;
 use inbox::{DriverEvent, EventSender, Inbox};
 use lease::Leases;
 use overdue_watch::LateStart;
@@ -86,6 +88,7 @@ struct Driver {
     pending_audit: PendingAudit,
     wake: Option<Wake>,
     trust: Option<TrustDeadline>,
+    heartbeats: Heartbeats,
     readiness: Readiness,
     /// Whether the node is a member, or why it cannot become one; `open` watches it.
     joined: watching::Sender<Option<Event>>,
@@ -135,6 +138,7 @@ impl Driver {
         self.step(Input::Tick);
         self.commits.flush(&self.registry, &self.sender).await;
         loop {
+            self.heartbeats.send_due(clock::now().mono, &self.executor);
             let tick = self.set_timer();
             let Some(happening) = self.inbox.next(&mut self.timer).await else {
                 return DriverExit::Requested;
@@ -173,7 +177,12 @@ impl Driver {
         let now = clock::now().mono;
         let wake = self.wake.map(|wake| wake.at);
         let fence = self.trust.map(|trust| trust.until).filter(|until| *until > now);
-        let patience = self.pending_audit.patience().into_iter().chain(self.upgrading.until());
+        let patience = self
+            .pending_audit
+            .patience()
+            .into_iter()
+            .chain(self.upgrading.until())
+            .chain(self.heartbeats.next());
         let first = wake.into_iter().chain(fence).chain(patience).min();
         self.timer.set(first);
         first.is_some() && first == wake
@@ -182,6 +191,7 @@ impl Driver {
     /// Ends every run and writes the outcomes to history. The registry is not written: there these runs stay open, and
     /// the next node that takes the job closes them. The registry's position is noted for this node's next life.
     async fn end_runs(&mut self) {
+        self.heartbeats.rest(&self.executor);
         self.leases.note(self.seen());
         let runs: Vec<RunId> = self.runs.running().cloned().collect();
         runs.iter().for_each(|run| self.executor.stop(run, StopReason::Fenced));

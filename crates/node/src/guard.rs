@@ -22,6 +22,7 @@ mod signals;
 mod standby;
 mod starts;
 mod user;
+mod watchdog;
 mod wire;
 
 use std::sync::atomic::{AtomicBool, Ordering};

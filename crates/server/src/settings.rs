@@ -99,6 +99,9 @@ pub(crate) struct SettingsArgs {
     /// Whether commands get cgroups: auto (if the host allows the node to create them) or off (limits.together of jobs is then ignored); auto by default
     #[arg(long, value_name = "WHEN", env = "EVENKEEL_CGROUPS")]
     pub(crate) cgroups: Option<String>,
+    /// Whether the node is killed by its guard when it hangs, so that other nodes take its jobs over before its lease ends: on or off; on by default, and off for dev
+    #[arg(long, value_name = "WHEN", env = "EVENKEEL_WATCHDOG")]
+    pub(crate) watchdog: Option<String>,
     /// Whom to tell of which events; only in the file.
     #[arg(skip)]
     #[serde(default)]
@@ -198,6 +201,7 @@ impl SettingsArgs {
             http_allow: if self.http_allow.is_empty() { below.http_allow } else { self.http_allow },
             secrets: self.secrets.or(below.secrets),
             cgroups: self.cgroups.or(below.cgroups),
+            watchdog: self.watchdog.or(below.watchdog),
             notify: if self.notify.is_empty() { below.notify } else { self.notify },
         }
     }
@@ -220,12 +224,18 @@ impl SettingsArgs {
             node.ttl = span("--ttl", &text, TTL_LIMITS)?;
         }
         node.tolerance = at_least_one("--tolerance", self.tolerance, node.tolerance)?;
-        node.quota = self.quota.as_deref().map_or(Ok(Quota::Now), quota)?;
+        node.quota = choice(
+            "--quota",
+            self.quota.as_deref(),
+            [("now", Quota::Now), ("larger", Quota::Larger)],
+            Quota::Now,
+        )?;
         node.alarm = at_least_one("--alarm", self.alarm, node.alarm)?;
         node.slots = at_least_one("--slots", self.slots, node.slots)?;
         node.labels = self.label.join(",").parse().map_err(|e| CliError::usage(format!("--label: {e}")))?;
         node.history = self.history;
-        node.cgroups = self.cgroups.as_deref().map_or(Ok(node.cgroups), cgroups)?;
+        node.cgroups = choice("--cgroups", self.cgroups.as_deref(), [("auto", true), ("off", false)], true)?;
+        node.watchdog = choice("--watchdog", self.watchdog.as_deref(), [("on", true), ("off", false)], true)?;
         node.secrets = self.secrets.map(secrets).transpose()?;
         node.retention.output = self.output_max.unwrap_or(node.retention.output);
         node.retention.output_rate =
@@ -274,23 +284,21 @@ fn at_least_one(flag: &str, value: Option<u32>, default: u32) -> Result<u32, Cli
     }
 }
 
-fn quota(word: &str) -> Result<Quota, CliError> {
-    match word {
-        "now" => Ok(Quota::Now),
-        "larger" => Ok(Quota::Larger),
-        _ => Err(CliError::usage(format!("--quota is {word:?}: write now or larger"))),
-    }
+/// One of two words, or the default.
+fn choice<T: Copy>(
+    flag: &str,
+    word: Option<&str>,
+    [one, other]: [(&str, T); 2],
+    default: T,
+) -> Result<T, CliError> {
+    let Some(word) = word else { return Ok(default) };
+    [one, other]
+        .into_iter()
+        .find(|(name, _)| *name == word)
+        .map(|(_, value)| value)
+        .ok_or_else(|| CliError::usage(format!("{flag} is {word:?}: write {} or {}", one.0, other.0)))
 }
 
-fn cgroups(word: &str) -> Result<bool, CliError> {
-    match word {
-        "auto" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(CliError::usage(format!("--cgroups is {word:?}: write auto or off"))),
-    }
-}
-
-/// A folder that exists, and into which only its owner can put a secret.
 fn secrets(folder: PathBuf) -> Result<PathBuf, CliError> {
     let shown = folder.display();
     let meta = std::fs::metadata(&folder).map_err(|e| {
@@ -430,6 +438,7 @@ mod tests {
             ),
             (SettingsArgs { quota: text("most"), ..least() }, "write now or larger"),
             (SettingsArgs { cgroups: text("on"), ..least() }, "write auto or off"),
+            (SettingsArgs { watchdog: text("auto"), ..least() }, "write on or off"),
             (SettingsArgs { listen: ip("0.0.0.0"), ..least() }, "a key is needed"),
             (SettingsArgs { listen: ip("10.0.0.7"), ..least() }, "a key is needed"),
             (SettingsArgs { listen: ip("::"), ..least() }, "a key is needed"),

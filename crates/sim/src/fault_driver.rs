@@ -29,6 +29,8 @@ const TRIES: u32 = 8;
 enum FaultRecovery {
     Start(NodeName),
     Resume(NodeName),
+    /// The guard kills the process that hangs.
+    EndHung(NodeName),
     Link(NodeName, bool),
     Links(bool),
     Clock(NodeName),
@@ -236,6 +238,10 @@ impl<'a> FaultDriver<'a> {
                 world.pause(&node);
                 FaultRecovery::Resume(node)
             }
+            SimFault::Hang => {
+                world.pause(&node);
+                FaultRecovery::EndHung(node)
+            }
             SimFault::ClockForward | SimFault::ClockBack => {
                 let by = self.chance.between(100, 20_000);
                 world.step_clock(&node, if fault == SimFault::ClockForward { by } else { -by });
@@ -259,6 +265,13 @@ impl<'a> FaultDriver<'a> {
             }
             FaultRecovery::Start(node) => world.start(&node),
             FaultRecovery::Resume(node) => world.resume(&node),
+            FaultRecovery::EndHung(node) => {
+                // Another fault may have ended it meanwhile.
+                if world.is_paused(&node) {
+                    world.crash(&node);
+                }
+                self.undo(world, FaultRecovery::Start(node));
+            }
             FaultRecovery::Link(node, breaks) => world.set_link(&node, RegistryLink::Up, breaks),
             FaultRecovery::Links(breaks) => {
                 let names: Vec<NodeName> = world.names().cloned().collect();

@@ -59,6 +59,8 @@ kinds! {
     Reboot = "reboot",
     /// A node's process is stopped for a while; its guard process goes on.
     Pause = "pause",
+    /// A node's process is stopped, and its guard kills it.
+    Hang = "node hangs",
     /// A node's wall clock steps forward.
     ClockForward = "clock forward",
     /// A node's wall clock steps back.

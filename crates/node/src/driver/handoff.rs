@@ -101,6 +101,8 @@ impl Driver {
 
     /// Continues in the next program. Returns only with the reason why that failed.
     async fn execute_next(&mut self, upgrade: &NodeUpgrade) -> String {
+        // What follows waits for other processes. If it fails, the next heartbeat makes the guard expect more.
+        self.heartbeats.rest(&self.executor);
         // The program file may have been overwritten since the upgrade began.
         let knows = match upgrade.program.check(CHECK).await {
             Ok(said) => said.knows,

@@ -27,6 +27,7 @@ use super::commits::CommitQueue;
 use super::data_folder::DataFolder;
 use super::feed::FeedListener;
 use super::guarded_member::GuardedMember;
+use super::heartbeats::Heartbeats;
 use super::inbox::{DriverEvent, Inbox, REQUESTS_MAX};
 use super::joining;
 use super::lease::Leases;
@@ -171,8 +172,7 @@ impl DriverLifecycle {
         let place = history_location(&config, &folder)?;
         let shares_history = place.is_shared() || shares_host(&config);
         let (history, reader) = open_history(place, &config, told_by, changed.clone()).await?;
-        let logs = Logs::new(folder.path().join("logs"));
-        let (news_from, news) = mpsc::unbounded_channel();
+        let (logs, (news_from, news)) = (Logs::new(folder.path().join("logs")), mpsc::unbounded_channel());
         // The old life's runs end before its member is removed: the next node starts none beside them (law 8).
         let (orders, keeper, guard, lacking) = start_guard(&config, kept, &folder, &news_from).await?;
         let node = build_node(settings(&config, &folder, &registry, (generation, lacking)), baton);
@@ -181,6 +181,7 @@ impl DriverLifecycle {
         let (joined_by, joined) = watch::channel(None);
         let functions = functions(&config, places.functions, &node, &news_from, &to_node);
         let executor = executor(&config, functions, orders, &logs, &news_from);
+        let heartbeats = Heartbeats::new(&config, &registry.facts());
         let notifiers = start_notifiers(config.notify, &name, &history)?;
         let (watch, late) = OverdueWatch::new(name.clone(), node.clone(), &to_node, &history, &notifiers);
         let driver = Driver {
@@ -201,6 +202,7 @@ impl DriverLifecycle {
             pending_audit: PendingAudit::new(name.clone(), life_id()?),
             wake: None,
             trust: None,
+            heartbeats,
             readiness: Readiness { history: true, executor: true },
             joined: joined_by,
             effects: Vec::new(),
@@ -213,9 +215,8 @@ impl DriverLifecycle {
             late,
         };
         let (stopped_by, stopped) = watch::channel(None);
-        let changes = watch_changes(changed);
-        let samples = driver.sender.registry.clone();
-        tokio::spawn(run_background(measure(samples), watch.run(), tidy(logs.clone(), config.retention)));
+        let tidied = tidy(logs.clone(), config.retention);
+        tokio::spawn(run_background(measure(driver.sender.registry.clone()), watch.run(), tidied));
         let shared = HandleState {
             name,
             facts: registry.facts(),
@@ -224,7 +225,7 @@ impl DriverLifecycle {
             history: reader,
             shares_history,
             logs,
-            changes,
+            changes: watch_changes(changed),
             stopped,
         };
         Ok((Self { driver, guard, stopped: stopped_by }, Handle { shared: Arc::new(shared) }, joined))

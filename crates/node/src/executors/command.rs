@@ -2,6 +2,7 @@
 
 use evenkeel_core::effect::{Run, StopReason};
 use evenkeel_core::ids::{NodeName, RunId};
+use evenkeel_core::time::Millis;
 use tokio::sync::mpsc;
 
 use crate::executor::{AttemptResult, ExecutorEvent, TrustDeadline};
@@ -65,6 +66,12 @@ impl CommandExecutor {
     /// Tells the guard which member to remove if this process dies.
     pub(crate) fn joined(&mut self, removal: MemberRemoval) {
         self.send(GuardRequest::Member(removal));
+    }
+
+    /// Sends a heartbeat of this thread, the node's. The guard expects the next one within this time.
+    pub(crate) fn send_heartbeat(&self, within: Option<Millis>) {
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        self.send(GuardRequest::Heartbeat { thread, within: within.map(|within| within.0) });
     }
 
     fn send(&self, order: GuardRequest) {

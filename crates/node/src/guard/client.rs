@@ -275,7 +275,7 @@ impl GuardClient {
                 self.unsent.extend(to_line(&order));
                 self.member = Some(order);
             }
-            GuardRequest::Part => self.unsent.extend(to_line(&order)),
+            GuardRequest::Heartbeat { .. } | GuardRequest::Part => self.unsent.extend(to_line(&order)),
             GuardRequest::Start(launch) => self.starts.put(launch),
             GuardRequest::Stop { ref run, .. } => {
                 self.unsent.extend(to_line(&order));
@@ -419,7 +419,7 @@ impl GuardClient {
                     GuardRequest::Start(launch) => self.refuse(vec![launch.id]),
                     trust @ GuardRequest::Trust { .. } => self.trust = Some(trust),
                     member @ GuardRequest::Member(_) => self.member = Some(member),
-                    GuardRequest::Stop { .. } | GuardRequest::Part => {}
+                    GuardRequest::Stop { .. } | GuardRequest::Heartbeat { .. } | GuardRequest::Part => {}
                 }
             }
         }

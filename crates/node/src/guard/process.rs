@@ -27,6 +27,7 @@ use super::removal::{MemberRemoval, ParentProcess};
 use super::role::{BE_ALONE, LOCK, NO_CGROUPS, is_alone};
 use super::shim::{self, ShimOrder, ShimSource};
 use super::standby::{StandbyShim, StandbyShims};
+use super::watchdog::Watchdog;
 use super::wire::{AttemptId, GuardEvent, GuardRequest, LaunchSpec, LineReader, ProcessEnd, to_line};
 use crate::clock;
 
@@ -116,6 +117,7 @@ struct GuardSupervisor {
     node_gone: bool,
     /// The node's member, which is removed when the node's process dies.
     member: Option<MemberRemoval>,
+    watchdog: Watchdog,
     /// On the clock that counts suspend: a plain `poll` timeout would sleep on after a host wakes.
     timer: OwnedFd,
     /// One buffer for everything that is read.
@@ -142,6 +144,7 @@ impl GuardSupervisor {
             node: ParentProcess::open(),
             node_gone: false,
             member: None,
+            watchdog: Watchdog::default(),
             timer,
             piece: Vec::new(),
         };
@@ -164,6 +167,10 @@ impl GuardSupervisor {
                     removal.carry_out(&self.node, self.lease_left());
                 }
                 return Ok(());
+            }
+            if !self.node_gone {
+                self.end_hung_node();
+                next = next.into_iter().chain(self.watchdog.next()).min();
             }
             let refill = self.standby.due().filter(|_| !self.node_gone);
             let is_due = refill.is_some_and(|at| clock::now().mono >= at);
@@ -344,6 +351,20 @@ impl GuardSupervisor {
         }
     }
 
+    /// Ends the node's process if it hangs. Its end shows as any other.
+    fn end_hung_node(&mut self) {
+        if self.watchdog.next().is_some_and(|at| clock::now().mono >= at) {
+            // A heartbeat may have come since the last look.
+            self.listen();
+            if self.node.pid().is_some_and(|pid| self.watchdog.is_hung(pid, clock::now().mono)) {
+                eprintln!(
+                    "evenkeel guard: the node hangs: it has sent no heartbeat and used no processor time. It is killed"
+                );
+                self.node.kill();
+            }
+        }
+    }
+
     fn follow(&mut self, order: GuardRequest) {
         match order {
             GuardRequest::Trust { until, kill } => {
@@ -352,7 +373,13 @@ impl GuardSupervisor {
             }
             GuardRequest::Start(launch) => self.start(launch),
             GuardRequest::Member(removal) => self.member = Some(removal),
-            GuardRequest::Part => self.member = None,
+            GuardRequest::Part => {
+                self.member = None;
+                self.watchdog = Watchdog::default();
+            }
+            GuardRequest::Heartbeat { thread, within } => {
+                self.watchdog.heartbeat(thread, within.map(Millis), clock::now().mono);
+            }
             GuardRequest::Stop { run, reason } => {
                 let at = self.moment();
                 for child in self.children.iter_mut().filter(|child| child.id.run == run) {

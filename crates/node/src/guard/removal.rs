@@ -13,7 +13,7 @@ use evenkeel_core::member_entry::MemberEntry;
 use evenkeel_core::registry::{LeaseId, TxnOutcome};
 use evenkeel_registry::RegistryError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use tokio::time::{sleep, timeout_at};
 
@@ -43,19 +43,33 @@ impl fmt::Debug for MemberRemoval {
 }
 
 /// The process of the guard's node, which started the guard.
-pub(super) struct ParentProcess(Option<OwnedFd>);
+pub(super) struct ParentProcess(Option<(Pid, OwnedFd)>);
 
 impl ParentProcess {
     /// The process that started this one.
     pub(super) fn open() -> Self {
         // On a kernel without pidfds no death can be shown.
-        let opened = |pid: Pid| pidfd_open(pid, PidfdFlags::empty()).ok();
+        let opened = |pid: Pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?));
         Self(rustix::process::getppid().and_then(opened))
+    }
+
+    /// Its number, which no other process has while it lives.
+    pub(super) fn pid(&self) -> Option<Pid> {
+        self.0.as_ref().map(|(pid, _)| *pid)
+    }
+
+    /// Kills it. Has no effect on the first process of a container from inside that container.
+    pub(super) fn kill(&self) {
+        if let Some((_, process)) = &self.0
+            && let Err(e) = pidfd_send_signal(process, Signal::KILL)
+        {
+            eprintln!("evenkeel guard: the node cannot be killed: {e}");
+        }
     }
 
     /// Whether it has ended, or does within a moment.
     fn is_dead(&self) -> bool {
-        let Some(process) = &self.0 else { return false };
+        let Some((_, process)) = &self.0 else { return false };
         let mut bells = [PollFd::new(process, PollFlags::IN)];
         loop {
             match poll(&mut bells, Some(&DEATH)) {

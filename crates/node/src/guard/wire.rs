@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::removal::MemberRemoval;
 
 /// The protocol version. A guard stays the program it was started from, so after an upgrade the two may differ.
-pub(crate) const WIRE: u32 = 2;
+pub(crate) const WIRE: u32 = 3;
 
 /// One attempt of one run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -33,6 +33,8 @@ pub(crate) enum GuardRequest {
     Stop { run: RunId, reason: StopReason },
     /// When the node's process dies, remove this member.
     Member(MemberRemoval),
+    /// The node lives. The next one of these comes from the same thread within so many milliseconds, or none comes.
+    Heartbeat { thread: i32, within: Option<i64> },
     /// The node parts with its guard and lives on: remove no member.
     Part,
 }
@@ -150,6 +152,8 @@ mod tests {
             GuardRequest::Trust { until: 5, kill: 6 },
             GuardRequest::Stop { run, reason: StopReason::Killed },
             GuardRequest::Trust { until: i64::MIN, kill: i64::MAX },
+            GuardRequest::Heartbeat { thread: 7, within: Some(5) },
+            GuardRequest::Heartbeat { thread: 7, within: None },
         ];
         let bytes: Vec<u8> = orders.iter().flat_map(to_line).collect();
         for size in 1..bytes.len() {

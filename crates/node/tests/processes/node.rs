@@ -1,6 +1,7 @@
 //! Nodes as processes of their own: killed, paused, and told to leave.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -14,7 +15,8 @@ use tempfile::TempDir;
 
 use crate::process::{PATIENCE, lives, pids, signal, until};
 
-/// Set in processes that are to live as a node: the folder of its cluster, its name, its lease's term in ms.
+/// Set in processes that are to live as a node: the folder of its cluster, its name, its lease's term in ms, and whether its
+/// guard kills it when it hangs.
 pub(crate) const ROLE: &str = "TEST_NODE";
 
 /// The term of a lease, in ms, in tests that wait for no lease to end.
@@ -54,10 +56,11 @@ pub(crate) fn config(cluster: &Path, name: &str, ttl: u64) -> Config {
 /// Lives as a node until standard input ends; then leaves.
 pub(crate) fn live() {
     let role = std::env::var(ROLE).unwrap();
-    let [cluster, name, ttl] = role.split('\t').collect::<Vec<_>>().try_into().unwrap();
+    let [cluster, name, ttl, watchdog] = role.split('\t').collect::<Vec<_>>().try_into().unwrap();
+    let mut config = config(Path::new(cluster), name, ttl.parse().unwrap());
+    config.watchdog = watchdog.parse().unwrap();
     let runtime = runtime();
-    let node =
-        runtime.block_on(evenkeel::open(config(Path::new(cluster), name, ttl.parse().unwrap()))).unwrap();
+    let node = runtime.block_on(evenkeel::open(config)).unwrap();
     println!("joined");
     let mut rest = String::new();
     let _ = std::io::stdin().read_line(&mut rest);
@@ -73,8 +76,17 @@ pub(crate) struct NodeProcess {
 
 impl NodeProcess {
     pub(crate) fn start(cluster: &Path, name: &str, ttl: u64) -> Self {
+        Self::start_as(cluster, &format!("{name}\t{ttl}\tfalse"))
+    }
+
+    /// A node whose guard kills it when it hangs.
+    pub(crate) fn watched(cluster: &Path, name: &str, ttl: u64) -> Self {
+        Self::start_as(cluster, &format!("{name}\t{ttl}\ttrue"))
+    }
+
+    fn start_as(cluster: &Path, role: &str) -> Self {
         let mut process = Command::new("/proc/self/exe")
-            .env(ROLE, format!("{}\t{name}\t{ttl}", cluster.display()))
+            .env(ROLE, format!("{}\t{role}", cluster.display()))
             .env("EVENKEEL_REGISTRY_PASSWORD", PASSWORD)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -94,6 +106,11 @@ impl NodeProcess {
 
     pub(crate) fn pid(&self) -> i32 {
         self.process.id() as i32
+    }
+
+    /// Waits until the process has ended; returns the signal that ended it.
+    pub(crate) fn wait_for_signal(&mut self) -> Option<i32> {
+        self.process.wait().unwrap().signal()
     }
 }
 
@@ -217,7 +234,7 @@ fn a_node_whose_entry_is_deleted_ends_its_runs() {
 
 /// Stops a node between two of its transactions. SQLite's lock is the process's: one that is stopped inside a write
 /// transaction keeps everybody waiting until it goes on, which is another story (docs/concepts/registry.md).
-fn stop_at_rest(pid: i32, folder: &Path) {
+pub(crate) fn stop_at_rest(pid: i32, folder: &Path) {
     until("the node is stopped while it writes nothing", || {
         signal(pid, Signal::STOP);
         let is_free = |file: &str| {

@@ -6,10 +6,13 @@ use evenkeel::core::job::Delivery;
 use evenkeel::core::keys;
 use evenkeel::core::registry::{Guard, Txn, TxnOutcome, Write};
 use evenkeel::core::time::Millis;
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::guard::{TestGuard, folder};
-use crate::node::{LEASE, NodeProcess, apply, cluster, config, runtime, sleeper, wait_for_attempt};
+use crate::node::{
+    LEASE, NodeProcess, apply, cluster, config, runtime, sleeper, stop_at_rest, wait_for_attempt,
+};
 use crate::process::{lives, pids, until};
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
@@ -17,6 +20,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
         "removal::the_guard_of_a_killed_node_removes_its_member_after_its_runs",
         the_guard_of_a_killed_node_removes_its_member_after_its_runs,
     ),
+    ("removal::a_node_that_hangs_is_killed_by_its_guard", a_node_that_hangs_is_killed_by_its_guard),
     (
         "removal::the_member_of_a_process_that_lives_is_not_removed",
         the_member_of_a_process_that_lives_is_not_removed,
@@ -25,6 +29,9 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
 
 /// A term far longer than a test waits for anything.
 const LONG_LEASE: u64 = 600_000;
+
+/// A term with which a node hangs after 2.2 seconds.
+const SHORT_LEASE: u64 = 10_000;
 
 /// proves: S1-32, I2, I15, I21
 fn the_guard_of_a_killed_node_removes_its_member_after_its_runs() {
@@ -39,6 +46,23 @@ fn the_guard_of_a_killed_node_removes_its_member_after_its_runs() {
         assert_eq!((record.attempt, record.node.as_str()), (2, "b"));
         assert!(!lives(run), "the run ended before its successor began");
         until("the member is gone", || other.with_node(|node| (node.view().nodes() == 1).then_some(())));
+        other.stop_now().await;
+    });
+}
+
+/// proves: S1-32, I2, I4
+fn a_node_that_hangs_is_killed_by_its_guard() {
+    let (folder, file) = cluster();
+    let mut node = NodeProcess::watched(folder.path(), "a", SHORT_LEASE);
+    apply(folder.path(), sleeper(&file, Delivery::AtLeastOnce));
+    let run = pids(&file, 1)[0];
+    runtime().block_on(async {
+        let other = evenkeel::open(config(folder.path(), "b", LEASE)).await.unwrap();
+        stop_at_rest(node.pid(), folder.path());
+        let record = wait_for_attempt(&other, AttemptState::Running, 2).await;
+        assert_eq!((record.attempt, record.node.as_str()), (2, "b"));
+        assert!(!lives(run), "the run ended before its successor began");
+        assert_eq!(node.wait_for_signal(), Some(Signal::KILL.as_raw()));
         other.stop_now().await;
     });
 }

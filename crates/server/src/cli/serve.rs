@@ -76,6 +76,8 @@ pub(crate) fn dev(args: &DevArgs) -> Result<(), CliError> {
         port: Some(args.port.into()),
         data: Some(args.data.join("node")),
         http_allow: args.http_allow.clone(),
+        // It has no other node to take over, and may be stopped with Ctrl-Z.
+        watchdog: Some("off".to_owned()),
         ..SettingsArgs::default()
     };
     let data = args.data.clone();

@@ -162,6 +162,7 @@ const KEYS: &[(&str, &str)] = &[
     ("settings.http_allow", "a list of networks, as [\"10.0.0.0/8\"]"),
     ("settings.secrets", "the path of a folder, as \"/etc/evenkeel/secrets\""),
     ("settings.cgroups", "\"auto\" or \"off\""),
+    ("settings.watchdog", "\"on\" or \"off\""),
     ("settings.notify.name", "the name that jobs give it, as \"oncall\""),
     ("settings.notify.on", "a list of events, as [\"alarm\", \"node.offline\"]"),
     ("settings.notify.webhook", "an address, as \"https://chat.example/hook\""),

@@ -90,12 +90,13 @@ impl ServerProcess {
         Self::start(Self::command(folder, name, more).current_dir(folder))
     }
 
-    /// The same, not yet started.
+    /// The same, not yet started. Unless `more` says otherwise, its guard does not kill it when it hangs, so that a test can
+    /// stop it for a while.
     pub(crate) fn command(folder: &Path, name: &str, more: &[&str]) -> Command {
         let registry = format!("sqlite:{}", folder.join("registry.db").display());
         let data = folder.join(name).display().to_string();
         let mut command = evenkeel(&["serve", "--name", name, "--data", &data]);
-        for default in [["--registry", &registry], ["--port", "0"], ["--ttl", "30s"]] {
+        for default in [["--registry", &registry], ["--port", "0"], ["--ttl", "30s"], ["--watchdog", "off"]] {
             if !more.contains(&default[0]) {
                 command.args(default);
             }

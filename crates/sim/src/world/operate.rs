@@ -109,6 +109,12 @@ impl SimWorld {
         }
     }
 
+    /// Whether a node's process is stopped.
+    #[must_use]
+    pub fn is_paused(&self, name: &NodeName) -> bool {
+        self.actors.get(name).is_some_and(|a| a.paused)
+    }
+
     /// Resumes a stopped process, which gets the inputs of the meantime.
     pub fn resume(&mut self, name: &NodeName) {
         let Some(actor) = self.actors.get_mut(name) else { return };

@@ -15,6 +15,8 @@ use crate::{FREEZE_MS, LEASE_MS, NAMES, times};
 pub(super) const BEAT_S: i64 = 3;
 /// The node whose wire to the engine is cut.
 const WIRED: usize = 2;
+/// The node that its guard kills when it hangs.
+const WATCHED: usize = 0;
 /// The lease on an engine of three members. While they elect a leader nobody can renew, and a node that could not for as long as a
 /// short lease ends its runs, though its lease goes on.
 const QUORUM_LEASE_MS: i64 = 20_000;
@@ -60,10 +62,11 @@ impl EngineCluster {
     fn serve(&self, node: usize) -> ServerProcess {
         let url = self.url_for(node);
         let ttl = ttl(if authority(&url).contains(',') { QUORUM_LEASE_MS } else { LEASE_MS });
+        let watchdog = if node == WATCHED { "on" } else { "off" };
         ServerProcess::serve(
             &self.folder,
             NAMES[node],
-            &["--registry", &url, "--ttl", &ttl, "--slots", "100"],
+            &["--registry", &url, "--ttl", &ttl, "--slots", "100", "--watchdog", watchdog],
         )
     }
 
@@ -99,11 +102,13 @@ impl EngineCluster {
         wall()
     }
 
-    /// A node is killed, one is frozen, one is cut off in two ways, the engine is killed; all of that so often.
+    /// A node is killed, one hangs, one is frozen, one is cut off in two ways, the engine is killed; all of that so often.
     pub(super) fn suffer(&mut self, log: &Path, times: usize) -> Vec<ClusterRound> {
         let mut rounds = Vec::new();
         for _ in 0..times {
-            for fault in [Self::kill, Self::freeze, Self::cut, Self::silence, Self::restart_engine] {
+            for fault in
+                [Self::kill, Self::hang, Self::freeze, Self::cut, Self::silence, Self::restart_engine]
+            {
                 let begun = wall();
                 let faults = fault(self);
                 println!("{}: {faults:?}", self.engine);
@@ -183,6 +188,18 @@ impl EngineCluster {
         self.nodes[0].signal("KILL");
         let fault = self.watch_takeover(0, (FaultAction::Killed, at));
         self.nodes[0] = self.serve(0);
+        self.wait_for_all();
+        vec![fault]
+    }
+
+    /// Its guard kills it, at some moment until others have its jobs.
+    fn hang(&mut self) -> Vec<NodeFault> {
+        let at = wall();
+        self.nodes[WATCHED].signal("STOP");
+        let mut fault = self.watch_takeover(WATCHED, (FaultAction::Killed, at));
+        assert_eq!(self.nodes.remove(WATCHED).end(), -1, "a signal ended it");
+        fault.done = wall();
+        self.nodes.insert(WATCHED, self.serve(WATCHED));
         self.wait_for_all();
         vec![fault]
     }
