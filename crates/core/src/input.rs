@@ -12,11 +12,13 @@ use crate::registry::{Change, ChangeBatch, LeaseGrant, LeaseId, RequestedAt, Txn
 use crate::time::Wall;
 
 mod command;
+mod declaration;
 mod offer;
 
 pub use command::{
     ClusterSetting, Command, CommandDescription, CommandKind, CommandObject, NodeSwitch, ObjectKind,
 };
+pub use declaration::{Declaration, SameDeclaration};
 pub use offer::{Offer, OfferAnswer, ProbeReply};
 
 /// The number of a command, chosen by the driver; its answer comes back under it.

@@ -137,7 +137,6 @@ impl AuditAction {
         };
         let job = match described.object {
             CommandObject::Job(name) => Some(name),
-            CommandObject::Jobs([job]) => Some(&job.name),
             CommandObject::Run(run) => Some(&run.job),
             _ => None,
         };
@@ -153,9 +152,9 @@ impl AuditAction {
 /// What the verb and the object of a command do not say.
 fn detail(command: &Command) -> String {
     match command {
-        Command::Apply(jobs) if jobs.len() != 1 => {
-            let more = if jobs.len() > NAMED_MAX { " …" } else { "" };
-            let names: Vec<_> = jobs.iter().take(NAMED_MAX).map(|job| job.name.as_str()).collect();
+        Command::Apply(_) | Command::Declare(_) if command.declared().count() != 1 => {
+            let more = if command.declared().count() > NAMED_MAX { " …" } else { "" };
+            let names: Vec<_> = command.declared().take(NAMED_MAX).map(JobName::as_str).collect();
             format!("{}{more}", names.join(", "))
         }
         Command::RunNow(_, id) => format!("request {id}"),

@@ -12,6 +12,7 @@ mod calendars;
 pub(crate) mod changes;
 mod cluster;
 mod console_feed;
+mod declared_texts;
 mod denials;
 mod error;
 mod events;

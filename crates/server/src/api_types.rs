@@ -1,5 +1,6 @@
 //! The API's response types, for server and client: stable fields, times as RFC 3339 in UTC with milliseconds.
 
+mod applied;
 mod audit;
 mod balance;
 mod calendars;
@@ -18,6 +19,7 @@ use evenkeel_core::record::{Handover, PlannerKind};
 use evenkeel_core::time::TimeSpan;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use applied::{ApplyAnswer, ApplyRow};
 pub(crate) use audit::{AuditPage, AuditRow};
 pub(crate) use balance::{BalanceReport, BalanceRow, ObstacleRow, ProjectedLoad, WhatIfRow};
 pub(crate) use calendars::{CalendarDetail, CalendarRow};

@@ -1,5 +1,6 @@
 //! The command line: its nouns and verbs, and what each of them runs.
 
+mod apply;
 mod audit;
 mod backup;
 mod calendars;

@@ -208,6 +208,14 @@ impl ApiClient {
     /// No node answers, or the request is refused.
     pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, CliError> {
         let body = serde_json::to_vec(body).map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
+        self.post_json(path, &body)
+    }
+
+    /// Sends a command with a body that is JSON already.
+    ///
+    /// # Errors
+    /// No node answers, or the request is refused.
+    pub(crate) fn post_json<T: DeserializeOwned>(&self, path: &str, body: &[u8]) -> Result<T, CliError> {
         self.read(self.send(Method::POST, path, Some(body))?)
     }
 
@@ -217,7 +225,7 @@ impl ApiClient {
     /// No node answers, or the request is refused.
     pub(crate) fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, CliError> {
         let body = serde_json::to_vec(body).map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
-        self.read(self.send(Method::PUT, path, Some(body))?)
+        self.read(self.send(Method::PUT, path, Some(&body))?)
     }
 
     /// Deletes an object.
@@ -258,8 +266,8 @@ impl ApiClient {
     }
 
     /// Sends a request, and repeats it to the serving leader if the node names another one.
-    fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Response<Body>, CliError> {
-        let response = self.sent(self.base()?, method.clone(), path, body.clone())?;
+    fn send(&self, method: Method, path: &str, body: Option<&[u8]>) -> Result<Response<Body>, CliError> {
+        let response = self.sent(self.base()?, method.clone(), path, body)?;
         let Some(leader) = response.headers().get(LEADER) else { return Ok(response) };
         let leader = String::from_utf8_lossy(leader.as_bytes()).into_owned();
         self.is_member(&leader)?;
@@ -291,11 +299,11 @@ impl ApiClient {
         base: &str,
         method: Method,
         path: &str,
-        body: Option<Vec<u8>>,
+        body: Option<&[u8]>,
     ) -> Result<Response<Body>, CliError> {
         let mut repeats = if method == Method::GET { REPEATS } else { 0 };
         let sent = loop {
-            match self.sent_once(base, &method, path, body.as_deref())? {
+            match self.sent_once(base, &method, path, body)? {
                 Err(e) if is_broken_connection(&e) && repeats > 0 => repeats -= 1,
                 sent => break sent,
             }

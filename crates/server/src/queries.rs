@@ -36,8 +36,8 @@ pub(crate) use nodes::{gone, nodes, nodes_with_times};
 pub(crate) use open_fires::{OpenFire, is_open, open};
 pub(crate) use remarks::remarks;
 pub(crate) use shards::{folded, requested_shards, shards};
-pub(crate) use switches::{ended as ended_switches, switches};
-pub(crate) use warnings::warnings;
+pub(crate) use switches::ended as ended_switches;
+pub(crate) use warnings::apply_answer;
 
 /// Whether a job's name contains this text, in either case. Every name contains an empty text.
 fn is_in(name: &JobName, find: &str) -> bool {

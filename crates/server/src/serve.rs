@@ -86,6 +86,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
         denials: Arc::new(DenialLog::default()),
         searches: SearchLimiter::new(),
         handle: handle.clone(),
+        declared: Arc::default(),
         notifiers: Arc::new(notifiers),
         upgrades: upgrades.clone(),
         ending: ending.clone(),

@@ -10,7 +10,7 @@ use alloc::format;
 use crate::commit_kind::CommitKind;
 use crate::eligibility;
 use crate::ids::{Fire, JobName, NodeName, RequestId, RunId, Shard};
-use crate::input::{Answer, ApplyResult, Command, CommandId, Refusal};
+use crate::input::{Answer, ApplyResult, Command, CommandId, Refusal, SameDeclaration};
 use crate::job::{Job, OperatorSwitches, Placement, Spec, SwitchOrigin};
 use crate::keys;
 use crate::local::{CommandItem, CommitScope, ItemOutcome};
@@ -46,6 +46,7 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
         let turn = match item {
             _ if order && eligibility::on_standby(ctx) => standby(ctx),
             CommandItem::Job(job) => declare(ctx, job),
+            CommandItem::Same(same) => declare_same(ctx, same),
             CommandItem::Command(command) => {
                 let Some(turn) = carry_out(ctx, command, scope, out) else { continue };
                 turn
@@ -93,6 +94,7 @@ fn carry_out(
         | Command::Unlock(_)
         | Command::Beat(_)
         | Command::Apply(_)
+        | Command::Declare(_)
         | Command::Shutdown(_)
         | Command::Claim
         | Command::Offer(_)
@@ -131,6 +133,17 @@ fn standby(ctx: &RuleContext<'_>) -> ItemDecision {
     )
 }
 
+/// The registry has this declaration; if not any more, it is one as any other.
+fn declare_same(ctx: &RuleContext<'_>, same: &SameDeclaration) -> ItemDecision {
+    if ctx.view.find(&same.name).is_some_and(|job| job.has_spec_of(same.revision)) {
+        return ItemDecision::Complete(ItemOutcome::Applied(same.name.clone(), ApplyResult::Unchanged));
+    }
+    match same.job() {
+        Ok(job) => declare(ctx, &job),
+        Err(wrong) => refuse(Refusal::Invalid, format!("{wrong}")),
+    }
+}
+
 fn declare(ctx: &RuleContext<'_>, job: &Job) -> ItemDecision {
     let known = ctx.view.id(&job.name).map(|id| ctx.job(id));
     let record = known.as_ref().and_then(JobView::spec_record);
@@ -140,7 +153,7 @@ fn declare(ctx: &RuleContext<'_>, job: &Job) -> ItemDecision {
         None => (None, None),
     };
     if let Some(old) = &old
-        && old.declared() == *job
+        && old.declares(job)
     {
         return ItemDecision::Complete(ItemOutcome::Applied(job.name.clone(), ApplyResult::Unchanged));
     }

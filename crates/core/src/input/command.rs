@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::declaration::Declaration;
 use super::offer::Offer;
 use crate::calendar::Calendar;
 use crate::ids::{CalendarName, JobName, LockName, NodeName, Operation, RequestId, RunId, counted};
@@ -20,6 +21,8 @@ pub enum Command {
     /// Create or replace jobs, each on its own; the same declaration twice has one effect (S1-86 … S1-88). The node parses
     /// them: if one is invalid, none is applied.
     Apply(Vec<JobFile>),
+    /// The same for a caller that has compared the texts of declarations with the node's view, which is cheaper.
+    Declare(Vec<Declaration>),
     /// Create or replace a calendar; the same declaration twice has one effect.
     Calendar(Box<Calendar>),
     /// Delete a calendar that no job names.
@@ -146,8 +149,8 @@ pub struct CommandDescription<'a> {
 /// The object that a command changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandObject<'a> {
-    /// Several jobs.
-    Jobs(&'a [JobFile]),
+    /// So many jobs, not one.
+    Jobs(usize),
     /// A job.
     Job(&'a JobName),
     /// A calendar.
@@ -223,10 +226,7 @@ impl CommandDescription<'_> {
 impl fmt::Display for CommandObject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Jobs(jobs) => match jobs {
-                [job] => write!(f, "job {}", job.name),
-                jobs => f.write_str(&counted(jobs.len(), "job")),
-            },
+            Self::Jobs(jobs) => f.write_str(&counted(*jobs, "job")),
             Self::Job(name) => write!(f, "job {name}"),
             Self::Calendar(name) => write!(f, "calendar {name}"),
             Self::Run(run) => write!(f, "run {run}"),
@@ -247,7 +247,10 @@ impl Command {
     pub fn describe(&self) -> Option<CommandDescription<'_>> {
         use CommandObject as O;
         let (verb, object) = match self {
-            Self::Apply(jobs) => (CommandKind::APPLY_JOBS.verb, O::Jobs(jobs)),
+            Self::Apply(_) | Self::Declare(_) => {
+                let only = self.declared().next().filter(|_| self.declared().nth(1).is_none());
+                (CommandKind::APPLY_JOBS.verb, only.map_or(O::Jobs(self.declared().count()), O::Job))
+            }
             Self::Calendar(calendar) => (CommandKind::APPLY_CALENDAR.verb, O::Calendar(&calendar.name)),
             Self::DeleteCalendar(name) => (CommandKind::DELETE_CALENDAR.verb, O::Calendar(name)),
             Self::Pause(job) | Self::Switch(job, _, NodeSwitch::Paused(true)) => ("pause", O::Job(job)),
@@ -283,6 +286,16 @@ impl Command {
             _ => None,
         };
         Some(CommandDescription { verb, object, on_node })
+    }
+
+    /// The names of the jobs that it declares.
+    pub fn declared(&self) -> impl Iterator<Item = &JobName> {
+        let (files, declarations) = match self {
+            Self::Apply(files) => (files.as_slice(), Default::default()),
+            Self::Declare(declarations) => (Default::default(), declarations.as_slice()),
+            _ => Default::default(),
+        };
+        files.iter().map(|file| &file.name).chain(declarations.iter().map(Declaration::name))
     }
 
     /// The commands on a node, one for each verb that the API offers.

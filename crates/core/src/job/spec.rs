@@ -86,6 +86,18 @@ impl Spec {
         self.job.clone().with_enabled(self.is_declared_enabled().into())
     }
 
+    /// Whether this is the declaration as it was applied.
+    #[must_use]
+    pub fn declares(&self, job: &Job) -> bool {
+        if self.operator.enabled.is_some() { self.declared() == *job } else { self.job == *job }
+    }
+
+    /// Whether an operator has switched something of the job as a whole, or of its shards.
+    #[must_use]
+    pub fn is_switched(&self) -> bool {
+        self.paused || !self.off.is_empty() || !self.operator.is_empty()
+    }
+
     /// Whether the declaration as it was applied enables the job.
     #[must_use]
     pub fn is_declared_enabled(&self) -> bool {

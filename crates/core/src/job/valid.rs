@@ -13,6 +13,12 @@ use crate::registry::DurabilityClass;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobError(pub(super) String);
 
+impl JobError {
+    pub(crate) fn new(text: String) -> Self {
+        Self(text)
+    }
+}
+
 impl fmt::Display for JobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::ids::{JobName, LockName, RunId};
-use crate::input::{Answer, ApplyResult, Command, CommandId};
+use crate::input::{Answer, ApplyResult, Command, CommandId, SameDeclaration};
 use crate::job::Job;
 use crate::time::Mono;
 
@@ -18,6 +18,8 @@ const OWN_ITEMS: CommandId = CommandId(u64::MAX);
 pub enum CommandItem {
     /// One of the job declarations of an `Apply`.
     Job(Box<Job>),
+    /// One of the job declarations of a `Declare` that says nothing new.
+    Same(Box<SameDeclaration>),
     /// A command as a whole. A `Kill` is one for a run that does not execute here: it is to be neither started nor
     /// attempted again.
     Command(Command),
@@ -40,8 +42,17 @@ impl CommandItem {
     #[must_use]
     pub fn needs_leader(&self) -> bool {
         match self {
-            Self::Job(_) => true,
+            Self::Job(_) | Self::Same(_) => true,
             Self::Command(command) => command.describe().is_some_and(|described| described.needs_leader()),
+        }
+    }
+
+    /// The name of the job that it declares, if it declares one.
+    pub(crate) fn declares(&self) -> Option<&JobName> {
+        match self {
+            Self::Job(job) => Some(&job.name),
+            Self::Same(same) => Some(&same.name),
+            Self::Command(_) => None,
         }
     }
 

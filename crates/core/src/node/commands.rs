@@ -11,7 +11,7 @@ use super::absorb::landed;
 use super::{EarliestWake, Node};
 use crate::effect::{Effect, Event, StopReason, Ticket};
 use crate::ids::{Fire, JobName, NodeName, RunId};
-use crate::input::{Answer, Command, CommandId, NodeSwitch, Offer, Refusal};
+use crate::input::{Answer, Command, CommandId, Declaration, NodeSwitch, Offer, Refusal};
 use crate::job::{Job, JobError, JobFile};
 use crate::lifecycle;
 use crate::local::{CommandItem, CommitScope, Given, ItemOutcome};
@@ -38,8 +38,13 @@ impl Node {
     ) {
         let invalid = |wrong: &dyn Display| format!("{wrong}; nothing was applied");
         let items: Vec<CommandItem> = match command {
-            Command::Apply(files) => match self.parse_jobs(files) {
-                Ok(jobs) => jobs.into_iter().map(|job| CommandItem::Job(Box::new(job))).collect(),
+            Command::Apply(files) => match files.into_iter().map(|file| self.parse_job(file)).collect() {
+                Ok(jobs) => jobs,
+                Err(wrong) => return refuse(ask, Refusal::Invalid, invalid(&wrong), effects),
+            },
+            Command::Declare(list) => match list.into_iter().map(|one| self.parse_declaration(one)).collect()
+            {
+                Ok(jobs) => jobs,
                 Err(wrong) => return refuse(ask, Refusal::Invalid, invalid(&wrong), effects),
             },
             Command::Calendar(calendar) => match calendar.read() {
@@ -76,13 +81,17 @@ impl Node {
         self.local.commands.accept(ask, by, items, now.mono + PATIENCE);
     }
 
-    /// The declared jobs, parsed, if this registry's durability is enough for each of them.
-    fn parse_jobs(&self, files: Vec<JobFile>) -> Result<Vec<Job>, JobError> {
-        let parse = |file| {
-            let job = Job::parse(file)?;
-            job.suits(self.local.settings.class).map(|()| job)
-        };
-        files.into_iter().map(parse).collect()
+    /// The declared job, parsed, if this registry's durability is enough for it.
+    fn parse_job(&self, file: JobFile) -> Result<CommandItem, JobError> {
+        let job = Job::parse(file)?;
+        job.suits(self.local.settings.class).map(|()| CommandItem::Job(Box::new(job)))
+    }
+
+    fn parse_declaration(&self, declaration: Declaration) -> Result<CommandItem, JobError> {
+        match declaration {
+            Declaration::File(file) => self.parse_job(*file),
+            Declaration::Same(same) => Ok(CommandItem::Same(Box::new(same))),
+        }
     }
 
     /// Answers items whose time is over.

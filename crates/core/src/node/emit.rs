@@ -270,12 +270,16 @@ impl Node {
     /// Completes the item of an applied transaction.
     pub(super) fn settle_applied(&mut self, pending: &PendingCommit, effects: &mut Vec<Effect>) {
         let CommitScope::Item(ask, n) = pending.scope else { return };
-        let applied = match (pending.kind, self.local.commands.item(ask, n)) {
-            (CommitKind::CreateJob, Some(CommandItem::Job(job))) => {
-                ItemOutcome::Applied(job.name.clone(), ApplyResult::Created)
+        let Some(item) = self.local.commands.item(ask, n) else { return };
+        let kind = pending.kind;
+        let applied = match item {
+            CommandItem::Job(_) | CommandItem::Same(_) => {
+                let created = kind == CommitKind::CreateJob;
+                let applied = if created { ApplyResult::Created } else { ApplyResult::Updated };
+                let Some(name) = item.declares() else { return };
+                ItemOutcome::Applied(name.clone(), applied)
             }
-            (_, Some(CommandItem::Job(job))) => ItemOutcome::Applied(job.name.clone(), ApplyResult::Updated),
-            (kind, Some(CommandItem::Command(command))) => match command {
+            CommandItem::Command(command) => match command {
                 Command::Calendar(calendar) => {
                     let applied = if kind == CommitKind::CreateCalendar {
                         ApplyResult::Created
@@ -302,7 +306,6 @@ impl Node {
                 | Command::FinalizeUpgrade => return,
                 _ => ItemOutcome::Answer(Answer::Done),
             },
-            (_, None) => return,
         };
         self.complete_item(ask, n, applied, effects);
     }

@@ -31,6 +31,7 @@ mod concurrency;
 mod cordoned;
 mod dataflow;
 mod declared;
+mod declared_again;
 mod dispatched;
 mod drained;
 mod fairness;

@@ -207,6 +207,7 @@ impl View {
             Some(Some(SpecRecord::Live(spec))) => Some(&spec.job),
             _ => None,
         };
+        let switched = matches!(&record, Some(Some(SpecRecord::Live(spec))) if spec.is_switched());
         let enabled = declared.is_some_and(|job| job.enabled);
         let placement = declared.map_or(Placement::default(), |job| job.placement.kind());
         let priority = declared.map_or(Priority::default(), |job| job.priority);
@@ -216,6 +217,7 @@ impl View {
         self.change(now, id, |state| {
             state.spec = spec;
             state.live = live;
+            state.switched = switched;
             state.enabled = enabled;
             state.placement = placement;
             state.group = group;

@@ -28,6 +28,7 @@ impl View {
             spec: KnownEntry::default(),
             enabled: false,
             live: false,
+            switched: false,
             placement: Placement::default(),
             priority: Priority::default(),
             group: GroupId::EVERYWHERE,

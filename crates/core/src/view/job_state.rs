@@ -21,6 +21,8 @@ pub(crate) struct JobState {
     pub(crate) spec: KnownEntry<Value>,
     pub(crate) enabled: bool,
     pub(crate) live: bool,
+    /// Whether an operator has switched something of it.
+    pub(crate) switched: bool,
     pub(crate) placement: Placement,
     pub(crate) priority: Priority,
     /// The jobs that may run on the same nodes.

@@ -7,8 +7,12 @@ use crate::ids::{Fire, JobName, Member};
 use crate::job::{Priority, Spec};
 use crate::keys::{self, Key};
 use crate::record::{Assignment, Attempt, SpecRecord, TriggerRecord, decode};
-use crate::registry::Guard;
+use crate::registry::{Guard, Revision};
 use crate::time::{Mono, Wall};
+
+/// What is before and after the declaration in the spec of a living job.
+const SPEC_HEAD: &[u8] = b"{\"live\":{\"job\":";
+const SPEC_NEXT: &[u8] = b",\"version\":";
 
 impl<'a> JobView<'a> {
     /// Its name.
@@ -66,6 +70,27 @@ impl<'a> JobView<'a> {
     #[must_use]
     pub fn spec_guard(&self) -> Guard {
         self.state.spec.guard(keys::spec(self.name()))
+    }
+
+    /// Whether its spec was last written at this revision.
+    #[must_use]
+    pub fn has_spec_of(&self, revision: Revision) -> bool {
+        self.state.spec.revision == revision
+    }
+
+    /// The revision of its spec, if this text is its declaration, letter by letter, and no operator has switched anything
+    /// of it.
+    #[must_use]
+    pub fn declares(&self, text: &[u8]) -> Option<Revision> {
+        let spec = self.state.spec.value.as_ref().filter(|_| self.is_live() && !self.state.switched)?;
+        let rest = spec.strip_prefix(SPEC_HEAD)?.strip_prefix(text)?;
+        rest.starts_with(SPEC_NEXT).then_some(self.state.spec.revision)
+    }
+
+    /// Whether an operator has switched something of it, on all nodes or on one.
+    #[must_use]
+    pub fn is_switched(&self) -> bool {
+        self.state.switched || self.switched().next().is_some()
     }
 
     /// The spec's record, decoded; `None` when it is absent or unreadable.

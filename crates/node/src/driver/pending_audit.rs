@@ -109,7 +109,7 @@ impl PendingAudit {
         let held = is_held(&command);
         let plain = matches!(command, Command::Kill(_) | Command::Leave | Command::Claim);
         let wanted = match &command {
-            Command::Apply(jobs) => jobs.len(),
+            Command::Apply(_) | Command::Declare(_) => command.declared().count(),
             _ => 1,
         };
         let request = match &command {

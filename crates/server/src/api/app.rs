@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::access_policy::AccessPolicy;
 use super::console_feed::ConsoleFeed;
+use super::declared_texts::ValidTexts;
 use super::denials::DenialLog;
 use super::search::SearchLimiter;
 use crate::peer::{PeerHttpClient, PeerServer};
@@ -26,6 +27,8 @@ pub(crate) struct App {
     pub(crate) line: PeerHttpClient,
     /// The state of the server side for calls of other nodes.
     pub(crate) peer_server: Arc<PeerServer>,
+    /// The declarations that need no further check.
+    pub(crate) declared: Arc<ValidTexts>,
     /// The notifiers of this node that jobs may use.
     pub(crate) notifiers: Arc<BTreeSet<NotifierName>>,
     /// The limit of concurrent searches through output.

@@ -6,7 +6,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use evenkeel::Handle;
 use evenkeel_core::ids::{FireId, JobName, NodeName, RequestId};
-use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind};
+use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind, Declaration};
 use evenkeel_core::job::JobFile;
 use evenkeel_core::time::Wall;
 use serde::Deserialize;
@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 
 use super::audited::{AuditedRequest, find_verb};
 use super::body::EmptyBody;
+use super::declared_texts::DeclaredTexts;
 use super::error::{done, read_body};
 use super::{ApiError, App, waiting};
-use crate::api_types::{JobDetail, JobPage, moment};
+use crate::api_types::{ApplyAnswer, JobDetail, JobPage, moment};
 use crate::text_input::ReadTarget;
 use crate::{queries, request, zones};
 
@@ -113,30 +114,28 @@ pub(super) async fn next(
     Ok(Json(body))
 }
 
-pub(super) async fn apply(State(app): State<App>, asked: AuditedRequest, body: Bytes) -> JobResult {
-    let ApplyBody { jobs } = read_body(&body, ReadTarget::Jobs)?;
-    let ended = queries::ended_switches(&app.handle, &jobs);
-    match asked.ask(&app, Command::Apply(jobs)).await {
-        Answer::Applied(applied) => {
-            let row = |(name, applied): &(JobName, ApplyResult)| {
-                let mut row = json!({ "name": name, "applied": applied });
-                let switches = queries::switches(&app.handle, name);
-                if !switches.is_empty() {
-                    row["switches"] = json!(switches);
-                }
-                if let Some(switch) = ended.get(name).filter(|_| *applied == ApplyResult::Updated) {
-                    row["ended"] = json!([switch]);
-                }
-                row
-            };
-            let jobs: Vec<_> = applied.iter().map(row).collect();
-            let warnings: Vec<_> = applied
-                .iter()
-                .flat_map(|(name, _)| queries::warnings(&app.handle, name, &app.notifiers))
-                .collect();
-            Ok(Json(json!({ "jobs": jobs, "warnings": warnings })))
+pub(super) async fn apply(
+    State(app): State<App>,
+    asked: AuditedRequest,
+    body: Bytes,
+) -> Result<Json<ApplyAnswer>, ApiError> {
+    let known = DeclaredTexts::read(&body);
+    let jobs = match known.as_ref().and_then(|texts| app.declared.compare(&app.handle, texts)) {
+        Some(jobs) => jobs,
+        None => {
+            let ApplyBody { jobs } = read_body(&body, ReadTarget::Jobs)?;
+            jobs.into_iter().map(|file| Declaration::File(Box::new(file))).collect()
         }
-        other => done(other),
+    };
+    let ended = queries::ended_switches(&app.handle, &jobs);
+    match asked.ask(&app, Command::Declare(jobs)).await {
+        Answer::Applied(applied) => {
+            if let Some(texts) = &known {
+                app.declared.note_valid(texts);
+            }
+            Ok(Json(queries::apply_answer(&app.handle, applied, &ended, &app.notifiers)))
+        }
+        other => Err(done(other).err().unwrap_or_else(|| ApiError::internal("jobs were not applied"))),
     }
 }
 

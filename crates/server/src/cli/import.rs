@@ -11,6 +11,7 @@ use crate::api_types::JobDetail;
 use crate::client::{ApiClient, ConnectArgs, escape};
 use crate::crontab::{self, CrontabFormat, CrontabImport, CrontabSource};
 use crate::exit::{CliError, ExitKind};
+use crate::files::EncodedJobs;
 use crate::output::{self, OutputFormat};
 use crate::{bounded, host, kubernetes, zones};
 
@@ -89,7 +90,7 @@ fn kubernetes(args: &KubernetesArgs) -> Result<(), CliError> {
     import.remarks.iter().for_each(|remark| eprintln!("{}", output::plain(remark)));
     match args.dry_run {
         true => dry(&import.jobs, args.reach.output),
-        false => super::jobs::apply(&import.jobs, &args.reach),
+        false => super::apply::apply(&EncodedJobs::of(&import.jobs)?, &args.reach),
     }
 }
 
@@ -117,7 +118,7 @@ fn crontab(args: &CrontabArgs) -> Result<(), CliError> {
     } else if args.dry_run {
         return dry(&import.jobs, args.reach.output);
     } else {
-        super::jobs::apply(&import.jobs, &args.reach)?;
+        super::apply::apply(&EncodedJobs::of(&import.jobs)?, &args.reach)?;
     }
     gone(&import, &origin, args)
 }

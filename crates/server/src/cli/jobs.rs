@@ -1,25 +1,20 @@
 //! The commands `evenkeel job …`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use evenkeel_core::ids::counted;
-use evenkeel_core::job::{Job, Placement};
+use evenkeel_core::job::Placement;
 use serde_json::{Value, json};
 
 use super::next::NextFiresArgs;
 use super::plan::{self, PlannableChange};
 use super::response::print_response;
-use crate::api_types::{JobDetail, JobPage, JobRow, SwitchRow};
+use crate::api_types::{JobDetail, JobPage, JobRow};
 use crate::client::{ApiClient, ConnectArgs, escape};
 use crate::exit::{CliError, ExitKind};
 use crate::output::{self, OutputFormat};
 use crate::{files, local_time, request};
-
-/// The maximum number of jobs, and of their bytes, in one request.
-const APPLY_MAX: usize = 500;
-const APPLY_BYTES_MAX: usize = 8 << 20;
 
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
@@ -152,7 +147,7 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
     match verb {
         JobCommand::Apply { file, plan: true, reach } => plan::file(&files::read(&file)?, &reach),
         JobCommand::Apply { file, plan: false, reach } => {
-            let declared = files::read(&file)?;
+            let declared = files::read_encoded(&file)?;
             // Jobs may use them, so they come first.
             let calendars = super::calendars::apply(&declared.calendars, &reach.client()?)?;
             if reach.output == OutputFormat::Table {
@@ -162,7 +157,7 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
             if declared.jobs.is_empty() {
                 return if reach.output == OutputFormat::Json { output::json(&calendars) } else { Ok(()) };
             }
-            apply(&declared.jobs, &reach)
+            super::apply::apply(&declared.jobs, &reach)
         }
         JobCommand::List { find, reach } => {
             let jobs = all(&reach.client()?, &find)?;
@@ -215,54 +210,6 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
         }
         JobCommand::Claim { reach } => claim(&reach),
     }
-}
-
-/// Applies declarations in batches and prints the result of each.
-///
-/// # Errors
-/// A batch is refused; those before it are applied.
-pub(crate) fn apply(jobs: &[Job], reach: &ConnectArgs) -> Result<(), CliError> {
-    let client = reach.client()?;
-    let mut answers = Vec::new();
-    let mut left = jobs;
-    while !left.is_empty() {
-        let (some, rest) = left.split_at(handful(left));
-        left = rest;
-        let answer: Value = client.post("/jobs/apply", &json!({ "jobs": some }))?;
-        answers.extend(answer["jobs"].as_array().cloned().unwrap_or_default());
-        output::warn(&answer);
-    }
-    if reach.output == OutputFormat::Json {
-        return output::json(&answers);
-    }
-    let mut counts = BTreeMap::new();
-    for answer in &answers {
-        let (name, applied) =
-            (answer["name"].as_str().unwrap_or("?"), answer["applied"].as_str().unwrap_or("?"));
-        *counts.entry(applied.to_owned()).or_insert(0_usize) += 1;
-        if answers.len() <= 50 {
-            output::line(&format!("{applied:9}  {name}"))?;
-        }
-    }
-    for answer in &answers {
-        let switches: Vec<SwitchRow> = serde_json::from_value(answer["switches"].clone()).unwrap_or_default();
-        let name = answer["name"].as_str().unwrap_or("?");
-        switches.iter().try_for_each(|switch| output::line(&format!("{name}: {}", switch.left())))?;
-        let ended: Vec<SwitchRow> = serde_json::from_value(answer["ended"].clone()).unwrap_or_default();
-        ended.iter().try_for_each(|switch| output::line(&format!("{name}: {}", switch.ended())))?;
-    }
-    let counts: Vec<_> = counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
-    output::line(&counts.join(", "))
-}
-
-/// The number of these jobs in the next batch: at least one, whatever its size.
-fn handful(jobs: &[Job]) -> usize {
-    let mut bytes = 0;
-    let light = jobs.iter().take(APPLY_MAX).take_while(|job| {
-        bytes += serde_json::to_vec(job).map_or(0, |text| text.len());
-        bytes <= APPLY_BYTES_MAX
-    });
-    light.count().max(1)
 }
 
 /// The jobs whose names contain a text; all jobs for an empty text.

@@ -4,28 +4,25 @@ use std::collections::BTreeMap;
 
 use evenkeel::Handle;
 use evenkeel_core::ids::JobName;
+use evenkeel_core::input::Declaration;
 use evenkeel_core::job::{JobFile, Spec, SwitchOrigin};
 use evenkeel_core::view::{JobView, View};
 
 use crate::api_types::{SwitchRow, moment};
 
-/// All switches of a job; none if there is no such job.
-pub(crate) fn switches(handle: &Handle, name: &JobName) -> Vec<SwitchRow> {
-    handle.with_node(|node| {
-        let view = node.view();
-        let job = view.find(name);
-        job.and_then(|job| Some(of(view, &job, &job.spec()?))).unwrap_or_default()
-    })
-}
-
 /// The switches that these declarations end, by job: each declaration changes `enabled`.
-pub(crate) fn ended(handle: &Handle, declared: &[JobFile]) -> BTreeMap<JobName, SwitchRow> {
+pub(crate) fn ended(handle: &Handle, declared: &[Declaration]) -> BTreeMap<JobName, SwitchRow> {
     let ends = |view: &View, job: &JobFile| {
-        let spec = view.find(&job.name)?.spec()?;
+        let spec = view.find(&job.name).filter(JobView::is_switched)?.spec()?;
         let is_ended = job.enabled != spec.is_declared_enabled();
         Some((job.name.clone(), enabled(&spec).filter(|_| is_ended)?))
     };
-    handle.with_node(|node| declared.iter().filter_map(|job| ends(node.view(), job)).collect())
+    let files = declared.iter().filter_map(|declaration| match declaration {
+        Declaration::File(file) => Some(&**file),
+        // It says what was declared before.
+        Declaration::Same(_) => None,
+    });
+    handle.with_node(|node| files.filter_map(|job| ends(node.view(), job)).collect())
 }
 
 /// The switch of an operator who enabled or disabled a job against its file.
