@@ -197,7 +197,7 @@ pub static ALL: &[MutantSpec] = {
             "beat numbered by settings that are over",
             &peers::UnguardedEntries(&[CommitKind::TakeBeat], peers::is_settings),
             &[I11],
-            4_100,
+            5_880,
         ),
         mutant(
             "plan without the right",
