@@ -11,8 +11,9 @@ use crate::exit::CliError;
 use crate::files::EncodedJobs;
 use crate::output::{self, OutputFormat};
 
-/// The maximum number of jobs, and of their bytes, in one request.
-const JOBS_MAX: usize = 500;
+/// The maximum number of jobs, and of their bytes, in one request: the node writes an entry of its audit log for each, and
+/// looks at nothing else while it parses the new ones.
+const JOBS_MAX: usize = 2_000;
 const BYTES_MAX: usize = 8 << 20;
 /// With up to so many jobs each is printed, with more they are counted.
 const PRINTED_MAX: usize = 50;

@@ -1,6 +1,9 @@
 //! Declarations whose text the registry has already.
 
+use alloc::boxed::Box;
+
 use super::*;
+use crate::ids::JobName;
 use crate::input::{Declaration, SameDeclaration};
 use crate::record::encode;
 
@@ -65,7 +68,7 @@ fn files_and_declarations_that_are_there_are_applied_in_their_order() {
     let command = Command::Declare([known.clone(), file("k")].into());
     assert_eq!(command.declared().map(JobName::as_str).collect::<Vec<_>>(), ["j", "k"]);
     let Answer::Applied(mut applied) = world.send_command("a", command) else { panic!("it is valid") };
-    applied.sort();
+    applied.sort_by(|a, b| a.0.cmp(&b.0));
     assert_eq!(applied, [(name("j"), ApplyResult::Unchanged), (name("k"), ApplyResult::Created)]);
 
     let wrong = Declaration::File(Box::new(job("l", "61 * * * *")));
