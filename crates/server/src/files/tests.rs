@@ -1,3 +1,5 @@
+//! What files declare, and what is said of their mistakes.
+
 use super::*;
 
 fn mistake(language: TextFormat, text: &str) -> String {

@@ -1,3 +1,5 @@
+//! A file that is checked job by job declares what it does as one document.
+
 use super::*;
 use crate::files::{FileText, both};
 
