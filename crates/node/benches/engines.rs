@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::bench::{Percentiles, StartLog, declare, declare_with, jobs_held};
+use evenkeel::bench::{FireLog, Percentiles, declare, declare_with, jobs_held};
 use evenkeel::core::job::Delivery;
 use evenkeel::core::keys::{self, Key};
 use evenkeel::core::registry::{FeedKind, Guard, Revision, Txn, TxnOutcome, Write};
@@ -258,7 +258,7 @@ async fn until_held(node: &Handle, n: usize) {
 
 /// Fires a second of more jobs than can be fired, each with its claim in the registry before it starts.
 async fn flood(place: &BenchEngine<'_>, jobs: usize, seconds: u32) -> f64 {
-    let (seen, url) = (Arc::new(StartLog::default()), place.empty());
+    let (seen, url) = (Arc::new(FireLog::default()), place.empty());
     declare(&url, jobs, "* * * * * *").await.unwrap();
     let mut config = place.config("a", &url).with(seen.functions());
     config.slots = jobs as u32;
@@ -272,7 +272,7 @@ async fn flood(place: &BenchEngine<'_>, jobs: usize, seconds: u32) -> f64 {
 
 /// How late 100 jobs start that are due on every second.
 async fn steady(place: &BenchEngine<'_>, seconds: u32) -> Percentiles {
-    let (seen, url) = (Arc::new(StartLog::default()), place.empty());
+    let (seen, url) = (Arc::new(FireLog::default()), place.empty());
     declare(&url, 100, "* * * * * *").await.unwrap();
     let node = evenkeel::open(place.config("a", &url).with(seen.functions())).await.unwrap();
     until_held(&node, 100).await;

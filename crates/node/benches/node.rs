@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::bench::{
-    BenchObserver, FireTally, Percentiles, StartLog, declare, declare_with, jobs_held, until, usage,
+    BenchObserver, FireLog, FireTally, Percentiles, declare, declare_with, jobs_held, until, usage,
 };
 use evenkeel::core::keys;
 use evenkeel::core::registry::{Guard, Txn, TxnOutcome, Write};
@@ -80,7 +80,7 @@ fn lateness(seen: &FireTally) -> String {
 /// 1,000 jobs due on every second: how late do they start, and what does a fire cost, with slots to spare or with one for
 /// each job?
 async fn steady(folder: &Path, slots: u32) {
-    let seen = Arc::new(StartLog::default());
+    let seen = Arc::new(FireLog::default());
     declare(&registry_url(folder), 1_000, "* * * * * *").await.unwrap();
     let node = evenkeel::open(config(folder, slots).with(seen.functions())).await.unwrap();
     until_held(&node, 1_000).await;
@@ -141,7 +141,7 @@ async fn engine(folder: &Path) -> f64 {
 async fn flood(folder: &Path) {
     let writes = sqlite_ceiling(&folder.join("ceiling"), 20_000, 1_000, 200).unwrap();
     let engine = engine(folder).await;
-    let seen = Arc::new(StartLog::default());
+    let seen = Arc::new(FireLog::default());
     declare(&registry_url(folder), FLOOD, "* * * * * *").await.unwrap();
     let node = evenkeel::open(config(folder, FLOOD as u32).with(seen.functions())).await.unwrap();
     until_held(&node, FLOOD).await;
@@ -164,7 +164,7 @@ async fn flood(folder: &Path) {
 /// 100,000 jobs due at one moment: how long until the last one has started?
 async fn burst(folder: &Path) {
     const JOBS: usize = 100_000;
-    let seen = Arc::new(StartLog::default());
+    let seen = Arc::new(FireLog::default());
     declare(&registry_url(folder), JOBS, "0 * * * * *").await.unwrap();
     let node = evenkeel::open(config(folder, JOBS as u32).with(seen.functions())).await.unwrap();
     until_held(&node, JOBS).await;

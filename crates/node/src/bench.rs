@@ -2,14 +2,14 @@
 //!
 //! The command `evenkeel bench` and this crate's own benches are made of them.
 
+mod fire_log;
 mod jobs;
-mod start_log;
 mod usage;
 
 pub use evenkeel_registry::{RegistryError, TemporaryRegistry};
 
+pub use fire_log::{FireLog, FireTally, Percentiles, until};
 pub use jobs::{BenchObserver, FUNCTION, declare, declare_with, job_name, job_number, jobs_held};
-pub use start_log::{FireTally, Percentiles, StartLog, until};
 pub use usage::{ProcessUsage, usage};
 
 use std::path::Path;

@@ -3,8 +3,10 @@
 mod burst;
 mod child;
 mod commands;
+mod errors;
 mod idle;
 mod lateness;
+mod load;
 mod outputs;
 mod report;
 mod stage;
@@ -14,11 +16,11 @@ mod throughput;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::bench::RegistryError;
-
 use crate::exit::{CliError, ExitKind};
 use crate::output;
 use crate::serve::TerminationSignals;
+use errors::failed;
+pub(crate) use load::BenchLoad;
 pub(crate) use report::BenchReport;
 use stage::BenchStage;
 
@@ -42,17 +44,6 @@ pub(crate) enum BenchMeasure {
     Commands(BenchLoad),
     /// What nodes cost whose jobs are not due.
     Idle(BenchLoad),
-}
-
-/// How much is measured.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BenchLoad {
-    /// How many nodes.
-    pub(crate) nodes: u32,
-    /// How many jobs.
-    pub(crate) jobs: u32,
-    /// How long.
-    pub(crate) span: Duration,
 }
 
 /// Measures at the engine of a registry's URL, or with a file in a temporary folder, passes the report on, and removes
@@ -104,18 +95,4 @@ async fn perform(stage: Arc<BenchStage>, measure: BenchMeasure) -> Result<BenchR
         BenchMeasure::Commands(load) => commands::measure(&stage, load).await,
         BenchMeasure::Idle(load) => idle::measure(&stage, load).await,
     }
-}
-
-fn failed(message: impl Into<String>) -> CliError {
-    CliError::new(ExitKind::Failed, message)
-}
-
-/// A registry's error: a URL that cannot be used is the caller's to correct.
-fn registry_error(error: &RegistryError) -> CliError {
-    let exit = match error {
-        RegistryError::Refused(_) => ExitKind::Usage,
-        RegistryError::Unavailable(_) => ExitKind::Unavailable,
-        RegistryError::Fatal(_) => ExitKind::Failed,
-    };
-    CliError::new(exit, error.to_string())
 }

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::bench::{StartLog, declare, until, usage};
+use evenkeel::bench::{FireLog, declare, until, usage};
 use evenkeel::clock;
 use evenkeel_core::time::{Millis, Wall};
 use tokio::time::sleep;
 
+use super::errors::{failed, registry_error};
 use super::lateness::next_second;
+use super::load::BenchLoad;
 use super::report::BenchReport;
 use super::stage::BenchStage;
-use super::{BenchLoad, failed, registry_error};
 use crate::exit::CliError;
 
 /// How long it takes at most to declare and to claim one job, and all that does not depend on their number.
@@ -25,7 +26,7 @@ const LATEST: Millis = Millis::secs(60);
 /// Measures.
 pub(super) async fn measure(stage: &Arc<BenchStage>, load: &BenchLoad) -> Result<BenchReport, CliError> {
     let (url, observer) = stage.registry().await?;
-    let log = Arc::new(StartLog::default());
+    let log = Arc::new(FireLog::default());
     let slots = load.jobs.max(64);
     let nodes = stage.open_nodes(&url, load.nodes, slots, &log.functions()).await?;
     let due = next_second(BEFORE + Millis((A_JOB * load.jobs).as_millis() as i64));

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::failed;
+use super::errors::failed;
 use crate::exit::CliError;
 
 /// The settings that a node takes from the environment and that are the caller's own.

@@ -10,11 +10,12 @@ use evenkeel_core::time::Millis;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
+use super::errors::{failed, registry_error};
 use super::lateness::next_second;
-use super::outputs::{OutputReader, clock_command, files, moment, run_clock};
+use super::load::BenchLoad;
+use super::outputs::{OutputReader, check_clock, clock_command, files, moment, run_clock};
 use super::report::BenchReport;
 use super::stage::BenchStage;
-use super::{BenchLoad, failed, registry_error};
 use crate::exit::CliError;
 
 /// How often the programs are started without a node.
@@ -122,14 +123,12 @@ async fn open_node(stage: &Arc<BenchStage>, url: &str) -> Result<(Vec<evenkeel::
 
 /// How long the program takes until it reads the clock, in milliseconds.
 fn clocks() -> Result<Percentiles, CliError> {
+    check_clock()?;
     let mut took = Vec::new();
     for _ in 0..CLOCKS {
         let asked = clock::wall_micros();
         let said = clock_command().output().map_err(|e| failed(format!("`date` cannot be started: {e}")))?;
-        let at = moment(&said.stdout).ok_or_else(|| {
-            failed("`date +%s%N` does not print nanoseconds on this host: install GNU coreutils")
-        })?;
-        took.push((at - asked) as f64 / 1e3);
+        took.extend(moment(&said.stdout).map(|at| (at - asked) as f64 / 1e3));
     }
     Ok(Percentiles::of(took))
 }

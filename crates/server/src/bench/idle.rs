@@ -8,9 +8,10 @@ use evenkeel::bench::{declare, usage};
 use evenkeel::clock;
 use tokio::time::sleep;
 
+use super::errors::registry_error;
+use super::load::BenchLoad;
 use super::report::BenchReport;
 use super::stage::BenchStage;
-use super::{BenchLoad, registry_error};
 use crate::exit::CliError;
 
 /// How long nodes settle after they own all jobs.

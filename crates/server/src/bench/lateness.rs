@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::bench::{StartLog, declare, jobs_held, until, usage};
+use evenkeel::bench::{FireLog, declare, jobs_held, until, usage};
 use evenkeel::clock;
 use evenkeel_core::time::{Millis, Wall};
 use tokio::time::sleep;
 
+use super::errors::registry_error;
+use super::load::BenchLoad;
 use super::report::BenchReport;
 use super::stage::BenchStage;
-use super::{BenchLoad, registry_error};
 use crate::exit::CliError;
 
 /// How long nodes settle after they own all jobs.
@@ -23,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Measures.
 pub(super) async fn measure(stage: &Arc<BenchStage>, load: &BenchLoad) -> Result<BenchReport, CliError> {
     let (url, observer) = stage.registry().await?;
-    let log = Arc::new(StartLog::default());
+    let log = Arc::new(FireLog::default());
     let begun = clock::now().mono;
     let nodes = stage.open_nodes(&url, load.nodes, load.jobs.max(64), &log.functions()).await?;
     let joined = clock::now().mono - begun;

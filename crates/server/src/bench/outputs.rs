@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use evenkeel::bench::job_number;
 use evenkeel::{JobFile, Program};
 
+use super::errors::failed;
+use crate::exit::CliError;
+
 /// A program that prints the moment, in nanoseconds, and ends.
 const CLOCK: [&str; 2] = ["date", "+%s%N"];
 
@@ -83,6 +86,15 @@ pub(super) fn clock_command() -> std::process::Command {
     let mut command = std::process::Command::new(CLOCK[0]);
     command.arg(CLOCK[1]);
     command
+}
+
+/// Checks that [`CLOCK`] does on this host what is said of it.
+pub(super) fn check_clock() -> Result<(), CliError> {
+    let said = clock_command().output().map_err(|e| failed(format!("`date` cannot be started: {e}")))?;
+    match moment(&said.stdout) {
+        Some(_) => Ok(()),
+        None => Err(failed("`date +%s%N` prints no nanoseconds on this host: install GNU coreutils")),
+    }
 }
 
 /// Lets a job run [`CLOCK`].

@@ -5,7 +5,7 @@ use evenkeel::clock;
 use evenkeel_core::registry::DurabilityClass;
 use serde::Serialize;
 
-use super::BenchLoad;
+use super::load::BenchLoad;
 use crate::local_time::local;
 use crate::output::{self, TableRow};
 

@@ -13,7 +13,7 @@ use tokio::sync::RwLock;
 use tokio::time::sleep;
 
 use super::child::ChildNode;
-use super::{failed, registry_error};
+use super::errors::{failed, registry_error};
 use crate::exit::{CliError, ExitKind};
 
 /// How long to wait for what takes seconds on a busy machine.
@@ -195,15 +195,14 @@ impl BenchStage {
         }
         self.stop_nodes().await;
         let mut left = Vec::new();
-        for mut child in std::mem::take(&mut *self.children()) {
-            child.kill();
-        }
+        self.children().clear();
         // The guard of a killed node still writes to the registry.
         let data = locked(&self.data).clone();
         let gone =
             self.until(PATIENCE, "the guards have ended", || data.iter().all(|data| is_guard_gone(data)));
         left.extend(gone.await.err().map(|error| error.message));
-        for registry in std::mem::take(&mut *locked(&self.registries)) {
+        let registries = std::mem::take(&mut *locked(&self.registries));
+        for registry in registries {
             left.extend(registry.remove().await.err().map(|error| error.to_string()));
         }
         if let Err(error) = std::fs::remove_dir_all(&self.folder) {

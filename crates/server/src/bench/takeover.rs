@@ -10,11 +10,12 @@ use evenkeel_core::time::{Millis, Wall};
 use tokio::time::sleep;
 
 use super::child::ChildNode;
+use super::errors::{failed, registry_error};
 use super::lateness::next_second;
-use super::outputs::{CommandStart, OutputReader, run_clock};
+use super::load::BenchLoad;
+use super::outputs::{CommandStart, OutputReader, check_clock, run_clock};
 use super::report::BenchReport;
 use super::stage::BenchStage;
-use super::{BenchLoad, failed, registry_error};
 use crate::exit::CliError;
 
 /// How long to wait until nodes are members, and until jobs start.
@@ -45,6 +46,7 @@ pub(super) async fn measure(
             "takeover needs a registry that several processes share: name another --registry, or leave it out",
         ));
     }
+    check_clock()?;
     let (url, observer) = stage.registry().await?;
     let names: Vec<_> = (1..=load.nodes).map(|nth| format!("n{nth}")).collect();
     let data: Vec<_> = names.iter().map(|_| stage.data_folder()).collect();

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use evenkeel::bench::{StartLog, declare, until, usage};
+use evenkeel::bench::{FireLog, declare, until, usage};
 use evenkeel_core::time::Millis;
 use tokio::time::sleep;
 
+use super::errors::registry_error;
 use super::lateness::next_second;
+use super::load::BenchLoad;
 use super::report::BenchReport;
 use super::stage::BenchStage;
-use super::{BenchLoad, registry_error};
 use crate::exit::CliError;
 
 /// How long the flood lasts before it is measured.
@@ -20,7 +21,7 @@ const STARTS_MAX: u64 = 100_000;
 /// Measures.
 pub(super) async fn measure(stage: &Arc<BenchStage>, load: &BenchLoad) -> Result<BenchReport, CliError> {
     let (url, observer) = stage.registry().await?;
-    let log = Arc::new(StartLog::default());
+    let log = Arc::new(FireLog::default());
     let nodes = stage.open_nodes(&url, load.nodes, load.jobs, &log.functions()).await?;
     declare(&url, load.jobs as usize, "* * * * * *").await.map_err(|e| registry_error(&e))?;
     stage.until_held(&nodes, load.jobs).await?;

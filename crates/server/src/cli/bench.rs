@@ -12,11 +12,15 @@ use crate::output::{self, OutputFormat};
 /// How long something can be measured.
 const SPAN_LIMITS: SpanLimits = SpanLimits::new(Millis::secs(1), Millis::secs(3_600));
 
+/// How many starts a measurement can record, and how many a second there can be.
+const STARTS_MAX: u64 = 20_000_000;
+const STARTS_A_SECOND_MAX: u32 = 50_000;
+
 /// `bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
     /// The same as of the verb.
-    #[arg(long, global = true, hide = true, value_name = "URL", hide_env_values = true)]
+    #[arg(long, global = true, hide = true, value_name = "URL")]
     registry: Option<String>,
     #[command(subcommand)]
     verb: BenchCommand,
@@ -123,12 +127,14 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), CliError> {
         |nodes: &u32, jobs: &u32, span: &Duration| BenchLoad { nodes: *nodes, jobs: *jobs, span: *span };
     let (measure, place) = match &args.verb {
         BenchCommand::Lateness { nodes, jobs, span, place } => {
+            check_starts(*jobs, *span)?;
             (BenchMeasure::Lateness(load(nodes, jobs, span)), place)
         }
         BenchCommand::Burst { nodes, jobs, place } => {
             (BenchMeasure::Burst(load(nodes, jobs, &Duration::ZERO)), place)
         }
         BenchCommand::Throughput { nodes, jobs, span, place } => {
+            check_starts((*jobs).min(STARTS_A_SECOND_MAX), *span)?;
             (BenchMeasure::Throughput(load(nodes, jobs, span)), place)
         }
         BenchCommand::Takeover { nodes, jobs, rounds, place } => {
@@ -144,6 +150,16 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), CliError> {
         OutputFormat::Json => output::json(report),
         OutputFormat::Table => output::line(&report.text()),
     })
+}
+
+/// Refuses what would not fit into the memory for the record.
+fn check_starts(a_second: u32, span: Duration) -> Result<(), CliError> {
+    match u64::from(a_second) * span.as_secs() > STARTS_MAX {
+        false => Ok(()),
+        true => Err(CliError::usage(format!(
+            "so many --jobs for so long would be more than {STARTS_MAX} starts: give fewer --jobs or a shorter --for"
+        ))),
+    }
 }
 
 /// Parses how long something is measured: whole seconds, since jobs are due on each.

@@ -95,13 +95,14 @@ fn what_cannot_be_measured_is_refused_with_the_fix() {
     for (args, says) in [
         (&["lateness", "--nodes", "0"][..], "1..=200"),
         (&["burst", "--jobs", "9999999"], "1..=1000000"),
+        (&["lateness", "--jobs", "100000", "--for", "1h"], "fewer --jobs or a shorter --for"),
         (&["lateness", "--for", "1500ms"], "whole seconds"),
         (&["lateness", "--for", "soon"], "90s"),
         (&["lateness", "--registry", "oracle://h/x"], "sqlite:PATH"),
         (&["lateness", "--registry", "postgres://u@h"], "postgres://HOST/DATABASE"),
         (&["lateness", "--registry", "sqlite:/no/such/folder/registry.db"], "a folder that you may write to"),
         (&["takeover", "--registry", "memory:"], "several processes"),
-        (&["nonsense"], "lateness"),
+        (&["nonsense"], "--help"),
     ] {
         let refused = bench(folder.path(), args);
         let said = text(&refused.stderr);

@@ -21,7 +21,7 @@ struct FireStart {
 
 /// The starts of a function, recorded where it is called.
 #[derive(Default)]
-pub struct StartLog {
+pub struct FireLog {
     is_recording: AtomicBool,
     recorded: AtomicU64,
     starts: Mutex<Vec<FireStart>>,
@@ -67,7 +67,7 @@ impl Percentiles {
     }
 }
 
-impl StartLog {
+impl FireLog {
     /// The function that records its starts.
     #[must_use]
     pub fn functions(self: &Arc<Self>) -> Functions {
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_fire_that_starts_twice_is_one_fire_that_was_doubled() {
-        let log = StartLog::default();
+        let log = FireLog::default();
         let start = |due, job, late| FireStart { due, job, late };
         log.starts().extend([
             start(1_000, 1, 500),
