@@ -9,7 +9,7 @@ use evenkeel_core::time::{Millis, Wall};
 use tokio::time::sleep;
 
 use super::errors::{failed, registry_error};
-use super::lateness::next_second;
+use super::lateness::{LATEST, next_second};
 use super::load::BenchLoad;
 use super::report::BenchReport;
 use super::stage::BenchStage;
@@ -20,8 +20,6 @@ const A_JOB: Duration = Duration::from_micros(1_500);
 const BEFORE: Millis = Millis::secs(10);
 /// The nodes settle for this long before the moment.
 const SETTLE: Millis = Millis::secs(3);
-/// How long to wait for the last one.
-const LATEST: Millis = Millis::secs(60);
 
 /// Measures.
 pub(super) async fn measure(stage: &Arc<BenchStage>, load: &BenchLoad) -> Result<BenchReport, CliError> {

@@ -16,8 +16,8 @@ use crate::exit::CliError;
 
 /// How long nodes settle after they own all jobs.
 const SETTLE: Millis = Millis::secs(2);
-/// How long to wait for fires that are late.
-const LATEST: Millis = Millis::secs(15);
+/// How long to wait for fires that are late: after the grace of a minute they are skipped, and only then lost.
+pub(super) const LATEST: Millis = Millis::secs(75);
 /// How often to look for these.
 const LOOK: Duration = Duration::from_millis(50);
 
