@@ -5,25 +5,21 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails is no benchmark")]
 
-#[path = "common/jobs.rs"]
-mod jobs;
-
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use evenkeel::bench::{FireLog, Percentiles, declare, declare_with, jobs_held};
 use evenkeel::core::job::Delivery;
 use evenkeel::core::keys::{self, Key};
 use evenkeel::core::registry::{FeedKind, Guard, Revision, Txn, TxnOutcome, Write};
 use evenkeel::core::time::{Millis, Mono};
-use evenkeel::{Config, Functions, clock};
+use evenkeel::{Config, Functions, Handle, clock};
 use evenkeel_registry::bench::{BaselineClient, VALUE, baseline_client, nth_row, row_key};
 use evenkeel_registry::clock::Stopwatch;
 use evenkeel_registry::conformance::with_fresh_namespace;
 use evenkeel_registry::{Registry, open};
-use jobs::{FireLog, fill, fill_with, until_held};
 use mimalloc::MiMalloc;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -42,7 +38,7 @@ struct BenchEffort {
     rate: Duration,
     /// How often fires are counted, each time between two counts by hand.
     rounds: usize,
-    watch: i64,
+    watch: u32,
     propagations: usize,
     deaths: usize,
     jobs_max: usize,
@@ -183,7 +179,7 @@ async fn measure(place: &BenchEngine<'_>, effort: &BenchEffort) -> [String; 14] 
         format!("{ours_one:.0}"),
         format!("{ours_many:.0}"),
         format!("{:.0}", fires.ours),
-        format!("{}/{}", late[0], late[1]),
+        format!("{:.1}/{:.1}", late.p50, late.p99),
         spread(&news),
         format!("{:.0}", percentile(&expiry, 50)),
         spread(&after),
@@ -254,30 +250,36 @@ impl RegistryRows {
     }
 }
 
+async fn until_held(node: &Handle, n: usize) {
+    while jobs_held(std::slice::from_ref(node))[0] < n {
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// Fires a second of more jobs than can be fired, each with its claim in the registry before it starts.
-async fn flood(place: &BenchEngine<'_>, jobs: usize, seconds: i64) -> f64 {
+async fn flood(place: &BenchEngine<'_>, jobs: usize, seconds: u32) -> f64 {
     let (seen, url) = (Arc::new(FireLog::default()), place.empty());
-    fill(&url, jobs, "* * * * * *").await;
+    declare(&url, jobs, "* * * * * *").await.unwrap();
     let mut config = place.config("a", &url).with(seen.functions());
     config.slots = jobs as u32;
     let node = evenkeel::open(config).await.unwrap();
     until_held(&node, jobs).await;
     sleep(Duration::from_secs(2)).await;
-    seen.watch(seconds).await;
+    let seen = seen.watch(seconds).await;
     node.stop_now().await;
-    seen.fires.load(Ordering::Relaxed) as f64 / seconds as f64
+    seen.fires as f64 / f64::from(seconds)
 }
 
 /// How late 100 jobs start that are due on every second.
-async fn steady(place: &BenchEngine<'_>, seconds: i64) -> [i64; 3] {
+async fn steady(place: &BenchEngine<'_>, seconds: u32) -> Percentiles {
     let (seen, url) = (Arc::new(FireLog::default()), place.empty());
-    fill(&url, 100, "* * * * * *").await;
+    declare(&url, 100, "* * * * * *").await.unwrap();
     let node = evenkeel::open(place.config("a", &url).with(seen.functions())).await.unwrap();
     until_held(&node, 100).await;
     sleep(Duration::from_secs(2)).await;
-    seen.watch(seconds).await;
+    let seen = seen.watch(seconds).await;
     node.stop_now().await;
-    seen.lateness()
+    seen.lateness
 }
 
 /// From asking for a commit on one connection to hearing of it on another, in ms.
@@ -308,7 +310,7 @@ async fn deaths(place: &BenchEngine<'_>, times: usize) -> Vec<(f64, f64)> {
     for _ in 0..times {
         let url = place.empty();
         // The run that the dead node had claimed is attempted again; there need be no wait for the next one.
-        fill_with(&url, 1, "* * * * * *", |job| job.delivery = Delivery::AtLeastOnce).await;
+        declare_with(&url, 1, "* * * * * *", |job| job.delivery = Delivery::AtLeastOnce).await.unwrap();
         let config = |name, starts: mpsc::UnboundedSender<Mono>| {
             let note = move |_| {
                 let _ = starts.send(clock::now().mono);

@@ -4,21 +4,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails is no benchmark")]
 
-#[path = "common/jobs.rs"]
-mod jobs;
-
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use evenkeel::bench::{
+    BenchObserver, FireLog, FireTally, Percentiles, declare, declare_with, jobs_held, until, usage,
+};
 use evenkeel::core::keys;
 use evenkeel::core::registry::{Guard, Txn, TxnOutcome, Write};
 use evenkeel::core::time::Wall;
-use evenkeel::{Config, Functions, JobFile, Program, clock};
+use evenkeel::{Config, Functions, Handle, JobFile, Program, clock};
 use evenkeel_registry::bench::{VALUE, sqlite_ceiling};
-use jobs::{FireLog, fill, fill_with, until, until_held};
 use mimalloc::MiMalloc;
 use tokio::time::sleep;
 
@@ -64,27 +62,33 @@ fn config(folder: &Path, slots: u32) -> Config {
 }
 
 async fn revision(folder: &Path) -> u64 {
-    let registry = evenkeel_registry::open(&registry_url(folder)).await.unwrap();
-    registry.list().await.unwrap().revision.0
+    let observer = BenchObserver::open(&registry_url(folder)).await.unwrap();
+    observer.revision().await.unwrap().0
 }
 
-fn lateness(seen: &FireLog) -> String {
-    let [p50, p99, max] = seen.lateness();
-    format!("lateness ms p50 {p50} p99 {p99} max {max}")
+async fn until_held(node: &Handle, n: usize) {
+    while jobs_held(std::slice::from_ref(node))[0] < n {
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn lateness(seen: &FireTally) -> String {
+    let Percentiles { p50, p99, max, .. } = seen.lateness;
+    format!("lateness ms p50 {p50:.1} p99 {p99:.1} max {max:.1}")
 }
 
 /// 1,000 jobs due on every second: how late do they start, and what does a fire cost, with slots to spare or with one for
 /// each job?
 async fn steady(folder: &Path, slots: u32) {
     let seen = Arc::new(FireLog::default());
-    fill(&registry_url(folder), 1_000, "* * * * * *").await;
+    declare(&registry_url(folder), 1_000, "* * * * * *").await.unwrap();
     let node = evenkeel::open(config(folder, slots).with(seen.functions())).await.unwrap();
     until_held(&node, 1_000).await;
     sleep(Duration::from_secs(2)).await;
     let (before, cpu) = (revision(folder).await, cpu_seconds());
-    seen.watch(20).await;
+    let seen = seen.watch(20).await;
     let (after, cpu) = (revision(folder).await, cpu_seconds() - cpu);
-    let fires = seen.fires.load(Ordering::Relaxed);
+    let fires = seen.fires;
     println!(
         "steady, {slots} slots: {:.0} fires/s, {}, {:.2} transactions a fire, {:.0} % of a core",
         fires as f64 / 20.0,
@@ -138,14 +142,14 @@ async fn flood(folder: &Path) {
     let writes = sqlite_ceiling(&folder.join("ceiling"), 20_000, 1_000, 200).unwrap();
     let engine = engine(folder).await;
     let seen = Arc::new(FireLog::default());
-    fill(&registry_url(folder), FLOOD, "* * * * * *").await;
+    declare(&registry_url(folder), FLOOD, "* * * * * *").await.unwrap();
     let node = evenkeel::open(config(folder, FLOOD as u32).with(seen.functions())).await.unwrap();
     until_held(&node, FLOOD).await;
     sleep(Duration::from_secs(2)).await;
     let (before, cpu) = (revision(folder).await, cpu_seconds());
-    seen.watch(10).await;
+    let seen = seen.watch(10).await;
     let transactions = (revision(folder).await - before) as f64 / 11.0;
-    let fires = seen.fires.load(Ordering::Relaxed) as f64 / 10.0;
+    let fires = seen.fires as f64 / 10.0;
     println!(
         "flood: {fires:.0} fires/s, {}, {:.2} transactions a fire, the engine alone {engine:.0} guarded transactions/s, \
          ratio {:.2}, bare SQLite {writes:.0} rows/s, {:.0} % of a core",
@@ -161,20 +165,20 @@ async fn flood(folder: &Path) {
 async fn burst(folder: &Path) {
     const JOBS: usize = 100_000;
     let seen = Arc::new(FireLog::default());
-    fill(&registry_url(folder), JOBS, "0 * * * * *").await;
+    declare(&registry_url(folder), JOBS, "0 * * * * *").await.unwrap();
     let node = evenkeel::open(config(folder, JOBS as u32).with(seen.functions())).await.unwrap();
     until_held(&node, JOBS).await;
     // The minute after the next one is surely not yet claimed.
     let due = (clock::now().wall.0 / 60_000 + 2) * 60_000;
     sleep(until(Wall(due - 2_000))).await;
-    seen.until.store(due + 59_000, Ordering::Relaxed);
-    seen.from.store(due - 2_000, Ordering::Relaxed);
+    seen.record(JOBS);
     let deadline = due + 50_000;
-    while (seen.fires.load(Ordering::Relaxed) as usize) < JOBS && clock::now().wall.0 < deadline {
+    while (seen.recorded() as usize) < JOBS && clock::now().wall.0 < deadline {
         sleep(Duration::from_millis(10)).await;
     }
     let took = clock::now().wall.0 - due;
-    let fires = seen.fires.load(Ordering::Relaxed);
+    let seen = seen.due_between(Wall(due), Wall(due + 1));
+    let fires = seen.fires;
     println!("burst: {fires} of {JOBS} started within {took} ms of their due moment, {}", lateness(&seen));
     node.stop_now().await;
 }
@@ -189,7 +193,7 @@ async fn commands(folder: &Path) {
         assert!(Command::new("true").status().unwrap().success());
     }
     let alone = (children_seconds() - before) / f64::from(ALONE);
-    fill_with(&registry_url(folder), A_SECOND, "* * * * * *", run_true).await;
+    declare_with(&registry_url(folder), A_SECOND, "* * * * * *", run_true).await.unwrap();
     let before = children_seconds();
     let node = evenkeel::open(config(folder, 2 * A_SECOND as u32).with(Functions::new())).await.unwrap();
     until_held(&node, A_SECOND).await;
@@ -212,49 +216,42 @@ async fn punctual(folder: &Path) {
     const SECONDS: usize = 60;
     const CLOCK: [&str; 2] = ["date", "+%s%N"];
     let read = |text: &[u8]| String::from_utf8_lossy(text).trim().parse::<f64>().map(|ns| ns / 1e6).ok();
-    let mut alone: Vec<f64> = (0..200)
+    let alone: Vec<f64> = (0..200)
         .map(|_| {
             let asked = wall_ms();
             let said = Command::new(CLOCK[0]).arg(CLOCK[1]).output().unwrap();
             read(&said.stdout).unwrap() - asked
         })
         .collect();
-    fill_with(&registry_url(folder), 1, "* * * * * *", |job| {
+    declare_with(&registry_url(folder), 1, "* * * * * *", |job| {
         job.function.clear();
         job.command = Program::Argv(CLOCK.map(String::from).into());
     })
-    .await;
+    .await
+    .unwrap();
     let node = evenkeel::open(config(folder, 4).with(Functions::new())).await.unwrap();
     until_held(&node, 1).await;
     sleep(Duration::from_secs(2 + SECONDS as u64)).await;
     node.stop_now().await;
     // Each run's file is called FIRE.SHARD.ATTEMPT.log, and a fire is the moment at which it was due.
     let runs = std::fs::read_dir(folder.join("a/logs/job-0000000")).unwrap().map(|entry| entry.unwrap());
-    let mut late: Vec<f64> = runs
+    let late: Vec<f64> = runs
         .filter_map(|run| {
             let due: f64 = run.file_name().to_str()?.split('.').next()?.parse().ok()?;
             Some(read(&std::fs::read(run.path()).ok()?)? - due)
         })
         .collect();
-    let [p50, p99, max] = spread(&mut late);
-    let [own, own_99, _] = spread(&mut alone);
+    let Percentiles { count, p50, p99, max, .. } = Percentiles::of(late);
+    let Percentiles { p50: own, p99: own_99, .. } = Percentiles::of(alone);
     println!(
-        "punctual: {} commands, lateness ms p50 {p50:.1} p99 {p99:.1} max {max:.1}, of which the program alone takes p50 {own:.1} \
-         p99 {own_99:.1}",
-        late.len()
+        "punctual: {count} commands, lateness ms p50 {p50:.1} p99 {p99:.1} max {max:.1}, of which the program alone takes p50 {own:.1} \
+         p99 {own_99:.1}"
     );
-}
-
-/// The p50, p99 and most of these.
-fn spread(values: &mut [f64]) -> [f64; 3] {
-    values.sort_unstable_by(f64::total_cmp);
-    [0.5, 0.99, 1.0].map(|share| values[((values.len() as f64 * share) as usize).min(values.len() - 1)])
 }
 
 /// The wall clock, in milliseconds with their parts.
 fn wall_ms() -> f64 {
-    let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
-    since.as_secs_f64() * 1000.0
+    clock::wall_micros() as f64 / 1e3
 }
 
 /// How many times a second this process starts the program of `run_true`, by `posix_spawn`, and waits for its end.
@@ -272,7 +269,7 @@ fn bare_starts() -> f64 {
 async fn starts(folder: &Path) {
     const SECONDS: u64 = 20;
     let bare = bare_starts();
-    fill_with(&registry_url(folder), 2_000, "* * * * * *", run_true).await;
+    declare_with(&registry_url(folder), 2_000, "* * * * * *", run_true).await.unwrap();
     let node = evenkeel::open(config(folder, 64).with(Functions::new())).await.unwrap();
     until_held(&node, 2_000).await;
     sleep(Duration::from_secs(2)).await;
@@ -309,7 +306,7 @@ fn outputs(folder: &Path) -> usize {
 /// A million jobs that are hardly ever due: how long does a node take to start, and what does it cost to have them?
 async fn million(folder: &Path) {
     const JOBS: usize = 1_000_000;
-    fill(&registry_url(folder), JOBS, "0 0 1 1 *").await;
+    declare(&registry_url(folder), JOBS, "0 0 1 1 *").await.unwrap();
     let memory_before = memory_mb();
     let begin = clock::now().mono;
     let node = evenkeel::open(config(folder, 64)).await.unwrap();
@@ -328,25 +325,15 @@ async fn million(folder: &Path) {
 }
 
 fn memory_mb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+    usage(None).memory >> 20
 }
 
 /// CPU time that this process has used.
 fn cpu_seconds() -> f64 {
-    seconds(11)
+    usage(None).processor
 }
 
 /// CPU time that those children of this process have used which have ended, and theirs.
 fn children_seconds() -> f64 {
-    seconds(13)
-}
-
-/// The sum of two numbers of the kernel's about this process, which are clock ticks of 10 ms.
-fn seconds(at: usize) -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let rest = stat.rsplit_once(") ").unwrap().1;
-    let ticks: f64 = rest.split(' ').skip(at).take(2).map(|n| n.parse::<f64>().unwrap()).sum();
-    ticks / 100.0
+    usage(None).children
 }

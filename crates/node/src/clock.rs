@@ -18,6 +18,13 @@ pub fn now() -> Now {
     }
 }
 
+/// This host's time of day in microseconds, for measurements: nodes know milliseconds.
+#[must_use]
+pub fn wall_micros() -> i64 {
+    let time = clock_gettime(ClockId::Realtime);
+    time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1_000)
+}
+
 /// The time of day by the registry engine's clock, which all nodes are held to; this host's clock may be off.
 pub(crate) async fn of(registry: &Arc<dyn Registry>) -> Result<Wall, RegistryError> {
     let granted = registry.open(registry.facts().ttl_min).await?;

@@ -34,7 +34,7 @@ pub(crate) use environment::withhold_own;
 pub(crate) use handoff::{GuardHandoff, GuardPipes, GuardTransfer};
 pub(crate) use removal::MemberRemoval;
 use role::is_alone;
-pub(crate) use role::{BE_ALONE, ROLE};
+pub(crate) use role::{BE_ALONE, LOCK, ROLE};
 pub(crate) use wire::{AttemptId, GuardRequest, LaunchSpec, WIRE};
 
 static CAN_GUARD: AtomicBool = AtomicBool::new(false);

@@ -31,6 +31,8 @@ mod random;
 pub mod reads;
 mod server;
 mod stage;
+#[doc(hidden)]
+pub mod temporary;
 mod timeouts;
 mod timing;
 #[doc(hidden)]
@@ -119,6 +121,10 @@ mod tests {
         fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>> {
             Box::pin(async { Ok(self.0.clone() as Arc<dyn Registry>) })
         }
+
+        fn url(&self) -> String {
+            "memory:".into()
+        }
     }
 
     #[test]
@@ -149,6 +155,7 @@ mod tests {
             include_str!("conformance/linear.rs"),
             include_str!("conformance/races.rs"),
             include_str!("conformance/reads.rs"),
+            include_str!("conformance/temporary.rs"),
             include_str!("conformance/transactions.rs"),
             include_str!("conformance/writes.rs"),
         ] {

@@ -7,6 +7,7 @@ mod baseline;
 mod bundle;
 mod client;
 mod commit;
+mod erase;
 mod errors;
 #[cfg(test)]
 mod fake_server;
@@ -91,6 +92,18 @@ impl Etcd {
             progress_written: tokio::sync::Mutex::new(Revision(0)),
         };
         Ok(Self { shared: Arc::new(shared) })
+    }
+}
+
+impl Etcd {
+    /// Whether there is a registry at this URL. Creates nothing.
+    pub(crate) async fn exists(url: &EngineUrl) -> Result<bool, RegistryError> {
+        erase::exists(url).await
+    }
+
+    /// Deletes all keys of the namespace.
+    pub(crate) async fn erase(url: &EngineUrl) -> Result<(), RegistryError> {
+        erase::erase(url).await
     }
 }
 

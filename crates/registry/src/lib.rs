@@ -10,6 +10,7 @@
 //!   on such a server.
 //! - [`file_integrity`] checks whether a SQLite file is still intact while it is in use.
 //! - [`feed`] delivers changes of the cold entries; [`clock`] is where engines read time.
+//! - [`TemporaryRegistry`] is one for a measurement, which is removed again.
 //! - [`mod@conformance`] is the suite, [`mod@bench`] the engine's own ceiling for comparison.
 
 pub mod bench;
@@ -35,6 +36,7 @@ pub mod redis;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub mod sql;
 pub mod sqlite;
+mod temporary;
 
 pub mod file_integrity;
 mod url;
@@ -46,6 +48,7 @@ pub use contract::{BoxFuture, Registry, TTL_MAX};
 pub use error::RegistryError;
 pub use feed::Feed;
 pub use health::HealthReport;
+pub use temporary::TemporaryRegistry;
 pub use url::{
     EngineAddress, EngineUrl, Exposure, PASSWORD, TlsFiles, UrlPurpose, exists, exposure, open, redacted,
 };

@@ -62,6 +62,22 @@ impl Memory {
         memory
     }
 
+    /// A new registry of this name; `None` if there is one.
+    pub(crate) fn new_named(name: &str) -> Option<Arc<Self>> {
+        let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+        if named.get(name).is_some_and(|memory| memory.strong_count() > 0) {
+            return None;
+        }
+        let memory = Arc::new(Self::new(Arc::new(HostClock)));
+        named.insert(name.into(), Arc::downgrade(&memory));
+        Some(memory)
+    }
+
+    /// Takes the name from a registry: whoever uses it now is the last one.
+    pub(crate) fn forget_name(name: &str) {
+        NAMED.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
     /// Applies an act to the store and notifies listeners of a new revision.
     fn update<T>(&self, act: impl FnOnce(&mut Store) -> T) -> T {
         let mut store = self.shared.store();

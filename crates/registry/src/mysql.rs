@@ -77,6 +77,12 @@ impl MySql {
         let (target, namespace) = target(url)?;
         Sql::exists(&SqlConfig::new(&DIALECT, target, url, namespace, SqlSession::Own)).await
     }
+
+    /// Deletes the tables and all that is in them.
+    pub(crate) async fn erase(url: &EngineUrl) -> Result<(), RegistryError> {
+        let (target, namespace) = target(url)?;
+        Sql::erase(&SqlConfig::new(&DIALECT, target, url, namespace, SqlSession::Own)).await
+    }
 }
 
 /// The server and user of the URL, and the namespace.

@@ -69,6 +69,11 @@ impl Postgres {
     pub async fn exists(url: &EngineUrl) -> Result<bool, RegistryError> {
         Sql::exists(&config(url)?).await
     }
+
+    /// Deletes the tables and all that is in them.
+    pub(crate) async fn erase(url: &EngineUrl) -> Result<(), RegistryError> {
+        Sql::erase(&config(url)?).await
+    }
 }
 
 fn config(url: &EngineUrl) -> Result<SqlConfig, RegistryError> {

@@ -4,6 +4,7 @@
 //! each new connection checks whether the server's history is still the known one (`adopt.lua`).
 
 mod connector;
+mod erase;
 mod errors;
 mod facts;
 mod health;
@@ -54,6 +55,18 @@ impl Redis {
         let class = known.class.unwrap_or(FACTS.class);
         let facts = EngineFacts { class, generation: known.generation, ..FACTS };
         Ok(Self { facts, writer: writer::start(link.clone()), session: link, listener: OnceLock::new() })
+    }
+}
+
+impl Redis {
+    /// Whether there is a registry at this URL. Creates nothing.
+    pub(crate) async fn exists(url: &EngineUrl) -> Result<bool, RegistryError> {
+        erase::exists(url).await
+    }
+
+    /// Deletes all keys of the namespace.
+    pub(crate) async fn erase(url: &EngineUrl) -> Result<(), RegistryError> {
+        erase::erase(url).await
     }
 }
 

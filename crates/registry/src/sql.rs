@@ -11,6 +11,7 @@ mod commit;
 mod config;
 mod connection;
 mod dialect;
+mod erase;
 mod errors;
 mod group;
 mod hot;
@@ -65,6 +66,11 @@ impl Sql {
         let explain = |error| errors::explain(&config.label, &error);
         let mut link = SqlConnection::open(&config.target, config.session_setup()).await.map_err(explain)?;
         layout::registry_layout(config).exists(&mut link).await
+    }
+
+    /// Deletes the tables and all that is in them.
+    pub(crate) async fn erase(config: &SqlConfig) -> Result<(), RegistryError> {
+        erase::erase(config).await.map_err(|error| errors::explain(&config.label, &error))
     }
 
     /// Connects, creates or updates the tables, and starts the writer.

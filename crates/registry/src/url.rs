@@ -24,20 +24,32 @@ const KNOWN: &str = "use sqlite:PATH (a file that the processes of this host sha
 /// [`RegistryError::Refused`] for a URL or an engine that cannot be used, [`RegistryError::Unavailable`] when it may
 /// work later.
 pub async fn open(url: &str) -> Result<Arc<dyn Registry>, RegistryError> {
-    let refused = |what: String| {
-        RegistryError::Refused(format!("registry {:?} {what}: {KNOWN}", engine::redacted(url)))
-    };
     match url.split_once(':') {
         Some(("memory", "")) => Ok(Arc::new(Memory::new(Arc::new(HostClock)))),
         Some(("memory", name)) => Ok(Memory::named(name)),
-        Some(("sqlite", "" | ":memory:")) => Err(refused("names no file".into())),
-        Some(("sqlite", rest)) => Ok(Arc::new(Sqlite::open(sqlite_path(rest), Arc::new(HostClock)).await?)),
+        Some(("sqlite", rest)) if is_file(rest) => {
+            Ok(Arc::new(Sqlite::open(sqlite_path(rest), Arc::new(HostClock)).await?))
+        }
         Some(("postgres" | "mysql" | "redis" | "etcd" | "zookeeper", _)) => {
             connect(&EngineUrl::parse(url)?).await
         }
-        Some((scheme, _)) => Err(refused(format!("has the unknown scheme {scheme:?}"))),
-        None => Err(refused("has no scheme".into())),
+        _ => Err(unknown(url)),
     }
+}
+
+/// The refusal of a URL that names no engine.
+pub(crate) fn unknown(url: &str) -> RegistryError {
+    let what = match url.split_once(':') {
+        Some(("sqlite", _)) => "names no file".to_owned(),
+        Some((scheme, _)) => format!("has the unknown scheme {scheme:?}"),
+        None => "has no scheme".to_owned(),
+    };
+    RegistryError::Refused(format!("registry {:?} {what}: {KNOWN}", engine::redacted(url)))
+}
+
+/// Whether the text after `sqlite:` names a file.
+pub(crate) fn is_file(rest: &str) -> bool {
+    !["", ":memory:"].contains(&rest)
 }
 
 /// Checks whether there is a registry at a URL. Creates nothing; for engines where the check would have to write, the
@@ -47,7 +59,7 @@ pub async fn open(url: &str) -> Result<Arc<dyn Registry>, RegistryError> {
 /// Same as [`open`].
 pub async fn exists(url: &str) -> Result<bool, RegistryError> {
     match url.split_once(':') {
-        Some(("sqlite", rest)) if !["", ":memory:"].contains(&rest) => {
+        Some(("sqlite", rest)) if is_file(rest) => {
             // An empty file is one without tables yet, or a truncated one.
             let path = sqlite_path(rest);
             Ok(is_truncated(path) || std::fs::metadata(path).is_ok_and(|found| found.len() > 0))
@@ -74,7 +86,7 @@ pub fn exposure(url: &str) -> Result<Option<Exposure>, RegistryError> {
 }
 
 /// The path after `sqlite:`: `sqlite:///var/x` is how others write `sqlite:/var/x`.
-fn sqlite_path(rest: &str) -> &Path {
+pub(crate) fn sqlite_path(rest: &str) -> &Path {
     Path::new(rest.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(rest))
 }
 

@@ -6,6 +6,7 @@
 mod commit;
 mod encryption;
 mod entry_cache;
+mod erase;
 mod errors;
 mod four_letter;
 mod health;
@@ -109,6 +110,18 @@ impl Zookeeper {
         link.refresh(true).await?;
         let listener = tokio::spawn(listener::run(link.clone())).abort_handle();
         Ok(Self { facts, session: link, room: Semaphore::new(WAITING_MAX), listener })
+    }
+}
+
+impl Zookeeper {
+    /// Whether there is a registry at this URL. Creates nothing.
+    pub(crate) async fn exists(url: &EngineUrl) -> Result<bool, RegistryError> {
+        erase::exists(url).await
+    }
+
+    /// Deletes the namespace's node and all below it.
+    pub(crate) async fn erase(url: &EngineUrl) -> Result<(), RegistryError> {
+        erase::erase(url).await
     }
 }
 

@@ -12,6 +12,10 @@ impl Engine for MemoryEngine {
     fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>> {
         Box::pin(async { Ok(self.0.clone() as Arc<dyn Registry>) })
     }
+
+    fn url(&self) -> String {
+        "memory:".into()
+    }
 }
 
 conformance!(|clock| MemoryEngine(Arc::new(Memory::new(clock))));

@@ -16,6 +16,10 @@ impl Engine for SqliteFileEngine {
             Ok(Arc::new(opened) as Arc<dyn Registry>)
         })
     }
+
+    fn url(&self) -> String {
+        format!("sqlite:{}", self.0.path().join("registry.db").display())
+    }
 }
 
 conformance!(|clock| SqliteFileEngine(tempfile::tempdir().unwrap(), clock));

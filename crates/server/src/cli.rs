@@ -3,6 +3,7 @@
 mod apply;
 mod audit;
 mod backup;
+mod bench;
 mod calendars;
 mod cluster;
 mod docs;
@@ -90,6 +91,8 @@ enum CliCommand {
     /// Import jobs from other schedulers
     #[command(subcommand)]
     Import(import::ImportCommand),
+    /// Measure what this machine and a registry can do, in a registry that is removed again
+    Bench(bench::BenchArgs),
     /// Print the generated references
     #[command(subcommand, hide = true)]
     Docs(docs::DocsCommand),
@@ -120,6 +123,7 @@ pub(crate) fn run() -> ExitCode {
         CliCommand::Audit(list) => audit::run(&list),
         CliCommand::Cluster(verb) => cluster::run(verb),
         CliCommand::Import(verb) => import::run(verb),
+        CliCommand::Bench(args) => bench::run(&args),
         CliCommand::Docs(verb) => docs::run(&verb, Cli::command()),
     };
     match done {

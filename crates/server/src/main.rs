@@ -2,6 +2,7 @@
 
 mod api;
 mod api_types;
+mod bench;
 mod bounded;
 mod cli;
 mod client;

@@ -206,28 +206,39 @@ struct Signals {
 }
 
 /// The signals that end a process gracefully.
-struct TerminationSignals {
+pub(crate) struct TerminationSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
     fn new() -> Result<Self, CliError> {
-        let hear =
-            |kind| signal(kind).map_err(|e| CliError::new(ExitKind::Failed, format!("no signals: {e}")));
-        let end = TerminationSignals {
-            terminate: hear(SignalKind::terminate())?,
-            interrupt: hear(SignalKind::interrupt())?,
-        };
-        let upgrade = hear(SignalKind::user_defined2())?;
+        let (end, upgrade) = (TerminationSignals::new()?, receive(SignalKind::user_defined2())?);
         evenkeel::upgrade::unblock_signal()
             .map_err(|e| CliError::new(ExitKind::Failed, format!("no signals: {e}")))?;
         Ok(Self { end, upgrade })
     }
 }
 
+/// Receives a signal, which then has no other effect.
+fn receive(kind: SignalKind) -> Result<Signal, CliError> {
+    signal(kind).map_err(|e| CliError::new(ExitKind::Failed, format!("no signals: {e}")))
+}
+
 impl TerminationSignals {
-    async fn next(&mut self) {
+    /// Receives them from now on.
+    ///
+    /// # Errors
+    /// The host allows no handler.
+    pub(crate) fn new() -> Result<Self, CliError> {
+        Ok(Self {
+            terminate: receive(SignalKind::terminate())?,
+            interrupt: receive(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

@@ -171,6 +171,11 @@ macro_rules! conformance_list {
                 answers_as_the_store_does,
                 answers_as_the_store_does_by_other_dice,
             ]
+            temporary: [
+                a_temporary_registry_begins_empty_beside_the_others,
+                a_removed_registry_leaves_nothing,
+                a_registry_that_exists_is_never_taken,
+            ]
             linear: [
                 histories_can_have_happened_one_after_the_other,
             ]

@@ -35,6 +35,10 @@ impl Engine for ServerEngine {
         Box::pin(crate::open(&self.url))
     }
 
+    fn url(&self) -> String {
+        self.url.clone()
+    }
+
     fn time_source(&self) -> TimeSource {
         TimeSource::Server(self.timing)
     }

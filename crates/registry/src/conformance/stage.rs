@@ -17,6 +17,9 @@ pub trait Engine: Send + Sync + 'static {
     /// Connects to the registry, as another process would.
     fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>>;
 
+    /// The registry's URL. In the memory of one process, any of that engine.
+    fn url(&self) -> String;
+
     /// Where its time comes from.
     fn time_source(&self) -> TimeSource {
         TimeSource::Manual
@@ -36,6 +39,10 @@ impl<E: Engine> Engine for Option<E> {
                 Box::pin(async { Err(RegistryError::Unavailable("there is no such engine here".into())) })
             }
         }
+    }
+
+    fn url(&self) -> String {
+        self.as_ref().map_or_else(String::new, Engine::url)
     }
 
     fn time_source(&self) -> TimeSource {

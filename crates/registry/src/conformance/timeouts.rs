@@ -81,6 +81,10 @@ impl<E: Engine> Engine for TimeoutMonitor<E> {
         })
     }
 
+    fn url(&self) -> String {
+        self.inner.url()
+    }
+
     fn time_source(&self) -> TimeSource {
         self.inner.time_source()
     }

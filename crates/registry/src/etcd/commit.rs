@@ -167,7 +167,9 @@ fn step(tree: &EtcdKeyspace, write: &Write) -> EtcdOp {
             value: value.to_vec(),
             lease: owner.map_or(0, |lease| lease.0.cast_signed()),
         }),
-        Write::Delete { key } => EtcdOp::Delete(DeleteRangeRequest { key: tree.entry(key) }),
+        Write::Delete { key } => {
+            EtcdOp::Delete(DeleteRangeRequest { key: tree.entry(key), range_end: vec![] })
+        }
     }
 }
 

@@ -49,6 +49,11 @@ impl EtcdKeyspace {
         }
     }
 
+    /// The range of everything in the namespace.
+    pub(super) fn whole_range(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.name("/"), self.name("0"))
+    }
+
     /// The range of cold entries: the first name, and the one after the last.
     pub(super) fn cold_range(&self) -> (Vec<u8>, Vec<u8>) {
         (self.name("/entry/"), self.name("/entry0"))
@@ -128,6 +133,12 @@ mod tests {
             assert!(!(first <= name && name < behind));
             assert_eq!(tree.parse_key(&name), None);
         }
+        let (first, behind) = tree.whole_range();
+        for name in [tree.meta(), tree.lease(LeaseId(7)), tree.last_lease(), tree.progress_key()] {
+            assert!(first <= name && name < behind);
+        }
+        let other = EtcdKeyspace::new("ns-2").meta();
+        assert!(!(first <= other && other < behind), "another namespace is outside of it");
         let (first, behind) = tree.watch_range();
         assert!(first <= tree.progress_key() && tree.progress_key() < behind);
     }

@@ -76,6 +76,9 @@ pub(super) struct PutResponse {
 pub(super) struct DeleteRangeRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub(super) key: Vec<u8>,
+    /// The key after the last one; empty for one key.
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) range_end: Vec<u8>,
 }
 
 /// One step of a transaction.

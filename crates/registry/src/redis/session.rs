@@ -78,7 +78,7 @@ pub(super) struct RedisState {
 }
 
 impl RedisKeys {
-    fn full_names(&self, names: &[&str]) -> Vec<String> {
+    pub(super) fn full_names(&self, names: &[&str]) -> Vec<String> {
         names.iter().map(|name| format!("{{{}}}:{name}", self.0)).collect()
     }
 

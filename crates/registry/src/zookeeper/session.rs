@@ -25,7 +25,7 @@ use crate::{EngineUrl, RegistryError};
 pub(super) const ANSWER: Millis = Millis::secs(4);
 
 /// The term of this session. The client treats a connection as lost after two fifths of it.
-const SESSION: Millis = Millis::secs(6);
+pub(super) const SESSION: Millis = Millis::secs(6);
 
 /// ZooKeeper's usual port.
 pub(super) const PORT: u16 = 2181;

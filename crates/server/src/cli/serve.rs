@@ -154,7 +154,7 @@ fn is_ours_or_short(target: &str, level: Level) -> bool {
 
 /// Writes the log to standard error, filtered by `EVENKEEL_LOG`: a level, or levels of single modules such as
 /// `info,evenkeel=debug`. Without it, `level` holds for all. Repeated faults are folded.
-fn log(level: &str) -> Result<RepeatFilter, CliError> {
+pub(super) fn log(level: &str) -> Result<RepeatFilter, CliError> {
     let filter: Targets = match std::env::var("EVENKEEL_LOG").ok().filter(|text| !text.is_empty()) {
         Some(text) => text.parse().map_err(|e| CliError::usage(format!("EVENKEEL_LOG: {e}")))?,
         None => level.parse().map_err(|e| CliError::new(ExitKind::Failed, format!("log level: {e}")))?,

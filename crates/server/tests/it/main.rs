@@ -5,6 +5,7 @@ mod answers;
 mod audit;
 mod backup;
 mod bad_input;
+mod bench;
 mod calendars;
 mod capacity;
 mod cli;
