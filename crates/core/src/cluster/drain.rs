@@ -28,13 +28,14 @@ pub fn decide(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {
     {
         return;
     }
-    // A node that leaves need not release job by job: others take everything over once its member entry is gone.
-    if ctx.local.availability.is_leaving() && job.is_enabled() {
-        if let Some(txn) = withdraw_last(ctx, &job) {
-            out.commit(CommitScope::Job(id), CommitKind::Withdraw, txn);
-        }
-    } else if let Some(txn) = release(ctx, &job) {
+    let leaves = ctx.local.availability.is_leaving() && job.is_enabled();
+    // A node that leaves and has no run need not release job by job: others take everything over once its member entry
+    // is gone, which is soon. With a run that may take long; meanwhile its other jobs must not wait.
+    let released = if leaves && ctx.local.runs.is_empty() { None } else { release(ctx, &job) };
+    if let Some(txn) = released {
         out.commit(CommitScope::Job(id), CommitKind::Release, txn);
+    } else if leaves && let Some(txn) = withdraw_last(ctx, &job) {
+        out.commit(CommitScope::Job(id), CommitKind::Withdraw, txn);
     }
 }
 

@@ -242,6 +242,10 @@ impl Node {
             self.local.checks.check(id);
         }
         let (attempt, ended, retry) = (run.attempt, None, run.retry.clone());
+        // From now on the other jobs do not wait for the end of its membership.
+        if self.local.availability.is_leaving() && self.local.runs.is_empty() {
+            self.revisit_held();
+        }
         self.local
             .runs
             .give(id, Given { run: run.id.clone(), attempt, ended, stopping: false, sharded, retry });

@@ -112,6 +112,35 @@ fn leaving_hands_everything_over_at_once() {
     }
 }
 
+/// proves: S1-33, I38
+#[test]
+fn a_long_run_of_a_node_that_leaves_keeps_no_other_job_waiting() {
+    let mut world = TestCluster::with(&["a"]);
+    world.takes = 60_000;
+    world.send_command("a", Command::Apply([job("long", "@every 600s")].into()));
+    world.send_command("a", Command::RunNow("long".parse().unwrap(), "once".parse().unwrap()));
+    assert_eq!(world.starts.len(), 1);
+    world.takes = 100;
+    let others = (0..5).map(|i| job(&alloc::format!("j{i}"), "@every 1s"));
+    world.send_command("a", Command::Apply(others.collect()));
+    world.run(2_000);
+    world.add(settings("b"));
+    world.run(100);
+    world.starts.clear();
+    world.answers.clear();
+    let left = world.now;
+    world.give(&"a".parse().unwrap(), Input::Asked(CommandId(9), Command::Leave));
+    world.run(5_000);
+    assert!(world.answers.is_empty() && world.held("a") == 1, "its run goes on");
+    assert!(world.starts.iter().all(|(node, _)| node == "b"), "{:?}", world.starts);
+    for i in 0..5 {
+        let dues = world.dues(&alloc::format!("j{i}"));
+        assert_eq!(dues, (1..=5).map(|s| (left / 1_000 + s) * 1_000).collect::<Vec<_>>(), "j{i}");
+    }
+    world.run(60_000);
+    assert_eq!((world.answers.clone(), world.held("a")), ([Answer::Done].into(), 0));
+}
+
 /// proves: S1-41, S1-75, I37
 #[test]
 fn a_node_that_starts_again_takes_thousands_of_jobs_back() {
