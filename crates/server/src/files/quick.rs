@@ -18,7 +18,7 @@ use super::encoded::{EncodedJobs, JobsEncoder};
 use crate::text_input::{self, ReadTarget, TextFormat};
 
 /// The bytes of a TOML file that are parsed as one document, and more up to where the next job begins.
-const PART: usize = 64 * 1024;
+const PART: usize = 16 * 1024;
 /// The headers at which a TOML file may be cut.
 const HEADS: [&str; 2] = ["[[job]]", "[[calendar]]"];
 
