@@ -40,10 +40,13 @@ use clock_step::ClockObservation;
 use config::{BYTES_MAX, NOTICE_PUSHED, OrderSeen, POLL, SqlLimits, SqlServerIdentity, with_timeout};
 pub(crate) use config::{SqlConfig, SqlSession};
 pub use connection::{SqlConnection, SqlResult, SqlRow, SqlTarget, timeout_error};
-pub(crate) use dialect::{OrderStatements, RegistryDialect, SqlServerInfo, TableNames};
+pub(crate) use dialect::{
+    HotForm, OrderStatements, RegistryDialect, RevisionSequence, SqlServerInfo, TableNames,
+};
 pub use errors::explain;
 pub use layout::TableLayout;
 use reader::{SqlLine, SqlReaders};
+pub(crate) use statement::{BASE_SETTING, BASE_VARIABLE};
 pub use statement::{ROWS_MAX, SqlArg, SqlDialect, SqlStatement, pieces};
 
 /// The largest value, and the least that a server must accept in one statement.
@@ -71,6 +74,9 @@ impl Sql {
     pub(crate) async fn connect(config: SqlConfig) -> Result<Self, RegistryError> {
         let explain = |error| errors::explain(&config.label, &error);
         let mut link = SqlConnection::open(&config.target, config.session_setup()).await.map_err(explain)?;
+        let dialect = with_timeout((config.dialect.of_server)(&mut link)).await.map_err(explain)?;
+        let config = config.with_dialect(dialect);
+        let explain = |error| errors::explain(&config.label, &error);
         config.inspect(&mut link).await?;
         layout::registry_layout(&config).prepare(&mut link).await?;
         let server = config.inspect(&mut link).await?;
@@ -80,6 +86,7 @@ impl Sql {
                 config.label
             ))
         })?;
+        with_timeout(layout::pass_restart(&mut link, &config)).await.map_err(explain)?;
         let generation =
             with_timeout(layout::record_server(&mut link, &config, &identity)).await.map_err(explain)?;
         let facts = EngineFacts {
