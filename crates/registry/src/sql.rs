@@ -2,7 +2,8 @@
 //!
 //! Four tables per namespace: a counter, entries, leases and changes. One task per process puts all waiting requests
 //! into one transaction; it locks the counter's row first, so transactions are made one after another in the order of
-//! their revisions, and every moment is the server's own.
+//! their revisions, and every moment is the server's own. Those that only write run states go beside each other where the
+//! server has sequences ([`hot`]).
 //!
 //! [`SqlConnection`], [`SqlStatement`] and [`TableLayout`] also serve other users of tables on such a server.
 

@@ -1,22 +1,24 @@
 //! Hot transactions: those that only replace or create run states are one request, beside each other, and wait for no
-//! counter.
+//! counter. On PostgreSQL and MariaDB; MySQL has no sequences.
 //!
 //! A run state (a key below `run/`) is in no feed and is guarded by its own revision, so two claims of different jobs need
 //! no order between them. A transaction is hot if it puts exactly one hot entry, without a lease, guarded by the revision
 //! that it has now or by its absence; its other guards name cold entries only. A group of such transactions is sent as one
-//! request, which is a transaction of the server by itself: it passes the gate, then one statement checks all guards,
-//! draws revisions from the sequence and writes. What it does not write is left to an ordered transaction, whose answer
-//! says why. Everything else is *ordered*: it waits in a queue, closes the gate, and takes the counter's row.
+//! request, which is a transaction of the server: it passes the gate, then checks all guards, draws revisions from the
+//! sequence and writes, on PostgreSQL [`together`] in one statement, on MariaDB [`each`] in one of its own. What it does not
+//! write is left to an ordered transaction, whose answer says why. Everything else is *ordered*: it waits in a queue, closes
+//! the gate, and takes the counter's row.
 //!
-//! The gate is an advisory lock, held to the end of the transaction: shared by hot ones and by those who read, exclusive
-//! for an ordered one that changes entries: from its begin if it names hot entries, else with its last request alone
-//! ([`late`](super::late)). One that only renews leases needs no more than the queue. The server serves the gate in the
-//! order of requests, so a stream of hot transactions keeps no ordered one waiting. Why this is as good as one counter:
+//! The gate is a lock that is held to the end of the transaction (PostgreSQL: an advisory one; MariaDB: that of a row):
+//! shared by hot ones and by those who read, exclusive for an ordered one that changes entries: from its begin if it names
+//! hot entries, else with its last request alone ([`late`](super::late)). One that only renews leases needs no more than the
+//! queue. The server serves the gate in the order of requests, so a stream of hot transactions keeps no ordered one waiting.
+//! Why this is as good as one counter:
 //!
 //! - **What a hot transaction checks still holds when it commits.** Cold entries, leases and the counter are changed only
-//!   behind the closed gate, and its statement begins after it has passed: under `READ COMMITTED` each statement of a
+//!   behind the closed gate, and its statements begin after it has passed: under `READ COMMITTED` each statement of a
 //!   request sees what was committed before that statement. (Were the lock taken *in* the statement, its view would be
-//!   older than the lock.) Its own entry it changes where the revision is the guarded one; if another hot transaction is
+//!   older than the lock.) InnoDB makes a commit visible before it releases the locks. Its own entry it changes where the revision is the guarded one; if another hot transaction is
 //!   changing the row, the server waits for that one and compares again. Of two that create an entry, one meets the other's
 //!   key and does nothing. So no update is lost, and each key is linearizable.
 //! - **Revisions order everything that meets.** All come from one sequence. An ordered transaction reads it behind the
@@ -32,12 +34,24 @@
 //! - **A server that went back is noticed.** A hot transaction writes nothing if the generation has risen, if the last
 //!   ordered revision is lower than this process has seen, or if the sequence or the hot entry that this process wrote
 //!   last is behind its answer: the ordered one that follows says so and ends the writer. A writer that raises the
-//!   generation does so behind the closed gate, so no hot transaction of the earlier one is still under way. A sequence is restored with its tables: the server logs it
-//!   ahead of any commit that used it; and a new identity of the server raises it above every entry.
+//!   generation does so behind the closed gate, so no hot transaction of the earlier one is still under way. A sequence is
+//!   restored with its tables: the server logs it ahead of any commit that used it; and a new identity of the server raises
+//!   it above every entry.
 //! - **A refusal says the same** as it always did, for the ordered transaction gives it.
+//! - **No lock waits in a circle.** The queue comes before the gate, the gate before entries, and a hot group locks its
+//!   entries in the order of their keys. If a server sees a deadlock all the same, or a wait that is too long, the group is
+//!   rolled back and left to an ordered transaction, which is tried again.
 //!
 //! A position that was read with the gate open to hot ones may lie ahead of what a crash leaves. So it is not proof of a
-//! restore, only a reason to skip a revision, as on a server that shows commits before they are durable.
+//! restore, only a reason to skip a revision.
+//!
+//! **MariaDB shows a commit before it is on the disk** (unless there is a binary log to keep in step with), so a crash may
+//! take back what others have read. An answer is given after the disk, and the log has one order: who wrote on grounds of a
+//! commit that was shown has its own behind it, so whatever was answered stands on nothing that is lost. What is lost was
+//! never answered. But its revisions must not be given to anything else: a node that has seen the lost entry would take the
+//! new one for it, and a feed that is ahead would pass over changes. So whoever connects first after a start of the server
+//! moves the sequence far on and lets all listeners list again (`layout::pass_restart`). It leaves the last *ordered*
+//! revision and the entries as they are: these show a restore as before.
 
 mod each;
 mod together;
