@@ -175,8 +175,8 @@ fn running(tables: &TableNames) -> String {
     format!("`{}_running`", tables.namespace)
 }
 
-/// The turn is a lock on the counter's row, the gate one on a row of its own. InnoDB serves those who wait for a row in
-/// the order of their requests. Each is locked by a statement of its own, so that what is read behind it is newer.
+/// The turn is a lock on the counter's row, the gate one on a row of its own. InnoDB grants the locks of a row
+/// in the order of requests. Each is locked by a statement of its own, so that what is read behind it is newer.
 fn order(tables: &TableNames) -> OrderStatements {
     let (sequence, gate, meta) = (sequence(tables), gate(tables), &tables.meta);
     // The next number is shown as soon as one is drawn, whatever becomes of the transaction.

@@ -47,7 +47,10 @@ pub(crate) use dialect::{
 pub use errors::explain;
 pub use layout::TableLayout;
 use reader::{SqlLine, SqlReaders};
-pub(crate) use statement::{BASE_SETTING, BASE_VARIABLE};
+#[cfg(feature = "postgres")]
+pub(crate) use statement::BASE_SETTING;
+#[cfg(feature = "mysql")]
+pub(crate) use statement::BASE_VARIABLE;
 pub use statement::{ROWS_MAX, SqlArg, SqlDialect, SqlStatement, pieces};
 
 /// The largest value, and the least that a server must accept in one statement.

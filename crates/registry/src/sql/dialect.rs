@@ -106,6 +106,10 @@ impl RevisionSequence {
 
 /// The forms of a request of hot transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(all(feature = "mysql", feature = "postgres")),
+    expect(dead_code, reason = "each is of one server")
+)]
 pub(crate) enum HotForm {
     /// One statement checks and writes all of them, and says which were made.
     Together,

@@ -46,11 +46,11 @@
 //! restore, only a reason to skip a revision.
 //!
 //! **MariaDB shows a commit before it is on the disk** (unless there is a binary log to keep in step with), so a crash may
-//! take back what others have read. An answer is given after the disk, and the log has one order: who wrote on grounds of a
-//! commit that was shown has its own behind it, so whatever was answered stands on nothing that is lost. What is lost was
-//! never answered. But its revisions must not be given to anything else: a node that has seen the lost entry would take the
-//! new one for it, and a feed that is ahead would pass over changes. So whoever connects first after a start of the server
-//! moves the sequence far on and lets all listeners list again (`layout::pass_restart`). It leaves the last *ordered*
+//! take back what others have read. An answer is given after the disk, and the log has one order: a commit that rests on one
+//! that was shown is behind it in the log, so nothing that was answered rests on what is lost. What is lost was never
+//! answered. But its revisions must not be given to anything else: a node that has seen the lost entry would take the
+//! new one for it, and a feed that is ahead would pass over changes. So the first node that connects after a start of the
+//! server moves the sequence far on and lets all listeners list again (`layout::pass_restart`). It leaves the last *ordered*
 //! revision and the entries as they are: these show a restore as before.
 
 mod each;

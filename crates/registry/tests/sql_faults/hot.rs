@@ -3,7 +3,6 @@
 use super::*;
 
 both! {
-    a_hot_answer_that_is_lost_is_settled_by_sending_again;
     a_writer_that_is_frozen_holds_up_no_hot_one_for_long;
     a_server_that_lost_hot_entries_alone_is_another_generation;
     revisions_go_on_behind_all_entries_of_a_restored_database;
@@ -30,6 +29,19 @@ async fn claimed(registry: &SqlRegistry, known: Option<Revision>, value: &str) -
 }
 
 /// proves: I46
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
+async fn a_hot_answer_that_postgres_lost_is_settled_by_sending_again() {
+    a_hot_answer_that_is_lost_is_settled_by_sending_again(SqlServerKind::Postgres).await;
+}
+
+/// proves: I46
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
+async fn a_hot_answer_that_mysql_lost_is_settled_by_sending_again() {
+    a_hot_answer_that_is_lost_is_settled_by_sending_again(SqlServerKind::MySql).await;
+}
+
 async fn a_hot_answer_that_is_lost_is_settled_by_sending_again(kind: SqlServerKind) {
     let Some(server) = SqlServer::start(kind, &[]).await else { return };
     let cutter = FaultProxy::start(server.port).await;
@@ -218,7 +230,7 @@ async fn loads_and_run_states_wake_no_node_and_arrive_all_the_same() {
     assert_eq!(arrived, ["load/a", "load/b", "node/a", "load/c"], "the last without a notification");
 }
 
-/// Those who wait for the gate are served in the order in which they came, not only when nothing passes it.
+/// Transactions that wait for the gate are served in the order of their requests, not only when nothing passes it.
 async fn a_stream_of_hot_transactions_keeps_no_ordered_one_waiting(kind: SqlServerKind) {
     const WRITERS: usize = 16;
     let Some(server) = SqlServer::start(kind, &[]).await else { return };
@@ -285,7 +297,7 @@ async fn a_hot_transaction_that_fails_half_way_leaves_nothing(kind: SqlServerKin
 }
 
 /// A crash may take back what MariaDB has shown. So when it has started again no revision of before is given any more, and
-/// listeners list again: once, whoever comes first.
+/// listeners list again. Only the first node that connects does that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_start_of_mariadb_leaves_all_revisions_behind_that_a_crash_can_have_taken_back() {
