@@ -6,8 +6,8 @@ use sqlx::{ConnectOptions as _, Error};
 
 use crate::RegistryError;
 use crate::sql::{
-    OrderStatements, RegistryDialect, Sql, SqlArg, SqlConfig, SqlConnection, SqlDialect, SqlServerInfo,
-    SqlSession, SqlStatement, SqlTarget, TableNames,
+    BASE_VARIABLE, HotForm, OrderStatements, RegistryDialect, RevisionSequence, Sql, SqlArg, SqlConfig,
+    SqlConnection, SqlDialect, SqlServerInfo, SqlSession, SqlStatement, SqlTarget, TableNames,
 };
 use crate::url::EngineUrl;
 
@@ -23,7 +23,19 @@ pub(crate) static SQL_DIALECT: SqlDialect = SqlDialect {
     no_ddl_timeout: None,
 };
 
-static DIALECT: RegistryDialect = RegistryDialect {
+/// The dialect of MySQL, which has no sequences, and of a MariaDB that has none yet.
+static MYSQL: RegistryDialect = COMMON;
+
+/// The dialect of MariaDB.
+static MARIADB: RegistryDialect = RegistryDialect {
+    // The gate is enough.
+    snapshot: None,
+    layouts: |tables| vec![first_layout(tables), second_layout(tables)],
+    order,
+    ..COMMON
+};
+
+const COMMON: RegistryDialect = RegistryDialect {
     name: "mysql",
     sql: &SQL_DIALECT,
     // A client that is frozen inside a transaction, or vanished, must not block the others. MariaDB can distinguish a
@@ -40,6 +52,7 @@ static DIALECT: RegistryDialect = RegistryDialect {
          START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY; ",
         "; COMMIT",
     )),
+    of_server: |link| Box::pin(of_server(link)),
     identity: "VARCHAR(255)",
     table: "ENGINE = InnoDB",
     replace_entry: " ON DUPLICATE KEY UPDATE value = VALUES(value), revision = VALUES(revision), \
@@ -66,7 +79,7 @@ impl MySql {
     /// [`RegistryError::Unavailable`] while the server is out of reach or read-only.
     pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
         let (target, namespace) = target(url)?;
-        Sql::connect(SqlConfig::new(&DIALECT, target, url, namespace, SqlSession::Own)).await.map(Self)
+        Sql::connect(SqlConfig::new(&MYSQL, target, url, namespace, SqlSession::Own)).await.map(Self)
     }
 
     /// Whether the tables exist. Creates nothing.
@@ -75,7 +88,7 @@ impl MySql {
     /// Same as [`connect`](Self::connect).
     pub async fn exists(url: &EngineUrl) -> Result<bool, RegistryError> {
         let (target, namespace) = target(url)?;
-        Sql::exists(&SqlConfig::new(&DIALECT, target, url, namespace, SqlSession::Own)).await
+        Sql::exists(&SqlConfig::new(&MYSQL, target, url, namespace, SqlSession::Own)).await
     }
 
     /// Deletes the tables and all that is in them.
@@ -135,32 +148,97 @@ fn first_layout(tables: &TableNames) -> Vec<String> {
     ]
 }
 
+/// Revisions come from a sequence, and hot transactions pass a gate. A program that knows only the first layout locks only
+/// the counter's row: a new generation ends it.
+fn second_layout(tables: &TableNames) -> Vec<String> {
+    let meta = &tables.meta;
+    let sequence = sequence(tables);
+    vec![
+        // Without a cache, so that it shows the last number that was given.
+        format!("CREATE SEQUENCE IF NOT EXISTS {sequence} MINVALUE 1 NOCACHE ENGINE = InnoDB"),
+        format!("CREATE TABLE IF NOT EXISTS {} (one SMALLINT PRIMARY KEY) ENGINE = InnoDB", gate(tables)),
+        format!("INSERT IGNORE INTO {} (one) VALUES (1)", gate(tables)),
+        format!("CREATE TABLE IF NOT EXISTS {} (one SMALLINT PRIMARY KEY) ENGINE = MEMORY", running(tables)),
+        // First, so that they write nothing more behind what the sequence is set to.
+        format!("UPDATE {meta} SET generation = generation + 1 WHERE server <> ''"),
+        format!("SELECT {BASE_VARIABLE} := GREATEST(m.revision, 1) FROM {meta} m"),
+        format!(
+            "EXECUTE IMMEDIATE CONCAT('DO SETVAL({sequence}, ', {BASE_VARIABLE}, ', ', {BASE_VARIABLE} > 1, ')')"
+        ),
+    ]
+}
+
+fn sequence(tables: &TableNames) -> String {
+    format!("`{}_order`", tables.namespace)
+}
+
+fn gate(tables: &TableNames) -> String {
+    format!("`{}_gate`", tables.namespace)
+}
+
+/// The server forgets the rows of such a table when it ends.
+fn running(tables: &TableNames) -> String {
+    format!("`{}_running`", tables.namespace)
+}
+
+/// The turn is a lock on the counter's row, the gate one on a row of its own. InnoDB grants the locks of a row
+/// in the order of requests. Each is locked by a statement of its own, so that what is read behind it is newer.
+fn order(tables: &TableNames) -> OrderStatements {
+    let (sequence, gate, meta) = (sequence(tables), gate(tables), &tables.meta);
+    // The next number is shown as soon as one is drawn, whatever becomes of the transaction.
+    let position = format!("GREATEST(m.revision, (SELECT next_not_cached_value - 1 FROM {sequence}))");
+    OrderStatements {
+        prepare: String::new(),
+        queue: format!("SELECT one FROM {meta} FOR UPDATE; "),
+        close_gate: format!("SELECT one FROM {gate} FOR UPDATE; "),
+        pass_gate: format!("SELECT one FROM {gate} LOCK IN SHARE MODE; "),
+        reading: ("START TRANSACTION; ", "; COMMIT"),
+        sequence: Some(RevisionSequence {
+            draw: format!("NEXTVAL({sequence})"),
+            // It takes a literal only.
+            move_on: (format!("EXECUTE IMMEDIATE CONCAT('DO SETVAL({sequence}, ', "), ", ')')".to_owned()),
+            keep_base: format!("SELECT {BASE_VARIABLE} := {position} FROM {meta} m; "),
+            hot: HotForm::Each,
+        }),
+        position,
+        running: Some(running(tables)),
+    }
+}
+
+/// MariaDB reads such a comment as a part of the statement, from the version on that has sequences.
+const HAS_SEQUENCES: &str = "SELECT CAST(0 /*M!100300 + 1 */ AS SIGNED)";
+
+async fn of_server(link: &mut SqlConnection) -> Result<&'static RegistryDialect, Error> {
+    let has = link.ask_one(SqlStatement::new(&MYSQL, HAS_SEQUENCES)).await?.int(0)? == 1;
+    Ok(if has { &MARIADB } else { &MYSQL })
+}
+
 const SERVER: &str = "SELECT CAST(@@read_only AS CHAR), CAST(@@innodb_flush_log_at_trx_commit AS SIGNED), \
     CAST(@@log_bin AS SIGNED), CAST(@@sync_binlog AS SIGNED), CAST(@@max_allowed_packet AS SIGNED), \
     CAST(VERSION() AS CHAR)";
 
 /// A MariaDB server has no permanent id, only a number that distinguishes it from its replicas.
-const MARIADB: &str = "SELECT CAST(@@server_id AS CHAR)";
-const MYSQL: &str = "SELECT CAST(@@server_uuid AS CHAR)";
+const SERVER_ID: &str = "SELECT CAST(@@server_id AS CHAR)";
+const SERVER_UUID: &str = "SELECT CAST(@@server_uuid AS CHAR)";
 
 /// A table that was restored from a dump or a copy has a new creation time.
 const MADE: &str = "SELECT CAST(CREATE_TIME AS CHAR) FROM information_schema.tables \
     WHERE table_schema = DATABASE() AND table_name = ";
 
 async fn inspect(link: &mut SqlConnection, tables: &TableNames) -> Result<SqlServerInfo, Error> {
-    let row = link.ask_one(SqlStatement::new(&DIALECT, SERVER)).await?;
+    let row = link.ask_one(SqlStatement::new(&MYSQL, SERVER)).await?;
     let writable = matches!(row.text(0)?.as_str(), "0" | "OFF");
     let (flushes, logs, syncs, packet) = (row.int(1)? == 1, row.int(2)? != 0, row.int(3)? == 1, row.int(4)?);
-    let identity = if row.text(5)?.contains("MariaDB") { MARIADB } else { MYSQL };
-    let identity = link.ask_one(SqlStatement::new(&DIALECT, identity)).await?.text(0)?;
-    let made = SqlStatement::new(&DIALECT, MADE).with(SqlArg::Text(&tables.counter));
+    let identity = if row.text(5)?.contains("MariaDB") { SERVER_ID } else { SERVER_UUID };
+    let identity = link.ask_one(SqlStatement::new(&MYSQL, identity)).await?.text(0)?;
+    let made = SqlStatement::new(&MYSQL, MADE).with(SqlArg::Text(&tables.counter));
     let made = link.ask(made).await?.first().map(|row| row.text(0)).transpose()?;
     let identity = made.map(|made| format!("{identity}/{made}"));
     // In a Galera cluster a lock is local to one server.
-    let galera = link.ask(SqlStatement::new(&DIALECT, "SHOW VARIABLES LIKE 'wsrep_on'")).await?;
+    let galera = link.ask(SqlStatement::new(&MYSQL, "SHOW VARIABLES LIKE 'wsrep_on'")).await?;
     let galera = galera.first().map(|row| row.text(1)).transpose()?.is_some_and(|on| on == "ON");
     // Without it a page that was half written when the host died is lost.
-    let twice = link.ask(SqlStatement::new(&DIALECT, "SHOW VARIABLES LIKE 'innodb_doublewrite'")).await?;
+    let twice = link.ask(SqlStatement::new(&MYSQL, "SHOW VARIABLES LIKE 'innodb_doublewrite'")).await?;
     let twice = twice.first().map(|row| row.text(1)).transpose()?;
     let torn = twice.is_some_and(|twice| matches!(twice.as_str(), "OFF" | "DETECT_ONLY"));
     let (class, lacks) = match (flushes, !logs || syncs, !galera) {

@@ -6,8 +6,8 @@ use sqlx::{ConnectOptions as _, Error};
 
 use crate::RegistryError;
 use crate::sql::{
-    OrderStatements, RegistryDialect, Sql, SqlArg, SqlConfig, SqlConnection, SqlDialect, SqlServerInfo,
-    SqlSession, SqlStatement, SqlTarget, TableNames,
+    BASE_SETTING, HotForm, OrderStatements, RegistryDialect, RevisionSequence, Sql, SqlArg, SqlConfig,
+    SqlConnection, SqlDialect, SqlServerInfo, SqlSession, SqlStatement, SqlTarget, TableNames,
 };
 use crate::url::EngineUrl;
 
@@ -35,6 +35,7 @@ static DIALECT: RegistryDialect = RegistryDialect {
     begin: "BEGIN ISOLATION LEVEL READ COMMITTED",
     isolation: "SELECT 'isolation', current_setting('transaction_isolation')",
     snapshot: None,
+    of_server: |_| Box::pin(async { Ok(&DIALECT) }),
     identity: "TEXT",
     table: "WITH (fillfactor = 50)",
     replace_entry: " ON CONFLICT (k) DO UPDATE SET value = excluded.value, revision = excluded.revision, \
@@ -148,15 +149,20 @@ fn first_layout(tables: &TableNames) -> Vec<String> {
 /// generation ends it.
 fn second_layout(tables: &TableNames) -> Vec<String> {
     let TableNames { meta, order, .. } = tables;
-    let sequence = order.sequence.as_deref().unwrap_or_default();
+    let sequence = sequence(tables);
     vec![
         format!("CREATE SEQUENCE IF NOT EXISTS {sequence} MINVALUE 1"),
+        // First, so that they write nothing more behind what the sequence is set to.
+        format!("UPDATE {meta} SET generation = generation + 1 WHERE server <> ''"),
         format!(
             "SELECT setval('{sequence}', GREATEST(m.revision, {})) FROM {meta} m WHERE m.revision > 0",
             order.position
         ),
-        format!("UPDATE {meta} SET generation = generation + 1 WHERE server <> ''"),
     ]
+}
+
+fn sequence(tables: &TableNames) -> String {
+    format!("\"{}_order\"", tables.namespace)
 }
 
 /// The same as `session_setup`, for one transaction.
@@ -176,17 +182,28 @@ fn order(tables: &TableNames) -> OrderStatements {
     let lock = |how: &str, which: u32| {
         format!("SELECT pg_advisory_xact_lock{how}({which}, '{}'::regclass::oid::int); ", tables.meta)
     };
-    let sequence = format!("\"{}_order\"", tables.namespace);
+    let sequence = sequence(tables);
+    // A sequence begins with its first number, not given yet.
+    let position = format!(
+        "GREATEST(m.revision, (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}))"
+    );
     OrderStatements {
         prepare: TRANSACTION_SETUP.to_owned(),
         queue: lock("", LOCK_QUEUE),
         close_gate: lock("", LOCK_GATE),
         pass_gate: lock("_shared", LOCK_GATE),
-        // A sequence begins with its first number, not given yet.
-        position: format!(
-            "GREATEST(m.revision, (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}))"
-        ),
-        sequence: Some(sequence),
+        reading: ("", ""),
+        sequence: Some(RevisionSequence {
+            draw: format!("nextval('{sequence}')"),
+            move_on: (format!("SELECT setval('{sequence}', "), ")".to_owned()),
+            keep_base: format!(
+                "SELECT set_config('{BASE_SETTING}', ({position})::text, true)::bigint FROM {} m; ",
+                tables.meta
+            ),
+            hot: HotForm::Together,
+        }),
+        position,
+        running: None,
     }
 }
 

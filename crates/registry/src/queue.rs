@@ -48,7 +48,7 @@ impl OutcomeSender {
 
 impl WriteRequest {
     /// Takes the next outcome for each transaction of a commit. Returns a request for those that have none yet.
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub(crate) fn answer_some(self, outcomes: &mut impl Iterator<Item = Option<TxnOutcome>>) -> Option<Self> {
         let Self::Commit(txns, mut reply) = self else { return Some(self) };
         let known: Vec<_> = outcomes.take(txns.len()).collect();
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(outcomes, sizes);
     }
 
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
     #[tokio::test]
     async fn a_commit_that_is_answered_in_parts_is_answered_in_its_order() {
         let (asker, mut queue) = write_queue(MOST);

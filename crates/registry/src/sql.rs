@@ -2,7 +2,8 @@
 //!
 //! Four tables per namespace: a counter, entries, leases and changes. One task per process puts all waiting requests
 //! into one transaction; it locks the counter's row first, so transactions are made one after another in the order of
-//! their revisions, and every moment is the server's own.
+//! their revisions, and every moment is the server's own. Those that only write run states go beside each other where the
+//! server has sequences ([`hot`]).
 //!
 //! [`SqlConnection`], [`SqlStatement`] and [`TableLayout`] also serve other users of tables on such a server.
 
@@ -41,10 +42,16 @@ use clock_step::ClockObservation;
 use config::{BYTES_MAX, NOTICE_PUSHED, OrderSeen, POLL, SqlLimits, SqlServerIdentity, with_timeout};
 pub(crate) use config::{SqlConfig, SqlSession};
 pub use connection::{SqlConnection, SqlResult, SqlRow, SqlTarget, timeout_error};
-pub(crate) use dialect::{OrderStatements, RegistryDialect, SqlServerInfo, TableNames};
+pub(crate) use dialect::{
+    HotForm, OrderStatements, RegistryDialect, RevisionSequence, SqlServerInfo, TableNames,
+};
 pub use errors::explain;
 pub use layout::TableLayout;
 use reader::{SqlLine, SqlReaders};
+#[cfg(feature = "postgres")]
+pub(crate) use statement::BASE_SETTING;
+#[cfg(feature = "mysql")]
+pub(crate) use statement::BASE_VARIABLE;
 pub use statement::{ROWS_MAX, SqlArg, SqlDialect, SqlStatement, pieces};
 
 /// The largest value, and the least that a server must accept in one statement.
@@ -77,6 +84,9 @@ impl Sql {
     pub(crate) async fn connect(config: SqlConfig) -> Result<Self, RegistryError> {
         let explain = |error| errors::explain(&config.label, &error);
         let mut link = SqlConnection::open(&config.target, config.session_setup()).await.map_err(explain)?;
+        let dialect = with_timeout((config.dialect.of_server)(&mut link)).await.map_err(explain)?;
+        let config = config.with_dialect(dialect);
+        let explain = |error| errors::explain(&config.label, &error);
         config.inspect(&mut link).await?;
         layout::registry_layout(&config).prepare(&mut link).await?;
         let server = config.inspect(&mut link).await?;
@@ -86,6 +96,7 @@ impl Sql {
                 config.label
             ))
         })?;
+        with_timeout(layout::pass_restart(&mut link, &config)).await.map_err(explain)?;
         let generation =
             with_timeout(layout::record_server(&mut link, &config, &identity)).await.map_err(explain)?;
         let facts = EngineFacts {

@@ -8,8 +8,8 @@ use evenkeel_core::time::Millis;
 use sqlx::Error;
 
 use super::connection::SqlAnswer;
-use super::dialect::TableNames;
-use super::late::{self, RevisionSpelling};
+use super::dialect::{OrderStatements, RevisionSequence};
+use super::late::RevisionSpelling;
 use super::snapshot::{FoundOrder, HotGate, SqlSnapshot, number};
 use super::state::{EntryHead, KeyState, SqlState};
 use super::statement::{SqlArg, pieces};
@@ -53,10 +53,12 @@ impl SqlSnapshot<'_> {
         self.forget_oldest(state).await.map_err(CommitError::Before)?;
         state.meta.changes += i64::try_from(state.changed.len()).unwrap_or(i64::MAX);
         let mut texts = Vec::new();
+        let order = &self.config.tables.order;
         let closes = gate == HotGate::Late && state.meta.revision != found.meta.revision;
-        let spelling = match closes {
-            true => RevisionSpelling::Behind(found.meta.revision),
-            false => RevisionSpelling::Known,
+        let sequence = order.sequence.as_ref().filter(|_| closes);
+        let spelling = match sequence {
+            Some(_) => RevisionSpelling::Behind(found.meta.revision),
+            None => RevisionSpelling::Known,
         };
         self.write_leases(state, &mut texts);
         self.write_entries(state, spelling, &mut texts).await.map_err(CommitError::Before)?;
@@ -66,8 +68,8 @@ impl SqlSnapshot<'_> {
             texts.push(format!("SELECT min(ends), min(ttl) FROM {}", self.config.tables.lease));
         }
         texts.push("COMMIT".into());
-        if closes {
-            let base = self.late_base(texts).await?;
+        if let Some(sequence) = sequence {
+            let base = self.late_base(order, sequence, texts).await?;
             return self.ends(base.1, wants_next_end, state.now).map(|ends| (Some(base.0), ends));
         }
         let last = self.send(texts).await?;
@@ -75,11 +77,14 @@ impl SqlSnapshot<'_> {
     }
 
     /// Closes the gate, writes and commits as one request. Returns the last revision before, which the new ones follow.
-    async fn late_base(&mut self, texts: Vec<String>) -> Result<(Revision, Option<SqlAnswer>), CommitError> {
-        let TableNames { meta, order, .. } = &self.config.tables;
-        let begin = format!("{}{}", order.close_gate, late::keep_base(meta, &order.position));
+    async fn late_base(
+        &mut self,
+        order: &OrderStatements,
+        sequence: &RevisionSequence,
+        texts: Vec<String>,
+    ) -> Result<(Revision, Option<SqlAnswer>), CommitError> {
         let count = texts.len();
-        let request = format!("{begin}; {}", texts.join("; "));
+        let request = format!("{}{}{}", order.close_gate, sequence.keep_base, texts.join("; "));
         let mut answers = self.connection.ask_all(&request).await.map_err(|(done, error)| {
             // Before: the gate and the base.
             match done < count + 1 && error.as_database_error().is_some() {
@@ -156,7 +161,7 @@ impl SqlSnapshot<'_> {
             texts.push(save.into_text());
             return;
         }
-        let revision = spelling.spell(meta.revision);
+        let revision = self.sql("").with(spelling.argument(meta.revision)).into_text();
         save = save.then(", revision = ").then(&revision);
         let payload = format!("({revision})::text");
         let is_urgent = state.entries.iter().any(|(key, known)| known.touched && key.is_urgent());
@@ -170,7 +175,7 @@ impl SqlSnapshot<'_> {
         }
         texts.push(save.into_text());
         if let Some(sequence) = &self.config.tables.order.sequence {
-            texts.push(format!("SELECT setval('{sequence}', {revision})"));
+            texts.push(sequence.move_on(&revision));
         }
     }
 

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::connection::{SqlConnection, SqlTarget, timeout_error};
 use super::dialect::{RegistryDialect, SqlServerInfo, TableNames};
-use super::errors;
+use super::{errors, layout};
 use crate::url::EngineUrl;
 use crate::{RegistryError, fits};
 
@@ -37,6 +37,7 @@ pub(crate) struct SqlConfig {
     pub(super) tables: TableNames,
     /// What it is, and its URL without secrets.
     pub(super) label: String,
+    session: SqlSession,
     /// Whether it has a second connection, on which the server notifies it.
     pub(super) listens: bool,
 }
@@ -109,13 +110,15 @@ impl SqlConfig {
         namespace: &str,
         session: SqlSession,
     ) -> Self {
-        let mut tables = TableNames::new(dialect, namespace);
-        let is_own = session == SqlSession::Own;
-        if is_own {
-            tables.order.prepare.clear();
-        }
-        let listens = is_own && dialect.notify.is_some();
-        Self { dialect, target, tables, label: url.label(), listens }
+        let tables = TableNames::new(dialect, namespace, session);
+        let listens = session == SqlSession::Own && dialect.notify.is_some();
+        Self { dialect, target, tables, label: url.label(), session, listens }
+    }
+
+    /// The same with the dialect of the server that has answered.
+    pub(super) fn with_dialect(self, dialect: &'static RegistryDialect) -> Self {
+        let tables = TableNames::new(dialect, &self.tables.namespace, self.session);
+        Self { dialect, tables, ..self }
     }
 
     /// The first statements of a connection.
@@ -163,6 +166,8 @@ impl SqlConfig {
                     self.label, server.weakness
                 )));
             }
+            let passed = layout::pass_restart(&mut link, self).await;
+            passed.map_err(|error| errors::explain(&self.label, &error))?;
             Ok(link)
         };
         let late = |_| Err(errors::explain(&self.label, &timeout_error("no connection", PATIENCE)));

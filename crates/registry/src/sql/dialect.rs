@@ -2,6 +2,7 @@
 
 use evenkeel_core::registry::DurabilityClass;
 
+use super::config::SqlSession;
 use super::connection::SqlConnection;
 use super::statement::{SqlDialect, SqlStatement};
 use crate::BoxFuture;
@@ -19,6 +20,9 @@ pub(crate) struct RegistryDialect {
     pub(crate) isolation: &'static str,
     /// Around several readings of one snapshot, where the gate is not enough.
     pub(crate) snapshot: Option<(&'static str, &'static str)>,
+    /// Finds the dialect of the server that answers, where several kinds of server have one scheme.
+    pub(crate) of_server:
+        for<'l> fn(&'l mut SqlConnection) -> BoxFuture<'l, Result<&'static RegistryDialect, sqlx::Error>>,
     /// The type of a short text, and the options after the counter's table.
     pub(crate) identity: &'static str,
     pub(crate) table: &'static str,
@@ -68,11 +72,49 @@ pub(crate) struct OrderStatements {
     pub(crate) close_gate: String,
     /// Waits until no ordered writer changes entries, and lets none begin.
     pub(crate) pass_gate: String,
+    /// Around a reading behind the gate, where a request of several statements is not one transaction by itself.
+    pub(crate) reading: (&'static str, &'static str),
     /// The last revision that was given, where the counter's table is `m`. Behind the open gate others may not have
     /// written theirs yet.
     pub(crate) position: String,
     /// The sequence that gives the revisions, if the counter's row does not.
-    pub(crate) sequence: Option<String>,
+    pub(crate) sequence: Option<RevisionSequence>,
+    /// A table that is empty when the server has started, where a crash may take back revisions that it has shown.
+    pub(crate) running: Option<String>,
+}
+
+/// The sequence of a registry's revisions. It is not rolled back, and the server logs it ahead of what used it.
+#[derive(Clone, Debug)]
+pub(crate) struct RevisionSequence {
+    /// An expression for the next revision.
+    pub(crate) draw: String,
+    /// A statement that moves it on to a revision, before and behind an expression for that.
+    pub(crate) move_on: (String, String),
+    /// A statement that keeps the last revision that was given as the transaction's base, and returns it.
+    pub(crate) keep_base: String,
+    /// The form of a request of hot transactions.
+    pub(crate) hot: HotForm,
+}
+
+impl RevisionSequence {
+    /// Moves it on, never back.
+    pub(super) fn move_on(&self, revision: &str) -> String {
+        let (before, behind) = &self.move_on;
+        format!("{before}{revision}{behind}")
+    }
+}
+
+/// The forms of a request of hot transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(all(feature = "mysql", feature = "postgres")),
+    expect(dead_code, reason = "each is of one server")
+)]
+pub(crate) enum HotForm {
+    /// One statement checks and writes all of them, and says which were made.
+    Together,
+    /// One statement checks, and one writes each.
+    Each,
 }
 
 /// The names of one registry's tables, quoted.
@@ -95,8 +137,8 @@ pub(crate) struct TableNames {
 }
 
 impl TableNames {
-    /// The names for a namespace, whose letters are safe.
-    pub(crate) fn new(dialect: &RegistryDialect, namespace: &str) -> Self {
+    /// The names for a namespace, whose letters are safe, and the statements for such a session.
+    pub(super) fn new(dialect: &RegistryDialect, namespace: &str, session: SqlSession) -> Self {
         let name = |what: &str| format!("{0}{namespace}_{what}{0}", dialect.sql.quote);
         let names = Self {
             meta: name("meta"),
@@ -109,7 +151,11 @@ impl TableNames {
             channel: format!("{namespace}_revision"),
             order: OrderStatements::default(),
         };
-        Self { order: (dialect.order)(&names), ..names }
+        let mut order = (dialect.order)(&names);
+        if session == SqlSession::Own {
+            order.prepare.clear();
+        }
+        Self { order, ..names }
     }
 }
 

@@ -9,7 +9,7 @@
 use evenkeel_core::registry::Revision;
 
 use super::state::{SqlReply, SqlState, SqlTxnResult};
-use super::statement::{BASE, SqlArg};
+use super::statement::SqlArg;
 
 /// The most entries that are written like this: each revision is a small expression.
 const ENTRIES_MAX: usize = 64;
@@ -35,18 +35,6 @@ impl RevisionSpelling {
             _ => SqlArg::Int(revision.0.cast_signed()),
         }
     }
-
-    pub(super) fn spell(self, revision: Revision) -> String {
-        match self.argument(revision) {
-            SqlArg::BehindBase(distance) => format!("current_setting('{BASE}')::bigint + {distance}"),
-            _ => revision.to_string(),
-        }
-    }
-}
-
-/// Sets the base, and returns it.
-pub(super) fn keep_base(meta: &str, position: &str) -> String {
-    format!("SELECT set_config('{BASE}', ({position})::text, true)::bigint FROM {meta} m")
 }
 
 /// Whether a group's results can be written like this.

@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
+use evenkeel_core::registry::Revision;
 use sqlx::Error;
 
 use super::config::SqlConfig;
 use super::connection::SqlConnection;
-use super::dialect::TableNames;
+use super::dialect::{OrderStatements, TableNames};
 use super::errors;
 use super::statement::{SqlArg, SqlDialect, SqlStatement};
 use crate::RegistryError;
@@ -157,15 +158,13 @@ pub(super) async fn record_server(
         // At the very first there is nothing to lose.
         generation += i64::from(!known.is_empty());
         // What was restored table by table may have a sequence of another moment.
-        if let Some(sequence) = config.tables.order.sequence.as_deref().filter(|_| !known.is_empty()) {
+        if let Some(sequence) = config.tables.order.sequence.as_ref().filter(|_| !known.is_empty()) {
             let TableNames { meta, entry, order, .. } = &config.tables;
             link.execute_text(&order.close_gate).await?;
             let newest = format!("(SELECT coalesce(max(revision), 0) FROM {entry})");
-            link.execute_text(&format!(
-                "SELECT setval('{sequence}', GREATEST({}, {newest}, 1)) FROM {meta} m",
-                order.position
-            ))
-            .await?;
+            let newest = format!("SELECT GREATEST({}, {newest}, 1) FROM {meta} m", order.position);
+            let newest = link.ask_one(SqlStatement::new(dialect, newest)).await?.revision(0)?;
+            link.execute_text(&sequence.move_on(&newest.to_string())).await?;
         }
         let save = SqlStatement::new(dialect, "UPDATE ").then(meta).then(" SET generation = ");
         let save = save.with(SqlArg::Int(generation)).then(", server = ").with(SqlArg::Text(identity));
@@ -175,6 +174,37 @@ pub(super) async fn record_server(
     Ok(u16::try_from(generation).unwrap_or(u16::MAX))
 }
 
+/// How far the order moves on when the server has started: further than all revisions that a crash can have taken back.
+const LEAP: u64 = 1 << 20;
+
+/// Moves the order on, once for each start of the server, where a crash may take back revisions that it has shown. So none
+/// of them is given again, and every listener lists again. To be called on each new connection, before anything else is
+/// read or written on it.
+pub(super) async fn pass_restart(link: &mut SqlConnection, config: &SqlConfig) -> Result<(), Error> {
+    let TableNames { meta, order, .. } = &config.tables;
+    let Some((running, sequence)) = order.running.as_ref().zip(order.sequence.as_ref()) else {
+        return Ok(());
+    };
+    let sql = |text: String| SqlStatement::new(config.dialect, text);
+    let known = format!("SELECT count(*) FROM {running}");
+    if link.ask_one(sql(known.clone())).await?.int(0)? != 0 {
+        return Ok(());
+    }
+    let begin = format!("{}; {}{}", config.dialect.begin, order.queue, order.close_gate);
+    let found = format!("{begin}SELECT {}, ({known}) FROM {meta} m", order.position);
+    let found = link.ask_one(sql(found)).await?;
+    let shown = found.revision(0)?;
+    if found.int(1)? == 0 {
+        if shown > Revision(0) {
+            let leap = Revision(shown.0 + LEAP);
+            let forget = format!("UPDATE {meta} SET forgotten = {leap}");
+            link.execute_text(&format!("{}; {forget}", sequence.move_on(&leap.to_string()))).await?;
+        }
+        return link.execute_text(&format!("COMMIT; INSERT IGNORE INTO {running} VALUES (1)")).await;
+    }
+    link.execute_text("ROLLBACK").await
+}
+
 /// Raises the generation above one in which the server was rolled back, for the next connection.
 pub(super) async fn raise_generation(
     link: &mut SqlConnection,
@@ -182,10 +212,10 @@ pub(super) async fn raise_generation(
     lost: u16,
 ) -> Result<(), Error> {
     let TableNames { meta, order, .. } = &config.tables;
+    let OrderStatements { prepare, queue, close_gate, .. } = order;
     // No hot transaction of the earlier generation may still go on.
-    let update = SqlStatement::new(config.dialect, format!("{}{}", order.queue, order.close_gate));
-    let update = update.then("UPDATE ").then(meta);
-    let update =
-        update.then(" SET generation = GREATEST(generation, ").with(SqlArg::Int(i64::from(lost) + 1));
-    link.tell(update.then(")")).await.map(drop)
+    let begin = format!("{}; {prepare}{queue}{close_gate}UPDATE {meta}", config.dialect.begin);
+    let update = SqlStatement::new(config.dialect, begin).then(" SET generation = GREATEST(generation, ");
+    let update = update.with(SqlArg::Int(i64::from(lost) + 1)).then("); COMMIT");
+    link.tell(update).await.map(drop)
 }

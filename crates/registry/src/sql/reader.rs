@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::config::{OrderSeen, PATIENCE, SqlConfig, SqlServerIdentity, storable, with_timeout as within};
-use super::connection::{SqlConnection, timeout_error};
-use super::dialect::{OrderStatements, TableNames};
+use super::connection::{SqlAnswer, SqlConnection, timeout_error};
+use super::dialect::TableNames;
 use super::errors::{self, SqlRemedy};
 use super::statement::{SqlArg, SqlStatement};
 use crate::feed::ChangeLog;
@@ -36,7 +36,7 @@ pub(super) type SqlLine = Mutex<Option<SqlConnection>>;
 enum ReadQuery {
     /// A page of a listing, behind a key.
     Page(Option<Key>),
-    /// The last ordered revision.
+    /// The last ordered revision, or a later one without changes in between.
     Ordered,
     Read(Vec<Key>),
     Changes(Revision),
@@ -172,13 +172,9 @@ impl SqlReaders {
                 select.any_of(keys).into_text()
             })
             .collect();
-        let several = self.config.dialect.snapshot.filter(|_| questions.len() > 1);
-        let (begin, end) = several.unwrap_or_default();
-        let request = format!("{begin}{}{gate}{}{end}", order.prepare, questions.join("; "));
-        let answers = link.ask_all(&request).await.map_err(|(_, error)| error)?;
         let (mut found, mut revision): (BTreeMap<Key, Entry>, _) = (BTreeMap::new(), Revision(0));
-        let skipped = answers.len().saturating_sub(questions.len() + usize::from(several.is_some()));
-        for row in answers.into_iter().skip(skipped).take(questions.len()).flat_map(|answer| answer.rows) {
+        let answers = self.ask_behind(gate, &questions, link).await?;
+        for row in answers.into_iter().flat_map(|answer| answer.rows) {
             revision = revision.max(row.revision(0)?);
             if row.optional_int(2)?.is_some() {
                 found.insert(row.key(1)?, row.entry(2)?);
@@ -188,6 +184,23 @@ impl SqlReaders {
         Ok(ChangeBatch { changes: keys.iter().map(change).collect(), revision })
     }
 
+    /// Asks behind the gate, in one transaction of the server.
+    async fn ask_behind(
+        &self,
+        gate: &str,
+        questions: &[String],
+        link: &mut SqlConnection,
+    ) -> Result<Vec<SqlAnswer>, Error> {
+        let order = &self.config.tables.order;
+        let several = self.config.dialect.snapshot.filter(|_| questions.len() > 1);
+        let (begin, end) = several.unwrap_or(order.reading);
+        let request = format!("{begin}{}{gate}{}{end}", order.prepare, questions.join("; "));
+        let mut answers = link.ask_all(&request).await.map_err(|(_, error)| error)?;
+        answers.truncate(answers.len().saturating_sub(usize::from(!end.is_empty())));
+        answers.drain(..answers.len().saturating_sub(questions.len()));
+        Ok(answers)
+    }
+
     /// The changed keys, each once, as they are in the snapshot, and each deletion.
     async fn changes_on(
         &self,
@@ -195,8 +208,7 @@ impl SqlReaders {
         after: Revision,
     ) -> Result<Option<ChangeBatch>, Error> {
         let tables = &self.config.tables;
-        let OrderStatements { prepare, pass_gate, position, .. } = &tables.order;
-        let mut select = self.sql(prepare).then(pass_gate).then("SELECT ").then(position);
+        let mut select = self.sql("SELECT ").then(&tables.order.position);
         select = select
             .then(", m.forgotten, c.revision, c.k, c.gone, e.revision, e.born, ")
             .then("e.owner, e.value FROM ")
@@ -206,7 +218,8 @@ impl SqlReaders {
         select = select.then(" c ON c.revision > ").number(after.0).then(" LEFT JOIN ").then(&tables.entry);
         // For an entry that changed repeatedly only the last row is joined.
         select = select.then(" e ON e.k = c.k AND e.revision = c.revision ORDER BY c.revision, c.k");
-        let rows = link.ask(select).await?;
+        let answers = self.ask_behind(&tables.order.pass_gate, &[select.into_text()], link).await?;
+        let rows = answers.into_iter().next().unwrap_or_default().rows;
         let first = rows.first().ok_or(Error::RowNotFound)?;
         let (revision, forgotten) = (first.revision(0)?, first.revision(1)?);
         if after < forgotten || revision < after {
@@ -235,8 +248,10 @@ impl SqlReaders {
     }
 
     async fn ordered_on(&self, link: &mut SqlConnection) -> Result<ChangeBatch, Error> {
-        let select = self.sql("SELECT revision FROM ").then(&self.config.tables.meta);
-        Ok(ChangeBatch { changes: Vec::new(), revision: link.ask_one(select).await?.revision(0)? })
+        let select = self.sql("SELECT revision, forgotten FROM ").then(&self.config.tables.meta);
+        let row = link.ask_one(select).await?;
+        // What was forgotten last may be ahead, without a change in between.
+        Ok(ChangeBatch { changes: Vec::new(), revision: row.revision(0)?.max(row.revision(1)?) })
     }
 
     fn sql<'a>(&self, text: &str) -> SqlStatement<'a> {

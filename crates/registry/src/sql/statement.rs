@@ -28,7 +28,7 @@ pub enum SqlArg<'a> {
     Text(&'a str),
     /// Bytes.
     Bytes(&'a [u8]),
-    /// An integer behind one that the transaction has set at PostgreSQL. Only as text.
+    /// An integer behind the base that the transaction has kept. Only as text.
     BehindBase(i64),
 }
 
@@ -146,8 +146,9 @@ impl<'a> SqlStatement<'a> {
     }
 }
 
-/// The transaction's own setting of [`SqlArg::BehindBase`].
-pub(super) const BASE: &str = "evenkeel.base";
+/// The base of [`SqlArg::BehindBase`]: a setting of PostgreSQL's transaction, and a variable of MariaDB's session.
+pub(crate) const BASE_SETTING: &str = "evenkeel.base";
+pub(crate) const BASE_VARIABLE: &str = "@evenkeel_base";
 
 /// Appends an argument as a literal that means the same under every setting of a server.
 fn spell(text: &mut String, arg: &SqlArg<'_>, is_postgres: bool) {
@@ -159,8 +160,11 @@ fn spell(text: &mut String, arg: &SqlArg<'_>, is_postgres: bool) {
         (SqlArg::Int(number) | SqlArg::Maybe(Some(number)), false) => {
             let _ = write!(text, "({number})");
         }
-        (SqlArg::BehindBase(number), _) => {
-            let _ = write!(text, "(current_setting('{BASE}')::bigint + {number})");
+        (SqlArg::BehindBase(number), true) => {
+            let _ = write!(text, "(current_setting('{BASE_SETTING}')::bigint + {number})");
+        }
+        (SqlArg::BehindBase(number), false) => {
+            let _ = write!(text, "({BASE_VARIABLE} + {number})");
         }
         (SqlArg::Maybe(None), true) => text.push_str("NULL::bigint"),
         (SqlArg::Maybe(None), false) => text.push_str("NULL"),

@@ -155,15 +155,21 @@ impl SqlWriter {
     /// Makes the hot transactions of a group that has no others. Returns what is left for an ordered transaction, which
     /// also opens connections, waits for locks again and says why something is refused.
     async fn serve_hot(&mut self, group: Vec<WriteRequest>) -> Option<Vec<WriteRequest>> {
-        if self.failure.is_some() || self.config.tables.order.sequence.is_none() {
+        let config = self.config.clone();
+        let Some(sequence) = config.tables.order.sequence.as_ref().filter(|_| self.failure.is_none()) else {
             return Some(group);
-        }
-        let Some(hot) = HotGroup::of(&group, &self.limits) else { return Some(group) };
-        let request = hot.request(&self.config, &self.known(), self.limits.facts.generation);
+        };
+        let Some(hot) = HotGroup::of(&group, sequence, &self.limits) else { return Some(group) };
+        let request = hot.request(&config, &self.known(), self.limits.facts.generation);
         let Some(link) = &mut self.connection else { return Some(group) };
-        let made = match tokio::time::timeout(PATIENCE, link.ask_all(&request)).await {
+        let made = match tokio::time::timeout(PATIENCE, link.ask_all(&request.text)).await {
             Ok(Ok(answers)) => hot.made(answers),
-            Ok(Err((_, error))) if errors::is_rolled_back(&error) => return Some(group),
+            Ok(Err((done, error))) if request.is_undone(done, &error) => {
+                if !self.roll_back().await {
+                    self.connection = None;
+                }
+                return Some(group);
+            }
             Ok(Err((_, error))) => Err(error),
             Err(_) => Err(timeout_error("no answer", PATIENCE)),
         };
