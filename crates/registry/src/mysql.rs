@@ -94,7 +94,7 @@ impl MySql {
     /// Deletes the tables and all that is in them.
     pub(crate) async fn erase(url: &EngineUrl) -> Result<(), RegistryError> {
         let (target, namespace) = target(url)?;
-        Sql::erase(&SqlConfig::new(&DIALECT, target, url, namespace, SqlSession::Own)).await
+        Sql::erase(SqlConfig::new(&MYSQL, target, url, namespace, SqlSession::Own)).await
     }
 }
 
@@ -201,6 +201,10 @@ fn order(tables: &TableNames) -> OrderStatements {
             hot: HotForm::Each,
         }),
         position,
+        remove: vec![
+            format!("DROP TABLE IF EXISTS {gate}, {}", running(tables)),
+            format!("DROP SEQUENCE IF EXISTS {sequence}"),
+        ],
         running: Some(running(tables)),
     }
 }

@@ -73,7 +73,7 @@ impl Postgres {
 
     /// Deletes the tables and all that is in them.
     pub(crate) async fn erase(url: &EngineUrl) -> Result<(), RegistryError> {
-        Sql::erase(&config(url)?).await
+        Sql::erase(config(url)?).await
     }
 }
 
@@ -203,6 +203,7 @@ fn order(tables: &TableNames) -> OrderStatements {
             hot: HotForm::Together,
         }),
         position,
+        remove: vec![format!("DROP SEQUENCE IF EXISTS {sequence}")],
         running: None,
     }
 }

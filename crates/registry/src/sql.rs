@@ -76,8 +76,9 @@ impl Sql {
     }
 
     /// Deletes the tables and all that is in them.
-    pub(crate) async fn erase(config: &SqlConfig) -> Result<(), RegistryError> {
-        erase::erase(config).await.map_err(|error| errors::explain(&config.label, &error))
+    pub(crate) async fn erase(config: SqlConfig) -> Result<(), RegistryError> {
+        let label = config.label.clone();
+        erase::erase(config).await.map_err(|error| errors::explain(&label, &error))
     }
 
     /// Connects, creates or updates the tables, and starts the writer.

@@ -79,6 +79,8 @@ pub(crate) struct OrderStatements {
     pub(crate) position: String,
     /// The sequence that gives the revisions, if the counter's row does not.
     pub(crate) sequence: Option<RevisionSequence>,
+    /// Statements that remove what keeping the order needs beside the registry's tables.
+    pub(crate) remove: Vec<String>,
     /// A table that is empty when the server has started, where a crash may take back revisions that it has shown.
     pub(crate) running: Option<String>,
 }
