@@ -20,6 +20,7 @@ mod late;
 mod layout;
 mod listener;
 mod reader;
+mod restart;
 mod snapshot;
 mod state;
 mod statement;
@@ -39,11 +40,11 @@ use crate::health::HealthReport;
 use crate::queue::WriterHandle;
 use crate::{BoxFuture, Registry, RegistryError};
 use clock_step::ClockObservation;
+pub(crate) use config::SqlConfig;
 use config::{BYTES_MAX, NOTICE_PUSHED, OrderSeen, POLL, SqlLimits, SqlServerIdentity, with_timeout};
-pub(crate) use config::{SqlConfig, SqlSession};
 pub use connection::{SqlConnection, SqlResult, SqlRow, SqlTarget, timeout_error};
 pub(crate) use dialect::{
-    HotForm, OrderStatements, RegistryDialect, RevisionSequence, SqlServerInfo, TableNames,
+    HotForm, OrderStatements, RegistryDialect, RevisionSequence, SqlServerInfo, SqlSession, TableNames,
 };
 pub use errors::explain;
 pub use layout::TableLayout;
@@ -97,7 +98,9 @@ impl Sql {
                 config.label
             ))
         })?;
-        with_timeout(layout::pass_restart(&mut link, &config)).await.map_err(explain)?;
+        with_timeout(restart::pass_restart(&mut link, config.dialect, &config.tables))
+            .await
+            .map_err(explain)?;
         let generation =
             with_timeout(layout::record_server(&mut link, &config, &identity)).await.map_err(explain)?;
         let facts = EngineFacts {

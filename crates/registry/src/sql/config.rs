@@ -9,8 +9,9 @@ use evenkeel_core::time::Millis;
 use tokio::sync::watch;
 
 use super::connection::{SqlConnection, SqlTarget, timeout_error};
-use super::dialect::{RegistryDialect, SqlServerInfo, TableNames};
-use super::{errors, layout};
+use super::dialect::{RegistryDialect, SqlServerInfo, SqlSession, TableNames};
+use super::errors;
+use super::restart::pass_restart;
 use crate::url::EngineUrl;
 use crate::{RegistryError, fits};
 
@@ -40,15 +41,6 @@ pub(crate) struct SqlConfig {
     session: SqlSession,
     /// Whether it has a second connection, on which the server notifies it.
     pub(super) listens: bool,
-}
-
-/// Whether a registry's connection is its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SqlSession {
-    /// What is set in it stays, and another one listens if the server can notify.
-    Own,
-    /// A pooler may pass on each transaction by another connection of the server, so nothing may stay.
-    Pooled,
 }
 
 /// How far this process has seen the order come.
@@ -166,7 +158,7 @@ impl SqlConfig {
                     self.label, server.weakness
                 )));
             }
-            let passed = layout::pass_restart(&mut link, self).await;
+            let passed = pass_restart(&mut link, self.dialect, &self.tables).await;
             passed.map_err(|error| errors::explain(&self.label, &error))?;
             Ok(link)
         };

@@ -2,7 +2,6 @@
 
 use evenkeel_core::registry::DurabilityClass;
 
-use super::config::SqlSession;
 use super::connection::SqlConnection;
 use super::statement::{SqlDialect, SqlStatement};
 use crate::BoxFuture;
@@ -117,6 +116,15 @@ pub(crate) enum HotForm {
     Together,
     /// One statement checks, and one writes each.
     Each,
+}
+
+/// Whether a registry's connection is its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SqlSession {
+    /// What is set in it stays, and another one listens if the server can notify.
+    Own,
+    /// A pooler may pass on each transaction by another connection of the server, so nothing may stay.
+    Pooled,
 }
 
 /// The names of one registry's tables, quoted.

@@ -50,68 +50,31 @@
 //! that was shown is behind it in the log, so nothing that was answered rests on what is lost. What is lost was never
 //! answered. But its revisions must not be given to anything else: a node that has seen the lost entry would take the
 //! new one for it, and a feed that is ahead would pass over changes. So the first node that connects after a start of the
-//! server moves the sequence far on and lets all listeners list again (`layout::pass_restart`). It leaves the last *ordered*
+//! server moves the sequence far on and lets all listeners list again ([`restart`](super::restart)). It leaves the last *ordered*
 //! revision and the entries as they are: these show a restore as before.
 
 mod each;
 mod together;
+mod txn;
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Guard, Revision, Txn, TxnOutcome, Value, Write};
+use evenkeel_core::registry::{Revision, TxnOutcome};
 use sqlx::Error;
 
 use super::commit::HEAVY;
 use super::config::{SqlConfig, SqlLimits};
 use super::connection::SqlAnswer;
 use super::dialect::{HotForm, RevisionSequence};
-use super::errors::{self, SqlRemedy};
 use super::group::KnownRevisions;
 use crate::queue::WriteRequest;
+pub(super) use txn::HotRequest;
+use txn::HotTxn;
 
 /// The transactions of a group, all of them hot, none naming an entry that another one writes.
 pub(super) struct HotGroup<'a> {
     txns: Vec<HotTxn<'a>>,
     sequence: &'a RevisionSequence,
 }
-
-struct HotTxn<'a> {
-    /// The number of its call in the group, from 0.
-    call: usize,
-    key: &'a Key,
-    value: &'a Value,
-    /// The revision of the entry that it replaces; 0 where it creates one.
-    replaces: i64,
-    /// The guards on other entries.
-    guards: Vec<ColdGuard<'a>>,
-}
-
-/// A guard on a cold entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct ColdGuard<'a> {
-    key: &'a Key,
-    kind: i64,
-    number: i64,
-}
-
-/// A group's request.
-pub(super) struct HotRequest {
-    pub(super) text: String,
-    /// How many statements are before the one that commits, where the request names it.
-    before_commit: usize,
-}
-
-impl HotRequest {
-    /// Whether the server has said that it made nothing, with an error behind so many answers. Its connection is good.
-    pub(super) fn is_undone(&self, answers: usize, error: &Error) -> bool {
-        let commits = answers >= self.before_commit;
-        errors::is_rolled_back(error) && (!commits || errors::remedy(error) == SqlRemedy::Retry)
-    }
-}
-
-const PRESENT: i64 = 0;
-const ABSENT: i64 = 1;
-const AT: i64 = 2;
-const BORN: i64 = 3;
 
 impl<'a> HotGroup<'a> {
     /// The group as hot transactions; `None` if one of them is not, or two of them meet.
@@ -171,37 +134,6 @@ fn condition(config: &SqlConfig, known: &KnownRevisions, generation: u16) -> Str
         known.hot_now(config),
         known.hot_then()
     )
-}
-
-impl<'a> HotTxn<'a> {
-    fn of(call: usize, txn: &'a Txn) -> Option<Self> {
-        let [Write::Put { key, value, owner: None }] = &txn.writes[..] else { return None };
-        if key.is_cold() {
-            return None;
-        }
-        let (mut replaces, mut guards) = (None, Vec::new());
-        for guard in &txn.guards {
-            match guard {
-                Guard::Absent(own) if own == key && replaces.is_none() => replaces = Some(0),
-                Guard::At(own, at) if own == key && replaces.is_none() && at.0 != 0 => {
-                    replaces = Some(at.0.cast_signed());
-                }
-                _ => guards.push(cold_guard(guard)?),
-            }
-        }
-        Some(Self { call, key, value, replaces: replaces?, guards })
-    }
-}
-
-fn cold_guard(guard: &Guard) -> Option<ColdGuard<'_>> {
-    let (key, kind, number) = match guard {
-        Guard::Present(key) => (key, PRESENT, 0),
-        Guard::Absent(key) => (key, ABSENT, 0),
-        Guard::At(key, revision) => (key, AT, revision.0),
-        Guard::Born(key, born) => (key, BORN, born.0),
-        Guard::Open(_) => return None,
-    };
-    key.is_cold().then_some(ColdGuard { key, kind, number: number.cast_signed() })
 }
 
 /// Answers what was made, and returns the requests of the rest.

@@ -3,7 +3,7 @@
 use evenkeel_core::registry::Revision;
 use sqlx::Error;
 
-use super::{ABSENT, AT, HotRequest, HotTxn, PRESENT};
+use super::txn::{ABSENT, AT, HotRequest, HotTxn, PRESENT};
 use crate::sql::config::SqlConfig;
 use crate::sql::connection::SqlAnswer;
 use crate::sql::dialect::{RevisionSequence, TableNames};
