@@ -1,3 +1,5 @@
+//! What job files mean in each format, and where mistakes are found.
+
 use super::*;
 
 fn mistake(language: TextFormat, text: &str) -> String {

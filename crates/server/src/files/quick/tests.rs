@@ -1,3 +1,5 @@
+//! Files that are read in parts mean what they mean as a whole.
+
 use super::*;
 use crate::files::{FileText, both};
 
