@@ -37,7 +37,8 @@ impl<'a> DeclaredTexts<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct ValidTexts {
     hash: RandomState,
-    /// Their hashes, under a key that nobody knows: that two texts have the same is not to be expected, nor to be made.
+    /// Their hashes, under a key that this process made at random: two texts with the same one are not to be expected, and no
+    /// caller can make them.
     seen: Mutex<HashSet<u64>>,
 }
 

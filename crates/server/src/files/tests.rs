@@ -1,4 +1,4 @@
-//! What files declare, and what is said of their mistakes.
+//! What job files mean in each format, and where mistakes are found.
 
 use super::*;
 

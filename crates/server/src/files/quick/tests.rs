@@ -1,4 +1,4 @@
-//! A file that is checked job by job declares what it does as one document.
+//! Files that are read in parts mean what they mean as a whole.
 
 use super::*;
 use crate::files::{FileText, both};
