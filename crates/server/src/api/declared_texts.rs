@@ -1,6 +1,6 @@
 //! Declarations that say what the registry has already, found by their texts: most of what is applied again is unchanged.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 
@@ -39,7 +39,7 @@ pub(crate) struct ValidTexts {
     hash: RandomState,
     /// Their hashes, under a key that this process made at random: two texts with the same one are not to be expected, and no
     /// caller can make them.
-    seen: Mutex<HashSet<u64>>,
+    seen: Mutex<BTreeSet<u64>>,
 }
 
 impl ValidTexts {
@@ -48,7 +48,7 @@ impl ValidTexts {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         for text in &texts.jobs {
             if seen.len() >= TEXTS_MAX {
-                *seen = HashSet::new();
+                *seen = BTreeSet::new();
             }
             seen.insert(self.hash.hash_one(text.get()));
         }
