@@ -25,7 +25,7 @@
 //! - [`audit`]: who requested which change.
 //! - `notify`: sends notifications about the node and its jobs.
 //! - [`diagnose`]: checks a registry. [`backup`]: backs up, restores and migrates registry data.
-//! - [`bench`]: the parts of benchmarks.
+//! - [`mod@bench`]: the parts of benchmarks.
 //! - [`clock`]: the one file that reads time.
 
 pub mod audit;
