@@ -60,6 +60,6 @@ mod tests {
     #[test]
     fn a_node_hangs_after_a_third_of_its_trust_and_not_sooner_than_a_second() {
         let hangs_after = |ttl| promise(Millis::secs(ttl), Millis::ZERO).0 * 3 / 2;
-        assert_eq!((hangs_after(15), hangs_after(9), hangs_after(2)), (3_333, 2_000, 999));
+        assert_eq!((hangs_after(15), hangs_after(9), hangs_after(2)), (3_333, 1_999, 999));
     }
 }
