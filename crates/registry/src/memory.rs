@@ -73,7 +73,7 @@ impl Memory {
         Some(memory)
     }
 
-    /// Takes the name from a registry: whoever uses it now is the last one.
+    /// Takes the name from a registry. What has it open keeps it; the next one to open the name gets another registry.
     pub(crate) fn forget_name(name: &str) {
         NAMED.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }

@@ -8,7 +8,7 @@ use crate::time::{Millis, Mono};
 const MARGIN: i64 = 4;
 /// The answer times are counted in steps of this length.
 const STEP: Millis = Millis(10);
-/// How many steps are told apart. A slower answer counts as this slow.
+/// The number of steps. A slower answer counts in the last one.
 const STEPS: usize = 26;
 /// Answers are counted in periods of this length.
 const PERIOD: Millis = Millis::secs(60);

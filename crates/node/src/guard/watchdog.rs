@@ -119,14 +119,13 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_hangs_unless_a_heartbeat_comes() {
-        let (told_by, told) = std::sync::mpsc::channel();
+        let (started_by, started) = std::sync::mpsc::channel();
         let (release, released) = std::sync::mpsc::channel::<()>();
         let waiting = std::thread::spawn(move || {
-            told_by.send(own_thread()).expect("it is awaited");
-            // Until the sender is dropped.
-            let _ = released.recv();
+            started_by.send(own_thread()).expect("it is awaited");
+            assert!(released.recv().is_err(), "it waits until the sender is dropped");
         });
-        let (process, thread) = told.recv().expect("it says so");
+        let (process, thread) = started.recv().expect("it says so");
         while !ThreadActivity::read(process, thread).is_some_and(|seen| seen.is_idle()) {
             std::thread::yield_now();
         }

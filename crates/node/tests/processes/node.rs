@@ -110,7 +110,7 @@ impl NodeProcess {
 
     /// Waits until the process has ended; returns the signal that ended it.
     pub(crate) fn wait_for_signal(&mut self) -> Option<i32> {
-        self.process.wait().unwrap().signal()
+        until("the process ends", || self.process.try_wait().unwrap()).signal()
     }
 }
 

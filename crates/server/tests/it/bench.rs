@@ -62,9 +62,9 @@ fn every_fire_is_counted_once_and_nothing_is_left_behind() {
 
 #[test]
 fn a_registry_that_is_named_is_not_touched() {
-    let (temporary, books) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
-    let file = books.path().join("registry.db");
-    std::fs::write(&file, "of somebody else").expect("a file");
+    let (temporary, named) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let file = named.path().join("registry.db");
+    std::fs::write(&file, "of another program").expect("a file");
     let registry = format!("sqlite:{}", file.display());
     let args = ["--registry", &registry, "burst", "--jobs", "20", "-o", "json"];
     let report = report(&bench(temporary.path(), &args));
@@ -74,8 +74,8 @@ fn a_registry_that_is_named_is_not_touched() {
         (&20.into(), &0.into(), &0.into()),
         "{report}"
     );
-    assert_eq!(std::fs::read_to_string(&file).expect("the file"), "of somebody else");
-    assert_eq!((entries(books.path()), entries(temporary.path())), (vec!["registry.db".to_owned()], vec![]));
+    assert_eq!(std::fs::read_to_string(&file).expect("the file"), "of another program");
+    assert_eq!((entries(named.path()), entries(temporary.path())), (vec!["registry.db".to_owned()], vec![]));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn what_cannot_be_measured_is_refused_with_the_fix() {
         assert!(said.contains(says), "{args:?}: {said}");
         assert_eq!(refused.status.code(), Some(2), "{args:?}: {said}");
     }
-    // Nothing listens at a port that nobody may open.
+    // No server listens at port 1.
     let away = bench(folder.path(), &["lateness", "--registry", "redis://127.0.0.1:1/0", "-o", "json"]);
     assert_eq!(away.status.code(), Some(7), "{}", text(&away.stderr));
     assert_eq!(entries(folder.path()), [""; 0]);
