@@ -27,8 +27,14 @@ fn listener(statuses: &[u16]) -> (String, Receiver<Value>) {
     thread::spawn(move || {
         let mut statuses = statuses.into_iter();
         for stream in socket.incoming() {
-            let body = read(stream.unwrap(), statuses.next().unwrap_or(200));
-            if heard.send(body).is_err() {
+            let mut stream = stream.unwrap();
+            let body = read(&stream);
+            // Before the answer: a test that has seen the answer's effect finds the request here.
+            let wanted = heard.send(body).is_ok();
+            let status = statuses.next().unwrap_or(200);
+            let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            stream.write_all(answer.as_bytes()).unwrap();
+            if !wanted {
                 return;
             }
         }
@@ -36,7 +42,7 @@ fn listener(statuses: &[u16]) -> (String, Receiver<Value>) {
     (url, posts)
 }
 
-fn read(stream: TcpStream, status: u16) -> Value {
+fn read(stream: &TcpStream) -> Value {
     let mut reader = BufReader::new(stream);
     let (mut line, mut length, mut json) = (String::new(), 0, false);
     while reader.read_line(&mut line).unwrap() > 2 {
@@ -47,8 +53,6 @@ fn read(stream: TcpStream, status: u16) -> Value {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
-    let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    reader.get_mut().write_all(answer.as_bytes()).unwrap();
     assert!(json, "it says that it is JSON");
     serde_json::from_slice(&body).unwrap()
 }
