@@ -25,24 +25,17 @@ impl Key {
     }
 
     /// Whether every node receives changes of this key. Run states are hot: written at each fire by their owner alone,
-    /// and read only at a takeover.
+    /// and read only at a takeover. So are loads: written by each node once a beat, and read by the planner alone.
     #[must_use]
     pub fn is_cold(&self) -> bool {
-        !self.0.starts_with(HOT_ROOT)
-    }
-
-    /// Whether every node is to learn of a change of this key at once. Loads are published by all nodes at the same
-    /// moment and looked at once a beat: they may come with the next change, or with the next look for changes.
-    #[must_use]
-    pub fn is_urgent(&self) -> bool {
-        self.is_cold() && !self.0.starts_with(LOAD_ROOT)
+        !HOT_ROOTS.iter().any(|root| self.0.starts_with(root))
     }
 
     /// Whether the entry is deleted some time after its member: the run states of a sharded job are. Other entries
     /// without a lease stay for ever.
     #[must_use]
     pub fn is_of_a_member(&self) -> bool {
-        let run_state = self.0.strip_prefix(HOT_ROOT);
+        let run_state = self.0.strip_prefix(RUN_ROOT);
         run_state.is_some_and(|rest| !rest.ends_with("/claim") && !rest.ends_with("/plan"))
     }
 }
@@ -53,10 +46,12 @@ impl fmt::Display for Key {
     }
 }
 
-/// The prefix of the keys of hot entries, and of no others.
-pub const HOT_ROOT: &str = "run/";
+/// The prefixes of the keys of hot entries, and of no others, in their order.
+pub const HOT_ROOTS: [&str; 2] = [LOAD_ROOT, RUN_ROOT];
 /// The prefix of the keys of loads.
 const LOAD_ROOT: &str = "load/";
+/// The prefix of the keys of run states and plans.
+const RUN_ROOT: &str = "run/";
 
 /// Keys that every fire uses are built without the formatting machinery.
 fn spelt(parts: &[&str]) -> Key {
@@ -90,7 +85,7 @@ pub fn triggers(job: &JobName) -> Key {
 /// A claimed job's watermark and open fires. It belongs to the job and passes from owner to owner with the assignment.
 #[must_use]
 pub fn run_state(job: &JobName) -> Key {
-    spelt(&[HOT_ROOT, job.as_str(), "/claim"])
+    spelt(&[RUN_ROOT, job.as_str(), "/claim"])
 }
 
 /// A sharded job's state on one member: the shards it answers for and their runs. Written only by that member,
@@ -103,7 +98,7 @@ pub fn shard_run_state(job: &JobName, member: &Member) -> Key {
 /// The plan of a dispatched job: its planned and running runs.
 #[must_use]
 pub fn plan(job: &JobName) -> Key {
-    spelt(&[HOT_ROOT, job.as_str(), "/plan"])
+    spelt(&[RUN_ROOT, job.as_str(), "/plan"])
 }
 
 /// The node that does an operation in this beat.
@@ -308,8 +303,8 @@ mod tests {
             assert_eq!(parse(&key), Some(parsed), "{key}");
         }
         assert!(!run_state(&job).is_cold() && !plan(&job).is_cold() && assignment(&job).is_cold());
-        assert!(load(&member.node).is_cold() && !load(&member.node).is_urgent() && !plan(&job).is_urgent());
-        assert!(assignment(&job).is_urgent() && node(&member).is_urgent());
+        assert!(!load(&member.node).is_cold() && node(&member).is_cold());
+        assert!(HOT_ROOTS.is_sorted());
     }
 
     #[test]

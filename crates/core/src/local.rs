@@ -218,6 +218,7 @@ impl Local {
 
     /// Ends all reads after a failure: none of those jobs is read again before this moment.
     pub(crate) fn reads_failed(&mut self, again: Mono) {
+        self.reads.put_off_loads(again);
         self.checks.put_off_all(self.reads.end_reading(), again);
     }
 

@@ -15,7 +15,7 @@ use crate::keys::Key;
 use crate::lease::LeaseProof;
 use crate::local::{CommitScope, ItemOutcome, Local, PlacedRun, Waiter};
 use crate::record::RunState;
-use crate::registry::{Guard, Txn, Value};
+use crate::registry::{Guard, Revision, Txn, Value};
 use crate::time::{Millis, Mono, Now, Wall};
 use crate::view::{JobId, JobTerms, JobView, MemberState, View};
 
@@ -51,6 +51,8 @@ pub enum RuleAction {
     Stop(JobId, RunId, StopReason),
     /// Read these run states of this job.
     Read(JobId, Vec<Key>),
+    /// Read the loads of the nodes, for which this job waits.
+    ReadLoads(Option<JobId>),
     /// Hand this verdict to the history.
     Record(Verdict),
     /// Report this event once while it holds.
@@ -207,6 +209,13 @@ impl<'a> RuleContext<'a> {
     /// The moment up to which the registry may have lost writes.
     fn lost(&self) -> Option<Wall> {
         self.view.cluster().value.as_ref()?.lost
+    }
+
+    /// Whether the loads of the nodes were read at this revision or later. They are in no feed, and a decision that needs
+    /// them reads them first.
+    #[must_use]
+    pub fn knows_loads(&self, since: Revision) -> bool {
+        self.view.loads_as_of() >= since
     }
 
     /// Whether the clocks agree well enough to claim fires (law 6).

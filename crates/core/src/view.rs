@@ -150,6 +150,7 @@ impl View {
         self.held.clear();
         self.shard_run_states.clear();
         self.forget_plans();
+        self.forget_loads_read();
         self.open = 0;
         self.pools.begin_life();
         self.own_locks.clear();

@@ -22,6 +22,7 @@ use crate::history::{
 };
 use crate::lock::LockGuard;
 use crate::logs::{LogChunk, Logs};
+use crate::published_loads::SharedLoads;
 use crate::request::{ENDED, HandleRequest, NodeUpgrade};
 use crate::upgrade::ProgramFile;
 
@@ -44,6 +45,7 @@ pub(crate) struct HandleState {
     /// Whether the other nodes write into the same history.
     pub(crate) shares_history: bool,
     pub(crate) logs: Logs,
+    pub(crate) loads: SharedLoads,
     pub(crate) changes: watch::Receiver<u64>,
     /// `None` while the node runs; then why it stopped by itself, or an empty text.
     pub(crate) stopped: watch::Receiver<Option<String>>,
@@ -190,7 +192,7 @@ impl Handle {
         Ok(jobs.iter().filter_map(|job| Some((job.clone(), plan(job)?))).collect())
     }
 
-    async fn read(&self, keys: Vec<Key>) -> Result<BTreeMap<Key, Change>, RunStateError> {
+    pub(crate) async fn read(&self, keys: Vec<Key>) -> Result<BTreeMap<Key, Change>, RunStateError> {
         let (answer, answered) = oneshot::channel();
         let gone = || RunStateError("this node has stopped: ask another one".into());
         self.shared.requests.send(HandleRequest::Read(keys, answer)).await.map_err(|_| gone())?;

@@ -48,6 +48,7 @@ mod lock;
 mod logs;
 mod notify;
 mod peers;
+mod published_loads;
 mod request;
 mod retention;
 
@@ -65,6 +66,7 @@ pub use lock::LockGuard;
 pub use logs::LogChunk;
 pub use notify::{Email, Notifier, NotifyChannel, Password};
 pub use peers::{PeerCall, PeerReply, PeerRpc};
+pub use published_loads::NodeLoads;
 pub use retention::Retention;
 
 /// Opens a node: joins the cluster whose data the registry holds, and starts to work.

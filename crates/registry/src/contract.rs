@@ -52,8 +52,7 @@ pub trait Registry: Send + Sync + 'static {
     fn read(&self, keys: Vec<Key>) -> BoxFuture<'_, Result<Vec<Change>, RegistryError>>;
 
     /// Changes of the cold entries after a revision (S1-10). A caller that lists at a revision and watches from it
-    /// misses nothing. Changes that are [urgent](Key::is_urgent) come as soon as the engine has them; others may wait for
-    /// the next one that is, or for a second.
+    /// misses nothing. They come as soon as the engine has them.
     fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>>;
 
     /// Checks the health of the engine and the server behind it. Writes nothing.

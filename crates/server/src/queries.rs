@@ -20,6 +20,7 @@ use evenkeel::{AttemptState, Handle, RunRecord, RunStateError};
 use evenkeel_core::ids::{Fire, JobName, Member, NodeName, RequestId, RunId};
 use evenkeel_core::job::Placement;
 use evenkeel_core::lifecycle;
+use evenkeel_core::load::Score;
 use evenkeel_core::record::{ShardRunState, TriggerRequest};
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::JobView;
@@ -32,7 +33,7 @@ use job_snapshot::{JobSnapshot, job_snapshot, next};
 use lookup::{LOOK, planner, points};
 pub(crate) use lookup::{enabled, is_job, is_known, names, schedule, timed};
 pub(crate) use names::{NamedObjects, no_calendar, no_job, no_living, no_node, unknown_node};
-pub(crate) use nodes::{gone, nodes, nodes_with_times};
+pub(crate) use nodes::{gone, living_names, nodes, nodes_with_times};
 pub(crate) use open_fires::{OpenFire, is_open, open};
 pub(crate) use remarks::remarks;
 pub(crate) use shards::{folded, requested_shards, shards};
@@ -165,16 +166,18 @@ pub(crate) fn living(handle: &Handle, name: &NodeName) -> Option<(Member, String
 }
 
 /// The least loaded node among those that are online, accept work and have an address (S0-54).
-pub(crate) fn least_loaded(handle: &Handle) -> Option<ServiceRow> {
+pub(crate) async fn least_loaded(handle: &Handle) -> Option<ServiceRow> {
+    let loads = handle.published_loads().await;
+    let score = |member: &Member| loads.get(member).map_or(Score::FULL, |load| load.score);
     handle.with_node(|node| {
         let view = node.view();
         let takes = |member: &Member| !view.is_offline(member) && view.is_schedulable(&member.node);
         let all = view.members().filter(|(member, state)| takes(member) && !state.info.address.is_empty());
-        let (member, state) = all.min_by_key(|(member, _)| (view.score(member), *member))?;
+        let (member, state) = all.min_by_key(|(member, _)| (score(member), *member))?;
         Some(ServiceRow {
             node: member.node.to_string(),
             address: state.info.address.clone(),
-            score: view.load(member).map(points),
+            score: loads.get(member).map(points),
         })
     })
 }

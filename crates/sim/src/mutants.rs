@@ -125,10 +125,11 @@ pub static ALL: &[MutantSpec] = {
         mutant("unknown treated as refused", &inputs::TreatsUnknownAsRefused, &[I46]),
         mutant("trust counted from the answer", &inputs::CountsLeaseFromGrant, &[I3, I4]),
         mutant("clock differences ignored", &inputs::IgnoresClockSkew, &[I16, I17, I23]),
-        mutant(
+        rare(
             "rescan left out",
             &inputs::NeverRescans,
             &[I12, I13, I16, I21, I24, I27, I31, I35, I37, I38, I41, I53],
+            78,
         ),
         rare("lease counted on a clock that sleeps", &sharding::LeaseClockSleeps, &[I3, I4, I16], 7),
         mutant("claim that ignores the mark", &sharding::IgnoresReshardPending, &[I30, I31]),
@@ -173,7 +174,7 @@ pub static ALL: &[MutantSpec] = {
         rare("another shard ended than the one named", &cancels::CancelsOtherShard, &[I16], 300),
         mutant("run wherever there is room", &labels::IgnoresNodeSelector, &[I54]),
         mutant("more go on beside each other than may", &overlap::IgnoresRunLimit, &[I15]),
-        rare("the end of a run that another one goes on beside", &overlap::ClosesConcurrentRuns, &[I22], 33),
+        rare("the end of a run that another one goes on beside", &overlap::ClosesConcurrentRuns, &[I22], 45),
         mutant("counted from when the run before was due", &overlap::CountsFromDue, &[I17]),
         mutant("beat of another number, be it smaller", &peers::AcceptsAnyBeat, &[I11, I23, I17, I16]),
         mutant("token of a beat not raised", &peers::ReusesBeatToken, &[I1]),

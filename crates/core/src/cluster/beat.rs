@@ -19,12 +19,13 @@ use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::time::Wall;
 use crate::view::DISPATCH;
 
-/// Publishes the load of this node, and claims the due operations.
+/// Publishes the load of this node, reads the loads of all nodes for the planner, and claims the due operations.
 pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     if ctx.me.is_none() {
         return;
     }
     publish(ctx, out);
+    read_loads(ctx, out);
     let settings = ctx.view.settings();
     if settings.planner == PlannerKind::Beat
         && ctx.view.has_dispatched()
@@ -76,6 +77,21 @@ fn publish(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
     let guards = ctx.born().into_iter().chain([known.guard(key.clone())]).collect();
     let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
     out.commit(CommitScope::Load, CommitKind::PublishLoad, Txn { guards, writes });
+}
+
+/// Reads the loads of all nodes once a beat on the node that plans.
+fn read_loads(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
+    if !ctx.view.has_dispatched() {
+        return;
+    }
+    let due = ctx.local.reads.loads_due(ctx.view.settings().beat_of(ctx.now.wall));
+    let Some(due) = due.filter(|_| eligibility::planning_right(ctx).is_some()) else {
+        return;
+    };
+    out.add(match due <= ctx.now.mono {
+        true => RuleAction::ReadLoads(None),
+        false => RuleAction::Wake(due, "the loads of the nodes"),
+    });
 }
 
 /// The decision of a node about an operation.

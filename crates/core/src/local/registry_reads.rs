@@ -11,8 +11,16 @@ pub(crate) const LISTING_PATIENCE: Millis = Millis::secs(60);
 /// The listings, and the reads in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RegistryReads {
-    /// Jobs whose entries are being read.
+    /// Jobs whose entries are being read, or which wait for the loads of the nodes.
     reading: BTreeSet<JobId>,
+    /// Those of them that wait for the loads.
+    await_loads: BTreeSet<JobId>,
+    /// The beat in which a read of the loads began that was not answered yet.
+    reading_loads: Option<u64>,
+    /// The beat in which the last answered read of the loads began.
+    loads_of: Option<u64>,
+    /// When the loads may be read again after a failure.
+    loads_again: Mono,
     /// When the registry was last listed.
     listed: Option<Mono>,
     /// When a listing was requested that was not answered yet.
@@ -23,7 +31,16 @@ pub struct RegistryReads {
 
 impl Default for RegistryReads {
     fn default() -> Self {
-        Self { reading: BTreeSet::new(), listed: None, listing: None, list_at: Mono(i64::MAX) }
+        Self {
+            reading: BTreeSet::new(),
+            await_loads: BTreeSet::new(),
+            reading_loads: None,
+            loads_of: None,
+            loads_again: Mono(i64::MIN),
+            listed: None,
+            listing: None,
+            list_at: Mono(i64::MAX),
+        }
     }
 }
 
@@ -40,7 +57,41 @@ impl RegistryReads {
 
     /// Ends all reads: the failed one is not named, and reading twice does no harm.
     pub(crate) fn end_reading(&mut self) -> BTreeSet<JobId> {
+        self.await_loads.clear();
+        self.reading_loads = None;
         core::mem::take(&mut self.reading)
+    }
+
+    /// Begins to read the loads of the nodes. Returns whether to send that: they are not being read yet.
+    pub(crate) fn begin_reading_loads(&mut self, beat: u64) -> bool {
+        let begins = self.reading_loads.is_none();
+        self.reading_loads = self.reading_loads.or(Some(beat));
+        begins
+    }
+
+    /// Begins to wait for the loads of the nodes on behalf of a job.
+    pub(crate) fn await_loads(&mut self, job: JobId) {
+        self.reading.insert(job);
+        self.await_loads.insert(job);
+    }
+
+    /// Notes that the loads were read. Returns the jobs that waited for them.
+    pub(crate) fn loads_were_read(&mut self) -> BTreeSet<JobId> {
+        self.loads_of = self.reading_loads.take().or(self.loads_of);
+        self.await_loads.iter().for_each(|job| {
+            self.reading.remove(job);
+        });
+        core::mem::take(&mut self.await_loads)
+    }
+
+    /// Notes that the loads are not read again before this moment, because that failed.
+    pub(crate) fn put_off_loads(&mut self, again: Mono) {
+        self.loads_again = again;
+    }
+
+    /// When to read the loads in this beat; `None` if they were read in it, or are being read.
+    pub(crate) fn loads_due(&self, beat: u64) -> Option<Mono> {
+        (self.loads_of != Some(beat) && self.reading_loads.is_none()).then_some(self.loads_again)
     }
 
     /// Whether entries of this job are being read.

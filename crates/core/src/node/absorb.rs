@@ -115,12 +115,21 @@ impl Node {
         match changes {
             Some(changes) => {
                 for change in &changes {
-                    if let Some(
-                        ParsedKey::RunState(job) | ParsedKey::ShardRunState(job, _) | ParsedKey::Plan(job),
-                    ) = parse(&change.key)
-                        && let Some(id) = self.view.id(&job)
-                    {
-                        self.local.was_read(id);
+                    match parse(&change.key) {
+                        Some(
+                            ParsedKey::RunState(job)
+                            | ParsedKey::ShardRunState(job, _)
+                            | ParsedKey::Plan(job),
+                        ) => {
+                            if let Some(id) = self.view.id(&job) {
+                                self.local.was_read(id);
+                            }
+                        }
+                        Some(ParsedKey::Load(_)) => {
+                            self.view.note_loads_read(change.revision);
+                            self.local.checks.check_all(self.local.reads.loads_were_read());
+                        }
+                        _ => {}
                     }
                 }
                 let touched = self.view.absorb_change(now.mono, &changes);

@@ -1,6 +1,6 @@
 //! Emit turns rule actions into effects. It drops what is in flight or was just refused, and numbers the rest.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
@@ -10,7 +10,7 @@ use crate::effect::{Effect, Run};
 use crate::ids::{Member, Token};
 use crate::input::{Answer, ApplyResult, Command, Offer};
 use crate::job::Work;
-use crate::keys::Key;
+use crate::keys::{self, Key};
 use crate::local::{CommandItem, CommitScope, Given, ItemOutcome, PendingCommit, Waiter};
 use crate::record::{BeatRecord, RunState, decode};
 use crate::registry::{Txn, Write};
@@ -95,6 +95,16 @@ impl Node {
                 self.local.reads.begin_reading(id);
                 bundle.reads.extend(keys);
             }
+            RuleAction::ReadLoads(id) => {
+                if let Some(id) = id {
+                    self.local.reads.await_loads(id);
+                }
+                if self.local.reads.begin_reading_loads(self.view.settings().beat_of(now.wall)) {
+                    // Its own is among them, so the answer is never empty.
+                    let nodes: BTreeSet<_> = self.view.members().map(|(member, _)| &member.node).collect();
+                    bundle.reads.extend(nodes.into_iter().map(keys::load));
+                }
+            }
             RuleAction::Record(verdict) => {
                 self.local.verdicts.send(&verdict);
                 effects.push(Effect::Record(verdict));
@@ -137,7 +147,8 @@ impl Node {
                 !local.commits.is_busy(&CommitScope::Job(*id)) && !is_given
             }
             RuleAction::Stop(id, run, _) => local.runs.get(*id, run).is_some_and(|g| !g.stopping),
-            RuleAction::Read(id, _) => local.may_read(*id),
+            RuleAction::Read(id, _) | RuleAction::ReadLoads(Some(id)) => local.may_read(*id),
+            RuleAction::ReadLoads(None) => true,
             RuleAction::Record(verdict) => !local.verdicts.is_sent(verdict),
             RuleAction::Announce(event) => !local.announced.contains(event),
             RuleAction::CompleteItem(ask, n, _) => local.commands.item(*ask, *n).is_some(),

@@ -13,6 +13,7 @@ use crate::input::{
     RunOutcome,
 };
 use crate::job::{Job, JobFile, Retry, Work};
+use crate::keys::{self, ParsedKey};
 use crate::registry::{ChangeBatch, DurabilityClass, LeaseGrant, Revision, Txn, TxnOutcome};
 use crate::store::Store;
 use crate::time::Wall;
@@ -42,6 +43,7 @@ mod large_fleets;
 mod layouts;
 mod lead;
 mod listing;
+mod loads;
 mod migrated;
 mod misfire;
 mod no_node;
@@ -90,6 +92,10 @@ struct TestCluster {
     skew: i64,
     /// When run states and other entries were read.
     reads: Vec<i64>,
+    /// Which node read the loads of others, and when.
+    load_reads: Vec<(String, i64)>,
+    /// How many of the next reads of loads fail.
+    failing_load_reads: u32,
     /// The probes: sender and target.
     probes: Vec<(String, String)>,
     /// Whether answers to probes are held back.
@@ -224,6 +230,13 @@ impl TestCluster {
                 Input::Listed(Some(self.store.list()))
             }
             Effect::Read(keys) => {
+                if keys.iter().any(|key| matches!(keys::parse(key), Some(ParsedKey::Load(_)))) {
+                    self.load_reads.push((name.to_string(), self.now));
+                    if self.failing_load_reads > 0 {
+                        self.failing_load_reads -= 1;
+                        return Some(Input::Read(None));
+                    }
+                }
                 self.reads.push(self.now);
                 Input::Read(Some(self.store.read(&keys)))
             }

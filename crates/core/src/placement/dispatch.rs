@@ -100,6 +100,10 @@ impl<'a> PlanWriter<'a> {
             out.add(RuleAction::Read(id, [keys::plan(job.name())].into()));
             return None;
         };
+        if !ctx.knows_loads(right.since) {
+            out.add(RuleAction::ReadLoads(Some(id)));
+            return None;
+        }
         let draft = plan.known.value.clone().unwrap_or_default();
         let (wants, guards, anew) = (Vec::new(), Vec::new(), Vec::new());
         Some(PlanWriter {

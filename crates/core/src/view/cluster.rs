@@ -13,7 +13,7 @@ use crate::record::{
     BeatRecord, ClusterRecord, ClusterSettings, CountRecord, LoadRecord, NotificationRecord, OfflineRecord,
     PlannerKind, ProcessedItems, ServingRecord, StrikeRecord, decode,
 };
-use crate::registry::Change;
+use crate::registry::{Change, Revision};
 
 /// The operation of planning dispatched jobs (S0-26: create tasks).
 pub const DISPATCH: &str = "dispatch";
@@ -91,18 +91,30 @@ impl View {
         planner.filter(|planner| self.member(planner).is_some())
     }
 
-    /// The known load entry of a node, whichever life wrote it.
+    /// The known load entry of a node, whichever life wrote it. Loads are in no feed: a node knows its own, and those of
+    /// the others as they were when it last read them.
     #[must_use]
     pub fn load_entry(&self, node: &NodeName) -> Option<&KnownEntry<LoadRecord>> {
         self.peers.loads.get(node)
     }
 
-    /// The last published load of every node that was ever a member.
-    pub fn loads(&self) -> impl Iterator<Item = (&NodeName, &LoadRecord)> {
-        self.peers.loads.iter().filter_map(|(node, known)| Some((node, known.value.as_ref()?)))
+    /// Notes that the loads of the nodes were read as of this revision.
+    pub(crate) fn note_loads_read(&mut self, as_of: Revision) {
+        self.peers.loads_as_of = self.peers.loads_as_of.max(as_of);
     }
 
-    /// The published load of a member.
+    /// As of when the loads of the nodes were last read in this life.
+    #[must_use]
+    pub fn loads_as_of(&self) -> Revision {
+        self.peers.loads_as_of
+    }
+
+    /// Begins another life, which knows no load of others.
+    pub(super) fn forget_loads_read(&mut self) {
+        self.peers.loads_as_of = Revision::default();
+    }
+
+    /// The load of a member, as it was last read.
     #[must_use]
     pub fn load(&self, member: &Member) -> Option<&LoadRecord> {
         let record = self.peers.loads.get(&member.node)?.value.as_ref()?;
@@ -191,10 +203,14 @@ impl View {
     /// Takes a change of one of these entries.
     pub(super) fn absorb_peers(&mut self, parsed: ParsedKey, change: &Change, touched: &mut ViewChanges) {
         let peers = &mut self.peers;
-        // No rule uses the counts, so none need look again.
-        touched.peers |= !matches!(parsed, ParsedKey::Count(..));
+        // No rule uses the counts, and what waits for loads is looked at when they have been read.
+        touched.peers |= !matches!(parsed, ParsedKey::Count(..) | ParsedKey::Load(_));
         let result = match parsed {
-            ParsedKey::Load(node) => learn(&mut peers.loads, node, change),
+            ParsedKey::Load(node) => match learn_one(peers.loads.entry(node).or_default(), change) {
+                // No feed tells of it when it is written again.
+                LearnResult::Gone => LearnResult::Known,
+                result => result,
+            },
             ParsedKey::Count(node, job) => learn(&mut peers.counts, (job, node), change),
             ParsedKey::Beat(operation) => {
                 touched.planner = true;

@@ -10,11 +10,14 @@ use crate::record::{
     BeatRecord, ClusterRecord, ClusterSettings, CountRecord, LoadRecord, NotificationRecord, OfflineRecord,
     ServingRecord, StrikeRecord,
 };
+use crate::registry::Revision;
 
 /// The entries of the cluster as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct ClusterEntries {
     pub(super) loads: BTreeMap<NodeName, KnownEntry<LoadRecord>>,
+    /// As of when they were last read.
+    pub(super) loads_as_of: Revision,
     pub(super) counts: BTreeMap<(JobName, NodeName), KnownEntry<CountRecord>>,
     pub(super) beats: BTreeMap<Operation, KnownEntry<BeatRecord>>,
     pub(super) strikes: BTreeMap<(NodeName, NodeName), KnownEntry<StrikeRecord>>,
@@ -26,10 +29,9 @@ pub(super) struct ClusterEntries {
 }
 
 impl ClusterEntries {
-    /// All known keys, to find out which ones a listing lacks.
+    /// All known keys of cold entries, to find out which ones a listing lacks.
     pub(super) fn keys(&self) -> Vec<Key> {
-        let mut all: Vec<Key> = self.loads.keys().map(keys::load).collect();
-        all.extend(self.counts.keys().map(|(job, node)| keys::count(node, job)));
+        let mut all: Vec<Key> = self.counts.keys().map(|(job, node)| keys::count(node, job)).collect();
         all.extend(self.beats.keys().map(keys::beat));
         all.extend(self.strikes.keys().map(|(node, observer)| keys::strike(node, observer)));
         all.extend(self.offline.keys().map(keys::offline));

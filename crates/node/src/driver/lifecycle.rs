@@ -49,6 +49,7 @@ use crate::handle::{Handle, HandleState};
 use crate::history::{History, HistoryEvent, HistoryLocation, HistoryReader};
 use crate::logs::{LogLimits, Logs};
 use crate::notify::{Notifier, Notifiers};
+use crate::published_loads::SharedLoads;
 use crate::request::HandleRequest;
 use crate::upgrade::{HandoffRecord, ReceivedHandoff};
 use tasks::{measure, run_background, tidy, watch_changes};
@@ -225,6 +226,7 @@ impl DriverLifecycle {
             history: reader,
             shares_history,
             logs,
+            loads: SharedLoads::default(),
             changes: watch_changes(changed),
             stopped,
         };

@@ -4,7 +4,7 @@
 //! NS/meta           the layout's version, etcd's cluster, the generation
 //! NS/entry/KEY      a cold entry
 //! NS/entry.mark     the progress entry, written to show listeners how far the order has advanced
-//! NS/run/…          a hot entry, whose key begins like that
+//! NS/run/… NS/load/…  a hot entry, whose key begins like that
 //! NS/lease/ID       exists as long as the lease lives, for guards to compare
 //! NS/lease.last     written to get the number of a lease
 //! ```

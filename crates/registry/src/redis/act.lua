@@ -3,12 +3,12 @@
 -- Redis does not take back what a script wrote before it failed.
 --
 -- KEYS: meta, cold heads, cold values, hot heads, hot values, ends, terms, news, and what lives by a lease (a prefix).
--- ARGV: the line, the revision the asker has seen, the root of hot keys, how far time may step, how many changes are
+-- ARGV: the line, the revision the asker has seen, the roots of hot keys, how far time may step, how many changes are
 -- remembered, how many keys are named and how many of them are cold, their names with the cold ones first, then what is
 -- asked, which tells keys by their numbers.
 local META, ENDS, TERMS, NEWS, OWNED = KEYS[1], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local argv, call = ARGV, redis.call
-local HOT, STEP, REMEMBERED = argv[3], tonumber(argv[4]), argv[5]
+local ROOTS, STEP, REMEMBERED = argv[3], tonumber(argv[4]), argv[5]
 local named, cold_ones = tonumber(argv[6]), tonumber(argv[7])
 -- Where what is asked begins, and where it ends.
 local at, last = 8 + named, #argv
@@ -39,8 +39,15 @@ local written, nth = int(revision), 0
 local keys, raw, revisions, births, owners, values = {}, {}, {}, {}, {}, {}
 for i = 1, named do keys[i] = argv[7 + i] end
 
+local function is_hot(key)
+  for root in string.gmatch(ROOTS, '%S+') do
+    if sub(key, 1, #root) == root then return true end
+  end
+  return false
+end
+
 local function places(i)
-  if i <= cold_ones or (i > named and sub(keys[i], 1, #HOT) ~= HOT) then
+  if i <= cold_ones or (i > named and not is_hot(keys[i])) then
     return KEYS[2], KEYS[3], true
   end
   return KEYS[4], KEYS[5], false

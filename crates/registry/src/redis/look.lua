@@ -1,18 +1,26 @@
 -- Reads at one moment: some entries, a page of the cold ones, or what changed among them since a revision.
 --
 -- KEYS: meta, cold heads, cold values, hot heads, hot values, news.
--- ARGV: the line, the revision the asker has seen, the root of hot keys, what to read, and of what.
+-- ARGV: the line, the revision the asker has seen, the roots of hot keys, what to read, and of what.
 local META, COLD, HOT, NEWS = KEYS[1], {KEYS[2], KEYS[3]}, {KEYS[4], KEYS[5]}, KEYS[6]
-local ROOT = ARGV[3]
 local call = redis.call
+local ROOTS = {}
+for root in string.gmatch(ARGV[3], '%S+') do ROOTS[#ROOTS + 1] = root end
 
 local meta = call('HMGET', META, 'line', 'revision', 'cold')
 if meta[1] ~= ARGV[1] or tonumber(meta[2]) < tonumber(ARGV[2]) then
   return {'moved'}
 end
 
+local function places_of(key)
+  for _, root in ipairs(ROOTS) do
+    if string.sub(key, 1, #root) == root then return HOT end
+  end
+  return COLD
+end
+
 local function entry(key)
-  local places = string.sub(key, 1, #ROOT) == ROOT and HOT or COLD
+  local places = places_of(key)
   local head = call('HGET', places[1], key)
   return head, head and call('HGET', places[2], key)
 end

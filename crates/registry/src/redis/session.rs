@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use evenkeel_core::keys::HOT_ROOT;
+use evenkeel_core::keys::HOT_ROOTS;
 use evenkeel_core::registry::{DurabilityClass, Revision};
 use evenkeel_core::time::{Millis, Mono};
 use redis::aio::MultiplexedConnection;
@@ -320,7 +320,7 @@ impl RedisSession {
         let mut cmd = script_call(script, &keys);
         {
             let known = self.state();
-            cmd.arg(&known.history_id).arg(known.revision.0).arg(HOT_ROOT);
+            cmd.arg(&known.history_id).arg(known.revision.0).arg(HOT_ROOTS.join(" "));
         }
         add(&mut cmd);
         let answer = match run_script(&cmd, script, &mut connection).await {

@@ -164,8 +164,8 @@ impl SqlSnapshot<'_> {
         let revision = self.sql("").with(spelling.argument(meta.revision)).into_text();
         save = save.then(", revision = ").then(&revision);
         let payload = format!("({revision})::text");
-        let is_urgent = state.entries.iter().any(|(key, known)| known.touched && key.is_urgent());
-        if let Some(notify) = self.config.dialect.notify.filter(|_| is_urgent) {
+        let concerns_others = state.entries.iter().any(|(key, known)| known.touched && key.is_cold());
+        if let Some(notify) = self.config.dialect.notify.filter(|_| concerns_others) {
             save = save
                 .then(" RETURNING ")
                 .then(notify)

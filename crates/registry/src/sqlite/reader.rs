@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use evenkeel_core::keys::{HOT_ROOT, Key};
+use evenkeel_core::keys::{HOT_ROOTS, Key};
 use evenkeel_core::registry::{Change, ChangeBatch, Entry, LeaseId, Revision};
 use rusqlite::{Connection, Row};
 
@@ -15,6 +15,8 @@ use crate::{BoxFuture, RegistryError};
 
 /// How many connections are kept for the next reader.
 const IDLE_MAX: usize = 4;
+/// A text behind all keys.
+const AFTER_ALL: &str = "\u{10ffff}";
 
 /// The reading connections.
 pub(super) struct SqliteReaders {
@@ -31,13 +33,14 @@ impl SqliteReaders {
         self.in_snapshot(|db| {
             let revision = revision(db)?;
             let mut changes = Vec::new();
-            // Two ranges around the hot root, so that hot entries are not read.
-            let after_hot = HOT_ROOT.replace('/', "0");
-            for (range, bound) in [("key < ?1", HOT_ROOT), ("key >= ?1", after_hot.as_str())] {
-                let sql =
-                    format!("SELECT key, value, revision, born, owner FROM entry WHERE {range} ORDER BY key");
-                let mut select = db.prepare(&sql)?;
-                let mut rows = select.query([bound])?;
+            // The ranges around the hot roots, so that hot entries are not read.
+            let mut select = db.prepare(
+                "SELECT key, value, revision, born, owner FROM entry WHERE key >= ?1 AND key < ?2 ORDER BY key",
+            )?;
+            let ends = HOT_ROOTS.map(|root| root.replace('/', "0"));
+            let from = std::iter::once("").chain(ends.iter().map(String::as_str));
+            for range in from.zip(HOT_ROOTS.into_iter().chain([AFTER_ALL])) {
+                let mut rows = select.query(range)?;
                 while let Some(row) = rows.next()? {
                     changes.push(Change { key: key_at(row, 0)?, entry: Some(entry_at(row, 1)?), revision });
                 }

@@ -135,7 +135,7 @@ impl ConsoleSnapshot {
             enabled: queries::enabled(handle),
             more: page.after.is_some(),
             calendars: calendars::rows(app, CALENDARS_SHOWN),
-            nodes: queries::nodes(handle),
+            nodes: queries::nodes(handle).await,
             running: running.attempts.len(),
             sharded: queries::sharded(handle, &runs.rows),
             runs: runs.rows.iter().map(queries::run_row).collect(),

@@ -102,17 +102,17 @@ pub(super) async fn balance(
 ) -> Result<Json<BalanceReport>, ApiError> {
     let Query(WhatIfQuery { kill, drain }) = simulated?;
     let what_if = WhatIf { lost: names(&app, &kill)?, drained: names(&app, &drain)? };
-    Ok(Json(queries::balance(&app.handle, &what_if)))
+    Ok(Json(queries::balance(&app.handle, &what_if).await))
 }
 
 fn names(app: &App, list: &str) -> Result<BTreeSet<NodeName>, ApiError> {
     let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
-    let living = queries::nodes(&app.handle);
+    let living = queries::living_names(&app.handle);
     names
-        .map(|name| match living.iter().any(|node| node.name == name) {
+        .map(|name| match living.iter().any(|living| living.as_str() == name) {
             true => Ok(name.parse()?),
             false => {
-                let names = living.iter().map(|node| node.name.as_str());
+                let names = living.iter().map(NodeName::as_str);
                 Err(ApiError::not_found(queries::no_living(name, names)))
             }
         })
@@ -121,7 +121,7 @@ fn names(app: &App, list: &str) -> Result<BTreeSet<NodeName>, ApiError> {
 
 /// The online node with the lowest load score, which suits interactive work best (S0-54).
 pub(super) async fn least_loaded(State(app): State<App>) -> Result<Json<ServiceRow>, ApiError> {
-    let least_loaded = queries::least_loaded(&app.handle).map(Json);
+    let least_loaded = queries::least_loaded(&app.handle).await.map(Json);
     least_loaded.ok_or_else(|| ApiError::unavailable("no node is online just now: try again"))
 }
 

@@ -13,7 +13,7 @@ use super::unschedulable::{UnschedulableJobs, obstacles};
 use crate::api_types::{BalanceReport, BalanceRow, NodeRow, ProjectedLoad};
 
 /// The present distribution of jobs, and the simulated one of `what_if`.
-pub(crate) fn balance(handle: &Handle, what_if: &WhatIf) -> BalanceReport {
+pub(crate) async fn balance(handle: &Handle, what_if: &WhatIf) -> BalanceReport {
     let asked = *what_if != WhatIf::default();
     let (groups, obstacles) = handle.with_node(|node| {
         let view = node.view();
@@ -22,7 +22,7 @@ pub(crate) fn balance(handle: &Handle, what_if: &WhatIf) -> BalanceReport {
     let now = Capacity::of_all(&groups);
     let outlook = asked.then(|| forecast_groups(&groups, what_if));
     let mut warnings = few(now.nodes);
-    let rows = nodes(handle).into_iter().map(|row| {
+    let rows = nodes(handle).await.into_iter().map(|row| {
         let then = outlook.as_ref().and_then(|outlook| quota_of(&outlook.then, &row.name));
         let drains = row.draining || what_if.drained.iter().any(|name| name.as_str() == row.name);
         let part = match (then, drains) {

@@ -2,25 +2,35 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel::{EventFilter, Handle, RunStateError};
+use evenkeel::{EventFilter, Handle, NodeLoads, RunStateError};
 use evenkeel_core::ids::{JobName, NodeName};
 use evenkeel_core::job::Placement;
 use evenkeel_core::placement::claims::quota_of;
 use evenkeel_core::view::{JobView, View};
 
 use super::lookup::{LOOK, timed};
+use super::nodes::departures;
 use crate::compat::{CompatCluster, CompatJobSummary, CompatNode};
 use crate::zones;
 
 /// The maximum number of join events to read.
 const JOINED: u32 = 1_000;
+/// The maximum number of departures to read.
+const LEFT_MAX: u32 = 1_000;
 
 /// Takes the snapshot: of all jobs, or only of this one.
 pub(crate) async fn compat_cluster(
     handle: &Handle,
     only: Option<&JobName>,
 ) -> Result<CompatCluster, RunStateError> {
-    let mut whole = handle.with_node(|node| cluster(node.view()));
+    let loads = handle.published_loads().await;
+    let mut whole = handle.with_node(|node| cluster(node.view(), &loads));
+    let left = EventFilter { kind: Some("node.left".to_owned()), limit: LEFT_MAX, ..EventFilter::default() };
+    // If the history cannot be read, the departed nodes are missing.
+    let left = handle.events(left).await.unwrap_or_default();
+    let departed = departures(&left).into_iter().map(|(name, (at, _))| (name, at));
+    let lives = |name: &NodeName| whole.nodes.iter().any(|node| node.member.node == *name);
+    whole.away = departed.filter(|(name, _)| !lives(name)).collect();
     let filter = EventFilter { kind: Some("joined".to_owned()), limit: JOINED, ..EventFilter::default() };
     // If the history cannot be read, the join times are missing.
     let joined = handle.events(filter).await.unwrap_or_default();
@@ -53,16 +63,14 @@ pub(crate) async fn compat_cluster(
 }
 
 /// The snapshot without the jobs.
-fn cluster(view: &View) -> CompatCluster {
+fn cluster(view: &View, loads: &NodeLoads) -> CompatCluster {
     let settings = view.settings();
-    let nodes = nodes(view);
-    let lives = |name: &NodeName| nodes.iter().any(|node| node.member.node == *name);
-    let away = view.loads().filter(|(name, _)| !lives(name)).map(|(name, load)| (name.clone(), load.at));
+    let nodes = nodes(view, loads);
     let beats = view
         .beats()
         .map(|(operation, record)| (operation.to_string(), record.clone(), settings.start_of(record.beat)));
     CompatCluster {
-        away: away.collect(),
+        away: BTreeMap::new(),
         beats: beats.collect(),
         serving: view.serving().value.clone(),
         drained: view.drained().cloned().collect(),
@@ -73,7 +81,7 @@ fn cluster(view: &View) -> CompatCluster {
 }
 
 /// The latest incarnation of each node, with the jobs of all its incarnations.
-fn nodes(view: &View) -> Vec<CompatNode> {
+fn nodes(view: &View, loads: &NodeLoads) -> Vec<CompatNode> {
     let mut nodes: BTreeMap<NodeName, CompatNode> = BTreeMap::new();
     for (member, state) in view.members() {
         let before = nodes.get(&member.node).map_or(0, |node| node.held);
@@ -83,7 +91,7 @@ fn nodes(view: &View) -> Vec<CompatNode> {
             info: state.info.clone(),
             held: before + view.count(member),
             quota: quota_of(view, member, state.info.tolerance),
-            load: view.load(member).cloned(),
+            load: loads.get(member).cloned(),
             strikes: view.beats_missed(member),
             offline: offline.filter(|_| view.is_offline(member)).map(|record| record.since),
             joined: None,

@@ -30,7 +30,7 @@ pub(crate) async fn job(
     name: &JobName,
     troubles: &HistoryFaults,
 ) -> Result<Option<ExplanationRow>, RunStateError> {
-    let Some(known) = gather(handle, name, troubles) else { return Ok(None) };
+    let Some(known) = gather(handle, name, troubles).await else { return Ok(None) };
     let mut explanation = ExplanationRow::of(format!("job {name}"));
     let job = known.job();
     explanation.fact("placement", job.placement.kind());

@@ -1,8 +1,8 @@
 //! The rows of online and departed nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel::{EventFilter, EventRecord, Handle};
+use evenkeel::{EventFilter, EventRecord, Handle, NodeLoads};
 use evenkeel_core::ids::{Member, NodeName};
 use evenkeel_core::labels::Labels;
 use evenkeel_core::load::Utilization;
@@ -18,7 +18,8 @@ use crate::api_types::{NodeRow, moment};
 const JOINED: u32 = 1_000;
 
 /// The online nodes; two incarnations of one node are one row.
-pub(crate) fn nodes(handle: &Handle) -> Vec<NodeRow> {
+pub(crate) async fn nodes(handle: &Handle) -> Vec<NodeRow> {
+    let loads = handle.published_loads().await;
     handle.with_node(|node| {
         let view = node.view();
         let shares = shards::held(view);
@@ -26,7 +27,7 @@ pub(crate) fn nodes(handle: &Handle) -> Vec<NodeRow> {
         for (member, state) in view.members() {
             // Of two incarnations the later one works; the earlier one may still own something.
             let before = rows.pop_if(|row| row.name == member.node.as_str()).map_or(0, |row| row.held);
-            let row = row(view, member, state);
+            let row = row(view, &loads, (member, state));
             let shards = shares.get(&member.node).copied().unwrap_or(0);
             rows.push(NodeRow { held: row.held + before, shards, ..row });
         }
@@ -34,12 +35,17 @@ pub(crate) fn nodes(handle: &Handle) -> Vec<NodeRow> {
     })
 }
 
-/// The same with times from history, and with the faults of histories that take no entries.
+/// The names of the online nodes.
+pub(crate) fn living_names(handle: &Handle) -> BTreeSet<NodeName> {
+    handle.with_node(|node| node.view().members().map(|(member, _)| member.node.clone()).collect())
+}
+
+/// The online nodes with times from history, and with the faults of histories that take no entries.
 pub(crate) async fn nodes_with_times(handle: &Handle, troubles: &HistoryFaults) -> Vec<NodeRow> {
     let filter = EventFilter { kind: Some("joined".to_owned()), limit: JOINED, ..EventFilter::default() };
     // If the history cannot be read, the times are missing.
     let joined = handle.events(filter).await.unwrap_or_default();
-    let mut rows = nodes(handle);
+    let mut rows = nodes(handle).await;
     for row in &mut rows {
         row.joined = joined.iter().find(|event| event.node == row.name).map(|event| moment(event.at));
         row.history =
@@ -48,8 +54,8 @@ pub(crate) async fn nodes_with_times(handle: &Handle, troubles: &HistoryFaults) 
     rows
 }
 
-fn row(view: &View, member: &Member, state: &MemberState) -> NodeRow {
-    let load = view.load(member);
+fn row(view: &View, loads: &NodeLoads, (member, state): (&Member, &MemberState)) -> NodeRow {
+    let load = loads.get(member);
     let percent = |part: Utilization| f64::from(part.hundredths()) / 100.0;
     let offline = view.offline_entry(&member.node).and_then(|known| known.value.as_ref());
     let offline = offline.filter(|_| view.is_offline(member));
@@ -107,7 +113,7 @@ pub(crate) fn gone(handle: &Handle, told: &[EventRecord]) -> Vec<NodeRow> {
 }
 
 /// The latest departure of each node, and its event's text, by the events of the remaining nodes.
-fn departures(told: &[EventRecord]) -> BTreeMap<NodeName, (Wall, &str)> {
+pub(super) fn departures(told: &[EventRecord]) -> BTreeMap<NodeName, (Wall, &str)> {
     let mut lives: BTreeMap<Member, (Wall, &str)> = BTreeMap::new();
     for event in told {
         let Ok(node) = event.node.parse::<NodeName>() else { continue };

@@ -53,11 +53,18 @@ pub(super) struct ExplainContext {
     pub(super) now: Wall,
 }
 
-pub(super) fn gather(handle: &Handle, name: &JobName, troubles: &HistoryFaults) -> Option<ExplainContext> {
+pub(super) async fn gather(
+    handle: &Handle,
+    name: &JobName,
+    troubles: &HistoryFaults,
+) -> Option<ExplainContext> {
+    let loads = handle.published_loads().await;
     let me = handle.name().clone();
     handle.with_node(|node| {
         let free = lifecycle::free_slots(node.view(), node.local());
-        explain_context(node.view(), name, (me, free), troubles)
+        let known = explain_context(node.view(), name, (me, free), troubles)?;
+        let loads = loads.iter().map(|(member, load)| (member.node.clone(), load.clone()));
+        Some(ExplainContext { loads: loads.collect(), ..known })
     })
 }
 
@@ -72,7 +79,6 @@ pub(super) fn explain_context(
     let asked = job.triggers().and_then(|known| known.value.as_ref());
     let waiting = asked.into_iter().flat_map(|asked| &asked.requests).filter(|request| !request.taken);
     let members: Vec<Member> = view.members().map(|(member, _)| member.clone()).collect();
-    let loads = members.iter().filter_map(|member| Some((member.node.clone(), view.load(member)?.clone())));
     let spec = timed(view, &job)?;
     Some(ExplainContext {
         calendars: view.calendars_of(&spec.job),
@@ -85,7 +91,7 @@ pub(super) fn explain_context(
         in_the_way: job.obstacle(),
         troubles: troubles.clone(),
         spec,
-        loads: loads.collect(),
+        loads: BTreeMap::new(),
         settings: view.settings(),
         beat: view.beat_known(DISPATCH).and_then(|(_, known)| known.value.clone()),
         serving: view.serving().value.clone(),

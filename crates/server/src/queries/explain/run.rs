@@ -21,7 +21,7 @@ pub(crate) async fn run(
     troubles: &HistoryFaults,
 ) -> Result<ExplanationRow, evenkeel::RunStateError> {
     let mut explanation = ExplanationRow::of(format!("run {run}"));
-    let known = gather(handle, &run.job, troubles);
+    let known = gather(handle, &run.job, troubles).await;
     why(run, known.as_ref(), &mut explanation);
     if let Some(known) = &known {
         explanation.fact("placement", known.job().placement.kind());

@@ -41,9 +41,10 @@ pub(crate) async fn waiting(
     names: &[JobName],
     troubles: &HistoryFaults,
 ) -> Result<WaitingRuns, RunStateError> {
-    let known = names.iter().take(JOBS_MAX);
-    let known = known.filter_map(|name| Some((name.clone(), gather(handle, name, troubles)?)));
-    let known: Vec<(JobName, ExplainContext)> = known.collect();
+    let mut known: Vec<(JobName, ExplainContext)> = Vec::new();
+    for name in names.iter().take(JOBS_MAX) {
+        known.extend(gather(handle, name, troubles).await.map(|found| (name.clone(), found)));
+    }
     let placed = |placement| {
         let of_it = known.iter().filter(|(_, known)| known.job().placement.kind() == placement);
         of_it.map(|(name, _)| name.clone()).collect::<Vec<_>>()

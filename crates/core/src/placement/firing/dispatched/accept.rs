@@ -122,6 +122,9 @@ impl DispatchedRuns<'_> {
         if elsewhere.is_some_and(|sent| matches!(sent.state, OfferState::Asked | OfferState::Taken)) {
             return;
         }
+        if !ctx.knows_loads(self.plan.as_of) {
+            return out.add(RuleAction::ReadLoads(Some(self.runs.job.id)));
+        }
         let busy = sent.map(|sent| sent.busy.as_slice()).unwrap_or_default();
         let beat = ctx.view.settings().beat_of(now);
         let may_take = |member: &&Member| {
