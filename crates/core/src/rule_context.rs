@@ -188,7 +188,7 @@ impl<'a> RuleContext<'a> {
     #[must_use]
     pub fn policy(&self, terms: &JobTerms) -> MisfirePolicy {
         let lost = self.lost().filter(|_| terms.delivery == Delivery::AtMostOnce);
-        MisfirePolicy { lost, ..terms.misfire.policy(self.local.settings.ttl) }
+        MisfirePolicy { lost, ..terms.misfire().policy(self.local.settings.ttl) }
     }
 
     /// Why work that waits since this moment must not begin: it may have begun before, and the registry lost that.

@@ -38,8 +38,6 @@ use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bounds::{ScheduleBounds, latest};
-use core::fmt;
-use core::hash::{Hash, Hasher};
 use field::CronDialect;
 use jiff::Timestamp;
 use name_hash::NameHash;
@@ -56,26 +54,18 @@ const RECENT: Wall = Wall(1_735_689_600_000);
 
 /// When a job is due: rules, and the zone they are read in. Pure, so every node computes the same fires.
 ///
-/// Two schedules are equal when what was written for them is.
-#[derive(Clone, Debug)]
+/// A node keeps one for each job that it owns, so it holds no text and what few schedules have is behind pointers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Schedule {
-    text: Arc<str>,
     zone: Zone,
     rules: ScheduleRules,
-    dst: Option<Dst>,
-    /// The job's name, if the schedule depends on it.
-    spread: Option<NameHash>,
     bounds: Option<Arc<ScheduleBounds>>,
     /// The calendars that leave fires out.
     calendars: Option<Arc<CalendarFilter>>,
 }
 
-/// The identity of a schedule, its rules as text.
-type ScheduleIdentity<'a> =
-    (&'a str, &'a str, Option<Dst>, Option<NameHash>, Option<&'a ScheduleBounds>, Option<&'a CalendarFilter>);
-
 /// The rules of a schedule: one, as nearly always, or several.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ScheduleRules {
     One(ScheduleRule),
     Many(Arc<[ScheduleRule]>),
@@ -194,11 +184,8 @@ impl Schedule {
             ScheduleRules::One(ScheduleRule::parse(text, &zone, times)?)
         };
         let bounds = ScheduleBounds::read(times, &zone)?.map(Arc::new);
-        let hashes = text.contains(['H', 'h']) || bounds.as_ref().is_some_and(|bounds| bounds.moves());
-        let spread = hashes.then(|| NameHash::of(times.name));
-        let schedule =
-            Self { text: text.into(), zone, rules, dst: times.dst, spread, bounds, calendars: None };
-        schedule.refuse_empty()?;
+        let schedule = Self { zone, rules, bounds, calendars: None };
+        schedule.refuse_empty(text)?;
         if schedule.follows_runs() && schedule.bounds.as_ref().is_some_and(|bounds| bounds.moves()) {
             return Err(ScheduleError::new(
                 "jitter moves moments of the clock, and `@after` has none: leave it out",
@@ -234,9 +221,7 @@ impl Schedule {
     pub fn next(&self, after: Wall) -> Option<Wall> {
         match &self.bounds {
             None => self.named(after),
-            Some(bounds) => {
-                bounds.next(after, self.seed(), |after| self.named(after), |after| self.ruled(after))
-            }
+            Some(bounds) => bounds.next(after, |after| self.named(after), |after| self.ruled(after)),
         }
     }
 
@@ -265,10 +250,6 @@ impl Schedule {
         }
     }
 
-    fn seed(&self) -> NameHash {
-        self.spread.unwrap_or_else(|| NameHash::of(""))
-    }
-
     /// Whether a fire is due at exactly this moment; of those that follow runs one may be.
     #[must_use]
     pub fn has(&self, due: Wall) -> bool {
@@ -291,20 +272,14 @@ impl Schedule {
     }
 
     /// Refuses bounds between which nothing is due.
-    fn refuse_empty(&self) -> Result<(), ScheduleError> {
+    fn refuse_empty(&self, text: &str) -> Result<(), ScheduleError> {
         match &self.bounds {
             Some(bounds) if self.next(bounds.before()).is_none() => Err(ScheduleError::new(format_args!(
                 "schedule {} is never due between from and until; widen them or leave one out",
-                error::quote(&self.text)
+                error::quote(text)
             ))),
             _ => Ok(()),
         }
-    }
-
-    /// The value on which equality and hashes depend.
-    fn said(&self) -> ScheduleIdentity<'_> {
-        let (bounds, calendars) = (self.bounds.as_deref(), self.calendars.as_deref());
-        (&self.text, self.zone(), self.dst, self.spread, bounds, calendars)
     }
 }
 
@@ -317,24 +292,4 @@ fn within(moment: Wall) -> i64 {
 #[must_use]
 pub fn seed(name: &str) -> u64 {
     NameHash::of(name).of_field("catch_up_spread")
-}
-
-impl fmt::Display for Schedule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl PartialEq for Schedule {
-    fn eq(&self, other: &Self) -> bool {
-        self.said() == other.said()
-    }
-}
-
-impl Eq for Schedule {}
-
-impl Hash for Schedule {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.said().hash(state);
-    }
 }

@@ -1,10 +1,12 @@
 //! The view: a node's typed, indexed copy of the registry, which reports the jobs that each change touched.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::ids::{JobName, LockName, Member, NodeName};
+use crate::job::Notify;
 use crate::keys::Key;
 use crate::record::{LockRecord, MemberInfo, NodeIntent, NodeSwitches, RunState, TriggerRecord};
 use crate::registry::Revision;
@@ -28,10 +30,12 @@ mod known_entry;
 mod name_index;
 mod names;
 mod notify;
+mod packed_spec;
 mod pool_index;
 mod pools;
 mod sharded;
 mod sharded_index;
+mod sorted_names;
 mod unschedulable;
 
 pub use absorb::ViewChanges;
@@ -93,6 +97,8 @@ pub struct View {
     peers: cluster_index::ClusterEntries,
     calendars: calendar_index::CalendarIndex,
     pools: pool_index::PoolIndex,
+    /// The notification settings of the jobs that have any.
+    notify: BTreeMap<JobId, Box<Notify>>,
     /// The living jobs whose fires may be late or absent.
     watched: BTreeSet<JobId>,
     enabled: usize,
@@ -138,6 +144,7 @@ impl View {
             peers: cluster_index::ClusterEntries::default(),
             calendars: calendar_index::CalendarIndex::default(),
             pools: pool_index::PoolIndex::default(),
+            notify: BTreeMap::new(),
             watched: BTreeSet::new(),
             enabled: 0,
             open: 0,

@@ -134,7 +134,7 @@ pub(crate) fn release(ctx: &RuleContext<'_>, job: &JobView<'_>) -> Option<Txn> {
     let last = known.value.as_ref().and_then(|run_state| run_state.open.last());
     let back = last.and_then(|open| withdrawn(ctx, job, open));
     let mut left =
-        back.as_ref().or(known.value.as_ref()).into_iter().flat_map(|run_state| &run_state.open).peekable();
+        back.as_ref().or(known.value.as_deref()).into_iter().flat_map(|run_state| &run_state.open).peekable();
     // The next owner goes on waiting; a job that is to have no owner ends the waiting run first.
     let waits = left.peek().is_some();
     if waits && !job.is_enabled() || left.any(|open| open.wait.is_none()) {

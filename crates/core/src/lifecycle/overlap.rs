@@ -28,7 +28,7 @@ fn last_before(attempt: &Attempt) -> Wall {
 impl JobRuns<'_> {
     /// The fire after the attempt's, and after `floor`, that replaces it; `None` where the job does not replace runs.
     fn replacement(&self, attempt: &Attempt, floor: Wall) -> Option<Wall> {
-        self.terms.filter(|terms| terms.misfire.overlap == Overlap::Replace)?;
+        self.terms.filter(|terms| terms.misfire().overlap == Overlap::Replace)?;
         self.ctx.clock_agrees().then(|| self.next_due(last_before(attempt).max(floor)))?
     }
 

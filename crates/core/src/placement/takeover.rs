@@ -1,5 +1,6 @@
 //! Takeover: one commit assigns a dead owner's job to a new one and settles its open runs.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::keys;
@@ -13,7 +14,7 @@ use crate::view::{JobView, KnownEntry};
 pub(crate) fn txn(
     ctx: &RuleContext<'_>,
     job: &JobView<'_>,
-    run_state: &KnownEntry<RunState>,
+    run_state: &KnownEntry<Box<RunState>>,
     gone: Guard,
 ) -> Txn {
     let run_state_key = keys::run_state(job.name());

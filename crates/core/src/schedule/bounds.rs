@@ -17,6 +17,8 @@ pub(super) struct ScheduleBounds {
     from: Wall,
     until: Wall,
     jitter: Millis,
+    /// By which name fires are moved, if they are.
+    spread: Option<NameHash>,
 }
 
 impl ScheduleBounds {
@@ -41,12 +43,13 @@ impl ScheduleBounds {
                 times.end_at, times.start_at
             )));
         }
-        Ok(Some(Self { from, until, jitter: Millis(jitter) }))
+        let spread = (jitter > 0).then(|| NameHash::of(times.name));
+        Ok(Some(Self { from, until, jitter: Millis(jitter), spread }))
     }
 
     /// Whether fires are moved at all.
     pub(super) fn moves(&self) -> bool {
-        self.jitter > Millis::ZERO
+        self.spread.is_some()
     }
 
     /// The last moment before all of them.
@@ -59,15 +62,12 @@ impl ScheduleBounds {
     pub(super) fn next(
         &self,
         after: Wall,
-        spread: NameHash,
         named: impl Fn(Wall) -> Option<Wall>,
         ruled: impl Fn(Wall) -> Option<Wall>,
     ) -> Option<Wall> {
         let bounded = |after: Wall| named(after.max(self.before())).filter(|due| *due < self.until);
         let ruled = |after: Wall| ruled(after).filter(|due| *due < self.until);
-        if !self.moves() {
-            return bounded(after);
-        }
+        let Some(spread) = self.spread else { return bounded(after) };
         // Of the moments up to `after` only the last can be moved beyond it, since the order is kept.
         let moved = |due: Wall| self.moved(due, spread, ruled(due));
         let last = latest(after - self.jitter, after, bounded).map(moved).filter(|due| *due > after);

@@ -137,7 +137,7 @@ fn quartz(
             [b'H' | b'h', ..] => Err("`H` is for every field but the year".to_string()),
             _ => field.numbers(d.0, part, |y| years.add(y)),
         })?;
-        calendar.years = Some(years);
+        calendar.quartz.get_or_insert_default().years = Some(years);
     }
     let dst = if time.iter().any(|field| every(field)) { Dst::Twice } else { Dst::Once };
     Ok((calendar, dst))
@@ -194,11 +194,12 @@ fn days(calendar: &mut CronFields, text: &str, d: (CronDialect, NameHash)) -> Re
                 Some(n) => digits(n).filter(|n| *n <= 30).ok_or("`L-` takes a number 0-30, as in `L-3`")?,
                 None => return Err("`L` stands alone or as `L-3`, `LW`".to_string()),
             };
-            *(if nearest { &mut calendar.nearest_from_last } else { &mut calendar.from_last }) |= 1 << before;
+            let quartz = calendar.quartz.get_or_insert_default();
+            *(if nearest { &mut quartz.nearest_from_last } else { &mut quartz.from_last }) |= 1 << before;
         } else if nearest {
             let day =
                 field.number(base).map_err(|reason| format!("`W` follows one day, as in `15W`: {reason}"))?;
-            calendar.nearest |= 1 << day;
+            calendar.quartz.get_or_insert_default().nearest |= 1 << day;
         } else {
             field.numbers(CronDialect::Quartz, part, |n| calendar.days |= 1 << n)?;
         }
@@ -214,11 +215,11 @@ fn weekdays(calendar: &mut CronFields, text: &str, d: (CronDialect, NameHash)) -
             let day = field.number(day)? - 1;
             let nth =
                 digits(nth).filter(|n| (1..=5).contains(n)).ok_or("`#` takes a number 1-5, as in `6#3`")?;
-            calendar.nth |= 1 << (7 * (nth - 1) + day);
+            calendar.quartz.get_or_insert_default().nth |= 1 << (7 * (nth - 1) + day);
         } else if part.eq_ignore_ascii_case("L") {
             calendar.weekdays |= 1 << 6;
         } else if let Some(day) = part.strip_suffix(['L', 'l']) {
-            calendar.last |= 1 << (field.number(day)? - 1);
+            calendar.quartz.get_or_insert_default().last |= 1 << (field.number(day)? - 1);
         } else {
             let sunday = |why: String| match part.starts_with('0') {
                 true => format!("{why}; with 6 fields Sunday is 1 or SUN, as in Quartz"),

@@ -3,6 +3,8 @@
 //! Local times are seconds since 1970-01-01T00:00:00 on the wall clock of some zone; which instants they are is the
 //! business of [`super::zone`].
 
+use alloc::boxed::Box;
+
 use crate::steps::step;
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -15,7 +17,7 @@ const CYCLE: usize = 400;
 const WEEKS: u64 = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28;
 
 /// A cron rule as sets of numbers. Bit `n` of a field stands for the number `n`, weekdays count from Sunday = 0.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct CronFields {
     pub(super) seconds: u64,
     pub(super) minutes: u64,
@@ -23,26 +25,33 @@ pub(super) struct CronFields {
     pub(super) months: u16,
     /// Weekdays of every week.
     pub(super) weekdays: u8,
+    /// Days of the month.
+    pub(super) days: u32,
+    /// Vixie's rule: with both day fields restricted, one of them is enough.
+    pub(super) either_day: bool,
+    /// What only Quartz's dialect can say, if the rule says any of it.
+    pub(super) quartz: Option<Box<QuartzFields>>,
+}
+
+/// The part of a cron rule that few have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct QuartzFields {
     /// Weekdays of the month's last seven days (`6L`).
     pub(super) last: u8,
     /// Weekdays of one week: bit `7 * (n - 1) + weekday` for the n-th (`6#3`).
     pub(super) nth: u64,
-    /// Days of the month.
-    pub(super) days: u32,
     /// Bit `n`: the weekday nearest to day `n` (`15W`).
     pub(super) nearest: u32,
     /// Bit `n`: `n` days before the last (`L`, `L-3`).
     pub(super) from_last: u32,
     /// Bit `n`: the weekday nearest to `n` days before the last (`LW`).
     pub(super) nearest_from_last: u32,
-    /// Vixie's rule: with both day fields restricted, one of them is enough.
-    pub(super) either_day: bool,
     /// The years, when they are restricted.
     pub(super) years: Option<Years>,
 }
 
 /// A set of years.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Years([u64; 3]);
 
 impl Years {
@@ -71,9 +80,14 @@ impl Years {
 }
 
 impl CronFields {
+    /// The years, when they are restricted.
+    fn years(&self) -> Option<&Years> {
+        self.quartz.as_ref()?.years.as_ref()
+    }
+
     /// Whether the rule holds in every year.
     pub(super) fn every_year(&self) -> bool {
-        self.years.is_none()
+        self.years().is_none()
     }
 
     /// Whether the rule names this local time.
@@ -100,7 +114,7 @@ impl CronFields {
         let (mut year, mut month, mut day) = (from.year(), from.month() as u32, from.day() as u32);
         for _ in 0..CYCLE {
             step();
-            if let Some(named) = self.years.as_ref().map(|years| years.first(year)) {
+            if let Some(named) = self.years().map(|years| years.first(year)) {
                 let named = named?;
                 if named > year {
                     (year, month, day) = (named, 1, 1);
@@ -130,22 +144,20 @@ impl CronFields {
         // Weekdays from the first day's on, so that bit 0 is the month's first day.
         let turned = |set: u64| (set >> first | set << (7 - first)) & 0x7f;
         let mut by_week = turned(u64::from(self.weekdays)) * WEEKS;
-        if self.nth != 0 {
-            by_week |= (0..5).map(|week| turned(self.nth >> (7 * week) & 0x7f) << (7 * week)).sum::<u64>();
-        }
-        if self.last != 0 {
-            by_week |= (turned(u64::from(self.last)) * WEEKS) & (0x7f << (length - 7));
-        }
-        let by_week = by_week << 1 & whole;
         let mut by_day = u64::from(self.days);
-        for before in bits(self.from_last).filter(|before| *before < length) {
-            by_day |= 1 << (length - before);
+        if let Some(quartz) = &self.quartz {
+            let nth = |week: u32| turned(quartz.nth >> (7 * week) & 0x7f) << (7 * week);
+            by_week |= (0..5).map(nth).sum::<u64>();
+            by_week |= (turned(u64::from(quartz.last)) * WEEKS) & (0x7f << (length - 7));
+            for before in bits(quartz.from_last).filter(|before| *before < length) {
+                by_day |= 1 << (length - before);
+            }
+            let near_last = bits(quartz.nearest_from_last).filter(|n| *n < length).map(|n| length - n);
+            for day in bits(quartz.nearest).filter(|day| *day <= length).chain(near_last) {
+                by_day |= 1 << nearest_weekday(day, (first + day - 1) % 7, length);
+            }
         }
-        let near_last = bits(self.nearest_from_last).filter(|n| *n < length).map(|n| length - n);
-        for day in bits(self.nearest).filter(|day| *day <= length).chain(near_last) {
-            by_day |= 1 << nearest_weekday(day, (first + day - 1) % 7, length);
-        }
-        let by_day = by_day & whole;
+        let (by_week, by_day) = (by_week << 1 & whole, by_day & whole);
         if self.either_day { by_day | by_week } else { by_day & by_week }
     }
 

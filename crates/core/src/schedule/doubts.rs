@@ -9,9 +9,9 @@ use super::foreign::DAYS;
 
 impl Schedule {
     /// Warnings on what its author may not have meant: weekdays by Quartz's numbers, a line of six fields that looks
-    /// like one of five, and a zone whose sign is the opposite of the usual one.
+    /// like one of five, and a zone whose sign is the opposite of the usual one. `text` is what was parsed.
     #[must_use]
-    pub fn doubts(&self) -> Vec<String> {
+    pub fn doubts(&self, text: &str) -> Vec<String> {
         let offset =
             |sign| self.zone().strip_prefix("Etc/GMT")?.strip_prefix(sign).filter(|hours| *hours != "0");
         let opposite =
@@ -22,7 +22,7 @@ impl Schedule {
                 self.zone()
             )
         });
-        self.text.split('\n').filter_map(|line| doubt(line.trim_ascii())).chain(zone).collect()
+        text.trim_ascii().split('\n').filter_map(|line| doubt(line.trim_ascii())).chain(zone).collect()
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn what_is_read_and_probably_not_meant_is_said() {
-        let doubts = |text: &str| Schedule::parse(text, "").unwrap().doubts();
+        let doubts = |text: &str| Schedule::parse(text, "").unwrap().doubts(text);
         let weekdays = doubts("0 0 9 * * 1-5");
         assert!(
             weekdays[0].contains("`1-5` is SUN-THU: write MON-FRI if cron's numbers were meant"),
@@ -81,9 +81,12 @@ mod tests {
             five[0].contains("each hour at second 30 of minute 2: write `30 2 * * *` if five were meant"),
             "{five:?}"
         );
-        let zone = Schedule::parse("@daily", "Etc/GMT+3").unwrap().doubts();
-        assert_eq!(zone, ["the zone Etc/GMT+3 is 3 h behind UTC: its sign is the opposite of the usual one"]);
-        assert!(Schedule::parse("@daily", "Etc/GMT-3").unwrap().doubts()[0].contains("is 3 h ahead of UTC"));
+        let zone = |zone| Schedule::parse("@daily", zone).unwrap().doubts("@daily").concat();
+        assert_eq!(
+            zone("Etc/GMT+3"),
+            "the zone Etc/GMT+3 is 3 h behind UTC: its sign is the opposite of the usual one"
+        );
+        assert!(zone("Etc/GMT-3").contains("is 3 h ahead of UTC"));
         for sure in [
             "0 9 * * 1-5",
             "0 0 9 * * MON-FRI",

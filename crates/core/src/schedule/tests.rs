@@ -12,6 +12,7 @@ use super::*;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 use jiff::tz::TimeZoneDatabase;
 
 /// A moment from RFC 3339.
@@ -338,9 +339,9 @@ fn schedules_are_values() {
     assert_eq!(hashed(&berlin), hashed(&parsed("0 5 * * *", "Europe/Berlin")));
     assert_ne!(hashed(&berlin), hashed(&parsed("0 5 * * *", "Europe/Paris")));
     assert_ne!(berlin, parsed("0 5 * * *", "Europe/Paris"));
-    assert_ne!(berlin, parsed("00 5 * * *", "Europe/Berlin"));
-    assert_eq!(berlin.to_string(), "0 5 * * *");
-    assert!(size_of::<Schedule>() <= 200, "{}", size_of::<Schedule>());
+    assert_eq!(berlin, parsed("00 5 * * *", "Europe/Berlin"));
+    assert_ne!(berlin, parsed("0 0 5 1W * ?", "Europe/Berlin"));
+    assert!(size_of::<Schedule>() <= 80, "{}", size_of::<Schedule>());
 }
 
 /// What a schedule feeds to a hasher, as one number.
@@ -364,7 +365,7 @@ fn hashed(schedule: &Schedule) -> u64 {
 fn what_follows_runs_is_counted_from_their_end() {
     let at = |secs: i64| Wall(secs * 1000);
     let after = Schedule::parse("@after 10m", "").unwrap();
-    assert!(after.follows_runs() && after.has(at(7)) && after.to_string() == "@after 10m");
+    assert!(after.follows_runs() && after.has(at(7)));
     assert_eq!(after.next(at(7)), Some(at(607)));
     let counted = after.counted_from(at(7));
     assert_eq!((counted.next(at(7)), counted.next(at(1_000))), (Some(at(607)), Some(at(1_207))));

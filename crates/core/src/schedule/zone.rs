@@ -6,6 +6,7 @@
 use super::error::{ScheduleError, quote};
 use crate::steps::step;
 use alloc::format;
+use core::hash::{Hash, Hasher};
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use serde::{Deserialize, Serialize};
@@ -37,8 +38,14 @@ pub enum Dst {
 }
 
 /// An IANA time zone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Zone(TimeZone);
+
+impl Hash for Zone {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}
 
 /// A stretch of time with one offset; times are seconds since the Unix epoch, offsets are seconds east of UTC.
 struct OffsetSpan {

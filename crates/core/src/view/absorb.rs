@@ -5,6 +5,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::known_entry::{EntryUpdate, newer};
+use super::packed_spec::PackedSpec;
 use super::{GroupId, JobId, KnownEntry, MemberState, View};
 use crate::ids::{JobName, LockName, Member, NodeName, PoolName};
 use crate::job::{Placement, Priority};
@@ -192,11 +193,11 @@ impl View {
 
     fn absorb_spec(&mut self, now: Mono, job: &JobName, change: &Change, touched: &mut ViewChanges) {
         let id = self.intern(job);
-        let known = self.state(id).spec.revision;
+        let known = self.state(id).spec.revision();
         let spec = match newer(Some(known), change) {
             EntryUpdate::Stale => return,
             EntryUpdate::Gone(revision) => KnownEntry::absent(revision),
-            EntryUpdate::Put(entry) => KnownEntry::present(Some(entry.value.clone()), entry.revision),
+            EntryUpdate::Put(entry) => KnownEntry::present(Some(&entry.value), entry.revision),
         };
         let record = spec.value.as_ref().map(|value| decode::<SpecRecord>(value));
         if record.as_ref().is_some_and(Option::is_none) {
@@ -215,7 +216,7 @@ impl View {
         let group = declared.map_or(GroupId::EVERYWHERE, |job| self.group_of(&job.node_selector));
         let version = record.as_ref().and_then(Option::as_ref).map_or(0, SpecRecord::version);
         self.change(now, id, |state| {
-            state.spec = spec;
+            state.spec = PackedSpec::new(job, &spec);
             state.live = live;
             state.switched = switched;
             state.enabled = enabled;
@@ -272,7 +273,7 @@ impl View {
             state.versions.1 = place.version;
         });
         if mine {
-            self.hold(id, first, &change.key);
+            self.hold(id, first);
         } else if !dead {
             self.let_go(id);
         }
@@ -280,15 +281,13 @@ impl View {
     }
 
     /// Keeps what firing needs of a job that this node owns now.
-    fn hold(&mut self, id: JobId, first: bool, place: &Key) {
+    fn hold(&mut self, id: JobId, first: bool) {
         if self.held.get(id).is_some_and(|h| h.terms.is_some()) {
             return;
         }
         let terms = self.terms_of(self.job(id).spec_record().as_ref());
-        let run_state = crate::keys::run_state(self.job(id).name());
         let held = self.held_mut(id);
         held.terms = terms;
-        held.keys = Some((run_state, place.clone()));
         if first && held.run_state.is_none() {
             held.run_state = Some(KnownEntry::default());
         }

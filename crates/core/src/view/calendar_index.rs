@@ -1,5 +1,6 @@
 //! The calendars that a view knows, with the jobs that name them.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 
@@ -23,6 +24,8 @@ pub(super) struct KnownCalendar {
 pub(super) struct CalendarIndex {
     pub(super) known: BTreeMap<CalendarName, KnownCalendar>,
     pub(super) users: BTreeMap<CalendarName, BTreeSet<JobId>>,
+    /// The calendars that a job names, of the jobs that name any.
+    pub(super) named: BTreeMap<JobId, Box<[CalendarName]>>,
 }
 
 impl CalendarIndex {

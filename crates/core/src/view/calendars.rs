@@ -9,7 +9,7 @@ use super::known_entry::{EntryUpdate, newer};
 use super::{JobId, JobTerms, JobView, KnownEntry, ShardTerms, View, ViewChanges};
 use crate::calendar::LocalTimes;
 use crate::ids::CalendarName;
-use crate::job::{Job, Spec};
+use crate::job::{Job, MisfireSettings, Spec};
 use crate::keys;
 use crate::record::{CalendarRecord, CalendarSpec, SpecRecord, decode};
 use crate::registry::{Change, Guard};
@@ -83,9 +83,9 @@ impl View {
     }
 
     /// The part of a declaration that firing needs.
-    pub(super) fn terms_of(&self, record: Option<&SpecRecord>) -> Option<Box<JobTerms>> {
+    pub(super) fn terms_of(&self, record: Option<&SpecRecord>) -> Option<JobTerms> {
         match record? {
-            SpecRecord::Live(spec) => self.living_terms_of(spec).map(Box::new),
+            SpecRecord::Live(spec) => self.living_terms_of(spec),
             SpecRecord::Deleted { .. } => None,
         }
     }
@@ -94,13 +94,14 @@ impl View {
         let job = &spec.job;
         // A declaration was checked before it was written; one that this version cannot read is left alone.
         job.schedule().ok()?;
+        let misfire = job.misfire_settings();
         Some(JobTerms {
             schedule: self.schedule_of(job),
             since: self.since_of(spec),
             paused: spec.paused,
             enabled: job.enabled,
             delivery: job.delivery,
-            misfire: job.misfire_settings(),
+            misfire: (misfire != MisfireSettings::default()).then(|| Box::new(misfire)),
             pause_after_failures: job.pause_after_failures,
             shards: ShardTerms::of(spec).map(Box::new),
         })
@@ -110,8 +111,11 @@ impl View {
     pub(super) fn set_calendars(&mut self, id: JobId, declared: Option<&Job>) {
         let new: Box<[CalendarName]> =
             declared.into_iter().flat_map(|job| job.calendars()).cloned().collect();
-        let old = core::mem::replace(&mut self.state(id).calendars, new.clone());
-        for name in old.iter().filter(|name| !new.contains(name)) {
+        let old = match new.is_empty() {
+            true => self.calendars.named.remove(&id),
+            false => self.calendars.named.insert(id, new.clone()),
+        };
+        for name in old.iter().flatten().filter(|name| !new.contains(name)) {
             if let Some(jobs) = self.calendars.users.get_mut(name) {
                 jobs.remove(&id);
                 if jobs.is_empty() {
@@ -163,17 +167,22 @@ impl View {
 }
 
 impl<'a> JobView<'a> {
+    /// The calendars that it names.
+    fn calendars(&self) -> impl Iterator<Item = &'a CalendarName> + use<'a> {
+        self.view.calendars.named.get(&self.id).into_iter().flatten()
+    }
+
     /// The guards that the calendars which it names are still as this view has them. A transaction that depends on when
     /// it is due carries them, so none goes by a calendar that was changed.
     pub fn calendar_guards(&self) -> impl Iterator<Item = Guard> + use<'a> {
-        let (view, state) = (self.view, self.state);
-        state.calendars.iter().map(|name| view.calendar_guard(name))
+        let view = self.view;
+        self.calendars().map(|name| view.calendar_guard(name))
     }
 
     /// Rises with every change of a calendar that it names, while its own version stays.
     #[must_use]
     pub fn calendars_version(&self) -> u64 {
         let version = |name| Some(self.view.calendar_entry(name)?.value.as_ref()?.version());
-        self.state.calendars.iter().filter_map(version).fold(0, u64::wrapping_add)
+        self.calendars().filter_map(version).fold(0, u64::wrapping_add)
     }
 }

@@ -1,5 +1,6 @@
 //! The view of dispatched jobs: their terms, and the plans that were read. Plans are in no feed.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 
 use super::dispatched_index::{DispatchedState, KnownPlan, PlannedRuns};
@@ -58,7 +59,7 @@ impl View {
         record: Option<&SpecRecord>,
     ) {
         if placement == Placement::Dispatched {
-            let terms = self.terms_of(record);
+            let terms = self.terms_of(record).map(Box::new);
             self.dispatched.entry(id).or_default().terms = terms;
         } else if let Some(job) = self.dispatched.get_mut(&id) {
             job.terms = None;

@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 
 use super::name_index::order;
+use super::packed_spec::PackedSpec;
 use super::{GroupId, JobId, JobState, KnownEntry, OwnedJob, View};
 use crate::ids::{JobName, Member};
 use crate::job::{Placement, Priority};
@@ -25,7 +26,7 @@ impl View {
         let order = order(self.me.as_str(), name.as_str());
         self.jobs.push(JobState {
             name: name.clone(),
-            spec: KnownEntry::default(),
+            spec: PackedSpec::default(),
             enabled: false,
             live: false,
             switched: false,
@@ -39,11 +40,9 @@ impl View {
             free_since: Mono(0),
             order,
             listing: self.listing,
-            calendars: [].into(),
-            notify: None,
             waits: false,
         });
-        self.names.add(name.clone(), order, id);
+        self.names.add(&self.jobs, order, id);
         id
     }
 
@@ -129,7 +128,7 @@ impl View {
         let opens = run_state.value.iter().flat_map(|run_state| &run_state.open).filter(takes_slot).count();
         let held = self.held.get_or_add(id);
         let opened = core::mem::replace(&mut held.opens, opens);
-        held.run_state = Some(run_state);
+        held.run_state = Some(run_state.boxed());
         self.open = self.open + opens - opened;
         self.note_opened(id);
     }

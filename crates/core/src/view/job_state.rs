@@ -5,12 +5,12 @@ use alloc::sync::Arc;
 
 use super::group_index::{GroupId, GroupedJob};
 use super::known_entry::KnownEntry;
+use super::packed_spec::PackedSpec;
 use super::sharded_index::ShardTerms;
-use crate::ids::{CalendarName, JobName, Member};
-use crate::job::{Delivery, MisfireSettings, Notify, Placement, Priority};
-use crate::keys::Key;
+use crate::ids::{JobName, Member};
+use crate::job::{Delivery, MisfireSettings, Placement, Priority};
 use crate::record::RunState;
-use crate::registry::{Revision, Value};
+use crate::registry::Revision;
 use crate::schedule::Schedule;
 use crate::time::{Mono, Wall};
 
@@ -18,7 +18,7 @@ use crate::time::{Mono, Wall};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct JobState {
     pub(crate) name: JobName,
-    pub(crate) spec: KnownEntry<Value>,
+    pub(crate) spec: PackedSpec,
     pub(crate) enabled: bool,
     pub(crate) live: bool,
     /// Whether an operator has switched something of it.
@@ -40,10 +40,6 @@ pub(crate) struct JobState {
     pub(crate) order: u64,
     /// The last listing that named it.
     pub(super) listing: u32,
-    /// The calendars that it names.
-    pub(crate) calendars: Box<[CalendarName]>,
-    /// Its notification settings.
-    pub(crate) notify: Option<Box<Notify>>,
 }
 
 /// The part of a job's declaration that firing needs, decoded once for the jobs owned here.
@@ -60,8 +56,8 @@ pub struct JobTerms {
     pub enabled: bool,
     /// The delivery: what becomes of a run whose outcome is unknown.
     pub delivery: Delivery,
-    /// Its misfire settings.
-    pub misfire: MisfireSettings,
+    /// Its misfire settings; `None` for the default ones.
+    pub(super) misfire: Option<Box<MisfireSettings>>,
     /// After how many runs in a row that ended badly it is paused.
     pub pause_after_failures: Option<u32>,
     /// The terms that only sharded jobs have.
@@ -72,12 +68,10 @@ pub struct JobTerms {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OwnedJob {
     /// The run state; `None` while it was not read yet.
-    pub run_state: Option<KnownEntry<RunState>>,
-    /// The keys of an owned job's run state and assignment: each fire uses them, so they are built once.
-    pub keys: Option<(Key, Key)>,
+    pub run_state: Option<KnownEntry<Box<RunState>>>,
     /// The job's terms; `None` when the job is deleted or unreadable.
-    pub terms: Option<Box<JobTerms>>,
-    /// Whether a fire is open that this node runs in this life.
+    pub terms: Option<JobTerms>,
+    /// How many fires are open that this node runs in this life.
     pub(super) opens: usize,
 }
 
@@ -93,10 +87,30 @@ impl JobState {
     }
 }
 
+impl JobTerms {
+    /// Its misfire settings.
+    #[must_use]
+    pub fn misfire(&self) -> MisfireSettings {
+        self.misfire.as_deref().copied().unwrap_or_default()
+    }
+}
+
 impl OwnedJob {
     /// The record of the run state; `None` while it is unread or absent.
     #[must_use]
     pub fn record(&self) -> Option<&RunState> {
-        self.run_state.as_ref()?.value.as_ref()
+        self.run_state.as_ref()?.value.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node with a million jobs has a million of each.
+    #[test]
+    fn a_job_takes_little_memory() {
+        assert!(size_of::<JobState>() <= 128, "{}", size_of::<JobState>());
+        assert!(size_of::<OwnedJob>() <= 144, "{}", size_of::<OwnedJob>());
     }
 }

@@ -5,14 +5,10 @@ use alloc::boxed::Box;
 use super::{JobTerms, JobView, KnownEntry, OwnedJob};
 use crate::ids::{Fire, JobName, Member};
 use crate::job::{Priority, Spec};
-use crate::keys::{self, Key};
-use crate::record::{Assignment, Attempt, SpecRecord, TriggerRecord, decode};
+use crate::keys;
+use crate::record::{Assignment, Attempt, SpecRecord, TriggerRecord};
 use crate::registry::{Guard, Revision};
 use crate::time::{Mono, Wall};
-
-/// What is before and after the declaration in the spec of a living job.
-const SPEC_HEAD: &[u8] = b"{\"live\":{\"job\":";
-const SPEC_NEXT: &[u8] = b",\"version\":";
 
 impl<'a> JobView<'a> {
     /// Its name.
@@ -58,11 +54,7 @@ impl<'a> JobView<'a> {
     /// The guard that the assignment is still as this view has it. Written ones count from 1.
     #[must_use]
     pub fn assignment_guard(&self) -> Guard {
-        self.assignment_guard_at(keys::assignment(self.name()))
-    }
-
-    /// The same for a caller that has built the key.
-    pub(crate) fn assignment_guard_at(&self, key: Key) -> Guard {
+        let key = keys::assignment(self.name());
         if self.state.epoch == 0 { Guard::Absent(key) } else { Guard::At(key, self.state.assignment) }
     }
 
@@ -75,16 +67,16 @@ impl<'a> JobView<'a> {
     /// Whether its spec was last written at this revision.
     #[must_use]
     pub fn has_spec_of(&self, revision: Revision) -> bool {
-        self.state.spec.revision == revision
+        self.state.spec.revision() == revision
     }
 
     /// The revision of its spec, if this text is its declaration, letter by letter, and no operator has switched anything
     /// of it.
     #[must_use]
     pub fn declares(&self, text: &[u8]) -> Option<Revision> {
-        let spec = self.state.spec.value.as_ref().filter(|_| self.is_live() && !self.state.switched)?;
-        let rest = spec.strip_prefix(SPEC_HEAD)?.strip_prefix(text)?;
-        rest.starts_with(SPEC_NEXT).then_some(self.state.spec.revision)
+        let spec = &self.state.spec;
+        let same = self.is_live() && !self.state.switched && spec.declares(self.name(), text);
+        same.then(|| spec.revision())
     }
 
     /// Whether an operator has switched something of it, on all nodes or on one.
@@ -96,7 +88,7 @@ impl<'a> JobView<'a> {
     /// The spec's record, decoded; `None` when it is absent or unreadable.
     #[must_use]
     pub fn spec_record(&self) -> Option<SpecRecord> {
-        decode(self.state.spec.value.as_ref()?)
+        self.state.spec.record(self.name())
     }
 
     /// The living declaration, decoded.
@@ -131,14 +123,14 @@ impl<'a> JobView<'a> {
     pub fn job_terms(&self) -> Option<&'a JobTerms> {
         let sharded = || self.sharded()?.terms.as_deref();
         let planned = || self.dispatched()?.terms.as_deref();
-        let held = || self.held()?.terms.as_deref();
+        let held = || self.held()?.terms.as_ref();
         planned().or_else(sharded).or_else(held)
     }
 
     /// How many of its runs may execute at once.
     #[must_use]
     pub fn max_concurrent_runs(&self) -> usize {
-        self.job_terms().map_or(1, |terms| terms.misfire.overlap.max_concurrent_runs())
+        self.job_terms().map_or(1, |terms| terms.misfire().overlap.max_concurrent_runs())
     }
 
     /// When a job fires next after a moment, if this node owns something of it or plans it.

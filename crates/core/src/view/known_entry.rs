@@ -1,5 +1,7 @@
 //! An entry as a view knows it, and what a change does to it.
 
+use alloc::boxed::Box;
+
 use crate::keys::Key;
 use crate::registry::{Change, Entry, Guard, Revision};
 
@@ -36,6 +38,11 @@ impl<T> KnownEntry<T> {
     #[must_use]
     pub fn present(value: Option<T>, revision: Revision) -> Self {
         Self { value, revision, absent: false }
+    }
+
+    /// The same entry with its record in a box.
+    pub(super) fn boxed(self) -> KnownEntry<Box<T>> {
+        KnownEntry { value: self.value.map(Box::new), revision: self.revision, absent: self.absent }
     }
 }
 

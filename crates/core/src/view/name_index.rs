@@ -3,21 +3,23 @@
 use alloc::collections::BTreeMap;
 
 use super::job_id::JobId;
-use crate::ids::JobName;
+use super::job_state::JobState;
+use super::sorted_names::SortedNames;
 
 /// Nearly all inputs name a job. On the way down a tree of names each step reads one somewhere in memory; on the way
 /// down a tree of numbers it reads none, so a number that was made of the name is looked for first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct NameIndex {
-    pub(super) sorted: BTreeMap<JobName, JobId>,
+    pub(super) sorted: SortedNames,
     /// The first job of each [order].
     pub(super) by_order: BTreeMap<u64, JobId>,
 }
 
 impl NameIndex {
-    pub(super) fn add(&mut self, name: JobName, order: u64, id: JobId) {
+    /// Adds the job with this number, whose name is new and makes this order.
+    pub(super) fn add(&mut self, jobs: &[JobState], order: u64, id: JobId) {
         self.by_order.entry(order).or_insert(id);
-        self.sorted.insert(name, id);
+        self.sorted.add(jobs, id);
     }
 }
 

@@ -23,7 +23,10 @@ impl View {
         } else {
             self.watched.remove(&id);
         }
-        self.state(id).notify = notify;
+        match notify {
+            Some(notify) => self.notify.insert(id, notify),
+            None => self.notify.remove(&id),
+        };
     }
 }
 
@@ -31,7 +34,7 @@ impl<'a> JobView<'a> {
     /// Its notification settings; `None` for a job without any or a deleted one.
     #[must_use]
     pub fn notify(&self) -> Option<&'a Notify> {
-        self.state.notify.as_deref()
+        self.view.notify.get(&self.id).map(AsRef::as_ref)
     }
 
     /// The last fires of it that people were notified of as late, or absent.

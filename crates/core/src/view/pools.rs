@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::known_entry::{EntryUpdate, newer};
-use super::{JobId, KnownEntry, View, ViewChanges};
+use super::{JobId, KnownEntry, OwnedJob, View, ViewChanges};
 use crate::ids::{Fire, Member, PoolName};
 use crate::record::{PoolRecord, decode};
 use crate::registry::Change;
@@ -69,7 +69,7 @@ impl View {
     /// The runs that this node has open of a job with one shard, and that do not wait for another attempt.
     fn opened(&self, id: JobId) -> impl Iterator<Item = &Fire> {
         let me = self.life.as_ref();
-        let run_state = self.held.get(id).and_then(|held| held.run_state.as_ref()?.value.as_ref());
+        let run_state = self.held.get(id).and_then(OwnedJob::record);
         let claimed = run_state.into_iter().flat_map(|run_state| &run_state.open);
         let claimed = claimed.filter(move |open| open.wait.is_none() && Some(&open.by) == me);
         let plan = self.dispatched.get(&id).and_then(|job| job.plan.as_ref()?.known.value.as_ref());

@@ -127,7 +127,7 @@ impl View {
 
     pub(super) fn set_shard_terms(&mut self, id: JobId, placement: Placement, record: Option<&SpecRecord>) {
         if placement.is_sharded() {
-            let terms = self.terms_of(record);
+            let terms = self.terms_of(record).map(Box::new);
             self.sharded.entry(id).or_default().terms = terms;
         } else if let Some(sharded) = self.sharded.get_mut(&id) {
             sharded.terms = None;

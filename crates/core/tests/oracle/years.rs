@@ -26,6 +26,8 @@ struct YearTotals {
 
 /// A job as it stands: its schedule, and what the oracle says is still to come.
 struct OracleJob {
+    /// The rules as written.
+    rules: String,
     schedule: Schedule,
     list: Vec<i64>,
 }
@@ -40,7 +42,7 @@ impl OracleJob {
             let list = due(&open, zone, since + 1, end, FIRES + 1);
             if list.len() <= FIRES {
                 let left = list.into_iter().filter(|at| OracleCalendar::leave(&said.closing, zone, *at));
-                return Self { schedule, list: left.collect() };
+                return Self { rules: said.texts.join("\n"), schedule, list: left.collect() };
             }
         }
     }
@@ -80,15 +82,15 @@ fn year(n: u64, zone: &OracleZone, sum: &mut YearTotals) {
     while now < end {
         let found = next(&job.schedule, Wall(floor * 1000), Wall(now * 1000), &policy);
         if let Some((first, last)) = found.skipped {
-            assert_eq!(job.list.get(at), Some(&(first.0 / 1000)), "{} in {}", job.schedule, zone.name);
+            assert_eq!(job.list.get(at), Some(&(first.0 / 1000)), "{} in {}", job.rules, zone.name);
             let old = job.list[at..].partition_point(|t| *t <= last.0 / 1000);
-            assert_eq!(job.list[at + old - 1], last.0 / 1000, "{} in {}", job.schedule, zone.name);
+            assert_eq!(job.list[at + old - 1], last.0 / 1000, "{} in {}", job.rules, zone.name);
             assert!(last < Wall(now * 1000) - GRACE, "only what is older than the grace is given up");
             (at, floor) = (at + old, last.0 / 1000);
             sum.skipped += old;
         }
         let coming = found.due.map(|due| due.0 / 1000).filter(|due| *due < end);
-        assert_eq!(coming, job.list.get(at).copied(), "{} in {} at {now}", job.schedule, zone.name);
+        assert_eq!(coming, job.list.get(at).copied(), "{} in {} at {now}", job.rules, zone.name);
         match coming {
             Some(due) if due <= now => {
                 (at, floor) = (at + 1, due);

@@ -155,7 +155,7 @@ fn tried(next: &NextFiresArgs) -> Result<Vec<ListedFire>, CliError> {
         let marked = error.marked(&text).map_or_else(String::new, |marked| format!("\n{marked}"));
         CliError::invalid(format!("{error}{marked}"))
     })?;
-    schedule.doubts().iter().for_each(|doubt| eprintln!("evenkeel: {doubt}"));
+    schedule.doubts(&text).iter().for_each(|doubt| eprintln!("evenkeel: {doubt}"));
     let schedule = schedule.under(calendars(next)?);
     let after = next.from.as_deref().map_or_else(|| Ok(zones::now()), zones::just_before)?;
     let fires = std::iter::successors(schedule.next(after), |last| schedule.next(*last));

@@ -90,12 +90,12 @@ fn schedule_warnings(handle: &Handle, seen: &DeclaredJob, now: Wall) -> Vec<Stri
         return Vec::new();
     }
     let (over, doubts) = match &seen.schedule {
-        Some(schedule) => (never_again(job, schedule, now), schedule.doubts()),
+        Some(schedule) => (never_again(job, schedule, now), schedule.doubts(job.rules())),
         None => {
             let under_calendars = super::lookup::schedule(handle, &job.name).flatten();
             let plain = job.schedule().ok().flatten();
             let over = under_calendars.and_then(|schedule| never_again(job, &schedule, now));
-            (over, plain.map_or_else(Vec::new, |schedule| schedule.doubts()))
+            (over, plain.map_or_else(Vec::new, |schedule| schedule.doubts(job.rules())))
         }
     };
     over.into_iter().chain(doubts.into_iter().map(|doubt| format!("job {}: {doubt}", job.name))).collect()

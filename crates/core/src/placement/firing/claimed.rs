@@ -18,7 +18,8 @@ use crate::record::{Attempt, RunState, TriggerRecord, TriggerRequest, encode};
 use crate::registry::{Txn, Write};
 use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::time::{Mono, Wall};
-use crate::view::{JobView, KnownEntry, OwnedJob};
+use crate::view::{JobView, KnownEntry};
+use alloc::boxed::Box;
 
 mod claim;
 mod overlap;
@@ -36,7 +37,7 @@ pub(super) fn decide(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOut
         }
         return;
     };
-    let writer = ClaimedRuns { runs: JobRuns::new(ctx, *job), held, known };
+    let writer = ClaimedRuns { runs: JobRuns::new(ctx, *job), known };
     lifecycle::hand_over(ctx, known.value.iter().flat_map(|run_state| &run_state.verdicts), out);
     if writer.cancel_trigger(out) {
         return;
@@ -56,8 +57,7 @@ pub(super) fn decide(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOut
 /// A job that this node owns, with its claimed runs and all data at hand.
 struct ClaimedRuns<'a> {
     runs: JobRuns<'a>,
-    held: &'a OwnedJob,
-    known: &'a KnownEntry<RunState>,
+    known: &'a KnownEntry<Box<RunState>>,
 }
 
 impl<'a> ClaimedRuns<'a> {
@@ -77,7 +77,7 @@ impl<'a> ClaimedRuns<'a> {
 
     /// The run state to write next: without the verdicts that the history has.
     fn run_state(&self) -> RunState {
-        let mut run_state = self.known.value.clone().unwrap_or_default();
+        let mut run_state = self.known.value.as_deref().cloned().unwrap_or_default();
         run_state.verdicts.retain(|verdict| !lifecycle::is_recorded(self.ctx(), verdict));
         run_state
     }
@@ -101,11 +101,10 @@ impl<'a> ClaimedRuns<'a> {
     ) {
         let job = self.runs.job;
         let name = job.name();
-        let (key, place) =
-            self.held.keys.clone().unwrap_or_else(|| (keys::run_state(name), keys::assignment(name)));
+        let key = keys::run_state(name);
         let value = encode(&run_state);
         out.run_states.insert(job.id, (value.clone(), run_state));
-        let guards = [self.known.guard(key.clone()), job.assignment_guard_at(place)];
+        let guards = [self.known.guard(key.clone()), job.assignment_guard()];
         let mut txn = Txn {
             guards: self.ctx().born().into_iter().chain(guards).chain(job.calendar_guards()).collect(),
             writes: [Write::Put { key, value, owner: None }].into(),

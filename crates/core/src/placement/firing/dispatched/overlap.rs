@@ -15,7 +15,8 @@ impl DispatchedRuns<'_> {
     /// do not queue.
     pub(super) fn make_way(&mut self, (began, over): (Wall, Mono)) {
         let Some(terms) = self.runs.terms.filter(|terms| !terms.paused) else { return };
-        let Some((schedule, keep)) = terms.schedule.as_ref().zip(terms.misfire.overlap.queue_limit()) else {
+        let Some((schedule, keep)) = terms.schedule.as_ref().zip(terms.misfire().overlap.queue_limit())
+        else {
             return;
         };
         let Some(over) = time_of(self.ctx(), over) else { return };
