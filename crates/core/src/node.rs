@@ -12,11 +12,12 @@ use crate::lifecycle;
 use crate::local::{LISTING_PATIENCE, Local};
 use crate::member_entry::MemberEntry;
 use crate::placement::dispatch::CandidateNodes;
+use crate::placement::firing;
 use crate::registry::LeaseId;
 use crate::rule_context::{Rule, RuleAction, RuleContext, RuleFn, RuleOutput};
 use crate::rules;
 pub use crate::settings::{Quota, Settings, Spread};
-use crate::time::{Millis, Mono, Now};
+use crate::time::{Millis, Mono, Now, Wall};
 use crate::view::{GroupId, JobId, View};
 
 mod absorb;
@@ -135,6 +136,7 @@ impl Node {
             self.revisit_waits(now, lease);
             self.revisit_unplaced(now, lease, &member);
             self.spread_runs(now, &mut wake);
+            self.revisit_overtaken(now, lease, &member);
             let focus = self.take_focus(now);
             let out = self.decide(now, lease, &member, focus.iter().copied());
             for id in focus {
@@ -248,12 +250,27 @@ impl Node {
         }
     }
 
+    /// Jobs that fire again while they wait for a slot have another place by that. Most have nothing else to decide.
+    fn revisit_overtaken(&mut self, now: Now, lease: LeaseProof, member: &Member) {
+        self.local.slot_waiters.come(now.wall);
+        let overtaken = self.local.slot_waiters.take_overtaken(now.wall, FOCUS_MAX);
+        if overtaken.is_empty() {
+            return;
+        }
+        let ctx = self.context(now, lease, member);
+        let (waiting, others): (Vec<_>, Vec<_>) =
+            overtaken.into_iter().partition(|(id, due)| firing::only_waits(&ctx, *id, *due));
+        let again = |(id, _)| (id, self.view.job(id).fires_after(now.wall).unwrap_or(Wall::MAX));
+        let waiting: Vec<(JobId, Wall)> = waiting.into_iter().map(again).collect();
+        waiting.into_iter().for_each(|(id, again)| self.local.slot_waiters.fires_again(id, again));
+        self.local.checks.check_all(others.into_iter().map(|(id, _)| id));
+    }
+
     /// The jobs to decide about: touched ones, those whose moment has come, and those that waited for a slot.
     fn take_focus(&mut self, now: Now) -> Vec<JobId> {
         self.local.checks.take_due(now, self.local.claim_lead.lead(), FOCUS_MAX);
         // Jobs that waited go first, by priority and then in turn: no job gets a slot by its place in the view.
         let room = if self.local.slot_waiters.is_empty() { 0 } else { self.free_slots().min(FOCUS_MAX) };
-        self.local.slot_waiters.come(now.wall);
         let mut focus = self.local.slot_waiters.next_ranked(now.wall, room);
         for id in &focus {
             self.local.slot_waiters.remove(*id);
@@ -300,6 +317,9 @@ impl Node {
         }
         if let Some(at) = self.local.checks.next_wall_timer(self.local.claim_lead.lead()) {
             wake.at(now.mono + (at - now.wall), "a fire is near");
+        }
+        if let Some(at) = self.local.slot_waiters.next_change() {
+            wake.at(now.mono + (at - now.wall), "a waiting job fires again");
         }
         if let Some(at) = self.local.checks.next_timer() {
             wake.at(at, "a wait is over");

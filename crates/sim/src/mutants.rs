@@ -174,7 +174,12 @@ pub static ALL: &[MutantSpec] = {
         rare("another shard ended than the one named", &cancels::CancelsOtherShard, &[I16], 300),
         mutant("run wherever there is room", &labels::IgnoresNodeSelector, &[I54]),
         mutant("more go on beside each other than may", &overlap::IgnoresRunLimit, &[I15]),
-        rare("the end of a run that another one goes on beside", &overlap::ClosesConcurrentRuns, &[I16, I22], 33),
+        rare(
+            "the end of a run that another one goes on beside",
+            &overlap::ClosesConcurrentRuns,
+            &[I16, I22],
+            33,
+        ),
         mutant("counted from when the run before was due", &overlap::CountsFromDue, &[I17]),
         mutant("beat of another number, be it smaller", &peers::AcceptsAnyBeat, &[I11, I23, I17, I16]),
         mutant("token of a beat not raised", &peers::ReusesBeatToken, &[I1]),

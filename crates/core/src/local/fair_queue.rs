@@ -36,15 +36,15 @@ pub struct Waiter<K = JobId> {
 /// The rank of a job in the order of turns: a start that is not due yet by its moment, behind all that are due; of the
 /// due ones the round counts before the due moment.
 type QueueRank<K> = (Reverse<Priority>, Wall, u64, Wall, K);
-/// The rank of a job by when it fires again.
-type NextFireRank<K> = (Reverse<Priority>, Wall, u64, K);
+/// The rank of a job of one priority by when it fires again.
+type NextFireRank<K> = (Wall, u64, K);
 
 /// A fair queue. `K` is the key of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FairQueue<K = JobId> {
     turns: BTreeSet<QueueRank<K>>,
-    /// The jobs whose start is due, as far as they fire again.
-    soonest: BTreeSet<NextFireRank<K>>,
+    /// The jobs of each priority whose start is due, as far as they fire again.
+    soonest: BTreeMap<Reverse<Priority>, BTreeSet<NextFireRank<K>>>,
     /// The other jobs.
     early: BTreeSet<(Wall, K)>,
     /// The place of each job.
@@ -107,7 +107,7 @@ impl<K: Copy + Ord + Default> FairQueue<K> {
         self.turns.insert(turn);
         match early {
             Wall::MIN if waiter.again == Wall::MAX => false,
-            Wall::MIN => self.soonest.insert((priority, waiter.again, round, id)),
+            Wall::MIN => self.soonest.entry(priority).or_default().insert((waiter.again, round, id)),
             _ => self.early.insert((due, id)),
         };
         self.of.insert(id, QueuePlace { rank: turn, again: waiter.again, leaves: false });
@@ -121,6 +121,40 @@ impl<K: Copy + Ord + Default> FairQueue<K> {
                 self.insert(Waiter { priority, due, again, id });
             }
         }
+    }
+
+    /// Takes up to `most` jobs whose next fire has come while they wait, each with its start's due moment. They keep their
+    /// turns, but have none as those that fire again soonest until [`fires_again`](Self::fires_again) or
+    /// [`insert`](Self::insert) says when that is now.
+    pub fn take_overtaken(&mut self, now: Wall, most: usize) -> Vec<(K, Wall)> {
+        let mut taken = Vec::new();
+        for soonest in self.soonest.values_mut() {
+            while taken.len() < most
+                && soonest.first().is_some_and(|(again, ..)| *again <= now)
+                && let Some((.., id)) = soonest.pop_first()
+            {
+                taken.extend(self.of.get(&id).map(|place| (id, place.rank.3)));
+            }
+        }
+        self.soonest.retain(|_, soonest| !soonest.is_empty());
+        taken
+    }
+
+    /// Notes when a job that was overtaken by its next fire fires again. Nothing else of its place changes.
+    pub fn fires_again(&mut self, id: K, again: Wall) {
+        let Some(place) = self.of.get_mut(&id) else { return };
+        let (priority, _, round, ..) = place.rank;
+        place.again = again;
+        if again < Wall::MAX {
+            self.soonest.entry(priority).or_default().insert((again, round, id));
+        }
+    }
+
+    /// The earliest moment at which a waiting job fires again, or at which its start comes due.
+    #[must_use]
+    pub fn next_change(&self) -> Option<Wall> {
+        let soonest = self.soonest.values().filter_map(|soonest| soonest.first()).map(|(again, ..)| *again);
+        soonest.chain(self.early.first().map(|(due, _)| *due)).min()
     }
 
     /// Removes a job at the end of the step, unless it is added again until then: most are, in the place that they have.
@@ -137,10 +171,18 @@ impl<K: Copy + Ord + Default> FairQueue<K> {
             let (priority, early, round, due, _) = rank;
             self.turns.remove(&rank);
             match early {
-                Wall::MIN if again == Wall::MAX => false,
-                Wall::MIN => self.soonest.remove(&(priority, again, round, id)),
-                _ => self.early.remove(&(due, id)),
-            };
+                Wall::MIN => self.remove_soonest(priority, &(again, round, id)),
+                _ => drop(self.early.remove(&(due, id))),
+            }
+        }
+    }
+
+    fn remove_soonest(&mut self, priority: Reverse<Priority>, rank: &NextFireRank<K>) {
+        if let Some(soonest) = self.soonest.get_mut(&priority)
+            && soonest.remove(rank)
+            && soonest.is_empty()
+        {
+            self.soonest.remove(&priority);
         }
     }
 
@@ -186,8 +228,9 @@ impl<K: Copy + Ord + Default> FairQueue<K> {
     /// The jobs of this priority that fire again, by when. Those whose next fire has come meanwhile are left out: they
     /// are to be added anew.
     fn soonest_of(&self, priority: Reverse<Priority>, now: Wall) -> impl Iterator<Item = K> {
-        let from = (priority, now, 0, K::default());
-        self.soonest.range(from..).take_while(move |(of, ..)| *of == priority).map(|(.., id)| *id)
+        let from = (now, 0, K::default());
+        let soonest = self.soonest.get(&priority);
+        soonest.into_iter().flat_map(move |soonest| soonest.range(from..)).map(|(.., id)| *id)
     }
 
     /// Notes that a job had a start. Where others wait, it enters a later round next.
@@ -372,6 +415,33 @@ mod tests {
         let ids = queue.next_ranked(Wall(6_001), 4).into_iter().map(|id| id.0);
         assert_eq!(ids.collect::<Vec<_>>(), [0, 1, 2, 3], "none of them was put in its place anew");
         assert_eq!(queue.next_ranked(Wall(5_500), 100).len(), 20);
+    }
+
+    #[test]
+    fn a_job_that_fires_again_while_it_waits_keeps_its_turn_and_is_soonest_by_the_fire_after() {
+        let mut queue = FairQueue::default();
+        [again(0, 9_000, 1), again(1, 3_000, 2), again(2, 2_000, 3)]
+            .into_iter()
+            .for_each(|it| queue.insert(it));
+        queue.insert_at(again(4_000, 5_000, 4), Wall(0));
+        let late = Waiter { priority: Reverse(Priority::MAX), ..again(5, 2_500, 5) };
+        queue.insert(late);
+        assert_eq!(queue.next_change(), Some(Wall(2_000)));
+        assert_eq!(queue.take_overtaken(Wall(1_999), 9), []);
+        assert_eq!(queue.take_overtaken(Wall(3_000), 2).len(), 2, "no more than asked for");
+        assert_eq!(queue.take_overtaken(Wall(3_000), 9).len(), 1);
+        assert_eq!(queue.next_change(), Some(Wall(4_000)), "the start that is not due yet comes due");
+        let next = [(2, 12_000), (3, 4_000), (5, i64::MAX)];
+        next.into_iter().for_each(|(id, at)| queue.fires_again(JobId(id), Wall(at)));
+        queue.fires_again(JobId(9), Wall(5_000));
+        let mut others = FairQueue::default();
+        [again(0, 9_000, 1), again(1, 12_000, 2), again(2, 4_000, 3), Waiter { again: Wall::MAX, ..late }]
+            .into_iter()
+            .for_each(|it| others.insert(it));
+        others.insert_at(again(4_000, 5_000, 4), Wall(0));
+        assert_eq!(queue, others);
+        (1..=5).for_each(|id| queue.remove(JobId(id)));
+        assert_eq!(queue, FairQueue::default());
     }
 
     #[test]

@@ -182,10 +182,6 @@ impl Node {
             RuleAction::JobUnplaced(id) => self.local.planning.add_unplaced(id),
             RuleAction::JobSpread(id) => self.local.planning.was_spread(id),
             RuleAction::JobAwaitsSlot(waiter) => {
-                // When it fires again it has another place.
-                if waiter.again < Wall::MAX {
-                    self.local.checks.check_at(waiter.id, waiter.again);
-                }
                 self.local.slot_waiters.insert_at(waiter, now.wall);
                 // Until there is a slot another node may have taken it.
                 self.local.offers.read_overdue_again(waiter.id);

@@ -5,6 +5,7 @@
 use crate::lifecycle;
 use crate::local::CommitScope;
 use crate::rule_context::{RuleContext, RuleOutput};
+use crate::time::Wall;
 use crate::view::JobId;
 
 mod claimed;
@@ -12,6 +13,13 @@ mod dispatched;
 mod sharded;
 
 pub use sharded::gather_delay;
+
+/// Whether a job that waits for a slot, for a start that is due then, only waits on when it fires again: nothing else is to
+/// be decided then.
+pub fn only_waits(ctx: &RuleContext<'_>, id: JobId, due: Wall) -> bool {
+    let job = ctx.job(id);
+    !job.is_sharded() && !job.is_dispatched() && claimed::only_waits(ctx, &job, due)
+}
 
 /// Looks at one job.
 pub fn decide(ctx: &RuleContext<'_>, id: JobId, out: &mut RuleOutput) {

@@ -73,6 +73,19 @@ fn a_frequent_job_is_on_time_beside_many_that_are_due_at_one_moment() {
 }
 
 #[test]
+fn a_job_that_fires_again_while_it_waits_keeps_every_other_turn() {
+    let mut jobs: Vec<JobFile> = (0..9).map(|n| job(&format!("m{n}"), "at 1970-01-01T00:00:05")).collect();
+    jobs.push(job("often", "@every 1s"));
+    let mut world = TestCluster::with_few_slots(1, jobs);
+    world.takes = 3_000;
+    world.run(45_000);
+    let order: Vec<bool> = world.order().into_iter().map(|job| job == "often").collect();
+    let others: Vec<usize> = (0..order.len()).filter(|n| !order[*n]).collect();
+    assert_eq!(others.len(), 6, "{order:?}");
+    assert!(others.windows(2).all(|pair| pair[1] - pair[0] == 2), "{order:?}");
+}
+
+#[test]
 fn jobs_with_a_backlog_take_turns() {
     for pool in [None, Some(Pool { name: "db".parse().unwrap(), limit: 1 })] {
         let jobs = ["x", "y", "z"].map(|name| JobFile { pool: pool.clone(), ..job(name, "") });

@@ -54,6 +54,17 @@ pub(super) fn decide(ctx: &RuleContext<'_>, job: &JobView<'_>, out: &mut RuleOut
     writer.rest(out);
 }
 
+/// Whether a job that waits to claim a fire, due then, claims the same one when the next comes due: nothing is open that
+/// the next could replace, and the fire is not too late yet.
+pub(super) fn only_waits(ctx: &RuleContext<'_>, job: &JobView<'_>, due: Wall) -> bool {
+    let known = job.held().and_then(|held| held.run_state.as_ref());
+    let policy = job.job_terms().map(|terms| ctx.policy(terms));
+    known.is_some_and(|known| known.value.as_ref().is_none_or(|run_state| run_state.open.is_empty()))
+        && policy.is_some_and(|policy| {
+            !policy.newest && policy.lost < Some(due) && due >= ctx.now.wall - policy.grace
+        })
+}
+
 /// A job that this node owns, with its claimed runs and all data at hand.
 struct ClaimedRuns<'a> {
     runs: JobRuns<'a>,
