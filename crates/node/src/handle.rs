@@ -22,7 +22,7 @@ use crate::history::{
 };
 use crate::lock::LockGuard;
 use crate::logs::{LogChunk, Logs};
-use crate::published_loads::SharedLoads;
+use crate::published_loads::{NodeLoads, PublishedLoads};
 use crate::request::{ENDED, HandleRequest, NodeUpgrade};
 use crate::upgrade::ProgramFile;
 
@@ -45,7 +45,7 @@ pub(crate) struct HandleState {
     /// Whether the other nodes write into the same history.
     pub(crate) shares_history: bool,
     pub(crate) logs: Logs,
-    pub(crate) loads: SharedLoads,
+    pub(crate) loads: PublishedLoads,
     pub(crate) changes: watch::Receiver<u64>,
     /// `None` while the node runs; then why it stopped by itself, or an empty text.
     pub(crate) stopped: watch::Receiver<Option<String>>,
@@ -192,7 +192,15 @@ impl Handle {
         Ok(jobs.iter().filter_map(|job| Some((job.clone(), plan(job)?))).collect())
     }
 
-    pub(crate) async fn read(&self, keys: Vec<Key>) -> Result<BTreeMap<Key, Change>, RunStateError> {
+    /// Returns the loads that the members published last, at most a second old. While the registry does not answer, they
+    /// are those that were read last: each says when it was measured.
+    pub async fn published_loads(&self) -> Arc<NodeLoads> {
+        let members =
+            self.with_node(|node| node.view().members().map(|(member, _)| member.clone()).collect());
+        self.shared.loads.of(members, async |keys| self.read(keys).await).await
+    }
+
+    async fn read(&self, keys: Vec<Key>) -> Result<BTreeMap<Key, Change>, RunStateError> {
         let (answer, answered) = oneshot::channel();
         let gone = || RunStateError("this node has stopped: ask another one".into());
         self.shared.requests.send(HandleRequest::Read(keys, answer)).await.map_err(|_| gone())?;

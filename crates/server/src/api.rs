@@ -32,6 +32,7 @@ mod search;
 mod settings;
 mod shards;
 mod waiting;
+mod wrong_keys;
 
 use axum::Json;
 use axum::Router;
@@ -49,7 +50,7 @@ pub(crate) use app::App;
 pub(crate) use console_feed::{ConsoleFeed, ConsoleSnapshot, RemoteHistories};
 pub(crate) use denials::DenialLog;
 use error::wrong_method;
-pub(crate) use error::{ApiError, REPLAYED, STALE, done, read_body};
+pub(crate) use error::{ApiError, PROBLEM, REPLAYED, STALE, done, message_of, read_body};
 pub(crate) use fanout::fetch_rows;
 pub(crate) use search::SearchLimiter;
 

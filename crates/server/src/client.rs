@@ -1,6 +1,7 @@
 //! The API client: JSON over HTTP to one node.
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Body, Timeout};
 
+use crate::api::message_of;
 use crate::bounded;
 use crate::exit::{CliError, ExitKind};
 use crate::host;
@@ -130,26 +132,37 @@ fn agent(connect: Duration, answer: Option<Duration>) -> Agent {
 pub(crate) fn read_key(path: &Path) -> Result<String, CliError> {
     let text = bounded::text(path, KEY_BYTES_MAX)
         .map_err(|e| CliError::unreadable(format!("cluster key {}", path.display()), e))?;
-    if let Ok(meta) = std::fs::metadata(path) {
-        let mode = meta.permissions().mode() & 0o777;
-        if mode & OPEN != 0 {
-            let path = path.display();
-            eprintln!(
-                "evenkeel: cluster key {path}: others on this host can read or change it (mode {mode:03o}): chmod 600 {path}"
-            );
-        }
+    let shown = path.display();
+    let meta =
+        std::fs::metadata(path).map_err(|e| CliError::unreadable(format!("cluster key {shown}"), e))?;
+    let mode = meta.permissions().mode() & 0o777;
+    // A pipe or a device is read once, and has no reader but this process.
+    if meta.is_file() && mode & OPEN != 0 {
+        return Err(CliError::usage(format!(
+            "cluster key {shown}: others on this host can read or change it (mode {mode:03o}): chmod 600 {shown}, and \
+             replace the key if somebody may have read it"
+        )));
     }
     let key = text.lines().next().unwrap_or_default().trim();
     let printable = key.bytes().all(|b| b.is_ascii_graphic());
-    if key.len() < 16 || !printable {
-        return Err(CliError::usage(format!(
-            "cluster key {}: the first line must be 16 or more printable characters without blanks; \
-             make one with: head -c 32 /dev/urandom | base64 > {}",
-            path.display(),
-            path.display()
-        )));
-    }
-    Ok(key.to_owned())
+    let problem = match () {
+        () if key.len() < 16 || !printable => {
+            "the first line must be 16 or more printable characters without blanks"
+        }
+        () if is_guessable(key) => "the key is easy to guess",
+        () => return Ok(key.to_owned()),
+    };
+    Err(CliError::usage(format!(
+        "cluster key {shown}: {problem}; make one with: (umask 077; head -c 32 /dev/urandom | base64 > {shown})"
+    )))
+}
+
+/// Whether a key has few different characters, or mostly repeats or counts.
+fn is_guessable(key: &str) -> bool {
+    let bytes = key.as_bytes();
+    let different: BTreeSet<u8> = bytes.iter().copied().collect();
+    let steps = bytes.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) <= 1).count();
+    different.len() < 8 || 2 * steps > bytes.len()
 }
 
 impl ApiClient {
@@ -364,9 +377,7 @@ impl ApiClient {
             504 => ExitKind::Unknown,
             _ => ExitKind::Failed,
         };
-        let error = serde_json::from_slice::<serde_json::Value>(&text).ok();
-        let message = error.as_ref().and_then(|e| e.pointer("/error/message")?.as_str());
-        Err(message
+        Err(message_of(&text)
             .map_or_else(|| self.unexpected_answer(&format!("status {status}")), |m| CliError::new(exit, m)))
     }
 

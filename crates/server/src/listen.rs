@@ -26,6 +26,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tower::Service as _;
 
+pub(crate) use connections::source;
 use connections::{ConnectionLimits, ConnectionSlot, ConnectionTable};
 pub(crate) use head::HeadError;
 use head::HeadParser;
@@ -42,7 +43,8 @@ const RESERVE: usize = 32;
 /// The time limit for the headers of a request, and for silence between requests.
 const HEADERS_PATIENCE: Duration = Duration::from_secs(30);
 const HEADERS_MAX: usize = 64;
-const HEADER_BYTES_MAX: usize = 64 * 1024;
+/// The limit of a head in bytes: nothing more is kept of a request before its caller is known.
+const HEADER_BYTES_MAX: usize = 16 * 1024;
 /// The pause before the next try if no connection can be accepted, for want of file handles.
 const BREATH: Duration = Duration::from_millis(100);
 

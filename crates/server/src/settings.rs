@@ -255,7 +255,7 @@ impl SettingsArgs {
         let key = self.cluster_key_file.as_deref().map(read_key).transpose()?;
         if !listen.ip().is_loopback() && key.is_none() {
             return Err(CliError::usage(format!(
-                "--listen {} lets others in, so a key is needed: make one with `head -c 32 /dev/urandom | base64 > key`, \
+                "--listen {} lets others in, so a key is needed: make one with `(umask 077; head -c 32 /dev/urandom | base64 > key)`, \
                  give it to every node with --cluster-key-file key, or listen on 127.0.0.1",
                 listen.ip()
             )));

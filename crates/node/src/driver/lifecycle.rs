@@ -49,7 +49,7 @@ use crate::handle::{Handle, HandleState};
 use crate::history::{History, HistoryEvent, HistoryLocation, HistoryReader};
 use crate::logs::{LogLimits, Logs};
 use crate::notify::{Notifier, Notifiers};
-use crate::published_loads::SharedLoads;
+use crate::published_loads::PublishedLoads;
 use crate::request::HandleRequest;
 use crate::upgrade::{HandoffRecord, ReceivedHandoff};
 use tasks::{measure, run_background, tidy, watch_changes};
@@ -168,8 +168,7 @@ impl DriverLifecycle {
         let (folder, registry, generation) = open_registry(&config, places.registry).await?;
         let (name, url) = (config.name.clone(), evenkeel_registry::redacted(&config.registry));
         let (baton, runs, kept) = unpack_handoff(passed, &name, &url);
-        let changed = Arc::new(Notify::new());
-        let (told_by, told) = mpsc::unbounded_channel();
+        let (changed, (told_by, told)) = (Arc::new(Notify::new()), mpsc::unbounded_channel());
         let place = history_location(&config, &folder)?;
         let shares_history = place.is_shared() || shares_host(&config);
         let (history, reader) = open_history(place, &config, told_by, changed.clone()).await?;
@@ -216,8 +215,8 @@ impl DriverLifecycle {
             late,
         };
         let (stopped_by, stopped) = watch::channel(None);
-        let tidied = tidy(logs.clone(), config.retention);
-        tokio::spawn(run_background(measure(driver.sender.registry.clone()), watch.run(), tidied));
+        let measured = measure(driver.sender.registry.clone());
+        tokio::spawn(run_background(measured, watch.run(), tidy(logs.clone(), config.retention)));
         let shared = HandleState {
             name,
             facts: registry.facts(),
@@ -226,7 +225,7 @@ impl DriverLifecycle {
             history: reader,
             shares_history,
             logs,
-            loads: SharedLoads::default(),
+            loads: PublishedLoads::default(),
             changes: watch_changes(changed),
             stopped,
         };

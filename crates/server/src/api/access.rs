@@ -2,6 +2,7 @@
 //!
 //! Any web page can make a browser talk to loopback, so the checks are the same there as on a network.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +16,11 @@ use evenkeel::audit::Proof;
 
 use super::access_policy::{AccessPolicy, host_of};
 use super::error::StandbyMarker;
+use super::wrong_keys::{WrongKeyPenalty, WrongKeys};
 use super::{ApiError, App, audited};
 use crate::client::LEADER;
-use crate::listen::OpenConnection;
+use crate::key::ClusterKey;
+use crate::listen::{Caller, OpenConnection};
 
 /// The size limit of a body, and of a body of `jobs/apply`.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -37,7 +40,8 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
-    if audited::is_denial(&response) && !audited::is_question(&method) {
+    let tried_key = response.extensions().get::<WrongKeyMarker>().is_some();
+    if audited::is_denial(&response) && (tried_key || !audited::is_question(&method)) {
         let why = audited::response_text(&response);
         app.denials.note(&app.handle, asker, &method, &path, why).await;
     }
@@ -59,21 +63,60 @@ fn set(headers: &mut HeaderMap, name: HeaderName, value: &'static str) {
 pub(crate) async fn key(State(app): State<App>, request: Request, next: Next) -> Response {
     let shown =
         text(request.headers(), &header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
-    match &app.access.key {
-        Some(key) if !key.is(shown.unwrap_or_default().as_bytes()) => {
-            let what = if shown.is_some() { "is not the cluster's" } else { "is missing" };
-            let fix = "give it with --cluster-key-file or as Authorization: Bearer KEY";
-            let error =
-                ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", format!("the key {what}: {fix}"));
-            let mut response = error.into_response();
-            set(response.headers_mut(), header::WWW_AUTHENTICATE, "Bearer");
-            response
+    if let Some(key) = &app.access.key {
+        let from = request.extensions().get::<Caller>().map(|caller| caller.0.ip());
+        if let Some(refusal) = unlocked(&app.access.wrong_keys, (key, shown), from).await {
+            return refusal;
         }
-        _ => match whole(&app.access, request).await {
-            Ok(request) => pointed(&app, next.run(request).await),
-            Err(refusal) => refusal.into_response(),
-        },
     }
+    match whole(&app.access, request).await {
+        Ok(request) => pointed(&app, next.run(request).await),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+/// Marks the refusal of a request that showed a wrong key.
+#[derive(Clone, Copy, Debug)]
+struct WrongKeyMarker;
+
+/// Checks the key that a caller shows; returns the refusal if it is not let in.
+async fn unlocked(
+    wrong_keys: &WrongKeys,
+    (key, shown): (&ClusterKey, Option<&str>),
+    from: Option<IpAddr>,
+) -> Option<Response> {
+    const FIX: &str = "give it with --cluster-key-file or as Authorization: Bearer KEY";
+    let Some(shown) = shown else { return Some(unauthorized(format!("the key is missing: {FIX}"))) };
+    let now = evenkeel::clock::now().mono;
+    if let Some(left) = from.and_then(|from| wrong_keys.locked_for(from, now)) {
+        let seconds = left.0.unsigned_abs().div_ceil(1_000);
+        let text = format!("too many wrong keys came from your address: try again in {seconds} s");
+        let mut response = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "locked_out", text).into_response();
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        return Some(response);
+    }
+    if key.is(shown.as_bytes()) {
+        from.inspect(|from| wrong_keys.forget(*from));
+        return None;
+    }
+    match from.map(|from| (from, wrong_keys.count(from, now))) {
+        Some((from, WrongKeyPenalty::Lock(lock, in_a_row))) => {
+            tracing::warn!("callers from {from} are locked out for {lock}: {in_a_row} wrong keys in a row");
+        }
+        Some((_, WrongKeyPenalty::Wait(wait))) => {
+            tokio::time::sleep(Duration::from_millis(wait.0.unsigned_abs())).await;
+        }
+        Some((_, WrongKeyPenalty::None)) | None => {}
+    }
+    let mut response = unauthorized(format!("the key is not the cluster's: {FIX}"));
+    response.extensions_mut().insert(WrongKeyMarker);
+    Some(response)
+}
+
+fn unauthorized(text: String) -> Response {
+    let mut response = ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", text).into_response();
+    set(response.headers_mut(), header::WWW_AUTHENTICATE, "Bearer");
+    response
 }
 
 /// Adds the address of the serving leader to a refusal of a standby node.
@@ -193,6 +236,24 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn an_address_that_tried_many_keys_is_locked_out_whatever_it_shows_next() {
+        let (keys, key) = (WrongKeys::default(), ClusterKey::new("correct-horse-battery".to_owned()));
+        let [guesser, other] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().ok());
+        let status = async |shown, from| {
+            let refusal = unlocked(&keys, (&key, Some(shown)), from).await?;
+            Some((refusal.status().as_u16(), refusal.headers().contains_key(header::RETRY_AFTER)))
+        };
+        for _ in 0..6 {
+            assert_eq!(status("wrong", guesser).await, Some((401, false)));
+        }
+        assert_eq!(status("wrong", guesser).await, Some((429, true)));
+        assert_eq!(status("correct-horse-battery", guesser).await, Some((429, true)));
+        assert_eq!(status("correct-horse-battery", other).await, None);
+        let without = unlocked(&keys, (&key, None), guesser).await.map(|refusal| refusal.status());
+        assert_eq!(without, Some(StatusCode::UNAUTHORIZED), "it learns what is missing");
+    }
 
     #[test]
     fn a_door_knows_its_own_names_only() {

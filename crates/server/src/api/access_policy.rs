@@ -5,12 +5,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::body_budget::BodyBudget;
+use super::wrong_keys::WrongKeys;
 use crate::key::ClusterKey;
 
 /// What requests are checked against.
 pub(crate) struct AccessPolicy {
     pub(super) hosts: BTreeSet<String>,
     pub(super) key: Option<Arc<ClusterKey>>,
+    pub(super) wrong_keys: WrongKeys,
     /// The memory budget for the bodies of all requests.
     pub(crate) bodies: BodyBudget,
 }
@@ -20,7 +22,7 @@ impl AccessPolicy {
     pub(crate) fn new(names: impl IntoIterator<Item = String>, key: Option<Arc<ClusterKey>>) -> Self {
         let mut hosts: BTreeSet<String> = names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
         hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(ToOwned::to_owned));
-        Self { hosts, key, bodies: BodyBudget::new() }
+        Self { hosts, key, wrong_keys: WrongKeys::default(), bodies: BodyBudget::new() }
     }
 
     /// The cluster's key, if there is one.

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::exit::{CliError, ExitKind};
 use crate::text_input::{self, InputError, ReadTarget};
 
-/// An error response: `{"error": {"code": …, "message": …}}`.
+/// An error response in the form of RFC 9457: `{"title": …, "status": …, "detail": …, "code": …}`.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     status: StatusCode,
@@ -77,6 +77,8 @@ pub(super) struct ErrorSummary {
     pub(super) message: String,
 }
 
+/// The media type of an error response.
+pub(crate) const PROBLEM: &str = "application/problem+json";
 const UNKNOWN: &str = "unknown";
 const STANDBY: &str = "standby";
 /// The code for a node's request whose time differs too much from the clock here.
@@ -87,13 +89,15 @@ pub(crate) const REPLAYED: &str = "replayed";
 impl ApiError {
     /// The JSON body.
     pub(crate) fn body(&self) -> String {
-        json!({ "error": { "code": self.code, "message": self.message } }).to_string()
+        let title = self.status.canonical_reason().unwrap_or_default();
+        let status = self.status.as_u16();
+        json!({ "title": title, "status": status, "detail": self.message, "code": self.code }).to_string()
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let kind = [(header::CONTENT_TYPE, "application/json")];
+        let kind = [(header::CONTENT_TYPE, PROBLEM)];
         let mut response = (self.status, kind, self.body()).into_response();
         response.extensions_mut().insert(ErrorSummary { code: self.code, message: self.message });
         if self.code == STANDBY {
@@ -141,6 +145,14 @@ impl From<PathRejection> for ApiError {
         let text = error.body_text();
         Self::invalid(text.strip_prefix("Invalid URL: ").unwrap_or(&text))
     }
+}
+
+/// The message of an error response of another node.
+pub(crate) fn message_of(body: &[u8]) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_slice(body).ok()?;
+    // A node of an earlier version has it elsewhere.
+    let message = body.get("detail").or_else(|| body.pointer("/error/message"))?;
+    message.as_str().map(str::to_owned)
 }
 
 /// Parses a body that a user wrote.

@@ -11,6 +11,7 @@ use evenkeel_core::ids::{NodeName, RunId};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
+use super::error::{PROBLEM, message_of};
 use super::{ApiError, App};
 use crate::client::{UNKNOWN, escape};
 use crate::peer::{LogPieceQuery, PATIENCE, PeerCallError, PeerResponse};
@@ -56,7 +57,7 @@ impl RemoteNode {
             // A node of an earlier version does not report the number.
             return Ok(said["removed"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(1));
         }
-        let why = said.pointer("/error/message").and_then(serde_json::Value::as_str).unwrap_or("refused");
+        let why = message_of(&heard.body).unwrap_or_else(|| "refused".to_owned());
         let why = format!("{}: {why}", self.named());
         Err(if heard.status == StatusCode::CONFLICT {
             ApiError::conflict(why)
@@ -156,5 +157,6 @@ impl RemoteNode {
 
 /// The response of the other node, passed on.
 fn relayed_response(heard: PeerResponse) -> Response {
-    (heard.status, [(header::CONTENT_TYPE, "application/json")], heard.body).into_response()
+    let kind = if heard.status.is_success() { "application/json" } else { PROBLEM };
+    (heard.status, [(header::CONTENT_TYPE, kind)], heard.body).into_response()
 }

@@ -97,7 +97,7 @@ const order = async (path, done) => {
   try {
     const answer = await fetch(`/api/v1${path}`, { method: "POST", headers, body: "{}", signal });
     const body = await answer.json();
-    if (!answer.ok) return notice(body.error.message);
+    if (!answer.ok) return notice(body.detail);
     // What the verb promises does not come of it, as the warnings tell.
     if (body.warnings?.length) return notice(`${done} But ${body.warnings.join("; ")}.`);
     notice(body.run ? `${done}: run ${body.run}.` : done, "good");
@@ -122,7 +122,7 @@ const save = async (run) => {
   try {
     const path = `/api/v1/runs/${encodeURIComponent(run.run)}/logs?attempt=${run.attempt}&download=true`;
     const answer = await fetch(path, { headers: shown() });
-    if (!answer.ok) return notice((await answer.json()).error.message);
+    if (!answer.ok) return notice((await answer.json()).detail);
     const output = await answer.blob();
     if (output.size === 0) return notice(`Attempt ${run.attempt} of run ${run.run} has written nothing.`, "good");
     const href = URL.createObjectURL(output);

@@ -156,7 +156,7 @@ impl Drop for ConnectionSlot {
 }
 
 /// The unit that counts as one address: all of loopback, and a whole network of IPv6, which one caller may have.
-fn source(ip: IpAddr) -> IpAddr {
+pub(crate) fn source(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         ip if ip.is_loopback() => IpAddr::V6(Ipv6Addr::LOCALHOST),
         IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64)),

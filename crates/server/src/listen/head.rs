@@ -22,7 +22,7 @@ impl HeadError {
 }
 
 /// Longer lines are not checked; the HTTP library refuses them.
-const LINE_MAX: usize = 64 * 1024;
+const LINE_MAX: usize = 16 * 1024;
 
 /// Follows the requests of one connection, from head to head.
 #[derive(Debug, Default)]

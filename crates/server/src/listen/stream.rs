@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 use super::{HEADER_BYTES_MAX, HEADERS_MAX, OpenConnection};
-use crate::api::ApiError;
+use crate::api::{ApiError, PROBLEM};
 
 /// The time limit for a caller that reads nothing of a response.
 const READS_NOTHING: Duration = Duration::from_secs(30);
@@ -130,7 +130,7 @@ fn refusal(status: StatusCode) -> Vec<u8> {
     let body = error.body();
     let reason = status.canonical_reason().unwrap_or_default();
     format!(
-        "HTTP/1.1 {} {reason}\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\n\
+        "HTTP/1.1 {} {reason}\r\ncontent-type: {PROBLEM}\r\nx-content-type-options: nosniff\r\n\
          connection: close\r\ncontent-length: {}\r\n\r\n{body}",
         status.as_u16(),
         body.len()
@@ -159,7 +159,7 @@ mod tests {
         assert!(said.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{said}");
         assert!(
             said.ends_with(
-                r#"{"error":{"code":"invalid","message":"this is no request of HTTP/1.1: see docs/api.md"}}"#
+                r#""detail":"this is no request of HTTP/1.1: see docs/api.md","status":400,"title":"Bad Request"}"#
             ),
             "{said}"
         );

@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::process::{ServerProcess, millis, run, text, until, until_told};
+use crate::process::{ServerProcess, millis, run, text, until, until_told, write_private};
 
 /// The whole log, the first entry first.
 fn log(node: &ServerProcess) -> Vec<Value> {
@@ -257,7 +257,7 @@ fn what_the_log_says_was_applied_is_what_the_registry_has() {
 fn who_is_not_let_in_is_told_of_and_fills_no_disk() {
     let folder = tempfile::tempdir().expect("a folder");
     let key = folder.path().join("key");
-    fs::write(&key, "correct-horse-battery\n").expect("written");
+    write_private(&key, "correct-horse-battery\n");
     let key = key.display().to_string();
     let node = ServerProcess::serve(folder.path(), "a", &["--cluster-key-file", &key]);
     let begun = millis();

@@ -282,15 +282,32 @@ fn what_a_flag_names_is_looked_at_before_the_node_starts() {
         text(&output.stderr)
     );
     let key = folder.path().join("key");
-    fs::write(&key, "0123456789abcdef\n").expect("written");
-    let list = |mode| {
+    let list = |text_of_key: &str, mode| {
+        fs::write(&key, text_of_key).expect("written");
         fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("it is ours");
         let key = key.display().to_string();
-        text(&run(&["job", "list", "--server", "http://127.0.0.1:1", "--cluster-key-file", &key]).stderr)
+        let said = run(&["job", "list", "--server", "http://127.0.0.1:1", "--cluster-key-file", &key]);
+        (said.status.code(), text(&said.stderr))
     };
-    let open = list(0o644);
-    assert!(open.contains("others on this host can read or change it (mode 644): chmod 600"), "{open}");
-    assert!(!list(0o640).contains("chmod"), "the group may");
+    const GOOD: &str = "correct-horse-battery\n";
+    for mode in [0o644, 0o622, 0o660] {
+        let (code, open) = list(GOOD, mode);
+        let expected = format!("others on this host can read or change it (mode {mode:o}): chmod 600");
+        assert!(code == Some(2) && open.contains(&expected), "{open}");
+    }
+    for weak in [
+        "short",
+        "aaaaaaaaaaaaaaaaaaaaaaaaa",
+        "0123456789abcdef",
+        "abcabcabcabcabcabcabc",
+        "two words of a key",
+    ] {
+        let (code, refused) = list(weak, 0o600);
+        assert!(code == Some(2) && refused.contains("/dev/urandom"), "{weak}: {refused}");
+    }
+    for mode in [0o600, 0o440] {
+        assert_eq!(list(GOOD, mode).0, Some(3), "the key is taken, and no node answers");
+    }
 }
 
 #[test]

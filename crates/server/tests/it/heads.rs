@@ -3,13 +3,13 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::process::{PATIENCE, ServerProcess, until};
+use crate::process::{PATIENCE, ServerProcess, until, write_private};
 
 const KEY: &str = "correct-horse-battery";
 
 fn keyed(folder: &std::path::Path) -> ServerProcess {
     let key = folder.join("key");
-    std::fs::write(&key, KEY).expect("written");
+    write_private(&key, KEY);
     ServerProcess::serve(folder, "a", &["--cluster-key-file", &key.display().to_string()])
 }
 
@@ -27,10 +27,11 @@ fn sent(node: &ServerProcess, bytes: &[u8]) -> String {
 fn refusal(answer: &str) -> (u16, String, String) {
     let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-    assert!(head.contains("content-type: application/json"), "{answer}");
+    assert!(head.contains("content-type: application/problem+json"), "{answer}");
     let said: serde_json::Value = serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {answer}"));
-    let part = |name: &str| said["error"][name].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
-    (status, part("code"), part("message"))
+    let part = |name: &str| said[name].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
+    assert!(said["status"] == status && !part("title").is_empty(), "{answer}");
+    (status, part("code"), part("detail"))
 }
 
 /// The memory of a process, in MiB.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::process::{ServerProcess, text, until};
+use crate::process::{ServerProcess, text, until, write_private};
 use crate::wire::{CapturedRequest, NodeWire};
 
 const KEY: &str = "correct-horse-battery-staple";
@@ -13,7 +13,7 @@ const SLOW: &str =
 
 fn key_file(folder: &Path, name: &str, key: &str) -> String {
     let path = folder.join(name);
-    fs::write(&path, format!("{key}\n")).expect("written");
+    write_private(&path, &format!("{key}\n"));
     path.display().to_string()
 }
 

@@ -1,7 +1,9 @@
 //! Nodes as processes, the command line, and HTTP by hand.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
@@ -66,6 +68,13 @@ pub(crate) fn evenkeel(args: &[&str]) -> Command {
 /// Runs it to its end.
 pub(crate) fn run(args: &[&str]) -> Output {
     evenkeel(args).output().expect("evenkeel starts")
+}
+
+/// Writes a file that only its owner can read.
+pub(crate) fn write_private(path: &Path, text: &str) {
+    let mut file = fs::OpenOptions::new();
+    let file = file.write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.expect("the file").write_all(text.as_bytes()).expect("written");
 }
 
 /// What it said, as text.

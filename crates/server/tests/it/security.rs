@@ -1,8 +1,6 @@
 //! Who is let in: any web page can reach loopback, so the checks hold there too.
 
-use std::fs;
-
-use crate::process::{ServerProcess, run, text};
+use crate::process::{ServerProcess, run, text, write_private};
 
 const APPLY: &[u8] = br#"{"jobs":[{"name":"planted","command":["/bin/true"]}]}"#;
 
@@ -102,7 +100,7 @@ fn a_body_without_end_is_refused() {
 fn where_there_is_a_key_every_caller_shows_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let key = folder.path().join("key");
-    fs::write(&key, "correct-horse-battery\nsecond line\n").expect("written");
+    write_private(&key, "correct-horse-battery\nsecond line\n");
     let key = key.display().to_string();
     let node = node(folder.path(), &["--cluster-key-file", &key]);
     let get =
@@ -156,7 +154,7 @@ fn a_bind_beyond_loopback_needs_a_key() {
     assert!(text(&output.stderr).contains("--cluster-key-file"), "{}", text(&output.stderr));
     assert!(!folder.path().join("r.db").exists(), "nothing was written");
     let short = folder.path().join("key");
-    fs::write(&short, "short\n").expect("written");
+    write_private(&short, "short\n");
     let output = run(&[&args[..], &["--cluster-key-file", &short.display().to_string()]].concat());
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("16 or more"), "{}", text(&output.stderr));

@@ -70,7 +70,7 @@ fn no_text_of_a_declaration_or_of_a_server_moves_the_cursor() {
     let address = listener.local_addr().expect("bound");
     let liar = thread::spawn(move || {
         for body in [
-            serde_json::json!({ "error": { "code": "conflict", "message": answer } }),
+            serde_json::json!({ "code": "conflict", "detail": answer }),
             serde_json::json!({ "run": answer, "asked": answer, "warnings": [answer] }),
         ] {
             loop {
@@ -79,7 +79,7 @@ fn no_text_of_a_declaration_or_of_a_server_moves_the_cursor() {
                 let length = caller.read(&mut request).expect("a request");
                 // First it is asked whether it lives.
                 let is_health = text(&request[..length]).contains("/health");
-                let refuses = !is_health && !body["error"].is_null();
+                let refuses = !is_health && !body["detail"].is_null();
                 let (said, status) = (
                     if is_health { "{}".to_owned() } else { body.to_string() },
                     if refuses { 409 } else { 200 },

@@ -1,5 +1,6 @@
 //! Three nodes that plan for each other, on one host or on three, and what is done to them.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -37,6 +38,7 @@ impl<'a> Trio<'a> {
     pub(crate) fn start(folder: &'a Path, network: Option<TestNetwork>) -> Self {
         let key = folder.join("key");
         std::fs::write(&key, KEY).expect("written");
+        std::fs::set_permissions(&key, PermissionsExt::from_mode(0o600)).expect("it is ours");
         let mut trio = Self { folder, nodes: Vec::new(), network, key, verdicts: RunHistory::new() };
         for node in 0..NAMES.len() {
             let served = trio.serve(node);
