@@ -11,6 +11,7 @@ use evenkeel_core::node::{Quota, Spread};
 use evenkeel_core::registry::EngineFacts;
 use evenkeel_core::time::Millis;
 
+use crate::command_policy::CommandPolicy;
 use crate::executors::{Functions, Network};
 use crate::notify::Notifier;
 use crate::peers::{NoPeers, PeerRpc};
@@ -58,6 +59,8 @@ pub struct Config {
     /// The program that is started as the guard; `None` for the current one, which must call
     /// [`run_if_asked`](crate::guard::run_if_asked) first in `main`.
     pub executable: Option<PathBuf>,
+    /// As which users commands may run, and what they may not gain.
+    pub commands: CommandPolicy,
     /// Whether each command gets its own cgroup, where this host allows the node to create any. Without, a job's limits
     /// of a whole run are not enforced.
     pub cgroups: bool,
@@ -110,6 +113,7 @@ impl Config {
             http_allow: Vec::new(),
             secrets: None,
             executable: None,
+            commands: CommandPolicy::default(),
             cgroups: true,
             watchdog: false,
             retention: Retention::default(),

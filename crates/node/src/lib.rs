@@ -36,6 +36,7 @@ pub mod diagnose;
 pub mod guard;
 pub mod upgrade;
 
+mod command_policy;
 mod config;
 mod driver;
 mod error;
@@ -54,6 +55,7 @@ mod retention;
 
 pub use evenkeel_core as core;
 
+pub use command_policy::{CommandPolicy, CommandUsers};
 pub use config::Config;
 pub use error::OpenError;
 pub use evenkeel_core::input::{Answer, Command};

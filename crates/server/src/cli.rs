@@ -61,7 +61,7 @@ enum CliCommand {
     /// Start one node for a trial, with its registry in a folder and two harmless demo jobs
     Dev(serve::DevArgs),
     /// Start a node of a cluster
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Declare, show, switch and run jobs
     #[command(subcommand)]
     Job(jobs::JobCommand),
@@ -112,7 +112,7 @@ pub(crate) fn run() -> ExitCode {
     }
     let done = match cli.verb {
         CliCommand::Dev(args) => serve::dev(&args),
-        CliCommand::Serve(args) => serve::serve(args),
+        CliCommand::Serve(args) => serve::serve(*args),
         CliCommand::Job(verb) => jobs::run(verb),
         CliCommand::Calendar(verb) => calendars::run(verb),
         CliCommand::Shard(verb) => shards::run(verb),

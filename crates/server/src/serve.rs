@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::{Handle, LeaveOutcome};
+use evenkeel::{CommandPolicy, CommandUsers, Handle, LeaveOutcome};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -43,11 +43,22 @@ pub(crate) fn run_node<F: Future<Output = Result<(), CliError>>>(
     ended
 }
 
+/// Says at the start that commands of root are refused, and not only when the first one is.
+fn warn_of_root(commands: &CommandPolicy) {
+    if commands.users == CommandUsers::OwnUnlessRoot && rustix::process::geteuid().is_root() {
+        tracing::warn!(
+            "this node runs as root, and no command does: name users with --command-users, or allow root with \
+             --command-users own"
+        );
+    }
+}
+
 async fn run_process<F: Future<Output = Result<(), CliError>>>(
     mut meant: ServerSettings,
     born: impl FnOnce(Handle, SocketAddr) -> F,
 ) -> Result<(), CliError> {
     let mut signals = Signals::new()?;
+    warn_of_root(&meant.node.commands);
     let mut passed = upgrade::receive_handoff();
     // Before anything else: a node whose port is in use must never become a member (S0-21).
     let listener = match upgrade::listener(passed.as_mut(), meant.listen) {

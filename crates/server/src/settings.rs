@@ -1,24 +1,26 @@
 //! A node's settings: read from a file, overridden by the environment and by flags, then resolved or refused.
 
+mod commands;
 mod notify;
+mod values;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use evenkeel_core::ids::NodeName;
 use evenkeel_core::node::Quota;
-use evenkeel_core::time::{Millis, SpanLimits, TimeSpan};
+use evenkeel_core::time::{Millis, SpanLimits};
 use serde::Deserialize;
 
 use crate::bounded;
 use crate::client::read_key;
 use crate::exit::CliError;
 use crate::text_input::{self, ReadTarget, TextFormat};
+use commands::CommandSettings;
 use notify::NotifierConfig;
+use values::{advertised, allowed, at_least_one, choice, needed, secrets, span};
 
 /// The default port (S0-06).
 pub(crate) const PORT: u16 = 7700;
@@ -102,6 +104,16 @@ pub(crate) struct SettingsArgs {
     /// Whether the node is killed by its guard when it hangs, so that other nodes take its jobs over before its lease ends: on or off; on by default, and off for dev
     #[arg(long, value_name = "WHEN", env = "EVENKEEL_WATCHDOG")]
     pub(crate) watchdog: Option<String>,
+    /// The users as which commands may run: own (the node's), any, or names; give several with commas or by repeating the flag; by default own, but not root
+    #[arg(long, value_name = "USERS", env = "EVENKEEL_COMMAND_USERS", value_delimiter = ',')]
+    #[serde(default)]
+    pub(crate) command_users: Vec<String>,
+    /// The permission bits that files made by commands lack, in octal; 077 by default
+    #[arg(long, value_name = "OCTAL", env = "EVENKEEL_COMMAND_UMASK")]
+    pub(crate) command_umask: Option<String>,
+    /// Whether commands can gain no privileges by programs such as sudo: on or off; on by default
+    #[arg(long, value_name = "WHEN", env = "EVENKEEL_NO_NEW_PRIVILEGES")]
+    pub(crate) no_new_privileges: Option<String>,
     /// Whom to tell of which events; only in the file.
     #[arg(skip)]
     #[serde(default)]
@@ -202,6 +214,13 @@ impl SettingsArgs {
             secrets: self.secrets.or(below.secrets),
             cgroups: self.cgroups.or(below.cgroups),
             watchdog: self.watchdog.or(below.watchdog),
+            command_users: if self.command_users.is_empty() {
+                below.command_users
+            } else {
+                self.command_users
+            },
+            command_umask: self.command_umask.or(below.command_umask),
+            no_new_privileges: self.no_new_privileges.or(below.no_new_privileges),
             notify: if self.notify.is_empty() { below.notify } else { self.notify },
         }
     }
@@ -236,6 +255,12 @@ impl SettingsArgs {
         node.history = self.history;
         node.cgroups = choice("--cgroups", self.cgroups.as_deref(), [("auto", true), ("off", false)], true)?;
         node.watchdog = choice("--watchdog", self.watchdog.as_deref(), [("on", true), ("off", false)], true)?;
+        node.commands = CommandSettings {
+            users: &self.command_users,
+            umask: self.command_umask.as_deref(),
+            no_new_privileges: self.no_new_privileges.as_deref(),
+        }
+        .resolve()?;
         node.secrets = self.secrets.map(secrets).transpose()?;
         node.retention.output = self.output_max.unwrap_or(node.retention.output);
         node.retention.output_rate =
@@ -271,88 +296,6 @@ impl SettingsArgs {
         let hosts = self.allowed_host.iter().map(|host| allowed(host)).collect::<Result<_, _>>()?;
         Ok(ServerSettings { node, listen, advertise: self.advertise, hosts, key })
     }
-}
-
-fn needed<T>(value: Option<T>, what: &str) -> Result<T, CliError> {
-    value.ok_or_else(|| CliError::usage(format!("say {what}")))
-}
-
-fn at_least_one(flag: &str, value: Option<u32>, default: u32) -> Result<u32, CliError> {
-    match value.unwrap_or(default) {
-        0 => Err(CliError::usage(format!("{flag} is 0: it must be at least 1"))),
-        n => Ok(n),
-    }
-}
-
-/// One of two words, or the default.
-fn choice<T: Copy>(
-    flag: &str,
-    word: Option<&str>,
-    [one, other]: [(&str, T); 2],
-    default: T,
-) -> Result<T, CliError> {
-    let Some(word) = word else { return Ok(default) };
-    [one, other]
-        .into_iter()
-        .find(|(name, _)| *name == word)
-        .map(|(_, value)| value)
-        .ok_or_else(|| CliError::usage(format!("{flag} is {word:?}: write {} or {}", one.0, other.0)))
-}
-
-fn secrets(folder: PathBuf) -> Result<PathBuf, CliError> {
-    let shown = folder.display();
-    let meta = std::fs::metadata(&folder).map_err(|e| {
-        CliError::usage(format!(
-            "--secrets {shown}: cannot be read ({e}): make the folder with `mkdir -m 700 {shown}`, or leave the flag out"
-        ))
-    })?;
-    if !meta.is_dir() {
-        return Err(CliError::usage(format!(
-            "--secrets {shown}: it is no folder: name one that holds a file for each secret"
-        )));
-    }
-    let mode = meta.permissions().mode() & 0o777;
-    if mode & 0o002 != 0 {
-        return Err(CliError::usage(format!(
-            "--secrets {shown}: everybody on this host may put files there (mode {mode:03o}): chmod 700 {shown}"
-        )));
-    }
-    Ok(folder)
-}
-
-/// A host name or an address without a port, as in a request. Names are compared whole: a caller that may choose a part
-/// of a name could point it at this node.
-fn allowed(text: &str) -> Result<String, CliError> {
-    let host = text.trim().trim_end_matches('.');
-    let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
-    if let Ok(IpAddr::V6(ip)) = bare.parse() {
-        return Ok(format!("[{ip}]"));
-    }
-    let is_name = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
-    match !host.is_empty() && host.chars().all(is_name) {
-        true => Ok(host.to_owned()),
-        false => Err(CliError::usage(format!(
-            "--allowed-host is {text:?}: write a host name without port or wildcard, like jobs.example.org"
-        ))),
-    }
-}
-
-/// `HOST:PORT`, where the host is a name or an address.
-fn advertised(text: &str) -> Result<(), CliError> {
-    let parts = text.rsplit_once(':').filter(|(host, _)| {
-        let name = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
-        let address = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
-        !host.is_empty() && (host.chars().all(name) || address.is_some_and(|a| a.parse::<IpAddr>().is_ok()))
-    });
-    match parts.and_then(|(_, port)| port.parse::<u16>().ok()) {
-        Some(port) if port != 0 => Ok(()),
-        _ => Err(CliError::usage(format!("--advertise is {text:?}: write IP:PORT, like 10.0.0.7:7700"))),
-    }
-}
-
-/// Parses the span of a flag.
-fn span(flag: &str, text: &str, limits: SpanLimits) -> Result<Duration, CliError> {
-    TimeSpan::parse(flag, text, limits).map(Duration::from).map_err(|e| CliError::usage(e.to_string()))
 }
 
 /// The folder this program is installed in, the same on every node (S0-04).
@@ -439,6 +382,9 @@ mod tests {
             (SettingsArgs { quota: text("most"), ..least() }, "write now or larger"),
             (SettingsArgs { cgroups: text("on"), ..least() }, "write auto or off"),
             (SettingsArgs { watchdog: text("auto"), ..least() }, "write on or off"),
+            (SettingsArgs { command_users: labels(&["any", "root"]), ..least() }, "own or any alone"),
+            (SettingsArgs { command_umask: text("9"), ..least() }, "octal digits up to 777"),
+            (SettingsArgs { no_new_privileges: text("yes"), ..least() }, "write on or off"),
             (SettingsArgs { listen: ip("0.0.0.0"), ..least() }, "a key is needed"),
             (SettingsArgs { listen: ip("10.0.0.7"), ..least() }, "a key is needed"),
             (SettingsArgs { listen: ip("::"), ..least() }, "a key is needed"),

@@ -315,7 +315,13 @@ fn executor(
     Executors {
         http: HttpExecutor::new(config, logs.clone(), news.clone()),
         functions,
-        commands: CommandExecutor::new(orders, config.name.clone(), logs.clone(), bounds, news.clone()),
+        commands: CommandExecutor::new(
+            orders,
+            config.name.clone(),
+            (logs.clone(), bounds),
+            config.commands.clone(),
+            news.clone(),
+        ),
     }
 }
 

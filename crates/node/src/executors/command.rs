@@ -5,6 +5,7 @@ use evenkeel_core::ids::{NodeName, RunId};
 use evenkeel_core::time::Millis;
 use tokio::sync::mpsc;
 
+use crate::command_policy::CommandPolicy;
 use crate::executor::{AttemptResult, ExecutorEvent, TrustDeadline};
 use crate::guard::{AttemptId, BE_ALONE, GuardRequest, LaunchSpec, MemberRemoval};
 use crate::logs::{LogLimits, Logs};
@@ -16,6 +17,7 @@ pub(crate) struct CommandExecutor {
     node: NodeName,
     logs: Logs,
     bounds: LogLimits,
+    policy: CommandPolicy,
     events: mpsc::UnboundedSender<ExecutorEvent>,
 }
 
@@ -23,11 +25,11 @@ impl CommandExecutor {
     pub(crate) fn new(
         orders: Option<mpsc::UnboundedSender<GuardRequest>>,
         node: NodeName,
-        logs: Logs,
-        bounds: LogLimits,
+        (logs, bounds): (Logs, LogLimits),
+        policy: CommandPolicy,
         news: mpsc::UnboundedSender<ExecutorEvent>,
     ) -> Self {
-        Self { guard: orders, node, logs, bounds, events: news }
+        Self { guard: orders, node, logs, bounds, policy, events: news }
     }
 
     pub(crate) fn start(&mut self, run: Run, argv: Vec<String>) {
@@ -36,11 +38,17 @@ impl CommandExecutor {
             let _ = self.events.send(ExecutorEvent::Ended(AttemptResult::failed(&run, reason)));
             return;
         };
+        if let Err(reason) = self.policy.check(&run.setting.user) {
+            let _ = self.events.send(ExecutorEvent::Ended(AttemptResult::failed(&run, reason)));
+            return;
+        }
         let environment = run.environment(&self.node);
         let launch = LaunchSpec {
             argv,
             environment: environment.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
             setting: *run.setting,
+            umask: self.policy.umask,
+            no_new_privileges: self.policy.no_new_privileges,
             timeout: run.timeout.map(|span| span.0),
             not_after: run.not_after.0,
             log: self.logs.path(&run.id, run.attempt),

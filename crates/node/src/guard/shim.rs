@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 
 use evenkeel_core::job::LaunchSettings;
 use fork::Fork;
-use rustix::fs::{MemfdFlags, OFlags};
+use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
@@ -204,6 +204,7 @@ fn become_the_run(
         bind_to(guard)?;
     }
     enter(&setting.directory)?;
+    confine(launch)?;
     if clock::now().mono.0 >= launch.not_after {
         return Err(LATE.to_string());
     }
@@ -216,6 +217,19 @@ fn become_the_run(
         }
         _ => format!("cannot run {program}: {error}"),
     })
+}
+
+/// Takes from this process what its program need not have.
+fn confine(launch: &LaunchSpec) -> Result<(), String> {
+    if let Some(bits) = launch.umask {
+        rustix::process::umask(Mode::from_raw_mode(bits));
+    }
+    if launch.no_new_privileges {
+        let set = rustix::thread::set_no_new_privs(true);
+        let set = set.and_then(|()| rustix::thread::clear_ambient_capability_set());
+        set.map_err(|e| format!("its privileges cannot be limited: {e}"))?;
+    }
+    Ok(())
 }
 
 /// Makes the kernel end this process when the guard is killed.

@@ -123,6 +123,8 @@ mod tests {
             argv: Vec::new(),
             environment: BTreeMap::new(),
             setting: LaunchSettings::default(),
+            umask: None,
+            no_new_privileges: false,
             timeout: None,
             not_after,
             log: "log".into(),

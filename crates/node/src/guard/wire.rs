@@ -49,6 +49,12 @@ pub(crate) struct LaunchSpec {
     /// The job's launch settings.
     #[serde(default)]
     pub(crate) setting: LaunchSettings,
+    /// The permission bits that its files lack; `None` keeps the guard's.
+    #[serde(default)]
+    pub(crate) umask: Option<u32>,
+    /// Whether it can gain no privileges.
+    #[serde(default)]
+    pub(crate) no_new_privileges: bool,
     /// In milliseconds, from the start.
     pub(crate) timeout: Option<i64>,
     /// From this moment on it must not start (law 2).

@@ -10,6 +10,7 @@ mod calendars;
 mod capacity;
 mod cli;
 mod cluster;
+mod confined;
 mod console;
 mod crontab;
 mod dev;
