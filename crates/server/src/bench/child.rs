@@ -35,7 +35,8 @@ impl ChildNode {
         for own in settings.filter(|name| name.to_string_lossy().starts_with(SETTINGS) && name != PASSWORD) {
             command.env_remove(own);
         }
-        command.args(["serve", "--port", "0", "--name", name, "--data"]).arg(data);
+        // Its commands are the bench's own.
+        command.args(["serve", "--port", "0", "--command-users", "own", "--name", name, "--data"]).arg(data);
         // The URL may have a password in it, so it is no argument. A group of its own is not reached by a terminal's Ctrl-C.
         command.env("EVENKEEL_REGISTRY", registry).env("EVENKEEL_LOG", "warn").process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);

@@ -185,7 +185,9 @@ impl Preview {
         if new.is_none() {
             plan.notes.push(silent(job, paused));
         }
-        if old.is_some() && old != new {
+        // A node compares the text of the schedule: another text of the same fires is a change.
+        let is_rewritten = found.is_some_and(|found| current_job(found).schedule != job.schedule);
+        if old.is_some() && (old != new || is_rewritten) {
             plan.notes.push("what is late by then and has not run is given up".to_owned());
         }
         Ok(plan)

@@ -292,3 +292,56 @@ fn a_caller_that_reads_nothing_is_cut_off() {
         (open() <= before).then_some(())
     });
 }
+
+/// Calls of strangers, thousands at once: `n` connections, on each of which this is written as far as the node takes it.
+fn flood(node: &ServerProcess, n: usize, bytes: &[u8]) -> Vec<TcpStream> {
+    let call = |_| {
+        let mut stream = TcpStream::connect(node.address).ok()?;
+        stream.set_nonblocking(true).ok()?;
+        // A connection that gave way to another one takes nothing.
+        let _ = stream.write(bytes);
+        Some(stream)
+    };
+    (0..n).filter_map(call).collect()
+}
+
+#[test]
+#[ignore = "soak: opens thousands of connections at once"]
+fn floods_of_strangers_cost_little_memory_and_leave_health_and_fires_alone() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limit.maximum, ..limit };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).expect("up to the hard limit");
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = keyed(folder.path());
+    let key = folder.path().join("key").display().to_string();
+    let jobs = "[[job]]\nname = \"tick\"\nschedule = \"@every 1s\"\ncommand = [\"/bin/true\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-", "--cluster-key-file", &key], jobs).status.success());
+    let ran = || node.json(&["run", "list", "--job", "tick", "--cluster-key-file", &key]);
+    until("it fires", || (!ran().as_array()?.is_empty()).then_some(()));
+    let own = node.address;
+    let page = format!("GET /console.js HTTP/1.1\r\nHost: {own}\r\n\r\n").repeat(20);
+    let half = format!("GET /api/v1/jobs HTTP/1.1\r\nHost: {own}");
+    let apply = format!(
+        "POST /api/v1/jobs/apply HTTP/1.1\r\nHost: {own}\r\nContent-Type: application/json\r\nContent-Length: 16777216\r\n\r\n"
+    );
+    let bodies = [apply.as_bytes(), &vec![b' '; 1 << 20]].concat();
+    let before = memory(node.pid());
+    let callers = [
+        flood(&node, 1_030, page.as_bytes()),
+        flood(&node, 5_000, half.as_bytes()),
+        flood(&node, 120, &bodies),
+    ];
+    assert!(callers.iter().map(Vec::len).sum::<usize>() > 5_000, "the node takes them");
+    let health = format!("GET /api/v1/health HTTP/1.1\r\nHost: {own}\r\nConnection: close\r\n\r\n");
+    let fires = ran().as_array().map_or(0, Vec::len);
+    until("five more fires have run", || {
+        assert!(sent(&node, health.as_bytes()).starts_with("HTTP/1.1 200 "));
+        let now = memory(node.pid());
+        assert!(now <= before + 64, "{before} MiB became {now} MiB");
+        (ran().as_array()?.len() >= fires + 5).then_some(())
+    });
+    let all = ran();
+    let ended = all.as_array().into_iter().flatten().filter(|run| run["state"] != "running");
+    assert!(ended.into_iter().all(|run| run["state"] == "succeeded"), "{all}");
+    drop(callers);
+}
