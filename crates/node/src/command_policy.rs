@@ -7,7 +7,7 @@ use nix::unistd::{Uid, User};
 /// The users as which commands may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandUsers {
-    /// The node's own user, whoever that is.
+    /// The node's own user, also if that is root.
     Own,
     /// The node's own user, unless that is root.
     OwnUnlessRoot,
@@ -17,7 +17,7 @@ pub enum CommandUsers {
     Any,
 }
 
-/// What commands may do. A job that wants more fails with the reason; it does not run as somebody else.
+/// What commands may do. A job that wants more fails with the reason; it does not run as another user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandPolicy {
     /// The users as which they may run.

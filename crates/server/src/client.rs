@@ -140,7 +140,7 @@ pub(crate) fn read_key(path: &Path) -> Result<String, CliError> {
     if meta.is_file() && mode & OPEN != 0 {
         return Err(CliError::usage(format!(
             "cluster key {shown}: others on this host can read or change it (mode {mode:03o}): chmod 600 {shown}, and \
-             replace the key if somebody may have read it"
+             replace the key if another user may have read it"
         )));
     }
     let key = text.lines().next().unwrap_or_default().trim();

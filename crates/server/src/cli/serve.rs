@@ -78,7 +78,7 @@ pub(crate) fn dev(args: &DevArgs) -> Result<(), CliError> {
         http_allow: args.http_allow.clone(),
         // It has no other node to take over, and may be stopped with Ctrl-Z.
         watchdog: Some("off".to_owned()),
-        // A trial runs as whoever makes it.
+        // A trial runs as the user that starts it.
         command_users: vec!["own".to_owned()],
         ..SettingsArgs::default()
     };
