@@ -11,9 +11,9 @@ pub(crate) const LISTING_PATIENCE: Millis = Millis::secs(60);
 /// The listings, and the reads in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RegistryReads {
-    /// Jobs whose entries are being read, or which wait for the loads of the nodes.
+    /// Jobs whose entries, or the loads of the nodes for which they wait, are being read.
     reading: BTreeSet<JobId>,
-    /// Those of them that wait for the loads.
+    /// The jobs that wait for the loads, also after a failed read: another job's read may answer before they ask again.
     await_loads: BTreeSet<JobId>,
     /// The beat in which a read of the loads began that was not answered yet.
     reading_loads: Option<u64>,
@@ -57,7 +57,6 @@ impl RegistryReads {
 
     /// Ends all reads: the failed one is not named, and reading twice does no harm.
     pub(crate) fn end_reading(&mut self) -> BTreeSet<JobId> {
-        self.await_loads.clear();
         self.reading_loads = None;
         core::mem::take(&mut self.reading)
     }
