@@ -26,6 +26,7 @@ mod queries;
 mod request;
 mod serve;
 mod settings;
+mod state_folder;
 mod text_input;
 mod upgrade;
 mod zones;

@@ -13,7 +13,6 @@ use tokio::sync::{mpsc, watch};
 
 use crate::api::{AccessPolicy, App, ConsoleFeed, DenialLog, SearchLimiter, router};
 use crate::exit::{CliError, ExitKind};
-use crate::key::ClusterKey;
 use crate::log_dedup::RepeatFilter;
 use crate::peer::{HttpPeers, PeerHttpClient, PeerServer};
 use crate::settings::ServerSettings;
@@ -25,6 +24,16 @@ const HAND_OVER: Duration = Duration::from_secs(600);
 /// The time for responses in progress to end after the node has left.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
+/// A node that answers at its address.
+pub(crate) struct StartedNode {
+    /// The node.
+    pub(crate) handle: Handle,
+    /// Its address.
+    pub(crate) address: SocketAddr,
+    /// What its callers are checked against.
+    pub(crate) access: Arc<AccessPolicy>,
+}
+
 /// Runs a node until a signal ends it; calls `born` once the node answers at its address. `repeats` counts log lines.
 ///
 /// # Errors
@@ -32,7 +41,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 pub(crate) fn run_node<F: Future<Output = Result<(), CliError>>>(
     meant: ServerSettings,
     repeats: RepeatFilter,
-    born: impl FnOnce(Handle, SocketAddr) -> F,
+    born: impl FnOnce(StartedNode) -> F,
 ) -> Result<(), CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|e| CliError::new(ExitKind::Failed, format!("no runtime: {e}")))?;
@@ -55,9 +64,9 @@ fn warn_of_root(commands: &CommandPolicy) {
 
 async fn run_process<F: Future<Output = Result<(), CliError>>>(
     mut meant: ServerSettings,
-    born: impl FnOnce(Handle, SocketAddr) -> F,
+    born: impl FnOnce(StartedNode) -> F,
 ) -> Result<(), CliError> {
-    let mut signals = Signals::new()?;
+    let (mut signals, key) = (Signals::new()?, Arc::new(meant.key()?));
     warn_of_root(&meant.node.commands);
     let mut passed = upgrade::receive_handoff();
     // Before anything else: a node whose port is in use must never become a member (S0-21).
@@ -68,12 +77,11 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     let listener = Arc::new(listener);
     let address = listener.local_addr().map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
     meant.node.address = meant.advertise.unwrap_or_else(|| address.to_string());
-    let names = [address.ip().to_string(), meant.node.address.clone()].map(|name| host(&name));
-    let names: Vec<String> = names.into_iter().chain(meant.hosts).collect();
+    let names = [address.ip().to_string(), meant.node.address.clone()].map(|name| host(&name)).into_iter();
+    let access = Arc::new(AccessPolicy::new(names.chain(meant.hosts), address.port(), key));
     let home = meant.node.home.clone();
     let notifiers = meant.node.notify.iter().filter_map(|notifier| notifier.name().cloned()).collect();
-    let key = meant.key.map(|text| Arc::new(ClusterKey::new(text)));
-    let line = PeerHttpClient::new(key.clone());
+    let line = PeerHttpClient::new(Some(access.shared_key()));
     meant.node.peers = Arc::new(HttpPeers::new(line.clone()));
     let opened = match passed {
         Some(passed) => evenkeel::resume(meant.node, passed).await,
@@ -90,7 +98,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     let (upgrades, mut asked) = UpgradeHandle::new();
     let (end, ending) = watch::channel(false);
     let app = App {
-        access: Arc::new(AccessPolicy::new(names, key)),
+        access: access.clone(),
         line,
         peer_server: Arc::new(PeerServer::new()),
         live: Arc::new(ConsoleFeed::default()),
@@ -102,12 +110,13 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
         upgrades: upgrades.clone(),
         ending: ending.clone(),
     };
+    let started = StartedNode { handle: handle.clone(), address, access };
     ConsoleFeed::follow(app.clone());
     tokio::spawn(warn_of_foreign_homes(handle.clone(), home));
     let served = tokio::spawn(listen::serve(listener.clone(), router(app), ending));
     let ended = tokio::select! {
         done = async {
-            born(handle.clone(), address).await?;
+            born(started).await?;
             keep_running(&handle, &listener, &mut signals, (&upgrades, &mut asked)).await;
             Ok(())
         } => done,

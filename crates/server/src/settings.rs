@@ -15,8 +15,8 @@ use evenkeel_core::time::{Millis, SpanLimits};
 use serde::Deserialize;
 
 use crate::bounded;
-use crate::client::read_key;
 use crate::exit::CliError;
+use crate::key::{ClusterKey, own_key, read_key};
 use crate::text_input::{self, ReadTarget, TextFormat};
 use commands::CommandSettings;
 use notify::NotifierConfig;
@@ -57,7 +57,7 @@ pub(crate) struct SettingsArgs {
     #[arg(long, value_name = "NAME", env = "EVENKEEL_ALLOWED_HOST", value_delimiter = ',')]
     #[serde(default)]
     pub(crate) allowed_host: Vec<String>,
-    /// The file with the cluster's key; every caller must send this key
+    /// The file with the cluster's key; every caller must send this key. By default the key of this user on this host, which the first node makes
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
     pub(crate) cluster_key_file: Option<PathBuf>,
     /// The term of the node's lease; 15s by default, at least 2s
@@ -163,8 +163,18 @@ pub(crate) struct ServerSettings {
     pub(crate) advertise: Option<String>,
     /// Its further host names.
     pub(crate) hosts: Vec<String>,
-    /// The key that callers must send.
-    pub(crate) key: Option<String>,
+    /// The key that callers must send; `None` for the user's own.
+    key: Option<String>,
+}
+
+impl ServerSettings {
+    /// The key that callers must send; the user's own is made if it is missing.
+    ///
+    /// # Errors
+    /// The user's own key can be neither read nor made.
+    pub(crate) fn key(&self) -> Result<ClusterKey, CliError> {
+        Ok(ClusterKey::new(self.key.clone().map_or_else(own_key, Ok)?))
+    }
 }
 
 /// Without the cluster's key.

@@ -133,6 +133,8 @@ pub enum ObjectKind {
     Settings,
     /// The layout of the registry's tree.
     Layout,
+    /// The console.
+    Console,
 }
 
 /// What a command does, to which object.
@@ -188,6 +190,8 @@ impl CommandKind {
     pub const FORGET: Self = Self::new("forget", ObjectKind::Run);
     /// A run is triggered once more.
     pub const RESTART: Self = Self::new("restart", ObjectKind::Run);
+    /// A one-time link to the console is given.
+    pub const LOGIN_LINK: Self = Self::new("link", ObjectKind::Console);
     /// A node's process continues in another program.
     pub const UPGRADE: Self = Self::new("upgrade", ObjectKind::Node);
 
@@ -210,6 +214,7 @@ impl ObjectKind {
             Self::Node => "node",
             Self::Settings => "settings",
             Self::Layout => "layout",
+            Self::Console => "console",
         }
     }
 }

@@ -12,8 +12,8 @@ fn answering(answers: Vec<&'static str>) -> (ApiClient, std::thread::JoinHandle<
     let client = ApiClient {
         agent: agent(CONNECT, Some(ANSWER)),
         bases: vec![base.clone()],
-        chosen: OnceCell::from(base),
-        key: None,
+        chosen: OnceCell::from(ChosenNode { base, has_own_key: false }),
+        key: KnownKey::None,
     };
     (client, answer_each(listener, answers))
 }
@@ -46,8 +46,9 @@ fn living(status: &'static str) -> (String, std::thread::JoinHandle<()>) {
 }
 
 fn with_key(base: String) -> ApiClient {
-    let (agent, chosen) = (agent(CONNECT, Some(ANSWER)), OnceCell::from(base.clone()));
-    ApiClient { agent, bases: vec![base], chosen, key: Some(KEY.to_owned()) }
+    let chosen = OnceCell::from(ChosenNode { base: base.clone(), has_own_key: false });
+    let (agent, key) = (agent(CONNECT, Some(ANSWER)), KnownKey::Given(KEY.to_owned()));
+    ApiClient { agent, bases: vec![base], chosen, key }
 }
 
 fn of(server: Vec<String>) -> ApiClient {

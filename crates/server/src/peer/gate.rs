@@ -25,7 +25,7 @@ pub(super) struct PeerIdentity(pub(super) Member);
 /// Accepts a request once, if it is signed with the cluster's key and addressed to this incarnation of this node.
 pub(super) async fn gate(State(app): State<App>, request: Request, next: Next) -> Response {
     let caller = request.extensions().get::<Caller>().map(|caller| caller.0.ip());
-    let envelope = match known(app.access.key(), caller, &request) {
+    let envelope = match known(Some(app.access.key()), caller, &request) {
         Ok(envelope) => envelope,
         Err(refusal) => return refusal.into_response(),
     };
@@ -42,7 +42,7 @@ pub(super) async fn gate(State(app): State<App>, request: Request, next: Next) -
         }
         Err(refusal) => refusal.into_response(),
     };
-    signed(app.access.key(), &own, &envelope, answer).await
+    signed(Some(app.access.key()), &own, &envelope, answer).await
 }
 
 /// Authenticates the caller. With a key, the request must be signed; without one, the caller must be on this host.

@@ -93,8 +93,7 @@ async fn kill(
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
     let Path(run) = run?;
-    let proof = if app.access.key().is_some() { Proof::Node } else { Proof::Local };
-    done(app.handle.ask_as(on_behalf(proof, &from, &body), Command::Kill(run)).await)
+    done(app.handle.ask_as(on_behalf(Proof::Node, &from, &body), Command::Kill(run)).await)
 }
 
 /// The requester behind a calling node. This node has authenticated that node's request and nothing else, so `proof` is

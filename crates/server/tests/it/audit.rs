@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use crate::process::{ServerProcess, millis, run, text, until, until_told, write_private};
 
@@ -111,6 +110,7 @@ fn requests(change: &str, ended: &str, running: &str) -> ExpectedResponses {
             ("nodes/nobody/drain", "", "refused"),
             ("nodes/a/fly", "", "refused"),
         ]),
+        "POST /api/v1/login-links" => all(&[("login-links", "", "applied")]),
         "POST /api/v1/cluster/settings" => all(&[
             ("cluster/settings", r#"{"beat":"30s"}"#, "applied"),
             ("cluster/settings", r#"{"beat":"30s"}"#, "unchanged"),
@@ -159,7 +159,7 @@ fn every_change_that_can_be_asked_for_leaves_one_entry_and_so_does_each_refusal(
                 (known, outcome),
                 "{method} {path}: {last}"
             );
-            assert_eq!((entry_field(last, "who"), entry_field(last, "node")), ("local", "a"), "{last}");
+            assert_eq!((entry_field(last, "who"), entry_field(last, "node")), ("key", "a"), "{last}");
             assert_eq!(entry_field(last, "from"), "127.0.0.1", "{last}");
             assert!(well || !entry_field(last, "what").is_empty(), "a refusal says why: {last}");
         }
@@ -338,51 +338,10 @@ fn a_run_that_another_node_ends_is_told_of_once_by_that_node() {
         assert_eq!(entry_field(&kills[0], "node"), ["a", "b"][there], "{kills:?}");
         let from = entry_field(&kills[0], "from").strip_prefix("via ").expect("by way of another");
         assert!(from.starts_with(["a@", "b@"][here]), "{kills:?}");
-        assert!(from.ends_with(", claims local from 127.0.0.1"), "{kills:?}");
+        assert!(from.ends_with(", claims key from 127.0.0.1"), "{kills:?}");
         assert!(
-            entry_field(&kills[0], "who") == "local" && entry_field(&kills[0], "claims").contains('@'),
+            entry_field(&kills[0], "who") == "node" && entry_field(&kills[0], "claims").contains('@'),
             "{kills:?}"
         );
     }
-}
-
-/// A request as a node's, whose body names a caller that nobody authenticated.
-///
-/// proves: I51
-#[test]
-fn a_caller_that_a_peer_names_in_its_body_is_recorded_as_its_claim() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let node = ServerProcess::serve(folder.path(), "a", &[]);
-    assert!(node.fed(&["job", "apply", "-f", "-"], JOBS).status.success());
-    node.ok(&["job", "run", "long", "--request", "now"]);
-    let running = "long:ask-now:0";
-    until("it runs", || {
-        (node.json(&["run", "list", "--job", "long"])[0]["state"] == "running").then_some(())
-    });
-    let body = r#"{"proof":"process","from":"","claims":"root@a"}"#;
-    let digest = Sha256::digest(body.as_bytes());
-    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    let head = format!(
-        "POST /peer/v1/runs/{running}/kill HTTP/1.1\nHost: {}\nContent-Type: application/json\n\
-         evenkeel-from: mallory@7\nevenkeel-to: a@1\nevenkeel-time: {}\nevenkeel-nonce: {:032x}\n\
-         evenkeel-digest: {digest}",
-        node.address,
-        evenkeel::clock::now().wall.0,
-        7
-    );
-    let (status, said_back) = node.raw(&head, body.as_bytes());
-    assert_eq!(status, 200, "{said_back}");
-    let kill = until("the end is told", || {
-        settled(&node).into_iter().find(|entry| entry_field(entry, "verb") == "kill")
-    });
-    assert_eq!(
-        entry_field(&kill, "who"),
-        "local",
-        "all that is proved is that the request came from this host: {kill}"
-    );
-    assert_eq!(entry_field(&kill, "from"), "via mallory@7, claims process", "{kill}");
-    assert_eq!(entry_field(&kill, "claims"), "root@a", "{kill}");
-    let shown = node.ok(&["audit", "--job", "long"]);
-    assert!(shown.contains("local via mallory@7, claims process, says root@a"), "{shown}");
-    assert_eq!(node.json(&["audit", "--who", "process"]), serde_json::json!([]));
 }
