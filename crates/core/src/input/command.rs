@@ -300,7 +300,7 @@ impl Command {
             Self::Declare(declarations) => (Default::default(), declarations.as_slice()),
             _ => Default::default(),
         };
-        files.iter().map(|file| &file.name).chain(declarations.iter().map(Declaration::name))
+        files.iter().map(|file| file.name.name()).chain(declarations.iter().map(Declaration::name))
     }
 
     /// The commands on a node, one for each verb that the API offers.
