@@ -5,7 +5,10 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-use crate::ids::{CalendarName, JobName, LockName, Member, Namespaced, NodeName, Operation, PoolName};
+use crate::ids::{
+    CalendarName, JobName, LockName, Member, Namespaced, NodeName, Operation, PoolName, PrincipalName,
+};
+use crate::principal::PrincipalKind;
 
 /// The address of one entry. Many parts share it, so a copy is cheap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -185,6 +188,12 @@ pub fn calendar(name: &CalendarName) -> Key {
     Key(format!("calendar/{name}").into())
 }
 
+/// A user or an API token.
+#[must_use]
+pub fn principal(kind: PrincipalKind, name: &PrincipalName) -> Key {
+    Key(format!("{}/{name}", kind.as_str()).into())
+}
+
 /// The address of an entry as a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParsedKey {
@@ -230,6 +239,8 @@ pub enum ParsedKey {
     Pool(PoolName),
     /// See [`notifications`].
     Notifications(JobName),
+    /// See [`principal`].
+    Principal(PrincipalKind, PrincipalName),
 }
 
 /// Parses a key. `None` for keys of other layouts, which are left alone.
@@ -268,6 +279,8 @@ pub fn parse(key: &Key) -> Option<ParsedKey> {
             let (node, observer) = rest.split_once('/')?;
             ParsedKey::Strike(node.parse().ok()?, observer.parse().ok()?)
         }
+        "user" => ParsedKey::Principal(PrincipalKind::User, rest.parse().ok()?),
+        "token" => ParsedKey::Principal(PrincipalKind::Token, rest.parse().ok()?),
         "lock" => ParsedKey::Lock(rest.parse().ok()?),
         "beat" => ParsedKey::Beat(rest.parse().ok()?),
         "load" => ParsedKey::Load(rest.parse().ok()?),
@@ -324,6 +337,14 @@ mod tests {
             (calendar(&"n/c".parse().unwrap()), ParsedKey::Calendar("n/c".parse().unwrap())),
             (pool(&"n/p".parse().unwrap()), ParsedKey::Pool("n/p".parse().unwrap())),
             (notifications(job), ParsedKey::Notifications(job.clone())),
+            (
+                principal(PrincipalKind::User, &"ann@example.org".parse().unwrap()),
+                ParsedKey::Principal(PrincipalKind::User, "ann@example.org".parse().unwrap()),
+            ),
+            (
+                principal(PrincipalKind::Token, &"ci".parse().unwrap()),
+                ParsedKey::Principal(PrincipalKind::Token, "ci".parse().unwrap()),
+            ),
         ] {
             assert_eq!(key.is_of_a_member(), matches!(parsed, ParsedKey::ShardRunState(..)), "{key}");
             assert_eq!(parse(&key), Some(parsed), "{key}");

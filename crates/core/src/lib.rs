@@ -28,6 +28,7 @@ pub mod outcome;
 pub mod overdue;
 pub mod overlap;
 pub mod placement;
+pub mod principal;
 pub mod record;
 pub mod registry;
 pub mod rule_context;

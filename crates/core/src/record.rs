@@ -26,6 +26,7 @@ mod notification;
 mod outcomes;
 mod peers;
 mod pool;
+mod principal;
 mod sharded;
 
 pub use attempt::{Attempt, PlannedNode, RetryWait};
@@ -40,6 +41,7 @@ pub use peers::{
     PlannerKind, ProcessedItems, ServingRecord, StrikeRecord,
 };
 pub use pool::{PoolPermit, PoolRecord};
+pub use principal::PrincipalRecord;
 pub(crate) use sharded::regroup;
 pub use sharded::{
     NodeSwitches, ReshardCause, ReshardPending, ShardAssignment, ShardGroup, ShardMap, ShardRunState,

@@ -28,6 +28,7 @@ pub(crate) mod cluster;
 mod decision;
 mod nodes;
 mod notification;
+mod principals;
 mod requests;
 mod switches;
 
@@ -70,6 +71,9 @@ fn carry_out(
     Some(match command {
         Command::Calendar(calendar) => calendars::declare(ctx, calendar),
         Command::DeleteCalendar(name) => calendars::delete(ctx, name),
+        Command::Principal(principal, replaces) => principals::declare(ctx, principal, *replaces),
+        Command::PrincipalUsed(principal) => principals::used(ctx, principal),
+        Command::DeletePrincipal(kind, name) => principals::delete(ctx, *kind, name),
         Command::Delete(name) => switches::delete(ctx, name),
         Command::Pause(name) => switches::pause(ctx, name, true, origin()),
         Command::Resume(name) => switches::pause(ctx, name, false, origin()),

@@ -8,8 +8,11 @@ use core::fmt;
 use super::declaration::Declaration;
 use super::offer::Offer;
 use crate::calendar::Calendar;
-use crate::ids::{CalendarName, JobName, LockName, NodeName, Operation, RequestId, RunId, counted};
+use crate::ids::{
+    CalendarName, JobName, LockName, NodeName, Operation, PrincipalName, RequestId, RunId, counted,
+};
 use crate::job::{JobFile, Occasion};
+use crate::principal::{Principal, PrincipalKind};
 use crate::record::{Handover, PlannerKind, ProcessedItems};
 use crate::settings::Spread;
 use crate::shards::ShardSet;
@@ -27,6 +30,12 @@ pub enum Command {
     Calendar(Box<Calendar>),
     /// Delete a calendar that no job names.
     DeleteCalendar(CalendarName),
+    /// Create a user or an API token, or replace the version of it that the caller has read; 0 is none.
+    Principal(Box<Principal>, u64),
+    /// Delete a user or an API token.
+    DeletePrincipal(PrincipalKind, PrincipalName),
+    /// Note that a principal was used: the same but for its last use.
+    PrincipalUsed(Box<Principal>),
     /// Pause the job: it keeps its owner and runs only when triggered manually.
     Pause(JobName),
     /// Resume the job's schedule from now on.
@@ -135,6 +144,10 @@ pub enum ObjectKind {
     Layout,
     /// The console.
     Console,
+    /// A user.
+    User,
+    /// An API token.
+    Token,
 }
 
 /// What a command does, to which object.
@@ -165,6 +178,8 @@ pub enum CommandObject<'a> {
     Settings,
     /// The layout of the registry's tree.
     Layout,
+    /// A user or an API token.
+    Principal(PrincipalKind, &'a PrincipalName),
 }
 
 impl CommandKind {
@@ -178,6 +193,14 @@ impl CommandKind {
     pub const APPLY_CALENDAR: Self = Self::new("apply", ObjectKind::Calendar);
     /// A calendar is deleted.
     pub const DELETE_CALENDAR: Self = Self::new("delete", ObjectKind::Calendar);
+    /// A user is created or changed.
+    pub const APPLY_USER: Self = Self::new("apply", ObjectKind::User);
+    /// A user is deleted.
+    pub const DELETE_USER: Self = Self::new("delete", ObjectKind::User);
+    /// A token is created or changed.
+    pub const APPLY_TOKEN: Self = Self::new("apply", ObjectKind::Token);
+    /// A token is deleted.
+    pub const DELETE_TOKEN: Self = Self::new("delete", ObjectKind::Token);
     /// A run is cancelled.
     pub const KILL: Self = Self::new("kill", ObjectKind::Run);
     /// A node claims the free jobs.
@@ -215,6 +238,8 @@ impl ObjectKind {
             Self::Settings => "settings",
             Self::Layout => "layout",
             Self::Console => "console",
+            Self::User => PrincipalKind::User.as_str(),
+            Self::Token => PrincipalKind::Token.as_str(),
         }
     }
 }
@@ -239,6 +264,7 @@ impl fmt::Display for CommandObject<'_> {
             Self::Node(None) => f.write_str("node"),
             Self::Settings => f.write_str(ObjectKind::Settings.as_str()),
             Self::Layout => f.write_str(ObjectKind::Layout.as_str()),
+            Self::Principal(kind, name) => write!(f, "{} {name}", kind.as_str()),
         }
     }
 }
@@ -247,7 +273,7 @@ impl Command {
     /// What the command does, to which object: the one place that has its verb.
     ///
     /// `None` for the internal work of programs and nodes, which changes nothing that a person would ask about: locks,
-    /// beats, offers, counts, and which node sends a notification.
+    /// beats, offers, counts, last uses of tokens, and which node sends a notification.
     #[must_use]
     pub fn describe(&self) -> Option<CommandDescription<'_>> {
         use CommandObject as O;
@@ -257,6 +283,10 @@ impl Command {
                 (CommandKind::APPLY_JOBS.verb, only.map_or(O::Jobs(self.declared().count()), O::Job))
             }
             Self::Calendar(calendar) => (CommandKind::APPLY_CALENDAR.verb, O::Calendar(&calendar.name)),
+            Self::Principal(principal, _) => {
+                (CommandKind::APPLY_USER.verb, O::Principal(principal.kind, &principal.name))
+            }
+            Self::DeletePrincipal(kind, name) => (CommandKind::DELETE_USER.verb, O::Principal(*kind, name)),
             Self::DeleteCalendar(name) => (CommandKind::DELETE_CALENDAR.verb, O::Calendar(name)),
             Self::Pause(job) | Self::Switch(job, _, NodeSwitch::Paused(true)) => ("pause", O::Job(job)),
             Self::Resume(job) | Self::Switch(job, _, NodeSwitch::Paused(false)) => ("resume", O::Job(job)),
@@ -284,6 +314,7 @@ impl Command {
             | Self::Offer(_)
             | Self::Beat(_)
             | Self::Notify(..)
+            | Self::PrincipalUsed(_)
             | Self::Count(..) => return None,
         };
         let on_node = match self {

@@ -52,6 +52,7 @@ mod overlap;
 mod ownership;
 mod pause_after_failures;
 mod pools;
+mod principals;
 mod priority;
 mod registry_rollback;
 mod retries;

@@ -1,9 +1,12 @@
 //! Describes what a transaction changes, without secrets: only times, numbers and switches appear with their values.
 
-use evenkeel_core::ids::{CalendarName, JobName};
+use evenkeel_core::ids::{CalendarName, JobName, PrincipalName};
 use evenkeel_core::job::Spec;
 use evenkeel_core::keys::{ParsedKey, parse};
-use evenkeel_core::record::{CalendarRecord, ClusterRecord, ClusterSettings, SpecRecord, decode};
+use evenkeel_core::principal::PrincipalKind;
+use evenkeel_core::record::{
+    CalendarRecord, ClusterRecord, ClusterSettings, PrincipalRecord, SpecRecord, decode,
+};
 use evenkeel_core::registry::{Txn, Write};
 use evenkeel_core::view::View;
 use serde::Serialize;
@@ -52,6 +55,11 @@ const PUBLIC_FIELDS: &[&str] = &[
     "handover",
     "layout",
     "wanted",
+    "grants",
+    "disabled",
+    "sessions",
+    "owner",
+    "expires",
 ];
 /// The longest value that is shown.
 const VALUE_MAX: usize = 80;
@@ -77,6 +85,9 @@ pub(super) fn of(view: &View, txn: &Txn) -> ChangeSummary {
             ParsedKey::Spec(name) => decode(value).map(|new: SpecRecord| of_job(view, &name, &new)),
             ParsedKey::Calendar(name) => {
                 decode(value).map(|new: CalendarRecord| of_calendar(view, &name, &new))
+            }
+            ParsedKey::Principal(kind, name) => {
+                decode(value).map(|new: PrincipalRecord| of_principal(view, kind, &name, &new))
             }
             ParsedKey::Settings => decode(value).map(|new: ClusterSettings| ChangeSummary {
                 what: differences(&plain(&view.settings()), &plain(&new)),
@@ -115,6 +126,31 @@ fn of_calendar(view: &View, name: &CalendarName, new: &CalendarRecord) -> Change
     };
     let (before, after) = (old.map(|old| old.version), Some(new.version()));
     ChangeSummary { job: None, object: format!("calendar {name}"), before, after, what }
+}
+
+fn of_principal(
+    view: &View,
+    kind: PrincipalKind,
+    name: &PrincipalName,
+    new: &PrincipalRecord,
+) -> ChangeSummary {
+    let known = view.principal_entry(kind, name).and_then(|entry| entry.value.as_ref());
+    let old = known.and_then(|record| Some((record.live()?, record.version())));
+    let what = match (old, new.live()) {
+        (_, None) => "deleted".to_owned(),
+        (None, Some(new)) => {
+            let grants = new.grants.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            format!("created: {}", if grants.is_empty() { "no roles" } else { &grants })
+        }
+        (Some((old, _)), Some(new)) => {
+            let mut fields = [plain(old), plain(new)];
+            // It differs whenever anything does.
+            fields.iter_mut().for_each(|fields| drop(fields.remove("seal")));
+            differences(&fields[0], &fields[1])
+        }
+    };
+    let (before, after) = (old.map(|(_, version)| version), Some(new.version()));
+    ChangeSummary { job: None, object: format!("{} {name}", kind.as_str()), before, after, what }
 }
 
 /// Which fields of a job differ. If a file declares `enabled` as an operator has already switched it, the declaration

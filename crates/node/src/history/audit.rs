@@ -136,15 +136,16 @@ impl AuditBatch {
         change(link, &format!("DELETE FROM {} WHERE seq IN ", link.table("audit")), gone).await?;
         let mut touched: Vec<&AuditDraft> = self.drafts.values().filter(|line| line.touched).collect();
         touched.sort_by_key(|line| line.record.seq);
-        let texts: Vec<_> = touched.iter().map(|line| texts(&line.record)).collect();
-        let each = touched.iter().zip(&texts).map(|(line, [from, claims, object, what])| {
+        let proofs: Vec<String> = touched.iter().map(|line| line.record.asker.proof.to_string()).collect();
+        let texts: Vec<_> = touched.iter().map(|line| texts(&line.record)).zip(&proofs).collect();
+        let each = touched.iter().zip(&texts).map(|(line, ([from, claims, object, what], proof))| {
             let record = &line.record;
             [
                 SqlArg::Int(record.seq.cast_signed()),
                 SqlArg::Text(&record.id),
                 SqlArg::Int(record.at.0),
                 SqlArg::Text(&record.node),
-                SqlArg::Text(record.asker.proof.as_str()),
+                SqlArg::Text(proof),
                 SqlArg::Text(from),
                 SqlArg::Text(claims),
                 SqlArg::Text(&record.verb),

@@ -104,7 +104,7 @@ fn on_behalf(proof: Proof, from: &Member, body: &[u8]) -> Requester {
         return Requester::new(proof, &format!("via {from}"), "");
     };
     let address = if address.is_empty() { String::new() } else { format!(" from {address}") };
-    Requester::new(proof, &format!("via {from}, claims {}{address}", claimed.as_str()), &claims)
+    Requester::new(proof, &format!("via {from}, claims {}{address}", claimed), &claims)
 }
 
 /// Deletes this node's output of a run.
