@@ -139,6 +139,12 @@ pub enum CommitKind {
     UpdateCalendar,
     /// A calendar is deleted.
     DeleteCalendar,
+    /// A namespace is created.
+    CreateNamespace,
+    /// A namespace is changed.
+    UpdateNamespace,
+    /// A namespace is deleted.
+    DeleteNamespace,
     /// A newer layout is requested.
     WantLayout,
     /// The tree is written in a newer layout.

@@ -5,7 +5,9 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-use crate::ids::{CalendarName, JobName, LockName, Member, Namespaced, NodeName, Operation, PoolName};
+use crate::ids::{
+    CalendarName, JobName, LockName, Member, Namespace, Namespaced, NodeName, Operation, PoolName,
+};
 
 /// The address of one entry. Many parts share it, so a copy is cheap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +54,9 @@ pub const HOT_ROOTS: [&str; 2] = [LOAD_ROOT, RUN_ROOT];
 const LOAD_ROOT: &str = "load/";
 /// The prefix of the keys of run states and plans.
 const RUN_ROOT: &str = "run/";
+
+/// The prefix of the keys of namespaces.
+const NAMESPACE_ROOT: &str = "namespace/";
 
 /// Keys that every fire uses are built without the formatting machinery.
 fn spelt(parts: &[&str]) -> Key {
@@ -185,6 +190,17 @@ pub fn calendar(name: &CalendarName) -> Key {
     Key(format!("calendar/{name}").into())
 }
 
+/// A namespace of jobs, calendars and pools.
+#[must_use]
+pub fn namespace(name: &Namespace) -> Key {
+    spelt(&[NAMESPACE_ROOT, name.as_str()])
+}
+
+/// Whether this is the key of a namespace.
+pub(crate) fn is_namespace(key: &Key) -> bool {
+    key.0.starts_with(NAMESPACE_ROOT)
+}
+
 /// The address of an entry as a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParsedKey {
@@ -228,6 +244,8 @@ pub enum ParsedKey {
     Calendar(CalendarName),
     /// See [`pool`].
     Pool(PoolName),
+    /// See [`namespace`].
+    Namespace(Namespace),
     /// See [`notifications`].
     Notifications(JobName),
 }
@@ -274,6 +292,7 @@ pub fn parse(key: &Key) -> Option<ParsedKey> {
         "offline" => ParsedKey::Offline(rest.parse().ok()?),
         "calendar" => ParsedKey::Calendar(canonical(rest)?),
         "pool" => ParsedKey::Pool(canonical(rest)?),
+        "namespace" => ParsedKey::Namespace(rest.parse().ok()?),
         "notified" => ParsedKey::Notifications(canonical(rest)?),
         _ => return None,
     })
@@ -323,6 +342,7 @@ mod tests {
             (cluster(), ParsedKey::Cluster),
             (calendar(&"n/c".parse().unwrap()), ParsedKey::Calendar("n/c".parse().unwrap())),
             (pool(&"n/p".parse().unwrap()), ParsedKey::Pool("n/p".parse().unwrap())),
+            (namespace(&"n".parse().unwrap()), ParsedKey::Namespace("n".parse().unwrap())),
             (notifications(job), ParsedKey::Notifications(job.clone())),
         ] {
             assert_eq!(key.is_of_a_member(), matches!(parsed, ParsedKey::ShardRunState(..)), "{key}");

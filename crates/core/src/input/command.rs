@@ -8,8 +8,11 @@ use core::fmt;
 use super::declaration::Declaration;
 use super::offer::Offer;
 use crate::calendar::Calendar;
-use crate::ids::{CalendarName, JobName, LockName, NodeName, Operation, RequestId, RunId, counted};
+use crate::ids::{
+    CalendarName, JobName, LockName, Namespace, NodeName, Operation, RequestId, RunId, counted,
+};
 use crate::job::{JobFile, Occasion};
+use crate::namespace::NamespaceSettings;
 use crate::record::{Handover, PlannerKind, ProcessedItems};
 use crate::settings::Spread;
 use crate::shards::ShardSet;
@@ -27,6 +30,10 @@ pub enum Command {
     Calendar(Box<Calendar>),
     /// Delete a calendar that no job names.
     DeleteCalendar(CalendarName),
+    /// Create a namespace or replace its settings; the same settings twice have one effect.
+    Namespace(Box<NamespaceSettings>),
+    /// Delete a namespace that holds no job and no calendar.
+    DeleteNamespace(Namespace),
     /// Pause the job: it keeps its owner and runs only when triggered manually.
     Pause(JobName),
     /// Resume the job's schedule from now on.
@@ -125,6 +132,8 @@ pub enum ObjectKind {
     Job,
     /// A calendar.
     Calendar,
+    /// A namespace.
+    Namespace,
     /// A run.
     Run,
     /// A node.
@@ -155,6 +164,8 @@ pub enum CommandObject<'a> {
     Job(&'a JobName),
     /// A calendar.
     Calendar(&'a CalendarName),
+    /// A namespace.
+    Namespace(&'a Namespace),
     /// A run.
     Run(&'a RunId),
     /// A node; `None` for the node that gets the command.
@@ -176,6 +187,10 @@ impl CommandKind {
     pub const APPLY_CALENDAR: Self = Self::new("apply", ObjectKind::Calendar);
     /// A calendar is deleted.
     pub const DELETE_CALENDAR: Self = Self::new("delete", ObjectKind::Calendar);
+    /// A namespace is declared.
+    pub const APPLY_NAMESPACE: Self = Self::new("apply", ObjectKind::Namespace);
+    /// A namespace is deleted.
+    pub const DELETE_NAMESPACE: Self = Self::new("delete", ObjectKind::Namespace);
     /// A run is cancelled.
     pub const KILL: Self = Self::new("kill", ObjectKind::Run);
     /// A node claims the free jobs.
@@ -206,6 +221,7 @@ impl ObjectKind {
             Self::Jobs => "jobs",
             Self::Job => "job",
             Self::Calendar => "calendar",
+            Self::Namespace => "namespace",
             Self::Run => "run",
             Self::Node => "node",
             Self::Settings => "settings",
@@ -218,7 +234,13 @@ impl CommandDescription<'_> {
     /// Whether only the leader may do it, where one leads the cluster (S4-33): it changes what is declared.
     #[must_use]
     pub fn needs_leader(&self) -> bool {
-        matches!(self.object, CommandObject::Jobs(_) | CommandObject::Job(_) | CommandObject::Calendar(_))
+        matches!(
+            self.object,
+            CommandObject::Jobs(_)
+                | CommandObject::Job(_)
+                | CommandObject::Calendar(_)
+                | CommandObject::Namespace(_)
+        )
     }
 }
 
@@ -229,6 +251,7 @@ impl fmt::Display for CommandObject<'_> {
             Self::Jobs(jobs) => f.write_str(&counted(*jobs, "job")),
             Self::Job(name) => write!(f, "job {name}"),
             Self::Calendar(name) => write!(f, "calendar {name}"),
+            Self::Namespace(name) => write!(f, "namespace {name}"),
             Self::Run(run) => write!(f, "run {run}"),
             Self::Node(Some(name)) => write!(f, "node {name}"),
             Self::Node(None) => f.write_str("node"),
@@ -253,6 +276,8 @@ impl Command {
             }
             Self::Calendar(calendar) => (CommandKind::APPLY_CALENDAR.verb, O::Calendar(&calendar.name)),
             Self::DeleteCalendar(name) => (CommandKind::DELETE_CALENDAR.verb, O::Calendar(name)),
+            Self::Namespace(namespace) => (CommandKind::APPLY_NAMESPACE.verb, O::Namespace(&namespace.name)),
+            Self::DeleteNamespace(name) => (CommandKind::DELETE_NAMESPACE.verb, O::Namespace(name)),
             Self::Pause(job) | Self::Switch(job, _, NodeSwitch::Paused(true)) => ("pause", O::Job(job)),
             Self::Resume(job) | Self::Switch(job, _, NodeSwitch::Paused(false)) => ("resume", O::Job(job)),
             Self::Enable(job)
