@@ -145,6 +145,12 @@ pub enum CommitKind {
     UpdatePrincipal,
     /// A user or an API token is deleted.
     DeletePrincipal,
+    /// A namespace is created.
+    CreateNamespace,
+    /// A namespace is changed.
+    UpdateNamespace,
+    /// A namespace is deleted.
+    DeleteNamespace,
     /// A newer layout is requested.
     WantLayout,
     /// The tree is written in a newer layout.

@@ -6,7 +6,8 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use crate::ids::{
-    CalendarName, JobName, LockName, Member, Namespaced, NodeName, Operation, PoolName, PrincipalName,
+    CalendarName, JobName, LockName, Member, Namespace, Namespaced, NodeName, Operation, PoolName,
+    PrincipalName,
 };
 use crate::principal::PrincipalKind;
 
@@ -55,6 +56,9 @@ pub const HOT_ROOTS: [&str; 2] = [LOAD_ROOT, RUN_ROOT];
 const LOAD_ROOT: &str = "load/";
 /// The prefix of the keys of run states and plans.
 const RUN_ROOT: &str = "run/";
+
+/// The prefix of the keys of namespaces.
+const NAMESPACE_ROOT: &str = "namespace/";
 
 /// Keys that every fire uses are built without the formatting machinery.
 fn spelt(parts: &[&str]) -> Key {
@@ -194,6 +198,17 @@ pub fn principal(kind: PrincipalKind, name: &PrincipalName) -> Key {
     Key(format!("{}/{name}", kind.as_str()).into())
 }
 
+/// A namespace of jobs, calendars and pools.
+#[must_use]
+pub fn namespace(name: &Namespace) -> Key {
+    spelt(&[NAMESPACE_ROOT, name.as_str()])
+}
+
+/// Whether this is the key of a namespace.
+pub(crate) fn is_namespace(key: &Key) -> bool {
+    key.0.starts_with(NAMESPACE_ROOT)
+}
+
 /// The address of an entry as a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParsedKey {
@@ -237,6 +252,8 @@ pub enum ParsedKey {
     Calendar(CalendarName),
     /// See [`pool`].
     Pool(PoolName),
+    /// See [`namespace`].
+    Namespace(Namespace),
     /// See [`notifications`].
     Notifications(JobName),
     /// See [`principal`].
@@ -287,6 +304,7 @@ pub fn parse(key: &Key) -> Option<ParsedKey> {
         "offline" => ParsedKey::Offline(rest.parse().ok()?),
         "calendar" => ParsedKey::Calendar(canonical(rest)?),
         "pool" => ParsedKey::Pool(canonical(rest)?),
+        "namespace" => ParsedKey::Namespace(rest.parse().ok()?),
         "notified" => ParsedKey::Notifications(canonical(rest)?),
         _ => return None,
     })
@@ -336,6 +354,7 @@ mod tests {
             (cluster(), ParsedKey::Cluster),
             (calendar(&"n/c".parse().unwrap()), ParsedKey::Calendar("n/c".parse().unwrap())),
             (pool(&"n/p".parse().unwrap()), ParsedKey::Pool("n/p".parse().unwrap())),
+            (namespace(&"n".parse().unwrap()), ParsedKey::Namespace("n".parse().unwrap())),
             (notifications(job), ParsedKey::Notifications(job.clone())),
             (
                 principal(PrincipalKind::User, &"ann@example.org".parse().unwrap()),

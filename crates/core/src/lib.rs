@@ -23,6 +23,7 @@ pub mod lifecycle;
 pub mod load;
 pub mod local;
 pub mod member_entry;
+pub mod namespace;
 pub mod node;
 pub mod outcome;
 pub mod overdue;

@@ -22,6 +22,7 @@ use crate::time::Wall;
 mod attempt;
 mod calendar;
 mod cluster;
+mod namespace;
 mod notification;
 mod outcomes;
 mod peers;
@@ -34,6 +35,7 @@ pub use calendar::{CalendarRecord, CalendarSpec};
 pub use cluster::{
     ClusterRecord, JoinRefusal, LAYOUT, Layouts, RegistryBookmark, RegistryPosition, UnknownLayout,
 };
+pub use namespace::{CreatedJob, NamespaceRecord, NamespaceSpec};
 pub use notification::NotificationRecord;
 pub use outcomes::{FailureStreak, Outcomes};
 pub use peers::{

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use evenkeel_core::ids::{JobName, NodeName, is_unseen};
+use evenkeel_core::ids::{JobName, Namespace, NodeName, is_unseen};
 use evenkeel_core::input::{ClusterSetting, Command, CommandObject};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
@@ -297,6 +297,9 @@ pub struct AuditRecord {
 pub struct AuditFilter {
     /// About this job only.
     pub job: Option<JobName>,
+    /// Only about jobs of this namespace. A node of an earlier version refuses this filter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<Namespace>,
     /// Only about this node, or decided by it.
     pub node: Option<String>,
     /// Only of requesters with this proof or this claim.
@@ -313,7 +316,16 @@ pub struct AuditFilter {
 
 impl Default for AuditFilter {
     fn default() -> Self {
-        Self { job: None, node: None, who: None, since: None, until: None, limit: 100, before: None }
+        Self {
+            job: None,
+            namespace: None,
+            node: None,
+            who: None,
+            since: None,
+            until: None,
+            limit: 100,
+            before: None,
+        }
     }
 }
 

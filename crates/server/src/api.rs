@@ -25,6 +25,7 @@ mod headers;
 mod jobs;
 mod login;
 mod login_codes;
+mod namespaces;
 mod nodes;
 pub(crate) mod output;
 mod query_keys;
@@ -85,6 +86,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/jobs/{name}/explain", get(explain::job))
         .route("/jobs/{name}/logs", get(search::job))
         .route("/jobs/{name}/shards", get(shards::list))
+        .route("/namespaces", get(namespaces::list))
+        .route("/namespaces/{name}", get(namespaces::show))
         .route("/calendars", get(calendars::list))
         .route("/calendars/{name}", get(calendars::show))
         .route("/runs", get(runs::list))

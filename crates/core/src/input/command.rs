@@ -9,9 +9,10 @@ use super::declaration::Declaration;
 use super::offer::Offer;
 use crate::calendar::Calendar;
 use crate::ids::{
-    CalendarName, JobName, LockName, NodeName, Operation, PrincipalName, RequestId, RunId, counted,
+    CalendarName, JobName, LockName, Namespace, NodeName, Operation, PrincipalName, RequestId, RunId, counted,
 };
 use crate::job::{JobFile, Occasion};
+use crate::namespace::NamespaceSettings;
 use crate::principal::{Principal, PrincipalKind};
 use crate::record::{Handover, PlannerKind, ProcessedItems};
 use crate::settings::Spread;
@@ -36,6 +37,10 @@ pub enum Command {
     DeletePrincipal(PrincipalKind, PrincipalName),
     /// Note that a principal was used: the same but for its last use.
     PrincipalUsed(Box<Principal>),
+    /// Create a namespace or replace its settings; the same settings twice have one effect.
+    Namespace(Box<NamespaceSettings>),
+    /// Delete a namespace that holds no job and no calendar.
+    DeleteNamespace(Namespace),
     /// Pause the job: it keeps its owner and runs only when triggered manually.
     Pause(JobName),
     /// Resume the job's schedule from now on.
@@ -134,6 +139,8 @@ pub enum ObjectKind {
     Job,
     /// A calendar.
     Calendar,
+    /// A namespace.
+    Namespace,
     /// A run.
     Run,
     /// A node.
@@ -170,6 +177,8 @@ pub enum CommandObject<'a> {
     Job(&'a JobName),
     /// A calendar.
     Calendar(&'a CalendarName),
+    /// A namespace.
+    Namespace(&'a Namespace),
     /// A run.
     Run(&'a RunId),
     /// A node; `None` for the node that gets the command.
@@ -201,6 +210,10 @@ impl CommandKind {
     pub const APPLY_TOKEN: Self = Self::new("apply", ObjectKind::Token);
     /// A token is deleted.
     pub const DELETE_TOKEN: Self = Self::new("delete", ObjectKind::Token);
+    /// A namespace is declared.
+    pub const APPLY_NAMESPACE: Self = Self::new("apply", ObjectKind::Namespace);
+    /// A namespace is deleted.
+    pub const DELETE_NAMESPACE: Self = Self::new("delete", ObjectKind::Namespace);
     /// A run is cancelled.
     pub const KILL: Self = Self::new("kill", ObjectKind::Run);
     /// A node claims the free jobs.
@@ -233,6 +246,7 @@ impl ObjectKind {
             Self::Jobs => "jobs",
             Self::Job => "job",
             Self::Calendar => "calendar",
+            Self::Namespace => "namespace",
             Self::Run => "run",
             Self::Node => "node",
             Self::Settings => "settings",
@@ -248,7 +262,13 @@ impl CommandDescription<'_> {
     /// Whether only the leader may do it, where one leads the cluster (S4-33): it changes what is declared.
     #[must_use]
     pub fn needs_leader(&self) -> bool {
-        matches!(self.object, CommandObject::Jobs(_) | CommandObject::Job(_) | CommandObject::Calendar(_))
+        matches!(
+            self.object,
+            CommandObject::Jobs(_)
+                | CommandObject::Job(_)
+                | CommandObject::Calendar(_)
+                | CommandObject::Namespace(_)
+        )
     }
 }
 
@@ -259,6 +279,7 @@ impl fmt::Display for CommandObject<'_> {
             Self::Jobs(jobs) => f.write_str(&counted(*jobs, "job")),
             Self::Job(name) => write!(f, "job {name}"),
             Self::Calendar(name) => write!(f, "calendar {name}"),
+            Self::Namespace(name) => write!(f, "namespace {name}"),
             Self::Run(run) => write!(f, "run {run}"),
             Self::Node(Some(name)) => write!(f, "node {name}"),
             Self::Node(None) => f.write_str("node"),
@@ -288,6 +309,8 @@ impl Command {
             }
             Self::DeletePrincipal(kind, name) => (CommandKind::DELETE_USER.verb, O::Principal(*kind, name)),
             Self::DeleteCalendar(name) => (CommandKind::DELETE_CALENDAR.verb, O::Calendar(name)),
+            Self::Namespace(namespace) => (CommandKind::APPLY_NAMESPACE.verb, O::Namespace(&namespace.name)),
+            Self::DeleteNamespace(name) => (CommandKind::DELETE_NAMESPACE.verb, O::Namespace(name)),
             Self::Pause(job) | Self::Switch(job, _, NodeSwitch::Paused(true)) => ("pause", O::Job(job)),
             Self::Resume(job) | Self::Switch(job, _, NodeSwitch::Paused(false)) => ("resume", O::Job(job)),
             Self::Enable(job)

@@ -46,6 +46,7 @@ mod listing;
 mod loads;
 mod migrated;
 mod misfire;
+mod namespaces;
 mod no_node;
 mod notifications;
 mod overlap;

@@ -8,6 +8,7 @@ use evenkeel_core::ids::{Fire, Member, RunId, Shard};
 use evenkeel_core::job::SwitchOrigin;
 use evenkeel_core::keys::{self, ParsedKey, parse};
 use evenkeel_core::load::{HostLoad, Score, Utilization};
+use evenkeel_core::namespace::NamespaceSettings;
 use evenkeel_core::node::Spread;
 use evenkeel_core::overlap::SkippedSpan;
 use evenkeel_core::principal::{Grants, Principal, PrincipalKind, Role, SecretDigest};
@@ -63,8 +64,17 @@ fn part(hundredths: f64) -> Option<Utilization> {
 
 /// Whether it is one kind of several: a later version may know another kind, and not another field beside it.
 pub(crate) fn is_kind(name: &str) -> bool {
-    ["fire-due", "fire-asked", "job/deleted", "calendar/deleted", "user", "token", "user/deleted"]
-        .contains(&name)
+    [
+        "fire-due",
+        "fire-asked",
+        "job/deleted",
+        "calendar/deleted",
+        "namespace/deleted",
+        "user",
+        "token",
+        "user/deleted",
+    ]
+    .contains(&name)
 }
 
 pub(crate) fn lines() -> Vec<LayoutLine> {
@@ -78,6 +88,7 @@ fn keys() -> Vec<LayoutLine> {
     let (job, node) = (run(Fire::Due(AT)).job, member().node);
     let (beat, lock) = ("dispatch".parse().expect("a name"), "l".parse().expect("a name"));
     let calendar = "c".parse().expect("a name");
+    let namespaced = "team-a/j".parse().expect("a name");
     let all = [
         keys::node(&member()),
         keys::spec(&job),
@@ -103,6 +114,17 @@ fn keys() -> Vec<LayoutLine> {
         keys::principal(PrincipalKind::User, &"ann@example.org".parse().expect("a name")),
         keys::principal(PrincipalKind::Token, &"ci".parse().expect("a name")),
     ];
+    let namespaced = [
+        keys::namespace(&"team-a".parse().expect("a name")),
+        keys::spec(&namespaced),
+        keys::run_state(&namespaced),
+        keys::shard_run_state(&namespaced, &member()),
+        keys::switches(&node, &namespaced),
+        keys::count(&node, &namespaced),
+        keys::notifications(&namespaced),
+        keys::calendar(&"team-a/c".parse().expect("a name")),
+        keys::pool(&"team-a/p".parse().expect("a name")),
+    ];
     let _complete = |it: ParsedKey| match it {
         ParsedKey::Node(_)
         | ParsedKey::Spec(_)
@@ -115,11 +137,15 @@ fn keys() -> Vec<LayoutLine> {
         | ParsedKey::Lock(_) => (),
         ParsedKey::Plan(_) | ParsedKey::Beat(_) | ParsedKey::Load(_) | ParsedKey::Count(..) => (),
         ParsedKey::Strike(..) | ParsedKey::Offline(_) | ParsedKey::Serving | ParsedKey::Settings => (),
-        ParsedKey::Cluster | ParsedKey::Calendar(_) | ParsedKey::Notifications(_) | ParsedKey::Pool(_) => (),
+        ParsedKey::Cluster | ParsedKey::Calendar(_) | ParsedKey::Notifications(_) => (),
+        ParsedKey::Pool(_) | ParsedKey::Namespace(_) => (),
         ParsedKey::Principal(..) => (),
     };
-    assert!(all.iter().all(|key| parse(key).is_some()));
-    vec![line("keys", all.map(|key| key.to_string()).to_vec())]
+    assert!(all.iter().chain(&namespaced).all(|key| parse(key).is_some()));
+    vec![
+        line("keys", all.map(|key| key.to_string()).to_vec()),
+        line("keys-namespaced", namespaced.map(|key| key.to_string()).to_vec()),
+    ]
 }
 
 fn cluster() -> Vec<LayoutLine> {
@@ -236,6 +262,27 @@ fn job() -> Vec<LayoutLine> {
         ),
         line("notified", NotificationRecord { late: Some(AT), absent: Some(later(1)), by: member(), seq: 6 }),
         line("calendar/deleted", CalendarRecord::Deleted { version: 5 }),
+        line("namespace/deleted", NamespaceRecord::Deleted { version: 5 }),
+        line(
+            "namespace/empty",
+            NamespaceRecord::Live(Box::new(NamespaceSpec {
+                namespace: NamespaceSettings::new("team-a".parse().expect("a name")),
+                version: 1,
+                last: None,
+            })),
+        ),
+        line(
+            "namespace",
+            NamespaceRecord::Live(Box::new(NamespaceSpec {
+                namespace: NamespaceSettings {
+                    name: "team-a".parse().expect("a name"),
+                    description: "d".into(),
+                    jobs_max: Some(7),
+                },
+                version: 2,
+                last: Some(CreatedJob { job: "team-a/j".parse().expect("a name"), version: 3 }),
+            })),
+        ),
         line(
             "calendar/empty",
             CalendarRecord::Live(Box::new(CalendarSpec {

@@ -1,11 +1,11 @@
 //! Describes what a transaction changes, without secrets: only times, numbers and switches appear with their values.
 
-use evenkeel_core::ids::{CalendarName, JobName, PrincipalName};
+use evenkeel_core::ids::{CalendarName, JobName, Namespace, PrincipalName};
 use evenkeel_core::job::Spec;
 use evenkeel_core::keys::{ParsedKey, parse};
 use evenkeel_core::principal::PrincipalKind;
 use evenkeel_core::record::{
-    CalendarRecord, ClusterRecord, ClusterSettings, PrincipalRecord, SpecRecord, decode,
+    CalendarRecord, ClusterRecord, ClusterSettings, NamespaceRecord, PrincipalRecord, SpecRecord, decode,
 };
 use evenkeel_core::registry::{Txn, Write};
 use evenkeel_core::view::View;
@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 /// The fields of a declaration that may be shown with their values. Any other changed field appears by name only: a
 /// command, a parameter, an address or a header may hold a secret.
 const PUBLIC_FIELDS: &[&str] = &[
+    "jobs_max",
     "schedule",
     "timezone",
     "dst",
@@ -89,6 +90,9 @@ pub(super) fn of(view: &View, txn: &Txn) -> ChangeSummary {
             ParsedKey::Principal(kind, name) => {
                 decode(value).map(|new: PrincipalRecord| of_principal(view, kind, &name, &new))
             }
+            ParsedKey::Namespace(name) => {
+                decode(value).map(|new: NamespaceRecord| of_namespace(view, &name, &new))
+            }
             ParsedKey::Settings => decode(value).map(|new: ClusterSettings| ChangeSummary {
                 what: differences(&plain(&view.settings()), &plain(&new)),
                 ..ChangeSummary::default()
@@ -151,6 +155,19 @@ fn of_principal(
     };
     let (before, after) = (old.map(|(_, version)| version), Some(new.version()));
     ChangeSummary { job: None, object: format!("{} {name}", kind.as_str()), before, after, what }
+}
+
+fn of_namespace(view: &View, name: &Namespace, new: &NamespaceRecord) -> ChangeSummary {
+    let old = view.namespace(name);
+    let what = match (old, new) {
+        (_, NamespaceRecord::Deleted { .. }) => "deleted".to_owned(),
+        (None, NamespaceRecord::Live(_)) => "created".to_owned(),
+        (Some(old), NamespaceRecord::Live(new)) => {
+            differences(&plain(&old.namespace), &plain(&new.namespace))
+        }
+    };
+    let (before, after) = (old.map(|old| old.version), Some(new.version()));
+    ChangeSummary { job: None, object: format!("namespace {name}"), before, after, what }
 }
 
 /// Which fields of a job differ. If a file declares `enabled` as an operator has already switched it, the declaration
