@@ -21,6 +21,7 @@ mod fanout;
 mod fires;
 mod follow;
 mod jobs;
+mod join;
 mod nodes;
 pub(crate) mod output;
 mod query_keys;
@@ -39,7 +40,7 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde_json::json;
 
 use crate::console;
@@ -50,7 +51,7 @@ pub(crate) use app::App;
 pub(crate) use console_feed::{ConsoleFeed, ConsoleSnapshot, RemoteHistories};
 pub(crate) use denials::DenialLog;
 use error::wrong_method;
-pub(crate) use error::{ApiError, PROBLEM, REPLAYED, STALE, done, message_of, read_body};
+pub(crate) use error::{ApiError, PROBLEM, done, message_of, read_body};
 pub(crate) use fanout::fetch_rows;
 pub(crate) use search::SearchLimiter;
 
@@ -63,6 +64,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/favicon.svg", get(console::icon))
         .route("/favicon.ico", get(console::icon))
         .route("/api/v1/health", get(health))
+        .route(crate::join::PATH, post(join::join))
         .layer(axum::middleware::from_fn(query_keys::known));
     let keyed = Router::new()
         .route("/jobs", get(jobs::list))

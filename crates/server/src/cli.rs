@@ -12,6 +12,7 @@ mod events;
 mod explain;
 mod import;
 mod jobs;
+mod join;
 mod next;
 mod nodes;
 mod plan;

@@ -15,6 +15,8 @@ mod examples;
 mod exit;
 mod files;
 mod host;
+mod identity;
+mod join;
 mod key;
 mod kubernetes;
 mod listen;
@@ -26,7 +28,9 @@ mod queries;
 mod request;
 mod serve;
 mod settings;
+mod state_folder;
 mod text_input;
+mod tls;
 mod upgrade;
 mod zones;
 

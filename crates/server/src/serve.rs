@@ -3,22 +3,27 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::{CommandPolicy, CommandUsers, Handle, LeaveOutcome};
+use evenkeel_core::node::Node;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use crate::api::{AccessPolicy, App, ConsoleFeed, DenialLog, SearchLimiter, router};
 use crate::exit::{CliError, ExitKind};
+use crate::identity::ClusterIdentity;
 use crate::key::ClusterKey;
+use crate::listen::{ListenSecurity, TlsMode};
 use crate::log_dedup::RepeatFilter;
-use crate::peer::{HttpPeers, PeerHttpClient, PeerServer};
+use crate::peer::{HttpPeers, PeerHttpClient};
 use crate::settings::ServerSettings;
+use crate::tls::{NodeTls, PresentNode};
 use crate::upgrade::{self, UpgradeHandle, UpgradeTrigger};
-use crate::{listen, queries};
+use crate::{join, listen, queries};
 
 /// A hand-over waits this long for runs to end before it is cut short; a second signal ends the wait at once.
 const HAND_OVER: Duration = Duration::from_secs(600);
@@ -73,7 +78,14 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     let home = meant.node.home.clone();
     let notifiers = meant.node.notify.iter().filter_map(|notifier| notifier.name().cloned()).collect();
     let key = meant.key.map(|text| Arc::new(ClusterKey::new(text)));
-    let line = PeerHttpClient::new(key.clone());
+    warn_of_plain_http(meant.tls, address);
+    if let Some(token) = &meant.join {
+        join::join(token, &meant.node.name, meant.identity.as_deref()).await?;
+    }
+    let (tls, identity) = node_tls(meant.identity.as_deref(), &names)?;
+    meant.node.identity = Some(identity);
+    let security = ListenSecurity { tls: tls.clone(), mode: meant.tls };
+    let line = PeerHttpClient::new(tls.clone());
     meant.node.peers = Arc::new(HttpPeers::new(line.clone()));
     let opened = match passed {
         Some(passed) => evenkeel::resume(meant.node, passed).await,
@@ -87,16 +99,20 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
         },
     };
     let handle = opened.map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
+    let own = handle.clone();
+    tls.follow(move || own.with_node(present));
     let (upgrades, mut asked) = UpgradeHandle::new();
     let (end, ending) = watch::channel(false);
     let app = App {
         access: Arc::new(AccessPolicy::new(names, key)),
         line,
-        peer_server: Arc::new(PeerServer::new()),
+        tls: tls.clone(),
+        tls_mode: meant.tls,
         live: Arc::new(ConsoleFeed::default()),
         denials: Arc::new(DenialLog::default()),
         searches: SearchLimiter::new(),
         handle: handle.clone(),
+        joins: Arc::default(),
         declared: Arc::default(),
         notifiers: Arc::new(notifiers),
         upgrades: upgrades.clone(),
@@ -104,7 +120,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     };
     ConsoleFeed::follow(app.clone());
     tokio::spawn(warn_of_foreign_homes(handle.clone(), home));
-    let served = tokio::spawn(listen::serve(listener.clone(), router(app), ending));
+    let served = tokio::spawn(listen::serve(listener.clone(), router(app), security, ending));
     let ended = tokio::select! {
         done = async {
             born(handle.clone(), address).await?;
@@ -180,6 +196,33 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
         };
         CliError::new(ExitKind::Failed, format!("cannot listen on {address}: {fix}"))
     })
+}
+
+/// Warns if keys may cross a network unencrypted.
+fn warn_of_plain_http(mode: TlsMode, address: SocketAddr) {
+    if mode == TlsMode::Off && !address.ip().is_loopback() {
+        tracing::warn!(
+            "--tls off: what callers beyond this host send and read, their keys too, is not encrypted"
+        );
+    }
+}
+
+/// The certificates of this node, by the cluster's identity, which is made if this is the first node; and the name of
+/// that identity.
+fn node_tls(identity: Option<&Path>, names: &[String]) -> Result<(Arc<NodeTls>, String), CliError> {
+    let (identity, path) = ClusterIdentity::open(identity, evenkeel::clock::now().wall)?;
+    let id = identity.id();
+    tracing::debug!("the cluster's identity is {id} in {}", path.display());
+    let here = ["localhost", "127.0.0.1", "[::1]"].map(ToOwned::to_owned);
+    let mut hosts: Vec<String> = here.into_iter().chain(names.iter().cloned()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    Ok((Arc::new(NodeTls::new(Arc::new(identity), hosts)?), id))
+}
+
+fn present(node: &Node) -> PresentNode {
+    let cluster = node.view().cluster().value.as_ref().map(|cluster| cluster.id.clone());
+    PresentNode { cluster, member: node.member() }
 }
 
 fn host(address: &str) -> String {

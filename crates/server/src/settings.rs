@@ -17,6 +17,8 @@ use serde::Deserialize;
 use crate::bounded;
 use crate::client::read_key;
 use crate::exit::CliError;
+use crate::join::JoinToken;
+use crate::listen::TlsMode;
 use crate::text_input::{self, ReadTarget, TextFormat};
 use commands::CommandSettings;
 use notify::NotifierConfig;
@@ -60,6 +62,15 @@ pub(crate) struct SettingsArgs {
     /// The file with the cluster's key; every caller must send this key
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
     pub(crate) cluster_key_file: Option<PathBuf>,
+    /// The file with the cluster's identity, which is made if it is missing; all nodes of a cluster have the same. By default identity.json in the user's state folder
+    #[arg(long, value_name = "FILE", env = "EVENKEEL_IDENTITY")]
+    pub(crate) identity: Option<PathBuf>,
+    /// A join token of the cluster, or a file with one: the node gets the cluster's identity for it, unless this host has it already
+    #[arg(long, value_name = "TOKEN", env = "EVENKEEL_JOIN", hide_env_values = true)]
+    pub(crate) join: Option<String>,
+    /// Which callers must use https: auto (all but those on this host), on (all) or off (other nodes only); auto by default
+    #[arg(long, value_name = "WHEN", env = "EVENKEEL_TLS")]
+    pub(crate) tls: Option<String>,
     /// The term of the node's lease; 15s by default, at least 2s
     #[arg(long, value_name = "TIME", env = "EVENKEEL_TTL")]
     pub(crate) ttl: Option<String>,
@@ -163,6 +174,12 @@ pub(crate) struct ServerSettings {
     pub(crate) advertise: Option<String>,
     /// Its further host names.
     pub(crate) hosts: Vec<String>,
+    /// The file with the cluster's identity; `None` for the one in the user's state folder.
+    pub(crate) identity: Option<PathBuf>,
+    /// For the cluster's identity, if this host does not have it yet.
+    pub(crate) join: Option<JoinToken>,
+    /// Which callers may do without TLS.
+    pub(crate) tls: TlsMode,
     /// The key that callers must send.
     pub(crate) key: Option<String>,
 }
@@ -200,6 +217,9 @@ impl SettingsArgs {
             advertise: self.advertise.or(below.advertise),
             allowed_host: if self.allowed_host.is_empty() { below.allowed_host } else { self.allowed_host },
             cluster_key_file: self.cluster_key_file.or(below.cluster_key_file),
+            identity: self.identity.or(below.identity),
+            join: self.join.or(below.join),
+            tls: self.tls.or(below.tls),
             ttl: self.ttl.or(below.ttl),
             tolerance: self.tolerance.or(below.tolerance),
             quota: self.quota.or(below.quota),
@@ -294,7 +314,15 @@ impl SettingsArgs {
             )));
         }
         let hosts = self.allowed_host.iter().map(|host| allowed(host)).collect::<Result<_, _>>()?;
-        Ok(ServerSettings { node, listen, advertise: self.advertise, hosts, key })
+        let tls = choice(
+            "--tls",
+            self.tls.as_deref(),
+            [("auto", TlsMode::Auto), ("on", TlsMode::On), ("off", TlsMode::Off)],
+            TlsMode::Auto,
+        )?;
+        let join = self.join.as_deref().map(JoinToken::read).transpose()?;
+        let (advertise, identity) = (self.advertise, self.identity);
+        Ok(ServerSettings { node, listen, advertise, hosts, identity, join, tls, key })
     }
 }
 
@@ -382,6 +410,8 @@ mod tests {
             (SettingsArgs { quota: text("most"), ..least() }, "write now or larger"),
             (SettingsArgs { cgroups: text("on"), ..least() }, "write auto or off"),
             (SettingsArgs { watchdog: text("auto"), ..least() }, "write on or off"),
+            (SettingsArgs { join: text("evenkeel1/x"), ..least() }, "--join is no token: make one with"),
+            (SettingsArgs { tls: text("maybe"), ..least() }, "--tls is \"maybe\": write auto, on or off"),
             (SettingsArgs { command_users: labels(&["any", "root"]), ..least() }, "own or any alone"),
             (SettingsArgs { command_umask: text("9"), ..least() }, "octal digits up to 777"),
             (SettingsArgs { no_new_privileges: text("yes"), ..least() }, "write on or off"),

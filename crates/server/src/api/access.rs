@@ -124,7 +124,10 @@ fn pointed(app: &App, mut response: Response) -> Response {
     if response.extensions().get::<StandbyMarker>().is_some() {
         let address =
             app.handle.with_node(|node| node.leader_elsewhere().map(|(_, address)| address.to_owned()));
-        let value = address.and_then(|address| HeaderValue::try_from(format!("http://{address}")).ok());
+        let value = address.and_then(|address| {
+            let scheme = app.tls_mode.scheme(&address);
+            HeaderValue::try_from(format!("{scheme}://{address}")).ok()
+        });
         response.headers_mut().extend(value.map(|value| (HeaderName::from_static(LEADER), value)));
     }
     response
@@ -136,6 +139,10 @@ fn checked(door: &AccessPolicy, request: &Request) -> Result<(), ApiError> {
     let open = request.extensions().get::<Arc<OpenConnection>>();
     if let Some(fault) = open.and_then(|open| open.fault()) {
         return Err(ApiError::invalid(fault.fix()));
+    }
+    if open.is_some_and(|open| open.lacks_tls()) {
+        let text = "this port speaks https: write https:// before the address; see docs/security.md";
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, "lacks_tls", text));
     }
     if open.is_some_and(|open| open.is_spare()) && !is_of_reserve(request) {
         let text = "all connections for callers from your address are taken: close some, or try again";

@@ -51,8 +51,11 @@ pub(crate) struct DevArgs {
 pub(crate) fn serve(args: ServeArgs) -> Result<(), CliError> {
     let repeats = log("info")?;
     let below = args.config.as_deref().map(SettingsArgs::read).transpose()?.unwrap_or_default();
-    serve::run_node(args.written.merged_over(below).resolve()?, repeats, async |handle: Handle, address| {
-        print_banner(&format!("evenkeel {} answers at http://{address}/", handle.name()));
+    let meant = args.written.merged_over(below).resolve()?;
+    let tls = meant.tls;
+    serve::run_node(meant, repeats, async move |handle: Handle, address: SocketAddr| {
+        let scheme = tls.scheme(&address.to_string());
+        print_banner(&format!("evenkeel {} answers at {scheme}://{address}/", handle.name()));
         Ok(())
     })
 }

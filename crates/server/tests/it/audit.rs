@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
+use crate::forged::{self, ForgedAuthority, shared_identity};
 use crate::process::{ServerProcess, millis, run, text, until, until_told, write_private};
 
 /// The whole log, the first entry first.
@@ -340,7 +340,7 @@ fn a_run_that_another_node_ends_is_told_of_once_by_that_node() {
         assert!(from.starts_with(["a@", "b@"][here]), "{kills:?}");
         assert!(from.ends_with(", claims local from 127.0.0.1"), "{kills:?}");
         assert!(
-            entry_field(&kills[0], "who") == "local" && entry_field(&kills[0], "claims").contains('@'),
+            entry_field(&kills[0], "who") == "node" && entry_field(&kills[0], "claims").contains('@'),
             "{kills:?}"
         );
     }
@@ -360,29 +360,24 @@ fn a_caller_that_a_peer_names_in_its_body_is_recorded_as_its_claim() {
         (node.json(&["run", "list", "--job", "long"])[0]["state"] == "running").then_some(())
     });
     let body = r#"{"proof":"process","from":"","claims":"root@a"}"#;
-    let digest = Sha256::digest(body.as_bytes());
-    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let own = ForgedAuthority::of(&shared_identity());
+    let leaf = own.leaf(&format!("evenkeel://{}/node/mallory/7", forged::cluster_id(folder.path())), (-1, 7));
     let head = format!(
         "POST /peer/v1/runs/{running}/kill HTTP/1.1\nHost: {}\nContent-Type: application/json\n\
-         evenkeel-from: mallory@7\nevenkeel-to: a@1\nevenkeel-time: {}\nevenkeel-nonce: {:032x}\n\
-         evenkeel-digest: {digest}",
-        node.address,
-        evenkeel::clock::now().wall.0,
-        7
+         evenkeel-from: a@1\nevenkeel-to: a@1",
+        node.address
     );
-    let (status, said_back) = node.raw(&head, body.as_bytes());
+    let host = (node.address, "node.evenkeel.internal");
+    let answered = forged::ask(host, &own.certificate, Some(&leaf), (&head, body.as_bytes()));
+    let (status, said_back) = answered.expect("an answer");
     assert_eq!(status, 200, "{said_back}");
     let kill = until("the end is told", || {
         settled(&node).into_iter().find(|entry| entry_field(entry, "verb") == "kill")
     });
-    assert_eq!(
-        entry_field(&kill, "who"),
-        "local",
-        "all that is proved is that the request came from this host: {kill}"
-    );
+    assert_eq!(entry_field(&kill, "who"), "node", "its certificate proves which one: {kill}");
     assert_eq!(entry_field(&kill, "from"), "via mallory@7, claims process", "{kill}");
     assert_eq!(entry_field(&kill, "claims"), "root@a", "{kill}");
     let shown = node.ok(&["audit", "--job", "long"]);
-    assert!(shown.contains("local via mallory@7, claims process, says root@a"), "{shown}");
+    assert!(shown.contains("node via mallory@7, claims process, says root@a"), "{shown}");
     assert_eq!(node.json(&["audit", "--who", "process"]), serde_json::json!([]));
 }

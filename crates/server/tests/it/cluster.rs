@@ -107,6 +107,7 @@ fn a_node_from_another_folder_is_warned_about() {
         .args(ServerProcess::command(folder.path(), "b", &[]).get_args())
         .env_clear()
         .env("EVENKEEL_COMMAND_USERS", "any")
+        .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"))
         .stderr(fs::File::create(&log).expect("a file"));
     let _second = ServerProcess::start(&mut moved);
     until("it is said", || {

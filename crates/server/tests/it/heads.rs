@@ -254,7 +254,7 @@ fn requests_that_go_on_for_ever_leave_room_for_health() {
     let (status, code, message) = refusal(&asked("/api/v1/jobs"));
     assert_eq!((status, code.as_str()), (503, "unavailable"), "{message}");
     assert!(asked("/api/v1/health").starts_with("HTTP/1.1 200 "));
-    assert!(asked("/peer/v1/role").starts_with("HTTP/1.1 401 "), "a node that signs would be let in");
+    assert!(asked("/peer/v1/role").starts_with("HTTP/1.1 401 "), "a node with a certificate would be let in");
     drop(readers);
     until("the others are let in again", || asked("/api/v1/jobs").starts_with("HTTP/1.1 200 ").then_some(()));
 }

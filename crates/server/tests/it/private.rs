@@ -24,7 +24,7 @@ fn open_handed(command: &Command) -> Command {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", "umask 0; exec \"$@\"", "sh", EVENKEEL]).args(command.get_args()).env_clear();
     shell.env("PATH", "/usr/bin:/bin").env("TZ", "UTC").env("EVENKEEL_LOG", "error");
-    shell.env("EVENKEEL_COMMAND_USERS", "own");
+    shell.env("EVENKEEL_COMMAND_USERS", "own").env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
     shell
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct ServerProcess {
     child: Child,
     /// Where it answers.
     pub(crate) address: SocketAddr,
+    /// Whether people ask it by http or https.
+    scheme: &'static str,
     /// What it printed until it answered.
     pub(crate) banner: String,
 }
@@ -62,6 +64,7 @@ pub(crate) fn evenkeel(args: &[&str]) -> Command {
     let mut command = Command::new(EVENKEEL);
     command.args(args).env_clear().env("PATH", "/usr/bin:/bin").env("TZ", "UTC");
     command.env("EVENKEEL_LOG", "error").env("EVENKEEL_COMMAND_USERS", "any").stdin(Stdio::null());
+    command.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 
@@ -127,9 +130,10 @@ impl ServerProcess {
             };
             banner.push_str(&line);
             banner.push('\n');
-            let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()?.parse().ok());
+            let scheme = if line.contains("https://") { "https" } else { "http" };
+            let address = line.split("://").nth(1).and_then(|rest| rest.split('/').next()?.parse().ok());
             if let Some(address) = address {
-                return Self { child, address, banner };
+                return Self { child, address, scheme, banner };
             }
         }
     }
@@ -176,7 +180,7 @@ impl ServerProcess {
     /// The same, not yet started.
     pub(crate) fn client(&self, args: &[&str]) -> Command {
         let mut command = evenkeel(args);
-        command.env("EVENKEEL_SERVER", format!("http://{}", self.address));
+        command.env("EVENKEEL_SERVER", format!("{}://{}", self.scheme, self.address));
         command
     }
 
