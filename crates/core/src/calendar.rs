@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::CalendarName;
+use crate::ids::{CalendarName, Namespace, WrittenName};
 pub use local_times::LocalTimes;
 pub(crate) use local_times::SearchBudget;
 
@@ -44,6 +44,42 @@ pub struct Calendar {
     /// A description for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
+}
+
+/// A calendar as it is written in a file or a request: its name may stand beside its namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CalendarFile {
+    /// Its name, alone or with its namespace.
+    pub name: WrittenName<CalendarName>,
+    /// The namespace of a name that is written alone.
+    #[serde(default)]
+    pub namespace: Option<Namespace>,
+    /// See [`Calendar::days`].
+    #[serde(default)]
+    pub days: Vec<String>,
+    /// See [`Calendar::weekdays`].
+    #[serde(default)]
+    pub weekdays: Vec<String>,
+    /// See [`Calendar::windows`].
+    #[serde(default)]
+    pub windows: Vec<String>,
+    /// A description for people.
+    #[serde(default)]
+    pub description: String,
+}
+
+impl CalendarFile {
+    /// The calendar. One whose name is written alone is in its own namespace, else in this one, else in `default`.
+    ///
+    /// # Errors
+    /// `namespace` and `name` contradict each other, or the name is too long with the namespace before it.
+    pub fn calendar(self, namespace: Option<&Namespace>) -> Result<Calendar, CalendarError> {
+        let Self { mut name, namespace: own, days, weekdays, windows, description } = self;
+        let moved = name.move_into(own.as_ref(), namespace);
+        moved.map_err(|e| CalendarError(format!("calendar {name}: {e}")))?;
+        Ok(Calendar { name: name.into_name(), days, weekdays, windows, description })
+    }
 }
 
 /// An invalid calendar. Its display says the line and what is allowed there.

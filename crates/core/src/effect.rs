@@ -64,6 +64,7 @@ impl Run {
     pub fn environment(&self, node: &NodeName) -> BTreeMap<&'static str, String> {
         BTreeMap::from([
             ("EVENKEEL_JOB", self.id.job.to_string()),
+            ("EVENKEEL_NAMESPACE", self.id.job.namespace().to_string()),
             ("EVENKEEL_RUN", self.id.to_string()),
             ("EVENKEEL_DUE", self.due.to_string()),
             ("EVENKEEL_SHARD", self.id.shard.to_string()),

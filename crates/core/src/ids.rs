@@ -10,10 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::time::Wall;
 
 mod fire;
+mod namespace;
 
 pub use fire::FireId;
+pub use namespace::{DEFAULT_NAMESPACE, NAMESPACE_MAX, Namespaced, WrittenName};
 
-/// The longest name in bytes.
+/// The longest name in bytes, with its namespace.
 pub const NAME_MAX: usize = 128;
 
 /// A text that is not a valid id. Its display says what is allowed.
@@ -65,21 +67,21 @@ const FORMATS: &[(char, char)] = &[
 ];
 
 /// Names become parts of keys, paths and file names, hence the narrow alphabet (reliability fault M3).
-fn check_name(what: &str, text: &str) -> Result<(), IdError> {
+fn check_name<'a>(what: &str, text: &'a str, max: usize) -> Result<&'a str, IdError> {
     let mut bytes = text.bytes();
     let first = bytes.next().is_some_and(|b| b.is_ascii_alphanumeric());
     let rest = bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
-    if first && rest && text.len() <= NAME_MAX {
-        return Ok(());
+    if first && rest && text.len() <= max {
+        return Ok(text);
     }
     let shown: String = text.chars().take(40).collect();
     Err(IdError(format!(
-        "{what} {shown:?} is not allowed: use 1 to {NAME_MAX} of A-Z a-z 0-9 . _ - and begin with a letter or a digit"
+        "{what} {shown:?} is not allowed: use 1 to {max} of A-Z a-z 0-9 . _ - and begin with a letter or a digit"
     )))
 }
 
 macro_rules! name {
-    ($(#[$doc:meta])* $t:ident, $what:literal) => {
+    ($(#[$doc:meta])* $t:ident, $check:expr) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -96,8 +98,8 @@ macro_rules! name {
         impl FromStr for $t {
             type Err = IdError;
             fn from_str(text: &str) -> Result<Self, IdError> {
-                check_name($what, text)?;
-                Ok(Self(text.into()))
+                let checked: Result<&str, IdError> = ($check)(text);
+                Ok(Self(checked?.into()))
             }
         }
 
@@ -125,42 +127,48 @@ macro_rules! name {
 name!(
     /// The name of a node, chosen by its operator. Two lives of one node share it.
     NodeName,
-    "node name"
+    |text| check_name("node name", text, NAME_MAX)
 );
 name!(
     /// The name of a job; it never changes (S2-12).
     JobName,
-    "job name"
+    |text| namespace::check_namespaced("job name", text)
 );
 name!(
     /// The name of a calendar, by which jobs share it.
     CalendarName,
-    "calendar name"
+    |text| namespace::check_namespaced("calendar name", text)
 );
 name!(
     /// The name of a pool, which limits how many runs of its jobs execute at once.
     PoolName,
-    "pool name"
+    |text| namespace::check_namespaced("pool name", text)
 );
 name!(
     /// The name of a notifier, which the settings of nodes declare and jobs use.
     NotifierName,
-    "notifier name"
+    |text| check_name("notifier name", text, NAME_MAX)
 );
 name!(
     /// The id of a trigger (run now): sending it twice triggers one run (I24).
     RequestId,
-    "request id"
+    |text| check_name("request id", text, NAME_MAX)
 );
 name!(
     /// The name of a lock that an embedder takes (S1-09).
     LockName,
-    "lock name"
+    |text| check_name("lock name", text, NAME_MAX)
 );
 name!(
     /// A cluster-wide operation of a beat (S0-26), such as `dispatch`; embedders may name their own.
     Operation,
-    "operation"
+    |text| check_name("operation", text, NAME_MAX)
+);
+
+name!(
+    /// The name of a namespace, which owns jobs, calendars and pools: their names are unique inside it.
+    Namespace,
+    |text| check_name("namespace", text, NAMESPACE_MAX)
 );
 
 /// One life of a node: the lease it joined with. Never reused, so what an earlier life left behind is told apart.
@@ -340,14 +348,17 @@ mod tests {
         for good in ["a", "0", "A.b_c-9", &"x".repeat(128)] {
             assert!(good.parse::<JobName>().is_ok(), "{good}");
         }
-        for bad in ["", ".a", "-a", "a/b", "a b", "a\0", "ä", "a:b", "a@b", &"x".repeat(129)] {
+        for bad in ["", ".a", "-a", "a/b/c", "a b", "a\0", "ä", "a:b", "a@b", &"x".repeat(129)] {
             assert!(bad.parse::<JobName>().is_err(), "{bad}");
+        }
+        for alone in ["a/b", "default/b"] {
+            assert!(alone.parse::<NodeName>().is_err() && alone.parse::<LockName>().is_err(), "{alone}");
         }
     }
 
     #[test]
     fn runs_and_members_are_read_back_as_written() {
-        for text in ["backup:1763749200000:0", "a:ask-2026.x:7"] {
+        for text in ["backup:1763749200000:0", "a:ask-2026.x:7", "team-a/backup:1763749200000:0"] {
             assert_eq!(text.parse::<RunId>().map(|r| r.to_string()), Ok(text.into()));
         }
         assert_eq!("n-1@77".parse::<Member>().map(|m| m.to_string()), Ok("n-1@77".into()));

@@ -9,6 +9,7 @@ mod file;
 pub mod http;
 mod limits;
 mod misfire;
+mod namespace;
 mod notify;
 mod overlap;
 mod parts;

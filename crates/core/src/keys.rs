@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-use crate::ids::{CalendarName, JobName, LockName, Member, NodeName, Operation, PoolName};
+use crate::ids::{CalendarName, JobName, LockName, Member, Namespaced, NodeName, Operation, PoolName};
 
 /// The address of one entry. Many parts share it, so a copy is cheap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -235,34 +235,53 @@ pub enum ParsedKey {
 /// Parses a key. `None` for keys of other layouts, which are left alone.
 #[must_use]
 pub fn parse(key: &Key) -> Option<ParsedKey> {
-    let mut parts = key.0.split('/');
-    let parsed = match (parts.next()?, parts.next(), parts.next()) {
-        ("node", Some(member), None) => ParsedKey::Node(member.parse().ok()?),
-        ("job", Some(job), Some("spec")) => ParsedKey::Spec(job.parse().ok()?),
-        ("job", Some(job), Some("assignment")) => ParsedKey::Assignment(job.parse().ok()?),
-        ("job", Some(job), Some("triggers")) => ParsedKey::Triggers(job.parse().ok()?),
-        ("run", Some(job), Some("claim")) => ParsedKey::RunState(job.parse().ok()?),
-        ("run", Some(job), Some("plan")) => ParsedKey::Plan(job.parse().ok()?),
-        ("run", Some(job), Some(member)) => ParsedKey::ShardRunState(job.parse().ok()?, member.parse().ok()?),
-        ("intent", Some(node), Some(job)) => ParsedKey::Switches(node.parse().ok()?, job.parse().ok()?),
-        ("intent", Some(node), None) => ParsedKey::Intent(node.parse().ok()?),
-        ("lock", Some(name), None) => ParsedKey::Lock(name.parse().ok()?),
-        ("beat", Some(operation), None) => ParsedKey::Beat(operation.parse().ok()?),
-        ("load", Some(node), None) => ParsedKey::Load(node.parse().ok()?),
-        ("count", Some(node), Some(job)) => ParsedKey::Count(node.parse().ok()?, job.parse().ok()?),
-        ("strike", Some(node), Some(observer)) => {
+    let Some((root, rest)) = key.0.split_once('/') else {
+        return match key.as_str() {
+            "serving" => Some(ParsedKey::Serving),
+            "settings" => Some(ParsedKey::Settings),
+            "cluster" => Some(ParsedKey::Cluster),
+            _ => None,
+        };
+    };
+    Some(match root {
+        "node" => ParsedKey::Node(rest.parse().ok()?),
+        "job" => match rest.rsplit_once('/')? {
+            (job, "spec") => ParsedKey::Spec(canonical(job)?),
+            (job, "assignment") => ParsedKey::Assignment(canonical(job)?),
+            (job, "triggers") => ParsedKey::Triggers(canonical(job)?),
+            _ => return None,
+        },
+        "run" => match rest.rsplit_once('/')? {
+            (job, "claim") => ParsedKey::RunState(canonical(job)?),
+            (job, "plan") => ParsedKey::Plan(canonical(job)?),
+            (job, member) => ParsedKey::ShardRunState(canonical(job)?, member.parse().ok()?),
+        },
+        "intent" => match rest.split_once('/') {
+            Some((node, job)) => ParsedKey::Switches(node.parse().ok()?, canonical(job)?),
+            None => ParsedKey::Intent(rest.parse().ok()?),
+        },
+        "count" => {
+            let (node, job) = rest.split_once('/')?;
+            ParsedKey::Count(node.parse().ok()?, canonical(job)?)
+        }
+        "strike" => {
+            let (node, observer) = rest.split_once('/')?;
             ParsedKey::Strike(node.parse().ok()?, observer.parse().ok()?)
         }
-        ("offline", Some(node), None) => ParsedKey::Offline(node.parse().ok()?),
-        ("serving", None, None) => ParsedKey::Serving,
-        ("settings", None, None) => ParsedKey::Settings,
-        ("calendar", Some(name), None) => ParsedKey::Calendar(name.parse().ok()?),
-        ("cluster", None, None) => ParsedKey::Cluster,
-        ("pool", Some(name), None) => ParsedKey::Pool(name.parse().ok()?),
-        ("notified", Some(job), None) => ParsedKey::Notifications(job.parse().ok()?),
+        "lock" => ParsedKey::Lock(rest.parse().ok()?),
+        "beat" => ParsedKey::Beat(rest.parse().ok()?),
+        "load" => ParsedKey::Load(rest.parse().ok()?),
+        "offline" => ParsedKey::Offline(rest.parse().ok()?),
+        "calendar" => ParsedKey::Calendar(canonical(rest)?),
+        "pool" => ParsedKey::Pool(canonical(rest)?),
+        "notified" => ParsedKey::Notifications(canonical(rest)?),
         _ => return None,
-    };
-    parts.next().is_none().then_some(parsed)
+    })
+}
+
+/// A name that is spelt as this version spells it, so that no two keys mean one entry: without `default/`.
+fn canonical<N: Namespaced>(text: &str) -> Option<N> {
+    text.parse().ok().filter(|name: &N| name.full() == text)
 }
 
 #[cfg(test)]
@@ -271,22 +290,29 @@ mod tests {
 
     #[test]
     fn every_key_is_read_back() {
-        let job: JobName = "j.1".parse().unwrap();
+        // The second would be mistaken for the first if parts were only counted from the left, and so on.
+        for job in ["j.1", "team-a/j.1", "spec/spec", "claim", "plan/claim", "claim/plan"] {
+            reads_every_key_back(&job.parse().unwrap());
+        }
+        assert!(HOT_ROOTS.is_sorted());
+    }
+
+    fn reads_every_key_back(job: &JobName) {
         let member: Member = "a@7".parse().unwrap();
         for (key, parsed) in [
             (node(&member), ParsedKey::Node(member.clone())),
-            (spec(&job), ParsedKey::Spec(job.clone())),
-            (assignment(&job), ParsedKey::Assignment(job.clone())),
-            (triggers(&job), ParsedKey::Triggers(job.clone())),
-            (run_state(&job), ParsedKey::RunState(job.clone())),
-            (shard_run_state(&job, &member), ParsedKey::ShardRunState(job.clone(), member.clone())),
-            (switches(&member.node, &job), ParsedKey::Switches(member.node.clone(), job.clone())),
+            (spec(job), ParsedKey::Spec(job.clone())),
+            (assignment(job), ParsedKey::Assignment(job.clone())),
+            (triggers(job), ParsedKey::Triggers(job.clone())),
+            (run_state(job), ParsedKey::RunState(job.clone())),
+            (shard_run_state(job, &member), ParsedKey::ShardRunState(job.clone(), member.clone())),
+            (switches(&member.node, job), ParsedKey::Switches(member.node.clone(), job.clone())),
             (intent(&member.node), ParsedKey::Intent(member.node.clone())),
             (lock(&"l".parse().unwrap()), ParsedKey::Lock("l".parse().unwrap())),
-            (plan(&job), ParsedKey::Plan(job.clone())),
+            (plan(job), ParsedKey::Plan(job.clone())),
             (beat(&"dispatch".parse().unwrap()), ParsedKey::Beat("dispatch".parse().unwrap())),
             (load(&member.node), ParsedKey::Load(member.node.clone())),
-            (count(&member.node, &job), ParsedKey::Count(member.node.clone(), job.clone())),
+            (count(&member.node, job), ParsedKey::Count(member.node.clone(), job.clone())),
             (
                 strike(&member.node, &"b".parse().unwrap()),
                 ParsedKey::Strike(member.node.clone(), "b".parse().unwrap()),
@@ -295,23 +321,41 @@ mod tests {
             (serving(), ParsedKey::Serving),
             (settings(), ParsedKey::Settings),
             (cluster(), ParsedKey::Cluster),
-            (calendar(&"c".parse().unwrap()), ParsedKey::Calendar("c".parse().unwrap())),
-            (pool(&"p".parse().unwrap()), ParsedKey::Pool("p".parse().unwrap())),
-            (notifications(&job), ParsedKey::Notifications(job.clone())),
+            (calendar(&"n/c".parse().unwrap()), ParsedKey::Calendar("n/c".parse().unwrap())),
+            (pool(&"n/p".parse().unwrap()), ParsedKey::Pool("n/p".parse().unwrap())),
+            (notifications(job), ParsedKey::Notifications(job.clone())),
         ] {
             assert_eq!(key.is_of_a_member(), matches!(parsed, ParsedKey::ShardRunState(..)), "{key}");
             assert_eq!(parse(&key), Some(parsed), "{key}");
         }
-        assert!(!run_state(&job).is_cold() && !plan(&job).is_cold() && assignment(&job).is_cold());
+        assert!(!run_state(job).is_cold() && !plan(job).is_cold() && assignment(job).is_cold());
         assert!(!load(&member.node).is_cold() && node(&member).is_cold());
-        assert!(HOT_ROOTS.is_sorted());
     }
 
     #[test]
     fn foreign_keys_are_left_alone() {
-        for text in
-            ["", "node", "node/x", "job/a", "job/a/spec/x", "job/../spec", "run/a/b", "cluster/x", "calendar"]
-        {
+        for text in [
+            "",
+            "node",
+            "node/x",
+            "job/a",
+            "job/a/spec/x",
+            "job/../spec",
+            "run/a/b",
+            "cluster/x",
+            "calendar",
+            "job/a/b/c/spec",
+            "job/default/a/spec",
+            "run/default/a/claim",
+            "run/a/b/c",
+            "pool/default/p",
+            "calendar/a/b/c",
+            "intent/n/default/j",
+            "count/n/a/b/c",
+            "serving/x",
+            "lock/a/b",
+            "job//spec",
+        ] {
             assert_eq!(parse(&Key::from_stored(text)), None, "{text}");
         }
     }

@@ -149,7 +149,7 @@ fn job(name: &str, schedule: &str, shards: u32) -> JobFile {
 /// Until the shares of all these jobs are cut for so many nodes.
 async fn until_resharded(node: &Handle, jobs: &[JobFile], nodes: usize) {
     let cut = |job: &JobFile| {
-        let sharding = node.with_node(|node| node.view().find(&job.name)?.sharding().cloned());
+        let sharding = node.with_node(|node| node.view().find(job.name.name())?.sharding().cloned());
         sharding.is_some_and(|sharding| {
             sharding.shard_map.among.len() == nodes && sharding.reshard_pending.is_none()
         })

@@ -21,7 +21,7 @@ pub const UPGRADE_BEGINS: &str = "it begins: the event upgraded or not_upgraded 
 pub enum Proof {
     /// The requester has the cluster's key.
     Key,
-    /// The requester is on the node's own host: the cluster has no key.
+    /// The requester is on the node's own host: in entries of earlier versions, whose nodes on loopback asked for no key.
     Local,
     /// The requester is the node's own process: the program that embeds it, or a signal to it.
     Process,

@@ -39,13 +39,16 @@ impl Logs {
         Self { folder }
     }
 
-    /// The path of an attempt's output. Every part is a validated word, so the path never leaves the folder (`I48`).
+    /// The path of an attempt's output. Every part is a validated word, so the path never leaves the folder (`I48`). A job in
+    /// a namespace has one folder too, `team-a+backup`: no name holds the sign, so no two jobs have the same folder.
     pub(crate) fn path(&self, run: &RunId, attempt: u32) -> PathBuf {
         let fire = match &run.fire {
             Fire::Due(at) => at.0.to_string(),
             Fire::Asked(id) => format!("ask-{id}"),
         };
-        self.folder.join(run.job.as_str()).join(format!("{fire}.{}.{attempt}.log", run.shard))
+        self.folder
+            .join(run.job.as_str().replace('/', "+"))
+            .join(format!("{fire}.{}.{attempt}.log", run.shard))
     }
 
     pub(crate) fn read(&self, run: &RunId, attempt: u32, offset: u64, max: usize) -> io::Result<LogChunk> {
@@ -171,7 +174,8 @@ mod tests {
     fn names_never_leave_the_folder_and_never_meet() {
         let logs = Logs::new("/logs".into());
         let mut seen = std::collections::BTreeSet::new();
-        for id in ["a:1000:0", "a:-1000:0", "a:ask-1000:0", "a:ask-x.0:1", "a:ask-x:0", "a.b:1:0", "a:1:1"] {
+        let ids = ["a:1000:0", "a:-1000:0", "a:ask-1000:0", "a:ask-x.0:1", "a:ask-x:0", "a.b:1:0", "a:1:1"];
+        for id in ids.into_iter().chain(["a/b:1:0", "a-b:1:0", "a/1000.0.1.log:1:0"]) {
             for attempt in [1, 11] {
                 let path = logs.path(&run(id), attempt);
                 assert_eq!(path.components().count(), 4, "{}", path.display());

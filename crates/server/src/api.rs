@@ -6,6 +6,7 @@ mod app;
 mod attempts;
 mod audit;
 mod audited;
+mod authentication;
 mod body;
 mod body_budget;
 mod calendars;
@@ -20,8 +21,11 @@ mod explain;
 mod fanout;
 mod fires;
 mod follow;
+mod headers;
 mod jobs;
 mod join;
+mod login;
+mod login_codes;
 mod nodes;
 pub(crate) mod output;
 mod query_keys;
@@ -30,6 +34,7 @@ mod run_target;
 mod running;
 mod runs;
 mod search;
+mod session;
 mod settings;
 mod shards;
 mod waiting;
@@ -37,23 +42,30 @@ mod wrong_keys;
 
 use axum::Json;
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
-use axum::http::StatusCode;
+use axum::extract::{DefaultBodyLimit, Extension, State};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::json;
 
+use crate::client::{CHALLENGE, PROOF};
 use crate::console;
+use crate::listen::Caller;
 use crate::peer;
 use crate::queries;
 pub(crate) use access_policy::AccessPolicy;
 pub(crate) use app::App;
+pub(crate) use authentication::{Credential, authenticate, caller};
 pub(crate) use console_feed::{ConsoleFeed, ConsoleSnapshot, RemoteHistories};
 pub(crate) use denials::DenialLog;
 use error::wrong_method;
 pub(crate) use error::{ApiError, PROBLEM, done, message_of, read_body};
 pub(crate) use fanout::fetch_rows;
+pub(crate) use login::link_path;
 pub(crate) use search::SearchLimiter;
+
+/// The longest challenge that is answered, in characters.
+const CHALLENGE_MAX: usize = 64;
 
 /// The router of every route that is served.
 pub(crate) fn router(app: App) -> Router {
@@ -63,6 +75,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/console.js", get(console::script))
         .route("/favicon.svg", get(console::icon))
         .route("/favicon.ico", get(console::icon))
+        .route("/login", get(login::open).post(login::log_in))
+        .route("/logout", post(login::log_out))
         .route("/api/v1/health", get(health))
         .route(crate::join::PATH, post(join::join))
         .layer(axum::middleware::from_fn(query_keys::known));
@@ -93,7 +107,7 @@ pub(crate) fn router(app: App) -> Router {
     let keyed = changes::add_routes(keyed, "/api/v1")
         .layer(axum::middleware::from_fn(query_keys::known))
         .layer(axum::middleware::from_fn_with_state(app.clone(), changes::noted))
-        .layer(axum::middleware::from_fn_with_state(app.clone(), access::key));
+        .layer(axum::middleware::from_fn_with_state(app.clone(), authentication::required));
     Router::new()
         .merge(open)
         .merge(peer::router(&app))
@@ -106,8 +120,9 @@ pub(crate) fn router(app: App) -> Router {
         .with_state(app)
 }
 
-/// Reports whether this node is a member that may act and stays. Needs no key, so it reports nothing else.
-async fn health(State(app): State<App>) -> Response {
+/// Reports whether this node is a member that may act and stays. Needs no key, so it reports nothing else. A caller on
+/// this host may ask it to prove that it has the cluster's key.
+async fn health(State(app): State<App>, caller: Option<Extension<Caller>>, headers: HeaderMap) -> Response {
     let trouble = app.handle.history_trouble();
     let (status, word) = match (queries::is_leaving(&app.handle), queries::is_member(&app.handle)) {
         _ if queries::is_closed(&app.handle) => {
@@ -121,7 +136,20 @@ async fn health(State(app): State<App>) -> Response {
         },
     };
     let body = json!({ "status": word, "node": app.handle.name(), "version": env!("CARGO_PKG_VERSION") });
-    (status, Json(body)).into_response()
+    let mut response = (status, Json(body)).into_response();
+    let here = caller.is_some_and(|Extension(caller)| caller.0.ip().is_loopback());
+    let challenge = headers.get(CHALLENGE).and_then(|challenge| challenge.to_str().ok());
+    if let Some(challenge) = challenge.filter(|text| here && text.len() <= CHALLENGE_MAX && is_hex(text)) {
+        let proof = app.access.key().proof(app.access.port, challenge);
+        response
+            .headers_mut()
+            .extend(proof.parse().ok().map(|proof| (HeaderName::from_static(PROOF), proof)));
+    }
+    response
+}
+
+fn is_hex(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 async fn nothing() -> ApiError {

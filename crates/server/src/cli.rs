@@ -6,6 +6,7 @@ mod backup;
 mod bench;
 mod calendars;
 mod cluster;
+mod console;
 mod docs;
 mod doctor;
 mod events;
@@ -89,6 +90,8 @@ enum CliCommand {
     /// Inspect and configure the cluster; check, back up, restore or move its registry
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
+    /// Print a link that opens the console in a browser, logged in
+    Console(console::ConsoleArgs),
     /// Import jobs from other schedulers
     #[command(subcommand)]
     Import(import::ImportCommand),
@@ -123,6 +126,7 @@ pub(crate) fn run() -> ExitCode {
         CliCommand::Event(verb) => events::run(verb),
         CliCommand::Audit(list) => audit::run(&list),
         CliCommand::Cluster(verb) => cluster::run(verb),
+        CliCommand::Console(args) => console::run(&args),
         CliCommand::Import(verb) => import::run(verb),
         CliCommand::Bench(args) => bench::run(&args),
         CliCommand::Docs(verb) => docs::run(&verb, Cli::command()),

@@ -3,32 +3,27 @@
 mod trust;
 
 use std::cell::OnceCell;
-use std::collections::BTreeSet;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use ureq::http::{Method, Request, Response};
+use ureq::http::{Method, Request, Response, Uri};
 use ureq::tls::TlsConfig;
 use ureq::{Agent, Body, Timeout};
 
 use crate::api::message_of;
-use crate::bounded;
 use crate::exit::{CliError, ExitKind};
 use crate::host;
+use crate::key::{ClusterKey, existing_own_key, hex, read_key};
 use crate::output::OutputFormat;
+use crate::request;
 
 /// The size limit of a response, so that a wrong address cannot fill the memory.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
-
-/// The mode bits of a key file that let everybody read it, or others than its owner change it.
-const OPEN: u32 = 0o027;
-/// The size limit of a key file, far above any real one.
-const KEY_BYTES_MAX: u64 = 64 * 1024;
 
 /// How often a read is repeated after a broken connection: a node that continues in another program breaks them all.
 const REPEATS: u32 = 3;
@@ -46,6 +41,10 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// The advice if no node answers.
 const START: &str = "start one with `evenkeel dev`, or say where it is with --server URL or EVENKEEL_SERVER";
 
+/// Added to the refusal of a node that has not proved to have this user's own key.
+const OWN_KEY_IS_OTHER: &str =
+    "; this user's own key is not the one of that node, or its port is forwarded, so it was not sent";
+
 /// The message for a change whose response was lost.
 pub(crate) const UNKNOWN: &str = "it is not known whether that was done, so look before you ask again";
 
@@ -54,6 +53,10 @@ pub(crate) const LEADER: &str = "evenkeel-leader";
 
 /// The header with the user of the command line, as the client claims.
 pub(crate) const CLIENT: &str = "evenkeel-client";
+
+/// The header of a health check that asks the node to prove that it has the caller's key, and of the proof.
+pub(crate) const CHALLENGE: &str = "evenkeel-challenge";
+pub(crate) const PROOF: &str = "evenkeel-proof";
 
 /// Where the node is, how to be let in, and how to print: every client verb takes these.
 #[derive(Clone, Debug, Args)]
@@ -67,7 +70,7 @@ pub(crate) struct ConnectArgs {
         value_delimiter = ','
     )]
     pub(crate) server: Vec<String>,
-    /// The file with the cluster's key, if the node requires one
+    /// The file with the cluster's key; without it, a node of this user on this host is asked with the user's own key
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
     pub(crate) cluster_key_file: Option<PathBuf>,
     /// The certificates of authorities whose servers are trusted, in PEM; by default those of the cluster's identity, if this host has it. Those that this host trusts are trusted too
@@ -88,11 +91,40 @@ pub(crate) struct ApiClient {
     /// The addresses of nodes, in the order in which they are tried.
     bases: Vec<String>,
     /// The address that answered.
-    chosen: OnceCell<String>,
-    key: Option<String>,
+    chosen: OnceCell<ChosenNode>,
+    key: KnownKey,
     /// Which servers are trusted.
     trust: TlsConfig,
     allow_plain_http: bool,
+}
+
+/// The node that is asked.
+#[derive(Clone, Debug)]
+struct ChosenNode {
+    base: String,
+    /// Whether it has proved that it has this user's own key.
+    has_own_key: bool,
+}
+
+/// The key that this client knows.
+enum KnownKey {
+    /// None: the user has no node on this host and named no file.
+    None,
+    /// The user gave this one for the nodes that the user named.
+    Given(String),
+    /// The user's own on this host. Only a node of this host that proves that it has it gets it.
+    Own(ClusterKey),
+}
+
+/// Without the key.
+impl std::fmt::Debug for KnownKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::None => "None",
+            Self::Given(_) => "Given",
+            Self::Own(_) => "Own",
+        })
+    }
 }
 
 /// The members of a cluster, as a node lists them.
@@ -123,8 +155,12 @@ impl ConnectArgs {
         if bases.is_empty() {
             return Err(CliError::usage("--server is empty: write https://HOST:PORT or http://HOST:PORT"));
         }
-        let key = self.cluster_key_file.as_deref().map(read_key).transpose()?;
-        if key.is_some() {
+        let key = match (&self.cluster_key_file, existing_own_key()) {
+            (Some(file), _) => KnownKey::Given(read_key(file)?),
+            (None, Some(own)) => KnownKey::Own(ClusterKey::new(read_key(&own)?)),
+            (None, None) => KnownKey::None,
+        };
+        if let KnownKey::Given(_) = key {
             bases.iter().try_for_each(|base| trust::check_encrypted(base, self.allow_plain_http))?;
         }
         let trust = trust::trusting(self.ca_file.as_deref(), &bases)?;
@@ -146,78 +182,64 @@ fn agent((connect, answer): (Duration, Option<Duration>), trust: &TlsConfig) -> 
     config.into()
 }
 
-/// Reads a cluster key: the file's first line.
-///
-/// # Errors
-/// The file cannot be read, or the key is too short to be safe.
-pub(crate) fn read_key(path: &Path) -> Result<String, CliError> {
-    let text = bounded::text(path, KEY_BYTES_MAX)
-        .map_err(|e| CliError::unreadable(format!("cluster key {}", path.display()), e))?;
-    let shown = path.display();
-    let meta =
-        std::fs::metadata(path).map_err(|e| CliError::unreadable(format!("cluster key {shown}"), e))?;
-    let mode = meta.permissions().mode() & 0o777;
-    // A pipe or a device is read once, and has no reader but this process.
-    if meta.is_file() && mode & OPEN != 0 {
-        return Err(CliError::usage(format!(
-            "cluster key {shown}: others on this host can read or change it (mode {mode:03o}): chmod 600 {shown}, and \
-             replace the key if another user may have read it"
-        )));
-    }
-    let key = text.lines().next().unwrap_or_default().trim();
-    let printable = key.bytes().all(|b| b.is_ascii_graphic());
-    let problem = match () {
-        () if key.len() < 16 || !printable => {
-            "the first line must be 16 or more printable characters without blanks"
-        }
-        () if is_guessable(key) => "the key is easy to guess",
-        () => return Ok(key.to_owned()),
-    };
-    Err(CliError::usage(format!(
-        "cluster key {shown}: {problem}; make one with: (umask 077; head -c 32 /dev/urandom | base64 > {shown})"
-    )))
-}
-
-/// Whether a key has few different characters, or mostly repeats or counts.
-fn is_guessable(key: &str) -> bool {
-    let bytes = key.as_bytes();
-    let different: BTreeSet<u8> = bytes.iter().copied().collect();
-    let steps = bytes.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) <= 1).count();
-    different.len() < 8 || 2 * steps > bytes.len()
-}
-
 impl ApiClient {
     /// The first address at which a node answers; a node that is no member is used only if no other answers. Some
     /// responses take long, so a frozen node is detected by a health check, which is answered at once.
-    fn base(&self) -> Result<&str, CliError> {
-        if let Some(base) = self.chosen.get() {
-            return Ok(base);
+    fn node(&self) -> Result<&ChosenNode, CliError> {
+        if let Some(node) = self.chosen.get() {
+            return Ok(node);
         }
         let patience = if self.bases.len() > 1 { ALIVE } else { ALIVE_ALONE };
         let asker = agent((CONNECT, Some(patience)), &self.trust);
+        let challenge = hex(&request::chance::<16>()?);
         let (mut fallback, mut whys) = (None, Vec::new());
         for base in &self.bases {
-            let request = Request::builder().uri(format!("{base}/api/v1/health")).body(());
-            let request = request.map_err(|e| CliError::usage(format!("--server is {base:?}: {e}")))?;
+            let request =
+                Request::builder().uri(format!("{base}/api/v1/health")).header(CHALLENGE, &challenge);
+            let request =
+                request.body(()).map_err(|e| CliError::usage(format!("--server is {base:?}: {e}")))?;
+            let chosen = |answer: Option<&Response<Body>>| ChosenNode {
+                base: base.clone(),
+                has_own_key: answer.is_some_and(|answer| self.is_proven(base, &challenge, answer)),
+            };
             match asker.run(request) {
                 Ok(answer) if answer.status().is_success() => {
-                    return Ok(self.chosen.get_or_init(|| base.clone()));
+                    return Ok(self.chosen.get_or_init(|| chosen(Some(&answer))));
                 }
-                Ok(_) => fallback = fallback.or(Some(base)),
+                Ok(answer) => fallback = fallback.or_else(|| Some(chosen(Some(&answer)))),
                 // A node was there: the request itself may be repeated.
-                Err(e) if is_broken_connection(&e) => fallback = fallback.or(Some(base)),
+                Err(e) if is_broken_connection(&e) => fallback = fallback.or_else(|| Some(chosen(None))),
                 Err(e) => whys.push(format!("no node answers at {base}: {e}")),
             }
         }
         match fallback {
-            Some(base) => Ok(self.chosen.get_or_init(|| base.clone())),
+            Some(node) => Ok(self.chosen.get_or_init(|| node)),
             None => Err(CliError::new(ExitKind::Unreachable, format!("{}\n{START}", whys.join("\n")))),
         }
     }
 
+    /// Whether the answer to a challenge shows that a node of this host has this user's own key.
+    fn is_proven(&self, base: &str, challenge: &str, answer: &Response<Body>) -> bool {
+        let (KnownKey::Own(key), Some(port)) = (&self.key, loopback_port(base)) else { return false };
+        let proof = answer.headers().get(PROOF).and_then(|proof| proof.to_str().ok());
+        proof.is_some_and(|proof| key.is_proof(port, challenge, proof))
+    }
+
+    /// The key to send to this address of the chosen node or of the leader that it names.
+    fn key_for(&self, base: &str) -> Option<&str> {
+        match &self.key {
+            KnownKey::None => None,
+            KnownKey::Given(key) => Some(key),
+            KnownKey::Own(key) => {
+                let proven = self.chosen.get().is_some_and(|node| node.has_own_key);
+                (proven && loopback_port(base).is_some()).then(|| key.text())
+            }
+        }
+    }
+
     /// The address of the node, for messages.
-    fn shown(&self) -> &str {
-        self.chosen.get().or(self.bases.first()).map_or("", String::as_str)
+    pub(crate) fn shown(&self) -> &str {
+        self.chosen.get().map(|node| &node.base).or(self.bases.first()).map_or("", String::as_str)
     }
 
     /// Sends a read.
@@ -302,7 +324,7 @@ impl ApiClient {
 
     /// Sends a request, and repeats it to the serving leader if the node names another one.
     fn send(&self, method: Method, path: &str, body: Option<&[u8]>) -> Result<Response<Body>, CliError> {
-        let response = self.sent(self.base()?, method.clone(), path, body)?;
+        let response = self.sent(&self.node()?.base, method.clone(), path, body)?;
         let Some(leader) = response.headers().get(LEADER) else { return Ok(response) };
         let leader = String::from_utf8_lossy(leader.as_bytes()).into_owned();
         self.is_member(&leader)?;
@@ -315,17 +337,17 @@ impl ApiClient {
         let doubt = |why: &str| {
             let text = format!(
                 "{} says that {leader:?} serves, which {why}: nothing was sent there; if it is right, name it with --server",
-                self.chosen.get().map_or("the server", String::as_str)
+                self.chosen.get().map_or("the server", |node| &node.base)
             );
             CliError::new(ExitKind::Denied, text)
         };
         let address = leader.strip_prefix("https://").or_else(|| leader.strip_prefix("http://"));
         let address = address.ok_or_else(|| doubt("is no https://HOST:PORT"))?;
-        if self.key.is_some() && trust::check_encrypted(leader, self.allow_plain_http).is_err() {
-            return Err(doubt("is unencrypted"));
+        if self.key_for(leader).is_some() {
+            trust::check_encrypted(leader, self.allow_plain_http).map_err(|_| doubt("is unencrypted"))?;
         }
         let nodes: MemberList = self
-            .read(self.sent(self.base()?, Method::GET, "/nodes", None)?)
+            .read(self.sent(&self.node()?.base, Method::GET, "/nodes", None)?)
             .map_err(|_| doubt("cannot be looked up in its list of nodes"))?;
         match nodes.nodes.iter().any(|node| node.address == address) {
             true => Ok(()),
@@ -363,7 +385,7 @@ impl ApiClient {
     ) -> Result<Result<Response<Body>, ureq::Error>, CliError> {
         let mut request = Request::builder().method(method).uri(format!("{base}/api/v1{path}"));
         request = request.header(CLIENT, host::whoami());
-        if let Some(key) = &self.key {
+        if let Some(key) = self.key_for(base) {
             request = request.header("authorization", format!("Bearer {key}"));
         }
         let bad = |e: ureq::http::Error| CliError::usage(format!("--server is {base:?}: {e}"));
@@ -397,14 +419,23 @@ impl ApiClient {
         let exit = match status {
             400 | 413 | 415 | 422 => ExitKind::Invalid,
             401 | 403 => ExitKind::Denied,
+            429 => ExitKind::Unavailable,
             404 => ExitKind::NotFound,
             409 => ExitKind::Conflict,
             408 | 503 => ExitKind::Unavailable,
             504 => ExitKind::Unknown,
             _ => ExitKind::Failed,
         };
-        Err(message_of(&text)
-            .map_or_else(|| self.unexpected_answer(&format!("status {status}")), |m| CliError::new(exit, m)))
+        let fix = if status == 401 && self.withholds_own_key() { OWN_KEY_IS_OTHER } else { "" };
+        Err(message_of(&text).map_or_else(
+            || self.unexpected_answer(&format!("status {status}")),
+            |message| CliError::new(exit, message + fix),
+        ))
+    }
+
+    /// Whether this client has a key of its own that the node did not get.
+    fn withholds_own_key(&self) -> bool {
+        matches!(self.key, KnownKey::Own(_)) && !self.chosen.get().is_some_and(|node| node.has_own_key)
     }
 
     fn unexpected_answer(&self, what: &str) -> CliError {
@@ -413,6 +444,15 @@ impl ApiClient {
             format!("what answers at {} is no evenkeel node: {what}", self.shown()),
         )
     }
+}
+
+/// The port of an address on this host.
+fn loopback_port(base: &str) -> Option<u16> {
+    let uri: Uri = base.parse().ok()?;
+    let host = uri.host()?;
+    let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    let here = ip.is_ok_and(|ip| ip.is_loopback()) || host.eq_ignore_ascii_case("localhost");
+    here.then(|| uri.port_u16().unwrap_or(80))
 }
 
 /// Reads a whole response.

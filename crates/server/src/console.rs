@@ -3,11 +3,12 @@
 mod audit;
 mod calendars;
 mod events;
+mod login;
 mod parts;
 mod shards;
 
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::{Query, Request, State};
 use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
 use evenkeel_core::job::Placement;
@@ -15,9 +16,10 @@ use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Deserialize;
 
-use crate::api::{App, ConsoleSnapshot, RemoteHistories};
+use crate::api::{App, ConsoleSnapshot, Credential, RemoteHistories, authenticate, caller};
 use crate::api_types::{JobRow, NodeRow, RunRow, ShardPage, ShardRangeRow};
 use crate::queries;
+pub(crate) use login::{logged_in_page, login_page};
 use parts::{chip, time};
 
 /// `/console.css`.
@@ -47,14 +49,16 @@ pub(crate) struct ConsoleQuery {
     find: String,
 }
 
-/// `/`, `/?job=NAME` and `/?find=TEXT`. If a cluster key is required, the page is empty and the script asks for it.
+/// `/`, `/?job=NAME` and `/?find=TEXT`. For a caller without a session or the key it is the login form.
 pub(crate) async fn page(
     State(app): State<App>,
     asked: Result<Query<ConsoleQuery>, QueryRejection>,
+    request: Request,
 ) -> Html<String> {
-    let locked = app.access.key().is_some();
-    if locked {
-        return Html(whole(&ConsoleSnapshot::default(), None, "", true).into_string());
+    let (shown, from) = (Credential::of(&app.access, &request), caller(&request));
+    drop(request);
+    if shown.is_none() || authenticate(&app.access, shown, from).await.is_err() {
+        return login_page("");
     }
     let asked = asked.map_or_else(|_| ConsoleQuery::default(), |Query(asked)| asked);
     let find = asked.find.trim();
@@ -63,15 +67,35 @@ pub(crate) async fn page(
         Some(job) => queries::shards(&app.handle, &job).await.ok().flatten().map(queries::folded),
         None => None,
     };
-    Html(whole(&picture, shards.as_ref(), find, false).into_string())
+    Html(whole(&picture, shards.as_ref(), find).into_string())
 }
 
-fn whole(
-    picture: &ConsoleSnapshot,
-    shared: Option<&ShardPage<ShardRangeRow>>,
-    find: &str,
-    locked: bool,
-) -> Markup {
+fn whole(picture: &ConsoleSnapshot, shared: Option<&ShardPage<ShardRangeRow>>, find: &str) -> Markup {
+    let script = html! { script src="/console.js" type="module" {} };
+    let body = html! {
+        p #notice role="status" {}
+        p #closed role="status" hidden[!picture.closed] {
+            "This node was closed from outside and is no member: start it again."
+        }
+        main {
+            (summary(picture))
+            (shards::section(shared))
+            (jobs(picture, find))
+            (runs(picture))
+            (calendars::section(&picture.calendars))
+            (nodes(&picture.nodes))
+            (events::section(&picture.events))
+            (audit::section(&picture.audit))
+        }
+        footer {
+            "version " (env!("CARGO_PKG_VERSION")) " · " span #zone { "times are in UTC" } (login::log_out())
+        }
+    };
+    frame(&script, &body)
+}
+
+/// A page with its head; `head` is what this one adds to it.
+fn frame(head: &Markup, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -82,42 +106,16 @@ fn whole(
                 title { "Evenkeel" }
                 link rel="icon" href="/favicon.svg" type="image/svg+xml";
                 link rel="stylesheet" href="/console.css";
-                script src="/console.js" type="module" {}
+                (head)
             }
             body {
                 header {
                     (PreEscaped(include_str!("console/favicon.svg")))
                     h1 { "Evenkeel" }
-                    p #pulse.pulse role="status" data-state="still" { (if locked { "locked" } else { "as of the last load" }) }
+                    p #pulse.pulse role="status" data-state="still" { "as of the last load" }
                 }
-                @if locked { (unlock()) }
-                p #notice role="status" {}
-                p #closed role="status" hidden[!picture.closed] {
-                    "This node was closed from outside and is no member: start it again."
-                }
-                main hidden[locked] {
-                    (summary(picture))
-                    (shards::section(shared))
-                    (jobs(picture, find))
-                    (runs(picture))
-                    (calendars::section(&picture.calendars))
-                    (nodes(&picture.nodes))
-                    (events::section(&picture.events))
-                    (audit::section(&picture.audit))
-                }
-                footer { "version " (env!("CARGO_PKG_VERSION")) " · " span #zone { "times are in UTC" } }
+                (body)
             }
-        }
-    }
-}
-
-fn unlock() -> Markup {
-    html! {
-        form #unlock {
-            h2 { "This cluster has a key" }
-            p { "It is the first line of the file that the nodes were started with as " code { "--cluster-key-file" } "." }
-            input #key type="password" autocomplete="off" aria-label="cluster key" required autofocus;
-            button { "Open" }
         }
     }
 }

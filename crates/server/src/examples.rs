@@ -69,7 +69,7 @@ fn check(shown: &Path, jobs: &[Job]) {
 #[test]
 fn each_example_of_jobs_is_read_and_names_programs_that_are_there() {
     for path in examples("jobs") {
-        let declared = files::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let declared = files::read(&path, None).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         check(&path, &declared.jobs);
         for job in &declared.jobs {
             let text = serde_json::to_string(&job.to_file()).expect("plain data");

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use evenkeel_core::calendar::Calendar;
+use evenkeel_core::calendar::{Calendar, CalendarFile};
+use evenkeel_core::ids::{DEFAULT_NAMESPACE, Namespace};
 use evenkeel_core::job::{Job, JobFile};
 use serde::Deserialize;
 
@@ -28,7 +29,7 @@ struct DeclarationTables {
     #[serde(default)]
     job: Vec<JobFile>,
     #[serde(default)]
-    calendar: Vec<Calendar>,
+    calendar: Vec<CalendarFile>,
 }
 
 /// The declarations of job files.
@@ -67,12 +68,12 @@ fn language(path: &Path) -> Option<TextFormat> {
 
 /// Reads a job file, every job file of a folder in the order of their names, or standard input (`-`, TOML).
 ///
-/// All of it is checked before anything is returned, so nothing is ever half applied.
+/// All of it is checked before anything is returned, so nothing is ever half applied. What names no namespace is in this one.
 ///
 /// # Errors
 /// A file cannot be read, or is invalid; the text has the file, the line and the allowed values.
-pub(crate) fn read(path: &Path) -> Result<Declarations, CliError> {
-    let all = both(&texts(path)?)?;
+pub(crate) fn read(path: &Path, namespace: Option<&Namespace>) -> Result<Declarations, CliError> {
+    let all = both(&texts(path)?, namespace)?;
     if all.jobs.is_empty() && all.calendars.is_empty() {
         return Err(no_job(path));
     }
@@ -83,13 +84,21 @@ pub(crate) fn read(path: &Path) -> Result<Declarations, CliError> {
 ///
 /// # Errors
 /// As [`read`].
-pub(crate) fn read_encoded(path: &Path) -> Result<EncodedDeclarations, CliError> {
+pub(crate) fn read_encoded(
+    path: &Path,
+    namespace: Option<&Namespace>,
+) -> Result<EncodedDeclarations, CliError> {
     let texts = texts(path)?;
-    let (calendars, jobs) = match quick::read(texts.iter().map(|file| (file.language, file.text.as_str()))) {
+    let quick = match namespace {
+        // Read job by job, where nothing is left of how a name was written.
+        Some(namespace) if !namespace.is_default() => None,
+        _ => quick::read(texts.iter().map(|file| (file.language, file.text.as_str()))),
+    };
+    let (calendars, jobs) = match quick {
         Some(all) => (all.calendar, all.job),
         // Mostly there is a mistake, which is found again and reported.
         None => {
-            let all = both(&texts)?;
+            let all = both(&texts, namespace)?;
             (all.calendars, EncodedJobs::of(&all.jobs)?)
         }
     };
@@ -103,8 +112,8 @@ pub(crate) fn read_encoded(path: &Path) -> Result<EncodedDeclarations, CliError>
 ///
 /// # Errors
 /// As [`read`].
-pub(crate) fn calendars(path: &Path) -> Result<Vec<Calendar>, CliError> {
-    let all = both(&texts(path)?)?.calendars;
+pub(crate) fn calendars(path: &Path, namespace: Option<&Namespace>) -> Result<Vec<Calendar>, CliError> {
+    let all = both(&texts(path)?, namespace)?.calendars;
     if all.is_empty() {
         return Err(CliError::invalid(format!(
             "{}: holds no calendar: write [[calendar]] with its name, and days, weekdays or windows",
@@ -133,15 +142,16 @@ fn shown(path: &Path) -> String {
     if path == Path::new("-") { STDIN.to_owned() } else { path.display().to_string() }
 }
 
-fn both(texts: &[FileText]) -> Result<Declarations, CliError> {
+fn both(texts: &[FileText], namespace: Option<&Namespace>) -> Result<Declarations, CliError> {
     let mut all = Declarations::default();
     let (mut seen, mut named) = (BTreeMap::new(), BTreeMap::new());
     for FileText { shown, language, text } in texts {
         let DeclarationTables { job: jobs, calendar: calendars } =
             parse(*language, text).map_err(|e| CliError::invalid(format!("{shown}:{e}")))?;
         let mut lines = JobLineFinder::new(text);
-        for calendar in calendars {
-            let at = format!("{shown}:{}", lines.of(calendar.name.as_str()));
+        for file in calendars {
+            let at = format!("{shown}:{}", lines.of(file.name.name().as_str()));
+            let calendar = file.calendar(namespace).map_err(|e| CliError::invalid(format!("{at}: {e}")))?;
             calendar.read().map_err(|e| CliError::invalid(format!("{at}: {e}")))?;
             if let Some(first) = named.insert(calendar.name.clone(), at.clone()) {
                 let name = &calendar.name;
@@ -152,9 +162,10 @@ fn both(texts: &[FileText]) -> Result<Declarations, CliError> {
             all.calendars.push(calendar);
         }
         let mut lines = JobLineFinder::new(text);
-        for file in jobs {
-            let at = format!("{shown}:{}", lines.of(file.name.as_str()));
-            let own = format!("job {}: ", file.name);
+        for mut file in jobs {
+            let at = format!("{shown}:{}", lines.of(file.name.name().as_str()));
+            file.move_into(namespace).map_err(|e| CliError::invalid(format!("{at}: {e}")))?;
+            let own = format!("job {}: ", file.name.name());
             let job = Job::parse(file).map_err(|e| {
                 let said = e.to_string();
                 let line = lines.of_key(said.strip_prefix(&own).unwrap_or(&said));
@@ -228,11 +239,15 @@ impl<'a> JobLineFinder<'a> {
         Self { ahead: text.lines().enumerate(), last: 1 }
     }
 
-    /// The next line that names this job; 1 if the file spells the name in another way.
+    /// The next line that has this name, with its namespace or alone; 1 if the file spells the name in another way.
     fn of(&mut self, name: &str) -> usize {
         let mut ahead = self.ahead.clone();
         self.last = 1;
-        let Some((index, _)) = ahead.find(|(_, line)| names(line, name)) else { return 1 };
+        let local = name.split_once('/').map_or(name, |(_, local)| local);
+        let in_default = format!("{DEFAULT_NAMESPACE}/{name}");
+        let spellings = [name, local, &in_default];
+        let has_name = |line: &str| spellings.iter().any(|name| names(line, name));
+        let Some((index, _)) = ahead.find(|(_, line)| has_name(line)) else { return 1 };
         self.ahead = ahead;
         self.last = index + 1;
         self.last
@@ -279,7 +294,7 @@ fn names(line: &str, name: &str) -> bool {
     let value = value.map(|v| v.trim_start_matches(['"', '\'']));
     value
         .and_then(|v| v.strip_prefix(name))
-        .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || "._-".contains(c)))
+        .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || "._-/".contains(c)))
 }
 
 #[cfg(test)]

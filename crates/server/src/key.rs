@@ -1,9 +1,13 @@
 //! The cluster's key: people send it; nodes sign with it and never send it.
 
+mod file;
+
 use std::fmt::Write;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
+
+pub(crate) use file::{existing_own_key, own_key, read_key};
 
 /// The cluster's key.
 pub(crate) struct ClusterKey(String);
@@ -12,6 +16,11 @@ impl ClusterKey {
     /// A key with this text from its file.
     pub(crate) fn new(text: String) -> Self {
         Self(text)
+    }
+
+    /// The text of its file.
+    pub(crate) fn text(&self) -> &str {
+        &self.0
     }
 
     /// Compares in constant time, so that a caller cannot learn how much of a guess was right.
@@ -30,6 +39,17 @@ impl ClusterKey {
     /// Whether this is the signature of that text; compares in constant time.
     pub(crate) fn signed(&self, text: &str, signature: &str) -> bool {
         bytes(signature).is_some_and(|signature| self.mac(text).verify_slice(&signature).is_ok())
+    }
+
+    /// What a node answers to a caller that wants to know whether the node has this key before it sends it: the port is
+    /// the one that the caller reached, so that a program on another port cannot pass a node's answer off as its own.
+    pub(crate) fn proof(&self, port: u16, challenge: &str) -> String {
+        self.sign(&format!("evenkeel proof 1\n{port}\n{challenge}"))
+    }
+
+    /// Whether this is the [`proof`](Self::proof).
+    pub(crate) fn is_proof(&self, port: u16, challenge: &str, proof: &str) -> bool {
+        self.signed(&format!("evenkeel proof 1\n{port}\n{challenge}"), proof)
     }
 
     fn mac(&self, text: &str) -> Hmac<Sha256> {

@@ -200,7 +200,7 @@ mod tests {
         let import = read(NIGHTLY, "k.yaml").expect("it is one");
         let job = import.jobs[0].to_file();
         assert_eq!(
-            (job.name.as_str(), job.schedule.as_str(), job.timezone.as_str()),
+            (job.name.name().as_str(), job.schedule.as_str(), job.timezone.as_str()),
             ("nightly", "0 3 * * 7", "Europe/Berlin")
         );
         assert_eq!(job.command.argv(), ["/bin/sh", "-c", "date"]);

@@ -16,7 +16,6 @@ use tokio::sync::{mpsc, watch};
 use crate::api::{AccessPolicy, App, ConsoleFeed, DenialLog, SearchLimiter, router};
 use crate::exit::{CliError, ExitKind};
 use crate::identity::ClusterIdentity;
-use crate::key::ClusterKey;
 use crate::listen::{ListenSecurity, TlsMode};
 use crate::log_dedup::RepeatFilter;
 use crate::peer::{HttpPeers, PeerHttpClient};
@@ -30,6 +29,16 @@ const HAND_OVER: Duration = Duration::from_secs(600);
 /// The time for responses in progress to end after the node has left.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
+/// A node that answers at its address.
+pub(crate) struct StartedNode {
+    /// The node.
+    pub(crate) handle: Handle,
+    /// Its address.
+    pub(crate) address: SocketAddr,
+    /// What its callers are checked against.
+    pub(crate) access: Arc<AccessPolicy>,
+}
+
 /// Runs a node until a signal ends it; calls `born` once the node answers at its address. `repeats` counts log lines.
 ///
 /// # Errors
@@ -37,7 +46,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 pub(crate) fn run_node<F: Future<Output = Result<(), CliError>>>(
     meant: ServerSettings,
     repeats: RepeatFilter,
-    born: impl FnOnce(Handle, SocketAddr) -> F,
+    born: impl FnOnce(StartedNode) -> F,
 ) -> Result<(), CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|e| CliError::new(ExitKind::Failed, format!("no runtime: {e}")))?;
@@ -60,9 +69,9 @@ fn warn_of_root(commands: &CommandPolicy) {
 
 async fn run_process<F: Future<Output = Result<(), CliError>>>(
     mut meant: ServerSettings,
-    born: impl FnOnce(Handle, SocketAddr) -> F,
+    born: impl FnOnce(StartedNode) -> F,
 ) -> Result<(), CliError> {
-    let mut signals = Signals::new()?;
+    let (mut signals, key) = (Signals::new()?, Arc::new(meant.key()?));
     warn_of_root(&meant.node.commands);
     let mut passed = upgrade::receive_handoff();
     // Before anything else: a node whose port is in use must never become a member (S0-21).
@@ -75,9 +84,9 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     meant.node.address = meant.advertise.unwrap_or_else(|| address.to_string());
     let names = [address.ip().to_string(), meant.node.address.clone()].map(|name| host(&name));
     let names: Vec<String> = names.into_iter().chain(meant.hosts).collect();
+    let access = Arc::new(AccessPolicy::new(names.clone(), address.port(), key));
     let home = meant.node.home.clone();
     let notifiers = meant.node.notify.iter().filter_map(|notifier| notifier.name().cloned()).collect();
-    let key = meant.key.map(|text| Arc::new(ClusterKey::new(text)));
     warn_of_plain_http(meant.tls, address);
     if let Some(token) = &meant.join {
         join::join(token, &meant.node.name, meant.identity.as_deref()).await?;
@@ -104,7 +113,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     let (upgrades, mut asked) = UpgradeHandle::new();
     let (end, ending) = watch::channel(false);
     let app = App {
-        access: Arc::new(AccessPolicy::new(names, key)),
+        access: access.clone(),
         line,
         tls: tls.clone(),
         tls_mode: meant.tls,
@@ -118,12 +127,13 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
         upgrades: upgrades.clone(),
         ending: ending.clone(),
     };
+    let started = StartedNode { handle: handle.clone(), address, access };
     ConsoleFeed::follow(app.clone());
     tokio::spawn(warn_of_foreign_homes(handle.clone(), home));
     let served = tokio::spawn(listen::serve(listener.clone(), router(app), security, ending));
     let ended = tokio::select! {
         done = async {
-            born(handle.clone(), address).await?;
+            born(started).await?;
             keep_running(&handle, &listener, &mut signals, (&upgrades, &mut asked)).await;
             Ok(())
         } => done,

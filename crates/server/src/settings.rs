@@ -15,9 +15,9 @@ use evenkeel_core::time::{Millis, SpanLimits};
 use serde::Deserialize;
 
 use crate::bounded;
-use crate::client::read_key;
 use crate::exit::CliError;
 use crate::join::JoinToken;
+use crate::key::{ClusterKey, own_key, read_key};
 use crate::listen::TlsMode;
 use crate::text_input::{self, ReadTarget, TextFormat};
 use commands::CommandSettings;
@@ -59,7 +59,7 @@ pub(crate) struct SettingsArgs {
     #[arg(long, value_name = "NAME", env = "EVENKEEL_ALLOWED_HOST", value_delimiter = ',')]
     #[serde(default)]
     pub(crate) allowed_host: Vec<String>,
-    /// The file with the cluster's key; every caller must send this key
+    /// The file with the cluster's key; every caller must send this key. By default the key of this user on this host, which the first node makes
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
     pub(crate) cluster_key_file: Option<PathBuf>,
     /// The file with the cluster's identity, which is made if it is missing; all nodes of a cluster have the same. By default identity.json in the user's state folder
@@ -180,8 +180,18 @@ pub(crate) struct ServerSettings {
     pub(crate) join: Option<JoinToken>,
     /// Which callers may do without TLS.
     pub(crate) tls: TlsMode,
-    /// The key that callers must send.
-    pub(crate) key: Option<String>,
+    /// The key that callers must send; `None` for the user's own.
+    key: Option<String>,
+}
+
+impl ServerSettings {
+    /// The key that callers must send; the user's own is made if it is missing.
+    ///
+    /// # Errors
+    /// The user's own key can be neither read nor made.
+    pub(crate) fn key(&self) -> Result<ClusterKey, CliError> {
+        Ok(ClusterKey::new(self.key.clone().map_or_else(own_key, Ok)?))
+    }
 }
 
 /// Without the cluster's key.

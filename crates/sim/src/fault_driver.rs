@@ -83,7 +83,7 @@ impl<'a> FaultDriver<'a> {
             ttl,
             undo: BTreeMap::new(),
             number: 0,
-            jobs: swarm.jobs.iter().map(|j| (j.name.clone(), j.clone())).collect(),
+            jobs: swarm.jobs.iter().map(|j| (j.name.name().clone(), j.clone())).collect(),
             peers: swarm.peers.as_ref().map(|peers| PeerFaultDriver::new(seed, peers, ttl)),
         }
     }

@@ -157,7 +157,7 @@ impl Workload {
         let faults = subset(&SimFault::of_hosts(), random);
         let nodes = nodes(random, ttl, rescan, early, roomy, faults.contains(&SimFault::Drift));
         let jobs = jobs(random, ttl);
-        let calm_jobs = jobs.iter().map(|j| j.name.clone()).filter(|_| random.chance(500)).collect();
+        let calm_jobs = jobs.iter().map(|j| j.name.name().clone()).filter(|_| random.chance(500)).collect();
         let mut workload = Self {
             nodes,
             calm_jobs,

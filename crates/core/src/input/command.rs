@@ -133,6 +133,8 @@ pub enum ObjectKind {
     Settings,
     /// The layout of the registry's tree.
     Layout,
+    /// The console.
+    Console,
 }
 
 /// What a command does, to which object.
@@ -192,6 +194,8 @@ impl CommandKind {
     pub const JOIN_TOKEN: Self = Self::new("join-token", ObjectKind::Node);
     /// Another host gets the cluster's identity.
     pub const JOIN: Self = Self::new("join", ObjectKind::Node);
+    /// A one-time link to the console is given.
+    pub const LOGIN_LINK: Self = Self::new("link", ObjectKind::Console);
     /// A node's process continues in another program.
     pub const UPGRADE: Self = Self::new("upgrade", ObjectKind::Node);
 
@@ -214,6 +218,7 @@ impl ObjectKind {
             Self::Node => "node",
             Self::Settings => "settings",
             Self::Layout => "layout",
+            Self::Console => "console",
         }
     }
 }
@@ -299,7 +304,7 @@ impl Command {
             Self::Declare(declarations) => (Default::default(), declarations.as_slice()),
             _ => Default::default(),
         };
-        files.iter().map(|file| &file.name).chain(declarations.iter().map(Declaration::name))
+        files.iter().map(|file| file.name.name()).chain(declarations.iter().map(Declaration::name))
     }
 
     /// The commands on a node, one for each verb that the API offers.

@@ -34,7 +34,7 @@ impl Declaration {
     #[must_use]
     pub fn name(&self) -> &JobName {
         match self {
-            Self::File(file) => &file.name,
+            Self::File(file) => file.name.name(),
             Self::Same(same) => &same.name,
         }
     }

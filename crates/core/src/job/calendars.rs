@@ -5,14 +5,14 @@ use alloc::format;
 use alloc::string::String;
 
 use super::JobFile;
-use crate::ids::CalendarName;
+use crate::ids::{CalendarName, WrittenName};
 
 /// The most calendars that a job may name: each of its transactions guards on all of them.
 const CALENDARS_MAX: usize = 8;
 
 impl JobFile {
     /// Every calendar that it names.
-    pub(super) fn calendars(&self) -> impl Iterator<Item = &CalendarName> {
+    pub(super) fn calendars(&self) -> impl Iterator<Item = &WrittenName<CalendarName>> {
         self.exclude_calendars.iter().chain(&self.require_calendars)
     }
 
@@ -24,9 +24,10 @@ impl JobFile {
             ));
         }
         let mut seen = BTreeSet::new();
-        if let Some(name) = self.calendars().find(|name| !seen.insert(*name)) {
+        if let Some(name) = self.calendars().find(|name| !seen.insert(name.name())) {
             return Err(format!(
-                "exclude_calendars and require_calendars name the calendar {name} twice: once is enough"
+                "exclude_calendars and require_calendars name the calendar {} twice: once is enough",
+                name.name()
             ));
         }
         if count > 0 && self.schedule.is_empty() {

@@ -6,7 +6,8 @@ use alloc::string::{String, ToString};
 use serde::{Serialize, Serializer};
 
 use super::span_text::{SpanText, seconds, whole_seconds};
-use super::{Job, JobError, JobFile, JobMisfire, JobParts, JobPlacement, JobSchedule, JobWork};
+use super::{Job, JobError, JobFile, JobMisfire, JobParts, JobPlacement, JobSchedule, JobWork, Pool};
+use crate::ids::WrittenName;
 
 /// A declaration that the registry keeps: it was checked when it was applied. Only what the parts cannot hold is refused
 /// here, not what [`Job::parse`] checks beside it, for two reasons. The view decodes a declaration each time a rule needs it,
@@ -29,6 +30,7 @@ impl Serialize for Job {
 
 impl JobParts {
     fn of(mut file: JobFile) -> Result<Self, String> {
+        file.resolve()?;
         let placement = JobPlacement::of(&file)?;
         let work = JobWork::take(&mut file)?;
         file.validate_overlap_placement()?;
@@ -45,11 +47,11 @@ impl JobParts {
         };
         Ok(Self {
             schedule: JobSchedule::take(&mut file)?,
-            name: file.name,
+            name: file.name.into_name(),
             placement,
             node_selector: file.node_selector,
             priority: file.priority,
-            pool: file.pool,
+            pool: file.pool.map(|Pool { name, limit }| Pool { name: name.into_name(), limit }),
             shard_parameters: file.shard_parameters,
             parameter: file.parameter,
             delivery: file.delivery,
@@ -95,7 +97,10 @@ impl JobParts {
         let mut file = JobFile {
             node_selector: node_selector.clone(),
             priority: *priority,
-            pool: pool.clone(),
+            pool: pool.clone().map(|Pool { name: pool, limit }| Pool {
+                name: WrittenName::read_in(name.namespace(), pool),
+                limit,
+            }),
             shard_parameters: shard_parameters.clone(),
             parameter: parameter.clone(),
             delivery: *delivery,

@@ -11,7 +11,7 @@ use super::{
     CatchUp, Dataflow, Delivery, Http, Limits, Notify, Overlap, Placement, Pool, Priority, Program,
     RESHARD_TIMEOUT, Retry, Work, written,
 };
-use crate::ids::{CalendarName, JobName};
+use crate::ids::{CalendarName, DEFAULT_NAMESPACE, JobName, Namespace, PoolName, WrittenName};
 use crate::labels::NodeSelector;
 use crate::registry::DurabilityClass;
 use crate::schedule::Dst;
@@ -20,10 +20,13 @@ use crate::sharding_strategy::{NodeOrder, ShardingStrategy};
 /// A job as an operator writes it and as the registry keeps it: every key, with its default. Nothing of it is checked yet:
 /// [`Job::parse`](super::Job::parse) makes a [`Job`](super::Job) of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 pub struct JobFile {
     /// Its name, for ever.
-    pub name: JobName,
+    pub name: WrittenName<JobName>,
+    /// The namespace of a name that is written alone. A declaration that was read has it in its name, and not here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<Namespace>,
     /// When it is due: cron in 5, 6 or 7 fields, `@daily` and kin, `@every 90s`, `at <moment>`; several rules one a
     /// line, or written as a list. Empty: only when triggered manually.
     #[serde(default, with = "written::rules", skip_serializing_if = "String::is_empty")]
@@ -45,10 +48,10 @@ pub struct JobFile {
     pub jitter: String,
     /// Calendars: it is not due at a moment that one of them holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub exclude_calendars: Vec<CalendarName>,
+    pub exclude_calendars: Vec<WrittenName<CalendarName>>,
     /// Calendars: it is due only at moments that all of them hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub require_calendars: Vec<CalendarName>,
+    pub require_calendars: Vec<WrittenName<CalendarName>>,
     /// How nodes are chosen for it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub placement: Placement,
@@ -61,7 +64,7 @@ pub struct JobFile {
     pub priority: Priority,
     /// The pool that counts its runs with those of other jobs, and how many may execute at once; none when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pool: Option<Pool>,
+    pub pool: Option<Pool<WrittenName<PoolName>>>,
     /// The number of shards of a fire.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub shards: u32,
@@ -198,7 +201,8 @@ impl JobFile {
     /// A job with every default, which does nothing yet.
     pub(super) fn empty(name: JobName) -> Self {
         Self {
-            name,
+            name: WrittenName::read_in(DEFAULT_NAMESPACE, name),
+            namespace: None,
             schedule: String::new(),
             timezone: String::new(),
             dst: None,

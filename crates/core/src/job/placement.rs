@@ -183,7 +183,7 @@ impl JobFile {
             }
             return Ok(());
         }
-        let plain = Self::empty(self.name.clone());
+        let plain = Self::empty(self.name.name().clone());
         let fields = [
             ("shards", self.shards == 1),
             ("strategy", self.strategy == plain.strategy),
@@ -204,7 +204,7 @@ impl JobFile {
 
     /// Refuses fields that do not go with a broadcast job.
     fn validate_broadcast(&self) -> Result<(), String> {
-        let plain = Self::empty(self.name.clone());
+        let plain = Self::empty(self.name.name().clone());
         let fields = [
             ("shards", self.shards == plain.shards, "there are as many as nodes take part"),
             (

@@ -7,12 +7,12 @@ use crate::ids::PoolName;
 /// The most runs of one pool that may execute at once: each has its permit in one entry.
 pub(super) const AT_MOST_MAX: u32 = 500;
 
-/// The pool of a job, and its limit.
+/// The pool of a job, and its limit. A [`JobFile`](super::JobFile) has the pool's name as it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a pool, like { name = \"db\", limit = 3 }")]
-pub struct Pool {
+pub struct Pool<N = PoolName> {
     /// The name of the pool: all jobs that name it share it.
-    pub name: PoolName,
+    pub name: N,
     /// The limit: how many runs of the pool may execute once a run of this job has started, in the whole cluster.
     pub limit: u32,
 }

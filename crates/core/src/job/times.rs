@@ -7,7 +7,7 @@ use core::mem::take;
 
 use super::{JobFile, JobParts, MisfireSettings};
 use crate::due::CatchUpSpread;
-use crate::ids::CalendarName;
+use crate::ids::{CalendarName, WrittenName};
 use crate::schedule::{CalendarFilter, Dst, Schedule, ScheduleError, ScheduleSpec};
 
 /// When a job is due, as it was written.
@@ -49,8 +49,8 @@ impl JobSchedule {
             start_at: take(&mut file.start_at),
             end_at: take(&mut file.end_at),
             jitter: take(&mut file.jitter),
-            exclude_calendars: take(&mut file.exclude_calendars),
-            require_calendars: take(&mut file.require_calendars),
+            exclude_calendars: names(take(&mut file.exclude_calendars)),
+            require_calendars: names(take(&mut file.require_calendars)),
         }))
     }
 
@@ -60,8 +60,18 @@ impl JobSchedule {
             self.clone();
         (file.schedule, file.timezone, file.dst) = (rules, timezone, dst);
         (file.start_at, file.end_at, file.jitter) = (start_at, end_at, jitter);
-        (file.exclude_calendars, file.require_calendars) = (exclude_calendars, require_calendars);
+        let namespace = file.name.name().namespace();
+        let written = |names: Vec<CalendarName>| -> Vec<WrittenName<CalendarName>> {
+            names.into_iter().map(|name| WrittenName::read_in(namespace, name)).collect()
+        };
+        let both = (written(exclude_calendars), written(require_calendars));
+        (file.exclude_calendars, file.require_calendars) = both;
     }
+}
+
+/// The names of calendars, as [`JobFile::resolve`] left them.
+fn names(written: Vec<WrittenName<CalendarName>>) -> Vec<CalendarName> {
+    written.into_iter().map(WrittenName::into_name).collect()
 }
 
 impl JobParts {
@@ -152,7 +162,7 @@ impl JobFile {
             return Ok(None);
         }
         let Self { schedule: text, timezone, dst, start_at, end_at, jitter, .. } = self;
-        let name = self.name.as_str();
+        let name = self.name.name().as_str();
         Schedule::read(&ScheduleSpec { text, timezone, name, dst: *dst, start_at, end_at, jitter }).map(Some)
     }
 }

@@ -45,7 +45,8 @@ impl Job {
     ///
     /// # Errors
     /// An invalid field: the error names it and says what is allowed.
-    pub fn parse(file: JobFile) -> Result<Self, JobError> {
+    pub fn parse(mut file: JobFile) -> Result<Self, JobError> {
+        file.resolve().map_err(|text| JobError(format!("job {}: {text}", file.name)))?;
         file.validate()?;
         Self::try_from(file)
     }

@@ -123,7 +123,7 @@ fn sharded() -> JobFile {
 
 /// A broadcast job that is not monitored.
 fn broadcast() -> JobFile {
-    let file = JobFile::new(job().name, "@daily", Work::Command(vec!["/bin/true".into()]));
+    let file = JobFile::new(job().name.into_name(), "@daily", Work::Command(vec!["/bin/true".into()]));
     let (one_per_host, monitor_execution, max_clock_skew) = (true, false, Some(2));
     JobFile { placement: Placement::Broadcast, one_per_host, monitor_execution, max_clock_skew, ..file }
 }
@@ -131,13 +131,13 @@ fn broadcast() -> JobFile {
 /// A dispatched job that makes a request.
 fn dispatched() -> JobFile {
     let http = job().http.map(|http| Box::new(Http { ca: String::new(), verify: false, ..*http }));
-    let file = JobFile::new(job().name, "@hourly", Work::Http(http.expect("a request")));
+    let file = JobFile::new(job().name.into_name(), "@hourly", Work::Http(http.expect("a request")));
     JobFile { placement: Placement::Dispatched, overlap: Overlap::Limit(3), ..file }
 }
 
 /// A claimed job that calls a function, with parameters.
 fn claimed() -> JobFile {
-    let file = JobFile::new(job().name, "", Work::Function("f".into()));
+    let file = JobFile::new(job().name.into_name(), "", Work::Function("f".into()));
     let (shard_parameters, dataflow) = (vec!["a".into()], job().dataflow);
     JobFile { shard_parameters, parameter: "p".into(), dataflow, ..file }
 }
@@ -192,6 +192,7 @@ fn overlaps() -> Vec<Overlap> {
 fn job() -> JobFile {
     JobFile {
         name: "j".parse().expect("a name"),
+        namespace: None,
         schedule: "0 3 * * *".into(),
         timezone: "Europe/Berlin".into(),
         dst: Some(Dst::Once),

@@ -41,8 +41,8 @@ pub async fn declare_with(
     let declaration = |i: usize| {
         let mut job = JobFile::new(job_name(i)?, schedule, Work::Function(FUNCTION.into()));
         change(&mut job);
-        let (spec, place) = (keys::spec(&job.name), keys::assignment(&job.name));
         let job = Job::parse(job).map_err(|error| RegistryError::Refused(error.to_string()))?;
+        let (spec, place) = (keys::spec(&job.name), keys::assignment(&job.name));
         let record = SpecRecord::Live(Box::new(Spec::new(job, 1, since)));
         let put = |key, value| Write::Put { key, value, owner: None };
         let assignment = Assignment { epoch: 1, version: 1, ..Assignment::default() };

@@ -134,7 +134,11 @@ impl HttpExecutor {
             stopped,
             trusted_until: self.trusted_until.clone(),
             context: self.context.clone(),
-            call: HttpCall { facts: run.environment(&self.node), http, secrets: self.secrets.clone() },
+            call: HttpCall {
+                facts: run.environment(&self.node),
+                http,
+                secrets: self.secrets.of(run.id.job.namespace()),
+            },
             run,
         };
         worker.runtime.spawn(task.execute());

@@ -38,7 +38,7 @@ async fn run(node: &Handle, job: JobFile) -> RunRecord {
 }
 
 async fn ask_to_run(node: &Handle, job: JobFile) -> RunId {
-    let name = job.name.clone();
+    let name = job.name.name().clone();
     node.apply(vec![job]).await.unwrap();
     match within(node.ask(Command::RunNow(name, "r".parse().unwrap()))).await {
         Answer::Accepted(run, _) => run,

@@ -23,7 +23,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
 async fn over(node: &Handle, job: &JobFile) -> RunRecord {
     let mut changes = node.changes();
     loop {
-        let filter = RunFilter { job: Some(job.name.clone()), ..RunFilter::default() };
+        let filter = RunFilter { job: Some(job.name.name().clone()), ..RunFilter::default() };
         let records = node.runs(filter).await.unwrap();
         if let Some(record) = records.into_iter().rfind(|record| record.state != AttemptState::Running) {
             return record;

@@ -1,32 +1,22 @@
-//! The access policy: host names of this node, same-origin requests, JSON bodies of bounded size, the cluster's key.
+//! What is checked of every request by its head: host names of this node, same-origin requests, JSON bodies.
 //!
 //! Any web page can make a browser talk to loopback, so the checks are the same there as on a network.
 
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use evenkeel::audit::Proof;
 
 use super::access_policy::{AccessPolicy, host_of};
-use super::error::StandbyMarker;
-use super::wrong_keys::{WrongKeyPenalty, WrongKeys};
+use super::headers::{set, text};
+use super::wrong_keys::WrongKeyMarker;
 use super::{ApiError, App, audited};
-use crate::client::LEADER;
-use crate::key::ClusterKey;
-use crate::listen::{Caller, OpenConnection};
+use crate::listen::OpenConnection;
 
-/// The size limit of a body, and of a body of `jobs/apply`.
-const BODY_BYTES_MAX: usize = 1 << 20;
-const APPLY_BYTES_MAX: usize = 16 << 20;
-/// The time limit for a body to arrive.
-const BODY_PATIENCE: Duration = Duration::from_secs(30);
 /// The content security policy: no foreign resources, no inline scripts, no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
@@ -55,84 +45,6 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     response
 }
 
-fn set(headers: &mut HeaderMap, name: HeaderName, value: &'static str) {
-    headers.insert(name, HeaderValue::from_static(value));
-}
-
-/// Requires the cluster's key, if there is one, and then reads the body of the request.
-pub(crate) async fn key(State(app): State<App>, request: Request, next: Next) -> Response {
-    let shown =
-        text(request.headers(), &header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
-    if let Some(key) = &app.access.key {
-        let from = request.extensions().get::<Caller>().map(|caller| caller.0.ip());
-        if let Some(refusal) = unlocked(&app.access.wrong_keys, (key, shown), from).await {
-            return refusal;
-        }
-    }
-    match whole(&app.access, request).await {
-        Ok(request) => pointed(&app, next.run(request).await),
-        Err(refusal) => refusal.into_response(),
-    }
-}
-
-/// Marks the refusal of a request that showed a wrong key.
-#[derive(Clone, Copy, Debug)]
-struct WrongKeyMarker;
-
-/// Checks the key that a caller shows; returns the refusal if it is not let in.
-async fn unlocked(
-    wrong_keys: &WrongKeys,
-    (key, shown): (&ClusterKey, Option<&str>),
-    from: Option<IpAddr>,
-) -> Option<Response> {
-    const FIX: &str = "give it with --cluster-key-file or as Authorization: Bearer KEY";
-    let Some(shown) = shown else { return Some(unauthorized(format!("the key is missing: {FIX}"))) };
-    let now = evenkeel::clock::now().mono;
-    if let Some(left) = from.and_then(|from| wrong_keys.locked_for(from, now)) {
-        let seconds = left.0.unsigned_abs().div_ceil(1_000);
-        let text = format!("too many wrong keys came from your address: try again in {seconds} s");
-        let mut response = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "locked_out", text).into_response();
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        return Some(response);
-    }
-    if key.is(shown.as_bytes()) {
-        from.inspect(|from| wrong_keys.forget(*from));
-        return None;
-    }
-    match from.map(|from| (from, wrong_keys.count(from, now))) {
-        Some((from, WrongKeyPenalty::Lock(lock, in_a_row))) => {
-            tracing::warn!("callers from {from} are locked out for {lock}: {in_a_row} wrong keys in a row");
-        }
-        Some((_, WrongKeyPenalty::Wait(wait))) => {
-            tokio::time::sleep(Duration::from_millis(wait.0.unsigned_abs())).await;
-        }
-        Some((_, WrongKeyPenalty::None)) | None => {}
-    }
-    let mut response = unauthorized(format!("the key is not the cluster's: {FIX}"));
-    response.extensions_mut().insert(WrongKeyMarker);
-    Some(response)
-}
-
-fn unauthorized(text: String) -> Response {
-    let mut response = ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", text).into_response();
-    set(response.headers_mut(), header::WWW_AUTHENTICATE, "Bearer");
-    response
-}
-
-/// Adds the address of the serving leader to a refusal of a standby node.
-fn pointed(app: &App, mut response: Response) -> Response {
-    if response.extensions().get::<StandbyMarker>().is_some() {
-        let address =
-            app.handle.with_node(|node| node.leader_elsewhere().map(|(_, address)| address.to_owned()));
-        let value = address.and_then(|address| {
-            let scheme = app.tls_mode.scheme(&address);
-            HeaderValue::try_from(format!("{scheme}://{address}")).ok()
-        });
-        response.headers_mut().extend(value.map(|value| (HeaderName::from_static(LEADER), value)));
-    }
-    response
-}
-
 /// Checks a request by its head alone: no byte of its body is read before the sender is known.
 fn checked(door: &AccessPolicy, request: &Request) -> Result<(), ApiError> {
     let headers = request.headers();
@@ -150,7 +62,8 @@ fn checked(door: &AccessPolicy, request: &Request) -> Result<(), ApiError> {
     }
     let host = named(door, request)?;
     foreign(request, host)?;
-    if [Method::POST, Method::PUT].contains(request.method()) && !is_json(headers) {
+    let form = is_form(headers, request.uri().path());
+    if [Method::POST, Method::PUT].contains(request.method()) && !is_json(headers) && !form {
         return Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "not_json",
@@ -222,49 +135,26 @@ fn is_page(path: &str) -> bool {
     !path.starts_with("/api/") && !path.starts_with("/peer/")
 }
 
-/// Reads the whole body, bounded in size and time, so that no handler has to.
-async fn whole(door: &AccessPolicy, request: Request) -> Result<Request, ApiError> {
-    let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let max = if path == Some("/api/v1/jobs/apply") { APPLY_BYTES_MAX } else { BODY_BYTES_MAX };
-    let (parts, body) = request.into_parts();
-    let bytes = door.bodies.take(body, max, BODY_PATIENCE).await?;
-    Ok(Request::from_parts(parts, Body::from(bytes)))
-}
-
 fn is_json(headers: &HeaderMap) -> bool {
     let kind = text(headers, &header::CONTENT_TYPE).and_then(|kind| kind.split(';').next());
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
+/// Whether a request is a form that the login page sends.
+fn is_form(headers: &HeaderMap, path: &str) -> bool {
+    let kind = text(headers, &header::CONTENT_TYPE).and_then(|kind| kind.split(';').next());
+    ["/login", "/logout"].contains(&path) && kind == Some("application/x-www-form-urlencoded")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn an_address_that_tried_many_keys_is_locked_out_whatever_it_shows_next() {
-        let (keys, key) = (WrongKeys::default(), ClusterKey::new("correct-horse-battery".to_owned()));
-        let [guesser, other] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().ok());
-        let status = async |shown, from| {
-            let refusal = unlocked(&keys, (&key, Some(shown)), from).await?;
-            Some((refusal.status().as_u16(), refusal.headers().contains_key(header::RETRY_AFTER)))
-        };
-        for _ in 0..6 {
-            assert_eq!(status("wrong", guesser).await, Some((401, false)));
-        }
-        assert_eq!(status("wrong", guesser).await, Some((429, true)));
-        assert_eq!(status("correct-horse-battery", guesser).await, Some((429, true)));
-        assert_eq!(status("correct-horse-battery", other).await, None);
-        let without = unlocked(&keys, (&key, None), guesser).await.map(|refusal| refusal.status());
-        assert_eq!(without, Some(StatusCode::UNAUTHORIZED), "it learns what is missing");
-    }
+    use crate::key::ClusterKey;
 
     #[test]
     fn a_door_knows_its_own_names_only() {
-        let door = AccessPolicy::new(["Node-1.example".to_owned(), "10.0.0.7".to_owned()], None);
+        let key = Arc::new(ClusterKey::new("correct-horse-battery".to_owned()));
+        let door = AccessPolicy::new(["Node-1.example".to_owned(), "10.0.0.7".to_owned()], 7700, key);
         for known in
             ["127.0.0.1", "localhost:7700", "[::1]:7700", "127.0.0.9:1", "node-1.example:7700", "10.0.0.7"]
         {

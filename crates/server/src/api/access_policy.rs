@@ -5,29 +5,41 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::body_budget::BodyBudget;
+use super::login_codes::LoginCodes;
 use super::wrong_keys::WrongKeys;
 use crate::key::ClusterKey;
 
 /// What requests are checked against.
 pub(crate) struct AccessPolicy {
     pub(super) hosts: BTreeSet<String>,
-    pub(super) key: Option<Arc<ClusterKey>>,
+    key: Arc<ClusterKey>,
+    /// The port of this node.
+    pub(super) port: u16,
     pub(super) wrong_keys: WrongKeys,
+    /// The codes of login links.
+    pub(crate) login_codes: LoginCodes,
     /// The memory budget for the bodies of all requests.
     pub(crate) bodies: BodyBudget,
 }
 
 impl AccessPolicy {
-    /// An access policy that accepts the host names of loopback and these.
-    pub(crate) fn new(names: impl IntoIterator<Item = String>, key: Option<Arc<ClusterKey>>) -> Self {
+    /// An access policy for a node on this port that accepts the host names of loopback and these.
+    pub(crate) fn new(names: impl IntoIterator<Item = String>, port: u16, key: Arc<ClusterKey>) -> Self {
         let mut hosts: BTreeSet<String> = names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
         hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(ToOwned::to_owned));
-        Self { hosts, key, wrong_keys: WrongKeys::default(), bodies: BodyBudget::new() }
+        Self {
+            hosts,
+            key,
+            port,
+            wrong_keys: WrongKeys::default(),
+            login_codes: LoginCodes::default(),
+            bodies: BodyBudget::new(),
+        }
     }
 
-    /// The cluster's key, if there is one.
-    pub(crate) fn key(&self) -> Option<&ClusterKey> {
-        self.key.as_deref()
+    /// The cluster's key.
+    pub(crate) fn key(&self) -> &ClusterKey {
+        &self.key
     }
 
     /// Whether a `Host` header names this node, whatever the port.

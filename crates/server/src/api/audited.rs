@@ -118,7 +118,7 @@ pub(super) fn asker(proof: Proof, request: &Request) -> Requester {
 }
 
 /// The claim of the caller about itself: the user of the command line, or the browser.
-fn client_identity(headers: &HeaderMap) -> String {
+pub(super) fn client_identity(headers: &HeaderMap) -> String {
     let said = headers.get(CLIENT).or_else(|| headers.get(header::USER_AGENT));
     said.map(|said| String::from_utf8_lossy(said.as_bytes()).into_owned()).unwrap_or_default()
 }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use evenkeel_core::calendar::Calendar;
+use evenkeel_core::calendar::CalendarFile;
 use evenkeel_core::ids::CalendarName;
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::record::CalendarSpec;
@@ -57,7 +57,10 @@ pub(super) async fn put(
     body: Bytes,
 ) -> CalendarResult {
     let Path(name) = name?;
-    let calendar: Calendar = read_body(&body, ReadTarget::Calendar)?;
+    let file: CalendarFile = read_body(&body, ReadTarget::Calendar)?;
+    // The address says it all for a name that is written alone.
+    let namespace = name.namespace().parse().ok();
+    let calendar = file.calendar(namespace.as_ref()).map_err(|e| ApiError::invalid(e.to_string()))?;
     if calendar.name != name {
         let text = format!("the body is of calendar {}, the address of {name}: send it there", calendar.name);
         return Err(ApiError::invalid(text));

@@ -15,7 +15,7 @@ use evenkeel_core::ids::{JobName, NodeName, RunId};
 use evenkeel_core::input::{CommandKind, ObjectKind};
 
 use super::audited::{AuditedRequest, asker, is_question, response_text};
-use super::{ApiError, App, calendars, jobs, join, nodes, runs, settings, shards};
+use super::{ApiError, App, calendars, jobs, join, login, nodes, runs, settings, shards};
 
 /// A change that the API offers.
 #[derive(Debug)]
@@ -67,6 +67,7 @@ pub(crate) const CHANGES: &[ApiChange] = &[
     post("/api/v1/runs/{run}/kill", One(CommandKind::KILL), |m| on(m, runs::kill)),
     post("/api/v1/runs/{run}/restart", One(CommandKind::RESTART), |m| on(m, runs::restart)),
     post("/api/v1/nodes/{name}/{verb}", InPath(ObjectKind::Node), |m| on(m, nodes::switch)),
+    post("/api/v1/login-links", One(CommandKind::LOGIN_LINK), |m| on(m, login::link)),
     post("/api/v1/cluster/settings", One(CommandKind::CONFIGURE), |m| on(m, settings::set)),
     post("/api/v1/cluster/finalize-upgrade", One(CommandKind::FINALIZE_UPGRADE), |m| {
         on(m, settings::finalize)
@@ -98,8 +99,7 @@ pub(super) async fn noted(
     let known = CHANGES.iter().find(|change| change.method == method && change.path == path);
     // A change that would not be recorded is refused, even if a handler for it exists.
     let Some(known) = known else { return super::error::wrong_method().await.into_response() };
-    let proof = if app.access.key().is_some() { Proof::Key } else { Proof::Local };
-    let asked = AuditedRequest::new(asker(proof, &request));
+    let asked = AuditedRequest::new(asker(Proof::Key, &request));
     let action = known.audit_action(params.as_ref().ok());
     request.extensions_mut().insert(asked.clone());
     // In a task of its own: a caller that disconnects does not abort a change half way.
@@ -115,8 +115,8 @@ pub(super) async fn noted(
 async fn finish(app: &App, asked: AuditedRequest, action: AuditAction, (well, why): (bool, String)) {
     let begins = well && action.verb == CommandKind::UPGRADE.verb;
     let why = if begins { UPGRADE_BEGINS.to_owned() } else { why };
-    let changed =
-        begins || [CommandKind::FORGET.verb, CommandKind::JOIN_TOKEN.verb].contains(&action.verb.as_str());
+    let effects = [CommandKind::FORGET.verb, CommandKind::JOIN_TOKEN.verb, CommandKind::LOGIN_LINK.verb];
+    let changed = begins || effects.contains(&action.verb.as_str());
     let done = if changed { AuditOutcome::Applied } else { AuditOutcome::Unchanged };
     let Some(outcome) = asked.outcome(if well { done } else { AuditOutcome::Refused }) else { return };
     app.handle.log_decision(asked.asker, action, outcome, why).await;

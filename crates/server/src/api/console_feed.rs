@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use evenkeel::audit::{AuditFilter, AuditRecord};
 use evenkeel::{EventFilter, EventRecord, RunFilter, clock};
@@ -18,6 +18,7 @@ use tokio_stream::{Stream, StreamExt};
 
 use super::fanout::latest::{self, LatestAttempts};
 use super::running::{self, RunningAttempts};
+use super::session::Session;
 use super::{App, calendars, fanout};
 use crate::api_types::{AuditRow, CalendarRow, EventRow, JobRow, NodeRow, RunRow};
 use crate::queries;
@@ -186,13 +187,37 @@ impl ConsoleFeed {
     }
 }
 
-pub(super) async fn stream(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+pub(super) async fn stream(
+    State(app): State<App>,
+    session: Option<Extension<Session>>,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let changes = WatchStream::from_changes(app.live.snapshot.subscribe());
     // The first snapshot is taken at once; later ones wait for a change.
     let first =
         tokio_stream::once(ConsoleSnapshot::take(&app, &RemoteHistories::collect(&app).await).await.text());
     let pictures = first.chain(changes).map(|text| Some(Event::default().event("picture").data(&*text)));
     let end = WatchStream::new(app.ending.clone()).filter(|ending| *ending).map(|_| None);
+    // A stream is one use of a session: it may last as long as one may be idle.
+    let over = session.map(|Extension(session)| session.longest_use(clock::now().wall));
+    let over = async move {
+        match over {
+            Some(left) => tokio::time::sleep(left).await,
+            None => std::future::pending().await,
+        }
+    };
+    let end = end.merge(once_after(over));
     let both = pictures.merge(end).take_while(Option::is_some).filter_map(|event| event.map(Ok));
     Sse::new(both).keep_alive(KeepAlive::new().interval(Duration::from_secs(15)))
+}
+
+/// A stream that ends another one after this.
+fn once_after<T>(over: impl Future<Output = ()> + Send + 'static) -> impl Stream<Item = Option<T>> {
+    let (send, receive) = tokio::sync::watch::channel(false);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = over => { let _ = send.send(true); }
+            () = send.closed() => {}
+        }
+    });
+    WatchStream::new(receive).filter(|over| *over).map(|_| None)
 }

@@ -12,6 +12,7 @@ use super::ApiError;
 /// The keys of each address that has any. All other addresses take none.
 const KEYS: &[(Method, &str, &[&str])] = &[
     (Method::GET, "/", &["job", "find"]),
+    (Method::GET, "/login", &["code"]),
     (Method::GET, "/api/v1/jobs", &["limit", "after", "find"]),
     (Method::GET, "/api/v1/jobs/{name}/next", &["n", "tz", "from"]),
     (Method::GET, "/api/v1/jobs/{name}/logs", &["grep", "runs"]),

@@ -21,6 +21,10 @@ const FORGOTTEN_AFTER: Millis = Millis::secs(900);
 /// The number of addresses that are remembered; the one that was seen longest ago gives way.
 const ADDRESSES_MAX: usize = 4096;
 
+/// Marks the refusal of a request that showed a wrong key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WrongKeyMarker;
+
 /// The addresses from which wrong keys came.
 #[derive(Debug, Default)]
 pub(crate) struct WrongKeys(Mutex<BTreeMap<IpAddr, WrongKeyCount>>);

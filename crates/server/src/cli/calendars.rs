@@ -58,7 +58,7 @@ impl CalendarArgs {
 pub(crate) fn run(verb: CalendarCommand) -> Result<(), CliError> {
     match verb {
         CalendarCommand::Apply { file, reach } => {
-            let calendars = files::calendars(&file)?;
+            let calendars = files::calendars(&file, None)?;
             let answers = apply(&calendars, &reach.client()?)?;
             match reach.output {
                 OutputFormat::Json => output::json(&answers),

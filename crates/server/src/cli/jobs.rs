@@ -145,9 +145,9 @@ pub(crate) struct JobNodeArgs {
 /// The request failed.
 pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
     match verb {
-        JobCommand::Apply { file, plan: true, reach } => plan::file(&files::read(&file)?, &reach),
+        JobCommand::Apply { file, plan: true, reach } => plan::file(&files::read(&file, None)?, &reach),
         JobCommand::Apply { file, plan: false, reach } => {
-            let declared = files::read_encoded(&file)?;
+            let declared = files::read_encoded(&file, None)?;
             // Jobs may use them, so they come first.
             let calendars = super::calendars::apply(&declared.calendars, &reach.client()?)?;
             if reach.output == OutputFormat::Table {

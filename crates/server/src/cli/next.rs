@@ -123,7 +123,8 @@ fn fetch_fires(next: &NextFiresArgs, name: &str) -> Result<Vec<ListedFire>, CliE
 
 /// The calendars of a file to try with the schedule.
 fn calendars(next: &NextFiresArgs) -> Result<CalendarFilter, CliError> {
-    let declared = next.calendars.as_deref().map(files::calendars).transpose()?.unwrap_or_default();
+    let declared =
+        next.calendars.as_deref().map(|path| files::calendars(path, None)).transpose()?.unwrap_or_default();
     let named = |name: &CalendarName| {
         let found = declared.iter().find(|calendar| calendar.name == *name);
         let found = found.ok_or_else(|| {

@@ -10,15 +10,21 @@ use evenkeel::Handle;
 use evenkeel_core::ids::counted;
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::job::{CatchUp, JobFile, Work};
+use evenkeel_core::time::Millis;
 use tracing::Level;
 use tracing_subscriber::filter::{Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::api::link_path;
 use crate::exit::{CliError, ExitKind};
 use crate::log_dedup::RepeatFilter;
+use crate::serve::StartedNode;
 use crate::settings::SettingsArgs;
 use crate::{output, queries, serve};
+
+/// How long the link that `dev` prints lasts, until it is used.
+const DEV_LINK_LASTS: Millis = Millis::secs(24 * 3_600);
 
 /// `evenkeel serve`.
 #[derive(Debug, Args)]
@@ -53,9 +59,12 @@ pub(crate) fn serve(args: ServeArgs) -> Result<(), CliError> {
     let below = args.config.as_deref().map(SettingsArgs::read).transpose()?.unwrap_or_default();
     let meant = args.written.merged_over(below).resolve()?;
     let tls = meant.tls;
-    serve::run_node(meant, repeats, async move |handle: Handle, address: SocketAddr| {
-        let scheme = tls.scheme(&address.to_string());
-        print_banner(&format!("evenkeel {} answers at {scheme}://{address}/", handle.name()));
+    serve::run_node(meant, repeats, async move |node: StartedNode| {
+        let (name, address) = (node.handle.name(), node.address);
+        print_banner(&format!(
+            "evenkeel {name} answers at {}://{address}/",
+            tls.scheme(&address.to_string())
+        ));
         Ok(())
     })
 }
@@ -86,9 +95,10 @@ pub(crate) fn dev(args: &DevArgs) -> Result<(), CliError> {
         ..SettingsArgs::default()
     };
     let data = args.data.clone();
-    serve::run_node(written.resolve()?, repeats, async move |handle: Handle, address| {
-        let what = demo(&handle).await?;
-        print_banner(&banner(&what, address, &data));
+    serve::run_node(written.resolve()?, repeats, async move |node: StartedNode| {
+        let what = demo(&node.handle).await?;
+        let code = node.access.login_codes.give(evenkeel::clock::now().mono, DEV_LINK_LASTS)?;
+        print_banner(&banner(&what, node.address, &link_path(&code), &data));
         Ok(())
     })
 }
@@ -130,7 +140,7 @@ async fn demo(handle: &Handle) -> Result<String, CliError> {
     }
 }
 
-fn banner(what: &str, address: SocketAddr, data: &Path) -> String {
+fn banner(what: &str, address: SocketAddr, link: &str, data: &Path) -> String {
     let server = if address.port() == crate::settings::PORT {
         String::new()
     } else {
@@ -140,7 +150,7 @@ fn banner(what: &str, address: SocketAddr, data: &Path) -> String {
     let program = std::env::args().next().unwrap_or_else(|| "evenkeel".to_owned());
     format!(
         "\n  Evenkeel is up, {what}.\n\n    \
-         console   http://{address}/\n    \
+         console   http://{address}{link}\n    \
          data      {}\n\n  \
          In another terminal:\n\n    \
          {program} job list{server}\n    \

@@ -12,8 +12,8 @@ fn answering(answers: Vec<&'static str>) -> (ApiClient, std::thread::JoinHandle<
     let client = ApiClient {
         agent: agent((CONNECT, Some(ANSWER)), &TlsConfig::default()),
         bases: vec![base.clone()],
-        chosen: OnceCell::from(base),
-        key: None,
+        chosen: OnceCell::from(ChosenNode { base, has_own_key: false }),
+        key: KnownKey::None,
         trust: TlsConfig::default(),
         allow_plain_http: false,
     };
@@ -48,9 +48,10 @@ fn living(status: &'static str) -> (String, std::thread::JoinHandle<()>) {
 }
 
 fn with_key(base: String) -> ApiClient {
-    let trust = TlsConfig::default();
-    let (agent, chosen) = (agent((CONNECT, Some(ANSWER)), &trust), OnceCell::from(base.clone()));
-    ApiClient { agent, bases: vec![base], chosen, key: Some(KEY.to_owned()), trust, allow_plain_http: false }
+    let chosen = OnceCell::from(ChosenNode { base: base.clone(), has_own_key: false });
+    let (trust, key) = (TlsConfig::default(), KnownKey::Given(KEY.to_owned()));
+    let agent = agent((CONNECT, Some(ANSWER)), &trust);
+    ApiClient { agent, bases: vec![base], chosen, key, trust, allow_plain_http: false }
 }
 
 fn of(server: Vec<String>) -> ApiClient {

@@ -12,7 +12,6 @@
 /** @typedef {{id: string, at: string, node: string, who: string, from: string, claims: string, verb: string, object: string, outcome: string, before: number | null, after: number | null, what: string}} Change */
 /** @typedef {{node: string, closed: boolean, jobs: Job[], enabled: number, more: boolean, calendars: Calendar[], nodes: Member[], running: number, runs: Run[], sharded: string[], events: Happening[], audit: Change[], missing: string[]}} Picture */
 
-const KEY = "evenkeel-cluster-key";
 /** The node says every 15 s that it lives, if nothing else: who hears nothing for so long is cut off. */
 const SILENCE_MS = 40_000;
 /** An answer to anything else is waited for so long. */
@@ -84,15 +83,9 @@ const took = (run) => {
   return ms < 10_000 ? `${Math.max(ms, 0)} ms` : span(ms);
 };
 
-/** @returns {Record<string, string>} */
-const shown = () => {
-  const key = sessionStorage.getItem(KEY);
-  return key ? { Authorization: `Bearer ${key}` } : {};
-};
-
 /** @param {string} path @param {string} done what to say when it was done */
 const order = async (path, done) => {
-  const headers = { "Content-Type": "application/json", ...shown() };
+  const headers = { "Content-Type": "application/json" };
   const signal = AbortSignal.timeout(PATIENCE_MS);
   try {
     const answer = await fetch(`/api/v1${path}`, { method: "POST", headers, body: "{}", signal });
@@ -117,11 +110,11 @@ const notice = (text, kind = "bad") => {
   if (kind === "good") fading = setTimeout(() => say("notice", ""), READ_MS);
 };
 
-/** Fetched and not linked to, since a link cannot show the key. @param {Run} run */
+/** Fetched and not linked to, so that a refusal is shown on this page. @param {Run} run */
 const save = async (run) => {
   try {
     const path = `/api/v1/runs/${encodeURIComponent(run.run)}/logs?attempt=${run.attempt}&download=true`;
-    const answer = await fetch(path, { headers: shown() });
+    const answer = await fetch(path);
     if (!answer.ok) return notice((await answer.json()).detail);
     const output = await answer.blob();
     if (output.size === 0) return notice(`Attempt ${run.attempt} of run ${run.run} has written nothing.`, "good");
@@ -318,7 +311,7 @@ const find = async () => {
     const patience = setTimeout(() => asking?.abort(), PATIENCE_MS);
     try {
       const path = `/api/v1/jobs?limit=${FOUND}&find=${encodeURIComponent(text)}`;
-      const answer = await fetch(path, { headers: shown(), signal: asking.signal });
+      const answer = await fetch(path, { signal: asking.signal });
       /** @type {{jobs: Job[], after: string | null} | undefined} */
       const found = answer.ok ? await answer.json() : undefined;
       if (found && text === finding) showJobs(found.jobs, found.after !== null);
@@ -350,7 +343,7 @@ const look = async () => {
   const name = chosen();
   if (name === "") return;
   const path = `/api/v1/jobs/${encodeURIComponent(name)}/shards?fold=true`;
-  const answer = await fetch(path, { headers: shown(), signal: AbortSignal.timeout(PATIENCE_MS) });
+  const answer = await fetch(path, { signal: AbortSignal.timeout(PATIENCE_MS) });
   if (name !== chosen()) return;
   if (answer.status === 400 || answer.status === 404) {
     notice(`There is no sharded job ${name}.`);
@@ -492,32 +485,13 @@ const pulse = (state, text) => {
   say("pulse", text);
 };
 
-/** Asks for the key and waits until one is given. */
-const unlock = () =>
-  new Promise((resolve) => {
-    const form = document.getElementById("unlock");
-    if (!form) return resolve(undefined);
-    form.hidden = false;
-    form.addEventListener(
-      "submit",
-      (event) => {
-        event.preventDefault();
-        const input = /** @type {HTMLInputElement} */ (at("key"));
-        sessionStorage.setItem(KEY, input.value.trim());
-        input.value = "";
-        resolve(undefined);
-      },
-      { once: true },
-    );
-  });
-
 /** When the node was heard last. */
 let last = new Date();
 
 /** @type {number | undefined} */
 let unheard;
 
-/** Reads the stream until it ends; whether there is a new key to try at once. */
+/** Reads the stream until it ends; without a session, the page becomes the login form. */
 const follow = async () => {
   const silence = new AbortController();
   const heard = () => {
@@ -525,28 +499,16 @@ const follow = async () => {
     unheard = setTimeout(() => silence.abort(), SILENCE_MS);
   };
   heard();
-  const answer = await fetch("/api/v1/live", { headers: shown(), signal: silence.signal });
-  if (answer.status === 401) {
-    // A node that was started with a key since has another page.
-    if (!document.getElementById("unlock")) return location.reload(), false;
-    clearTimeout(unheard);
-    if (sessionStorage.getItem(KEY)) notice("This is not the cluster's key.");
-    sessionStorage.removeItem(KEY);
-    pulse("still", "locked");
-    await unlock();
-    return true;
-  }
+  const answer = await fetch("/api/v1/live", { signal: silence.signal });
+  if (answer.status === 401) return location.reload();
   if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
-  const form = document.getElementById("unlock");
-  if (form && !form.hidden) notice("");
-  if (form) form.hidden = true;
   last = new Date();
   pulse("live", "live");
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {
     const { value, done } = await reader.read();
-    if (done) return false;
+    if (done) return;
     heard();
     last = new Date();
     text += value;

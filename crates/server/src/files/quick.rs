@@ -9,7 +9,7 @@ use std::fmt;
 use std::num::NonZero;
 use std::thread;
 
-use evenkeel_core::calendar::Calendar;
+use evenkeel_core::calendar::{Calendar, CalendarFile};
 use evenkeel_core::job::{Job, JobFile};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -28,8 +28,13 @@ const HEADS: [&str; 2] = ["[[job]]", "[[calendar]]"];
 pub(super) struct CheckedTables {
     #[serde(default, deserialize_with = "checked")]
     pub(super) job: EncodedJobs,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "calendars")]
     pub(super) calendar: Vec<Calendar>,
+}
+
+fn calendars<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Calendar>, D::Error> {
+    let files = Vec::<CalendarFile>::deserialize(input)?;
+    files.into_iter().map(|file| file.calendar(None).map_err(D::Error::custom)).collect()
 }
 
 /// Checks and encodes jobs one by one.

@@ -130,3 +130,42 @@ fn a_wrong_value_is_found_on_the_line_of_its_key() {
     lines.of("a");
     assert_eq!(lines.of_key("shards is 0"), 3);
 }
+
+#[test]
+fn a_file_names_a_namespace_or_is_read_in_one() {
+    let text = "[[calendar]]\nname = \"c\"\ndays = [\"12-25\"]\n\
+                [[job]]\nname = \"a\"\nfunction = \"f\"\n\
+                [[job]]\nname = \"a\"\nnamespace = \"team-b\"\nfunction = \"f\"\n\
+                [[job]]\nname = \"default/a\"\nfunction = \"f\"\n\
+                [[job]]\nname = \"team-c/a\"\nfunction = \"f\"\nschedule = \"@daily\"\nexclude_calendars = [\"c\"]\n";
+    let names = |namespace: Option<&str>| {
+        let namespace = namespace.map(|name| name.parse().expect("a namespace"));
+        let file = FileText { shown: "f".to_owned(), language: TextFormat::Toml, text: text.to_owned() };
+        let all = both(&[file], namespace.as_ref()).map_err(|e| e.to_string())?;
+        let calendars = all.calendars.iter().map(|calendar| calendar.name.to_string());
+        Ok::<_, String>(calendars.chain(all.jobs.iter().map(|job| job.name.to_string())).collect::<Vec<_>>())
+    };
+    assert_eq!(
+        names(Some("team-a")).expect("it is right"),
+        ["team-a/c", "team-a/a", "team-b/a", "a", "team-c/a"]
+    );
+    for twice in [None, Some("default")] {
+        assert_eq!(names(twice), Err("f:12: job a is already declared at f:5".to_owned()), "{twice:?}");
+    }
+    let quick = quick::read([(TextFormat::Toml, text)].into_iter());
+    assert!(quick.is_none(), "what is wrong is read again as a whole");
+}
+
+#[test]
+fn a_file_that_contradicts_itself_is_refused_at_its_line() {
+    let said = |text: &str| parse(TextFormat::Toml, text).map(drop).map_err(|e| e.to_string());
+    let error =
+        said("[[job]]\nname = \"a/j\"\nnamespace = \"b\"\nfunction = \"f\"\n").expect_err("two namespaces");
+    assert!(
+        error.contains("namespace is b, and the name a/j is in the namespace a: leave one of them out"),
+        "{error}"
+    );
+    let error =
+        said("[[job]]\nname = \"j\"\nnamespace = \"b/c\"\nfunction = \"f\"\n").expect_err("no namespace");
+    assert!(error.contains("3:13"), "{error}");
+}

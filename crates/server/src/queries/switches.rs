@@ -13,9 +13,9 @@ use crate::api_types::{SwitchRow, moment};
 /// The switches that these declarations end, by job: each declaration changes `enabled`.
 pub(crate) fn ended(handle: &Handle, declared: &[Declaration]) -> BTreeMap<JobName, SwitchRow> {
     let ends = |view: &View, job: &JobFile| {
-        let spec = view.find(&job.name).filter(JobView::is_switched)?.spec()?;
+        let spec = view.find(job.name.name()).filter(JobView::is_switched)?.spec()?;
         let is_ended = job.enabled != spec.is_declared_enabled();
-        Some((job.name.clone(), enabled(&spec).filter(|_| is_ended)?))
+        Some((job.name.name().clone(), enabled(&spec).filter(|_| is_ended)?))
     };
     let files = declared.iter().filter_map(|declaration| match declaration {
         Declaration::File(file) => Some(&**file),

@@ -55,7 +55,11 @@ impl ReadTarget {
 
 /// The values that each key takes, by its address: below `job`, `calendar` or `settings`.
 const KEYS: &[(&str, &str)] = &[
-    ("job.name", "1 to 128 of A-Z a-z 0-9 . _ -, as name = \"backup\""),
+    (
+        "job.name",
+        "1 to 128 of A-Z a-z 0-9 . _ -, as name = \"backup\", or with its namespace, as \"team-a/backup\"",
+    ),
+    ("job.namespace", "the name of a namespace, as \"team-a\""),
     ("job.schedule", "a schedule, as \"0 5 * * *\" or \"@every 90s\", or a list of schedules"),
     ("job.timezone", "the name of a time zone, as \"Europe/Berlin\""),
     ("job.dst", "\"skip\", \"shift\", \"once\" or \"twice\""),
@@ -136,7 +140,11 @@ const KEYS: &[(&str, &str)] = &[
     ("job.notify.absent_after", "a span with its unit, as \"3h\""),
     ("job.enabled", "true or false"),
     ("job.description", "a text"),
-    ("calendar.name", "1 to 128 of A-Z a-z 0-9 . _ -, as name = \"de-holidays\""),
+    (
+        "calendar.name",
+        "1 to 128 of A-Z a-z 0-9 . _ -, as name = \"de-holidays\", or with its namespace, as \"team-a/freeze\"",
+    ),
+    ("calendar.namespace", "the name of a namespace, as \"team-a\""),
     ("calendar.days", "a list of days, as [\"12-25\", \"2026-12-24..2027-01-01\"]"),
     ("calendar.weekdays", "a list of weekdays, as [\"sat\", \"mon-fri\"]"),
     ("calendar.windows", "a list of hours, as [\"mon-fri 09:00..17:00\"]"),
@@ -149,6 +157,9 @@ const KEYS: &[(&str, &str)] = &[
     ("settings.advertise", "an address with a port, as \"10.0.0.7:7700\""),
     ("settings.allowed_host", "a list of host names, as [\"jobs.example.org\"]"),
     ("settings.cluster_key_file", "the path of a file, as \"/etc/evenkeel/key\""),
+    ("settings.identity", "the path of a file, as \"/etc/evenkeel/identity.json\""),
+    ("settings.join", "a token, or the path of a file with one, as \"/etc/evenkeel/join\""),
+    ("settings.tls", "\"auto\", \"on\" or \"off\""),
     ("settings.ttl", "a span with its unit, as \"15s\""),
     ("settings.tolerance", "a number, 1 or more"),
     ("settings.quota", "\"now\" or \"larger\""),

@@ -41,7 +41,7 @@ fn the_commonest_mistakes_are_told_with_their_line_their_key_and_the_fix() {
             "max_retries = 3",
             "unknown key \"max_retries\" in job: it is a key of retry, which takes a table, as { max_retries = 3",
         ),
-        ("colour = 3", "unknown key \"colour\" in job: the keys are name, schedule, timezone, "),
+        ("colour = 3", "unknown key \"colour\" in job: the keys are name, namespace, schedule, timezone, "),
         ("retry = 3", "4:9: retry takes a table, as { max_retries = 3, delay = \"10s\" }, not the number 3"),
         (
             "retry = { max_retrys = 3 }",

@@ -111,12 +111,17 @@ fn requests(change: &str, ended: &str, running: &str) -> ExpectedResponses {
             ("nodes/nobody/drain", "", "refused"),
             ("nodes/a/fly", "", "refused"),
         ]),
+        "POST /api/v1/login-links" => all(&[("login-links", "", "applied")]),
         "POST /api/v1/cluster/settings" => all(&[
             ("cluster/settings", r#"{"beat":"30s"}"#, "applied"),
             ("cluster/settings", r#"{"beat":"30s"}"#, "unchanged"),
             ("cluster/settings", r#"{"beat":"0s"}"#, "refused"),
         ]),
         "POST /api/v1/cluster/finalize-upgrade" => all(&[("cluster/finalize-upgrade", "", "unchanged")]),
+        "POST /api/v1/cluster/join-tokens" => all(&[
+            ("cluster/join-tokens", r#"{"for":"b","ttl":"5m"}"#, "applied"),
+            ("cluster/join-tokens", r#"{"ttl":"8d"}"#, "refused"),
+        ]),
         other => panic!("{other} changes something, and nothing is asked there: say here what"),
     }
 }
@@ -159,7 +164,7 @@ fn every_change_that_can_be_asked_for_leaves_one_entry_and_so_does_each_refusal(
                 (known, outcome),
                 "{method} {path}: {last}"
             );
-            assert_eq!((entry_field(last, "who"), entry_field(last, "node")), ("local", "a"), "{last}");
+            assert_eq!((entry_field(last, "who"), entry_field(last, "node")), ("key", "a"), "{last}");
             assert_eq!(entry_field(last, "from"), "127.0.0.1", "{last}");
             assert!(well || !entry_field(last, "what").is_empty(), "a refusal says why: {last}");
         }
@@ -338,7 +343,7 @@ fn a_run_that_another_node_ends_is_told_of_once_by_that_node() {
         assert_eq!(entry_field(&kills[0], "node"), ["a", "b"][there], "{kills:?}");
         let from = entry_field(&kills[0], "from").strip_prefix("via ").expect("by way of another");
         assert!(from.starts_with(["a@", "b@"][here]), "{kills:?}");
-        assert!(from.ends_with(", claims local from 127.0.0.1"), "{kills:?}");
+        assert!(from.ends_with(", claims key from 127.0.0.1"), "{kills:?}");
         assert!(
             entry_field(&kills[0], "who") == "node" && entry_field(&kills[0], "claims").contains('@'),
             "{kills:?}"

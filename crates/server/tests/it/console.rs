@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-use crate::process::{PATIENCE, ServerProcess, until};
+use crate::process::{PATIENCE, ServerProcess, own_key_line, until};
 
 /// The pictures of the stream, one after the other.
 struct SnapshotStream(BufReader<TcpStream>);
@@ -14,7 +14,9 @@ impl SnapshotStream {
     fn of(node: &ServerProcess) -> Self {
         let mut stream = TcpStream::connect(node.address).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        write!(stream, "GET /api/v1/live HTTP/1.1\r\nHost: {}\r\n\r\n", node.address).expect("it reads");
+        let key = own_key_line();
+        write!(stream, "GET /api/v1/live HTTP/1.1\r\nHost: {}\r\n{key}\r\n\r\n", node.address)
+            .expect("it reads");
         Self(BufReader::new(stream))
     }
 

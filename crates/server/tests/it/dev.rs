@@ -27,7 +27,11 @@ fn first_run() -> i64 {
     });
     let took = millis() - begun;
     assert!(shown.contains("demo-hello") && shown.contains("demo-date"), "both demo jobs are shown");
-    assert!(node.banner.contains(&format!("console   http://{}/", node.address)), "{}", node.banner);
+    assert!(
+        node.banner.contains(&format!("console   http://{}/login?code=", node.address)),
+        "{}",
+        node.banner
+    );
     assert!(folder.path().join("evenkeel-data").is_dir(), "the data folder is where the banner says");
     took
 }

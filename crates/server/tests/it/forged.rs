@@ -17,7 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::Value;
 
-use crate::process::{PATIENCE, text};
+use crate::process::{PATIENCE, STATE_HOME, text};
 
 /// The authority of a cluster, as its identity has it.
 pub(crate) struct ForgedAuthority {
@@ -34,7 +34,7 @@ pub(crate) struct ForgedLeaf {
 
 /// The identity that all nodes of the tests share.
 pub(crate) fn shared_identity() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("evenkeel/identity.json")
+    Path::new(STATE_HOME).join("evenkeel/identity.json")
 }
 
 /// The id of the cluster whose registry is in this folder.

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::process::{PATIENCE, ServerProcess, until, write_private};
+use crate::process::{PATIENCE, ServerProcess, own_key_line, until, write_private};
 
 const KEY: &str = "correct-horse-battery";
 
@@ -102,8 +102,10 @@ fn every_refusal_has_the_form_of_the_api_and_says_the_fix() {
     let node = ServerProcess::serve(folder.path(), "a", &[]);
     let own = node.address;
     let request = |line: &str, more: &str, body: &str| {
-        let length = body.len();
-        format!("{line}\r\nHost: {own}\r\nConnection: close\r\nContent-Length: {length}\r\n{more}\r\n{body}")
+        let (length, key) = (body.len(), own_key_line());
+        format!(
+            "{line}\r\nHost: {own}\r\n{key}\r\nConnection: close\r\nContent-Length: {length}\r\n{more}\r\n{body}"
+        )
     };
     let json = "Content-Type: application/json\r\n";
     let apply = "POST /api/v1/jobs/apply HTTP/1.1";
@@ -152,7 +154,7 @@ fn every_refusal_has_the_form_of_the_api_and_says_the_fix() {
 fn what_others_on_the_way_could_read_otherwise_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = ServerProcess::serve(folder.path(), "a", &[]);
-    let (own, end) = (node.address, "Connection: close\r\n\r\n");
+    let (own, end) = (node.address, format!("{}\r\nConnection: close\r\n\r\n", own_key_line()));
     let post = "POST /api/v1/jobs/claim HTTP/1.1\r\nContent-Type: application/json\r\n";
     for asked in [
         format!("GET /api/v1/jobs HTTP/1.1\r\nHost: {own}\r\nHost: {own}\r\n{end}"),
@@ -239,7 +241,8 @@ fn idle_connections_keep_nobody_out() {
 fn requests_that_go_on_for_ever_leave_room_for_health() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = ServerProcess::serve(folder.path(), "a", &[]);
-    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", node.address);
+    let key = own_key_line();
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{key}\r\n\r\n", node.address);
     let readers: Vec<TcpStream> = (0..256)
         .map(|_| {
             let mut stream = TcpStream::connect(node.address).expect("it listens");

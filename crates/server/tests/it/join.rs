@@ -38,7 +38,8 @@ fn a_host_joins_with_a_token_once() {
     assert!(said.contains("it was used"), "{said}");
 
     // They talk to each other.
-    let slow = "[[job]]\nname = \"slow\"\ncommand = [\"/bin/sleep\", \"3600\"]\nnodes = \"name=b\"\n";
+    let slow =
+        "[[job]]\nname = \"slow\"\ncommand = [\"/bin/sleep\", \"3600\"]\nnode_selector = [\"name=b\"]\n";
     assert!(first.fed(&["job", "apply", "-f", "-"], slow).status.success());
     let run = first.json(&["job", "run", "slow"])["run"].as_str().expect("a run").to_owned();
     until("it runs on b", || {

@@ -118,7 +118,7 @@ fn a_list_of_a_name_that_nobody_has_or_had_says_so() {
     // These are known, and there is nothing of them in that time.
     for args in [
         &["event", "list", "--node", "worker", "--since", "2200-01-01T00:00:00Z"][..],
-        &["audit", "--who", "local", "--since", "2200-01-01T00:00:00Z"],
+        &["audit", "--who", "key", "--since", "2200-01-01T00:00:00Z"],
         &["audit", "--job", "backup", "--since", "2200-01-01T00:00:00Z"],
     ] {
         let output = node.cli(args);

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::process::{EVENKEEL, ServerProcess};
+use crate::process::{EVENKEEL, STATE_HOME, ServerProcess};
 
 /// Everything below a folder, with its mode.
 fn modes(folder: &Path, found: &mut Vec<(PathBuf, u32)>) {
@@ -24,7 +24,7 @@ fn open_handed(command: &Command) -> Command {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", "umask 0; exec \"$@\"", "sh", EVENKEEL]).args(command.get_args()).env_clear();
     shell.env("PATH", "/usr/bin:/bin").env("TZ", "UTC").env("EVENKEEL_LOG", "error");
-    shell.env("EVENKEEL_COMMAND_USERS", "own").env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    shell.env("EVENKEEL_COMMAND_USERS", "own").env("XDG_STATE_HOME", STATE_HOME);
     shell
 }
 

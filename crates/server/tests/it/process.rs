@@ -15,6 +15,8 @@ use crate::still::wait_until_still;
 
 /// The program under test.
 pub(crate) const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
+/// Where the nodes and command lines of all tests keep their one key.
+pub(crate) const STATE_HOME: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/state");
 /// Whatever takes longer than this will not happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The lease of a node in a test that waits for the end of the lease; long enough for a machine that stalls for seconds.
@@ -29,6 +31,8 @@ pub(crate) struct ServerProcess {
     scheme: &'static str,
     /// What it printed until it answered.
     pub(crate) banner: String,
+    /// Whether it was given a key of its own.
+    keyed: bool,
 }
 
 /// The milliseconds of a clock that never steps.
@@ -64,8 +68,14 @@ pub(crate) fn evenkeel(args: &[&str]) -> Command {
     let mut command = Command::new(EVENKEEL);
     command.args(args).env_clear().env("PATH", "/usr/bin:/bin").env("TZ", "UTC");
     command.env("EVENKEEL_LOG", "error").env("EVENKEEL_COMMAND_USERS", "any").stdin(Stdio::null());
-    command.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    command.env("XDG_STATE_HOME", STATE_HOME);
     command
+}
+
+/// The line of a request's head that shows the key that all nodes have that are given none. One of them has made it.
+pub(crate) fn own_key_line() -> String {
+    let key = fs::read_to_string(Path::new(STATE_HOME).join("evenkeel/key")).expect("a node has made it");
+    format!("Authorization: Bearer {}", key.trim())
 }
 
 /// Runs it to its end.
@@ -119,6 +129,7 @@ impl ServerProcess {
 
     /// Starts it and waits until it says where it answers.
     pub(crate) fn start(command: &mut Command) -> Self {
+        let keyed = command.get_args().any(|arg| arg == "--cluster-key-file");
         let mut child = command.stdout(Stdio::piped()).spawn().expect("evenkeel starts");
         let lines = lines(child.stdout.take().expect("it is piped"));
         let mut banner = String::new();
@@ -133,7 +144,7 @@ impl ServerProcess {
             let scheme = if line.contains("https://") { "https" } else { "http" };
             let address = line.split("://").nth(1).and_then(|rest| rest.split('/').next()?.parse().ok());
             if let Some(address) = address {
-                return Self { child, address, scheme, banner };
+                return Self { child, address, scheme, banner, keyed };
             }
         }
     }
@@ -220,8 +231,17 @@ impl ServerProcess {
         output
     }
 
-    /// One request by hand, `Host` and all; the status and the rest.
+    /// One request, `Host` and all; the status and the rest. It shows the key that nodes share that are given none, unless it
+    /// says otherwise.
     pub(crate) fn raw(&self, request: &str, body: &[u8]) -> (u16, String) {
+        if self.keyed || request.contains("\nAuthorization:") || request.contains("\nCookie:") {
+            return self.bare(request, body);
+        }
+        self.bare(&format!("{}\n{}", request.trim(), own_key_line()), body)
+    }
+
+    /// One request that shows no key but what it says.
+    pub(crate) fn bare(&self, request: &str, body: &[u8]) -> (u16, String) {
         raw(self.address, request, body)
     }
 }

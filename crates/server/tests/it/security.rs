@@ -1,6 +1,9 @@
 //! Who is let in: any web page can reach loopback, so the checks hold there too.
 
-use crate::process::{ServerProcess, run, text, write_private};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+
+use crate::process::{STATE_HOME, ServerProcess, own_key_line, run, text, write_private};
 
 const APPLY: &[u8] = br#"{"jobs":[{"name":"planted","command":["/bin/true"]}]}"#;
 
@@ -103,8 +106,9 @@ fn where_there_is_a_key_every_caller_shows_it() {
     write_private(&key, "correct-horse-battery\nsecond line\n");
     let key = key.display().to_string();
     let node = node(folder.path(), &["--cluster-key-file", &key]);
-    let get =
-        |path: &str, more: &str| node.raw(&format!("GET {path} HTTP/1.1\nHost: {}{more}", node.address), b"");
+    let get = |path: &str, more: &str| {
+        node.bare(&format!("GET {path} HTTP/1.1\nHost: {}{more}", node.address), b"")
+    };
     assert_eq!(get("/api/v1/health", "").0, 200);
     for path in [
         "/api/v1/jobs",
@@ -121,14 +125,132 @@ fn where_there_is_a_key_every_caller_shows_it() {
     assert_eq!(get("/api/v1/jobs", "\nAuthorization: Bearer correct-horse-battery").0, 200);
     let (status, page) = get("/", "");
     assert!(
-        status == 200 && page.contains("id=\"unlock\"") && !page.contains("<td"),
-        "an empty page asks for the key"
+        status == 200 && page.contains("action=\"/login\"") && !page.contains("<td"),
+        "the page asks for the key"
     );
 
     let refused = node.cli(&["job", "list"]);
     assert_eq!(refused.status.code(), Some(8));
     assert!(text(&refused.stderr).contains("--cluster-key-file"), "{}", text(&refused.stderr));
     node.ok(&["job", "list", "--cluster-key-file", &key]);
+}
+
+/// The cookie that an answer sets, as the browser sends it back.
+fn cookie(answer: &str) -> String {
+    let line = answer
+        .lines()
+        .find_map(|line| line.strip_prefix("set-cookie: "))
+        .unwrap_or_else(|| panic!("{answer}"));
+    let (pair, attributes) = line.split_once(';').expect("attributes");
+    for attribute in ["Path=/", "HttpOnly", "SameSite=Strict"] {
+        assert!(attributes.contains(attribute), "{line}");
+    }
+    format!("Cookie: {pair}")
+}
+
+#[test]
+fn a_node_that_is_given_no_key_lets_its_user_in_and_no_other_user_of_the_host() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = node(folder.path(), &[]);
+    assert_eq!(node.json(&["job", "list"]), serde_json::json!([]), "its user's command line finds the key");
+    let key = std::path::Path::new(STATE_HOME).join("evenkeel/key");
+    let mode =
+        |path: &std::path::Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!((mode(&key), mode(key.parent().expect("a folder"))), (0o600, 0o700));
+    let get = |path: &str| node.bare(&format!("GET {path} HTTP/1.1\nHost: {}", node.address), b"");
+    for path in ["/api/v1/jobs", "/api/v1/live", "/api/v1/audit", "/api/v1/cluster/view"] {
+        assert_eq!(get(path).0, 401, "{path}");
+    }
+    assert!(!get("/").1.contains("<td"), "the page shows nothing");
+    let head =
+        format!("POST /api/v1/jobs/apply HTTP/1.1\nHost: {}\nContent-Type: application/json", node.address);
+    assert_eq!(node.bare(&head, APPLY).0, 401);
+    // Another user has another state folder, and no key in it.
+    let elsewhere = folder.path().join("state");
+    let other =
+        node.client(&["job", "list"]).env("XDG_STATE_HOME", &elsewhere).output().expect("evenkeel starts");
+    assert_eq!(other.status.code(), Some(8), "{}", text(&other.stderr));
+    assert!(text(&other.stderr).contains("--cluster-key-file"), "{}", text(&other.stderr));
+    let given = node.client(&["job", "list", "--cluster-key-file", &key.display().to_string()]);
+    assert!({ given }.env("XDG_STATE_HOME", &elsewhere).output().expect("evenkeel starts").status.success());
+}
+
+/// A program that answers on a node's port while the node is down gets no key.
+#[test]
+fn the_command_line_sends_its_own_key_only_to_a_node_that_proves_to_have_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = node(folder.path(), &[]);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let real = node.address;
+    // It asks the node for the proof and passes it on: the node proves itself for its own port only.
+    let relay = std::thread::spawn(move || {
+        let mut seen = String::new();
+        for stream in listener.incoming().take(2) {
+            let (mut stream, mut asked) = (stream.expect("a caller"), [0; 4096]);
+            let n = stream.read(&mut asked).expect("a request");
+            let request = String::from_utf8_lossy(&asked[..n]).into_owned();
+            let mut to_node = std::net::TcpStream::connect(real).expect("it listens");
+            let last = request.trim_end().to_owned() + "\r\nConnection: close\r\n\r\n";
+            to_node.write_all(last.as_bytes()).expect("it reads");
+            let mut answer = Vec::new();
+            to_node.read_to_end(&mut answer).expect("an answer");
+            seen.push_str(&request);
+            seen.push_str(&String::from_utf8_lossy(&answer));
+            stream.write_all(&answer).expect("it reads");
+        }
+        seen
+    });
+    let server = format!("http://127.0.0.1:{port}");
+    let refused = run(&["job", "list", "--server", &server]);
+    let said = text(&refused.stderr);
+    assert!(refused.status.code() == Some(8) && said.contains("is not the one of that node"), "{said}");
+    let seen = relay.join().expect("it ends").to_lowercase();
+    assert!(seen.contains("evenkeel-challenge: ") && seen.contains("evenkeel-proof: "), "{seen}");
+    assert!(!seen.lines().any(|line| line.starts_with("authorization:")), "{seen}");
+}
+
+#[test]
+fn a_browser_logs_in_once_by_a_link_or_by_the_key_and_out_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = node(folder.path(), &[]);
+    let own = node.address;
+    let get = |path: &str, more: &str| node.bare(&format!("GET {path} HTTP/1.1\nHost: {own}\n{more}"), b"");
+    let url = node.ok(&["console"]);
+    let path = url.trim().strip_prefix(&format!("http://{own}")).expect("a link to the node").to_owned();
+    let (status, answer) = get(&path, "");
+    let session = cookie(&answer);
+    assert_eq!((status, get("/api/v1/jobs", &session).0), (200, 200), "{answer}");
+    assert!(get("/", &session).1.contains("Log out"));
+    assert_eq!(get(&path, "").0, 401, "a link is good once");
+    assert_eq!(get("/login?code=00112233445566778899aabbccddeeff", "").0, 401);
+    assert_eq!(get("/api/v1/jobs", &session.replace("=key:", "=kex:")).0, 401, "it is signed");
+
+    let post = |path: &str, more: &str, body: &str| {
+        node.bare(&format!("POST {path} HTTP/1.1\nHost: {own}\n{more}"), body.as_bytes())
+    };
+    let form = "Content-Type: application/x-www-form-urlencoded";
+    let key = own_key_line().replace("Authorization: Bearer ", "");
+    let (status, answer) = post("/login", form, &format!("key={key}"));
+    assert_eq!((status, get("/api/v1/jobs", &cookie(&answer)).0), (200, 200));
+    let (status, answer) = post("/login", form, "key=incorrect-horse-battery");
+    assert!(status == 401 && answer.contains("role=\"alert\"") && !answer.contains("set-cookie"), "{answer}");
+    assert_eq!(post("/login", &format!("{form}\nOrigin: http://evil.example"), &format!("key={key}")).0, 403);
+
+    // A session changes things from the node's own page only.
+    let json = "Content-Type: application/json";
+    let change = |more: &str| post("/api/v1/jobs/claim", &format!("{json}\n{session}{more}"), "{}").0;
+    assert_eq!(change(""), 403, "a browser that does not say which page asks");
+    assert_eq!(change("\nSec-Fetch-Site: cross-site"), 403);
+    assert_eq!(change("\nOrigin: http://evil.example"), 403);
+    assert_eq!(change("\nSec-Fetch-Site: same-origin"), 200);
+    assert_eq!(change(&format!("\nOrigin: http://{own}")), 200);
+
+    let (status, answer) = post("/logout", &format!("{form}\n{session}"), "");
+    assert!(status == 303 && cookie(&answer).ends_with('='), "{answer}");
+    let logins = node.json(&["audit"]);
+    let logins = logins.as_array().expect("entries").iter().filter(|entry| entry["verb"] == "login").count();
+    assert_eq!(logins, 2, "each session is in the audit log");
 }
 
 #[test]

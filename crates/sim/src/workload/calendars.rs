@@ -2,7 +2,7 @@
 //! any do not change.
 
 use evenkeel_core::calendar::Calendar;
-use evenkeel_core::ids::CalendarName;
+use evenkeel_core::ids::{CalendarName, DEFAULT_NAMESPACE, WrittenName};
 use evenkeel_core::time::Millis;
 
 use super::{Workload, name};
@@ -31,7 +31,8 @@ impl Workload {
         for job in self.jobs.iter_mut().filter(|job| !job.schedule.is_empty()) {
             let except = random.chance(800);
             let list = if except { &mut job.exclude_calendars } else { &mut job.require_calendars };
-            list.extend(random.pick(&names).filter(|_| random.chance(500)).cloned());
+            let named = random.pick(&names).filter(|_| random.chance(500)).cloned();
+            list.extend(named.map(|name| WrittenName::read_in(DEFAULT_NAMESPACE, name)));
         }
     }
 }

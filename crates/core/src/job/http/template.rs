@@ -18,8 +18,9 @@ const SECRET: &str = "secret:";
 const SECRET_NAME_MAX: usize = 64;
 
 /// The names that a template may contain, with the environment variable of each.
-const NAMES: [(&str, &str); 11] = [
+const NAMES: [(&str, &str); 12] = [
     ("job", "EVENKEEL_JOB"),
+    ("namespace", "EVENKEEL_NAMESPACE"),
     ("run", "EVENKEEL_RUN"),
     ("due", "EVENKEEL_DUE"),
     ("shard", "EVENKEEL_SHARD"),

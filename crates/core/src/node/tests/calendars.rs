@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use super::*;
 use crate::calendar::Calendar;
-use crate::ids::CalendarName;
+use crate::ids::{CalendarName, WrittenName};
 use crate::job::Placement;
 use crate::keys;
 use crate::record::{CalendarRecord, CalendarSpec, encode};
@@ -25,7 +25,7 @@ fn name() -> CalendarName {
 
 fn each_second(placement: Placement) -> JobFile {
     let mut job = job("j", "@every 1s");
-    (job.placement, job.exclude_calendars) = (placement, [name()].into());
+    (job.placement, job.exclude_calendars) = (placement, [WrittenName::read_in("default", name())].into());
     job
 }
 

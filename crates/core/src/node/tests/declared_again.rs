@@ -15,8 +15,8 @@ fn name(text: &str) -> JobName {
 fn same(world: &TestCluster, job: &JobFile) -> Option<SameDeclaration> {
     let text = encode(&Job::parse(job.clone()).unwrap());
     let node = &world.actors.values().next().unwrap().node;
-    let revision = node.view().find(&job.name)?.declares(&text)?;
-    Some(SameDeclaration { name: job.name.clone(), revision, text })
+    let revision = node.view().find(job.name.name())?.declares(&text)?;
+    Some(SameDeclaration { name: job.name.name().clone(), revision, text })
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn after_an_outage_each_job_is_made_up_in_its_own_turn() {
         let parsed = Job::parse(job.clone()).unwrap();
         let policy = parsed.misfire_settings().policy(Millis(4_000));
         let schedule = parsed.schedule().unwrap().unwrap();
-        let at = began[job.name.as_str()];
+        let at = began[&job.name.to_string()];
         let turn = policy.spread_start(&schedule, Wall(120_000), Wall(130_000)).0;
         assert!((at - turn).rem_euclid(20_000) <= 200, "{} began at {at}, its turn is {turn}", job.name);
     }

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use evenkeel_core::ids::DEFAULT_NAMESPACE;
 use rustix::fs::OFlags;
 
 /// The largest secret, in bytes.
@@ -12,11 +13,20 @@ const SECRET_MAX: u64 = 64 * 1024;
 /// The mode bits that let others read a file, or write to it.
 const OPEN: u32 = 0o037;
 
-/// The node's folder of secrets, if it has one.
+/// The node's folder of secrets, or the folder in it of the secrets of one namespace, if the node has one.
 #[derive(Clone, Debug)]
 pub(super) struct SecretFolder(pub(super) Option<PathBuf>);
 
 impl SecretFolder {
+    /// The folder of the secrets that jobs of a namespace may read: in `default` the folder itself. No name of a secret or of
+    /// a namespace leads out of it, so no job reads a secret of another namespace.
+    pub(super) fn of(&self, namespace: &str) -> Self {
+        match namespace {
+            DEFAULT_NAMESPACE => self.clone(),
+            _ => Self(self.0.as_ref().map(|folder| folder.join(namespace))),
+        }
+    }
+
     /// Reads the file of this name, without the line break at its end.
     ///
     /// # Errors
@@ -41,7 +51,7 @@ impl SecretFolder {
 }
 
 fn text_of(path: &Path) -> Result<String, String> {
-    let here = "in the folder that --secrets names";
+    let here = "there, in the folder that --secrets names";
     // Opening something that is no file, such as a pipe, must not block.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     let file = File::options()
@@ -103,5 +113,29 @@ mod tests {
         assert!(long.contains("is larger than") && !long.contains("xxxxxxxx"), "{long}");
         fs::create_dir(folder.path().join("folder")).unwrap();
         assert!(secrets.read("folder").is_err());
+    }
+
+    #[test]
+    fn a_namespace_has_a_folder_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        put("token", "of default");
+        put("shared", "of default");
+        put("team-a/token", "of team-a");
+        put("team-b/token", "of team-b");
+        let secrets = SecretFolder(Some(folder.path().to_path_buf()));
+        for (namespace, token) in
+            [("default", "of default"), ("team-a", "of team-a"), ("team-b", "of team-b")]
+        {
+            assert_eq!(secrets.of(namespace).read("token").unwrap(), token);
+        }
+        let missing = secrets.of("team-a").read("shared").unwrap_err();
+        assert!(missing.contains("team-a/shared cannot be read"), "{missing}");
+        assert!(secrets.of("default").read("team-a").is_err(), "a folder is no secret");
     }
 }

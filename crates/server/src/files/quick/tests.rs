@@ -6,7 +6,7 @@ use crate::files::{FileText, both};
 /// What the whole text declares, read as one document.
 fn whole(language: TextFormat, text: &str) -> Option<CheckedTables> {
     let text = FileText { shown: "f".to_owned(), language, text: text.to_owned() };
-    let all = both(&[text]).ok()?;
+    let all = both(&[text], None).ok()?;
     Some(CheckedTables { job: EncodedJobs::of(&all.jobs).ok()?, calendar: all.calendars })
 }
 

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::NAMES;
-use crate::process::{millis, text};
+use crate::process::{millis, own_key_line, text};
 
 /// How many jobs are declared again and again.
 pub(crate) const KEPT: usize = 6;
@@ -102,8 +102,9 @@ impl OrderWriters {
 fn order(address: SocketAddr, job: &str, value: u64) -> OrderOutcome {
     let body = format!(r#"{{"jobs":[{{"name":"{job}","command":["/bin/true","{value}"]}}]}}"#);
     let head = format!(
-        "POST /api/v1/jobs/apply HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+        "POST /api/v1/jobs/apply HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n{}\r\n\
          Content-Length: {}\r\nConnection: close\r\n\r\n",
+        own_key_line(),
         body.len()
     );
     let Ok(mut stream) = TcpStream::connect_timeout(&address, PATIENCE) else { return OrderOutcome::Unheard };

@@ -1,0 +1,49 @@
+//! `evenkeel console`: a link that opens the console in a browser.
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::client::ConnectArgs;
+use crate::exit::CliError;
+use crate::output::{self, OutputFormat};
+
+/// `evenkeel console`.
+#[derive(Debug, Args)]
+pub(crate) struct ConsoleArgs {
+    #[command(flatten)]
+    reach: ConnectArgs,
+}
+
+/// A one-time link, as the node gives it.
+#[derive(Deserialize)]
+struct LoginLink {
+    path: String,
+    lasts_s: u64,
+}
+
+/// The link as a program reads it.
+#[derive(Serialize)]
+struct LinkRow {
+    url: String,
+    lasts_s: u64,
+}
+
+/// Prints a link.
+///
+/// # Errors
+/// The request failed.
+pub(crate) fn run(args: &ConsoleArgs) -> Result<(), CliError> {
+    let client = args.reach.client()?;
+    let LoginLink { path, lasts_s } = client.post("/login-links", &json!({}))?;
+    let url = format!("{}{path}", client.shown());
+    if args.reach.output == OutputFormat::Json {
+        return output::json(&LinkRow { url, lasts_s });
+    }
+    output::line(&url)?;
+    output::print_message(&format!(
+        "Open it in a browser: it logs in once, within {} minutes.",
+        lasts_s / 60
+    ));
+    Ok(())
+}

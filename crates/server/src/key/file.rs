@@ -1,0 +1,128 @@
+//! The files of keys: one that the operator names, or the user's own, which the first node makes.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::hex;
+use crate::bounded;
+use crate::exit::{CliError, ExitKind};
+use crate::request;
+use crate::state_folder::{state_folder, state_path};
+
+/// The mode bits of a key file that let everybody read it, or others than its owner change it.
+const OPEN: u32 = 0o027;
+/// The size limit of a key file, far above any real one.
+const KEY_BYTES_MAX: u64 = 64 * 1024;
+
+/// Reads a key: the file's first line.
+///
+/// # Errors
+/// The file cannot be read, others may read or change it, or the key is too short or too simple to be safe.
+pub(crate) fn read_key(path: &Path) -> Result<String, CliError> {
+    let shown = path.display();
+    let unreadable = |e| CliError::unreadable(format!("cluster key {shown}"), e);
+    let text = bounded::text(path, KEY_BYTES_MAX).map_err(unreadable)?;
+    let meta = fs::metadata(path).map_err(unreadable)?;
+    let mode = meta.permissions().mode() & 0o777;
+    // A pipe or a device is read once, and has no reader but this process.
+    if meta.is_file() && mode & OPEN != 0 {
+        return Err(CliError::usage(format!(
+            "cluster key {shown}: others on this host can read or change it (mode {mode:03o}): chmod 600 {shown}, and \
+             replace the key if another user may have read it"
+        )));
+    }
+    // Its owner can change it, whatever its mode; root may give its own file to a node of another user.
+    let user = rustix::process::geteuid();
+    if meta.is_file() && ![user.as_raw(), 0].contains(&meta.uid()) && !user.is_root() {
+        return Err(CliError::usage(format!(
+            "cluster key {shown}: it belongs to another user: chown it to the user of this program"
+        )));
+    }
+    let key = text.trim_start_matches('\u{feff}').lines().next().unwrap_or_default().trim();
+    let printable = key.bytes().all(|b| b.is_ascii_graphic());
+    let problem = match () {
+        () if key.is_empty() => "the first line is empty, and it must be the key",
+        () if key.len() < 16 || !printable => {
+            "the first line must be 16 or more printable characters without blanks"
+        }
+        () if is_guessable(key) => "the key is easy to guess",
+        () => return Ok(key.to_owned()),
+    };
+    Err(CliError::usage(format!(
+        "cluster key {shown}: {problem}; make one with: (umask 077; head -c 32 /dev/urandom | base64 > {shown})"
+    )))
+}
+
+/// Whether a key has few different characters, or mostly repeats or counts.
+fn is_guessable(key: &str) -> bool {
+    let bytes = key.as_bytes();
+    let different: BTreeSet<u8> = bytes.iter().copied().collect();
+    let steps = bytes.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) <= 1).count();
+    different.len() < 8 || 2 * steps > bytes.len()
+}
+
+/// The key of this user on this host, which all of its nodes share that are given no other. The first one makes it.
+///
+/// # Errors
+/// It can be neither read nor made.
+pub(crate) fn own_key() -> Result<String, CliError> {
+    let path = state_folder()?.join("key");
+    if !path.exists() {
+        make(&path).map_err(|e| {
+            CliError::new(
+                ExitKind::Failed,
+                format!("the key {} cannot be made ({e}): give --cluster-key-file FILE", path.display()),
+            )
+        })?;
+    }
+    read_key(&path)
+}
+
+/// The file of this user's own key, if there is one: no node of this user ran on this host otherwise.
+pub(crate) fn existing_own_key() -> Option<PathBuf> {
+    state_path().ok().map(|folder| folder.join("key")).filter(|path| path.exists())
+}
+
+/// Writes a new key. Nodes that start together all read the key of the first: a file gets its name once, when it is
+/// whole.
+fn make(path: &Path) -> std::io::Result<()> {
+    let random = |e: CliError| std::io::Error::other(e.message);
+    let (name, key): ([u8; 8], [u8; 32]) =
+        (request::chance().map_err(random)?, request::chance().map_err(random)?);
+    let draft = path.with_file_name(format!(".key-{}", hex(&name)));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    let written = writeln!(file, "{}", hex(&key)).and_then(|()| file.sync_all());
+    let linked = written.and_then(|()| match fs::hard_link(&draft, path) {
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        linked => linked,
+    });
+    fs::remove_file(&draft)?;
+    linked?;
+    // The name itself outlives a loss of power only when the folder is written.
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_start_together_make_one_key() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("key");
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| make(&path).expect("made"));
+            }
+        });
+        let key = read_key(&path).expect("it is a good key");
+        assert_eq!(key.len(), 64);
+        make(&path).expect("it is there already");
+        assert_eq!(read_key(&path).expect("it is the same file"), key);
+        assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1, "no draft stays");
+        assert_eq!(fs::metadata(&path).expect("the file").permissions().mode() & 0o777, 0o600);
+    }
+}
