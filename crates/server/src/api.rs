@@ -24,6 +24,7 @@ mod follow;
 mod headers;
 mod jobs;
 mod join;
+mod join_tokens;
 mod login;
 mod login_codes;
 mod nodes;

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,17 +14,18 @@ use tokio::sync::{mpsc, watch};
 
 use crate::api::{AccessPolicy, App, ConsoleFeed, DenialLog, SearchLimiter, router};
 use crate::exit::{CliError, ExitKind};
-use crate::identity::ClusterIdentity;
-use crate::listen::{ListenSecurity, TlsMode};
+use crate::listen::ListenSecurity;
 use crate::log_dedup::RepeatFilter;
 use crate::peer::{HttpPeers, PeerHttpClient};
 use crate::settings::ServerSettings;
 use crate::tls::{NodeTls, PresentNode};
 use crate::upgrade::{self, UpgradeHandle, UpgradeTrigger};
-use crate::{join, listen, queries};
+use crate::{listen, queries};
 
 /// A hand-over waits this long for runs to end before it is cut short; a second signal ends the wait at once.
 const HAND_OVER: Duration = Duration::from_secs(600);
+/// How often the files of certificates are looked at; `HUP` makes the node look at once.
+const FRESH: Duration = Duration::from_secs(10);
 /// The time for responses in progress to end after the node has left.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
@@ -87,13 +87,9 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     let access = Arc::new(AccessPolicy::new(names.clone(), address.port(), key));
     let home = meant.node.home.clone();
     let notifiers = meant.node.notify.iter().filter_map(|notifier| notifier.name().cloned()).collect();
-    warn_of_plain_http(meant.tls, address);
-    if let Some(token) = &meant.join {
-        join::join(token, &meant.node.name, meant.identity.as_deref()).await?;
-    }
-    let (tls, identity) = node_tls(meant.identity.as_deref(), &names)?;
+    let (tls, identity) = meant.tls.open(&meant.node.name, address, &names).await?;
     meant.node.identity = Some(identity);
-    let security = ListenSecurity { tls: tls.clone(), mode: meant.tls };
+    let security = ListenSecurity { tls: tls.clone(), mode: meant.tls.mode };
     let line = PeerHttpClient::new(tls.clone());
     meant.node.peers = Arc::new(HttpPeers::new(line.clone()));
     let opened = match passed {
@@ -116,7 +112,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
         access: access.clone(),
         line,
         tls: tls.clone(),
-        tls_mode: meant.tls,
+        tls_mode: meant.tls.mode,
         live: Arc::new(ConsoleFeed::default()),
         denials: Arc::new(DenialLog::default()),
         searches: SearchLimiter::new(),
@@ -129,6 +125,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     };
     let started = StartedNode { handle: handle.clone(), address, access };
     ConsoleFeed::follow(app.clone());
+    tokio::spawn(keep_fresh(tls.clone()));
     tokio::spawn(warn_of_foreign_homes(handle.clone(), home));
     let served = tokio::spawn(listen::serve(listener.clone(), router(app), security, ending));
     let ended = tokio::select! {
@@ -208,28 +205,27 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
     })
 }
 
-/// Warns if keys may cross a network unencrypted.
-fn warn_of_plain_http(mode: TlsMode, address: SocketAddr) {
-    if mode == TlsMode::Off && !address.ip().is_loopback() {
-        tracing::warn!(
-            "--tls off: what callers beyond this host send and read, their keys too, is not encrypted"
-        );
+/// Looks at the files of certificates again and again.
+async fn keep_fresh(tls: Arc<NodeTls>) {
+    // Without a certificate of its own it ends the process, as when a terminal is closed.
+    let mut asked = tls.is_given_certificate().then(|| signal(SignalKind::hangup()).ok()).flatten();
+    loop {
+        let hangup = async {
+            match &mut asked {
+                Some(asked) => drop(asked.recv().await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = hangup => {}
+            () = tokio::time::sleep(FRESH) => {}
+        }
+        let tls = tls.clone();
+        let _ = tokio::task::spawn_blocking(move || tls.refresh()).await;
     }
 }
 
-/// The certificates of this node, by the cluster's identity, which is made if this is the first node; and the name of
-/// that identity.
-fn node_tls(identity: Option<&Path>, names: &[String]) -> Result<(Arc<NodeTls>, String), CliError> {
-    let (identity, path) = ClusterIdentity::open(identity, evenkeel::clock::now().wall)?;
-    let id = identity.id();
-    tracing::debug!("the cluster's identity is {id} in {}", path.display());
-    let here = ["localhost", "127.0.0.1", "[::1]"].map(ToOwned::to_owned);
-    let mut hosts: Vec<String> = here.into_iter().chain(names.iter().cloned()).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    Ok((Arc::new(NodeTls::new(Arc::new(identity), hosts)?), id))
-}
-
+/// What a node knows of itself for its certificates.
 fn present(node: &Node) -> PresentNode {
     let cluster = node.view().cluster().value.as_ref().map(|cluster| cluster.id.clone());
     PresentNode { cluster, member: node.member() }

@@ -2,6 +2,7 @@
 
 mod commands;
 mod notify;
+mod tls;
 mod values;
 
 use std::fmt;
@@ -16,12 +17,12 @@ use serde::Deserialize;
 
 use crate::bounded;
 use crate::exit::CliError;
-use crate::join::JoinToken;
 use crate::key::{ClusterKey, own_key, read_key};
-use crate::listen::TlsMode;
 use crate::text_input::{self, ReadTarget, TextFormat};
 use commands::CommandSettings;
 use notify::NotifierConfig;
+pub(crate) use tls::TlsSettings;
+use tls::WrittenTls;
 use values::{advertised, allowed, at_least_one, choice, needed, secrets, span};
 
 /// The default port (S0-06).
@@ -71,6 +72,12 @@ pub(crate) struct SettingsArgs {
     /// Which callers must use https: auto (all but those on this host), on (all) or off (other nodes only); auto by default
     #[arg(long, value_name = "WHEN", env = "EVENKEEL_TLS")]
     pub(crate) tls: Option<String>,
+    /// A certificate for people and proxies instead of the node's own, in PEM, with those between it and its authority; it is read again when it changes
+    #[arg(long, value_name = "FILE", env = "EVENKEEL_TLS_CERT")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", env = "EVENKEEL_TLS_KEY")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// The term of the node's lease; 15s by default, at least 2s
     #[arg(long, value_name = "TIME", env = "EVENKEEL_TTL")]
     pub(crate) ttl: Option<String>,
@@ -174,12 +181,8 @@ pub(crate) struct ServerSettings {
     pub(crate) advertise: Option<String>,
     /// Its further host names.
     pub(crate) hosts: Vec<String>,
-    /// The file with the cluster's identity; `None` for the one in the user's state folder.
-    pub(crate) identity: Option<PathBuf>,
-    /// For the cluster's identity, if this host does not have it yet.
-    pub(crate) join: Option<JoinToken>,
-    /// Which callers may do without TLS.
-    pub(crate) tls: TlsMode,
+    /// How connections are secured.
+    pub(crate) tls: TlsSettings,
     /// The key that callers must send; `None` for the user's own.
     key: Option<String>,
 }
@@ -230,6 +233,8 @@ impl SettingsArgs {
             identity: self.identity.or(below.identity),
             join: self.join.or(below.join),
             tls: self.tls.or(below.tls),
+            tls_cert: self.tls_cert.or(below.tls_cert),
+            tls_key: self.tls_key.or(below.tls_key),
             ttl: self.ttl.or(below.ttl),
             tolerance: self.tolerance.or(below.tolerance),
             quota: self.quota.or(below.quota),
@@ -324,15 +329,15 @@ impl SettingsArgs {
             )));
         }
         let hosts = self.allowed_host.iter().map(|host| allowed(host)).collect::<Result<_, _>>()?;
-        let tls = choice(
-            "--tls",
-            self.tls.as_deref(),
-            [("auto", TlsMode::Auto), ("on", TlsMode::On), ("off", TlsMode::Off)],
-            TlsMode::Auto,
-        )?;
-        let join = self.join.as_deref().map(JoinToken::read).transpose()?;
-        let (advertise, identity) = (self.advertise, self.identity);
-        Ok(ServerSettings { node, listen, advertise, hosts, identity, join, tls, key })
+        let tls = WrittenTls {
+            mode: self.tls,
+            identity: self.identity,
+            join: self.join,
+            certificate: self.tls_cert,
+            key: self.tls_key,
+        }
+        .resolve()?;
+        Ok(ServerSettings { node, listen, advertise: self.advertise, hosts, tls, key })
     }
 }
 
@@ -421,6 +426,10 @@ mod tests {
             (SettingsArgs { cgroups: text("on"), ..least() }, "write auto or off"),
             (SettingsArgs { watchdog: text("auto"), ..least() }, "write on or off"),
             (SettingsArgs { join: text("evenkeel1/x"), ..least() }, "--join is no token: make one with"),
+            (
+                SettingsArgs { tls_cert: Some("/c".into()), ..least() },
+                "--tls-cert and --tls-key belong together",
+            ),
             (SettingsArgs { tls: text("maybe"), ..least() }, "--tls is \"maybe\": write auto, on or off"),
             (SettingsArgs { command_users: labels(&["any", "root"]), ..least() }, "own or any alone"),
             (SettingsArgs { command_umask: text("9"), ..least() }, "octal digits up to 777"),

@@ -1,8 +1,10 @@
 //! TLS on the node's port: the node's own certificates, and which certificates of other nodes it accepts.
 //!
 //! - [`life`]: the name of a node's life in a certificate.
+//! - [`given`]: a certificate that the operator gives.
 //! - [`leaves`]: chooses the certificate for a connection, and issues it anew in time.
 
+mod given;
 mod leaves;
 mod life;
 
@@ -17,6 +19,8 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::exit::{CliError, ExitKind};
 use crate::identity::{ClusterIdentity, fingerprint};
+pub(crate) use given::CertificateFiles;
+use given::GivenCertificate;
 pub(crate) use leaves::PresentNode;
 use leaves::{ClientLeaf, LeafSource};
 pub(crate) use life::NodeLife;
@@ -31,12 +35,18 @@ pub(crate) struct NodeTls {
 }
 
 impl NodeTls {
-    /// TLS with this identity, for callers that use these host names.
+    /// TLS with this identity, for callers that use these host names; they see the certificate in these files, if some are
+    /// given.
     ///
     /// # Errors
-    /// The identity's certificates cannot be used.
-    pub(crate) fn new(identity: Arc<ClusterIdentity>, hosts: Vec<String>) -> Result<Self, CliError> {
-        let leaves = Arc::new(LeafSource::new(identity, hosts));
+    /// The certificates cannot be used.
+    pub(crate) fn new(
+        identity: Arc<ClusterIdentity>,
+        hosts: Vec<String>,
+        given: Option<CertificateFiles>,
+    ) -> Result<Self, CliError> {
+        let given = given.map(GivenCertificate::open).transpose().map_err(CliError::usage)?;
+        let leaves = Arc::new(LeafSource::new(identity, hosts, given));
         let server = server_config(&leaves).map_err(|why| unusable(&why))?;
         Ok(Self { leaves, server: RwLock::new(Arc::new(server)) })
     }
@@ -44,6 +54,16 @@ impl NodeTls {
     /// Binds certificates to the lives of this node from now on.
     pub(crate) fn follow(&self, node: impl Fn() -> PresentNode + Send + Sync + 'static) {
         self.leaves.follow(node);
+    }
+
+    /// Whether callers see a certificate that the operator gives.
+    pub(crate) fn is_given_certificate(&self) -> bool {
+        self.leaves.is_given_certificate()
+    }
+
+    /// Reads again what has changed in the files of certificates.
+    pub(crate) fn refresh(&self) {
+        self.leaves.refresh();
     }
 
     /// The settings for a connection of a caller.

@@ -11,7 +11,7 @@ use super::access_policy::AccessPolicy;
 use super::console_feed::ConsoleFeed;
 use super::declared_texts::ValidTexts;
 use super::denials::DenialLog;
-use super::join::JoinTokens;
+use super::join_tokens::JoinTokens;
 use super::search::SearchLimiter;
 use crate::listen::TlsMode;
 use crate::peer::PeerHttpClient;

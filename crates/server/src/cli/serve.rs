@@ -58,7 +58,7 @@ pub(crate) fn serve(args: ServeArgs) -> Result<(), CliError> {
     let repeats = log("info")?;
     let below = args.config.as_deref().map(SettingsArgs::read).transpose()?.unwrap_or_default();
     let meant = args.written.merged_over(below).resolve()?;
-    let tls = meant.tls;
+    let tls = meant.tls.mode;
     serve::run_node(meant, repeats, async move |node: StartedNode| {
         let (name, address) = (node.handle.name(), node.address);
         print_banner(&format!(

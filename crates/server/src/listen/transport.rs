@@ -13,11 +13,12 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::HEADERS_PATIENCE;
 use crate::tls::{self, NodeLife, NodeTls};
 
 /// The first byte of TLS: a record of its handshake. No request of HTTP begins with it.
 const HANDSHAKE: u8 = 0x16;
+/// The time limit for it to come.
+const FIRST_BYTE_PATIENCE: Duration = Duration::from_secs(30);
 /// The time limit of a handshake.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -79,7 +80,7 @@ impl ListenSecurity {
     pub(super) async fn accept(&self, stream: TcpStream, from: IpAddr) -> Option<(CallerStream, Transport)> {
         let mut first = [0];
         // It stays where it is, so that whatever reads on finds it.
-        if timeout(HEADERS_PATIENCE, stream.peek(&mut first)).await.ok()?.ok()? == 0 {
+        if timeout(FIRST_BYTE_PATIENCE, stream.peek(&mut first)).await.ok()?.ok()? == 0 {
             return None;
         }
         if first != [HANDSHAKE] {

@@ -160,6 +160,8 @@ const KEYS: &[(&str, &str)] = &[
     ("settings.identity", "the path of a file, as \"/etc/evenkeel/identity.json\""),
     ("settings.join", "a token, or the path of a file with one, as \"/etc/evenkeel/join\""),
     ("settings.tls", "\"auto\", \"on\" or \"off\""),
+    ("settings.tls_cert", "the path of a file, as \"/etc/evenkeel/cert.pem\""),
+    ("settings.tls_key", "the path of a file, as \"/etc/evenkeel/key.pem\""),
     ("settings.ttl", "a span with its unit, as \"15s\""),
     ("settings.tolerance", "a number, 1 or more"),
     ("settings.quota", "\"now\" or \"larger\""),

@@ -1,6 +1,7 @@
 //! The certificates of this node: each life has its own, issued in memory and renewed without restart.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use evenkeel_core::ids::Member;
@@ -10,6 +11,7 @@ use rustls::client::ResolvesClientCert;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
+use super::given::{self, GivenCertificate};
 use super::{NodeLife, PEER_HOST};
 use crate::identity::{ClusterIdentity, LeafCertificate, LeafNames};
 
@@ -21,6 +23,8 @@ pub(super) struct LeafSource {
     identity: RwLock<Arc<ClusterIdentity>>,
     /// The names by which callers reach this node.
     hosts: Vec<String>,
+    /// What people and proxies see.
+    given: Option<GivenCertificate>,
     node: OnceLock<Box<dyn Fn() -> PresentNode + Send + Sync>>,
     latest: Mutex<Option<IssuedLeaf>>,
 }
@@ -41,9 +45,37 @@ struct IssuedLeaf {
 }
 
 impl LeafSource {
-    pub(super) fn new(identity: Arc<ClusterIdentity>, hosts: Vec<String>) -> Self {
+    pub(super) fn new(
+        identity: Arc<ClusterIdentity>,
+        hosts: Vec<String>,
+        given: Option<GivenCertificate>,
+    ) -> Self {
         let hosts = hosts.into_iter().chain([PEER_HOST.to_owned()]).collect();
-        Self { identity: RwLock::new(identity), hosts, node: OnceLock::new(), latest: Mutex::new(None) }
+        let (node, latest) = (OnceLock::new(), Mutex::new(None));
+        Self { identity: RwLock::new(identity), hosts, given, node, latest }
+    }
+
+    pub(super) fn is_given_certificate(&self) -> bool {
+        self.given.is_some()
+    }
+
+    pub(super) fn refresh(&self) {
+        self.given.iter().for_each(GivenCertificate::refresh);
+    }
+
+    /// The given certificate, if a caller that asks for this host name is to see it. A caller that asks for an address sends
+    /// no name.
+    fn given_for(&self, host: Option<&str>) -> Option<LeafCertificate> {
+        let given = self.given.as_ref()?.current();
+        let shown = match host {
+            Some(PEER_HOST) => false,
+            Some(host) => given::is_for(&given, host) || !self.hosts.iter().any(|own| own == host),
+            None => self.hosts.iter().any(|own| {
+                let ip = own.trim_matches(['[', ']']).parse::<IpAddr>();
+                ip.is_ok_and(|ip| !ip.is_loopback()) && given::is_for(&given, own)
+            }),
+        };
+        shown.then_some(given)
     }
 
     pub(super) fn follow(&self, node: impl Fn() -> PresentNode + Send + Sync + 'static) {
@@ -90,8 +122,8 @@ impl fmt::Debug for LeafSource {
 }
 
 impl ResolvesServerCert for LeafSource {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.leaf(self.life())
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.given_for(hello.server_name()).or_else(|| self.leaf(self.life()))
     }
 }
 

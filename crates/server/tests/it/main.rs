@@ -56,6 +56,7 @@ mod still;
 mod storage;
 mod switches;
 mod terminal;
+mod tls;
 mod tree;
 mod upgrade;
 mod usage;

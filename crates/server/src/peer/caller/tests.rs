@@ -24,7 +24,7 @@ fn member(text: &str) -> Member {
 
 /// The TLS of this life in cluster `c`.
 fn tls_of(identity: &Arc<ClusterIdentity>, life: &str) -> Arc<NodeTls> {
-    let tls = NodeTls::new(identity.clone(), vec!["127.0.0.1".to_owned()]).expect("certificates");
+    let tls = NodeTls::new(identity.clone(), vec!["127.0.0.1".to_owned()], None).expect("certificates");
     let (cluster, member) = (Some("c".to_owned()), Some(member(life)));
     tls.follow(move || PresentNode { cluster: cluster.clone(), member: member.clone() });
     Arc::new(tls)
