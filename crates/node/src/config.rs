@@ -69,6 +69,9 @@ pub struct Config {
     pub watchdog: bool,
     /// How much of the output and records of runs is kept.
     pub retention: Retention,
+    /// The public name of the cluster's identity that this node has. A registry whose nodes have another one is refused;
+    /// `None` compares nothing.
+    pub identity: Option<String>,
     /// How the node reaches other nodes; by default not at all: dispatched jobs start a bit later, nothing is probed.
     pub peers: Arc<dyn PeerRpc>,
 }
@@ -117,6 +120,7 @@ impl Config {
             cgroups: true,
             watchdog: false,
             retention: Retention::default(),
+            identity: None,
             peers: Arc::new(NoPeers),
         }
     }

@@ -23,6 +23,8 @@ mod fires;
 mod follow;
 mod headers;
 mod jobs;
+mod join;
+mod join_tokens;
 mod login;
 mod login_codes;
 mod namespaces;
@@ -59,7 +61,7 @@ pub(crate) use authentication::{Credential, authenticate, caller};
 pub(crate) use console_feed::{ConsoleFeed, ConsoleSnapshot, RemoteHistories};
 pub(crate) use denials::DenialLog;
 use error::wrong_method;
-pub(crate) use error::{ApiError, PROBLEM, REPLAYED, STALE, done, message_of, read_body};
+pub(crate) use error::{ApiError, PROBLEM, done, message_of, read_body};
 pub(crate) use fanout::fetch_rows;
 pub(crate) use login::link_path;
 pub(crate) use search::SearchLimiter;
@@ -78,6 +80,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/login", get(login::open).post(login::log_in))
         .route("/logout", post(login::log_out))
         .route("/api/v1/health", get(health))
+        .route(crate::join::PATH, post(join::join))
         .layer(axum::middleware::from_fn(query_keys::known));
     let keyed = Router::new()
         .route("/jobs", get(jobs::list))

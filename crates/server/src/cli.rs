@@ -13,6 +13,7 @@ mod events;
 mod explain;
 mod import;
 mod jobs;
+mod join;
 mod namespace_args;
 mod namespaces;
 mod next;

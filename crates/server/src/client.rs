@@ -1,5 +1,7 @@
 //! The API client: JSON over HTTP to one node.
 
+mod trust;
+
 use std::cell::OnceCell;
 use std::io::Read;
 use std::net::IpAddr;
@@ -10,6 +12,7 @@ use clap::Args;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use ureq::http::{Method, Request, Response, Uri};
+use ureq::tls::TlsConfig;
 use ureq::{Agent, Body, Timeout};
 
 use crate::api::message_of;
@@ -70,6 +73,12 @@ pub(crate) struct ConnectArgs {
     /// The file with the cluster's key; without it, a node of this user on this host is asked with the user's own key
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
     pub(crate) cluster_key_file: Option<PathBuf>,
+    /// The certificates of authorities whose servers are trusted, in PEM; by default those of the cluster's identity, if this host has it. Those that this host trusts are trusted too
+    #[arg(long, value_name = "FILE", env = "EVENKEEL_CA_FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Send the key over http to other hosts too, where others can read it
+    #[arg(long, env = "EVENKEEL_ALLOW_PLAIN_HTTP")]
+    pub(crate) allow_plain_http: bool,
     /// The format of the answer
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: OutputFormat,
@@ -84,6 +93,9 @@ pub(crate) struct ApiClient {
     /// The address that answered.
     chosen: OnceCell<ChosenNode>,
     key: KnownKey,
+    /// Which servers are trusted.
+    trust: TlsConfig,
+    allow_plain_http: bool,
 }
 
 /// The node that is asked.
@@ -134,29 +146,38 @@ impl ConnectArgs {
     pub(crate) fn client(&self) -> Result<ApiClient, CliError> {
         let bases = self.server.iter().map(|base| base.trim().trim_end_matches('/'));
         let bases: Vec<String> = bases.filter(|base| !base.is_empty()).map(ToOwned::to_owned).collect();
-        if let Some(base) = bases.iter().find(|base| !base.starts_with("http://")) {
-            return Err(CliError::usage(format!("--server is {base:?}: write http://HOST:PORT")));
+        let is_http = |base: &str| base.starts_with("http://") || base.starts_with("https://");
+        if let Some(base) = bases.iter().find(|base| !is_http(base)) {
+            return Err(CliError::usage(format!(
+                "--server is {base:?}: write https://HOST:PORT or http://HOST:PORT"
+            )));
         }
         if bases.is_empty() {
-            return Err(CliError::usage("--server is empty: write http://HOST:PORT"));
+            return Err(CliError::usage("--server is empty: write https://HOST:PORT or http://HOST:PORT"));
         }
         let key = match (&self.cluster_key_file, existing_own_key()) {
             (Some(file), _) => KnownKey::Given(read_key(file)?),
             (None, Some(own)) => KnownKey::Own(ClusterKey::new(read_key(&own)?)),
             (None, None) => KnownKey::None,
         };
-        Ok(ApiClient { agent: agent(CONNECT, Some(ANSWER)), bases, chosen: OnceCell::new(), key })
+        if let KnownKey::Given(_) = key {
+            bases.iter().try_for_each(|base| trust::check_encrypted(base, self.allow_plain_http))?;
+        }
+        let trust = trust::trusting(self.ca_file.as_deref(), &bases)?;
+        let (agent, chosen) = (agent((CONNECT, Some(ANSWER)), &trust), OnceCell::new());
+        Ok(ApiClient { agent, bases, chosen, key, trust, allow_plain_http: self.allow_plain_http })
     }
 }
 
 /// An HTTP agent with time limits for the connection and for the beginning of a response.
-fn agent(connect: Duration, answer: Option<Duration>) -> Agent {
+fn agent((connect, answer): (Duration, Option<Duration>), trust: &TlsConfig) -> Agent {
     let config = Agent::config_builder()
         .http_status_as_error(false)
         .timeout_connect(Some(connect))
         .timeout_recv_response(answer)
         .max_redirects(0)
         .proxy(None)
+        .tls_config(trust.clone())
         .build();
     config.into()
 }
@@ -168,7 +189,8 @@ impl ApiClient {
         if let Some(node) = self.chosen.get() {
             return Ok(node);
         }
-        let asker = agent(CONNECT, Some(if self.bases.len() > 1 { ALIVE } else { ALIVE_ALONE }));
+        let patience = if self.bases.len() > 1 { ALIVE } else { ALIVE_ALONE };
+        let asker = agent((CONNECT, Some(patience)), &self.trust);
         let challenge = hex(&request::chance::<16>()?);
         let (mut fallback, mut whys) = (None, Vec::new());
         for base in &self.bases {
@@ -319,7 +341,11 @@ impl ApiClient {
             );
             CliError::new(ExitKind::Denied, text)
         };
-        let address = leader.strip_prefix("http://").ok_or_else(|| doubt("is no http://HOST:PORT"))?;
+        let address = leader.strip_prefix("https://").or_else(|| leader.strip_prefix("http://"));
+        let address = address.ok_or_else(|| doubt("is no https://HOST:PORT"))?;
+        if self.key_for(leader).is_some() {
+            trust::check_encrypted(leader, self.allow_plain_http).map_err(|_| doubt("is unencrypted"))?;
+        }
         let nodes: MemberList = self
             .read(self.sent(&self.node()?.base, Method::GET, "/nodes", None)?)
             .map_err(|_| doubt("cannot be looked up in its list of nodes"))?;

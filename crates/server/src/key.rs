@@ -71,7 +71,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn bytes(hex: &str) -> Option<Vec<u8>> {
+pub(crate) fn bytes(hex: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> =
         hex.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect();
     let digits = digits.filter(|digits| digits.len() % 2 == 0)?;

@@ -3,6 +3,7 @@
 mod connections;
 mod head;
 mod stream;
+mod transport;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -16,21 +17,25 @@ use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
+use evenkeel_core::time::{Millis, Mono};
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::{Request, service};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use rustix::process::{Resource, getrlimit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tower::Service as _;
 
+use crate::tls::NodeLife;
 pub(crate) use connections::source;
 use connections::{ConnectionLimits, ConnectionSlot, ConnectionTable};
 pub(crate) use head::HeadError;
 use head::HeadParser;
 use stream::ConnectionStream;
+use transport::Transport;
+pub(crate) use transport::{ListenSecurity, TlsMode};
 
 /// The maximum number of connections, if this process may open enough files.
 const CONNECTIONS_MAX: usize = 1024;
@@ -45,6 +50,8 @@ const HEADERS_PATIENCE: Duration = Duration::from_secs(30);
 const HEADERS_MAX: usize = 64;
 /// The limit of a head in bytes: nothing more is kept of a request before its caller is known.
 const HEADER_BYTES_MAX: usize = 16 * 1024;
+/// An encrypted connection serves no longer than this, so that each caller's certificate is looked at again.
+const TLS_TERM: Millis = Millis::secs(3_600);
 /// The pause before the next try if no connection can be accepted, for want of file handles.
 const BREATH: Duration = Duration::from_millis(100);
 
@@ -58,11 +65,37 @@ pub(crate) struct OpenConnection {
     slot: ConnectionSlot,
     heads: Mutex<HeadParser>,
     of_node: AtomicBool,
+    transport: Transport,
+    since: Mono,
 }
 
 impl OpenConnection {
-    fn new(place: ConnectionSlot) -> Self {
-        Self { slot: place, heads: Mutex::default(), of_node: AtomicBool::new(false) }
+    fn new(place: ConnectionSlot, transport: Transport) -> Self {
+        let since = evenkeel::clock::now().mono;
+        Self { slot: place, heads: Mutex::default(), of_node: AtomicBool::new(false), transport, since }
+    }
+
+    /// Whether nothing but a refusal is answered on it, since it would have to be encrypted.
+    pub(crate) fn lacks_tls(&self) -> bool {
+        self.transport == Transport::PlainRefused
+    }
+
+    /// Whether it is encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        matches!(self.transport, Transport::Encrypted(_))
+    }
+
+    /// The life of the node that has proved itself on it.
+    pub(crate) fn life(&self) -> Option<&NodeLife> {
+        match &self.transport {
+            Transport::Encrypted(life) => life.as_ref(),
+            Transport::Plain | Transport::PlainRefused => None,
+        }
+    }
+
+    /// Whether the caller has to make another connection for its next request.
+    fn is_old(&self) -> bool {
+        self.is_encrypted() && evenkeel::clock::now().mono - self.since >= TLS_TERM
     }
 
     /// Whether only nodes and `health` are answered on it, since all other connections are taken.
@@ -140,7 +173,12 @@ impl HttpBody for ResponseBody {
 }
 
 /// Serves until the process ends, then lets responses in progress end.
-pub(crate) async fn serve(listener: Arc<TcpListener>, router: Router, mut ending: watch::Receiver<bool>) {
+pub(crate) async fn serve(
+    listener: Arc<TcpListener>,
+    router: Router,
+    security: ListenSecurity,
+    mut ending: watch::Receiver<bool>,
+) {
     let graceful = GracefulShutdown::new();
     let table = Arc::new(ConnectionTable::new(bounds(getrlimit(Resource::Nofile).current)));
     let mut http = http1::Builder::new();
@@ -148,6 +186,7 @@ pub(crate) async fn serve(listener: Arc<TcpListener>, router: Router, mut ending
         .header_read_timeout(HEADERS_PATIENCE)
         .max_headers(HEADERS_MAX)
         .max_buf_size(HEADER_BYTES_MAX);
+    let server = Arc::new(ConnectionServer { http, router, security, ending: ending.clone() });
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -164,7 +203,7 @@ pub(crate) async fn serve(listener: Arc<TcpListener>, router: Router, mut ending
         let _ = stream.set_nodelay(true);
         // If every connection has a request in progress, no further one is accepted.
         let Some(place) = table.admit(caller.ip()) else { continue };
-        tokio::spawn(connection((&http, &graceful), stream, (caller, place), router.clone()));
+        tokio::spawn(server.clone().connection(graceful.watcher(), stream, (caller, place)));
     }
     drop(listener);
     graceful.shutdown().await;
@@ -177,22 +216,59 @@ fn bounds(files: Option<u64>) -> ConnectionLimits {
     ConnectionLimits { total: most, per_address: most / SHARES, reserve: RESERVE }
 }
 
-/// Serves a connection until it ends, or has to give way to another one.
-fn connection(
-    (http, graceful): (&http1::Builder, &GracefulShutdown),
-    stream: TcpStream,
-    (caller, place): (SocketAddr, ConnectionSlot),
+/// What serves each connection.
+struct ConnectionServer {
+    http: http1::Builder,
     router: Router,
-) -> impl Future<Output = ()> + Send + use<> {
-    let close = place.close.clone();
-    let open = Arc::new(OpenConnection::new(place));
-    let wire = ConnectionStream::new(stream, open.clone());
-    let answer = service::service_fn(move |mut request: Request<Incoming>| {
+    security: ListenSecurity,
+    ending: watch::Receiver<bool>,
+}
+
+impl ConnectionServer {
+    /// Serves a connection until it ends, or has to give way to another one.
+    async fn connection(
+        self: Arc<Self>,
+        watcher: Watcher,
+        stream: TcpStream,
+        (caller, place): (SocketAddr, ConnectionSlot),
+    ) {
+        let close = place.close.clone();
+        tokio::select! {
+            () = self.serve(watcher, stream, (caller, place)) => {}
+            () = close.notified() => {}
+        }
+    }
+
+    async fn serve(
+        &self,
+        watcher: Watcher,
+        stream: TcpStream,
+        (caller, place): (SocketAddr, ConnectionSlot),
+    ) {
+        let mut ending = self.ending.clone();
+        let secured = tokio::select! {
+            secured = self.security.accept(stream, caller.ip()) => secured,
+            _ = ending.wait_for(|ending| *ending) => return,
+        };
+        let Some((stream, transport)) = secured else { return };
+        let open = Arc::new(OpenConnection::new(place, transport));
+        let wire = ConnectionStream::new(stream, open.clone());
+        let answer = service::service_fn(|request| self.answer(request, caller, open.clone()));
+        // A connection that the caller breaks is no fault of the node.
+        let _ = watcher.watch(self.http.serve_connection(TokioIo::new(wire), answer)).await;
+    }
+
+    fn answer(
+        &self,
+        mut request: Request<Incoming>,
+        caller: SocketAddr,
+        open: Arc<OpenConnection>,
+    ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send + use<> {
         let under_way = RequestGuard::new(open.clone());
         request.extensions_mut().insert(Caller(caller));
-        request.extensions_mut().insert(open.clone());
-        let last = open.is_spare() || open.heads().is_last();
-        let answered = router.clone().call(request.map(Body::new));
+        let last = open.is_spare() || open.heads().is_last() || open.is_old();
+        request.extensions_mut().insert(open);
+        let answered = self.router.clone().call(request.map(Body::new));
         async move {
             // Yields after each request, so that a caller with many requests does not delay the others.
             tokio::task::yield_now().await;
@@ -200,15 +276,7 @@ fn connection(
             if last {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(response.map(|body| Body::new(ResponseBody { body, _under_way: under_way })))
-        }
-    });
-    let connection = graceful.watch(http.serve_connection(TokioIo::new(wire), answer));
-    async move {
-        tokio::select! {
-            // A connection that the caller breaks is no fault of the node.
-            _ = connection => {}
-            () = close.notified() => {}
+            Ok(response.map(|body| Body::new(ResponseBody { body, _under_way: under_way })))
         }
     }
 }

@@ -15,6 +15,8 @@ mod examples;
 mod exit;
 mod files;
 mod host;
+mod identity;
+mod join;
 mod key;
 mod kubernetes;
 mod listen;
@@ -28,6 +30,7 @@ mod serve;
 mod settings;
 mod state_folder;
 mod text_input;
+mod tls;
 mod upgrade;
 mod zones;
 

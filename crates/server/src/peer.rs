@@ -1,35 +1,29 @@
-//! Calls between nodes over HTTP, signed with the cluster's key, so that nothing else is needed.
+//! Calls between nodes over HTTPS: each side proves by its certificate which life of which node it is.
 //!
-//! - [`envelope`]: the headers of a request and its response, and the signed text.
-//! - [`replay`]: refuses requests that were accepted before.
 //! - [`gate`]: authenticates requests. [`routes`]: answers them.
-//! - [`caller`]: sends requests. [`http_peers`]: the calls that the node itself makes.
+//! - [`connector`]: makes connections. [`caller`]: sends requests. [`http_peers`]: the calls that the node itself makes.
 
 mod caller;
-mod envelope;
+mod connector;
 #[cfg(test)]
 mod fixtures;
 mod gate;
 mod http_peers;
 mod messages;
-mod replay;
 mod routes;
 
-use std::sync::Mutex;
 use std::time::Duration;
 
-use evenkeel_core::time::Millis;
+use axum::http::HeaderName;
 
 pub(crate) use caller::{PeerCallError, PeerHttpClient, PeerResponse};
 pub(crate) use http_peers::HttpPeers;
 pub(crate) use messages::{HistoryHealth, LogPieceQuery, PeerHistoryPage, PeerRunQuery};
-use replay::ReplayWindow;
 pub(crate) use routes::router;
 
-/// The maximum difference between a request's time and the clock here: clock skew and transit.
-pub(crate) const WINDOW: Millis = Millis::secs(30);
-/// The maximum number of remembered requests of one window; further ones are refused.
-const SEEN_MAX: usize = 65_536;
+/// The header of a request with the member that is called, and of a response with the member that answers.
+const TO: HeaderName = HeaderName::from_static("evenkeel-to");
+const FROM: HeaderName = HeaderName::from_static("evenkeel-from");
 /// The size limit of a body of a request or response.
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// The time limit for a body to arrive.
@@ -39,14 +33,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// The time that a node waits for new output before it reports that there is none.
 const OUTPUT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The state of the server side.
-pub(crate) struct PeerServer {
-    seen: Mutex<ReplayWindow>,
-}
-
-impl PeerServer {
-    /// A state without any request.
-    pub(crate) fn new() -> Self {
-        Self { seen: Mutex::new(ReplayWindow::new(WINDOW, SEEN_MAX)) }
-    }
+/// An error and its causes, as a list.
+fn causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -7,20 +7,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::{CommandPolicy, CommandUsers, Handle, LeaveOutcome};
+use evenkeel_core::node::Node;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use crate::api::{AccessPolicy, App, ConsoleFeed, DenialLog, SearchLimiter, router};
 use crate::exit::{CliError, ExitKind};
+use crate::listen::ListenSecurity;
 use crate::log_dedup::RepeatFilter;
-use crate::peer::{HttpPeers, PeerHttpClient, PeerServer};
+use crate::peer::{HttpPeers, PeerHttpClient};
 use crate::settings::ServerSettings;
+use crate::tls::{NodeTls, PresentNode};
 use crate::upgrade::{self, UpgradeHandle, UpgradeTrigger};
 use crate::{listen, queries};
 
 /// A hand-over waits this long for runs to end before it is cut short; a second signal ends the wait at once.
 const HAND_OVER: Duration = Duration::from_secs(600);
+/// How often the files of certificates are looked at; `HUP` makes the node look at once.
+const FRESH: Duration = Duration::from_secs(10);
 /// The time for responses in progress to end after the node has left.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
@@ -77,11 +82,15 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     let listener = Arc::new(listener);
     let address = listener.local_addr().map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
     meant.node.address = meant.advertise.unwrap_or_else(|| address.to_string());
-    let names = [address.ip().to_string(), meant.node.address.clone()].map(|name| host(&name)).into_iter();
-    let access = Arc::new(AccessPolicy::new(names.chain(meant.hosts), address.port(), key));
+    let names = [address.ip().to_string(), meant.node.address.clone()].map(|name| host(&name));
+    let names: Vec<String> = names.into_iter().chain(meant.hosts).collect();
+    let access = Arc::new(AccessPolicy::new(names.clone(), address.port(), key));
     let home = meant.node.home.clone();
     let notifiers = meant.node.notify.iter().filter_map(|notifier| notifier.name().cloned()).collect();
-    let line = PeerHttpClient::new(Some(access.shared_key()));
+    let (tls, identity) = meant.tls.open(&meant.node.name, address, &names).await?;
+    meant.node.identity = Some(identity);
+    let security = ListenSecurity { tls: tls.clone(), mode: meant.tls.mode };
+    let line = PeerHttpClient::new(tls.clone());
     meant.node.peers = Arc::new(HttpPeers::new(line.clone()));
     let opened = match passed {
         Some(passed) => evenkeel::resume(meant.node, passed).await,
@@ -95,16 +104,20 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
         },
     };
     let handle = opened.map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
+    let own = handle.clone();
+    tls.follow(move || own.with_node(present));
     let (upgrades, mut asked) = UpgradeHandle::new();
     let (end, ending) = watch::channel(false);
     let app = App {
         access: access.clone(),
         line,
-        peer_server: Arc::new(PeerServer::new()),
+        tls: tls.clone(),
+        tls_mode: meant.tls.mode,
         live: Arc::new(ConsoleFeed::default()),
         denials: Arc::new(DenialLog::default()),
         searches: SearchLimiter::new(),
         handle: handle.clone(),
+        joins: Arc::default(),
         declared: Arc::default(),
         notifiers: Arc::new(notifiers),
         upgrades: upgrades.clone(),
@@ -112,8 +125,9 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     };
     let started = StartedNode { handle: handle.clone(), address, access };
     ConsoleFeed::follow(app.clone());
+    tokio::spawn(keep_fresh(tls.clone()));
     tokio::spawn(warn_of_foreign_homes(handle.clone(), home));
-    let served = tokio::spawn(listen::serve(listener.clone(), router(app), ending));
+    let served = tokio::spawn(listen::serve(listener.clone(), router(app), security, ending));
     let ended = tokio::select! {
         done = async {
             born(started).await?;
@@ -189,6 +203,32 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
         };
         CliError::new(ExitKind::Failed, format!("cannot listen on {address}: {fix}"))
     })
+}
+
+/// Looks at the files of certificates again and again.
+async fn keep_fresh(tls: Arc<NodeTls>) {
+    // Without a certificate of its own it ends the process, as when a terminal is closed.
+    let mut asked = tls.is_given_certificate().then(|| signal(SignalKind::hangup()).ok()).flatten();
+    loop {
+        let hangup = async {
+            match &mut asked {
+                Some(asked) => drop(asked.recv().await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = hangup => {}
+            () = tokio::time::sleep(FRESH) => {}
+        }
+        let tls = tls.clone();
+        let _ = tokio::task::spawn_blocking(move || tls.refresh()).await;
+    }
+}
+
+/// What a node knows of itself for its certificates.
+fn present(node: &Node) -> PresentNode {
+    let cluster = node.view().cluster().value.as_ref().map(|cluster| cluster.id.clone());
+    PresentNode { cluster, member: node.member() }
 }
 
 fn host(address: &str) -> String {

@@ -2,6 +2,7 @@
 
 mod commands;
 mod notify;
+mod tls;
 mod values;
 
 use std::fmt;
@@ -20,6 +21,8 @@ use crate::key::{ClusterKey, own_key, read_key};
 use crate::text_input::{self, ReadTarget, TextFormat};
 use commands::CommandSettings;
 use notify::NotifierConfig;
+pub(crate) use tls::TlsSettings;
+use tls::WrittenTls;
 use values::{advertised, allowed, at_least_one, choice, needed, secrets, span};
 
 /// The default port (S0-06).
@@ -60,6 +63,21 @@ pub(crate) struct SettingsArgs {
     /// The file with the cluster's key; every caller must send this key. By default the key of this user on this host, which the first node makes
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
     pub(crate) cluster_key_file: Option<PathBuf>,
+    /// The file with the cluster's identity, which is made if it is missing; all nodes of a cluster have the same. By default identity.json in the user's state folder
+    #[arg(long, value_name = "FILE", env = "EVENKEEL_IDENTITY")]
+    pub(crate) identity: Option<PathBuf>,
+    /// A join token of the cluster, or a file with one: the node gets the cluster's identity for it, unless this host has it already
+    #[arg(long, value_name = "TOKEN", env = "EVENKEEL_JOIN", hide_env_values = true)]
+    pub(crate) join: Option<String>,
+    /// Which callers must use https: auto (all but those on this host), on (all) or off (other nodes only); auto by default
+    #[arg(long, value_name = "WHEN", env = "EVENKEEL_TLS")]
+    pub(crate) tls: Option<String>,
+    /// A certificate for people and proxies instead of the node's own, in PEM, with those between it and its authority; it is read again when it changes
+    #[arg(long, value_name = "FILE", env = "EVENKEEL_TLS_CERT")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", env = "EVENKEEL_TLS_KEY")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// The term of the node's lease; 15s by default, at least 2s
     #[arg(long, value_name = "TIME", env = "EVENKEEL_TTL")]
     pub(crate) ttl: Option<String>,
@@ -163,6 +181,8 @@ pub(crate) struct ServerSettings {
     pub(crate) advertise: Option<String>,
     /// Its further host names.
     pub(crate) hosts: Vec<String>,
+    /// How connections are secured.
+    pub(crate) tls: TlsSettings,
     /// The key that callers must send; `None` for the user's own.
     key: Option<String>,
 }
@@ -210,6 +230,11 @@ impl SettingsArgs {
             advertise: self.advertise.or(below.advertise),
             allowed_host: if self.allowed_host.is_empty() { below.allowed_host } else { self.allowed_host },
             cluster_key_file: self.cluster_key_file.or(below.cluster_key_file),
+            identity: self.identity.or(below.identity),
+            join: self.join.or(below.join),
+            tls: self.tls.or(below.tls),
+            tls_cert: self.tls_cert.or(below.tls_cert),
+            tls_key: self.tls_key.or(below.tls_key),
             ttl: self.ttl.or(below.ttl),
             tolerance: self.tolerance.or(below.tolerance),
             quota: self.quota.or(below.quota),
@@ -304,7 +329,15 @@ impl SettingsArgs {
             )));
         }
         let hosts = self.allowed_host.iter().map(|host| allowed(host)).collect::<Result<_, _>>()?;
-        Ok(ServerSettings { node, listen, advertise: self.advertise, hosts, key })
+        let tls = WrittenTls {
+            mode: self.tls,
+            identity: self.identity,
+            join: self.join,
+            certificate: self.tls_cert,
+            key: self.tls_key,
+        }
+        .resolve()?;
+        Ok(ServerSettings { node, listen, advertise: self.advertise, hosts, tls, key })
     }
 }
 
@@ -392,6 +425,12 @@ mod tests {
             (SettingsArgs { quota: text("most"), ..least() }, "write now or larger"),
             (SettingsArgs { cgroups: text("on"), ..least() }, "write auto or off"),
             (SettingsArgs { watchdog: text("auto"), ..least() }, "write on or off"),
+            (SettingsArgs { join: text("evenkeel1/x"), ..least() }, "--join is no token: make one with"),
+            (
+                SettingsArgs { tls_cert: Some("/c".into()), ..least() },
+                "--tls-cert and --tls-key belong together",
+            ),
+            (SettingsArgs { tls: text("maybe"), ..least() }, "--tls is \"maybe\": write auto, on or off"),
             (SettingsArgs { command_users: labels(&["any", "root"]), ..least() }, "own or any alone"),
             (SettingsArgs { command_umask: text("9"), ..least() }, "octal digits up to 777"),
             (SettingsArgs { no_new_privileges: text("yes"), ..least() }, "write on or off"),

@@ -226,6 +226,10 @@ impl CommandKind {
     pub const FORGET: Self = Self::new("forget", ObjectKind::Run);
     /// A run is triggered once more.
     pub const RESTART: Self = Self::new("restart", ObjectKind::Run);
+    /// A token is made with which another host gets the cluster's identity.
+    pub const JOIN_TOKEN: Self = Self::new("join-token", ObjectKind::Node);
+    /// Another host gets the cluster's identity.
+    pub const JOIN: Self = Self::new("join", ObjectKind::Node);
     /// A one-time link to the console is given.
     pub const LOGIN_LINK: Self = Self::new("link", ObjectKind::Console);
     /// A node's process continues in another program.

@@ -107,6 +107,10 @@ pub struct ClusterRecord {
     /// says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Wall>,
+    /// The public name of the identity by which the cluster's nodes prove themselves to each other; `None` until the
+    /// first node says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -123,8 +127,8 @@ impl ClusterRecord {
     /// The entry of a new cluster, in the newest layout that this program knows.
     #[must_use]
     pub fn new(id: String) -> Self {
-        let (wanted, shut, filled, engine, lost) = (None, None, None, None, None);
-        Self { id, layout: LAYOUT, wanted, seq: 0, generation: 0, shut, filled, engine, lost }
+        let (wanted, shut, filled, engine, lost, identity) = (None, None, None, None, None, None);
+        Self { id, layout: LAYOUT, wanted, seq: 0, generation: 0, shut, filled, engine, lost, identity }
     }
 
     /// The same entry with another layout requested, or none.
@@ -151,6 +155,13 @@ impl ClusterRecord {
             seq: self.seq + 1,
             ..self.clone()
         })
+    }
+
+    /// The same entry with this identity; `None` where it has one.
+    #[must_use]
+    pub fn identified(&self, identity: &str) -> Option<Self> {
+        let identity = Some(identity.into());
+        self.identity.is_none().then(|| Self { identity, seq: self.seq + 1, ..self.clone() })
     }
 
     /// Whether a registry at this position and generation has less than a node saw there before: it went back in time

@@ -159,6 +159,7 @@ fn cluster() -> Vec<LayoutLine> {
         filled: None,
         engine: None,
         lost: None,
+        identity: None,
     };
     vec![
         line(
@@ -180,6 +181,10 @@ fn cluster() -> Vec<LayoutLine> {
         line(
             "cluster-found",
             ClusterRecord { engine: Some(5), lost: Some(AT), ..ClusterRecord::new("c".into()) },
+        ),
+        line(
+            "cluster-identified",
+            ClusterRecord { identity: Some("0f".into()), ..ClusterRecord::new("c".into()) },
         ),
     ]
 }

@@ -22,7 +22,7 @@ pub(super) async fn check(
     registry: &Arc<dyn Registry>,
     url: &str,
     folder: &DataFolder,
-    ttl: Millis,
+    (identity, ttl): (Option<&str>, Millis),
 ) -> Result<u16, OpenError> {
     let engine = registry.facts().generation;
     // A cluster that ends with its process cannot be mixed up with another one.
@@ -64,6 +64,10 @@ pub(super) async fn check(
             .note_cluster(&cluster.id)
             .map_err(|error| OpenError::Data { path: folder.cluster_file(), error })?,
     }
+    let cluster = match identity {
+        Some(identity) => identify(registry, cluster, identity, url).await?,
+        None => cluster,
+    };
     let seen = folder.seen();
     let found = reconcile(registry, cluster, (engine, ttl), url, seen.as_ref()).await?;
     let generation = found.generation_on(engine);
@@ -76,6 +80,57 @@ pub(super) async fn check(
         entry: None,
     }));
     Ok(generation)
+}
+
+/// Compares this node's identity with the cluster's: nodes of two identities could not talk to each other. The first node
+/// says it.
+async fn identify(
+    registry: &Arc<dyn Registry>,
+    mut cluster: ClusterRecord,
+    identity: &str,
+    url: &str,
+) -> Result<ClusterRecord, OpenError> {
+    for _ in 0..ATTEMPTS {
+        let Some(new) = cluster.identified(identity) else { break };
+        if replace(registry, &cluster, &new).await? {
+            return Ok(new);
+        }
+        // Another node was faster, or the answer was lost.
+        cluster = read(registry).await?.unwrap_or(cluster);
+    }
+    match cluster.identity.as_deref() {
+        Some(known) if known == identity => Ok(cluster),
+        Some(known) => Err(OpenError::Setting(format!(
+            "this node has the identity {identity}, and the cluster at the registry {url} has {known}: say \
+             `evenkeel cluster join-token` on a host of the cluster, and start this node with --join TOKEN and a new \
+             --identity FILE"
+        ))),
+        None => Err(unwritten()),
+    }
+}
+
+/// Replaces the cluster's entry, unless it is another one now. Returns whether it did.
+async fn replace(
+    registry: &Arc<dyn Registry>,
+    old: &ClusterRecord,
+    new: &ClusterRecord,
+) -> Result<bool, OpenError> {
+    let key = keys::cluster();
+    let change = registry.read(vec![key.clone()]).await?;
+    let Some(entry) = change.first().and_then(|change| change.entry.as_ref()) else {
+        return Err(unwritten());
+    };
+    if record(&change)?.as_ref() != Some(old) {
+        return Ok(false);
+    }
+    let guards = vec![Guard::At(key.clone(), entry.revision)];
+    let writes = vec![Write::Put { key, value: encode(new), owner: None }];
+    let done = registry.commit(vec![Txn { guards, writes }]).await.pop();
+    Ok(matches!(done, Some(TxnOutcome::Applied(_))))
+}
+
+fn unwritten() -> OpenError {
+    RegistryError::Unavailable("the cluster's entry could not be written: try again".into()).into()
 }
 
 async fn read(registry: &Arc<dyn Registry>) -> Result<Option<ClusterRecord>, OpenError> {
@@ -133,25 +188,18 @@ async fn reconcile(
             None => cluster.found_on(engine, now),
         };
         let Some(new) = new else { return Ok(cluster) };
-        let key = keys::cluster();
-        let change = registry.read(vec![key.clone()]).await?;
-        let Some(entry) = change.first().and_then(|change| change.entry.as_ref()) else { break };
-        if record(&change)?.as_ref() == Some(&cluster) {
-            let guards = vec![Guard::At(key.clone(), entry.revision)];
-            let writes = vec![Write::Put { key, value: encode(&new), owner: None }];
-            if let Some(TxnOutcome::Applied(_)) = registry.commit(vec![Txn { guards, writes }]).await.pop() {
-                if new.lost != cluster.lost {
-                    tracing::warn!(
-                        "jobs with delivery at_most_once skip what was due until now: it may have run, and be forgotten"
-                    );
-                }
-                return Ok(new);
+        if replace(registry, &cluster, &new).await? {
+            if new.lost != cluster.lost {
+                tracing::warn!(
+                    "jobs with delivery at_most_once skip what was due until now: it may have run, and be forgotten"
+                );
             }
+            return Ok(new);
         }
         // Another node was faster, or the answer was lost.
         cluster = read(registry).await?.unwrap_or(cluster);
     }
-    Err(RegistryError::Unavailable("the cluster's entry could not be written: try again".into()).into())
+    Err(unwritten())
 }
 
 async fn create(registry: &Arc<dyn Registry>) -> Result<ClusterRecord, OpenError> {
@@ -167,9 +215,7 @@ async fn create(registry: &Arc<dyn Registry>) -> Result<ClusterRecord, OpenError
     match registry.commit(vec![txn]).await.pop() {
         Some(TxnOutcome::Applied(_)) => Ok(new),
         // Another node was faster, or the own first try had succeeded.
-        _ => read(registry).await?.ok_or_else(|| {
-            RegistryError::Unavailable("the cluster's entry could not be written: try again".into()).into()
-        }),
+        _ => read(registry).await?.ok_or_else(unwritten),
     }
 }
 
@@ -196,7 +242,7 @@ mod tests {
         let registry = evenkeel_registry::open(&url).await.unwrap();
         let check = async || {
             let folder = DataFolder::open(&dir.path().join("data"), &"a".parse().unwrap(), &url).unwrap();
-            let generation = check(&registry, &url, &folder, Millis(1)).await.unwrap();
+            let generation = check(&registry, &url, &folder, (None, Millis(1))).await.unwrap();
             (folder, generation)
         };
         let key = Key::from_stored("job/a/assignment");

@@ -391,7 +391,13 @@ async fn open_registry(
     let url = evenkeel_registry::redacted(&config.registry);
     let folder = Arc::new(DataFolder::open(&config.data, &config.name, &url)?);
     let registry = RegistryThread::open(&config.registry, thread).await?;
-    let generation = cluster::check(&registry, &url, &folder, config.term(&registry.facts())).await?;
+    let generation = cluster::check(
+        &registry,
+        &url,
+        &folder,
+        (config.identity.as_deref(), config.term(&registry.facts())),
+    )
+    .await?;
     Ok((folder, registry, generation))
 }
 

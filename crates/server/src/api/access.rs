@@ -52,6 +52,10 @@ fn checked(door: &AccessPolicy, request: &Request) -> Result<(), ApiError> {
     if let Some(fault) = open.and_then(|open| open.fault()) {
         return Err(ApiError::invalid(fault.fix()));
     }
+    if open.is_some_and(|open| open.lacks_tls()) {
+        let text = "this port speaks https: write https:// before the address; see docs/security.md";
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, "lacks_tls", text));
+    }
     if open.is_some_and(|open| open.is_spare()) && !is_of_reserve(request) {
         let text = "all connections for callers from your address are taken: close some, or try again";
         return Err(ApiError::unavailable(text));

@@ -37,11 +37,6 @@ impl AccessPolicy {
         }
     }
 
-    /// The cluster's key, for another owner.
-    pub(crate) fn shared_key(&self) -> Arc<ClusterKey> {
-        self.key.clone()
-    }
-
     /// The cluster's key.
     pub(crate) fn key(&self) -> &ClusterKey {
         &self.key

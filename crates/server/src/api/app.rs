@@ -11,8 +11,11 @@ use super::access_policy::AccessPolicy;
 use super::console_feed::ConsoleFeed;
 use super::declared_texts::ValidTexts;
 use super::denials::DenialLog;
+use super::join_tokens::JoinTokens;
 use super::search::SearchLimiter;
-use crate::peer::{PeerHttpClient, PeerServer};
+use crate::listen::TlsMode;
+use crate::peer::PeerHttpClient;
+use crate::tls::NodeTls;
 use crate::upgrade::UpgradeHandle;
 
 /// The state that every handler shares.
@@ -25,8 +28,12 @@ pub(crate) struct App {
     pub(crate) denials: Arc<DenialLog>,
     /// The client that calls other nodes.
     pub(crate) line: PeerHttpClient,
-    /// The state of the server side for calls of other nodes.
-    pub(crate) peer_server: Arc<PeerServer>,
+    /// The certificates of this node, and which ones of others it accepts.
+    pub(crate) tls: Arc<NodeTls>,
+    /// Which callers may do without TLS, here and so probably at other nodes.
+    pub(crate) tls_mode: TlsMode,
+    /// The join tokens that this process has made.
+    pub(crate) joins: Arc<JoinTokens>,
     /// The declarations that need no further check.
     pub(crate) declared: Arc<ValidTexts>,
     /// The notifiers of this node that jobs may use.

@@ -12,7 +12,7 @@ use evenkeel::audit::{AuditOutcome, Proof, Requester};
 use evenkeel_core::input::{Answer, Command, CommandKind, Refusal};
 
 use super::app::App;
-use super::error::{ApiError, ErrorSummary, REPLAYED, STALE};
+use super::error::{ApiError, ErrorSummary};
 use crate::client::CLIENT;
 use crate::listen::Caller;
 use crate::queries::NamedObjects;
@@ -137,14 +137,9 @@ pub(super) fn response_text(response: &Response) -> String {
     said.chars().take(WHY_MAX).collect()
 }
 
-/// Whether a response means that the caller was not authenticated. A node of the cluster with a wrong clock, or whose
-/// request came twice, is authenticated.
+/// Whether a response means that the caller was not authenticated.
 pub(super) fn is_denial(response: &Response) -> bool {
-    let known = response
-        .extensions()
-        .get::<ErrorSummary>()
-        .is_some_and(|said| [STALE, REPLAYED].contains(&said.code));
-    [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&response.status()) && !known
+    [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&response.status())
 }
 
 #[cfg(test)]
@@ -159,9 +154,6 @@ mod tests {
         assert!(is_denial(&answer(StatusCode::UNAUTHORIZED, "unauthorized")));
         assert!(is_denial(&ApiError::forbidden("a page from elsewhere").into_response()));
         assert!(is_denial(&StatusCode::FORBIDDEN.into_response()), "whoever said it");
-        for code in [STALE, REPLAYED] {
-            assert!(!is_denial(&answer(StatusCode::FORBIDDEN, code)), "{code}");
-        }
         assert!(!is_denial(&ApiError::conflict("other").into_response()));
     }
 }

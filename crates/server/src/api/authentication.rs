@@ -156,7 +156,10 @@ fn pointed(app: &App, mut response: Response) -> Response {
     if response.extensions().get::<StandbyMarker>().is_some() {
         let address =
             app.handle.with_node(|node| node.leader_elsewhere().map(|(_, address)| address.to_owned()));
-        let value = address.and_then(|address| HeaderValue::try_from(format!("http://{address}")).ok());
+        let value = address.and_then(|address| {
+            let scheme = app.tls_mode.scheme(&address);
+            HeaderValue::try_from(format!("{scheme}://{address}")).ok()
+        });
         response.headers_mut().extend(value.map(|value| (HeaderName::from_static(LEADER), value)));
     }
     response

@@ -15,7 +15,7 @@ use evenkeel_core::ids::{JobName, NodeName, RunId};
 use evenkeel_core::input::{CommandKind, ObjectKind};
 
 use super::audited::{AuditedRequest, asker, is_question, response_text};
-use super::{ApiError, App, calendars, jobs, login, namespaces, nodes, runs, settings, shards};
+use super::{ApiError, App, calendars, jobs, join, login, namespaces, nodes, runs, settings, shards};
 
 /// A change that the API offers.
 #[derive(Debug)]
@@ -74,6 +74,7 @@ pub(crate) const CHANGES: &[ApiChange] = &[
     post("/api/v1/cluster/finalize-upgrade", One(CommandKind::FINALIZE_UPGRADE), |m| {
         on(m, settings::finalize)
     }),
+    post("/api/v1/cluster/join-tokens", One(CommandKind::JOIN_TOKEN), |m| on(m, join::make)),
 ];
 
 /// Adds the routes of all changes to a router that is nested at this prefix.
@@ -116,7 +117,7 @@ pub(super) async fn noted(
 async fn finish(app: &App, asked: AuditedRequest, action: AuditAction, (well, why): (bool, String)) {
     let begins = well && action.verb == CommandKind::UPGRADE.verb;
     let why = if begins { UPGRADE_BEGINS.to_owned() } else { why };
-    let effects = [CommandKind::FORGET.verb, CommandKind::LOGIN_LINK.verb];
+    let effects = [CommandKind::FORGET.verb, CommandKind::JOIN_TOKEN.verb, CommandKind::LOGIN_LINK.verb];
     let changed = begins || effects.contains(&action.verb.as_str());
     let done = if changed { AuditOutcome::Applied } else { AuditOutcome::Unchanged };
     let Some(outcome) = asked.outcome(if well { done } else { AuditOutcome::Refused }) else { return };

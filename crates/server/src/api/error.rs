@@ -73,7 +73,6 @@ pub(super) struct StandbyMarker;
 /// The text of a refusal, for the audit log.
 #[derive(Clone, Debug)]
 pub(super) struct ErrorSummary {
-    pub(super) code: &'static str,
     pub(super) message: String,
 }
 
@@ -81,10 +80,6 @@ pub(super) struct ErrorSummary {
 pub(crate) const PROBLEM: &str = "application/problem+json";
 const UNKNOWN: &str = "unknown";
 const STANDBY: &str = "standby";
-/// The code for a node's request whose time differs too much from the clock here.
-pub(crate) const STALE: &str = "stale";
-/// The code for a node's request that was received before.
-pub(crate) const REPLAYED: &str = "replayed";
 
 impl ApiError {
     /// The JSON body.
@@ -99,7 +94,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let kind = [(header::CONTENT_TYPE, PROBLEM)];
         let mut response = (self.status, kind, self.body()).into_response();
-        response.extensions_mut().insert(ErrorSummary { code: self.code, message: self.message });
+        response.extensions_mut().insert(ErrorSummary { message: self.message });
         if self.code == STANDBY {
             response.extensions_mut().insert(StandbyMarker);
         }

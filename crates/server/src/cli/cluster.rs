@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::namespace_args::NamespaceArgs;
 use super::values::chosen;
-use super::{backup, doctor};
+use super::{backup, doctor, join};
 use crate::api_types::{LayoutRow, SettingsChange, SettingsRow};
 use crate::client::{ApiClient, ConnectArgs, escape};
 use crate::compat::{self, CompatEntry, CompatFormat};
@@ -48,6 +48,15 @@ pub(crate) enum ClusterCommand {
     /// Needs no node. Every fire that is due meanwhile runs once, when nodes are started at the new registry, as the grace
     /// and catch-up of its job say. Should it be cut short, do the same again.
     Move(backup::MigrateArgs),
+    /// Make a token with which a node of a new host gets the cluster's identity: evenkeel serve --join TOKEN
+    ///
+    /// It is accepted once, by the node that made it and until that node is restarted. With the identity a host can act for
+    /// the whole cluster.
+    JoinToken(join::JoinTokenArgs),
+    /// Print the certificates of the cluster's authorities, for programs that are to trust its nodes
+    ///
+    /// Needs no node, but the cluster's identity.
+    Ca(join::AuthorityArgs),
     /// Finish an upgrade of all nodes: allow them to write data that only the new program can read
     ///
     /// Refused, with their names, while there are nodes of the program before. No such node can join afterwards.
@@ -98,6 +107,8 @@ pub(crate) fn run(verb: ClusterCommand) -> Result<(), CliError> {
         ClusterCommand::Backup(args) => backup::backup(&args),
         ClusterCommand::Restore(args) => backup::restore(&args),
         ClusterCommand::Move(args) => backup::migrate(&args),
+        ClusterCommand::JoinToken(args) => join::make_token(&args),
+        ClusterCommand::Ca(args) => join::print_authority(&args),
         ClusterCommand::FinalizeUpgrade { reach } => finalize(&reach),
         ClusterCommand::Settings { planner, beat, strikes, handover, spread, reach } => {
             set(SettingsChange { planner, beat, strikes, handover, spread }, &reach)

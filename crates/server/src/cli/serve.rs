@@ -57,8 +57,14 @@ pub(crate) struct DevArgs {
 pub(crate) fn serve(args: ServeArgs) -> Result<(), CliError> {
     let repeats = log("info")?;
     let below = args.config.as_deref().map(SettingsArgs::read).transpose()?.unwrap_or_default();
-    serve::run_node(args.written.merged_over(below).resolve()?, repeats, async |node: StartedNode| {
-        print_banner(&format!("evenkeel {} answers at http://{}/", node.handle.name(), node.address));
+    let meant = args.written.merged_over(below).resolve()?;
+    let tls = meant.tls.mode;
+    serve::run_node(meant, repeats, async move |node: StartedNode| {
+        let (name, address) = (node.handle.name(), node.address);
+        print_banner(&format!(
+            "evenkeel {name} answers at {}://{address}/",
+            tls.scheme(&address.to_string())
+        ));
         Ok(())
     })
 }

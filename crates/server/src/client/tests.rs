@@ -10,10 +10,12 @@ fn answering(answers: Vec<&'static str>) -> (ApiClient, std::thread::JoinHandle<
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let base = format!("http://{}", listener.local_addr().expect("bound"));
     let client = ApiClient {
-        agent: agent(CONNECT, Some(ANSWER)),
+        agent: agent((CONNECT, Some(ANSWER)), &TlsConfig::default()),
         bases: vec![base.clone()],
         chosen: OnceCell::from(ChosenNode { base, has_own_key: false }),
         key: KnownKey::None,
+        trust: TlsConfig::default(),
+        allow_plain_http: false,
     };
     (client, answer_each(listener, answers))
 }
@@ -47,12 +49,15 @@ fn living(status: &'static str) -> (String, std::thread::JoinHandle<()>) {
 
 fn with_key(base: String) -> ApiClient {
     let chosen = OnceCell::from(ChosenNode { base: base.clone(), has_own_key: false });
-    let (agent, key) = (agent(CONNECT, Some(ANSWER)), KnownKey::Given(KEY.to_owned()));
-    ApiClient { agent, bases: vec![base], chosen, key }
+    let (trust, key) = (TlsConfig::default(), KnownKey::Given(KEY.to_owned()));
+    let agent = agent((CONNECT, Some(ANSWER)), &trust);
+    ApiClient { agent, bases: vec![base], chosen, key, trust, allow_plain_http: false }
 }
 
 fn of(server: Vec<String>) -> ApiClient {
-    ConnectArgs { server, cluster_key_file: None, output: OutputFormat::Table }.client().expect("addresses")
+    let (cluster_key_file, ca_file, output) = (None, None, OutputFormat::Table);
+    let reach = ConnectArgs { server, cluster_key_file, ca_file, allow_plain_http: false, output };
+    reach.client().expect("addresses")
 }
 
 #[test]
@@ -150,13 +155,19 @@ fn nothing_is_sent_to_where_a_lying_server_leads() {
 
 #[test]
 fn a_lead_to_another_scheme_or_into_an_address_is_not_followed() {
-    for lead in
-        ["https://127.0.0.1:1", "http://127.0.0.1:1@127.0.0.1:2", "127.0.0.1:1", "http://127.0.0.1:1/x", ""]
-    {
+    for lead in [
+        "ftp://127.0.0.1:1",
+        "http://10.0.0.7:1",
+        "http://127.0.0.1:1@127.0.0.1:2",
+        "127.0.0.1:1",
+        "http://127.0.0.1:1/x",
+        "",
+    ] {
         let (named, at) = listener();
         let lie = answer("200 OK", &format!("evenkeel-leader: {lead}\r\n"), "17");
         let nodes = answer("200 OK", "", "{\"nodes\":[{\"address\":\"127.0.0.1:1\"}]}");
-        let has_scheme = lead.starts_with("http://");
+        // The key goes unencrypted to no other host, whatever the list says.
+        let has_scheme = lead.starts_with("http://127.");
         let named = server([Some(lie), has_scheme.then_some(nodes)].into_iter().flatten().collect(), named);
         let client = with_key(format!("http://{at}"));
         assert_eq!(client.get::<u32>("/nodes").expect_err("it lies").exit, ExitKind::Denied, "{lead}");

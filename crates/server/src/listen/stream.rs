@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
+use super::transport::CallerStream;
 use super::{HEADER_BYTES_MAX, HEADERS_MAX, OpenConnection};
 use crate::api::{ApiError, PROBLEM};
 
@@ -24,7 +24,7 @@ const REST_PIECE: usize = 16 * 1024;
 
 /// The byte stream of one connection.
 pub(super) struct ConnectionStream {
-    inner: TcpStream,
+    inner: CallerStream,
     open: Arc<OpenConnection>,
     /// The timer while nothing of a response can be written.
     stalled: Option<Pin<Box<Sleep>>>,
@@ -35,7 +35,7 @@ pub(super) struct ConnectionStream {
 }
 
 impl ConnectionStream {
-    pub(super) fn new(inner: TcpStream, open: Arc<OpenConnection>) -> Self {
+    pub(super) fn new(inner: CallerStream, open: Arc<OpenConnection>) -> Self {
         Self { inner, open, stalled: None, rest: None, refusal: Vec::new() }
     }
 

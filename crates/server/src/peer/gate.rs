@@ -1,167 +1,139 @@
-//! The server side of peer calls: authenticates requests and signs responses.
+//! The server side of peer calls: which life of which node calls, and whether it calls this life of this node.
 
-use std::net::IpAddr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use evenkeel_core::ids::Member;
-use evenkeel_core::time::Millis;
 
-use super::envelope::RequestEnvelope;
-use super::replay::ReplayError;
-use super::{BODY_BYTES_MAX, BODY_PATIENCE, WINDOW};
-use crate::api::{ApiError, App, REPLAYED, STALE};
-use crate::key::{ClusterKey, digest};
-use crate::listen::{Caller, OpenConnection};
+use super::{BODY_BYTES_MAX, BODY_PATIENCE, FROM, TO};
+use crate::api::{ApiError, App};
+use crate::listen::OpenConnection;
+use crate::tls::NodeLife;
 
 /// The calling member: node and incarnation. Every accepted request has it as an extension.
 #[derive(Clone, Debug)]
 pub(super) struct PeerIdentity(pub(super) Member);
 
-/// Accepts a request once, if it is signed with the cluster's key and addressed to this incarnation of this node.
+/// Accepts a request of a node of this cluster that is addressed to this incarnation of this node.
 pub(super) async fn gate(State(app): State<App>, request: Request, next: Next) -> Response {
-    let caller = request.extensions().get::<Caller>().map(|caller| caller.0.ip());
-    let envelope = match known(Some(app.access.key()), caller, &request) {
-        Ok(envelope) => envelope,
+    let open = request.extensions().get::<Arc<OpenConnection>>().cloned();
+    let life = open.as_ref().and_then(|open| open.life());
+    let from = match known(life, app.tls.cluster().as_deref()).and_then(|from| present(&app, from)) {
+        Ok(from) => from,
         Err(refusal) => return refusal.into_response(),
     };
-    if let Some(open) = request.extensions().get::<Arc<OpenConnection>>() {
+    if let Some(open) = &open {
         open.is_of_node();
     }
     let Some(own) = app.handle.with_node(evenkeel::core::node::Node::member) else {
         return ApiError::unavailable("this node is no member just now: ask another one").into_response();
     };
-    let answer = match let_in(&app, &own, &envelope, request).await {
+    let answer = match let_in(&app, &own, request).await {
         Ok(mut request) => {
-            request.extensions_mut().insert(PeerIdentity(envelope.from.clone()));
+            request.extensions_mut().insert(PeerIdentity(from));
             next.run(request).await
         }
         Err(refusal) => refusal.into_response(),
     };
-    signed(Some(app.access.key()), &own, &envelope, answer).await
+    of_member(&own, answer)
 }
 
-/// Authenticates the caller. With a key, the request must be signed; without one, the caller must be on this host.
-fn known(
-    key: Option<&ClusterKey>,
-    caller: Option<IpAddr>,
-    request: &Request,
-) -> Result<RequestEnvelope, ApiError> {
+/// The member that calls, by the certificate that its connection was made with.
+fn known(life: Option<&NodeLife>, cluster: Option<&str>) -> Result<Member, ApiError> {
     let refused = |why: String| ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", why);
-    let read = RequestEnvelope::read(request.headers());
-    let (envelope, signature) =
-        read.map_err(|why| refused(format!("only nodes ask here, and sign: {why}")))?;
-    let method = request.method();
-    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-    match key {
-        Some(key) if !envelope.is_signed(key, method, path, signature.as_deref()) => Err(refused(format!(
-            "this request of {} is not signed with this cluster's key, or was changed on its way: give all nodes \
-             the same --cluster-key-file",
-            envelope.from
+    let life = life.ok_or_else(|| {
+        refused("only nodes ask here, over TLS and with a certificate of the cluster's authority".to_owned())
+    })?;
+    let cluster = cluster.ok_or_else(|| {
+        ApiError::unavailable("this node has not read the cluster's entry yet: ask another one")
+    })?;
+    match life.cluster == cluster {
+        true => Ok(life.member.clone()),
+        false => Err(refused(format!(
+            "{} is of another cluster: give the clusters identities of their own with --identity FILE",
+            life.member
         ))),
-        None if !caller.is_some_and(|caller| caller.is_loopback()) => Err(refused(
-            "without a key only nodes of this host may ask: give all nodes --cluster-key-file".into(),
-        )),
-        _ => Ok(envelope),
     }
 }
 
-/// Reads the body of a caller's request, if it is for this incarnation, complete, near in time and new.
-async fn let_in(
-    app: &App,
-    own: &Member,
-    envelope: &RequestEnvelope,
-    request: Request,
-) -> Result<Request, ApiError> {
-    if envelope.to != *own {
-        let message = format!("this is {own}, not {}: read again who is a member", envelope.to);
+/// Refuses a life that is over. One that is not known here may be new.
+fn present(app: &App, from: Member) -> Result<Member, ApiError> {
+    let later = |member: &Member| member.node == from.node && member.incarnation > from.incarnation;
+    let later = app
+        .handle
+        .with_node(|node| node.view().members().map(|(member, _)| member).find(|it| later(it)).cloned());
+    match later {
+        None => Ok(from),
+        Some(later) => {
+            let message = format!("{from} is over: {later} is a member now");
+            Err(ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message))
+        }
+    }
+}
+
+/// Reads the body of a caller's request, if it is for this incarnation.
+async fn let_in(app: &App, own: &Member, request: Request) -> Result<Request, ApiError> {
+    let to = called(request.headers());
+    if to.as_ref() != Some(own) {
+        let to = to.map_or_else(|| "the member that the request leaves out".to_owned(), |to| to.to_string());
+        let message = format!("this is {own}, not {to}: read again who is a member");
         return Err(ApiError::new(StatusCode::CONFLICT, "other_life", message));
     }
     let (parts, body) = request.into_parts();
     let body = app.access.bodies.take(body, BODY_BYTES_MAX, BODY_PATIENCE).await?;
-    if digest(&body) != envelope.digest {
-        let message = "the body is not the one that was signed: it was changed on its way";
-        return Err(ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message));
-    }
-    let now = evenkeel::clock::now().wall;
-    let mut seen = app.peer_server.seen.lock().unwrap_or_else(PoisonError::into_inner);
-    seen.take(envelope.at, envelope.nonce, now).map_err(refused)?;
-    drop(seen);
     Ok(Request::from_parts(parts, Body::from(body)))
 }
 
-fn refused(old: ReplayError) -> ApiError {
-    match old {
-        ReplayError::ClockSkew(by) => {
-            let by = Millis(by.0.saturating_abs());
-            let message =
-                format!("the clocks here and there are {by} apart, {WINDOW} are allowed: set them right");
-            ApiError::new(StatusCode::FORBIDDEN, STALE, message)
-        }
-        ReplayError::Replayed => {
-            ApiError::new(StatusCode::FORBIDDEN, REPLAYED, "this request was let in already")
-        }
-        ReplayError::WindowFull => {
-            ApiError::unavailable("too many requests of nodes at once: try again in a minute")
-        }
+/// The member that a request is for.
+fn called(headers: &HeaderMap) -> Option<Member> {
+    let mut named = headers.get_all(TO).iter();
+    match (named.next(), named.next()) {
+        (Some(to), None) => to.to_str().ok()?.parse().ok(),
+        _ => None,
     }
 }
 
-/// Adds the headers with which the caller verifies the member that answered, and its answer.
-async fn signed(
-    key: Option<&ClusterKey>,
-    own: &Member,
-    envelope: &RequestEnvelope,
-    answer: Response,
-) -> Response {
-    let (mut parts, body) = answer.into_parts();
-    let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
-        return ApiError::internal("the answer is too large: ask for less at once").into_response();
-    };
-    parts.headers.extend(envelope.reply(key, own, parts.status.as_u16(), &body));
-    Response::from_parts(parts, Body::from(body))
+/// Adds the member that answers, which may have begun another life since its connection was made.
+fn of_member(own: &Member, mut answer: Response) -> Response {
+    if answer.body().size_hint().exact().is_some_and(|size| size > BODY_BYTES_MAX as u64) {
+        answer = ApiError::internal("the answer is too large: ask for less at once").into_response();
+    }
+    if let Ok(own) = HeaderValue::try_from(own.to_string()) {
+        answer.headers_mut().insert(FROM, own);
+    }
+    answer
 }
 
 #[cfg(test)]
 mod tests {
-    use axum::http::Method;
-    use evenkeel_core::time::Wall;
-
     use super::*;
 
-    fn request(key: Option<&ClusterKey>) -> Request {
-        let (from, to) = ("a@1".parse().expect("a member"), "b@2".parse().expect("a member"));
-        let envelope = RequestEnvelope { from, to, at: Wall(1), nonce: 1, digest: digest(b"") };
-        let mut request = Request::get("/peer/v1/role").body(Body::empty()).expect("a request");
-        *request.headers_mut() = envelope.write(key, &Method::GET, "/peer/v1/role");
-        request
+    #[test]
+    fn only_a_life_of_this_cluster_is_let_in() {
+        let life = NodeLife { cluster: "c".to_owned(), member: "a@1".parse().expect("a member") };
+        let status = |life, cluster| known(life, cluster).map_err(|refusal| refusal.into_response().status());
+        assert_eq!(status(Some(&life), Some("c")), Ok(life.member.clone()));
+        assert_eq!(status(Some(&life), Some("d")), Err(StatusCode::UNAUTHORIZED));
+        assert_eq!(status(None, Some("c")), Err(StatusCode::UNAUTHORIZED));
+        assert_eq!(status(Some(&life), None), Err(StatusCode::SERVICE_UNAVAILABLE));
     }
 
     #[test]
-    fn without_a_key_only_this_host_is_let_in() {
-        let ip = |text: &str| Some(text.parse().expect("an address"));
-        for own in ["127.0.0.1", "127.0.0.9", "::1"] {
-            assert!(known(None, ip(own), &request(None)).is_ok(), "{own}");
+    fn a_request_names_one_member() {
+        let named = |texts: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            texts.iter().for_each(|text| {
+                headers.append(TO, HeaderValue::from_static(text));
+            });
+            called(&headers).map(|member| member.to_string())
+        };
+        assert_eq!(named(&["b@2"]), Some("b@2".to_owned()));
+        for other in [&[][..], &["b@2", "b@2"], &["b"], &[""]] {
+            assert_eq!(named(other), None, "{other:?}");
         }
-        for other in ["10.0.0.7", "192.168.1.1", "fe80::1", "0.0.0.0"] {
-            assert!(known(None, ip(other), &request(None)).is_err(), "{other}");
-        }
-        assert!(known(None, None, &request(None)).is_err(), "nobody knows from where");
-    }
-
-    #[test]
-    fn with_a_key_no_address_helps() {
-        let key = ClusterKey::new("0123456789abcdef".to_owned());
-        let own = Some("127.0.0.1".parse().expect("an address"));
-        assert!(known(Some(&key), own, &request(None)).is_err());
-        assert!(
-            known(Some(&key), own, &request(Some(&ClusterKey::new("0123456789abcdeF".to_owned())))).is_err()
-        );
-        let elsewhere = Some("10.0.0.7".parse().expect("an address"));
-        assert!(known(Some(&key), elsewhere, &request(Some(&key))).is_ok());
     }
 }

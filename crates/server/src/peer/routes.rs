@@ -37,7 +37,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .layer(middleware::from_fn_with_state(app.clone(), gate::gate))
 }
 
-/// The response itself names the member, and is signed.
+/// The response itself names the member.
 async fn role(State(app): State<App>) -> Json<ProbeReply> {
     let now = evenkeel::clock::now().mono;
     Json(app.handle.with_node(|node| node.role(now)))
@@ -93,18 +93,18 @@ async fn kill(
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
     let Path(run) = run?;
-    done(app.handle.ask_as(on_behalf(Proof::Node, &from, &body), Command::Kill(run)).await)
+    done(app.handle.ask_as(on_behalf(&from, &body), Command::Kill(run)).await)
 }
 
-/// The requester behind a calling node. This node has authenticated that node's request and nothing else, so `proof` is
-/// of the request; what its body says of the requester is a claim, whatever proof it names.
-fn on_behalf(proof: Proof, from: &Member, body: &[u8]) -> Requester {
+/// The requester behind a calling node. This node has authenticated that node and nothing else; what its body says of the
+/// requester is a claim, whatever proof it names.
+fn on_behalf(from: &Member, body: &[u8]) -> Requester {
     // A node of an earlier version does not name its caller.
     let Ok(Requester { proof: claimed, from: address, claims }) = serde_json::from_slice(body) else {
-        return Requester::new(proof, &format!("via {from}"), "");
+        return Requester::new(Proof::Node, &format!("via {from}"), "");
     };
     let address = if address.is_empty() { String::new() } else { format!(" from {address}") };
-    Requester::new(proof, &format!("via {from}, claims {}{address}", claimed), &claims)
+    Requester::new(Proof::Node, &format!("via {from}, claims {claimed}{address}"), &claims)
 }
 
 /// Deletes this node's output of a run.
@@ -140,18 +140,15 @@ mod tests {
         let from = "b@2".parse().expect("a member");
         for claimed in ["process", "key", "local", "nobody", "node"] {
             let body = format!(r#"{{"proof":"{claimed}","from":"10.0.0.7","claims":"ann@ops1"}}"#);
-            let asker = on_behalf(Proof::Node, &from, body.as_bytes());
+            let asker = on_behalf(&from, body.as_bytes());
             assert_eq!(asker.proof, Proof::Node, "it is proved of the node that asks");
             assert_eq!(asker.from, format!("via b@2, claims {claimed} from 10.0.0.7"));
             assert_eq!(asker.claims, "ann@ops1");
         }
-        let inside = on_behalf(Proof::Local, &from, br#"{"proof":"process","from":"","claims":""}"#);
-        assert_eq!(inside, Requester::new(Proof::Local, "via b@2, claims process", ""));
+        let inside = on_behalf(&from, br#"{"proof":"process","from":"","claims":""}"#);
+        assert_eq!(inside, Requester::new(Proof::Node, "via b@2, claims process", ""));
         for silent in ["", "{}", r#"{"proof":"king","from":"","claims":""}"#] {
-            assert_eq!(
-                on_behalf(Proof::Node, &from, silent.as_bytes()),
-                Requester::new(Proof::Node, "via b@2", "")
-            );
+            assert_eq!(on_behalf(&from, silent.as_bytes()), Requester::new(Proof::Node, "via b@2", ""));
         }
     }
 }

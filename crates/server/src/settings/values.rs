@@ -20,19 +20,19 @@ pub(super) fn at_least_one(flag: &str, value: Option<u32>, default: u32) -> Resu
     }
 }
 
-/// One of two words, or the default.
-pub(super) fn choice<T: Copy>(
+/// One of a few words, or the default.
+pub(super) fn choice<T: Copy, const N: usize>(
     flag: &str,
     word: Option<&str>,
-    [one, other]: [(&str, T); 2],
+    words: [(&str, T); N],
     default: T,
 ) -> Result<T, CliError> {
     let Some(word) = word else { return Ok(default) };
-    [one, other]
-        .into_iter()
-        .find(|(name, _)| *name == word)
-        .map(|(_, value)| value)
-        .ok_or_else(|| CliError::usage(format!("{flag} is {word:?}: write {} or {}", one.0, other.0)))
+    words.into_iter().find(|(name, _)| *name == word).map(|(_, value)| value).ok_or_else(|| {
+        let names = words.map(|(name, _)| name);
+        let (last, first) = names.split_last().unwrap_or((&"", &[]));
+        CliError::usage(format!("{flag} is {word:?}: write {} or {last}", first.join(", ")))
+    })
 }
 
 pub(super) fn secrets(folder: PathBuf) -> Result<PathBuf, CliError> {

@@ -5,6 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
+use crate::forged::{self, ForgedAuthority, shared_identity};
 use crate::process::{ServerProcess, millis, run, text, until, until_told, write_private};
 
 /// The whole log, the first entry first.
@@ -117,6 +118,10 @@ fn requests(change: &str, ended: &str, running: &str) -> ExpectedResponses {
             ("cluster/settings", r#"{"beat":"0s"}"#, "refused"),
         ]),
         "POST /api/v1/cluster/finalize-upgrade" => all(&[("cluster/finalize-upgrade", "", "unchanged")]),
+        "POST /api/v1/cluster/join-tokens" => all(&[
+            ("cluster/join-tokens", r#"{"for":"b","ttl":"5m"}"#, "applied"),
+            ("cluster/join-tokens", r#"{"ttl":"8d"}"#, "refused"),
+        ]),
         other => panic!("{other} changes something, and nothing is asked there: say here what"),
     }
 }
@@ -344,4 +349,40 @@ fn a_run_that_another_node_ends_is_told_of_once_by_that_node() {
             "{kills:?}"
         );
     }
+}
+
+/// A request as a node's, whose body names a caller that nobody authenticated.
+///
+/// proves: I51
+#[test]
+fn a_caller_that_a_peer_names_in_its_body_is_recorded_as_its_claim() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &[]);
+    assert!(node.fed(&["job", "apply", "-f", "-"], JOBS).status.success());
+    node.ok(&["job", "run", "long", "--request", "now"]);
+    let running = "long:ask-now:0";
+    until("it runs", || {
+        (node.json(&["run", "list", "--job", "long"])[0]["state"] == "running").then_some(())
+    });
+    let body = r#"{"proof":"process","from":"","claims":"root@a"}"#;
+    let own = ForgedAuthority::of(&shared_identity());
+    let leaf = own.leaf(&format!("evenkeel://{}/node/mallory/7", forged::cluster_id(folder.path())), (-1, 7));
+    let head = format!(
+        "POST /peer/v1/runs/{running}/kill HTTP/1.1\nHost: {}\nContent-Type: application/json\n\
+         evenkeel-from: a@1\nevenkeel-to: a@1",
+        node.address
+    );
+    let host = (node.address, "node.evenkeel.internal");
+    let answered = forged::ask(host, &own.certificate, Some(&leaf), (&head, body.as_bytes()));
+    let (status, said_back) = answered.expect("an answer");
+    assert_eq!(status, 200, "{said_back}");
+    let kill = until("the end is told", || {
+        settled(&node).into_iter().find(|entry| entry_field(entry, "verb") == "kill")
+    });
+    assert_eq!(entry_field(&kill, "who"), "node", "its certificate proves which one: {kill}");
+    assert_eq!(entry_field(&kill, "from"), "via mallory@7, claims process", "{kill}");
+    assert_eq!(entry_field(&kill, "claims"), "root@a", "{kill}");
+    let shown = node.ok(&["audit", "--job", "long"]);
+    assert!(shown.contains("node via mallory@7, claims process, says root@a"), "{shown}");
+    assert_eq!(node.json(&["audit", "--who", "process"]), serde_json::json!([]));
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::process::{EVENKEEL, ServerProcess, evenkeel, text, until};
+use crate::process::{EVENKEEL, STATE_HOME, ServerProcess, evenkeel, text, until};
 
 const SLOW: &str =
     "[[job]]\nname = \"slow\"\ncommand = [\"/bin/sh\", \"-c\", \"echo begun; exec sleep 3600\"]\n";
@@ -107,6 +107,7 @@ fn a_node_from_another_folder_is_warned_about() {
         .args(ServerProcess::command(folder.path(), "b", &[]).get_args())
         .env_clear()
         .env("EVENKEEL_COMMAND_USERS", "any")
+        .env("XDG_STATE_HOME", STATE_HOME)
         .stderr(fs::File::create(&log).expect("a file"));
     let _second = ServerProcess::start(&mut moved);
     until("it is said", || {

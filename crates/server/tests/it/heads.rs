@@ -257,7 +257,7 @@ fn requests_that_go_on_for_ever_leave_room_for_health() {
     let (status, code, message) = refusal(&asked("/api/v1/jobs"));
     assert_eq!((status, code.as_str()), (503, "unavailable"), "{message}");
     assert!(asked("/api/v1/health").starts_with("HTTP/1.1 200 "));
-    assert!(asked("/peer/v1/role").starts_with("HTTP/1.1 401 "), "a node that signs would be let in");
+    assert!(asked("/peer/v1/role").starts_with("HTTP/1.1 401 "), "a node with a certificate would be let in");
     drop(readers);
     until("the others are let in again", || asked("/api/v1/jobs").starts_with("HTTP/1.1 200 ").then_some(()));
 }
@@ -328,11 +328,15 @@ fn floods_of_strangers_cost_little_memory_and_leave_health_and_fires_alone() {
         "POST /api/v1/jobs/apply HTTP/1.1\r\nHost: {own}\r\nContent-Type: application/json\r\nContent-Length: 16777216\r\n\r\n"
     );
     let bodies = [apply.as_bytes(), &vec![b' '; 1 << 20]].concat();
+    // Handshakes that never end: the beginning of a record of 512 bytes, and of one that says it is as long as can be.
+    let handshakes = [&[0x16, 3, 1, 2, 0, 1][..], &[&[0x16, 3, 1, 0x40, 0][..], &[1; 0x3ff0]].concat()];
     let before = memory(node.pid());
     let callers = [
         flood(&node, 1_030, page.as_bytes()),
         flood(&node, 5_000, half.as_bytes()),
         flood(&node, 120, &bodies),
+        flood(&node, 2_000, handshakes[0]),
+        flood(&node, 2_000, handshakes[1]),
     ];
     assert!(callers.iter().map(Vec::len).sum::<usize>() > 5_000, "the node takes them");
     let health = format!("GET /api/v1/health HTTP/1.1\r\nHost: {own}\r\nConnection: close\r\n\r\n");

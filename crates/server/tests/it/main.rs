@@ -20,12 +20,14 @@ mod evenly;
 mod events;
 mod explain;
 mod fires;
+mod forged;
 mod heads;
 mod histories;
 #[expect(dead_code, reason = "other tests look for free ports")]
 #[path = "../../../registry/tests/common/host.rs"]
 mod host;
 mod http;
+mod join;
 mod labels;
 mod logs;
 mod names;
@@ -54,6 +56,7 @@ mod still;
 mod storage;
 mod switches;
 mod terminal;
+mod tls;
 mod tree;
 mod upgrade;
 mod usage;

@@ -1,11 +1,12 @@
-//! What nodes say to each other over the wire, and what somebody on that wire can do with it.
+//! What nodes say to each other over the wire, and which callers a node takes for nodes.
 
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
+use crate::forged::{self, ForgedAuthority, ForgedLeaf, shared_identity};
 use crate::process::{ServerProcess, text, until, write_private};
-use crate::wire::{CapturedRequest, NodeWire};
+use crate::wire::NodeWire;
 
 const KEY: &str = "correct-horse-battery-staple";
 const SLOW: &str =
@@ -17,36 +18,30 @@ fn key_file(folder: &Path, name: &str, key: &str) -> String {
     path.display().to_string()
 }
 
-/// The wall clock, as nodes write it.
-fn wall() -> i64 {
-    evenkeel::clock::now().wall.0
-}
-
 /// A node behind a wire with a run under way, and another node that sees it only by the registry.
 struct NodePair {
     folder: tempfile::TempDir,
     key: String,
     wire: NodeWire,
-    near_wire: NodeWire,
+    _near_wire: NodeWire,
     far: ServerProcess,
     near: ServerProcess,
 }
 
 impl NodePair {
-    fn new(far_key: &str) -> Self {
+    fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let (key, wire) = (key_file(folder.path(), "key", KEY), NodeWire::new());
-        let far_key = key_file(folder.path(), "far-key", far_key);
-        let far = Self::node(folder.path(), "far", &far_key, &wire);
-        let more = ["-", "--cluster-key-file", &far_key];
+        let far = Self::node(folder.path(), "far", &key, &wire);
+        let more = ["-", "--cluster-key-file", &key];
         assert!(far.fed(&[&["job", "apply", "-f"], &more[..]].concat(), SLOW).status.success());
         until("far holds it", || {
-            let jobs = far.json(&["job", "list", "--cluster-key-file", &far_key]);
+            let jobs = far.json(&["job", "list", "--cluster-key-file", &key]);
             (jobs[0]["owner"] == "far").then_some(())
         });
         let near_wire = NodeWire::new();
         let near = Self::node(folder.path(), "near", &key, &near_wire);
-        let pair = Self { folder, key, wire, near_wire, far, near };
+        let pair = Self { folder, key, wire, _near_wire: near_wire, far, near };
         until("near sees both", || (pair.json(&["node", "list"]).as_array()?.len() == 2).then_some(()));
         pair
     }
@@ -73,17 +68,34 @@ impl NodePair {
         run
     }
 
-    /// Which lives near and far have, by a request that near has sent.
-    fn lives(&self, head: &str) -> (String, String) {
-        let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
-        (header("evenkeel-from: ").expect("it says"), header("evenkeel-to: ").expect("it says"))
+    /// The incarnation of a node.
+    fn incarnation(&self, name: &str) -> u64 {
+        let key: String = forged::entry(
+            self.folder.path(),
+            &format!("SELECT key FROM entry WHERE key GLOB 'node/{name}@*'"),
+        );
+        key.split('@').nth(1).and_then(|number| number.parse().ok()).expect("a number")
     }
+}
+
+/// Asks far as a node with this certificate does.
+fn ask_far(
+    pair: &NodePair,
+    leaf: Option<&ForgedLeaf>,
+    to: &str,
+    asked: (&str, &[u8]),
+) -> Result<(u16, String), String> {
+    let (line, body) = asked;
+    let far = pair.far.address;
+    let head = format!("{line} HTTP/1.1\nHost: {far}\nContent-Type: application/json\nEvenkeel-To: {to}");
+    let own = ForgedAuthority::of(&shared_identity());
+    forged::ask((far, "node.evenkeel.internal"), &own.certificate, leaf, (&head, body))
 }
 
 /// proves: S0-17, S0-20, S0-55
 #[test]
-fn a_node_asks_another_one_on_its_port_and_the_key_is_never_on_the_wire() {
-    let pair = NodePair::new(KEY);
+fn a_node_asks_another_one_on_its_port_and_nothing_of_it_can_be_read_on_the_wire() {
+    let pair = NodePair::new();
     let run = pair.run();
     let with_key = ["--cluster-key-file", &pair.key];
     let logs = [&["run", "logs", &run], &with_key[..]].concat();
@@ -99,12 +111,8 @@ fn a_node_asks_another_one_on_its_port_and_the_key_is_never_on_the_wire() {
     });
 
     let (asked, answered) = (pair.wire.asked(), pair.wire.answered());
-    assert!(asked.contains(&format!("POST /peer/v1/runs/{run}/kill HTTP/1.1")), "{asked}");
-    assert!(asked.contains(&format!("GET /peer/v1/runs/{run}/logs?")), "{asked}");
-    let heads = asked.matches(" HTTP/1.1\r\n").count();
-    assert_eq!(asked.matches("\r\nevenkeel-signature: ").count(), heads, "each is signed: {asked}");
-    assert!(answered.contains("\r\nevenkeel-signature: "), "{answered}");
-    for secret in [KEY, "authorization", "Bearer"] {
+    assert!(!asked.is_empty() && !answered.is_empty(), "it went over the wire");
+    for secret in [KEY, "authorization", "Bearer", "HTTP/1.1", "/peer/", "begun", &run] {
         assert!(!asked.contains(secret) && !answered.contains(secret), "{secret} is on the wire: {asked}");
     }
 }
@@ -112,7 +120,7 @@ fn a_node_asks_another_one_on_its_port_and_the_key_is_never_on_the_wire() {
 /// proves: S0-55
 #[test]
 fn output_is_deleted_where_it_is_and_a_run_is_done_again_from_anywhere() {
-    let pair = NodePair::new(KEY);
+    let pair = NodePair::new();
     let run = pair.run();
     let near = |args: &[&str]| pair.near.cli(&[args, &["--cluster-key-file", &pair.key]].concat());
     until("it wrote something", || (text(&near(&["run", "logs", &run]).stdout) == "begun\n").then_some(()));
@@ -130,7 +138,6 @@ fn output_is_deleted_where_it_is_and_a_run_is_done_again_from_anywhere() {
     assert_eq!(fs::read_dir(&kept).expect("a folder").count(), 1);
     assert!(near(&["run", "delete", &run]).status.success());
     assert_eq!(fs::read_dir(&kept).expect("a folder").count(), 0, "its output is gone from far's disk");
-    assert!(pair.wire.asked().contains(&format!("DELETE /peer/v1/runs/{run}/logs ")));
     assert_eq!(text(&near(&["run", "logs", &run]).stdout), "");
     assert_eq!(pair.json(&["run", "show", &run])["attempts"][0]["state"], "killed", "the history stays");
     assert!(near(&["run", "delete", &run]).status.success(), "it is gone already");
@@ -151,11 +158,9 @@ fn output_is_deleted_where_it_is_and_a_run_is_done_again_from_anywhere() {
 
 /// proves: S0-17
 #[test]
-fn nodes_probe_each_other_and_offer_what_they_have_planned() {
-    let pair = NodePair::new(KEY);
-    until("near has asked far who it is", || {
-        pair.wire.asked().contains("GET /peer/v1/role HTTP/1.1").then_some(())
-    });
+fn nodes_probe_each_other_and_run_what_the_other_has_planned() {
+    let pair = NodePair::new();
+    until("near has probed far", || (!pair.wire.answered().is_empty()).then_some(()));
     let tick = "[[job]]\nname = \"tick\"\nschedule = \"* * * * * *\"\nplacement = \"dispatched\"\n\
                 command = [\"/bin/true\"]\n";
     let with_key = ["job", "apply", "-f", "-", "--cluster-key-file", &pair.key];
@@ -165,100 +170,87 @@ fn nodes_probe_each_other_and_offer_what_they_have_planned() {
         let on = |node: &str| runs.as_array().is_some_and(|runs| runs.iter().any(|run| run["node"] == node));
         (on("near") && on("far")).then_some(())
     });
-    until("whoever planned has offered the other one its runs", || {
-        let wires = [&pair.wire, &pair.near_wire];
-        let offers = wires.map(|wire| wire.captured("POST /peer/v1/offers HTTP/1.1"));
-        offers.iter().flatten().any(|(_, body)| body.contains("\"run\":\"tick:")).then_some(())
-    });
 }
 
 #[test]
-fn what_was_heard_on_the_wire_is_of_no_use() {
-    let pair = NodePair::new(KEY);
+fn a_request_is_let_in_by_its_certificate_and_its_life() {
+    let pair = NodePair::new();
     let run = pair.run();
-    pair.near.ok(&["run", "kill", &run, "--cluster-key-file", &pair.key]);
-    let (head, body) = pair.wire.captured("POST /peer/v1/runs/").expect("it went over the wire");
-    let head = head.replace("\r\n", "\n");
-    assert!(
-        body.contains("\"proof\":\"key\"") && body.contains('@'),
-        "a kill says for whom it is asked: {body}"
-    );
-    let cut: String =
-        head.lines().filter(|line| !line.starts_with("content-length")).collect::<Vec<_>>().join("\n");
-    let send = |node: &ServerProcess, head: &str, body: &str| node.raw(head, body.as_bytes());
+    let (own, cluster) = (ForgedAuthority::of(&shared_identity()), forged::cluster_id(pair.folder.path()));
+    let (near, far) = (pair.incarnation("near"), pair.incarnation("far"));
+    let life = |node: &str, incarnation: u64| format!("evenkeel://{cluster}/node/{node}/{incarnation}");
+    let to = format!("far@{far}");
+    let role = ("GET /peer/v1/role", &b""[..]);
+    let leaf = own.leaf(&life("near", near), (-1, 7));
+    let ask = |leaf: Option<&ForgedLeaf>, to: &str, asked| ask_far(&pair, leaf, to, asked);
+    let (status, answer) = ask(Some(&leaf), &to, role).expect("an answer");
+    assert!(status == 200 && answer.contains(&format!("evenkeel-from: {to}\r\n")), "{status} {answer}");
+    let (status, answer) =
+        ask(Some(&leaf), &to, ("POST /peer/v1/offers", b"{\"runs\":[]}")).expect("an answer");
+    assert!(status == 200 && answer.ends_with("{\"busy\":[]}"), "{status} {answer}");
 
-    let (status, answer) = send(&pair.far, &cut, &body);
-    assert!(status == 403 && answer.contains("\"replayed\""), "{status} {answer}");
-    let (status, answer) = send(&pair.far, &cut.replace(&run, "slow:ask-another:0"), &body);
-    assert!(status == 401 && answer.contains("changed on its way"), "another run: {status} {answer}");
-    let (status, answer) = send(&pair.far, &cut, "{}");
-    assert!(
-        status == 401 && answer.contains("not the one that was signed"),
-        "another body: {status} {answer}"
+    // What no authority of the cluster has signed, or not for now, is refused before a request is read.
+    let stranger = ForgedAuthority::stranger(&shared_identity());
+    for (leaf, why) in [
+        (stranger.leaf(&life("near", near), (-1, 7)), "another authority"),
+        (own.leaf(&life("near", near), (-9, -1)), "it has ended"),
+        (own.leaf(&life("near", near), (1, 9)), "it has not begun"),
+    ] {
+        let refused = ask(Some(&leaf), &to, role).expect_err(why);
+        assert!(refused.contains("alert"), "{why}: {refused}");
+    }
+    for (leaf, why) in [
+        (None, "no certificate"),
+        (Some(own.leaf("https://near/1", (-1, 7))), "no life"),
+        (Some(own.leaf(&format!("evenkeel://other/node/near/{near}"), (-1, 7))), "another cluster"),
+        (Some(own.leaf(&life("near", near - 1), (-1, 7))), "an earlier life"),
+    ] {
+        let (status, answer) = ask(leaf.as_ref(), &to, role).expect("an answer");
+        assert!(status == 401 && answer.contains("\"unauthorized\""), "{why}: {status} {answer}");
+    }
+    for earlier in ["far@0", "near@1", "far", ""] {
+        let (status, answer) = ask(Some(&leaf), earlier, role).expect("an answer");
+        assert!(status == 409 && answer.contains(&to), "{earlier}: {status} {answer}");
+    }
+    let bearer = format!(
+        "GET /peer/v1/role HTTP/1.1\nHost: {}\nAuthorization: Bearer {KEY}\nEvenkeel-To: {to}",
+        pair.far.address
     );
-    let later = cut.replace("evenkeel-time: 1", "evenkeel-time: 2");
-    assert_eq!(send(&pair.far, &later, &body).0, 401, "another time");
-    let (_, to) = pair.lives(&cut);
-    let redirected = cut.replace(&format!("evenkeel-to: {to}"), "evenkeel-to: near@1");
-    assert_eq!(send(&pair.near, &redirected, &body).0, 401, "another node");
-    assert_eq!(send(&pair.near, &cut, &body).0, 409, "as it is, but to another node");
+    assert_eq!(pair.far.raw(&bearer, b"").0, 401, "people are no nodes");
+    let large = vec![b' '; (1 << 20) + 1];
+    assert_eq!(ask(Some(&leaf), &to, ("POST /peer/v1/offers", &large)).expect("an answer").0, 413);
 
-    let NodePair { folder, key, wire, near_wire: _, far, near } = pair;
+    // A node is what its certificate says, whatever else it says of itself.
+    let asker = br#"{"proof":"key","from":"10.0.0.7","claims":"ann@ops1"}"#;
+    let (status, answer) =
+        ask(Some(&leaf), &to, (&format!("POST /peer/v1/runs/{run}/kill"), asker)).expect("an answer");
+    assert_eq!(status, 200, "{answer}");
+    let log = until("it is in the audit log", || {
+        let log = pair.json(&["audit", "--job", "slow"]);
+        log.as_array()?.iter().find(|entry| entry["verb"] == "kill").cloned()
+    });
+    let log = log.to_string();
+    assert!(log.contains(&format!("via near@{near}, claims key from 10.0.0.7")), "{log}");
+
+    let NodePair { folder, key, wire, _near_wire, far, near: near_process } = pair;
     drop(far);
     let again = NodePair::node(folder.path(), "far", &key, &wire);
-    let (status, answer) = send(&again, &cut, &body);
+    let head = format!("GET /peer/v1/role HTTP/1.1\nHost: {}\nEvenkeel-To: {to}", again.address);
+    let answer =
+        forged::ask((again.address, "node.evenkeel.internal"), &own.certificate, Some(&leaf), (&head, b""));
+    let (status, answer) = answer.expect("an answer");
     assert!(status == 409 && answer.contains("\"other_life\""), "its next life: {status} {answer}");
-    drop((again, near));
+    drop((again, near_process));
 }
 
 #[test]
-fn a_request_is_let_in_by_its_signature_its_life_and_its_time() {
-    let pair = NodePair::new(KEY);
-    let run = pair.run();
-    pair.near.ok(&["run", "kill", &run, "--cluster-key-file", &pair.key]);
-    let (head, _) = pair.wire.captured("POST /peer/v1/runs/").expect("it went over the wire");
-    let (from, to) = pair.lives(&head.replace("\r\n", "\n"));
-    let role = CapturedRequest {
-        from,
-        to: to.clone(),
-        at: wall(),
-        nonce: 1,
-        line: "GET /peer/v1/role".to_owned(),
-        body: String::new(),
-    };
-    let send = |letter: &CapturedRequest, key: &str| {
-        pair.far.raw(&letter.head(key, pair.far.address), letter.body.as_bytes())
-    };
-    let (status, answer) = send(&role, KEY);
-    assert!(status == 200 && answer.contains(&format!("evenkeel-from: {to}\r\n")), "{status} {answer}");
-    assert!(answer.contains("evenkeel-signature: "), "{answer}");
-    assert_eq!(send(&role, KEY).0, 403, "the same again");
-    let next = CapturedRequest { nonce: 2, ..role.clone() };
-    assert_eq!(send(&next, "correct-horse-battery-stapler").0, 401, "another key");
-    let earlier = CapturedRequest { to: "far@0".to_owned(), ..next.clone() };
-    let (status, answer) = send(&earlier, KEY);
-    assert!(status == 409 && answer.contains(&to), "an earlier life is told who is there: {status} {answer}");
-    for at in [wall() - 31_000, wall() + 3_600_000, 0] {
-        let (status, answer) = send(&CapturedRequest { at, ..next.clone() }, KEY);
-        assert!(status == 403 && answer.contains("\"stale\""), "{at}: {status} {answer}");
-    }
-    assert_eq!(send(&next, KEY).0, 200, "none of those has used it up");
-    let bearer =
-        format!("GET /peer/v1/role HTTP/1.1\nHost: {}\nAuthorization: Bearer {KEY}", pair.far.address);
-    assert_eq!(pair.far.raw(&bearer, b"").0, 401, "people are no nodes");
-    let large = CapturedRequest { nonce: 3, body: " ".repeat((1 << 20) + 1), ..role };
-    assert_eq!(send(&large, KEY).0, 413);
-}
-
-#[test]
-fn a_node_with_another_key_is_a_stranger() {
-    let pair = NodePair::new("another-horse-battery-staple");
-    let run = pair.run();
-    let refused = pair.near.cli(&["run", "kill", &run, "--cluster-key-file", &pair.key]);
-    let said = text(&refused.stderr);
-    assert!(
-        refused.status.code() == Some(7) && said.contains("not signed with this cluster's key"),
-        "{said}"
-    );
-    assert_eq!(pair.json(&["run", "show", &run])["attempts"][0]["state"], "running");
+fn a_node_with_another_identity_does_not_join() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let near = ServerProcess::serve(folder.path(), "near", &[]);
+    let other = folder.path().join("other.json").display().to_string();
+    let started = ServerProcess::command(folder.path(), "far", &["--identity", &other]).output();
+    let started = started.expect("evenkeel starts");
+    let said = text(&started.stderr);
+    assert!(!started.status.success() && said.contains("cluster join-token"), "{said}");
+    assert_eq!(near.living().len(), 1);
 }

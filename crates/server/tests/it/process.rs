@@ -27,6 +27,8 @@ pub(crate) struct ServerProcess {
     child: Child,
     /// Where it answers.
     pub(crate) address: SocketAddr,
+    /// Whether people ask it by http or https.
+    scheme: &'static str,
     /// What it printed until it answered.
     pub(crate) banner: String,
     /// Whether it was given a key of its own.
@@ -139,9 +141,10 @@ impl ServerProcess {
             };
             banner.push_str(&line);
             banner.push('\n');
-            let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()?.parse().ok());
+            let scheme = if line.contains("https://") { "https" } else { "http" };
+            let address = line.split("://").nth(1).and_then(|rest| rest.split('/').next()?.parse().ok());
             if let Some(address) = address {
-                return Self { child, address, banner, keyed };
+                return Self { child, address, scheme, banner, keyed };
             }
         }
     }
@@ -188,7 +191,7 @@ impl ServerProcess {
     /// The same, not yet started.
     pub(crate) fn client(&self, args: &[&str]) -> Command {
         let mut command = evenkeel(args);
-        command.env("EVENKEEL_SERVER", format!("http://{}", self.address));
+        command.env("EVENKEEL_SERVER", format!("{}://{}", self.scheme, self.address));
         command
     }
 

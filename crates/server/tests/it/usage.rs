@@ -53,6 +53,7 @@ const VERBS: &[&str] = &[
     "audit",
     "cluster view --as siatask",
     "cluster finalize-upgrade",
+    "cluster join-token",
     "cluster settings",
     "import crontab CRONTAB --user --timezone UTC",
     "import kubernetes MANIFEST",
@@ -132,7 +133,7 @@ fn every_verb_has_the_same_exit_codes_and_says_them_to_programs() {
     // `bench` starts nodes of its own, and asks none.
     let client = |name: &str| !["dev", "serve"].contains(&name) && !name.starts_with("bench ");
     let leaves = all.lines().filter_map(|line| line.strip_prefix("### `evenkeel ")?.strip_suffix('`'));
-    let own = ["cluster doctor", "cluster backup", "cluster restore", "cluster move"];
+    let own = ["cluster doctor", "cluster backup", "cluster restore", "cluster move", "cluster ca"];
     let leaves = leaves.filter(|name| client(name) && !own.contains(name)).map(ToOwned::to_owned);
     let documented: BTreeSet<String> = leaves.chain(["audit".to_owned()]).collect();
     assert_eq!(known, documented);

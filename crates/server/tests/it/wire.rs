@@ -1,12 +1,8 @@
-//! A wire that remembers what went over it, and requests as nodes sign them, made by somebody else.
+//! A wire that remembers what went over it.
 
-use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
-
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::{Digest, Sha256};
 
 use crate::process::text;
 
@@ -100,15 +96,6 @@ impl NodeWire {
     pub(crate) fn answered(&self) -> String {
         text(&self.answered.lock().expect("nobody panics"))
     }
-
-    /// The latest request to a path that begins so: its head and its body.
-    pub(crate) fn captured(&self, begins: &str) -> Option<(String, String)> {
-        let asked = self.asked();
-        let at = asked.rfind(begins)?;
-        let (head, rest) = asked.get(at..)?.split_once("\r\n\r\n")?;
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
-        Some((head.to_owned(), rest.get(..length.unwrap_or(0))?.to_owned()))
-    }
 }
 
 /// Where it leads, as soon as that is not so any more.
@@ -134,46 +121,4 @@ fn copy(mut from: TcpStream, mut to: TcpStream, seen: Arc<Mutex<Vec<u8>>>, led: 
         known(&led, |end| matches!(end, WireTarget::Silent));
         let _ = to.shutdown(Shutdown::Write);
     });
-}
-
-/// A request as a node would write it.
-#[derive(Clone)]
-pub(crate) struct CapturedRequest {
-    /// Who asks.
-    pub(crate) from: String,
-    /// Who is asked.
-    pub(crate) to: String,
-    /// When.
-    pub(crate) at: i64,
-    /// Never the same twice.
-    pub(crate) nonce: u128,
-    /// Asked for.
-    pub(crate) line: String,
-    /// With this.
-    pub(crate) body: String,
-}
-
-impl CapturedRequest {
-    /// Its head, signed with this key; `Content-Length` and what else a connection needs is added by who sends it.
-    pub(crate) fn head(&self, key: &str, host: SocketAddr) -> String {
-        let Self { from, to, at, nonce, line, body } = self;
-        let (method, path) = line.split_once(' ').expect("METHOD PATH");
-        let digest = hex(&Sha256::digest(body));
-        let signed =
-            format!("evenkeel request 1\n{method}\n{path}\n{from}\n{to}\n{at}\n{nonce:032x}\n{digest}");
-        let mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("any length").chain_update(signed);
-        let signature = hex(&mac.finalize().into_bytes());
-        format!(
-            "{line} HTTP/1.1\nHost: {host}\nContent-Type: application/json\nEvenkeel-From: {from}\nEvenkeel-To: {to}\n\
-             Evenkeel-Time: {at}\nEvenkeel-Nonce: {nonce:032x}\nEvenkeel-Digest: {digest}\n\
-             Evenkeel-Signature: {signature}"
-        )
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut hex, byte| {
-        write!(hex, "{byte:02x}").expect("a text takes it");
-        hex
-    })
 }

@@ -1,0 +1,156 @@
+//! TLS on the node's port: the node's own certificates, and which certificates of other nodes it accepts.
+//!
+//! - [`life`]: the name of a node's life in a certificate.
+//! - [`given`]: a certificate that the operator gives.
+//! - [`leaves`]: chooses the certificate for a connection, and issues it anew in time.
+
+mod given;
+mod leaves;
+mod life;
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use evenkeel_core::ids::Member;
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::CertificateDer;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use crate::exit::{CliError, ExitKind};
+use crate::identity::{ClusterIdentity, fingerprint};
+pub(crate) use given::CertificateFiles;
+use given::GivenCertificate;
+pub(crate) use leaves::PresentNode;
+use leaves::{ClientLeaf, LeafSource};
+pub(crate) use life::NodeLife;
+
+/// The host name that nodes use for each other in TLS, whatever the address: they are known by their lives.
+pub(crate) const PEER_HOST: &str = "node.evenkeel.internal";
+
+/// The TLS of one node.
+pub(crate) struct NodeTls {
+    leaves: Arc<LeafSource>,
+    server: RwLock<Arc<ServerConfig>>,
+}
+
+impl NodeTls {
+    /// TLS with this identity, for callers that use these host names; they see the certificate in these files, if some are
+    /// given.
+    ///
+    /// # Errors
+    /// The certificates cannot be used.
+    pub(crate) fn new(
+        identity: Arc<ClusterIdentity>,
+        hosts: Vec<String>,
+        given: Option<CertificateFiles>,
+    ) -> Result<Self, CliError> {
+        let given = given.map(GivenCertificate::open).transpose().map_err(CliError::usage)?;
+        let leaves = Arc::new(LeafSource::new(identity, hosts, given));
+        let server = server_config(&leaves).map_err(|why| unusable(&why))?;
+        Ok(Self { leaves, server: RwLock::new(Arc::new(server)) })
+    }
+
+    /// Binds certificates to the lives of this node from now on.
+    pub(crate) fn follow(&self, node: impl Fn() -> PresentNode + Send + Sync + 'static) {
+        self.leaves.follow(node);
+    }
+
+    /// Whether callers see a certificate that the operator gives.
+    pub(crate) fn is_given_certificate(&self) -> bool {
+        self.leaves.is_given_certificate()
+    }
+
+    /// Reads again what has changed in the files of certificates.
+    pub(crate) fn refresh(&self) {
+        self.leaves.refresh();
+    }
+
+    /// The settings for a connection of a caller.
+    pub(crate) fn server(&self) -> Arc<ServerConfig> {
+        self.server.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The settings for connections of this life of the node to others, and the cluster's id.
+    ///
+    /// # Errors
+    /// The cluster is not known yet, or the identity's certificates cannot be used.
+    pub(crate) fn client(&self, from: &Member) -> Result<(ClientConfig, String), String> {
+        let cluster = self.leaves.cluster().ok_or("this node has not read the cluster's entry yet")?;
+        let own = NodeLife { cluster: cluster.clone(), member: from.clone() };
+        let verifier = WebPkiServerVerifier::builder_with_provider(self.roots()?, provider());
+        let verifier = verifier.build().map_err(|e| e.to_string())?;
+        let builder = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13]);
+        let mut config = builder
+            .map_err(|e| e.to_string())?
+            .with_webpki_verifier(verifier)
+            .with_client_cert_resolver(Arc::new(ClientLeaf::new(self.leaves.clone(), own)));
+        // Each connection proves both sides anew.
+        config.resumption = Resumption::disabled();
+        Ok((config, cluster))
+    }
+
+    /// The fingerprint of the authority that signs.
+    pub(crate) fn authority(&self) -> String {
+        self.leaves.identity().trusted().next().map(|authority| fingerprint(authority)).unwrap_or_default()
+    }
+
+    /// The cluster's identity as text, with its secrets.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON, which cannot happen.
+    pub(crate) fn identity_text(&self) -> Result<String, CliError> {
+        self.leaves.identity().to_text()
+    }
+
+    /// The id of this node's cluster, as soon as it is known.
+    pub(crate) fn cluster(&self) -> Option<String> {
+        self.leaves.cluster()
+    }
+
+    fn roots(&self) -> Result<Arc<RootCertStore>, String> {
+        roots(&self.leaves.identity())
+    }
+}
+
+/// The one provider of cryptography in this program.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}
+
+fn roots(identity: &ClusterIdentity) -> Result<Arc<RootCertStore>, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in identity.trusted() {
+        roots.add(certificate.clone()).map_err(|e| e.to_string())?;
+    }
+    Ok(Arc::new(roots))
+}
+
+fn server_config(leaves: &Arc<LeafSource>) -> Result<ServerConfig, String> {
+    let identity = leaves.identity();
+    // A node shows a certificate, a browser has none.
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(roots(&identity)?, provider()).allow_unauthenticated();
+    let verifier = verifier.build().map_err(|e| e.to_string())?;
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+    let mut config = builder
+        .map_err(|e| e.to_string())?
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(leaves.clone());
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // A session that goes on would not look at the certificate of a node again.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(config)
+}
+
+/// The life of the node that a verified certificate was issued to.
+pub(crate) fn life_of(certificate: &CertificateDer<'_>) -> Option<NodeLife> {
+    let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
+    certificate.valid_uri_names().find_map(|name| name.parse().ok())
+}
+
+fn unusable(why: &str) -> CliError {
+    CliError::new(ExitKind::Failed, format!("the cluster's identity cannot be used: {why}"))
+}
