@@ -7,6 +7,7 @@ mod attempts;
 mod audit;
 mod audited;
 mod authentication;
+mod authorization;
 mod body;
 mod body_budget;
 mod calendars;
@@ -14,6 +15,7 @@ pub(crate) mod changes;
 mod cluster;
 mod console_feed;
 mod declared_texts;
+mod demand;
 mod denials;
 mod error;
 mod events;
@@ -25,20 +27,29 @@ mod headers;
 mod jobs;
 mod join;
 mod join_tokens;
+mod known_caller;
 mod login;
 mod login_codes;
 mod namespaces;
 mod nodes;
 pub(crate) mod output;
+mod passwords;
+mod principals;
 mod query_keys;
+mod reads;
 mod relay;
 mod run_target;
 mod running;
 mod runs;
+mod seals;
 mod search;
 mod session;
+mod session_subject;
 mod settings;
 mod shards;
+mod token_text;
+mod tokens;
+mod users;
 mod waiting;
 mod wrong_keys;
 
@@ -82,34 +93,10 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/health", get(health))
         .route(crate::join::PATH, post(join::join))
         .layer(axum::middleware::from_fn(query_keys::known));
-    let keyed = Router::new()
-        .route("/jobs", get(jobs::list))
-        .route("/jobs/{name}", get(jobs::show))
-        .route("/jobs/{name}/next", get(jobs::next))
-        .route("/jobs/{name}/explain", get(explain::job))
-        .route("/jobs/{name}/logs", get(search::job))
-        .route("/jobs/{name}/shards", get(shards::list))
-        .route("/namespaces", get(namespaces::list))
-        .route("/namespaces/{name}", get(namespaces::show))
-        .route("/calendars", get(calendars::list))
-        .route("/calendars/{name}", get(calendars::show))
-        .route("/runs", get(runs::list))
-        .route("/runs/running", get(runs::running))
-        .route("/runs/{run}", get(runs::show))
-        .route("/runs/{run}/explain", get(explain::run))
-        .route("/runs/{run}/logs", get(runs::logs))
-        .route("/runs/{run}/wait", get(runs::wait))
-        .route("/nodes", get(nodes::list))
-        .route("/service", get(nodes::least_loaded))
-        .route("/nodes/balance", get(nodes::balance))
-        .route("/nodes/{name}/load", get(nodes::load))
-        .route("/cluster/view", get(cluster::tree))
-        .route("/cluster/settings", get(settings::show))
-        .route("/events", get(events::list))
-        .route("/audit", get(audit::list))
-        .route("/live", get(console_feed::stream));
+    let keyed = reads::add_routes(Router::new(), "/api/v1");
     let keyed = changes::add_routes(keyed, "/api/v1")
         .layer(axum::middleware::from_fn(query_keys::known))
+        .layer(axum::middleware::from_fn(authorization::authorized))
         .layer(axum::middleware::from_fn_with_state(app.clone(), changes::noted))
         .layer(axum::middleware::from_fn_with_state(app.clone(), authentication::required));
     Router::new()

@@ -9,6 +9,7 @@ mod explain;
 mod fires;
 mod namespaces;
 mod node;
+mod principals;
 mod shards;
 mod switches;
 mod words;
@@ -29,6 +30,7 @@ pub(crate) use explain::{ExplanationRow, ExplanationStep};
 pub(crate) use fires::FireRow;
 pub(crate) use namespaces::{NamespacePage, NamespaceRow};
 pub(crate) use node::NodeRow;
+pub(crate) use principals::{CallerRow, TokenRow, UserRow};
 pub(crate) use shards::{
     AssignmentRow, ReshardPendingRow, ShardActivity, ShardPage, ShardRangeRow, ShardRow, ShardingRow,
 };

@@ -57,7 +57,7 @@ pub(crate) async fn page(
 ) -> Html<String> {
     let (shown, from) = (Credential::of(&app.access, &request), caller(&request));
     drop(request);
-    if shown.is_none() || authenticate(&app.access, shown, from).await.is_err() {
+    if shown.is_none() || authenticate(&app, shown, from).await.is_err() {
         return login_page("");
     }
     let asked = asked.map_or_else(|_| ConsoleQuery::default(), |Query(asked)| asked);

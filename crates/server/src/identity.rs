@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::exit::{CliError, ExitKind};
-use crate::key::hex;
+use crate::key::{ClusterKey, digest, hex};
 use crate::request;
 use crate::state_folder::{state_folder, state_path};
 use authority::{Authority, AuthorityRecord};
@@ -150,6 +150,12 @@ impl ClusterIdentity {
             return Err("it has no authority".to_owned());
         }
         Ok(Self { secret: ClusterSecret(secret), authorities })
+    }
+
+    /// The key with which nodes sign what only they write, such as sessions. It is not the secret itself.
+    pub(crate) fn seals(&self) -> ClusterKey {
+        let secret = hex(&self.secret.0);
+        ClusterKey::new(digest(format!("evenkeel seals 1\n{secret}").as_bytes()))
     }
 
     /// The public name of the identity, which the cluster's registry has too. It outlives the authorities.

@@ -19,6 +19,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::exit::{CliError, ExitKind};
 use crate::identity::{ClusterIdentity, fingerprint};
+use crate::key::ClusterKey;
 pub(crate) use given::CertificateFiles;
 use given::GivenCertificate;
 pub(crate) use leaves::PresentNode;
@@ -102,6 +103,11 @@ impl NodeTls {
     /// It cannot be written as JSON, which cannot happen.
     pub(crate) fn identity_text(&self) -> Result<String, CliError> {
         self.leaves.identity().to_text()
+    }
+
+    /// The key with which nodes of this cluster sign what only they write.
+    pub(crate) fn seals(&self) -> ClusterKey {
+        self.leaves.identity().seals()
     }
 
     /// The id of this node's cluster, as soon as it is known.

@@ -230,6 +230,12 @@ impl CommandKind {
     pub const JOIN_TOKEN: Self = Self::new("join-token", ObjectKind::Node);
     /// Another host gets the cluster's identity.
     pub const JOIN: Self = Self::new("join", ObjectKind::Node);
+    /// All sessions of a user are ended.
+    pub const LOG_OUT: Self = Self::new("logout", ObjectKind::User);
+    /// A user changes its own password.
+    pub const PASSWORD: Self = Self::new("password", ObjectKind::User);
+    /// A token gets another secret.
+    pub const ROTATE_TOKEN: Self = Self::new("rotate", ObjectKind::Token);
     /// A one-time link to the console is given.
     pub const LOGIN_LINK: Self = Self::new("link", ObjectKind::Console);
     /// A node's process continues in another program.

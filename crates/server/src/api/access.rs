@@ -154,7 +154,12 @@ mod tests {
     #[test]
     fn a_door_knows_its_own_names_only() {
         let key = Arc::new(ClusterKey::new("correct-horse-battery".to_owned()));
-        let door = AccessPolicy::new(["Node-1.example".to_owned(), "10.0.0.7".to_owned()], 7700, key);
+        let door = AccessPolicy::new(
+            ["Node-1.example".to_owned(), "10.0.0.7".to_owned()],
+            7700,
+            key,
+            ClusterKey::new("0123456789abcdef".to_owned()),
+        );
         for known in
             ["127.0.0.1", "localhost:7700", "[::1]:7700", "127.0.0.9:1", "node-1.example:7700", "10.0.0.7"]
         {

@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use super::body_budget::BodyBudget;
 use super::login_codes::LoginCodes;
+use super::passwords::PasswordHashing;
+use super::session_subject::SessionSubject;
+use super::token_text::NotedUses;
 use super::wrong_keys::WrongKeys;
 use crate::key::ClusterKey;
 
@@ -13,28 +16,57 @@ use crate::key::ClusterKey;
 pub(crate) struct AccessPolicy {
     pub(super) hosts: BTreeSet<String>,
     key: Arc<ClusterKey>,
+    /// The key with which nodes of this cluster sign what only they write: sessions and principals.
+    seals: ClusterKey,
     /// The port of this node.
     pub(super) port: u16,
     pub(super) wrong_keys: WrongKeys,
     /// The codes of login links.
     pub(crate) login_codes: LoginCodes,
+    pub(super) passwords: PasswordHashing,
+    /// The uses of tokens that were written lately.
+    pub(super) uses: NotedUses,
     /// The memory budget for the bodies of all requests.
     pub(crate) bodies: BodyBudget,
 }
 
 impl AccessPolicy {
     /// An access policy for a node on this port that accepts the host names of loopback and these.
-    pub(crate) fn new(names: impl IntoIterator<Item = String>, port: u16, key: Arc<ClusterKey>) -> Self {
+    pub(crate) fn new(
+        names: impl IntoIterator<Item = String>,
+        port: u16,
+        key: Arc<ClusterKey>,
+        seals: ClusterKey,
+    ) -> Self {
         let mut hosts: BTreeSet<String> = names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
         hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(ToOwned::to_owned));
         Self {
             hosts,
             key,
+            seals,
             port,
             wrong_keys: WrongKeys::default(),
             login_codes: LoginCodes::default(),
+            passwords: PasswordHashing::default(),
+            uses: NotedUses::default(),
             bodies: BodyBudget::new(),
         }
+    }
+
+    /// The key with which nodes of this cluster sign what only they write.
+    pub(crate) fn seals(&self) -> &ClusterKey {
+        &self.seals
+    }
+
+    /// The epoch of sessions that the cluster's key began: another key ends them.
+    pub(super) fn key_epoch(&self) -> u64 {
+        let digits = self.key.sign("evenkeel sessions 1");
+        u64::from_str_radix(digits.get(..15).unwrap_or_default(), 16).unwrap_or_default()
+    }
+
+    /// The holder of the cluster's key, as the subject of a session.
+    pub(crate) fn key_subject(&self) -> SessionSubject {
+        SessionSubject { user: None, epoch: self.key_epoch() }
     }
 
     /// The cluster's key.

@@ -12,6 +12,7 @@ use evenkeel::audit::{AuditOutcome, Proof, Requester};
 use evenkeel_core::input::{Answer, Command, CommandKind, Refusal};
 
 use super::app::App;
+use super::demand::ROLE;
 use super::error::{ApiError, ErrorSummary};
 use crate::client::CLIENT;
 use crate::listen::Caller;
@@ -137,9 +138,10 @@ pub(super) fn response_text(response: &Response) -> String {
     said.chars().take(WHY_MAX).collect()
 }
 
-/// Whether a response means that the caller was not authenticated.
+/// Whether a response means that the caller was not authenticated. One that lacks a role was.
 pub(super) fn is_denial(response: &Response) -> bool {
-    [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&response.status())
+    let known = response.extensions().get::<ErrorSummary>().is_some_and(|said| said.code == ROLE);
+    [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&response.status()) && !known
 }
 
 #[cfg(test)]
@@ -155,5 +157,6 @@ mod tests {
         assert!(is_denial(&ApiError::forbidden("a page from elsewhere").into_response()));
         assert!(is_denial(&StatusCode::FORBIDDEN.into_response()), "whoever said it");
         assert!(!is_denial(&ApiError::conflict("other").into_response()));
+        assert!(!is_denial(&answer(StatusCode::FORBIDDEN, ROLE)));
     }
 }

@@ -1,4 +1,4 @@
-//! Who sends a request: a caller that shows the cluster's key, or a browser with a session.
+//! Who sends a request: a caller that shows the cluster's key or a token, or a browser with a session.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,11 +13,13 @@ use super::access_policy::AccessPolicy;
 use super::audited::is_question;
 use super::error::StandbyMarker;
 use super::headers::{set, text};
+use super::known_caller::KnownCaller;
+use super::principals;
 use super::session::Session;
+use super::token_text::TokenText;
 use super::wrong_keys::{WrongKeyMarker, WrongKeyPenalty, WrongKeys};
 use super::{ApiError, App};
 use crate::client::LEADER;
-use crate::key::ClusterKey;
 use crate::listen::Caller;
 
 /// The size limit of a body, and of a body of `jobs/apply`.
@@ -26,14 +28,11 @@ const APPLY_BYTES_MAX: usize = 16 << 20;
 /// The time limit for a body to arrive.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The subject of a session that the cluster's key began.
-pub(super) const KEY_SUBJECT: &str = "key";
-
 /// What a request shows of its sender.
 pub(crate) enum Credential {
-    /// The text of the header for keys.
-    Key(String),
-    /// A session that has not ended.
+    /// The text of the header for keys and tokens.
+    Bearer(String),
+    /// A session whose time is not over.
     Session(Session),
 }
 
@@ -41,13 +40,13 @@ impl Credential {
     /// What a request shows; a key before a session.
     pub(crate) fn of(access: &AccessPolicy, request: &Request) -> Option<Self> {
         if let Some(shown) = text(request.headers(), &header::AUTHORIZATION) {
-            return Some(Self::Key(shown.strip_prefix("Bearer ").unwrap_or_default().to_owned()));
+            return Some(Self::Bearer(shown.strip_prefix("Bearer ").unwrap_or_default().to_owned()));
         }
-        Session::of(request.headers(), access.key(), evenkeel::clock::now().wall).map(Self::Session)
+        Session::of(request.headers(), access.seals(), evenkeel::clock::now().wall).map(Self::Session)
     }
 }
 
-/// Requires the cluster's key or a session, and then reads the body of the request.
+/// Requires a key, a token or a session, and then reads the body of the request.
 pub(crate) async fn required(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let shown = Credential::of(&app.access, &request);
     if let Some(Credential::Session(_)) = shown
@@ -57,20 +56,18 @@ pub(crate) async fn required(State(app): State<App>, mut request: Request, next:
         let text = "a browser's session changes things only from this node's own page";
         return ApiError::forbidden(text).into_response();
     }
-    let session = match authenticate(&app.access, shown, caller(&request)).await {
-        Ok(session) => session,
+    let known = match authenticate(&app, shown, caller(&request)).await {
+        Ok(known) => known,
         Err(refusal) => return refusal,
     };
-    let headers = request.headers().clone();
-    if let Some(session) = &session {
-        request.extensions_mut().insert(session.clone());
-    }
+    let (headers, session) = (request.headers().clone(), known.session.clone());
+    request.extensions_mut().insert(known);
     let mut response = match whole(&app.access, request).await {
         Ok(request) => pointed(&app, next.run(request).await),
         Err(refusal) => refusal.into_response(),
     };
     if let Some(used) = session.and_then(|session| session.refreshed(evenkeel::clock::now().wall)) {
-        response.headers_mut().extend([used.set_cookie(&headers, app.access.key())]);
+        response.headers_mut().extend([used.set_cookie(&headers, app.access.seals())]);
     }
     response
 }
@@ -80,20 +77,31 @@ pub(crate) fn caller(request: &Request) -> Option<IpAddr> {
     request.extensions().get::<Caller>().map(|caller| caller.0.ip())
 }
 
-/// Lets a caller in that shows the key, or has a session; returns the session.
+/// Lets a caller in that shows the key, a token or a session.
 pub(crate) async fn authenticate(
-    access: &AccessPolicy,
+    app: &App,
     shown: Option<Credential>,
     from: Option<IpAddr>,
-) -> Result<Option<Session>, Response> {
+) -> Result<KnownCaller, Response> {
     match shown {
-        Some(Credential::Key(key)) => check_key(access, &key, from).await.map(|()| None),
-        Some(Credential::Session(session)) => Ok(Some(session)),
+        Some(Credential::Bearer(text)) => checked(app, from, async { of_bearer(app, &text) }).await,
+        Some(Credential::Session(session)) => {
+            let known = principals::of_session(app, &session, evenkeel::clock::now().wall);
+            known.ok_or_else(|| unauthorized("the session has ended: log in again".to_owned()))
+        }
         None => {
             let fix = "give it with --cluster-key-file or as Authorization: Bearer KEY";
             Err(unauthorized(format!("the key is missing: {fix}")))
         }
     }
+}
+
+/// The caller with this key or token.
+fn of_bearer(app: &App, text: &str) -> Option<KnownCaller> {
+    if TokenText::is_meant(text) {
+        return principals::of_token(app, &text.parse().ok()?, evenkeel::clock::now().wall);
+    }
+    app.access.key().is(text.as_bytes()).then(KnownCaller::with_key)
 }
 
 /// Whether a browser says that a page of this node sends the request. `access::guard` has refused other pages by then;
@@ -104,20 +112,21 @@ fn is_of_own_page(request: &Request) -> bool {
     same_site || request.headers().contains_key(header::ORIGIN)
 }
 
-/// Checks the key that a caller at this address shows; returns the refusal of one that is not let in.
-pub(super) async fn check_key(
-    access: &AccessPolicy,
-    shown: &str,
+/// Compares what a caller at this address shows, unless the address is locked out; returns the refusal of one that is not
+/// let in.
+pub(super) async fn checked<T>(
+    app: &App,
     from: Option<IpAddr>,
-) -> Result<(), Response> {
-    unlocked(&access.wrong_keys, (access.key(), shown), from).await
+    compared: impl Future<Output = Option<T>>,
+) -> Result<T, Response> {
+    unlocked(&app.access.wrong_keys, from, compared).await
 }
 
-async fn unlocked(
+async fn unlocked<T>(
     wrong_keys: &WrongKeys,
-    (key, shown): (&ClusterKey, &str),
     from: Option<IpAddr>,
-) -> Result<(), Response> {
+    compared: impl Future<Output = Option<T>>,
+) -> Result<T, Response> {
     let now = evenkeel::clock::now().mono;
     if let Some(left) = from.and_then(|from| wrong_keys.locked_for(from, now)) {
         let seconds = left.0.unsigned_abs().div_ceil(1_000);
@@ -126,9 +135,9 @@ async fn unlocked(
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         return Err(response);
     }
-    if key.is(shown.as_bytes()) {
+    if let Some(right) = compared.await {
         from.inspect(|from| wrong_keys.forget(*from));
-        return Ok(());
+        return Ok(right);
     }
     match from.map(|from| (from, wrong_keys.count(from, now))) {
         Some((from, WrongKeyPenalty::Lock(lock, in_a_row))) => {
@@ -139,8 +148,8 @@ async fn unlocked(
         }
         Some((_, WrongKeyPenalty::None)) | None => {}
     }
-    let mut response =
-        unauthorized("the key is not the cluster's: look which file its nodes have".to_owned());
+    let text = "the key is not the cluster's, or the token or password is wrong, expired or disabled";
+    let mut response = unauthorized(text.to_owned());
     response.extensions_mut().insert(WrongKeyMarker);
     Err(response)
 }
@@ -180,10 +189,11 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_that_tried_many_keys_is_locked_out_whatever_it_shows_next() {
-        let (keys, key) = (WrongKeys::default(), ClusterKey::new("correct-horse-battery".to_owned()));
+        let keys = WrongKeys::default();
         let [guesser, other] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().ok());
-        let status = async |shown, from| {
-            let refusal = unlocked(&keys, (&key, shown), from).await.err()?;
+        let status = async |shown: &str, from| {
+            let compared = async { (shown == "correct-horse-battery").then_some(()) };
+            let refusal = unlocked(&keys, from, compared).await.err()?;
             Some((refusal.status().as_u16(), refusal.headers().contains_key(header::RETRY_AFTER)))
         };
         for _ in 0..6 {

@@ -13,9 +13,14 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use evenkeel::audit::{AuditAction, AuditOutcome, Proof, UPGRADE_BEGINS};
 use evenkeel_core::ids::{JobName, NodeName, RunId};
 use evenkeel_core::input::{CommandKind, ObjectKind};
+use evenkeel_core::principal::Role;
 
 use super::audited::{AuditedRequest, asker, is_question, response_text};
-use super::{ApiError, App, calendars, jobs, join, login, namespaces, nodes, runs, settings, shards};
+use super::demand::{Demand, Scope};
+use super::known_caller::KnownCaller;
+use super::{
+    ApiError, App, calendars, jobs, join, login, namespaces, nodes, runs, settings, shards, tokens, users,
+};
 
 /// A change that the API offers.
 #[derive(Debug)]
@@ -24,6 +29,8 @@ pub(crate) struct ApiChange {
     pub(crate) method: Method,
     /// The path.
     pub(crate) path: &'static str,
+    /// What it demands of the caller.
+    pub(crate) demand: Demand,
     verbs: RouteVerbs,
     on: MethodFilter,
     handler: RouteHandler,
@@ -42,40 +49,74 @@ use RouteVerbs::{InPath, One};
 
 type RouteHandler = fn(MethodFilter) -> MethodRouter<App>;
 
-const fn post(path: &'static str, verbs: RouteVerbs, handler: RouteHandler) -> ApiChange {
-    ApiChange { method: Method::POST, path, verbs, on: MethodFilter::POST, handler }
+const fn post(path: &'static str, verbs: RouteVerbs, demand: Demand, handler: RouteHandler) -> ApiChange {
+    ApiChange { method: Method::POST, path, verbs, demand, on: MethodFilter::POST, handler }
 }
 
-const fn put(path: &'static str, verbs: RouteVerbs, handler: RouteHandler) -> ApiChange {
-    ApiChange { method: Method::PUT, path, verbs, on: MethodFilter::PUT, handler }
+const fn put(path: &'static str, verbs: RouteVerbs, demand: Demand, handler: RouteHandler) -> ApiChange {
+    ApiChange { method: Method::PUT, path, verbs, demand, on: MethodFilter::PUT, handler }
 }
 
-const fn delete(path: &'static str, verbs: RouteVerbs, handler: RouteHandler) -> ApiChange {
-    ApiChange { method: Method::DELETE, path, verbs, on: MethodFilter::DELETE, handler }
+const fn delete(path: &'static str, verbs: RouteVerbs, demand: Demand, handler: RouteHandler) -> ApiChange {
+    ApiChange { method: Method::DELETE, path, verbs, demand, on: MethodFilter::DELETE, handler }
 }
 
 /// All changes that the API offers, each with its handler.
 pub(crate) const CHANGES: &[ApiChange] = &[
-    post("/api/v1/jobs/apply", One(CommandKind::APPLY_JOBS), |m| on(m, jobs::apply)),
-    post("/api/v1/jobs/claim", One(CommandKind::CLAIM), |m| on(m, jobs::claim)),
-    delete("/api/v1/jobs/{name}", One(CommandKind::DELETE_JOB), |m| on(m, jobs::delete)),
-    post("/api/v1/jobs/{name}/{verb}", InPath(ObjectKind::Job), |m| on(m, jobs::switch)),
-    post("/api/v1/jobs/{name}/shards/{set}/{verb}", InPath(ObjectKind::Job), |m| on(m, shards::switch)),
-    put("/api/v1/calendars/{name}", One(CommandKind::APPLY_CALENDAR), |m| on(m, calendars::put)),
-    delete("/api/v1/calendars/{name}", One(CommandKind::DELETE_CALENDAR), |m| on(m, calendars::delete)),
-    put("/api/v1/namespaces/{name}", One(CommandKind::APPLY_NAMESPACE), |m| on(m, namespaces::put)),
-    delete("/api/v1/namespaces/{name}", One(CommandKind::DELETE_NAMESPACE), |m| on(m, namespaces::delete)),
-    delete("/api/v1/runs/{run}/logs", One(CommandKind::FORGET), |m| on(m, runs::forget)),
-    post("/api/v1/runs/{run}/kill", One(CommandKind::KILL), |m| on(m, runs::kill)),
-    post("/api/v1/runs/{run}/restart", One(CommandKind::RESTART), |m| on(m, runs::restart)),
-    post("/api/v1/nodes/{name}/{verb}", InPath(ObjectKind::Node), |m| on(m, nodes::switch)),
-    post("/api/v1/login-links", One(CommandKind::LOGIN_LINK), |m| on(m, login::link)),
-    post("/api/v1/cluster/settings", One(CommandKind::CONFIGURE), |m| on(m, settings::set)),
-    post("/api/v1/cluster/finalize-upgrade", One(CommandKind::FINALIZE_UPGRADE), |m| {
+    post("/api/v1/jobs/apply", One(CommandKind::APPLY_JOBS), author(Scope::Body), |m| on(m, jobs::apply)),
+    post("/api/v1/jobs/claim", One(CommandKind::CLAIM), operator(Scope::Cluster), |m| on(m, jobs::claim)),
+    delete("/api/v1/jobs/{name}", One(CommandKind::DELETE_JOB), author(Scope::Job), |m| on(m, jobs::delete)),
+    post("/api/v1/jobs/{name}/{verb}", InPath(ObjectKind::Job), operator(Scope::Job), |m| {
+        on(m, jobs::switch)
+    }),
+    post("/api/v1/jobs/{name}/shards/{set}/{verb}", InPath(ObjectKind::Job), operator(Scope::Job), |m| {
+        on(m, shards::switch)
+    }),
+    put("/api/v1/calendars/{name}", One(CommandKind::APPLY_CALENDAR), author(Scope::Calendar), |m| {
+        on(m, calendars::put)
+    }),
+    delete("/api/v1/calendars/{name}", One(CommandKind::DELETE_CALENDAR), author(Scope::Calendar), |m| {
+        on(m, calendars::delete)
+    }),
+    put("/api/v1/namespaces/{name}", One(CommandKind::APPLY_NAMESPACE), ADMIN, |m| on(m, namespaces::put)),
+    delete("/api/v1/namespaces/{name}", One(CommandKind::DELETE_NAMESPACE), ADMIN, |m| {
+        on(m, namespaces::delete)
+    }),
+    delete("/api/v1/runs/{run}/logs", One(CommandKind::FORGET), Demand::new(Role::Admin, Scope::Run), |m| {
+        on(m, runs::forget)
+    }),
+    post("/api/v1/runs/{run}/kill", One(CommandKind::KILL), operator(Scope::Run), |m| on(m, runs::kill)),
+    post("/api/v1/runs/{run}/restart", One(CommandKind::RESTART), operator(Scope::Run), |m| {
+        on(m, runs::restart)
+    }),
+    post("/api/v1/nodes/{name}/{verb}", InPath(ObjectKind::Node), operator(Scope::Cluster), |m| {
+        on(m, nodes::switch)
+    }),
+    post("/api/v1/login-links", One(CommandKind::LOGIN_LINK), CALLER, |m| on(m, login::link)),
+    put("/api/v1/users/{name}", One(CommandKind::APPLY_USER), ADMIN, |m| on(m, users::put)),
+    delete("/api/v1/users/{name}", One(CommandKind::DELETE_USER), ADMIN, |m| on(m, users::delete)),
+    post("/api/v1/users/{name}/logout", One(CommandKind::LOG_OUT), ADMIN, |m| on(m, users::log_out)),
+    post("/api/v1/whoami/password", One(CommandKind::PASSWORD), CALLER, |m| on(m, users::set_password)),
+    post("/api/v1/tokens", One(CommandKind::APPLY_TOKEN), ADMIN, |m| on(m, tokens::create)),
+    post("/api/v1/tokens/{name}/rotate", One(CommandKind::ROTATE_TOKEN), ADMIN, |m| on(m, tokens::rotate)),
+    delete("/api/v1/tokens/{name}", One(CommandKind::DELETE_TOKEN), ADMIN, |m| on(m, tokens::delete)),
+    post("/api/v1/cluster/settings", One(CommandKind::CONFIGURE), ADMIN, |m| on(m, settings::set)),
+    post("/api/v1/cluster/finalize-upgrade", One(CommandKind::FINALIZE_UPGRADE), ADMIN, |m| {
         on(m, settings::finalize)
     }),
-    post("/api/v1/cluster/join-tokens", One(CommandKind::JOIN_TOKEN), |m| on(m, join::make)),
+    post("/api/v1/cluster/join-tokens", One(CommandKind::JOIN_TOKEN), ADMIN, |m| on(m, join::make)),
 ];
+
+const ADMIN: Demand = Demand::new(Role::Admin, Scope::Cluster);
+const CALLER: Demand = Demand::new(Role::Viewer, Scope::Caller);
+
+const fn author(scope: Scope) -> Demand {
+    Demand::new(Role::Author, scope)
+}
+
+const fn operator(scope: Scope) -> Demand {
+    Demand::new(Role::Operator, scope)
+}
 
 /// Adds the routes of all changes to a router that is nested at this prefix.
 pub(super) fn add_routes(router: Router<App>, prefix: &str) -> Router<App> {
@@ -101,7 +142,9 @@ pub(super) async fn noted(
     let known = CHANGES.iter().find(|change| change.method == method && change.path == path);
     // A change that would not be recorded is refused, even if a handler for it exists.
     let Some(known) = known else { return super::error::wrong_method().await.into_response() };
-    let asked = AuditedRequest::new(asker(Proof::Key, &request));
+    let caller = request.extensions().get::<KnownCaller>();
+    let proof = caller.map_or(Proof::Nobody, |caller| caller.proof.clone());
+    let asked = AuditedRequest::new(asker(proof, &request));
     let action = known.audit_action(params.as_ref().ok());
     request.extensions_mut().insert(asked.clone());
     // In a task of its own: a caller that disconnects does not abort a change half way.

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Extension, State};
+use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use evenkeel::audit::{AuditFilter, AuditRecord};
 use evenkeel::{EventFilter, EventRecord, RunFilter, clock};
@@ -17,8 +17,8 @@ use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 
 use super::fanout::latest::{self, LatestAttempts};
+use super::known_caller::KnownCaller;
 use super::running::{self, RunningAttempts};
-use super::session::Session;
 use super::{App, calendars, fanout};
 use crate::api_types::{AuditRow, CalendarRow, EventRow, JobRow, NodeRow, RunRow};
 use crate::queries::{self, JobSearch};
@@ -189,7 +189,7 @@ impl ConsoleFeed {
 
 pub(super) async fn stream(
     State(app): State<App>,
-    session: Option<Extension<Session>>,
+    caller: KnownCaller,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let changes = WatchStream::from_changes(app.live.snapshot.subscribe());
     // The first snapshot is taken at once; later ones wait for a change.
@@ -198,7 +198,7 @@ pub(super) async fn stream(
     let pictures = first.chain(changes).map(|text| Some(Event::default().event("picture").data(&*text)));
     let end = WatchStream::new(app.ending.clone()).filter(|ending| *ending).map(|_| None);
     // A stream is one use of a session: it may last as long as one may be idle.
-    let over = session.map(|Extension(session)| session.longest_use(clock::now().wall));
+    let over = caller.session.map(|session| session.longest_use(clock::now().wall));
     let over = async move {
         match over {
             Some(left) => tokio::time::sleep(left).await,

@@ -73,6 +73,7 @@ pub(super) struct StandbyMarker;
 /// The text of a refusal, for the audit log.
 #[derive(Clone, Debug)]
 pub(super) struct ErrorSummary {
+    pub(super) code: &'static str,
     pub(super) message: String,
 }
 
@@ -94,7 +95,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let kind = [(header::CONTENT_TYPE, PROBLEM)];
         let mut response = (self.status, kind, self.body()).into_response();
-        response.extensions_mut().insert(ErrorSummary { message: self.message });
+        response.extensions_mut().insert(ErrorSummary { code: self.code, message: self.message });
         if self.code == STANDBY {
             response.extensions_mut().insert(StandbyMarker);
         }

@@ -8,6 +8,7 @@ use evenkeel::Handle;
 use evenkeel_core::ids::{FireId, JobName, Namespace, NodeName, RequestId};
 use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind, Declaration};
 use evenkeel_core::job::JobFile;
+use evenkeel_core::principal::Role;
 use evenkeel_core::time::Wall;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,7 +16,9 @@ use serde_json::{Value, json};
 use super::audited::{AuditedRequest, find_verb};
 use super::body::EmptyBody;
 use super::declared_texts::DeclaredTexts;
+use super::demand::within;
 use super::error::{done, read_body};
+use super::known_caller::KnownCaller;
 use super::{ApiError, App, namespaces, waiting};
 use crate::api_types::{ApplyAnswer, JobDetail, JobPage, moment};
 use crate::queries::JobSearch;
@@ -120,6 +123,7 @@ pub(super) async fn next(
 
 pub(super) async fn apply(
     State(app): State<App>,
+    caller: KnownCaller,
     asked: AuditedRequest,
     body: Bytes,
 ) -> Result<Json<ApplyAnswer>, ApiError> {
@@ -131,6 +135,9 @@ pub(super) async fn apply(
             jobs.into_iter().map(|file| Declaration::File(Box::new(file))).collect()
         }
     };
+    for job in &jobs {
+        within(&caller, Role::Author, job.name().namespace())?;
+    }
     let ended = queries::ended_switches(&app.handle, &jobs);
     match asked.ask(&app, Command::Declare(jobs)).await {
         Answer::Applied(applied) => {

@@ -11,8 +11,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::audited::{client_identity, response_text};
-use super::authentication::{self, KEY_SUBJECT};
+use super::authentication;
+use super::known_caller::KnownCaller;
+use super::principals;
 use super::session::{self, Session};
+use super::session_subject::SessionSubject;
 use super::{ApiError, App};
 use crate::console;
 use crate::listen::Caller;
@@ -27,9 +30,11 @@ pub(super) struct LinkQuery {
     code: String,
 }
 
-/// The login form.
+/// The login form. A user gives a name and a password; without a name it is the cluster's key.
 #[derive(Deserialize)]
 pub(super) struct LoginForm {
+    #[serde(default)]
+    name: String,
     key: String,
 }
 
@@ -45,26 +50,35 @@ pub(super) async fn open(
         return console::login_page("").into_response();
     }
     let now = evenkeel::clock::now();
-    if app.access.login_codes.take(&code, now.mono) {
-        return begin(&app, caller, &headers).await.unwrap_or_else(IntoResponse::into_response);
+    if let Some(of) = app.access.login_codes.take(&code, now.mono) {
+        return begin(&app, of, caller, &headers).await.unwrap_or_else(IntoResponse::into_response);
     }
     let used = "This link was used already, or is too old: `evenkeel console` prints another one.";
     (StatusCode::UNAUTHORIZED, console::login_page(used)).into_response()
 }
 
-/// `POST /login`: a session for a caller that shows the key.
+/// `POST /login`: a session for a caller that shows the key, or is a user with a password.
 pub(super) async fn log_in(
     State(app): State<App>,
     caller: Option<Extension<Caller>>,
     headers: HeaderMap,
     form: Result<Form<LoginForm>, FormRejection>,
 ) -> Response {
-    let Ok(Form(LoginForm { key })) = form else {
-        return (StatusCode::BAD_REQUEST, console::login_page("Type the key.")).into_response();
+    let Ok(Form(LoginForm { name, key })) = form else {
+        return (StatusCode::BAD_REQUEST, console::login_page("Type the key, or a name and a password."))
+            .into_response();
     };
     let from = caller.as_ref().map(|Extension(caller)| caller.0.ip());
-    let Err(refusal) = authentication::check_key(&app.access, key.trim(), from).await else {
-        return begin(&app, caller, &headers).await.unwrap_or_else(IntoResponse::into_response);
+    let compared = async {
+        let now = evenkeel::clock::now().wall;
+        match name.trim() {
+            "" => app.access.key().is(key.trim().as_bytes()).then(|| SessionSubject::of_key(&app)),
+            name => principals::of_password(&app, name, key, now).await,
+        }
+    };
+    let refusal = match authentication::checked(&app, from, compared).await {
+        Ok(of) => return begin(&app, of, caller, &headers).await.unwrap_or_else(IntoResponse::into_response),
+        Err(refusal) => refusal,
     };
     // The page in place of the body for programs; the audit log reads what the refusal carries.
     let page = console::login_page(&response_text(&refusal)).into_response().into_body();
@@ -78,16 +92,17 @@ pub(super) async fn log_in(
 /// sends no strict cookie where the answer only redirects.
 async fn begin(
     app: &App,
+    of: SessionSubject,
     caller: Option<Extension<Caller>>,
     headers: &HeaderMap,
 ) -> Result<Response, ApiError> {
-    let session = Session::begin(KEY_SUBJECT, 0, evenkeel::clock::now().wall)?;
+    let session = Session::begin(&of, evenkeel::clock::now().wall)?;
     let from = caller.map(|Extension(caller)| caller.0.ip().to_string()).unwrap_or_default();
-    let asker = Requester::new(Proof::Key, &from, &client_identity(headers));
+    let asker = Requester::new(of.proof(), &from, &client_identity(headers));
     let action = AuditAction::new("login", "console");
     app.handle.log_decision(asker, action, AuditOutcome::Applied, String::new()).await;
     let mut response = console::logged_in_page().into_response();
-    response.headers_mut().extend([session.set_cookie(headers, app.access.key())]);
+    response.headers_mut().extend([session.set_cookie(headers, app.access.seals())]);
     Ok(response)
 }
 
@@ -100,8 +115,16 @@ pub(super) async fn log_out(headers: HeaderMap) -> Response {
 }
 
 /// `POST /api/v1/login-links`: the path of a one-time link, for a person to open in a browser.
-pub(super) async fn link(State(app): State<App>) -> Result<Json<serde_json::Value>, ApiError> {
-    let code = app.access.login_codes.give(evenkeel::clock::now().mono, LINK_LASTS)?;
+pub(super) async fn link(
+    State(app): State<App>,
+    caller: KnownCaller,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let of = match &caller {
+        KnownCaller { session: Some(session), .. } => session.subject(),
+        KnownCaller { proof: Proof::Key, .. } => SessionSubject::of_key(&app),
+        _ => return Err(ApiError::forbidden("a token opens no console: log in as a user")),
+    };
+    let code = app.access.login_codes.give(of, evenkeel::clock::now().mono, LINK_LASTS)?;
     Ok(Json(json!({ "path": link_path(&code), "lasts_s": LINK_LASTS.0 / 1_000 })))
 }
 

@@ -9,12 +9,14 @@ use axum::extract::{Path, State};
 use evenkeel_core::ids::Namespace;
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::namespace::NamespaceSettings;
+use evenkeel_core::principal::Role;
 use evenkeel_core::view::View;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::audited::AuditedRequest;
 use super::error::{done, read_body};
+use super::known_caller::KnownCaller;
 use super::{ApiError, App, fanout, running};
 use crate::api_types::{NamespacePage, NamespaceRow};
 use crate::queries;
@@ -31,7 +33,10 @@ struct NamespaceBody {
     jobs_max: Option<u32>,
 }
 
-pub(super) async fn list(State(app): State<App>) -> Result<Json<NamespacePage>, ApiError> {
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: KnownCaller,
+) -> Result<Json<NamespacePage>, ApiError> {
     let runs = running::all(&app, fanout::PATIENCE).await?;
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for attempt in &runs.attempts {
@@ -46,7 +51,8 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<NamespacePage>, 
         rows.sort_by(|a, b| a.name.cmp(&b.name));
         rows
     });
-    let namespaces = rows.into_iter().map(|row| {
+    let seen = rows.into_iter().filter(|row| caller.may(Role::Viewer, &row.name));
+    let namespaces = seen.map(|row| {
         let running = counts.get(row.name.as_str()).copied().unwrap_or(0);
         NamespaceRow { running, ..row }
     });

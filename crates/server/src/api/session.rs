@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use evenkeel_core::time::{Millis, Wall};
 
+use super::session_subject::SessionSubject;
 use crate::exit::CliError;
 use crate::key::{ClusterKey, hex};
 use crate::request;
@@ -15,16 +16,16 @@ const IDLE_MAX: Millis = Millis::secs(12 * 3_600);
 const AGE_MAX: Millis = Millis::secs(7 * 24 * 3_600);
 /// The cookie is written anew when its last use is this long ago, so that not every answer has one.
 const REFRESH_AFTER: Millis = Millis::secs(300);
+/// How a cookie names the holder of the cluster's key, and what it has before the name of a user.
+const KEY: &str = "key";
+const USER: &str = "user/";
 /// How far the clocks of two nodes may differ: a session of one is good on the other.
 const SKEW_MAX: Millis = Millis::secs(60);
 
 /// A session of a browser.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
-    /// The subject that logged in.
-    pub(crate) subject: String,
-    /// The number of the subject's latest "log out everywhere" at the login.
-    pub(crate) epoch: u64,
+    of: SessionSubject,
     begun: Wall,
     used: Wall,
     nonce: String,
@@ -35,9 +36,14 @@ impl Session {
     ///
     /// # Errors
     /// The host has no source of randomness.
-    pub(super) fn begin(subject: &str, epoch: u64, now: Wall) -> Result<Self, CliError> {
+    pub(super) fn begin(of: &SessionSubject, now: Wall) -> Result<Self, CliError> {
         let nonce = hex(&request::chance::<8>()?);
-        Ok(Self { subject: subject.to_owned(), epoch, begun: now, used: now, nonce })
+        Ok(Self { of: of.clone(), begun: now, used: now, nonce })
+    }
+
+    /// Whose session it is.
+    pub(super) fn subject(&self) -> SessionSubject {
+        self.of.clone()
     }
 
     /// The session of a request, if it has one that is signed with this key and has not ended.
@@ -59,9 +65,12 @@ impl Session {
         key.signed(&signed_text(text), signature).then_some(())?;
         let mut parts = text.split(':');
         let mut part = || parts.next();
+        let user = part()?;
         let session = Self {
-            subject: part()?.to_owned(),
-            epoch: part()?.parse().ok()?,
+            of: SessionSubject {
+                user: if user == KEY { None } else { Some(user.strip_prefix(USER)?.parse().ok()?) },
+                epoch: part()?.parse().ok()?,
+            },
             begun: Wall(part()?.parse().ok()?),
             used: Wall(part()?.parse().ok()?),
             nonce: part()?.to_owned(),
@@ -82,8 +91,9 @@ impl Session {
 
     /// The header that gives the browser the cookie. No script reads it, and no other site's page makes a browser send it.
     pub(super) fn set_cookie(&self, headers: &HeaderMap, key: &ClusterKey) -> (HeaderName, HeaderValue) {
-        let Self { subject, epoch, begun, used, nonce } = self;
-        let text = format!("{subject}:{epoch}:{}:{}:{nonce}", begun.0, used.0);
+        let Self { of, begun, used, nonce } = self;
+        let user = of.user.as_ref().map_or_else(|| KEY.to_owned(), |user| format!("{USER}{user}"));
+        let text = format!("{user}:{}:{}:{}:{nonce}", of.epoch, begun.0, used.0);
         let signature = key.sign(&signed_text(&text));
         cookie(headers, &format!("{text}:{signature}"), AGE_MAX)
     }
@@ -137,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_session_ends_by_idleness_and_by_age() {
-        let begun = Session::begin("key", 3, NOW).expect("chance");
+        let begun = Session::begin(&SessionSubject { user: None, epoch: 3 }, NOW).expect("chance");
         let headers = sent(&begun, "127.0.0.1:7700");
         let found = |headers: &HeaderMap, after: Millis| Session::of(headers, &own(), NOW + after);
         assert_eq!(found(&headers, Millis(0)), Some(begun.clone()));
@@ -162,14 +172,18 @@ mod tests {
 
     #[test]
     fn only_an_unchanged_cookie_of_the_cluster_is_a_session() {
-        let begun = Session::begin("key", 3, NOW).expect("chance");
+        let begun = Session::begin(&SessionSubject { user: None, epoch: 3 }, NOW).expect("chance");
         let headers = sent(&begun, "127.0.0.1:7700");
         assert!(Session::of(&headers, &own(), NOW).is_some());
         assert_eq!(Session::of(&headers, &key("0123456789abcdeF"), NOW), None, "another key");
         let line = headers.get(header::COOKIE).and_then(|line| line.to_str().ok()).expect("text").to_owned();
-        for (old, new) in
-            [("=key:", "=ann:"), (":3:", ":4:"), ("17637492", "17637493"), (":", ";"), ("-7700", "-7701")]
-        {
+        for (old, new) in [
+            ("=key:", "=user/ann:"),
+            (":3:", ":4:"),
+            ("17637492", "17637493"),
+            (":", ";"),
+            ("-7700", "-7701"),
+        ] {
             let mut changed = headers.clone();
             changed.insert(header::COOKIE, line.replacen(old, new, 1).parse().expect("a header"));
             assert_eq!(Session::of(&changed, &own(), NOW), None, "{old} → {new}");

@@ -97,7 +97,11 @@ pub(crate) fn dev(args: &DevArgs) -> Result<(), CliError> {
     let data = args.data.clone();
     serve::run_node(written.resolve()?, repeats, async move |node: StartedNode| {
         let what = demo(&node.handle).await?;
-        let code = node.access.login_codes.give(evenkeel::clock::now().mono, DEV_LINK_LASTS)?;
+        let code = node.access.login_codes.give(
+            node.access.key_subject(),
+            evenkeel::clock::now().mono,
+            DEV_LINK_LASTS,
+        )?;
         print_banner(&banner(&what, node.address, &link_path(&code), &data));
         Ok(())
     })

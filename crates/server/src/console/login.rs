@@ -12,11 +12,12 @@ pub(crate) fn login_page(notice: &str) -> Html<String> {
             form #login action="/login" method="post" {
                 h2 { "Log in" }
                 p {
-                    code { "evenkeel console" } " on the node's host prints a link that logs you in. Or type the cluster's key: the first line of its "
-                    code { "--cluster-key-file" } "."
+                    code { "evenkeel console" } " on the node's host prints a link that logs you in. Or type your name and password, or the cluster's key alone."
                 }
                 @if !notice.is_empty() { p.bad role="alert" { (notice) } }
-                input #key name="key" type="password" autocomplete="off" aria-label="cluster key" required autofocus;
+                input #name name="name" autocomplete="username" placeholder="user (empty for the key)" aria-label="user";
+                input #key name="key" type="password" autocomplete="current-password" placeholder="password or key" aria-label="password or key" required
+                    autofocus;
                 button { "Log in" }
             }
         }

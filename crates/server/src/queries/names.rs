@@ -57,7 +57,9 @@ pub(crate) fn no_job(handle: &Handle, name: &JobName) -> String {
             break;
         }
     }
-    not_called("job", name.as_str(), names.iter().map(JobName::as_str), "job list")
+    // The names of another namespace are not the caller's to see.
+    let known = names.iter().filter(|known| known.namespace() == name.namespace());
+    not_called("job", name.as_str(), known.map(JobName::as_str), "job list")
 }
 
 /// A message that there is no calendar of this name, with the nearest one.

@@ -1,0 +1,46 @@
+//! The proved sender of a request, and what it may do.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use evenkeel::audit::Proof;
+use evenkeel_core::principal::{Grants, Role};
+
+use super::ApiError;
+use super::session::Session;
+
+/// The proved sender of a request. Every request that is let in has it as an extension.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownCaller {
+    /// What was proved of it.
+    pub(crate) proof: Proof,
+    /// Its roles.
+    pub(crate) grants: Grants,
+    /// Its session, if it is a browser.
+    pub(super) session: Option<Session>,
+}
+
+impl KnownCaller {
+    /// A caller with the cluster's key, which may do everything.
+    pub(super) fn with_key() -> Self {
+        Self { proof: Proof::Key, grants: Grants::all(), session: None }
+    }
+
+    /// Whether it has this role, or a higher one, in a namespace.
+    pub(super) fn may(&self, role: Role, namespace: &str) -> bool {
+        self.grants.role_in(namespace) >= Some(role)
+    }
+
+    /// Whether it has this role, or a higher one, for the cluster as a whole.
+    pub(super) fn may_in_cluster(&self, role: Role) -> bool {
+        self.grants.role_in_cluster() >= Some(role)
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for KnownCaller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let known = parts.extensions.get().cloned();
+        known.ok_or_else(|| ApiError::internal("the sender of this request is not known"))
+    }
+}

@@ -1,0 +1,89 @@
+//! Finds the principal that a request shows: a token, a session or a name with a password.
+
+use evenkeel::Handle;
+use evenkeel::audit::Proof;
+use evenkeel_core::ids::PrincipalName;
+use evenkeel_core::input::Command;
+use evenkeel_core::principal::{Grants, Principal, PrincipalKind};
+use evenkeel_core::time::{Millis, Wall};
+
+use super::App;
+use super::known_caller::KnownCaller;
+use super::seals::{is_sealed, sealed};
+use super::session::Session;
+use super::session_subject::SessionSubject;
+use super::token_text::TokenText;
+
+/// The last use of a token is written when the one that is known is this long ago.
+const USE_NOTED_AFTER: Millis = Millis::secs(3_600);
+
+/// A principal that exists, as its record has it and as a node of this cluster wrote it.
+pub(super) fn find(app: &App, kind: PrincipalKind, name: &PrincipalName) -> Option<Principal> {
+    let found = app.handle.with_node(|node| node.view().principal(kind, name).cloned())?;
+    if !is_sealed(&found, app.access.seals()) {
+        tracing::warn!(
+            "{} {name} is not let in: no node of this cluster wrote its entry in the registry; delete it, or restore a backup",
+            kind.as_str()
+        );
+        return None;
+    }
+    Some(found)
+}
+
+/// A principal that is let in now.
+fn let_in(app: &App, kind: PrincipalKind, name: &PrincipalName, now: Wall) -> Option<Principal> {
+    let over = |principal: &Principal| principal.expires.is_some_and(|expires| expires <= now);
+    find(app, kind, name).filter(|principal| !principal.disabled && !over(principal))
+}
+
+/// The caller with a token.
+pub(super) fn of_token(app: &App, text: &TokenText, now: Wall) -> Option<KnownCaller> {
+    let token = let_in(app, PrincipalKind::Token, &text.name, now)?;
+    if !text.is_of(&token.secret) {
+        return None;
+    }
+    let grants = match &token.owner {
+        Some(owner) => token.grants.both(&let_in(app, PrincipalKind::User, owner, now)?.grants),
+        None => token.grants.clone(),
+    };
+    note_use(app, token, now);
+    Some(KnownCaller { proof: Proof::Token(text.name.to_string()), grants, session: None })
+}
+
+/// The caller with a session.
+pub(super) fn of_session(app: &App, session: &Session, now: Wall) -> Option<KnownCaller> {
+    let of = session.subject();
+    let (grants, epoch) = match &of.user {
+        None => (Grants::all(), app.access.key_epoch()),
+        Some(name) => {
+            let user = let_in(app, PrincipalKind::User, name, now)?;
+            (user.grants, user.sessions)
+        }
+    };
+    (of.epoch == epoch).then(|| KnownCaller { proof: of.proof(), grants, session: Some(session.clone()) })
+}
+
+/// The user with this name and password.
+pub(super) async fn of_password(
+    app: &App,
+    name: &str,
+    password: String,
+    now: Wall,
+) -> Option<SessionSubject> {
+    let user = name.parse().ok().and_then(|name| let_in(app, PrincipalKind::User, &name, now));
+    let digest = user.as_ref().map(|user| user.secret.clone());
+    let right = app.access.passwords.is_right(digest, password).await.ok()?;
+    user.filter(|_| right).map(|user| SessionSubject { user: Some(user.name), epoch: user.sessions })
+}
+
+/// Writes the use of a token from time to time. Nothing waits for it: a lost one is made up by the next.
+fn note_use(app: &App, token: Principal, now: Wall) {
+    if token.last_used.is_some_and(|last| now - last < USE_NOTED_AFTER)
+        || !app.access.uses.is_first(&token.name, now)
+    {
+        return;
+    }
+    let used = sealed(Principal { last_used: Some(now), ..token }, app.access.seals());
+    let handle: Handle = app.handle.clone();
+    tokio::spawn(async move { handle.ask(Command::PrincipalUsed(Box::new(used))).await });
+}

@@ -1,0 +1,116 @@
+//! API tokens over HTTP: `/api/v1/tokens` and below. The text of a token is in one answer only.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use evenkeel_core::ids::PrincipalName;
+use evenkeel_core::input::Command;
+use evenkeel_core::principal::{Grants, Principal, PrincipalKind};
+use evenkeel_core::time::{Millis, SpanLimits, TimeSpan};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::audited::AuditedRequest;
+use super::body::EmptyBody;
+use super::error::{done, read_body};
+use super::token_text::TokenText;
+use super::users::{known, new, store};
+use super::{ApiError, App};
+use crate::api_types::{TokenRow, moment};
+use crate::text_input::ReadTarget;
+
+/// How long a token lasts whose request does not say, and the limits.
+const LASTS: &str = "90d";
+const LIMITS: SpanLimits = SpanLimits::new(Millis::secs(60), Millis::secs(10 * 366 * 24 * 3_600));
+
+/// A new token.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TokenBody {
+    name: PrincipalName,
+    roles: Grants,
+    /// A span, or `never`.
+    lasts: Option<String>,
+    /// The user whose roles limit those of the token.
+    owner: Option<PrincipalName>,
+    #[serde(default)]
+    description: String,
+}
+
+pub(super) async fn list(State(app): State<App>) -> Json<Value> {
+    let rows: Vec<TokenRow> = app.handle.with_node(|node| {
+        node.view().principals(PrincipalKind::Token).map(|(token, version)| row(token, version)).collect()
+    });
+    Json(json!({ "tokens": rows }))
+}
+
+pub(super) async fn create(
+    State(app): State<App>,
+    asked: AuditedRequest,
+    body: Bytes,
+) -> Result<Json<Value>, ApiError> {
+    let TokenBody { name, roles, lasts, owner, description } = read_body(&body, ReadTarget::Body)?;
+    let now = evenkeel::clock::now().wall;
+    let expires = match lasts.as_deref().unwrap_or(LASTS) {
+        "never" => None,
+        span => Some(
+            now + TimeSpan::parse("lasts", span, LIMITS)
+                .map_err(|e| ApiError::invalid(e.to_string()))?
+                .millis(),
+        ),
+    };
+    if let Some(owner) = &owner {
+        known(&app, PrincipalKind::User, owner)?;
+    }
+    let text = TokenText::make(name.clone())?;
+    let token = Principal {
+        secret: text.digest(),
+        grants: roles,
+        owner,
+        expires,
+        description,
+        ..new(PrincipalKind::Token, &name)
+    };
+    store(&app, &asked, token, 0).await?;
+    Ok(Json(json!({ "name": name, "token": text.to_string(), "expires": expires.map(moment) })))
+}
+
+/// Gives a token another secret: the old one is of no use from now on.
+pub(super) async fn rotate(
+    State(app): State<App>,
+    name: Result<Path<PrincipalName>, PathRejection>,
+    asked: AuditedRequest,
+    _: EmptyBody,
+) -> Result<Json<Value>, ApiError> {
+    let Path(name) = name?;
+    let (token, version) = known(&app, PrincipalKind::Token, &name)?;
+    let (text, now) = (TokenText::make(name.clone())?, evenkeel::clock::now().wall);
+    // It lasts as long again as it was made for.
+    let expires = token.expires.map(|expires| now + (expires - token.created));
+    let token = Principal { secret: text.digest(), created: now, expires, last_used: None, ..token };
+    store(&app, &asked, token, version).await?;
+    Ok(Json(json!({ "name": name, "token": text.to_string(), "expires": expires.map(moment) })))
+}
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    name: Result<Path<PrincipalName>, PathRejection>,
+    asked: AuditedRequest,
+) -> Result<Json<Value>, ApiError> {
+    let Path(name) = name?;
+    done(asked.ask(&app, Command::DeletePrincipal(PrincipalKind::Token, name)).await)
+}
+
+fn row(token: &Principal, version: u64) -> TokenRow {
+    TokenRow {
+        name: token.name.to_string(),
+        roles: token.grants.0.iter().map(ToString::to_string).collect(),
+        owner: token.owner.as_ref().map(ToString::to_string),
+        created: moment(token.created),
+        expires: token.expires.map(moment),
+        last_used: token.last_used.map(moment),
+        version,
+        description: token.description.clone(),
+    }
+}

@@ -1,0 +1,204 @@
+//! Users over HTTP: `/api/v1/users` and below, and the caller itself.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use evenkeel_core::ids::PrincipalName;
+use evenkeel_core::input::{Answer, Command};
+use evenkeel_core::principal::{Grants, Principal, PrincipalKind, SecretDigest};
+use evenkeel_core::time::Wall;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::audited::AuditedRequest;
+use super::body::EmptyBody;
+use super::error::{done, read_body};
+use super::known_caller::KnownCaller;
+use super::seals::sealed;
+use super::{ApiError, App, principals};
+use crate::api_types::{CallerRow, UserRow, moment};
+use crate::text_input::ReadTarget;
+
+/// What is declared of a user. What is left out stays as it is; a new user has no roles and no password.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UserBody {
+    roles: Option<Grants>,
+    password: Option<String>,
+    disabled: Option<bool>,
+    description: Option<String>,
+    /// The version that the caller has read; a later one is not replaced.
+    version: Option<u64>,
+}
+
+/// A change of the own password.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PasswordBody {
+    old: String,
+    new: String,
+}
+
+pub(super) async fn list(State(app): State<App>) -> Json<Value> {
+    let rows: Vec<UserRow> = app.handle.with_node(|node| {
+        node.view().principals(PrincipalKind::User).map(|(user, version)| row(user, version)).collect()
+    });
+    Json(json!({ "users": rows }))
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    name: Result<Path<PrincipalName>, PathRejection>,
+) -> Result<Json<UserRow>, ApiError> {
+    let Path(name) = name?;
+    let (user, version) = known(&app, PrincipalKind::User, &name)?;
+    Ok(Json(row(&user, version)))
+}
+
+pub(super) async fn put(
+    State(app): State<App>,
+    name: Result<Path<PrincipalName>, PathRejection>,
+    asked: AuditedRequest,
+    body: Bytes,
+) -> Result<Json<Value>, ApiError> {
+    let Path(name) = name?;
+    let body: UserBody =
+        if body.is_empty() { UserBody::default() } else { read_body(&body, ReadTarget::Body)? };
+    let (old, replaces) = match known(&app, PrincipalKind::User, &name) {
+        Ok((user, version)) => (user, version),
+        Err(_) => (new(PrincipalKind::User, &name), 0),
+    };
+    let secret = match body.password {
+        Some(password) => app.access.passwords.hash(password).await?,
+        None => old.secret.clone(),
+    };
+    let user = Principal {
+        // Whoever knew the old password is logged out.
+        sessions: old.sessions + u64::from(secret != old.secret && replaces > 0),
+        secret,
+        grants: body.roles.unwrap_or_else(|| old.grants.clone()),
+        disabled: body.disabled.unwrap_or(old.disabled),
+        description: body.description.unwrap_or_else(|| old.description.clone()),
+        ..old
+    };
+    let applied = store(&app, &asked, user, body.version.unwrap_or(replaces)).await?;
+    Ok(Json(json!({ "name": name, "applied": applied })))
+}
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    name: Result<Path<PrincipalName>, PathRejection>,
+    asked: AuditedRequest,
+) -> Result<Json<Value>, ApiError> {
+    let Path(name) = name?;
+    done(asked.ask(&app, Command::DeletePrincipal(PrincipalKind::User, name)).await)
+}
+
+/// Ends all sessions of a user.
+pub(super) async fn log_out(
+    State(app): State<App>,
+    name: Result<Path<PrincipalName>, PathRejection>,
+    asked: AuditedRequest,
+    _: EmptyBody,
+) -> Result<Json<Value>, ApiError> {
+    let Path(name) = name?;
+    let (user, version) = known(&app, PrincipalKind::User, &name)?;
+    let user = Principal { sessions: user.sessions + 1, ..user };
+    store(&app, &asked, user, version).await.map(|_| Json(json!({ "done": true })))
+}
+
+/// Who the caller is, and what it may do.
+pub(super) async fn whoami(caller: KnownCaller) -> Json<CallerRow> {
+    let roles = caller.grants.0.iter().map(ToString::to_string).collect();
+    Json(CallerRow { who: caller.proof.to_string(), roles })
+}
+
+/// Changes the caller's own password, and ends all other sessions of it.
+pub(super) async fn set_password(
+    State(app): State<App>,
+    caller: KnownCaller,
+    asked: AuditedRequest,
+    body: Bytes,
+) -> Result<Json<Value>, ApiError> {
+    let PasswordBody { old, new } = read_body(&body, ReadTarget::Body)?;
+    let own = caller.session.as_ref().and_then(|session| session.subject().user);
+    let Some(name) = own else {
+        return Err(ApiError::forbidden("only a user that is logged in has a password"));
+    };
+    let (user, version) = known(&app, PrincipalKind::User, &name)?;
+    if !app.access.passwords.is_right(Some(user.secret.clone()), old).await? {
+        return Err(ApiError::invalid("the old password is wrong"));
+    }
+    let secret = app.access.passwords.hash(new).await?;
+    let user = Principal { secret, sessions: user.sessions + 1, ..user };
+    store(&app, &asked, user, version).await.map(|_| Json(json!({ "done": true })))
+}
+
+/// A principal that does nothing yet.
+pub(super) fn new(kind: PrincipalKind, name: &PrincipalName) -> Principal {
+    Principal {
+        kind,
+        name: name.clone(),
+        secret: SecretDigest::default(),
+        grants: Grants::default(),
+        disabled: false,
+        sessions: 0,
+        owner: None,
+        created: evenkeel::clock::now().wall,
+        expires: None,
+        last_used: None,
+        description: String::new(),
+        seal: SecretDigest::default(),
+    }
+}
+
+/// A principal that exists, with its version.
+///
+/// # Errors
+/// There is none of this name, or no node of this cluster wrote it.
+pub(super) fn known(
+    app: &App,
+    kind: PrincipalKind,
+    name: &PrincipalName,
+) -> Result<(Principal, u64), ApiError> {
+    let version = app.handle.with_node(|node| {
+        let entry = node.view().principal_entry(kind, name)?;
+        entry.value.as_ref().map(evenkeel_core::record::PrincipalRecord::version)
+    });
+    let found = principals::find(app, kind, name).zip(version);
+    found.ok_or_else(|| {
+        let kind = kind.as_str();
+        ApiError::not_found(format!(
+            "there is no {kind} {name}: `evenkeel {kind} list` shows those there are"
+        ))
+    })
+}
+
+/// Stores a principal with its seal; `created`, `updated` or `unchanged`.
+pub(super) async fn store(
+    app: &App,
+    asked: &AuditedRequest,
+    principal: Principal,
+    replaces: u64,
+) -> Result<&'static str, ApiError> {
+    let principal = sealed(principal, app.access.seals());
+    match asked.ask(app, Command::Principal(Box::new(principal), replaces)).await {
+        Answer::Done => Ok(if replaces == 0 { "created" } else { "updated" }),
+        Answer::Unchanged => Ok("unchanged"),
+        other => Err(done(other).err().unwrap_or_else(|| ApiError::internal("it was not stored"))),
+    }
+}
+
+fn row(user: &Principal, version: u64) -> UserRow {
+    UserRow {
+        name: user.name.to_string(),
+        roles: user.grants.0.iter().map(ToString::to_string).collect(),
+        disabled: user.disabled,
+        password: !user.secret.expose().is_empty(),
+        created: moment(user.created),
+        expires: user.expires.map(|at: Wall| moment(at)),
+        version,
+        description: user.description.clone(),
+    }
+}
