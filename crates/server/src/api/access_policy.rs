@@ -8,10 +8,15 @@ use super::body_budget::BodyBudget;
 use super::login_codes::LoginCodes;
 use super::wrong_keys::WrongKeys;
 use crate::key::ClusterKey;
+use crate::proxies::TrustedProxies;
 
 /// What requests are checked against.
 pub(crate) struct AccessPolicy {
     pub(super) hosts: BTreeSet<String>,
+    /// The origins of pages elsewhere that may use this node.
+    pub(super) origins: BTreeSet<String>,
+    /// The proxies whose word about their callers is believed.
+    pub(super) proxies: TrustedProxies,
     key: Arc<ClusterKey>,
     /// The port of this node.
     pub(super) port: u16,
@@ -29,12 +34,20 @@ impl AccessPolicy {
         hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(ToOwned::to_owned));
         Self {
             hosts,
+            origins: BTreeSet::new(),
+            proxies: TrustedProxies::default(),
             key,
             port,
             wrong_keys: WrongKeys::default(),
             login_codes: LoginCodes::default(),
             bodies: BodyBudget::new(),
         }
+    }
+
+    /// The same, which also answers pages of these origins, and believes these proxies.
+    #[must_use]
+    pub(crate) fn reached_by(self, origins: BTreeSet<String>, proxies: TrustedProxies) -> Self {
+        Self { origins, proxies, ..self }
     }
 
     /// The cluster's key.
