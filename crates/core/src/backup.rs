@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::ids::{CalendarName, JobName, Member, NodeName};
 use crate::keys::{self, Key, ParsedKey, parse};
 use crate::record::{
-    Assignment, Attempt, BeatRecord, CalendarRecord, LockRecord, NodeIntent, NodeSwitches,
+    Assignment, Attempt, BeatRecord, CalendarRecord, LockRecord, NamespaceRecord, NodeIntent, NodeSwitches,
     NotificationRecord, Plan, PoolRecord, RunState, ServingRecord, ShardRunState, SpecRecord, TriggerRecord,
     decode, encode,
 };
@@ -223,6 +223,8 @@ pub struct BackupCounts {
     pub locks: usize,
     /// Calendars that jobs share.
     pub calendars: usize,
+    /// Declared namespaces.
+    pub namespaces: usize,
     /// Nodes that are to be drained, and will be again where they join.
     pub drained: Vec<NodeName>,
     /// Nodes that are cordoned, and will be again where they join.
@@ -264,6 +266,8 @@ pub fn count_entries(entries: &EntryMap) -> BackupCounts {
             Some(ParsedKey::Lock(_)) => decode::<LockRecord>(value).map(|_| all.locks += 1),
             Some(ParsedKey::Calendar(_)) => decode::<CalendarRecord>(value)
                 .map(|record| all.calendars += usize::from(record.live().is_some())),
+            Some(ParsedKey::Namespace(_)) => decode::<NamespaceRecord>(value)
+                .map(|record| all.namespaces += usize::from(record.live().is_some())),
             Some(ParsedKey::Intent(node)) => decode::<NodeIntent>(value).map(|intent| {
                 all.cordoned.extend(intent.cordoned.then(|| node.clone()));
                 all.drained.extend(intent.wanted.then_some(node));

@@ -139,6 +139,18 @@ pub enum CommitKind {
     UpdateCalendar,
     /// A calendar is deleted.
     DeleteCalendar,
+    /// A user or an API token is created.
+    CreatePrincipal,
+    /// A user or an API token is changed.
+    UpdatePrincipal,
+    /// A user or an API token is deleted.
+    DeletePrincipal,
+    /// A namespace is created.
+    CreateNamespace,
+    /// A namespace is changed.
+    UpdateNamespace,
+    /// A namespace is deleted.
+    DeleteNamespace,
     /// A newer layout is requested.
     WantLayout,
     /// The tree is written in a newer layout.

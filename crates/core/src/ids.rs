@@ -171,6 +171,26 @@ name!(
     |text| check_name("namespace", text, NAMESPACE_MAX)
 );
 
+name!(
+    /// The name of a user or of an API token. An e-mail address is one.
+    PrincipalName,
+    check_principal
+);
+
+fn check_principal(text: &str) -> Result<&str, IdError> {
+    // The further signs are harmless in keys and paths, and never first.
+    let plain: String = text.chars().map(|c| if matches!(c, '@' | '+') { '.' } else { c }).collect();
+    match check_name("name", &plain, NAME_MAX) {
+        Ok(_) => Ok(text),
+        Err(_) => {
+            let shown: String = text.chars().take(40).collect();
+            Err(IdError(format!(
+                "name {shown:?} is not allowed: use 1 to {NAME_MAX} of A-Z a-z 0-9 . _ - @ + and begin with a letter or a digit"
+            )))
+        }
+    }
+}
+
 /// One life of a node: the lease it joined with. Never reused, so what an earlier life left behind is told apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::effect::Ticket;
-use crate::ids::{CalendarName, JobName, Member, RunId, Token};
+use crate::ids::{CalendarName, JobName, Member, Namespace, RunId, Token};
 use crate::load::HostLoad;
 pub use crate::outcome::RunOutcome;
 use crate::registry::{Change, ChangeBatch, LeaseGrant, LeaseId, RequestedAt, TxnOutcome};
@@ -147,6 +147,8 @@ pub enum Answer {
     Layout(u32, ApplyResult),
     /// The result for an applied calendar.
     Calendar(CalendarName, ApplyResult),
+    /// The result for an applied namespace.
+    Namespace(Namespace, ApplyResult),
     /// The trigger is stored under this run.
     Accepted(RunId, Wall),
     /// How many jobs this node claims now, and how many it leaves without an owner.

@@ -5,7 +5,11 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-use crate::ids::{CalendarName, JobName, LockName, Member, Namespaced, NodeName, Operation, PoolName};
+use crate::ids::{
+    CalendarName, JobName, LockName, Member, Namespace, Namespaced, NodeName, Operation, PoolName,
+    PrincipalName,
+};
+use crate::principal::PrincipalKind;
 
 /// The address of one entry. Many parts share it, so a copy is cheap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +56,9 @@ pub const HOT_ROOTS: [&str; 2] = [LOAD_ROOT, RUN_ROOT];
 const LOAD_ROOT: &str = "load/";
 /// The prefix of the keys of run states and plans.
 const RUN_ROOT: &str = "run/";
+
+/// The prefix of the keys of namespaces.
+const NAMESPACE_ROOT: &str = "namespace/";
 
 /// Keys that every fire uses are built without the formatting machinery.
 fn spelt(parts: &[&str]) -> Key {
@@ -185,6 +192,23 @@ pub fn calendar(name: &CalendarName) -> Key {
     Key(format!("calendar/{name}").into())
 }
 
+/// A user or an API token.
+#[must_use]
+pub fn principal(kind: PrincipalKind, name: &PrincipalName) -> Key {
+    Key(format!("{}/{name}", kind.as_str()).into())
+}
+
+/// A namespace of jobs, calendars and pools.
+#[must_use]
+pub fn namespace(name: &Namespace) -> Key {
+    spelt(&[NAMESPACE_ROOT, name.as_str()])
+}
+
+/// Whether this is the key of a namespace.
+pub(crate) fn is_namespace(key: &Key) -> bool {
+    key.0.starts_with(NAMESPACE_ROOT)
+}
+
 /// The address of an entry as a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParsedKey {
@@ -228,8 +252,12 @@ pub enum ParsedKey {
     Calendar(CalendarName),
     /// See [`pool`].
     Pool(PoolName),
+    /// See [`namespace`].
+    Namespace(Namespace),
     /// See [`notifications`].
     Notifications(JobName),
+    /// See [`principal`].
+    Principal(PrincipalKind, PrincipalName),
 }
 
 /// Parses a key. `None` for keys of other layouts, which are left alone.
@@ -268,12 +296,15 @@ pub fn parse(key: &Key) -> Option<ParsedKey> {
             let (node, observer) = rest.split_once('/')?;
             ParsedKey::Strike(node.parse().ok()?, observer.parse().ok()?)
         }
+        "user" => ParsedKey::Principal(PrincipalKind::User, rest.parse().ok()?),
+        "token" => ParsedKey::Principal(PrincipalKind::Token, rest.parse().ok()?),
         "lock" => ParsedKey::Lock(rest.parse().ok()?),
         "beat" => ParsedKey::Beat(rest.parse().ok()?),
         "load" => ParsedKey::Load(rest.parse().ok()?),
         "offline" => ParsedKey::Offline(rest.parse().ok()?),
         "calendar" => ParsedKey::Calendar(canonical(rest)?),
         "pool" => ParsedKey::Pool(canonical(rest)?),
+        "namespace" => ParsedKey::Namespace(rest.parse().ok()?),
         "notified" => ParsedKey::Notifications(canonical(rest)?),
         _ => return None,
     })
@@ -323,7 +354,16 @@ mod tests {
             (cluster(), ParsedKey::Cluster),
             (calendar(&"n/c".parse().unwrap()), ParsedKey::Calendar("n/c".parse().unwrap())),
             (pool(&"n/p".parse().unwrap()), ParsedKey::Pool("n/p".parse().unwrap())),
+            (namespace(&"n".parse().unwrap()), ParsedKey::Namespace("n".parse().unwrap())),
             (notifications(job), ParsedKey::Notifications(job.clone())),
+            (
+                principal(PrincipalKind::User, &"ann@example.org".parse().unwrap()),
+                ParsedKey::Principal(PrincipalKind::User, "ann@example.org".parse().unwrap()),
+            ),
+            (
+                principal(PrincipalKind::Token, &"ci".parse().unwrap()),
+                ParsedKey::Principal(PrincipalKind::Token, "ci".parse().unwrap()),
+            ),
         ] {
             assert_eq!(key.is_of_a_member(), matches!(parsed, ParsedKey::ShardRunState(..)), "{key}");
             assert_eq!(parse(&key), Some(parsed), "{key}");

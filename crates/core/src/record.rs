@@ -22,10 +22,12 @@ use crate::time::Wall;
 mod attempt;
 mod calendar;
 mod cluster;
+mod namespace;
 mod notification;
 mod outcomes;
 mod peers;
 mod pool;
+mod principal;
 mod sharded;
 
 pub use attempt::{Attempt, PlannedNode, RetryWait};
@@ -33,6 +35,7 @@ pub use calendar::{CalendarRecord, CalendarSpec};
 pub use cluster::{
     ClusterRecord, JoinRefusal, LAYOUT, Layouts, RegistryBookmark, RegistryPosition, UnknownLayout,
 };
+pub use namespace::{CreatedJob, NamespaceRecord, NamespaceSpec};
 pub use notification::NotificationRecord;
 pub use outcomes::{FailureStreak, Outcomes};
 pub use peers::{
@@ -40,6 +43,7 @@ pub use peers::{
     PlannerKind, ProcessedItems, ServingRecord, StrikeRecord,
 };
 pub use pool::{PoolPermit, PoolRecord};
+pub use principal::PrincipalRecord;
 pub(crate) use sharded::regroup;
 pub use sharded::{
     NodeSwitches, ReshardCause, ReshardPending, ShardAssignment, ShardGroup, ShardMap, ShardRunState,

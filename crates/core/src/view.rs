@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::ids::{JobName, LockName, Member, NodeName};
+use crate::ids::{JobName, LockName, Member, Namespace, NodeName};
 use crate::job::Notify;
 use crate::keys::Key;
 use crate::record::{LockRecord, MemberInfo, NodeIntent, NodeSwitches, RunState, TriggerRecord};
@@ -29,6 +29,7 @@ mod job_view;
 mod known_entry;
 mod name_index;
 mod names;
+mod namespaces;
 mod notify;
 mod packed_spec;
 mod pool_index;
@@ -97,6 +98,7 @@ pub struct View {
     peers: cluster_index::ClusterEntries,
     calendars: calendar_index::CalendarIndex,
     pools: pool_index::PoolIndex,
+    namespaces: namespaces::NamespaceIndex,
     /// The notification settings of the jobs that have any.
     notify: BTreeMap<JobId, Box<Notify>>,
     /// The living jobs whose fires may be late or absent.
@@ -144,6 +146,7 @@ impl View {
             peers: cluster_index::ClusterEntries::default(),
             calendars: calendar_index::CalendarIndex::default(),
             pools: pool_index::PoolIndex::default(),
+            namespaces: namespaces::NamespaceIndex::default(),
             notify: BTreeMap::new(),
             watched: BTreeSet::new(),
             enabled: 0,
@@ -303,6 +306,16 @@ impl View {
     /// Up to `limit` living jobs after this name, in the order of names: a page.
     pub fn page<'a>(&'a self, after: Option<&JobName>, limit: usize) -> impl Iterator<Item = JobView<'a>> {
         self.ids_after(after).map(|id| self.job(id)).filter(JobView::is_live).take(limit)
+    }
+
+    /// The same of one namespace.
+    pub fn page_in<'a>(
+        &'a self,
+        namespace: &Namespace,
+        after: Option<&JobName>,
+        limit: usize,
+    ) -> impl Iterator<Item = JobView<'a>> {
+        self.ids_in(namespace, after).map(|id| self.job(id)).filter(JobView::is_live).take(limit)
     }
 
     /// The jobs with triggers for which not all members that should have claimed a run.

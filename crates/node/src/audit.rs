@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use evenkeel_core::ids::{JobName, NodeName, is_unseen};
+use evenkeel_core::ids::{JobName, Namespace, NodeName, is_unseen};
 use evenkeel_core::input::{ClusterSetting, Command, CommandObject};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
@@ -16,11 +16,15 @@ const NAMED_MAX: usize = 20;
 pub const UPGRADE_BEGINS: &str = "it begins: the event upgraded or not_upgraded says how it went";
 
 /// What the deciding node has itself proved about a requester.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Proof {
     /// The requester has the cluster's key.
     Key,
+    /// The requester is this user: by password, or by a session that began with one.
+    User(String),
+    /// The requester has this API token.
+    Token(String),
     /// The requester is on the node's own host: in entries of earlier versions, whose nodes on loopback asked for no key.
     Local,
     /// The requester is the node's own process: the program that embeds it, or a signal to it.
@@ -32,25 +36,56 @@ pub enum Proof {
 }
 
 impl Proof {
-    const ALL: [Self; 5] = [Self::Key, Self::Local, Self::Process, Self::Node, Self::Nobody];
-
-    /// All values as programs and people write them.
+    /// Those that name no principal, as programs and people write them.
     pub const WORDS: [&'static str; 5] = ["key", "local", "process", "node", "nobody"];
 
-    /// The value as programs and people write it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Key => "key",
-            Self::Local => "local",
-            Self::Process => "process",
-            Self::Node => "node",
-            Self::Nobody => "nobody",
-        }
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        Some(match text.split_once(':') {
+            Some(("user", name)) => Self::User(name.to_owned()),
+            Some(("token", name)) => Self::Token(name.to_owned()),
+            Some(_) => return None,
+            None => match text {
+                "key" => Self::Key,
+                "local" => Self::Local,
+                "process" => Self::Process,
+                "node" => Self::Node,
+                "nobody" => Self::Nobody,
+                _ => return None,
+            },
+        })
     }
 
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|proof| proof.as_str() == text)
+    /// Whether it names one principal.
+    fn is_principal(&self) -> bool {
+        matches!(self, Self::User(_) | Self::Token(_))
+    }
+}
+
+/// As programs and people write it: `key`, `user:ann`, `token:ci` …
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key => f.write_str("key"),
+            Self::User(name) => write!(f, "user:{name}"),
+            Self::Token(name) => write!(f, "token:{name}"),
+            Self::Local => f.write_str("local"),
+            Self::Process => f.write_str("process"),
+            Self::Node => f.write_str("node"),
+            Self::Nobody => f.write_str("nobody"),
+        }
+    }
+}
+
+impl From<Proof> for String {
+    fn from(proof: Proof) -> Self {
+        proof.to_string()
+    }
+}
+
+impl TryFrom<String> for Proof {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("{text:?} is no proof of a requester"))
     }
 }
 
@@ -73,10 +108,14 @@ impl Requester {
         Self { proof, from: truncate(from), claims: truncate(claims) }
     }
 
-    /// The name that is stored with a switch: what the requester claims, or else what was proved.
+    /// The name that is stored with a switch: the proved principal. The cluster's key proves none, so then it is what the
+    /// requester claims, if anything.
     #[must_use]
-    pub fn name(&self) -> &str {
-        if self.claims.is_empty() { self.proof.as_str() } else { &self.claims }
+    pub fn name(&self) -> String {
+        match self.claims.as_str() {
+            claims if !claims.is_empty() && !self.proof.is_principal() => claims.to_owned(),
+            _ => self.proof.to_string(),
+        }
     }
 
     /// The node's own process as the requester.
@@ -258,6 +297,9 @@ pub struct AuditRecord {
 pub struct AuditFilter {
     /// About this job only.
     pub job: Option<JobName>,
+    /// Only about jobs of this namespace. A node of an earlier version refuses this filter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<Namespace>,
     /// Only about this node, or decided by it.
     pub node: Option<String>,
     /// Only of requesters with this proof or this claim.
@@ -274,7 +316,16 @@ pub struct AuditFilter {
 
 impl Default for AuditFilter {
     fn default() -> Self {
-        Self { job: None, node: None, who: None, since: None, until: None, limit: 100, before: None }
+        Self {
+            job: None,
+            namespace: None,
+            node: None,
+            who: None,
+            since: None,
+            until: None,
+            limit: 100,
+            before: None,
+        }
     }
 }
 
@@ -297,12 +348,21 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_is_of_the_proved_principal_and_not_of_a_claim() {
+        let name = |proof, claims| Requester::new(proof, "10.0.0.7", claims).name();
+        assert_eq!(name(Proof::User("ann".to_owned()), "root@h"), "user:ann");
+        assert_eq!(name(Proof::Key, "root@h"), "root@h");
+        assert_eq!(name(Proof::Key, ""), "key");
+    }
+
+    #[test]
     fn words_are_read_back_as_written() {
-        assert_eq!(Proof::ALL.map(Proof::as_str), Proof::WORDS);
-        for proof in Proof::ALL {
-            assert_eq!(Proof::parse(proof.as_str()), Some(proof));
-            assert_eq!(serde_json::to_value(proof).unwrap(), proof.as_str());
+        for text in Proof::WORDS.into_iter().chain(["user:ann@example.org", "token:ci"]) {
+            let proof = Proof::parse(text).unwrap();
+            assert_eq!(proof.to_string(), text);
+            assert_eq!(serde_json::to_value(&proof).unwrap(), text);
         }
+        assert_eq!(Proof::parse("king:ann"), None);
         for outcome in AuditOutcome::ALL {
             assert_eq!(serde_json::to_value(outcome).unwrap(), outcome.as_str());
         }

@@ -17,6 +17,7 @@ mod draft;
 mod entry;
 mod event;
 mod location;
+mod namespace;
 mod notice;
 mod progress;
 mod query;

@@ -28,6 +28,7 @@ mod join;
 mod join_tokens;
 mod login;
 mod login_codes;
+mod namespaces;
 mod nodes;
 pub(crate) mod output;
 mod query_keys;
@@ -89,6 +90,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/jobs/{name}/explain", get(explain::job))
         .route("/jobs/{name}/logs", get(search::job))
         .route("/jobs/{name}/shards", get(shards::list))
+        .route("/namespaces", get(namespaces::list))
+        .route("/namespaces/{name}", get(namespaces::show))
         .route("/calendars", get(calendars::list))
         .route("/calendars/{name}", get(calendars::show))
         .route("/runs", get(runs::list))

@@ -7,6 +7,7 @@ mod calendars;
 mod events;
 mod explain;
 mod fires;
+mod namespaces;
 mod node;
 mod shards;
 mod switches;
@@ -26,6 +27,7 @@ pub(crate) use calendars::{CalendarDetail, CalendarRow};
 pub(crate) use events::{EventPage, EventRow, LoadRow};
 pub(crate) use explain::{ExplanationRow, ExplanationStep};
 pub(crate) use fires::FireRow;
+pub(crate) use namespaces::{NamespacePage, NamespaceRow};
 pub(crate) use node::NodeRow;
 pub(crate) use shards::{
     AssignmentRow, ReshardPendingRow, ShardActivity, ShardPage, ShardRangeRow, ShardRow, ShardingRow,
@@ -197,6 +199,9 @@ pub(crate) struct JobPage {
     pub(crate) jobs: Vec<JobRow>,
     /// The `after` of the next page; none at the end.
     pub(crate) after: Option<String>,
+    /// The number of jobs in other namespaces, where the list is of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) elsewhere: Option<usize>,
 }
 
 /// A page of runs.

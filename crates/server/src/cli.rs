@@ -14,6 +14,8 @@ mod explain;
 mod import;
 mod jobs;
 mod join;
+mod namespace_args;
+mod namespaces;
 mod next;
 mod nodes;
 mod plan;
@@ -30,6 +32,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use evenkeel_core::ids::Namespace;
 use serde_json::json;
 
 use crate::exit::{CliError, ExitKind};
@@ -56,6 +59,8 @@ struct GlobalArgs {
     cluster_key_file: Option<PathBuf>,
     #[arg(short, long, global = true, hide = true, value_enum, default_value_t)]
     output: OutputFormat,
+    #[arg(short, long, global = true, hide = true, value_name = "NAMESPACE")]
+    namespace: Option<Namespace>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -70,6 +75,9 @@ enum CliCommand {
     /// Declare, show and delete calendars, which jobs share
     #[command(subcommand)]
     Calendar(calendars::CalendarCommand),
+    /// List, create, limit and delete namespaces, which own jobs, calendars and pools
+    #[command(subcommand)]
+    Namespace(namespaces::NamespaceCommand),
     /// List, enable and disable the shards of a sharded job
     #[command(subcommand)]
     Shard(shards::ShardCommand),
@@ -119,6 +127,7 @@ pub(crate) fn run() -> ExitCode {
         CliCommand::Serve(args) => serve::serve(*args),
         CliCommand::Job(verb) => jobs::run(verb),
         CliCommand::Calendar(verb) => calendars::run(verb),
+        CliCommand::Namespace(verb) => namespaces::run(verb),
         CliCommand::Shard(verb) => shards::run(verb),
         CliCommand::Run(verb) => runs::run(verb),
         CliCommand::Node(verb) => nodes::run(verb),
@@ -182,7 +191,8 @@ fn misplaced(matches: &ArgMatches) -> Result<(), clap::Error> {
     }
     let given = |id: &&str| matches!(verb.value_source(id), Some(ValueSource::CommandLine));
     let reads = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
-    let Some(id) = ["server", "cluster_key_file", "output"].into_iter().filter(given).find(|id| !reads(id))
+    let Some(id) =
+        ["server", "cluster_key_file", "output", "namespace"].into_iter().filter(given).find(|id| !reads(id))
     else {
         return Ok(());
     };

@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use crate::api_types::{
     AssignmentRow, AuditRow, BalanceRow, CalendarRow, EventRow, ExplanationStep, JobRow, LayoutRow,
-    LeaderUnknown, LoadRow, NodeRow, ProjectedLoad, RunRow, ServiceRow, SettingsRow, ShardRangeRow, word,
+    LeaderUnknown, LoadRow, NamespaceRow, NodeRow, ProjectedLoad, RunRow, ServiceRow, SettingsRow,
+    ShardRangeRow, word,
 };
 use crate::escaping::{self, ControlEscaper, visible};
 use crate::exit::{CliError, ExitKind};
@@ -88,6 +89,20 @@ impl TableRow for CalendarRow {
             self.lines.to_string(),
             self.jobs.to_string(),
             local(Some(&self.since)),
+            or_dash(Some(&self.description)),
+        ]
+    }
+}
+
+impl TableRow for NamespaceRow {
+    const HEADS: &'static [&'static str] = &["name", "jobs", "limit", "calendars", "running", "description"];
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.name.clone(),
+            self.jobs.to_string(),
+            self.jobs_max.map_or_else(|| "-".to_owned(), |max| max.to_string()),
+            self.calendars.to_string(),
+            self.running.to_string(),
             or_dash(Some(&self.description)),
         ]
     }

@@ -17,7 +17,7 @@ mod warnings;
 use std::collections::BTreeSet;
 
 use evenkeel::{AttemptState, Handle, RunRecord, RunStateError};
-use evenkeel_core::ids::{Fire, JobName, Member, NodeName, RequestId, RunId};
+use evenkeel_core::ids::{Fire, JobName, Member, Namespace, NodeName, RequestId, RunId};
 use evenkeel_core::job::Placement;
 use evenkeel_core::lifecycle;
 use evenkeel_core::load::Score;
@@ -32,7 +32,7 @@ pub(crate) use compat_cluster::compat_cluster;
 use job_snapshot::{JobSnapshot, job_snapshot, next};
 use lookup::{LOOK, planner, points};
 pub(crate) use lookup::{enabled, is_job, is_known, names, schedule, timed};
-pub(crate) use names::{NamedObjects, no_calendar, no_job, no_living, no_node, unknown_node};
+pub(crate) use names::{NamedObjects, no_calendar, no_job, no_living, no_namespace, no_node, unknown_node};
 pub(crate) use nodes::{gone, living_names, nodes, nodes_with_times};
 pub(crate) use open_fires::{OpenFire, is_open, open};
 pub(crate) use remarks::remarks;
@@ -46,9 +46,24 @@ fn is_in(name: &JobName, find: &str) -> bool {
     find.is_empty() || name.windows(find.len()).any(|part| part.eq_ignore_ascii_case(find))
 }
 
-/// A page of the jobs after this name whose names contain a text.
-pub(crate) fn jobs(handle: &Handle, after: Option<&JobName>, limit: usize, find: &str) -> JobPage {
+/// Which jobs a list has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct JobSearch<'a> {
+    /// Jobs whose names contain this text, in either case.
+    pub(crate) find: &'a str,
+    /// Jobs of this namespace; of all for none.
+    pub(crate) namespace: Option<&'a Namespace>,
+}
+
+/// A page of the jobs after this name.
+pub(crate) fn jobs(
+    handle: &Handle,
+    after: Option<&JobName>,
+    limit: usize,
+    JobSearch { find, namespace }: JobSearch<'_>,
+) -> JobPage {
     let now = zones::now();
+    let elsewhere = namespace.map(|namespace| handle.with_node(|node| node.view().jobs_outside(namespace)));
     let mut jobs: Vec<JobRow> = Vec::new();
     let mut last = after.cloned();
     loop {
@@ -58,19 +73,23 @@ pub(crate) fn jobs(handle: &Handle, after: Option<&JobName>, limit: usize, find:
             let found = |job: JobView<'_>| {
                 is_in(job.name(), find).then(|| job_snapshot(view, planner, job)).flatten()
             };
-            view.page(last.as_ref(), looked_at).map(|job| (job.name().clone(), found(job))).collect()
+            let named = |job: JobView<'_>| (job.name().clone(), found(job));
+            match namespace {
+                Some(namespace) => view.page_in(namespace, last.as_ref(), looked_at).map(named).collect(),
+                None => view.page(last.as_ref(), looked_at).map(named).collect(),
+            }
         });
         let more = seen.len() == looked_at;
         for (name, copied) in seen {
             // One more than requested is searched, to know whether the page is the last one.
             if copied.is_some() && jobs.len() >= limit {
-                return JobPage { jobs, after: last.map(String::from) };
+                return JobPage { jobs, after: last.map(String::from), elsewhere };
             }
             jobs.extend(copied.map(|copied| row(copied, now)));
             last = Some(name);
         }
         if !more {
-            return JobPage { jobs, after: None };
+            return JobPage { jobs, after: None, elsewhere };
         }
     }
 }

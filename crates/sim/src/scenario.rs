@@ -171,6 +171,7 @@ fn answer_text(answer: &Answer) -> String {
             .to_lowercase(),
         Answer::Accepted(run, _) => format!("accepted as {run}"),
         Answer::Calendar(name, applied) => format!("calendar {name} {applied:?}").to_lowercase(),
+        Answer::Namespace(name, applied) => format!("namespace {name} {applied:?}").to_lowercase(),
         Answer::Layout(layout, applied) => format!("layout {layout} {applied:?}").to_lowercase(),
         Answer::Claiming { claims, left } => {
             let left: usize = left.iter().map(|left| left.jobs).sum();

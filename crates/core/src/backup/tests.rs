@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::ids::Fire;
+use crate::namespace::NamespaceSettings;
+use crate::record::NamespaceSpec;
 use crate::record::{Attempt, PlannedNode, TriggerRequest};
 use crate::record::{Planner, ReshardCause, ReshardPending, ShardAssignment, ShardGroup, ShardMap, Sharding};
 use crate::shards::ShardSet;
@@ -44,6 +46,8 @@ fn sample_entries() -> EntryMap {
         ..Attempt::first(Fire::Due(Wall(7)), Wall(7), member("a@1"))
     };
     let open_shards = Attempt { seq: 8, total: 4, shards: ShardSet::range(0, 2), ..open.clone() };
+    let namespace = NamespaceSettings::new("team".parse().unwrap());
+    let namespace = NamespaceSpec { namespace, version: 1, last: None };
     let run_state = RunState { watermark: Wall(7), seq: 3, open: [open].into(), ..RunState::default() };
     let shard_lane = ShardRunState {
         seq: 8,
@@ -79,6 +83,8 @@ fn sample_entries() -> EntryMap {
     EntryMap::from([
         (keys::assignment(&held), encode(&place)),
         (keys::run_state(&held), encode(&run_state)),
+        (keys::run_state(&job("team/held")), encode(&RunState { open: Vec::new(), ..run_state.clone() })),
+        (keys::namespace(&"team".parse().unwrap()), encode(&NamespaceRecord::Live(namespace.into()))),
         (keys::spec(&held), encode(&SpecRecord::Deleted { version: 3 })),
         (keys::triggers(&held), encode(&asked)),
         (
@@ -202,15 +208,16 @@ fn what_is_open_and_how_much_there_is_is_told() {
     assert_eq!(open_runs(&books), ["dealt shards 0-1 on b@2", "held on a@1", "sent on b@2"]);
     let told = count_entries(&books);
     let expected = BackupCounts {
-        entries: 14,
+        entries: 16,
         jobs: 0,
         deleted: 1,
         marks: 1,
-        run_states: 4,
-        watermarks: 3,
+        run_states: 5,
+        watermarks: 4,
         open: 3,
         requests: 1,
         calendars: 0,
+        namespaces: 1,
         locks: 1,
         drained: Vec::from(["b".parse().unwrap()]),
         cordoned: Vec::from(["b".parse().unwrap()]),

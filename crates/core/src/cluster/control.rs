@@ -22,12 +22,15 @@ use crate::rule_context::{RuleAction, RuleContext, RuleOutput};
 use crate::shards::ShardSet;
 use crate::view::JobView;
 use decision::{ItemDecision, answer, no_job, refuse};
+use namespaces::NamespaceWrites;
 
 mod calendars;
 pub(crate) mod cluster;
 mod decision;
+mod namespaces;
 mod nodes;
 mod notification;
+mod principals;
 mod requests;
 mod switches;
 
@@ -40,13 +43,14 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
         return;
     }
     let Some(born) = ctx.born() else { return };
+    let mut writes = NamespaceWrites::default();
     for (ask, n, item) in ctx.local.commands.idle_items().take(BATCH) {
         let order = item.needs_leader();
         let scope = CommitScope::Item(ask, n);
         let turn = match item {
             _ if order && eligibility::on_standby(ctx) => standby(ctx),
-            CommandItem::Job(job) => declare(ctx, job),
-            CommandItem::Same(same) => declare_same(ctx, same),
+            CommandItem::Job(job) => declare(ctx, job, &mut writes),
+            CommandItem::Same(same) => declare_same(ctx, same, &mut writes),
             CommandItem::Command(command) => {
                 let Some(turn) = carry_out(ctx, command, scope, out) else { continue };
                 turn
@@ -70,6 +74,11 @@ fn carry_out(
     Some(match command {
         Command::Calendar(calendar) => calendars::declare(ctx, calendar),
         Command::DeleteCalendar(name) => calendars::delete(ctx, name),
+        Command::Principal(principal, replaces) => principals::declare(ctx, principal, *replaces),
+        Command::PrincipalUsed(principal) => principals::used(ctx, principal),
+        Command::DeletePrincipal(kind, name) => principals::delete(ctx, *kind, name),
+        Command::Namespace(namespace) => namespaces::declare(ctx, namespace),
+        Command::DeleteNamespace(name) => namespaces::delete(ctx, name),
         Command::Delete(name) => switches::delete(ctx, name),
         Command::Pause(name) => switches::pause(ctx, name, true, origin()),
         Command::Resume(name) => switches::pause(ctx, name, false, origin()),
@@ -134,17 +143,17 @@ fn standby(ctx: &RuleContext<'_>) -> ItemDecision {
 }
 
 /// The registry has this declaration; if not any more, it is one as any other.
-fn declare_same(ctx: &RuleContext<'_>, same: &SameDeclaration) -> ItemDecision {
+fn declare_same(ctx: &RuleContext<'_>, same: &SameDeclaration, writes: &mut NamespaceWrites) -> ItemDecision {
     if ctx.view.find(&same.name).is_some_and(|job| job.has_spec_of(same.revision)) {
         return ItemDecision::Complete(ItemOutcome::Applied(same.name.clone(), ApplyResult::Unchanged));
     }
     match same.job() {
-        Ok(job) => declare(ctx, &job),
+        Ok(job) => declare(ctx, &job, writes),
         Err(wrong) => refuse(Refusal::Invalid, format!("{wrong}")),
     }
 }
 
-fn declare(ctx: &RuleContext<'_>, job: &Job) -> ItemDecision {
+fn declare(ctx: &RuleContext<'_>, job: &Job, writes: &mut NamespaceWrites) -> ItemDecision {
     let known = ctx.view.id(&job.name).map(|id| ctx.job(id));
     let record = known.as_ref().and_then(JobView::spec_record);
     let (old, version) = match record {
@@ -171,8 +180,13 @@ fn declare(ctx: &RuleContext<'_>, job: &Job) -> ItemDecision {
     let times = |job: &Job| (job.enabled, job.overlap.max_concurrent_runs() > 1);
     let same_times = |old: &Spec| old.job.schedule == job.schedule && times(&old.job) == times(job);
     let fixed = if job.placement.is_broadcast() { 0 } else { job.placement.shards() };
+    let version = old.as_ref().map(|o| o.version).or(version).unwrap_or(0) + 1;
+    let pass = match namespaces::admit_job(ctx, old.as_deref(), (job, version), writes) {
+        Ok(pass) => pass,
+        Err(decided) => return decided,
+    };
     let spec = Spec {
-        version: old.as_ref().map(|o| o.version).or(version).unwrap_or(0) + 1,
+        version,
         // A changed schedule has no past (plan: editing never fires a past due time).
         since: old.as_ref().filter(|o| same_times(o)).map_or(ctx.now.wall, |o| o.since),
         paused: old.as_ref().is_some_and(|o| o.paused),
@@ -182,7 +196,8 @@ fn declare(ctx: &RuleContext<'_>, job: &Job) -> ItemDecision {
     };
     let kind = if old.is_some() { CommitKind::UpdateJob } else { CommitKind::CreateJob };
     let mut txn = rewrite(ctx, &job.name, known, &SpecRecord::Live(Box::new(spec)));
-    txn.guards.extend(job.calendars().map(|name| ctx.view.calendar_guard(name)));
+    txn.guards.extend(job.calendars().map(|name| ctx.view.calendar_guard(name)).chain(pass.guards));
+    txn.writes.extend(pass.writes);
     ItemDecision::Commit(kind, txn)
 }
 

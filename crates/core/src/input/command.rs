@@ -8,8 +8,12 @@ use core::fmt;
 use super::declaration::Declaration;
 use super::offer::Offer;
 use crate::calendar::Calendar;
-use crate::ids::{CalendarName, JobName, LockName, NodeName, Operation, RequestId, RunId, counted};
+use crate::ids::{
+    CalendarName, JobName, LockName, Namespace, NodeName, Operation, PrincipalName, RequestId, RunId, counted,
+};
 use crate::job::{JobFile, Occasion};
+use crate::namespace::NamespaceSettings;
+use crate::principal::{Principal, PrincipalKind};
 use crate::record::{Handover, PlannerKind, ProcessedItems};
 use crate::settings::Spread;
 use crate::shards::ShardSet;
@@ -27,6 +31,16 @@ pub enum Command {
     Calendar(Box<Calendar>),
     /// Delete a calendar that no job names.
     DeleteCalendar(CalendarName),
+    /// Create a user or an API token, or replace the version of it that the caller has read; 0 is none.
+    Principal(Box<Principal>, u64),
+    /// Delete a user or an API token.
+    DeletePrincipal(PrincipalKind, PrincipalName),
+    /// Note that a principal was used: the same but for its last use.
+    PrincipalUsed(Box<Principal>),
+    /// Create a namespace or replace its settings; the same settings twice have one effect.
+    Namespace(Box<NamespaceSettings>),
+    /// Delete a namespace that holds no job and no calendar.
+    DeleteNamespace(Namespace),
     /// Pause the job: it keeps its owner and runs only when triggered manually.
     Pause(JobName),
     /// Resume the job's schedule from now on.
@@ -125,6 +139,8 @@ pub enum ObjectKind {
     Job,
     /// A calendar.
     Calendar,
+    /// A namespace.
+    Namespace,
     /// A run.
     Run,
     /// A node.
@@ -135,6 +151,10 @@ pub enum ObjectKind {
     Layout,
     /// The console.
     Console,
+    /// A user.
+    User,
+    /// An API token.
+    Token,
 }
 
 /// What a command does, to which object.
@@ -157,6 +177,8 @@ pub enum CommandObject<'a> {
     Job(&'a JobName),
     /// A calendar.
     Calendar(&'a CalendarName),
+    /// A namespace.
+    Namespace(&'a Namespace),
     /// A run.
     Run(&'a RunId),
     /// A node; `None` for the node that gets the command.
@@ -165,6 +187,8 @@ pub enum CommandObject<'a> {
     Settings,
     /// The layout of the registry's tree.
     Layout,
+    /// A user or an API token.
+    Principal(PrincipalKind, &'a PrincipalName),
 }
 
 impl CommandKind {
@@ -178,6 +202,18 @@ impl CommandKind {
     pub const APPLY_CALENDAR: Self = Self::new("apply", ObjectKind::Calendar);
     /// A calendar is deleted.
     pub const DELETE_CALENDAR: Self = Self::new("delete", ObjectKind::Calendar);
+    /// A user is created or changed.
+    pub const APPLY_USER: Self = Self::new("apply", ObjectKind::User);
+    /// A user is deleted.
+    pub const DELETE_USER: Self = Self::new("delete", ObjectKind::User);
+    /// A token is created or changed.
+    pub const APPLY_TOKEN: Self = Self::new("apply", ObjectKind::Token);
+    /// A token is deleted.
+    pub const DELETE_TOKEN: Self = Self::new("delete", ObjectKind::Token);
+    /// A namespace is declared.
+    pub const APPLY_NAMESPACE: Self = Self::new("apply", ObjectKind::Namespace);
+    /// A namespace is deleted.
+    pub const DELETE_NAMESPACE: Self = Self::new("delete", ObjectKind::Namespace);
     /// A run is cancelled.
     pub const KILL: Self = Self::new("kill", ObjectKind::Run);
     /// A node claims the free jobs.
@@ -214,11 +250,14 @@ impl ObjectKind {
             Self::Jobs => "jobs",
             Self::Job => "job",
             Self::Calendar => "calendar",
+            Self::Namespace => "namespace",
             Self::Run => "run",
             Self::Node => "node",
             Self::Settings => "settings",
             Self::Layout => "layout",
             Self::Console => "console",
+            Self::User => PrincipalKind::User.as_str(),
+            Self::Token => PrincipalKind::Token.as_str(),
         }
     }
 }
@@ -227,7 +266,13 @@ impl CommandDescription<'_> {
     /// Whether only the leader may do it, where one leads the cluster (S4-33): it changes what is declared.
     #[must_use]
     pub fn needs_leader(&self) -> bool {
-        matches!(self.object, CommandObject::Jobs(_) | CommandObject::Job(_) | CommandObject::Calendar(_))
+        matches!(
+            self.object,
+            CommandObject::Jobs(_)
+                | CommandObject::Job(_)
+                | CommandObject::Calendar(_)
+                | CommandObject::Namespace(_)
+        )
     }
 }
 
@@ -238,11 +283,13 @@ impl fmt::Display for CommandObject<'_> {
             Self::Jobs(jobs) => f.write_str(&counted(*jobs, "job")),
             Self::Job(name) => write!(f, "job {name}"),
             Self::Calendar(name) => write!(f, "calendar {name}"),
+            Self::Namespace(name) => write!(f, "namespace {name}"),
             Self::Run(run) => write!(f, "run {run}"),
             Self::Node(Some(name)) => write!(f, "node {name}"),
             Self::Node(None) => f.write_str("node"),
             Self::Settings => f.write_str(ObjectKind::Settings.as_str()),
             Self::Layout => f.write_str(ObjectKind::Layout.as_str()),
+            Self::Principal(kind, name) => write!(f, "{} {name}", kind.as_str()),
         }
     }
 }
@@ -251,7 +298,7 @@ impl Command {
     /// What the command does, to which object: the one place that has its verb.
     ///
     /// `None` for the internal work of programs and nodes, which changes nothing that a person would ask about: locks,
-    /// beats, offers, counts, and which node sends a notification.
+    /// beats, offers, counts, last uses of tokens, and which node sends a notification.
     #[must_use]
     pub fn describe(&self) -> Option<CommandDescription<'_>> {
         use CommandObject as O;
@@ -261,7 +308,13 @@ impl Command {
                 (CommandKind::APPLY_JOBS.verb, only.map_or(O::Jobs(self.declared().count()), O::Job))
             }
             Self::Calendar(calendar) => (CommandKind::APPLY_CALENDAR.verb, O::Calendar(&calendar.name)),
+            Self::Principal(principal, _) => {
+                (CommandKind::APPLY_USER.verb, O::Principal(principal.kind, &principal.name))
+            }
+            Self::DeletePrincipal(kind, name) => (CommandKind::DELETE_USER.verb, O::Principal(*kind, name)),
             Self::DeleteCalendar(name) => (CommandKind::DELETE_CALENDAR.verb, O::Calendar(name)),
+            Self::Namespace(namespace) => (CommandKind::APPLY_NAMESPACE.verb, O::Namespace(&namespace.name)),
+            Self::DeleteNamespace(name) => (CommandKind::DELETE_NAMESPACE.verb, O::Namespace(name)),
             Self::Pause(job) | Self::Switch(job, _, NodeSwitch::Paused(true)) => ("pause", O::Job(job)),
             Self::Resume(job) | Self::Switch(job, _, NodeSwitch::Paused(false)) => ("resume", O::Job(job)),
             Self::Enable(job)
@@ -288,6 +341,7 @@ impl Command {
             | Self::Offer(_)
             | Self::Beat(_)
             | Self::Notify(..)
+            | Self::PrincipalUsed(_)
             | Self::Count(..) => return None,
         };
         let on_node = match self {

@@ -51,6 +51,10 @@ impl Node {
                 Ok(_) => [CommandItem::Command(Command::Calendar(calendar))].into(),
                 Err(wrong) => return refuse(ask, Refusal::Invalid, invalid(&wrong), effects),
             },
+            Command::Namespace(namespace) => match namespace.check() {
+                Ok(()) => [CommandItem::Command(Command::Namespace(namespace))].into(),
+                Err(wrong) => return refuse(ask, Refusal::Invalid, invalid(&wrong), effects),
+            },
             Command::Shutdown(job) => self.items_for_all_nodes(&job, NodeSwitch::Shutdown),
             Command::Offer(offers) => return self.take_offers(now, ask, offers, effects),
             Command::Kill(run) if self.executes(&run) => return self.kill(ask, &run, effects),

@@ -299,6 +299,11 @@ impl Node {
                     };
                     ItemOutcome::Answer(Answer::Calendar(calendar.name.clone(), applied))
                 }
+                Command::Namespace(namespace) => {
+                    let created = kind == CommitKind::CreateNamespace;
+                    let applied = if created { ApplyResult::Created } else { ApplyResult::Updated };
+                    ItemOutcome::Answer(Answer::Namespace(namespace.name.clone(), applied))
+                }
                 Command::Beat(_) => {
                     let Some(answer) = self.granted(pending) else { return };
                     ItemOutcome::Answer(answer)

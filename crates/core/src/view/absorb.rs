@@ -79,6 +79,7 @@ impl View {
         gone.extend(self.peers.keys());
         gone.extend(self.calendars.keys());
         gone.extend(self.pools.keys());
+        gone.extend(self.namespaces.keys());
         gone.extend(self.switches.keys().map(|(job, node)| crate::keys::switches(node, job)));
         gone.retain(|key| !listed.contains(key));
         let listing = self.listing;
@@ -126,6 +127,7 @@ impl View {
             ParsedKey::Plan(job) => self.absorb_plan(&job, change, touched),
             ParsedKey::Calendar(name) => self.absorb_calendar(name, change, touched),
             ParsedKey::Pool(name) => self.absorb_pool(name, change, touched),
+            ParsedKey::Namespace(name) => self.absorb_namespace(name, change, touched),
             other => self.absorb_peers(other, change, touched),
         }
     }
@@ -215,6 +217,7 @@ impl View {
         let pool = declared.and_then(|job| job.pool.as_ref()).map(|pool| pool.name.clone());
         let group = declared.map_or(GroupId::EVERYWHERE, |job| self.group_of(&job.node_selector));
         let version = record.as_ref().and_then(Option::as_ref).map_or(0, SpecRecord::version);
+        self.namespaces.recount(job, self.jobs[id.0 as usize].live, live);
         self.change(now, id, |state| {
             state.spec = PackedSpec::new(job, &spec);
             state.live = live;

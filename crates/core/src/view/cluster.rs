@@ -6,12 +6,13 @@ use serde::de::DeserializeOwned;
 
 use super::known_entry::{EntryUpdate, newer};
 use super::{KnownEntry, View, ViewChanges};
-use crate::ids::{JobName, Member, NodeName, Operation};
+use crate::ids::{JobName, Member, NodeName, Operation, PrincipalName};
 use crate::keys::ParsedKey;
 use crate::load::Score;
+use crate::principal::{Principal, PrincipalKind};
 use crate::record::{
     BeatRecord, ClusterRecord, ClusterSettings, CountRecord, LoadRecord, NotificationRecord, OfflineRecord,
-    PlannerKind, ProcessedItems, ServingRecord, StrikeRecord, decode,
+    PlannerKind, PrincipalRecord, ProcessedItems, ServingRecord, StrikeRecord, decode,
 };
 use crate::registry::{Change, Revision};
 
@@ -64,6 +65,29 @@ impl View {
     #[must_use]
     pub fn notifications(&self, job: &JobName) -> Option<&KnownEntry<NotificationRecord>> {
         self.peers.notifications.get(job)
+    }
+
+    /// The known entry of a user or an API token.
+    #[must_use]
+    pub fn principal_entry(
+        &self,
+        kind: PrincipalKind,
+        name: &PrincipalName,
+    ) -> Option<&KnownEntry<PrincipalRecord>> {
+        self.peers.principals.get(&(kind, name.clone()))
+    }
+
+    /// A user or an API token that exists.
+    #[must_use]
+    pub fn principal(&self, kind: PrincipalKind, name: &PrincipalName) -> Option<&Principal> {
+        self.principal_entry(kind, name)?.value.as_ref()?.live()
+    }
+
+    /// All users or all API tokens, by name, each with its version.
+    pub fn principals(&self, kind: PrincipalKind) -> impl Iterator<Item = (&Principal, u64)> {
+        let known = self.peers.principals.iter().filter(move |((of, _), _)| *of == kind);
+        let records = known.filter_map(|(_, entry)| entry.value.as_ref());
+        records.filter_map(|record| Some((record.live()?, record.version())))
     }
 
     /// The serving leader's entry, as far as is known.
@@ -230,6 +254,7 @@ impl View {
                 learn_one(&mut peers.settings, change)
             }
             ParsedKey::Cluster => learn_one(&mut peers.cluster, change),
+            ParsedKey::Principal(kind, name) => learn(&mut peers.principals, (kind, name), change),
             ParsedKey::Notifications(job) => learn(&mut peers.notifications, job, change),
             _ => return,
         };

@@ -4,11 +4,12 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::known_entry::KnownEntry;
-use crate::ids::{JobName, NodeName, Operation};
+use crate::ids::{JobName, NodeName, Operation, PrincipalName};
 use crate::keys::{self, Key};
+use crate::principal::PrincipalKind;
 use crate::record::{
     BeatRecord, ClusterRecord, ClusterSettings, CountRecord, LoadRecord, NotificationRecord, OfflineRecord,
-    ServingRecord, StrikeRecord,
+    PrincipalRecord, ServingRecord, StrikeRecord,
 };
 use crate::registry::Revision;
 
@@ -26,6 +27,7 @@ pub(super) struct ClusterEntries {
     pub(super) settings: KnownEntry<ClusterSettings>,
     pub(super) cluster: KnownEntry<ClusterRecord>,
     pub(super) notifications: BTreeMap<JobName, KnownEntry<NotificationRecord>>,
+    pub(super) principals: BTreeMap<(PrincipalKind, PrincipalName), KnownEntry<PrincipalRecord>>,
 }
 
 impl ClusterEntries {
@@ -36,6 +38,7 @@ impl ClusterEntries {
         all.extend(self.strikes.keys().map(|(node, observer)| keys::strike(node, observer)));
         all.extend(self.offline.keys().map(keys::offline));
         all.extend(self.notifications.keys().map(keys::notifications));
+        all.extend(self.principals.keys().map(|(kind, name)| keys::principal(*kind, name)));
         all.extend(self.serving.value.as_ref().map(|_| keys::serving()));
         all.extend(self.settings.value.as_ref().map(|_| keys::settings()));
         all.extend(self.cluster.value.as_ref().map(|_| keys::cluster()));

@@ -1,8 +1,10 @@
 //! Finding a job by its name.
 
+use alloc::format;
+
 use super::name_index::order;
 use super::{JobId, View};
-use crate::ids::JobName;
+use crate::ids::{JobName, Namespace};
 
 impl View {
     /// The number of the job of this name, also of a deleted one.
@@ -17,7 +19,32 @@ impl View {
 
     /// Job numbers after this name, in the order of names.
     pub(super) fn ids_after(&self, name: Option<&JobName>) -> impl Iterator<Item = JobId> + use<'_> {
-        self.names.sorted.after(&self.jobs, name)
+        self.names.sorted.after(&self.jobs, name.map(JobName::as_str))
+    }
+
+    /// The same of one namespace. The names of other namespaces are passed over, however many there are.
+    pub(super) fn ids_in<'a>(
+        &'a self,
+        namespace: &Namespace,
+        name: Option<&JobName>,
+    ) -> impl Iterator<Item = JobId> + use<'a> {
+        let after = |text: Option<&str>| self.names.sorted.after(&self.jobs, text);
+        let name = name.map(JobName::as_str);
+        let prefix = (!namespace.is_default()).then(|| format!("{namespace}/"));
+        // A prefix comes before each name that begins with it.
+        let mut ids = after(name.max(prefix.as_deref()));
+        core::iter::from_fn(move || {
+            loop {
+                let id = ids.next()?;
+                let name = self.jobs[id.0 as usize].name.as_str();
+                match (&prefix, name.split_once('/')) {
+                    (Some(prefix), _) => return name.starts_with(prefix).then_some(id),
+                    (None, None) => return Some(id),
+                    // No name holds a character as late as this one.
+                    (None, Some((other, _))) => ids = after(Some(&format!("{other}/\u{7f}"))),
+                }
+            }
+        })
     }
 }
 
@@ -44,6 +71,30 @@ mod tests {
             assert!((0..2_000).all(|n| view.names.sorted.get(&view.jobs, &name(n)) == Some(ids[&n])));
             assert_eq!(view.names.sorted.get(&view.jobs, &"j".parse().unwrap()), None);
         }
+    }
+
+    #[test]
+    fn a_namespace_has_its_own_names_in_order() {
+        let mut view = View::new("a".parse().unwrap());
+        let names = [
+            "a", "a-b", "a.b", "a/1", "a/2", "a0", "a/z", "b/1", "b", "c-", "c/1", "c/2", "c/3", "c0", "d/1",
+        ];
+        for name in names.into_iter().rev() {
+            view.intern(&name.parse().unwrap());
+        }
+        let named = |namespace: &str, after: Option<&str>| {
+            let after = after.map(|name| name.parse().unwrap());
+            let ids = view.ids_in(&namespace.parse().unwrap(), after.as_ref());
+            ids.map(|id| view.job(id).name().as_str()).collect::<alloc::vec::Vec<_>>()
+        };
+        assert_eq!(named("default", None), ["a", "a-b", "a.b", "a0", "b", "c-", "c0"]);
+        assert_eq!(named("default", Some("a.b")), ["a0", "b", "c-", "c0"]);
+        assert_eq!(named("a", None), ["a/1", "a/2", "a/z"]);
+        assert_eq!(named("a", Some("a/1")), ["a/2", "a/z"]);
+        assert_eq!(named("c", Some("b")), ["c/1", "c/2", "c/3"]);
+        assert_eq!(named("c", Some("c/3")), [""; 0]);
+        assert_eq!(named("d", None), ["d/1"]);
+        assert_eq!(named("z", None), [""; 0]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ impl SortedNames {
     /// Adds the job with this number, whose name is new.
     pub(super) fn add(&mut self, jobs: &[JobState], id: JobId) {
         let name = &jobs[id.0 as usize].name;
-        let at = self.block_of(jobs, name);
+        let at = self.block_of(jobs, name.as_str());
         let Some(block) = self.blocks.get_mut(at) else { return self.blocks.push([id].into()) };
         let place = block.partition_point(|other| jobs[other.0 as usize].name < *name);
         if block.len() < BLOCK {
@@ -41,29 +41,30 @@ impl SortedNames {
 
     /// The number of the job of this name.
     pub(super) fn get(&self, jobs: &[JobState], name: &JobName) -> Option<JobId> {
-        let block = self.blocks.get(self.block_of(jobs, name))?;
+        let block = self.blocks.get(self.block_of(jobs, name.as_str()))?;
         let at = block.binary_search_by(|other| jobs[other.0 as usize].name.cmp(name)).ok()?;
         block.get(at).copied()
     }
 
-    /// The numbers of the jobs after this name, in order; of all jobs for none.
+    /// The numbers of the jobs whose names come after this text, in order; of all jobs for none.
     pub(super) fn after<'a>(
         &'a self,
         jobs: &[JobState],
-        name: Option<&JobName>,
+        text: Option<&str>,
     ) -> impl Iterator<Item = JobId> + use<'a> {
-        let at = name.map_or(0, |name| self.block_of(jobs, name));
+        let at = text.map_or(0, |text| self.block_of(jobs, text));
         let mut blocks = self.blocks.iter().skip(at);
         let first = blocks.next().map_or(&[][..], Vec::as_slice);
-        let passed =
-            name.map_or(0, |name| first.partition_point(|other| jobs[other.0 as usize].name <= *name));
+        let passed = text
+            .map_or(0, |text| first.partition_point(|other| jobs[other.0 as usize].name.as_str() <= text));
         first[passed..].iter().chain(blocks.flatten()).copied()
     }
 
     /// The block in which a name is, or belongs: the last one that begins with it or before it.
-    fn block_of(&self, jobs: &[JobState], name: &JobName) -> usize {
-        let begins =
-            |block: &Vec<JobId>| block.first().is_some_and(|first| jobs[first.0 as usize].name <= *name);
+    fn block_of(&self, jobs: &[JobState], name: &str) -> usize {
+        let begins = |block: &Vec<JobId>| {
+            block.first().is_some_and(|first| jobs[first.0 as usize].name.as_str() <= name)
+        };
         self.blocks.partition_point(begins).saturating_sub(1)
     }
 }

@@ -46,6 +46,7 @@ pub(crate) fn parts(name: &str) -> &'static [&'static str] {
         "job/spec-dispatched" => &["/live/job", "/live/job/http"],
         "job/spec-claimed" => &["/live/job", "/live/job/dataflow"],
         "calendar" | "calendar/empty" => &["/live/calendar"],
+        "namespace" | "namespace/empty" => &["/live/namespace"],
         _ => &[],
     }
 }

@@ -8,8 +8,10 @@ use evenkeel_core::ids::{Fire, Member, RunId, Shard};
 use evenkeel_core::job::SwitchOrigin;
 use evenkeel_core::keys::{self, ParsedKey, parse};
 use evenkeel_core::load::{HostLoad, Score, Utilization};
+use evenkeel_core::namespace::NamespaceSettings;
 use evenkeel_core::node::Spread;
 use evenkeel_core::overlap::SkippedSpan;
+use evenkeel_core::principal::{Grants, Principal, PrincipalKind, Role, SecretDigest};
 use evenkeel_core::record::*;
 use evenkeel_core::sharding_strategy::{NodeOrder, ShardingStrategy};
 use evenkeel_core::shards::ShardSet;
@@ -62,11 +64,22 @@ fn part(hundredths: f64) -> Option<Utilization> {
 
 /// Whether it is one kind of several: a later version may know another kind, and not another field beside it.
 pub(crate) fn is_kind(name: &str) -> bool {
-    ["fire-due", "fire-asked", "job/deleted", "calendar/deleted"].contains(&name)
+    [
+        "fire-due",
+        "fire-asked",
+        "job/deleted",
+        "calendar/deleted",
+        "namespace/deleted",
+        "user",
+        "token",
+        "user/deleted",
+    ]
+    .contains(&name)
 }
 
 pub(crate) fn lines() -> Vec<LayoutLine> {
-    let all = [keys(), cluster(), node(), job(), run_states(), plans(), peers::peers(), words()];
+    let all =
+        [keys(), cluster(), node(), job(), run_states(), plans(), peers::peers(), words(), principals()];
     all.into_iter().flatten().collect()
 }
 
@@ -75,6 +88,7 @@ fn keys() -> Vec<LayoutLine> {
     let (job, node) = (run(Fire::Due(AT)).job, member().node);
     let (beat, lock) = ("dispatch".parse().expect("a name"), "l".parse().expect("a name"));
     let calendar = "c".parse().expect("a name");
+    let namespaced = "team-a/j".parse().expect("a name");
     let all = [
         keys::node(&member()),
         keys::spec(&job),
@@ -97,6 +111,19 @@ fn keys() -> Vec<LayoutLine> {
         keys::calendar(&calendar),
         keys::notifications(&job),
         keys::pool(&"p".parse().expect("a name")),
+        keys::principal(PrincipalKind::User, &"ann@example.org".parse().expect("a name")),
+        keys::principal(PrincipalKind::Token, &"ci".parse().expect("a name")),
+    ];
+    let namespaced = [
+        keys::namespace(&"team-a".parse().expect("a name")),
+        keys::spec(&namespaced),
+        keys::run_state(&namespaced),
+        keys::shard_run_state(&namespaced, &member()),
+        keys::switches(&node, &namespaced),
+        keys::count(&node, &namespaced),
+        keys::notifications(&namespaced),
+        keys::calendar(&"team-a/c".parse().expect("a name")),
+        keys::pool(&"team-a/p".parse().expect("a name")),
     ];
     let _complete = |it: ParsedKey| match it {
         ParsedKey::Node(_)
@@ -110,10 +137,15 @@ fn keys() -> Vec<LayoutLine> {
         | ParsedKey::Lock(_) => (),
         ParsedKey::Plan(_) | ParsedKey::Beat(_) | ParsedKey::Load(_) | ParsedKey::Count(..) => (),
         ParsedKey::Strike(..) | ParsedKey::Offline(_) | ParsedKey::Serving | ParsedKey::Settings => (),
-        ParsedKey::Cluster | ParsedKey::Calendar(_) | ParsedKey::Notifications(_) | ParsedKey::Pool(_) => (),
+        ParsedKey::Cluster | ParsedKey::Calendar(_) | ParsedKey::Notifications(_) => (),
+        ParsedKey::Pool(_) | ParsedKey::Namespace(_) => (),
+        ParsedKey::Principal(..) => (),
     };
-    assert!(all.iter().all(|key| parse(key).is_some()));
-    vec![line("keys", all.map(|key| key.to_string()).to_vec())]
+    assert!(all.iter().chain(&namespaced).all(|key| parse(key).is_some()));
+    vec![
+        line("keys", all.map(|key| key.to_string()).to_vec()),
+        line("keys-namespaced", namespaced.map(|key| key.to_string()).to_vec()),
+    ]
 }
 
 fn cluster() -> Vec<LayoutLine> {
@@ -235,6 +267,27 @@ fn job() -> Vec<LayoutLine> {
         ),
         line("notified", NotificationRecord { late: Some(AT), absent: Some(later(1)), by: member(), seq: 6 }),
         line("calendar/deleted", CalendarRecord::Deleted { version: 5 }),
+        line("namespace/deleted", NamespaceRecord::Deleted { version: 5 }),
+        line(
+            "namespace/empty",
+            NamespaceRecord::Live(Box::new(NamespaceSpec {
+                namespace: NamespaceSettings::new("team-a".parse().expect("a name")),
+                version: 1,
+                last: None,
+            })),
+        ),
+        line(
+            "namespace",
+            NamespaceRecord::Live(Box::new(NamespaceSpec {
+                namespace: NamespaceSettings {
+                    name: "team-a".parse().expect("a name"),
+                    description: "d".into(),
+                    jobs_max: Some(7),
+                },
+                version: 2,
+                last: Some(CreatedJob { job: "team-a/j".parse().expect("a name"), version: 3 }),
+            })),
+        ),
         line(
             "calendar/empty",
             CalendarRecord::Live(Box::new(CalendarSpec {
@@ -338,6 +391,41 @@ fn plans() -> Vec<LayoutLine> {
 }
 
 /// The words of which records are made.
+fn principals() -> Vec<LayoutLine> {
+    let user = Principal {
+        kind: PrincipalKind::User,
+        name: "ann@example.org".parse().expect("a name"),
+        secret: SecretDigest::new("$argon2id$".into()),
+        grants: Grants(["author:team-a", "viewer"].map(|text| text.parse().expect("a grant")).into()),
+        disabled: true,
+        sessions: 2,
+        owner: None,
+        created: AT,
+        expires: None,
+        last_used: None,
+        description: String::new(),
+        seal: SecretDigest::new("00".into()),
+    };
+    let token = Principal {
+        kind: PrincipalKind::Token,
+        name: "ci".parse().expect("a name"),
+        disabled: false,
+        sessions: 0,
+        owner: Some("ann@example.org".parse().expect("a name")),
+        expires: Some(later(9)),
+        last_used: Some(later(1)),
+        description: "builds".into(),
+        ..user.clone()
+    };
+    let live = |principal| PrincipalRecord::Live { principal: Box::new(principal), version: 3 };
+    vec![
+        line("user", live(user)),
+        line("token", live(token)),
+        line("user/deleted", PrincipalRecord::Deleted { version: 4 }),
+        line("roles", every!(Role: Viewer, Operator, Author, Admin)),
+    ]
+}
+
 fn words() -> Vec<LayoutLine> {
     vec![
         line("causes", every!(ReshardCause: Elected, Nodes, Shards, Strategy, Draining, Repair)),

@@ -1,9 +1,12 @@
 //! Describes what a transaction changes, without secrets: only times, numbers and switches appear with their values.
 
-use evenkeel_core::ids::{CalendarName, JobName};
+use evenkeel_core::ids::{CalendarName, JobName, Namespace, PrincipalName};
 use evenkeel_core::job::Spec;
 use evenkeel_core::keys::{ParsedKey, parse};
-use evenkeel_core::record::{CalendarRecord, ClusterRecord, ClusterSettings, SpecRecord, decode};
+use evenkeel_core::principal::PrincipalKind;
+use evenkeel_core::record::{
+    CalendarRecord, ClusterRecord, ClusterSettings, NamespaceRecord, PrincipalRecord, SpecRecord, decode,
+};
 use evenkeel_core::registry::{Txn, Write};
 use evenkeel_core::view::View;
 use serde::Serialize;
@@ -12,6 +15,7 @@ use serde_json::{Map, Value};
 /// The fields of a declaration that may be shown with their values. Any other changed field appears by name only: a
 /// command, a parameter, an address or a header may hold a secret.
 const PUBLIC_FIELDS: &[&str] = &[
+    "jobs_max",
     "schedule",
     "timezone",
     "dst",
@@ -52,6 +56,11 @@ const PUBLIC_FIELDS: &[&str] = &[
     "handover",
     "layout",
     "wanted",
+    "grants",
+    "disabled",
+    "sessions",
+    "owner",
+    "expires",
 ];
 /// The longest value that is shown.
 const VALUE_MAX: usize = 80;
@@ -77,6 +86,12 @@ pub(super) fn of(view: &View, txn: &Txn) -> ChangeSummary {
             ParsedKey::Spec(name) => decode(value).map(|new: SpecRecord| of_job(view, &name, &new)),
             ParsedKey::Calendar(name) => {
                 decode(value).map(|new: CalendarRecord| of_calendar(view, &name, &new))
+            }
+            ParsedKey::Principal(kind, name) => {
+                decode(value).map(|new: PrincipalRecord| of_principal(view, kind, &name, &new))
+            }
+            ParsedKey::Namespace(name) => {
+                decode(value).map(|new: NamespaceRecord| of_namespace(view, &name, &new))
             }
             ParsedKey::Settings => decode(value).map(|new: ClusterSettings| ChangeSummary {
                 what: differences(&plain(&view.settings()), &plain(&new)),
@@ -115,6 +130,44 @@ fn of_calendar(view: &View, name: &CalendarName, new: &CalendarRecord) -> Change
     };
     let (before, after) = (old.map(|old| old.version), Some(new.version()));
     ChangeSummary { job: None, object: format!("calendar {name}"), before, after, what }
+}
+
+fn of_principal(
+    view: &View,
+    kind: PrincipalKind,
+    name: &PrincipalName,
+    new: &PrincipalRecord,
+) -> ChangeSummary {
+    let known = view.principal_entry(kind, name).and_then(|entry| entry.value.as_ref());
+    let old = known.and_then(|record| Some((record.live()?, record.version())));
+    let what = match (old, new.live()) {
+        (_, None) => "deleted".to_owned(),
+        (None, Some(new)) => {
+            let grants = new.grants.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            format!("created: {}", if grants.is_empty() { "no roles" } else { &grants })
+        }
+        (Some((old, _)), Some(new)) => {
+            let mut fields = [plain(old), plain(new)];
+            // It differs whenever anything does.
+            fields.iter_mut().for_each(|fields| drop(fields.remove("seal")));
+            differences(&fields[0], &fields[1])
+        }
+    };
+    let (before, after) = (old.map(|(_, version)| version), Some(new.version()));
+    ChangeSummary { job: None, object: format!("{} {name}", kind.as_str()), before, after, what }
+}
+
+fn of_namespace(view: &View, name: &Namespace, new: &NamespaceRecord) -> ChangeSummary {
+    let old = view.namespace(name);
+    let what = match (old, new) {
+        (_, NamespaceRecord::Deleted { .. }) => "deleted".to_owned(),
+        (None, NamespaceRecord::Live(_)) => "created".to_owned(),
+        (Some(old), NamespaceRecord::Live(new)) => {
+            differences(&plain(&old.namespace), &plain(&new.namespace))
+        }
+    };
+    let (before, after) = (old.map(|old| old.version), Some(new.version()));
+    ChangeSummary { job: None, object: format!("namespace {name}"), before, after, what }
 }
 
 /// Which fields of a job differ. If a file declares `enabled` as an operator has already switched it, the declaration

@@ -11,6 +11,7 @@ use evenkeel_registry::sql::{SqlArg, SqlStatement};
 
 use super::connection::{DatabaseError, HistoryConnection, HistoryRow, odd};
 use super::entry::HistoryWrite;
+use super::namespace::JobsOfNamespace;
 use super::query::{HistoryQuery, LIMIT_MAX};
 use super::rows::{any_of, change, plain};
 use crate::audit::{AuditFilter, AuditOutcome, AuditRecord, Proof, Requester};
@@ -136,15 +137,16 @@ impl AuditBatch {
         change(link, &format!("DELETE FROM {} WHERE seq IN ", link.table("audit")), gone).await?;
         let mut touched: Vec<&AuditDraft> = self.drafts.values().filter(|line| line.touched).collect();
         touched.sort_by_key(|line| line.record.seq);
-        let texts: Vec<_> = touched.iter().map(|line| texts(&line.record)).collect();
-        let each = touched.iter().zip(&texts).map(|(line, [from, claims, object, what])| {
+        let proofs: Vec<String> = touched.iter().map(|line| line.record.asker.proof.to_string()).collect();
+        let texts: Vec<_> = touched.iter().map(|line| texts(&line.record)).zip(&proofs).collect();
+        let each = touched.iter().zip(&texts).map(|(line, ([from, claims, object, what], proof))| {
             let record = &line.record;
             [
                 SqlArg::Int(record.seq.cast_signed()),
                 SqlArg::Text(&record.id),
                 SqlArg::Int(record.at.0),
                 SqlArg::Text(&record.node),
-                SqlArg::Text(record.asker.proof.as_str()),
+                SqlArg::Text(proof),
                 SqlArg::Text(from),
                 SqlArg::Text(claims),
                 SqlArg::Text(&record.verb),
@@ -187,10 +189,11 @@ impl HistoryQuery for AuditFilter {
         };
         let mut found = Vec::new();
         let before = bound(link, self).await?;
+        let jobs = self.namespace.as_ref().map(JobsOfNamespace::of);
         // Each column separately: then an index gives the order, and nothing is sorted.
         for node in either(&self.node, ["node", "about"]) {
             for who in either(&self.who, ["proof", "claims"]) {
-                let rows = link.rows(page(link, self, before, [node, who])).await?;
+                let rows = link.rows(page(link, self, (before, jobs.as_ref()), [node, who])).await?;
                 found.extend(rows.iter().map(record).collect::<Result<Vec<_>, _>>()?);
             }
         }
@@ -213,7 +216,7 @@ async fn bound(link: &mut HistoryConnection, filter: &AuditFilter) -> Result<i64
 fn page<'a>(
     link: &HistoryConnection,
     filter: &'a AuditFilter,
-    before: i64,
+    (before, jobs): (i64, Option<&'a JobsOfNamespace>),
     [node, who]: [Option<&str>; 2],
 ) -> SqlStatement<'a> {
     let table = link.table("audit");
@@ -228,6 +231,9 @@ fn page<'a>(
     }
     if let Some(until) = filter.until {
         asked = asked.then(" AND at <= ").with(SqlArg::Int(until.0));
+    }
+    if let Some(jobs) = jobs {
+        asked = jobs.narrow(asked);
     }
     let job = filter.job.as_ref().map(|job| job.as_str());
     let given = [(Some("job"), job), (node, filter.node.as_deref()), (who, filter.who.as_deref())];

@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::connection::{DatabaseError, HistoryConnection, HistoryRow};
 use super::location::HistoryLocation;
+use super::namespace::JobsOfNamespace;
 use super::progress::WriteProgress;
 use super::record::{AttemptState, EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord};
 use super::rows::{COLUMNS, any_of, number, record};
@@ -205,8 +206,9 @@ impl HistoryQuery for RunFilter {
         };
         // The runs of a fire are those between its name followed by `:` and its name followed by the next character.
         let ends = self.fire.as_ref().map(|fire| (format!("{fire}:"), format!("{fire};")));
+        let jobs = self.namespace.as_ref().map(JobsOfNamespace::of);
         for state in states {
-            let rows = link.rows(runs(link, self, ends.as_ref(), state)).await?;
+            let rows = link.rows(runs(link, self, (ends.as_ref(), jobs.as_ref()), state)).await?;
             found.extend(rows.iter().map(record).collect::<Result<Vec<_>, _>>()?);
         }
         found.sort_by_key(|record| std::cmp::Reverse(record.seq));
@@ -234,7 +236,7 @@ async fn attempts(
 fn runs<'a>(
     link: &HistoryConnection,
     filter: &'a RunFilter,
-    ends: Option<&'a (String, String)>,
+    (ends, jobs): (Option<&'a (String, String)>, Option<&'a JobsOfNamespace>),
     state: Option<AttemptState>,
 ) -> SqlStatement<'a> {
     let before = filter.before.map_or(i64::MAX, u64::cast_signed);
@@ -242,6 +244,9 @@ fn runs<'a>(
     let mut asked = asked.with(SqlArg::Int(before));
     if let Some(job) = &filter.job {
         asked = asked.then(" AND job = ").with(SqlArg::Text(job.as_str()));
+    }
+    if let Some(jobs) = jobs {
+        asked = jobs.narrow(asked);
     }
     if let Some((from, to)) = ends {
         asked =

@@ -1,6 +1,6 @@
 //! The records and filters of history.
 
-use evenkeel_core::ids::{FireId, JobName, RunId, Shard, Token};
+use evenkeel_core::ids::{FireId, JobName, Namespace, RunId, Shard, Token};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
@@ -113,6 +113,9 @@ pub struct RunRecord {
 pub struct RunFilter {
     /// Only of this job.
     pub job: Option<JobName>,
+    /// Only of the jobs of this namespace. A node of an earlier version refuses this filter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<Namespace>,
     /// Only of this fire, with all its shards. A node of an earlier version refuses this filter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fire: Option<FireId>,
@@ -129,7 +132,8 @@ pub struct RunFilter {
 
 impl Default for RunFilter {
     fn default() -> Self {
-        Self { job: None, fire: None, attempts: Vec::new(), states: Vec::new(), limit: 100, before: None }
+        let (attempts, states) = (Vec::new(), Vec::new());
+        Self { job: None, namespace: None, fire: None, attempts, states, limit: 100, before: None }
     }
 }
 

@@ -4,11 +4,11 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use evenkeel::audit::{AuditFilter, Proof};
-use evenkeel_core::ids::JobName;
+use evenkeel_core::ids::{JobName, Namespace};
 use serde::Deserialize;
 
 use super::events::when;
-use super::{ApiError, App, fanout};
+use super::{ApiError, App, fanout, namespaces};
 use crate::api_types::{AuditPage, AuditRow};
 use crate::{queries, text_input, zones};
 
@@ -20,6 +20,7 @@ const PAGE: u32 = 100;
 #[serde(deny_unknown_fields)]
 pub(super) struct AuditListQuery {
     job: Option<JobName>,
+    namespace: Option<Namespace>,
     node: Option<String>,
     who: Option<String>,
     since: Option<String>,
@@ -34,6 +35,7 @@ pub(super) async fn list(
 ) -> Result<Json<AuditPage>, ApiError> {
     let Query(page) = page?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    namespaces::known(&app, page.namespace.as_ref())?;
     let now = zones::now();
     let since = page.since.as_deref().map(|text| when("since", text, now)).transpose()?;
     let until = page.until.as_deref().map(|text| when("until", text, now)).transpose()?;
@@ -41,6 +43,7 @@ pub(super) async fn list(
     let (job, node, who) = (page.job, page.node, page.who);
     let filter = AuditFilter {
         job: job.clone(),
+        namespace: page.namespace,
         node: node.clone(),
         who: who.clone(),
         since,

@@ -2,26 +2,49 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
 use evenkeel_core::calendar::CalendarFile;
-use evenkeel_core::ids::CalendarName;
+use evenkeel_core::ids::{CalendarName, Namespace};
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::record::CalendarSpec;
 use evenkeel_core::view::{JobView, View};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::audited::AuditedRequest;
 use super::error::{done, read_body};
-use super::{ApiError, App};
+use super::{ApiError, App, namespaces};
 use crate::api_types::{CalendarDetail, CalendarRow, moment};
 use crate::queries;
 use crate::text_input::ReadTarget;
 
 type CalendarResult = Result<Json<Value>, ApiError>;
 
-pub(super) async fn list(State(app): State<App>) -> Json<Value> {
-    Json(json!({ "calendars": rows(&app, usize::MAX) }))
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CalendarListQuery {
+    namespace: Option<Namespace>,
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    page: Result<Query<CalendarListQuery>, QueryRejection>,
+) -> CalendarResult {
+    let Query(CalendarListQuery { namespace }) = page?;
+    namespaces::known(&app, namespace.as_ref())?;
+    let rows = rows(&app, usize::MAX);
+    let all = rows.len();
+    let is_listed = |row: &CalendarRow| {
+        let name = row.name.parse::<CalendarName>();
+        namespace.as_ref().is_none_or(|of| name.is_ok_and(|name| name.namespace() == of.as_str()))
+    };
+    let listed: Vec<CalendarRow> = rows.into_iter().filter(is_listed).collect();
+    let mut answer = json!({ "calendars": listed });
+    if namespace.is_some() {
+        answer["elsewhere"] = (all - listed.len()).into();
+    }
+    Ok(Json(answer))
 }
 
 /// The first calendars by name.

@@ -15,7 +15,7 @@ use evenkeel_core::ids::{JobName, NodeName, RunId};
 use evenkeel_core::input::{CommandKind, ObjectKind};
 
 use super::audited::{AuditedRequest, asker, is_question, response_text};
-use super::{ApiError, App, calendars, jobs, join, login, nodes, runs, settings, shards};
+use super::{ApiError, App, calendars, jobs, join, login, namespaces, nodes, runs, settings, shards};
 
 /// A change that the API offers.
 #[derive(Debug)]
@@ -63,6 +63,8 @@ pub(crate) const CHANGES: &[ApiChange] = &[
     post("/api/v1/jobs/{name}/shards/{set}/{verb}", InPath(ObjectKind::Job), |m| on(m, shards::switch)),
     put("/api/v1/calendars/{name}", One(CommandKind::APPLY_CALENDAR), |m| on(m, calendars::put)),
     delete("/api/v1/calendars/{name}", One(CommandKind::DELETE_CALENDAR), |m| on(m, calendars::delete)),
+    put("/api/v1/namespaces/{name}", One(CommandKind::APPLY_NAMESPACE), |m| on(m, namespaces::put)),
+    delete("/api/v1/namespaces/{name}", One(CommandKind::DELETE_NAMESPACE), |m| on(m, namespaces::delete)),
     delete("/api/v1/runs/{run}/logs", One(CommandKind::FORGET), |m| on(m, runs::forget)),
     post("/api/v1/runs/{run}/kill", One(CommandKind::KILL), |m| on(m, runs::kill)),
     post("/api/v1/runs/{run}/restart", One(CommandKind::RESTART), |m| on(m, runs::restart)),

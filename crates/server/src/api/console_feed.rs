@@ -21,7 +21,7 @@ use super::running::{self, RunningAttempts};
 use super::session::Session;
 use super::{App, calendars, fanout};
 use crate::api_types::{AuditRow, CalendarRow, EventRow, JobRow, NodeRow, RunRow};
-use crate::queries;
+use crate::queries::{self, JobSearch};
 pub(crate) use sender::ConsoleFeed;
 
 /// The maximum number of jobs, calendars, runs and events that the console shows.
@@ -117,7 +117,7 @@ impl ConsoleSnapshot {
     /// Takes a snapshot with only the jobs whose names contain a text.
     pub(crate) async fn find(app: &App, others: &RemoteHistories, text: &str) -> Self {
         let (handle, own) = (&app.handle, app.handle.name());
-        let page = queries::jobs(handle, None, JOBS_SHOWN, text);
+        let page = queries::jobs(handle, None, JOBS_SHOWN, JobSearch { find: text, ..JobSearch::default() });
         let runs = handle.runs(run_filter()).await.unwrap_or_default();
         let mut runs = others.runs.with(own, runs, RUNS_SHOWN);
         let running = others.running.and(running::here(handle).await, handle);

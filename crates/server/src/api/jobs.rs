@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use evenkeel::Handle;
-use evenkeel_core::ids::{FireId, JobName, NodeName, RequestId};
+use evenkeel_core::ids::{FireId, JobName, Namespace, NodeName, RequestId};
 use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind, Declaration};
 use evenkeel_core::job::JobFile;
 use evenkeel_core::time::Wall;
@@ -16,8 +16,9 @@ use super::audited::{AuditedRequest, find_verb};
 use super::body::EmptyBody;
 use super::declared_texts::DeclaredTexts;
 use super::error::{done, read_body};
-use super::{ApiError, App, waiting};
+use super::{ApiError, App, namespaces, waiting};
 use crate::api_types::{ApplyAnswer, JobDetail, JobPage, moment};
+use crate::queries::JobSearch;
 use crate::text_input::ReadTarget;
 use crate::{queries, request, zones};
 
@@ -34,6 +35,7 @@ pub(super) struct JobListQuery {
     after: Option<JobName>,
     #[serde(default)]
     find: String,
+    namespace: Option<Namespace>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -72,7 +74,9 @@ pub(super) async fn list(
 ) -> Result<Json<JobPage>, ApiError> {
     let Query(page) = page?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
-    Ok(Json(queries::jobs(&app.handle, page.after.as_ref(), limit, &page.find)))
+    namespaces::known(&app, page.namespace.as_ref())?;
+    let search = JobSearch { find: &page.find, namespace: page.namespace.as_ref() };
+    Ok(Json(queries::jobs(&app.handle, page.after.as_ref(), limit, search)))
 }
 
 pub(super) async fn show(

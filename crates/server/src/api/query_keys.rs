@@ -13,19 +13,21 @@ use super::ApiError;
 const KEYS: &[(Method, &str, &[&str])] = &[
     (Method::GET, "/", &["job", "find"]),
     (Method::GET, "/login", &["code"]),
-    (Method::GET, "/api/v1/jobs", &["limit", "after", "find"]),
+    (Method::GET, "/api/v1/jobs", &["limit", "after", "find", "namespace"]),
     (Method::GET, "/api/v1/jobs/{name}/next", &["n", "tz", "from"]),
     (Method::GET, "/api/v1/jobs/{name}/logs", &["grep", "runs"]),
     (Method::GET, "/api/v1/jobs/{name}/shards", &["fold"]),
     (Method::POST, "/api/v1/jobs/{name}/{verb}", &["node"]),
-    (Method::GET, "/api/v1/runs", &["job", "state", "limit", "before"]),
+    (Method::GET, "/api/v1/calendars", &["namespace"]),
+    (Method::GET, "/api/v1/runs", &["job", "state", "limit", "before", "namespace"]),
+    (Method::GET, "/api/v1/runs/running", &["namespace"]),
     (Method::GET, "/api/v1/runs/{run}/logs", &["attempt", "offset", "follow", "grep", "download"]),
     (Method::GET, "/api/v1/runs/{run}/wait", &["timeout"]),
     (Method::GET, "/api/v1/nodes/balance", &["kill", "drain"]),
     (Method::GET, "/api/v1/nodes/{name}/load", &["since", "limit"]),
     (Method::GET, "/api/v1/cluster/view", &["as", "job", "after"]),
     (Method::GET, "/api/v1/events", &["node", "kind", "since", "limit", "before"]),
-    (Method::GET, "/api/v1/audit", &["job", "node", "who", "since", "until", "limit", "before"]),
+    (Method::GET, "/api/v1/audit", &["job", "node", "who", "since", "until", "limit", "before", "namespace"]),
 ];
 
 /// Refuses a request with a query key that its address does not know.

@@ -9,7 +9,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use evenkeel::{AttemptState as RunState, RunFilter, RunRecord};
-use evenkeel_core::ids::{Fire, FireId, JobName, RunId, Shard};
+use evenkeel_core::ids::{Fire, FireId, JobName, Namespace, RunId, Shard};
 use evenkeel_core::input::{Answer, ApplyResult, Command, Refusal};
 use evenkeel_core::node::Node;
 use evenkeel_core::time::TimeSpan;
@@ -21,7 +21,9 @@ use super::body::EmptyBody;
 use super::error::done;
 use super::run_target::RunTarget;
 use super::search::{self, SearchText};
-use super::{ApiError, App, attempts, fanout, fires, follow, jobs, output, relay, running, waiting};
+use super::{
+    ApiError, App, attempts, fanout, fires, follow, jobs, namespaces, output, relay, running, waiting,
+};
 use crate::api_types::{RunPage, RunRow, RunningRow, moment};
 use crate::client::escape;
 use crate::peer::LogPieceQuery;
@@ -40,9 +42,16 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 #[serde(deny_unknown_fields)]
 pub(super) struct RunListQuery {
     job: Option<JobName>,
+    namespace: Option<Namespace>,
     state: Option<String>,
     limit: Option<u32>,
     before: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RunningQuery {
+    namespace: Option<Namespace>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -79,14 +88,20 @@ pub(super) async fn list(
     let is_first = from.is_none();
     let waits = is_first && states.is_none_or(|state| state == RunState::Waiting);
     let states = states.into_iter().collect();
-    let job = page.job;
-    let filter = RunFilter { job: job.clone(), states, limit, ..RunFilter::default() };
+    let (job, namespace) = (page.job, page.namespace);
+    namespaces::known(&app, namespace.as_ref())?;
+    let filter =
+        RunFilter { job: job.clone(), namespace: namespace.clone(), states, limit, ..RunFilter::default() };
     let fanout::MergedPage { rows, next, missing } = fanout::runs(&app, filter, from).await?;
     let is_unknown = |job: &&JobName| is_first && rows.is_empty() && !queries::is_job(&app.handle, job);
     if let Some(job) = job.as_ref().filter(is_unknown) {
         return Err(jobs::unknown(&app.handle, job));
     }
-    let mut found = if waits { waiting::all(&app, job.as_ref()).await } else { WaitingRuns::default() };
+    let mut found = if waits {
+        waiting::all(&app, job.as_ref(), namespace.as_ref()).await
+    } else {
+        WaitingRuns::default()
+    };
     let known: BTreeSet<String> = rows.iter().map(|record| record.run.to_string()).collect();
     found.rows.retain(|row| !known.contains(&row.run));
     let cut = found.rows.len().saturating_sub(limit as usize);
@@ -101,8 +116,16 @@ pub(super) async fn list(
 }
 
 /// All running attempts, and their number.
-pub(super) async fn running(State(app): State<App>) -> Result<Json<RunningRow>, ApiError> {
-    let found = running::all(&app, fanout::PATIENCE).await?;
+pub(super) async fn running(
+    State(app): State<App>,
+    page: Result<Query<RunningQuery>, QueryRejection>,
+) -> Result<Json<RunningRow>, ApiError> {
+    let Query(RunningQuery { namespace }) = page?;
+    namespaces::known(&app, namespace.as_ref())?;
+    let mut found = running::all(&app, fanout::PATIENCE).await?;
+    if let Some(namespace) = namespace {
+        found.attempts.retain(|attempt| attempt.job.namespace() == namespace.as_str());
+    }
     Ok(Json(RunningRow {
         running: found.attempts.len(),
         runs: found.attempts.iter().map(queries::run_row).collect(),

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_core::ids::{JobName, RunId};
+use evenkeel_core::ids::{JobName, Namespace, RunId};
 
 use super::{App, fanout, running};
 use crate::queries::explain::{self, WaitingRuns};
 
-/// The waiting runs of one job, or of all jobs known to have some: jobs with requests that no node has claimed, full
+/// The waiting runs of one job, or of all jobs of a namespace, or of all namespaces, that are known to have some: jobs with requests that no node has claimed, full
 /// pools, running runs or no eligible node. None while the registry does not answer.
-pub(super) async fn all(app: &App, job: Option<&JobName>) -> WaitingRuns {
+pub(super) async fn all(app: &App, job: Option<&JobName>, namespace: Option<&Namespace>) -> WaitingRuns {
     let (names, more): (Vec<JobName>, usize) = match job {
         Some(job) => (vec![job.clone()], 0),
         None => {
             let (names, more) = candidates(app).await;
-            (names.into_iter().collect(), more)
+            let is_of = |job: &JobName| namespace.is_none_or(|of| job.namespace() == of.as_str());
+            // How many of the further requests are of the namespace is not known.
+            (names.into_iter().filter(is_of).collect(), if namespace.is_some() { 0 } else { more })
         }
     };
     if names.is_empty() {

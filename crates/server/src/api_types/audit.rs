@@ -16,7 +16,7 @@ pub(crate) struct AuditRow {
     pub(crate) at: String,
     /// The node that decided the request.
     pub(crate) node: String,
-    /// What that node itself proved of the caller: `key`, `local`, `process`, `node` or `nobody`.
+    /// What that node itself proved of the caller: `key`, `user:NAME`, `token:NAME`, `local`, `process`, `node` or `nobody`.
     pub(crate) who: String,
     /// The address of the caller; of a forwarded request, `via` the forwarding node and that node's claim.
     pub(crate) from: String,
@@ -63,7 +63,7 @@ impl AuditRow {
             id: record.id.clone(),
             at: moment(record.at),
             node: record.node.clone(),
-            who: record.asker.proof.as_str().to_owned(),
+            who: record.asker.proof.to_string(),
             from: record.asker.from.clone(),
             claims: record.asker.claims.clone(),
             verb: record.verb.clone(),

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::namespace_args::NamespaceArgs;
 use crate::api_types::{AuditPage, AuditRow};
 use crate::client::{ConnectArgs, escape};
 use crate::exit::CliError;
@@ -10,7 +11,7 @@ use crate::output;
 /// `audit`.
 #[derive(Debug, Args)]
 pub(crate) struct AuditListArgs {
-    /// Only entries about this job
+    /// Only entries about this job; with -n only those about jobs of that namespace
     #[arg(long, value_name = "JOB")]
     job: Option<String>,
     /// Only entries about this node, or decided by it
@@ -26,8 +27,10 @@ pub(crate) struct AuditListArgs {
     #[arg(long, value_name = "WHEN", value_parser = super::values::when)]
     until: Option<String>,
     /// The maximum number of rows
-    #[arg(short = 'n', long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
+    #[command(flatten)]
+    within: NamespaceArgs,
     #[command(flatten)]
     reach: ConnectArgs,
 }
@@ -38,13 +41,16 @@ pub(crate) struct AuditListArgs {
 /// The request failed.
 pub(crate) fn run(list: &AuditListArgs) -> Result<(), CliError> {
     let client = list.reach.client()?;
+    let job = list.job.as_ref().map(|job| list.within.job(job));
+    let namespace = list.within.get().filter(|_| job.is_none()).map(ToString::to_string);
     let mut entries: Vec<AuditRow> = Vec::new();
     let mut before = None;
     let limit = list.limit as usize;
     while entries.len() < limit {
         let mut path = format!("/audit?limit={}", (limit - entries.len()).min(1000));
         let given = [
-            ("job", &list.job),
+            ("job", &job),
+            ("namespace", &namespace),
             ("node", &list.node),
             ("who", &list.who),
             ("since", &list.since),

@@ -115,6 +115,7 @@ fn counts(tally: &BackupCounts) -> String {
         ("requests to run that no node has taken", tally.requests),
         ("locks", tally.locks),
         ("calendars", tally.calendars),
+        ("namespaces", tally.namespaces),
         ("entries in all", tally.entries),
     ];
     output::table(&rows.map(|(what, count)| RecordCountRow { what, count }))

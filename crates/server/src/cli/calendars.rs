@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use evenkeel_core::calendar::Calendar;
 use serde_json::{Value, json};
 
+use super::namespace_args::{ListedNamespaceArgs, NamespaceArgs};
 use super::response::print_response;
 use crate::api_types::{CalendarDetail, CalendarRow};
 use crate::client::{ApiClient, ConnectArgs, escape};
@@ -23,10 +24,14 @@ pub(crate) enum CalendarCommand {
         #[arg(short, long, value_name = "FILE|DIR|-")]
         file: PathBuf,
         #[command(flatten)]
+        within: NamespaceArgs,
+        #[command(flatten)]
         reach: ConnectArgs,
     },
-    /// List all calendars
+    /// List the calendars of a namespace
     List {
+        #[command(flatten)]
+        within: ListedNamespaceArgs,
         #[command(flatten)]
         reach: ConnectArgs,
     },
@@ -42,10 +47,17 @@ pub(crate) struct CalendarArgs {
     /// The calendar's name
     name: String,
     #[command(flatten)]
+    within: NamespaceArgs,
+    #[command(flatten)]
     reach: ConnectArgs,
 }
 
 impl CalendarArgs {
+    /// The same with the calendar's full name.
+    fn resolve(self) -> Self {
+        Self { name: self.within.calendar(&self.name), ..self }
+    }
+
     fn path(&self) -> String {
         format!("/calendars/{}", escape(&self.name))
     }
@@ -57,8 +69,8 @@ impl CalendarArgs {
 /// The request failed.
 pub(crate) fn run(verb: CalendarCommand) -> Result<(), CliError> {
     match verb {
-        CalendarCommand::Apply { file, reach } => {
-            let calendars = files::calendars(&file, None)?;
+        CalendarCommand::Apply { file, within, reach } => {
+            let calendars = files::calendars(&file, within.get())?;
             let answers = apply(&calendars, &reach.client()?)?;
             match reach.output {
                 OutputFormat::Json => output::json(&answers),
@@ -67,18 +79,23 @@ pub(crate) fn run(verb: CalendarCommand) -> Result<(), CliError> {
                 }
             }
         }
-        CalendarCommand::List { reach } => {
-            let answer: Value = reach.client()?.get("/calendars")?;
+        CalendarCommand::List { within, reach } => {
+            let query = within.query().replacen('&', "?", 1);
+            let answer: Value = reach.client()?.get(&format!("/calendars{query}"))?;
             let rows: Vec<CalendarRow> = serde_json::from_value(answer["calendars"].clone())
                 .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
             output::list(
                 reach.output,
                 &rows,
                 "no calendars yet: declare some with `evenkeel calendar apply -f FILE`",
-            )
+            )?;
+            let elsewhere = answer["elsewhere"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+            within.hint(elsewhere).iter().for_each(|text| output::print_message(text));
+            Ok(())
         }
-        CalendarCommand::Show(one) => show(&one),
+        CalendarCommand::Show(one) => show(&one.resolve()),
         CalendarCommand::Delete(one) => {
+            let one = one.resolve();
             let answer: Value = one.reach.client()?.delete(&one.path())?;
             print_response(&one.reach, &answer, &format!("calendar {} is deleted", one.name))
         }

@@ -6,6 +6,7 @@ use evenkeel_core::record::{Handover, PlannerKind};
 use evenkeel_core::time::TimeSpan;
 use serde::Deserialize;
 
+use super::namespace_args::NamespaceArgs;
 use super::values::chosen;
 use super::{backup, doctor, join};
 use crate::api_types::{LayoutRow, SettingsChange, SettingsRow};
@@ -25,6 +26,8 @@ pub(crate) enum ClusterCommand {
         /// Only this job
         #[arg(long, value_name = "NAME")]
         job: Option<String>,
+        #[command(flatten)]
+        within: NamespaceArgs,
         #[command(flatten)]
         reach: ConnectArgs,
     },
@@ -96,7 +99,10 @@ struct ClusterViewPage {
 /// The request failed.
 pub(crate) fn run(verb: ClusterCommand) -> Result<(), CliError> {
     match verb {
-        ClusterCommand::View { form, job, reach } => shown(form, job.as_deref(), &reach),
+        ClusterCommand::View { form, job, within, reach } => {
+            let job = job.map(|job| within.job(&job));
+            shown(form, job.as_deref(), &reach)
+        }
         ClusterCommand::Doctor(args) => doctor::run(&args),
         ClusterCommand::Backup(args) => backup::backup(&args),
         ClusterCommand::Restore(args) => backup::restore(&args),

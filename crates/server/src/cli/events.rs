@@ -28,8 +28,8 @@ pub(crate) struct EventListArgs {
     #[arg(long, value_name = "WHEN", value_parser = super::values::when)]
     since: Option<String>,
     /// The maximum number of rows
-    #[arg(short, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    n: u32,
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    limit: u32,
     #[command(flatten)]
     reach: ConnectArgs,
 }
@@ -52,7 +52,7 @@ pub(crate) fn run(verb: EventCommand) -> Result<(), CliError> {
     let client = list.reach.client()?;
     let mut events: Vec<EventRow> = Vec::new();
     let mut before = None;
-    let limit = list.n as usize;
+    let limit = list.limit as usize;
     while events.len() < limit {
         let mut path = format!("/events?limit={}", (limit - events.len()).min(1000));
         let given = [("node", &list.node), ("kind", &list.kind), ("since", &list.since), ("before", &before)];

@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 
+use super::namespace_args::NamespaceArgs;
 use crate::api_types::ExplanationRow;
 use crate::client::{ConnectArgs, escape};
 use crate::exit::CliError;
@@ -15,12 +16,16 @@ pub(crate) enum ExplainCommand {
         /// The job's name
         name: String,
         #[command(flatten)]
+        within: NamespaceArgs,
+        #[command(flatten)]
         reach: ConnectArgs,
     },
     /// Explain the cause of a run, which node decided where it runs, and its outcome
     Run {
         /// The run's id, as `run list` shows it
         run: String,
+        #[command(flatten)]
+        within: NamespaceArgs,
         #[command(flatten)]
         reach: ConnectArgs,
     },
@@ -32,8 +37,12 @@ pub(crate) enum ExplainCommand {
 /// The request failed.
 pub(crate) fn run(verb: ExplainCommand) -> Result<(), CliError> {
     let (path, reach) = match verb {
-        ExplainCommand::Job { name, reach } => (format!("/jobs/{}/explain", escape(&name)), reach),
-        ExplainCommand::Run { run, reach } => (format!("/runs/{}/explain", escape(&run)), reach),
+        ExplainCommand::Job { name, within, reach } => {
+            (format!("/jobs/{}/explain", escape(&within.job(&name))), reach)
+        }
+        ExplainCommand::Run { run, within, reach } => {
+            (format!("/runs/{}/explain", escape(&within.run(&run))), reach)
+        }
     };
     let found: ExplanationRow = reach.client()?.get(&path)?;
     if reach.output == OutputFormat::Json {

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use evenkeel_core::job::Job;
 use serde_json::json;
 
+use super::namespace_args::ListedNamespaceArgs;
 use crate::api_types::JobDetail;
 use crate::client::{ApiClient, ConnectArgs, escape};
 use crate::crontab::{self, CrontabFormat, CrontabImport, CrontabSource};
@@ -126,10 +127,9 @@ fn crontab(args: &CrontabArgs) -> Result<(), CliError> {
 /// The jobs that earlier imports of this crontab created, each with its schedule.
 fn known(client: &ApiClient, origin: &CrontabSource) -> Result<BTreeMap<String, String>, CliError> {
     let mut known = BTreeMap::new();
-    for row in super::jobs::all(client, &origin.prefix)?
-        .into_iter()
-        .filter(|row| row.name.starts_with(&origin.prefix))
-    {
+    let within = ListedNamespaceArgs { all_namespaces: true, ..ListedNamespaceArgs::default() };
+    let (rows, _) = super::jobs::all(client, &origin.prefix, &within)?;
+    for row in rows.into_iter().filter(|row| row.name.starts_with(&origin.prefix)) {
         let found: JobDetail = client.get(&format!("/jobs/{}", escape(&row.name)))?;
         let description = found.job.description.strip_prefix(&origin.description());
         // An earlier version put the line number there as well.

@@ -7,6 +7,7 @@ use evenkeel_core::ids::counted;
 use evenkeel_core::job::Placement;
 use serde_json::{Value, json};
 
+use super::namespace_args::{ListedNamespaceArgs, NamespaceArgs};
 use super::next::NextFiresArgs;
 use super::plan::{self, PlannableChange};
 use super::response::print_response;
@@ -28,13 +29,17 @@ pub(crate) enum JobCommand {
         #[arg(long)]
         plan: bool,
         #[command(flatten)]
+        within: NamespaceArgs,
+        #[command(flatten)]
         reach: ConnectArgs,
     },
-    /// List all jobs, or the jobs with a text in their name
+    /// List the jobs of a namespace, or those with a text in their name
     List {
         /// Only jobs with this text in their name, in either case
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         find: String,
+        #[command(flatten)]
+        within: ListedNamespaceArgs,
         #[command(flatten)]
         reach: ConnectArgs,
     },
@@ -128,7 +133,16 @@ pub(crate) struct JobArgs {
     /// The job's name
     name: String,
     #[command(flatten)]
+    within: NamespaceArgs,
+    #[command(flatten)]
     reach: ConnectArgs,
+}
+
+impl JobArgs {
+    /// The same with the job's full name.
+    fn resolve(self) -> Self {
+        Self { name: self.within.job(&self.name), ..self }
+    }
 }
 
 /// One node of a sharded job.
@@ -145,9 +159,11 @@ pub(crate) struct JobNodeArgs {
 /// The request failed.
 pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
     match verb {
-        JobCommand::Apply { file, plan: true, reach } => plan::file(&files::read(&file, None)?, &reach),
-        JobCommand::Apply { file, plan: false, reach } => {
-            let declared = files::read_encoded(&file, None)?;
+        JobCommand::Apply { file, plan: true, within, reach } => {
+            plan::file(&files::read(&file, within.get())?, &reach)
+        }
+        JobCommand::Apply { file, plan: false, within, reach } => {
+            let declared = files::read_encoded(&file, within.get())?;
             // Jobs may use them, so they come first.
             let calendars = super::calendars::apply(&declared.calendars, &reach.client()?)?;
             if reach.output == OutputFormat::Table {
@@ -159,52 +175,56 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
             }
             super::apply::apply(&declared.jobs, &reach)
         }
-        JobCommand::List { find, reach } => {
-            let jobs = all(&reach.client()?, &find)?;
+        JobCommand::List { find, within, reach } => {
+            let (jobs, elsewhere) = all(&reach.client()?, &find, &within)?;
             let none = match find.is_empty() {
                 true => "no jobs yet: declare some with `evenkeel job apply -f FILE`".to_owned(),
                 false => format!("no job's name holds {find:?}"),
             };
-            output::list(reach.output, &jobs, &none)
+            output::list(reach.output, &jobs, &none)?;
+            within.hint(elsewhere).iter().for_each(|text| output::print_message(text));
+            Ok(())
         }
-        JobCommand::Show { job } => show(&job),
+        JobCommand::Show { job } => show(&job.resolve()),
         JobCommand::Logs { job, grep, runs, raw } => {
+            let job = job.resolve();
             let path = format!("/jobs/{}/logs?runs={runs}&grep={}", escape(&job.name), escape(&grep));
             let client = job.reach.client()?;
             output::stream(raw, |each| client.stream(&path, each))
         }
         JobCommand::Next(next) => super::next::fires(&next),
-        JobCommand::Run { job, request, place } => run_now(&job, request, &place),
+        JobCommand::Run { job, request, place } => run_now(&job.resolve(), request, &place),
         JobCommand::Pause { job, place } => {
             let done = ["paused: it fires only by hand", "paused: it fires there only by hand"];
-            switch(&job, &place, "pause", done)
+            switch(&job.resolve(), &place, "pause", done)
         }
         JobCommand::Resume { job, plan: true, .. } => {
-            plan::turn(&job.name, PlannableChange::Resumed, &job.reach)
+            plan::turn(&job.within.job(&job.name), PlannableChange::Resumed, &job.reach)
         }
         JobCommand::Resume { job, place, .. } => {
             let done = ["resumed: it fires from now on", "resumed: it fires there from now on"];
-            switch(&job, &place, "resume", done)
+            switch(&job.resolve(), &place, "resume", done)
         }
         JobCommand::Enable { job, plan: true, .. } => {
-            plan::turn(&job.name, PlannableChange::Enabled, &job.reach)
+            plan::turn(&job.within.job(&job.name), PlannableChange::Enabled, &job.reach)
         }
         JobCommand::Enable { job, place, .. } => {
             let done = ["enabled: it fires from now on", "enabled: it takes part from the next fire on"];
-            switch(&job, &place, "enable", done)
+            switch(&job.resolve(), &place, "enable", done)
         }
         JobCommand::Disable { job, place } => {
             let done = ["disabled: no node holds it", "disabled: its shards move before the next fire"];
-            switch(&job, &place, "disable", done)
+            switch(&job.resolve(), &place, "disable", done)
         }
         JobCommand::Shutdown { job, place } => {
             let done = [
                 "shut down on every node of this moment: each takes part again when it is started again",
                 "shut down: it takes part again when it is started again",
             ];
-            switch(&job, &place, "shutdown", done)
+            switch(&job.resolve(), &place, "shutdown", done)
         }
         JobCommand::Delete { job } => {
+            let job = job.resolve();
             let answer: Value = job.reach.client()?.delete(&format!("/jobs/{}", escape(&job.name)))?;
             print_response(&job.reach, &answer, &format!("job {} is deleted", job.name))
         }
@@ -212,13 +232,17 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
     }
 }
 
-/// The jobs whose names contain a text; all jobs for an empty text.
+/// The jobs of a namespace, or of all, whose names contain a text, and how many jobs are in other namespaces.
 ///
 /// # Errors
 /// No node answers, or the request is refused.
-pub(super) fn all(client: &ApiClient, find: &str) -> Result<Vec<JobRow>, CliError> {
+pub(super) fn all(
+    client: &ApiClient,
+    find: &str,
+    within: &ListedNamespaceArgs,
+) -> Result<(Vec<JobRow>, usize), CliError> {
     let mut jobs = Vec::new();
-    let mut first = "/jobs?limit=1000".to_owned();
+    let mut first = format!("/jobs?limit=1000{}", within.query());
     // A node of an earlier version does not have this query key.
     if !find.is_empty() {
         first.push_str(&format!("&find={}", escape(find)));
@@ -227,7 +251,7 @@ pub(super) fn all(client: &ApiClient, find: &str) -> Result<Vec<JobRow>, CliErro
     loop {
         let page: JobPage = client.get(&path)?;
         jobs.extend(page.jobs);
-        let Some(after) = page.after else { return Ok(jobs) };
+        let Some(after) = page.after else { return Ok((jobs, page.elsewhere.unwrap_or(0))) };
         path = format!("{first}&after={}", escape(&after));
     }
 }

@@ -8,6 +8,7 @@ use evenkeel_core::ids::{CalendarName, JobName};
 use evenkeel_core::schedule::{CalendarFilter, Dst, Schedule, ScheduleSpec};
 use serde_json::{Value, json};
 
+use super::namespace_args::NamespaceArgs;
 use super::values::chosen;
 use crate::api_types::moment;
 use crate::client::{ConnectArgs, escape};
@@ -52,8 +53,8 @@ pub(crate) struct NextFiresArgs {
     #[arg(long, value_name = "NAME", requires = "calendars")]
     require_calendars: Vec<CalendarName>,
     /// The number of fires
-    #[arg(short, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
-    n: u32,
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
+    count: u32,
     /// The time zone of the output; by default your own, and UTC with -o json
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
@@ -63,6 +64,8 @@ pub(crate) struct NextFiresArgs {
     /// With -o json, also show what is unusual about each fire
     #[arg(long)]
     notes: bool,
+    #[command(flatten)]
+    within: NamespaceArgs,
     #[command(flatten)]
     reach: ConnectArgs,
 }
@@ -81,7 +84,7 @@ pub(super) fn fires(next: &NextFiresArgs) -> Result<(), CliError> {
     // An invalid moment has the same exit code with and without a node.
     next.from.as_deref().map(zones::just_before).transpose()?;
     let listed = match &next.name {
-        Some(name) => fetch_fires(next, name)?,
+        Some(name) => fetch_fires(next, &next.within.job(name))?,
         None => tried(next)?,
     };
     let zone = next.tz.as_deref().map(zones::named).transpose()?;
@@ -111,7 +114,7 @@ pub(super) fn fires(next: &NextFiresArgs) -> Result<(), CliError> {
 /// Asks a node for the next fires of a job.
 fn fetch_fires(next: &NextFiresArgs, name: &str) -> Result<Vec<ListedFire>, CliError> {
     let from = next.from.as_deref().map_or_else(String::new, |from| format!("&from={}", escape(from)));
-    let path = format!("/jobs/{}/next?n={}{from}", escape(name), next.n);
+    let path = format!("/jobs/{}/next?n={}{from}", escape(name), next.count);
     let answer: Value = next.reach.client()?.get(&path)?;
     let read = |e: serde_json::Error| CliError::new(ExitKind::Failed, e.to_string());
     let moments: Vec<String> = serde_json::from_value(answer["next"].clone()).map_err(read)?;
@@ -160,7 +163,7 @@ fn tried(next: &NextFiresArgs) -> Result<Vec<ListedFire>, CliError> {
     let schedule = schedule.under(calendars(next)?);
     let after = next.from.as_deref().map_or_else(|| Ok(zones::now()), zones::just_before)?;
     let fires = std::iter::successors(schedule.next(after), |last| schedule.next(*last));
-    let listed = fires.take(next.n as usize);
+    let listed = fires.take(next.count as usize);
     Ok(listed.map(|due| ListedFire { due: moment(due), notes: schedule.notes(due) }).collect())
 }
 

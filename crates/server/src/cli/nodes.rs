@@ -44,8 +44,8 @@ pub(crate) enum NodeCommand {
         #[arg(long, value_name = "WHEN", default_value = "1d", value_parser = super::values::when)]
         since: String,
         /// The maximum number of points
-        #[arg(short, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-        n: u32,
+        #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
         #[command(flatten)]
         reach: ConnectArgs,
     },
@@ -142,8 +142,8 @@ pub(crate) fn run(verb: NodeCommand) -> Result<(), CliError> {
             let least_loaded: ServiceRow = reach.client()?.get("/service")?;
             output::list(reach.output, &[least_loaded], "no node is online")
         }
-        NodeCommand::Load { name, since, n, reach } => {
-            let path = format!("/nodes/{}/load?since={}&limit={n}", escape(&name), escape(&since));
+        NodeCommand::Load { name, since, limit, reach } => {
+            let path = format!("/nodes/{}/load?since={}&limit={limit}", escape(&name), escape(&since));
             let answer: Value = reach.client()?.get(&path)?;
             let points: Vec<LoadRow> = serde_json::from_value(answer["load"].clone())
                 .map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;

@@ -10,6 +10,7 @@ use evenkeel::AttemptState as RunState;
 use evenkeel_core::time::TimeSpan;
 use serde_json::{Value, json};
 
+use super::namespace_args::{ListedNamespaceArgs, NamespaceArgs};
 use super::response::print_response;
 use crate::api_types::{RunPage, RunRow, RunningRow};
 use crate::client::{ApiClient, ConnectArgs, escape};
@@ -27,6 +28,8 @@ pub(crate) enum RunCommand {
     List(RunListArgs),
     /// List all runs that are running now, with their number
     Running {
+        #[command(flatten)]
+        within: ListedNamespaceArgs,
         #[command(flatten)]
         reach: ConnectArgs,
     },
@@ -93,6 +96,8 @@ pub(crate) struct RunListArgs {
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
     #[command(flatten)]
+    within: ListedNamespaceArgs,
+    #[command(flatten)]
     reach: ConnectArgs,
 }
 
@@ -102,7 +107,16 @@ pub(crate) struct RunArgs {
     /// The run's id, as `run list` shows it
     run: String,
     #[command(flatten)]
+    within: NamespaceArgs,
+    #[command(flatten)]
     reach: ConnectArgs,
+}
+
+impl RunArgs {
+    /// The same with the run's full id.
+    fn resolve(self) -> Self {
+        Self { run: self.within.run(&self.run), ..self }
+    }
 }
 
 /// Runs the command.
@@ -111,10 +125,14 @@ pub(crate) struct RunArgs {
 /// The request failed, or the run that was waited for did not succeed.
 pub(crate) fn run(verb: RunCommand) -> Result<(), CliError> {
     match verb {
-        RunCommand::List(list) => some(&list),
-        RunCommand::Running { reach } => running(&reach),
-        RunCommand::Show { run } => show(&run),
+        RunCommand::List(mut list) => {
+            list.job = list.job.map(|job| list.within.one.job(&job));
+            some(&list)
+        }
+        RunCommand::Running { within, reach } => running(&within, &reach),
+        RunCommand::Show { run } => show(&run.resolve()),
         RunCommand::Logs { run, follow, attempt, grep, raw, save } => {
+            let run = run.resolve();
             let attempt = attempt.map(|n| format!("&attempt={n}")).unwrap_or_default();
             let grep = grep.map(|text| format!("&grep={}", escape(&text))).unwrap_or_default();
             let path = format!("/runs/{}/logs?follow={follow}{attempt}{grep}", escape(&run.run));
@@ -126,13 +144,15 @@ pub(crate) fn run(verb: RunCommand) -> Result<(), CliError> {
                 }
             }
         }
-        RunCommand::Wait { run, timeout } => wait(&run, timeout),
+        RunCommand::Wait { run, timeout } => wait(&run.resolve(), timeout),
         RunCommand::Kill { run } => {
+            let run = run.resolve();
             let path = format!("/runs/{}/kill", escape(&run.run));
             let answer: Value = run.reach.client()?.post(&path, &json!({}))?;
             print_response(&run.reach, &answer, &format!("run {} is being ended", run.run))
         }
         RunCommand::Restart { run } => {
+            let run = run.resolve();
             let path = format!("/runs/{}/restart", escape(&run.run));
             let answer: Value = run.reach.client()?.post(&path, &json!({}))?;
             output::warn(&answer);
@@ -147,6 +167,7 @@ pub(crate) fn run(verb: RunCommand) -> Result<(), CliError> {
             print_response(&run.reach, &answer, &what)
         }
         RunCommand::Delete { run } => {
+            let run = run.resolve();
             let path = format!("/runs/{}/logs", escape(&run.run));
             let answer: Value = run.reach.client()?.delete(&path)?;
             let what = match answer["removed"].as_u64() {
@@ -185,6 +206,10 @@ fn some(list: &RunListArgs) -> Result<(), CliError> {
     let limit = list.limit as usize;
     while runs.len() < limit {
         let mut path = format!("/runs?limit={}", (limit - runs.len()).min(1000));
+        // A job's name says its namespace.
+        if list.job.is_none() {
+            path.push_str(&list.within.query());
+        }
         for (key, value) in [("job", &list.job), ("state", &list.state), ("before", &before)] {
             if let Some(value) = value {
                 path.push_str(&format!("&{key}={}", escape(value)));
@@ -237,8 +262,9 @@ fn none(list: &RunListArgs) -> String {
     format!("no runs{of_job} yet: run one by hand with `evenkeel job run {name}`")
 }
 
-fn running(reach: &ConnectArgs) -> Result<(), CliError> {
-    let found: RunningRow = reach.client()?.get("/runs/running")?;
+fn running(within: &ListedNamespaceArgs, reach: &ConnectArgs) -> Result<(), CliError> {
+    let query = within.query().replacen('&', "?", 1);
+    let found: RunningRow = reach.client()?.get(&format!("/runs/running{query}"))?;
     output::missing(&found.missing);
     if reach.output == OutputFormat::Json {
         return output::json(&found);

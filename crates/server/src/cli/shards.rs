@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use evenkeel_core::shards::ShardSet;
 use serde_json::{Value, json};
 
+use super::namespace_args::NamespaceArgs;
 use super::response::print_response;
 use crate::api_types::{ShardPage, ShardRangeRow, ShardRow, ShardingRow};
 use crate::client::{ConnectArgs, escape};
@@ -18,6 +19,8 @@ pub(crate) enum ShardCommand {
     List {
         /// The job's name
         job: String,
+        #[command(flatten)]
+        within: NamespaceArgs,
         #[command(flatten)]
         reach: ConnectArgs,
     },
@@ -35,6 +38,8 @@ pub(crate) struct JobShardsArgs {
     /// The shards, such as 0,2-5
     shards: String,
     #[command(flatten)]
+    within: NamespaceArgs,
+    #[command(flatten)]
     reach: ConnectArgs,
 }
 
@@ -44,7 +49,7 @@ pub(crate) struct JobShardsArgs {
 /// The request failed.
 pub(crate) fn run(verb: ShardCommand) -> Result<(), CliError> {
     match verb {
-        ShardCommand::List { job, reach } => list(&job, &reach),
+        ShardCommand::List { job, within, reach } => list(&within.job(&job), &reach),
         ShardCommand::Enable(some) => switch(&some, "enable", "on: they run from the next fire on"),
         ShardCommand::Disable(some) => {
             switch(&some, "disable", "off: they do not run until they are enabled")
@@ -69,9 +74,10 @@ fn switch(some: &JobShardsArgs, verb: &str, done: &str) -> Result<(), CliError> 
     if shards.is_empty() {
         return Err(CliError::invalid("no shard is named: write them as 0,2 or 0-3,7"));
     }
-    let path = format!("/jobs/{}/shards/{}/{verb}", escape(&some.job), escape(&shards.to_string()));
+    let job = some.within.job(&some.job);
+    let path = format!("/jobs/{}/shards/{}/{verb}", escape(&job), escape(&shards.to_string()));
     let answer: Value = some.reach.client()?.post(&path, &json!({}))?;
-    print_response(&some.reach, &answer, &format!("shards {shards} of job {} are {done}", some.job))
+    print_response(&some.reach, &answer, &format!("shards {shards} of job {job} are {done}"))
 }
 
 /// Notes for people on the shard assignments, with the disabled shards unless they are shown already.

@@ -84,6 +84,7 @@ fn entry() -> AuditRecord {
 fn questions() -> Vec<MessageFixture> {
     let filter = RunFilter {
         job: Some("j".parse().expect("a name")),
+        namespace: None,
         fire: None,
         attempts: Vec::new(),
         states: vec![AttemptState::Lost],
@@ -99,6 +100,7 @@ fn questions() -> Vec<MessageFixture> {
     };
     let audit = AuditFilter {
         job: Some("j".parse().expect("a name")),
+        namespace: None,
         node: Some("n1".into()),
         who: Some("key".into()),
         since: Some(AT),

@@ -104,7 +104,7 @@ fn on_behalf(from: &Member, body: &[u8]) -> Requester {
         return Requester::new(Proof::Node, &format!("via {from}"), "");
     };
     let address = if address.is_empty() { String::new() } else { format!(" from {address}") };
-    Requester::new(Proof::Node, &format!("via {from}, claims {}{address}", claimed.as_str()), &claims)
+    Requester::new(Proof::Node, &format!("via {from}, claims {claimed}{address}"), &claims)
 }
 
 /// Deletes this node's output of a run.

@@ -1,7 +1,9 @@
 //! Messages for unknown names of nodes, jobs and calendars, with the nearest known name.
 
+use std::collections::BTreeSet;
+
 use evenkeel::Handle;
-use evenkeel_core::ids::{CalendarName, JobName, NodeName};
+use evenkeel_core::ids::{CalendarName, JobName, Namespace, NodeName};
 use evenkeel_core::input::{Command, CommandObject};
 
 use super::lookup::{self, LOOK};
@@ -66,12 +68,24 @@ pub(crate) fn no_calendar(handle: &Handle, name: &CalendarName) -> String {
     not_called("calendar", name.as_str(), names.iter().map(CalendarName::as_str), "calendar list")
 }
 
+/// A message that there is no namespace of this name, with the nearest one.
+#[must_use]
+pub(crate) fn no_namespace(handle: &Handle, name: &Namespace) -> String {
+    let declared: Vec<Namespace> =
+        handle.with_node(|node| node.view().namespaces().map(|spec| spec.namespace.name.clone()).collect());
+    let near = nearest(name.as_str(), declared.iter().map(Namespace::as_str));
+    let fix = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
+    format!("there is no namespace {name}: {fix}create it with `evenkeel namespace create {name}`")
+}
+
 /// The objects that a change names, to report missing ones.
 #[derive(Debug, Default)]
 pub(crate) struct NamedObjects {
     job: Option<JobName>,
     node: Option<NodeName>,
     calendar: Option<CalendarName>,
+    /// The namespaces in which it declares something.
+    namespaces: BTreeSet<Namespace>,
 }
 
 impl NamedObjects {
@@ -82,14 +96,25 @@ impl NamedObjects {
         match described.object {
             CommandObject::Job(name) => named.job = Some(name.clone()),
             CommandObject::Calendar(name) => named.calendar = Some(name.clone()),
+            CommandObject::Namespace(name) => drop(named.namespaces.insert(name.clone())),
             CommandObject::Node(name) => named.node = name.cloned(),
             _ => {}
         }
+        // What is declared need not exist, but its namespace must.
+        let spaces: BTreeSet<&str> = match command {
+            Command::Calendar(calendar) => [calendar.name.namespace()].into(),
+            _ => command.declared().map(JobName::namespace).collect(),
+        };
+        named.namespaces.extend(spaces.into_iter().filter_map(|name| name.parse().ok()));
         named
     }
 
     /// A message about the first missing object, with the nearest name; `None` if all exist.
     pub(crate) fn missing(&self, handle: &Handle) -> Option<String> {
+        let unknown = |name: &&Namespace| handle.with_node(|node| !node.view().has_namespace(name));
+        if let Some(name) = self.namespaces.iter().find(unknown) {
+            return Some(no_namespace(handle, name));
+        }
         let job = self.job.as_ref().filter(|job| !lookup::is_job(handle, job));
         let calendar = |name: &&CalendarName| handle.with_node(|node| node.view().calendar(name).is_none());
         let node = |name: &&NodeName| !lookup::names(handle).contains(*name);

@@ -14,6 +14,8 @@ pub(crate) enum ReadTarget {
     Jobs,
     /// The body of a request that declares a calendar.
     Calendar,
+    /// The body of a request that declares a namespace.
+    Namespace,
     /// Any other body.
     Body,
 }
@@ -24,6 +26,7 @@ impl ReadTarget {
         match (self, names) {
             (Self::Jobs, ["jobs", rest @ ..]) => [&["job"], rest].concat().join("."),
             (Self::Calendar, names) => [&["calendar"], names].concat().join("."),
+            (Self::Namespace, names) => [&["namespace"], names].concat().join("."),
             (Self::Settings, names) => [&["settings"], names].concat().join("."),
             (_, names) => names.join("."),
         }
@@ -36,6 +39,7 @@ impl ReadTarget {
             Self::Settings => "a settings file",
             Self::Jobs => "the body",
             Self::Calendar => "a calendar",
+            Self::Namespace => "a namespace",
             Self::Body => "the body",
         }
     }
@@ -48,6 +52,7 @@ impl ReadTarget {
             (Self::Settings, _) => "keys and values, as name = \"n1\"",
             (Self::Jobs, _) => "an object, as {\"jobs\": [{\"name\": …}]}",
             (Self::Calendar, _) => "an object, as {\"name\": …, \"days\": […]}",
+            (Self::Namespace, _) => "an object, as {\"description\": …, \"jobs_max\": 100}",
             (Self::Body, _) => "an object",
         }
     }
@@ -145,6 +150,9 @@ const KEYS: &[(&str, &str)] = &[
         "1 to 128 of A-Z a-z 0-9 . _ -, as name = \"de-holidays\", or with its namespace, as \"team-a/freeze\"",
     ),
     ("calendar.namespace", "the name of a namespace, as \"team-a\""),
+    ("namespace.name", "1 to 63 of A-Z a-z 0-9 . _ -, as the address has it"),
+    ("namespace.description", "a text"),
+    ("namespace.jobs_max", "a number, 1 or more, or null"),
     ("calendar.days", "a list of days, as [\"12-25\", \"2026-12-24..2027-01-01\"]"),
     ("calendar.weekdays", "a list of weekdays, as [\"sat\", \"mon-fri\"]"),
     ("calendar.windows", "a list of hours, as [\"mon-fri 09:00..17:00\"]"),
@@ -223,7 +231,8 @@ pub(super) fn joined(address: &str, key: &str) -> String {
 
 /// An address as users see it: keys of a job, of a calendar and of the settings stand without a prefix.
 pub(super) fn shown(address: &str) -> String {
-    let own = ["job.", "calendar.", "settings."].iter().find_map(|group| address.strip_prefix(group));
+    let own =
+        ["job.", "calendar.", "namespace.", "settings."].iter().find_map(|group| address.strip_prefix(group));
     own.unwrap_or(if address == "settings" { "" } else { address }).to_owned()
 }
 

@@ -181,7 +181,7 @@ impl<'a> ChaosFleet<'a> {
 }
 
 /// What a client asks for the leases that nodes recorded as lost.
-pub(crate) const LOST_LEASES: [&str; 6] = ["event", "list", "--kind", "lease_lost", "-n", "100000"];
+pub(crate) const LOST_LEASES: [&str; 6] = ["event", "list", "--kind", "lease_lost", "--limit", "100000"];
 
 /// The term of a lease as an argument.
 pub(crate) fn ttl(ms: i64) -> String {

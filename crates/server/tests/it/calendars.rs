@@ -53,7 +53,7 @@ fn a_closed_job_is_left_out_and_when_it_is_opened_nothing_of_the_past_fires() {
     assert_eq!((&shown["jobs"][0], &shown["version"]), (&"tick".into(), &2.into()));
     let since = shown["since"].as_str().expect("a moment");
     until("it fires", || (dues(&node, "tick").len() > 1).then_some(()));
-    let next = node.json(&["job", "next", "tick", "--from", since, "-n", "2"]);
+    let next = node.json(&["job", "next", "tick", "--from", since, "--count", "2"]);
     let next = next.as_array().expect("a list").iter().filter_map(Value::as_str).find(|due| *due > since);
     assert_eq!(dues(&node, "tick").first().map(String::as_str), next, "the first second since {since}");
 
@@ -84,7 +84,7 @@ fn a_calendar_is_tried_out_without_a_node_and_says_what_it_leaves_out() {
             "Europe/Berlin",
             "--from",
             "2026-12-24T00:00:00Z",
-            "-n",
+            "--count",
             "2",
             "--calendars",
             file,

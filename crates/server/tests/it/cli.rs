@@ -227,7 +227,7 @@ fn the_page_about_installing_names_commands_and_flags_of_this_program() {
 
 #[test]
 fn a_schedule_is_tried_out_without_a_node() {
-    let output = run(&["job", "next", "--schedule", "0 12 29 2 *", "-n", "1", "--tz", "UTC"]);
+    let output = run(&["job", "next", "--schedule", "0 12 29 2 *", "--count", "1", "--tz", "UTC"]);
     let said = text(&output.stdout);
     assert!(said.contains("-02-29 12:00:00 +00:00 UTC"), "{said}");
     let output = run(&["job", "next", "--schedule", "0 0 31 4 *"]);
@@ -241,13 +241,13 @@ fn a_schedule_is_tried_out_without_a_node() {
 #[test]
 fn a_fire_at_a_clock_change_says_so() {
     let berlin = ["--timezone", "Europe/Berlin", "--tz", "Europe/Berlin", "--from", "2026-03-29T00:00:00Z"];
-    let output = run(&[&["job", "next", "--schedule", "30 2 * * *", "-n", "2"][..], &berlin].concat());
+    let output = run(&[&["job", "next", "--schedule", "30 2 * * *", "--count", "2"][..], &berlin].concat());
     assert_eq!(
         text(&output.stdout),
         "Sun 2026-03-29 03:00:00 +02:00 CEST  # the clock goes forward and skips the time this stands for\n\
          Mon 2026-03-30 02:30:00 +02:00 CEST\n"
     );
-    let json = ["job", "next", "--schedule", "30 2 * * *", "-n", "1", "--notes", "-o", "json"];
+    let json = ["job", "next", "--schedule", "30 2 * * *", "--count", "1", "--notes", "-o", "json"];
     let output = run(&[&json[..], &berlin].concat());
     let said: Value = serde_json::from_str(&text(&output.stdout)).expect("it is JSON");
     assert_eq!(said[0]["due"], "2026-03-29T03:00:00.000+02:00");
@@ -267,14 +267,14 @@ fn what_else_a_job_says_of_its_times_is_tried_out_with_its_schedule() {
         "Sun 2026-03-29 03:30:00 +02:00 CEST  # the clock goes forward and skips the time this stands for\n\
          Mon 2026-03-30 02:30:00 +02:00 CEST  # the last one before end_at\n"
     );
-    let skipped = said("30 2 * * *", &["--dst", "skip", "-n", "1"]);
+    let skipped = said("30 2 * * *", &["--dst", "skip", "--count", "1"]);
     assert_eq!(skipped, "Mon 2026-03-30 02:30:00 +02:00 CEST\n");
-    let moved = said("0 5 * * *", &["--name", "report", "--jitter", "10m", "-n", "1"]);
+    let moved = said("0 5 * * *", &["--name", "report", "--jitter", "10m", "--count", "1"]);
     assert_eq!(
         moved,
         "Sun 2026-03-29 05:09:57 +02:00 CEST  # jitter: 597s later than 2026-03-29T03:00:00.000Z\n"
     );
-    let hashed = said("H H(1-4) * * *", &["--name", "sweep", "-n", "1"]);
+    let hashed = said("H H(1-4) * * *", &["--name", "sweep", "--count", "1"]);
     assert_eq!(hashed, "Sun 2026-03-29 01:55:00 +01:00 CET\n");
     // As a node does it for a job of that name.
     let folder = tempfile::tempdir().expect("a folder");
@@ -298,7 +298,7 @@ fn what_else_a_job_says_of_its_times_is_tried_out_with_its_schedule() {
         assert_eq!(refused.status.code(), Some(2), "{schedule} {more:?}");
         assert!(text(&refused.stderr).contains(says), "{}", text(&refused.stderr));
     }
-    assert!(tried("@hourly", &["-n", "1"]).status.success(), "no `H` stands in a name");
+    assert!(tried("@hourly", &["--count", "1"]).status.success(), "no `H` stands in a name");
     let over = tried("0 5 * * *", &["--end-at", "soon"]);
     assert!(text(&over.stderr).contains("end_at `soon`: write a time such as"), "{}", text(&over.stderr));
 }

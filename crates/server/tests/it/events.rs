@@ -25,7 +25,7 @@ fn events_are_listed_by_any_node_and_shown_in_the_console() {
     assert!(alarm["at"].as_str().is_some_and(|at| at.ends_with('Z')), "{alarm}");
 
     let joined = until("b has joined, and is listed first", || {
-        let joined = second.json(&["event", "list", "--kind", "joined", "-n", "1"]);
+        let joined = second.json(&["event", "list", "--kind", "joined", "--limit", "1"]);
         (joined[0]["node"] == "b").then_some(joined)
     });
     assert_eq!(kinds(&joined), ["joined"]);

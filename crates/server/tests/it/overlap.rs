@@ -131,7 +131,7 @@ fn a_job_that_follows_its_runs_rests_between_them() {
         assert!((1_900..2_100).contains(&(due - ended)), "two seconds after the end: {runs:?}");
         assert!(started - ended >= 1_900, "and not before: {runs:?}");
     }
-    let next = node.ok(&["job", "next", "rests", "-n", "1"]);
+    let next = node.ok(&["job", "next", "rests", "--count", "1"]);
     assert!(next.contains("counted from the end of the run before"), "{next}");
 }
 

@@ -25,7 +25,7 @@ fn a_preview_says_what_is_odd_about_each() {
         let [name, schedule, zone] =
             ["name", "schedule", "timezone"].map(|field| job[field].as_str().expect("a text"));
         let fires =
-            node.ok(&["job", "next", name, "-n", "4", "--tz", zone, "--from", "2099-01-01T00:00:00Z"]);
+            node.ok(&["job", "next", name, "--count", "4", "--tz", zone, "--from", "2099-01-01T00:00:00Z"]);
         shown.push_str(&format!("{name}: {schedule} in {zone}\n{fires}\n"));
     }
     insta::assert_snapshot!("odd schedules", shown);
@@ -48,7 +48,7 @@ fn what_is_previewed_is_what_fires() {
                timezone = \"Asia/Kathmandu\"\ncommand = [\"true\"]\n";
     let applied = node.fed(&["job", "apply", "-f", "-"], job);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
-    let previewed = node.json(&["job", "next", "mixed", "-n", "6"]);
+    let previewed = node.json(&["job", "next", "mixed", "--count", "6"]);
     let previewed: Vec<&str> =
         previewed.as_array().expect("a list").iter().filter_map(Value::as_str).collect();
     let last = previewed[5];

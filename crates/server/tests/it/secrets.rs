@@ -229,7 +229,7 @@ fn play(server_url: Option<&str>) {
     says("none", "--secrets");
     assert!(node.ok(&keyed(&["run", "logs", "env:ask-r:0"], &key)).contains("EVENKEEL_RUN=env:ask-r:0"));
     until("both notifiers have failed", || {
-        let events = node.ok(&keyed(&["event", "list", "--kind", "notify_failed", "-n", "100"], &key));
+        let events = node.ok(&keyed(&["event", "list", "--kind", "notify_failed", "--limit", "100"], &key));
         (events.contains("webhook") && events.contains("email")).then_some(())
     });
 
@@ -241,7 +241,7 @@ fn play(server_url: Option<&str>) {
     for args in [
         &["job", "list"][..],
         &["node", "list", "-o", "json"],
-        &["event", "list", "-n", "1000"],
+        &["event", "list", "--limit", "1000"],
         &["audit", "-o", "json", "--limit", "1000"],
         &["cluster", "settings"],
         &["cluster", "view", "--as", "siatask"],

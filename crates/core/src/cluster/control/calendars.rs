@@ -6,6 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::decision::{ItemDecision, answer, refuse};
+use super::namespaces::{self, NamespacePass};
 use crate::calendar::Calendar;
 use crate::commit_kind::CommitKind;
 use crate::ids::CalendarName;
@@ -26,13 +27,22 @@ pub(super) fn declare(ctx: &RuleContext<'_>, calendar: &Calendar) -> ItemDecisio
     if old.is_some_and(|old| old.calendar == *calendar) {
         return answer(Answer::Calendar(calendar.name.clone(), ApplyResult::Unchanged));
     }
+    let pass = match old {
+        Some(_) => NamespacePass::default(),
+        None => match namespaces::admit(ctx, &calendar.name) {
+            Ok(pass) => pass,
+            Err(decided) => return decided,
+        },
+    };
     let kind = if old.is_some() { CommitKind::UpdateCalendar } else { CommitKind::CreateCalendar };
     // Another node may have changed it last, by a clock that is ahead of ours.
     let since = old.map_or(ctx.now.wall, |old| old.since.max(ctx.now.wall));
     let calendar = calendar.clone();
     let name = calendar.name.clone();
     let live = |version| CalendarRecord::Live(Box::new(CalendarSpec { calendar, version, since }));
-    ItemDecision::Commit(kind, rewrite(ctx, &name, live))
+    let mut txn = rewrite(ctx, &name, live);
+    txn.guards.extend(pass.guards);
+    ItemDecision::Commit(kind, txn)
 }
 
 /// Deletes a calendar that no job names.

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::format;
 
-use super::{ItemDecision, answer, no_job, nodes, refuse, rewrite};
+use super::{ItemDecision, answer, namespaces, no_job, nodes, refuse, rewrite};
 use crate::commit_kind::CommitKind;
 use crate::ids::JobName;
 use crate::input::{Answer, Refusal};
@@ -49,6 +49,9 @@ pub(super) fn enable(ctx: &RuleContext<'_>, name: &JobName, on: bool, origin: Sw
                     ),
                 )
             });
+        }
+        if on {
+            namespaces::may_enable(ctx, &spec.job)?;
         }
         spec.switch_enabled(if on { SwitchPosition::On } else { SwitchPosition::Off }, origin);
         spec.since = if on { ctx.now.wall } else { spec.since };

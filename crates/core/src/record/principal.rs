@@ -1,0 +1,43 @@
+//! The registry data of a principal.
+
+use alloc::boxed::Box;
+use serde::{Deserialize, Serialize};
+
+use crate::principal::Principal;
+
+/// A principal, or the tombstone of a deleted one, under `keys::principal`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PrincipalRecord {
+    /// It exists.
+    Live {
+        /// The declaration.
+        principal: Box<Principal>,
+        /// Rises with every change of the entry.
+        version: u64,
+    },
+    /// It was deleted; its version goes on counting when it is created again.
+    Deleted {
+        /// The version of this entry.
+        version: u64,
+    },
+}
+
+impl PrincipalRecord {
+    /// The version of the entry.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        match self {
+            Self::Live { version, .. } | Self::Deleted { version } => *version,
+        }
+    }
+
+    /// The principal, unless it was deleted.
+    #[must_use]
+    pub fn live(&self) -> Option<&Principal> {
+        match self {
+            Self::Live { principal, .. } => Some(principal),
+            Self::Deleted { .. } => None,
+        }
+    }
+}

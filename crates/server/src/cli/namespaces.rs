@@ -1,0 +1,150 @@
+//! The commands `evenkeel namespace …`.
+
+use clap::{Args, Subcommand};
+use evenkeel_core::ids::Namespace;
+use serde_json::{Value, json};
+
+use super::response::print_response;
+use crate::api_types::{NamespacePage, NamespaceRow};
+use crate::client::{ApiClient, ConnectArgs, escape};
+use crate::exit::{CliError, ExitKind};
+use crate::output::{self, OutputFormat};
+
+/// What can be done with namespaces.
+#[derive(Debug, Subcommand)]
+pub(crate) enum NamespaceCommand {
+    /// List all namespaces with what they hold
+    List {
+        #[command(flatten)]
+        reach: ConnectArgs,
+    },
+    /// Show a namespace and what it holds
+    Show(NamespaceNameArgs),
+    /// Create a namespace
+    Create(NamespaceSettingsArgs),
+    /// Change a namespace: what is not given stays as it is
+    Set(NamespaceSettingsArgs),
+    /// Delete a namespace that holds no job and no calendar
+    Delete(NamespaceNameArgs),
+}
+
+/// One namespace and the way to it.
+#[derive(Debug, Args)]
+pub(crate) struct NamespaceNameArgs {
+    /// The namespace's name
+    name: Namespace,
+    #[command(flatten)]
+    reach: ConnectArgs,
+}
+
+/// What is declared of a namespace.
+#[derive(Debug, Args)]
+pub(crate) struct NamespaceSettingsArgs {
+    /// The namespace's name
+    name: Namespace,
+    /// A description for people
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// How many jobs it may hold, disabled ones too; `none` for any number
+    #[arg(long, value_name = "N", value_parser = limit)]
+    jobs_max: Option<JobLimit>,
+    #[command(flatten)]
+    reach: ConnectArgs,
+}
+
+/// A limit as the command line gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct JobLimit(Option<u32>);
+
+fn limit(text: &str) -> Result<JobLimit, String> {
+    match text {
+        "none" | "0" => Ok(JobLimit(None)),
+        number => match number.parse() {
+            Ok(number) => Ok(JobLimit(Some(number))),
+            Err(_) => Err(format!("{text:?} is no number: give 1 or more, or none for any number")),
+        },
+    }
+}
+
+fn path(name: &Namespace) -> String {
+    format!("/namespaces/{}", escape(name.as_str()))
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The request failed.
+pub(crate) fn run(verb: NamespaceCommand) -> Result<(), CliError> {
+    match verb {
+        NamespaceCommand::List { reach } => {
+            let page: NamespacePage = reach.client()?.get("/namespaces")?;
+            output::missing(&page.missing);
+            output::list(reach.output, &page.namespaces, "there is no namespace")
+        }
+        NamespaceCommand::Show(one) => {
+            let found: NamespaceRow = one.reach.client()?.get(&path(&one.name))?;
+            match one.reach.output {
+                OutputFormat::Json => output::json(&found),
+                OutputFormat::Table => output::list(OutputFormat::Table, &[found], ""),
+            }
+        }
+        NamespaceCommand::Create(settings) => {
+            let client = settings.reach.client()?;
+            if find(&client, &settings.name)?.is_some() {
+                let name = &settings.name;
+                return Err(CliError::new(
+                    ExitKind::Conflict,
+                    format!(
+                        "namespace {name} exists already: change it with `evenkeel namespace set {name}`"
+                    ),
+                ));
+            }
+            put(&client, &settings, None)
+        }
+        NamespaceCommand::Set(settings) => {
+            let client = settings.reach.client()?;
+            let found: NamespaceRow = client.get(&path(&settings.name))?;
+            put(&client, &settings, Some(found))
+        }
+        NamespaceCommand::Delete(one) => {
+            let answer: Value = one.reach.client()?.delete(&path(&one.name))?;
+            print_response(&one.reach, &answer, &format!("namespace {} is deleted", one.name))
+        }
+    }
+}
+
+/// A namespace; `None` if there is none of this name.
+fn find(client: &ApiClient, name: &Namespace) -> Result<Option<NamespaceRow>, CliError> {
+    match client.get(&path(name)) {
+        Ok(found) => Ok(Some(found)),
+        Err(failure) if failure.exit == ExitKind::NotFound => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn put(
+    client: &ApiClient,
+    settings: &NamespaceSettingsArgs,
+    found: Option<NamespaceRow>,
+) -> Result<(), CliError> {
+    let (description, jobs_max) = found.map_or_else(Default::default, |row| (row.description, row.jobs_max));
+    let body = json!({
+        "description": settings.description.clone().unwrap_or(description),
+        "jobs_max": settings.jobs_max.map_or(jobs_max, |limit| limit.0),
+    });
+    let answer: Value = client.put(&path(&settings.name), &body)?;
+    let applied = answer["applied"].as_str().unwrap_or("applied");
+    print_response(&settings.reach, &answer, &format!("namespace {} is {applied}", settings.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_a_number_or_none() {
+        assert_eq!(limit("7"), Ok(JobLimit(Some(7))));
+        assert_eq!([limit("none"), limit("0")], [Ok(JobLimit(None)), Ok(JobLimit(None))]);
+        assert!(limit("many").is_err() && limit("-1").is_err());
+    }
+}
