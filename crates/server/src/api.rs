@@ -23,6 +23,7 @@ mod explain;
 mod fanout;
 mod fires;
 mod follow;
+mod forwarded;
 mod headers;
 mod jobs;
 mod join;

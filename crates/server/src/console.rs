@@ -71,7 +71,7 @@ pub(crate) async fn page(
 }
 
 fn whole(picture: &ConsoleSnapshot, shared: Option<&ShardPage<ShardRangeRow>>, find: &str) -> Markup {
-    let script = html! { script src="/console.js" type="module" {} };
+    let script = html! { script src="console.js" type="module" {} };
     let body = html! {
         p #notice role="status" {}
         p #closed role="status" hidden[!picture.closed] {
@@ -104,8 +104,8 @@ fn frame(head: &Markup, body: &Markup) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { "Evenkeel" }
-                link rel="icon" href="/favicon.svg" type="image/svg+xml";
-                link rel="stylesheet" href="/console.css";
+                link rel="icon" href="favicon.svg" type="image/svg+xml";
+                link rel="stylesheet" href="console.css";
                 (head)
             }
             body {
@@ -137,7 +137,7 @@ fn jobs(picture: &ConsoleSnapshot, find: &str) -> Markup {
         section #jobs {
             div.head {
                 h2 { "Jobs" }
-                form #finding role="search" action="/" {
+                form #finding role="search" action="./" {
                     input #find name="find" type="search" value=(find) placeholder="Find by name" aria-label="Find jobs by name"
                         autocomplete="off" spellcheck="false";
                 }
@@ -162,7 +162,7 @@ fn job_row(job: &JobRow) -> Markup {
     html! {
         tr {
             td.name {
-                @if job.placement.is_sharded() { a href={ "/?job=" (job.name) "#job" } { (job.name) } }
+                @if job.placement.is_sharded() { a href={ "./?job=" (job.name) "#job" } { (job.name) } }
                 @else { (job.name) }
             }
             td.words {
@@ -227,7 +227,7 @@ fn run_row(run: &RunRow, sharded: bool) -> Markup {
     html! {
         tr {
             td.name {
-                @if sharded { a href={ "/?job=" (run.job) "#job" } { (run.job) } " " small { "shard " (run.shard) } }
+                @if sharded { a href={ "./?job=" (run.job) "#job" } { (run.job) } " " small { "shard " (run.shard) } }
                 @else { (run.job) }
             }
             td.words { (chip(&run.state)) " " small { (run.reason.as_deref().unwrap_or_default()) } }

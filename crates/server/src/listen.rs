@@ -202,7 +202,8 @@ pub(crate) async fn serve(
         };
         let _ = stream.set_nodelay(true);
         // If every connection has a request in progress, no further one is accepted.
-        let Some(place) = table.admit(caller.ip()) else { continue };
+        let share = server.security.share(caller.ip());
+        let Some(place) = table.admit(caller.ip(), share) else { continue };
         tokio::spawn(server.clone().connection(graceful.watcher(), stream, (caller, place)));
     }
     drop(listener);

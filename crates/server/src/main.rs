@@ -24,6 +24,7 @@ mod local_time;
 mod log_dedup;
 mod output;
 mod peer;
+mod proxies;
 mod queries;
 mod request;
 mod serve;

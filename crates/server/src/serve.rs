@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::{CommandPolicy, CommandUsers, Handle, LeaveOutcome};
+use evenkeel::upgrade::ReceivedHandoff;
+use evenkeel::{CommandPolicy, CommandUsers, Config, Handle, LeaveOutcome};
 use evenkeel_core::node::Node;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -88,22 +89,12 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     let notifiers = meant.node.notify.iter().filter_map(|notifier| notifier.name().cloned()).collect();
     let (tls, identity) = meant.tls.open(&meant.node.name, address, &names).await?;
     meant.node.identity = Some(identity);
-    let access = Arc::new(AccessPolicy::new(names, address.port(), key, tls.seals()));
-    let security = ListenSecurity { tls: tls.clone(), mode: meant.tls.mode };
+    let access = AccessPolicy::new(names, address.port(), key, tls.seals());
+    let access = Arc::new(access.reached_by(meant.origins, meant.proxies.clone()));
+    let security = ListenSecurity { tls: tls.clone(), mode: meant.tls.mode, proxies: meant.proxies };
     let line = PeerHttpClient::new(tls.clone());
     meant.node.peers = Arc::new(HttpPeers::new(line.clone()));
-    let opened = match passed {
-        Some(passed) => evenkeel::resume(meant.node, passed).await,
-        // The join may wait for an unreachable registry, or until other nodes have noticed that the registry went back.
-        None => tokio::select! {
-            opened = evenkeel::open(meant.node) => opened,
-            () = signals.end.next() => {
-                tracing::info!("ended before it was a member");
-                return Ok(());
-            }
-        },
-    };
-    let handle = opened.map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
+    let Some(handle) = open_node(meant.node, passed, &mut signals).await? else { return Ok(()) };
     let own = handle.clone();
     tls.follow(move || own.with_node(present));
     let (upgrades, mut asked) = UpgradeHandle::new();
@@ -147,6 +138,26 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     let _ = end.send(true);
     let _ = tokio::time::timeout(LAST_ANSWERS, served).await;
     ended
+}
+
+/// Opens the node; `None` if a signal comes first.
+async fn open_node(
+    config: Config,
+    passed: Option<ReceivedHandoff>,
+    signals: &mut Signals,
+) -> Result<Option<Handle>, CliError> {
+    let opened = match passed {
+        Some(passed) => evenkeel::resume(config, passed).await,
+        // The join may wait for an unreachable registry, or until other nodes have noticed that the registry went back.
+        None => tokio::select! {
+            opened = evenkeel::open(config) => opened,
+            () = signals.end.next() => {
+                tracing::info!("ended before it was a member");
+                return Ok(None);
+            }
+        },
+    };
+    opened.map(Some).map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))
 }
 
 /// Runs until a signal ends the process gracefully; an upgrade request continues in another program.

@@ -5,6 +5,7 @@ mod notify;
 mod tls;
 mod values;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -18,12 +19,13 @@ use serde::Deserialize;
 use crate::bounded;
 use crate::exit::CliError;
 use crate::key::{ClusterKey, own_key, read_key};
+use crate::proxies::TrustedProxies;
 use crate::text_input::{self, ReadTarget, TextFormat};
 use commands::CommandSettings;
 use notify::NotifierConfig;
 pub(crate) use tls::TlsSettings;
 use tls::WrittenTls;
-use values::{advertised, allowed, at_least_one, choice, needed, secrets, span};
+use values::{advertised, allowed, at_least_one, choice, needed, networks, origin, secrets, span};
 
 /// The default port (S0-06).
 pub(crate) const PORT: u16 = 7700;
@@ -60,6 +62,14 @@ pub(crate) struct SettingsArgs {
     #[arg(long, value_name = "NAME", env = "EVENKEEL_ALLOWED_HOST", value_delimiter = ',')]
     #[serde(default)]
     pub(crate) allowed_host: Vec<String>,
+    /// Networks of proxies that are believed what they say of their callers (X-Forwarded-For, -Host, -Proto); give several with commas or by repeating the flag
+    #[arg(long, value_name = "CIDR", env = "EVENKEEL_TRUSTED_PROXY", value_delimiter = ',')]
+    #[serde(default)]
+    pub(crate) trusted_proxy: Vec<String>,
+    /// Origins of pages elsewhere that may use this node with a key, such as https://tools.example.org; give several with commas or by repeating the flag
+    #[arg(long, value_name = "ORIGIN", env = "EVENKEEL_ALLOWED_ORIGIN", value_delimiter = ',')]
+    #[serde(default)]
+    pub(crate) allowed_origin: Vec<String>,
     /// The file with the cluster's key; every caller must send this key. By default the key of this user on this host, which the first node makes
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
     pub(crate) cluster_key_file: Option<PathBuf>,
@@ -181,6 +191,10 @@ pub(crate) struct ServerSettings {
     pub(crate) advertise: Option<String>,
     /// Its further host names.
     pub(crate) hosts: Vec<String>,
+    /// The origins of pages elsewhere that may use it.
+    pub(crate) origins: BTreeSet<String>,
+    /// The proxies that are believed.
+    pub(crate) proxies: TrustedProxies,
     /// How connections are secured.
     pub(crate) tls: TlsSettings,
     /// The key that callers must send; `None` for the user's own.
@@ -229,6 +243,16 @@ impl SettingsArgs {
             listen: self.listen.or(below.listen),
             advertise: self.advertise.or(below.advertise),
             allowed_host: if self.allowed_host.is_empty() { below.allowed_host } else { self.allowed_host },
+            trusted_proxy: if self.trusted_proxy.is_empty() {
+                below.trusted_proxy
+            } else {
+                self.trusted_proxy
+            },
+            allowed_origin: if self.allowed_origin.is_empty() {
+                below.allowed_origin
+            } else {
+                self.allowed_origin
+            },
             cluster_key_file: self.cluster_key_file.or(below.cluster_key_file),
             identity: self.identity.or(below.identity),
             join: self.join.or(below.join),
@@ -304,30 +328,16 @@ impl SettingsArgs {
             node.retention.audit = span("--audit-keep", &text, AUDIT_KEEP_LIMITS)?;
         }
         node.notify = self.notify.into_iter().map(NotifierConfig::resolve).collect::<Result<_, _>>()?;
-        let networks = self.http_allow.iter().map(|text| text.trim().parse());
-        node.http_allow =
-            networks.collect::<Result<_, _>>().map_err(|e| CliError::usage(format!("--http-allow: {e}")))?;
+        node.http_allow = networks("--http-allow", &self.http_allow)?;
+        let proxies = TrustedProxies::new(networks("--trusted-proxy", &self.trusted_proxy)?);
+        let origins = self.allowed_origin.iter().map(|text| origin(text)).collect::<Result<_, _>>()?;
         node.home = home();
         let listen = SocketAddr::new(
             self.listen.unwrap_or(Ipv4Addr::LOCALHOST.into()),
             self.port.and_then(|port| port.0).unwrap_or(PORT),
         );
         let key = self.cluster_key_file.as_deref().map(read_key).transpose()?;
-        if !listen.ip().is_loopback() && key.is_none() {
-            return Err(CliError::usage(format!(
-                "--listen {} lets others in, so a key is needed: make one with `(umask 077; head -c 32 /dev/urandom | base64 > key)`, \
-                 give it to every node with --cluster-key-file key, or listen on 127.0.0.1",
-                listen.ip()
-            )));
-        }
-        if let Some(address) = &self.advertise {
-            advertised(address)?;
-        } else if listen.ip().is_unspecified() {
-            return Err(CliError::usage(format!(
-                "--listen {} is no address that others can reach: say it with --advertise IP:PORT",
-                listen.ip()
-            )));
-        }
+        check_listen(listen, self.advertise.as_deref(), key.as_deref())?;
         let hosts = self.allowed_host.iter().map(|host| allowed(host)).collect::<Result<_, _>>()?;
         let tls = WrittenTls {
             mode: self.tls,
@@ -337,8 +347,28 @@ impl SettingsArgs {
             key: self.tls_key,
         }
         .resolve()?;
-        Ok(ServerSettings { node, listen, advertise: self.advertise, hosts, tls, key })
+        Ok(ServerSettings { node, listen, advertise: self.advertise, hosts, origins, proxies, tls, key })
     }
+}
+
+/// Refuses to listen beyond loopback without a key, or where others could not reach the node.
+fn check_listen(listen: SocketAddr, advertise: Option<&str>, key: Option<&str>) -> Result<(), CliError> {
+    if !listen.ip().is_loopback() && key.is_none() {
+        return Err(CliError::usage(format!(
+            "--listen {} lets others in, so a key is needed: make one with `(umask 077; head -c 32 /dev/urandom | base64 > key)`, \
+             give it to every node with --cluster-key-file key, or listen on 127.0.0.1",
+            listen.ip()
+        )));
+    }
+    if let Some(address) = advertise {
+        advertised(address)?;
+    } else if listen.ip().is_unspecified() {
+        return Err(CliError::usage(format!(
+            "--listen {} is no address that others can reach: say it with --advertise IP:PORT",
+            listen.ip()
+        )));
+    }
+    Ok(())
 }
 
 /// The folder this program is installed in, the same on every node (S0-04).
@@ -348,133 +378,4 @@ pub(crate) fn home() -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn least() -> SettingsArgs {
-        SettingsArgs {
-            registry: Some("sqlite:/r".to_owned()),
-            name: Some("a".to_owned()),
-            data: Some("/d".into()),
-            ..SettingsArgs::default()
-        }
-    }
-
-    /// proves: S0-06
-    #[test]
-    fn the_defaults_are_as_documented() {
-        let meant = least().resolve().expect("it makes sense");
-        assert_eq!(meant.listen.to_string(), "127.0.0.1:7700");
-        let node = meant.node;
-        assert_eq!((node.ttl.as_secs(), node.tolerance, node.alarm, node.slots), (15, 1, 100, 64));
-    }
-
-    /// proves: S1-35, S1-36
-    #[test]
-    fn flags_win_over_the_file() {
-        let networks = |text: &str| vec![text.to_owned()];
-        let file = SettingsArgs {
-            port: Some(PortSetting::from(1)),
-            tolerance: Some(3),
-            alarm: Some(7),
-            http_allow: networks("10.0.0.0/8"),
-            ..least()
-        };
-        let flags = SettingsArgs { port: Some(PortSetting::from(2)), ..SettingsArgs::default() };
-        let linked = SettingsArgs { port: port("tcp://10.96.0.5:7700").ok(), ..SettingsArgs::default() };
-        assert_eq!(linked.merged_over(file.clone()).resolve().expect("it makes sense").listen.port(), 1);
-        assert!(port("tcp").is_err());
-        let meant = flags.clone().merged_over(file.clone()).resolve().expect("it makes sense");
-        assert_eq!((meant.listen.port(), meant.node.tolerance, meant.node.alarm), (2, 3, 7));
-        assert_eq!(meant.node.http_allow[0].to_string(), "10.0.0.0/8");
-        assert!(meant.node.cgroups);
-        let off = SettingsArgs { cgroups: Some("off".to_owned()), ..least() };
-        let kept = SettingsArgs { cgroups: Some("auto".to_owned()), ..least() }
-            .merged_over(off.clone())
-            .resolve()
-            .expect("it makes sense");
-        assert!(kept.node.cgroups && !off.resolve().expect("it makes sense").node.cgroups);
-        let meant = SettingsArgs { http_allow: networks("::1"), ..flags }.merged_over(file).resolve();
-        let allowed = meant.expect("it makes sense").node.http_allow;
-        assert_eq!(allowed.iter().map(ToString::to_string).collect::<Vec<_>>(), ["::1/128"]);
-    }
-
-    /// proves: S1-17, S1-53, S1-94
-    #[test]
-    fn nonsense_is_refused_with_the_fix() {
-        let ip = |text: &str| Some(text.parse().expect("an address"));
-        let text = |text: &str| Some(text.to_owned());
-        let labels = |list: &[&str]| list.iter().map(ToString::to_string).collect();
-        for (written, says) in [
-            (SettingsArgs { name: None, ..least() }, "say --name NAME"),
-            (SettingsArgs { registry: None, ..least() }, "say --registry URL"),
-            (SettingsArgs { data: None, ..least() }, "say --data DIR"),
-            (SettingsArgs { name: text("a b"), ..least() }, "node name \"a b\" is not allowed"),
-            (
-                SettingsArgs { ttl: text("1s"), ..least() },
-                "--ttl `1s`: the span must be at least 2s and at most 1h",
-            ),
-            (SettingsArgs { ttl: text("15"), ..least() }, "--ttl `15`: write numbers with a unit"),
-            (SettingsArgs { ttl: text("99999999999999999999h"), ..least() }, "at least 2s and at most 1h"),
-            (SettingsArgs { tolerance: Some(0), ..least() }, "at least 1"),
-            (SettingsArgs { slots: Some(0), ..least() }, "at least 1"),
-            (
-                SettingsArgs { audit_keep: text("23h"), ..least() },
-                "--audit-keep `23h`: the span must be at least 1d",
-            ),
-            (SettingsArgs { quota: text("most"), ..least() }, "write now or larger"),
-            (SettingsArgs { cgroups: text("on"), ..least() }, "write auto or off"),
-            (SettingsArgs { watchdog: text("auto"), ..least() }, "write on or off"),
-            (SettingsArgs { join: text("evenkeel1/x"), ..least() }, "--join is no token: make one with"),
-            (
-                SettingsArgs { tls_cert: Some("/c".into()), ..least() },
-                "--tls-cert and --tls-key belong together",
-            ),
-            (SettingsArgs { tls: text("maybe"), ..least() }, "--tls is \"maybe\": write auto, on or off"),
-            (SettingsArgs { command_users: labels(&["any", "root"]), ..least() }, "own or any alone"),
-            (SettingsArgs { command_umask: text("9"), ..least() }, "octal digits up to 777"),
-            (SettingsArgs { no_new_privileges: text("yes"), ..least() }, "write on or off"),
-            (SettingsArgs { listen: ip("0.0.0.0"), ..least() }, "a key is needed"),
-            (SettingsArgs { listen: ip("10.0.0.7"), ..least() }, "a key is needed"),
-            (SettingsArgs { listen: ip("::"), ..least() }, "a key is needed"),
-            (SettingsArgs { advertise: text("10.0.0.7"), ..least() }, "write IP:PORT"),
-            (
-                SettingsArgs { http_allow: vec!["lan".to_owned()], ..least() },
-                "--http-allow: \"lan\" is no network",
-            ),
-            (SettingsArgs { http_allow: vec!["10.1.0.0/8".to_owned()], ..least() }, "write 10.0.0.0/8"),
-            (SettingsArgs { advertise: text("a b:1"), ..least() }, "write IP:PORT"),
-            (SettingsArgs { data: Some("".into()), ..least() }, "say --data DIR"),
-            (
-                SettingsArgs { secrets: Some("/nonexistent".into()), ..least() },
-                "make the folder with `mkdir -m 700 /nonexistent`",
-            ),
-            (
-                SettingsArgs { secrets: Some("/dev/null".into()), ..least() },
-                "--secrets /dev/null: it is no folder",
-            ),
-            (
-                SettingsArgs { secrets: Some("/tmp".into()), ..least() },
-                "everybody on this host may put files there (mode 777): chmod 700 /tmp",
-            ),
-            (
-                SettingsArgs { allowed_host: labels(&["*.example.org"]), ..least() },
-                "without port or wildcard",
-            ),
-            (
-                SettingsArgs { allowed_host: labels(&["a.example.org:80"]), ..least() },
-                "without port or wildcard",
-            ),
-            (SettingsArgs { allowed_host: labels(&[""]), ..least() }, "without port or wildcard"),
-            (
-                SettingsArgs { label: labels(&["g p u"]), ..least() },
-                "--label: label \"g p u\" is not allowed",
-            ),
-            (SettingsArgs { label: labels(&["name=n1"]), ..least() }, "choose another word"),
-            (SettingsArgs { label: labels(&["zone=eu", "zone=us"]), ..least() }, "are one: choose"),
-        ] {
-            let failure = written.clone().resolve().expect_err("it is nonsense");
-            assert!(failure.message.contains(says), "{written:?}: {failure}");
-        }
-    }
-}
+mod tests;

@@ -5,13 +5,14 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use evenkeel::audit::Proof;
 
 use super::access_policy::{AccessPolicy, host_of};
+use super::forwarded::{self, Forwarded};
 use super::headers::{set, text};
 use super::wrong_keys::WrongKeyMarker;
 use super::{ApiError, App, audited};
@@ -22,11 +23,14 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// Checks every request before it is handled.
-pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let resolved = forwarded::resolve(&app.access.proxies, &mut request);
     let page = is_page(request.uri().path());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let asker = audited::asker(Proof::Nobody, &request);
-    let mut response = match checked(&app.access, &request) {
+    let elsewhere = allowed_origin(&app.access, request.headers());
+    let mut response = match resolved.and_then(|()| checked(&app.access, &request)) {
+        Ok(()) if elsewhere.is_some() && method == Method::OPTIONS => StatusCode::NO_CONTENT.into_response(),
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
@@ -40,7 +44,14 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     set(headers, header::CONTENT_SECURITY_POLICY, POLICY);
     set(headers, header::X_FRAME_OPTIONS, "DENY");
     set(headers, header::REFERRER_POLICY, "no-referrer");
-    set(headers, HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
+    let readers = if elsewhere.is_some() { "cross-origin" } else { "same-origin" };
+    set(headers, HeaderName::from_static("cross-origin-resource-policy"), readers);
+    if let Some(origin) = elsewhere {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        set(headers, header::ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, POST, PUT, DELETE");
+        set(headers, header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, evenkeel-client");
+        set(headers, header::VARY, "origin");
+    }
     set(headers, header::CACHE_CONTROL, if page { "no-cache" } else { "no-store" });
     response
 }
@@ -61,7 +72,7 @@ fn checked(door: &AccessPolicy, request: &Request) -> Result<(), ApiError> {
         return Err(ApiError::unavailable(text));
     }
     let host = named(door, request)?;
-    foreign(request, host)?;
+    foreign(door, request, host)?;
     let form = is_form(headers, request.uri().path());
     if [Method::POST, Method::PUT].contains(request.method()) && !is_json(headers) && !form {
         return Err(ApiError::new(
@@ -86,12 +97,17 @@ fn named<'a>(door: &AccessPolicy, request: &'a Request) -> Result<&'a str, ApiEr
     if hosts.next().is_some() {
         return Err(ApiError::invalid("a request has one Host header: send it once"));
     }
+    let said = request.extensions().get::<Forwarded>();
     let unknown = |name: &str| {
         ApiError::forbidden(format!(
             "this node is not called {name:?}: use the name that it advertises, or start it with --allowed-host {}",
             host_of(name).unwrap_or(name)
         ))
     };
+    // Behind a proxy that says which host its caller asked, the proxy may use any name for this node.
+    if let Some(asked) = said.and_then(|said| said.host.as_deref()) {
+        return if door.accepts_host(asked) { Ok(asked) } else { Err(unknown(asked)) };
+    }
     if !door.accepts_host(host) {
         return Err(unknown(host));
     }
@@ -110,12 +126,16 @@ fn named<'a>(door: &AccessPolicy, request: &'a Request) -> Result<&'a str, ApiEr
 
 /// Refuses a request that a page of another site made a browser send. Such a page cannot read the response, but
 /// it could change things and keep the node busy. It may only link to the console.
-fn foreign(request: &Request, host: &str) -> Result<(), ApiError> {
+fn foreign(door: &AccessPolicy, request: &Request, host: &str) -> Result<(), ApiError> {
     let headers = request.headers();
+    if allowed_origin(door, headers).is_some() {
+        return Ok(());
+    }
+    let scheme = request.extensions().get::<Forwarded>().and_then(|said| said.scheme);
     let asks = [Method::GET, Method::HEAD].contains(request.method());
     let may = if asks { "ask for anything" } else { "change anything" };
     if let Some(origin) = text(headers, &header::ORIGIN)
-        && origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")) != Some(host)
+        && !is_own(origin, host, scheme)
     {
         return Err(ApiError::forbidden(format!(
             "a page of {origin} may not {may} here: use the node's own"
@@ -129,6 +149,18 @@ fn foreign(request: &Request, host: &str) -> Result<(), ApiError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Whether an origin is this node under the host name that the request uses, and the scheme if it is known.
+fn is_own(origin: &str, host: &str, scheme: Option<&str>) -> bool {
+    let Some((by, named)) = origin.split_once("://") else { return false };
+    named == host && scheme.map_or(["http", "https"].contains(&by), |scheme| by == scheme)
+}
+
+/// The origin of a page elsewhere that the settings allow.
+fn allowed_origin(door: &AccessPolicy, headers: &HeaderMap) -> Option<HeaderValue> {
+    let origin = headers.get(header::ORIGIN)?;
+    door.origins.contains(origin.to_str().ok()?).then(|| origin.clone())
 }
 
 fn is_page(path: &str) -> bool {

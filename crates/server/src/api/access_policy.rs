@@ -11,10 +11,15 @@ use super::session_subject::SessionSubject;
 use super::token_text::NotedUses;
 use super::wrong_keys::WrongKeys;
 use crate::key::ClusterKey;
+use crate::proxies::TrustedProxies;
 
 /// What requests are checked against.
 pub(crate) struct AccessPolicy {
     pub(super) hosts: BTreeSet<String>,
+    /// The origins of pages elsewhere that may use this node.
+    pub(super) origins: BTreeSet<String>,
+    /// The proxies whose word about their callers is believed.
+    pub(super) proxies: TrustedProxies,
     key: Arc<ClusterKey>,
     /// The key with which nodes of this cluster sign what only they write: sessions and principals.
     seals: ClusterKey,
@@ -42,6 +47,8 @@ impl AccessPolicy {
         hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(ToOwned::to_owned));
         Self {
             hosts,
+            origins: BTreeSet::new(),
+            proxies: TrustedProxies::default(),
             key,
             seals,
             port,
@@ -67,6 +74,12 @@ impl AccessPolicy {
     /// The holder of the cluster's key, as the subject of a session.
     pub(crate) fn key_subject(&self) -> SessionSubject {
         SessionSubject { user: None, epoch: self.key_epoch() }
+    }
+
+    /// The same, which also answers pages of these origins, and believes these proxies.
+    #[must_use]
+    pub(crate) fn reached_by(self, origins: BTreeSet<String>, proxies: TrustedProxies) -> Self {
+        Self { origins, proxies, ..self }
     }
 
     /// The cluster's key.

@@ -108,7 +108,7 @@ async fn begin(
 
 /// `POST /logout`: takes the cookie from the browser.
 pub(super) async fn log_out(headers: HeaderMap) -> Response {
-    let mut response = Redirect::to("/").into_response();
+    let mut response = Redirect::to("./").into_response();
     response.headers_mut().extend([session::clear_cookie(&headers)]);
     response.headers_mut().insert("clear-site-data", HeaderValue::from_static("\"cache\", \"storage\""));
     response

@@ -88,7 +88,7 @@ const order = async (path, done) => {
   const headers = { "Content-Type": "application/json" };
   const signal = AbortSignal.timeout(PATIENCE_MS);
   try {
-    const answer = await fetch(`/api/v1${path}`, { method: "POST", headers, body: "{}", signal });
+    const answer = await fetch(`api/v1${path}`, { method: "POST", headers, body: "{}", signal });
     const body = await answer.json();
     if (!answer.ok) return notice(body.detail);
     // What the verb promises does not come of it, as the warnings tell.
@@ -113,7 +113,7 @@ const notice = (text, kind = "bad") => {
 /** Fetched and not linked to, so that a refusal is shown on this page. @param {Run} run */
 const save = async (run) => {
   try {
-    const path = `/api/v1/runs/${encodeURIComponent(run.run)}/logs?attempt=${run.attempt}&download=true`;
+    const path = `api/v1/runs/${encodeURIComponent(run.run)}/logs?attempt=${run.attempt}&download=true`;
     const answer = await fetch(path);
     if (!answer.ok) return notice((await answer.json()).detail);
     const output = await answer.blob();
@@ -154,7 +154,7 @@ let opener = null;
 
 /** @param {string} name */
 const link = (name) => {
-  const made = el("a", { href: `/?job=${encodeURIComponent(name)}#job` }, name);
+  const made = el("a", { href: `./?job=${encodeURIComponent(name)}#job` }, name);
   made.addEventListener("click", (event) => {
     event.preventDefault();
     opener = made;
@@ -310,7 +310,7 @@ const find = async () => {
     asking = new AbortController();
     const patience = setTimeout(() => asking?.abort(), PATIENCE_MS);
     try {
-      const path = `/api/v1/jobs?limit=${FOUND}&find=${encodeURIComponent(text)}`;
+      const path = `api/v1/jobs?limit=${FOUND}&find=${encodeURIComponent(text)}`;
       const answer = await fetch(path, { signal: asking.signal });
       /** @type {{jobs: Job[], after: string | null} | undefined} */
       const found = answer.ok ? await answer.json() : undefined;
@@ -342,7 +342,7 @@ const counted = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 const look = async () => {
   const name = chosen();
   if (name === "") return;
-  const path = `/api/v1/jobs/${encodeURIComponent(name)}/shards?fold=true`;
+  const path = `api/v1/jobs/${encodeURIComponent(name)}/shards?fold=true`;
   const answer = await fetch(path, { signal: AbortSignal.timeout(PATIENCE_MS) });
   if (name !== chosen()) return;
   if (answer.status === 400 || answer.status === 404) {
@@ -499,7 +499,7 @@ const follow = async () => {
     unheard = setTimeout(() => silence.abort(), SILENCE_MS);
   };
   heard();
-  const answer = await fetch("/api/v1/live", { signal: silence.signal });
+  const answer = await fetch("api/v1/live", { signal: silence.signal });
   if (answer.status === 401) return location.reload();
   if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
   last = new Date();

@@ -9,7 +9,7 @@ use super::frame;
 pub(crate) fn login_page(notice: &str) -> Html<String> {
     let form = html! {
         main {
-            form #login action="/login" method="post" {
+            form #login action="login" method="post" {
                 h2 { "Log in" }
                 p {
                     code { "evenkeel console" } " on the node's host prints a link that logs you in. Or type your name and password, or the cluster's key alone."
@@ -27,12 +27,12 @@ pub(crate) fn login_page(notice: &str) -> Html<String> {
 
 /// Goes on to the console.
 pub(crate) fn logged_in_page() -> Html<String> {
-    let head = html! { meta http-equiv="refresh" content="0;url=/"; };
-    let body = html! { main { p { "You are logged in: " a href="/" { "open the console" } "." } } };
+    let head = html! { meta http-equiv="refresh" content="0;url=./"; };
+    let body = html! { main { p { "You are logged in: " a href="./" { "open the console" } "." } } };
     Html(frame(&head, &body).into_string())
 }
 
 /// The button that logs out.
 pub(super) fn log_out() -> Markup {
-    html! { form.logout action="/logout" method="post" { button { "Log out" } } }
+    html! { form.logout action="logout" method="post" { button { "Log out" } } }
 }

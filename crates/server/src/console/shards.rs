@@ -13,7 +13,7 @@ pub(super) fn section(page: Option<&ShardPage<ShardRangeRow>>) -> Markup {
             h2 {
                 span #job-name tabindex="-1" { (name) }
                 " " small #job-line { @if let Some(page) = page { (page.sharing.line(page.total)) } }
-                a.close href="/" { "Close" }
+                a.close href="./" { "Close" }
             }
             p #job-mark.empty hidden[page.is_none_or(|page| page.sharing.reshard_pending.is_none())] {
                 @if let Some(page) = page { (reshard_pending(&page.sharing)) }

@@ -20,6 +20,15 @@ pub(super) struct ConnectionLimits {
     pub(super) reserve: usize,
 }
 
+/// How many of the connections an address may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ConnectionShare {
+    /// The share of one address.
+    OneAddress,
+    /// As many as there are: a proxy brings many callers.
+    All,
+}
+
 /// The state of a connection. The first states give way first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ConnectionState {
@@ -73,10 +82,14 @@ impl ConnectionTable {
     }
 
     /// Takes a slot for a new connection; another connection may be closed for it. `None` if there is no slot.
-    pub(super) fn admit(self: &Arc<Self>, from: IpAddr) -> Option<ConnectionSlot> {
+    pub(super) fn admit(self: &Arc<Self>, from: IpAddr, share: ConnectionShare) -> Option<ConnectionSlot> {
         let from = source(from);
         let mut known = self.lock();
-        let spare = !known.makes_room(&self.bounds, from);
+        let share = match share {
+            ConnectionShare::OneAddress => self.bounds.per_address,
+            ConnectionShare::All => self.bounds.total,
+        };
+        let spare = !known.makes_room((self.bounds.total, share), from);
         if spare && !known.makes_spare_room(&self.bounds) {
             return None;
         }
@@ -96,14 +109,14 @@ impl ConnectionTable {
 
 impl ConnectionMap {
     /// Makes room for one more connection of this address, if it can.
-    fn makes_room(&mut self, bounds: &ConnectionLimits, from: IpAddr) -> bool {
+    fn makes_room(&mut self, (total, share): (usize, usize), from: IpAddr) -> bool {
         let usual = |entry: &&ConnectionEntry| !entry.spare;
         let of_it = self.open.values().filter(usual).filter(|entry| entry.from == from).count();
-        if of_it >= bounds.per_address {
+        if of_it >= share {
             return self.closes_one(|entry| !entry.spare && entry.from == from);
         }
         let all = self.open.values().filter(usual).count();
-        all < bounds.total || self.closes_one(|entry| !entry.spare)
+        all < total || self.closes_one(|entry| !entry.spare)
     }
 
     fn makes_spare_room(&mut self, bounds: &ConnectionLimits) -> bool {
@@ -166,6 +179,7 @@ pub(crate) fn source(ip: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use super::ConnectionShare::{All, OneAddress};
     use super::*;
 
     fn table() -> Arc<ConnectionTable> {
@@ -183,13 +197,14 @@ mod tests {
     #[test]
     fn whoever_holds_idle_connections_keeps_nobody_out() {
         let table = table();
-        let places: Vec<ConnectionSlot> = (0..100).filter_map(|_| table.admit(ip("10.0.0.1"))).collect();
+        let places: Vec<ConnectionSlot> =
+            (0..100).filter_map(|_| table.admit(ip("10.0.0.1"), OneAddress)).collect();
         assert_eq!((places.len(), open(&table).len()), (100, 3), "each came in, and the oldest went");
         assert!(places.iter().all(|place| !place.spare));
-        let other = table.admit(ip("10.0.0.2")).expect("there is room");
+        let other = table.admit(ip("10.0.0.2"), OneAddress).expect("there is room");
         other.begins();
         for n in 3..100 {
-            let _kept = table.admit(ip(&format!("10.0.0.{n}"))).expect("there is room");
+            let _kept = table.admit(ip(&format!("10.0.0.{n}")), OneAddress).expect("there is room");
         }
         assert!(other.is_busy() && open(&table).len() <= 6);
     }
@@ -197,22 +212,23 @@ mod tests {
     #[test]
     fn who_has_asked_stays_longer_and_a_node_longest() {
         let table = table();
-        let [node, person, silent] = [(); 3].map(|()| table.admit(ip("10.0.0.1")).expect("there is room"));
+        let [node, person, silent] =
+            [(); 3].map(|()| table.admit(ip("10.0.0.1"), OneAddress).expect("there is room"));
         node.begins();
         person.begins();
         node.ends(true);
         person.ends(false);
         let mut more = Vec::new();
         for left in [vec![node.id, person.id], vec![node.id, person.id], vec![node.id, person.id]] {
-            more.push(table.admit(ip("10.0.0.1")).expect("there is room"));
+            more.push(table.admit(ip("10.0.0.1"), OneAddress).expect("there is room"));
             let all = open(&table);
             assert!(left.iter().all(|id| all.contains(id)) && !all.contains(&silent.id), "{all:?}");
         }
         more.last().expect("one").begins();
-        let next = table.admit(ip("10.0.0.1")).expect("there is room");
+        let next = table.admit(ip("10.0.0.1"), OneAddress).expect("there is room");
         assert!(!open(&table).contains(&person.id) && open(&table).contains(&node.id));
         next.begins();
-        let _last = table.admit(ip("10.0.0.1")).expect("there is room");
+        let _last = table.admit(ip("10.0.0.1"), OneAddress).expect("there is room");
         assert!(!open(&table).contains(&node.id));
     }
 
@@ -220,22 +236,35 @@ mod tests {
     async fn requests_under_way_take_no_more_than_a_share_and_the_reserve_is_left() {
         let table = table();
         let busy = |from: &str| {
-            let place = table.admit(ip(from)).expect("there is room");
+            let place = table.admit(ip(from), OneAddress).expect("there is room");
             place.begins();
             place
         };
         let first: Vec<ConnectionSlot> = (0..3).map(|_| busy("10.0.0.1")).collect();
         assert!(first.iter().all(|place| !place.spare));
-        let spare = [(); 2].map(|()| table.admit(ip("10.0.0.1")).expect("of the reserve"));
+        let spare = [(); 2].map(|()| table.admit(ip("10.0.0.1"), OneAddress).expect("of the reserve"));
         assert!(spare.iter().all(|place| place.spare));
         assert!(!busy("10.0.0.2").spare, "another address has its own share");
-        let third = table.admit(ip("10.0.0.1")).expect("the oldest of the reserve goes");
+        let third = table.admit(ip("10.0.0.1"), OneAddress).expect("the oldest of the reserve goes");
         spare[0].close.notified().await;
         spare[1].begins();
         third.begins();
-        assert!(table.admit(ip("10.0.0.1")).is_none(), "all of them are busy");
+        assert!(table.admit(ip("10.0.0.1"), OneAddress).is_none(), "all of them are busy");
         drop(third);
-        assert!(table.admit(ip("10.0.0.1")).is_some_and(|place| place.spare));
+        assert!(table.admit(ip("10.0.0.1"), OneAddress).is_some_and(|place| place.spare));
+    }
+
+    #[test]
+    fn a_proxy_may_have_all_connections() {
+        let table = Arc::new(ConnectionTable::new(ConnectionLimits { total: 8, per_address: 2, reserve: 1 }));
+        let busy = |share| {
+            let place = table.admit(ip("10.0.0.1"), share).expect("there is room");
+            place.begins();
+            place
+        };
+        let own: Vec<ConnectionSlot> = (0..8).map(|_| busy(All)).collect();
+        assert!(own.iter().all(|place| !place.spare));
+        assert!(busy(All).spare, "no more than there are");
     }
 
     #[test]

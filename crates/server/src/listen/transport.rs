@@ -13,6 +13,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::connections::ConnectionShare;
+use crate::proxies::TrustedProxies;
 use crate::tls::{self, NodeLife, NodeTls};
 
 /// The first byte of TLS: a record of its handshake. No request of HTTP begins with it.
@@ -39,6 +41,8 @@ pub(crate) struct ListenSecurity {
     pub(crate) tls: Arc<NodeTls>,
     /// From where connections without TLS are answered.
     pub(crate) mode: TlsMode,
+    /// The proxies whose callers share no limit of one address.
+    pub(crate) proxies: TrustedProxies,
 }
 
 /// How one connection is secured.
@@ -75,6 +79,11 @@ impl TlsMode {
 }
 
 impl ListenSecurity {
+    /// How many of the connections this address may have.
+    pub(super) fn share(&self, from: IpAddr) -> ConnectionShare {
+        if self.proxies.contains(from) { ConnectionShare::All } else { ConnectionShare::OneAddress }
+    }
+
     /// Waits for the first byte of a caller and carries out the handshake, if it is one; `None` if nothing comes in time
     /// or the handshake fails.
     pub(super) async fn accept(&self, stream: TcpStream, from: IpAddr) -> Option<(CallerStream, Transport)> {

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use evenkeel::Network;
 use evenkeel_core::time::{SpanLimits, TimeSpan};
 
 use crate::exit::CliError;
@@ -69,6 +70,25 @@ pub(super) fn allowed(text: &str) -> Result<String, CliError> {
         true => Ok(host.to_owned()),
         false => Err(CliError::usage(format!(
             "--allowed-host is {text:?}: write a host name without port or wildcard, like jobs.example.org"
+        ))),
+    }
+}
+
+/// The networks of a flag.
+pub(super) fn networks(flag: &str, texts: &[String]) -> Result<Vec<Network>, CliError> {
+    let networks = texts.iter().map(|text| text.trim().parse());
+    networks.collect::<Result<_, _>>().map_err(|e| CliError::usage(format!("{flag}: {e}")))
+}
+
+/// An origin as browsers send it: scheme, host and, if it is not the usual one, port.
+pub(super) fn origin(text: &str) -> Result<String, CliError> {
+    let text = text.trim();
+    let named = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:[]".contains(c);
+    match named.is_some_and(|named| !named.is_empty() && named.chars().all(is_part)) {
+        true => Ok(text.to_owned()),
+        false => Err(CliError::usage(format!(
+            "--allowed-origin is {text:?}: write https://HOST or https://HOST:PORT in lower case, without a path"
         ))),
     }
 }

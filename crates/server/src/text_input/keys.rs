@@ -164,6 +164,8 @@ const KEYS: &[(&str, &str)] = &[
     ("settings.listen", "an address of this host, as \"0.0.0.0\""),
     ("settings.advertise", "an address with a port, as \"10.0.0.7:7700\""),
     ("settings.allowed_host", "a list of host names, as [\"jobs.example.org\"]"),
+    ("settings.trusted_proxy", "a list of networks, as [\"10.0.0.0/8\"]"),
+    ("settings.allowed_origin", "a list of origins, as [\"https://tools.example.org\"]"),
     ("settings.cluster_key_file", "the path of a file, as \"/etc/evenkeel/key\""),
     ("settings.identity", "the path of a file, as \"/etc/evenkeel/identity.json\""),
     ("settings.join", "a token, or the path of a file with one, as \"/etc/evenkeel/join\""),

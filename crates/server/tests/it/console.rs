@@ -161,5 +161,5 @@ fn what_is_disabled_says_so_and_runs_of_sharded_jobs_lead_to_their_shards() {
     });
     let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
     assert!(page.contains("data-state=\"disabled\""), "{page}");
-    assert!(page.contains("<a href=\"/?job=cut#job\">cut</a> <small>shard 1</small>"), "{page}");
+    assert!(page.contains("<a href=\"./?job=cut#job\">cut</a> <small>shard 1</small>"), "{page}");
 }

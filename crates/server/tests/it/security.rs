@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 
-use crate::process::{STATE_HOME, ServerProcess, own_key_line, run, text, write_private};
+use crate::process::{STATE_HOME, ServerProcess, own_key_line, run, text, until, write_private};
 
 const APPLY: &[u8] = br#"{"jobs":[{"name":"planted","command":["/bin/true"]}]}"#;
 
@@ -72,7 +72,7 @@ fn the_page_loads_nothing_from_elsewhere_and_runs_nothing_inline() {
                 "{body}"
             );
             assert_eq!(body.matches("<script").count(), 1);
-            assert!(body.contains("<script src=\"/console.js\" type=\"module\"></script>"));
+            assert!(body.contains("<script src=\"console.js\" type=\"module\"></script>"));
         }
     }
 }
@@ -125,7 +125,7 @@ fn where_there_is_a_key_every_caller_shows_it() {
     assert_eq!(get("/api/v1/jobs", "\nAuthorization: Bearer correct-horse-battery").0, 200);
     let (status, page) = get("/", "");
     assert!(
-        status == 200 && page.contains("action=\"/login\"") && !page.contains("<td"),
+        status == 200 && page.contains("action=\"login\"") && !page.contains("<td"),
         "the page asks for the key"
     );
 
@@ -280,4 +280,76 @@ fn a_bind_beyond_loopback_needs_a_key() {
     let output = run(&[&args[..], &["--cluster-key-file", &short.display().to_string()]].concat());
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("16 or more"), "{}", text(&output.stderr));
+}
+
+/// The status of a change that is asked for with these headers, and the rest of the answer.
+fn ordered(node: &ServerProcess, headers: &str) -> (u16, String) {
+    let head = format!("POST /api/v1/jobs/nobody/pause HTTP/1.1\nContent-Type: application/json\n{headers}");
+    node.raw(&head, b"")
+}
+
+/// From where the audit log has the latest change.
+fn latest_caller(node: &ServerProcess) -> String {
+    until("it is in the audit log", || {
+        let log = node.json(&["audit", "-n", "1"]);
+        log[0]["from"].as_str().map(str::to_owned)
+    })
+}
+
+#[test]
+fn a_named_proxy_is_believed_and_nobody_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = "Host: upstream.internal\nX-Forwarded-For: 203.0.113.1, 192.0.2.7\nX-Forwarded-Host: jobs.example\n\
+                X-Forwarded-Proto: https";
+    let names = ["--allowed-host", "jobs.example"];
+    let more = [&names[..], &["--trusted-proxy", "127.0.0.1/32"]].concat();
+    let node = ServerProcess::serve(folder.path(), "a", &more);
+    assert_eq!(ordered(&node, said).0, 404, "the job is unknown, the host is not");
+    assert_eq!(latest_caller(&node), "192.0.2.7");
+    for (origin, status) in [
+        ("https://jobs.example", 404),
+        ("http://jobs.example", 403),
+        ("https://upstream.internal", 403),
+        ("https://evil.example", 403),
+    ] {
+        assert_eq!(ordered(&node, &format!("{said}\nOrigin: {origin}")).0, status, "{origin}");
+    }
+    let (status, answer) = ordered(&node, &said.replace("jobs.example", "evil.example"));
+    assert!(status == 403 && answer.contains("--allowed-host evil.example"), "{answer}");
+    let (status, answer) = ordered(&node, &said.replace("192.0.2.7", "unknown"));
+    assert!(status == 400 && answer.contains("correct the proxy's settings"), "{answer}");
+    let wrong = |from: &str| {
+        let head = format!("{}\nAuthorization: Bearer wrong", said.replace("192.0.2.7", from));
+        ordered(&node, &head).0
+    };
+    let tries: Vec<u16> = (0..7).map(|_| wrong("192.0.2.8")).collect();
+    assert_eq!(tries.last(), Some(&429), "the caller behind the proxy is locked out: {tries:?}");
+    assert_eq!(wrong("192.0.2.9"), 401, "another one is not");
+    drop(node);
+
+    let node = ServerProcess::serve(folder.path(), "a", &names);
+    assert_eq!(ordered(&node, said).0, 403, "it goes by the Host header");
+    let own = said.replace("upstream.internal", &node.address.to_string());
+    assert_eq!(ordered(&node, &own).0, 404);
+    assert_eq!(latest_caller(&node), "127.0.0.1");
+}
+
+#[test]
+fn pages_of_named_origins_may_use_a_node_with_its_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = ServerProcess::serve(folder.path(), "a", &["--allowed-origin", "https://tools.example"]);
+    let own = node.address;
+    let allows = "access-control-allow-origin: https://tools.example";
+    let from_page = format!("Host: {own}\nOrigin: https://tools.example\nSec-Fetch-Site: cross-site");
+    let (status, answer) = ordered(&node, &from_page);
+    assert!(status == 404 && answer.contains(allows), "{answer}");
+    let asks = format!("OPTIONS /api/v1/jobs HTTP/1.1\n{from_page}\nAccess-Control-Request-Method: POST");
+    let (status, answer) = node.raw(&asks, b"");
+    assert!(status == 204 && answer.contains(allows) && answer.contains("authorization"), "{answer}");
+    for other in ["https://evil.example", "http://tools.example", "https://tools.example:444", "null"] {
+        let (status, answer) = ordered(&node, &from_page.replace("https://tools.example", other));
+        assert!(status == 403 && !answer.contains("access-control"), "{other}: {answer}");
+    }
+    let keyless = format!("{from_page}\nAuthorization: Basic none");
+    assert_eq!(ordered(&node, &keyless).0, 401, "a page needs the key");
 }
