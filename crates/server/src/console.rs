@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use crate::api::{App, ConsoleSnapshot, RemoteHistories};
 use crate::api_types::{JobRow, NodeRow, RunRow, ShardPage, ShardRangeRow};
-use crate::queries;
+use crate::queries::{self, JobSearch};
 use parts::{chip, time};
 
 /// `/console.css`.
@@ -58,7 +58,12 @@ pub(crate) async fn page(
     }
     let asked = asked.map_or_else(|_| ConsoleQuery::default(), |Query(asked)| asked);
     let find = asked.find.trim();
-    let picture = ConsoleSnapshot::find(&app, &RemoteHistories::collect(&app).await, find).await;
+    let picture = ConsoleSnapshot::find(
+        &app,
+        &RemoteHistories::collect(&app, None).await,
+        JobSearch { find, ..JobSearch::default() },
+    )
+    .await;
     let shards = match asked.job.parse().ok() {
         Some(job) => queries::shards(&app.handle, &job).await.ok().flatten().map(queries::folded),
         None => None,

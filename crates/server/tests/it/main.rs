@@ -29,6 +29,7 @@ mod http;
 mod labels;
 mod logs;
 mod names;
+mod namespaces;
 mod notify;
 mod overlap;
 mod peers;
