@@ -132,7 +132,7 @@ async fn runs_and_events_are_listed_by_namespace() {
             let failed = RunFilter { states: vec![AttemptState::Failed], ..filter };
             let failed = books.reader.runs(failed).await.unwrap();
             let failed: Vec<_> = failed.iter().rev().map(|run| run.job.to_string()).collect();
-            let odd = |job: &&str| jobs.iter().position(|name| name == *job).unwrap() % 2 == 1;
+            let odd = |job: &&str| jobs.iter().position(|name| *name == *job).unwrap() % 2 == 1;
             assert_eq!(failed, wanted.iter().copied().filter(odd).collect::<Vec<_>>(), "{namespace:?}");
             let filter = EventFilter { namespace, ..EventFilter::default() };
             let found = books.reader.events(filter).await.unwrap();
