@@ -39,16 +39,14 @@ impl Logs {
         Self { folder }
     }
 
-    /// The path of an attempt's output. Every part is a validated word, so the path never leaves the folder (`I48`). A job in
-    /// a namespace has one folder too, `team-a+backup`: no name holds the sign, so no two jobs have the same folder.
+    /// The path of an attempt's output. Every part is a validated word, so the path never leaves the folder (`I48`). Each
+    /// job has one folder, in whatever namespace it is.
     pub(crate) fn path(&self, run: &RunId, attempt: u32) -> PathBuf {
         let fire = match &run.fire {
             Fire::Due(at) => at.0.to_string(),
             Fire::Asked(id) => format!("ask-{id}"),
         };
-        self.folder
-            .join(run.job.as_str().replace('/', "+"))
-            .join(format!("{fire}.{}.{attempt}.log", run.shard))
+        self.folder.join(run.job.path_part()).join(format!("{fire}.{}.{attempt}.log", run.shard))
     }
 
     pub(crate) fn read(&self, run: &RunId, attempt: u32, offset: u64, max: usize) -> io::Result<LogChunk> {

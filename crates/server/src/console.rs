@@ -11,14 +11,16 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request, State};
 use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
+use evenkeel_core::ids::{JobName, Namespace};
 use evenkeel_core::job::Placement;
+use evenkeel_core::principal::Role;
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Deserialize;
 
 use crate::api::{App, ConsoleSnapshot, Credential, RemoteHistories, authenticate, caller};
 use crate::api_types::{JobRow, NodeRow, RunRow, ShardPage, ShardRangeRow};
-use crate::queries;
+use crate::queries::{self, JobSearch};
 pub(crate) use login::{logged_in_page, login_page};
 use parts::{chip, time};
 
@@ -57,27 +59,44 @@ pub(crate) async fn page(
 ) -> Html<String> {
     let (shown, from) = (Credential::of(&app.access, &request), caller(&request));
     drop(request);
-    if shown.is_none() || authenticate(&app, shown, from).await.is_err() {
+    if shown.is_none() {
         return login_page("");
     }
+    let Ok(caller) = authenticate(&app, shown, from).await else { return login_page("") };
+    let Some(part) = caller.visible_part() else {
+        return login_page("You are logged in, and have no role yet: an administrator gives you one.");
+    };
+    let namespace = part.as_ref();
     let asked = asked.map_or_else(|_| ConsoleQuery::default(), |Query(asked)| asked);
     let find = asked.find.trim();
-    let picture = ConsoleSnapshot::find(&app, &RemoteHistories::collect(&app).await, find).await;
-    let shards = match asked.job.parse().ok() {
-        Some(job) => queries::shards(&app.handle, &job).await.ok().flatten().map(queries::folded),
-        None => None,
+    let picture = ConsoleSnapshot::find(
+        &app,
+        &RemoteHistories::collect(&app, namespace).await,
+        JobSearch { find, namespace, ..JobSearch::default() },
+    )
+    .await;
+    let shards = match asked.job.parse::<JobName>().ok() {
+        Some(job) if caller.may(Role::Viewer, job.namespace()) => {
+            queries::shards(&app.handle, &job).await.ok().flatten().map(queries::folded)
+        }
+        _ => None,
     };
-    Html(whole(&picture, shards.as_ref(), find).into_string())
+    Html(whole(&picture, shards.as_ref(), find, namespace).into_string())
 }
 
-fn whole(picture: &ConsoleSnapshot, shared: Option<&ShardPage<ShardRangeRow>>, find: &str) -> Markup {
+fn whole(
+    picture: &ConsoleSnapshot,
+    shared: Option<&ShardPage<ShardRangeRow>>,
+    find: &str,
+    namespace: Option<&Namespace>,
+) -> Markup {
     let script = html! { script src="console.js" type="module" {} };
     let body = html! {
         p #notice role="status" {}
         p #closed role="status" hidden[!picture.closed] {
             "This node was closed from outside and is no member: start it again."
         }
-        main {
+        main data-namespace=(namespace.map_or("", Namespace::as_str)) {
             (summary(picture))
             (shards::section(shared))
             (jobs(picture, find))

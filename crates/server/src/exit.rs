@@ -40,7 +40,7 @@ impl ExitKind {
             "the command line or the settings are not valid, or a file that they name cannot be read",
         ),
         (Self::Unreachable, "unreachable", "no node answers at any address given by `--server`"),
-        (Self::NotFound, "not_found", "the job, calendar, run, fire or node does not exist"),
+        (Self::NotFound, "not_found", "the job, calendar, namespace, run, fire or node does not exist"),
         (
             Self::Invalid,
             "invalid",

@@ -131,6 +131,12 @@ pub fn play(seed: u64, manner: SeedOptions) -> SimWorld {
                 world.ask(&first.name, Command::Configure(setting));
             });
         }
+        for namespace in &swarm.namespaces {
+            world.ask(&first.name, Command::Namespace(Box::new(namespace.clone())));
+        }
+        if !swarm.namespaces.is_empty() {
+            world.run_for(1_000);
+        }
         for calendar in &swarm.calendars {
             world.ask(&first.name, Command::Calendar(Box::new(calendar.clone())));
         }

@@ -7,6 +7,7 @@ use evenkeel_core::calendar::Calendar;
 use evenkeel_core::ids::{JobName, NodeName};
 use evenkeel_core::job::{CatchUp, Delivery, JobFile, Placement, Work};
 use evenkeel_core::labels::Labels;
+use evenkeel_core::namespace::NamespaceSettings;
 use evenkeel_core::node::{Quota, Settings, Spread};
 use evenkeel_core::record::Layouts;
 use evenkeel_core::registry::DurabilityClass;
@@ -72,6 +73,8 @@ pub struct Workload {
     pub jobs: Vec<JobFile>,
     /// The calendars declared before them, which operators change.
     pub calendars: Vec<Calendar>,
+    /// The namespaces declared before both.
+    pub namespaces: Vec<NamespaceSettings>,
     /// The jobs that operators do not change.
     pub calm_jobs: BTreeSet<JobName>,
     /// The kinds of fault that happen.
@@ -114,6 +117,7 @@ mod after_completion;
 mod broadcast;
 mod calendars;
 mod labels;
+mod namespaces;
 mod overlap;
 mod peers;
 mod pools;
@@ -175,6 +179,7 @@ impl Workload {
             roomy,
             jobs,
             calendars: Vec::new(),
+            namespaces: Vec::new(),
             peers: None,
             labelled: false,
             broadcast: false,
@@ -192,6 +197,7 @@ impl Workload {
         workload.add_labels(seed);
         workload.add_broadcast(seed);
         workload.add_pools(seed);
+        workload.add_namespaces(seed);
         workload.add_limits(seed);
         workload.add_versions(seed);
         workload.add_rewinds(seed);

@@ -111,6 +111,8 @@ pub struct EventReport {
     pub level: EventLevel,
     /// Its subject: notifiers send events of one kind and subject once within a window. `None`: the node that reports it.
     pub subject: Option<String>,
+    /// The job that it is about; `None`: it is about no job.
+    pub job: Option<JobName>,
     /// Its numbers, for programs.
     pub facts: Vec<(&'static str, u64)>,
     /// Its text.
@@ -143,6 +145,7 @@ macro_rules! event_table {
                         kind: $kind,
                         level: EventLevel::$level,
                         subject: $subject,
+                        job: self.job().cloned(),
                         facts: [$($fact),*].into(),
                         text: format!($($text)*),
                     },)*
@@ -302,6 +305,20 @@ event_table! {
     }
 }
 
+impl Event {
+    /// The job that it is about.
+    fn job(&self) -> Option<&JobName> {
+        match self {
+            Self::Electing(job)
+            | Self::Elected(job)
+            | Self::ShardsDraining(job, _)
+            | Self::PausedAfterFailures(job, _)
+            | Self::Rejected(job, ..) => Some(job),
+            _ => None,
+        }
+    }
+}
+
 /// Every kind of event: those of nodes, those of jobs, and last those that notifiers do not send.
 pub fn event_kinds() -> impl Iterator<Item = EventKind> {
     let (sent, listed): (Vec<EventKind>, Vec<EventKind>) = KINDS.iter().partition(|kind| kind.notified);
@@ -353,6 +370,9 @@ mod tests {
         assert_eq!((alarm.kind, alarm.level, alarm.subject), ("alarm", EventLevel::Warn, None));
         assert_eq!(alarm.facts, [("held", 11), ("alarm", 10)]);
         assert_eq!(alarm.text, "alarm: holds 11 jobs, threshold is 10");
+        assert_eq!(alarm.job, None);
+        let elected = Event::Elected("a/j".parse().unwrap()).report();
+        assert_eq!(elected.job.as_ref().map(JobName::namespace), Some("a"));
         let none = Event::LeaderChanged(None, 3).report();
         assert_eq!(
             (none.subject.as_deref(), none.text.as_str()),

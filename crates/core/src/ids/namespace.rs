@@ -63,6 +63,12 @@ macro_rules! namespaced {
             pub fn local(&self) -> &str {
                 Namespaced::local(self)
             }
+
+            /// The name as one part of a path: `team-a+backup`. No name holds the sign, so no two names share a part.
+            #[must_use]
+            pub fn path_part(&self) -> String {
+                self.as_str().replace('/', "+")
+            }
         }
     )*};
 }
@@ -210,6 +216,10 @@ mod tests {
         assert_eq!(parts("default/backup"), of("backup", "default", "backup"));
         assert_eq!(parts("team-a/backup"), of("team-a/backup", "team-a", "backup"));
         assert_eq!(job("default/backup"), job("backup"));
+        assert_eq!(
+            [job("team-a/backup").path_part(), job("backup").path_part()],
+            ["team-a+backup", "backup"]
+        );
         assert_ne!(job("team-a/backup"), job("backup"));
         for wrong in ["/a", "a/", "a/b/c", "a//b", "./a", "a/..", "../a", "a/-b", "é/a", "a/ b", "/"] {
             assert!(wrong.parse::<JobName>().is_err(), "{wrong}");

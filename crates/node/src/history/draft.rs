@@ -112,7 +112,9 @@ impl BatchDraft {
             HistoryWrite::Load(load) => {
                 drop(self.loads.insert((load.node.clone(), load.at), (**load).clone()))
             }
-            HistoryWrite::Event { at, node, kind, text } => self.event(*at, node, kind, text),
+            HistoryWrite::Event { at, node, kind, job, text } => {
+                self.event((*at, node), kind, job.as_ref(), text);
+            }
             HistoryWrite::Audit(noted) => self.audits.take(noted),
         }
     }
@@ -188,10 +190,10 @@ impl BatchDraft {
         }
     }
 
-    pub(super) fn event(&mut self, at: Wall, node: &str, kind: &str, text: &str) {
+    pub(super) fn event(&mut self, (at, node): (Wall, &str), kind: &str, job: Option<&JobName>, text: &str) {
         self.last.event += 1;
         let (seq, node, kind, text) = (self.last.event, node.into(), kind.into(), text.into());
-        self.events.push(EventRecord { seq, at, node, kind, text });
+        self.events.push(EventRecord { seq, at, node, kind, job: job.cloned(), text });
     }
 
     /// The attempts whose rows have to be written, in the order in which history received them.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::effect::{EventReport, Verdict};
-use evenkeel_core::ids::RunId;
+use evenkeel_core::ids::{JobName, RunId};
 use evenkeel_core::time::Wall;
 
 use super::audit::AuditEntry;
@@ -32,13 +32,13 @@ pub(crate) enum HistoryWrite {
     /// An entry of the audit log, as it should be stored.
     Audit(Box<AuditEntry>),
     /// An event of the node.
-    Event { at: Wall, node: String, kind: &'static str, text: String },
+    Event { at: Wall, node: String, kind: &'static str, job: Option<JobName>, text: String },
 }
 
 impl HistoryWrite {
     /// The entry of an event that happened to this node.
     pub(crate) fn event(at: Wall, node: String, report: &EventReport) -> Self {
-        Self::Event { at, node, kind: report.kind, text: report.text.clone() }
+        Self::Event { at, node, kind: report.kind, job: report.job.clone(), text: report.text.clone() }
     }
 }
 

@@ -11,7 +11,7 @@ use evenkeel_registry::BoxFuture;
 use evenkeel_registry::sql::{SqlArg, SqlStatement};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use super::connection::{DatabaseError, HistoryConnection, HistoryRow};
+use super::connection::{DatabaseError, HistoryConnection, HistoryRow, odd};
 use super::location::HistoryLocation;
 use super::namespace::JobsOfNamespace;
 use super::progress::WriteProgress;
@@ -281,10 +281,17 @@ impl HistoryQuery for EventFilter {
 
     async fn ask(&self, link: &mut HistoryConnection) -> Result<Vec<EventRecord>, DatabaseError> {
         let before = self.before.map_or(i64::MAX, u64::cast_signed);
-        let asked = format!("SELECT seq, at, node, kind, text FROM {} WHERE seq < ", link.table("event"));
+        let (events, of_jobs) = (link.table("event"), link.table("event_job"));
+        let asked = format!(
+            "SELECT seq, at, node, kind, text, coalesce(job, '') FROM {events} LEFT JOIN {of_jobs} ON of_event = seq WHERE seq < "
+        );
+        let jobs = self.namespace.as_ref().map(JobsOfNamespace::of);
         let mut asked = link.statement(asked).with(SqlArg::Int(before));
         if let Some(since) = self.since {
             asked = asked.then(" AND at >= ").with(SqlArg::Int(since.0));
+        }
+        if let Some(jobs) = &jobs {
+            asked = jobs.narrow(asked);
         }
         for (column, wanted) in [("node", &self.node), ("kind", &self.kind)] {
             if let Some(wanted) = wanted {
@@ -297,12 +304,14 @@ impl HistoryQuery for EventFilter {
 }
 
 fn event(row: &HistoryRow) -> Result<EventRecord, DatabaseError> {
+    let job = Some(row.text(5)?).filter(|job| !job.is_empty());
     Ok(EventRecord {
         seq: row.int(0)?.cast_unsigned(),
         at: Wall(row.int(1)?),
         node: row.text(2)?,
         kind: row.text(3)?,
         text: row.text(4)?,
+        job: job.map(|job| job.parse()).transpose().map_err(|_| odd(5))?,
     })
 }
 

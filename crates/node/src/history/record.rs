@@ -148,6 +148,9 @@ pub struct EventRecord {
     pub node: String,
     /// Its kind, one word: `joined`, `lease_lost`, `alarm` …
     pub kind: String,
+    /// The job that it is about, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobName>,
     /// Its text.
     pub text: String,
 }
@@ -159,6 +162,9 @@ pub struct EventFilter {
     pub node: Option<String>,
     /// Only of this kind.
     pub kind: Option<String>,
+    /// Only about jobs of this namespace. A node of an earlier version refuses this filter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<Namespace>,
     /// Only since this moment.
     pub since: Option<Wall>,
     /// At most this many.
@@ -169,7 +175,7 @@ pub struct EventFilter {
 
 impl Default for EventFilter {
     fn default() -> Self {
-        Self { node: None, kind: None, since: None, limit: 100, before: None }
+        Self { node: None, kind: None, namespace: None, since: None, limit: 100, before: None }
     }
 }
 

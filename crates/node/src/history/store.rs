@@ -234,6 +234,14 @@ async fn save_events(link: &mut HistoryConnection, events: &[EventRecord]) -> Re
     });
     let rows: Vec<_> = each.collect();
     let before = format!("INSERT INTO {} (seq, at, node, kind, text) VALUES ", link.table("event"));
+    link.insert((&before, ""), &rows).await?;
+    let of_jobs = events.iter().filter_map(|event| Some((event, event.job.as_ref()?)));
+    let rows: Vec<_> = of_jobs
+        .map(|(event, job)| {
+            [SqlArg::Int(event.seq.cast_signed()), SqlArg::Int(event.at.0), SqlArg::Text(job.as_str())]
+        })
+        .collect();
+    let before = format!("INSERT INTO {} (of_event, happened, job) VALUES ", link.table("event_job"));
     link.insert((&before, ""), &rows).await
 }
 
@@ -273,7 +281,7 @@ async fn save_notices(
         draft.last.notice += 1;
         notice.seq = draft.last.notice;
         notice.text = plain(&notice.text).into_owned();
-        draft.event(notice.at, &node, notice.occasion.kind(), &notice.text);
+        draft.event((notice.at, &node), notice.occasion.kind(), Some(&notice.job), &notice.text);
         bodies.push((node, serde_json::to_string(&notice).map_err(|e| DatabaseError(e.to_string()))?));
         made.push(notice);
     }

@@ -48,7 +48,8 @@ fn layout(server: &HistoryServer) -> TableLayout {
         ),
         format!("INSERT {ignore} INTO {meta} (one, layout, busy_until) VALUES (1, 0, 0) {nothing}"),
     ];
-    let steps = vec![first_layout(&words, &name), audit_layout(&words, &name)];
+    let steps =
+        vec![first_layout(&words, &name), audit_layout(&words, &name), event_jobs_layout(&words, &name)];
     TableLayout { label: server.label.clone(), dialect: tongue, meta, first, steps }
 }
 
@@ -215,4 +216,13 @@ fn audit_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String) -> Vec<Stri
         TableIndex::whole("of_request", "request, outcome"),
     ];
     words.table(name, "audit", &audit, indexes)
+}
+
+/// Layout 3 adds which job an event is about, for the events that are about one.
+fn event_jobs_layout(words: &ColumnTypes, name: &impl Fn(&str) -> String) -> Vec<String> {
+    let key = words.key;
+    let columns = format!("of_event BIGINT PRIMARY KEY, happened BIGINT NOT NULL, job {key} NOT NULL");
+    let indexes: &[_] =
+        &[TableIndex::whole("happened", "happened"), TableIndex::whole("of_job", "job, of_event")];
+    words.table(name, "event_job", &columns, indexes)
 }

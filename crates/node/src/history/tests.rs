@@ -137,8 +137,13 @@ impl HistoryFixture {
 async fn a_batch_whose_commit_was_not_answered_is_made_once() {
     for mut books in all().await {
         let item = NoticePolicy::of(None, &evenkeel_core::job::Occasion::ALL, "a");
-        let event =
-            HistoryWrite::Event { at: Wall(7), node: "a".into(), kind: "joined", text: "a joined".into() };
+        let event = HistoryWrite::Event {
+            at: Wall(7),
+            node: "a".into(),
+            kind: "joined",
+            job: None,
+            text: "a joined".into(),
+        };
         let batch = vec![
             event,
             HistoryWrite::Outcome(Box::new(attempt("j:1000:0", 1, AttemptState::Failed)), item),
@@ -183,6 +188,7 @@ async fn many_writers_are_one_order_and_one_end_each() {
                     at: Wall(1),
                     node: name.into(),
                     kind: "joined",
+                    job: None,
                     text: String::new(),
                 };
                 let batch_of: Vec<HistoryWrite> = ends.chain([event]).collect();
@@ -233,8 +239,13 @@ async fn attempts_go_by_job_by_number_and_by_age_but_never_while_they_run() {
 #[tokio::test]
 async fn what_is_old_goes_a_little_at_a_time_until_it_is_gone() {
     for mut books in all().await {
-        let event =
-            |at| HistoryWrite::Event { at: Wall(at), node: "a".into(), kind: "alarm", text: String::new() };
+        let event = |at| HistoryWrite::Event {
+            at: Wall(at),
+            node: "a".into(),
+            kind: "alarm",
+            job: None,
+            text: String::new(),
+        };
         let late = || [lost("j:1:0"), entry("j:1:0", 1, AttemptState::Succeeded)];
         books.write((0..6_000).map(event).chain(late()).collect()).await;
         let attempts = (0..6_000).map(|n| entry(&format!("k:{n}:0"), 1, AttemptState::Succeeded));

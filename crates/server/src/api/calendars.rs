@@ -33,25 +33,22 @@ pub(super) async fn list(
 ) -> CalendarResult {
     let Query(CalendarListQuery { namespace }) = page?;
     namespaces::known(&app, namespace.as_ref())?;
-    let rows = rows(&app, usize::MAX);
-    let all = rows.len();
-    let is_listed = |row: &CalendarRow| {
-        let name = row.name.parse::<CalendarName>();
-        namespace.as_ref().is_none_or(|of| name.is_ok_and(|name| name.namespace() == of.as_str()))
-    };
-    let listed: Vec<CalendarRow> = rows.into_iter().filter(is_listed).collect();
+    let listed = rows(&app, namespace.as_ref(), usize::MAX);
     let mut answer = json!({ "calendars": listed });
     if namespace.is_some() {
-        answer["elsewhere"] = (all - listed.len()).into();
+        let all = app.handle.with_node(|node| node.view().calendars().count());
+        answer["elsewhere"] = all.saturating_sub(listed.len()).into();
     }
     Ok(Json(answer))
 }
 
-/// The first calendars by name.
-pub(super) fn rows(app: &App, most: usize) -> Vec<CalendarRow> {
+/// The first calendars by name; of one namespace, if one is named.
+pub(super) fn rows(app: &App, namespace: Option<&Namespace>, most: usize) -> Vec<CalendarRow> {
+    let is_of = |name: &CalendarName| namespace.is_none_or(|of| name.namespace() == of.as_str());
     app.handle.with_node(|node| {
         let view = node.view();
-        view.calendars().take(most).map(|spec| row(view, spec)).collect()
+        let listed = view.calendars().filter(|spec| is_of(&spec.calendar.name));
+        listed.take(most).map(|spec| row(view, spec)).collect()
     })
 }
 

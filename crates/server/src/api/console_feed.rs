@@ -7,19 +7,21 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use evenkeel::audit::{AuditFilter, AuditRecord};
 use evenkeel::{EventFilter, EventRecord, RunFilter, clock};
+use evenkeel_core::ids::Namespace;
 use evenkeel_core::time::Millis;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 
 use super::fanout::latest::{self, LatestAttempts};
 use super::known_caller::KnownCaller;
 use super::running::{self, RunningAttempts};
-use super::{App, calendars, fanout};
+use super::{ApiError, App, calendars, fanout, namespaces};
 use crate::api_types::{AuditRow, CalendarRow, EventRow, JobRow, NodeRow, RunRow};
 use crate::queries::{self, JobSearch};
 pub(crate) use sender::ConsoleFeed;
@@ -81,22 +83,22 @@ pub(crate) struct RemoteHistories {
     audit: fanout::HistorySources<AuditRecord>,
 }
 
-fn run_filter() -> RunFilter {
-    RunFilter { limit: RUNS_SHOWN, ..RunFilter::default() }
+fn run_filter(namespace: Option<&Namespace>) -> RunFilter {
+    RunFilter { limit: RUNS_SHOWN, namespace: namespace.cloned(), ..RunFilter::default() }
 }
 
-fn event_filter() -> EventFilter {
-    EventFilter { limit: EVENTS_SHOWN, ..EventFilter::default() }
+fn event_filter(namespace: Option<&Namespace>) -> EventFilter {
+    EventFilter { limit: EVENTS_SHOWN, namespace: namespace.cloned(), ..EventFilter::default() }
 }
 
-fn audit_filter() -> AuditFilter {
-    AuditFilter { limit: AUDIT_SHOWN, ..AuditFilter::default() }
+fn audit_filter(namespace: Option<&Namespace>) -> AuditFilter {
+    AuditFilter { limit: AUDIT_SHOWN, namespace: namespace.cloned(), ..AuditFilter::default() }
 }
 
 impl RemoteHistories {
-    /// Reads the histories of all other nodes.
-    pub(crate) async fn collect(app: &App) -> Self {
-        let (runs, events, audit) = (run_filter(), event_filter(), audit_filter());
+    /// Reads the histories of all other nodes; of one namespace, if one is named.
+    pub(crate) async fn collect(app: &App, namespace: Option<&Namespace>) -> Self {
+        let (runs, events, audit) = (run_filter(namespace), event_filter(namespace), audit_filter(namespace));
         let (running, runs, events, audit) = tokio::join!(
             running::all(app, OTHERS_PATIENCE),
             latest::runs(app, runs, None, OTHERS_PATIENCE),
@@ -111,31 +113,36 @@ impl RemoteHistories {
 impl ConsoleSnapshot {
     /// Takes a snapshot, with the latest records of the other histories.
     pub(crate) async fn take(app: &App, others: &RemoteHistories) -> Self {
-        Self::find(app, others, "").await
+        Self::find(app, others, JobSearch::default()).await
     }
 
-    /// Takes a snapshot with only the jobs whose names contain a text.
-    pub(crate) async fn find(app: &App, others: &RemoteHistories, text: &str) -> Self {
-        let (handle, own) = (&app.handle, app.handle.name());
-        let page = queries::jobs(handle, None, JOBS_SHOWN, JobSearch { find: text, ..JobSearch::default() });
-        let runs = handle.runs(run_filter()).await.unwrap_or_default();
+    /// Takes a snapshot with only these jobs, and of one namespace, if the search names one.
+    pub(crate) async fn find(app: &App, others: &RemoteHistories, search: JobSearch<'_>) -> Self {
+        let (handle, own, namespace) = (&app.handle, app.handle.name(), search.namespace);
+        let is_of = |name: &str| namespace.is_none_or(|of| name == of.as_str());
+        let page = queries::jobs(handle, None, JOBS_SHOWN, search);
+        let runs = handle.runs(run_filter(namespace)).await.unwrap_or_default();
         let mut runs = others.runs.with(own, runs, RUNS_SHOWN);
-        let running = others.running.and(running::here(handle).await, handle);
+        let mut running = others.running.and(running::here(handle).await, handle);
+        running.attempts.retain(|run| is_of(run.job.namespace()));
         let known: BTreeSet<_> = runs.rows.iter().map(|run| (run.run.clone(), run.attempt)).collect();
         let older = running.attempts.iter().filter(|run| !known.contains(&(run.run.clone(), run.attempt)));
         runs.rows.extend(older.take(RUNNING_SHOWN).cloned());
-        let events = handle.events(event_filter()).await.unwrap_or_default();
+        let events = handle.events(event_filter(namespace)).await.unwrap_or_default();
         let events = others.events.page((own.clone(), events), EVENTS_SHOWN);
-        let audit = handle.audit(audit_filter()).await.unwrap_or_default();
+        let audit = handle.audit(audit_filter(namespace)).await.unwrap_or_default();
         let audit = others.audit.page((own.clone(), audit), AUDIT_SHOWN);
         let missing: BTreeSet<_> = runs.missing.iter().chain(&events.missing).chain(&audit.missing).collect();
         Self {
             node: own.to_string(),
             closed: queries::is_closed(handle),
             jobs: page.jobs,
-            enabled: queries::enabled(handle),
+            enabled: namespace.map_or_else(
+                || queries::enabled(handle),
+                |namespace| handle.with_node(|node| node.view().jobs_in(namespace)),
+            ),
             more: page.after.is_some(),
-            calendars: calendars::rows(app, CALENDARS_SHOWN),
+            calendars: calendars::rows(app, namespace, CALENDARS_SHOWN),
             nodes: queries::nodes(handle).await,
             running: running.attempts.len(),
             sharded: queries::sharded(handle, &runs.rows),
@@ -161,7 +168,7 @@ impl ConsoleFeed {
                 if app.live.snapshot.receiver_count() > 0 {
                     let now = clock::now().mono;
                     if heard.is_none_or(|at| now - at >= OTHERS_PACE) {
-                        (others, heard) = (RemoteHistories::collect(&app).await, Some(now));
+                        (others, heard) = (RemoteHistories::collect(&app, None).await, Some(now));
                     }
                     app.live.publish(&ConsoleSnapshot::take(&app, &others).await);
                 }
@@ -187,15 +194,39 @@ impl ConsoleFeed {
     }
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LiveQuery {
+    namespace: Option<Namespace>,
+}
+
+/// The present snapshot; of one namespace, if one is named.
+async fn present(app: &App, namespace: Option<&Namespace>) -> Arc<str> {
+    let others = RemoteHistories::collect(app, namespace).await;
+    ConsoleSnapshot::find(app, &others, JobSearch { namespace, ..JobSearch::default() }).await.text()
+}
+
 pub(super) async fn stream(
     State(app): State<App>,
     caller: KnownCaller,
-) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    page: Result<Query<LiveQuery>, QueryRejection>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
+    let Query(LiveQuery { namespace }) = page?;
+    namespaces::known(&app, namespace.as_ref())?;
     let changes = WatchStream::from_changes(app.live.snapshot.subscribe());
     // The first snapshot is taken at once; later ones wait for a change.
-    let first =
-        tokio_stream::once(ConsoleSnapshot::take(&app, &RemoteHistories::collect(&app).await).await.text());
-    let pictures = first.chain(changes).map(|text| Some(Event::default().event("picture").data(&*text)));
+    let first = tokio_stream::once(present(&app, namespace.as_ref()).await);
+    let of_all = app.clone();
+    let changed = changes.then(move |shared| {
+        let (app, namespace) = (of_all.clone(), namespace.clone());
+        async move {
+            match namespace {
+                Some(namespace) => present(&app, Some(&namespace)).await,
+                None => shared,
+            }
+        }
+    });
+    let pictures = first.chain(changed).map(|text| Some(Event::default().event("picture").data(&*text)));
     let end = WatchStream::new(app.ending.clone()).filter(|ending| *ending).map(|_| None);
     // A stream is one use of a session: it may last as long as one may be idle.
     let over = caller.session.map(|session| session.longest_use(clock::now().wall));
@@ -207,7 +238,7 @@ pub(super) async fn stream(
     };
     let end = end.merge(once_after(over));
     let both = pictures.merge(end).take_while(Option::is_some).filter_map(|event| event.map(Ok));
-    Sse::new(both).keep_alive(KeepAlive::new().interval(Duration::from_secs(15)))
+    Ok(Sse::new(both).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))))
 }
 
 /// A stream that ends another one after this.

@@ -4,10 +4,11 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use evenkeel::EventFilter;
+use evenkeel_core::ids::Namespace;
 use evenkeel_core::time::Wall;
 use serde::Deserialize;
 
-use super::{ApiError, App, fanout};
+use super::{ApiError, App, fanout, namespaces};
 use crate::api_types::{EventPage, EventRow};
 use crate::{cli, queries, zones};
 
@@ -20,6 +21,7 @@ const PAGE: u32 = 100;
 pub(super) struct EventListQuery {
     node: Option<String>,
     kind: Option<String>,
+    namespace: Option<Namespace>,
     since: Option<String>,
     limit: Option<u32>,
     before: Option<String>,
@@ -34,8 +36,10 @@ pub(super) async fn list(
     let since = page.since.as_deref().map(|text| when("since", text, zones::now())).transpose()?;
     let kind = page.kind.as_deref().map(cli::event_kind).transpose().map_err(ApiError::invalid)?;
     let from = page.before.as_deref().map(fanout::read).transpose()?;
+    namespaces::known(&app, page.namespace.as_ref())?;
     let (node, is_first) = (page.node, from.is_none());
-    let filter = EventFilter { node: node.clone(), kind, since, limit, before: None };
+    let (namespace, before) = (page.namespace, None);
+    let filter = EventFilter { node: node.clone(), kind, namespace, since, limit, before };
     let fanout::MergedPage { rows, next, missing } = fanout::events(&app, filter, from).await?;
     let mut warnings = Vec::new();
     if let Some(node) = node.filter(|_| is_first && rows.is_empty()) {

@@ -3,6 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use evenkeel::audit::Proof;
+use evenkeel_core::ids::Namespace;
 use evenkeel_core::principal::{Grants, Role};
 
 use super::ApiError;
@@ -26,8 +27,16 @@ impl KnownCaller {
     }
 
     /// Whether it has this role, or a higher one, in a namespace.
-    pub(super) fn may(&self, role: Role, namespace: &str) -> bool {
+    pub(crate) fn may(&self, role: Role, namespace: &str) -> bool {
         self.grants.role_in(namespace) >= Some(role)
+    }
+
+    /// The part of the cluster that a page can show it: one namespace, or `Some(None)` for all; `None` where it has no role.
+    pub(crate) fn visible_part(&self) -> Option<Option<Namespace>> {
+        if self.may_in_cluster(Role::Viewer) {
+            return Some(None);
+        }
+        self.grants.0.iter().filter_map(|grant| grant.namespace.clone()).min().map(Some)
     }
 
     /// Whether it has this role, or a higher one, for the cluster as a whole.

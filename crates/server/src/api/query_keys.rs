@@ -26,7 +26,8 @@ const KEYS: &[(Method, &str, &[&str])] = &[
     (Method::GET, "/api/v1/nodes/balance", &["kill", "drain"]),
     (Method::GET, "/api/v1/nodes/{name}/load", &["since", "limit"]),
     (Method::GET, "/api/v1/cluster/view", &["as", "job", "after"]),
-    (Method::GET, "/api/v1/events", &["node", "kind", "since", "limit", "before"]),
+    (Method::GET, "/api/v1/events", &["node", "kind", "since", "limit", "before", "namespace"]),
+    (Method::GET, "/api/v1/live", &["namespace"]),
     (Method::GET, "/api/v1/audit", &["job", "node", "who", "since", "until", "limit", "before", "namespace"]),
 ];
 

@@ -16,6 +16,9 @@ pub(crate) struct EventRow {
     pub(crate) node: String,
     /// Its kind.
     pub(crate) kind: String,
+    /// The job that it is about, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) job: Option<String>,
     /// Its text.
     pub(crate) text: String,
 }
@@ -70,7 +73,14 @@ pub(crate) struct EventPage {
 impl EventRow {
     /// The row of a record.
     pub(crate) fn of(record: &EventRecord) -> Self {
-        let EventRecord { seq, at, node, kind, text } = record;
-        Self { seq: *seq, at: moment(*at), node: node.clone(), kind: kind.clone(), text: text.clone() }
+        let EventRecord { seq, at, node, kind, job, text } = record;
+        Self {
+            seq: *seq,
+            at: moment(*at),
+            node: node.clone(),
+            kind: kind.clone(),
+            job: job.as_ref().map(ToString::to_string),
+            text: text.clone(),
+        }
     }
 }

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use evenkeel_core::effect::{event_kinds, find_event_kind};
 
+use super::namespace_args::NamespaceArgs;
 use crate::api_types::{EventPage, EventRow};
 use crate::client::{ConnectArgs, escape};
 use crate::exit::CliError;
@@ -11,7 +12,7 @@ use crate::{output, text_input};
 /// What can be done with events.
 #[derive(Debug, Subcommand)]
 pub(crate) enum EventCommand {
-    /// List the events of nodes, the latest first
+    /// List the events of nodes, the latest first; with -n only those about jobs of that namespace
     List(EventListArgs),
 }
 
@@ -30,6 +31,8 @@ pub(crate) struct EventListArgs {
     /// The maximum number of rows
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
+    #[command(flatten)]
+    within: NamespaceArgs,
     #[command(flatten)]
     reach: ConnectArgs,
 }
@@ -50,12 +53,19 @@ pub(crate) fn kind(text: &str) -> Result<String, String> {
 pub(crate) fn run(verb: EventCommand) -> Result<(), CliError> {
     let EventCommand::List(list) = verb;
     let client = list.reach.client()?;
+    let namespace = list.within.get().map(ToString::to_string);
     let mut events: Vec<EventRow> = Vec::new();
     let mut before = None;
     let limit = list.limit as usize;
     while events.len() < limit {
         let mut path = format!("/events?limit={}", (limit - events.len()).min(1000));
-        let given = [("node", &list.node), ("kind", &list.kind), ("since", &list.since), ("before", &before)];
+        let given = [
+            ("node", &list.node),
+            ("kind", &list.kind),
+            ("namespace", &namespace),
+            ("since", &list.since),
+            ("before", &before),
+        ];
         for (key, value) in given {
             if let Some(value) = value {
                 path.push_str(&format!("&{key}={}", escape(value)));

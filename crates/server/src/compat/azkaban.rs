@@ -27,11 +27,11 @@ pub(super) fn render(whole: &CompatCluster) -> Vec<CompatEntry> {
     for job in &whole.jobs {
         let (job, version) = (job.job(), job.spec.version);
         let row = json!({ "name": job.name, "active": job.enabled, "version": version });
-        tree.persistent(&format!("projects/{}", job.name), row.to_string());
+        tree.persistent(&format!("projects/{}", job.name.path_part()), row.to_string());
     }
     tree.persistent("triggers", "");
     for job in whole.jobs.iter().filter(|job| job.job().schedule.is_some()) {
-        tree.persistent(&format!("triggers/{}", job.job().name), trigger(whole, job));
+        tree.persistent(&format!("triggers/{}", job.job().name.path_part()), trigger(whole, job));
     }
     tree.entries
 }

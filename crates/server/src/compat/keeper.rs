@@ -24,7 +24,7 @@ pub(super) fn render(whole: &CompatCluster) -> Vec<CompatEntry> {
             let row = json!({
                 "job": name, "task_time": due.to_string(), "status": status, "node": node, "created_by": by,
             });
-            tree.persistent(&format!("tasks/{run}"), row.to_string());
+            tree.persistent(&format!("tasks/{}", run.to_string().replace('/', "+")), row.to_string());
         }
     }
     tree.entries

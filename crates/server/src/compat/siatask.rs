@@ -1,23 +1,24 @@
 //! The tree of SIA-TASK: jobs with their owners, nodes with X, N and M, and nodes that are to give jobs up.
 
+use evenkeel_core::ids::DEFAULT_NAMESPACE;
 use serde_json::json;
 
 use super::compat_cluster::{CompatCluster, CompatJobSummary};
 use super::tree::{CompatEntry, CompatTree};
 
-/// The source sorts jobs into groups; Evenkeel has none.
-const GROUP: &str = "default";
+/// The source sorts jobs into groups: here they are the namespaces. This one always exists.
+const GROUP: &str = DEFAULT_NAMESPACE;
 
 pub(super) fn render(whole: &CompatCluster) -> Vec<CompatEntry> {
     let mut tree = CompatTree::whole();
     jobs(whole, &mut tree);
     tree.persistent("JobRunOnce", "");
     for job in whole.jobs.iter().filter(|job| !job.waiting.is_empty()) {
-        tree.persistent(&format!("JobRunOnce/{}", job.job().name), "");
+        tree.persistent(&format!("JobRunOnce/{}", job.job().name.path_part()), "");
     }
     tree.persistent("JobTransfer", "");
     for (job, from) in whole.jobs.iter().filter_map(|job| Some((job, transferred(whole, job)?))) {
-        tree.persistent(&format!("JobTransfer/{}", job.job().name), from);
+        tree.persistent(&format!("JobTransfer/{}", job.job().name.path_part()), from);
     }
     tree.persistent("Offline", "");
     let mut listed: Vec<&str> = whole.drained.iter().map(|node| whole.address(node)).collect();
@@ -32,8 +33,11 @@ pub(super) fn render(whole: &CompatCluster) -> Vec<CompatEntry> {
 fn jobs(whole: &CompatCluster, tree: &mut CompatTree) {
     tree.persistent("Job", "");
     tree.persistent(&format!("Job/{GROUP}"), "");
-    for job in &whole.jobs {
-        let at = format!("Job/{GROUP}/{}", job.job().name);
+    let mut jobs: Vec<&CompatJobSummary> = whole.jobs.iter().collect();
+    // Each group in one piece.
+    jobs.sort_by_key(|job| (job.job().name.namespace() != GROUP, job.job().name.namespace()));
+    for job in jobs {
+        let at = format!("Job/{}/{}", job.job().name.namespace(), job.job().name.local());
         let status = match job.job().enabled && !job.spec.paused {
             false => "stop",
             true if job.runs(whole.now) => "running",

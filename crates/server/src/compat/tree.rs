@@ -36,7 +36,7 @@ pub(super) struct CompatTree {
 impl CompatTree {
     /// The tree of a job, with the value of its own entry.
     pub(super) fn of(job: &JobName, value: &str) -> Self {
-        let mut tree = Self { root: format!("/{NAMESPACE}/{job}"), entries: Vec::new() };
+        let mut tree = Self { root: format!("/{NAMESPACE}/{}", job.path_part()), entries: Vec::new() };
         tree.add("", CompatEntryKind::Persistent, value.to_owned());
         tree
     }

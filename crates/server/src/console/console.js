@@ -99,6 +99,12 @@ const order = async (path, done) => {
   }
 };
 
+/** The part of the cluster that this page shows, as a query. */
+const part = () => {
+  const namespace = document.querySelector("main")?.getAttribute("data-namespace") ?? "";
+  return namespace === "" ? "" : `namespace=${encodeURIComponent(namespace)}`;
+};
+
 /** @type {number | undefined} */
 let fading;
 
@@ -310,7 +316,7 @@ const find = async () => {
     asking = new AbortController();
     const patience = setTimeout(() => asking?.abort(), PATIENCE_MS);
     try {
-      const path = `api/v1/jobs?limit=${FOUND}&find=${encodeURIComponent(text)}`;
+      const path = `api/v1/jobs?limit=${FOUND}&find=${encodeURIComponent(text)}&${part()}`;
       const answer = await fetch(path, { signal: asking.signal });
       /** @type {{jobs: Job[], after: string | null} | undefined} */
       const found = answer.ok ? await answer.json() : undefined;
@@ -499,7 +505,7 @@ const follow = async () => {
     unheard = setTimeout(() => silence.abort(), SILENCE_MS);
   };
   heard();
-  const answer = await fetch("api/v1/live", { signal: silence.signal });
+  const answer = await fetch(`api/v1/live?${part()}`, { signal: silence.signal });
   if (answer.status === 401) return location.reload();
   if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
   last = new Date();

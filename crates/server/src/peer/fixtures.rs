@@ -94,6 +94,7 @@ fn questions() -> Vec<MessageFixture> {
     let events = EventFilter {
         node: Some("n1".into()),
         kind: Some("joined".into()),
+        namespace: None,
         since: Some(AT),
         limit: 7,
         before: Some(9),
@@ -119,8 +120,14 @@ fn questions() -> Vec<MessageFixture> {
 }
 
 fn answers() -> Vec<MessageFixture> {
-    let event =
-        EventRecord { seq: 3, at: AT, node: "n1".into(), kind: "joined".into(), text: "joined".into() };
+    let event = EventRecord {
+        seq: 3,
+        at: AT,
+        node: "n1".into(),
+        kind: "joined".into(),
+        job: None,
+        text: "joined".into(),
+    };
     vec![
         line("role", &ProbeReply { serves: Some(3) }),
         line("busy", &OfferReply { busy: vec![run()] }),

@@ -179,7 +179,7 @@ mod tests {
 
     fn event(at: i64, text: &str) -> EventRecord {
         let (node, kind) = ("n3".to_owned(), "node.left".to_owned());
-        EventRecord { seq: 0, at: Wall(at), node, kind, text: text.to_owned() }
+        EventRecord { seq: 0, at: Wall(at), node, kind, job: None, text: text.to_owned() }
     }
 
     #[test]

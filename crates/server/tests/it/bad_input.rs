@@ -80,7 +80,7 @@ const JOBS: &[(&str, &str)] = &[
     ),
     (
         "[[job]]\nname = \"a\"\n[job.http]\nurl = \"http://h/\"\nbody = \"\"\"\nrun\n {{tokn}}\"\"\"\n",
-        ":5: job a: http.body, line 2, column 2: there is no such fact of a run: use one of job, run",
+        ":5: job a: http.body, line 2, column 2: there is no such fact of a run: use one of job, namespace, run",
     ),
     (
         "[[job]]\nname = \"a\"\nhttp = { url = \"http://h/\" }\ncommand = [\"x\"]\n",

@@ -31,6 +31,7 @@ mod join;
 mod labels;
 mod logs;
 mod names;
+mod namespaces;
 mod notify;
 mod overlap;
 mod peers;

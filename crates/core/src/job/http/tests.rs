@@ -183,7 +183,7 @@ fn a_wrong_template_is_refused_with_its_place() {
     for (body, says) in [
         (
             r"a\nb {{tokn}}",
-            "http.body, line 2, column 3: there is no such fact of a run: use one of job, run, due",
+            "http.body, line 2, column 3: there is no such fact of a run: use one of job, namespace, run, due",
         ),
         (r"{{run", "http.body, line 1, column 1: {{ has no }}"),
         (r"ä {{}}", "line 1, column 3: there is no such fact"),

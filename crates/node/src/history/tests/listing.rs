@@ -84,7 +84,9 @@ async fn events_are_listed_by_node_kind_and_time_page_by_page() {
             let node = if at % 2 == 0 { "a" } else { "b" };
             let kind = if at <= 3 { "joined" } else { "alarm" };
             let text = format!("event {at}");
-            books.write(vec![HistoryWrite::Event { at: Wall(at), node: node.into(), kind, text }]).await;
+            books
+                .write(vec![HistoryWrite::Event { at: Wall(at), node: node.into(), kind, job: None, text }])
+                .await;
         }
         let ask = async |filter| {
             let found: Vec<EventRecord> = books.reader.events(filter).await.unwrap();
@@ -96,5 +98,50 @@ async fn events_are_listed_by_node_kind_and_time_page_by_page() {
         assert_eq!(ask(EventFilter { kind: Some("joined".into()), ..all() }).await, [3, 2, 1]);
         assert_eq!(ask(EventFilter { since: Some(Wall(5)), ..all() }).await, [6, 5]);
         assert_eq!(ask(EventFilter { limit: 2, before: Some(5), ..all() }).await, [4, 3]);
+    }
+}
+
+#[tokio::test]
+async fn runs_and_events_are_listed_by_namespace() {
+    for mut books in all().await {
+        // Names on both sides of each end of the namespace `team`.
+        let jobs =
+            ["j", "team", "team-a/j", "team.x", "team/a", "team/z", "team0", "team0/j", "teams/j", "Team/a"];
+        for (n, job) in jobs.into_iter().enumerate() {
+            let state = if n % 2 == 0 { AttemptState::Succeeded } else { AttemptState::Failed };
+            books.write(vec![entry(&format!("{job}:10:0"), 1, state)]).await;
+            let job = Some(job.parse().unwrap());
+            let (at, node, text) = (Wall(n as i64), "a".into(), String::new());
+            books.write(vec![HistoryWrite::Event { at, node, kind: "elected", job, text }]).await;
+        }
+        let (at, node, text) = (Wall(99), "a".into(), String::new());
+        books.write(vec![HistoryWrite::Event { at, node, kind: "joined", job: None, text }]).await;
+        for (namespace, wanted) in [
+            ("team", &["team/a", "team/z"][..]),
+            ("team-a", &["team-a/j"]),
+            ("team0", &["team0/j"]),
+            ("Team", &["Team/a"]),
+            ("default", &["j", "team", "team.x", "team0"]),
+            ("tea", &[]),
+        ] {
+            let namespace = Some(namespace.parse().unwrap());
+            let filter = RunFilter { namespace: namespace.clone(), ..RunFilter::default() };
+            let found = books.reader.runs(filter.clone()).await.unwrap();
+            let names: Vec<_> = found.iter().rev().map(|run| run.job.to_string()).collect();
+            assert_eq!(names, wanted, "{namespace:?}");
+            let failed = RunFilter { states: vec![AttemptState::Failed], ..filter };
+            let failed = books.reader.runs(failed).await.unwrap();
+            let failed: Vec<_> = failed.iter().rev().map(|run| run.job.to_string()).collect();
+            let odd = |job: &&str| jobs.iter().position(|name| *name == *job).unwrap() % 2 == 1;
+            assert_eq!(failed, wanted.iter().copied().filter(odd).collect::<Vec<_>>(), "{namespace:?}");
+            let filter = EventFilter { namespace, ..EventFilter::default() };
+            let found = books.reader.events(filter).await.unwrap();
+            let names: Vec<_> =
+                found.iter().rev().map(|event| event.job.as_ref().unwrap().to_string()).collect();
+            assert_eq!(names, wanted);
+        }
+        let all = books.reader.events(EventFilter::default()).await.unwrap();
+        assert_eq!(all.len(), jobs.len() + 1);
+        assert_eq!(all[0].job, None, "an event of a node");
     }
 }
