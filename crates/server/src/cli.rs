@@ -23,6 +23,8 @@ mod response;
 mod runs;
 mod serve;
 mod shards;
+mod tokens;
+mod users;
 mod values;
 
 use std::ffi::OsString;
@@ -98,6 +100,14 @@ enum CliCommand {
     /// Inspect and configure the cluster; check, back up, restore or move its registry
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
+    /// Declare, show and delete users, and end their sessions
+    #[command(subcommand)]
+    User(users::UserCommand),
+    /// Create, list, rotate and delete API tokens
+    #[command(subcommand)]
+    Token(tokens::TokenCommand),
+    /// Show who you are to the node, and your roles
+    Whoami(users::WhoamiArgs),
     /// Print a link that opens the console in a browser, logged in
     Console(console::ConsoleArgs),
     /// Import jobs from other schedulers
@@ -135,6 +145,9 @@ pub(crate) fn run() -> ExitCode {
         CliCommand::Event(verb) => events::run(verb),
         CliCommand::Audit(list) => audit::run(&list),
         CliCommand::Cluster(verb) => cluster::run(verb),
+        CliCommand::User(verb) => users::run(verb),
+        CliCommand::Token(verb) => tokens::run(verb),
+        CliCommand::Whoami(args) => users::whoami(&args),
         CliCommand::Console(args) => console::run(&args),
         CliCommand::Import(verb) => import::run(verb),
         CliCommand::Bench(args) => bench::run(&args),

@@ -432,7 +432,7 @@ pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }
 
-fn or_dash(text: Option<&str>) -> String {
+pub(crate) fn or_dash(text: Option<&str>) -> String {
     text.filter(|t| !t.is_empty()).unwrap_or("-").to_owned()
 }
 

@@ -111,6 +111,29 @@ fn requests(change: &str, ended: &str, running: &str) -> ExpectedResponses {
             ("nodes/nobody/drain", "", "refused"),
             ("nodes/a/fly", "", "refused"),
         ]),
+        "PUT /api/v1/namespaces/{name}" => all(&[
+            ("namespaces/n", "{}", "applied"),
+            ("namespaces/n", "{}", "unchanged"),
+            ("namespaces/n", r#"{"name":"m"}"#, "refused"),
+        ]),
+        "DELETE /api/v1/namespaces/{name}" => {
+            all(&[("namespaces/n", "", "applied"), ("namespaces/n", "", "refused")])
+        }
+        "PUT /api/v1/users/{name}" => all(&[
+            ("users/ann", r#"{"roles":["viewer"]}"#, "applied"),
+            ("users/ann", r#"{"roles":["viewer"]}"#, "unchanged"),
+            ("users/ann", r#"{"version":7}"#, "refused"),
+            ("users/ann", r#"{"password":"short"}"#, "refused"),
+        ]),
+        "POST /api/v1/users/{name}/logout" => all(&[("users/bob/logout", "", "refused")]),
+        "DELETE /api/v1/users/{name}" => all(&[("users/ann", "", "applied"), ("users/ann", "", "refused")]),
+        "POST /api/v1/whoami/password" => all(&[("whoami/password", r#"{"old":"x","new":"y"}"#, "refused")]),
+        "POST /api/v1/tokens" => all(&[
+            ("tokens", r#"{"name":"ci","roles":["viewer"]}"#, "applied"),
+            ("tokens", r#"{"name":"ci","roles":["viewer"]}"#, "refused"),
+        ]),
+        "POST /api/v1/tokens/{name}/rotate" => all(&[("tokens/ci/rotate", "", "applied")]),
+        "DELETE /api/v1/tokens/{name}" => all(&[("tokens/ci", "", "applied"), ("tokens/ci", "", "refused")]),
         "POST /api/v1/login-links" => all(&[("login-links", "", "applied")]),
         "POST /api/v1/cluster/settings" => all(&[
             ("cluster/settings", r#"{"beat":"30s"}"#, "applied"),

@@ -179,14 +179,17 @@ fn a_person_can_have_everything_claimed() {
 
 #[test]
 fn the_reference_is_what_the_program_says() {
-    let made = run(&["docs", "cli"]);
-    assert!(made.status.success());
-    let path = repository("docs/cli.md");
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&path, &made.stdout).expect("written");
+    for reference in ["cli", "roles"] {
+        let made = run(&["docs", reference]);
+        assert!(made.status.success());
+        let page = format!("docs/{reference}.md");
+        let path = repository(&page);
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&path, &made.stdout).expect("written");
+        }
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(kept, text(&made.stdout), "{page} drifted: UPDATE=1 cargo test -p evenkeel-server");
     }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(kept, text(&made.stdout), "docs/cli.md drifted: UPDATE=1 cargo test -p evenkeel-server");
 }
 
 /// proves: S0-10

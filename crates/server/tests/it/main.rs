@@ -43,6 +43,7 @@ mod process;
 mod redis;
 mod retries;
 mod rewinds;
+mod roles;
 mod schedules;
 mod secrets;
 mod security;

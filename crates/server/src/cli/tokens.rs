@@ -1,0 +1,130 @@
+//! The commands `evenkeel token …`.
+
+use clap::{Args, Subcommand};
+use evenkeel_core::ids::PrincipalName;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::response::print_response;
+use super::users::roles;
+use crate::api_types::TokenRow;
+use crate::client::{ConnectArgs, escape};
+use crate::exit::{CliError, ExitKind};
+use crate::local_time::local;
+use crate::output::{self, OutputFormat, TableRow, or_dash};
+
+/// What can be done with API tokens.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// List all API tokens with their roles, their ends and their last uses
+    List {
+        #[command(flatten)]
+        reach: ConnectArgs,
+    },
+    /// Create an API token and print it: it is shown only now. A program shows it as a key, with --cluster-key-file or as Authorization: Bearer TOKEN
+    Create(TokenArgs),
+    /// Give an API token another secret and print it; the old one ends at once
+    Rotate(TokenNameArgs),
+    /// Delete an API token
+    Delete(TokenNameArgs),
+}
+
+/// One token and the way to it.
+#[derive(Debug, Args)]
+pub(crate) struct TokenNameArgs {
+    /// The token's name
+    name: PrincipalName,
+    #[command(flatten)]
+    reach: ConnectArgs,
+}
+
+/// A new token.
+#[derive(Debug, Args)]
+pub(crate) struct TokenArgs {
+    /// The token's name
+    name: PrincipalName,
+    /// A role: viewer, operator, author or admin, with :NAMESPACE for one namespace only; give several with commas or by repeating the flag
+    #[arg(long, value_name = "ROLE", value_delimiter = ',', required = true)]
+    role: Vec<String>,
+    /// How long the token lasts: a time such as 90d, or never
+    #[arg(long, value_name = "TIME", default_value = "90d")]
+    lasts: String,
+    /// The user whose roles limit those of the token, and without whom it ends
+    #[arg(long, value_name = "USER")]
+    owner: Option<PrincipalName>,
+    /// A description for people
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    description: String,
+    #[command(flatten)]
+    reach: ConnectArgs,
+}
+
+/// All tokens.
+#[derive(Deserialize)]
+struct TokenPage {
+    tokens: Vec<TokenRow>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The request failed.
+pub(crate) fn run(verb: TokenCommand) -> Result<(), CliError> {
+    match verb {
+        TokenCommand::List { reach } => {
+            let page: TokenPage = reach.client()?.get("/tokens")?;
+            let none = "there is no API token: create one with `evenkeel token create NAME --role ROLE`";
+            output::list(reach.output, &page.tokens, none)
+        }
+        TokenCommand::Create(args) => {
+            let roles = roles(&args.role)?.unwrap_or_default();
+            let body = json!({
+                "name": args.name,
+                "roles": roles,
+                "lasts": args.lasts,
+                "owner": args.owner,
+                "description": args.description,
+            });
+            let answer: Value = args.reach.client()?.post("/tokens", &body)?;
+            print_token(&args.reach, &answer)
+        }
+        TokenCommand::Rotate(one) => {
+            let path = format!("/tokens/{}/rotate", escape(one.name.as_str()));
+            let answer: Value = one.reach.client()?.post(&path, &json!({}))?;
+            print_token(&one.reach, &answer)
+        }
+        TokenCommand::Delete(one) => {
+            let answer: Value =
+                one.reach.client()?.delete(&format!("/tokens/{}", escape(one.name.as_str())))?;
+            print_response(&one.reach, &answer, &format!("token {} is deleted", one.name))
+        }
+    }
+}
+
+impl TableRow for TokenRow {
+    const HEADS: &'static [&'static str] =
+        &["name", "roles", "owner", "created", "expires", "last used", "description"];
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.name.clone(),
+            or_dash(Some(&self.roles.join(", "))),
+            or_dash(self.owner.as_deref()),
+            local(Some(&self.created)),
+            self.expires.as_deref().map_or_else(|| "never".to_owned(), |at| local(Some(at))),
+            local(self.last_used.as_deref()),
+            or_dash(Some(&self.description)),
+        ]
+    }
+}
+
+/// Prints the token alone on standard output, so that it can be redirected into a file.
+fn print_token(reach: &ConnectArgs, answer: &Value) -> Result<(), CliError> {
+    if reach.output == OutputFormat::Json {
+        return output::json(answer);
+    }
+    let broken = || CliError::new(ExitKind::Failed, "the node's answer has no token".to_owned());
+    output::line(answer["token"].as_str().ok_or_else(broken)?)?;
+    let until = answer["expires"].as_str().map_or_else(|| "for ever".to_owned(), |at| format!("until {at}"));
+    output::print_message(&format!("It is shown only now, and lasts {until}."));
+    Ok(())
+}
