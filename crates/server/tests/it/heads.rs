@@ -319,7 +319,7 @@ fn floods_of_strangers_cost_little_memory_and_leave_health_and_fires_alone() {
     let key = folder.path().join("key").display().to_string();
     let jobs = "[[job]]\nname = \"tick\"\nschedule = \"@every 1s\"\ncommand = [\"/bin/true\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-", "--cluster-key-file", &key], jobs).status.success());
-    let ran = || node.json(&["run", "list", "--job", "tick", "-n", "1000", "--cluster-key-file", &key]);
+    let ran = || node.json(&["run", "list", "--job", "tick", "--limit", "1000", "--cluster-key-file", &key]);
     until("it fires", || (!ran().as_array()?.is_empty()).then_some(()));
     let own = node.address;
     let page = format!("GET /console.js HTTP/1.1\r\nHost: {own}\r\n\r\n").repeat(20);

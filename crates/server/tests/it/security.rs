@@ -291,7 +291,7 @@ fn ordered(node: &ServerProcess, headers: &str) -> (u16, String) {
 /// From where the audit log has the latest change.
 fn latest_caller(node: &ServerProcess) -> String {
     until("it is in the audit log", || {
-        let log = node.json(&["audit", "-n", "1"]);
+        let log = node.json(&["audit", "--limit", "1"]);
         log[0]["from"].as_str().map(str::to_owned)
     })
 }
