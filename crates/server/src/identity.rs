@@ -37,6 +37,17 @@ pub(crate) struct ClusterIdentity {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ClusterSecret([u8; 32]);
 
+/// A step on the way to a new authority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum RotationStep {
+    /// Nodes trust a new authority too; the old one signs.
+    Trust,
+    /// The new one signs; the old one is still trusted.
+    Sign,
+    /// The old one is dropped.
+    Finish,
+}
+
 /// The identity as it is stored, and as a node that joins receives it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -173,6 +184,35 @@ impl ClusterIdentity {
     /// The certificates of all authorities, in PEM.
     pub(crate) fn certificates(&self) -> String {
         self.authorities.iter().map(|authority| authority.pem.as_str()).collect()
+    }
+
+    /// The same identity one step further on the way to a new authority. Each step is safe while nodes have this one or the
+    /// one before.
+    ///
+    /// # Errors
+    /// It is not at that step, or no authority can be made.
+    pub(crate) fn rotated(mut self, step: RotationStep, now: Wall) -> Result<Self, CliError> {
+        let wrong = |why: &str| Err(CliError::new(ExitKind::Conflict, why));
+        match (step, self.authorities.len()) {
+            (RotationStep::Trust, 1) => self.authorities.push(Authority::create(now)?),
+            (RotationStep::Trust, _) => {
+                return wrong("a new authority is trusted already: go on with --step sign");
+            }
+            (RotationStep::Sign, 2) => self.authorities.swap(0, 1),
+            (RotationStep::Finish, 2) => self.authorities.truncate(1),
+            (RotationStep::Sign | RotationStep::Finish, _) => {
+                return wrong("there is one authority: begin with --step trust");
+            }
+        }
+        Ok(self)
+    }
+
+    /// Replaces the file by this identity.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn replace(&self, path: &Path) -> Result<(), CliError> {
+        file::replace(path, &self.to_text()?)
     }
 
     /// Issues a certificate with these names.

@@ -5,9 +5,12 @@
 //! - [`leaves`]: chooses the certificate for a connection, and issues it anew in time.
 
 mod given;
+mod identity_file;
 mod leaves;
 mod life;
 
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use evenkeel_core::ids::Member;
@@ -22,6 +25,7 @@ use crate::identity::{ClusterIdentity, fingerprint};
 use crate::key::ClusterKey;
 pub(crate) use given::CertificateFiles;
 use given::GivenCertificate;
+use identity_file::IdentityFile;
 pub(crate) use leaves::PresentNode;
 use leaves::{ClientLeaf, LeafSource};
 pub(crate) use life::NodeLife;
@@ -33,6 +37,9 @@ pub(crate) const PEER_HOST: &str = "node.evenkeel.internal";
 pub(crate) struct NodeTls {
     leaves: Arc<LeafSource>,
     server: RwLock<Arc<ServerConfig>>,
+    file: Option<IdentityFile>,
+    /// How often the identity has changed.
+    changes: AtomicU64,
 }
 
 impl NodeTls {
@@ -48,8 +55,14 @@ impl NodeTls {
     ) -> Result<Self, CliError> {
         let given = given.map(GivenCertificate::open).transpose().map_err(CliError::usage)?;
         let leaves = Arc::new(LeafSource::new(identity, hosts, given));
-        let server = server_config(&leaves).map_err(|why| unusable(&why))?;
-        Ok(Self { leaves, server: RwLock::new(Arc::new(server)) })
+        let server = server_config_of(&leaves, &leaves.identity()).map_err(|why| unusable(&why))?;
+        Ok(Self { leaves, server: RwLock::new(Arc::new(server)), file: None, changes: AtomicU64::new(0) })
+    }
+
+    /// The same, which reads its identity again when this file changes.
+    #[must_use]
+    pub(crate) fn kept_in(self, file: PathBuf) -> Self {
+        Self { file: Some(IdentityFile::new(file)), ..self }
     }
 
     /// Binds certificates to the lives of this node from now on.
@@ -62,9 +75,31 @@ impl NodeTls {
         self.leaves.is_given_certificate()
     }
 
-    /// Reads again what has changed in the files of certificates.
+    /// Reads again what has changed in the files of certificates and of the identity.
     pub(crate) fn refresh(&self) {
-        self.leaves.refresh();
+        self.leaves.refresh_given();
+        let Some(identity) = self.file.as_ref().and_then(|file| file.changed(&self.leaves.identity())) else {
+            return;
+        };
+        let (trusted, before) = (identity.trusted().count(), self.authority());
+        let server = server_config_of(&self.leaves, &identity);
+        match server {
+            Ok(server) => {
+                self.leaves.change_identity(identity);
+                *self.server.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(server);
+                self.changes.fetch_add(1, Ordering::Relaxed);
+                let signer = if self.authority() == before { "the same one" } else { "another one" };
+                tracing::info!(
+                    "the cluster's identity has changed: {trusted} trusted authorities, {signer} signs"
+                );
+            }
+            Err(why) => tracing::error!("the cluster's identity of before stays in use: {why}"),
+        }
+    }
+
+    /// How often the identity has changed: connections are made anew then.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// The settings for a connection of a caller.
@@ -133,11 +168,11 @@ fn roots(identity: &ClusterIdentity) -> Result<Arc<RootCertStore>, String> {
     Ok(Arc::new(roots))
 }
 
-fn server_config(leaves: &Arc<LeafSource>) -> Result<ServerConfig, String> {
-    let identity = leaves.identity();
+/// The settings for callers, of whom those are nodes that this identity's authorities have signed.
+fn server_config_of(leaves: &Arc<LeafSource>, identity: &ClusterIdentity) -> Result<ServerConfig, String> {
     // A node shows a certificate, a browser has none.
     let verifier =
-        WebPkiClientVerifier::builder_with_provider(roots(&identity)?, provider()).allow_unauthenticated();
+        WebPkiClientVerifier::builder_with_provider(roots(identity)?, provider()).allow_unauthenticated();
     let verifier = verifier.build().map_err(|e| e.to_string())?;
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
     let mut config = builder

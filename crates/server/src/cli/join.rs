@@ -1,4 +1,4 @@
-//! The commands `evenkeel cluster join-token` and `evenkeel cluster ca`.
+//! The commands `evenkeel cluster join-token`, `ca` and `rotate-ca`.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::client::ConnectArgs;
 use crate::exit::CliError;
-use crate::identity::ClusterIdentity;
+use crate::identity::{ClusterIdentity, RotationStep};
 use crate::output::{self, OutputFormat};
 
 /// `evenkeel cluster join-token`.
@@ -27,6 +27,17 @@ pub(super) struct JoinTokenArgs {
 /// `evenkeel cluster ca`.
 #[derive(Debug, Args)]
 pub(super) struct AuthorityArgs {
+    /// The file with the cluster's identity; by default identity.json in the user's state folder
+    #[arg(long, value_name = "FILE", env = "EVENKEEL_IDENTITY")]
+    identity: Option<PathBuf>,
+}
+
+/// `evenkeel cluster rotate-ca`.
+#[derive(Debug, Args)]
+pub(super) struct RotationArgs {
+    /// The step: trust (a new authority is trusted too), sign (the new one signs) and finish (the old one is dropped), in this order
+    #[arg(long, value_enum, hide_possible_values = true)]
+    step: RotationStep,
     /// The file with the cluster's identity; by default identity.json in the user's state folder
     #[arg(long, value_name = "FILE", env = "EVENKEEL_IDENTITY")]
     identity: Option<PathBuf>,
@@ -53,4 +64,16 @@ pub(super) fn make_token(args: &JoinTokenArgs) -> Result<(), CliError> {
 pub(super) fn print_authority(args: &AuthorityArgs) -> Result<(), CliError> {
     let path = ClusterIdentity::path(args.identity.as_deref())?;
     output::line(ClusterIdentity::read(&path)?.certificates().trim_end())
+}
+
+/// Takes the next step to a new authority.
+pub(super) fn rotate(args: &RotationArgs) -> Result<(), CliError> {
+    let path = ClusterIdentity::path(args.identity.as_deref())?;
+    let next = ClusterIdentity::read(&path)?.rotated(args.step, evenkeel::clock::now().wall)?;
+    next.replace(&path)?;
+    output::line(&format!(
+        "{} is written: copy it to the cluster's other hosts, and take the next step when their nodes say in their logs that the \
+         identity has changed",
+        path.display()
+    ))
 }

@@ -50,6 +50,18 @@ pub(super) fn create(path: &Path, text: &str) -> Result<(), CliError> {
     made.map_err(|e| unwritable(path, &e))
 }
 
+/// Replaces the file by one with this text.
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn replace(path: &Path, text: &str) -> Result<(), CliError> {
+    let written = draft(path, text).and_then(|draft| {
+        fs::rename(&draft, path)?;
+        sync_folder(path)
+    });
+    written.map_err(|e| unwritable(path, &e))
+}
+
 /// Writes a complete file beside it.
 fn draft(path: &Path, text: &str) -> io::Result<PathBuf> {
     let name: [u8; 8] = request::chance().map_err(|e| io::Error::other(e.message))?;

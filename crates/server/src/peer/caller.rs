@@ -32,6 +32,8 @@ pub(crate) struct PeerHttpClient {
 struct PeerLine {
     from: Member,
     to: Member,
+    /// How often the cluster's identity had changed when it was made.
+    changes: u64,
     http: Client<PeerConnector, Body>,
 }
 
@@ -119,8 +121,9 @@ impl PeerHttpClient {
     /// The connections to a life of a node; those to an earlier one are given up.
     fn line(&self, from: &Member, to: &Member) -> Result<Client<PeerConnector, Body>, String> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = lines.get(&to.node).filter(|line| line.from == *from && line.to == *to);
-        if let Some(line) = known {
+        let changes = self.tls.changes();
+        let fits = |line: &&PeerLine| line.from == *from && line.to == *to && line.changes == changes;
+        if let Some(line) = lines.get(&to.node).filter(fits) {
             return Ok(line.http.clone());
         }
         let (config, cluster) = self.tls.client(from)?;
@@ -130,7 +133,7 @@ impl PeerHttpClient {
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(IDLE_MAX)
             .build(connector);
-        let line = PeerLine { from: from.clone(), to: to.clone(), http: http.clone() };
+        let line = PeerLine { from: from.clone(), to: to.clone(), changes, http: http.clone() };
         lines.insert(to.node.clone(), line);
         Ok(http)
     }

@@ -83,6 +83,7 @@ impl TlsSettings {
         let mut hosts: Vec<String> = here.into_iter().chain(names.iter().cloned()).collect();
         hosts.sort_unstable();
         hosts.dedup();
-        Ok((Arc::new(NodeTls::new(Arc::new(identity), hosts, self.given.clone())?), id))
+        let tls = NodeTls::new(Arc::new(identity), hosts, self.given.clone())?;
+        Ok((Arc::new(tls.kept_in(path)), id))
     }
 }

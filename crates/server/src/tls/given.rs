@@ -25,7 +25,7 @@ pub(crate) struct CertificateFiles {
 }
 
 /// What distinguishes two versions of a file.
-type FileVersion = Option<(u64, u64, i64, i64)>;
+pub(super) type FileVersion = Option<(u64, u64, i64, i64)>;
 
 /// A certificate that was given, as it was read last.
 pub(super) struct GivenCertificate {
@@ -58,10 +58,7 @@ impl CertificateFiles {
     }
 
     fn versions(&self) -> [FileVersion; 2] {
-        [&self.certificate, &self.key].map(|path| {
-            let meta = fs::metadata(path).ok()?;
-            Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
-        })
+        [&self.certificate, &self.key].map(|path| version(path))
     }
 }
 
@@ -98,6 +95,12 @@ impl GivenCertificate {
             Err(why) => tracing::error!("the certificate of before stays in use: {why}"),
         }
     }
+}
+
+/// The present version of a file; `None` if it cannot be looked at.
+pub(super) fn version(path: &Path) -> FileVersion {
+    let meta = fs::metadata(path).ok()?;
+    Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
 }
 
 /// Whether a certificate is for this host name or address.

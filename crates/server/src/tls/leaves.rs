@@ -59,8 +59,14 @@ impl LeafSource {
         self.given.is_some()
     }
 
-    pub(super) fn refresh(&self) {
+    pub(super) fn refresh_given(&self) {
         self.given.iter().for_each(GivenCertificate::refresh);
+    }
+
+    /// Issues by this identity from now on.
+    pub(super) fn change_identity(&self, identity: Arc<ClusterIdentity>) {
+        *self.identity.write().unwrap_or_else(PoisonError::into_inner) = identity;
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// The given certificate, if a caller that asks for this host name is to see it. A caller that asks for an address sends

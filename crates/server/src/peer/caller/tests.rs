@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
-use crate::identity::{ClusterIdentity, LeafNames};
+use crate::identity::{ClusterIdentity, LeafNames, RotationStep};
 use crate::tls::{self, PEER_HOST, PresentNode};
 
 const DAY: i64 = 24 * 3_600_000;
@@ -160,6 +160,49 @@ async fn a_node_that_is_taken_for_a_stranger_has_sent_nothing() {
         canned_server(Arc::new(builder.with_cert_resolver(Arc::new(OneLeaf(leaf)))), WHOLE).await;
     let heard = ask_role(&client(&own), &call("b@2", &address)).await;
     assert!(matches!(heard, Err(PeerCallError::Stranger(_))), "{heard:?}");
+}
+
+#[tokio::test]
+async fn a_new_authority_comes_without_a_failed_request() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("identity.json");
+    let now = evenkeel::clock::now().wall;
+    let node = |life: &str| {
+        let (identity, path) = ClusterIdentity::open(Some(&path), now).expect("an identity");
+        let tls = NodeTls::new(Arc::new(identity), Vec::new(), None).expect("certificates").kept_in(path);
+        let (cluster, member) = (Some("c".to_owned()), Some(member(life)));
+        tls.follow(move || PresentNode { cluster: cluster.clone(), member: member.clone() });
+        Arc::new(tls)
+    };
+    let (called, calling, idle) = (node("b@2"), node("a@1"), node("a@1"));
+    let line = PeerHttpClient::new(calling.clone());
+    let ask = async |line: &PeerHttpClient| {
+        let (_, address) = canned_server(called.server(), WHOLE).await;
+        ask_role(line, &call("b@2", &address)).await.map(|heard| heard.status)
+    };
+    let first = calling.authority();
+    for step in [RotationStep::Trust, RotationStep::Sign, RotationStep::Finish] {
+        let identity = ClusterIdentity::read(&path).expect("an identity");
+        identity.rotated(step, now).and_then(|next| next.replace(&path)).expect("the next step");
+        assert_eq!(ask(&line).await, Ok(StatusCode::OK), "{step:?}: neither has read it");
+        called.refresh();
+        assert_eq!(ask(&line).await, Ok(StatusCode::OK), "{step:?}: the called node has read it");
+        calling.refresh();
+        assert_eq!(ask(&line).await, Ok(StatusCode::OK), "{step:?}: both have read it");
+    }
+    assert_eq!(calling.changes(), 3);
+    assert_ne!(calling.authority(), first);
+    let stale = ask(&PeerHttpClient::new(idle.clone())).await;
+    assert!(matches!(stale, Err(PeerCallError::Stranger(_))), "a node that has read nothing: {stale:?}");
+    idle.refresh();
+    assert_eq!(ask(&PeerHttpClient::new(idle)).await, Ok(StatusCode::OK));
+
+    let kept = ClusterIdentity::read(&path).expect("an identity");
+    assert!(kept.rotated(RotationStep::Sign, now).is_err() && calling.changes() == 3);
+    ClusterIdentity::create(now).and_then(|other| other.replace(&path)).expect("another identity");
+    calling.refresh();
+    assert_eq!(calling.changes(), 3, "another cluster's identity is not taken");
+    assert_eq!(ask(&line).await, Ok(StatusCode::OK));
 }
 
 #[tokio::test]
