@@ -151,7 +151,7 @@ fn the_api_checks_for_itself() {
             r#"{"jobs":[{"name":"a","command":["x"],"shedule":""}]}"#,
             r#"jobs[0].shedule, line 1, column 46: unknown key \"shedule\" in job: did you mean \"schedule\"?"#,
         ),
-        (r#"{"jobs":[{"name":"a/b","command":["x"]}]}"#, "is not allowed"),
+        (r#"{"jobs":[{"name":"a/b/c","command":["x"]}]}"#, "is not allowed"),
         (r#"{"jobs":[{"name":"ok","command":["x"]},{"name":"b"}]}"#, "nothing was applied"),
         (r#"{"jobs":[{"name":"a","command":["x\u0000"]}]}"#, "NUL"),
     ] {
