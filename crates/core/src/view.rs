@@ -29,6 +29,7 @@ mod job_view;
 mod known_entry;
 mod name_index;
 mod names;
+mod namespace_index;
 mod namespaces;
 mod notify;
 mod packed_spec;
@@ -98,7 +99,7 @@ pub struct View {
     peers: cluster_index::ClusterEntries,
     calendars: calendar_index::CalendarIndex,
     pools: pool_index::PoolIndex,
-    namespaces: namespaces::NamespaceIndex,
+    namespaces: namespace_index::NamespaceIndex,
     /// The notification settings of the jobs that have any.
     notify: BTreeMap<JobId, Box<Notify>>,
     /// The living jobs whose fires may be late or absent.
@@ -146,7 +147,7 @@ impl View {
             peers: cluster_index::ClusterEntries::default(),
             calendars: calendar_index::CalendarIndex::default(),
             pools: pool_index::PoolIndex::default(),
-            namespaces: namespaces::NamespaceIndex::default(),
+            namespaces: namespace_index::NamespaceIndex::default(),
             notify: BTreeMap::new(),
             watched: BTreeSet::new(),
             enabled: 0,

@@ -132,7 +132,9 @@ impl Handle {
     ///
     /// # Errors
     /// A declaration is invalid, then none is applied; or the registry is out of reach.
-    pub async fn apply(&self, jobs: Vec<JobFile>) -> Result<Vec<(JobName, ApplyResult)>, ApplyError> {
+    pub async fn apply(&self, mut jobs: Vec<JobFile>) -> Result<Vec<(JobName, ApplyResult)>, ApplyError> {
+        // The audit log names each job as it is meant.
+        jobs.iter_mut().try_for_each(|job| job.move_into(None)).map_err(|e| ApplyError(e.to_string()))?;
         match self.ask(Command::Apply(jobs)).await {
             Answer::Applied(applied) => Ok(applied),
             Answer::Refused(_, why) => Err(ApplyError(why)),

@@ -1,52 +1,11 @@
 //! The view of namespaces, and of how many jobs each holds.
 
-use alloc::collections::BTreeMap;
-
 use super::known_entry::{EntryUpdate, newer};
 use super::{KnownEntry, View, ViewChanges};
-use crate::ids::{DEFAULT_NAMESPACE, JobName, Namespace};
-use crate::keys::{self, Key};
+use crate::ids::Namespace;
+use crate::keys;
 use crate::record::{NamespaceRecord, NamespaceSpec, decode};
 use crate::registry::{Change, Guard};
-
-/// All namespaces that have an entry, and the number of jobs of each.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct NamespaceIndex {
-    entries: BTreeMap<Namespace, KnownEntry<NamespaceRecord>>,
-    /// The living jobs of namespaces that have any; those in `default`, which are most, are counted apart.
-    jobs: BTreeMap<Namespace, usize>,
-    in_default: usize,
-}
-
-impl NamespaceIndex {
-    pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
-        self.entries.keys().map(keys::namespace)
-    }
-
-    /// Notes that a job came to life, or ended.
-    pub(super) fn recount(&mut self, job: &JobName, was_live: bool, is_live: bool) {
-        if was_live == is_live {
-            return;
-        }
-        let Some(namespace) = named(job) else {
-            self.in_default = self.in_default + usize::from(is_live) - usize::from(was_live);
-            return;
-        };
-        let jobs = self.jobs.entry(namespace.clone()).or_default();
-        *jobs = *jobs + usize::from(is_live) - usize::from(was_live);
-        if *jobs == 0 {
-            self.jobs.remove(&namespace);
-        }
-    }
-}
-
-/// The namespace in a name; `None` for `default`.
-fn named(job: &JobName) -> Option<Namespace> {
-    match job.namespace() {
-        DEFAULT_NAMESPACE => None,
-        namespace => namespace.parse().ok(),
-    }
-}
 
 impl View {
     /// The declared namespaces, by name; `default` is among them only where it was declared.

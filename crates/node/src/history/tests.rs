@@ -388,7 +388,8 @@ async fn a_file_of_the_first_layout_is_brought_up_to_date() {
     let path = folder.path().join("h.db");
     let (db, _) = schema::open(&path).unwrap();
     db.execute_batch(
-        "DROP TABLE load; DROP TABLE notice; DROP TABLE failing; DROP TABLE writer; DROP TABLE audit; DROP INDEX late_heard;
+        "DROP TABLE load; DROP TABLE notice; DROP TABLE failing; DROP TABLE writer; DROP TABLE audit; DROP TABLE event_job;
+         DROP INDEX late_heard;
          DROP INDEX event_at; DROP INDEX event_of_kind; DROP INDEX event_of_node;
          ALTER TABLE attempt DROP COLUMN sent; PRAGMA user_version = 1;
          INSERT INTO attempt (seq, run, attempt, job, shard, due, node, state, reason, since, output)

@@ -9,7 +9,7 @@ use crate::exit::{CliError, ExitKind};
 use crate::output;
 
 /// The arguments of every verb that calls a node; the reference lists them once.
-const COMMON: [&str; 3] = ["server", "cluster_key_file", "output"];
+const COMMON: [&str; 5] = ["server", "cluster_key_file", "ca_file", "allow_plain_http", "output"];
 
 /// Which reference.
 #[derive(Debug, Subcommand)]

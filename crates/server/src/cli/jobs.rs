@@ -175,16 +175,7 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
             }
             super::apply::apply(&declared.jobs, &reach)
         }
-        JobCommand::List { find, within, reach } => {
-            let (jobs, elsewhere) = all(&reach.client()?, &find, &within)?;
-            let none = match find.is_empty() {
-                true => "no jobs yet: declare some with `evenkeel job apply -f FILE`".to_owned(),
-                false => format!("no job's name holds {find:?}"),
-            };
-            output::list(reach.output, &jobs, &none)?;
-            within.hint(elsewhere).iter().for_each(|text| output::print_message(text));
-            Ok(())
-        }
+        JobCommand::List { find, within, reach } => list(&find, &within, &reach),
         JobCommand::Show { job } => show(&job.resolve()),
         JobCommand::Logs { job, grep, runs, raw } => {
             let job = job.resolve();
@@ -230,6 +221,17 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
         }
         JobCommand::Claim { reach } => claim(&reach),
     }
+}
+
+fn list(find: &str, within: &ListedNamespaceArgs, reach: &ConnectArgs) -> Result<(), CliError> {
+    let (jobs, elsewhere) = all(&reach.client()?, find, within)?;
+    let none = match find.is_empty() {
+        true => "no jobs yet: declare some with `evenkeel job apply -f FILE`".to_owned(),
+        false => format!("no job's name holds {find:?}"),
+    };
+    output::list(reach.output, &jobs, &none)?;
+    within.hint(elsewhere).iter().for_each(|text| output::print_message(text));
+    Ok(())
 }
 
 /// The jobs of a namespace, or of all, whose names contain a text, and how many jobs are in other namespaces.

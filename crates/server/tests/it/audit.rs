@@ -88,6 +88,17 @@ fn requests(change: &str, ended: &str, running: &str) -> ExpectedResponses {
         "DELETE /api/v1/calendars/{name}" => {
             all(&[("calendars/c", "", "applied"), ("calendars/c", "", "refused")])
         }
+        "PUT /api/v1/namespaces/{name}" => all(&[
+            ("namespaces/team", r#"{"jobs_max":7}"#, "applied"),
+            ("namespaces/team", r#"{"jobs_max":7}"#, "unchanged"),
+            ("namespaces/team", r#"{"jobs_max":0}"#, "refused"),
+            ("namespaces/team", r#"{"name":"other"}"#, "refused"),
+        ]),
+        "DELETE /api/v1/namespaces/{name}" => all(&[
+            ("namespaces/team", "", "applied"),
+            ("namespaces/team", "", "refused"),
+            ("namespaces/default", "", "refused"),
+        ]),
         "DELETE /api/v1/runs/{run}/logs" => vec![
             (format!("runs/{ended}/logs"), "", "applied"),
             ("runs/j:ask-nobody:0/logs".to_owned(), "", "refused"),

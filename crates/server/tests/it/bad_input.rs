@@ -151,7 +151,7 @@ fn the_api_checks_for_itself() {
             r#"{"jobs":[{"name":"a","command":["x"],"shedule":""}]}"#,
             r#"jobs[0].shedule, line 1, column 46: unknown key \"shedule\" in job: did you mean \"schedule\"?"#,
         ),
-        (r#"{"jobs":[{"name":"a/b","command":["x"]}]}"#, "is not allowed"),
+        (r#"{"jobs":[{"name":"a/b/c","command":["x"]}]}"#, "is not allowed"),
         (r#"{"jobs":[{"name":"ok","command":["x"]},{"name":"b"}]}"#, "nothing was applied"),
         (r#"{"jobs":[{"name":"a","command":["x\u0000"]}]}"#, "NUL"),
     ] {
@@ -162,7 +162,8 @@ fn the_api_checks_for_itself() {
     let get = |path: &str| node.raw(&format!("GET /api/v1/{path} HTTP/1.1\nHost: {}", node.address), b"").0;
     for (path, status) in [
         ("jobs/nope", 404),
-        ("jobs/no%2Fpe", 400),
+        ("jobs/no%2Fpe", 404),
+        ("jobs/no%2Fpe%2Fthere", 400),
         ("jobs/%00", 400),
         ("jobs?limit=x", 400),
         ("jobs?limlt=1", 400),

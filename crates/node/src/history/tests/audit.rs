@@ -158,8 +158,10 @@ async fn a_history_of_before_gets_a_log_and_keeps_what_it_has() {
     for (folder, place) in locations() {
         let mut books = HistoryFixture::new(folder, place.clone()).await;
         books.write(vec![super::entry("j:1000:0", 1, AttemptState::Succeeded)]).await;
-        let gone = books.link.statement(format!("DROP TABLE {}", books.link.table("audit")));
-        books.link.run(gone).await.unwrap();
+        for table in ["audit", "event_job"] {
+            let gone = books.link.statement(format!("DROP TABLE {}", books.link.table(table)));
+            books.link.run(gone).await.unwrap();
+        }
         let before = match place.is_shared() {
             true => format!("UPDATE {} SET layout = 1", books.link.table("history")),
             false => "PRAGMA user_version = 5".to_owned(),
