@@ -72,7 +72,7 @@ pub(crate) async fn page(
     let picture = ConsoleSnapshot::find(
         &app,
         &RemoteHistories::collect(&app, namespace).await,
-        JobSearch { find, namespace, ..JobSearch::default() },
+        JobSearch { find, namespace },
     )
     .await;
     let shards = match asked.job.parse::<JobName>().ok() {

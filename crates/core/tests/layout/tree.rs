@@ -1,6 +1,7 @@
 //! The house's own books: what nodes write.
 
 mod peers;
+mod principals;
 
 use evenkeel_core::calendar::Calendar;
 use evenkeel_core::effect::{Verdict, VerdictState};
@@ -11,7 +12,7 @@ use evenkeel_core::load::{HostLoad, Score, Utilization};
 use evenkeel_core::namespace::NamespaceSettings;
 use evenkeel_core::node::Spread;
 use evenkeel_core::overlap::SkippedSpan;
-use evenkeel_core::principal::{Grants, Principal, PrincipalKind, Role, SecretDigest};
+use evenkeel_core::principal::PrincipalKind;
 use evenkeel_core::record::*;
 use evenkeel_core::sharding_strategy::{NodeOrder, ShardingStrategy};
 use evenkeel_core::shards::ShardSet;
@@ -29,7 +30,7 @@ pub(crate) fn run(fire: Fire) -> RunId {
     RunId { job: "j".parse().expect("a name"), fire, shard: Shard(2) }
 }
 
-fn later(secs: i64) -> Wall {
+pub(crate) fn later(secs: i64) -> Wall {
     AT + Millis::secs(secs)
 }
 
@@ -78,8 +79,17 @@ pub(crate) fn is_kind(name: &str) -> bool {
 }
 
 pub(crate) fn lines() -> Vec<LayoutLine> {
-    let all =
-        [keys(), cluster(), node(), job(), run_states(), plans(), peers::peers(), words(), principals()];
+    let all = [
+        keys(),
+        cluster(),
+        node(),
+        job(),
+        run_states(),
+        plans(),
+        peers::peers(),
+        words(),
+        principals::principals(),
+    ];
     all.into_iter().flatten().collect()
 }
 
@@ -391,41 +401,6 @@ fn plans() -> Vec<LayoutLine> {
 }
 
 /// The words of which records are made.
-fn principals() -> Vec<LayoutLine> {
-    let user = Principal {
-        kind: PrincipalKind::User,
-        name: "ann@example.org".parse().expect("a name"),
-        secret: SecretDigest::new("$argon2id$".into()),
-        grants: Grants(["author:team-a", "viewer"].map(|text| text.parse().expect("a grant")).into()),
-        disabled: true,
-        sessions: 2,
-        owner: None,
-        created: AT,
-        expires: None,
-        last_used: None,
-        description: String::new(),
-        seal: SecretDigest::new("00".into()),
-    };
-    let token = Principal {
-        kind: PrincipalKind::Token,
-        name: "ci".parse().expect("a name"),
-        disabled: false,
-        sessions: 0,
-        owner: Some("ann@example.org".parse().expect("a name")),
-        expires: Some(later(9)),
-        last_used: Some(later(1)),
-        description: "builds".into(),
-        ..user.clone()
-    };
-    let live = |principal| PrincipalRecord::Live { principal: Box::new(principal), version: 3 };
-    vec![
-        line("user", live(user)),
-        line("token", live(token)),
-        line("user/deleted", PrincipalRecord::Deleted { version: 4 }),
-        line("roles", every!(Role: Viewer, Operator, Author, Admin)),
-    ]
-}
-
 fn words() -> Vec<LayoutLine> {
     vec![
         line("causes", every!(ReshardCause: Elected, Nodes, Shards, Strategy, Draining, Repair)),

@@ -72,7 +72,7 @@ pub(super) async fn log_in(
     let compared = async {
         let now = evenkeel::clock::now().wall;
         match name.trim() {
-            "" => app.access.key().is(key.trim().as_bytes()).then(|| SessionSubject::of_key(&app)),
+            "" => app.access.key().is(key.trim().as_bytes()).then(|| app.access.key_subject()),
             name => principals::of_password(&app, name, key, now).await,
         }
     };
@@ -121,7 +121,7 @@ pub(super) async fn link(
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let of = match &caller {
         KnownCaller { session: Some(session), .. } => session.subject(),
-        KnownCaller { proof: Proof::Key, .. } => SessionSubject::of_key(&app),
+        KnownCaller { proof: Proof::Key, .. } => app.access.key_subject(),
         _ => return Err(ApiError::forbidden("a token opens no console: log in as a user")),
     };
     let code = app.access.login_codes.give(of, evenkeel::clock::now().mono, LINK_LASTS)?;

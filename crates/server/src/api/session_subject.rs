@@ -3,8 +3,6 @@
 use evenkeel::audit::Proof;
 use evenkeel_core::ids::PrincipalName;
 
-use super::App;
-
 /// Whose session it is, and which "log out everywhere" it is younger than.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionSubject {
@@ -15,11 +13,6 @@ pub(crate) struct SessionSubject {
 }
 
 impl SessionSubject {
-    /// The holder of the cluster's key.
-    pub(super) fn of_key(app: &App) -> Self {
-        app.access.key_subject()
-    }
-
     /// What the login has proved.
     pub(super) fn proof(&self) -> Proof {
         match &self.user {

@@ -92,7 +92,7 @@ mod tests {
         let token = TokenText::make("ci.build".parse().expect("a name")).expect("chance");
         let text = token.to_string();
         assert!(TokenText::is_meant(&text) && !TokenText::is_meant("correct-horse-battery"));
-        let read: TokenText = text.parse().ok().expect("it is one");
+        let Ok(read) = text.parse::<TokenText>() else { panic!("it is one: {text}") };
         assert_eq!(read.name, token.name);
         assert!(read.is_of(&token.digest()));
         let other = TokenText::make(token.name.clone()).expect("chance");

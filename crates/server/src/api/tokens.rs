@@ -27,7 +27,7 @@ const LIMITS: SpanLimits = SpanLimits::new(Millis::secs(60), Millis::secs(10 * 3
 /// A new token.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TokenBody {
+struct NewTokenBody {
     name: PrincipalName,
     roles: Grants,
     /// A span, or `never`.
@@ -50,7 +50,7 @@ pub(super) async fn create(
     asked: AuditedRequest,
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
-    let TokenBody { name, roles, lasts, owner, description } = read_body(&body, ReadTarget::Body)?;
+    let NewTokenBody { name, roles, lasts, owner, description } = read_body(&body, ReadTarget::Body)?;
     let now = evenkeel::clock::now().wall;
     let expires = match lasts.as_deref().unwrap_or(LASTS) {
         "never" => None,

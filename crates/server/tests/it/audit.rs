@@ -122,14 +122,6 @@ fn requests(change: &str, ended: &str, running: &str) -> ExpectedResponses {
             ("nodes/nobody/drain", "", "refused"),
             ("nodes/a/fly", "", "refused"),
         ]),
-        "PUT /api/v1/namespaces/{name}" => all(&[
-            ("namespaces/n", "{}", "applied"),
-            ("namespaces/n", "{}", "unchanged"),
-            ("namespaces/n", r#"{"name":"m"}"#, "refused"),
-        ]),
-        "DELETE /api/v1/namespaces/{name}" => {
-            all(&[("namespaces/n", "", "applied"), ("namespaces/n", "", "refused")])
-        }
         "PUT /api/v1/users/{name}" => all(&[
             ("users/ann", r#"{"roles":["viewer"]}"#, "applied"),
             ("users/ann", r#"{"roles":["viewer"]}"#, "unchanged"),

@@ -1,0 +1,42 @@
+//! Users and API tokens.
+
+use evenkeel_core::principal::{Grants, Principal, PrincipalKind, Role, SecretDigest};
+use evenkeel_core::record::PrincipalRecord;
+
+use super::super::{LayoutLine, every, line};
+use super::{AT, later};
+
+pub(super) fn principals() -> Vec<LayoutLine> {
+    let user = Principal {
+        kind: PrincipalKind::User,
+        name: "ann@example.org".parse().expect("a name"),
+        secret: SecretDigest::new("$argon2id$".into()),
+        grants: Grants(["author:team-a", "viewer"].map(|text| text.parse().expect("a grant")).into()),
+        disabled: true,
+        sessions: 2,
+        owner: None,
+        created: AT,
+        expires: None,
+        last_used: None,
+        description: String::new(),
+        seal: SecretDigest::new("00".into()),
+    };
+    let token = Principal {
+        kind: PrincipalKind::Token,
+        name: "ci".parse().expect("a name"),
+        disabled: false,
+        sessions: 0,
+        owner: Some("ann@example.org".parse().expect("a name")),
+        expires: Some(later(9)),
+        last_used: Some(later(1)),
+        description: "builds".into(),
+        ..user.clone()
+    };
+    let live = |principal| PrincipalRecord::Live { principal: Box::new(principal), version: 3 };
+    vec![
+        line("user", live(user)),
+        line("token", live(token)),
+        line("user/deleted", PrincipalRecord::Deleted { version: 4 }),
+        line("roles", every!(Role: Viewer, Operator, Author, Admin)),
+    ]
+}
