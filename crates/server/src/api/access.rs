@@ -29,6 +29,7 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let asker = audited::asker(Proof::Nobody, &request);
     let elsewhere = allowed_origin(&app.access, request.headers());
+    let encrypted = is_encrypted(&request);
     let mut response = match resolved.and_then(|()| checked(&app.access, &request)) {
         Ok(()) if elsewhere.is_some() && method == Method::OPTIONS => StatusCode::NO_CONTENT.into_response(),
         Ok(()) => next.run(request).await,
@@ -40,6 +41,12 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
         app.denials.note(&app.handle, asker, &method, &path, why).await;
     }
     let headers = response.headers_mut();
+    if encrypted && let Some(cookie) = headers.get(header::SET_COOKIE).and_then(|cookie| cookie.to_str().ok())
+    {
+        // A browser that got it over https sends it over nothing else.
+        let secure = HeaderValue::try_from(format!("{cookie}; Secure"));
+        headers.extend(secure.ok().map(|cookie| (header::SET_COOKIE, cookie)));
+    }
     set(headers, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     set(headers, header::CONTENT_SECURITY_POLICY, POLICY);
     set(headers, header::X_FRAME_OPTIONS, "DENY");
@@ -54,6 +61,13 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
     }
     set(headers, header::CACHE_CONTROL, if page { "no-cache" } else { "no-store" });
     response
+}
+
+/// Whether the caller's own connection is encrypted: to this node, or to the proxy in front of it.
+fn is_encrypted(request: &Request) -> bool {
+    let said = request.extensions().get::<Forwarded>().and_then(|said| said.scheme);
+    let open = request.extensions().get::<Arc<OpenConnection>>();
+    said.map_or_else(|| open.is_some_and(|open| open.is_encrypted()), |scheme| scheme == "https")
 }
 
 /// Checks a request by its head alone: no byte of its body is read before the sender is known.

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::audited::{client_identity, response_text};
 use super::authentication;
+use super::demand::ROLE;
 use super::known_caller::KnownCaller;
 use super::principals;
 use super::session::{self, Session};
@@ -122,7 +123,13 @@ pub(super) async fn link(
     let of = match &caller {
         KnownCaller { session: Some(session), .. } => session.subject(),
         KnownCaller { proof: Proof::Key, .. } => app.access.key_subject(),
-        _ => return Err(ApiError::forbidden("a token opens no console: log in as a user")),
+        _ => {
+            return Err(ApiError::new(
+                StatusCode::FORBIDDEN,
+                ROLE,
+                "a token opens no console: log in as a user",
+            ));
+        }
     };
     let code = app.access.login_codes.give(of, evenkeel::clock::now().mono, LINK_LASTS)?;
     Ok(Json(json!({ "path": link_path(&code), "lasts_s": LINK_LASTS.0 / 1_000 })))

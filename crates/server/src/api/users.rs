@@ -4,6 +4,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use evenkeel_core::ids::PrincipalName;
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::principal::{Grants, Principal, PrincipalKind, SecretDigest};
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::audited::AuditedRequest;
 use super::body::EmptyBody;
+use super::demand::ROLE;
 use super::error::{done, read_body};
 use super::known_caller::KnownCaller;
 use super::seals::sealed;
@@ -124,7 +126,7 @@ pub(super) async fn set_password(
     let PasswordBody { old, new } = read_body(&body, ReadTarget::Body)?;
     let own = caller.session.as_ref().and_then(|session| session.subject().user);
     let Some(name) = own else {
-        return Err(ApiError::forbidden("only a user that is logged in has a password"));
+        return Err(lacking_user("only a user that is logged in has a password"));
     };
     let (user, version) = known(&app, PrincipalKind::User, &name)?;
     if !app.access.passwords.is_right(Some(user.secret.clone()), old).await? {
@@ -133,6 +135,10 @@ pub(super) async fn set_password(
     let secret = app.access.passwords.hash(new).await?;
     let user = Principal { secret, sessions: user.sessions + 1, ..user };
     store(&app, &asked, user, version).await.map(|_| Json(json!({ "done": true })))
+}
+
+fn lacking_user(text: &str) -> ApiError {
+    ApiError::new(StatusCode::FORBIDDEN, ROLE, text)
 }
 
 /// A principal that does nothing yet.
