@@ -41,11 +41,12 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
         app.denials.note(&app.handle, asker, &method, &path, why).await;
     }
     let headers = response.headers_mut();
-    if encrypted && let Some(cookie) = headers.get(header::SET_COOKIE).and_then(|cookie| cookie.to_str().ok())
+    let cookie = headers.get(header::SET_COOKIE).and_then(|cookie| cookie.to_str().ok());
+    if let Some(cookie) = cookie.filter(|_| encrypted)
+        && let Ok(secure) = HeaderValue::try_from(format!("{cookie}; Secure"))
     {
         // A browser that got it over https sends it over nothing else.
-        let secure = HeaderValue::try_from(format!("{cookie}; Secure"));
-        headers.extend(secure.ok().map(|cookie| (header::SET_COOKIE, cookie)));
+        headers.insert(header::SET_COOKIE, secure);
     }
     set(headers, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     set(headers, header::CONTENT_SECURITY_POLICY, POLICY);

@@ -1,5 +1,7 @@
 //! What an address demands of its caller: a role, and where the caller has to have it.
 
+use std::collections::BTreeSet;
+
 use axum::http::StatusCode;
 use evenkeel_core::principal::Role;
 
@@ -54,7 +56,10 @@ pub(super) fn within(caller: &KnownCaller, role: Role, namespace: &str) -> Resul
     if caller.may(Role::Viewer, namespace) {
         return Err(lacking(role, &format!("namespace {namespace}")));
     }
-    Err(ApiError::not_found(format!("there is no namespace {namespace}, or you have no role in it")))
+    let own: BTreeSet<&str> = caller.grants.namespaces().unwrap_or_default().into_iter().collect();
+    let own = own.into_iter().collect::<Vec<_>>().join(", ");
+    let own = if own.is_empty() { own } else { format!("; you have one in {own} (--namespace NS)") };
+    Err(ApiError::not_found(format!("there is no namespace {namespace}, or you have no role in it{own}")))
 }
 
 pub(super) fn lacking(role: Role, place: &str) -> ApiError {

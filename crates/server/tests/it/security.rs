@@ -325,6 +325,16 @@ fn a_named_proxy_is_believed_and_nobody_else() {
     let tries: Vec<u16> = (0..7).map(|_| wrong("192.0.2.8")).collect();
     assert_eq!(tries.last(), Some(&429), "the caller behind the proxy is locked out: {tries:?}");
     assert_eq!(wrong("192.0.2.9"), 401, "another one is not");
+    let cookies = |proto: &str| -> Vec<String> {
+        let link = node.ok(&["console"]);
+        let path = link.trim().strip_prefix(&format!("http://{}", node.address)).expect("a link").to_owned();
+        let head = said.replace("https", proto);
+        let (_, answer) = node.bare(&format!("GET {path} HTTP/1.1\n{head}"), b"");
+        answer.lines().filter_map(|line| line.strip_prefix("set-cookie: ")).map(str::to_owned).collect()
+    };
+    let [encrypted, plain] = ["https", "http"].map(cookies);
+    assert!(encrypted.len() == 1 && encrypted[0].ends_with("; Secure"), "{encrypted:?}");
+    assert!(plain.len() == 1 && !plain[0].contains("Secure"), "{plain:?}");
     drop(node);
 
     let node = ServerProcess::serve(folder.path(), "a", &names);
