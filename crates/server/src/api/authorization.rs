@@ -99,6 +99,10 @@ fn somewhere(caller: &KnownCaller, role: Role) -> Result<(), ApiError> {
 fn limited(caller: &KnownCaller, role: Role, address: &Uri) -> Result<Option<Uri>, ApiError> {
     let query =
         Query::<Vec<(String, String)>>::try_from_uri(address).map(|Query(query)| query).unwrap_or_default();
+    // The name of a job says its namespace.
+    if let Some(job) = query.iter().find(|(key, _)| key == "job").and_then(|(_, job)| of_job(job)) {
+        within(caller, role, &job)?;
+    }
     if let Some((_, namespace)) = query.iter().find(|(key, _)| key == "namespace") {
         return within(caller, role, namespace).map(|()| None);
     }

@@ -2,7 +2,7 @@
 
 use axum::extract::rejection::{FormRejection, QueryRejection};
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::{Form, Json};
 use evenkeel::audit::{AuditAction, AuditOutcome, Proof, Requester};
@@ -42,12 +42,14 @@ pub(super) struct LoginForm {
 /// `GET /login`: the form; with a good code, a session.
 pub(super) async fn open(
     State(app): State<App>,
+    method: Method,
     caller: Option<Extension<Caller>>,
     headers: HeaderMap,
     asked: Result<Query<LinkQuery>, QueryRejection>,
 ) -> Response {
     let code = asked.map_or_else(|_| String::new(), |Query(asked)| asked.code);
-    if code.is_empty() {
+    // A program that only looks at a link does not use it up.
+    if code.is_empty() || method == Method::HEAD {
         return console::login_page("").into_response();
     }
     let now = evenkeel::clock::now();

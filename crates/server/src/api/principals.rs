@@ -43,7 +43,14 @@ pub(super) fn of_token(app: &App, text: &TokenText, now: Wall) -> Option<KnownCa
         return None;
     }
     let grants = match &token.owner {
-        Some(owner) => token.grants.both(&let_in(app, PrincipalKind::User, owner, now)?.grants),
+        Some(owner) => {
+            let owner = let_in(app, PrincipalKind::User, owner, now)?;
+            // The token was made for an earlier user of this name.
+            if owner.created > token.created {
+                return None;
+            }
+            token.grants.both(&owner.grants)
+        }
         None => token.grants.clone(),
     };
     note_use(app, token, now);

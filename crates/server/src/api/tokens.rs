@@ -60,14 +60,17 @@ pub(super) async fn create(
                 .millis(),
         ),
     };
-    if let Some(owner) = &owner {
-        known(&app, PrincipalKind::User, owner)?;
-    }
+    // By whatever clock the owner was created, the token is younger.
+    let created = match &owner {
+        Some(owner) => known(&app, PrincipalKind::User, owner)?.0.created.max(now),
+        None => now,
+    };
     let text = TokenText::make(name.clone())?;
     let token = Principal {
         secret: text.digest(),
         grants: roles,
         owner,
+        created,
         expires,
         description,
         ..new(PrincipalKind::Token, &name)

@@ -20,6 +20,7 @@ use super::known_caller::KnownCaller;
 use super::seals::sealed;
 use super::{ApiError, App, principals};
 use crate::api_types::{CallerRow, UserRow, moment};
+use crate::request;
 use crate::text_input::ReadTarget;
 
 /// What is declared of a user. What is left out stays as it is; a new user has no roles and no password.
@@ -69,15 +70,17 @@ pub(super) async fn put(
         if body.is_empty() { UserBody::default() } else { read_body(&body, ReadTarget::Body)? };
     let (old, replaces) = match known(&app, PrincipalKind::User, &name) {
         Ok((user, version)) => (user, version),
-        Err(_) => (new(PrincipalKind::User, &name), 0),
+        // A number of its own: no session of an earlier user of this name is good again.
+        Err(_) => (Principal { sessions: first_epoch()?, ..new(PrincipalKind::User, &name) }, 0),
     };
     let secret = match body.password {
         Some(password) => app.access.passwords.hash(password).await?,
         None => old.secret.clone(),
     };
     let user = Principal {
-        // Whoever knew the old password is logged out.
-        sessions: old.sessions + u64::from(secret != old.secret && replaces > 0),
+        // A session that the old password began ends, and so does one of a user that is disabled, for good.
+        sessions: old.sessions
+            + u64::from(secret != old.secret || body.disabled == Some(true) && !old.disabled),
         secret,
         grants: body.roles.unwrap_or_else(|| old.grants.clone()),
         disabled: body.disabled.unwrap_or(old.disabled),
@@ -139,6 +142,11 @@ pub(super) async fn set_password(
 
 fn lacking_user(text: &str) -> ApiError {
     ApiError::new(StatusCode::FORBIDDEN, ROLE, text)
+}
+
+/// The number with which the sessions of a new user begin.
+fn first_epoch() -> Result<u64, ApiError> {
+    Ok(u64::from_be_bytes(request::chance()?) >> 16)
 }
 
 /// A principal that does nothing yet.

@@ -67,7 +67,8 @@ pub(crate) fn no_job(handle: &Handle, name: &JobName) -> String {
 pub(crate) fn no_calendar(handle: &Handle, name: &CalendarName) -> String {
     let names: Vec<CalendarName> =
         handle.with_node(|node| node.view().calendars().map(|spec| spec.calendar.name.clone()).collect());
-    not_called("calendar", name.as_str(), names.iter().map(CalendarName::as_str), "calendar list")
+    let known = names.iter().filter(|known| known.namespace() == name.namespace());
+    not_called("calendar", name.as_str(), known.map(CalendarName::as_str), "calendar list")
 }
 
 /// A message that there is no namespace of this name, with the nearest one.

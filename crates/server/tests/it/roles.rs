@@ -168,9 +168,15 @@ fn two_teams_on_one_cluster_do_not_see_each_other() {
         let (status, answer) = get(&format!("/api/v1/{list}"));
         assert!(status == 200 && !answer.to_string().contains("red"), "{list}: {answer}");
     }
-    for hidden in
-        ["jobs/red%2Fj", "jobs/red%2Fnone", "runs/red%2Fj:ask-r:0", "calendars/red%2Fc", "jobs?namespace=red"]
-    {
+    for hidden in [
+        "jobs/red%2Fj",
+        "jobs/red%2Fnone",
+        "runs/red%2Fj:ask-r:0",
+        "calendars/red%2Fc",
+        "jobs?namespace=red",
+        "runs?job=red/j",
+        "audit?job=red/none",
+    ] {
         let (status, answer) = get(&format!("/api/v1/{hidden}"));
         assert!(status == 404 && is_hidden(&answer), "{hidden}: {answer}");
     }
@@ -217,6 +223,8 @@ fn a_token_ends_when_it_expires_is_rotated_or_deleted_or_its_owner_may_no_more()
     assert_eq!(status(&owned), 200);
     node.ok(&["user", "delete", "ann"]);
     assert_eq!(status(&owned), 401);
+    node.ok(&["user", "create", "ann", "--role", "admin"]);
+    assert_eq!(status(&owned), 401, "it was of another user of this name");
 }
 
 #[test]

@@ -218,6 +218,11 @@ fn a_browser_logs_in_once_by_a_link_or_by_the_key_and_out_again() {
     let get = |path: &str, more: &str| node.bare(&format!("GET {path} HTTP/1.1\nHost: {own}\n{more}"), b"");
     let url = node.ok(&["console"]);
     let path = url.trim().strip_prefix(&format!("http://{own}")).expect("a link to the node").to_owned();
+    assert_eq!(
+        node.bare(&format!("HEAD {path} HTTP/1.1\nHost: {own}"), b"").0,
+        200,
+        "a look at it does not use it up"
+    );
     let (status, answer) = get(&path, "");
     let session = cookie(&answer);
     assert_eq!((status, get("/api/v1/jobs", &session).0), (200, 200), "{answer}");
