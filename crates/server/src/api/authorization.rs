@@ -1,5 +1,7 @@
 //! What each address demands of its caller: the one table of roles. An address that is not in it is refused.
 
+use std::collections::BTreeSet;
+
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{MatchedPath, Query, RawPathParams, Request};
 use axum::http::{Method, StatusCode, Uri};
@@ -51,7 +53,7 @@ fn demand(method: &Method, path: &str, verb: Option<&str>) -> Option<Demand> {
         return READS.iter().find(|read| read.path == path).map(|read| read.demand);
     }
     let change = CHANGES.iter().find(|change| change.method == *method && change.path == path)?;
-    // The program of a node is the cluster's, whoever may drain it.
+    // An operator may drain a node; its program is the cluster's.
     let upgrades = verb == Some(CommandKind::UPGRADE.verb) && change.demand.scope == Scope::Cluster;
     Some(if upgrades { Demand::new(Role::Admin, Scope::Cluster) } else { change.demand })
 }
@@ -97,8 +99,7 @@ fn somewhere(caller: &KnownCaller, role: Role) -> Result<(), ApiError> {
 
 /// Limits a list to what the caller may see.
 fn limited(caller: &KnownCaller, role: Role, address: &Uri) -> Result<Option<Uri>, ApiError> {
-    let query =
-        Query::<Vec<(String, String)>>::try_from_uri(address).map(|Query(query)| query).unwrap_or_default();
+    let Query(query) = Query::<Vec<(String, String)>>::try_from_uri(address)?;
     // The name of a job says its namespace.
     if let Some(job) = query.iter().find(|(key, _)| key == "job").and_then(|(_, job)| of_job(job)) {
         within(caller, role, &job)?;
@@ -109,11 +110,10 @@ fn limited(caller: &KnownCaller, role: Role, address: &Uri) -> Result<Option<Uri
     if caller.may_in_cluster(role) {
         return Ok(None);
     }
-    let may: Vec<&str> = caller.grants.namespaces().unwrap_or_default();
-    let mut may: Vec<&str> = may.into_iter().filter(|namespace| caller.may(role, namespace)).collect();
-    may.sort_unstable();
-    may.dedup();
-    match may.as_slice() {
+    let granted = caller.grants.0.iter().filter(|grant| grant.role >= role);
+    let may: BTreeSet<&str> =
+        granted.filter_map(|grant| grant.namespace.as_ref().map(Namespace::as_str)).collect();
+    match may.into_iter().collect::<Vec<_>>().as_slice() {
         [] => Err(lacking(role, "the cluster")),
         [only] => {
             let path = address.path();

@@ -35,7 +35,7 @@ pub(super) fn resolve(proxies: &TrustedProxies, request: &mut Request) -> Result
     Ok(())
 }
 
-/// The caller behind the proxies: the last address in the list that is no proxy itself. Whoever calls may have written
+/// The caller behind the proxies: the last address in the list that is no proxy itself. The caller may have written
 /// those before it.
 fn caller(proxies: &TrustedProxies, headers: &HeaderMap) -> Result<Option<IpAddr>, ApiError> {
     let mut first = None;
