@@ -17,7 +17,7 @@ use crate::keys::{self, Key, ParsedKey, parse};
 use crate::record::{
     Assignment, Attempt, BeatRecord, CalendarRecord, LockRecord, NamespaceRecord, NodeIntent, NodeSwitches,
     NotificationRecord, Plan, PoolRecord, RunState, ServingRecord, ShardRunState, SpecRecord, TriggerRecord,
-    decode, encode,
+    decode, encode, split_seal,
 };
 use crate::registry::{DurabilityClass, LeaseId, Value};
 
@@ -233,6 +233,11 @@ pub struct BackupCounts {
     pub unreadable: Vec<String>,
 }
 
+/// The record of a job's declaration, as a backup has it: with its seal, if the cluster has seals.
+fn spec_of(value: &Value) -> Option<SpecRecord> {
+    decode(split_seal(value).0)
+}
+
 /// Counts the entries.
 #[must_use]
 pub fn count_entries(entries: &EntryMap) -> BackupCounts {
@@ -240,8 +245,8 @@ pub fn count_entries(entries: &EntryMap) -> BackupCounts {
         BackupCounts { entries: entries.len(), open: open_runs(entries).len(), ..BackupCounts::default() };
     for (key, value) in entries {
         let read = match parse(key) {
-            Some(ParsedKey::Spec(_)) => decode(value).map(|spec| match spec {
-                SpecRecord::Live(_) => all.jobs += 1,
+            Some(ParsedKey::Spec(_)) => spec_of(value).map(|spec| match spec {
+                SpecRecord::Live(_) | SpecRecord::Unsealed(_) => all.jobs += 1,
                 SpecRecord::Deleted { .. } => all.deleted += 1,
             }),
             Some(ParsedKey::Assignment(_)) => decode::<Assignment>(value).map(|place| {
@@ -295,10 +300,7 @@ pub fn asking_for_more<'a>(
     class: DurabilityClass,
 ) -> Vec<JobName> {
     let specs = entries.filter(|(key, _)| matches!(parse(key), Some(ParsedKey::Spec(_))));
-    let jobs = specs.filter_map(|(_, value)| match decode(value)? {
-        SpecRecord::Live(spec) => Some(spec.job),
-        SpecRecord::Deleted { .. } => None,
-    });
+    let jobs = specs.filter_map(|(_, value)| Some(spec_of(value)?.live()?.job));
     jobs.filter(|job| job.suits(class).is_err()).map(|job| job.name.clone()).collect()
 }
 
@@ -317,7 +319,7 @@ pub fn missing_calendars<'a>(
                 }
             }
             Some(ParsedKey::Spec(job)) => {
-                let Some(SpecRecord::Live(spec)) = decode(value) else { continue };
+                let Some(spec) = spec_of(value).and_then(SpecRecord::live) else { continue };
                 named.extend(spec.job.calendars().map(|name| (name.clone(), job.clone())));
             }
             _ => {}

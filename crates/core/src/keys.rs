@@ -35,6 +35,14 @@ impl Key {
         !HOT_ROOTS.iter().any(|root| self.0.starts_with(root))
     }
 
+    /// Whether nodes seal entries of this key: declarations of jobs, users and API tokens, which decide what runs and who
+    /// is let in.
+    #[must_use]
+    pub fn has_seal(&self) -> bool {
+        let job = || self.0.starts_with("job/") && self.0.ends_with("/spec");
+        job() || self.0.starts_with("user/") || self.0.starts_with("token/")
+    }
+
     /// Whether the entry is deleted some time after its member: the run states of a sharded job are. Other entries
     /// without a lease stay for ever.
     #[must_use]

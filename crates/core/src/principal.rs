@@ -227,9 +227,6 @@ pub struct Principal {
     /// What it is for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// The code by which the nodes know that one of them wrote this: it is made of all other fields with the cluster's key.
-    #[serde(default)]
-    pub seal: SecretDigest,
 }
 
 #[cfg(test)]

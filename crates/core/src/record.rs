@@ -28,6 +28,7 @@ mod outcomes;
 mod peers;
 mod pool;
 mod principal;
+mod seal;
 mod sharded;
 
 pub use attempt::{Attempt, PlannedNode, RetryWait};
@@ -44,6 +45,7 @@ pub use peers::{
 };
 pub use pool::{PoolPermit, PoolRecord};
 pub use principal::PrincipalRecord;
+pub use seal::{SEAL_BYTES, split_seal, unsealed, with_seal};
 pub(crate) use sharded::regroup;
 pub use sharded::{
     NodeSwitches, ReshardCause, ReshardPending, ShardAssignment, ShardGroup, ShardMap, ShardRunState,
@@ -97,6 +99,9 @@ pub enum SpecRecord {
         /// The version of this entry.
         version: u64,
     },
+    /// The entry has no valid seal, so the job does not exist for any rule. No registry has this: the process around the
+    /// node makes it of an entry that it does not trust.
+    Unsealed(Box<Spec>),
 }
 
 impl SpecRecord {
@@ -104,8 +109,26 @@ impl SpecRecord {
     #[must_use]
     pub fn version(&self) -> u64 {
         match self {
-            Self::Live(spec) => spec.version,
+            Self::Live(spec) | Self::Unsealed(spec) => spec.version,
             Self::Deleted { version } => *version,
+        }
+    }
+
+    /// The declaration, unless the job was deleted or its entry has no valid seal.
+    #[must_use]
+    pub fn live(self) -> Option<Spec> {
+        match self {
+            Self::Live(spec) => Some(*spec),
+            Self::Deleted { .. } | Self::Unsealed(_) => None,
+        }
+    }
+
+    /// The same entry as one without a valid seal. A tombstone stays one: whoever can write it can delete the entry, too.
+    #[must_use]
+    pub fn unsealed(self) -> Self {
+        match self {
+            Self::Live(spec) => Self::Unsealed(spec),
+            other => other,
         }
     }
 }

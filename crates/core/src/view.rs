@@ -104,6 +104,8 @@ pub struct View {
     notify: BTreeMap<JobId, Box<Notify>>,
     /// The living jobs whose fires may be late or absent.
     watched: BTreeSet<JobId>,
+    /// Jobs whose entries have no valid seal.
+    unsealed: BTreeSet<JobId>,
     enabled: usize,
     open: usize,
 }
@@ -150,6 +152,7 @@ impl View {
             namespaces: namespace_index::NamespaceIndex::default(),
             notify: BTreeMap::new(),
             watched: BTreeSet::new(),
+            unsealed: BTreeSet::new(),
             enabled: 0,
             open: 0,
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use evenkeel_core::effect::Event;
 use evenkeel_core::ids::{JobName, Namespace, NodeName, is_unseen};
 use evenkeel_core::input::{ClusterSetting, Command, CommandObject};
 use evenkeel_core::time::Wall;
@@ -165,6 +166,19 @@ impl AuditAction {
 
     fn with_detail(self, what: String) -> Self {
         Self { what, ..self }
+    }
+
+    /// The action that an event reports as done around the nodes; `None` for any other event.
+    pub(crate) fn of_foreign_entry(event: &Event) -> Option<Self> {
+        match event {
+            Event::UnsealedJob(job) => {
+                Some(Self::new("write", &CommandObject::Job(job).to_string()).of_job(Some(job.clone())))
+            }
+            Event::UnsealedPrincipal(kind, name) => {
+                Some(Self::new("write", &CommandObject::Principal(*kind, name).to_string()))
+            }
+            _ => None,
+        }
     }
 
     /// The action of a command that this node got; `None` for one that is not recorded ([`Command::describe`]).

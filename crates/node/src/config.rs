@@ -16,6 +16,7 @@ use crate::executors::{Functions, Network};
 use crate::notify::Notifier;
 use crate::peers::{NoPeers, PeerRpc};
 use crate::retention::Retention;
+use crate::seal_key::NodeIdentity;
 
 /// The settings of a node. [`Config::new`] fills in every default; change the fields you care about.
 #[derive(Clone)]
@@ -69,9 +70,8 @@ pub struct Config {
     pub watchdog: bool,
     /// How much of the output and records of runs is kept.
     pub retention: Retention,
-    /// The public name of the cluster's identity that this node has. A registry whose nodes have another one is refused;
-    /// `None` compares nothing.
-    pub identity: Option<String>,
+    /// The cluster's identity. Without it the node joins any cluster, and believes whatever is in the registry.
+    pub identity: Option<NodeIdentity>,
     /// How the node reaches other nodes; by default not at all: dispatched jobs start a bit later, nothing is probed.
     pub peers: Arc<dyn PeerRpc>,
 }

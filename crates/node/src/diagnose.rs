@@ -7,15 +7,16 @@ use evenkeel_core::backup::{asking_for_more, missing_calendars};
 use evenkeel_core::ids::counted;
 use evenkeel_core::job::JobWork;
 use evenkeel_core::keys::{self, Key, ParsedKey};
-use evenkeel_core::record::{ClusterRecord, Layouts, MemberInfo, SpecRecord, decode};
+use evenkeel_core::record::{ClusterRecord, Layouts, MemberInfo, SpecRecord, decode, split_seal};
 use evenkeel_core::registry::{
-    Change, DurabilityClass, EngineFacts, FeedKind, LeaseGrant, Txn, TxnOutcome, Write,
+    Change, DurabilityClass, EngineFacts, FeedKind, LeaseGrant, Txn, TxnOutcome, Value, Write,
 };
 use evenkeel_core::time::{Millis, Now};
 use evenkeel_registry::clock::Stopwatch;
 use evenkeel_registry::{Exposure, Registry, RegistryError};
 
-use crate::clock;
+use crate::seal_key::OpenedEntry;
+use crate::{NodeIdentity, SealKey, clock};
 
 /// A node whose clock differs by more claims no fires.
 const DIFFERENCE_MAX: Millis = Millis::secs(1);
@@ -41,11 +42,11 @@ pub struct Finding {
     pub mild: bool,
 }
 
-/// Checks the registry at a URL. Writes one entry that no node reads, and removes it again.
+/// Checks the registry at a URL; with the identity of its cluster, also whether nodes wrote its entries. Writes one entry that no node reads, and removes it again.
 ///
 /// # Errors
 /// There is no registry, or it cannot be opened or asked; the text says what to do.
-pub async fn examine(url: &str) -> Result<Vec<Finding>, RegistryError> {
+pub async fn examine(url: &str, identity: Option<&NodeIdentity>) -> Result<Vec<Finding>, RegistryError> {
     if !evenkeel_registry::exists(url).await? {
         let shown = evenkeel_registry::redacted(url);
         return Err(RegistryError::Refused(format!(
@@ -62,6 +63,9 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>, RegistryError> {
     let own = cluster(&registry).await?;
     let generation = own.as_ref().map_or(facts.generation, |own| own.generation_on(facts.generation));
     found.extend(limits(&EngineFacts { generation, ..facts }));
+    // With another cluster's identity nothing can be said.
+    let seals =
+        identity.filter(|known| own.as_ref().and_then(|own| own.identity.as_ref()) == Some(&known.name));
     found.extend(own.map(joining));
     found.extend(exposure.map(access));
     found.extend(examined.checks.into_iter().map(|(name, value)| good(name, value)));
@@ -74,6 +78,7 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>, RegistryError> {
     found.extend(asks_for_more(&entries, facts.class));
     found.extend(missing(&entries));
     found.extend(unbounded(&entries));
+    found.extend(seals.map(|identity| sealed(&entries, &identity.seals)));
     let tried = try_out(&registry, &granted).await;
     // Also when the trial failed: its entry ends with the lease.
     let closed = registry.close(granted.lease).await;
@@ -201,6 +206,30 @@ fn missing(entries: &[Change]) -> Option<Finding> {
     ))
 }
 
+/// Whether nodes of the cluster have written every entry that has a seal.
+fn sealed(entries: &[Change], seals: &SealKey) -> Finding {
+    let check = "seals";
+    let entries = entries.iter().filter_map(|it| Some((&it.key, &it.entry.as_ref()?.value)));
+    // What the mark does not change counts for nothing anyway: a tombstone of an earlier version.
+    let foreign = |(key, value): &(&Key, &Value)| match seals.open(key, value) {
+        OpenedEntry::Foreign(marked) => marked != **value,
+        OpenedEntry::Sealed(_) => false,
+    };
+    let foreign: Vec<_> =
+        entries.filter(|(key, _)| key.has_seal()).filter(foreign).map(|(key, _)| key).collect();
+    let Some(first) = foreign.first() else {
+        return good(check, "nodes of this cluster wrote every job, user and token");
+    };
+    bad(
+        check,
+        format!(
+            "{} of jobs, users and tokens were written by no node of this cluster, {first} for one: they do not count",
+            counted(foreign.len(), "entry").replace("entrys", "entries")
+        ),
+        "look at them with `evenkeel job unsealed`: accept or delete them, and see who can write to the registry",
+    )
+}
+
 /// Whether the runs of a job have limits over all their processes.
 fn has_run_limits(work: &JobWork) -> bool {
     work.command().is_some_and(|command| command.limits.together.is_some())
@@ -216,7 +245,7 @@ fn unbounded(entries: &[Change]) -> Option<Finding> {
                 let info: Option<MemberInfo> = decode(value);
                 nodes.extend(info.filter(|info| !info.lacking.is_empty()).map(|info| (member.node, info)));
             }
-            Some(ParsedKey::Spec(_)) => match decode(value) {
+            Some(ParsedKey::Spec(_)) => match decode(split_seal(value).0) {
                 Some(SpecRecord::Live(spec)) if has_run_limits(&spec.job.work) => jobs.push(spec.job),
                 _ => {}
             },

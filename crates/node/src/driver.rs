@@ -22,6 +22,7 @@ mod pending_audit;
 mod registry_thread;
 mod requests;
 mod runs;
+mod sealed_registry;
 mod timer;
 mod upgrade_state;
 
@@ -39,6 +40,7 @@ use evenkeel_core::time::{Millis, Mono};
 use evenkeel_registry::Registry;
 use tokio::sync::{Notify, mpsc, watch as watching};
 
+use crate::audit::AuditAction;
 use crate::clock;
 use crate::executor::{ExecutorEvent, TrustDeadline};
 use crate::executors::Executors;
@@ -405,6 +407,9 @@ impl Driver {
         // A node that left cannot report it itself.
         let about = if let Event::NodeLeft(left, _) = &event { left.node.to_string() } else { node };
         self.history.put(HistoryWrite::event(now.wall, about, &report));
+        if let Some(change) = AuditAction::of_foreign_entry(&event) {
+            self.log_foreign_entry(change);
+        }
         let over = match &event {
             // What this node knew of the registry, its generation included, is void: the node starts anew or never.
             Event::Shut(shut) => Some(shut.to_string()),

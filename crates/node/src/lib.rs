@@ -52,6 +52,7 @@ mod peers;
 mod published_loads;
 mod request;
 mod retention;
+mod seal_key;
 
 pub use evenkeel_core as core;
 
@@ -70,6 +71,7 @@ pub use notify::{Email, Notifier, NotifyChannel, Password};
 pub use peers::{PeerCall, PeerReply, PeerRpc};
 pub use published_loads::NodeLoads;
 pub use retention::Retention;
+pub use seal_key::{NodeIdentity, SealKey};
 
 /// Opens a node: joins the cluster whose data the registry holds, and starts to work.
 ///

@@ -42,13 +42,34 @@ pub struct Feed {
     rest_timer: Option<Pin<Box<Sleep>>>,
     /// Why the feed ended.
     error: Option<RegistryError>,
+    /// What is done to each batch before it is returned.
+    map: Option<BatchMap>,
 }
+
+/// A change of batches.
+type BatchMap = Box<dyn Fn(&mut ChangeBatch) + Send + Sync>;
 
 impl Feed {
     /// Reads `log` from `after` on, woken by `bell`, and ends when the bell's sender is dropped.
     #[must_use]
     pub fn new(log: Arc<dyn ChangeLog>, bell: watch::Receiver<Revision>, after: Revision) -> Self {
-        Self { log, bell, read: after, reported: after, quiet_timer: None, rest_timer: None, error: None }
+        Self {
+            log,
+            bell,
+            read: after,
+            reported: after,
+            quiet_timer: None,
+            rest_timer: None,
+            error: None,
+            map: None,
+        }
+    }
+
+    /// The same feed with each of its batches changed before it is returned.
+    #[must_use]
+    pub fn map(mut self, map: impl Fn(&mut ChangeBatch) + Send + Sync + 'static) -> Self {
+        self.map = Some(Box::new(map));
+        self
     }
 
     /// The next changes; `None` after a gap or when the engine is gone: list again.
@@ -62,7 +83,7 @@ impl Feed {
                 self.reported = self.read;
                 return Some(ChangeBatch { changes: Vec::new(), revision: self.read });
             }
-            let batch = match self.log.clone().changes_after(self.read).await {
+            let mut batch = match self.log.clone().changes_after(self.read).await {
                 Ok(batch) => batch?,
                 Err(why) => {
                     self.error = Some(why);
@@ -76,6 +97,9 @@ impl Feed {
             if !batch.changes.is_empty() {
                 self.quiet_timer = None;
                 self.reported = self.read;
+                if let Some(map) = &self.map {
+                    map(&mut batch);
+                }
                 return Some(batch);
             }
             if self.read > self.reported && self.quiet_timer.is_none() {

@@ -12,6 +12,7 @@ mod node;
 mod principals;
 mod shards;
 mod switches;
+mod unsealed;
 mod words;
 
 use evenkeel_core::input::ApplyResult;
@@ -35,6 +36,7 @@ pub(crate) use shards::{
     AssignmentRow, ReshardPendingRow, ShardActivity, ShardPage, ShardRangeRow, ShardRow, ShardingRow,
 };
 pub(crate) use switches::SwitchRow;
+pub(crate) use unsealed::{UnsealedJobRow, UnsealedPage};
 pub(crate) use words::{moment, word, zone};
 
 /// A job in a list.

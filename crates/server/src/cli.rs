@@ -24,6 +24,7 @@ mod runs;
 mod serve;
 mod shards;
 mod tokens;
+mod unsealed;
 mod users;
 mod values;
 

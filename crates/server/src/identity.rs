@@ -9,6 +9,7 @@ mod file;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use evenkeel::{NodeIdentity, SealKey};
 use evenkeel_core::time::Wall;
 use rustls::pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
@@ -167,6 +168,21 @@ impl ClusterIdentity {
     pub(crate) fn seals(&self) -> ClusterKey {
         let secret = hex(&self.secret.0);
         ClusterKey::new(digest(format!("evenkeel seals 1\n{secret}").as_bytes()))
+    }
+
+    /// The identity as far as the node itself needs it.
+    pub(crate) fn of_node(&self) -> NodeIdentity {
+        NodeIdentity { name: self.id(), seals: self.seal_key() }
+    }
+
+    /// The key with which nodes seal declarations of jobs, users and tokens in the registry.
+    fn seal_key(&self) -> SealKey {
+        SealKey::new(
+            Sha256::new_with_prefix(b"evenkeel entry seals 1\n")
+                .chain_update(self.secret.0)
+                .finalize()
+                .into(),
+        )
     }
 
     /// The public name of the identity, which the cluster's registry has too. It outlives the authorities.

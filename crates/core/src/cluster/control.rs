@@ -52,7 +52,7 @@ pub fn decide(ctx: &RuleContext<'_>, out: &mut RuleOutput) {
             CommandItem::Job(job) => declare(ctx, job, &mut writes),
             CommandItem::Same(same) => declare_same(ctx, same, &mut writes),
             CommandItem::Command(command) => {
-                let Some(turn) = carry_out(ctx, command, scope, out) else { continue };
+                let Some(turn) = carry_out(ctx, command, scope, (out, &mut writes)) else { continue };
                 turn
             }
         };
@@ -68,7 +68,7 @@ fn carry_out(
     ctx: &RuleContext<'_>,
     command: &Command,
     scope: CommitScope,
-    out: &mut RuleOutput,
+    (out, writes): (&mut RuleOutput, &mut NamespaceWrites),
 ) -> Option<ItemDecision> {
     let origin = || origin(ctx, &scope);
     Some(match command {
@@ -80,6 +80,7 @@ fn carry_out(
         Command::Namespace(namespace) => namespaces::declare(ctx, namespace),
         Command::DeleteNamespace(name) => namespaces::delete(ctx, name),
         Command::Delete(name) => switches::delete(ctx, name),
+        Command::Accept(name, read_at) => switches::accept(ctx, name, *read_at, writes),
         Command::Pause(name) => switches::pause(ctx, name, true, origin()),
         Command::Resume(name) => switches::pause(ctx, name, false, origin()),
         Command::Enable(name) => switches::enable(ctx, name, true, origin()),
@@ -158,7 +159,10 @@ fn declare(ctx: &RuleContext<'_>, job: &Job, writes: &mut NamespaceWrites) -> It
     let record = known.as_ref().and_then(JobView::spec_record);
     let (old, version) = match record {
         Some(SpecRecord::Live(spec)) => (Some(spec), None),
-        Some(SpecRecord::Deleted { version }) => (None, Some(version)),
+        // One without a seal counts for nothing; it is replaced as a tombstone is.
+        Some(record @ (SpecRecord::Deleted { .. } | SpecRecord::Unsealed(_))) => {
+            (None, Some(record.version()))
+        }
         None => (None, None),
     };
     if let Some(old) = &old
@@ -180,7 +184,7 @@ fn declare(ctx: &RuleContext<'_>, job: &Job, writes: &mut NamespaceWrites) -> It
     let times = |job: &Job| (job.enabled, job.overlap.max_concurrent_runs() > 1);
     let same_times = |old: &Spec| old.job.schedule == job.schedule && times(&old.job) == times(job);
     let fixed = if job.placement.is_broadcast() { 0 } else { job.placement.shards() };
-    let version = old.as_ref().map(|o| o.version).or(version).unwrap_or(0) + 1;
+    let version = old.as_ref().map(|o| o.version).or(version).unwrap_or(0).saturating_add(1);
     let pass = match namespaces::admit_job(ctx, old.as_deref(), (job, version), writes) {
         Ok(pass) => pass,
         Err(decided) => return decided,

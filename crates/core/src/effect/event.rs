@@ -6,10 +6,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::ids::{JobName, Member, NodeName, RequestId, counted};
+use crate::ids::{JobName, Member, NodeName, PrincipalName, RequestId, counted};
 use crate::job::Occasion;
-use crate::keys::Key;
+use crate::keys::{Key, ParsedKey, parse};
 use crate::labels::NodeSelector;
+use crate::principal::PrincipalKind;
 use crate::record::{JoinRefusal, UnknownLayout};
 use crate::shards::ShardSet;
 use crate::time::Millis;
@@ -41,6 +42,10 @@ pub enum Event {
     ClockDiffers(Millis),
     /// An entry could not be read; it is left alone.
     Unreadable(Key),
+    /// The entry of a job has no valid seal: no node of this cluster wrote it, and the job does not run.
+    UnsealedJob(JobName),
+    /// The entry of a user or an API token has no valid seal: it is not let in.
+    UnsealedPrincipal(PrincipalKind, PrincipalName),
     /// There are jobs whose node selector fits no node there is: they do not run until one fits.
     Unschedulable(NodeSelector),
     /// This node is drained, or ends, and owns nothing any more: it may be stopped (S1-39, S1-61).
@@ -196,6 +201,20 @@ event_table! {
         kind: "unreadable", level: Warn, notified: true, subject: Some(key.to_string()), facts: [],
         text: ("entry {key} cannot be read and is left alone")
     }
+    Self::UnsealedJob(job) => {
+        kind: "job.unsealed", level: Warn, notified: true, subject: Some(job.to_string()), facts: [],
+        text: (
+            "job {job} does not run: no node of this cluster wrote its entry in the registry; look at it with `evenkeel job \
+             unsealed`, then accept or delete it"
+        )
+    }
+    Self::UnsealedPrincipal(kind, name) => {
+        kind: "principal.unsealed", level: Warn, notified: true, subject: Some(format!("{} {name}", kind.as_str())), facts: [],
+        text: (
+            "{} {name} is not let in: no node of this cluster wrote its entry in the registry; delete it, or create it anew",
+            kind.as_str()
+        )
+    }
     Self::Unschedulable(nodes) => {
         kind: "unschedulable", level: Warn, notified: true, subject: Some(nodes.to_string()), facts: [],
         text: ("no living node fits jobs for {nodes}: start one with these labels, or change the jobs")
@@ -306,6 +325,15 @@ event_table! {
 }
 
 impl Event {
+    /// The event that an entry of this key has no valid seal.
+    pub(crate) fn unsealed(key: &Key) -> Option<Self> {
+        match parse(key)? {
+            ParsedKey::Spec(job) => Some(Self::UnsealedJob(job)),
+            ParsedKey::Principal(kind, name) => Some(Self::UnsealedPrincipal(kind, name)),
+            _ => None,
+        }
+    }
+
     /// The job that it is about.
     fn job(&self) -> Option<&JobName> {
         match self {
@@ -313,6 +341,7 @@ impl Event {
             | Self::Elected(job)
             | Self::ShardsDraining(job, _)
             | Self::PausedAfterFailures(job, _)
+            | Self::UnsealedJob(job)
             | Self::Rejected(job, ..) => Some(job),
             _ => None,
         }

@@ -15,6 +15,7 @@ use crate::job::{JobFile, Occasion};
 use crate::namespace::NamespaceSettings;
 use crate::principal::{Principal, PrincipalKind};
 use crate::record::{Handover, PlannerKind, ProcessedItems};
+use crate::registry::Revision;
 use crate::settings::Spread;
 use crate::shards::ShardSet;
 use crate::time::Wall;
@@ -51,6 +52,8 @@ pub enum Command {
     Disable(JobName),
     /// Delete the job.
     Delete(JobName),
+    /// Make a job of an entry without a valid seal, as it was last written at this revision.
+    Accept(JobName, Revision),
     /// Run the job once, now; the same id triggers one run.
     RunNow(JobName, RequestId),
     /// Run this node's shards of a sharded job once, now.
@@ -196,6 +199,8 @@ impl CommandKind {
     pub const APPLY_JOBS: Self = Self::new("apply", ObjectKind::Jobs);
     /// A job is deleted.
     pub const DELETE_JOB: Self = Self::new("delete", ObjectKind::Job);
+    /// An entry without a valid seal becomes a job.
+    pub const ACCEPT_JOB: Self = Self::new("accept", ObjectKind::Job);
     /// A job is triggered.
     pub const RUN: Self = Self::new("run", ObjectKind::Job);
     /// A calendar is declared.
@@ -331,6 +336,7 @@ impl Command {
             | Self::Shards(job, _, false) => ("disable", O::Job(job)),
             Self::Shutdown(job) | Self::Switch(job, _, NodeSwitch::Shutdown) => ("shutdown", O::Job(job)),
             Self::Delete(job) => (CommandKind::DELETE_JOB.verb, O::Job(job)),
+            Self::Accept(job, _) => (CommandKind::ACCEPT_JOB.verb, O::Job(job)),
             Self::RunNow(job, _) | Self::RunOn(job, ..) => (CommandKind::RUN.verb, O::Job(job)),
             Self::Kill(run) => (CommandKind::KILL.verb, O::Run(run)),
             Self::Claim => (CommandKind::CLAIM.verb, O::Node(None)),

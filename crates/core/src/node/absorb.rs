@@ -142,6 +142,7 @@ impl Node {
     /// Looks again at jobs that changes touched; what was refused for them may be tried again.
     fn touch(&mut self, now: Now, touched: ViewChanges, effects: &mut Vec<Effect>) {
         effects.extend(touched.unreadable.into_iter().map(|key| Effect::Announce(Event::Unreadable(key))));
+        effects.extend(touched.unsealed.iter().filter_map(Event::unsealed).map(Effect::Announce));
         for id in touched.jobs {
             self.touch_job(id);
             if !self.view.job(id).is_consistent() {

@@ -62,6 +62,7 @@ mod sharded;
 mod slot_reuse;
 mod switched;
 mod unanswered;
+mod unsealed;
 
 struct TestNode {
     node: Node,

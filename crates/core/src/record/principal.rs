@@ -21,6 +21,14 @@ pub enum PrincipalRecord {
         /// The version of this entry.
         version: u64,
     },
+    /// The entry has no valid seal, so the principal is not let in. No registry has this: the process around the node makes
+    /// it of an entry that it does not trust.
+    Unsealed {
+        /// What the entry says.
+        principal: Box<Principal>,
+        /// The version of this entry.
+        version: u64,
+    },
 }
 
 impl PrincipalRecord {
@@ -28,16 +36,27 @@ impl PrincipalRecord {
     #[must_use]
     pub fn version(&self) -> u64 {
         match self {
-            Self::Live { version, .. } | Self::Deleted { version } => *version,
+            Self::Live { version, .. } | Self::Deleted { version } | Self::Unsealed { version, .. } => {
+                *version
+            }
         }
     }
 
-    /// The principal, unless it was deleted.
+    /// The principal, unless it was deleted or its entry has no valid seal.
     #[must_use]
     pub fn live(&self) -> Option<&Principal> {
         match self {
             Self::Live { principal, .. } => Some(principal),
-            Self::Deleted { .. } => None,
+            Self::Deleted { .. } | Self::Unsealed { .. } => None,
+        }
+    }
+
+    /// The same entry as one without a valid seal. A tombstone stays one: whoever can write it can delete the entry, too.
+    #[must_use]
+    pub fn unsealed(self) -> Self {
+        match self {
+            Self::Live { principal, version } => Self::Unsealed { principal, version },
+            other => other,
         }
     }
 }

@@ -33,6 +33,8 @@ pub struct ViewChanges {
     pub pools: BTreeSet<PoolName>,
     /// Entries that could not be read.
     pub unreadable: Vec<Key>,
+    /// Entries without a valid seal, which count for nothing.
+    pub unsealed: Vec<Key>,
 }
 
 impl View {
@@ -204,6 +206,12 @@ impl View {
         let record = spec.value.as_ref().map(|value| decode::<SpecRecord>(value));
         if record.as_ref().is_some_and(Option::is_none) {
             touched.unreadable.push(change.key.clone());
+        }
+        if matches!(record, Some(Some(SpecRecord::Unsealed(_)))) {
+            touched.unsealed.push(change.key.clone());
+            self.unsealed.insert(id);
+        } else {
+            self.unsealed.remove(&id);
         }
         let live = matches!(record, Some(Some(SpecRecord::Live(_))));
         let declared = match &record {

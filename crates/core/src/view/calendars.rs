@@ -86,7 +86,7 @@ impl View {
     pub(super) fn terms_of(&self, record: Option<&SpecRecord>) -> Option<JobTerms> {
         match record? {
             SpecRecord::Live(spec) => self.living_terms_of(spec),
-            SpecRecord::Deleted { .. } => None,
+            SpecRecord::Deleted { .. } | SpecRecord::Unsealed(_) => None,
         }
     }
 

@@ -90,6 +90,18 @@ impl View {
         records.filter_map(|record| Some((record.live()?, record.version())))
     }
 
+    /// The users and API tokens whose entries have no valid seal.
+    pub fn unsealed_principals(&self) -> impl Iterator<Item = (PrincipalKind, &PrincipalName)> {
+        let unsealed = |known: &KnownEntry<PrincipalRecord>| {
+            matches!(known.value, Some(PrincipalRecord::Unsealed { .. }))
+        };
+        self.peers
+            .principals
+            .iter()
+            .filter(move |(_, known)| unsealed(known))
+            .map(|((kind, name), _)| (*kind, name))
+    }
+
     /// The serving leader's entry, as far as is known.
     #[must_use]
     pub fn serving(&self) -> &KnownEntry<ServingRecord> {
@@ -254,7 +266,19 @@ impl View {
                 learn_one(&mut peers.settings, change)
             }
             ParsedKey::Cluster => learn_one(&mut peers.cluster, change),
-            ParsedKey::Principal(kind, name) => learn(&mut peers.principals, (kind, name), change),
+            ParsedKey::Principal(kind, name) => {
+                let of = (kind, name);
+                let before = peers.principals.get(&of).map(|known| known.revision);
+                let result = learn(&mut peers.principals, of.clone(), change);
+                let unsealed = |known: &&KnownEntry<PrincipalRecord>| {
+                    matches!(known.value, Some(PrincipalRecord::Unsealed { .. }))
+                        && Some(known.revision) != before
+                };
+                if peers.principals.get(&of).filter(unsealed).is_some() {
+                    touched.unsealed.push(change.key.clone());
+                }
+                result
+            }
             ParsedKey::Notifications(job) => learn(&mut peers.notifications, job, change),
             _ => return,
         };

@@ -64,10 +64,15 @@ impl<'a> JobView<'a> {
         self.state.spec.guard(keys::spec(self.name()))
     }
 
+    /// When its spec was written, or found absent.
+    pub(crate) fn spec_revision(&self) -> Revision {
+        self.state.spec.revision()
+    }
+
     /// Whether its spec was last written at this revision.
     #[must_use]
     pub fn has_spec_of(&self, revision: Revision) -> bool {
-        self.state.spec.revision() == revision
+        self.spec_revision() == revision
     }
 
     /// The revision of its spec, if this text is its declaration, letter by letter, and no operator has switched anything
@@ -94,10 +99,7 @@ impl<'a> JobView<'a> {
     /// The living declaration, decoded.
     #[must_use]
     pub fn spec(&self) -> Option<Spec> {
-        match self.spec_record()? {
-            SpecRecord::Live(spec) => Some(*spec),
-            SpecRecord::Deleted { .. } => None,
-        }
+        self.spec_record()?.live()
     }
 
     /// Its priority: which waiting run gets the next free slot.

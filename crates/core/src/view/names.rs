@@ -1,10 +1,14 @@
 //! Finding a job by its name.
 
+use alloc::boxed::Box;
 use alloc::format;
 
 use super::name_index::order;
 use super::{JobId, View};
 use crate::ids::{JobName, Namespace};
+use crate::job::Spec;
+use crate::record::SpecRecord;
+use crate::registry::Revision;
 
 impl View {
     /// The number of the job of this name, also of a deleted one.
@@ -15,6 +19,25 @@ impl View {
             return Some(first);
         }
         self.names.sorted.get(&self.jobs, name)
+    }
+
+    /// The jobs whose entries have no valid seal: the name, what the entry says, and when it was written.
+    pub fn unsealed(&self) -> impl Iterator<Item = (&JobName, Box<Spec>, Revision)> {
+        self.unsealed.iter().filter_map(|id| {
+            let job = self.job(*id);
+            match job.spec_record() {
+                Some(SpecRecord::Unsealed(spec)) => {
+                    Some((&self.jobs[id.0 as usize].name, spec, job.spec_revision()))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    /// Whether the entry of a job of this name has no valid seal.
+    #[must_use]
+    pub fn is_unsealed(&self, name: &JobName) -> bool {
+        self.id(name).is_some_and(|id| self.unsealed.contains(&id))
     }
 
     /// Job numbers after this name, in the order of names.

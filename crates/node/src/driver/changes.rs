@@ -113,7 +113,8 @@ pub(super) fn of(view: &View, txn: &Txn) -> ChangeSummary {
 fn of_job(view: &View, name: &JobName, new: &SpecRecord) -> ChangeSummary {
     let old = view.find(name).and_then(|job| job.spec());
     let what = match (&old, new) {
-        (_, SpecRecord::Deleted { .. }) => "deleted".to_owned(),
+        // No node writes one without a seal.
+        (_, SpecRecord::Deleted { .. } | SpecRecord::Unsealed(_)) => "deleted".to_owned(),
         (None, SpecRecord::Live(_)) => "created".to_owned(),
         (Some(old), SpecRecord::Live(new)) => differences_of(old, new),
     };
@@ -146,12 +147,7 @@ fn of_principal(
             let grants = new.grants.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             format!("created: {}", if grants.is_empty() { "no roles" } else { &grants })
         }
-        (Some((old, _)), Some(new)) => {
-            let mut fields = [plain(old), plain(new)];
-            // It differs whenever anything does.
-            fields.iter_mut().for_each(|fields| drop(fields.remove("seal")));
-            differences(&fields[0], &fields[1])
-        }
+        (Some((old, _)), Some(new)) => differences(&plain(old), &plain(new)),
     };
     let (before, after) = (old.map(|(_, version)| version), Some(new.version()));
     ChangeSummary { job: None, object: format!("{} {name}", kind.as_str()), before, after, what }

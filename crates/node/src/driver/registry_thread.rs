@@ -11,6 +11,9 @@ use evenkeel_registry::{BoxFuture, Feed, HealthReport, Registry, RegistryError};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::sealed_registry::SealedRegistry;
+use crate::SealKey;
+
 /// A registry and the thread that runs its requests. Dropping the wait for an answer cancels the request.
 pub(super) struct RegistryThread {
     registry: Arc<dyn Registry>,
@@ -18,13 +21,18 @@ pub(super) struct RegistryThread {
 }
 
 impl RegistryThread {
-    /// Opens the registry at a URL on that thread.
+    /// Opens the registry at a URL on that thread, where seals are made and checked, too.
     ///
     /// # Errors
     /// As [`evenkeel_registry::open`].
-    pub(super) async fn open(url: &str, thread: Handle) -> Result<Arc<dyn Registry>, RegistryError> {
+    pub(super) async fn open(
+        url: &str,
+        seals: Option<SealKey>,
+        thread: Handle,
+    ) -> Result<Arc<dyn Registry>, RegistryError> {
         let url = url.to_owned();
         let registry = ask(&thread, async move { evenkeel_registry::open(&url).await }).await?;
+        let registry = Arc::new(SealedRegistry::new(registry, seals));
         Ok(Arc::new(Self { registry, thread }))
     }
 }

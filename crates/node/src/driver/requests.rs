@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::answers::PendingAnswer;
 use super::pending_audit::{AuditGate, is_held};
 use super::{Driver, DriverEvent};
-use crate::audit::{self, AuditAction, Requester};
+use crate::audit::{self, AuditAction, Proof, Requester};
 use crate::clock;
 use crate::history::HistoryWrite;
 use crate::request::{ENDED, HandleRequest};
@@ -78,6 +78,13 @@ impl Driver {
         let id = self.pending_audit.number();
         let entry = self.pending_audit.decision_entry(id.0, (asker, action), outcome, clock::now());
         self.history.put(entry);
+    }
+
+    /// Writes that an entry of the registry is refused, which no node of this cluster has written.
+    pub(super) fn log_foreign_entry(&mut self, change: AuditAction) {
+        let why = "it has no valid seal: it was written to the registry around the nodes".to_owned();
+        let stranger = Requester::new(Proof::Nobody, "", "");
+        self.log_decision(stranger, change, (audit::AuditOutcome::Refused, why));
     }
 
     /// Steps the command whose audit entry is durable now.

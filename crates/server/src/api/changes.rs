@@ -19,7 +19,8 @@ use super::audited::{AuditedRequest, asker, is_question, response_text};
 use super::demand::{Demand, Scope};
 use super::known_caller::KnownCaller;
 use super::{
-    ApiError, App, calendars, jobs, join, login, namespaces, nodes, runs, settings, shards, tokens, users,
+    ApiError, App, calendars, jobs, join, login, namespaces, nodes, runs, settings, shards, tokens, unsealed,
+    users,
 };
 
 /// A change that the API offers.
@@ -66,6 +67,12 @@ pub(crate) const CHANGES: &[ApiChange] = &[
     post("/api/v1/jobs/apply", One(CommandKind::APPLY_JOBS), author(Scope::Body), |m| on(m, jobs::apply)),
     post("/api/v1/jobs/claim", One(CommandKind::CLAIM), operator(Scope::Cluster), |m| on(m, jobs::claim)),
     delete("/api/v1/jobs/{name}", One(CommandKind::DELETE_JOB), author(Scope::Job), |m| on(m, jobs::delete)),
+    post(
+        "/api/v1/jobs/{name}/accept",
+        One(CommandKind::ACCEPT_JOB),
+        Demand::new(Role::Admin, Scope::Job),
+        |m| on(m, unsealed::accept),
+    ),
     post("/api/v1/jobs/{name}/{verb}", InPath(ObjectKind::Job), operator(Scope::Job), |m| {
         on(m, jobs::switch)
     }),

@@ -9,7 +9,6 @@ use evenkeel_core::time::{Millis, Wall};
 
 use super::App;
 use super::known_caller::KnownCaller;
-use super::seals::{is_sealed, sealed};
 use super::session::Session;
 use super::session_subject::SessionSubject;
 use super::token_text::TokenText;
@@ -19,15 +18,7 @@ const USE_NOTED_AFTER: Millis = Millis::secs(3_600);
 
 /// A principal that exists, as its record has it and as a node of this cluster wrote it.
 pub(super) fn find(app: &App, kind: PrincipalKind, name: &PrincipalName) -> Option<Principal> {
-    let found = app.handle.with_node(|node| node.view().principal(kind, name).cloned())?;
-    if !is_sealed(&found, app.access.seals()) {
-        tracing::warn!(
-            "{} {name} is not let in: no node of this cluster wrote its entry in the registry; delete it, or restore a backup",
-            kind.as_str()
-        );
-        return None;
-    }
-    Some(found)
+    app.handle.with_node(|node| node.view().principal(kind, name).cloned())
 }
 
 /// A principal that is let in now.
@@ -90,7 +81,7 @@ fn note_use(app: &App, token: Principal, now: Wall) {
     {
         return;
     }
-    let used = sealed(Principal { last_used: Some(now), ..token }, app.access.seals());
+    let used = Principal { last_used: Some(now), ..token };
     let handle: Handle = app.handle.clone();
     tokio::spawn(async move { handle.ask(Command::PrincipalUsed(Box::new(used))).await });
 }

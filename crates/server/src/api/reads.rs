@@ -7,7 +7,7 @@ use evenkeel_core::principal::Role;
 use super::demand::{Demand, Scope};
 use super::{
     App, audit, calendars, cluster, console_feed, events, explain, jobs, namespaces, nodes, runs, search,
-    settings, shards, tokens, users,
+    settings, shards, tokens, unsealed, users,
 };
 
 /// A question that the API answers.
@@ -61,6 +61,7 @@ pub(crate) const READS: &[ApiRead] = &[
     read_as("/api/v1/users", ADMIN, || get(users::list)),
     read_as("/api/v1/users/{name}", ADMIN, || get(users::show)),
     read_as("/api/v1/tokens", ADMIN, || get(tokens::list)),
+    read_as("/api/v1/unsealed", ADMIN, || get(unsealed::list)),
 ];
 
 /// Adds the routes of all questions to a router that is nested at this prefix.

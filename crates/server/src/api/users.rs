@@ -17,7 +17,6 @@ use super::body::EmptyBody;
 use super::demand::ROLE;
 use super::error::{done, read_body};
 use super::known_caller::KnownCaller;
-use super::seals::sealed;
 use super::{ApiError, App, principals};
 use crate::api_types::{CallerRow, UserRow, moment};
 use crate::request;
@@ -163,7 +162,6 @@ pub(super) fn new(kind: PrincipalKind, name: &PrincipalName) -> Principal {
         expires: None,
         last_used: None,
         description: String::new(),
-        seal: SecretDigest::default(),
     }
 }
 
@@ -189,14 +187,13 @@ pub(super) fn known(
     })
 }
 
-/// Stores a principal with its seal; `created`, `updated` or `unchanged`.
+/// Stores a principal; `created`, `updated` or `unchanged`.
 pub(super) async fn store(
     app: &App,
     asked: &AuditedRequest,
     principal: Principal,
     replaces: u64,
 ) -> Result<&'static str, ApiError> {
-    let principal = sealed(principal, app.access.seals());
     match asked.ask(app, Command::Principal(Box::new(principal), replaces)).await {
         Answer::Done => Ok(if replaces == 0 { "created" } else { "updated" }),
         Answer::Unchanged => Ok("unchanged"),

@@ -7,6 +7,7 @@ use evenkeel::diagnose::Finding;
 use serde::Serialize;
 
 use crate::exit::{CliError, ExitKind};
+use crate::identity::ClusterIdentity;
 use crate::output::{self, OutputFormat, TableRow};
 use crate::settings::SettingsArgs;
 
@@ -19,6 +20,9 @@ pub(crate) struct DoctorArgs {
     /// The TOML file that `serve` is started with
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CONFIG")]
     config: Option<PathBuf>,
+    /// The file with the cluster's identity, to see whether nodes of the cluster wrote what is in the registry; by default this host's
+    #[arg(long, value_name = "FILE", env = "EVENKEEL_IDENTITY")]
+    identity: Option<PathBuf>,
     /// The format of the answer
     #[arg(short, long, value_enum, default_value_t)]
     output: OutputFormat,
@@ -63,9 +67,13 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), CliError> {
     let below = args.config.as_deref().map(SettingsArgs::read).transpose()?.unwrap_or_default();
     let url = args.registry.clone().or(below.registry);
     let url = url.ok_or_else(|| CliError::usage("say --registry URL: where the cluster keeps its books"))?;
+    let named = args.identity.clone().or(below.identity);
+    let own = || ClusterIdentity::path(None).ok().filter(|path| path.exists());
+    let identity = named.or_else(own).map(|path| ClusterIdentity::read(&path)).transpose()?;
+    let identity = identity.map(|identity| identity.of_node());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|e| CliError::new(ExitKind::Failed, format!("no runtime: {e}")))?;
-    let found = runtime.block_on(evenkeel::diagnose::examine(&url));
+    let found = runtime.block_on(evenkeel::diagnose::examine(&url, identity.as_ref()));
     runtime.shutdown_background();
     let found = found.map_err(|error| CliError::new(ExitKind::Failed, error.to_string()))?;
     let found: Vec<_> = found.into_iter().map(FindingRow::from).collect();

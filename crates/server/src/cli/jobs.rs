@@ -11,6 +11,7 @@ use super::namespace_args::{ListedNamespaceArgs, NamespaceArgs};
 use super::next::NextFiresArgs;
 use super::plan::{self, PlannableChange};
 use super::response::print_response;
+use super::unsealed::AcceptArgs;
 use crate::api_types::{JobDetail, JobPage, JobRow};
 use crate::client::{ApiClient, ConnectArgs, escape};
 use crate::exit::{CliError, ExitKind};
@@ -120,6 +121,13 @@ pub(crate) enum JobCommand {
         #[command(flatten)]
         job: JobArgs,
     },
+    /// Show the entries of jobs that no node of this cluster has written to the registry: they do not run
+    Unsealed {
+        #[command(flatten)]
+        reach: ConnectArgs,
+    },
+    /// Make a job of such an entry: after an upgrade from a version without seals, or a restore under another identity
+    Accept(AcceptArgs),
     /// Make the node check all jobs now and claim free ones
     Claim {
         #[command(flatten)]
@@ -219,6 +227,8 @@ pub(crate) fn run(verb: JobCommand) -> Result<(), CliError> {
             let answer: Value = job.reach.client()?.delete(&format!("/jobs/{}", escape(&job.name)))?;
             print_response(&job.reach, &answer, &format!("job {} is deleted", job.name))
         }
+        JobCommand::Unsealed { reach } => super::unsealed::list(&reach),
+        JobCommand::Accept(args) => super::unsealed::accept(&args),
         JobCommand::Claim { reach } => claim(&reach),
     }
 }

@@ -46,6 +46,12 @@ pub(crate) fn no_node(handle: &Handle, name: &NodeName) -> String {
 /// A message that there is no job of this name, with the nearest one of the first ten thousand.
 #[must_use]
 pub(crate) fn no_job(handle: &Handle, name: &JobName) -> String {
+    if handle.with_node(|node| node.view().is_unsealed(name)) {
+        return format!(
+            "job {name} does not run: no node of this cluster wrote its entry in the registry; an administrator looks at it with \
+             `evenkeel job unsealed`, and accepts or deletes it"
+        );
+    }
     let mut names: Vec<JobName> = Vec::new();
     while names.len() < NAMES_MAX {
         // A few in each look at the view, for which the node waits.

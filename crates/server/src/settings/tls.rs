@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use evenkeel::NodeIdentity;
 use evenkeel_core::ids::NodeName;
 
 use super::values::choice;
@@ -58,7 +59,7 @@ impl WrittenTls {
 
 impl TlsSettings {
     /// The certificates of this node, by the cluster's identity: the host's, or that of the join token, or a new one if this
-    /// is the first node. Returns the name of the identity too.
+    /// is the first node. Returns the identity too, as far as the node itself needs it.
     ///
     /// # Errors
     /// The identity can be neither read nor made, or the node that made the token does not give it.
@@ -67,7 +68,7 @@ impl TlsSettings {
         node: &NodeName,
         address: SocketAddr,
         names: &[String],
-    ) -> Result<(Arc<NodeTls>, String), CliError> {
+    ) -> Result<(Arc<NodeTls>, NodeIdentity), CliError> {
         if self.mode == TlsMode::Off && !address.ip().is_loopback() {
             tracing::warn!(
                 "--tls off: what callers beyond this host send and read, their keys too, is not encrypted"
@@ -77,13 +78,13 @@ impl TlsSettings {
             join::join(token, node, self.identity.as_deref()).await?;
         }
         let (identity, path) = ClusterIdentity::open(self.identity.as_deref(), evenkeel::clock::now().wall)?;
-        let id = identity.id();
-        tracing::debug!("the cluster's identity is {id} in {}", path.display());
+        let own = identity.of_node();
+        tracing::debug!("the cluster's identity is {} in {}", own.name, path.display());
         let here = ["localhost", "127.0.0.1", "[::1]"].map(ToOwned::to_owned);
         let mut hosts: Vec<String> = here.into_iter().chain(names.iter().cloned()).collect();
         hosts.sort_unstable();
         hosts.dedup();
         let tls = NodeTls::new(Arc::new(identity), hosts, self.given.clone())?;
-        Ok((Arc::new(tls.kept_in(path)), id))
+        Ok((Arc::new(tls.kept_in(path)), own))
     }
 }

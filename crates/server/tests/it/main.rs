@@ -45,6 +45,7 @@ mod retries;
 mod rewinds;
 mod roles;
 mod schedules;
+mod seals;
 mod secrets;
 mod security;
 mod seed_001;

@@ -40,7 +40,8 @@ pub(super) fn declare(ctx: &RuleContext<'_>, principal: &Principal, replaces: u6
 
 /// Deletes a principal: it is let in no more, and its sessions have ended.
 pub(super) fn delete(ctx: &RuleContext<'_>, kind: PrincipalKind, name: &PrincipalName) -> ItemDecision {
-    if ctx.view.principal(kind, name).is_none() {
+    let known = ctx.view.principal_entry(kind, name).and_then(|entry| entry.value.as_ref());
+    if matches!(known, None | Some(PrincipalRecord::Deleted { .. })) {
         return missing(kind, name);
     }
     let record = |version| PrincipalRecord::Deleted { version };
@@ -51,8 +52,7 @@ pub(super) fn delete(ctx: &RuleContext<'_>, kind: PrincipalKind, name: &Principa
 pub(super) fn used(ctx: &RuleContext<'_>, principal: &Principal) -> ItemDecision {
     let (kind, name) = (principal.kind, &principal.name);
     let Some(present) = ctx.view.principal(kind, name) else { return missing(kind, name) };
-    let same =
-        |last_used: Option<Wall>| Principal { last_used, seal: principal.seal.clone(), ..present.clone() };
+    let same = |last_used: Option<Wall>| Principal { last_used, ..present.clone() };
     if present.last_used >= principal.last_used || same(principal.last_used) != *principal {
         return answer(Answer::Unchanged);
     }
@@ -76,6 +76,6 @@ fn rewrite(
     let (key, known) = (keys::principal(kind, name), ctx.view.principal_entry(kind, name));
     let version = known.and_then(|entry| entry.value.as_ref()).map_or(0, PrincipalRecord::version);
     let guard = known.cloned().unwrap_or_default().guard(key.clone());
-    let write = Write::Put { key, value: encode(&record(version + 1)), owner: None };
+    let write = Write::Put { key, value: encode(&record(version.saturating_add(1))), owner: None };
     Txn { guards: [guard].into(), writes: [write].into() }
 }

@@ -2,13 +2,17 @@
 
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::vec::Vec;
 
-use super::{ItemDecision, answer, namespaces, no_job, nodes, refuse, rewrite};
+use super::{
+    ItemDecision, NamespaceWrites, answer, calendars, misplaced, namespaces, no_job, nodes, refuse, rewrite,
+};
 use crate::commit_kind::CommitKind;
 use crate::ids::JobName;
 use crate::input::{Answer, Refusal};
 use crate::job::{Spec, SwitchOrigin, SwitchPosition};
 use crate::record::SpecRecord;
+use crate::registry::{Guard, Revision};
 use crate::rule_context::RuleContext;
 use crate::shards::ShardSet;
 
@@ -80,12 +84,53 @@ pub(super) fn enable_shards(
     })
 }
 
-/// Deletes a job.
+/// Deletes a job, also one whose entry has no valid seal.
 pub(super) fn delete(ctx: &RuleContext<'_>, name: &JobName) -> ItemDecision {
-    let Some(job) = ctx.view.find(name) else { return no_job(name) };
-    let Some(spec) = job.spec() else { return no_job(name) };
-    let record = SpecRecord::Deleted { version: spec.version + 1 };
+    let Some(job) = ctx.view.id(name).map(|id| ctx.job(id)) else { return no_job(name) };
+    let version = match job.spec_record() {
+        Some(SpecRecord::Live(spec) | SpecRecord::Unsealed(spec)) => spec.version,
+        Some(SpecRecord::Deleted { .. }) | None => return no_job(name),
+    };
+    let record = SpecRecord::Deleted { version: version.saturating_add(1) };
     ItemDecision::Commit(CommitKind::DeleteJob, rewrite(ctx, name, Some(job), &record))
+}
+
+/// Makes a job of an entry without a valid seal, as it was last written at this revision.
+pub(super) fn accept(
+    ctx: &RuleContext<'_>,
+    name: &JobName,
+    read_at: Revision,
+    writes: &mut NamespaceWrites,
+) -> ItemDecision {
+    let Some(job) = ctx.view.id(name).map(|id| ctx.job(id)) else { return no_job(name) };
+    let mut spec = match job.spec_record() {
+        Some(SpecRecord::Unsealed(spec)) => spec,
+        Some(SpecRecord::Live(_)) => return answer(Answer::Unchanged),
+        Some(SpecRecord::Deleted { .. }) | None => return no_job(name),
+    };
+    if !job.has_spec_of(read_at) {
+        let text = format!("job {name} was written again since you looked at it: look at it once more");
+        return refuse(Refusal::Conflict, text);
+    }
+    spec.version = spec.version.saturating_add(1);
+    // It may name another job than its key.
+    if spec.job.name != *name {
+        let text = format!("the entry of job {name} declares job {}: delete it", spec.job.name);
+        return refuse(Refusal::Conflict, text);
+    }
+    if let Some(text) = misplaced(Some(&job), None, &spec.job).or_else(|| calendars::missing(ctx, &spec.job))
+    {
+        return refuse(Refusal::Conflict, text);
+    }
+    let pass = match namespaces::admit_job(ctx, None, (&spec.job, spec.version), writes) {
+        Ok(pass) => pass,
+        Err(decided) => return decided,
+    };
+    let calendars: Vec<Guard> = spec.job.calendars().map(|name| ctx.view.calendar_guard(name)).collect();
+    let mut txn = rewrite(ctx, name, Some(job), &SpecRecord::Live(spec));
+    txn.guards.extend(calendars.into_iter().chain(pass.guards));
+    txn.writes.extend(pass.writes);
+    ItemDecision::Commit(CommitKind::CreateJob, txn)
 }
 
 /// Writes the next version of a job's spec, with an edit that may decide otherwise.

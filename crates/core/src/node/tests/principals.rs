@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use super::*;
 use crate::principal::{Grants, Principal, PrincipalKind, SecretDigest};
 
-fn ann() -> Principal {
+pub(super) fn ann() -> Principal {
     Principal {
         kind: PrincipalKind::User,
         name: "ann".parse().unwrap(),
@@ -18,7 +18,6 @@ fn ann() -> Principal {
         expires: None,
         last_used: None,
         description: String::new(),
-        seal: SecretDigest::default(),
     }
 }
 

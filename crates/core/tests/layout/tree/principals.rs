@@ -19,7 +19,6 @@ pub(super) fn principals() -> Vec<LayoutLine> {
         expires: None,
         last_used: None,
         description: String::new(),
-        seal: SecretDigest::new("00".into()),
     };
     let token = Principal {
         kind: PrincipalKind::Token,

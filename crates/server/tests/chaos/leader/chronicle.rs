@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use evenkeel_core::record::{ServingRecord, SpecRecord, decode};
+use evenkeel_core::record::{ServingRecord, SpecRecord, decode, split_seal};
 use rusqlite::Connection;
 
 use crate::NAMES;
@@ -54,7 +54,7 @@ fn act(key: &str, value: &[u8]) -> Option<CommittedAct> {
             serves: record.serves,
         });
     }
-    let SpecRecord::Live(spec) = decode(value)? else { return None };
+    let SpecRecord::Live(spec) = decode(split_seal(value).0)? else { return None };
     let value = spec.job.work.command()?.program.argv().last()?.parse().ok()?;
     Some(CommittedAct::Set { job: spec.job.name.to_string(), version: spec.version, value })
 }
