@@ -16,7 +16,7 @@ use evenkeel_registry::clock::Stopwatch;
 use evenkeel_registry::{Exposure, Registry, RegistryError};
 
 use crate::seal_key::OpenedEntry;
-use crate::{NodeIdentity, SealKey, clock};
+use crate::{NodeIdentity, SealKeys, clock};
 
 /// A node whose clock differs by more claims no fires.
 const DIFFERENCE_MAX: Millis = Millis::secs(1);
@@ -207,13 +207,13 @@ fn missing(entries: &[Change]) -> Option<Finding> {
 }
 
 /// Whether nodes of the cluster have written every entry that has a seal.
-fn sealed(entries: &[Change], seals: &SealKey) -> Finding {
+fn sealed(entries: &[Change], seals: &SealKeys) -> Finding {
     let check = "seals";
     let entries = entries.iter().filter_map(|it| Some((&it.key, &it.entry.as_ref()?.value)));
     // What the mark does not change counts for nothing anyway: a tombstone of an earlier version.
     let foreign = |(key, value): &(&Key, &Value)| match seals.open(key, value) {
         OpenedEntry::Foreign(marked) => marked != **value,
-        OpenedEntry::Sealed(_) => false,
+        OpenedEntry::Sealed(_) | OpenedEntry::SealedByAnother(_) => false,
     };
     let foreign: Vec<_> =
         entries.filter(|(key, _)| key.has_seal()).filter(foreign).map(|(key, _)| key).collect();

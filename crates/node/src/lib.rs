@@ -34,6 +34,7 @@ pub mod bench;
 pub mod clock;
 pub mod diagnose;
 pub mod guard;
+pub mod reseal;
 pub mod upgrade;
 
 mod command_policy;
@@ -71,7 +72,7 @@ pub use notify::{Email, Notifier, NotifyChannel, Password};
 pub use peers::{PeerCall, PeerReply, PeerRpc};
 pub use published_loads::NodeLoads;
 pub use retention::Retention;
-pub use seal_key::{NodeIdentity, SealKey};
+pub use seal_key::{NodeIdentity, SealKey, SealKeys};
 
 /// Opens a node: joins the cluster whose data the registry holds, and starts to work.
 ///

@@ -1,27 +1,34 @@
 //! The cluster's identity as far as a node needs it, and the key with which nodes seal declarations, users and tokens.
 
 use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::record::{split_seal, unsealed};
+use evenkeel_core::record::{split_seal, unsealed, with_seal};
 use evenkeel_core::registry::Value;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 /// The identity of a cluster, which all its nodes have.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct NodeIdentity {
     /// Its public name: a registry whose nodes have another one is refused.
     pub name: String,
-    /// The key by which the nodes know their own entries.
-    pub seals: SealKey,
+    /// The keys by which the nodes know their own entries.
+    pub seals: SealKeys,
 }
+
+/// The keys of seals. A copy shares them, so they can be replaced while a node runs.
+#[derive(Clone, Debug)]
+pub struct SealKeys(Arc<RwLock<Vec<SealKey>>>);
 
 /// An entry that should have a seal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OpenedEntry {
-    /// The record of an entry that a node has written.
+    /// The record of an entry that a node has sealed with the first key.
     Sealed(Value),
+    /// The record of an entry that a node has sealed with another one, which is on its way out or in.
+    SealedByAnother(Value),
     /// The record of an entry that no node has written, marked so.
     Foreign(Value),
 }
@@ -60,16 +67,6 @@ impl SealKey {
         bytes.is_some_and(|bytes| self.code(key, record).verify_slice(&bytes).is_ok())
     }
 
-    /// The record of an entry as rules may see it, if that is not the entry as it stands: without its seal, or marked
-    /// because it has no valid one.
-    pub(crate) fn open(&self, key: &Key, value: &Value) -> OpenedEntry {
-        let (record, seal) = split_seal(value);
-        if self.is_seal(key, record, seal) {
-            return OpenedEntry::Sealed(record.into());
-        }
-        OpenedEntry::Foreign(unsealed(key, record))
-    }
-
     /// The key of the registry is in it, so that no entry can be put in the place of another one.
     fn code(&self, key: &Key, record: &[u8]) -> Hmac<Sha256> {
         let keyed = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");
@@ -78,6 +75,36 @@ impl SealKey {
             .chain_update(key.as_str())
             .chain_update(b"\n")
             .chain_update(record)
+    }
+}
+
+impl SealKeys {
+    /// Seals are made with the first key; those of the others are valid, too.
+    #[must_use]
+    pub fn new(first: SealKey, others: impl IntoIterator<Item = SealKey>) -> Self {
+        Self(Arc::new(RwLock::new([first].into_iter().chain(others).collect())))
+    }
+
+    /// Replaces the keys in all copies.
+    pub fn replace(&self, first: SealKey, others: impl IntoIterator<Item = SealKey>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = [first].into_iter().chain(others).collect();
+    }
+
+    /// An entry of this record, with the seal of the first key.
+    pub(crate) fn seal(&self, key: &Key, record: &[u8]) -> Value {
+        let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        keys.first().map_or_else(|| record.into(), |first| with_seal(record, &first.seal(key, record)))
+    }
+
+    /// The record of an entry as rules may see it.
+    pub(crate) fn open(&self, key: &Key, value: &Value) -> OpenedEntry {
+        let (record, seal) = split_seal(value);
+        let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        match keys.iter().position(|secret| secret.is_seal(key, record, seal)) {
+            Some(0) => OpenedEntry::Sealed(record.into()),
+            Some(_) => OpenedEntry::SealedByAnother(record.into()),
+            None => OpenedEntry::Foreign(unsealed(key, record)),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ mod file;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use evenkeel::{NodeIdentity, SealKey};
+use evenkeel::{NodeIdentity, SealKey, SealKeys};
 use evenkeel_core::time::Wall;
 use rustls::pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
@@ -23,13 +23,20 @@ use authority::{Authority, AuthorityRecord};
 pub(crate) use authority::{LeafCertificate, LeafNames};
 
 /// The version of the file.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The version in which there was one secret, of which the name was made.
+const ONE_SECRET: u32 = 1;
 /// The name of the file in the state folder.
 const FILE: &str = "identity.json";
 
 /// The identity of a cluster.
 pub(crate) struct ClusterIdentity {
+    /// The public name, which outlives the secrets.
+    name: String,
+    /// Nodes sign and seal with it.
     secret: ClusterSecret,
+    /// Those that are valid, too, while a secret is replaced.
+    other_secrets: Vec<ClusterSecret>,
     /// All of them are trusted; the first one signs.
     authorities: Vec<Authority>,
 }
@@ -41,11 +48,11 @@ pub(crate) struct ClusterSecret([u8; 32]);
 /// A step on the way to a new authority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum RotationStep {
-    /// Nodes trust a new authority too; the old one signs.
+    /// Nodes trust a new authority and a new secret, too; the old ones sign.
     Trust,
-    /// The new one signs; the old one is still trusted.
+    /// The new ones sign; the old ones are still trusted.
     Sign,
-    /// The old one is dropped.
+    /// The old ones are dropped.
     Finish,
 }
 
@@ -54,8 +61,12 @@ pub(crate) enum RotationStep {
 #[serde(deny_unknown_fields)]
 struct IdentityRecord {
     version: u32,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    name: String,
     /// Hexadecimal digits.
     secret: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    other_secrets: Vec<String>,
     authorities: Vec<AuthorityRecord>,
 }
 
@@ -78,7 +89,8 @@ impl ClusterIdentity {
     /// The host has no source of randomness, or no certificate can be made.
     pub(crate) fn create(now: Wall) -> Result<Self, CliError> {
         let secret = ClusterSecret(request::chance()?);
-        Ok(Self { secret, authorities: vec![Authority::create(now)?] })
+        let (name, other_secrets) = (secret.name(), Vec::new());
+        Ok(Self { name, secret, other_secrets, authorities: vec![Authority::create(now)?] })
     }
 
     /// The path of an identity: this one, or the one of this user on this host. The file need not exist.
@@ -136,7 +148,9 @@ impl ClusterIdentity {
     pub(crate) fn to_text(&self) -> Result<String, CliError> {
         let record = IdentityRecord {
             version: VERSION,
+            name: self.name.clone(),
             secret: hex(&self.secret.0),
+            other_secrets: self.other_secrets.iter().map(|secret| hex(&secret.0)).collect(),
             authorities: self.authorities.iter().map(Authority::record).collect(),
         };
         serde_json::to_string_pretty(&record)
@@ -152,44 +166,51 @@ impl ClusterIdentity {
         // The message of the JSON library could quote a secret.
         let record: IdentityRecord =
             serde_json::from_str(text).map_err(|e| format!("it is no identity (line {})", e.line()))?;
-        if record.version != VERSION {
+        if ![ONE_SECRET, VERSION].contains(&record.version) {
             return Err(format!("it has version {}, this program knows {VERSION}", record.version));
         }
-        let secret = secret_of(&record.secret).ok_or("its secret is not 64 hexadecimal digits")?;
+        let read = |text: &String| secret_of(text).ok_or("its secret is not 64 hexadecimal digits");
+        let secret = read(&record.secret)?;
+        let other_secrets = record.other_secrets.iter().map(read).collect::<Result<_, _>>()?;
+        let name = if record.version == ONE_SECRET { secret.name() } else { record.name };
+        if name.is_empty() {
+            return Err("it has no name".to_owned());
+        }
         let authorities: Vec<Authority> =
             record.authorities.into_iter().map(Authority::from_record).collect::<Result<_, _>>()?;
         if authorities.is_empty() {
             return Err("it has no authority".to_owned());
         }
-        Ok(Self { secret: ClusterSecret(secret), authorities })
+        Ok(Self { name, secret, other_secrets, authorities })
     }
 
-    /// The key with which nodes sign what only they write, such as sessions. It is not the secret itself.
-    pub(crate) fn seals(&self) -> ClusterKey {
-        let secret = hex(&self.secret.0);
-        ClusterKey::new(digest(format!("evenkeel seals 1\n{secret}").as_bytes()))
+    /// The key with which nodes sign what only they write, such as sessions, and the others that are valid. They are not the
+    /// secrets themselves.
+    pub(crate) fn session_keys(&self) -> (ClusterKey, Vec<ClusterKey>) {
+        let key = |secret: &ClusterSecret| {
+            ClusterKey::new(digest(format!("evenkeel seals 1\n{}", hex(&secret.0)).as_bytes()))
+        };
+        (key(&self.secret), self.other_secrets.iter().map(key).collect())
+    }
+
+    /// The key with which nodes seal declarations of jobs, users and tokens in the registry, and the others that are valid.
+    pub(crate) fn seal_keys(&self) -> (SealKey, Vec<SealKey>) {
+        let key = |secret: &ClusterSecret| {
+            let digest = Sha256::new_with_prefix(b"evenkeel entry seals 1\n").chain_update(secret.0);
+            SealKey::new(digest.finalize().into())
+        };
+        (key(&self.secret), self.other_secrets.iter().map(key).collect())
     }
 
     /// The identity as far as the node itself needs it.
     pub(crate) fn of_node(&self) -> NodeIdentity {
-        NodeIdentity { name: self.id(), seals: self.seal_key() }
+        let (first, others) = self.seal_keys();
+        NodeIdentity { name: self.name.clone(), seals: SealKeys::new(first, others) }
     }
 
-    /// The key with which nodes seal declarations of jobs, users and tokens in the registry.
-    fn seal_key(&self) -> SealKey {
-        SealKey::new(
-            Sha256::new_with_prefix(b"evenkeel entry seals 1\n")
-                .chain_update(self.secret.0)
-                .finalize()
-                .into(),
-        )
-    }
-
-    /// The public name of the identity, which the cluster's registry has too. It outlives the authorities.
-    pub(crate) fn id(&self) -> String {
-        let mut digest = Sha256::new_with_prefix(b"evenkeel identity 1\n");
-        digest.update(self.secret.0);
-        hex(&digest.finalize()[..16])
+    /// The public name of the identity, which the cluster's registry has too. It outlives the authorities and the secrets.
+    pub(crate) fn id(&self) -> &str {
+        &self.name
     }
 
     /// The certificates of the authorities that are trusted; the first one signs.
@@ -202,20 +223,32 @@ impl ClusterIdentity {
         self.authorities.iter().map(|authority| authority.pem.as_str()).collect()
     }
 
-    /// The same identity one step further on the way to a new authority. Each step is safe while nodes have this one or the
-    /// one before.
+    /// The same identity one step further on the way to a new authority and a new secret. Each step is safe while nodes have
+    /// this one or the one before.
     ///
     /// # Errors
     /// It is not at that step, or no authority can be made.
     pub(crate) fn rotated(mut self, step: RotationStep, now: Wall) -> Result<Self, CliError> {
         let wrong = |why: &str| Err(CliError::new(ExitKind::Conflict, why));
         match (step, self.authorities.len()) {
-            (RotationStep::Trust, 1) => self.authorities.push(Authority::create(now)?),
+            (RotationStep::Trust, 1) => {
+                self.authorities.push(Authority::create(now)?);
+                self.other_secrets.push(ClusterSecret(request::chance()?));
+            }
             (RotationStep::Trust, _) => {
                 return wrong("a new authority is trusted already: go on with --step sign");
             }
-            (RotationStep::Sign, 2) => self.authorities.swap(0, 1),
-            (RotationStep::Finish, 2) => self.authorities.truncate(1),
+            (RotationStep::Sign, 2) => {
+                self.authorities.swap(0, 1);
+                self.other_secrets
+                    .iter_mut()
+                    .take(1)
+                    .for_each(|other| std::mem::swap(other, &mut self.secret));
+            }
+            (RotationStep::Finish, 2) => {
+                self.authorities.truncate(1);
+                self.other_secrets.clear();
+            }
             (RotationStep::Sign | RotationStep::Finish, _) => {
                 return wrong("there is one authority: begin with --step trust");
             }
@@ -246,9 +279,18 @@ pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> String {
     hex(&Sha256::digest(certificate))
 }
 
-fn secret_of(text: &str) -> Option<[u8; 32]> {
+impl ClusterSecret {
+    /// The name of an identity that begins with this secret.
+    fn name(&self) -> String {
+        let mut digest = Sha256::new_with_prefix(b"evenkeel identity 1\n");
+        digest.update(self.0);
+        hex(&digest.finalize()[..16])
+    }
+}
+
+fn secret_of(text: &str) -> Option<ClusterSecret> {
     let bytes = crate::key::bytes(text)?;
-    bytes.try_into().ok()
+    bytes.try_into().ok().map(ClusterSecret)
 }
 
 #[cfg(test)]
@@ -264,7 +306,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("identity.json");
         let ids: Vec<String> = std::thread::scope(|scope| {
-            let open = || ClusterIdentity::open(Some(&path), NOW).expect("an identity").0.id();
+            let open = || ClusterIdentity::open(Some(&path), NOW).expect("an identity").0.id().to_owned();
             let opened: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
             opened.into_iter().map(|id| id.join().expect("it ends")).collect()
         });
@@ -291,7 +333,7 @@ mod tests {
         let text = ClusterIdentity::create(NOW).expect("an identity").to_text().expect("text");
         let secret = text.split('"').find(|part| part.len() == 64).expect("its secret").to_owned();
         for (broken, why) in [
-            (text.replace("\"version\": 1", "\"version\": 2"), "this program knows 1"),
+            (text.replace("\"version\": 2", "\"version\": 3"), "this program knows 2"),
             (text.replace(&secret, &secret[2..]), "64 hexadecimal digits"),
             (text.replace("BEGIN PRIVATE", "BEGIN OTHER"), "key"),
             (text.replace("BEGIN CERT", "BEGIN OTHER"), "certificate"),
@@ -301,6 +343,42 @@ mod tests {
             let refused = ClusterIdentity::from_text(&broken).expect_err(why);
             assert!(refused.contains(why) && !refused.contains(&secret), "{refused}");
         }
+    }
+
+    #[test]
+    fn in_each_step_what_was_signed_and_sealed_before_is_still_valid() {
+        let first = ClusterIdentity::create(NOW).expect("an identity");
+        let key = evenkeel_core::keys::Key::from_stored("job/j/spec");
+        let (name, old) = (first.id().to_owned(), first.seal_keys().0);
+        let mut seals = vec![old.seal(&key, b"{}")];
+        let mut now = first;
+        for step in [RotationStep::Trust, RotationStep::Sign] {
+            now = now.rotated(step, NOW).expect("the next step");
+            now = ClusterIdentity::from_text(&now.to_text().expect("text")).expect("it is read back");
+            let (signs, others) = now.seal_keys();
+            seals.push(signs.seal(&key, b"{}"));
+            let valid = |seal: &String| {
+                others.iter().chain([&signs]).any(|known| known.is_seal(&key, b"{}", seal.as_bytes()))
+            };
+            assert!(seals.iter().all(valid), "{step:?}");
+            assert_eq!((others.len(), now.session_keys().1.len(), now.id()), (1, 1, name.as_str()));
+        }
+        now = now.rotated(RotationStep::Finish, NOW).expect("the last step");
+        let (signs, others) = now.seal_keys();
+        assert!(signs.is_seal(&key, b"{}", seals[2].as_bytes()) && others.is_empty());
+        assert!(!signs.is_seal(&key, b"{}", seals[0].as_bytes()), "the old secret is worth nothing");
+        assert_eq!(now.id(), name);
+    }
+
+    #[test]
+    fn an_identity_of_the_first_version_keeps_its_name() {
+        let identity = ClusterIdentity::create(NOW).expect("an identity");
+        let text = identity.to_text().expect("text");
+        let line = format!("  \"name\": \"{}\",\n", identity.id());
+        assert!(text.contains(&line), "{text}");
+        let former = text.replace(&line, "").replace("\"version\": 2", "\"version\": 1");
+        let read = ClusterIdentity::from_text(&former).expect("it is one");
+        assert_eq!((read.id(), read.secret.clone()), (identity.id(), identity.secret.clone()));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use evenkeel::{NodeIdentity, SealKeys};
 use evenkeel_core::ids::Member;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -38,6 +39,8 @@ pub(crate) struct NodeTls {
     leaves: Arc<LeafSource>,
     server: RwLock<Arc<ServerConfig>>,
     file: Option<IdentityFile>,
+    /// The keys of seals, which the node shares.
+    seals: SealKeys,
     /// How often the identity has changed.
     changes: AtomicU64,
 }
@@ -54,9 +57,11 @@ impl NodeTls {
         given: Option<CertificateFiles>,
     ) -> Result<Self, CliError> {
         let given = given.map(GivenCertificate::open).transpose().map_err(CliError::usage)?;
+        let seals = identity.of_node().seals;
         let leaves = Arc::new(LeafSource::new(identity, hosts, given));
         let server = server_config_of(&leaves, &leaves.identity()).map_err(|why| unusable(&why))?;
-        Ok(Self { leaves, server: RwLock::new(Arc::new(server)), file: None, changes: AtomicU64::new(0) })
+        let (server, changes) = (RwLock::new(Arc::new(server)), AtomicU64::new(0));
+        Ok(Self { leaves, server, file: None, seals, changes })
     }
 
     /// The same, which reads its identity again when this file changes.
@@ -85,6 +90,8 @@ impl NodeTls {
         let server = server_config_of(&self.leaves, &identity);
         match server {
             Ok(server) => {
+                let (first, others) = identity.seal_keys();
+                self.seals.replace(first, others);
                 self.leaves.change_identity(identity);
                 *self.server.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(server);
                 self.changes.fetch_add(1, Ordering::Relaxed);
@@ -140,9 +147,14 @@ impl NodeTls {
         self.leaves.identity().to_text()
     }
 
+    /// The identity as far as the node itself needs it: it follows the changes of this one.
+    pub(crate) fn node_identity(&self) -> NodeIdentity {
+        NodeIdentity { name: self.leaves.identity().id().to_owned(), seals: self.seals.clone() }
+    }
+
     /// The key with which nodes of this cluster sign what only they write.
     pub(crate) fn seals(&self) -> ClusterKey {
-        self.leaves.identity().seals()
+        self.leaves.identity().session_keys().0
     }
 
     /// The id of this node's cluster, as soon as it is known.

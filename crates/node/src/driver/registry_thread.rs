@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::sealed_registry::SealedRegistry;
-use crate::SealKey;
+use crate::SealKeys;
 
 /// A registry and the thread that runs its requests. Dropping the wait for an answer cancels the request.
 pub(super) struct RegistryThread {
@@ -27,7 +27,7 @@ impl RegistryThread {
     /// As [`evenkeel_registry::open`].
     pub(super) async fn open(
         url: &str,
-        seals: Option<SealKey>,
+        seals: Option<SealKeys>,
         thread: Handle,
     ) -> Result<Arc<dyn Registry>, RegistryError> {
         let url = url.to_owned();

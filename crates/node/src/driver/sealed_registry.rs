@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::record::{SEAL_BYTES, split_seal, with_seal};
+use evenkeel_core::record::{SEAL_BYTES, split_seal};
 use evenkeel_core::registry::{
     Change, ChangeBatch, EngineFacts, LeaseGrant, LeaseId, Revision, Txn, TxnOutcome, Write,
 };
 use evenkeel_core::time::Millis;
 use evenkeel_registry::{BoxFuture, Feed, HealthReport, Registry, RegistryError};
 
-use crate::SealKey;
+use crate::SealKeys;
 use crate::seal_key::OpenedEntry;
 
 /// A registry with seals. Without a key nothing is sealed, and seals of other nodes are taken off unchecked.
@@ -20,26 +20,26 @@ pub(super) struct SealedRegistry {
     seals: Arc<Seals>,
 }
 
-/// The key by which seals are made and checked, if there is one.
-struct Seals(Option<SealKey>);
+/// The keys by which seals are made and checked, if there are any.
+struct Seals(Option<SealKeys>);
 
 type SealedResult<T> = Result<T, RegistryError>;
 
 impl SealedRegistry {
-    pub(super) fn new(registry: Arc<dyn Registry>, key: Option<SealKey>) -> Self {
-        Self { registry, seals: Arc::new(Seals(key)) }
+    pub(super) fn new(registry: Arc<dyn Registry>, keys: Option<SealKeys>) -> Self {
+        Self { registry, seals: Arc::new(Seals(keys)) }
     }
 }
 
 impl Seals {
     /// Adds seals to what is written.
     fn seal(&self, txns: &mut [Txn]) {
-        let Some(secret) = &self.0 else { return };
+        let Some(keys) = &self.0 else { return };
         for write in txns.iter_mut().flat_map(|txn| &mut txn.writes) {
             if let Write::Put { key, value, .. } = write
                 && key.has_seal()
             {
-                *value = with_seal(value, &secret.seal(key, value));
+                *value = keys.seal(key, value);
             }
         }
     }
@@ -48,8 +48,12 @@ impl Seals {
     fn open(&self, changes: &mut [Change]) {
         for Change { key, entry, .. } in changes {
             let Some(entry) = entry.as_mut().filter(|_| key.has_seal()) else { continue };
-            entry.value = match self.0.as_ref().map(|secret| secret.open(key, &entry.value)) {
-                Some(OpenedEntry::Sealed(record) | OpenedEntry::Foreign(record)) => record,
+            entry.value = match self.0.as_ref().map(|keys| keys.open(key, &entry.value)) {
+                Some(
+                    OpenedEntry::Sealed(record)
+                    | OpenedEntry::SealedByAnother(record)
+                    | OpenedEntry::Foreign(record),
+                ) => record,
                 None => split_seal(&entry.value).0.into(),
             };
         }
@@ -124,11 +128,12 @@ impl Registry for SealedRegistry {
 mod tests {
     use evenkeel_core::job::{Job, JobFile, Spec, Work};
     use evenkeel_core::keys;
-    use evenkeel_core::record::{SpecRecord, decode, encode};
+    use evenkeel_core::record::{SpecRecord, decode, encode, with_seal};
     use evenkeel_core::registry::{Guard, Value};
     use evenkeel_core::time::Wall;
 
     use super::*;
+    use crate::SealKey;
 
     fn spec(version: u64) -> Value {
         let job = JobFile::new("j".parse().unwrap(), "@daily", Work::Function("f".into()));
@@ -161,7 +166,8 @@ mod tests {
     #[tokio::test]
     async fn what_nodes_write_is_theirs_and_what_others_write_is_not() {
         let plain = evenkeel_registry::open("memory:seals").await.unwrap();
-        let sealed = |secret| SealedRegistry::new(plain.clone(), Some(SealKey::new([secret; 32])));
+        let sealed =
+            |secret| SealedRegistry::new(plain.clone(), Some(SealKeys::new(SealKey::new([secret; 32]), [])));
         let (own, other) = (sealed(1), sealed(2));
         let mut feed = own.watch(Revision(0)).await.unwrap();
         own.commit(put(spec(1), Guard::Absent(key()))).await;

@@ -61,7 +61,7 @@ pub(crate) enum ClusterCommand {
     ///
     /// Needs no node, but the cluster's identity. Nodes read the file again within ten seconds. Take each step when the nodes of
     /// all hosts have the file of the step before.
-    RotateCa(join::RotationArgs),
+    RotateIdentity(join::RotationArgs),
     /// Finish an upgrade of all nodes: allow them to write data that only the new program can read
     ///
     /// Refused, with their names, while there are nodes of the program before. No such node can join afterwards.
@@ -114,7 +114,7 @@ pub(crate) fn run(verb: ClusterCommand) -> Result<(), CliError> {
         ClusterCommand::Move(args) => backup::migrate(&args),
         ClusterCommand::JoinToken(args) => join::make_token(&args),
         ClusterCommand::Ca(args) => join::print_authority(&args),
-        ClusterCommand::RotateCa(args) => join::rotate(&args),
+        ClusterCommand::RotateIdentity(args) => join::rotate(&args),
         ClusterCommand::FinalizeUpgrade { reach } => finalize(&reach),
         ClusterCommand::Settings { planner, beat, strikes, handover, spread, reach } => {
             set(SettingsChange { planner, beat, strikes, handover, spread }, &reach)

@@ -1,13 +1,14 @@
-//! The commands `evenkeel cluster join-token`, `ca` and `rotate-ca`.
+//! The commands `evenkeel cluster join-token`, `ca` and `rotate-identity`.
 
 use std::path::PathBuf;
 
 use clap::Args;
+use evenkeel::SealKeys;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::client::ConnectArgs;
-use crate::exit::CliError;
+use crate::exit::{CliError, ExitKind};
 use crate::identity::{ClusterIdentity, RotationStep};
 use crate::output::{self, OutputFormat};
 
@@ -32,12 +33,21 @@ pub(super) struct AuthorityArgs {
     identity: Option<PathBuf>,
 }
 
-/// `evenkeel cluster rotate-ca`.
+/// `evenkeel cluster rotate-identity`.
 #[derive(Debug, Args)]
 pub(super) struct RotationArgs {
-    /// The step: trust (a new authority is trusted too), sign (the new one signs) and finish (the old one is dropped), in this order
+    /// The step: trust (a new authority and a new secret are trusted too), sign (the new ones sign) and finish (the old ones are dropped), in this order
     #[arg(long, value_enum, hide_possible_values = true)]
     step: RotationStep,
+    /// For the last step: the address of the registry, as for `serve`, whose entries are sealed with the new secret first. Give it for each cluster that has this identity
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "EVENKEEL_REGISTRY",
+        hide_env_values = true,
+        required_if_eq("step", "finish")
+    )]
+    registry: Vec<String>,
     /// The file with the cluster's identity; by default identity.json in the user's state folder
     #[arg(long, value_name = "FILE", env = "EVENKEEL_IDENTITY")]
     identity: Option<PathBuf>,
@@ -66,14 +76,44 @@ pub(super) fn print_authority(args: &AuthorityArgs) -> Result<(), CliError> {
     output::line(ClusterIdentity::read(&path)?.certificates().trim_end())
 }
 
-/// Takes the next step to a new authority.
+/// Takes the next step to a new authority and a new secret.
 pub(super) fn rotate(args: &RotationArgs) -> Result<(), CliError> {
     let path = ClusterIdentity::path(args.identity.as_deref())?;
-    let next = ClusterIdentity::read(&path)?.rotated(args.step, evenkeel::clock::now().wall)?;
+    let present = ClusterIdentity::read(&path)?;
+    let seals = present.of_node().seals;
+    let next = present.rotated(args.step, evenkeel::clock::now().wall)?;
+    if args.step == RotationStep::Finish {
+        for registry in &args.registry {
+            seal_anew(registry, &seals)?;
+        }
+    }
     next.replace(&path)?;
     output::line(&format!(
         "{} is written: copy it to the cluster's other hosts, and take the next step when their nodes say in their logs that the \
          identity has changed",
         path.display()
     ))
+}
+
+/// Gives the entries of a registry seals of the new secret.
+fn seal_anew(registry: &str, seals: &SealKeys) -> Result<(), CliError> {
+    let failed = |why: String| CliError::new(ExitKind::Failed, why);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.map_err(|e| failed(format!("no runtime: {e}")))?;
+    let done = runtime.block_on(evenkeel::reseal::reseal(registry, seals));
+    runtime.shutdown_background();
+    let done = done.map_err(|why| failed(format!("the registry's entries are not sealed anew: {why}")))?;
+    let shown = &done.registry;
+    output::line(&format!("{shown}: {} sealed with the new secret", entries(done.sealed)))?;
+    if done.foreign > 0 {
+        output::line(&format!(
+            "{shown}: {} without a valid seal: see `evenkeel job unsealed`",
+            entries(done.foreign)
+        ))?;
+    }
+    Ok(())
+}
+
+fn entries(n: usize) -> String {
+    if n == 1 { "1 entry".to_owned() } else { format!("{n} entries") }
 }

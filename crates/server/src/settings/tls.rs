@@ -78,13 +78,13 @@ impl TlsSettings {
             join::join(token, node, self.identity.as_deref()).await?;
         }
         let (identity, path) = ClusterIdentity::open(self.identity.as_deref(), evenkeel::clock::now().wall)?;
-        let own = identity.of_node();
-        tracing::debug!("the cluster's identity is {} in {}", own.name, path.display());
+        tracing::debug!("the cluster's identity is {} in {}", identity.id(), path.display());
         let here = ["localhost", "127.0.0.1", "[::1]"].map(ToOwned::to_owned);
         let mut hosts: Vec<String> = here.into_iter().chain(names.iter().cloned()).collect();
         hosts.sort_unstable();
         hosts.dedup();
         let tls = NodeTls::new(Arc::new(identity), hosts, self.given.clone())?;
+        let own = tls.node_identity();
         Ok((Arc::new(tls.kept_in(path)), own))
     }
 }

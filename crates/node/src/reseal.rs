@@ -1,0 +1,108 @@
+//! Seals entries anew, while nodes run: the last step before a former key of seals is dropped.
+
+use evenkeel_core::registry::{Guard, Txn, TxnOutcome, Write};
+use evenkeel_registry::RegistryError;
+
+use crate::SealKeys;
+use crate::seal_key::OpenedEntry;
+
+/// How many entries are written in one request.
+const BATCH: usize = 200;
+/// How often what nodes have changed meanwhile is looked at again.
+const ROUNDS: u32 = 20;
+
+/// How many entries were sealed anew, and how many have no valid seal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resealed {
+    /// The address of the registry, without a password.
+    pub registry: String,
+    /// Entries that have a seal of the first key now, and had one of another key.
+    pub sealed: usize,
+    /// Entries without a valid seal, which are left alone.
+    pub foreign: usize,
+}
+
+/// Gives every entry that has the seal of another key one of the first key. Repeating it is safe, also after a failure.
+///
+/// # Errors
+/// The registry cannot be opened, read or written; or nodes go on to write seals of another key.
+pub async fn reseal(url: &str, keys: &SealKeys) -> Result<Resealed, RegistryError> {
+    let registry = evenkeel_registry::open(url).await?;
+    let mut done = Resealed { registry: evenkeel_registry::redacted(url), ..Resealed::default() };
+    for _ in 0..ROUNDS {
+        let (mut txns, mut foreign) = (Vec::new(), 0);
+        for change in registry.list().await?.changes {
+            let Some(entry) = change.entry.filter(|_| change.key.has_seal()) else { continue };
+            let record = match keys.open(&change.key, &entry.value) {
+                OpenedEntry::SealedByAnother(record) => record,
+                OpenedEntry::Sealed(_) => continue,
+                OpenedEntry::Foreign(_) => {
+                    foreign += 1;
+                    continue;
+                }
+            };
+            let value = keys.seal(&change.key, &record);
+            let guards = vec![Guard::At(change.key.clone(), entry.revision)];
+            txns.push(Txn { guards, writes: vec![Write::Put { key: change.key, value, owner: None }] });
+        }
+        done.foreign = foreign;
+        if txns.is_empty() {
+            return Ok(done);
+        }
+        for batch in txns.chunks(BATCH) {
+            for outcome in registry.commit(batch.to_vec()).await {
+                match outcome {
+                    TxnOutcome::Applied(_) => done.sealed += 1,
+                    // A node has written it meanwhile: the next round looks at it.
+                    TxnOutcome::Refused(_) => {}
+                    TxnOutcome::Unknown => {
+                        let why = registry
+                            .last_error()
+                            .map_or_else(|| "no answer".to_owned(), |why| why.to_string());
+                        return Err(RegistryError::Unavailable(format!(
+                            "not all entries are sealed anew ({why}): try again"
+                        )));
+                    }
+                }
+            }
+        }
+    }
+    Err(RegistryError::Refused(
+        "nodes go on to seal entries with the former key: give all of them the identity file first"
+            .to_owned(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::ids::JobName;
+    use evenkeel_core::keys;
+
+    use super::*;
+    use crate::SealKey;
+
+    #[tokio::test]
+    async fn entries_of_a_former_key_are_sealed_anew_and_others_are_left_alone() {
+        let url = "memory:reseal";
+        let registry = evenkeel_registry::open(url).await.unwrap();
+        let [new, old, strange] = [1, 2, 3].map(|byte| SealKey::new([byte; 32]));
+        let key = |job: usize| keys::spec(&format!("j{job}").parse::<JobName>().unwrap());
+        let put = |n: usize, by: &SealKey| {
+            let key = key(n);
+            let value = SealKeys::new(by.clone(), []).seal(&key, b"{}");
+            Txn { guards: Vec::new(), writes: vec![Write::Put { key, value, owner: None }] }
+        };
+        let all = (0..500).map(|n| put(n, &old)).chain([put(500, &new), put(501, &strange)]).collect();
+        registry.commit(all).await;
+        let both = SealKeys::new(new.clone(), [old]);
+        let done = async || reseal(url, &both).await.map(|done| (done.sealed, done.foreign)).unwrap();
+        assert_eq!(done().await, (500, 1));
+        let only = SealKeys::new(new, []);
+        for change in registry.list().await.unwrap().changes {
+            let sealed =
+                matches!(only.open(&change.key, &change.entry.unwrap().value), OpenedEntry::Sealed(_));
+            assert_eq!(sealed, change.key != key(501), "{}", change.key);
+        }
+        assert_eq!(done().await, (0, 1), "there is nothing more to do");
+    }
+}
