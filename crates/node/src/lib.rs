@@ -52,6 +52,7 @@ mod peers;
 mod published_loads;
 mod request;
 mod retention;
+mod secrets;
 
 pub use evenkeel_core as core;
 
