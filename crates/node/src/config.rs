@@ -55,7 +55,7 @@ pub struct Config {
     /// The networks besides public ones that requests may reach. Loopback, private and link-local addresses are refused
     /// by default, and a cloud's metadata service unless its exact address is listed.
     pub http_allow: Vec<Network>,
-    /// The folder of the secrets that requests can name, a file each; `None` if there are none.
+    /// The folder of the secrets that jobs can name, a file each; `None` if there are none.
     pub secrets: Option<PathBuf>,
     /// The program that is started as the guard; `None` for the current one, which must call
     /// [`run_if_asked`](crate::guard::run_if_asked) first in `main`.

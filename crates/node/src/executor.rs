@@ -48,10 +48,15 @@ pub(crate) struct AttemptResult {
 impl AttemptResult {
     /// A failure as of now.
     pub(crate) fn failed(run: &Run, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::failed_attempt(run.id.clone(), run.attempt, reason)
+    }
+
+    /// The same of this attempt of a run.
+    pub(crate) fn failed_attempt(run: RunId, attempt: u32, reason: impl Into<Cow<'static, str>>) -> Self {
         let now = clock::now().wall;
         Self {
-            run: run.id.clone(),
-            attempt: run.attempt,
+            run,
+            attempt,
             ended: RunOutcome::Failed(None),
             reason: reason.into(),
             code: None,

@@ -14,6 +14,7 @@ use evenkeel_core::time::Mono;
 
 use crate::executor::TrustDeadline;
 use crate::guard::MemberRemoval;
+use crate::secrets::NodeSecrets;
 pub(crate) use command::CommandExecutor;
 pub(crate) use counts::ItemCounts;
 pub use dataflow::FetchOutput;
@@ -31,6 +32,11 @@ pub(crate) struct Executors {
 }
 
 impl Executors {
+    /// The secrets that this node has.
+    pub(crate) fn secrets(&self) -> NodeSecrets {
+        self.http.secrets.clone()
+    }
+
     /// Queues a run, which starts at the latest with the next [`go`](Self::go).
     pub(crate) fn start(&mut self, run: Run) {
         match run.work.clone() {

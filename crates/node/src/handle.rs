@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use evenkeel_core::ids::{JobName, LockName, Member, NodeName, Operation, RunId, Token};
 use evenkeel_core::input::{Answer, ApplyResult, Command, CommandKind, Refusal};
-use evenkeel_core::job::JobFile;
+use evenkeel_core::job::{Job, JobFile};
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{Plan, RunState, ShardRunState, decode};
@@ -24,6 +24,7 @@ use crate::lock::LockGuard;
 use crate::logs::{LogChunk, Logs};
 use crate::published_loads::{NodeLoads, PublishedLoads};
 use crate::request::{ENDED, HandleRequest, NodeUpgrade};
+use crate::secrets::NodeSecrets;
 use crate::upgrade::ProgramFile;
 
 /// How often [`Handle::wait`] checks when another node executes the run.
@@ -45,6 +46,7 @@ pub(crate) struct HandleState {
     /// Whether the other nodes write into the same history.
     pub(crate) shares_history: bool,
     pub(crate) logs: Logs,
+    pub(crate) secrets: NodeSecrets,
     pub(crate) loads: PublishedLoads,
     pub(crate) changes: watch::Receiver<u64>,
     /// `None` while the node runs; then why it stopped by itself, or an empty text.
@@ -118,6 +120,14 @@ impl Handle {
     ) {
         // A node that has stopped decides nothing more, and has no history to write to.
         let _ = self.shared.requests.send(HandleRequest::LogDecision(asker, action, (outcome, why))).await;
+    }
+
+    /// Why this node could not give a run of the job its secrets: a reason for each that it cannot read now. It contains
+    /// nothing of a secret.
+    #[must_use]
+    pub fn missing_secrets(&self, job: &Job) -> Vec<String> {
+        let reader = self.shared.secrets.of(&job.name);
+        job.work.secrets().into_iter().filter_map(|name| reader.read(name).err()).collect()
     }
 
     /// Reads the audit log, the latest entries first, as far as this history has it.

@@ -54,6 +54,7 @@ mod published_loads;
 mod request;
 mod retention;
 mod seal_key;
+mod secrets;
 
 pub use evenkeel_core as core;
 

@@ -1,5 +1,6 @@
 //! The output files of runs: one per attempt, read by offset, kept for a limited time.
 
+mod mask;
 mod rate_limit;
 mod writer;
 

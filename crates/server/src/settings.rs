@@ -123,7 +123,7 @@ pub(crate) struct SettingsArgs {
     #[arg(long, value_name = "CIDR", env = "EVENKEEL_HTTP_ALLOW", value_delimiter = ',')]
     #[serde(default)]
     pub(crate) http_allow: Vec<String>,
-    /// The folder of the secrets that http jobs may use, one file each; only the node's user and group may read the files
+    /// The folder of the secrets that jobs may name, one file each; only the node's user and group may read the files
     #[arg(long, value_name = "DIR", env = "EVENKEEL_SECRETS")]
     pub(crate) secrets: Option<PathBuf>,
     /// Whether commands get cgroups: auto (if the host allows the node to create them) or off (limits.together of jobs is then ignored); auto by default

@@ -120,6 +120,12 @@ pub struct JobFile {
     /// Names of the node's own variables that it gets as well, beside those that every command gets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inherit: Vec<String>,
+    /// Variables that hold a secret, with the name of each secret.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, String>,
+    /// Variables that hold the path of a file with a secret, with the name of each secret.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secret_files: BTreeMap<String, String>,
     /// The text on its standard input; nothing when empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stdin: String,
@@ -232,6 +238,8 @@ impl JobFile {
             directory: String::new(),
             environment: BTreeMap::new(),
             inherit: Vec::new(),
+            secrets: BTreeMap::new(),
+            secret_files: BTreeMap::new(),
             stdin: String::new(),
             user: String::new(),
             limits: Limits::default(),

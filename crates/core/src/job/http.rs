@@ -3,7 +3,7 @@
 mod codes;
 mod template;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use serde::{Deserialize, Serialize};
@@ -98,6 +98,18 @@ impl Http {
             ("", false) => "POST",
             (said, _) => said,
         }
+    }
+
+    /// The names of the secrets in its headers and its body.
+    #[must_use]
+    pub fn secrets(&self) -> BTreeSet<&str> {
+        let texts = self.headers.values().chain([&self.body]);
+        let pieces = texts.flat_map(|text| read(text).unwrap_or_default());
+        let secret = |piece| match piece {
+            TemplatePart::Secret { name, json: _ } => Some(name),
+            TemplatePart::Text(_) | TemplatePart::Fact { .. } => None,
+        };
+        pieces.filter_map(secret).collect()
     }
 
     /// Refuses an invalid request, with the field and the fix.

@@ -1,5 +1,6 @@
 //! The program of a job: how it is written, and the settings of its start.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -8,12 +9,10 @@ use core::fmt;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Dataflow, Limits};
+use super::{CommandSecrets, Dataflow, Limits};
 
 /// The shell that reads the `command` of a job with `shell = true`.
 pub const SHELL: &str = "/bin/sh";
-/// The prefix of the reserved variable names.
-pub(super) const OWN: &str = "EVENKEEL_";
 
 /// A job's `command` as written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,6 +92,9 @@ pub struct LaunchSettings {
     pub environment: BTreeMap<String, String>,
     /// Names of the node's own variables that it gets as well.
     pub inherit: Vec<String>,
+    /// Secrets that it gets; `None` if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<Box<CommandSecrets>>,
     /// The text on its standard input.
     pub stdin: String,
     /// The user it runs as; the node's when empty.
@@ -144,9 +146,9 @@ mod tests {
         let fields = r#""command":["a"],"directory":"/tmp","environment":{"A":"1"},"inherit":["B"],"stdin":"x","user":"u","limits":{"files":9}"#;
         let job = read(fields).unwrap();
         assert_eq!(serde_json::to_string(&job).unwrap(), format!(r#"{{"name":"j",{fields}}}"#));
-        let LaunchSettings { directory, environment, inherit, stdin, user, limits, dataflow } =
+        let LaunchSettings { directory, environment, inherit, secrets, stdin, user, limits, dataflow } =
             Job::parse(job).unwrap().work.launch_settings();
-        assert_eq!(dataflow, None);
+        assert_eq!((dataflow, secrets), (None, None));
         assert_eq!((user.as_str(), limits.files), ("u", Some(9)));
         assert_eq!((directory.as_str(), stdin.as_str()), ("/tmp", "x"));
         assert_eq!(

@@ -1,13 +1,15 @@
 //! The work of a job: what its runs do.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::limits::Limits;
-use super::program::{LaunchSettings, OWN, Program};
+use super::program::{LaunchSettings, Program};
+use super::secrets::CommandSecrets;
+use super::variables::validate_variable;
 use super::{Dataflow, Http, JobFile, Work};
 
 /// What the runs of a job do, with what belongs to it.
@@ -32,6 +34,8 @@ pub struct CommandWork {
     pub environment: BTreeMap<String, String>,
     /// Names of the node's own variables that it gets as well.
     pub inherit: Vec<String>,
+    /// Secrets that it gets; `None` if there are none.
+    pub secrets: Option<Box<CommandSecrets>>,
     /// The text on its standard input.
     pub stdin: String,
     /// The user it runs as; that of the node when empty.
@@ -68,6 +72,18 @@ impl JobWork {
         }
     }
 
+    /// The names of the secrets that a run is given.
+    #[must_use]
+    pub fn secrets(&self) -> BTreeSet<&str> {
+        match self {
+            Self::Command(command) => {
+                command.secrets.as_deref().map(CommandSecrets::names).unwrap_or_default()
+            }
+            Self::Http(http) => http.secrets(),
+            Self::Function(_) => BTreeSet::new(),
+        }
+    }
+
     /// The action of a run.
     #[must_use]
     pub fn action(&self) -> Work {
@@ -86,6 +102,7 @@ impl JobWork {
                 directory: command.directory.clone(),
                 environment: command.environment.clone(),
                 inherit: command.inherit.clone(),
+                secrets: command.secrets.clone(),
                 stdin: command.stdin.clone(),
                 user: command.user.clone(),
                 limits: command.limits.clone(),
@@ -112,6 +129,7 @@ impl JobWork {
                 directory: take(&mut file.directory),
                 environment: take(&mut file.environment),
                 inherit: take(&mut file.inherit),
+                secrets: Some(file.secrets()).filter(|secrets| !secrets.is_empty()).map(Box::new),
                 stdin: take(&mut file.stdin),
                 user: take(&mut file.user),
                 limits: take(&mut file.limits),
@@ -129,8 +147,18 @@ impl JobWork {
             }
             Self::Command(command) => {
                 file.shell = matches!(command.program, Program::Line(_));
-                let LaunchSettings { directory, environment, inherit, stdin, user, limits, dataflow: _ } =
-                    self.launch_settings();
+                let LaunchSettings {
+                    directory,
+                    environment,
+                    inherit,
+                    secrets,
+                    stdin,
+                    user,
+                    limits,
+                    dataflow: _,
+                } = self.launch_settings();
+                let CommandSecrets { variables, files } = secrets.map(|secrets| *secrets).unwrap_or_default();
+                (file.secrets, file.secret_files) = (variables, files);
                 (file.directory, file.environment, file.inherit) = (directory, environment, inherit);
                 (file.stdin, file.user, file.limits) = (stdin, user, limits);
                 file.command = command.program.clone();
@@ -174,6 +202,8 @@ impl JobFile {
             ("directory", self.directory.is_empty()),
             ("environment", self.environment.is_empty()),
             ("inherit", self.inherit.is_empty()),
+            ("secrets", self.secrets.is_empty()),
+            ("secret_files", self.secret_files.is_empty()),
             ("stdin", self.stdin.is_empty()),
             ("user", self.user.is_empty()),
             ("limits", self.limits == Limits::default()),
@@ -200,6 +230,11 @@ impl JobFile {
         }
     }
 
+    /// The secrets of the command.
+    fn secrets(&self) -> CommandSecrets {
+        CommandSecrets { variables: self.secrets.clone(), files: self.secret_files.clone() }
+    }
+
     fn validate_command(&self) -> Result<(), String> {
         match (&self.command, self.shell) {
             (Program::Line(line), true) if line.trim().is_empty() => {
@@ -220,22 +255,14 @@ impl JobFile {
             return Err(format!("user is {:?}, which is no user's name", self.user));
         }
         self.limits.read()?;
-        self.validate_environment()
+        self.validate_environment()?;
+        self.secrets().validate(&self.environment, &self.inherit)
     }
 
     fn validate_environment(&self) -> Result<(), String> {
         let names = self.environment.keys().map(|name| ("environment", name));
         for (field, name) in names.chain(self.inherit.iter().map(|name| ("inherit", name))) {
-            if name.is_empty() || name.contains(['=', '\0']) {
-                return Err(format!(
-                    "{field} names {name:?}: a variable's name is not empty and holds no = and no NUL"
-                ));
-            }
-            if name.starts_with(OWN) {
-                return Err(format!(
-                    "{field} names {name}: variables that begin with {OWN} are set for every run and never the node's own"
-                ));
-            }
+            validate_variable(field, name)?;
         }
         if let Some(name) = self.inherit.iter().find(|name| self.environment.contains_key(*name)) {
             return Err(format!("environment and inherit both name {name}: once is enough"));

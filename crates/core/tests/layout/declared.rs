@@ -223,6 +223,8 @@ fn job() -> JobFile {
         directory: "/tmp".into(),
         environment: BTreeMap::from([("A".into(), "1".into())]),
         inherit: vec!["PATH".into()],
+        secrets: BTreeMap::from([("B".into(), "s".into())]),
+        secret_files: BTreeMap::from([("C".into(), "s".into())]),
         stdin: "in".into(),
         user: "nobody".into(),
         limits: Limits {

@@ -52,6 +52,7 @@ use crate::logs::{LogLimits, Logs};
 use crate::notify::{Notifier, Notifiers};
 use crate::published_loads::PublishedLoads;
 use crate::request::HandleRequest;
+use crate::secrets::NodeSecrets;
 use crate::upgrade::{HandoffRecord, ReceivedHandoff};
 use tasks::{measure, run_background, tidy, watch_changes};
 
@@ -178,8 +179,7 @@ impl DriverLifecycle {
         let (orders, keeper, guard, lacking) = start_guard(&config, kept, &folder, &news_from).await?;
         let node = build_node(settings(&config, &folder, &registry, (generation, lacking)), baton);
         let (to_node, asked) = mpsc::channel(REQUESTS_MAX);
-        let (inbox, sender) = Inbox::new(news, told, asked);
-        let (joined_by, joined) = watch::channel(None);
+        let ((inbox, sender), (joined_by, joined)) = (Inbox::new(news, told, asked), watch::channel(None));
         let functions = functions(&config, places.functions, &node, &news_from, &to_node);
         let executor = executor(&config, functions, orders, &logs, &news_from);
         let heartbeats = Heartbeats::new(&config, &registry.facts());
@@ -226,6 +226,7 @@ impl DriverLifecycle {
             history: reader,
             shares_history,
             logs,
+            secrets: driver.executor.secrets(),
             loads: PublishedLoads::default(),
             changes: watch_changes(changed),
             stopped,
@@ -313,14 +314,15 @@ fn executor(
     news: &mpsc::UnboundedSender<ExecutorEvent>,
 ) -> Executors {
     let bounds = LogLimits { keep: config.retention.output, rate: config.retention.output_rate };
+    let secrets = NodeSecrets::new(config.secrets.clone());
     Executors {
-        http: HttpExecutor::new(config, logs.clone(), news.clone()),
+        http: HttpExecutor::new(config, secrets.clone(), logs.clone(), news.clone()),
         functions,
         commands: CommandExecutor::new(
             orders,
             config.name.clone(),
             (logs.clone(), bounds),
-            config.commands.clone(),
+            (config.commands.clone(), secrets),
             news.clone(),
         ),
     }

@@ -9,6 +9,7 @@ use crate::command_policy::CommandPolicy;
 use crate::executor::{AttemptResult, ExecutorEvent, TrustDeadline};
 use crate::guard::{AttemptId, BE_ALONE, GuardRequest, LaunchSpec, MemberRemoval};
 use crate::logs::{LogLimits, Logs};
+use crate::secrets::NodeSecrets;
 
 /// The executor of commands.
 pub(crate) struct CommandExecutor {
@@ -18,6 +19,7 @@ pub(crate) struct CommandExecutor {
     logs: Logs,
     bounds: LogLimits,
     policy: CommandPolicy,
+    secrets: NodeSecrets,
     events: mpsc::UnboundedSender<ExecutorEvent>,
 }
 
@@ -26,10 +28,10 @@ impl CommandExecutor {
         orders: Option<mpsc::UnboundedSender<GuardRequest>>,
         node: NodeName,
         (logs, bounds): (Logs, LogLimits),
-        policy: CommandPolicy,
+        (policy, secrets): (CommandPolicy, NodeSecrets),
         news: mpsc::UnboundedSender<ExecutorEvent>,
     ) -> Self {
-        Self { guard: orders, node, logs, bounds, policy, events: news }
+        Self { guard: orders, node, logs, bounds, policy, secrets, events: news }
     }
 
     pub(crate) fn start(&mut self, run: Run, argv: Vec<String>) {
@@ -47,6 +49,8 @@ impl CommandExecutor {
             argv,
             environment: environment.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
             setting: *run.setting,
+            secrets: Vec::new(),
+            reader: self.secrets.of(&run.id.job),
             umask: self.policy.umask,
             no_new_privileges: self.policy.no_new_privileges,
             timeout: run.timeout.map(|span| span.0),

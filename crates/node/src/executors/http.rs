@@ -6,7 +6,6 @@
 mod connect;
 mod egress;
 mod exchange;
-mod secrets;
 mod tls;
 
 use std::collections::BTreeMap;
@@ -32,10 +31,10 @@ use crate::clock;
 use crate::config::Config;
 use crate::executor::{AttemptResult, ExecutorEvent, TrustDeadline};
 use crate::logs::{LogLimits, LogWriter, Logs};
+use crate::secrets::NodeSecrets;
 use connect::HttpContext;
 use egress::EgressPolicy;
 use exchange::HttpCall;
-use secrets::SecretFolder;
 
 pub use egress::Network;
 
@@ -51,7 +50,7 @@ pub(crate) struct HttpExecutor {
     keep: u64,
     events: mpsc::UnboundedSender<ExecutorEvent>,
     context: Arc<HttpContext>,
-    secrets: SecretFolder,
+    pub(super) secrets: NodeSecrets,
     running: BTreeMap<RunId, oneshot::Sender<StopReason>>,
     trusted_until: Arc<AtomicI64>,
     worker: Option<HttpWorker>,
@@ -79,14 +78,19 @@ impl HttpWorker {
 }
 
 impl HttpExecutor {
-    pub(crate) fn new(config: &Config, logs: Logs, news: mpsc::UnboundedSender<ExecutorEvent>) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        secrets: NodeSecrets,
+        logs: Logs,
+        news: mpsc::UnboundedSender<ExecutorEvent>,
+    ) -> Self {
         Self {
             node: config.name.clone(),
             logs,
             keep: config.retention.output,
             events: news,
             context: HttpContext::new(EgressPolicy::new(config.http_allow.clone())),
-            secrets: SecretFolder(config.secrets.clone()),
+            secrets,
             running: BTreeMap::new(),
             trusted_until: Arc::new(AtomicI64::new(i64::MIN)),
             worker: None,
@@ -137,7 +141,7 @@ impl HttpExecutor {
             call: HttpCall {
                 facts: run.environment(&self.node),
                 http,
-                secrets: self.secrets.of(run.id.job.namespace()),
+                secrets: self.secrets.of(&run.id.job),
             },
             run,
         };
@@ -186,6 +190,7 @@ impl HttpTask {
                 (RunOutcome::Stopped(StopReason::TimedOut), said)
             }
         };
+        log.finish();
         report.set_output(log.written());
         report.end(ended, reason);
     }

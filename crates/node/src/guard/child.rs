@@ -11,9 +11,10 @@ use rustix::process::{Pid, PidfdFlags, RawPid, Signal, WaitStatus};
 use super::cgroup::Cgroup;
 use super::orphans::{RunOrphans, RunRoot};
 use super::output::RunOutput;
-use super::shim::{self, ShimProcess};
+use super::secret_files::RunSecretFolder;
+use super::shim::{self, ShimOrder, ShimProcess};
 use super::signals;
-use super::wire::{AttemptId, GuardEvent, LaunchSpec, ProcessEnd};
+use super::wire::{AttemptId, GuardEvent, ProcessEnd};
 use crate::clock;
 use crate::logs::LogLimits;
 
@@ -37,6 +38,8 @@ pub(super) struct GuardedRun {
     /// The shim's error text.
     shim_error: Vec<u8>,
     pub(super) output: RunOutput,
+    /// The folder of its secrets, which goes with it.
+    secret_folder: Option<RunSecretFolder>,
     exit: Option<WaitStatus>,
     started: Mono,
     timeout: Option<Mono>,
@@ -63,7 +66,8 @@ pub(super) struct GuardDeadlines {
 impl GuardedRun {
     /// The run of a shim that has its order. `started` is a moment before that: the run's processes must not seem older
     /// than the run.
-    pub(super) fn new(launch: &LaunchSpec, shim: ShimProcess, cgroup: Option<Cgroup>, started: Mono) -> Self {
+    pub(super) fn new(order: ShimOrder, shim: ShimProcess, cgroup: Option<Cgroup>, started: Mono) -> Self {
+        let ShimOrder { launch, secret_folder, .. } = order;
         let ShimProcess { pid, status, output } = shim;
         Self {
             id: launch.id.clone(),
@@ -72,7 +76,12 @@ impl GuardedRun {
             pidfd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok(),
             status: Some(status),
             shim_error: Vec::new(),
-            output: RunOutput::new(output, &launch.log, LogLimits { keep: launch.keep, rate: launch.rate }),
+            output: RunOutput::new(
+                output,
+                (&launch.log, LogLimits { keep: launch.keep, rate: launch.rate }),
+                launch.secrets.iter().map(|secret| &secret.text),
+            ),
+            secret_folder,
             exit: None,
             started,
             timeout: launch.timeout.map(|span| started + Millis(span)),
@@ -217,6 +226,9 @@ impl GuardedRun {
     pub(super) fn into_ended(mut self, piece: &mut Vec<u8>) -> (GuardEvent, Option<Cgroup>) {
         let starved = self.cgroup.as_ref().and_then(Cgroup::out_of_memory);
         self.output.read_rest(piece);
+        if let Some(folder) = &self.secret_folder {
+            folder.remove();
+        }
         if let Some(status) = &mut self.status {
             // All writers are gone, so the text is complete, and "would block" means its end.
             let _ = status.read_to_end(&mut self.shim_error);

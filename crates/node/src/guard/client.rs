@@ -17,9 +17,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::cgroup::{self, CgroupMounts};
 use super::handoff::{GuardHandoff, GuardProcess, GuardTransfer};
+use super::preparing::{PreparedStart, PreparingStarts};
 use super::role::{LOCK, NO_CGROUPS, ROLE};
 use super::starts::{StartDecision, StartQueue};
-use super::wire::{AttemptId, DATA, GuardEvent, GuardRequest, LineReader, to_line};
+use super::wire::{AttemptId, DATA, GuardEvent, GuardRequest, LaunchSpec, LineReader, to_line};
 use super::{environment, orphans};
 use crate::clock;
 use crate::executor::{AttemptResult, ExecutorEvent};
@@ -143,6 +144,8 @@ pub(crate) struct GuardClient {
     member: Option<GuardRequest>,
     /// Starts that have not been sent to the guard yet.
     starts: StartQueue,
+    /// Starts whose secrets are being read.
+    preparing: PreparingStarts,
     /// Bytes that the guard has yet to read.
     unsent: Vec<u8>,
     /// Until when the guard must have answered.
@@ -173,6 +176,7 @@ impl GuardClient {
             trust: None,
             member: None,
             starts: StartQueue::default(),
+            preparing: PreparingStarts::default(),
             unsent: Vec::new(),
             answer_by: None,
         }
@@ -239,6 +243,7 @@ impl GuardClient {
                     Ok(n) if n > 0 => drop(self.unsent.drain(..n)),
                     _ => return ServeEnd::Gone,
                 },
+                Some(prepared) = self.preparing.next(), if !self.preparing.is_empty() => self.go_on(prepared),
                 // Requests come first, so a guard that is handed over has all of them.
                 Some(to) = self.handoffs.recv(), if self.is_all_sent() => self.hand_off(guard, to).await,
                 () = sleep_until(late), if self.answer_by.is_some() => {
@@ -279,8 +284,10 @@ impl GuardClient {
             GuardRequest::Start(launch) => self.starts.put(launch),
             GuardRequest::Stop { ref run, .. } => {
                 self.unsent.extend(to_line(&order));
+                let begun = self.preparing.drop_run(run);
+                begun.iter().for_each(|id| self.starts.answered(id));
                 let dropped = self.starts.drop_run(run);
-                self.refuse(dropped);
+                self.refuse(begun.into_iter().chain(dropped));
             }
         }
     }
@@ -289,24 +296,41 @@ impl GuardClient {
     fn send_starts(&mut self) {
         while let Some(next) = self.starts.next(clock::now()) {
             match next {
-                StartDecision::Late(id) => self.refuse(vec![id]),
-                StartDecision::Start(mut launch) => {
-                    launch.environment.insert(DATA.to_owned(), self.whose.clone());
-                    let (id, started) = (launch.id.clone(), clock::now().wall);
-                    self.unsent.extend(to_line(&GuardRequest::Start(launch)));
-                    self.running.insert(id, GuardedAttempt { group: None, started });
+                StartDecision::Late(id) => self.refuse([id]),
+                StartDecision::Start(launch) if launch.setting.secrets.is_some() => {
+                    self.preparing.put(launch);
                 }
+                StartDecision::Start(launch) => self.send_start(launch),
+            }
+        }
+    }
+
+    fn send_start(&mut self, mut launch: Box<LaunchSpec>) {
+        launch.environment.insert(DATA.to_owned(), self.whose.clone());
+        let (id, started) = (launch.id.clone(), clock::now().wall);
+        self.unsent.extend(to_line(&GuardRequest::Start(launch)));
+        self.running.insert(id, GuardedAttempt { group: None, started });
+    }
+
+    /// Sends a start whose secrets were read, or reports that it failed.
+    fn go_on(&mut self, prepared: PreparedStart) {
+        match prepared {
+            Ok(launch) => self.send_start(launch),
+            Err((id, reason)) => {
+                self.starts.answered(&id);
+                let failed = AttemptResult::failed_attempt(id.run, id.attempt, reason);
+                self.report(ExecutorEvent::Ended(failed));
             }
         }
     }
 
     /// Whether the guard has every request.
     fn is_all_sent(&self) -> bool {
-        self.unsent.is_empty() && self.starts.is_empty()
+        self.unsent.is_empty() && self.starts.is_empty() && self.preparing.is_empty()
     }
 
     /// Reports that these do not start.
-    fn refuse(&self, starts: Vec<AttemptId>) {
+    fn refuse(&self, starts: impl IntoIterator<Item = AttemptId>) {
         for AttemptId { run, attempt } in starts {
             self.report(ExecutorEvent::NotStarted { run, attempt });
         }
@@ -325,7 +349,7 @@ impl GuardClient {
             GuardEvent::NotStarted { id } => {
                 self.starts.answered(&id);
                 self.running.remove(&id);
-                self.refuse(vec![id]);
+                self.refuse([id]);
             }
             GuardEvent::Ended { id, end } => {
                 self.starts.answered(&id);
@@ -359,7 +383,8 @@ impl GuardClient {
         guard.process.kill();
         guard.process.wait().await;
         (self.unsent, self.answer_by) = (Vec::new(), None);
-        let waiting = self.starts.clear();
+        let waiting = self.starts.clear().into_iter().chain(self.preparing.clear());
+        let waiting: Vec<AttemptId> = waiting.collect();
         self.refuse(waiting);
         let groups = self.running.values().filter_map(|run| Pid::from_raw(run.group?));
         let mut groups: Vec<Pid> = groups.collect();
@@ -416,7 +441,7 @@ impl GuardClient {
             let retry = clock::deadline_after(RETRY);
             while let Ok(order) = timeout_at(retry, self.requests.recv()).await {
                 match order? {
-                    GuardRequest::Start(launch) => self.refuse(vec![launch.id]),
+                    GuardRequest::Start(launch) => self.refuse([launch.id]),
                     trust @ GuardRequest::Trust { .. } => self.trust = Some(trust),
                     member @ GuardRequest::Member(_) => self.member = Some(member),
                     GuardRequest::Stop { .. } | GuardRequest::Heartbeat { .. } | GuardRequest::Part => {}

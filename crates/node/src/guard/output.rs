@@ -4,6 +4,7 @@ use std::io::{ErrorKind, PipeReader, Read};
 use std::path::Path;
 
 use crate::logs::{LogLimits, LogWriter};
+use crate::secrets::SecretText;
 
 /// How much is read at once; also how much memory the output of all runs takes together.
 const PIECE: usize = 64 * 1024;
@@ -18,11 +19,17 @@ pub(super) struct RunOutput {
 }
 
 impl RunOutput {
-    /// `pipe` must not block. If the file cannot be opened, the output is lost and the run continues.
-    pub(super) fn new(pipe: PipeReader, path: &Path, bounds: LogLimits) -> Self {
-        let log = LogWriter::new(path, bounds, |e| {
+    /// `pipe` must not block. If the file cannot be opened, the output is lost and the run continues. The secrets are
+    /// masked in it.
+    pub(super) fn new<'a>(
+        pipe: PipeReader,
+        (path, bounds): (&Path, LogLimits),
+        secrets: impl Iterator<Item = &'a SecretText>,
+    ) -> Self {
+        let mut log = LogWriter::new(path, bounds, |e| {
             eprintln!("evenkeel guard: no output is kept in {}: {e}", path.display());
         });
+        log.mask(secrets);
         Self { pipe: Some(pipe), log }
     }
 
@@ -60,5 +67,6 @@ impl RunOutput {
     pub(super) fn read_rest(&mut self, piece: &mut Vec<u8>) {
         self.read(piece);
         self.pipe = None;
+        self.log.finish();
     }
 }

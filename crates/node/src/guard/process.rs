@@ -25,6 +25,7 @@ use super::child::{GuardDeadlines, GuardedRun};
 use super::orphans::{OrphanScan, RunOrphans};
 use super::removal::{MemberRemoval, ParentProcess};
 use super::role::{BE_ALONE, LOCK, NO_CGROUPS, is_alone};
+use super::secret_files::SecretFolders;
 use super::shim::{self, ShimOrder, ShimSource};
 use super::standby::{StandbyShim, StandbyShims};
 use super::watchdog::Watchdog;
@@ -51,7 +52,9 @@ pub(super) fn main(mut told: impl Iterator<Item = OsString>) -> i32 {
             Some(word) if word == NO_CGROUPS => Cgroups::none(),
             _ => cgroups(data.as_ref())?,
         };
-        GuardSupervisor::new(lock, cgroups)?.run()
+        // Only now no run of the folder's last life reads them any more.
+        let secret_folders = SecretFolders::open(data.as_ref());
+        GuardSupervisor::new(lock, cgroups, secret_folders)?.run()
     });
     match guarded {
         Ok(()) => 0,
@@ -111,6 +114,7 @@ struct GuardSupervisor {
     orphan_scan: OrphanScan,
     cgroups: Cgroups,
     standby: StandbyShims,
+    secret_folders: SecretFolders,
     until: Mono,
     kill: Mono,
     node: ParentProcess,
@@ -125,7 +129,7 @@ struct GuardSupervisor {
 }
 
 impl GuardSupervisor {
-    fn new(lock: File, cgroups: Cgroups) -> io::Result<Self> {
+    fn new(lock: File, cgroups: Cgroups, secret_folders: SecretFolders) -> io::Result<Self> {
         // Orphans of a run become this process's children, so that their group can be seen to be empty.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         rustix::fs::fcntl_setfl(io::stdin(), OFlags::NONBLOCK)?;
@@ -138,6 +142,7 @@ impl GuardSupervisor {
             children: Vec::new(),
             orphan_scan: OrphanScan::default(),
             standby: StandbyShims::new(&cgroups),
+            secret_folders,
             cgroups,
             until: Mono(i64::MIN),
             kill: Mono(i64::MIN),
@@ -163,6 +168,7 @@ impl GuardSupervisor {
             if self.node_gone && self.children.is_empty() {
                 self.standby.end().into_iter().for_each(|cgroup| self.cgroups.leave(cgroup));
                 self.cgroups.close();
+                self.secret_folders.close();
                 if let Some(removal) = self.member.take() {
                     removal.carry_out(&self.node, self.lease_left());
                 }
@@ -342,7 +348,8 @@ impl GuardSupervisor {
                 for order in self.requests.take::<GuardRequest>(&piece[..n]) {
                     match order {
                         Ok(order) => self.follow(order),
-                        Err(e) => eprintln!("evenkeel guard: an order cannot be read: {e}"),
+                        // Not its text, in which there may be secrets.
+                        Err(e) => eprintln!("evenkeel guard: an order cannot be read: {:?}", e.classify()),
                     }
                 }
             }
@@ -397,6 +404,11 @@ impl GuardSupervisor {
         }
         // Unreadable limits are reported by the shim, and start nothing.
         let ceilings = launch.setting.limits.read().unwrap_or_default();
+        let has_files = launch.secrets.iter().any(|secret| !secret.file.is_empty());
+        let secret_folder = match has_files.then(|| self.secret_folders.next()).transpose() {
+            Ok(folder) => folder,
+            Err(why) => return self.queue_event(&failed(id, why)),
+        };
         // A shim that has ended while it stood by has begun nothing, so a new one can.
         for standby in self.standby.take().map(Some).into_iter().chain([None]) {
             let (shim, ahead) = standby.map(|StandbyShim { shim, cgroup }| (shim, cgroup)).unzip();
@@ -407,7 +419,8 @@ impl GuardSupervisor {
                     return self.queue_event(&failed(id, why));
                 }
             };
-            let order = ShimOrder::new(launch, cgroup.as_ref());
+            let mut order = ShimOrder::new(launch, cgroup.as_ref());
+            order.secret_folder.clone_from(&secret_folder);
             let started = clock::now().mono;
             let begun = match shim {
                 Some(shim) => shim.send(&order),
@@ -415,7 +428,7 @@ impl GuardSupervisor {
             };
             match begun {
                 Ok(shim) => {
-                    return self.children.push(GuardedRun::new(&order.launch, shim, cgroup, started));
+                    return self.children.push(GuardedRun::new(order, shim, cgroup, started));
                 }
                 Err(e) => eprintln!("evenkeel guard: a shim of {} cannot be used: {e}", id.run),
             }

@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use super::cgroup::Cgroup;
 use super::environment;
 use super::limits;
+use super::secret_files::RunSecretFolder;
 use super::user::RunUser;
 use super::wire::LaunchSpec;
 use crate::clock;
@@ -52,6 +53,9 @@ pub(super) struct ShimOrder {
     entry_files: Vec<PathBuf>,
     /// Whether the run has limits that a process outside of the cgroup would escape.
     bounded: bool,
+    /// The folder for the files with its secrets; `None` if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) secret_folder: Option<RunSecretFolder>,
 }
 
 impl ShimOrder {
@@ -61,6 +65,7 @@ impl ShimOrder {
             launch,
             entry_files: cgroup.map(Cgroup::entry_files).unwrap_or_default(),
             bounded: cgroup.is_some_and(Cgroup::is_bounded),
+            secret_folder: None,
         }
     }
 }
@@ -150,7 +155,7 @@ fn stand_by(orders: PipeReader, entry_files: &[PathBuf]) -> Result<ShimOrder, St
         return Err(LATE.to_string());
     }
     let mut order: ShimOrder =
-        serde_json::from_slice(&line).map_err(|e| format!("its order cannot be read: {e}"))?;
+        serde_json::from_slice(&line).map_err(|e| format!("its order cannot be read: {:?}", e.classify()))?;
     // A file that could not be written is tried once more, and tells why.
     order.entry_files.retain(|file| !entry_files.contains(file) || closed.contains(&file));
     Ok(order)
@@ -168,7 +173,7 @@ fn become_the_run(
     stdin_ahead: Option<Stdio>,
     streams: ShimStreams,
 ) -> Result<Infallible, String> {
-    let ShimOrder { launch, entry_files, bounded } = order;
+    let ShimOrder { launch, entry_files, bounded, secret_folder } = order;
     for file in entry_files {
         // Without limits a failure does no harm: outside, its orphan processes are found in another way.
         if let Err(e) = enter_cgroup(file)
@@ -195,7 +200,14 @@ fn become_the_run(
     run.args(arguments).stdin(stdin).stdout(streams.stdout).stderr(streams.stderr);
     run.env_clear().envs(environment::inherited(&setting.inherit));
     run.envs(runner.iter().flat_map(RunUser::variables));
-    run.envs(&setting.environment).envs(&launch.environment);
+    run.envs(&setting.environment);
+    let (files, variables): (Vec<_>, Vec<_>) =
+        launch.secrets.iter().partition(|secret| !secret.file.is_empty());
+    run.envs(variables.iter().map(|secret| (&secret.variable, secret.text.value())));
+    if let Some(folder) = secret_folder {
+        run.envs(folder.fill(files.into_iter(), runner.as_ref())?);
+    }
+    run.envs(&launch.environment);
     // From here on no file can be opened, as the run may be allowed fewer than the guard has open.
     limits::set(ceilings)?;
     if let Some(runner) = &runner {

@@ -116,6 +116,7 @@ mod tests {
     use evenkeel_core::time::Mono;
 
     use super::*;
+    use crate::secrets::SecretReader;
 
     fn launch(run: &str, due: i64, not_after: i64) -> Box<LaunchSpec> {
         Box::new(LaunchSpec {
@@ -123,6 +124,8 @@ mod tests {
             argv: Vec::new(),
             environment: BTreeMap::new(),
             setting: LaunchSettings::default(),
+            secrets: Vec::new(),
+            reader: SecretReader::default(),
             umask: None,
             no_new_privileges: false,
             timeout: None,

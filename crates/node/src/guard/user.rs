@@ -38,6 +38,21 @@ impl RunUser {
         Ok(Some(Self { user, groups, same }))
     }
 
+    /// Whether this process has that user already.
+    pub(super) fn is_same(&self) -> bool {
+        self.same
+    }
+
+    /// The number of the user.
+    pub(super) fn id(&self) -> u32 {
+        self.user.uid.as_raw()
+    }
+
+    /// The number of the user's own group.
+    pub(super) fn group(&self) -> u32 {
+        self.user.gid.as_raw()
+    }
+
     /// The environment variables of the user.
     pub(super) fn variables(&self) -> [(&'static str, std::ffi::OsString); 3] {
         let User { name, dir, .. } = &self.user;

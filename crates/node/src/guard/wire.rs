@@ -10,9 +10,10 @@ use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
 use super::removal::MemberRemoval;
+use crate::secrets::{GivenSecret, SecretReader};
 
 /// The protocol version. A guard stays the program it was started from, so after an upgrade the two may differ.
-pub(crate) const WIRE: u32 = 3;
+pub(crate) const WIRE: u32 = 4;
 
 /// One attempt of one run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -49,6 +50,9 @@ pub(crate) struct LaunchSpec {
     /// The job's launch settings.
     #[serde(default)]
     pub(crate) setting: LaunchSettings,
+    /// The secrets that it is given. They are masked in its output.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) secrets: Vec<GivenSecret>,
     /// The permission bits that its files lack; `None` keeps the guard's.
     #[serde(default)]
     pub(crate) umask: Option<u32>,
@@ -66,6 +70,9 @@ pub(crate) struct LaunchSpec {
     /// How many bytes of output a second are kept, if bounded.
     #[serde(default)]
     pub(crate) rate: Option<u64>,
+    /// What reads the secrets that `setting` names. The guard gets them in `secrets`.
+    #[serde(skip)]
+    pub(crate) reader: SecretReader,
     /// The run's due moment. The guard need not know.
     #[serde(skip)]
     pub(crate) due: Wall,

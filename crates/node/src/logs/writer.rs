@@ -7,8 +7,10 @@ use std::path::Path;
 
 use evenkeel_core::time::Mono;
 
+use super::mask::OutputMask;
 use super::rate_limit::LogRateLimit;
 use crate::clock;
+use crate::secrets::SecretText;
 
 /// The limits of an attempt's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub(crate) struct LogWriter {
     kept: u64,
     keep: u64,
     rate_limit: Option<LogRateLimit>,
+    /// `None` when there are no secrets to look for.
+    mask: Option<OutputMask>,
 }
 
 impl LogWriter {
@@ -33,7 +37,12 @@ impl LogWriter {
     pub(crate) fn new(path: &Path, bounds: LogLimits, told: impl FnOnce(&io::Error)) -> Self {
         let file = create(path).inspect_err(told).ok();
         let pace = bounds.rate.map(|rate| LogRateLimit::new(rate, clock::now().mono));
-        Self { file, kept: 0, keep: bounds.keep, rate_limit: pace }
+        Self { file, kept: 0, keep: bounds.keep, rate_limit: pace, mask: None }
+    }
+
+    /// Replaces these secrets in all that is written from here on.
+    pub(crate) fn mask<'a>(&mut self, secrets: impl Iterator<Item = &'a SecretText>) {
+        self.mask = OutputMask::new(secrets);
     }
 
     /// Closes the file in a copy of this process. The other process goes on writing it.
@@ -48,8 +57,19 @@ impl LogWriter {
 
     /// Writes as much as the limits allow.
     pub(crate) fn write(&mut self, piece: &[u8]) {
-        if self.file.is_some() {
-            self.write_at(piece, clock::now().mono);
+        if self.file.is_none() {
+            return;
+        }
+        match self.mask.as_mut().map(|mask| mask.take(piece)) {
+            Some(masked) => self.write_at(&masked, clock::now().mono),
+            None => self.write_at(piece, clock::now().mono),
+        }
+    }
+
+    /// Writes what is held back, as it might have been the beginning of a secret: no more follows.
+    pub(crate) fn finish(&mut self) {
+        if let Some(rest) = self.mask.as_mut().map(OutputMask::finish).filter(|rest| !rest.is_empty()) {
+            self.write_at(&rest, clock::now().mono);
         }
     }
 
@@ -80,6 +100,7 @@ impl LogWriter {
 impl Drop for LogWriter {
     /// Bytes dropped at the very end are reported as well.
     fn drop(&mut self) {
+        self.finish();
         if let Some(said) = self.rate_limit.as_mut().and_then(LogRateLimit::take_missed) {
             self.put(said.as_bytes());
         }

@@ -9,6 +9,7 @@ mod node;
 mod orphans;
 mod process;
 mod removal;
+mod secrets;
 mod shim;
 mod standby;
 #[path = "../../../registry/tests/common/still.rs"]
@@ -24,7 +25,7 @@ fn main() {
     }
     let tests = guard::TESTS.iter().chain(command::TESTS).chain(ends::TESTS).chain(node::TESTS);
     let tests = tests.chain(orphans::TESTS).chain(cgroups::TESTS).chain(shim::TESTS).chain(standby::TESTS);
-    let tests = tests.chain(removal::TESTS);
+    let tests = tests.chain(removal::TESTS).chain(secrets::TESTS);
     let trial = |(name, test): &(&str, fn())| {
         let test = *test;
         Trial::test(*name, move || {

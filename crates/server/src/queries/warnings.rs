@@ -181,5 +181,8 @@ fn lacking(
         };
         lacks("notify.to", notifier.as_str(), &why);
     }
+    let secrets = handle.missing_secrets(job).into_iter();
+    let unread = secrets.map(|why| format!("job {} cannot run on node {}: {why}", job.name, handle.name()));
+    lacking.extend(unread);
     lacking
 }

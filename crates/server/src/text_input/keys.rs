@@ -99,6 +99,11 @@ const KEYS: &[(&str, &str)] = &[
     ("job.directory", "the whole path of a folder, as \"/srv/reports\""),
     ("job.environment", "a table of texts, as { LANG = \"de_DE.UTF-8\" }"),
     ("job.inherit", "a list of variables' names, as [\"SSH_AUTH_SOCK\"]"),
+    ("job.secrets", "a table of variables and secrets' names, as { DB_PASSWORD = \"db-password\" }"),
+    (
+        "job.secret_files",
+        "a table of variables and secrets' names, as { DB_PASSWORD_FILE = \"db-password\" }",
+    ),
     ("job.stdin", "a text"),
     ("job.user", "the name of a user, as \"www-data\""),
     ("job.limits", "a table, as { cpu = \"10m\", memory = \"512M\" }"),

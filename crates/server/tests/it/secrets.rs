@@ -21,7 +21,10 @@ const BODY: &str = "canary-http-body-c66f";
 const OPEN: &str = "canary-http-open-0a73";
 const MAIL: &str = "canary-mail-93be";
 const HOOK: &str = "canary-webhook-4fd8";
-const ALL: [&str; 8] = [REGISTRY, HISTORY, KEY, TOKEN, BODY, OPEN, MAIL, HOOK];
+const VARIABLE: &str = "canary-variable-2c18";
+const FILE: &str = "canary-file-b1f7";
+const ROTATED: &str = "canary-rotated-60de";
+const ALL: [&str; 11] = [REGISTRY, HISTORY, KEY, TOKEN, BODY, OPEN, MAIL, HOOK, VARIABLE, FILE, ROTATED];
 
 /// A server that answers so, and tells what it was sent.
 fn server(status: &'static str) -> (SocketAddr, mpsc::Receiver<String>) {
@@ -45,8 +48,12 @@ fn server(status: &'static str) -> (SocketAddr, mpsc::Receiver<String>) {
             let mut body = vec![0; length];
             let _ = wire.read_exact(&mut body);
             // Not everybody listens.
-            let _ = tell.send(head + &text(&body));
-            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
+            let sent = head + &text(&body);
+            let _ = tell.send(sent.clone());
+            // It repeats what it was sent, which is the run's output.
+            let length = sent.len();
+            let answer =
+                format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{sent}");
             let _ = wire.get_mut().write_all(answer.as_bytes());
         }
     });
@@ -120,6 +127,9 @@ fn plant(folder: &Path, hook: SocketAddr) -> (PathBuf, Vec<PathBuf>) {
         put(&secrets, "token", TOKEN, 0o600),
         put(&secrets, "body", BODY, 0o600),
         put(&secrets, "open", OPEN, 0o644),
+        put(&secrets, "variable", VARIABLE, 0o600),
+        put(&secrets, "file", FILE, 0o600),
+        put(folder, "expected", VARIABLE, 0o600),
     ];
     (settings_file, planted)
 }
@@ -137,7 +147,10 @@ fn jobs(good: SocketAddr, bad: SocketAddr) -> String {
         + &http("open", &format!("http://{good}/"), "open")
         + &http("none", &format!("http://{good}/"), "nowhere")
         + "[[job]]\nname = \"env\"\ncommand = [\"/usr/bin/env\"]\n\
-           [[job]]\nname = \"long\"\ncommand = [\"/bin/sleep\", \"3141.59\"]\n\
+           [[job]]\nname = \"given\"\nshell = true\nsecrets = { PASS = \"variable\" }\nsecret_files = { KEY = \"file\" }\n\
+           command = '''test \"$PASS\" = \"$(cat expected)\" && echo as expected; echo $PASS; cat $KEY; cat $KEY >&2; env'''\n\
+           [[job]]\nname = \"lacks\"\nsecrets = { PASS = \"nowhere\" }\ncommand = [\"/bin/true\"]\n\
+           [[job]]\nname = \"long\"\nsecret_files = { KEY = \"file\" }\ncommand = [\"/bin/sleep\", \"3141.59\"]\n\
            [[job]]\nname = \"fails\"\ncommand = [\"/bin/false\"]\nnotify = { on = [\"failure\"], to = [\"ops\"] }\n"
 }
 
@@ -198,8 +211,16 @@ fn play(server_url: Option<&str>) {
         let said = node.cli(&keyed(args, &key));
         found.push((args.join(" "), [said.stdout, said.stderr].concat()));
     };
-    assert!(node.fed(&keyed(&["job", "apply", "-f", "-"], &key), &jobs(good, bad)).status.success());
-    let names = ["good", "bad", "gone", "open", "none", "env", "fails"];
+    let applied = node.fed(&keyed(&["job", "apply", "-f", "-"], &key), &jobs(good, bad));
+    assert!(applied.status.success());
+    let warned = text(&applied.stderr);
+    assert!(warned.contains("job lacks cannot run on node a: the secret nowhere: "), "{warned}");
+    assert!(
+        warned.contains("job open cannot run on node a: the secret open: ") && !warned.contains("job given"),
+        "{warned}"
+    );
+    found.push(("what apply says".to_owned(), [applied.stdout, applied.stderr].concat()));
+    let names = ["good", "bad", "gone", "open", "none", "env", "given", "lacks", "fails"];
     for name in names {
         note(&mut found, &["job", "run", name, "--request", "r"]);
         let run = format!("{name}:ask-r:0");
@@ -227,6 +248,24 @@ fn play(server_url: Option<&str>) {
     };
     says("open", "chmod 600");
     says("none", "--secrets");
+    says("lacks", "secrets, PASS: the secret nowhere: ");
+    says("lacks", "failed");
+    let output = |run: &str| node.ok(&keyed(&["run", "logs", run], &key));
+    let repeated = output("good:ask-r:0");
+    assert!(
+        repeated.contains("authorization: Bearer ***") && repeated.contains("{\"k\": \"***\"}"),
+        "{repeated}"
+    );
+    let given = output("given:ask-r:0");
+    assert!(given.starts_with("as expected\n***\n***\n***\n") && given.contains("PASS=***\n"), "{given}");
+    // A new value counts from the next run on.
+    put(&at.join("secrets"), "variable", ROTATED, 0o600);
+    put(at, "expected", ROTATED, 0o600);
+    note(&mut found, &["job", "run", "given", "--request", "rotated"]);
+    note(&mut found, &["run", "wait", "given:ask-rotated:0"]);
+    let given = output("given:ask-rotated:0");
+    assert!(given.starts_with("as expected\n***\n"), "{given}");
+    found.push(("the output".to_owned(), given.into_bytes()));
     assert!(node.ok(&keyed(&["run", "logs", "env:ask-r:0"], &key)).contains("EVENKEEL_RUN=env:ask-r:0"));
     until("both notifiers have failed", || {
         let events = node.ok(&keyed(&["event", "list", "--kind", "notify_failed", "--limit", "100"], &key));

@@ -5,6 +5,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::super::secrets;
+
 /// The largest text that a template may produce, in bytes: a parameter may be long and occur in it often.
 pub const BODY_MAX: usize = 1024 * 1024;
 
@@ -14,8 +16,6 @@ const CLOSE: &str = "}}";
 const JSON: &str = "json";
 /// The prefix of a secret's name.
 const SECRET: &str = "secret:";
-/// The longest name of a secret.
-const SECRET_NAME_MAX: usize = 64;
 
 /// The names that a template may contain, with the environment variable of each.
 const NAMES: [(&str, &str); 12] = [
@@ -86,7 +86,7 @@ pub fn read(text: &str) -> Result<Vec<TemplatePart<'_>>, String> {
 fn fact(inside: &str) -> Result<TemplatePart<'_>, String> {
     let (name, way) = inside.split_once('|').map_or((inside, None), |(name, way)| (name, Some(way.trim())));
     if let Some(named) = name.trim().strip_prefix(SECRET) {
-        return Ok(TemplatePart::Secret { name: secret(named.trim())?, json: as_json(way)? });
+        return Ok(TemplatePart::Secret { name: secrets::validate_name(named.trim())?, json: as_json(way)? });
     }
     let known = NAMES.iter().find(|(known, _)| *known == name.trim());
     let Some((_, variable)) = known else {
@@ -108,21 +108,6 @@ fn as_json(way: Option<&str>) -> Result<bool, String> {
         Some(_) => {
             Err(format!("there is only one way to write it: leave out what follows the |, or write | {JSON}"))
         }
-    }
-}
-
-/// Refuses a name that is no plain file name: no name may lead out of the folder.
-fn secret(name: &str) -> Result<&str, String> {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-    match name.len() <= SECRET_NAME_MAX
-        && name.bytes().all(plain)
-        && !name.is_empty()
-        && !name.starts_with('.')
-    {
-        true => Ok(name),
-        false => Err(format!(
-            "the secret's name is none: up to {SECRET_NAME_MAX} letters, digits, dots, dashes and underscores name its file"
-        )),
     }
 }
 

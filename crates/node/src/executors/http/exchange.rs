@@ -1,5 +1,6 @@
 //! Sends one request and reads its answer, over as many redirects as the job allows.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::error::Error;
@@ -15,8 +16,8 @@ use hyper_util::rt::TokioIo;
 use url::Url;
 
 use super::connect::{HttpContext, connect, shown};
-use super::secrets::SecretFolder;
 use crate::logs::LogWriter;
+use crate::secrets::{SecretReader, SecretText};
 
 /// The longest head of an answer, in bytes.
 const HEAD_MAX: usize = 64 * 1024;
@@ -41,7 +42,7 @@ pub(super) struct HttpCall {
     pub(super) http: Box<Http>,
     /// The run's facts under the names of its environment.
     pub(super) facts: BTreeMap<&'static str, String>,
-    pub(super) secrets: SecretFolder,
+    pub(super) secrets: SecretReader,
 }
 
 /// Sends the request, and stores the answer. Returns the status of a good answer, or what went wrong.
@@ -50,7 +51,9 @@ pub(super) async fn make(
     reach: &HttpContext,
     log: &mut LogWriter,
 ) -> Result<String, String> {
-    let mut hop = Hop::first(call)?;
+    let (mut hop, secrets) = Hop::first(call)?;
+    // The server may repeat what it was sent.
+    log.mask(secrets.iter());
     let mut left = call.http.redirects;
     loop {
         match hop.make(&call.http, reach, left > 0, log).await? {
@@ -78,11 +81,20 @@ struct Hop {
 }
 
 impl Hop {
-    fn first(call: &HttpCall) -> Result<Self, String> {
+    /// The request that the job names, and the secrets in it.
+    fn first(call: &HttpCall) -> Result<(Self, Vec<SecretText>), String> {
         let http = &call.http;
         let url = Url::parse(&http.url).map_err(|e| format!("http.url cannot be read: {e}"))?;
         let method = Method::from_bytes(http.method().as_bytes()).map_err(|e| format!("http.method: {e}"))?;
-        let filled = |text: &str| http::fill(text, &call.facts, |name| call.secrets.read(name));
+        let given = RefCell::new(Vec::new());
+        let filled = |text: &str| {
+            http::fill(text, &call.facts, |name| {
+                let secret = call.secrets.read(name)?;
+                let value = secret.value().to_owned();
+                given.borrow_mut().push(secret);
+                Ok(value)
+            })
+        };
         let body = filled(&http.body).map_err(|e| format!("http.body, {e}"))?;
         let mut headers = HeaderMap::new();
         let agent = concat!("evenkeel/", env!("CARGO_PKG_VERSION"));
@@ -105,7 +117,8 @@ impl Hop {
             let value = call.facts.get(variable).ok_or_else(|| format!("no run has {variable}"))?;
             headers.insert(name, HeaderValue::from_str(value).map_err(|e| format!("{variable}: {e}"))?);
         }
-        Ok(Self { url, method, headers, body: body.into(), secret: has_secret(&http.body) })
+        let hop = Self { url, method, headers, body: body.into(), secret: has_secret(&http.body) };
+        Ok((hop, given.into_inner()))
     }
 
     fn request(&self) -> Result<Request<Full<Bytes>>, String> {

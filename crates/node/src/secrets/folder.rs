@@ -1,4 +1,4 @@
-//! Secrets of requests: files of the node, read when the request is made, and stored nowhere else.
+//! The node's folder of secrets: a file each.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 use evenkeel_core::ids::DEFAULT_NAMESPACE;
 use rustix::fs::OFlags;
 
+use super::SecretText;
+
 /// The largest secret, in bytes.
 const SECRET_MAX: u64 = 64 * 1024;
 /// The mode bits that let others read a file, or write to it.
 const OPEN: u32 = 0o037;
 
 /// The node's folder of secrets, or the folder in it of the secrets of one namespace, if the node has one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SecretFolder(pub(super) Option<PathBuf>);
 
 impl SecretFolder {
@@ -27,11 +29,11 @@ impl SecretFolder {
         }
     }
 
-    /// Reads the file of this name, without the line break at its end.
+    /// Reads the file of this name.
     ///
     /// # Errors
     /// There is none, others may read it, or it is not valid; the text says the fix and contains nothing of it.
-    pub(super) fn read(&self, name: &str) -> Result<String, String> {
+    pub(super) fn read(&self, name: &str) -> Result<SecretText, String> {
         let Some(folder) = &self.0 else {
             return Err(format!(
                 "it needs the secret {name}, and this node has no folder of secrets: start it with --secrets DIR, where the file \
@@ -41,12 +43,7 @@ impl SecretFolder {
         let path = folder.join(name);
         let wrong = |why: String| format!("the secret {name}: {} {why}", path.display());
         let text = text_of(&path).map_err(wrong)?;
-        let text =
-            text.strip_suffix('\n').map(|text| text.strip_suffix('\r').unwrap_or(text)).unwrap_or(&text);
-        if text.is_empty() {
-            return Err(wrong("is empty: write it there".into()));
-        }
-        Ok(text.to_owned())
+        SecretText::new(text).ok_or_else(|| wrong("is empty: write it there".into()))
     }
 }
 
@@ -103,11 +100,11 @@ mod tests {
             let read = put("hunter2\n", mode);
             assert_eq!(read.is_ok(), good, "{mode:o}");
             match read {
-                Ok(text) => assert_eq!(text, "hunter2"),
+                Ok(text) => assert_eq!(text.value(), "hunter2"),
                 Err(why) => assert!(why.contains("chmod 600") && !why.contains("hunter2"), "{why}"),
             }
         }
-        assert_eq!(put("two\nlines\r\n", 0o600).unwrap(), "two\nlines");
+        assert_eq!(put("two\nlines\r\n", 0o600).unwrap().value(), "two\nlines");
         assert!(put("\n", 0o600).unwrap_err().contains("is empty"));
         let long = put(&"x".repeat(65_537), 0o600).unwrap_err();
         assert!(long.contains("is larger than") && !long.contains("xxxxxxxx"), "{long}");
@@ -132,7 +129,7 @@ mod tests {
         for (namespace, token) in
             [("default", "of default"), ("team-a", "of team-a"), ("team-b", "of team-b")]
         {
-            assert_eq!(secrets.of(namespace).read("token").unwrap(), token);
+            assert_eq!(secrets.of(namespace).read("token").unwrap().value(), token);
         }
         let missing = secrets.of("team-a").read("shared").unwrap_err();
         assert!(missing.contains("team-a/shared cannot be read"), "{missing}");
