@@ -23,7 +23,6 @@ mod fires;
 mod forged;
 mod heads;
 mod histories;
-#[expect(dead_code, reason = "other tests look for free ports")]
 #[path = "../../../registry/tests/common/host.rs"]
 mod host;
 mod http;
@@ -35,6 +34,7 @@ mod names;
 mod namespaces;
 mod notify;
 mod oidc;
+mod oidc_real;
 mod overlap;
 mod peers;
 mod plan;
