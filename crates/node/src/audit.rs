@@ -26,6 +26,12 @@ pub enum Proof {
     User(String),
     /// The requester has this API token.
     Token(String),
+    /// The OpenID Connect provider of the cluster vouches for this person. It is no user of the cluster, whatever its name.
+    Oidc(String),
+    /// A trusted proxy vouches for this person. It is no user of the cluster, whatever its name.
+    Proxy(String),
+    /// The requester is a process of this user of the node's own host, on the node's socket.
+    Uid(u32),
     /// The requester is on the node's own host: in entries of earlier versions, whose nodes on loopback asked for no key.
     Local,
     /// The requester is the node's own process: the program that embeds it, or a signal to it.
@@ -44,6 +50,9 @@ impl Proof {
         Some(match text.split_once(':') {
             Some(("user", name)) => Self::User(name.to_owned()),
             Some(("token", name)) => Self::Token(name.to_owned()),
+            Some(("oidc", name)) => Self::Oidc(name.to_owned()),
+            Some(("proxy", name)) => Self::Proxy(name.to_owned()),
+            Some(("uid", number)) => Self::Uid(number.parse().ok()?),
             Some(_) => return None,
             None => match text {
                 "key" => Self::Key,
@@ -58,7 +67,7 @@ impl Proof {
 
     /// Whether it names one principal.
     fn is_principal(&self) -> bool {
-        matches!(self, Self::User(_) | Self::Token(_))
+        matches!(self, Self::User(_) | Self::Token(_) | Self::Oidc(_) | Self::Proxy(_))
     }
 }
 
@@ -69,6 +78,9 @@ impl fmt::Display for Proof {
             Self::Key => f.write_str("key"),
             Self::User(name) => write!(f, "user:{name}"),
             Self::Token(name) => write!(f, "token:{name}"),
+            Self::Oidc(name) => write!(f, "oidc:{name}"),
+            Self::Proxy(name) => write!(f, "proxy:{name}"),
+            Self::Uid(number) => write!(f, "uid:{number}"),
             Self::Local => f.write_str("local"),
             Self::Process => f.write_str("process"),
             Self::Node => f.write_str("node"),

@@ -14,6 +14,7 @@ mod calendars;
 pub(crate) mod changes;
 mod cluster;
 mod console_feed;
+mod cookies;
 mod declared_texts;
 pub(crate) mod demand;
 mod denials;
@@ -24,6 +25,7 @@ mod fanout;
 mod fires;
 mod follow;
 mod forwarded;
+mod guesses;
 mod headers;
 mod jobs;
 mod join;
@@ -33,6 +35,7 @@ mod login;
 mod login_codes;
 mod namespaces;
 mod nodes;
+mod oidc_login;
 pub(crate) mod output;
 mod passwords;
 mod principals;
@@ -67,6 +70,7 @@ use crate::console;
 use crate::listen::Caller;
 use crate::peer;
 use crate::queries;
+use crate::settings::CALLBACK;
 pub(crate) use access_policy::AccessPolicy;
 pub(crate) use app::App;
 pub(crate) use authentication::{Credential, authenticate, caller};
@@ -94,6 +98,9 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/health", get(health))
         .route(crate::join::PATH, post(join::join))
         .layer(axum::middleware::from_fn(query_keys::known));
+    // A provider adds to its answers what it likes.
+    let provider =
+        Router::new().route("/login/oidc", get(oidc_login::begin)).route(CALLBACK, get(oidc_login::callback));
     let keyed = reads::add_routes(Router::new(), "/api/v1");
     let keyed = changes::add_routes(keyed, "/api/v1")
         .layer(axum::middleware::from_fn(query_keys::known))
@@ -102,6 +109,7 @@ pub(crate) fn router(app: App) -> Router {
         .layer(axum::middleware::from_fn_with_state(app.clone(), authentication::required));
     Router::new()
         .merge(open)
+        .merge(provider)
         .merge(peer::router(&app))
         .nest("/api/v1", keyed)
         .fallback(nothing)

@@ -21,6 +21,7 @@ use crate::host;
 use crate::key::{ClusterKey, existing_own_key, hex, read_key};
 use crate::output::OutputFormat;
 use crate::request;
+pub(crate) use trust::{is_here, read_certificates};
 
 /// The size limit of a response, so that a wrong address cannot fill the memory.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use crate::api::{App, ConsoleSnapshot, Credential, RemoteHistories, authenticate, caller};
 use crate::api_types::{JobRow, NodeRow, RunRow, ShardPage, ShardRangeRow};
 use crate::queries::{self, JobSearch};
-pub(crate) use login::{logged_in_page, login_page};
+pub(crate) use login::{LoginPage, confirm_page, logged_in_page, provider_failed_page};
 use parts::{chip, time};
 
 /// `/console.css`.
@@ -59,12 +59,16 @@ pub(crate) async fn page(
 ) -> Html<String> {
     let (shown, from) = (Credential::of(&app.access, &request), caller(&request));
     drop(request);
+    let form = LoginPage { provider: app.provider_label(), ..LoginPage::default() };
     if shown.is_none() {
-        return login_page("");
+        return form.html();
     }
-    let Ok(caller) = authenticate(&app, shown, from).await else { return login_page("") };
+    let Ok(caller) = authenticate(&app, shown, from).await else { return form.html() };
+    let who = caller.proof.to_string();
     let Some(part) = caller.visible_part() else {
-        return login_page("You are logged in, and have no role yet: an administrator gives you one.");
+        let notice =
+            format!("You are logged in as {who}, and have no role yet: an administrator gives you one.");
+        return LoginPage { notice: &notice, has_session: true, ..form }.html();
     };
     let namespace = part.as_ref();
     let asked = asked.map_or_else(|_| ConsoleQuery::default(), |Query(asked)| asked);
@@ -81,14 +85,14 @@ pub(crate) async fn page(
         }
         _ => None,
     };
-    Html(whole(&picture, shards.as_ref(), find, namespace).into_string())
+    Html(whole(&picture, shards.as_ref(), find, (namespace, &who)).into_string())
 }
 
 fn whole(
     picture: &ConsoleSnapshot,
     shared: Option<&ShardPage<ShardRangeRow>>,
     find: &str,
-    namespace: Option<&Namespace>,
+    (namespace, who): (Option<&Namespace>, &str),
 ) -> Markup {
     let script = html! { script src="console.js" type="module" {} };
     let body = html! {
@@ -107,14 +111,14 @@ fn whole(
             (audit::section(&picture.audit))
         }
         footer {
-            "version " (env!("CARGO_PKG_VERSION")) " · " span #zone { "times are in UTC" } (login::log_out())
+            "version " (env!("CARGO_PKG_VERSION")) " · " span #zone { "times are in UTC" } " · " span #who { "logged in as " (who) } (login::log_out())
         }
     };
-    frame(&script, &body)
+    frame("", &script, &body)
 }
 
-/// A page with its head; `head` is what this one adds to it.
-fn frame(head: &Markup, body: &Markup) -> Markup {
+/// A page with its head; `up` leads to the console, and `head` is what this page adds.
+fn frame(up: &str, head: &Markup, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -123,8 +127,8 @@ fn frame(head: &Markup, body: &Markup) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { "Evenkeel" }
-                link rel="icon" href="favicon.svg" type="image/svg+xml";
-                link rel="stylesheet" href="console.css";
+                link rel="icon" href={ (up) "favicon.svg" } type="image/svg+xml";
+                link rel="stylesheet" href={ (up) "console.css" };
                 (head)
             }
             body {

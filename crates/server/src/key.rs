@@ -7,7 +7,7 @@ use std::fmt::Write;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-pub(crate) use file::{existing_own_key, own_key, read_key};
+pub(crate) use file::{existing_own_key, own_key, read_key, read_secret};
 
 /// The cluster's key.
 pub(crate) struct ClusterKey(String);

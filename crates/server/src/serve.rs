@@ -17,6 +17,7 @@ use crate::api::{AccessPolicy, App, ConsoleFeed, DenialLog, SearchLimiter, route
 use crate::exit::{CliError, ExitKind};
 use crate::listen::ListenSecurity;
 use crate::log_dedup::RepeatFilter;
+use crate::oidc::OidcProvider;
 use crate::peer::{HttpPeers, PeerHttpClient};
 use crate::settings::ServerSettings;
 use crate::tls::{NodeTls, PresentNode};
@@ -83,8 +84,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     let listener = Arc::new(listener);
     let address = listener.local_addr().map_err(|e| CliError::new(ExitKind::Failed, e.to_string()))?;
     meant.node.address = meant.advertise.unwrap_or_else(|| address.to_string());
-    let names = [address.ip().to_string(), meant.node.address.clone()].map(|name| host(&name));
-    let names: Vec<String> = names.into_iter().chain(meant.hosts).collect();
+    let names = host_names(address, &meant.node.address, meant.hosts);
     let home = meant.node.home.clone();
     let notifiers = meant.node.notify.iter().filter_map(|notifier| notifier.name().cloned()).collect();
     let (tls, identity) = meant.tls.open(&meant.node.name, address, &names).await?;
@@ -101,6 +101,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     let (end, ending) = watch::channel(false);
     let app = App {
         access: access.clone(),
+        oidc: meant.login.oidc.map(|settings| Arc::new(OidcProvider::new(settings))),
         line,
         tls: tls.clone(),
         tls_mode: meant.tls.mode,
@@ -240,6 +241,11 @@ async fn keep_fresh(tls: Arc<NodeTls>) {
 fn present(node: &Node) -> PresentNode {
     let cluster = node.view().cluster().value.as_ref().map(|cluster| cluster.id.clone());
     PresentNode { cluster, member: node.member() }
+}
+
+/// The host names that callers may use for this node.
+fn host_names(address: SocketAddr, advertised: &str, more: Vec<String>) -> Vec<String> {
+    [host(&address.ip().to_string()), host(advertised)].into_iter().chain(more).collect()
 }
 
 fn host(address: &str) -> String {

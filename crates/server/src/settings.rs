@@ -1,6 +1,7 @@
 //! A node's settings: read from a file, overridden by the environment and by flags, then resolved or refused.
 
 mod commands;
+mod login;
 mod notify;
 mod tls;
 mod values;
@@ -11,6 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use evenkeel::Retention;
 use evenkeel_core::ids::NodeName;
 use evenkeel_core::node::Quota;
 use evenkeel_core::time::{Millis, SpanLimits};
@@ -22,6 +24,8 @@ use crate::key::{ClusterKey, own_key, read_key};
 use crate::proxies::TrustedProxies;
 use crate::text_input::{self, ReadTarget, TextFormat};
 use commands::CommandSettings;
+use login::LoginArgs;
+pub(crate) use login::{CALLBACK, LoginSettings};
 use notify::NotifierConfig;
 pub(crate) use tls::TlsSettings;
 use tls::WrittenTls;
@@ -70,6 +74,40 @@ pub(crate) struct SettingsArgs {
     #[arg(long, value_name = "ORIGIN", env = "EVENKEEL_ALLOWED_ORIGIN", value_delimiter = ',')]
     #[serde(default)]
     pub(crate) allowed_origin: Vec<String>,
+    /// The OpenID Connect provider by which people log in, such as https://id.example.org/realms/all
+    #[arg(long, value_name = "URL", env = "EVENKEEL_OIDC_ISSUER")]
+    pub(crate) oidc_issuer: Option<String>,
+    /// This cluster's name as a client of the provider
+    #[arg(long, value_name = "ID", env = "EVENKEEL_OIDC_CLIENT_ID")]
+    pub(crate) oidc_client_id: Option<String>,
+    /// The file with the client's secret, its first line; without it the client is a public one
+    #[arg(long, value_name = "FILE", env = "EVENKEEL_OIDC_CLIENT_SECRET_FILE")]
+    pub(crate) oidc_client_secret_file: Option<PathBuf>,
+    /// What the provider is asked to say of people; "openid profile email" by default
+    #[arg(long, value_name = "SCOPES", env = "EVENKEEL_OIDC_SCOPES")]
+    pub(crate) oidc_scopes: Option<String>,
+    /// The claim that names a person in the audit log; sub by default, which never changes
+    #[arg(long, value_name = "CLAIM", env = "EVENKEEL_OIDC_USER_CLAIM")]
+    pub(crate) oidc_user_claim: Option<String>,
+    /// The claim with a person's groups; groups by default
+    #[arg(long, value_name = "CLAIM", env = "EVENKEEL_OIDC_GROUPS_CLAIM")]
+    pub(crate) oidc_groups_claim: Option<String>,
+    /// What the login page calls the provider; its host by default
+    #[arg(long, value_name = "TEXT", env = "EVENKEEL_OIDC_LABEL")]
+    pub(crate) oidc_label: Option<String>,
+    /// The address to which the provider sends people back, if it is another than that at which they use this node: it ends with /login/oidc/callback
+    #[arg(long, value_name = "URL", env = "EVENKEEL_OIDC_REDIRECT_URL")]
+    pub(crate) oidc_redirect_url: Option<String>,
+    /// The certificates of an authority by which the provider proves itself, in PEM, beside those that this host trusts
+    #[arg(long, value_name = "FILE", env = "EVENKEEL_OIDC_CA_FILE")]
+    pub(crate) oidc_ca_file: Option<PathBuf>,
+    /// How long a session lasts that began with the provider; 12h by default, 7d at most
+    #[arg(long, value_name = "TIME", env = "EVENKEEL_OIDC_SESSION")]
+    pub(crate) oidc_session: Option<String>,
+    /// The role of a group's members, for people of the login provider or of a proxy: GROUP=ROLE or GROUP=ROLE:NAMESPACE; the group * is everyone; give several with commas or by repeating the flag
+    #[arg(long, value_name = "GROUP=ROLE", env = "EVENKEEL_GROUP_ROLE", value_delimiter = ',')]
+    #[serde(default)]
+    pub(crate) group_role: Vec<String>,
     /// The file with the cluster's key; every caller must send this key. By default the key of this user on this host, which the first node makes
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
     pub(crate) cluster_key_file: Option<PathBuf>,
@@ -195,6 +233,8 @@ pub(crate) struct ServerSettings {
     pub(crate) origins: BTreeSet<String>,
     /// The proxies that are believed.
     pub(crate) proxies: TrustedProxies,
+    /// By what else than keys, tokens and passwords people log in.
+    pub(crate) login: LoginSettings,
     /// How connections are secured.
     pub(crate) tls: TlsSettings,
     /// The key that callers must send; `None` for the user's own.
@@ -242,17 +282,20 @@ impl SettingsArgs {
             data: self.data.or(below.data),
             listen: self.listen.or(below.listen),
             advertise: self.advertise.or(below.advertise),
-            allowed_host: if self.allowed_host.is_empty() { below.allowed_host } else { self.allowed_host },
-            trusted_proxy: if self.trusted_proxy.is_empty() {
-                below.trusted_proxy
-            } else {
-                self.trusted_proxy
-            },
-            allowed_origin: if self.allowed_origin.is_empty() {
-                below.allowed_origin
-            } else {
-                self.allowed_origin
-            },
+            allowed_host: given(self.allowed_host, below.allowed_host),
+            trusted_proxy: given(self.trusted_proxy, below.trusted_proxy),
+            allowed_origin: given(self.allowed_origin, below.allowed_origin),
+            oidc_issuer: self.oidc_issuer.or(below.oidc_issuer),
+            oidc_client_id: self.oidc_client_id.or(below.oidc_client_id),
+            oidc_client_secret_file: self.oidc_client_secret_file.or(below.oidc_client_secret_file),
+            oidc_scopes: self.oidc_scopes.or(below.oidc_scopes),
+            oidc_user_claim: self.oidc_user_claim.or(below.oidc_user_claim),
+            oidc_groups_claim: self.oidc_groups_claim.or(below.oidc_groups_claim),
+            oidc_label: self.oidc_label.or(below.oidc_label),
+            oidc_redirect_url: self.oidc_redirect_url.or(below.oidc_redirect_url),
+            oidc_ca_file: self.oidc_ca_file.or(below.oidc_ca_file),
+            oidc_session: self.oidc_session.or(below.oidc_session),
+            group_role: given(self.group_role, below.group_role),
             cluster_key_file: self.cluster_key_file.or(below.cluster_key_file),
             identity: self.identity.or(below.identity),
             join: self.join.or(below.join),
@@ -264,31 +307,40 @@ impl SettingsArgs {
             quota: self.quota.or(below.quota),
             alarm: self.alarm.or(below.alarm),
             slots: self.slots.or(below.slots),
-            label: if self.label.is_empty() { below.label } else { self.label },
+            label: given(self.label, below.label),
             history: self.history.or(below.history),
             output_max: self.output_max.or(below.output_max),
             output_rate: self.output_rate.or(below.output_rate),
             audit_keep: self.audit_keep.or(below.audit_keep),
-            http_allow: if self.http_allow.is_empty() { below.http_allow } else { self.http_allow },
+            http_allow: given(self.http_allow, below.http_allow),
             secrets: self.secrets.or(below.secrets),
             cgroups: self.cgroups.or(below.cgroups),
             watchdog: self.watchdog.or(below.watchdog),
-            command_users: if self.command_users.is_empty() {
-                below.command_users
-            } else {
-                self.command_users
-            },
+            command_users: given(self.command_users, below.command_users),
             command_umask: self.command_umask.or(below.command_umask),
             no_new_privileges: self.no_new_privileges.or(below.no_new_privileges),
-            notify: if self.notify.is_empty() { below.notify } else { self.notify },
+            notify: given(self.notify, below.notify),
         }
+    }
+
+    /// How much of output and of the audit log is kept.
+    fn retention(&self) -> Result<Retention, CliError> {
+        let mut retention = Retention::default();
+        retention.output = self.output_max.unwrap_or(retention.output);
+        retention.output_rate =
+            self.output_rate.map_or(retention.output_rate, |rate| Some(rate).filter(|rate| *rate > 0));
+        if let Some(text) = &self.audit_keep {
+            retention.audit = span("--audit-keep", text, AUDIT_KEEP_LIMITS)?;
+        }
+        Ok(retention)
     }
 
     /// Resolves the settings.
     ///
     /// # Errors
     /// A setting is missing or invalid; the text has the fix.
-    pub(crate) fn resolve(self) -> Result<ServerSettings, CliError> {
+    pub(crate) fn resolve(mut self) -> Result<ServerSettings, CliError> {
+        let (login, retention) = (LoginArgs::taken(&mut self).resolve()?, self.retention()?);
         let name = needed(self.name, "--name NAME: what the node is called in the cluster")?;
         let name: NodeName = name.parse().map_err(|e| CliError::usage(format!("--name: {e}")))?;
         let registry = needed(
@@ -298,6 +350,7 @@ impl SettingsArgs {
         let data = self.data.filter(|data| !data.as_os_str().is_empty());
         let data = needed(data, "--data DIR: the node's own folder")?;
         let mut node = evenkeel::Config::new(name, registry, data);
+        node.retention = retention;
         if let Some(text) = self.ttl {
             node.ttl = span("--ttl", &text, TTL_LIMITS)?;
         }
@@ -321,12 +374,6 @@ impl SettingsArgs {
         }
         .resolve()?;
         node.secrets = self.secrets.map(secrets).transpose()?;
-        node.retention.output = self.output_max.unwrap_or(node.retention.output);
-        node.retention.output_rate =
-            self.output_rate.map_or(node.retention.output_rate, |rate| Some(rate).filter(|rate| *rate > 0));
-        if let Some(text) = self.audit_keep {
-            node.retention.audit = span("--audit-keep", &text, AUDIT_KEEP_LIMITS)?;
-        }
         node.notify = self.notify.into_iter().map(NotifierConfig::resolve).collect::<Result<_, _>>()?;
         node.http_allow = networks("--http-allow", &self.http_allow)?;
         let proxies = TrustedProxies::new(networks("--trusted-proxy", &self.trusted_proxy)?);
@@ -347,8 +394,23 @@ impl SettingsArgs {
             key: self.tls_key,
         }
         .resolve()?;
-        Ok(ServerSettings { node, listen, advertise: self.advertise, hosts, origins, proxies, tls, key })
+        Ok(ServerSettings {
+            node,
+            listen,
+            advertise: self.advertise,
+            hosts,
+            origins,
+            proxies,
+            login,
+            tls,
+            key,
+        })
     }
+}
+
+/// The list of a setting, or the one below it.
+fn given<T>(list: Vec<T>, below: Vec<T>) -> Vec<T> {
+    if list.is_empty() { below } else { list }
 }
 
 /// Refuses to listen beyond loopback without a key, or where others could not reach the node.

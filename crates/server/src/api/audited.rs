@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::Response;
 use evenkeel::audit::{AuditOutcome, Proof, Requester};
+use evenkeel_core::ids::PrincipalName;
 use evenkeel_core::input::{Answer, Command, CommandKind, Refusal};
 
 use super::app::App;
@@ -25,6 +26,10 @@ const WHY_MAX: usize = 400;
 const NOTED: u8 = 1;
 const ELSEWHERE: u8 = 2;
 const DOUBTFUL: u8 = 3;
+
+/// The user whose password a refused caller has tried.
+#[derive(Clone, Debug)]
+pub(super) struct TriedUser(pub(super) PrincipalName);
 
 /// The requester of a change, and whether the audit log has its entry.
 #[derive(Clone, Debug)]
@@ -116,6 +121,16 @@ pub(super) fn find_verb(
 pub(super) fn asker(proof: Proof, request: &Request) -> Requester {
     let from = request.extensions().get::<Caller>().map(|caller| caller.0.ip().to_string());
     Requester::new(proof, &from.unwrap_or_default(), &client_identity(request.headers()))
+}
+
+/// The same requester, which also claims to be the user whose password it tried.
+pub(super) fn with_tried_user(asker: Requester, response: &Response) -> Requester {
+    match response.extensions().get::<TriedUser>() {
+        Some(TriedUser(user)) => {
+            Requester::new(asker.proof, &asker.from, &format!("user {user}, {}", asker.claims))
+        }
+        None => asker,
+    }
 }
 
 /// The claim of the caller about itself: the user of the command line, or the browser.

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use evenkeel_core::ids::PrincipalName;
+use evenkeel_core::time::Millis;
 
 use super::access_policy::AccessPolicy;
 use super::audited::is_question;
@@ -51,7 +53,7 @@ pub(crate) async fn required(State(app): State<App>, mut request: Request, next:
     let shown = Credential::of(&app.access, &request);
     if let Some(Credential::Session(_)) = shown
         && !is_question(request.method())
-        && !is_of_own_page(&request)
+        && !is_of_own_page(request.headers())
     {
         let text = "a browser's session changes things only from this node's own page";
         return ApiError::forbidden(text).into_response();
@@ -106,10 +108,9 @@ fn of_bearer(app: &App, text: &str) -> Option<KnownCaller> {
 
 /// Whether a browser says that a page of this node sends the request. `access::guard` has refused other pages by then;
 /// a browser that says nothing could be made to send a cookie by any page.
-fn is_of_own_page(request: &Request) -> bool {
-    let same_site =
-        text(request.headers(), &HeaderName::from_static("sec-fetch-site")) == Some("same-origin");
-    same_site || request.headers().contains_key(header::ORIGIN)
+pub(super) fn is_of_own_page(headers: &HeaderMap) -> bool {
+    let same_site = text(headers, &HeaderName::from_static("sec-fetch-site")) == Some("same-origin");
+    same_site || headers.contains_key(header::ORIGIN)
 }
 
 /// Compares what a caller at this address shows, unless the address is locked out; returns the refusal of one that is not
@@ -119,27 +120,64 @@ pub(super) async fn checked<T>(
     from: Option<IpAddr>,
     compared: impl Future<Output = Option<T>>,
 ) -> Result<T, Response> {
-    unlocked(&app.access.wrong_keys, from, compared).await
+    compared_unlocked(&app.access.wrong_keys, from, compared).await
 }
 
-async fn unlocked<T>(
+/// Refuses a caller whose address is locked out.
+///
+/// # Errors
+/// It is locked out.
+pub(super) fn unlocked(app: &App, from: Option<IpAddr>) -> Result<(), TooManyGuesses> {
+    check_lock(&app.access.wrong_keys, from)
+}
+
+/// Counts a guess of a user's password before it is compared.
+///
+/// # Errors
+/// There were too many of this user's, from wherever they came.
+pub(super) fn guess(app: &App, user: &PrincipalName, from: Option<IpAddr>) -> Result<(), TooManyGuesses> {
+    app.access.guesses.take(user, from, evenkeel::clock::now().mono).map_err(|left| {
+        tracing::warn!("guesses of the password of user {user} are slowed: too many were wrong");
+        TooManyGuesses { what: "too many wrong passwords were tried for this user", left }
+    })
+}
+
+fn check_lock(wrong_keys: &WrongKeys, from: Option<IpAddr>) -> Result<(), TooManyGuesses> {
+    let now = evenkeel::clock::now().mono;
+    match from.and_then(|from| wrong_keys.locked_for(from, now)) {
+        Some(left) => Err(TooManyGuesses { what: "too many wrong keys came from your address", left }),
+        None => Ok(()),
+    }
+}
+
+/// The refusal of a caller that may try again after this time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TooManyGuesses {
+    what: &'static str,
+    left: Millis,
+}
+
+impl IntoResponse for TooManyGuesses {
+    fn into_response(self) -> Response {
+        let seconds = self.left.0.unsigned_abs().div_ceil(1_000);
+        let text = format!("{}: try again in {seconds} s", self.what);
+        let mut response = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "locked_out", text).into_response();
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        response
+    }
+}
+
+async fn compared_unlocked<T>(
     wrong_keys: &WrongKeys,
     from: Option<IpAddr>,
     compared: impl Future<Output = Option<T>>,
 ) -> Result<T, Response> {
-    let now = evenkeel::clock::now().mono;
-    if let Some(left) = from.and_then(|from| wrong_keys.locked_for(from, now)) {
-        let seconds = left.0.unsigned_abs().div_ceil(1_000);
-        let text = format!("too many wrong keys came from your address: try again in {seconds} s");
-        let mut response = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "locked_out", text).into_response();
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        return Err(response);
-    }
+    check_lock(wrong_keys, from).map_err(IntoResponse::into_response)?;
     if let Some(right) = compared.await {
         from.inspect(|from| wrong_keys.forget(*from));
         return Ok(right);
     }
-    match from.map(|from| (from, wrong_keys.count(from, now))) {
+    match from.map(|from| (from, wrong_keys.count(from, evenkeel::clock::now().mono))) {
         Some((from, WrongKeyPenalty::Lock(lock, in_a_row))) => {
             tracing::warn!("callers from {from} are locked out for {lock}: {in_a_row} wrong keys in a row");
         }
@@ -193,7 +231,7 @@ mod tests {
         let [guesser, other] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().ok());
         let status = async |shown: &str, from| {
             let compared = async { (shown == "correct-horse-battery").then_some(()) };
-            let refusal = unlocked(&keys, from, compared).await.err()?;
+            let refusal = compared_unlocked(&keys, from, compared).await.err()?;
             Some((refusal.status().as_u16(), refusal.headers().contains_key(header::RETRY_AFTER)))
         };
         for _ in 0..6 {

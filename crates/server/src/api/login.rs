@@ -1,24 +1,28 @@
-//! Log in and out: by a key in a form or by a one-time link, for a session of the browser.
+//! Log in and out: by a key or a password in a form or by a one-time link, for a session of the browser.
 
 use axum::extract::rejection::{FormRejection, QueryRejection};
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::{Form, Json};
 use evenkeel::audit::{AuditAction, AuditOutcome, Proof, Requester};
+use evenkeel_core::ids::PrincipalName;
 use evenkeel_core::time::Millis;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::audited::{client_identity, response_text};
+use super::audited::{TriedUser, client_identity, response_text};
 use super::authentication;
+use super::body::EmptyBody;
+use super::cookies::Cookie;
 use super::demand::ROLE;
+use super::headers::text;
 use super::known_caller::KnownCaller;
 use super::principals;
-use super::session::{self, Session};
+use super::session::Session;
 use super::session_subject::SessionSubject;
 use super::{ApiError, App};
-use crate::console;
+use crate::console::{self, LoginPage};
 use crate::listen::Caller;
 
 /// How long the link lasts that a caller with the key asks for.
@@ -31,15 +35,20 @@ pub(super) struct LinkQuery {
     code: String,
 }
 
-/// The login form. A user gives a name and a password; without a name it is the cluster's key.
+/// The login form. A user gives a name and a password; without a name it is the cluster's key. The page that a link opens
+/// has its code alone.
 #[derive(Deserialize)]
 pub(super) struct LoginForm {
     #[serde(default)]
     name: String,
+    #[serde(default)]
     key: String,
+    #[serde(default)]
+    code: String,
 }
 
-/// `GET /login`: the form; with a good code, a session.
+/// `GET /login`: the form; with a good code, a session. A link that another site's page opened, or that would end another
+/// session, asks first: a browser must not be logged in as somebody else without a word about it.
 pub(super) async fn open(
     State(app): State<App>,
     method: Method,
@@ -50,69 +59,151 @@ pub(super) async fn open(
     let code = asked.map_or_else(|_| String::new(), |Query(asked)| asked.code);
     // A program that only looks at a link does not use it up.
     if code.is_empty() || method == Method::HEAD {
-        return console::login_page("").into_response();
+        return login_page(&app, "").into_response();
     }
     let now = evenkeel::clock::now();
-    if let Some(of) = app.access.login_codes.take(&code, now.mono) {
-        return begin(&app, of, caller, &headers).await.unwrap_or_else(IntoResponse::into_response);
+    let Some(of) = app.access.login_codes.look(&code, now.mono) else { return used_link(&app) };
+    let present = Session::of(&headers, app.access.seals(), now.wall)
+        .map(|session| session.subject())
+        .filter(|present| principals::grants_of(&app, present, now.wall).is_some());
+    let instead_of = present.filter(|present| present.owner != of.owner).map(|present| present.words());
+    let site = text(&headers, &HeaderName::from_static("sec-fetch-site"));
+    let is_elsewhere = site.is_some_and(|site| !["none", "same-origin"].contains(&site));
+    if is_elsewhere || instead_of.is_some() {
+        return console::confirm_page(&code, &of.words(), instead_of.as_deref()).into_response();
     }
-    let used = "This link was used already, or is too old: `evenkeel console` prints another one.";
-    (StatusCode::UNAUTHORIZED, console::login_page(used)).into_response()
+    by_link(&app, &code, caller, &headers).await
 }
 
-/// `POST /login`: a session for a caller that shows the key, or is a user with a password.
+/// `POST /login`: a session for a caller that shows the key, is a user with a password, or has a link's code.
 pub(super) async fn log_in(
     State(app): State<App>,
     caller: Option<Extension<Caller>>,
     headers: HeaderMap,
     form: Result<Form<LoginForm>, FormRejection>,
 ) -> Response {
-    let Ok(Form(LoginForm { name, key })) = form else {
-        return (StatusCode::BAD_REQUEST, console::login_page("Type the key, or a name and a password."))
-            .into_response();
+    // Another site's page could log a browser in as its author otherwise.
+    if !authentication::is_of_own_page(&headers) {
+        let refusal = ApiError::forbidden("the login form works from this node's own page only");
+        return in_page(&app, refusal.into_response());
+    }
+    let Ok(Form(LoginForm { name, key, code })) = form else {
+        let page = login_page(&app, "Type the key, or a name and a password.");
+        return (StatusCode::BAD_REQUEST, page).into_response();
     };
-    let from = caller.as_ref().map(|Extension(caller)| caller.0.ip());
-    let compared = async {
-        let now = evenkeel::clock::now().wall;
-        match name.trim() {
-            "" => app.access.key().is(key.trim().as_bytes()).then(|| app.access.key_subject()),
-            name => principals::of_password(&app, name, key, now).await,
+    if !code.is_empty() {
+        return by_link(&app, &code, caller, &headers).await;
+    }
+    let name = name.trim();
+    let of = match name {
+        "" => by_key(&app, &key, caller.as_ref()).await,
+        name => by_password(&app, name, key, caller.as_ref()).await,
+    };
+    match of {
+        Ok(of) => begin(&app, of, caller, &headers).await.unwrap_or_else(IntoResponse::into_response),
+        Err(mut refusal) => {
+            // What is no name may be a password in the wrong field.
+            if let Ok(user) = name.parse::<PrincipalName>() {
+                refusal.extensions_mut().insert(TriedUser(user));
+            }
+            in_page(&app, refusal)
         }
-    };
-    let refusal = match authentication::checked(&app, from, compared).await {
-        Ok(of) => return begin(&app, of, caller, &headers).await.unwrap_or_else(IntoResponse::into_response),
-        Err(refusal) => refusal,
-    };
-    // The page in place of the body for programs; the audit log reads what the refusal carries.
-    let page = console::login_page(&response_text(&refusal)).into_response().into_body();
+    }
+}
+
+async fn by_key(
+    app: &App,
+    key: &str,
+    caller: Option<&Extension<Caller>>,
+) -> Result<SessionSubject, Response> {
+    let from = caller.map(|Extension(caller)| caller.0.ip());
+    let compared = async { app.access.key().is(key.trim().as_bytes()).then(|| app.access.key_subject()) };
+    authentication::checked(app, from, compared).await
+}
+
+async fn by_password(
+    app: &App,
+    name: &str,
+    password: String,
+    caller: Option<&Extension<Caller>>,
+) -> Result<SessionSubject, Response> {
+    let from = caller.map(|Extension(caller)| caller.0.ip());
+    // One that is locked out uses up no guess.
+    authentication::unlocked(app, from).map_err(IntoResponse::into_response)?;
+    let (user, now) = (name.parse::<PrincipalName>().ok(), evenkeel::clock::now());
+    if let Some(user) = &user {
+        authentication::guess(app, user, from).map_err(IntoResponse::into_response)?;
+    }
+    let compared = principals::of_password(app, user.as_ref(), password, now.wall);
+    let of = authentication::checked(app, from, compared).await?;
+    if let Some(user) = &user {
+        app.access.guesses.forgive(user, from, now.mono);
+    }
+    Ok(of)
+}
+
+/// The session of a link's code, which is of no use after that.
+async fn by_link(app: &App, code: &str, caller: Option<Extension<Caller>>, headers: &HeaderMap) -> Response {
+    let now = evenkeel::clock::now();
+    let Some(of) = app.access.login_codes.take(code, now.mono) else { return used_link(app) };
+    if principals::grants_of(app, &of, now.wall).is_none() {
+        let text =
+            "This link is good no more: its user is disabled or deleted, or was logged out everywhere.";
+        return (StatusCode::UNAUTHORIZED, login_page(app, text)).into_response();
+    }
+    begin(app, of, caller, headers).await.unwrap_or_else(IntoResponse::into_response)
+}
+
+fn used_link(app: &App) -> Response {
+    let used = "This link was used already, or is too old: `evenkeel console` prints another one.";
+    (StatusCode::UNAUTHORIZED, login_page(app, used)).into_response()
+}
+
+fn login_page(app: &App, notice: &str) -> axum::response::Html<String> {
+    LoginPage { notice, provider: app.provider_label(), has_session: false }.html()
+}
+
+/// The same refusal as a page. The audit log reads what the refusal carries.
+fn in_page(app: &App, refusal: Response) -> Response {
+    let page = login_page(app, &response_text(&refusal)).into_response().into_body();
     let (mut parts, _) = refusal.into_parts();
     parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     parts.headers.remove(header::CONTENT_LENGTH);
     Response::from_parts(parts, page)
 }
 
-/// Begins a session and sends the browser to the console. The page does that itself: a browser that came from elsewhere
-/// sends no strict cookie where the answer only redirects.
 async fn begin(
     app: &App,
     of: SessionSubject,
     caller: Option<Extension<Caller>>,
     headers: &HeaderMap,
 ) -> Result<Response, ApiError> {
-    let session = Session::begin(&of, evenkeel::clock::now().wall)?;
-    let from = caller.map(|Extension(caller)| caller.0.ip().to_string()).unwrap_or_default();
-    let asker = Requester::new(of.proof(), &from, &client_identity(headers));
-    let action = AuditAction::new("login", "console");
-    app.handle.log_decision(asker, action, AuditOutcome::Applied, String::new()).await;
-    let mut response = console::logged_in_page().into_response();
+    let session = begin_session(app, &of, (caller, headers), String::new()).await?;
+    let mut response = console::logged_in_page("", &of.words()).into_response();
     response.headers_mut().extend([session.set_cookie(headers, app.access.seals())]);
     Ok(response)
+}
+
+/// Begins a session, and writes it into the audit log with this detail. The page that follows sends the browser on by
+/// itself: a browser that came from elsewhere sends no strict cookie where the answer only redirects.
+pub(super) async fn begin_session(
+    app: &App,
+    of: &SessionSubject,
+    (caller, headers): (Option<Extension<Caller>>, &HeaderMap),
+    detail: String,
+) -> Result<Session, ApiError> {
+    let session = Session::begin(of, evenkeel::clock::now().wall)?;
+    let from = caller.map(|Extension(caller)| caller.0.ip().to_string()).unwrap_or_default();
+    let asker = Requester::new(of.proof(), &from, &client_identity(headers));
+    let action = AuditAction { what: detail, ..AuditAction::new("login", "console") };
+    app.handle.log_decision(asker, action, AuditOutcome::Applied, String::new()).await;
+    Ok(session)
 }
 
 /// `POST /logout`: takes the cookie from the browser.
 pub(super) async fn log_out(headers: HeaderMap) -> Response {
     let mut response = Redirect::to("./").into_response();
-    response.headers_mut().extend([session::clear_cookie(&headers)]);
+    response.headers_mut().extend([Cookie::SESSION.clear(&headers)]);
     response.headers_mut().insert("clear-site-data", HeaderValue::from_static("\"cache\", \"storage\""));
     response
 }
@@ -121,6 +212,7 @@ pub(super) async fn log_out(headers: HeaderMap) -> Response {
 pub(super) async fn link(
     State(app): State<App>,
     caller: KnownCaller,
+    _: EmptyBody,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let of = match &caller {
         KnownCaller { session: Some(session), .. } => session.subject(),

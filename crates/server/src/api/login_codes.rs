@@ -40,6 +40,12 @@ impl LoginCodes {
         Ok(code)
     }
 
+    /// Whose session a code begins, if it is good. It stays so.
+    pub(super) fn look(&self, code: &str, now: Mono) -> Option<SessionSubject> {
+        let codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        codes.get(&digest(code.as_bytes())).filter(|code| code.ends > now).map(|code| code.of.clone())
+    }
+
     /// Takes a code, which is of no use after that; whose session it begins, if it was good.
     pub(super) fn take(&self, code: &str, now: Mono) -> Option<SessionSubject> {
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,9 +55,10 @@ impl LoginCodes {
 
 #[cfg(test)]
 mod tests {
+    use super::super::session_subject::SessionOwner;
     use super::*;
 
-    const KEY: SessionSubject = SessionSubject { user: None, epoch: 3 };
+    const KEY: SessionSubject = SessionSubject { owner: SessionOwner::Key, epoch: 3 };
 
     #[test]
     fn a_code_is_good_once_and_for_its_time() {
@@ -59,6 +66,8 @@ mod tests {
         let give = |at| codes.give(KEY, Mono(at), Millis(10)).expect("chance");
         let code = give(0);
         assert!(codes.take("", Mono(0)).is_none() && codes.take(&code[1..], Mono(0)).is_none());
+        assert_eq!(codes.look(&code, Mono(9)), Some(KEY), "a look does not use it up");
+        assert_eq!(codes.look(&code, Mono(10)), None);
         assert_eq!(codes.take(&code, Mono(9)), Some(KEY));
         assert!(codes.take(&code, Mono(9)).is_none(), "it was used");
         let late = give(0);

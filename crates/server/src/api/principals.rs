@@ -10,7 +10,7 @@ use evenkeel_core::time::{Millis, Wall};
 use super::App;
 use super::known_caller::KnownCaller;
 use super::session::Session;
-use super::session_subject::SessionSubject;
+use super::session_subject::{SessionOwner, SessionSubject};
 use super::token_text::TokenText;
 
 /// The last use of a token is written when the one that is known is this long ago.
@@ -51,27 +51,39 @@ pub(super) fn of_token(app: &App, text: &TokenText, now: Wall) -> Option<KnownCa
 /// The caller with a session.
 pub(super) fn of_session(app: &App, session: &Session, now: Wall) -> Option<KnownCaller> {
     let of = session.subject();
-    let (grants, epoch) = match &of.user {
-        None => (Grants::all(), app.access.key_epoch()),
-        Some(name) => {
+    let grants = grants_of(app, &of, now)?;
+    Some(KnownCaller { proof: of.proof(), grants, session: Some(session.clone()) })
+}
+
+/// What the owner of a session, or of a login link, may do now; `None` if its sessions have ended.
+pub(super) fn grants_of(app: &App, of: &SessionSubject, now: Wall) -> Option<Grants> {
+    let (grants, epoch) = match &of.owner {
+        SessionOwner::Key => (Grants::all(), app.access.key_epoch()),
+        SessionOwner::User(name) => {
             let user = let_in(app, PrincipalKind::User, name, now)?;
             (user.grants, user.sessions)
         }
+        SessionOwner::Oidc(person) => {
+            let provider = app.oidc.as_ref()?;
+            let is_over = person.ends <= now;
+            (person.grants.clone(), (!is_over).then(|| provider.epoch(app.access.seals()))?)
+        }
     };
-    (of.epoch == epoch).then(|| KnownCaller { proof: of.proof(), grants, session: Some(session.clone()) })
+    (of.epoch == epoch).then_some(grants)
 }
 
 /// The user with this name and password.
 pub(super) async fn of_password(
     app: &App,
-    name: &str,
+    name: Option<&PrincipalName>,
     password: String,
     now: Wall,
 ) -> Option<SessionSubject> {
-    let user = name.parse().ok().and_then(|name| let_in(app, PrincipalKind::User, &name, now));
+    let user = name.and_then(|name| let_in(app, PrincipalKind::User, name, now));
     let digest = user.as_ref().map(|user| user.secret.clone());
     let right = app.access.passwords.is_right(digest, password).await.ok()?;
-    user.filter(|_| right).map(|user| SessionSubject { user: Some(user.name), epoch: user.sessions })
+    user.filter(|_| right)
+        .map(|user| SessionSubject { owner: SessionOwner::User(user.name), epoch: user.sessions })
 }
 
 /// Writes the use of a token from time to time. Nothing waits for it: a lost one is made up by the next.

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use evenkeel_core::time::{Millis, Wall};
 
-use super::session_subject::SessionSubject;
+use super::cookies::Cookie;
+use super::session_subject::{SessionOwner, SessionSubject};
 use crate::exit::CliError;
 use crate::key::{ClusterKey, hex};
 use crate::request;
@@ -16,9 +17,6 @@ const IDLE_MAX: Millis = Millis::secs(12 * 3_600);
 const AGE_MAX: Millis = Millis::secs(7 * 24 * 3_600);
 /// The cookie is written anew when its last use is this long ago, so that not every answer has one.
 const REFRESH_AFTER: Millis = Millis::secs(300);
-/// How a cookie names the holder of the cluster's key, and what it has before the name of a user.
-const KEY: &str = "key";
-const USER: &str = "user/";
 /// How far the clocks of two nodes may differ: a session of one is good on the other.
 const SKEW_MAX: Millis = Millis::secs(60);
 
@@ -48,16 +46,12 @@ impl Session {
 
     /// The session of a request, if it has one that is signed with this key and has not ended.
     pub(super) fn of(headers: &HeaderMap, key: &ClusterKey, now: Wall) -> Option<Self> {
-        let name = cookie_name(headers);
-        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-        let mut cookies =
-            cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        cookies.find_map(|(known, value)| (known == name).then(|| Self::parse(value, key))?).filter(
-            |session| {
-                let (idle, age) = (now - session.used, now - session.begun);
-                (-SKEW_MAX.0..IDLE_MAX.0).contains(&idle.0) && (-SKEW_MAX.0..AGE_MAX.0).contains(&age.0)
-            },
-        )
+        Cookie::SESSION.values(headers).find_map(|value| Self::parse(value, key)).filter(|session| {
+            let (idle, age) = (now - session.used, now - session.begun);
+            (-SKEW_MAX.0..IDLE_MAX.0).contains(&idle.0)
+                && (-SKEW_MAX.0..AGE_MAX.0).contains(&age.0)
+                && session.of.ends().is_none_or(|ends| now < ends)
+        })
     }
 
     fn parse(value: &str, key: &ClusterKey) -> Option<Self> {
@@ -65,12 +59,8 @@ impl Session {
         key.signed(&signed_text(text), signature).then_some(())?;
         let mut parts = text.split(':');
         let mut part = || parts.next();
-        let user = part()?;
         let session = Self {
-            of: SessionSubject {
-                user: if user == KEY { None } else { Some(user.strip_prefix(USER)?.parse().ok()?) },
-                epoch: part()?.parse().ok()?,
-            },
+            of: SessionSubject { owner: SessionOwner::parse(part()?)?, epoch: part()?.parse().ok()? },
             begun: Wall(part()?.parse().ok()?),
             used: Wall(part()?.parse().ok()?),
             nonce: part()?.to_owned(),
@@ -83,39 +73,20 @@ impl Session {
         (now - self.used >= REFRESH_AFTER).then(|| Self { used: now, ..self.clone() })
     }
 
-    /// How long one use of the session may last: no longer than it may be idle, and not beyond its age.
+    /// How long one use of the session may last: no longer than it may be idle, and not beyond its end.
     pub(super) fn longest_use(&self, now: Wall) -> Duration {
-        let left = (self.begun + AGE_MAX - now).min(IDLE_MAX);
+        let end = self.of.ends().map_or(self.begun + AGE_MAX, |ends| ends.min(self.begun + AGE_MAX));
+        let left = (end - now).min(IDLE_MAX);
         Duration::from_millis(left.0.max(0).cast_unsigned())
     }
 
     /// The header that gives the browser the cookie. No script reads it, and no other site's page makes a browser send it.
     pub(super) fn set_cookie(&self, headers: &HeaderMap, key: &ClusterKey) -> (HeaderName, HeaderValue) {
         let Self { of, begun, used, nonce } = self;
-        let user = of.user.as_ref().map_or_else(|| KEY.to_owned(), |user| format!("{USER}{user}"));
-        let text = format!("{user}:{}:{}:{}:{nonce}", of.epoch, begun.0, used.0);
+        let text = format!("{}:{}:{}:{}:{nonce}", of.owner.written(), of.epoch, begun.0, used.0);
         let signature = key.sign(&signed_text(&text));
-        cookie(headers, &format!("{text}:{signature}"), AGE_MAX)
+        Cookie::SESSION.set(headers, &format!("{text}:{signature}"), AGE_MAX)
     }
-}
-
-/// The header that takes the cookie from the browser.
-pub(super) fn clear_cookie(headers: &HeaderMap) -> (HeaderName, HeaderValue) {
-    cookie(headers, "", Millis(0))
-}
-
-fn cookie(headers: &HeaderMap, value: &str, keep: Millis) -> (HeaderName, HeaderValue) {
-    let (name, seconds) = (cookie_name(headers), keep.0 / 1_000);
-    let text = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict");
-    (header::SET_COOKIE, HeaderValue::try_from(text).expect("a cookie has printable characters only"))
-}
-
-/// The name of the cookie: browsers do not tell ports apart, and a host may have nodes of several clusters.
-fn cookie_name(headers: &HeaderMap) -> String {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let port = host.rsplit_once(':').map_or("", |(_, port)| port);
-    let port = if port.bytes().all(|byte| byte.is_ascii_digit()) { port } else { "" };
-    format!("evenkeel-session{}{port}", if port.is_empty() { "" } else { "-" })
 }
 
 fn signed_text(text: &str) -> String {
@@ -124,6 +95,8 @@ fn signed_text(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header;
+
     use super::*;
 
     const NOW: Wall = Wall(1_763_749_200_000);
@@ -147,7 +120,8 @@ mod tests {
 
     #[test]
     fn a_session_ends_by_idleness_and_by_age() {
-        let begun = Session::begin(&SessionSubject { user: None, epoch: 3 }, NOW).expect("chance");
+        let begun =
+            Session::begin(&SessionSubject { owner: SessionOwner::Key, epoch: 3 }, NOW).expect("chance");
         let headers = sent(&begun, "127.0.0.1:7700");
         let found = |headers: &HeaderMap, after: Millis| Session::of(headers, &own(), NOW + after);
         assert_eq!(found(&headers, Millis(0)), Some(begun.clone()));
@@ -172,7 +146,8 @@ mod tests {
 
     #[test]
     fn only_an_unchanged_cookie_of_the_cluster_is_a_session() {
-        let begun = Session::begin(&SessionSubject { user: None, epoch: 3 }, NOW).expect("chance");
+        let begun =
+            Session::begin(&SessionSubject { owner: SessionOwner::Key, epoch: 3 }, NOW).expect("chance");
         let headers = sent(&begun, "127.0.0.1:7700");
         assert!(Session::of(&headers, &own(), NOW).is_some());
         assert_eq!(Session::of(&headers, &key("0123456789abcdeF"), NOW), None, "another key");

@@ -1,10 +1,13 @@
 //! Users over HTTP: `/api/v1/users` and below, and the caller itself.
 
+use std::net::IpAddr;
+
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use evenkeel_core::ids::PrincipalName;
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::principal::{Grants, Principal, PrincipalKind, SecretDigest};
@@ -17,8 +20,10 @@ use super::body::EmptyBody;
 use super::demand::ROLE;
 use super::error::{done, read_body};
 use super::known_caller::KnownCaller;
-use super::{ApiError, App, principals};
+use super::session_subject::SessionOwner;
+use super::{ApiError, App, authentication, principals};
 use crate::api_types::{CallerRow, UserRow, moment};
+use crate::listen::Caller;
 use crate::request;
 use crate::text_input::ReadTarget;
 
@@ -122,21 +127,39 @@ pub(super) async fn whoami(caller: KnownCaller) -> Json<CallerRow> {
 pub(super) async fn set_password(
     State(app): State<App>,
     caller: KnownCaller,
+    address: Option<Extension<Caller>>,
     asked: AuditedRequest,
     body: Bytes,
+) -> Result<Json<Value>, Response> {
+    let from = address.map(|Extension(caller)| caller.0.ip());
+    let user = own_user(&caller).map_err(IntoResponse::into_response)?;
+    authentication::guess(&app, &user, from).map_err(IntoResponse::into_response)?;
+    change_password(&app, &asked, (&user, from), &body).await.map_err(IntoResponse::into_response)
+}
+
+/// The user whose password the caller may change.
+fn own_user(caller: &KnownCaller) -> Result<PrincipalName, ApiError> {
+    match caller.session.as_ref().map(|session| session.subject().owner) {
+        Some(SessionOwner::User(name)) => Ok(name),
+        _ => Err(lacking_user("only a user that is logged in has a password")),
+    }
+}
+
+async fn change_password(
+    app: &App,
+    asked: &AuditedRequest,
+    (name, from): (&PrincipalName, Option<IpAddr>),
+    body: &Bytes,
 ) -> Result<Json<Value>, ApiError> {
-    let PasswordBody { old, new } = read_body(&body, ReadTarget::Body)?;
-    let own = caller.session.as_ref().and_then(|session| session.subject().user);
-    let Some(name) = own else {
-        return Err(lacking_user("only a user that is logged in has a password"));
-    };
-    let (user, version) = known(&app, PrincipalKind::User, &name)?;
+    let PasswordBody { old, new } = read_body(body, ReadTarget::Body)?;
+    let (user, version) = known(app, PrincipalKind::User, name)?;
     if !app.access.passwords.is_right(Some(user.secret.clone()), old).await? {
         return Err(ApiError::invalid("the old password is wrong"));
     }
+    app.access.guesses.forgive(name, from, evenkeel::clock::now().mono);
     let secret = app.access.passwords.hash(new).await?;
     let user = Principal { secret, sessions: user.sessions + 1, ..user };
-    store(&app, &asked, user, version).await.map(|_| Json(json!({ "done": true })))
+    store(app, asked, user, version).await.map(|_| Json(json!({ "done": true })))
 }
 
 fn lacking_user(text: &str) -> ApiError {

@@ -23,7 +23,7 @@ const CA_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// The file cannot be read, or has no certificate.
 pub(super) fn trusting(ca_file: Option<&Path>, bases: &[String]) -> Result<TlsConfig, CliError> {
     let mut roots = match ca_file {
-        Some(path) => read_certificates(path)?,
+        Some(path) => read_certificates("--ca-file", path)?,
         // A user who has no identity, or cannot read it, trusts what this host trusts.
         None => own_authorities().unwrap_or_default(),
     };
@@ -39,14 +39,18 @@ pub(super) fn trusting(ca_file: Option<&Path>, bases: &[String]) -> Result<TlsCo
         .build())
 }
 
-fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CliError> {
-    let shown = format!("--ca-file {}", path.display());
+/// Reads the certificates in the file of a flag.
+///
+/// # Errors
+/// The file cannot be read, or has no certificate.
+pub(crate) fn read_certificates(flag: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, CliError> {
+    let shown = format!("{flag} {}", path.display());
     let text = bounded::bytes(path, CA_BYTES_MAX).map_err(|e| CliError::unreadable(&shown, e))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
         _ => Err(CliError::usage(format!(
-            "{shown}: there is no certificate in it: `evenkeel cluster ca` on a host of the cluster prints it"
+            "{shown}: there is no certificate in PEM in it: `evenkeel cluster ca` on a host of the cluster prints the cluster's"
         ))),
     }
 }
@@ -72,7 +76,7 @@ pub(super) fn check_encrypted(base: &str, allow_plain_http: bool) -> Result<(), 
 }
 
 /// Whether an address is on this host.
-fn is_here(base: &str) -> bool {
+pub(crate) fn is_here(base: &str) -> bool {
     let Ok(uri) = base.parse::<Uri>() else { return false };
     let host = uri.host().unwrap_or_default();
     let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();

@@ -17,39 +17,48 @@ const OPEN: u32 = 0o027;
 /// The size limit of a key file, far above any real one.
 const KEY_BYTES_MAX: u64 = 64 * 1024;
 
-/// Reads a key: the file's first line.
+/// Reads a secret: the file's first line.
 ///
 /// # Errors
-/// The file cannot be read, others may read or change it, or the key is too short or too simple to be safe.
-pub(crate) fn read_key(path: &Path) -> Result<String, CliError> {
+/// The file cannot be read, or others may read or change it.
+pub(crate) fn read_secret(what: &str, path: &Path) -> Result<String, CliError> {
     let shown = path.display();
-    let unreadable = |e| CliError::unreadable(format!("cluster key {shown}"), e);
+    let unreadable = |e| CliError::unreadable(format!("{what} {shown}"), e);
     let text = bounded::text(path, KEY_BYTES_MAX).map_err(unreadable)?;
     let meta = fs::metadata(path).map_err(unreadable)?;
     let mode = meta.permissions().mode() & 0o777;
     // A pipe or a device is read once, and has no reader but this process.
     if meta.is_file() && mode & OPEN != 0 {
         return Err(CliError::usage(format!(
-            "cluster key {shown}: others on this host can read or change it (mode {mode:03o}): chmod 600 {shown}, and \
-             replace the key if another user may have read it"
+            "{what} {shown}: others on this host can read or change it (mode {mode:03o}): chmod 600 {shown}, and \
+             replace it if another user may have read it"
         )));
     }
     // Its owner can change it, whatever its mode; root may give its own file to a node of another user.
     let user = rustix::process::geteuid();
     if meta.is_file() && ![user.as_raw(), 0].contains(&meta.uid()) && !user.is_root() {
         return Err(CliError::usage(format!(
-            "cluster key {shown}: it belongs to another user: chown it to the user of this program"
+            "{what} {shown}: it belongs to another user: chown it to the user of this program"
         )));
     }
-    let key = text.trim_start_matches('\u{feff}').lines().next().unwrap_or_default().trim();
+    Ok(text.trim_start_matches('\u{feff}').lines().next().unwrap_or_default().trim().to_owned())
+}
+
+/// Reads a key: the file's first line.
+///
+/// # Errors
+/// The file cannot be read, others may read or change it, or the key is too short or too simple to be safe.
+pub(crate) fn read_key(path: &Path) -> Result<String, CliError> {
+    let shown = path.display();
+    let key = read_secret("cluster key", path)?;
     let printable = key.bytes().all(|b| b.is_ascii_graphic());
     let problem = match () {
         () if key.is_empty() => "the first line is empty, and it must be the key",
         () if key.len() < 16 || !printable => {
             "the first line must be 16 or more printable characters without blanks"
         }
-        () if is_guessable(key) => "the key is easy to guess",
-        () => return Ok(key.to_owned()),
+        () if is_guessable(&key) => "the key is easy to guess",
+        () => return Ok(key),
     };
     Err(CliError::usage(format!(
         "cluster key {shown}: {problem}; make one with: (umask 077; head -c 32 /dev/urandom | base64 > {shown})"

@@ -23,16 +23,18 @@ mod fires;
 mod forged;
 mod heads;
 mod histories;
-#[expect(dead_code, reason = "other tests look for free ports")]
 #[path = "../../../registry/tests/common/host.rs"]
 mod host;
 mod http;
 mod join;
 mod labels;
+mod logins;
 mod logs;
 mod names;
 mod namespaces;
 mod notify;
+mod oidc;
+mod oidc_real;
 mod overlap;
 mod peers;
 mod plan;
@@ -40,6 +42,7 @@ mod pools;
 mod priority;
 mod private;
 mod process;
+mod provider;
 mod redis;
 mod retries;
 mod rewinds;

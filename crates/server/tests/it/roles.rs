@@ -237,7 +237,7 @@ fn a_user_logs_in_by_a_password_and_is_named_in_the_audit_log() {
     let log_in = |name: &str, password: &str| {
         let form = format!("name={}&key={}", name.replace('@', "%40"), password.replace(' ', "+"));
         let head = format!(
-            "POST /login HTTP/1.1\nHost: {}\nContent-Type: application/x-www-form-urlencoded",
+            "POST /login HTTP/1.1\nHost: {0}\nOrigin: http://{0}\nContent-Type: application/x-www-form-urlencoded",
             node.address
         );
         let (status, answer) = node.bare(&head, form.as_bytes());

@@ -234,7 +234,7 @@ fn a_browser_logs_in_once_by_a_link_or_by_the_key_and_out_again() {
     let post = |path: &str, more: &str, body: &str| {
         node.bare(&format!("POST {path} HTTP/1.1\nHost: {own}\n{more}"), body.as_bytes())
     };
-    let form = "Content-Type: application/x-www-form-urlencoded";
+    let form = "Content-Type: application/x-www-form-urlencoded\nSec-Fetch-Site: same-origin";
     let key = own_key_line().replace("Authorization: Bearer ", "");
     let (status, answer) = post("/login", form, &format!("key={key}"));
     assert_eq!((status, get("/api/v1/jobs", &cookie(&answer)).0), (200, 200));

@@ -3,7 +3,7 @@
 use crate::cargo_command::CargoCommand;
 use crate::ci::TARGETS;
 use crate::dist;
-use crate::tools::TestRunner;
+use crate::tools::{self, TestRunner};
 use anyhow::Result;
 use std::path::Path;
 
@@ -94,6 +94,14 @@ pub(super) const PARTS: &[SoakPart] = &[
         tests: true,
         repeats: true,
         steps: tests,
+    },
+    SoakPart {
+        name: "login",
+        about: "people log in by a provider from npm",
+        engines: false,
+        tests: true,
+        repeats: false,
+        steps: login,
     },
     SoakPart {
         name: "engines",
@@ -220,6 +228,12 @@ fn tests(round: &SoakRound) -> Vec<SoakStep> {
     TESTS.iter().map(|binary| ignored_tests("tests", round, *binary, TestSelection::Ignored)).collect()
 }
 
+/// The real provider alone; `tests` runs this test too.
+fn login(round: &SoakRound) -> Vec<SoakStep> {
+    let run = TestSelection::Named("oidc_real");
+    vec![ignored_tests("login", round, ("evenkeel-server", "it"), run)]
+}
+
 /// Conformance cases and fault tests; on real servers also what the gate leaves out where the registry did not change.
 fn engines(round: &SoakRound) -> Vec<SoakStep> {
     let run = |name: &str| if SERVERS.contains(&name) { TestSelection::All } else { TestSelection::Ignored };
@@ -287,7 +301,8 @@ fn ignored_tests(
             )
         }
     };
-    let cargo = cargo.with("REQUIRE", "all");
+    let provider = tools::login_provider_folder().display().to_string();
+    let cargo = cargo.with("REQUIRE", "all").with("EVENKEEL_TEST_OIDC", &provider);
     let work = SoakWork::Cargo(cargo);
     SoakStep { part, label: format!("{package} {name}"), work, tests: Some((package, binary)) }
 }
