@@ -195,6 +195,15 @@ impl fmt::Debug for SecretDigest {
     }
 }
 
+/// The secret that a token had before it got another one, which is accepted for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FormerSecret {
+    /// The digest of it.
+    pub secret: SecretDigest,
+    /// From when on it is accepted no more.
+    pub until: Wall,
+}
+
 /// A principal, as an administrator declares it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Principal {
@@ -205,6 +214,9 @@ pub struct Principal {
     /// The digest of the password or of the token's secret part.
     #[serde(default)]
     pub secret: SecretDigest,
+    /// The secret of before, while programs still show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former: Option<FormerSecret>,
     /// The roles.
     pub grants: Grants,
     /// Whether it is let in no more.

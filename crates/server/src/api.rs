@@ -50,6 +50,7 @@ mod session;
 mod session_subject;
 mod settings;
 mod shards;
+mod stream_rights;
 mod token_text;
 mod tokens;
 mod unsealed;
@@ -140,7 +141,7 @@ async fn health(State(app): State<App>, caller: Option<Extension<Caller>>, heade
     let here = caller.is_some_and(|Extension(caller)| caller.0.ip().is_loopback());
     let challenge = headers.get(CHALLENGE).and_then(|challenge| challenge.to_str().ok());
     if let Some(challenge) = challenge.filter(|text| here && text.len() <= CHALLENGE_MAX && is_hex(text)) {
-        let proof = app.access.key().proof(app.access.port, challenge);
+        let proof = app.access.keys().proofs(app.access.port, challenge);
         response
             .headers_mut()
             .extend(proof.parse().ok().map(|proof| (HeaderName::from_static(PROOF), proof)));

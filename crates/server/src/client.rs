@@ -223,7 +223,8 @@ impl ApiClient {
     fn is_proven(&self, base: &str, challenge: &str, answer: &Response<Body>) -> bool {
         let (KnownKey::Own(key), Some(port)) = (&self.key, loopback_port(base)) else { return false };
         let proof = answer.headers().get(PROOF).and_then(|proof| proof.to_str().ok());
-        proof.is_some_and(|proof| key.is_proof(port, challenge, proof))
+        // A node that accepts two keys shows that it has both.
+        proof.is_some_and(|proofs| proofs.split(',').any(|proof| key.is_proof(port, challenge, proof)))
     }
 
     /// The key to send to this address of the chosen node or of the leader that it names.

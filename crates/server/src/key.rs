@@ -1,13 +1,15 @@
 //! The cluster's key: people send it; nodes sign with it and never send it.
 
 mod file;
+mod ring;
 
 use std::fmt::Write;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-pub(crate) use file::{existing_own_key, own_key, read_key, read_secret};
+pub(crate) use file::{KeyFile, existing_own_key, read_key, read_secret};
+pub(crate) use ring::KeyRing;
 
 /// The cluster's key.
 pub(crate) struct ClusterKey(String);
@@ -53,6 +55,11 @@ impl ClusterKey {
         let keyed = Hmac::<Sha256>::new_from_slice(self.0.as_bytes());
         keyed.expect("HMAC takes a key of any length").chain_update(text)
     }
+}
+
+/// A number of 60 bits, made of hexadecimal digits.
+pub(crate) fn number(digits: &str) -> u64 {
+    u64::from_str_radix(digits.get(..15).unwrap_or_default(), 16).unwrap_or_default()
 }
 
 /// Compares in constant time: the time depends on the length of `own` only.

@@ -13,6 +13,7 @@ mod escaping;
 #[cfg(test)]
 mod examples;
 mod exit;
+mod file_version;
 mod files;
 mod group_roles;
 mod host;

@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use crate::client::escape;
 use crate::group_roles::GroupRoles;
-use crate::key::ClusterKey;
+use crate::key::{KeyRing, digest, number};
 pub(crate) use address::is_safe_address;
 use cache::{CacheUse, KnownProvider, ProviderCache};
 use claims::Claims;
@@ -97,10 +97,11 @@ impl OidcProvider {
     }
 
     /// The epoch of sessions that began with this provider: other roles, or another provider, end them.
-    pub(crate) fn epoch(&self, key: &ClusterKey) -> u64 {
+    pub(crate) fn epoch(&self) -> u64 {
         let OidcSettings { issuer, client_id, roles, .. } = &self.settings;
-        let digits = key.sign(&format!("evenkeel oidc sessions 1\n{issuer}\n{client_id}\n{}", roles.text()));
-        u64::from_str_radix(digits.get(..15).unwrap_or_default(), 16).unwrap_or_default()
+        number(&digest(
+            format!("evenkeel oidc sessions 1\n{issuer}\n{client_id}\n{}", roles.text()).as_bytes(),
+        ))
     }
 
     /// Where a browser begins this login.
@@ -110,7 +111,7 @@ impl OidcProvider {
     pub(crate) async fn authorization_url(
         &self,
         flow: &LoginFlow,
-        key: &ClusterKey,
+        key: &KeyRing,
         redirect: &str,
     ) -> Result<String, OidcFault> {
         let known = self.known(CacheUse::Usual).await?;
@@ -146,7 +147,7 @@ impl OidcProvider {
     pub(crate) async fn person(
         &self,
         code: &str,
-        (flow, key): (&LoginFlow, &ClusterKey),
+        (flow, key): (&LoginFlow, &KeyRing),
         redirect: &str,
     ) -> Result<OidcPerson, OidcFault> {
         let known = self.known(CacheUse::Usual).await?;

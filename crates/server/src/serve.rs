@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::api::{AccessPolicy, App, ConsoleFeed, DenialLog, SearchLimiter, router};
 use crate::exit::{CliError, ExitKind};
+use crate::key::KeyFile;
 use crate::listen::ListenSecurity;
 use crate::log_dedup::RepeatFilter;
 use crate::oidc::OidcProvider;
@@ -26,7 +27,7 @@ use crate::{listen, queries};
 
 /// A hand-over waits this long for runs to end before it is cut short; a second signal ends the wait at once.
 const HAND_OVER: Duration = Duration::from_secs(600);
-/// How often the files of certificates are looked at; `HUP` makes the node look at once.
+/// How often the files of certificates and keys are looked at; `HUP` makes the node look at once.
 const FRESH: Duration = Duration::from_secs(10);
 /// The time for responses in progress to end after the node has left.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
@@ -73,7 +74,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     mut meant: ServerSettings,
     born: impl FnOnce(StartedNode) -> F,
 ) -> Result<(), CliError> {
-    let (mut signals, key) = (Signals::new()?, Arc::new(meant.key()?));
+    let (mut signals, key) = (Signals::new()?, Arc::new(meant.take_key()?));
     warn_of_root(&meant.node.commands);
     let mut passed = upgrade::receive_handoff();
     // Before anything else: a node whose port is in use must never become a member (S0-21).
@@ -89,7 +90,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     let notifiers = meant.node.notify.iter().filter_map(|notifier| notifier.name().cloned()).collect();
     let (tls, identity) = meant.tls.open(&meant.node.name, address, &names).await?;
     meant.node.identity = Some(identity);
-    let access = AccessPolicy::new(names, address.port(), key, tls.seals());
+    let access = AccessPolicy::new(names, address.port(), key.ring(), tls.sessions());
     let access = Arc::new(access.reached_by(meant.origins, meant.proxies.clone()));
     let security = ListenSecurity { tls: tls.clone(), mode: meant.tls.mode, proxies: meant.proxies };
     let line = PeerHttpClient::new(tls.clone());
@@ -117,7 +118,7 @@ async fn run_process<F: Future<Output = Result<(), CliError>>>(
     };
     let started = StartedNode { handle: handle.clone(), address, access };
     ConsoleFeed::follow(app.clone());
-    tokio::spawn(keep_fresh(tls.clone()));
+    tokio::spawn(keep_fresh(tls.clone(), key));
     tokio::spawn(warn_of_foreign_homes(handle.clone(), home));
     let served = tokio::spawn(listen::serve(listener.clone(), router(app), security, ending));
     let ended = tokio::select! {
@@ -217,8 +218,8 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
     })
 }
 
-/// Looks at the files of certificates again and again.
-async fn keep_fresh(tls: Arc<NodeTls>) {
+/// Looks at the files of certificates and keys again and again.
+async fn keep_fresh(tls: Arc<NodeTls>, key: Arc<KeyFile>) {
     // Without a certificate of its own it ends the process, as when a terminal is closed.
     let mut asked = tls.is_given_certificate().then(|| signal(SignalKind::hangup()).ok()).flatten();
     loop {
@@ -232,8 +233,12 @@ async fn keep_fresh(tls: Arc<NodeTls>) {
             () = hangup => {}
             () = tokio::time::sleep(FRESH) => {}
         }
-        let tls = tls.clone();
-        let _ = tokio::task::spawn_blocking(move || tls.refresh()).await;
+        let (tls, key) = (tls.clone(), key.clone());
+        let both = move || {
+            tls.refresh();
+            key.refresh();
+        };
+        let _ = tokio::task::spawn_blocking(both).await;
     }
 }
 

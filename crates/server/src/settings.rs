@@ -20,7 +20,7 @@ use serde::Deserialize;
 
 use crate::bounded;
 use crate::exit::CliError;
-use crate::key::{ClusterKey, own_key, read_key};
+use crate::key::KeyFile;
 use crate::proxies::TrustedProxies;
 use crate::text_input::{self, ReadTarget, TextFormat};
 use commands::CommandSettings;
@@ -237,17 +237,17 @@ pub(crate) struct ServerSettings {
     pub(crate) login: LoginSettings,
     /// How connections are secured.
     pub(crate) tls: TlsSettings,
-    /// The key that callers must send; `None` for the user's own.
-    key: Option<String>,
+    /// The keys of which callers must send one; `None` for the user's own.
+    key: Option<KeyFile>,
 }
 
 impl ServerSettings {
-    /// The key that callers must send; the user's own is made if it is missing.
+    /// The keys of which callers must send one; the user's own is made if it is missing.
     ///
     /// # Errors
     /// The user's own key can be neither read nor made.
-    pub(crate) fn key(&self) -> Result<ClusterKey, CliError> {
-        Ok(ClusterKey::new(self.key.clone().map_or_else(own_key, Ok)?))
+    pub(crate) fn take_key(&mut self) -> Result<KeyFile, CliError> {
+        self.key.take().map_or_else(KeyFile::own, Ok)
     }
 }
 
@@ -383,8 +383,8 @@ impl SettingsArgs {
             self.listen.unwrap_or(Ipv4Addr::LOCALHOST.into()),
             self.port.and_then(|port| port.0).unwrap_or(PORT),
         );
-        let key = self.cluster_key_file.as_deref().map(read_key).transpose()?;
-        check_listen(listen, self.advertise.as_deref(), key.as_deref())?;
+        let key = self.cluster_key_file.map(KeyFile::open).transpose()?;
+        check_listen(listen, self.advertise.as_deref(), key.as_ref())?;
         let hosts = self.allowed_host.iter().map(|host| allowed(host)).collect::<Result<_, _>>()?;
         let tls = WrittenTls {
             mode: self.tls,
@@ -414,7 +414,7 @@ fn given<T>(list: Vec<T>, below: Vec<T>) -> Vec<T> {
 }
 
 /// Refuses to listen beyond loopback without a key, or where others could not reach the node.
-fn check_listen(listen: SocketAddr, advertise: Option<&str>, key: Option<&str>) -> Result<(), CliError> {
+fn check_listen(listen: SocketAddr, advertise: Option<&str>, key: Option<&KeyFile>) -> Result<(), CliError> {
     if !listen.ip().is_loopback() && key.is_none() {
         return Err(CliError::usage(format!(
             "--listen {} lets others in, so a key is needed: make one with `(umask 077; head -c 32 /dev/urandom | base64 > key)`, \

@@ -23,7 +23,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::exit::{CliError, ExitKind};
 use crate::identity::{ClusterIdentity, fingerprint};
-use crate::key::ClusterKey;
+use crate::key::KeyRing;
 pub(crate) use given::CertificateFiles;
 use given::GivenCertificate;
 use identity_file::IdentityFile;
@@ -41,6 +41,8 @@ pub(crate) struct NodeTls {
     file: Option<IdentityFile>,
     /// The keys of seals, which the node shares.
     seals: SealKeys,
+    /// The keys of sessions.
+    sessions: Arc<KeyRing>,
     /// How often the identity has changed.
     changes: AtomicU64,
 }
@@ -58,10 +60,12 @@ impl NodeTls {
     ) -> Result<Self, CliError> {
         let given = given.map(GivenCertificate::open).transpose().map_err(CliError::usage)?;
         let seals = identity.of_node().seals;
+        let (first, others) = identity.session_keys();
+        let sessions = Arc::new(KeyRing::new(first, others));
         let leaves = Arc::new(LeafSource::new(identity, hosts, given));
         let server = server_config_of(&leaves, &leaves.identity()).map_err(|why| unusable(&why))?;
         let (server, changes) = (RwLock::new(Arc::new(server)), AtomicU64::new(0));
-        Ok(Self { leaves, server, file: None, seals, changes })
+        Ok(Self { leaves, server, file: None, seals, sessions, changes })
     }
 
     /// The same, which reads its identity again when this file changes.
@@ -70,9 +74,12 @@ impl NodeTls {
         Self { file: Some(IdentityFile::new(file)), ..self }
     }
 
-    /// Binds certificates to the lives of this node from now on.
+    /// Binds certificates to the lives of this node from now on, and sessions to its cluster: clusters of one user on one host
+    /// may have the same identity.
     pub(crate) fn follow(&self, node: impl Fn() -> PresentNode + Send + Sync + 'static) {
         self.leaves.follow(node);
+        let leaves = self.leaves.clone();
+        self.sessions.bind(move || leaves.cluster().unwrap_or_default());
     }
 
     /// Whether callers see a certificate that the operator gives.
@@ -92,6 +99,8 @@ impl NodeTls {
             Ok(server) => {
                 let (first, others) = identity.seal_keys();
                 self.seals.replace(first, others);
+                let (first, others) = identity.session_keys();
+                self.sessions.replace(first, others);
                 self.leaves.change_identity(identity);
                 *self.server.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(server);
                 self.changes.fetch_add(1, Ordering::Relaxed);
@@ -152,9 +161,9 @@ impl NodeTls {
         NodeIdentity { name: self.leaves.identity().id().to_owned(), seals: self.seals.clone() }
     }
 
-    /// The key with which nodes of this cluster sign what only they write.
-    pub(crate) fn seals(&self) -> ClusterKey {
-        self.leaves.identity().session_keys().0
+    /// The keys with which nodes of this cluster sign sessions. They follow the changes of the identity.
+    pub(crate) fn sessions(&self) -> Arc<KeyRing> {
+        self.sessions.clone()
     }
 
     /// The id of this node's cluster, as soon as it is known.

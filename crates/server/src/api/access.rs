@@ -213,16 +213,16 @@ fn is_form(headers: &HeaderMap, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::ClusterKey;
+    use crate::key::{ClusterKey, KeyRing};
 
     #[test]
     fn a_door_knows_its_own_names_only() {
-        let key = Arc::new(ClusterKey::new("correct-horse-battery".to_owned()));
+        let ring = |text: &str| Arc::new(KeyRing::new(ClusterKey::new(text.to_owned()), []));
         let door = AccessPolicy::new(
             ["Node-1.example".to_owned(), "10.0.0.7".to_owned()],
             7700,
-            key,
-            ClusterKey::new("0123456789abcdef".to_owned()),
+            ring("correct-horse-battery"),
+            ring("0123456789abcdef"),
         );
         for known in
             ["127.0.0.1", "localhost:7700", "[::1]:7700", "127.0.0.9:1", "node-1.example:7700", "10.0.0.7"]

@@ -11,7 +11,7 @@ use super::passwords::PasswordHashing;
 use super::session_subject::{SessionOwner, SessionSubject};
 use super::token_text::NotedUses;
 use super::wrong_keys::WrongKeys;
-use crate::key::ClusterKey;
+use crate::key::{KeyRing, number};
 use crate::proxies::TrustedProxies;
 
 /// What requests are checked against.
@@ -21,9 +21,9 @@ pub(crate) struct AccessPolicy {
     pub(super) origins: BTreeSet<String>,
     /// The proxies whose word about their callers is believed.
     pub(super) proxies: TrustedProxies,
-    key: Arc<ClusterKey>,
-    /// The key with which nodes of this cluster sign what only they write: sessions and principals.
-    seals: ClusterKey,
+    keys: Arc<KeyRing>,
+    /// The keys with which nodes of this cluster sign sessions.
+    sessions: Arc<KeyRing>,
     /// The port of this node.
     pub(super) port: u16,
     pub(super) wrong_keys: WrongKeys,
@@ -43,8 +43,8 @@ impl AccessPolicy {
     pub(crate) fn new(
         names: impl IntoIterator<Item = String>,
         port: u16,
-        key: Arc<ClusterKey>,
-        seals: ClusterKey,
+        keys: Arc<KeyRing>,
+        sessions: Arc<KeyRing>,
     ) -> Self {
         let mut hosts: BTreeSet<String> = names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
         hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(ToOwned::to_owned));
@@ -52,8 +52,8 @@ impl AccessPolicy {
             hosts,
             origins: BTreeSet::new(),
             proxies: TrustedProxies::default(),
-            key,
-            seals,
+            keys,
+            sessions,
             port,
             wrong_keys: WrongKeys::default(),
             guesses: PasswordGuesses::default(),
@@ -64,20 +64,23 @@ impl AccessPolicy {
         }
     }
 
-    /// The key with which nodes of this cluster sign what only they write.
-    pub(crate) fn seals(&self) -> &ClusterKey {
-        &self.seals
+    /// The keys with which nodes of this cluster sign sessions.
+    pub(crate) fn sessions(&self) -> &KeyRing {
+        &self.sessions
     }
 
-    /// The epoch of sessions that the cluster's key began: another key ends them.
-    pub(super) fn key_epoch(&self) -> u64 {
-        let digits = self.key.sign("evenkeel sessions 1");
-        u64::from_str_radix(digits.get(..15).unwrap_or_default(), 16).unwrap_or_default()
+    /// The epochs of sessions that the cluster's keys began, the first key's first: a key that is no longer accepted ends
+    /// them.
+    pub(super) fn key_epochs(&self) -> Vec<u64> {
+        self.keys.signatures("evenkeel sessions 1").iter().map(|digits| number(digits)).collect()
     }
 
     /// The holder of the cluster's key, as the subject of a session.
     pub(crate) fn key_subject(&self) -> SessionSubject {
-        SessionSubject { owner: SessionOwner::Key, epoch: self.key_epoch() }
+        SessionSubject {
+            owner: SessionOwner::Key,
+            epoch: self.key_epochs().first().copied().unwrap_or_default(),
+        }
     }
 
     /// The same, which also answers pages of these origins, and believes these proxies.
@@ -86,9 +89,9 @@ impl AccessPolicy {
         Self { origins, proxies, ..self }
     }
 
-    /// The cluster's key.
-    pub(crate) fn key(&self) -> &ClusterKey {
-        &self.key
+    /// The cluster's keys.
+    pub(crate) fn keys(&self) -> &KeyRing {
+        &self.keys
     }
 
     /// Whether a `Host` header names this node, whatever the port.

@@ -1,6 +1,7 @@
 //! Who sends a request: a caller that shows the cluster's key or a token, or a browser with a session.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -18,6 +19,7 @@ use super::headers::{set, text};
 use super::known_caller::KnownCaller;
 use super::principals;
 use super::session::Session;
+use super::stream_rights;
 use super::token_text::TokenText;
 use super::wrong_keys::{WrongKeyMarker, WrongKeyPenalty, WrongKeys};
 use super::{ApiError, App};
@@ -44,7 +46,7 @@ impl Credential {
         if let Some(shown) = text(request.headers(), &header::AUTHORIZATION) {
             return Some(Self::Bearer(shown.strip_prefix("Bearer ").unwrap_or_default().to_owned()));
         }
-        Session::of(request.headers(), access.seals(), evenkeel::clock::now().wall).map(Self::Session)
+        Session::of(request.headers(), access.sessions(), evenkeel::clock::now().wall).map(Self::Session)
     }
 }
 
@@ -63,13 +65,14 @@ pub(crate) async fn required(State(app): State<App>, mut request: Request, next:
         Err(refusal) => return refusal,
     };
     let (headers, session) = (request.headers().clone(), known.session.clone());
-    request.extensions_mut().insert(known);
-    let mut response = match whole(&app.access, request).await {
+    request.extensions_mut().insert(known.clone());
+    let response = match whole(&app.access, request).await {
         Ok(request) => pointed(&app, next.run(request).await),
         Err(refusal) => refusal.into_response(),
     };
+    let mut response = stream_rights::limited(&app, known, response);
     if let Some(used) = session.and_then(|session| session.refreshed(evenkeel::clock::now().wall)) {
-        response.headers_mut().extend([used.set_cookie(&headers, app.access.seals())]);
+        response.headers_mut().extend([used.set_cookie(&headers, app.access.sessions())]);
     }
     response
 }
@@ -101,9 +104,9 @@ pub(crate) async fn authenticate(
 /// The caller with this key or token.
 fn of_bearer(app: &App, text: &str) -> Option<KnownCaller> {
     if TokenText::is_meant(text) {
-        return principals::of_token(app, &text.parse().ok()?, evenkeel::clock::now().wall);
+        return principals::of_token(app, Arc::new(text.parse().ok()?), evenkeel::clock::now().wall);
     }
-    app.access.key().is(text.as_bytes()).then(KnownCaller::with_key)
+    app.access.keys().is(text.as_bytes()).then(KnownCaller::with_key)
 }
 
 /// Whether a browser says that a page of this node sends the request. `access::guard` has refused other pages by then;

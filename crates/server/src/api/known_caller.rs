@@ -1,5 +1,7 @@
 //! The proved sender of a request, and what it may do.
 
+use std::sync::Arc;
+
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use evenkeel::audit::Proof;
@@ -8,6 +10,7 @@ use evenkeel_core::principal::{Grants, Role};
 
 use super::ApiError;
 use super::session::Session;
+use super::token_text::TokenText;
 
 /// The proved sender of a request. Every request that is let in has it as an extension.
 #[derive(Clone, Debug)]
@@ -18,12 +21,14 @@ pub(crate) struct KnownCaller {
     pub(crate) grants: Grants,
     /// Its session, if it is a browser.
     pub(super) session: Option<Session>,
+    /// The token that it has shown, if it has one.
+    pub(super) token: Option<Arc<TokenText>>,
 }
 
 impl KnownCaller {
     /// A caller with the cluster's key, which may do everything.
     pub(super) fn with_key() -> Self {
-        Self { proof: Proof::Key, grants: Grants::all(), session: None }
+        Self { proof: Proof::Key, grants: Grants::all(), session: None, token: None }
     }
 
     /// Whether it has this role, or a higher one, in a namespace.

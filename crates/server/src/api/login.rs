@@ -63,7 +63,7 @@ pub(super) async fn open(
     }
     let now = evenkeel::clock::now();
     let Some(of) = app.access.login_codes.look(&code, now.mono) else { return used_link(&app) };
-    let present = Session::of(&headers, app.access.seals(), now.wall)
+    let present = Session::of(&headers, app.access.sessions(), now.wall)
         .map(|session| session.subject())
         .filter(|present| principals::grants_of(&app, present, now.wall).is_some());
     let instead_of = present.filter(|present| present.owner != of.owner).map(|present| present.words());
@@ -117,7 +117,7 @@ async fn by_key(
     caller: Option<&Extension<Caller>>,
 ) -> Result<SessionSubject, Response> {
     let from = caller.map(|Extension(caller)| caller.0.ip());
-    let compared = async { app.access.key().is(key.trim().as_bytes()).then(|| app.access.key_subject()) };
+    let compared = async { app.access.keys().is(key.trim().as_bytes()).then(|| app.access.key_subject()) };
     authentication::checked(app, from, compared).await
 }
 
@@ -180,7 +180,7 @@ async fn begin(
 ) -> Result<Response, ApiError> {
     let session = begin_session(app, &of, (caller, headers), String::new()).await?;
     let mut response = console::logged_in_page("", &of.words()).into_response();
-    response.headers_mut().extend([session.set_cookie(headers, app.access.seals())]);
+    response.headers_mut().extend([session.set_cookie(headers, app.access.sessions())]);
     Ok(response)
 }
 

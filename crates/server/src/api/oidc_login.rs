@@ -50,7 +50,7 @@ pub(super) async fn begin(State(app): State<App>, request: Request) -> Response 
     let Some(provider) = app.oidc.clone() else { return unknown() };
     let (headers, redirect) = (request.headers().clone(), redirect_url(&provider, &request));
     drop(request);
-    let key = app.access.seals();
+    let key = app.access.sessions();
     let flow = match LoginFlow::begin(evenkeel::clock::now().wall) {
         Ok(flow) => flow,
         Err(e) => return ApiError::from(e).into_response(),
@@ -103,7 +103,7 @@ pub(super) async fn callback(
 
 /// The login that this browser began and to which the answer belongs.
 fn flow_of(app: &App, headers: &HeaderMap, state: &str, now: Wall) -> Option<LoginFlow> {
-    let key = app.access.seals();
+    let key = app.access.sessions();
     let mut begun = Cookie::LOGIN.values(headers).filter_map(|text| LoginFlow::of_cookie(text, key, now));
     begun.find(|flow| flow.is_state(state, key))
 }
@@ -127,7 +127,7 @@ async fn finish(
     let from = caller.as_ref().map(|Extension(caller)| caller.0.ip());
     let mut fault = None;
     let compared = async {
-        match provider.person(&asked.code, (flow, app.access.seals()), redirect).await {
+        match provider.person(&asked.code, (flow, app.access.sessions()), redirect).await {
             Ok(person) => Some(Ok(person)),
             // Codes can be guessed as keys can.
             Err(OidcFault::Refused(why)) => {
@@ -161,13 +161,13 @@ async fn logged_in(
     let roles = grants.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     let of = SessionSubject {
         owner: SessionOwner::Oidc(Box::new(OidcOwner { name, grants, ends })),
-        epoch: provider.epoch(app.access.seals()),
+        epoch: provider.epoch(),
     };
     // A name may change or pass to another person; what the provider calls the person does not.
     let detail = format!("sub {subject}, roles {}", if roles.is_empty() { "none" } else { &roles });
     let session =
         begin_session(app, &of, (caller, headers), detail).await.map_err(IntoResponse::into_response)?;
-    let (name, cookie) = session.set_cookie(headers, app.access.seals());
+    let (name, cookie) = session.set_cookie(headers, app.access.sessions());
     if cookie.len() > COOKIE_BYTES_MAX {
         let text = "You have more roles than a browser can keep: an administrator gives you fewer with --group-role.";
         return Err(page(StatusCode::FORBIDDEN, text));

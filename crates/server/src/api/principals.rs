@@ -1,5 +1,7 @@
 //! Finds the principal that a request shows: a token, a session or a name with a password.
 
+use std::sync::Arc;
+
 use evenkeel::Handle;
 use evenkeel::audit::Proof;
 use evenkeel_core::ids::PrincipalName;
@@ -28,9 +30,10 @@ fn let_in(app: &App, kind: PrincipalKind, name: &PrincipalName, now: Wall) -> Op
 }
 
 /// The caller with a token.
-pub(super) fn of_token(app: &App, text: &TokenText, now: Wall) -> Option<KnownCaller> {
+pub(super) fn of_token(app: &App, text: Arc<TokenText>, now: Wall) -> Option<KnownCaller> {
     let token = let_in(app, PrincipalKind::Token, &text.name, now)?;
-    if !text.is_of(&token.secret) {
+    let former = token.former.as_ref().filter(|former| now < former.until);
+    if !text.is_of(&token.secret) && !former.is_some_and(|former| text.is_of(&former.secret)) {
         return None;
     }
     let grants = match &token.owner {
@@ -45,20 +48,32 @@ pub(super) fn of_token(app: &App, text: &TokenText, now: Wall) -> Option<KnownCa
         None => token.grants.clone(),
     };
     note_use(app, token, now);
-    Some(KnownCaller { proof: Proof::Token(text.name.to_string()), grants, session: None })
+    Some(KnownCaller { proof: Proof::Token(text.name.to_string()), grants, session: None, token: Some(text) })
+}
+
+/// Whether a caller that was let in would be let in now, with the same roles.
+pub(super) fn is_unchanged(app: &App, caller: &KnownCaller, now: Wall) -> bool {
+    let again = match (&caller.session, &caller.token) {
+        (Some(session), _) => of_session(app, session, now),
+        (None, Some(token)) => of_token(app, token.clone(), now),
+        (None, None) => return true,
+    };
+    again.is_some_and(|again| again.grants == caller.grants)
 }
 
 /// The caller with a session.
 pub(super) fn of_session(app: &App, session: &Session, now: Wall) -> Option<KnownCaller> {
     let of = session.subject();
     let grants = grants_of(app, &of, now)?;
-    Some(KnownCaller { proof: of.proof(), grants, session: Some(session.clone()) })
+    Some(KnownCaller { proof: of.proof(), grants, session: Some(session.clone()), token: None })
 }
 
 /// What the owner of a session, or of a login link, may do now; `None` if its sessions have ended.
 pub(super) fn grants_of(app: &App, of: &SessionSubject, now: Wall) -> Option<Grants> {
     let (grants, epoch) = match &of.owner {
-        SessionOwner::Key => (Grants::all(), app.access.key_epoch()),
+        SessionOwner::Key => {
+            return app.access.key_epochs().contains(&of.epoch).then(Grants::all);
+        }
         SessionOwner::User(name) => {
             let user = let_in(app, PrincipalKind::User, name, now)?;
             (user.grants, user.sessions)
@@ -66,7 +81,7 @@ pub(super) fn grants_of(app: &App, of: &SessionSubject, now: Wall) -> Option<Gra
         SessionOwner::Oidc(person) => {
             let provider = app.oidc.as_ref()?;
             let is_over = person.ends <= now;
-            (person.grants.clone(), (!is_over).then(|| provider.epoch(app.access.seals()))?)
+            (person.grants.clone(), (!is_over).then(|| provider.epoch())?)
         }
     };
     (of.epoch == epoch).then_some(grants)

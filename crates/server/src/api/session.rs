@@ -8,7 +8,7 @@ use evenkeel_core::time::{Millis, Wall};
 use super::cookies::Cookie;
 use super::session_subject::{SessionOwner, SessionSubject};
 use crate::exit::CliError;
-use crate::key::{ClusterKey, hex};
+use crate::key::{KeyRing, hex};
 use crate::request;
 
 /// A session ends after this time without a request.
@@ -45,7 +45,7 @@ impl Session {
     }
 
     /// The session of a request, if it has one that is signed with this key and has not ended.
-    pub(super) fn of(headers: &HeaderMap, key: &ClusterKey, now: Wall) -> Option<Self> {
+    pub(super) fn of(headers: &HeaderMap, key: &KeyRing, now: Wall) -> Option<Self> {
         Cookie::SESSION.values(headers).find_map(|value| Self::parse(value, key)).filter(|session| {
             let (idle, age) = (now - session.used, now - session.begun);
             (-SKEW_MAX.0..IDLE_MAX.0).contains(&idle.0)
@@ -54,7 +54,7 @@ impl Session {
         })
     }
 
-    fn parse(value: &str, key: &ClusterKey) -> Option<Self> {
+    fn parse(value: &str, key: &KeyRing) -> Option<Self> {
         let (text, signature) = value.rsplit_once(':')?;
         key.signed(&signed_text(text), signature).then_some(())?;
         let mut parts = text.split(':');
@@ -81,7 +81,7 @@ impl Session {
     }
 
     /// The header that gives the browser the cookie. No script reads it, and no other site's page makes a browser send it.
-    pub(super) fn set_cookie(&self, headers: &HeaderMap, key: &ClusterKey) -> (HeaderName, HeaderValue) {
+    pub(super) fn set_cookie(&self, headers: &HeaderMap, key: &KeyRing) -> (HeaderName, HeaderValue) {
         let Self { of, begun, used, nonce } = self;
         let text = format!("{}:{}:{}:{}:{nonce}", of.owner.written(), of.epoch, begun.0, used.0);
         let signature = key.sign(&signed_text(&text));
@@ -98,14 +98,15 @@ mod tests {
     use axum::http::header;
 
     use super::*;
+    use crate::key::ClusterKey;
 
     const NOW: Wall = Wall(1_763_749_200_000);
 
-    fn key(text: &str) -> ClusterKey {
-        ClusterKey::new(text.to_owned())
+    fn key(text: &str) -> KeyRing {
+        KeyRing::new(ClusterKey::new(text.to_owned()), [])
     }
 
-    fn own() -> ClusterKey {
+    fn own() -> KeyRing {
         key("0123456789abcdef")
     }
 

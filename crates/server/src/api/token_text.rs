@@ -16,11 +16,17 @@ use crate::request;
 /// What each token begins with.
 const BEGINNING: &str = "evk1.";
 
-/// A token as its holder shows it.
+/// A token as its holder shows it. `Debug` prints its name only.
 pub(super) struct TokenText {
     /// The name of the token.
     pub(super) name: PrincipalName,
     secret: String,
+}
+
+impl fmt::Debug for TokenText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenText").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl TokenText {

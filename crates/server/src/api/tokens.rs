@@ -6,13 +6,12 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use evenkeel_core::ids::PrincipalName;
 use evenkeel_core::input::Command;
-use evenkeel_core::principal::{Grants, Principal, PrincipalKind};
+use evenkeel_core::principal::{FormerSecret, Grants, Principal, PrincipalKind};
 use evenkeel_core::time::{Millis, SpanLimits, TimeSpan};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::audited::AuditedRequest;
-use super::body::EmptyBody;
 use super::error::{done, read_body};
 use super::token_text::TokenText;
 use super::users::{known, new, store};
@@ -79,19 +78,39 @@ pub(super) async fn create(
     Ok(Json(json!({ "name": name, "token": text.to_string(), "expires": expires.map(moment) })))
 }
 
-/// Gives a token another secret: the old one is of no use from now on.
+/// How long the secret of before is accepted, at most.
+const OVERLAP: SpanLimits = SpanLimits::new(Millis(0), Millis::secs(7 * 24 * 3_600));
+
+/// How a token gets another secret.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RotateBody {
+    /// How long the secret of before is accepted, too; not at all by default.
+    overlap: Option<String>,
+}
+
+/// Gives a token another secret: the old one is of no use from now on, or after the overlap.
 pub(super) async fn rotate(
     State(app): State<App>,
     name: Result<Path<PrincipalName>, PathRejection>,
     asked: AuditedRequest,
-    _: EmptyBody,
+    body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
     let Path(name) = name?;
+    let RotateBody { overlap } =
+        if body.is_empty() { RotateBody::default() } else { read_body(&body, ReadTarget::Body)? };
+    let overlap = overlap.map(|span| TimeSpan::parse("overlap", &span, OVERLAP)).transpose();
+    let overlap = overlap.map_err(|e| ApiError::invalid(e.to_string()))?.map(TimeSpan::millis);
     let (token, version) = known(&app, PrincipalKind::Token, &name)?;
     let (text, now) = (TokenText::make(name.clone())?, evenkeel::clock::now().wall);
     // It lasts as long again as it was made for.
     let expires = token.expires.map(|expires| now + (expires - token.created));
-    let token = Principal { secret: text.digest(), created: now, expires, last_used: None, ..token };
+    let former = overlap.map(|overlap| FormerSecret {
+        secret: token.secret.clone(),
+        // Not longer than it would have been accepted.
+        until: token.expires.map_or(now + overlap, |expires| expires.min(now + overlap)),
+    });
+    let token = Principal { secret: text.digest(), former, created: now, expires, last_used: None, ..token };
     store(&app, &asked, token, version).await?;
     Ok(Json(json!({ "name": name, "token": text.to_string(), "expires": expires.map(moment) })))
 }

@@ -177,6 +177,7 @@ pub(super) fn new(kind: PrincipalKind, name: &PrincipalName) -> Principal {
         kind,
         name: name.clone(),
         secret: SecretDigest::default(),
+        former: None,
         grants: Grants::default(),
         disabled: false,
         sessions: 0,

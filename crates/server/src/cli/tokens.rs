@@ -23,8 +23,14 @@ pub(crate) enum TokenCommand {
     },
     /// Create an API token and print it: it is shown only now. A program shows it as a key, with --cluster-key-file or as Authorization: Bearer TOKEN
     Create(TokenArgs),
-    /// Give an API token another secret and print it; the old one ends at once
-    Rotate(TokenNameArgs),
+    /// Give an API token another secret and print it; the old one ends at once, or after the overlap
+    Rotate {
+        #[command(flatten)]
+        one: TokenNameArgs,
+        /// How long the old secret is accepted, too, so that programs can change to the new one; at most 7d
+        #[arg(long, value_name = "TIME")]
+        overlap: Option<String>,
+    },
     /// Delete an API token
     Delete(TokenNameArgs),
 }
@@ -88,9 +94,11 @@ pub(crate) fn run(verb: TokenCommand) -> Result<(), CliError> {
             let answer: Value = args.reach.client()?.post("/tokens", &body)?;
             print_token(&args.reach, &answer)
         }
-        TokenCommand::Rotate(one) => {
+        TokenCommand::Rotate { one, overlap } => {
             let path = format!("/tokens/{}/rotate", escape(one.name.as_str()));
-            let answer: Value = one.reach.client()?.post(&path, &json!({}))?;
+            // A node of an earlier version does not know the overlap.
+            let body = overlap.map_or_else(|| json!({}), |overlap| json!({ "overlap": overlap }));
+            let answer: Value = one.reach.client()?.post(&path, &body)?;
             print_token(&one.reach, &answer)
         }
         TokenCommand::Delete(one) => {

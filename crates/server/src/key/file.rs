@@ -5,15 +5,19 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::hex;
+use super::{ClusterKey, KeyRing, hex};
 use crate::bounded;
 use crate::exit::{CliError, ExitKind};
+use crate::file_version::{FileVersion, version};
 use crate::request;
 use crate::state_folder::{state_folder, state_path};
 
 /// The mode bits of a key file that let everybody read it, or others than its owner change it.
 const OPEN: u32 = 0o027;
+/// What such a file is called.
+const WHAT: &str = "cluster key";
 /// The size limit of a key file, far above any real one.
 const KEY_BYTES_MAX: u64 = 64 * 1024;
 
@@ -22,6 +26,12 @@ const KEY_BYTES_MAX: u64 = 64 * 1024;
 /// # Errors
 /// The file cannot be read, or others may read or change it.
 pub(crate) fn read_secret(what: &str, path: &Path) -> Result<String, CliError> {
+    let text = read_private(what, path)?;
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+/// Reads a file with secrets, without the mark of its encoding.
+fn read_private(what: &str, path: &Path) -> Result<String, CliError> {
     let shown = path.display();
     let unreadable = |e| CliError::unreadable(format!("{what} {shown}"), e);
     let text = bounded::text(path, KEY_BYTES_MAX).map_err(unreadable)?;
@@ -41,7 +51,7 @@ pub(crate) fn read_secret(what: &str, path: &Path) -> Result<String, CliError> {
             "{what} {shown}: it belongs to another user: chown it to the user of this program"
         )));
     }
-    Ok(text.trim_start_matches('\u{feff}').lines().next().unwrap_or_default().trim().to_owned())
+    Ok(text.trim_start_matches('\u{feff}').to_owned())
 }
 
 /// Reads a key: the file's first line.
@@ -49,15 +59,29 @@ pub(crate) fn read_secret(what: &str, path: &Path) -> Result<String, CliError> {
 /// # Errors
 /// The file cannot be read, others may read or change it, or the key is too short or too simple to be safe.
 pub(crate) fn read_key(path: &Path) -> Result<String, CliError> {
+    checked(path, "first", read_secret(WHAT, path)?)
+}
+
+/// Reads the keys that a node accepts: the file's first line, and its second one, if there is one.
+fn read_keys(path: &Path) -> Result<(ClusterKey, Option<ClusterKey>), CliError> {
+    let text = read_private(WHAT, path)?;
+    let mut lines = text.lines().map(|line| line.trim().to_owned());
+    let first = checked(path, "first", lines.next().unwrap_or_default())?;
+    let second = lines.next().filter(|line| !line.is_empty());
+    let second = second.map(|line| checked(path, "second", line)).transpose()?;
+    Ok((ClusterKey::new(first), second.map(ClusterKey::new)))
+}
+
+/// A key that is neither too short nor too simple.
+fn checked(path: &Path, line: &str, key: String) -> Result<String, CliError> {
     let shown = path.display();
-    let key = read_secret("cluster key", path)?;
     let printable = key.bytes().all(|b| b.is_ascii_graphic());
     let problem = match () {
-        () if key.is_empty() => "the first line is empty, and it must be the key",
+        () if key.is_empty() => format!("the {line} line is empty, and it must be the key"),
         () if key.len() < 16 || !printable => {
-            "the first line must be 16 or more printable characters without blanks"
+            format!("the {line} line must be 16 or more printable characters without blanks")
         }
-        () if is_guessable(&key) => "the key is easy to guess",
+        () if is_guessable(&key) => format!("the key in the {line} line is easy to guess"),
         () => return Ok(key),
     };
     Err(CliError::usage(format!(
@@ -73,11 +97,60 @@ fn is_guessable(key: &str) -> bool {
     different.len() < 8 || 2 * steps > bytes.len()
 }
 
-/// The key of this user on this host, which all of its nodes share that are given no other. The first one makes it.
-///
-/// # Errors
-/// It can be neither read nor made.
-pub(crate) fn own_key() -> Result<String, CliError> {
+/// The file with the keys of a node, which is read again when it changes.
+pub(crate) struct KeyFile {
+    path: PathBuf,
+    seen: Mutex<FileVersion>,
+    ring: Arc<KeyRing>,
+}
+
+impl KeyFile {
+    /// The file at this path.
+    ///
+    /// # Errors
+    /// Its keys cannot be used.
+    pub(crate) fn open(path: PathBuf) -> Result<Self, CliError> {
+        // Before it is read: what changes meanwhile is read again.
+        let seen = Mutex::new(version(&path));
+        let (first, second) = read_keys(&path)?;
+        Ok(Self { path, seen, ring: Arc::new(KeyRing::new(first, second)) })
+    }
+
+    /// The file of this user on this host, which all of its nodes share that are given no other. The first one makes it.
+    ///
+    /// # Errors
+    /// It can be neither read nor made.
+    pub(crate) fn own() -> Result<Self, CliError> {
+        Self::open(own_key_path()?)
+    }
+
+    /// The keys.
+    pub(crate) fn ring(&self) -> Arc<KeyRing> {
+        self.ring.clone()
+    }
+
+    /// Reads the file again if it has changed. The keys of before stay in use if it cannot be used.
+    pub(crate) fn refresh(&self) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = version(&self.path);
+        // A pipe can be read once only.
+        if std::mem::replace(&mut *seen, now) == now || !self.path.is_file() {
+            return;
+        }
+        let shown = self.path.display();
+        match read_keys(&self.path) {
+            Ok((first, second)) => {
+                let keys = if second.is_some() { "two keys are" } else { "one key is" };
+                self.ring.replace(first, second);
+                tracing::info!("cluster key {shown} has changed: {keys} accepted");
+            }
+            Err(why) => tracing::error!("the cluster key of before stays in use: {why}"),
+        }
+    }
+}
+
+/// The file of this user's own key, made if it is missing.
+fn own_key_path() -> Result<PathBuf, CliError> {
     let path = state_folder()?.join("key");
     if !path.exists() {
         make(&path).map_err(|e| {
@@ -87,7 +160,7 @@ pub(crate) fn own_key() -> Result<String, CliError> {
             )
         })?;
     }
-    read_key(&path)
+    Ok(path)
 }
 
 /// The file of this user's own key, if there is one: no node of this user ran on this host otherwise.

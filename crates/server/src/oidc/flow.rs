@@ -9,7 +9,7 @@ use evenkeel_core::time::{Millis, Wall};
 use sha2::{Digest, Sha256};
 
 use crate::exit::CliError;
-use crate::key::{ClusterKey, hex, is_same};
+use crate::key::{KeyRing, hex, is_same};
 use crate::request;
 
 /// How long a login may take.
@@ -34,12 +34,12 @@ impl LoginFlow {
     }
 
     /// What the browser keeps of it.
-    pub(crate) fn cookie(&self, key: &ClusterKey) -> String {
+    pub(crate) fn cookie(&self, key: &KeyRing) -> String {
         format!("{}:{}:{}", self.id, self.begun.0, self.signed("flow", key))
     }
 
     /// The login that a browser has kept, if a node of this cluster began it and its time is not over.
-    pub(crate) fn of_cookie(text: &str, key: &ClusterKey, now: Wall) -> Option<Self> {
+    pub(crate) fn of_cookie(text: &str, key: &KeyRing, now: Wall) -> Option<Self> {
         let mut parts = text.split(':');
         let mut part = || parts.next();
         let (id, begun, signature) = (part()?.to_owned(), part()?.parse().ok().map(Wall)?, part()?);
@@ -50,31 +50,31 @@ impl LoginFlow {
     }
 
     /// What the provider gives back with its answer: the answer belongs to this login.
-    pub(crate) fn state(&self, key: &ClusterKey) -> String {
+    pub(crate) fn state(&self, key: &KeyRing) -> String {
         self.signed("state", key)
     }
 
     /// Whether an answer of the provider belongs to this login; compares in constant time.
-    pub(crate) fn is_state(&self, state: &str, key: &ClusterKey) -> bool {
+    pub(crate) fn is_state(&self, state: &str, key: &KeyRing) -> bool {
         is_same(self.state(key).as_bytes(), state.as_bytes())
     }
 
     /// What the ID token must have: it was made for this login.
-    pub(crate) fn nonce(&self, key: &ClusterKey) -> String {
+    pub(crate) fn nonce(&self, key: &KeyRing) -> String {
         self.signed("nonce", key)
     }
 
     /// What proves to the provider that the node which shows the code began the login (PKCE).
-    pub(crate) fn verifier(&self, key: &ClusterKey) -> String {
+    pub(crate) fn verifier(&self, key: &KeyRing) -> String {
         self.signed("verifier", key)
     }
 
     /// What the provider compares the verifier with.
-    pub(crate) fn challenge(&self, key: &ClusterKey) -> String {
+    pub(crate) fn challenge(&self, key: &KeyRing) -> String {
         digest_of(&self.verifier(key))
     }
 
-    fn signed(&self, of: &str, key: &ClusterKey) -> String {
+    fn signed(&self, of: &str, key: &KeyRing) -> String {
         key.sign(&self.text(of))
     }
 
@@ -91,11 +91,12 @@ fn digest_of(verifier: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::ClusterKey;
 
     const NOW: Wall = Wall(1_763_749_200_000);
 
-    fn key(text: &str) -> ClusterKey {
-        ClusterKey::new(text.to_owned())
+    fn key(text: &str) -> KeyRing {
+        KeyRing::new(ClusterKey::new(text.to_owned()), [])
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! A certificate that the operator gives for people and proxies, read again when its files change.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,6 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::CertifiedKey;
 
 use crate::bounded;
+use crate::file_version::{FileVersion, version};
 
 /// The size limit of a file, far above any real one.
 const BYTES_MAX: u64 = 1024 * 1024;
@@ -23,9 +22,6 @@ pub(crate) struct CertificateFiles {
     /// Its key, in PEM.
     pub(crate) key: PathBuf,
 }
-
-/// What distinguishes two versions of a file.
-pub(super) type FileVersion = Option<(u64, u64, i64, i64)>;
 
 /// A certificate that was given, as it was read last.
 pub(super) struct GivenCertificate {
@@ -97,12 +93,6 @@ impl GivenCertificate {
     }
 }
 
-/// The present version of a file; `None` if it cannot be looked at.
-pub(super) fn version(path: &Path) -> FileVersion {
-    let meta = fs::metadata(path).ok()?;
-    Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
-}
-
 /// Whether a certificate is for this host name or address.
 pub(super) fn is_for(certificate: &CertifiedKey, host: &str) -> bool {
     let leaf = certificate.cert.first().and_then(|leaf| webpki::EndEntityCert::try_from(leaf).ok());
@@ -112,6 +102,8 @@ pub(super) fn is_for(certificate: &CertifiedKey, host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::identity::{ClusterIdentity, LeafNames};
 

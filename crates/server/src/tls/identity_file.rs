@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::given::{FileVersion, version};
+use crate::file_version::{FileVersion, version};
 use crate::identity::ClusterIdentity;
 
 /// The file, and its version that was read last.

@@ -47,6 +47,7 @@ mod redis;
 mod retries;
 mod rewinds;
 mod roles;
+mod rotation;
 mod schedules;
 mod seals;
 mod secrets;

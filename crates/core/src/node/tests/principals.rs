@@ -10,6 +10,7 @@ pub(super) fn ann() -> Principal {
         kind: PrincipalKind::User,
         name: "ann".parse().unwrap(),
         secret: SecretDigest::new("digest".into()),
+        former: None,
         grants: Grants(["viewer:a".parse().unwrap()].into()),
         disabled: false,
         sessions: 0,

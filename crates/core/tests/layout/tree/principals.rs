@@ -1,6 +1,6 @@
 //! Users and API tokens.
 
-use evenkeel_core::principal::{Grants, Principal, PrincipalKind, Role, SecretDigest};
+use evenkeel_core::principal::{FormerSecret, Grants, Principal, PrincipalKind, Role, SecretDigest};
 use evenkeel_core::record::PrincipalRecord;
 
 use super::super::{LayoutLine, every, line};
@@ -11,6 +11,7 @@ pub(super) fn principals() -> Vec<LayoutLine> {
         kind: PrincipalKind::User,
         name: "ann@example.org".parse().expect("a name"),
         secret: SecretDigest::new("$argon2id$".into()),
+        former: None,
         grants: Grants(["author:team-a", "viewer"].map(|text| text.parse().expect("a grant")).into()),
         disabled: true,
         sessions: 2,
@@ -23,6 +24,7 @@ pub(super) fn principals() -> Vec<LayoutLine> {
     let token = Principal {
         kind: PrincipalKind::Token,
         name: "ci".parse().expect("a name"),
+        former: Some(FormerSecret { secret: SecretDigest::new("00".into()), until: later(2) }),
         disabled: false,
         sessions: 0,
         owner: Some("ann@example.org".parse().expect("a name")),
