@@ -90,12 +90,12 @@ impl TwoNodes {
 }
 
 /// A program that asks both nodes again and again, with the credential that it has at the moment.
-struct Caller {
+struct LoadCaller {
     credential: Arc<Mutex<String>>,
     asked: Arc<AtomicUsize>,
 }
 
-impl Caller {
+impl LoadCaller {
     fn new<'a>(
         scope: &'a std::thread::Scope<'a, '_>,
         credential: String,
@@ -180,7 +180,7 @@ fn no_request_fails_and_no_fire_is_lost_while_every_key_and_certificate_is_repla
         (pair.nodes.iter().map(|node| node.address).collect::<Vec<_>>(), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        let caller = |credential| Caller::new(scope, credential, (&addresses, &over), &failures);
+        let caller = |credential| LoadCaller::new(scope, credential, (&addresses, &over), &failures);
         let [key, ci, ann] = [bearer(OLD_KEY), bearer(&token), session(&pair)].map(caller);
         // A panic must end the programs, too.
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
