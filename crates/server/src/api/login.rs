@@ -221,7 +221,7 @@ pub(super) async fn link(
             return Err(ApiError::new(
                 StatusCode::FORBIDDEN,
                 ROLE,
-                "a token opens no console: log in as a user",
+                "only a user that is logged in, or the key, gets a link",
             ));
         }
     };

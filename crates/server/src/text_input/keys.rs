@@ -176,6 +176,8 @@ const KEYS: &[(&str, &str)] = &[
     ("settings.oidc_redirect_url", "an address, as \"https://jobs.example.org/login/oidc/callback\""),
     ("settings.oidc_ca_file", "the path of a file, as \"/etc/evenkeel/oidc-ca.pem\""),
     ("settings.oidc_session", "a span with its unit, as \"12h\""),
+    ("settings.proxy_user_header", "the name of a header, as \"X-Forwarded-User\""),
+    ("settings.proxy_groups_header", "the name of a header, as \"X-Forwarded-Groups\""),
     ("settings.group_role", "a list of roles, as [\"platform=admin\", \"team-a-devs=author:team-a\"]"),
     ("settings.cluster_key_file", "the path of a file, as \"/etc/evenkeel/key\""),
     ("settings.identity", "the path of a file, as \"/etc/evenkeel/identity.json\""),

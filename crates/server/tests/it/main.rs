@@ -43,6 +43,7 @@ mod priority;
 mod private;
 mod process;
 mod provider;
+mod proxy_login;
 mod redis;
 mod retries;
 mod rewinds;
